@@ -1,4 +1,4 @@
-"""What the scripts here share: a list of cases, each loaded and compared, and a count at the end."""
+"""Shared by these scripts: loads and compares a list of cases, and counts the results."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import sys
 
 
 class Mismatch(Exception):
-    """What was loaded is not what was expected."""
+    """The loaded values differ from the expected ones."""
 
 
 def require(what, found, expected):
@@ -15,7 +15,7 @@ def require(what, found, expected):
 
 
 def describe(error):
-    """What an error of a library says, in a line."""
+    """Returns the message of a library's error, on one line."""
     return "{}: {}".format(type(error).__name__, error)
 
 

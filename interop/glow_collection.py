@@ -1,4 +1,4 @@
-"""Converts all recorded runs of a collection of Glow's, and lets ONNX Runtime compute them.
+"""Converts all recorded runs of a collection of Glow models, and runs them with ONNX Runtime.
 
     python glow_collection.py LODSTONE COLLECTION DIR
 
@@ -22,7 +22,7 @@ DIFFERENT = {
         "Glow leaves out a Quantize before its Dequantize, and does not round",
 }
 
-REFUSED = {"Glow_GaussianFill": "its random numbers are those of Glow's own generator"}
+REFUSED = {"Glow_GaussianFill": "its random numbers come from Glow's own generator"}
 
 
 def main():

@@ -1,4 +1,4 @@
-"""Writes models of one node of Glow, and what Glow's interpreter computes by its definition.
+"""Writes models of one Glow node, and the results that Glow's interpreter computes by its definition.
 
     python glow_nodes.py DIR
 
@@ -37,7 +37,7 @@ cases = []
 
 
 class T:
-    """A value of Glow: its elements, their kind, a scale and an offset."""
+    """A Glow value: its elements, their kind, a scale and an offset."""
 
     def __init__(self, data, kind="float", scale=None, offset=0):
         self.kind = kind
@@ -96,7 +96,7 @@ def attribute(name, value):
 
 
 def node(kind, inputs, outputs, several=None, label=None, **members):
-    """A case. Outputs that are None are not asked for; `several` is the member that names all inputs."""
+    """A case. Outputs that are None are not compared; `several` is the member that names all inputs."""
     names = ["in{}".format(i) for i in range(len(inputs))]
     attributes = []
     for name, value in zip(itertools.count(), inputs):

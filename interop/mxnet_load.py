@@ -1,4 +1,4 @@
-"""Loads files that were written for MXNet with MXNet 1.9.1 and compares what it finds.
+"""Loads files that were written for MXNet with MXNet 1.9.1, and compares the results.
 
     python mxnet_load.py DIR
 

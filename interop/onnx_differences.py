@@ -1,4 +1,4 @@
-"""Where Lodstone deliberately differs from ONNX's checker and inference, with reasons."""
+"""Deliberate differences between Lodstone and ONNX's checker and inference, with reasons."""
 
 # Findings about models that ONNX accepts: patterns.
 STRICTER = [
@@ -24,9 +24,9 @@ DIFFERENCES = [
     (r"shape_inference_test.py::.*test_rnn_layout",
      "the weights of a bidirectional network are those of both directions; ONNX does not compare them"),
     (r"shape_inference_test.py::.*test_slice_with_input_shape_axes",
-     "ONNX takes steps that are unknown for 1; they are unknown here, and so are the extents"),
+     "ONNX takes steps that are unknown for 1; they are unknown here, and so are the dims"),
     (r"shape_inference_test.py::.*test_slice_with_input_shape_steps",
-     "ONNX takes axes that are unknown for the first ones; they are unknown here, and so are the extents"),
+     "ONNX takes axes that are unknown for the first ones; they are unknown here, and so are the dims"),
     (r"shape_inference_test.py::.*test_stft_reals",
      "`onesided` of STFT is 1 if it is left out, as the operator's schema says; inference of ONNX takes it for 0"),
 ]
@@ -34,18 +34,18 @@ DIFFERENCES = [
 # Changed models on which the two do not agree: patterns of lines `misses|stricter|less OPERATOR: MESSAGE`.
 MUTATIONS = [
     (r"^stricter \w+: the graph, operator 0 \(`\w+`( `\w+`)?\): (`\w+`: )?expected ",
-     "inference finds operands, extents and numbers that no runtime computes; ONNX leaves them to runtimes"),
+     "inference finds operands, dims and numbers that no runtime computes; ONNX leaves them to runtimes"),
     (r"^less (Reduce\w+|ArgM(ax|in)): rank ",
-     "any `keepdims` but 0 keeps the extents, as any flag; inference of ONNX keeps them for 1 alone"),
-    (r"^less Attention: (extents|rank) of `(qk_matmul_output|present_value|present_key)`",
-     "ONNX gives the lengths without the past, or a shape of one extent, if it does not know all of what they come from"),
-    (r"^less Attention: extents of `Y`", "ONNX takes a size of heads that it does not know for 0"),
+     "any `keepdims` but 0 keeps the dims, as any flag; inference of ONNX keeps them for 1 alone"),
+    (r"^less Attention: (dims|rank) of `(qk_matmul_output|present_value|present_key)`",
+     "ONNX gives the lengths without the past, or a shape of one dim, if it does not know all of what they come from"),
+    (r"^less Attention: dims of `Y`", "ONNX takes a size of heads that it does not know for 0"),
     (r"^less (Average|Lp|Max)Pool: ", "a window that is larger than what it moves over has no place, where ONNX counts one; "
      "and `auto_pad` counts rather than `pads`, where both are given, as in ONNX Runtime"),
     (r"^less Conv(Integer)?: ", "`auto_pad` counts rather than `pads`, where both are given, as in ONNX Runtime"),
     (r"^less Loop: rank of `seq_res`", "the loop puts vectors into a sequence that ONNX takes for one of scalars"),
-    (r"^less Scan: extents", "ONNX takes the state for what it was at first, whatever the graph makes of it"),
-    (r"^less Split: ", "ONNX counts more parts than there are elements with extents of 1, and then with negative ones"),
+    (r"^less Scan: dims", "ONNX takes the state for what it was at first, whatever the graph makes of it"),
+    (r"^less Split: ", "ONNX counts more parts than there are elements with dims of 1, and then with negative ones"),
     (r"^less STFT: ", "`onesided` of STFT is 1 if it is left out, as the operator's schema says; ONNX takes it for 0"),
     (r"^misses Resize: .*Number of elements of input 'sizes' \(0\)",
      "ONNX takes sizes of which it does not know how many there are for none"),

@@ -1,4 +1,4 @@
-"""What ONNX and Lodstone find of the same models, and whether they agree: what the scripts beside it share.
+"""Compares the findings of ONNX and Lodstone on the same models, for the scripts beside it.
 
 Types are `[kinds, dtype, shape]`: kinds from outside in, `null` for what is unknown.
 """
@@ -36,7 +36,7 @@ def type_of(proto):
         inner = getattr(proto, field)
         if field in ("tensor_type", "sparse_tensor_type"):
             kinds.append(field.split("_")[0])
-            shape = [extent_of(dim) for dim in inner.shape.dim] if inner.HasField("shape") else None
+            shape = [dim_of(dim) for dim in inner.shape.dim] if inner.HasField("shape") else None
             return [kinds, dtype_name(inner.elem_type), shape]
         if field == "opaque_type":
             return [kinds + ["opaque"], None, None]
@@ -48,16 +48,16 @@ def type_of(proto):
             proto = inner.elem_type
 
 
-def extent_of(dim):
+def dim_of(dim):
     kind = dim.WhichOneof("value")
     value = None if kind is None else getattr(dim, kind)
-    # The names that inference makes up for what is unknown, and the extents that many exporters write for it.
+    # The names that inference makes up for what is unknown, and the dims that many exporters write for it.
     unknown = value == "" or (isinstance(value, str) and value.startswith("unk__"))
     return None if unknown or (isinstance(value, int) and value < 0) else value
 
 
 def types_of(model):
-    """The types of the values of a model that inference went through, by name."""
+    """Returns the types of the values of an inferred model, by name."""
     graph = model.graph
     infos = [*graph.input, *graph.value_info, *graph.output]
     return {info.name: type_of(info.type) for info in infos}
@@ -79,12 +79,12 @@ def is_less(theirs, ours):
         # A number says more than a symbol.
         known = their is None or their == our or (isinstance(their, str) and isinstance(our, int))
         if not known:
-            return "extents"
+            return "dims"
     return None
 
 
 def judged(program, paths):
-    """What Lodstone finds of each of the models."""
+    """Returns Lodstone's findings for each model."""
     lines = "".join(os.path.abspath(path) + "\n" for path in paths)
     done = subprocess.run([program], input=lines, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -96,7 +96,7 @@ def judged(program, paths):
 
 
 def full_check(model):
-    """Why ONNX refuses a model (bytes, or the path of a file), or None."""
+    """Returns the reason why ONNX rejects a model (bytes, or the path of a file), or None."""
     checker = onnx.checker.C
     try:
         if isinstance(model, bytes):
@@ -129,7 +129,7 @@ def isolated(function):
 
 
 def findings(found):
-    """All that Lodstone says against a model."""
+    """Returns all problems that Lodstone reports for a model."""
     if found["unreadable"] is not None:
         return [found["unreadable"]]
     return found["check"] + found["infer"]

@@ -1,4 +1,4 @@
-"""Checks and runs models of ONNX that were upgraded, written in another way, or made of Glow's.
+"""Checks and runs ONNX models that were upgraded, rewritten, or lowered from Glow.
 
     python onnx_load.py DIR
 
@@ -37,7 +37,7 @@ def arrays(told):
 
 
 def recorded(directory, what, names):
-    """The arrays that a directory has for the names, in order."""
+    """Returns the arrays of a directory with these names, in order."""
     found = {}
     for index, name in enumerate(names):
         path = os.path.join(directory, "{}_{}.pb".format(what, index))
@@ -47,7 +47,7 @@ def recorded(directory, what, names):
 
 
 def of_case(case, path):
-    """What goes in, and what has to come out."""
+    """Returns the inputs and the expected outputs."""
     if "data" not in case:
         return arrays(case["inputs"]), arrays(case["outputs"])
     graph = onnx.load(path).graph

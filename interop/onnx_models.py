@@ -1,4 +1,4 @@
-"""Writes the models by which the onnx package tests backends.
+"""Writes the backend test models of the onnx package.
 
     python onnx_models.py DIR
 

@@ -1,9 +1,9 @@
-"""Changes models of single operators at random, and compares what ONNX and Lodstone find of them.
+"""Mutates models of single operators at random, and compares the findings of ONNX and Lodstone.
 
     python onnx_mutations.py JUDGE DIR [--seed SEED] [--count COUNT]
 
 `JUDGE` is the example `judge_onnx`, `DIR` an empty directory. The models are those of the node tests of the onnx package;
-attributes, types, ranks, extents, constants and numbers of operands are changed. The operator's outputs are not those of
+attributes, types, ranks, dims, constants and numbers of operands are changed. The operator's outputs are not those of
 the graph, so that nothing is declared of them. ONNX refuses a model if `check_model(full_check=True)` does.
 
 Models agree if both refuse them, or if both accept them and Lodstone infers everything that ONNX infers.
@@ -196,7 +196,7 @@ def mutated(model, values, chance):
 
 
 def judged_by_onnx(models):
-    """For each model, why ONNX refuses it, or None, and the types that it infers; None where it aborts."""
+    """Returns why ONNX rejects each model, or None, and the types that it infers; None where it aborts."""
     for first in range(0, len(models), PIECE):
         piece = models[first:first + PIECE]
         together = isolated(lambda: [judgement_of(model) for model in piece])

@@ -1,4 +1,4 @@
-"""Runs the tests that ONNX has for its checker and its inference, and compares what Lodstone finds of their models.
+"""Runs ONNX's tests of its checker and its inference, and compares Lodstone's findings on their models.
 
     python onnx_suite.py TESTS JUDGE DIR
 

@@ -1,4 +1,4 @@
-"""Reads files with the Python package, beside the framework that wrote them, and compares the arrays.
+"""Reads files with the Python package and with the framework that wrote them, and compares the arrays.
 
     python package_load.py DIR
 
@@ -134,7 +134,7 @@ def torch(path, scratch):
 
 
 def modules(path, scratch):
-    """Modules are saved and loaded as safetensors does it, in every format."""
+    """Modules are saved and loaded as in safetensors, in every format."""
     import safetensors.torch
     import torch
 
@@ -208,7 +208,7 @@ def modules(path, scratch):
 
 
 def refusals(path, scratch):
-    """What safetensors refuses is refused, with errors that are caught by the same classes."""
+    """Lodstone rejects the inputs that safetensors rejects, with errors that the same classes catch."""
     import safetensors.torch
     import torch
 
@@ -277,7 +277,7 @@ def refusals(path, scratch):
 
 
 def slices(path, scratch):
-    """Parts of tensors are those that safetensors gives, or both refuse."""
+    """Slices equal those of safetensors, or both reject them."""
     import safetensors.torch
     import torch
 
@@ -296,7 +296,7 @@ def slices(path, scratch):
             parts = [it.safe_open(out, "pt", backend=backend).get_slice(name) for it in (safetensors, lodstone)]
             for index in indices:
                 if backend == "pread" and isinstance(index, slice) and index.stop == 1 and index.start == 2:
-                    # safetensors computes an extent below zero.
+                    # safetensors computes a dim below zero.
                     continue
                 theirs, ours = (attempt(lambda: (part[index].dtype, part[index].tolist())) for part in parts)
                 if isinstance(theirs, Exception) != isinstance(ours, Exception):
@@ -337,7 +337,7 @@ def paddle(path, scratch):
 
 
 def paddle_refusals(path, scratch):
-    """What is no dense, contiguous tensor is refused by its name."""
+    """Tensors that are not dense and contiguous are rejected by name."""
     import paddle
 
     import lodstone.paddle

@@ -1,4 +1,4 @@
-"""Goes on in PaddlePaddle from checkpoints of ours: its steps have to be ours, and what it saves has to load in ours.
+"""Resumes Lodstone's checkpoints in PaddlePaddle: its steps must equal ours, and its checkpoints must load in Lodstone.
 
     python paddle_checkpoint.py DIR
 

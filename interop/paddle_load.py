@@ -1,4 +1,4 @@
-"""Loads model files with PaddlePaddle itself and compares what it finds with what it should find.
+"""Loads model files with PaddlePaddle itself, and compares the contents with the expected ones.
 
     python paddle_load.py DIR
 
@@ -87,7 +87,7 @@ TOLERANCE = 1e-5
 
 
 def dtype_of(tensor):
-    """The element type, spelled as numpy and ml_dtypes spell it."""
+    """Returns the element type, with its name in numpy or ml_dtypes."""
     return str(tensor._dtype()).rpartition(".")[2]
 
 
@@ -132,7 +132,7 @@ def read_program(path):
 
 
 def is_saved(variable):
-    """Tells the variables that Paddle's own save functions write."""
+    """Returns whether Paddle's own save functions write a variable."""
     return static.io.is_persistable(variable) and variable.type != VarType.RAW
 
 

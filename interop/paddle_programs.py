@@ -1,4 +1,4 @@
-"""Runs programs of ours in PaddlePaddle: its results have to be ours, and what it saves has to load in ours.
+"""Runs Lodstone's programs in PaddlePaddle: its results must equal ours, and the files it saves must load in Lodstone.
 
     python paddle_programs.py DIR
 

@@ -1,4 +1,4 @@
-"""Calls every operator that there is a rule for with random attributes: our runtime has to give what PaddlePaddle does.
+"""Calls every operator that has a rule with random attributes: Lodstone's results must equal PaddlePaddle's.
 
     python paddle_sweep.py RUN_CALLS OUT [--seed SEED] [--count COUNT] [--only CALL...] [--all]
 
@@ -25,7 +25,7 @@ from sweep.record import CALLS, record
 LONGEST = 30
 
 # How many of the calls that differ are told of a kind.
-MOST_TOLD = 5
+MAX_TOLD = 5
 
 
 def arguments():
@@ -91,7 +91,7 @@ def note(progress, number):
 
 
 def record_all(options, wanted):
-    """Lets PaddlePaddle compute all calls, several operators at a time."""
+    """Computes all calls with PaddlePaddle, several operators at a time."""
     waiting = [Recording(options, kind, numbers) for kind, numbers in sorted(wanted.items())]
     recordings, running = list(waiting), {}
     while waiting or running:
@@ -113,7 +113,7 @@ def record_all(options, wanted):
 
 
 def wanted_calls(options, kinds):
-    """Which calls of which operators are asked for."""
+    """Returns the selected calls of each operator."""
     if not options.only:
         return {kind: range(options.count) for kind in kinds}
     wanted = {}
@@ -139,7 +139,7 @@ class Tally:
             self.met.update(covering)
         else:
             self.wrong[result.kind] += 1
-            if is_told or self.wrong[result.kind] <= MOST_TOLD:
+            if is_told or self.wrong[result.kind] <= MAX_TOLD:
                 print("DIFFERENT", result.describe())
                 if is_told:
                     tell(result)

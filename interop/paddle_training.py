@@ -1,4 +1,4 @@
-"""Trains programs of ours in PaddlePaddle: the losses of five steps have to be ours.
+"""Trains Lodstone's programs in PaddlePaddle: the losses of five steps must equal ours.
 
     python paddle_training.py DIR
 

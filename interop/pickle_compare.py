@@ -1,4 +1,4 @@
-"""Compares what Lodstone sees in pickles with what CPython does, on mutated files.
+"""Compares Lodstone's findings in pickles with the imports of CPython, on mutated files.
 
     python pickle_compare.py [SEED]
 
@@ -26,7 +26,7 @@ OPCODES = b"(.012RbceiohjqrstuXNKM]})alP" + bytes(range(0x80, 0x99))
 
 
 class Nothing:
-    """Stands for whatever would be imported; takes everything and does nothing."""
+    """A stand-in for imported objects: accepts every call, and does nothing."""
 
     def __init__(self, *_arguments, **_named):
         pass
@@ -47,7 +47,7 @@ class Nothing:
 
 
 class Recorder(pickle._Unpickler):
-    """CPython's machine, which asks this class for all that it would import."""
+    """CPython's unpickler, with imports redirected to this class."""
 
     def __init__(self, file):
         super().__init__(file)
@@ -96,7 +96,7 @@ def mutate(data):
 
 
 def run_python(data):
-    """Whether CPython loads it, and what it imports on the way."""
+    """Returns whether CPython loads a pickle, and what it imports."""
     recorder = Recorder(io.BytesIO(data))
     try:
         recorder.load()

@@ -1,4 +1,4 @@
-"""Loads safetensors, npz and npy files with their own libraries and compares what it finds.
+"""Loads safetensors, npz and npy files with their own libraries, and compares the contents.
 
     python safetensors_load.py DIR
 
@@ -57,7 +57,7 @@ FOREIGN_TYPES = {"bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1}
 
 
 def raw_bytes(array):
-    """Row-major bytes of an array, low byte first whatever the file's order is."""
+    """Returns the bytes of an array, row-major and little-endian whatever the byte order of the file."""
     array = np.asarray(array)
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("<"))

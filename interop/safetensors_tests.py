@@ -61,7 +61,7 @@ def unpack(archive, directory):
 
 
 def compared(outcomes, expected):
-    """Outcomes, where those that are expected to fail do."""
+    """Outcomes, with expected failures replaced."""
     for name, reason in expected.items():
         kind, what = outcomes.get(name, ("FAILED", "there is no such test"))
         listed = f"is listed as an exception ({reason})"

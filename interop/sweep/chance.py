@@ -1,4 +1,4 @@
-"""Where the random pieces of a call come from: extents, elements, axes, choices."""
+"""Random parts of a call: dims, elements, axes, choices."""
 import zlib
 
 import numpy as np
@@ -36,7 +36,7 @@ class Chance:
         self.random = np.random.RandomState(zlib.crc32(repr(key).encode()))
 
     def int(self, least, most):
-        """An integer, both ends among them."""
+        """Returns an integer, with both bounds inclusive."""
         return int(self.random.randint(least, most + 1))
 
     def ints(self, count, least, most):
@@ -55,7 +55,7 @@ class Chance:
         return [choices[place] for place in self.random.permutation(len(choices))[:count]]
 
     def number(self, least, most):
-        """A number that single precision has."""
+        """Returns a float that single precision represents exactly."""
         return float(np.float32(least + (most - least) * self.random.random_sample()))
 
     def dim(self, most=6):
@@ -109,7 +109,7 @@ class Chance:
         return self.integers(shape, 0, 1, BOOL)
 
     def distinct(self, shape, dtype=F32, odd=ODD_SHARE):
-        """Numbers that are all different, one of them now and then none."""
+        """Distinct numbers, occasionally with a NaN or an infinity."""
         count = int(np.prod(shape))
         values = (self.random.permutation(count) - count // 2).astype(dtype)
         if dtype in (F32, F64) and count and self.flag(odd):

@@ -1,4 +1,4 @@
-"""Compares what our runtime found with what PaddlePaddle did."""
+"""Compares the results of Lodstone's runtime with PaddlePaddle's."""
 import json
 import os
 
@@ -16,7 +16,7 @@ CANCELLING = {"batch_norm_grad", "gelu_grad", "norm_grad"}
 
 
 class Result:
-    """A call, with what is wrong about it; nothing if it is right."""
+    """A call with its difference, which is empty if the results are equal."""
 
     def __init__(self, call, feed, wanted, found, problem):
         self.name, self.kind, self.attributes = call["name"], call["kind"], call["attributes"]
@@ -68,7 +68,7 @@ def array(fact, elements):
 
 
 def difference(wanted, found, names, room):
-    """What is different, in words; nothing if it is the same."""
+    """Describes the difference; empty if there is none."""
     name, own_name = names
     if (name, wanted.shape) != (own_name, found.shape):
         return f"is {own_name}{list(found.shape)}, expected {name}{list(wanted.shape)}"

@@ -1,4 +1,4 @@
-"""Where our runtime is deliberately not what PaddlePaddle 2.6.2 is, and rules that PaddlePaddle 2.6.2 cannot run.
+"""Deliberate differences between our runtime and PaddlePaddle 2.6.2, and rules that PaddlePaddle cannot run.
 
 `docs/numerics.md` has the same for users.
 """
@@ -125,12 +125,12 @@ DIFFERENCES = [
     ),
     Difference(
         "`max_pool2d_with_index` of windows that are not all alike (`adaptive`) is refused",
-        lambda result: result.kind.startswith("max_pool") and "windows as divide" in result.problem,
+        lambda result: result.kind.startswith("max_pool") and "numbers of windows that divide" in result.problem,
     ),
     Difference(
         "`max_pool2d_with_index` of windows that are larger than all there is is refused",
         lambda result: result.kind.startswith("max_pool")
-        and (" is more than " in result.problem or "expected places of a window" in result.problem),
+        and (" is more than " in result.problem or "expected positions of a window" in result.problem),
     ),
     Difference(
         "`top_k` of what is no number: PaddlePaddle's order has no place for it",

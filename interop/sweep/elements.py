@@ -1,4 +1,4 @@
-"""Calls of functions of each element, and of pairs of elements."""
+"""Calls of unary and binary element-wise operators."""
 import numpy as np
 
 from .chance import BOOL, CODES, F32, F64, I32, I64, U8, Call, array, calls
@@ -80,9 +80,9 @@ def clip(r, kind):
 def prelu(r, kind):
     x = r.numbers(r.shape(2, 5, 4), r.floating())
     mode, last = r.pick("all", "channel", "element"), r.flag(0.4)
-    extents = {"all": (1,), "channel": (x.shape[-1 if last else 1],), "element": (1, *x.shape[1:])}[mode]
+    dims = {"all": (1,), "channel": (x.shape[-1 if last else 1],), "element": (1, *x.shape[1:])}[mode]
     attributes = {"mode": mode, "data_format": "NHWC" if last else "NCHW"}
-    return Call({"X": x, "Alpha": r.plain(extents, x.dtype)}, attributes)
+    return Call({"X": x, "Alpha": r.plain(dims, x.dtype)}, attributes)
 
 
 @calls("softmax", "log_softmax")
@@ -107,7 +107,7 @@ def truths(r, shape):
 
 
 def laid_over(r, anywhere=True):
-    """Extents of two tensors of which one is laid over the other, and from which axis on."""
+    """Returns the dims of two tensors, one of which is broadcast, and the axis of the broadcast."""
     x = r.shape(0, 4, 5)
     way = r.int(0, 4) if anywhere else r.pick(0, 1, 3, 4)
     if way == 0 or not x:
@@ -156,7 +156,7 @@ def raised(r, kind):
 
 @calls("equal", "not_equal", "less_than", "less_equal", "greater_than", "greater_equal")
 def compared(r, kind):
-    # Of `axis`, this release has the extents and not the elements.
+    # Of `axis`, this release has the dims and not the elements.
     (x, y, _), dtype = laid_over(r, False), r.pick(F32, F64, I32, I64, BOOL)
     few = lambda shape: r.bools(shape) if dtype == BOOL else r.integers(shape, -1, 1).astype(dtype)
     make = few if r.flag() else lambda shape: r.numbers(shape, dtype, odd=0.4)

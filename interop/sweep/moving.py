@@ -1,4 +1,4 @@
-"""Calls of operators that move elements: other extents, pieces, copies, places."""
+"""Calls of operators that move elements: reshapes, slices, copies, indices."""
 import numpy as np
 
 from .chance import BOOL, F32, F64, I32, I64, Call, array, calls
@@ -11,7 +11,7 @@ def any_type(r):
 
 
 def shaped(kind, inputs, attributes):
-    """A call; the newer kinds tell the extents that there were, too."""
+    """A call; the newer kinds tell the dims that there were, too."""
     return Call(inputs, attributes, **(SHAPED if kind.endswith(("2", "_range")) else {}))
 
 
@@ -237,7 +237,7 @@ def triangle(r, kind):
 
 
 @calls("shape", "size")
-def extents(r, kind):
+def dims(r, kind):
     return Call({"Input": r.numbers(r.shape(0), r.type())})
 
 

@@ -1,4 +1,4 @@
-"""Calls of products, tables, losses, and of operators that make tensors."""
+"""Calls of matrix products, embeddings, losses, and operators that generate tensors."""
 import numpy as np
 
 from .chance import BOOL, CODES, F32, F64, I32, I64, Call, array, calls

@@ -1,4 +1,4 @@
-"""Lets PaddlePaddle compute calls, and their gradients, and writes what our runtime needs to do the same."""
+"""Computes calls and gradients with PaddlePaddle, and records the inputs that our runtime needs to repeat them."""
 import json
 import os
 import sys
@@ -31,7 +31,7 @@ class Refused(Exception):
 
 
 def refusal(error):
-    """What PaddlePaddle says, in a line."""
+    """Returns PaddlePaddle's message, on one line."""
     lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
     told = [line for line in lines if "Error:" in line and "paddle" not in line]
     return (told or lines or [type(error).__name__])[-1][:200]
@@ -44,7 +44,7 @@ class Calls:
         self.told, self.programs, self.elements = [], bytearray(), bytearray()
 
     def fact(self, tensor):
-        """Where a tensor is told: element type, extents, where it begins."""
+        """Where a tensor is told: element type, dims, where it begins."""
         array = np.ascontiguousarray(np.asarray(tensor))
         begin = len(self.elements)
         self.elements += array.tobytes()
@@ -144,7 +144,7 @@ class Sweep:
             if variable in tensors and variable not in wanted:
                 given[variable] = tensors[variable]
             elif "XShape" in variable:
-                # Whose extents alone are asked for.
+                # Whose dims alone are asked for.
                 given[variable] = np.zeros(program.global_block().var(variable).shape, "float32")
         alone = static.Program()
         for variable, array in given.items():
@@ -176,7 +176,7 @@ def tensor(array):
 
 
 def held(tensor):
-    """The elements of a tensor, with all its extents."""
+    """The elements of a tensor, with all its dims."""
     return np.array(tensor)
 
 

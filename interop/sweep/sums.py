@@ -1,4 +1,4 @@
-"""Calls of operators that go along extents: sums, extremes, order, normalization."""
+"""Calls of operators along axes: reductions, extremes, sorting, normalization."""
 import numpy as np
 
 from .chance import BOOL, CODES, F32, F64, I32, I64, Call, array, calls

@@ -11,38 +11,38 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Files that cannot be written or read, a manifest that cannot be used, or bytes that do not match their checksums.
+    /// Files cannot be written or read, a manifest cannot be used, or bytes do not match their checksums.
     #[error(transparent)]
     Store(#[from] lodstone_store::Error),
-    /// Files that do not have the layout of their format.
+    /// Files do not have the layout of their format.
     #[error(transparent)]
     Format(#[from] lodstone_formats::Error),
-    /// The loader of a snapshot's program could not be made.
+    /// The loader of a snapshot's program could not be built.
     #[error(transparent)]
     Loader(BoxError),
-    /// A variable that cannot be saved.
-    #[error("the variable `{name}`: {what}")]
+    /// A variable cannot be saved.
+    #[error("variable `{name}`: {what}")]
     Variable {
-        /// Its name.
+        /// The name of the variable.
         name: String,
-        /// What is wrong with it.
+        /// The problem.
         what: &'static str,
     },
-    /// A checkpoint, or one of its files, that does not exist.
+    /// A checkpoint, or one of its files, does not exist.
     #[error("no checkpoint at `{}`: {what}", path.display())]
     Absent {
         /// The path.
         path: PathBuf,
-        /// What exists there.
+        /// The alternatives that exist.
         what: String,
     },
     /// A state that cannot occur unless this program has a defect.
     #[error("internal error: {0}")]
     Internal(&'static str),
-    /// A save in the background that ended without a result.
-    #[error("the save of step {step} ended without a result, which is a defect of this program")]
+    /// A save in the background ended without a result.
+    #[error("internal error: the save of step {step} ended without a result")]
     Lost {
-        /// Its step.
+        /// The step of the save.
         step: u64,
     },
 }

@@ -9,11 +9,26 @@
 //! .lock.lodstone                   held by the manager
 //! ```
 //!
-//! A serial is written beside its place and renamed, so readers see all of it or nothing. Other entries of the directory
-//! are left alone.
+//! A serial is staged next to its final location and renamed, so readers see all of it or nothing. Other entries of the
+//! directory are not changed.
 //!
 //! This crate runs nothing. A framework that restores its checkpoints by a program passes that program as an
 //! [`Origin`]; its loader is stored, sealed and listed here, and run by the framework's own crate.
+//!
+//! ```
+//! use lodstone_checkpoint::{Manager, ManagerOptions, Serial, Snapshot};
+//! use lodstone_model::{DType, Parameter, Tensor};
+//! use lodstone_store::{Blob, MemoryStore};
+//!
+//! let directory = MemoryStore::default().location("run");
+//! let tensor = Tensor::dense(DType::Uint8, vec![2], Blob::memory(vec![1, 2]));
+//! let snapshot = Snapshot::of_tensors([Parameter { name: "w".to_owned(), tensor }])?;
+//! let mut manager = Manager::open(directory.clone(), ManagerOptions::default())?;
+//! manager.save(120, &snapshot)?;
+//! let latest = Serial::find(directory, None)?;
+//! assert_eq!(latest.tensors()?[0].name, "w");
+//! # Ok::<(), lodstone_checkpoint::Error>(())
+//! ```
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 

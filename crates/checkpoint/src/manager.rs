@@ -1,4 +1,4 @@
-//! Saves serials: one writer of a directory, which keeps the newest.
+//! Saves serials: a single writer per directory, which keeps the newest.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -13,11 +13,11 @@ use crate::manifest::{LOADER, MANIFEST, Manifest};
 use crate::serial::{Serial, name_of, serials};
 use crate::snapshot::Snapshot;
 
-/// The niceness of a save in the background, of at most 19.
+/// The niceness of background saves (the maximum is 19).
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 10;
 
-/// How serials are saved.
+/// Options of a [`Manager`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ManagerOptions {
@@ -25,7 +25,7 @@ pub struct ManagerOptions {
     pub keep: Option<usize>,
     /// The layout of variables in files.
     pub container: Container,
-    /// Counts the saved bytes, and cancels.
+    /// Counts the saved bytes, and can cancel a save.
     pub progress: Progress,
 }
 
@@ -35,7 +35,7 @@ lodstone_model::with_fields!(ManagerOptions {
     with_progress(progress: Progress),
 });
 
-/// Saves serials in a directory, to which no other manager writes as long as this one exists.
+/// Saves serials in a directory. A lock excludes other managers while this one exists.
 ///
 /// ```
 /// use lodstone_checkpoint::{Manager, ManagerOptions, Snapshot, latest};
@@ -101,19 +101,19 @@ impl Manager {
     }
 
     /// Saves a snapshot as the serial of a step, which replaces an earlier one of that step and is durable when this
-    /// returns. Then surplus serials are removed, oldest first, but never the last that is whole.
+    /// returns. Then removes surplus serials, oldest first, but never the last intact one.
     ///
-    /// Waits for a save in the background.
+    /// Waits for a background save first.
     ///
     /// # Errors
-    /// If the serial cannot be written: nothing of it exists then, and earlier serials are unchanged. If a save in the
-    /// background failed, its error is returned, and this save is not begun.
+    /// If the serial cannot be written: nothing of it exists then, and earlier serials are unchanged. If a background
+    /// save failed, its error is returned, and this save is not started.
     pub fn save(&mut self, step: u64, snapshot: &Snapshot) -> Result<Saved> {
         self.wait()?;
         self.inner.save(step, snapshot)
     }
 
-    /// Saves a snapshot in the background, after an earlier such save has ended, and returns the outcome of that one.
+    /// Saves a snapshot in the background, after an earlier background save has ended; returns the result of that one.
     /// Later changes of the variables do not affect the snapshot.
     pub fn save_in_background(&mut self, step: u64, snapshot: Snapshot) -> Option<Result<Saved>> {
         let before = self.finish();
@@ -121,7 +121,7 @@ impl Manager {
         let given = Arc::clone(&shared);
         let thread = thread::Builder::new().name("checkpoint".to_owned());
         let save = move || {
-            give_way();
+            lower_priority();
             inner.save(step, &given)
         };
         match thread.spawn(save) {
@@ -129,7 +129,7 @@ impl Manager {
                 self.running = Some(Running { step, thread });
                 before
             }
-            // Where there are no more threads, it is saved here.
+            // If no thread can be started, the save runs here.
             Err(_) => match (before, self.inner.save(step, &shared)) {
                 (Some(Err(error)), _) => Some(Err(error)),
                 (_, saved) => Some(saved),
@@ -137,10 +137,10 @@ impl Manager {
         }
     }
 
-    /// Waits for the save in the background, if there is one, and gives its outcome.
+    /// Waits for the background save, if there is one, and returns its result.
     ///
     /// # Errors
-    /// Why it failed.
+    /// If the save failed.
     pub fn wait(&mut self) -> Result<Option<Saved>> {
         self.finish().transpose()
     }
@@ -150,26 +150,25 @@ impl Manager {
         Some(thread.join().unwrap_or(Err(Error::Lost { step })))
     }
 
-    /// Removes serials: all but the newest `keep`, of which one that is whole always stays. Gives the steps of
-    /// those that it removed.
+    /// Removes all serials but the newest `keep`; an intact one always remains. Returns the steps of the removed serials.
     ///
     /// # Errors
-    /// If the directory cannot be listed, or one cannot be removed; older ones are gone then.
+    /// If the directory cannot be listed, or a serial cannot be removed; older ones are already removed then.
     pub fn prune(&mut self, keep: usize) -> Result<Vec<u64>> {
         self.wait()?;
         self.inner.lock.check()?;
         let mut removed = Vec::new();
-        for serial in too_many(&self.inner.dir, keep, None)? {
+        for serial in surplus(&self.inner.dir, keep, None)? {
             serial.location().remove_dir(&self.inner.options.progress)?;
             removed.push(serial.step);
         }
         Ok(removed)
     }
 
-    /// Goes back: removes the serials behind a step, newest first, so that it is the latest.
+    /// Removes the serials after a step, newest first, so that it becomes the latest.
     ///
     /// # Errors
-    /// [`Error::Absent`] if there is none of that step; if one cannot be removed.
+    /// [`Error::Absent`] if the step has no serial; if a serial cannot be removed.
     pub fn rewind(&mut self, step: u64) -> Result<Vec<u64>> {
         self.wait()?;
         self.inner.lock.check()?;
@@ -183,7 +182,7 @@ impl Manager {
     }
 }
 
-/// What is being saved is saved to its end.
+/// Waits for the background save.
 impl Drop for Manager {
     fn drop(&mut self) {
         let _ = self.finish();
@@ -198,7 +197,7 @@ impl Inner {
         let mut commit = Commit::directory(&path, self.options.progress.clone())?;
         let manifest = self.stage(&mut commit, step, snapshot)?;
         commit.write::<StoreError>(MANIFEST.name, |out| MANIFEST.write(out, &manifest))?;
-        // What is not in memory may have changed since.
+        // Tensors that are not in memory may have changed since.
         snapshot.tensors.iter().try_for_each(|it| it.tensor.check_unchanged())?;
         commit.publish()?;
         let serial = Serial::named(&self.dir, step)?;
@@ -206,12 +205,12 @@ impl Inner {
         Ok(Saved { serial, removed, warnings })
     }
 
-    /// Writes everything but the manifest, which it returns.
+    /// Writes all files but the manifest, which it returns.
     fn stage(&self, commit: &mut Commit, step: u64, snapshot: &Snapshot) -> Result<Manifest> {
         let container = self.options.container;
         let mut manifest = Manifest::of(step, container, snapshot);
         let files = container.write(commit, &snapshot.tensors)?;
-        // Checksums are computed while the system writes the files to the disk.
+        // Checksums are computed while the system writes the files to disk.
         let parameters = container.read(&manifest.variables, &|name| staged(commit, name))?;
         let mut ranges = TensorRanges::of(&Model { parameters, ..Model::default() });
         for name in files {
@@ -226,11 +225,11 @@ impl Inner {
         Ok(manifest)
     }
 
-    /// Removes serials that are too many. The new one is there whatever becomes of that.
+    /// Removes surplus serials. The new one is already durable, so failures are only warnings.
     fn retain(&self, step: u64) -> (Vec<u64>, Vec<String>) {
         let (mut removed, mut warnings) = (Vec::new(), Vec::new());
         let Some(keep) = self.options.keep else { return (removed, warnings) };
-        let old = too_many(&self.dir, keep, Some(step)).unwrap_or_else(|error| {
+        let old = surplus(&self.dir, keep, Some(step)).unwrap_or_else(|error| {
             warnings.push(error.to_string());
             Vec::new()
         });
@@ -244,22 +243,22 @@ impl Inner {
     }
 }
 
-/// The serials that are there beside the newest `keep`, oldest first. Only those that look whole are counted, and
-/// one always; the one of `step` is among those that stay.
-fn too_many(dir: &Location, keep: usize, step: Option<u64>) -> Result<Vec<Serial>> {
+/// Returns the surplus serials beside the newest `keep`, oldest first. Only intact serials count, and at least one is
+/// kept; the serial of `step` is always kept.
+fn surplus(dir: &Location, keep: usize, step: Option<u64>) -> Result<Vec<Serial>> {
     let mut old = serials(dir)?;
     old.retain(|serial| Some(serial.step) != step);
     let mut left = keep.max(1) - usize::from(step.is_some());
     let mut stays = Vec::new();
     for serial in old.iter().rev() {
-        let is_whole = left > 0 && looks_whole(serial);
+        let is_whole = left > 0 && looks_intact(serial);
         left -= usize::from(is_whole);
-        // What is damaged counts for nothing, and may be worth a look as long as it is among the newest.
+        // Damaged serials do not count, and may be worth a look while they are among the newest.
         if is_whole || left > 0 {
             stays.push(serial.step);
         }
     }
-    // Without one that is whole, nothing is too much.
+    // Without an intact serial, none is surplus.
     if step.is_none() && left == keep.max(1) {
         return Ok(Vec::new());
     }
@@ -267,8 +266,8 @@ fn too_many(dir: &Location, keep: usize, step: Option<u64>) -> Result<Vec<Serial
     Ok(old)
 }
 
-/// Whether the manifest can be used, all files have their sizes, and the tensors are those of the manifest.
-fn looks_whole(serial: &Serial) -> bool {
+/// Whether a serial looks intact: the manifest can be used, all files have their sizes, and the tensors match the manifest.
+fn looks_intact(serial: &Serial) -> bool {
     let check = || {
         let manifest = serial.manifest()?;
         for file in &manifest.files {
@@ -279,22 +278,22 @@ fn looks_whole(serial: &Serial) -> bool {
     check().is_ok()
 }
 
-/// A file that is not published yet.
+/// Opens a staged file.
 fn staged(commit: &Commit, name: &str) -> Result<Blob> {
     let staged = commit.staged(name);
-    let staged = staged.ok_or_else(|| internal("a file that was written is not staged"))?;
+    let staged = staged.ok_or_else(|| internal("a written file is not staged"))?;
     Ok(Blob::open(staged, false)?)
 }
 
-/// A file that is not published yet, with its checksums.
+/// Computes the checksums of a staged file.
 fn seal(commit: &Commit, name: String, ranges: &mut TensorRanges) -> Result<SealedFile> {
     let blob = staged(commit, &name)?;
     Ok(SealedFile::of(name, &blob, ranges, &Progress::default())?)
 }
 
-/// Lets whoever trains go first where processors are few. Linux does that for this thread, and for those that it
-/// begins; elsewhere it would be done to the process.
-fn give_way() {
+/// Lowers the priority below that of training threads. Linux has priorities per thread, inherited by new threads;
+/// elsewhere this would affect the whole process.
+fn lower_priority() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::nice(NICENESS);
 }

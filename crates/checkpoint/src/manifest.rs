@@ -9,7 +9,7 @@
 //! | `container` | the layout of the variables: `combined`, `each`, `sized`, `safetensors` |
 //! | `variables` | all variables, sorted by name: each with `name`, `kind`, `dtype` and `shape` |
 //! | `random` | names of the variables that are the state of random numbers |
-//! | `schedule` | names of the variables that learning rates are computed from |
+//! | `random` | names of the variables with the state of random numbers |
 //! | `programs` | the SHA-256 of the `main` and the `startup` program, `null` without one |
 //! | `numerics` | what computed the values: `engine`, `simd`; `null` if not recorded |
 //! | `metadata` | the user's entries |
@@ -29,7 +29,7 @@ use crate::container::Container;
 use crate::error::Result;
 use crate::snapshot::Snapshot;
 
-/// The file of a manifest. As in a seal, a tensor takes 200 bytes and its name.
+/// The manifest file. As in a seal, a tensor takes 200 bytes and its name.
 pub(crate) const MANIFEST: CheckedJson = CheckedJson {
     kind: "manifest",
     name: "manifest.json",
@@ -41,7 +41,7 @@ pub(crate) const MANIFEST: CheckedJson = CheckedJson {
 /// The directory of the loader in its serial.
 pub const LOADER: &str = "loader";
 
-/// What a serial contains.
+/// The contents of a serial.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Manifest {
     schema: Schema<1>,
@@ -51,7 +51,7 @@ pub struct Manifest {
     pub container: Container,
     /// The variables, sorted by name.
     pub variables: Vec<SavedVariable>,
-    /// Names of the variables that are the state of random numbers.
+    /// Names of the variables with the state of random numbers.
     pub random: Vec<String>,
     /// Names of the variables that learning rates are computed from.
     pub schedule: Vec<String>,
@@ -68,13 +68,13 @@ pub struct Manifest {
 /// A variable of a serial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedVariable {
-    /// Its name.
+    /// The name of the variable.
     pub name: String,
     /// The kind of tensor: `dense`, `selected_rows`, `vocab`.
     pub kind: String,
-    /// The type of its elements, as NumPy spells it.
+    /// The element type, as NumPy spells it.
     pub dtype: String,
-    /// Its extents, outermost first.
+    /// The dims, outermost first.
     pub shape: Vec<u64>,
 }
 
@@ -90,7 +90,7 @@ pub struct Programs {
 /// What the last bits of computed values depend on. A run resumed under another engine or processor may differ there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Numerics {
-    /// The engine and the version of its numerics: `lodstone numerics 1`.
+    /// The engine and the version of its numerics, such as `lodstone numerics 1`.
     pub engine: String,
     /// The processor's architecture and the widest vectors that the engine uses: `x86_64 avx2`.
     pub simd: String,
@@ -114,7 +114,7 @@ impl SavedVariable {
 }
 
 impl Manifest {
-    /// The manifest of a snapshot of which no file has been written.
+    /// Creates the manifest of a snapshot, without files.
     pub(crate) fn of(step: u64, container: Container, snapshot: &Snapshot) -> Self {
         let (random, schedule, programs) = match &snapshot.origin {
             Some(it) => (it.random.clone(), it.schedule.clone(), it.programs.clone()),
@@ -142,7 +142,7 @@ impl Manifest {
         let manifest: Self = MANIFEST.read(directory)?;
         check_names(&manifest.files, &MANIFEST, directory)?;
         if manifest.programs.main.is_some() && !manifest.has_loader() {
-            let what = "it was saved from a program, and has no loader";
+            let what = "the serial was saved from a program, but has no loader";
             return Err(MANIFEST.contradiction(directory, what).into());
         }
         Ok(manifest)
@@ -153,7 +153,7 @@ impl Manifest {
         self.files.iter().any(|file| file.name.split('/').next() == Some(LOADER))
     }
 
-    /// The size of all files but the manifest, in bytes.
+    /// Returns the size of all files but the manifest, in bytes.
     pub fn nbytes(&self) -> u64 {
         self.files.iter().map(|file| file.checks.len()).sum()
     }

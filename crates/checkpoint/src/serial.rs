@@ -1,4 +1,4 @@
-//! Serials in a directory: found, listed, verified, read.
+//! Serials in a directory: listing, verifying and reading them.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::manifest::{MANIFEST, Manifest, SavedVariable};
 /// The prefix of the names of serials.
 const PREFIX: &str = "step-";
 
-/// The minimum number of digits in a name, so that names sort as numbers do.
+/// The minimum number of digits in a name, so that names sort like numbers.
 const DIGITS: usize = 8;
 
 /// The checkpoint of one step, in a directory of checkpoints.
@@ -26,7 +26,7 @@ pub struct Serial {
     path: Location,
 }
 
-/// The serials in a directory, oldest first. Other entries are skipped: unfinished serials, and foreign files.
+/// Returns the serials in a directory, oldest first. Other entries are skipped: unfinished serials, and foreign files.
 ///
 /// # Errors
 /// If the directory cannot be listed.
@@ -43,7 +43,7 @@ pub fn serials(dir: impl Into<Location>) -> Result<Vec<Serial>> {
     Ok(serials)
 }
 
-/// The newest serial in a directory; `None` if there is none, or no such directory.
+/// Returns the newest serial in a directory; `None` if it has none or does not exist.
 ///
 /// # Errors
 /// If the directory cannot be listed.
@@ -55,20 +55,20 @@ pub fn latest(dir: impl Into<Location>) -> Result<Option<Serial>> {
     }
 }
 
-/// The name of the serial of a step.
+/// Returns the name of the serial of a step.
 pub(crate) fn name_of(step: u64) -> String {
     format!("{PREFIX}{step:0DIGITS$}")
 }
 
-/// The step in the name of a serial; `None` if it is no such name.
+/// Returns the step in the name of a serial; `None` for other names.
 fn step_of(name: &str) -> Option<u64> {
     let step = name.strip_prefix(PREFIX)?.parse().ok()?;
-    // `step-+5` and `step-5` are foreign.
+    // `step-+5` and `step-5` are foreign names.
     (name_of(step) == name).then_some(step)
 }
 
 impl Serial {
-    /// The serial of a step.
+    /// Returns the serial of a step.
     ///
     /// # Errors
     /// [`Error::Absent`], with the steps that exist.
@@ -83,53 +83,53 @@ impl Serial {
             false => Vec::new(),
         };
         let what = match steps.as_slice() {
-            [] => "there is none in its directory".to_owned(),
-            steps => format!("there are those of the steps {}", steps.join(", ")),
+            [] => "the directory has no checkpoints".to_owned(),
+            steps => format!("existing steps: {}", steps.join(", ")),
         };
         Err(Error::Absent { path: path.to_path_buf(), what })
     }
 
-    /// The serial of a step, or the newest if none is named.
+    /// Returns the serial of a step [default: the newest].
     ///
     /// # Errors
     /// [`Error::Absent`], or if the directory cannot be listed.
     pub fn find(dir: impl Into<Location>, step: Option<u64>) -> Result<Self> {
         let dir = dir.into();
         let newest = || {
-            let what = "there is no serial in the directory".to_owned();
+            let what = "the directory has no checkpoints".to_owned();
             latest(&dir)?.ok_or(Error::Absent { path: dir.to_path_buf(), what })
         };
         step.map_or_else(newest, |step| Self::named(&dir, step))
     }
 
-    /// Its directory.
+    /// Returns the path of its directory.
     pub fn path(&self) -> &Path {
         self.path.path()
     }
 
-    /// Where its directory is.
+    /// Returns the location of its directory.
     pub fn location(&self) -> &Location {
         &self.path
     }
 
-    /// What it contains.
+    /// Reads the manifest.
     ///
     /// # Errors
     /// If the manifest cannot be read or [used](StoreError::Unusable).
     pub fn manifest(&self) -> Result<Manifest> {
         let manifest = Manifest::load(&self.path)?;
         if manifest.step != self.step {
-            let what = format!("it is that of step {}", manifest.step);
+            let what = format!("the manifest belongs to step {}", manifest.step);
             return Err(MANIFEST.contradiction(&self.path, what).into());
         }
         Ok(manifest)
     }
 
-    /// Everything that is wrong with the files, of which all bytes are read; nothing if the serial is whole. What the
-    /// program in it does is not looked at.
+    /// Returns all problems with the files; empty if the serial is intact. All bytes are read. The behavior of its program
+    /// is not checked.
     ///
     /// # Errors
-    /// If the manifest cannot be used, a file cannot be read, or the work was cancelled.
+    /// If the manifest cannot be used, a file cannot be read, or the operation was cancelled.
     pub fn verify(&self, progress: &Progress) -> Result<Vec<String>> {
         let manifest = self.manifest()?;
         let damages = self.damages(&manifest, progress)?;
@@ -143,7 +143,7 @@ impl Serial {
         }
     }
 
-    /// The tensors, sorted by name. Their elements are read on access, and compared with their checksums then.
+    /// Returns the tensors, sorted by name. Their elements are read on access, and compared with their checksums then.
     ///
     /// # Errors
     /// If the manifest cannot be used, or the files contradict it.
@@ -151,19 +151,19 @@ impl Serial {
         self.read(&self.manifest()?)
     }
 
-    /// The same, with the manifest of the serial.
+    /// Returns the tensors like [`tensors`](Self::tensors), with a manifest that was already read.
     ///
     /// # Errors
-    /// As [`tensors`](Self::tensors).
+    /// Like [`tensors`](Self::tensors).
     pub fn read(&self, manifest: &Manifest) -> Result<Vec<Parameter>> {
         self.expect_manifest(manifest, self.open_tensors(manifest)?)
     }
 
-    /// The tensors in memory, sorted by name; all their bytes are compared with their checksums, unless they were read
-    /// with this manifest before.
+    /// Reads the tensors into memory, sorted by name; all their bytes are compared with their checksums, unless they were
+    /// already read with this manifest.
     ///
     /// # Errors
-    /// As [`tensors`](Self::tensors), or if a checksum does not match.
+    /// Like [`tensors`](Self::tensors), or if a checksum does not match.
     pub fn load(&self, manifest: &Manifest) -> Result<Vec<Parameter>> {
         // This container aligns elements in the file, so they are aligned if the file is read as a whole.
         if manifest.container == Container::Combined {
@@ -177,7 +177,7 @@ impl Serial {
         Ok(model.parameters)
     }
 
-    /// A file that the manifest lists. Its bytes are compared with their checksums when they are first read with this
+    /// Opens a file that the manifest lists. Its bytes are compared with their checksums when they are first read with this
     /// manifest.
     ///
     /// # Errors
@@ -191,12 +191,12 @@ impl Serial {
         Ok(Dir::open(&self.path, Links::Confined, false)?)
     }
 
-    /// The files that are missing or do not match their checksums.
+    /// Returns the files that are missing or do not match their checksums.
     fn damages(&self, manifest: &Manifest, progress: &Progress) -> Result<Vec<String>> {
         let (dir, mut found) = (self.dir()?, Vec::new());
         for sealed in &manifest.files {
             let Some(file) = dir.open_source(&sealed.name)? else {
-                found.push(format!("`{}` is not there", sealed.name));
+                found.push(format!("`{}` does not exist", sealed.name));
                 continue;
             };
             let file = match file.checked(Arc::clone(&sealed.checks)) {
@@ -212,14 +212,14 @@ impl Serial {
         Ok(found)
     }
 
-    /// The tensors in the files, with the names that the manifest has for them.
+    /// Opens the tensors in the files, with their names in the manifest.
     fn open_tensors(&self, manifest: &Manifest) -> Result<Vec<Parameter>> {
         let dir = self.dir()?;
         let open = |name: &str| Ok(Blob::file(Arc::new(source(&dir, manifest, name)?)));
         manifest.container.read(&manifest.variables, &open)
     }
 
-    /// The tensors, if they are what the manifest lists.
+    /// Checks that the tensors match the manifest.
     fn expect_manifest(
         &self,
         manifest: &Manifest,
@@ -232,37 +232,39 @@ impl Serial {
     }
 }
 
-/// A file that the manifest lists, whose bytes are compared with their checksums when they are read.
+/// Opens a file that the manifest lists; its bytes are compared with their checksums when they are read.
 fn source(dir: &Dir, manifest: &Manifest, name: &str) -> Result<SourceFile> {
     let absent = |what: &str| Error::Absent { path: dir.path().join(name), what: what.to_owned() };
     let sealed = manifest.files.iter().find(|file| file.name == name);
-    let sealed = sealed.ok_or_else(|| absent("its manifest does not have this file"))?;
+    let sealed = sealed.ok_or_else(|| absent("the manifest does not list this file"))?;
     let file = dir.open_source(name)?;
-    let file = file.ok_or_else(|| absent("its manifest has this file, and it is not there"))?;
+    let file = file.ok_or_else(|| absent("the manifest lists this file, but it does not exist"))?;
     Ok(file.checked(Arc::clone(&sealed.checks))?)
 }
 
-/// How the tensors of the files differ from the manifest: in kind, type or shape.
+/// Describes how the tensors of the files differ from the manifest: in kind, type or shape.
 fn contradictions(manifest: &Manifest, tensors: &[Parameter]) -> Vec<String> {
     let show = |var: &SavedVariable| format!("{} {}{:?}", var.kind, var.dtype, var.shape);
     let pairs = manifest.variables.iter().zip(tensors);
-    let contradicted = pairs.filter_map(|(said, tensor)| {
+    let contradicted = pairs.filter_map(|(listed, tensor)| {
         let found = SavedVariable::of(tensor);
-        let (expected, is) = (show(said), show(&found));
-        (*said != found)
-            .then(|| format!("`{}` is {is} in its file, and {expected} in the manifest", said.name))
+        let (expected, is) = (show(listed), show(&found));
+        (*listed != found).then(|| {
+            format!("`{}` is {is} in its file, but {expected} in the manifest", listed.name)
+        })
     });
     let mut names = HashSet::new();
     let known: HashSet<&str> = manifest.variables.iter().map(|var| var.name.as_str()).collect();
     let twice = manifest.variables.iter().filter(|var| !names.insert(&var.name));
-    let twice = twice.map(|var| format!("the manifest has `{}` twice", var.name));
+    let twice = twice.map(|var| format!("the manifest lists `{}` twice", var.name));
     let named = manifest.random.iter().chain(&manifest.schedule);
     let absent = named.filter(|name| !known.contains(name.as_str()));
-    let absent = absent.map(|name| format!("the manifest has no variable `{name}`, and names it"));
+    let absent = absent
+        .map(|name| format!("the manifest refers to variable `{name}`, which it does not list"));
     contradicted.chain(twice).chain(absent).collect()
 }
 
-/// Whether a file is not what its format says, rather than one that cannot be read.
+/// Whether an error means that a file is malformed, rather than that it cannot be read.
 fn is_damage(error: &FormatError) -> bool {
     let cause = error.cause();
     matches!(

@@ -1,4 +1,4 @@
-//! What is saved: tensors by name, and what a framework adds to them.
+//! Snapshots: the tensors to save, and what a framework adds to them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,11 +12,11 @@ use crate::container::Container;
 use crate::error::{Error, Result};
 use crate::manifest::{Numerics, Programs};
 
-/// The values of variables at one moment. A snapshot shares their bytes with whoever changes the variables next, so
-/// taking one copies nothing.
+/// The values of variables at one moment. A snapshot shares their bytes until the variables are changed, so taking one
+/// copies nothing.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// Sorted by name.
+    /// The tensors, sorted by name.
     pub(crate) tensors: Vec<Parameter>,
     pub(crate) numerics: Option<Numerics>,
     pub(crate) origin: Option<Origin>,
@@ -26,40 +26,40 @@ pub struct Snapshot {
 /// The program that the variables of a snapshot belong to.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// Its hashes.
+    /// The hashes of the programs.
     pub programs: Programs,
-    /// The variables that are the state of random numbers.
+    /// The variables with the state of random numbers.
     pub random: Vec<String>,
     /// The variables that learning rates are computed from.
     pub schedule: Vec<String>,
-    /// Makes the program that restores the variables.
+    /// Builds the program that restores the variables.
     pub loader: Arc<dyn Loader>,
 }
 
-/// Any error, of a framework.
+/// An error of a framework.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Makes the program that restores the variables of a serial.
+/// Builds the program that restores the variables of a serial.
 pub trait Loader: fmt::Debug + Send + Sync {
-    /// The program's files, at least one, for variables in this container: names below [`LOADER`](crate::LOADER), and
-    /// bytes.
+    /// Returns the program's files, at least one, for variables in this container: names below [`LOADER`](crate::LOADER),
+    /// and bytes.
     ///
     /// # Errors
-    /// If there is no such program.
+    /// If no program can load this container.
     fn files(&self, container: Container) -> Result<Vec<(String, Blob)>, BoxError>;
 }
 
 impl Snapshot {
-    /// A snapshot of tensors, which belong to no program.
+    /// Creates a snapshot of tensors that belong to no program.
     ///
     /// # Errors
-    /// If one has no name, or two have the same.
+    /// If a tensor has no name, or two have the same.
     pub fn of_tensors(tensors: impl IntoIterator<Item = Parameter>) -> Result<Self> {
         let mut tensors: Vec<Parameter> = tensors.into_iter().collect();
         tensors.sort_by(|a, b| a.name.cmp(&b.name));
         let wrong = |name: &str, what| Err(Error::Variable { name: name.to_owned(), what });
         if tensors.first().is_some_and(|first| first.name.is_empty()) {
-            return wrong("", "it has no name");
+            return wrong("", "the tensor has no name");
         }
         let mut pairs = tensors.iter().zip(tensors.iter().skip(1));
         if let Some((_, again)) = pairs.find(|(one, next)| one.name == next.name) {
@@ -68,7 +68,7 @@ impl Snapshot {
         Ok(Self { tensors, numerics: None, origin: None, metadata: BTreeMap::new() })
     }
 
-    /// The tensors, sorted by name.
+    /// Returns the tensors, sorted by name.
     pub fn tensors(&self) -> &[Parameter] {
         &self.tensors
     }

@@ -1,6 +1,6 @@
-//! Serials of tensors: saved, found again, read, refused, removed. Nothing here needs a program.
+//! Serials of tensors: saving, listing, reading, rejecting and removing them, without programs.
 
-#![expect(clippy::disallowed_methods, reason = "looks with its own eyes")]
+#![expect(clippy::disallowed_methods, reason = "checks files independently of the store")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 mod common;
@@ -43,7 +43,7 @@ fn plain_tensors_need_no_program() {
 }
 
 #[test]
-fn names_of_tensors_are_there_and_each_is_one() {
+fn names_of_tensors_are_present_and_unique() {
     for (names, what) in [(["a", "a"], "two tensors"), (["", "a"], "no name")] {
         let error = Snapshot::of_tensors(names.map(|name| bytes(name, 1, 1))).unwrap_err();
         assert!(error.to_string().contains(what), "{error}");
@@ -51,7 +51,7 @@ fn names_of_tensors_are_there_and_each_is_one() {
 }
 
 #[test]
-fn what_a_container_has_no_place_for_is_refused_and_nothing_is_left() {
+fn tensors_that_a_container_cannot_hold_are_rejected_and_nothing_is_left() {
     let dir = tempfile::tempdir().unwrap();
     let mut parameter = bytes("g", 3, 1);
     parameter.tensor.lod = Lod(vec![vec![0, 3]]);
@@ -62,7 +62,7 @@ fn what_a_container_has_no_place_for_is_refused_and_nothing_is_left() {
 }
 
 #[test]
-fn as_many_serials_are_kept_as_are_asked_for_and_others_entries_stay() {
+fn the_newest_serials_are_kept_and_foreign_entries_are_not_touched() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     for foreign in ["step-5", "step-00000007", "step-x", "notes"] {
@@ -74,7 +74,7 @@ fn as_many_serials_are_kept_as_are_asked_for_and_others_entries_stay() {
     for step in [1, 2, 3, 100_000_000, 9] {
         removed.push(manager.save(step, &small(step)).unwrap().removed);
     }
-    // The one that was just saved stays, though there are newer ones.
+    // The serial that was just saved is kept, although there are newer ones.
     assert_eq!(steps(dir), [9, 100_000_000]);
     assert_eq!(removed, [vec![], vec![], vec![1], vec![2], vec![3]]);
     assert_eq!(latest(dir).unwrap().unwrap().step, 100_000_000);
@@ -95,14 +95,14 @@ fn as_many_serials_are_kept_as_are_asked_for_and_others_entries_stay() {
 }
 
 #[test]
-fn the_last_that_is_whole_is_never_removed() {
+fn the_last_intact_serial_is_never_removed() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     let mut all = Manager::open(dir, ManagerOptions::default()).unwrap();
     for step in 1..=4 {
         all.save(step, &small(step)).unwrap();
     }
-    // Of a size that it cannot have: what is left of the newest two counts for nothing.
+    // The size does not match: the remains of the newest two do not count.
     for step in [3, 4] {
         std::fs::write(dir.join(format!("step-{step:08}/params")), "x").unwrap();
     }
@@ -116,11 +116,14 @@ fn the_last_that_is_whole_is_never_removed() {
 }
 
 #[test]
-fn a_serial_is_asked_for_by_its_step_and_can_be_gone_back_to() {
+fn a_serial_is_found_by_its_step_and_rewind_removes_later_ones() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     let none = Serial::named(dir, 3).unwrap_err().to_string();
-    assert!(none.contains("no checkpoint at") && none.contains("there is none"), "{none}");
+    assert!(
+        none.contains("no checkpoint at") && none.contains("the directory has no checkpoints"),
+        "{none}"
+    );
     assert_eq!(latest(dir.join("absent")).unwrap(), None);
     let mut manager = Manager::open(dir, ManagerOptions::default()).unwrap();
     for step in [10, 20, 30] {
@@ -131,7 +134,7 @@ fn a_serial_is_asked_for_by_its_step_and_can_be_gone_back_to() {
     assert!(matches!(manager.rewind(15), Err(Error::Absent { .. })));
     assert_eq!(manager.rewind(10).unwrap(), [30, 20]);
     assert_eq!(latest(dir).unwrap(), Some(Serial::named(dir, 10).unwrap()));
-    // A serial that is there is replaced.
+    // An existing serial is replaced.
     manager.save(10, &small(77)).unwrap();
     let found = Serial::named(dir, 10).unwrap().tensors().unwrap();
     assert_eq!(
@@ -141,7 +144,7 @@ fn a_serial_is_asked_for_by_its_step_and_can_be_gone_back_to() {
 }
 
 #[test]
-fn damage_is_told_with_the_tensor_that_has_it() {
+fn damage_is_reported_with_its_tensor() {
     let dir = tempfile::tempdir().unwrap();
     let saved = manager(dir.path(), 1).save(1, &small(1)).unwrap();
     let (path, offset) = {
@@ -160,7 +163,7 @@ fn damage_is_told_with_the_tensor_that_has_it() {
 }
 
 #[test]
-fn a_second_writer_is_refused_until_the_first_is_gone() {
+fn a_second_writer_is_rejected_until_the_first_is_dropped() {
     let dir = tempfile::tempdir().unwrap();
     let first = manager(dir.path(), 1);
     let second = Manager::open(dir.path(), ManagerOptions::default());
@@ -170,7 +173,7 @@ fn a_second_writer_is_refused_until_the_first_is_gone() {
 }
 
 #[test]
-fn a_save_in_the_background_that_fails_is_told_and_the_next_goes_on() {
+fn a_failed_background_save_is_reported_and_the_next_succeeds() {
     let dir = tempfile::tempdir().unwrap();
     let fails = std::sync::atomic::AtomicBool::new(true);
     let progress = Progress::watched(move |step| {
@@ -188,7 +191,7 @@ fn a_save_in_the_background_that_fails_is_told_and_the_next_goes_on() {
     assert!(failed.unwrap_err().to_string().contains("cannot sync"));
     assert_eq!(manager.wait().unwrap().unwrap().serial.step, 2);
     assert_eq!(steps(dir.path()), [2]);
-    // What is dropped is saved to its end.
+    // Dropping a manager waits for the save.
     assert!(manager.save_in_background(3, small(3)).is_none());
     drop(manager);
     assert_eq!(steps(dir.path()), [2, 3]);
@@ -253,7 +256,7 @@ fn a_serial_of_the_first_version_is_read_without_its_program() {
     assert_eq!((loaded.len(), loaded), (12, names));
 }
 
-/// The loader of a program of which nothing is known here.
+/// The loader of an opaque program.
 #[derive(Debug)]
 struct Opaque(Vec<&'static str>);
 
@@ -268,7 +271,7 @@ impl Loader for Opaque {
 }
 
 #[test]
-fn the_loader_of_a_program_is_kept_and_sealed_whatever_it_is() {
+fn any_loader_is_stored_and_sealed() {
     let of_program = |files: &[&'static str]| {
         let programs = Programs { main: Some("0".repeat(64)), startup: None };
         let (random, schedule) = (vec!["a".to_owned()], vec!["b".to_owned()]);

@@ -7,13 +7,18 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand};
 use colorchoice_clap::Color;
-use lodstone::{DangerKind, FORMATS, Links, Loss, OpenOptions};
+use lodstone::{
+    DangerKind, Engine, FORMATS, Links, Location, Loss, OpenOptions, StoreError, WriteOptions,
+};
 
 use crate::Failure;
 use crate::say::Verbosity;
 use crate::stores::at;
 
 use crate::checkpoint::args::Checkpoint;
+
+/// Maximum number of threads of a run.
+const MAX_THREADS: usize = 1024;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -66,10 +71,16 @@ pub(crate) enum Command {
     Cat(Cat),
     /// Convert a model to another format, or copy it byte for byte
     Convert(Convert),
-    /// Compare two models; exit 0 if they are equal, 1 if they differ
+    /// Compare the tensors and operators of two models; exit 0 if they are equal, 1 if they differ
     Diff(Diff),
-    /// Run a model once and print or write its outputs
+    /// Run a model and print or write its outputs
     Run(Run),
+    /// Run two models on the same inputs and compare their values; exit 0 if the outputs agree, 1 if
+    /// not
+    ///
+    /// Values are paired by name, outputs of other names by position. A value without a counterpart is
+    /// counted, and never equal. Programs of different frameworks can be compared.
+    Compare(Compare),
     /// List code-execution and information-leak risks without loading the model; exit 0 clean,
     /// 1 findings, 2 unknown
     ///
@@ -153,7 +164,22 @@ impl Allow {
 pub(crate) struct Clobber {
     /// Fail instead of replacing existing files
     #[arg(long)]
-    pub(crate) no_clobber: bool,
+    no_clobber: bool,
+}
+
+impl Clobber {
+    /// The options of a write.
+    pub(crate) fn options(&self) -> WriteOptions {
+        WriteOptions::default().with_no_clobber(self.no_clobber)
+    }
+
+    /// Fails early if an output exists that would not be replaced, before hours of work.
+    pub(crate) fn check(&self, output: &Location) -> Result<(), Failure> {
+        match self.no_clobber && output.exists() {
+            true => Err(StoreError::Exists { path: output.path().to_owned() }.into()),
+            false => Ok(()),
+        }
+    }
 }
 
 impl Open {
@@ -497,6 +523,54 @@ pub(crate) struct Train {
 }
 
 #[derive(Args)]
+pub(crate) struct Compare {
+    /// A model
+    pub(crate) a: PathBuf,
+    /// The model to compare it with
+    pub(crate) b: PathBuf,
+    /// An input, by its name in A: NAME=FILE, or FILE for the next input without a value, or for all
+    /// inputs that it names (npz)
+    #[arg(short, long, value_name = "[NAME=]FILE")]
+    pub(crate) input: Vec<String>,
+    /// Offsets of one LoD level of an input, outermost level first; may be repeated
+    #[arg(long, value_name = "NAME=0,3,7")]
+    pub(crate) lod: Vec<String>,
+    /// Seed of the random elements of inputs without a value
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    pub(crate) random_inputs: u64,
+    /// The shape of a random input [default: the declared shape, with 1 for unknown dims]; may be
+    /// repeated
+    #[arg(long, value_name = "NAME:1,3,224,224", value_parser = input_shape)]
+    pub(crate) input_shape: Vec<(String, Vec<u64>)>,
+    /// Relative tolerance: elements agree if |a - b| <= atol + rtol * |b|
+    #[arg(long, value_name = "NUMBER", default_value = "1e-3", value_parser = tolerance)]
+    pub(crate) rtol: f64,
+    /// Absolute tolerance
+    #[arg(long, value_name = "NUMBER", default_value = "1e-5", value_parser = tolerance)]
+    pub(crate) atol: f64,
+    /// Compare the outputs only, not the values between
+    #[arg(long)]
+    pub(crate) outputs_only: bool,
+    /// Engine: `builtin`, or `reference` (ONNX programs without fused operators)
+    #[arg(long, value_name = "ENGINE", value_parser = engine, default_value = "builtin")]
+    pub(crate) engine: Engine,
+    /// Number of threads [default: one per processor]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub(crate) threads: Option<usize>,
+    /// Memory limit for the tensors of each run (512MiB, 8GiB) [default: the available memory, within
+    /// the limits of the process and its control group]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) memory_limit: Option<u64>,
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) files: Files,
+    #[command(flatten)]
+    pub(crate) trust: Trust,
+}
+
+#[derive(Args)]
 #[command(after_help = "\
 Examples:
   lodstone run lenet/ -i img=digit.npy                 print the outputs
@@ -513,11 +587,22 @@ pub(crate) struct Run {
     /// Offsets of one LoD level of an input, outermost level first; may be repeated
     #[arg(long, value_name = "NAME=0,3,7")]
     pub(crate) lod: Vec<String>,
+    /// Fill the inputs without a value with random elements of this seed: uniform in [0, 1), or 0
+    /// and 1
+    #[arg(long, value_name = "SEED")]
+    pub(crate) random_inputs: Option<u64>,
+    /// The shape of a random input [default: the declared shape, with 1 for unknown dims]; may be
+    /// repeated
+    #[arg(long, value_name = "NAME:1,3,224,224", value_parser = input_shape, requires = "random_inputs")]
+    pub(crate) input_shape: Vec<(String, Vec<u64>)>,
     /// Return this value instead of the outputs of the program; may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) fetch: Vec<String>,
+    /// Print all elements of the outputs instead of their statistics
+    #[arg(long)]
+    pub(crate) full: bool,
     /// Write the outputs to a file instead of printing them
-    #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["json", "full"])]
     pub(crate) output: Option<PathBuf>,
     /// Format to write [default: by the extension of the output]
     #[arg(long, value_name = "FORMAT", value_parser = formats(), requires = "output")]
@@ -538,13 +623,25 @@ pub(crate) struct Run {
     /// Let the program read and write files outside of these directories
     #[arg(long)]
     pub(crate) allow_outside_paths: bool,
+    /// Engine: `builtin`, or `reference` (ONNX programs without fused operators)
+    #[arg(long, value_name = "ENGINE", value_parser = engine, default_value = "builtin")]
+    pub(crate) engine: Engine,
+    /// Number of threads [default: one per processor]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub(crate) threads: Option<usize>,
     /// Memory limit for the tensors of the run (512MiB, 8GiB) [default: the available memory, within
     /// the limits of the process and its control group]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    pub(crate) max_memory: Option<u64>,
+    #[arg(long, value_name = "SIZE", value_parser = size, alias = "max-memory")]
+    pub(crate) memory_limit: Option<u64>,
     /// Fail after N operators; those in loops count each time
     #[arg(long, value_name = "N")]
     pub(crate) max_steps: Option<u64>,
+    /// Run N times, and report the time of the first run and the median and spread of the others
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeat: u32,
+    /// Report the time of each operator
+    #[arg(long)]
+    pub(crate) profile: bool,
     #[command(flatten)]
     pub(crate) open: Open,
 }
@@ -624,6 +721,21 @@ fn opset(text: &str) -> Result<i64, String> {
 }
 
 /// A name, which may contain colons itself, and dims behind the last one.
+fn engine(text: &str) -> Result<Engine, String> {
+    match text {
+        "builtin" => Ok(Engine::Builtin),
+        "reference" => Ok(Engine::Reference),
+        _ => Err("expected `builtin` or `reference`".to_owned()),
+    }
+}
+
+fn threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count) if (1..=MAX_THREADS).contains(&count) => Ok(count),
+        _ => Err(format!("expected a number from 1 to {MAX_THREADS}")),
+    }
+}
+
 fn input_shape(text: &str) -> Result<(String, Vec<u64>), String> {
     let expected = || "expected a name and dims: `data:1,3,224,224`".to_owned();
     let (name, dims) = text.rsplit_once(':').ok_or_else(expected)?;

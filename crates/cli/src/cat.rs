@@ -1,6 +1,6 @@
 //! `lodstone cat`.
 
-use lodstone::{ConvertOptions, Model, One, Parameter, Target, WriteOptions};
+use lodstone::{ConvertOptions, Model, One, Parameter, Target};
 
 use crate::args::Cat;
 use crate::stores::{Output, at};
@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &Cat) -> Result<(), Failure> {
     let options = ConvertOptions::default()
         .with_to(Some(Target::Format("npy".to_owned())))
         .with_allow(arguments.allow.losses())
-        .with_write(WriteOptions::default().with_no_clobber(arguments.clobber.no_clobber));
+        .with_write(arguments.clobber.options());
     let done = lodstone::convert(model, output.location(), &options)?;
     say::report(&done.report);
     let what = if name.is_empty() { "the tensor".to_owned() } else { format!("`{name}`") };

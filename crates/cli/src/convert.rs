@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use lodstone::{
     Conversion, ConvertOptions, DType, ExternalData, ParameterNames, Progress, Renames, Target,
-    WriteOptions,
 };
 use serde::Serialize;
 
@@ -42,7 +41,9 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
         .with_weights_only(arguments.weights_only)
         .with_strip_source(arguments.strip_source)
         .with_write(
-            WriteOptions::default()
+            arguments
+                .clobber
+                .options()
                 .with_align(arguments.align)
                 .with_external_data(arguments.external_data.as_deref().map(|how| match how {
                     "one" => ExternalData::One,
@@ -51,7 +52,6 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
                 }))
                 .with_max_shard_size(arguments.max_shard_size)
                 .with_seal(arguments.seal)
-                .with_no_clobber(arguments.clobber.no_clobber)
                 .with_progress(progress.clone()),
         );
     let total = model.nbytes();

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use lodstone::{
-    BlockValue, GraphFormat, InspectOptions, Inspection, Layer, Layers, Model, Op, Operand,
-    TensorInfo, ValueInfo,
+    BlockValue, GraphFormat, InspectOptions, Inspection, InterfaceValue, Layer, Layers, Model, Op,
+    Operand, TensorInfo,
 };
 
 use crate::args::Inspect;
@@ -154,10 +154,10 @@ fn elements(tensor: &TensorInfo) -> u64 {
     if tensor.kind == "vocab" || shape.contains(&0) {
         return 0;
     }
-    shape.iter().fold(1, |count, extent| count.saturating_mul(*extent))
+    shape.iter().fold(1, |count, dim| count.saturating_mul(*dim))
 }
 
-fn describe(value: &ValueInfo) -> String {
+fn describe(value: &InterfaceValue) -> String {
     let mut text = value.name.clone();
     if let Some(kind) = &value.kind {
         let _ = write!(text, " {kind}");
@@ -180,13 +180,13 @@ fn typed(dtype: Option<&str>, shape: Option<&[i64]>, symbols: &[Option<String>])
     let mut text = dtype.map(|dtype| format!(" {dtype}")).unwrap_or_default();
     if let Some(shape) = shape {
         let symbols = symbols.iter().map(Option::as_deref).chain(std::iter::repeat(None));
-        let extent = |(n, symbol): (&i64, Option<&str>)| match symbol {
+        let dim = |(n, symbol): (&i64, Option<&str>)| match symbol {
             Some(symbol) => symbol.to_owned(),
             None if *n < 0 => "?".to_owned(),
             None => n.to_string(),
         };
-        let extents: Vec<_> = shape.iter().zip(symbols).map(extent).collect();
-        let _ = write!(text, " [{}]", extents.join(", "));
+        let dims: Vec<_> = shape.iter().zip(symbols).map(dim).collect();
+        let _ = write!(text, " [{}]", dims.join(", "));
     }
     text
 }
@@ -249,7 +249,7 @@ fn values(inspection: &Inspection, out: &mut impl Write) -> io::Result<()> {
     let mut header = vec!["value", "type"];
     header.extend(several.then_some("block"));
     let row = |value: &BlockValue| {
-        let ValueInfo { name, .. } = &value.value;
+        let InterfaceValue { name, .. } = &value.value;
         let text = describe(&value.value);
         let text = text.strip_prefix(name.as_str()).unwrap_or(&text).trim_start().to_owned();
         let mut row = vec![name.clone(), if text.is_empty() { "?".to_owned() } else { text }];

@@ -5,6 +5,7 @@
 mod args;
 mod cat;
 mod checkpoint;
+mod compare;
 mod convert;
 mod diff;
 mod formats;
@@ -72,6 +73,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Convert(arguments) => convert::run(&arguments).map(yes),
         Command::Diff(arguments) => diff::run(&arguments).map(Answer::from),
         Command::Run(arguments) => run::run(&arguments).map(yes),
+        Command::Compare(arguments) => compare::run(&arguments).map(Answer::from),
         Command::Scan(arguments) => scan::run(&arguments),
         Command::Seal(arguments) => seal::run(&arguments).map(yes),
         Command::Train(arguments) => train::run(&arguments).map(yes),

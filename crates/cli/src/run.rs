@@ -2,46 +2,175 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use lodstone::{
-    ConvertOptions, Dirs, Inputs, Loss, Model, OpenOptions, Parameter, Paths, RunOptions, Target,
-    WriteOptions,
+    ConvertOptions, Dirs, Inputs, Kind, Loss, Model, OpenOptions, Output as ModelOutput,
+    OutputValue, Parameter, Paths, Profile, RunOptions, Session, Target, Tensor,
 };
 
-use crate::Failure;
 use crate::args::Run;
 use crate::say::{self, plain};
 use crate::stores::{Output, STANDARD, at};
+use crate::{Failure, table};
 
-/// Runs a model once.
+/// Outputs of up to this many elements are printed in full.
+const MAX_PRINTED: u64 = 16;
+
+/// Runs a model.
 pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
-    let inputs = inputs(&arguments.input, &arguments.lod)?;
+    let mut inputs = inputs(&arguments.input, &arguments.lod)?;
+    let profile = arguments.profile.then(Arc::<Profile>::default);
     let options = RunOptions::default()
         .with_dirs(dirs(arguments)?)
         .with_fetch(arguments.fetch.clone())
-        .with_max_memory(arguments.max_memory)
-        .with_max_steps(arguments.max_steps);
+        .with_max_memory(arguments.memory_limit)
+        .with_max_steps(arguments.max_steps)
+        .with_threads(arguments.threads)
+        .with_engine(arguments.engine)
+        .with_profile(profile.clone());
     let model = lodstone::open_with(at(&arguments.path)?, &arguments.open.options()?)?;
     say::opened(&arguments.path, &model);
     say::warnings(&model.report.warnings);
-    let outputs = lodstone::run(&model, inputs, &options)?;
+    if let Some(seed) = arguments.random_inputs {
+        for added in inputs.add_random(&model, seed, &arguments.input_shape)? {
+            say::note(&format!("random input {added}"));
+        }
+    }
+    let mut session = Session::new(&model, &options)?;
+    let start = Instant::now();
+    let outputs = session.run(inputs.clone())?;
+    let first = start.elapsed();
+    let times = (1..arguments.repeat).map(|_| {
+        let start = Instant::now();
+        session.run(inputs.clone()).map(|_| start.elapsed())
+    });
+    let times = times.collect::<Result<Vec<_>, _>>()?;
     match &arguments.output {
-        Some(path) => write(outputs, path, arguments),
-        None => say::to_stdout(|out| {
-            if arguments.json {
-                return Ok(lodstone::write_json(&outputs, out)?);
-            }
-            for output in &outputs {
-                writeln!(out, "{}:", plain(&output.name))?;
-                lodstone::write_text(&output.tensor, out)?;
-            }
-            Ok(())
-        }),
+        Some(path) => write(outputs, path, arguments)?,
+        None if arguments.json => {
+            let outputs = lodstone::tensors(outputs);
+            say::to_stdout(|out| Ok(lodstone::write_json(&outputs, out)?))?;
+        }
+        None => say::to_stdout(|out| print(&outputs, arguments.full, out))?,
+    }
+    if arguments.repeat > 1 {
+        say::note(&timing(first, times));
+    }
+    match profile {
+        Some(profile) => report(&profile),
+        None => Ok(()),
     }
 }
 
-fn write(outputs: Vec<Parameter>, path: &Path, arguments: &Run) -> Result<(), Failure> {
-    let made = Model { parameters: outputs, ..Model::default() };
+/// Prints outputs: all of their elements, or a table of statistics and the elements of small ones.
+fn print(outputs: &[ModelOutput], full: bool, out: &mut impl Write) -> Result<(), Failure> {
+    let tensors = lodstone::tensors(outputs.to_vec());
+    for ModelOutput { name, value } in outputs {
+        let what = match value {
+            OutputValue::Absent => "no value",
+            OutputValue::Sequence(values) if values.is_empty() => "an empty sequence",
+            _ => continue,
+        };
+        writeln!(out, "{}: {what}", plain(name))?;
+    }
+    let is_small = |tensor: &Tensor| {
+        let count = tensor.shape.iter().try_fold(1_u64, |count, dim| count.checked_mul(*dim));
+        count.is_some_and(|count| count <= MAX_PRINTED)
+    };
+    let has_statistics = |tensor: &Tensor| lodstone::statistics(tensor).is_ok();
+    let in_table = |tensor: &Tensor| !full && !is_small(tensor) && has_statistics(tensor);
+    let (large, printed): (Vec<&Parameter>, Vec<&Parameter>) =
+        tensors.iter().partition(|output| in_table(&output.tensor));
+    for output in printed {
+        let Tensor { dtype, shape, kind, .. } = &output.tensor;
+        match (full, kind) {
+            (true, _) => writeln!(out, "{}:", plain(&output.name))?,
+            (false, Kind::Strings { elements }) if !is_small(&output.tensor) => {
+                writeln!(
+                    out,
+                    "{} {dtype} {shape:?}: {} strings",
+                    plain(&output.name),
+                    elements.len()
+                )?;
+                continue;
+            }
+            (false, _) => writeln!(out, "{} {dtype} {shape:?}:", plain(&output.name))?,
+        }
+        lodstone::write_text(&output.tensor, out)?;
+    }
+    if large.is_empty() {
+        return Ok(());
+    }
+    let mut rows = Vec::new();
+    for Parameter { name, tensor } in large {
+        let lodstone::Lod(levels) = &tensor.lod;
+        for level in levels {
+            writeln!(out, "{} lod: {level:?}", plain(name))?;
+        }
+        let found = lodstone::statistics(tensor)?;
+        let number = |number: Option<f64>| match number {
+            None => String::new(),
+            Some(it) if it != 0.0 && !(1e-4..1e6).contains(&it.abs()) => format!("{it:.3e}"),
+            Some(it) => format!("{it:.6}"),
+        };
+        let mut row = vec![plain(name), tensor.dtype.to_string()];
+        row.push(format!("{:?}", tensor.shape));
+        row.extend([found.min, found.max, found.mean, found.std].map(number));
+        row.extend([found.zeros, found.nan, found.infinite].map(|count| count.to_string()));
+        rows.push(row);
+    }
+    let header = ["output", "dtype", "shape", "min", "max", "mean", "std", "zeros", "nan", "inf"];
+    table::write(out, &header, &[3, 4, 5, 6, 7, 8, 9], || rows.iter().cloned())?;
+    Ok(())
+}
+
+/// The time of the first run, and of the others.
+fn timing(first: Duration, mut times: Vec<Duration>) -> String {
+    times.sort_unstable();
+    let at = |share: usize| times.get((times.len() - 1) * share / 4).copied().unwrap_or_default();
+    let show = |time: Duration| format!("{:.3} ms", time.as_secs_f64() * 1e3);
+    let [least, lower, median, upper, most] = [0, 1, 2, 3, 4].map(|share| show(at(share)));
+    format!(
+        "first run {}; then {} runs: median {median}, quartiles {lower} to {upper}, range {least} \
+         to {most}",
+        show(first),
+        times.len()
+    )
+}
+
+/// Prints the time of each operator to stderr.
+fn report(profile: &Profile) -> Result<(), Failure> {
+    let operators = profile.operators();
+    let total: Duration = operators.iter().map(|operator| operator.time).sum();
+    let rows = || {
+        operators.iter().map(|operator| {
+            let share = operator.time.as_secs_f64() / total.as_secs_f64().max(f64::MIN_POSITIVE);
+            vec![
+                format!("{:.3}", operator.time.as_secs_f64() * 1e3),
+                format!("{:.1}", share * 100.0),
+                operator.calls.to_string(),
+                plain(&operator.kind),
+                plain(&operator.name),
+            ]
+        })
+    };
+    let mut text = Vec::new();
+    table::write(&mut text, &["ms", "%", "calls", "operator", "name"], &[0, 1, 2], rows)?;
+    say::details(&text);
+    Ok(())
+}
+
+fn write(outputs: Vec<ModelOutput>, path: &Path, arguments: &Run) -> Result<(), Failure> {
+    for ModelOutput { name, value } in &outputs {
+        if matches!(value, OutputValue::Absent)
+            || matches!(value, OutputValue::Sequence(values) if values.is_empty())
+        {
+            say::warnings(&[format!("the output `{name}` has no tensors, and was not written")]);
+        }
+    }
+    let made = Model { parameters: lodstone::tensors(outputs), ..Model::default() };
     let mut allow = arguments.allow.losses();
     // The names of outputs are those of the program, and do not belong to the values.
     allow.push(Loss::Names);
@@ -49,7 +178,7 @@ fn write(outputs: Vec<Parameter>, path: &Path, arguments: &Run) -> Result<(), Fa
     let options = ConvertOptions::default()
         .with_to(arguments.to.clone().map(Target::Format))
         .with_allow(allow)
-        .with_write(WriteOptions::default().with_no_clobber(arguments.clobber.no_clobber));
+        .with_write(arguments.clobber.options());
     let done = lodstone::convert(made, output.location(), &options)?;
     say::report(&done.report);
     output.finish(&done.files, "")

@@ -114,6 +114,12 @@ pub(crate) fn report(report: &Report) {
     }
 }
 
+/// Writes a report that was requested, and is not the data, to stderr.
+pub(crate) fn details(text: &[u8]) {
+    // A closed stderr cannot be reported anywhere.
+    let _ = anstream::stderr().write_all(text);
+}
+
 /// Reports what was done.
 pub(crate) fn note(text: &str) {
     if prints(Verbosity::Normal) {

@@ -6,9 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use lodstone::checkpoint::{Manager, ManagerOptions, Saved, Serial};
-use lodstone::{
-    Blob, Dirs, Location, Progress, Renames, SampleOptions, TrainOptions, Training, WriteOptions,
-};
+use lodstone::{Blob, Dirs, Location, Progress, Renames, SampleOptions, TrainOptions, Training};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -26,10 +24,7 @@ const PICTURE: &str = "losses.svg";
 /// Trains a model.
 pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
     let out = arguments.output.clone().unwrap_or_else(|| beside(&arguments.path));
-    if arguments.clobber.no_clobber && at(&out)?.exists() {
-        // Sooner than after hours of training.
-        return Err(format!("`{}` exists and is not replaced", out.display()).into());
-    }
+    arguments.clobber.check(&at(&out)?)?;
     let (path, open) = (at(&arguments.path)?, arguments.open.options()?);
     let startup = arguments.startup.as_ref().map(at).transpose()?;
     let model = lodstone::open_training(&path, startup.as_ref(), &open)?;
@@ -90,7 +85,7 @@ pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
     };
     let (table, picture) = (losses.table()?, losses.picture()?);
     let files: [(&str, &[u8]); 2] = [(TABLE, &table), (PICTURE, picture.as_bytes())];
-    let options = WriteOptions::default().with_no_clobber(arguments.clobber.no_clobber);
+    let options = arguments.clobber.options();
     training.save(at(&out)?, &files, &options)?;
     let (out, done) = (plain(&out.display().to_string()), training.done());
     steps.end(done, &out)?;

@@ -394,7 +394,7 @@ fn a_link_that_leads_out_of_the_model_is_followed_only_if_asked() {
     std::os::unix::fs::symlink(elsewhere.path().join("fc_0.w_0"), link).expect("a link");
     let path = dir.path().to_str().expect("UTF-8");
     let error = bad(["inspect", path]);
-    assert!(error.contains("`fc_0.w_0` leads out of the directory of the model"), "{error}");
+    assert!(error.contains("`fc_0.w_0` leads out of the model directory"), "{error}");
     assert!(
         error.contains("hint: pass --follow-links if you trust where the link leads"),
         "{error}"

@@ -35,8 +35,8 @@ fn an_interrupted_write_is_told_and_finished() {
         let said = run([command, model]);
         assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{said:?}");
         let expected = format!(
-            "error: `{path}/m.pdmodel` waits for a write into `{path}` that was interrupted: \
-             `lodstone recover` finishes it, and so does the next write into that directory\n"
+            "error: `{path}/m.pdmodel` is part of an interrupted write to `{path}`: \
+             `lodstone recover` or the next write to that directory finishes it\n"
         );
         assert_eq!(said.err, expected);
     }

@@ -32,7 +32,67 @@ fn outputs_are_text_without_a_file() {
     let model = golden("2.6.2/control_flow/inference");
     good(["cat", &model, "weight", "-o", &start]);
     let said = good(["run", &model, "-i", &start]);
+    assert!(said.out.starts_with("save_infer_model/scale_0.tmp_1 float32 ["), "{}", said.out);
+    let said = good(["run", &model, "-i", &start, "--full"]);
     assert!(said.out.starts_with("save_infer_model/scale_0.tmp_1:\n["), "{}", said.out);
+}
+
+/// A model that PyTorch exported, with values of ONNX Runtime.
+fn onnx(name: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/tests/golden/onnx_models");
+    root.join(name).display().to_string()
+}
+
+#[test]
+fn onnx_models_run_and_large_outputs_are_a_table() {
+    let dir = dir();
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    let (input, wanted, found) = (at("x.npy"), at("wanted.npy"), at("found.npy"));
+    let (model, record) = (onnx("images.onnx"), onnx("images.0.npz"));
+    good(["cat", &record, "in.x", "-o", &input]);
+    good(["cat", &record, "out.0", "-o", &wanted]);
+    good(["run", &model, "-i", &input, "-o", &found]);
+    let same = good(["diff", &found, &wanted, "--rtol", "1e-4", "--atol", "1e-5"]);
+    assert!(same.out.contains("the same"), "{}", same.out);
+    let input = format!("image={}", at("images.npy"));
+    good(["cat", TEST, "images", "-o", &at("images.npy")]);
+    let table = good(["run", DIGITS, "-i", &input, "--repeat", "3", "--profile", "--threads", "1"]);
+    let header = table.out.lines().next().unwrap_or_default();
+    let columns: Vec<&str> = header.split_whitespace().collect();
+    assert_eq!(
+        columns,
+        ["output", "dtype", "shape", "min", "max", "mean", "std", "zeros", "nan", "inf"]
+    );
+    assert!(table.err.contains("then 2 runs: median"), "{}", table.err);
+    assert!(table.err.contains("conv2d"), "{}", table.err);
+}
+
+#[test]
+fn random_inputs_have_the_seed_and_the_shape_that_are_requested() {
+    let [a, b, other] = ["1", "1", "2"].map(|seed| {
+        good(["run", DIGITS, "--random-inputs", seed, "--input-shape", "image:2,1,8,8", "--full"])
+    });
+    assert!(a.out == b.out && a.out != other.out);
+    assert!(a.err.contains("random input image float32 [2, 1, 8, 8]"), "{}", a.err);
+    let error = bad(["run", DIGITS, "-q", "--random-inputs", "1", "--input-shape", "picture:1"]);
+    assert!(error.contains("`picture`"), "{error}");
+    let error = bad(["run", DIGITS, "-q", "--random-inputs", "1", "--input-shape", "image:1,2"]);
+    assert!(error.contains("declares 4 dims"), "{error}");
+    let error = bad(["run", DIGITS, "-q", "--random-inputs", "1", "--engine", "reference"]);
+    assert!(error.contains("reference engine"), "{error}");
+}
+
+#[test]
+fn models_are_compared_by_running_them() {
+    let model = onnx("images.onnx");
+    let same = good(["compare", &model, &model, "--input-shape", "x:1,3,16,16"]);
+    assert!(same.out.starts_with("outputs agree: "), "{}", same.out);
+    assert!(same.out.contains("without a counterpart: 0 in A, 0 in B"), "{}", same.out);
+    let json = good(["compare", &model, &model, "--json", "--input-shape", "x:1,3,16,16"]);
+    let json: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!((&json["schema"], &json["same"]), (&1.into(), &true.into()));
+    let error = bad(["compare", &model, DIGITS, "-q", "--input-shape", "x:1,3,16,16"]);
+    assert!(!error.is_empty());
 }
 
 #[test]

@@ -198,7 +198,7 @@ fn initializers_of_a_loop_body_may_be_inputs_of_it() {
 }
 
 #[test]
-fn extents_that_no_file_can_say_are_findings() {
+fn dims_that_no_file_can_say_are_findings() {
     let large = i64::MAX.cast_unsigned();
     let input = |called: &str, dims: &[u64]| Bytes(11, value(called, tensor_type(1, dims)));
     let output = || {
@@ -291,7 +291,7 @@ fn a_legacy_file_of_pytorch_is_no_damaged_pickle_of_paddlepaddle() {
     // Nor is a pickle of something else.
     let other = b"\x80\x02csklearn.tree\nTree\nq\x00)\x81q\x01.";
     let said = run(["verify", &written(dir.path(), "tree.pkl", other)]);
-    says(&said, 2, "a pickle that holds something else than tensors");
+    says(&said, 2, "a pickle with objects other than PaddlePaddle tensors");
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn parameters_that_functions_share_are_found_for_each_of_them() {
     }
     let listed = good(["inspect", &golden("functions/together/net.enc.other.pdmodel")]);
     assert!(listed.out.contains("linear_2.w_0"), "{listed:?}");
-    assert!(listed.err.contains("it holds those of other functions too"), "{listed:?}");
+    assert!(listed.err.contains("also holds those of other functions"), "{listed:?}");
 }
 
 /// Trains one step; gives the directory of the checkpoints.
@@ -391,11 +391,11 @@ fn a_run_writes_over_no_seal_and_nothing_that_is_sealed() {
     good(["seal", &format!("{to}/w")]);
     let seal = fs::read(out.join("lodstone.seal")).expect("a seal");
     for (file, what) in [
-        ("lodstone.seal", "is not a name that a file can have"),
-        ("sub/lodstone.seal", "is not a name that a file can have"),
-        ("lodstone.seal/x", "is not a name that a file can have"),
-        ("w", "is its seal"),
-        ("./w", "is its seal"),
+        ("lodstone.seal", "is a reserved name"),
+        ("sub/lodstone.seal", "is a reserved name"),
+        ("lodstone.seal/x", "is a reserved name"),
+        ("w", "lists it"),
+        ("./w", "lists it"),
     ] {
         let error = bad(["run", &program(file), "--save-to", &to]);
         assert!(error.contains(what), "{file}: {error}");
@@ -439,7 +439,7 @@ fn a_run_ends_after_the_steps_that_it_may_take() {
     let dir = dir();
     let path = written(dir.path(), "loop.pbtxt", filling(4, LOOP).as_bytes());
     let error = bad(["run", &path, "--max-steps", "1000"]);
-    assert!(error.contains("the run has taken 1000 steps, which is the most it may"), "{error}");
+    assert!(error.contains("the run exceeds the maximum of 1000 steps"), "{error}");
     let path = written(dir.path(), "once.pbtxt", filling(4, "").as_bytes());
     good(["run", &path, "--max-steps", "1"]);
 }

@@ -1,4 +1,4 @@
-//! Files that are written.
+//! Requirements for writing files.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -39,7 +39,7 @@ pub(crate) fn a_file_appears_when_it_is_published(root: &Location) {
 pub(crate) fn a_file_is_replaced(root: &Location) {
     let path = root.join("model");
     put(&path, b"old").expect("written");
-    // It may be rewritten from itself.
+    // A file may be rewritten from itself.
     let old = Blob::open(&path, true).expect("a file");
     let (mut commit, name) = Commit::file(&path, Progress::default()).expect("begun");
     commit
@@ -54,7 +54,7 @@ pub(crate) fn a_file_is_replaced(root: &Location) {
     assert_eq!(names(root), ["model"]);
 }
 
-pub(crate) fn what_is_dropped_leaves_nothing(root: &Location) {
+pub(crate) fn a_dropped_commit_leaves_nothing(root: &Location) {
     put(&root.join("model"), b"old").expect("written");
     let mut commit = Commit::existing(root, Progress::default()).expect("begun");
     for name in ["model", "new", "sub/deep/new"] {
@@ -68,7 +68,7 @@ pub(crate) fn what_is_dropped_leaves_nothing(root: &Location) {
     assert_eq!(read(&root.join("model")), b"old");
 }
 
-pub(crate) fn what_fails_leaves_what_was_there(root: &Location) {
+pub(crate) fn a_failed_write_leaves_the_old_contents(root: &Location) {
     put(&root.join("model"), b"old").expect("written");
     let mut commit = Commit::existing(root, Progress::default()).expect("begun");
     let error = commit
@@ -85,7 +85,7 @@ pub(crate) fn what_fails_leaves_what_was_there(root: &Location) {
     assert_eq!(read(&root.join("model")), b"old");
 }
 
-pub(crate) fn what_is_cancelled_leaves_what_was_there(root: &Location) {
+pub(crate) fn a_cancelled_write_leaves_the_old_contents(root: &Location) {
     put(&root.join("model"), b"old").expect("written");
     for while_writing in [true, false] {
         let progress = Progress::default();
@@ -152,13 +152,13 @@ pub(crate) fn a_directory_appears_whole(root: &Location) {
     assert_eq!(names(root), ["model/"]);
     assert_eq!(names(&model), ["params", "program", "sub/"]);
     assert_eq!(read(&model.join("sub/two")), b"sub/two");
-    // Where its parent does not exist, it cannot be.
+    // The parent must exist.
     assert!(Commit::directory(root.join("no/model"), Progress::default()).is_err());
     assert!(Commit::existing(root.join("no"), Progress::default()).is_err());
     assert!(Commit::file(root.join("no/file"), Progress::default()).is_err());
 }
 
-pub(crate) fn an_empty_directory_is_made(root: &Location) {
+pub(crate) fn an_empty_directory_is_created(root: &Location) {
     let path = root.join("empty");
     Commit::directory(&path, Progress::default()).expect("begun").publish().expect("published");
     assert!(path.is_dir() && names(&path).is_empty());
@@ -166,10 +166,10 @@ pub(crate) fn an_empty_directory_is_made(root: &Location) {
     assert_eq!(names(&path), ["file"]);
 }
 
-pub(crate) fn several_files_are_replaced_together_or_not_at_all(root: &Location) {
+pub(crate) fn several_files_are_replaced_atomically_or_not_at_all(root: &Location) {
     let model = root.join("model");
     write(&model, &[("a", b"old"), ("b", b"old")]).expect("written");
-    // Nothing else is there; then something is.
+    // First without other files, then with one.
     for (number, other) in [None, Some("other")].into_iter().enumerate() {
         if let Some(other) = other {
             put(&model.join(other), b"other").expect("written");
@@ -186,12 +186,12 @@ pub(crate) fn several_files_are_replaced_together_or_not_at_all(root: &Location)
         }
     }
     assert_eq!(names(&model), ["a", "b", "other"]);
-    // One of several that exists is enough.
+    // One existing file is enough.
     let written = write(&model, &[("new", b"new"), ("b", b"new")]);
     assert_eq!((written.is_ok(), model.join("new").exists()), (is_set(root), is_set(root)));
 }
 
-pub(crate) fn new_files_are_put_beside_others(root: &Location) {
+pub(crate) fn new_files_are_added_to_a_directory(root: &Location) {
     put(&root.join("other"), b"other").expect("written");
     let mut commit = Commit::existing(root, Progress::default()).expect("begun");
     for name in ["a", "sub/b"] {
@@ -200,11 +200,11 @@ pub(crate) fn new_files_are_put_beside_others(root: &Location) {
     commit.publish().expect("published");
     assert_eq!(names(root), ["a", "other", "sub/"]);
     assert_eq!(read(&root.join("sub/b")), b"sub/b");
-    // Nothing written is nothing changed.
+    // An empty commit changes nothing.
     Commit::existing(root, Progress::default()).expect("begun").publish().expect("published");
 }
 
-pub(crate) fn names_are_written_once_and_inside(root: &Location) {
+pub(crate) fn names_are_unique_and_inside_the_directory(root: &Location) {
     let mut commit = Commit::directory(root.join("model"), Progress::default()).expect("begun");
     commit.write::<Error>("a/b", |out| out.put(b"")).expect("written");
     let mut refused = |name: &str| {
@@ -226,7 +226,7 @@ pub(crate) fn names_are_written_once_and_inside(root: &Location) {
     assert!(Commit::file(root.join(".x.lodstone/a"), Progress::default()).is_err());
 }
 
-pub(crate) fn what_is_in_the_way_is_an_error(root: &Location) {
+pub(crate) fn an_obstacle_is_an_error(root: &Location) {
     write(&root.join("model"), &[("sub/file", b"old")]).expect("written");
     assert!(put(&root.join("model"), b"").is_err(), "a directory is there");
     assert!(write(&root.join("model"), &[("sub", b"")]).is_err(), "a directory is there");
@@ -236,7 +236,7 @@ pub(crate) fn what_is_in_the_way_is_an_error(root: &Location) {
     assert_eq!(read(&root.join("model/sub/file")), b"old");
 }
 
-/// The steps that a write takes, each of which fails once.
+/// Fails each step of a write once.
 pub(crate) fn a_failure_at_any_step_leaves_the_old_or_the_new(root: &Location) {
     let parts = ["params", "sub/more", "program"];
     for replaces in [false, true] {
@@ -319,7 +319,7 @@ pub(crate) fn the_file_that_refers_to_others_is_last(root: &Location) {
     }
 }
 
-pub(crate) fn files_that_a_seal_lists_stay(root: &Location) {
+pub(crate) fn sealed_files_are_not_replaced(root: &Location) {
     let model = root.join("model");
     write(&model, &[("sub/a", b"old")]).expect("written");
     let mut commit = Commit::existing(&model, Progress::default()).expect("begun");
@@ -343,7 +343,7 @@ pub(crate) fn files_that_a_seal_lists_stay(root: &Location) {
     assert_eq!(read(&model.join("sub/a")), b"new");
 }
 
-pub(crate) fn writers_at_once_leave_what_one_of_them_wrote(root: &Location) {
+pub(crate) fn concurrent_writers_leave_the_files_of_one(root: &Location) {
     const WRITERS: u8 = 8;
     let path = root.join("model");
     thread::scope(|scope| {
@@ -363,7 +363,7 @@ pub(crate) fn writers_at_once_leave_what_one_of_them_wrote(root: &Location) {
                 let several = &several;
                 scope.spawn(move || {
                     let bytes = [writer];
-                    // Another writer may have made the directory first.
+                    // Another writer may have created the directory first.
                     while write(several, &[("a", &bytes), ("b/c", &bytes)]).is_err() {}
                 });
             }
@@ -393,7 +393,7 @@ pub(crate) fn a_directory_is_removed(root: &Location) {
     assert_eq!(names(root), ["older"]);
     assert!(root.join("old").remove_dir(&Progress::default()).is_err(), "it is gone");
     assert!(root.join("older").remove_dir(&Progress::default()).is_err(), "it is a file");
-    // A step that fails leaves all of it.
+    // A failed step leaves the whole directory.
     write(&root.join("new"), &[("a", b"a"), ("b", b"b")]).expect("written");
     let refuses = Progress::watched(|step| match step.kind {
         StepKind::Retire => Err(Error::Cancelled),

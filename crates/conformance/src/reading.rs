@@ -1,4 +1,4 @@
-//! Files that are opened, and directories that are listed.
+//! Requirements for opening files and listing directories.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use lodstone_store::{
 
 use crate::{names, put, read, write};
 
-/// Large enough to be mapped, and of several pieces that are read at once.
+/// Returns content that is large enough to be mapped, and that has several chunks.
 fn content() -> Vec<u8> {
     (0_u32..600_000).flat_map(|number| number.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect()
 }
@@ -41,7 +41,7 @@ pub(crate) fn a_range_beyond_the_end_is_an_error(root: &Location) {
     }
 }
 
-pub(crate) fn what_is_shared_is_what_is_read(root: &Location) {
+pub(crate) fn shared_bytes_equal_read_bytes(root: &Location) {
     let (path, content) = (root.join("file"), content());
     put(&path, &content).expect("written");
     let blob = Blob::open(&path, true).expect("a file").slice(77, 1_999_999).expect("a range");
@@ -52,7 +52,7 @@ pub(crate) fn what_is_shared_is_what_is_read(root: &Location) {
     assert!(all[0] == content[77..2_000_076]);
 }
 
-pub(crate) fn what_is_no_file_cannot_be_opened(root: &Location) {
+pub(crate) fn irregular_files_cannot_be_opened(root: &Location) {
     write(&root.join("directory"), &[("file", b"content")]).expect("written");
     let not_found = |error: &Error| matches!(error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound);
     let error = SourceFile::open(root.join("nothing"), true).expect_err("nothing is there");
@@ -70,7 +70,7 @@ pub(crate) fn what_is_no_file_cannot_be_opened(root: &Location) {
     }
 }
 
-pub(crate) fn a_file_that_was_replaced_is_another(root: &Location) {
+pub(crate) fn a_replaced_file_has_another_identity(root: &Location) {
     let path = root.join("file");
     put(&path, b"old").expect("written");
     let (old, stamp) = (SourceFile::open(&path, true).expect("a file"), path.stamp());
@@ -103,7 +103,7 @@ pub(crate) fn checksums_find_a_flipped_bit(root: &Location) {
     let len = blob.len();
     let stretches = vec![(1000, None), (len - 1000, Some("x".to_owned()))];
     let parts = Part::all_of(&blob, stretches, &Progress::default()).expect("read");
-    // Checks remember what they have found to be right.
+    // Checks keep track of verified pieces.
     let checks = || Arc::new(Checks::new(parts.clone()).expect("end to end"));
     let open = || SourceFile::open(&path, true).expect("a file").checked(checks());
     assert!(open().expect("its size").read_all().expect("as it was") == content);
@@ -118,7 +118,7 @@ pub(crate) fn checksums_find_a_flipped_bit(root: &Location) {
     assert!(matches!(open(), Err(Error::Resized { .. })));
 }
 
-pub(crate) fn parts_of_files_are_read_end_to_end(root: &Location) {
+pub(crate) fn parts_of_files_are_concatenated(root: &Location) {
     put(&root.join("a"), b"0123456789").expect("written");
     put(&root.join("b"), b"abcdefghij").expect("written");
     let [a, b] = ["a", "b"].map(|name| Blob::open(root.join(name), true).expect("a file"));
@@ -182,7 +182,7 @@ pub(crate) fn files_below_a_directory_are_listed(root: &Location) {
     assert!(dir.files(2).is_err(), "there are more");
 }
 
-pub(crate) fn locations_are_made_of_paths(root: &Location) {
+pub(crate) fn locations_have_the_methods_of_paths(root: &Location) {
     let path = root.join("a.b/model.tar.gz");
     assert_eq!(path.name(), Some("model.tar.gz"));
     assert_eq!(path.stem(), Some("model.tar"));

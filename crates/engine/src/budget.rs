@@ -1,8 +1,8 @@
-//! How much memory tensors may take.
+//! The memory limit for tensors.
 //!
-//! Each tensor that an operator makes carries a charge that is given back with its last copy, so shared bytes count
-//! once, wherever they are: in variables, in arrays, in the hands of the caller. An operator whose results would not
-//! fit is refused before it begins.
+//! Each tensor that an operator creates carries a charge, which is returned when its last copy is dropped. Shared bytes
+//! count once, whether variables, arrays or the caller hold them. An operator whose results would not fit is rejected
+//! before it starts.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,23 +17,23 @@ use lodstone_store::Blob;
 use crate::item::Outcome;
 use crate::memory;
 
-/// Allocations of this many bytes or more are tried before an operator starts. If memory runs out inside an operator,
-/// the process ends.
+/// Allocations of at least this many bytes are probed before an operator starts. If memory runs out inside an operator,
+/// the process aborts.
 const TRIED: u64 = 1 << 20;
 
-/// The memory that tensors share.
+/// The memory budget that tensors share.
 #[derive(Clone, Debug)]
 pub struct Budget {
     ledger: Arc<Ledger>,
     most: u64,
 }
 
-/// What is counted.
+/// The accounting of a budget.
 #[derive(Debug, Default)]
 struct Ledger {
     taken: AtomicU64,
-    /// Bytes that are charged, by where they begin and how many they are. An operator that only passes bytes on gives
-    /// the same ones again: they are counted once, and do not become owners of owners without end.
+    /// Charged bytes, by their address range. An operator that only passes bytes through returns the same range: it is
+    /// counted once, and is not wrapped in one more owner each time.
     charged: Mutex<HashMap<Range<usize>, Weak<Charged>>>,
 }
 
@@ -44,14 +44,14 @@ impl Ledger {
 }
 
 impl Budget {
-    /// A budget of so many bytes, or of all that the system gives this process if that is less: what is available in
-    /// the machine, the limits of its control groups, and its own (`ulimit -v`, `ulimit -d`).
+    /// Creates a budget of `most` bytes, or of the memory available to this process if that is less: the available
+    /// memory of the machine, the limits of its control groups, and its own limits (`ulimit -v`, `ulimit -d`).
     pub fn new(most: u64) -> Self {
         let most = most.min(memory::available());
         Self { ledger: Arc::default(), most }
     }
 
-    /// Fails if so many more bytes are too many, or the system does not give them.
+    /// Fails if `more` bytes would exceed the budget, or the system cannot provide them.
     ///
     /// # Errors
     /// [`Code::Limit`].
@@ -66,7 +66,7 @@ impl Budget {
         probe(more)
     }
 
-    /// The same tensor; its bytes count from now on until the last copy of them is gone.
+    /// Charges the bytes of a tensor until its last copy is dropped, and returns the tensor.
     ///
     /// # Errors
     /// If its bytes cannot be read.
@@ -88,7 +88,7 @@ impl Budget {
         Ok(tensor)
     }
 
-    /// Counts so many bytes until that is gone.
+    /// Charges `bytes` until the returned charge is dropped.
     pub fn charge(&self, bytes: u64) -> Charge {
         self.ledger.taken.fetch_add(bytes, Ordering::Relaxed);
         Charge { bytes, ledger: Arc::clone(&self.ledger) }
@@ -96,13 +96,13 @@ impl Budget {
 }
 
 impl Default for Budget {
-    /// What the system gives this process.
+    /// Returns a budget of all memory available to this process.
     fn default() -> Self {
         Self::new(u64::MAX)
     }
 }
 
-/// Bytes, and what they were charged.
+/// Bytes and their charge.
 #[derive(Debug)]
 struct Charged {
     bytes: Bytes,
@@ -113,14 +113,14 @@ struct Charged {
 impl Drop for Charged {
     fn drop(&mut self) {
         let mut charged = self.charge.ledger.charged();
-        // Others may be there by now that begin where these did.
+        // A newer entry may start at the same address by now.
         if charged.get(&self.range).is_some_and(|other| other.strong_count() == 0) {
             charged.remove(&self.range);
         }
     }
 }
 
-/// Charged bytes, for whoever shares them.
+/// Charged bytes that several owners share.
 struct Shared(Arc<Charged>);
 
 impl AsRef<[u8]> for Shared {
@@ -129,7 +129,7 @@ impl AsRef<[u8]> for Shared {
     }
 }
 
-/// Bytes that count as long as it is there.
+/// Bytes that count until this is dropped.
 #[derive(Debug)]
 pub struct Charge {
     bytes: u64,
@@ -142,7 +142,7 @@ impl Drop for Charge {
     }
 }
 
-/// Fails if the system does not give so many bytes now. They are not written to, and given back.
+/// Fails if the system cannot provide this many bytes now. They are never written to, and are freed at once.
 pub(crate) fn probe(bytes: u64) -> Outcome<()> {
     let mut memory: Vec<u8> = Vec::new();
     let mut is_given =
@@ -150,7 +150,7 @@ pub(crate) fn probe(bytes: u64) -> Outcome<()> {
     match bytes < TRIED || is_given() {
         true => Ok(()),
         false => {
-            let wrong = format!("it would take {bytes} bytes, which the system does not give");
+            let wrong = format!("it would take {bytes} bytes, which the system cannot provide");
             Err(Finding::new(Code::Limit, wrong))
         }
     }

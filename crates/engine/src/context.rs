@@ -1,4 +1,4 @@
-//! What a run may use, and when it stops.
+//! The resources of a run, and its cancellation.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,9 +7,10 @@ use lodstone_store::Progress;
 
 use crate::budget::Budget;
 use crate::error::{Error, Result};
+use crate::profile::Profile;
 use crate::threads::Threads;
 
-/// What a run may use: memory, threads, and, if they are bounded, steps. A run whose [`Progress`] is cancelled stops
+/// The resources of a run: memory, threads and optionally a step limit. A run whose [`Progress`] is cancelled stops
 /// before its next operator.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
@@ -17,29 +18,37 @@ pub struct Context<'a> {
     pub(crate) threads: &'a Threads,
     steps: Option<&'a Steps>,
     progress: Option<&'a Progress>,
+    pub(crate) profile: Option<&'a Profile>,
 }
 
 impl<'a> Context<'a> {
-    /// A run within a budget, on threads, with any number of steps.
+    /// Creates a context with a budget and threads, without a step limit.
     pub fn new(budget: &'a Budget, threads: &'a Threads) -> Self {
-        Self { budget, threads, steps: None, progress: None }
+        Self { budget, threads, steps: None, progress: None, profile: None }
     }
 
-    /// The same, with bounded steps.
+    /// Returns this context with a step limit.
     #[must_use]
     pub fn with_steps(mut self, steps: &'a Steps) -> Self {
         self.steps = Some(steps);
         self
     }
 
-    /// The same, with a handle that cancels the run.
+    /// Returns this context with a handle that cancels the run.
     #[must_use]
     pub fn with_progress(mut self, progress: &'a Progress) -> Self {
         self.progress = Some(progress);
         self
     }
 
-    /// Takes a step.
+    /// Returns this context with a profile that measures its operators.
+    #[must_use]
+    pub fn with_profile(mut self, profile: &'a Profile) -> Self {
+        self.profile = Some(profile);
+        self
+    }
+
+    /// Counts one step.
     pub(crate) fn step(&self) -> Result<()> {
         if let Some(progress) = self.progress {
             progress.advance(0).map_err(|_| Error::Cancelled)?;
@@ -51,7 +60,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// A bound on the steps of runs. A step is one operator; operators of subgraphs count each time they run.
+/// A limit on the steps of runs. A step is one operator; operators of subgraphs count each time they run.
 #[derive(Debug)]
 pub struct Steps {
     taken: AtomicU64,
@@ -59,12 +68,12 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// At most `max` steps.
+    /// Creates a limit of `max` steps.
     pub fn new(max: u64) -> Self {
         Self { taken: AtomicU64::new(0), max }
     }
 
-    /// How many steps were taken.
+    /// Returns the number of steps taken.
     pub fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed).min(self.max)
     }

@@ -1,8 +1,8 @@
 //! Operators that run subgraphs: `If`, `Loop`, `Scan` and `SequenceMap`.
 //!
-//! A subgraph becomes a program of its own, whose inputs are those of the subgraph and then the values around it that it
-//! reads; those of them that are constants become constants of it. It is planned for the types of its inputs when it
-//! runs, as the main graph is ([`Routine`]).
+//! A subgraph becomes a program of its own. Its inputs are those of the subgraph, followed by the outer values that it
+//! reads; outer constants become constants of the program. It is planned for the types of its inputs when it runs, as the
+//! main graph is ([`Routine`]).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,17 +23,17 @@ use crate::kernels::axis;
 use crate::plan::{Mode, Plan, Registers};
 use crate::value::{Strings, Value};
 
-/// The largest number of types of inputs that a program keeps plans for.
+/// The maximum number of plans that a program keeps, one for each combination of input types.
 const MAX_PLANS: usize = 16;
 
 /// A program that is planned for the types of its inputs when it runs.
 ///
-/// Plans of the last types are kept; which ones those are changes no result.
+/// The plans of the most recent types are cached; the cache does not change results.
 pub(crate) struct Routine {
-    /// The model is this program, whose constants are initializers of its main graph.
+    /// A model with only this program, whose constants are initializers of its main graph.
     model: Model,
     mode: Mode,
-    /// The one that was used last is at the end.
+    /// The cached plans; the most recently used one is last.
     plans: Mutex<Vec<(Vec<ValueType>, Arc<Plan>)>>,
 }
 
@@ -44,19 +44,19 @@ impl Routine {
         Self { model, mode, plans: Mutex::default() }
     }
 
-    /// The main graph.
+    /// Returns the main graph.
     pub(crate) fn graph(&self) -> Outcome<&Block> {
         let program = self.model.main().and_then(|program| program.blocks.first());
         program.ok_or_else(|| Finding::internal("a program has no graph"))
     }
 
-    /// Computes its outputs.
+    /// Computes the outputs.
     pub(crate) fn run(&self, inputs: Vec<Value>, context: Context<'_>) -> Result<Vec<Value>> {
         let types = inputs.iter().map(Value::value_type).collect::<Outcome<Vec<_>>>()?;
         self.plan(types, context)?.run(inputs, context)
     }
 
-    /// The plan for inputs of given types.
+    /// Returns the plan for inputs of the given types.
     pub(crate) fn plan(&self, types: Vec<ValueType>, context: Context<'_>) -> Result<Arc<Plan>> {
         let plans = || self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         {
@@ -80,19 +80,19 @@ impl Routine {
         Ok(plan)
     }
 
-    /// What is known of its values for inputs of given types.
+    /// Infers the types of all values for inputs of the given types.
     fn infer(&self, types: &[ValueType]) -> Result<Inference> {
         let names = self.graph()?.inputs.iter().cloned();
         let inputs = names.zip(types.iter().cloned().map(ValueInfo::from)).collect();
         let inference = infer(&self.model, &infer::Options::default().with_inputs(inputs));
         let breaks = |found: &&lodstone_schema::Located| found.finding.code != Code::Inconsistent;
-        match inference.findings.told.iter().find(breaks) {
+        match inference.findings.located.iter().find(breaks) {
             Some(found) => Err(found.clone().into()),
             None => Ok(inference),
         }
     }
 
-    /// The types of its outputs, as far as they are known before it runs.
+    /// Returns the types of the outputs, as far as they are known before a run.
     fn output_types(&self, types: &[ValueType]) -> Result<Vec<ValueInfo>> {
         let inference = self.infer(types)?;
         let known = inference.blocks.first();
@@ -101,14 +101,14 @@ impl Routine {
     }
 }
 
-/// What runs the subgraphs of an operator.
+/// The subgraphs of an operator, ready to run.
 pub(crate) struct Control {
     kind: Kind,
     /// `then_branch` and `else_branch`, or `body`.
     bodies: Vec<Body>,
 }
 
-/// Operators that run subgraphs.
+/// The operators that run subgraphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     If,
@@ -120,14 +120,14 @@ pub(crate) enum Kind {
 /// A subgraph.
 struct Body {
     routine: Routine,
-    /// How many inputs it has beside the values that it reads around it.
+    /// The number of inputs, without the outer values that it reads.
     formal: usize,
-    /// Which of the values that the subgraphs of the operator read around them it reads.
+    /// The indices of the outer values that it reads, among all outer values that the operator's subgraphs read.
     captured: Vec<usize>,
 }
 
 impl Control {
-    /// What an operator does with its subgraphs; `None` if it has none.
+    /// Returns how an operator uses its subgraphs, or `None` if it has none.
     pub(crate) fn kind(domain: &str, kind: &str) -> Option<Kind> {
         if !matches!(domain, "" | "ai.onnx") {
             return None;
@@ -141,7 +141,7 @@ impl Control {
         }
     }
 
-    /// The subgraphs of the operator that a walk has reached, and the registers that they read.
+    /// Collects the subgraphs of the operator that a walk has reached, and the registers that they read.
     pub(crate) fn new<'p>(
         kind: Kind,
         op: &'p Op,
@@ -156,14 +156,14 @@ impl Control {
         let (mut bodies, mut registers) = (Vec::new(), Vec::new());
         for name in names {
             let Some(AttributeValue::Block(number)) = op.attribute(name) else {
-                return Err(format!("expected a graph in `{name}`, found none").into());
+                return Err(format!("expected a graph in attribute `{name}`").into());
             };
             bodies.push(Body::new(*number, scopes, constants, &mut registers, mode)?);
         }
         Ok((Self { kind, bodies }, registers))
     }
 
-    /// The results of an operator. `around` are the values that its subgraphs read around them.
+    /// Runs an operator. `around` holds the outer values that its subgraphs read.
     pub(crate) fn run(
         &self,
         op: &Op,
@@ -190,11 +190,12 @@ impl Control {
         context: Context<'_>,
     ) -> Result<Vec<Value>> {
         let condition = inputs.first().and_then(Option::as_ref);
-        let condition = truth(condition.ok_or_else(|| Finding::from("it has no condition"))?)?;
+        let condition = truth(condition.ok_or_else(|| Finding::from("the condition is missing"))?)?;
         self.body(usize::from(!condition))?.run(Vec::new(), around, context)
     }
 
-    /// Trips and a condition, then values that go from trip to trip; out come these, and what each trip adds, stacked.
+    /// Runs `Loop`. Inputs are the trip count and the condition, then the loop-carried values; outputs are these values,
+    /// then the stacked results of each iteration.
     fn repeat(
         &self,
         op: &Op,
@@ -219,7 +220,7 @@ impl Control {
             given.append(&mut state);
             state = body.turn(given, 1 + count, &mut stacks, around, context)?;
             let next = state.remove(0);
-            // Without a condition, what the body returns for it has no meaning.
+            // Without a condition input, the condition that the body returns has no meaning.
             goes_on = condition.is_none() || truth(&next)?;
             trip += 1;
         }
@@ -242,8 +243,8 @@ impl Control {
         Ok(outputs)
     }
 
-    /// Values that go from step to step, then tensors that are taken apart along an axis; out come these values, and
-    /// what each step adds, stacked.
+    /// Runs `Scan`. Inputs are the state values, then the tensors that are scanned along an axis; outputs are the state
+    /// values, then the stacked results of each step.
     fn scan(
         &self,
         op: &Op,
@@ -258,8 +259,7 @@ impl Control {
             _ => None,
         };
         let count = taken.and_then(|taken| all.len().checked_sub(taken));
-        let count =
-            count.ok_or_else(|| Finding::from("`num_scan_inputs` is not a number of inputs"))?;
+        let count = count.ok_or_else(|| Finding::from("`num_scan_inputs` is out of range"))?;
         let mut state = all;
         let scanned = state.split_off(count);
         let mut parts = Vec::new();
@@ -271,7 +271,7 @@ impl Control {
         let length = |(dense, axis, _): &(&Dense, usize, bool)| dense.dims().get(*axis).copied();
         let steps = parts.first().and_then(length).unwrap_or(0);
         if parts.iter().any(|part| length(part) != Some(steps)) {
-            return Err(Finding::from("its inputs have different lengths along their axes").into());
+            return Err(Finding::from("scan inputs have different lengths along their axes").into());
         }
         let scans = op.output("").len().saturating_sub(count);
         let mut stacks = Stacks::new(scans, context);
@@ -303,8 +303,8 @@ impl Control {
         Ok(outputs)
     }
 
-    /// The subgraph for each value of a sequence, and the values of others at the same place; other inputs are the same
-    /// each time.
+    /// Runs `SequenceMap`: the subgraph once for each value of the first sequence, with the values of other sequences at
+    /// the same index; inputs that are not sequences are the same each time.
     fn map(
         &self,
         op: &Op,
@@ -321,7 +321,7 @@ impl Control {
             context.step()?;
             let given = inputs.iter().map(|input| match input {
                 Value::Sequence(values) => values.get(at).cloned().ok_or_else(|| {
-                    Finding::from(format!("a sequence of {} ends early", values.len()))
+                    Finding::from(format!("a sequence of {} values is too short", values.len()))
                 }),
                 other => Ok(other.clone()),
             });
@@ -334,7 +334,7 @@ impl Control {
 }
 
 impl Body {
-    /// A subgraph of the operator that a walk has reached. Registers that it reads are added to those of the operator.
+    /// Creates a subgraph of the operator that a walk has reached, and adds the registers that it reads to the operator's.
     fn new<'p>(
         number: i32,
         scopes: &mut Scopes<'p, usize>,
@@ -379,14 +379,14 @@ impl Body {
     ) -> Result<Vec<Value>> {
         if inputs.len() != self.formal {
             let (expected, found) = (self.formal, inputs.len());
-            let wrong = format!("its subgraph has {expected} inputs, and is given {found}");
+            let wrong = format!("the subgraph has {expected} inputs, found {found} values");
             return Err(Finding::from(wrong).into());
         }
         inputs.extend(self.around(around)?);
         self.routine.run(inputs, context)
     }
 
-    /// Runs the body of a loop once; returns its first `count` values, and stacks the others.
+    /// Runs the body of a loop once. Returns its first `count` values, and adds the others to the stacks.
     fn turn(
         &self,
         given: Vec<Value>,
@@ -403,14 +403,14 @@ impl Body {
         Ok(state)
     }
 
-    /// The values around it that it reads.
+    /// Returns the outer values that this subgraph reads.
     fn around(&self, around: &[Value]) -> Outcome<Vec<Value>> {
         let value = |at: &usize| around.get(*at).cloned();
         let values = self.captured.iter().map(value).collect::<Option<Vec<_>>>();
         values.ok_or_else(|| Finding::internal("a value around a subgraph is missing"))
     }
 
-    /// The types of what it returns.
+    /// Returns the types of the outputs.
     fn output_types(&self, mut types: Vec<ValueType>, around: &[Value]) -> Result<Vec<ValueInfo>> {
         for value in self.around(around)? {
             types.push(value.value_type()?);
@@ -418,7 +418,7 @@ impl Body {
         self.routine.output_types(&types)
     }
 
-    /// The dims of the number of a trip, or of a condition: none, or one of 1 where the subgraph declares that.
+    /// Returns the dims of the iteration number or condition: a scalar, or `[1]` where the subgraph declares that.
     fn scalar(&self, input: usize) -> Outcome<Vec<usize>> {
         let graph = self.routine.graph()?;
         let declared = graph.inputs.get(input);
@@ -428,7 +428,7 @@ impl Body {
     }
 }
 
-/// The values outside of the block that was entered that it and its subgraphs read, with their registers; leaves it.
+/// Leaves the block that was entered, and returns the outer values that it and its subgraphs read, with their registers.
 fn captures<'p>(
     scopes: &mut Scopes<'p, usize>,
     outside: usize,
@@ -454,7 +454,7 @@ fn captures<'p>(
     scopes.leave().map(|_| ())
 }
 
-/// Notes a name that is read, if it stands for a value outside.
+/// Records a name that is read, if it refers to an outer value.
 fn note<'p>(
     scopes: &Scopes<'p, usize>,
     outside: usize,
@@ -468,7 +468,7 @@ fn note<'p>(
     }
 }
 
-/// What trips of a loop add, until they are stacked.
+/// The results of loop iterations, until they are stacked.
 struct Stacks<'a> {
     values: Vec<Vec<Value>>,
     charges: Vec<Charge>,
@@ -480,12 +480,12 @@ impl<'a> Stacks<'a> {
         Self { values: vec![Vec::new(); count], charges: Vec::new(), context }
     }
 
-    /// Adds what a trip returns, within the budget.
+    /// Adds the results of an iteration, within the budget.
     fn push(&mut self, mut made: impl Iterator<Item = Value>) -> Outcome<()> {
         let expected = self.values.len();
         for (at, values) in self.values.iter_mut().enumerate() {
             let Some(value) = made.next() else { return expect(at, expected) };
-            // Stacking takes as much again.
+            // Stacking needs the same amount again.
             let bytes = value.nbytes().saturating_mul(2);
             self.context.budget.check(bytes)?;
             self.charges.push(self.context.budget.charge(bytes));
@@ -494,7 +494,7 @@ impl<'a> Stacks<'a> {
         Ok(())
     }
 
-    /// All stacks, each along an axis, in the order of trips or the reverse.
+    /// Stacks all results, each along its axis, in the order of iterations or in reverse.
     fn finish(self, along: impl Fn(usize) -> (i64, bool)) -> Outcome<Vec<Value>> {
         let stack = |(at, mut values): (usize, Vec<Value>)| {
             let (along, is_reversed) = along(at);
@@ -507,7 +507,7 @@ impl<'a> Stacks<'a> {
     }
 }
 
-/// Tensors as one, with a new axis for them.
+/// Stacks tensors along a new axis.
 fn stacked(values: &[Value], along: i64) -> Outcome<Value> {
     if let Some(Value::Strings(first)) = values.first() {
         let mut elements = Vec::new();
@@ -517,7 +517,10 @@ fn stacked(values: &[Value], along: i64) -> Outcome<Value> {
                     elements.extend_from_slice(one.elements());
                 }
                 other => {
-                    return Err(format!("expected the same dims again, found {other:?}").into());
+                    return Err(format!(
+                        "expected the dims of the first iteration, found {other:?}"
+                    )
+                    .into());
                 }
             }
         }
@@ -529,14 +532,15 @@ fn stacked(values: &[Value], along: i64) -> Outcome<Value> {
     Ok(Dense::stacked(&all, axis(along, rank + 1)?)?.into())
 }
 
-/// What a loop without a trip stacks, each along an axis: nothing, of dims that inference knows, or else 0.
+/// Returns the stacks of a loop without iterations, each along its axis: empty, with the inferred dims, or 0 for unknown
+/// ones.
 fn empty_stacks<'i>(
     returned: impl Iterator<Item = &'i ValueInfo>,
     along: impl Fn(usize) -> i64,
 ) -> Outcome<Vec<Value>> {
     let empty = |(at, info): (usize, &ValueInfo)| {
         let known = |dim: &Dim| match dim {
-            Dim::Known(extent) => usize::try_from(*extent).unwrap_or(0),
+            Dim::Known(size) => usize::try_from(*size).unwrap_or(0),
             _ => 0,
         };
         let mut dims: Vec<usize> = info.shape().unwrap_or_default().iter().map(known).collect();
@@ -552,12 +556,12 @@ fn empty_stacks<'i>(
 fn expect(found: usize, expected: usize) -> Outcome<()> {
     match found >= expected {
         true => Ok(()),
-        false => Err(format!("expected {expected} values of its body, found {found}").into()),
+        false => Err(format!("expected {expected} values from the body, found {found}").into()),
     }
 }
 
 fn present(values: impl Iterator<Item = Option<Value>>) -> Outcome<Vec<Value>> {
-    values.map(|value| value.ok_or_else(|| Finding::from("an input is left out"))).collect()
+    values.map(|value| value.ok_or_else(|| Finding::from("an input is missing"))).collect()
 }
 
 fn bytes_of(number: i64) -> Bytes {
@@ -567,18 +571,18 @@ fn bytes_of(number: i64) -> Bytes {
 fn truth(value: &Value) -> Outcome<bool> {
     match Item::of(value.dense()?)?.to_truths()?.as_slice() {
         [one] => Ok(*one),
-        other => Err(format!("expected one truth value, found {}", other.len()).into()),
+        other => Err(format!("expected one boolean, found {} values", other.len()).into()),
     }
 }
 
 fn integer(value: &Value) -> Outcome<i64> {
     match Item::of(value.dense()?)?.to_longs()?.as_slice() {
         [one] => Ok(*one),
-        other => Err(format!("expected one integer, found {}", other.len()).into()),
+        other => Err(format!("expected one integer, found {} values", other.len()).into()),
     }
 }
 
-/// An element of a list of integers; 0 if it is left out.
+/// Returns an element of an integer list attribute, or 0 if it is missing.
 fn long_at(op: &Op, name: &str, at: usize) -> i64 {
     match op.attribute(name) {
         Some(AttributeValue::Longs(all)) => all.get(at).copied().unwrap_or(0),

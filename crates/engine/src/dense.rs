@@ -1,4 +1,4 @@
-//! Tensors with all their elements, as kernels take and return them.
+//! Dense tensors: the inputs and results of kernels.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use burn_flex::{FlexTensor, Layout};
 use bytes::Bytes;
 use lodstone_model::{DType, Dim, Kind, Tensor};
 use lodstone_schema::Finding;
-use lodstone_schema::onnx::infer::{MOST_ELEMENTS, ValueInfo};
+use lodstone_schema::onnx::infer::{MAX_ELEMENTS, ValueInfo};
 use lodstone_store::Blob;
 
 use crate::item::{Item, Outcome, TYPES, burn_type};
@@ -17,15 +17,15 @@ use crate::threads::Threads;
 
 /// A dense tensor of any element type: dims, strides, and bytes that it may share with others.
 ///
-/// Transposing, slicing and repeating make another `Dense` of the same bytes. Elements smaller than a byte are packed
-/// as [`DType::size_of`] counts them, without strides.
+/// Transposing, slicing and broadcasting create another `Dense` with the same bytes. Elements smaller than a byte are
+/// packed, as [`DType::size_of`] counts them, without strides.
 #[derive(Clone)]
 pub struct Dense {
     dtype: DType,
     dims: Vec<usize>,
-    /// Elements from one index to the next along each dimension.
+    /// The distance in elements between successive indices of each dim.
     strides: Vec<isize>,
-    /// Elements before the first one.
+    /// The index of the first element in the bytes.
     offset: usize,
     storage: Arc<burn_backend::Bytes>,
 }
@@ -36,7 +36,7 @@ impl fmt::Debug for Dense {
     }
 }
 
-/// Bytes of a tensor, for holders of [`Bytes`].
+/// Keeps the bytes of a tensor alive for [`Bytes`].
 struct Owner(Arc<burn_backend::Bytes>);
 
 impl AsRef<[u8]> for Owner {
@@ -46,18 +46,18 @@ impl AsRef<[u8]> for Owner {
 }
 
 impl Dense {
-    /// A tensor of bytes in row-major order; they are copied only where their address is not a multiple of the size of
-    /// an element.
+    /// Creates a tensor from bytes in row-major order. The bytes are copied only if their address is not aligned to the
+    /// element size.
     ///
     /// # Errors
-    /// If the type has no size, or the bytes are not those of so many elements.
+    /// If the type has no size, or the number of bytes does not match the dims.
     pub fn new(dtype: DType, dims: Vec<usize>, bytes: Bytes) -> Outcome<Self> {
         let shape: Vec<u64> = dims.iter().map(|dim| *dim as u64).collect();
         if dtype.size_of(&shape) != Some(bytes.len() as u64) {
-            return Err(format!("{} bytes are not those of {dims:?}", bytes.len()).into());
+            return Err(format!("{} bytes do not fill dims {dims:?}", bytes.len()).into());
         }
         if dtype == DType::Bool && bytes.iter().any(|byte| *byte > 1) {
-            return Err("a truth value is neither 0 nor 1".into());
+            return Err("a boolean is neither 0 nor 1".into());
         }
         let size = dtype.bits().map_or(1, |bits| (bits as usize / 8).max(1));
         let aligned = bytes.as_ptr().addr().is_multiple_of(size);
@@ -69,10 +69,10 @@ impl Dense {
         Ok(Self { dtype, dims, strides, offset: 0, storage: Arc::new(storage) })
     }
 
-    /// The elements of a dense tensor of a model, which are read if they are not in memory.
+    /// Returns the elements of a dense tensor of a model, reading them if they are not in memory.
     ///
     /// # Errors
-    /// If it is not dense, or cannot be read.
+    /// If the tensor is not dense, or cannot be read.
     pub fn of(tensor: &Tensor) -> Outcome<Self> {
         if !matches!(tensor.kind, Kind::Dense) {
             return Err(format!("expected a dense tensor, found {}", tensor.kind.name()).into());
@@ -83,7 +83,7 @@ impl Dense {
         Self::new(tensor.dtype, dims, bytes)
     }
 
-    /// A tensor of a model that shares the bytes, if they lie in row-major order.
+    /// Converts to a tensor of a model, which shares the bytes if they are in row-major order.
     ///
     /// # Errors
     /// An internal one if elements cannot be put in order.
@@ -92,7 +92,7 @@ impl Dense {
         Ok(Tensor::dense(self.dtype, shape, Blob::memory(self.bytes()?)))
     }
 
-    /// The elements in row-major order, copied if they do not lie so.
+    /// Returns the elements in row-major order, copied if they are stored in another order.
     ///
     /// # Errors
     /// An internal one if elements cannot be put in order.
@@ -105,7 +105,7 @@ impl Dense {
                 Some(end) => {
                     Ok(Bytes::from_owner(Owner(Arc::clone(&self.storage))).slice(begin..end))
                 }
-                None => Err(Finding::internal("elements lie outside of their storage")),
+                None => Err(Finding::internal("elements are outside of their storage")),
             };
         }
         if burn_type(self.dtype).is_err() {
@@ -116,7 +116,7 @@ impl Dense {
         Ok(Bytes::from_owner(Owner(Arc::new(bytes))))
     }
 
-    /// The elements one by one in row-major order.
+    /// Copies the elements one by one in row-major order.
     fn gathered(&self) -> Outcome<Bytes> {
         let size = self.dtype.bits().map_or(1, |bits| (bits as usize / 8).max(1));
         let mut bytes = Vec::new();
@@ -129,7 +129,7 @@ impl Dense {
                 .sum();
             let begin = self.offset.checked_add_signed(skipped).map(|offset| offset * size);
             let element = begin.and_then(|begin| self.storage.get(begin..begin + size));
-            let lost = || Finding::internal("elements lie outside of their storage");
+            let lost = || Finding::internal("elements are outside of their storage");
             bytes.extend_from_slice(element.ok_or_else(lost)?);
             for (at, dim) in at.iter_mut().zip(&self.dims).rev() {
                 *at += 1;
@@ -142,65 +142,65 @@ impl Dense {
         Ok(bytes.into())
     }
 
-    /// The type of the elements.
+    /// Returns the element type.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// The dimensions, outermost first.
+    /// Returns the dims, outermost first.
     pub fn dims(&self) -> &[usize] {
         &self.dims
     }
 
-    /// How many elements it has.
+    /// Returns the number of elements.
     pub fn count(&self) -> usize {
         self.dims.iter().fold(1, |count, dim| count.saturating_mul(*dim))
     }
 
-    /// How many bytes its elements take.
+    /// Returns the size of the elements in bytes.
     pub fn nbytes(&self) -> u64 {
         let bits = u64::from(self.dtype.bits().unwrap_or(8));
         (self.count() as u64).saturating_mul(bits).div_ceil(8)
     }
 
-    /// Its type, with its elements if they are few.
+    /// Returns the type, with the elements if there are few.
     ///
     /// # Errors
     /// As [`tensor`](Self::tensor).
     pub fn info(&self) -> Outcome<ValueInfo> {
-        if self.count() <= MOST_ELEMENTS {
+        if self.count() <= MAX_ELEMENTS {
             return Ok(ValueInfo::of(&self.tensor()?));
         }
         Ok(self.type_info())
     }
 
-    /// Its type.
+    /// Returns the type.
     pub fn type_info(&self) -> ValueInfo {
         let dims = self.dims.iter().map(|dim| Dim::Known(*dim as u64)).collect();
         ValueInfo::tensor(self.dtype, Some(dims))
     }
 
-    /// The same elements of another type: numbers are rounded towards 0, or to the nearest that the type has.
+    /// Converts the elements to another type: they are rounded towards 0, or to the nearest value of the type.
     ///
     /// # Errors
-    /// If nothing is computed of one of the types, or the system gives no threads.
+    /// If kernels do not support one of the types, or the system cannot start threads.
     pub fn cast(&self, to: DType, threads: &Threads) -> Outcome<Self> {
         let (item, to) = (Item::of(self)?, burn_type(to)?);
         threads.run_if(self.nbytes(), || converted(item, to)?.dense())?
     }
 
-    /// The elements as numbers of double precision, in row-major order.
+    /// Returns the elements in double precision, in row-major order.
     ///
     /// # Errors
-    /// If nothing is computed of their type.
+    /// If kernels do not support the element type.
     pub fn to_f64(&self) -> Outcome<Vec<f64>> {
         Item::of(self)?.to_doubles()
     }
 
-    /// The elements at an index of an axis, which goes; nothing is copied.
+    /// Returns the elements at an index of an axis, and removes the axis; nothing is copied.
     ///
     /// # Errors
-    /// If there is no such index, or elements are smaller than a byte.
+    /// If the index is out of range, or elements are smaller than a byte.
     pub(crate) fn index(&self, axis: usize, at: usize) -> Outcome<Self> {
         let mut part = self.narrowed(axis, at, 1)?;
         part.dims.remove(axis);
@@ -208,41 +208,41 @@ impl Dense {
         Ok(part)
     }
 
-    /// So many elements along an axis, from `begin` on; nothing is copied.
+    /// Returns `count` elements along an axis, from `begin` on; nothing is copied.
     ///
     /// # Errors
-    /// If there are not as many, or elements are smaller than a byte.
+    /// If the range is out of bounds, or elements are smaller than a byte.
     pub(crate) fn narrowed(&self, axis: usize, begin: usize, count: usize) -> Outcome<Self> {
         if self.dtype.bits().is_some_and(|bits| bits < 8) {
-            return Err(format!("elements of {} are not taken apart", self.dtype).into());
+            return Err(format!("slicing elements of {} is not supported", self.dtype).into());
         }
         let mut part = self.clone();
         let (Some(dim), Some(stride)) = (part.dims.get_mut(axis), self.strides.get(axis)) else {
-            return Err(format!("there is no axis {axis}").into());
+            return Err(format!("axis {axis} is out of range").into());
         };
         if begin.checked_add(count).is_none_or(|end| end > *dim) {
-            return Err(format!("expected {count} elements from {begin} on of {dim}").into());
+            return Err(format!("elements {begin}.. ({count} of them) exceed dim {dim}").into());
         }
         *dim = count;
-        // A part of nothing begins where the whole does.
+        // An empty part keeps the offset of the whole.
         if count > 0 {
             let skipped = stride.saturating_mul(begin.cast_signed());
             let offset = self.offset.checked_add_signed(skipped);
-            part.offset = offset.ok_or_else(|| Finding::internal("it begins before its bytes"))?;
+            part.offset = offset.ok_or_else(|| Finding::internal("negative offset"))?;
         }
         Ok(part)
     }
 
-    /// Tensors of the same type and dims as one, with a new axis for them.
+    /// Stacks tensors of the same type and dims along a new axis.
     ///
     /// # Errors
-    /// If there are none, they differ, or elements are smaller than a byte.
+    /// If there are no tensors, they differ, or elements are smaller than a byte.
     pub(crate) fn stacked(all: &[&Self], axis: usize) -> Outcome<Self> {
-        let first = all.first().ok_or("there is nothing to stack")?;
+        let first = all.first().ok_or("no tensors to stack")?;
         let mut bytes = Vec::new();
         for one in all {
             if one.dtype != first.dtype || one.dims != first.dims {
-                return Err(format!("expected {first:?} again, found {one:?}").into());
+                return Err(format!("cannot stack {one:?} on {first:?}").into());
             }
             bytes.extend_from_slice(&one.bytes()?);
         }
@@ -250,7 +250,7 @@ impl Dense {
         let mut stack = Self::new(first.dtype, dims, bytes.into())?;
         if axis > 0 {
             if axis > first.dims.len() || first.dtype.bits().is_some_and(|bits| bits < 8) {
-                return Err(format!("{first:?} is not stacked along axis {axis}").into());
+                return Err(format!("cannot stack {first:?} along axis {axis}").into());
             }
             let (dim, stride) = (stack.dims.remove(0), stack.strides.remove(0));
             stack.dims.insert(axis, dim);
@@ -259,20 +259,20 @@ impl Dense {
         Ok(stack)
     }
 
-    /// The same elements for kernels that compute with burn; nothing is copied.
+    /// Returns a view for kernels that compute with burn; nothing is copied.
     pub(crate) fn view(&self) -> Outcome<FlexTensor> {
         let dtype = burn_type(self.dtype)?;
         let layout = Layout::new(self.dims.clone().into(), self.strides.clone(), self.offset);
         Ok(FlexTensor::from_arc(Arc::clone(&self.storage), layout, dtype))
     }
 
-    /// What a kernel made with burn; nothing is copied.
+    /// Wraps a result of burn; nothing is copied.
     pub(crate) fn of_view(tensor: &FlexTensor) -> Outcome<Self> {
         let found = tensor.dtype();
         let dtype = TYPES.iter().find(|(_, theirs)| *theirs == found).map(|(ours, _)| *ours);
         let layout = tensor.layout();
         Ok(Self {
-            dtype: dtype.ok_or_else(|| Finding::internal(format!("it has become {found:?}")))?,
+            dtype: dtype.ok_or_else(|| Finding::internal(format!("unexpected type {found:?}")))?,
             dims: layout.shape().to_vec(),
             strides: layout.strides().to_vec(),
             offset: layout.start_offset(),
@@ -281,7 +281,7 @@ impl Dense {
     }
 }
 
-/// The strides of elements that lie row by row.
+/// Returns the strides of row-major order.
 fn row_major(dims: &[usize]) -> Vec<isize> {
     let mut stride = 1_usize;
     let mut strides: Vec<isize> = dims

@@ -1,4 +1,4 @@
-//! Why a program is not planned or run.
+//! Errors of planning and running.
 
 use std::fmt;
 
@@ -6,36 +6,36 @@ use lodstone_model::Op;
 use lodstone_schema::onnx::quoted;
 use lodstone_schema::{Finding, Findings, Located};
 
-/// What planning and running return.
+/// The result of planning and running.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a program is not planned or run.
+/// The reason why a program cannot be planned or run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The program or the run as a whole: it contradicts itself, or exceeds its budget or its steps.
+    /// The program or the run as a whole: it is inconsistent, or exceeds its budget or its step limit.
     Program(Finding),
-    /// All operators that prevent the program from being run.
+    /// All operators that prevent the program from running.
     Operators(Findings),
-    /// An operator of the main graph, when the program is planned or run.
+    /// An operator of the main graph failed, in planning or in the run.
     Op(Box<OpError>),
-    /// An input that the caller passes.
+    /// An invalid input, by name.
     Input(String, Finding),
     /// The [`Progress`](lodstone_store::Progress) of the run was cancelled.
     Cancelled,
 }
 
-/// An operator that cannot be planned or has failed.
+/// An operator that cannot be planned or failed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OpError {
-    /// The operator's number in its block.
+    /// The index of the operator in its block.
     pub number: usize,
-    /// Its kind.
+    /// The operator kind.
     pub kind: String,
-    /// Its name, which may be empty.
+    /// The name of the operator, which may be empty.
     pub name: String,
-    /// What is wrong.
+    /// The reason.
     pub finding: Finding,
 }
 
@@ -63,11 +63,11 @@ impl fmt::Display for Error {
             Self::Program(finding) => finding.fmt(f),
             Self::Operators(findings) => {
                 let mut separator = "";
-                for located in &findings.told {
+                for located in &findings.located {
                     write!(f, "{separator}{located}")?;
                     separator = "; ";
                 }
-                match findings.count() - findings.told.len() {
+                match findings.count() - findings.located.len() {
                     0 => Ok(()),
                     more => write!(f, "; and {more} more"),
                 }

@@ -1,4 +1,4 @@
-//! Single operators: kernels on values.
+//! Evaluation of single operators: kernels on values.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,7 +11,7 @@ use crate::kernels::{Called, kernel};
 use crate::threads::Threads;
 use crate::value::Value;
 
-/// Kinds of operators whose kernels use several threads at any size.
+/// The operators whose kernels use several threads at any size.
 const THREADED: [&str; 8] = [
     "AveragePool",
     "Conv",
@@ -23,26 +23,26 @@ const THREADED: [&str; 8] = [
     "MaxPool",
 ];
 
-/// The results of one operator of ONNX's newest versions. Its inputs are not checked by the rule of the operator.
+/// Evaluates one operator of the newest ONNX opset. Its inputs are not checked by the shape inference of the operator.
 ///
 /// # Errors
-/// If it has no kernel, or the kernel fails.
+/// If the operator has no kernel, or the kernel fails.
 pub fn evaluate(op: &Op, inputs: &[Option<Value>], threads: &Threads) -> Outcome<Vec<Value>> {
     let kernel = kernel(&op.domain, &op.kind);
-    let kernel = kernel.ok_or_else(|| format!("`{}` is not computed yet", op.kind))?;
+    let kernel = kernel.ok_or_else(|| format!("operator `{}` is not supported", op.kind))?;
     let inputs: Vec<Option<&Value>> = inputs.iter().map(Option::as_ref).collect();
     let sizes = inputs.iter().flatten().map(|value| value.nbytes());
     let touched = sizes.fold(0, u64::saturating_add);
     compute(kernel.call(op, &inputs)?, touched, threads)
 }
 
-/// What a kernel that touches so many bytes returns.
+/// Runs a kernel that touches this many bytes.
 pub(crate) fn compute(call: Called<'_>, bytes: u64, threads: &Threads) -> Outcome<Vec<Value>> {
     let is_threaded = THREADED.contains(&call.op().kind.as_str());
     threads.run_if(if is_threaded { u64::MAX } else { bytes }, || guarded(|| call.run()))?
 }
 
-/// What a kernel returns; a panic is an error of the engine, not of the program.
+/// Runs a kernel; a panic becomes an internal error.
 fn guarded<T>(work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -52,7 +52,7 @@ fn guarded<T>(work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     })
 }
 
-/// Folds constants by the engine's kernels.
+/// A constant folder that uses the kernels of the engine.
 #[derive(Clone, Copy, Debug)]
 pub struct Folding<'a>(pub &'a Threads);
 

@@ -2,8 +2,8 @@
 //!
 //! | step | when |
 //! |---|---|
-//! | operators become those of the newest version, functions replace their calls | once |
-//! | constants are folded, within bounds | once |
+//! | operators are upgraded to the newest opset, functions are inlined | once |
+//! | constants are folded, within limits | once |
 //! | types are inferred, shapes folded, operators planned | for each set of input types |
 //! | subgraphs are planned | for each set of their input types, when they run |
 
@@ -25,17 +25,17 @@ use crate::kernels::is_computed;
 use crate::plan::Mode;
 use crate::value::Value;
 
-/// Constants that only depend on constants of the model are folded up to this size, or to that of the model's own
-/// constants if it is larger.
+/// The minimum limit on folded constants, in bytes. Constants that only depend on constants of the model are folded up to
+/// this size, or up to the size of the model's own constants if that is larger.
 const MIN_FOLDED: u64 = 64 << 20;
 
-/// How a model is made executable.
+/// Options for an [`Executable`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ExecutableOptions {
-    /// How operators are computed.
+    /// The execution mode.
     pub mode: Mode,
-    /// The values of the main graph that a run returns; those that the graph names if it is empty.
+    /// The values of the main graph that a run returns; if empty, the outputs of the graph.
     pub outputs: Vec<String>,
     /// Inputs that a [`Session`] keeps from run to run.
     pub states: Vec<State>,
@@ -47,25 +47,25 @@ lodstone_model::with_fields!(ExecutableOptions {
     with_states(states: Vec<State>),
 });
 
-/// An input that is the state of a model: a buffer that it reads and writes anew.
+/// A state of a model: an input whose next value the program computes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    /// The input. Its first value is the constant of the same name.
+    /// The name of the input. Its first value is the constant of the same name.
     pub input: String,
-    /// The value of the main graph that it becomes.
+    /// The name of the value of the main graph that holds the next state.
     pub output: String,
 }
 
-/// A model that is ready to run, any number of times, on several threads at once.
+/// A model that is ready to run any number of times, on several threads at once.
 ///
-/// It keeps no state: a run begins with the first value of each [`State`]. A [`Session`] goes on from its last run.
+/// It keeps no state: a run starts with the first value of each [`State`]. A [`Session`] continues from its last run.
 pub struct Executable {
     routine: Routine,
     inputs: Vec<Input>,
     outputs: Vec<String>,
-    /// Which inputs are states; their outputs follow the others, in this order.
+    /// The indices of the inputs that are states; their outputs follow the others, in this order.
     states: Vec<usize>,
-    /// Counts folded constants.
+    /// The charge for folded constants.
     _folded: Charge,
 }
 
@@ -83,7 +83,7 @@ impl fmt::Debug for Executable {
 struct Input {
     name: String,
     declared: ValueType,
-    /// The constant of the same name.
+    /// The constant of the same name, if any.
     default: Option<Value>,
 }
 
@@ -91,8 +91,8 @@ impl Executable {
     /// Prepares the main program of a model.
     ///
     /// # Errors
-    /// If it is not a program of ONNX, contradicts itself, has operators that nothing computes, of which all are named,
-    /// or lacks a value that the options name.
+    /// If the program is not ONNX or is inconsistent, if operators are not supported (the error lists all of them), or if
+    /// a value that the options name does not exist.
     pub fn new(model: &Model, options: &ExecutableOptions, context: Context<'_>) -> Result<Self> {
         let model = newest(model)?;
         let program = model.main().ok_or_else(|| Finding::from("the model has no program"))?;
@@ -104,7 +104,7 @@ impl Executable {
         });
         let states = states.collect::<Option<Vec<_>>>();
         let states =
-            states.ok_or_else(|| Finding::from("a state is no input with a first value"))?;
+            states.ok_or_else(|| Finding::from("a state is not an input with a first value"))?;
         let mut folded = 0;
         if options.mode == Mode::Fast {
             folded = fold(&mut program, context)?;
@@ -114,28 +114,28 @@ impl Executable {
         Ok(Self { routine, inputs, outputs, states, _folded: context.budget.charge(folded) })
     }
 
-    /// The names of its inputs, those that have defaults included.
+    /// Returns the names of the inputs, including those with defaults.
     pub fn inputs(&self) -> impl Iterator<Item = &str> {
         self.inputs.iter().map(|input| input.name.as_str())
     }
 
-    /// The names of what a run returns.
+    /// Returns the names of the outputs.
     pub fn outputs(&self) -> &[String] {
         &self.outputs
     }
 
-    /// Computes its outputs from inputs by name. An input that is a constant of the model, too, may be left out.
+    /// Computes the outputs from inputs by name. Inputs that are also constants of the model are optional.
     ///
     /// # Errors
     /// If an input is missing, unknown, or of another type than the model declares; if an operator fails, the budget or
-    /// the steps do not suffice, or the run is cancelled.
+    /// the step limit is exceeded, or the run is cancelled.
     pub fn run(&self, inputs: Vec<(&str, Value)>, context: Context<'_>) -> Result<Vec<Value>> {
         let mut made = self.run_from(inputs, &[], context)?;
         made.truncate(self.outputs.len());
         Ok(made)
     }
 
-    /// The same from values of states; returns theirs behind the outputs.
+    /// Runs from the given state values; returns the next ones after the outputs.
     fn run_from(
         &self,
         inputs: Vec<(&str, Value)>,
@@ -168,7 +168,7 @@ impl Executable {
     }
 }
 
-/// Runs of a model whose states go on from one to the next.
+/// A sequence of runs of a model that carries states from one run to the next.
 #[derive(Debug)]
 pub struct Session<'e> {
     executable: &'e Executable,
@@ -176,15 +176,15 @@ pub struct Session<'e> {
 }
 
 impl<'e> Session<'e> {
-    /// Begins with the first value of each state.
+    /// Creates a session that starts with the first value of each state.
     pub fn new(executable: &'e Executable) -> Self {
         Self { executable, states: Vec::new() }
     }
 
-    /// Computes the outputs of the executable, and keeps the states.
+    /// Computes the outputs of the executable, and updates the states.
     ///
     /// # Errors
-    /// As [`Executable::run`]. The states are then as they were.
+    /// The errors of [`Executable::run`]. The states are then unchanged.
     pub fn run(&mut self, inputs: Vec<(&str, Value)>, context: Context<'_>) -> Result<Vec<Value>> {
         let mut made = self.executable.run_from(inputs, &self.states, context)?;
         self.states = made.split_off(self.executable.outputs.len().min(made.len()));
@@ -193,7 +193,7 @@ impl<'e> Session<'e> {
 }
 
 impl Input {
-    /// Fails if a value is not of the type that the model declares.
+    /// Fails if a value does not have the type that the model declares.
     fn check(&self, value: &Value) -> std::result::Result<(), Finding> {
         let found = value.value_type()?;
         match merged_types(&self.declared, &found) {
@@ -206,14 +206,14 @@ impl Input {
     }
 }
 
-/// The model with ONNX's newest operators.
+/// Upgrades the model to the newest ONNX operators.
 fn newest(model: &Model) -> Result<Model> {
     let is_onnx = model.main().is_some_and(|program| program.dialect == Dialect::Onnx);
     if !is_onnx {
-        return Err(Finding::from("expected a program of ONNX").into());
+        return Err(Finding::from("expected an ONNX program").into());
     }
     let mut model = model.clone();
-    // What is upgraded has to be right for every value that a run may feed.
+    // The upgrade must be valid for every value that a run may pass.
     let inference = infer(&model, &infer::Options::default().with_overridable(true));
     let types = |values: &HashMap<String, infer::ValueInfo>| {
         values.iter().map(|(name, info)| (name.clone(), info.value.clone())).collect()
@@ -221,7 +221,7 @@ fn newest(model: &Model) -> Result<Model> {
     let types: Vec<_> = inference.blocks.iter().map(types).collect();
     let target = newest_opset("").ok_or_else(|| Finding::internal("ONNX has no operators"))?;
     match upgrade_with(&mut model, target, &types) {
-        // A program without operators of ONNX's own set has nothing to upgrade.
+        // A program without operators of the default domain has nothing to upgrade.
         Ok(()) | Err(UpgradeError::NoOperators) => Ok(model),
         Err(UpgradeError::Operators(findings) | UpgradeError::Invalid(findings)) => {
             Err(Error::Operators(findings))
@@ -230,8 +230,8 @@ fn newest(model: &Model) -> Result<Model> {
     }
 }
 
-/// Makes constants of the model initializers of the main graph, but for those that are inputs, and the values that a
-/// run returns its outputs; returns inputs and the names of what a run returns.
+/// Turns the constants of the model into initializers of the main graph, except for those that are inputs, and the values
+/// that a run returns into its outputs. Returns the inputs and the output names.
 fn interface(
     program: &mut Topology,
     model: &Model,
@@ -272,7 +272,7 @@ fn interface(
     }
 }
 
-/// Folds what depends on constants alone; returns the bytes that it takes.
+/// Folds values that depend on constants alone; returns their size in bytes.
 fn fold(program: &mut Topology, context: Context<'_>) -> Result<u64> {
     let main = program.blocks.first();
     let constants = main.iter().flat_map(|main| &main.initializers);
@@ -291,7 +291,7 @@ fn fold(program: &mut Topology, context: Context<'_>) -> Result<u64> {
     Ok(simple.folded)
 }
 
-/// Fails with all operators that nothing computes.
+/// Fails with the list of all operators that have no kernel.
 fn check_computed(program: &Topology) -> Result<()> {
     let mut findings = Findings::default();
     for (number, block) in program.blocks.iter().enumerate() {
@@ -302,7 +302,7 @@ fn check_computed(program: &Topology) -> Result<()> {
         for (at, op) in block.ops.iter().enumerate() {
             if !is_computed(&op.domain, &op.kind) {
                 let domain = lodstone_schema::onnx::domain_name(&op.domain);
-                let wrong = format!("no kernel computes {} of {domain}", quoted(&op.kind));
+                let wrong = format!("operator {} of {domain} is not supported", quoted(&op.kind));
                 findings.add(place_of(&place, at, op), wrong);
             }
         }

@@ -1,4 +1,4 @@
-//! Dense tensors as burn computes with them: views, of which nothing outside the kernels knows.
+//! Dense tensors in burn's representation: views that are private to the kernels.
 
 use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn_backend::{BoolStore, DType as BurnType, TensorData, TensorMetadata, try_read_sync};
@@ -8,10 +8,10 @@ use lodstone_schema::Finding;
 
 use crate::dense::Dense;
 
-/// What a kernel fails with.
+/// The result of a kernel.
 pub(crate) type Outcome<T> = Result<T, Finding>;
 
-/// A dense tensor as burn computes with it, by what its elements are.
+/// A dense tensor in burn's representation, by the class of its elements.
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
     Float(FlexTensor),
@@ -35,19 +35,19 @@ pub(crate) const TYPES: &[(DType, BurnType)] = &[
     (DType::Bool, BurnType::Bool(BoolStore::Native)),
 ];
 
-/// What burn calls an element type.
+/// Returns burn's name of an element type.
 pub(crate) fn burn_type(dtype: DType) -> Outcome<BurnType> {
     let known = TYPES.iter().find(|(ours, _)| *ours == dtype).map(|(_, theirs)| *theirs);
-    known.ok_or_else(|| format!("nothing is computed of {dtype}").into())
+    known.ok_or_else(|| format!("element type {dtype} is not supported").into())
 }
 
-/// The device that everything is computed on.
+/// Returns the device of all tensors.
 pub(crate) fn device() -> FlexDevice {
     FlexDevice
 }
 
 impl Item {
-    /// A view of a dense tensor.
+    /// Creates a view of a dense tensor.
     pub(crate) fn of(dense: &Dense) -> Outcome<Self> {
         let view = dense.view()?;
         Ok(match view.dtype() {
@@ -57,14 +57,14 @@ impl Item {
         })
     }
 
-    /// The dense tensor that a kernel returns.
+    /// Converts the item to the dense tensor that a kernel returns.
     pub(crate) fn dense(&self) -> Outcome<Dense> {
         match self {
             Self::Float(tensor) | Self::Int(tensor) | Self::Bool(tensor) => Dense::of_view(tensor),
         }
     }
 
-    /// Elements of burn's own form.
+    /// Creates an item from elements in burn's own form.
     pub(crate) fn from_data(data: TensorData) -> Self {
         let device = device();
         match data.dtype() {
@@ -74,27 +74,27 @@ impl Item {
         }
     }
 
-    /// Integers.
+    /// Creates a tensor of integers.
     pub(crate) fn longs(values: &[i64]) -> Self {
         Self::from_data(TensorData::new(values.to_vec(), [values.len()]))
     }
 
-    /// The elements in burn's own form.
+    /// Returns the elements in burn's own form.
     pub(crate) fn into_data(self) -> Outcome<TensorData> {
         let read = match self {
             Self::Float(tensor) => try_read_sync(Flex::float_into_data(tensor)),
             Self::Int(tensor) => try_read_sync(Flex::int_into_data(tensor)),
             Self::Bool(tensor) => try_read_sync(Flex::bool_into_data(tensor)),
         };
-        let read = read.ok_or("it cannot be read at once")?;
-        read.map_err(|error| format!("it cannot be read: {error:?}").into())
+        let read = read.ok_or("the tensor cannot be read synchronously")?;
+        read.map_err(|error| format!("the tensor cannot be read: {error:?}").into())
     }
 
-    /// The type of the elements.
+    /// Returns the element type.
     pub(crate) fn dtype(&self) -> Outcome<DType> {
         let found = self.burn_type();
         let known = TYPES.iter().find(|(_, theirs)| *theirs == found).map(|(ours, _)| *ours);
-        known.ok_or_else(|| format!("it has become {found:?}").into())
+        known.ok_or_else(|| format!("unexpected element type {found:?}").into())
     }
 
     fn burn_type(&self) -> BurnType {
@@ -105,7 +105,7 @@ impl Item {
         }
     }
 
-    /// Extents, outermost first.
+    /// Returns the dims, outermost first.
     pub(crate) fn shape(&self) -> Vec<usize> {
         match self {
             Self::Float(tensor) => tensor.shape().to_vec(),
@@ -114,7 +114,7 @@ impl Item {
         }
     }
 
-    /// The elements as integers, row by row; what is larger than any of them becomes the largest.
+    /// Returns the elements as integers in row-major order. Larger values saturate at the maximum.
     pub(crate) fn to_longs(&self) -> Outcome<Vec<i64>> {
         let data = self.clone().into_data()?;
         Ok(match data.dtype() {
@@ -125,23 +125,20 @@ impl Item {
         })
     }
 
-    /// The elements as numbers, row by row.
+    /// Returns the elements as floats in row-major order.
     pub(crate) fn to_doubles(&self) -> Outcome<Vec<f64>> {
         Ok(self.clone().into_data()?.iter::<f64>().collect())
     }
 
-    /// Numbers with fractions.
+    /// Returns the tensor of floats.
     pub(crate) fn float(&self) -> Outcome<FlexTensor> {
         match self {
             Self::Float(tensor) => Ok(tensor.clone()),
-            other => {
-                Err(format!("expected numbers with fractions, found {:?}", other.burn_type())
-                    .into())
-            }
+            other => Err(format!("expected floats, found {:?}", other.burn_type()).into()),
         }
     }
 
-    /// Integers.
+    /// Returns the tensor of integers.
     pub(crate) fn int(&self) -> Outcome<FlexTensor> {
         match self {
             Self::Int(tensor) => Ok(tensor.clone()),
@@ -149,11 +146,11 @@ impl Item {
         }
     }
 
-    /// Truth values.
+    /// Returns the tensor of booleans.
     pub(crate) fn bool(&self) -> Outcome<FlexTensor> {
         match self {
             Self::Bool(tensor) => Ok(tensor.clone()),
-            other => Err(format!("expected truth values, found {:?}", other.burn_type()).into()),
+            other => Err(format!("expected booleans, found {:?}", other.burn_type()).into()),
         }
     }
 }

@@ -31,6 +31,7 @@ mod kernels;
 mod memory;
 mod numerics;
 mod plan;
+mod profile;
 mod threads;
 mod value;
 
@@ -43,5 +44,6 @@ pub use executable::{Executable, ExecutableOptions, Session, State};
 pub use kernels::is_computed;
 pub use numerics::{NUMERICS, cpu_level};
 pub use plan::{Mode, Plan};
+pub use profile::{OperatorTime, Profile};
 pub use threads::Threads;
 pub use value::{Map, Strings, Value};

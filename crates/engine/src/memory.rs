@@ -1,20 +1,17 @@
-//! How much memory the system gives this process.
+//! The memory available to this process.
 //!
-//! It is the least of what is available in the machine, what the control groups of the process may take (`memory.max`
-//! of version 2, `memory.limit_in_bytes` of version 1, of the group and all above it), and what is left of its own
-//! limits (`RLIMIT_AS`, `RLIMIT_DATA`).
+//! It is the minimum of the available memory of the machine, the limits of the control groups of the process
+//! (`memory.max` of version 2, `memory.limit_in_bytes` of version 1, of the group and all its ancestors), and what is left
+//! of its own limits (`RLIMIT_AS`, `RLIMIT_DATA`).
 
-/// Bytes that this process may still allocate; a terabyte where the system does not tell.
+/// Returns the bytes that this process may still allocate, or a terabyte where the system does not report them.
 pub(crate) fn available() -> u64 {
     const UNKNOWN: u64 = 1 << 40;
     system::limits().into_iter().flatten().min().unwrap_or(UNKNOWN)
 }
 
 #[cfg(target_os = "linux")]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "reads what the kernel tells, which is not a model's file"
-)]
+#[expect(clippy::disallowed_methods, reason = "reads kernel files, not model files")]
 mod system {
     use std::fs::read_to_string;
     use std::path::{Path, PathBuf};
@@ -30,13 +27,13 @@ mod system {
         [available(), group(), left(Resource::As, 0), left(Resource::Data, 5)]
     }
 
-    /// The number `field` of `/proc/self/statm` in bytes: 0 is all of the address space, 5 is data and stack.
+    /// Returns field `field` of `/proc/self/statm` in bytes: 0 is the whole address space, 5 is data and stack.
     fn pages(statm: &str, field: usize) -> Option<u64> {
         let count: u64 = statm.split_whitespace().nth(field)?.parse().ok()?;
         count.checked_mul(rustix::param::page_size() as u64)
     }
 
-    /// What can be allocated in the machine without swapping.
+    /// Returns the memory that can be allocated on the machine without swapping.
     fn available() -> Option<u64> {
         let meminfo = read_to_string("/proc/meminfo").ok()?;
         let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -44,13 +41,13 @@ mod system {
         kibibytes.checked_mul(1024)
     }
 
-    /// The least of the limits of the control groups that the process is in.
+    /// Returns the minimum of the limits of the control groups of this process.
     fn group() -> Option<u64> {
         let groups = read_to_string("/proc/self/cgroup").ok()?;
         groups.lines().flat_map(files).filter_map(|file| limit(&file)).min()
     }
 
-    /// The files that may have a limit, by a line `number:controllers:path`.
+    /// Returns the files that may hold a limit, from a line `number:controllers:path`.
     fn files(line: &str) -> Vec<PathBuf> {
         let mut parts = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else {
@@ -63,7 +60,7 @@ mod system {
             }
             _ => return Vec::new(),
         };
-        // In a container, the path is that outside of it, and its own group is the root.
+        // In a container, the path is the one outside it, and the container's own group is the root.
         let path = Path::new(path.trim_start_matches('/'));
         path.ancestors().map(|group| Path::new(root).join(group).join(file)).collect()
     }

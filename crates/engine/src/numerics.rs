@@ -1,10 +1,10 @@
-//! What the bits of results depend on, beside the program and its inputs.
+//! What determines the bits of results, beside the program and its inputs.
 
-/// The version of the numerics: it is raised with every change after which some program computes other bits at some
-/// [`cpu_level`]. Checkpoints record it, so that a training run that is resumed can say whether it goes on exactly.
+/// The version of the numerics. It is raised with every change that alters the bits of some program's results at some
+/// [`cpu_level`]. Checkpoints record it, so that a resumed training run can report whether it continues exactly.
 pub const NUMERICS: u32 = 1;
 
-/// The widest vectors that kernels compute with on this processor. Sums are in another order at another level.
+/// Returns the widest vector instructions that kernels use on this processor. The order of summation depends on it.
 pub fn cpu_level() -> &'static str {
     level()
 }

@@ -1,4 +1,4 @@
-//! Plans: a program for inputs of given types, as kernels over registers.
+//! Plans: programs for inputs of given types, as kernels over registers.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -20,49 +20,49 @@ use crate::item::Outcome;
 use crate::kernels::{Kernel, kernel};
 use crate::value::Value;
 
-/// Bounds of the constants that planning folds: shapes, and what is computed from them. Constants that only depend on
-/// constants of the model are folded before.
+/// The limits on constants that planning folds: shapes, and values computed from them. Constants that only depend on
+/// constants of the model are folded earlier.
 const FOLDED: Bounds = Bounds { each: 1 << 16, all: 1 << 24 };
 
-/// The largest number of operators that are computed in one pass.
+/// The maximum number of operators in one pass.
 const MAX_CHAIN: usize = 64;
 
-/// Kinds of operators whose kernels copy what they read into another order.
+/// The operators whose kernels copy their inputs into another order.
 const COPYING: [&str; 4] = ["Conv", "ConvTranspose", "Gemm", "MatMul"];
 
-/// How operators are computed.
+/// The execution mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Each operator of the program by its own kernel. Results of other modes are compared with those of this one.
+    /// Each operator runs in its own kernel. Results of other modes are compared with those of this one.
     Reference,
-    /// The program is simplified, and neighbouring element-wise operators are computed in one pass. Results are within
+    /// The program is simplified, and neighbouring element-wise operators run in one pass. Results are within
     /// [`Mode::error`] of the reference.
     #[default]
     Fast,
 }
 
 impl Mode {
-    /// The largest difference of a result of an operator from that of [`Mode::Reference`], as a fraction of the larger
-    /// of the result and the operator's inputs. Most operators have the same bits in all modes.
+    /// Returns the maximum difference of a result of an operator from that of [`Mode::Reference`], as a fraction of the
+    /// maximum of the result and the operator's inputs. Most operators return the same bits in all modes.
     pub fn error(self, kind: &str) -> f64 {
         match (self, kind) {
-            // Another approximation of the error function, several elements at once.
+            // A different, vectorized approximation of the error function.
             (Self::Fast, "Erf" | "Gelu") => 5e-7,
             _ => 0.0,
         }
     }
 }
 
-/// The main graph of a program as kernels over registers. It is a function of the program, what is known of its values,
-/// and the mode alone.
+/// The main graph of a program as kernels over registers. It is a function of the program, the inferred types of its
+/// values, and the mode alone.
 pub struct Plan {
     parts: Vec<Part>,
-    /// What registers begin with: constants.
+    /// The initial values of registers: constants.
     constants: Registers,
     inputs: Vec<usize>,
     outputs: Vec<usize>,
     peak: u64,
-    /// Counts the constants that planning made.
+    /// The charge for constants that planning created.
     _folded: Charge,
 }
 
@@ -78,11 +78,11 @@ pub(crate) type Registers = Vec<Option<Value>>;
 /// The registers of a run.
 struct Frame {
     registers: Registers,
-    /// Charges for values whose size was not known before the run.
+    /// The charges for values whose size was unknown before the run.
     charges: HashMap<usize, Charge>,
 }
 
-/// Operators that are computed together: one, or several in one pass where that can be.
+/// Operators that run together: one, or several in one pass where possible.
 struct Part {
     nodes: Vec<Node>,
     chain: Option<Chain>,
@@ -91,31 +91,31 @@ struct Part {
 struct Node {
     number: usize,
     op: Op,
-    does: Does,
+    implementation: Implementation,
     opset: i64,
     inputs: Vec<Option<usize>>,
-    /// Registers that its subgraphs read, in the order of their captures.
+    /// The registers that its subgraphs read, in the order of their captures.
     captured: Vec<usize>,
-    /// Registers of the outputs; `None` for one that is left out.
+    /// The registers of the outputs; `None` for an output that is omitted.
     outputs: Vec<Option<usize>>,
-    /// Registers that nothing reads after it.
+    /// The registers that nothing reads afterwards.
     last: Vec<usize>,
-    /// Bytes of its results; `None` if the dims of one are only known when it runs.
+    /// The size of the results in bytes; `None` if some dims are only known at run time.
     bytes: Option<u64>,
 }
 
-/// What computes an operator.
-enum Does {
+/// The implementation of an operator.
+enum Implementation {
     Kernel(Kernel),
     Control(Control),
 }
 
 impl Plan {
-    /// Plans the main graph of a program without functions, whose operators are ONNX's newest. Inputs and outputs are
-    /// those that the graph names, constants its initializers; `infos` is what is known of its values, by block.
+    /// Plans the main graph of a program without functions, whose operators are of the newest opset. Constants are the
+    /// initializers of the graph; `infos` holds the inferred types of values, by block.
     ///
     /// # Errors
-    /// If it is not a program of ONNX, reads what nothing defines, or has an operator without a kernel.
+    /// If the program is not ONNX, reads an undefined value, or has an operator without a kernel.
     pub fn new(
         program: &Program,
         infos: &[HashMap<String, ValueInfo>],
@@ -123,7 +123,7 @@ impl Plan {
         context: Context<'_>,
     ) -> Result<Self> {
         if program.dialect != Dialect::Onnx {
-            return Err(Finding::from("expected a program of ONNX").into());
+            return Err(Finding::from("expected an ONNX program").into());
         }
         match mode {
             Mode::Reference => Self::of(program, &[], infos, mode, context.budget.charge(0)),
@@ -163,7 +163,7 @@ impl Plan {
         }
         let outputs = block.outputs.iter().map(|name| match scopes.see(name) {
             Some(register) => Ok(*register),
-            None => Err(Finding::from(format!("nothing computes the output `{name}`"))),
+            None => Err(Finding::from(format!("output `{name}` is not defined"))),
         });
         let outputs = outputs.collect::<Outcome<Vec<_>>>()?;
         let mut used: HashSet<usize> = outputs.iter().copied().collect();
@@ -178,15 +178,15 @@ impl Plan {
         Ok(Self { parts, constants, inputs, outputs, peak, _folded: folded })
     }
 
-    /// The most bytes that results of operators take at a time, of those whose dims are known.
+    /// Returns the peak size of the results of operators in bytes, among those with known dims.
     pub fn nbytes(&self) -> u64 {
         self.peak
     }
 
-    /// Computes the outputs, in the order of the graph, from the inputs in theirs.
+    /// Computes the outputs from the inputs, both in the order of the graph.
     ///
     /// # Errors
-    /// If there are not as many inputs, an operator fails, the budget or the steps do not suffice, or the run is
+    /// If the number of inputs does not match, an operator fails, the budget or the step limit is exceeded, or the run is
     /// cancelled.
     pub fn run(&self, inputs: Vec<Value>, context: Context<'_>) -> Result<Vec<Value>> {
         if inputs.len() != self.inputs.len() {
@@ -200,7 +200,13 @@ impl Plan {
             frame.put(*register, value)?;
         }
         for part in &self.parts {
-            part.run(&mut frame, context)?;
+            match context.profile {
+                Some(profile) => {
+                    let (kind, name) = part.label();
+                    profile.measure(&kind, &name, || part.run(&mut frame, context))?;
+                }
+                None => part.run(&mut frame, context)?,
+            }
         }
         let take = |register: &usize| {
             let found = frame.registers.get(*register).and_then(Option::as_ref).cloned();
@@ -210,7 +216,7 @@ impl Plan {
     }
 }
 
-/// The register of a new value.
+/// Allocates the register of a new value.
 fn define<'p>(scopes: &mut Scopes<'p, usize>, name: &'p str) -> Outcome<usize> {
     let register = scopes.innermost()?.names.len();
     match scopes.keep(name, register)? {
@@ -219,10 +225,10 @@ fn define<'p>(scopes: &mut Scopes<'p, usize>, name: &'p str) -> Outcome<usize> {
     }
 }
 
-/// The most bytes that results take at a time, of those whose size is known. All results of an operator count until the
+/// Returns the peak size of results in bytes, among those with a known size. All results of an operator count until the
 /// last of them is released.
 fn peak(nodes: &[Node]) -> Outcome<u64> {
-    // The operator of each register, and of each operator how many registers are not released, and its bytes.
+    // The operator of each register; for each operator, the number of unreleased registers and the bytes.
     let mut owners: HashMap<usize, usize> = HashMap::new();
     let mut held: Vec<(usize, u64)> = Vec::with_capacity(nodes.len());
     let (mut taken, mut peak) = (0_u64, 0_u64);
@@ -243,13 +249,13 @@ fn peak(nodes: &[Node]) -> Outcome<u64> {
     Ok(peak)
 }
 
-/// Operators with those that can be computed in the same pass.
+/// Groups operators that can run in the same pass.
 fn parts(nodes: Vec<Node>, mode: Mode) -> Vec<Part> {
     let is_link = |node: &Node| node.bytes.is_some() && fused::is_link(&node.op);
     let mut parts: Vec<Part> = Vec::new();
     for node in nodes {
         let is_next = mode == Mode::Fast && is_link(&node);
-        // Links are with links alone.
+        // Links are only grouped with links.
         let has_room = |part: &&mut Part| {
             part.nodes.len() < MAX_CHAIN && part.nodes.last().is_some_and(is_link)
         };
@@ -280,6 +286,16 @@ fn parts(nodes: Vec<Node>, mode: Mode) -> Vec<Part> {
 }
 
 impl Part {
+    /// Returns the kinds of the operators, and the name of the first one.
+    fn label(&self) -> (String, String) {
+        let kinds: Vec<&str> = self.nodes.iter().map(|node| node.op.kind.as_str()).collect();
+        let name = self.nodes.first().map(|node| match node.op.name.as_str() {
+            "" => node.op.writes().next().unwrap_or_default(),
+            name => name,
+        });
+        (kinds.join("+"), name.unwrap_or_default().to_owned())
+    }
+
     fn run(&self, frame: &mut Frame, context: Context<'_>) -> Result<()> {
         let made = match &self.chain {
             Some(chain) => chain.run(&frame.registers, context.threads)?,
@@ -329,15 +345,15 @@ impl Node {
         mode: Mode,
     ) -> Outcome<Self> {
         let mut captured = Vec::new();
-        let does = match Control::kind(&op.domain, &op.kind) {
+        let implementation = match Control::kind(&op.domain, &op.kind) {
             Some(kind) => {
                 let (control, registers) = Control::new(kind, op, scopes, constants, mode)?;
                 captured = registers;
-                Does::Control(control)
+                Implementation::Control(control)
             }
-            None => Does::Kernel(
+            None => Implementation::Kernel(
                 kernel(&op.domain, &op.kind)
-                    .ok_or_else(|| format!("`{}` is not computed yet", op.kind))?,
+                    .ok_or_else(|| format!("operator `{}` is not supported", op.kind))?,
             ),
         };
         let read = op.input("").iter().map(|name| match (name.as_str(), scopes.see(name)) {
@@ -358,15 +374,17 @@ impl Node {
         let bytes = sizes.map(|sizes| sizes.into_iter().fold(0, u64::saturating_add));
         let opset = scopes.innermost()?.version(&op.domain);
         let (op, last) = (op.clone(), Vec::new());
-        Ok(Self { number, op, does, opset, inputs, captured, outputs, last, bytes })
+        Ok(Self { number, op, implementation, opset, inputs, captured, outputs, last, bytes })
     }
 
     fn run(&self, frame: &mut Frame, context: Context<'_>) -> Result<()> {
         context.step()?;
         let failed = |finding| Error::Op(Box::new(OpError::new(self.number, &self.op, finding)));
-        let made = match &self.does {
-            Does::Kernel(kernel) => self.apply(*kernel, frame, context).map_err(failed)?,
-            Does::Control(control) => {
+        let made = match &self.implementation {
+            Implementation::Kernel(kernel) => {
+                self.apply(*kernel, frame, context).map_err(failed)?
+            }
+            Implementation::Control(control) => {
                 let values = self.values(frame).map_err(failed)?;
                 let made = control.run(&self.op, values.0, &values.1, context);
                 made.map_err(|error| match error {
@@ -382,8 +400,8 @@ impl Node {
         self.keep(made, frame, context).map_err(failed)
     }
 
-    /// What a control operator reads, and what its subgraphs read around them. Registers that nothing else reads are
-    /// released.
+    /// Returns the inputs of a control operator, and the outer values that its subgraphs read. Registers with no later
+    /// reader are released.
     fn values(&self, frame: &mut Frame) -> Outcome<(Vec<Option<Value>>, Vec<Value>)> {
         let input = |register: &Option<usize>| {
             register.map(|register| frame.value(register).cloned()).transpose()
@@ -395,7 +413,7 @@ impl Node {
         Ok((inputs, captured))
     }
 
-    /// The results of a kernel.
+    /// Runs a kernel.
     fn apply(
         &self,
         kernel: Kernel,
@@ -421,7 +439,7 @@ impl Node {
         compute(call, touched, context.threads)
     }
 
-    /// Puts results into their registers.
+    /// Stores results in their registers.
     fn keep(&self, made: Vec<Value>, frame: &mut Frame, context: Context<'_>) -> Outcome<()> {
         if made.len() < self.outputs.len() {
             let (wanted, found) = (self.outputs.len(), made.len());
@@ -439,7 +457,7 @@ impl Node {
         Ok(())
     }
 
-    /// How many bytes the results take, by the rule of the operator for these inputs.
+    /// Returns the size of the results in bytes, by shape inference for these inputs.
     fn size(&self, inputs: &[Option<&Value>]) -> Outcome<u64> {
         let info = |value: &Option<&Value>| value.map(Value::info).transpose();
         let infos = inputs.iter().map(info).collect::<Outcome<Vec<_>>>()?;

@@ -8,22 +8,22 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::item::Outcome;
 
-/// Bytes of stack of a thread.
+/// The stack size of a thread in bytes.
 const STACK: usize = 8 << 20;
 
-/// Bytes up to which a kernel runs on the thread of the caller: handing it over would take longer.
+/// The maximum number of bytes for which a kernel runs on the caller's thread: handing it over would take longer.
 pub(crate) const SMALL: u64 = 1 << 14;
 
-/// A pool of threads for kernels. Results do not depend on how many there are.
+/// A pool of threads for kernels. Results do not depend on the number of threads.
 ///
-/// The pool begins with the first kernel that is large enough for it, once in each process: the threads of a process
-/// that was forked are not there in the child, which begins its own. rayon's global pool is not used.
+/// The pool starts with the first kernel that is large enough for it, once in each process: threads do not survive a
+/// fork, so the child starts its own. rayon's global pool is not used.
 #[derive(Clone)]
 pub struct Threads(Arc<Inner>);
 
 struct Inner {
     count: usize,
-    /// The process that began the pool, and the pool.
+    /// The process that started the pool, and the pool.
     pool: Mutex<Option<(u32, Arc<ThreadPool>)>>,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Debug for Threads {
 }
 
 impl Default for Threads {
-    /// As many as there are processors, shared by all who ask for no others.
+    /// Returns a pool with one thread per processor, shared by all users of the default.
     fn default() -> Self {
         static SHARED: LazyLock<Threads> = LazyLock::new(|| {
             let count = std::thread::available_parallelism();
@@ -45,29 +45,29 @@ impl Default for Threads {
 }
 
 impl Threads {
-    /// A pool of so many threads, at least one.
+    /// Creates a pool of `count` threads, at least one.
     pub fn new(count: usize) -> Self {
         Self(Arc::new(Inner { count: count.max(1), pool: Mutex::new(None) }))
     }
 
-    /// How many threads there are.
+    /// Returns the number of threads.
     pub fn count(&self) -> usize {
         self.0.count
     }
 
-    /// Runs work on the pool, and waits for it. Kernels that it runs stay on its thread, or share the work with the
-    /// others of the pool.
+    /// Runs work on the pool and waits for it. Kernels inside stay on their thread, or share work with the other threads
+    /// of the pool.
     ///
     /// # Errors
-    /// If the system gives no threads.
+    /// If the system cannot start threads.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Outcome<T> {
         Ok(self.pool()?.install(work))
     }
 
-    /// Runs work that touches so many bytes: on the pool if they are many, where the caller is if they are few.
+    /// Runs work that touches this many bytes: on the pool if there are many, on the caller's thread if there are few.
     ///
     /// # Errors
-    /// If the system gives no threads.
+    /// If the system cannot start threads.
     pub(crate) fn run_if<T: Send>(
         &self,
         bytes: u64,
@@ -86,9 +86,9 @@ impl Threads {
         }
         let builder = ThreadPoolBuilder::new().num_threads(self.0.count).stack_size(STACK);
         let pool = builder.thread_name(|number| format!("lodstone-{number}")).build();
-        let pool = pool.map_err(|error| Finding::from(format!("there are no threads: {error}")))?;
+        let pool = pool.map_err(|error| Finding::from(format!("cannot start threads: {error}")))?;
         let pool = Arc::new(pool);
-        // The parent's threads are not here to be ended.
+        // The threads of the parent do not exist here, so they cannot be joined.
         std::mem::forget(known.replace((process, Arc::clone(&pool))));
         Ok(pool)
     }

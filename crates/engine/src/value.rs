@@ -1,4 +1,4 @@
-//! What programs compute with.
+//! The values of programs.
 
 use bytes::Bytes;
 use lodstone_model::{DType, Dim, Kind, Tensor, TensorType, ValueType};
@@ -8,19 +8,19 @@ use lodstone_schema::onnx::infer::{ValueInfo, common_type};
 use crate::dense::Dense;
 use crate::item::Outcome;
 
-/// A value of a program: what kernels take and return.
+/// A value of a program: an input or result of a kernel.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Value {
-    /// A dense tensor of numbers or truth values.
+    /// A dense tensor of numbers or booleans.
     Dense(Dense),
     /// A tensor of strings.
     Strings(Strings),
     /// Values of one type, in order.
     Sequence(Vec<Value>),
-    /// A value, or none.
+    /// An optional value.
     Optional(Option<Box<Value>>),
-    /// Values by keys.
+    /// Values by key.
     Map(Map),
 }
 
@@ -31,45 +31,45 @@ pub struct Strings {
     elements: Vec<Bytes>,
 }
 
-/// Keys, and the value of each.
+/// A map from keys to values.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Map {
-    /// The keys: integers or strings, one-dimensional.
+    /// The keys: a one-dimensional tensor of integers or strings.
     pub keys: Box<Value>,
-    /// A value for each key.
+    /// The value of each key.
     pub values: Vec<Value>,
 }
 
 impl Strings {
-    /// A tensor of strings.
+    /// Creates a tensor of strings.
     ///
     /// # Errors
-    /// If there are not as many strings as the dims say.
+    /// If the number of strings does not match the dims.
     pub fn new(dims: Vec<usize>, elements: Vec<Bytes>) -> Outcome<Self> {
         let count = dims.iter().try_fold(1_usize, |count, dim| count.checked_mul(*dim));
         match count == Some(elements.len()) {
             true => Ok(Self { dims, elements }),
-            false => Err(format!("{} strings are not those of {dims:?}", elements.len()).into()),
+            false => Err(format!("{} strings do not fill dims {dims:?}", elements.len()).into()),
         }
     }
 
-    /// The dimensions, outermost first.
+    /// Returns the dims, outermost first.
     pub fn dims(&self) -> &[usize] {
         &self.dims
     }
 
-    /// The strings in row-major order.
+    /// Returns the strings in row-major order.
     pub fn elements(&self) -> &[Bytes] {
         &self.elements
     }
 }
 
 impl Value {
-    /// A tensor of a model: dense, or of strings.
+    /// Converts a tensor of a model, dense or of strings.
     ///
     /// # Errors
-    /// If it is neither, or cannot be read.
+    /// If the tensor is neither, or cannot be read.
     pub fn of(tensor: &Tensor) -> Outcome<Self> {
         match &tensor.kind {
             Kind::Strings { elements } => {
@@ -81,10 +81,10 @@ impl Value {
         }
     }
 
-    /// The tensor that it is.
+    /// Converts the value to a tensor of a model.
     ///
     /// # Errors
-    /// What it is instead.
+    /// If the value is not a tensor.
     pub fn tensor(&self) -> Outcome<Tensor> {
         match self {
             Self::Dense(dense) => dense.tensor(),
@@ -99,10 +99,10 @@ impl Value {
         }
     }
 
-    /// The dense tensor that it is.
+    /// Returns the dense tensor in this value.
     ///
     /// # Errors
-    /// What it is instead.
+    /// If the value is not a dense tensor.
     pub fn dense(&self) -> Outcome<&Dense> {
         match self {
             Self::Dense(dense) => Ok(dense),
@@ -110,7 +110,7 @@ impl Value {
         }
     }
 
-    /// What it is, in words.
+    /// Returns a description of the kind of value.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Dense(_) => "a dense tensor",
@@ -125,7 +125,7 @@ impl Value {
         format!("expected {expected}, found {}", self.kind()).into()
     }
 
-    /// How many bytes its elements take.
+    /// Returns the size of the elements in bytes.
     pub fn nbytes(&self) -> u64 {
         match self {
             Self::Dense(dense) => dense.nbytes(),
@@ -136,10 +136,10 @@ impl Value {
         }
     }
 
-    /// Its type, with its elements if they are few integers or numbers.
+    /// Returns the type, with the elements if they are a few integers or floats.
     ///
     /// # Errors
-    /// If it is nested deeper than types may be.
+    /// If the value is nested deeper than types may be.
     pub fn info(&self) -> Outcome<ValueInfo> {
         match self {
             Self::Dense(dense) => dense.info(),
@@ -147,11 +147,11 @@ impl Value {
         }
     }
 
-    /// Its type: of a sequence, what its values have in common. The type of an empty sequence or optional value is not
-    /// known.
+    /// Returns the type. The element type of a sequence is what its values have in common; that of an empty sequence or
+    /// optional value is unknown.
     ///
     /// # Errors
-    /// If it is nested deeper than types may be.
+    /// If the value is nested deeper than types may be.
     pub fn value_type(&self) -> Outcome<ValueType> {
         let deep = |error: lodstone_model::TooDeep| Finding::from(error.to_string());
         Ok(match self {

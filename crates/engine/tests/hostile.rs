@@ -26,11 +26,11 @@ impl Numbers {
 }
 
 /// A value of a declared type, where that is a tensor: small integers, which are numbers and indices.
-fn value_of(declared: &ValueType, extent: u64) -> Option<Value> {
+fn value_of(declared: &ValueType, n: u64) -> Option<Value> {
     let tensor = declared.tensor_type()?;
     let known = |dim: &Dim| match dim {
         Dim::Known(known) => *known,
-        _ => extent,
+        _ => n,
     };
     let shape: Vec<u64> = tensor.shape.as_ref()?.iter().map(known).collect();
     let size = tensor.dtype.size_of(&shape).filter(|size| *size < 1 << 16)?;

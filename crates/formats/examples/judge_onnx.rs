@@ -1,11 +1,11 @@
-//! Judges ONNX models: one path per line on stdin, one JSON object per line on stdout.
+//! Checks ONNX models: one path per line on stdin, one JSON object per line on stdout.
 //!
 //! | key | value |
 //! |---|---|
 //! | `unreadable` | why the file cannot be read, or null |
-//! | `check` | findings of the checker, with their places |
-//! | `infer` | contradictions that inference found, with their places |
-//! | `types` | of each value of the main graph: kinds from outside in, element type, extents |
+//! | `check` | findings of the checker, with their locations |
+//! | `infer` | contradictions found by inference, with their locations |
+//! | `types` | for each value of the main graph: kinds from the outside in, element type, dims |
 #![expect(clippy::print_stdout, reason = "results go to stdout")]
 
 use std::collections::{BTreeMap, HashMap};
@@ -49,7 +49,7 @@ fn judge(model: &Model) -> Value {
 }
 
 fn sentences(findings: &Findings) -> Vec<String> {
-    findings.told.iter().map(ToString::to_string).collect()
+    findings.located.iter().map(ToString::to_string).collect()
 }
 
 fn shown((name, info): (&String, &ValueInfo)) -> (String, Value) {
@@ -93,12 +93,12 @@ fn dtype(tensor: &TensorType) -> Option<String> {
     is_known.then(|| tensor.dtype.to_string())
 }
 
-/// Extents as numbers, symbols as strings, unknown ones as null.
+/// Returns dims as numbers, symbols as strings, unknown ones as null.
 fn shape(tensor: &TensorType) -> Option<Vec<Value>> {
-    let extent = |dim: &Dim| match dim {
-        Dim::Known(extent) => json!(extent),
+    let size = |dim: &Dim| match dim {
+        Dim::Known(size) => json!(size),
         Dim::Symbol(name) => json!(**name),
         Dim::Unknown => Value::Null,
     };
-    tensor.shape.as_ref().map(|shape| shape.iter().map(extent).collect())
+    tensor.shape.as_ref().map(|shape| shape.iter().map(size).collect())
 }

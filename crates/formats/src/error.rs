@@ -1,4 +1,4 @@
-//! What can go wrong with a model file.
+//! Errors of reading and writing model files.
 
 use std::path::PathBuf;
 
@@ -14,50 +14,50 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Bytes that cannot be read, or are not what the format says.
+    /// Bytes cannot be read, or violate the format.
     #[error(transparent)]
     Store(#[from] lodstone_store::Error),
-    /// The same, with the place in the model.
+    /// An error with its location in the model.
     #[error("in {place}: {source}")]
     Inside {
-        /// Where in the model: "block 0, operator 3 (`conv2d`)".
+        /// The location in the model, such as "block 0, operator 3 (`conv2d`)".
         place: String,
-        /// What is wrong there.
+        /// The error at that location.
         source: Box<Error>,
     },
-    /// The same, with the number of the record in a file of records.
+    /// An error with the index of the record in a file of records.
     #[error("in record {number}: {source}")]
     InRecord {
-        /// The number, counted from 0.
+        /// The index, counted from 0.
         number: usize,
-        /// What is wrong there.
+        /// The error in the record.
         source: Box<Error>,
     },
-    /// No format claims the file.
+    /// No format recognizes the file.
     #[error("unrecognized file format: `{}` {found}", path.display())]
     Unrecognized {
         /// The file.
         path: PathBuf,
-        /// How it begins, in a phrase.
+        /// A phrase that describes the first bytes.
         found: String,
     },
-    /// A format, or a part of one, that is not read yet.
+    /// A format, or a part of one, that is not supported.
     #[error("reading `{}` is not supported: it is {what}", path.display())]
     Unsupported {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// The kind of file or part.
         what: &'static str,
     },
-    /// A path that leads to no model.
+    /// There is no model at a path.
     #[error("no model at `{}`: {why}", path.display())]
     NoModel {
-        /// What was asked for.
+        /// The requested path.
         path: PathBuf,
-        /// What was looked for.
+        /// What was expected there.
         why: String,
     },
-    /// Parameters and program do not belong together.
+    /// The parameters do not belong to the program.
     #[error("the parameters in `{}` do not fit the program: {what}", path.display())]
     Mismatch {
         /// The parameter file.
@@ -65,7 +65,7 @@ pub enum Error {
         /// The first difference.
         what: String,
     },
-    /// Several sets of parameters that a program may belong to.
+    /// Several parameter files may belong to the program.
     #[error(
         "several files may hold the parameters of `{}`: {}", path.display(),
         candidates.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
@@ -73,36 +73,36 @@ pub enum Error {
     AmbiguousParams {
         /// The program.
         path: PathBuf,
-        /// The files.
+        /// The candidate files.
         candidates: Vec<String>,
     },
-    /// Something the target format has no way to say.
+    /// The target format cannot represent part of the model.
     #[error("{format} cannot hold {what}")]
     Incompatible {
         /// The target format.
         format: &'static str,
-        /// What it cannot hold, with its name.
+        /// What cannot be represented, with its name.
         what: String,
     },
-    /// A file that is in no seal, of a model that is sealed.
-    #[error("`{}` is not in the seal, and the model is sealed", path.display())]
+    /// A file of a sealed model that the seal does not list.
+    #[error("`{}` is not listed in the seal of the model", path.display())]
     Unsealed {
         /// The file.
         path: PathBuf,
     },
-    /// A JSON text that is not what it should be.
+    /// Invalid JSON.
     #[error("`{}`: {source}", path.display())]
     Json {
         /// The file.
         path: PathBuf,
-        /// What the parser said, with line and column.
+        /// The error of the parser, with line and column.
         source: serde_json::Error,
     },
 }
 
 impl Error {
-    /// What a parser of JSON said of the file in `blob`: that the text is wrong, or that its values nest
-    /// deeper than they are followed.
+    /// Converts an error of the JSON parser about the file in `blob`: a syntax error, or nesting beyond the limit of
+    /// the parser.
     pub(crate) fn json(path: &Location, blob: &Blob, source: serde_json::Error) -> Self {
         match is_too_deep(&source) {
             true => blob.over_limit(0, JSON_DEPTH).into(),
@@ -110,7 +110,7 @@ impl Error {
         }
     }
 
-    /// The error itself, without the places in the model that were added to it.
+    /// Returns the innermost error, without the locations that were added to it.
     pub fn cause(&self) -> &Self {
         let mut cause = self;
         while let Self::Inside { source, .. } | Self::InRecord { source, .. } = cause {
@@ -119,7 +119,7 @@ impl Error {
         cause
     }
 
-    /// Adds the place in the model where it happened.
+    /// Adds a location in the model.
     #[must_use]
     pub fn inside(self, place: impl Into<String>) -> Self {
         match self {
@@ -134,13 +134,13 @@ impl Error {
         Self::InRecord { number, source: Box::new(self) }
     }
 
-    /// A state that cannot occur unless this program has a defect.
+    /// Returns the error for a state that cannot occur unless this program has a defect.
     #[track_caller]
     pub(crate) fn internal(what: &'static str) -> Self {
         lodstone_store::internal(what).into()
     }
 
-    /// A tensor whose element type `format` has no code for.
+    /// Returns the error for a tensor whose element type has no code in `format`.
     pub(crate) fn dtype(format: &'static str, name: &str, dtype: DType) -> Self {
         Self::Incompatible { format, what: format!("the {dtype} tensor `{name}`") }
     }

@@ -1,10 +1,10 @@
-//! Messages in which one repeated field is there as often as one likes: for the test that counts the steps of readers.
+//! Messages in which one repeated field occurs any number of times, for the test that counts the steps of readers.
 
 use crate::encoding::protobuf::schema::{Field, Kind, Message};
 use crate::encoding::protobuf::wire::Encoder;
 use crate::registry::MESSAGES;
 
-/// A repeated field of a message, and the messages that it is in, from outside in.
+/// A repeated field of a message, and its enclosing messages from the outside in.
 #[derive(Debug)]
 pub struct Repeated {
     /// The value of fields that are not repeated.
@@ -12,7 +12,7 @@ pub struct Repeated {
     path: Vec<(&'static Message, &'static Field)>,
 }
 
-/// The repeated fields of each format that is read as protobuf.
+/// Returns the repeated fields of each format that is based on protobuf.
 pub fn repeated() -> [Vec<Repeated>; 2] {
     MESSAGES.map(|(root, single)| fields(root, single))
 }
@@ -39,13 +39,13 @@ fn fields(root: &'static Message, single: usize) -> Vec<Repeated> {
 }
 
 impl Repeated {
-    /// What it is called: `graph.node`.
+    /// Returns the path of the field, such as `graph.node`.
     pub fn name(&self) -> String {
         let names = self.path.iter().filter_map(|(_, field)| field.names.first().copied());
         names.collect::<Vec<_>>().join(".")
     }
 
-    /// A message with the field so many times: with contents that are different each time, or without any.
+    /// Returns a message in which the field occurs `count` times: each with different contents, or all empty.
     pub fn grown(&self, count: usize, filled: bool) -> Vec<u8> {
         self.level(0, count, filled)
     }
@@ -70,7 +70,7 @@ impl Repeated {
     }
 }
 
-/// A value of a field: messages hold those of their fields, so many levels deep.
+/// Encodes a value of a field; messages contain their fields to a depth of `levels`.
 fn value(out: &mut Encoder, field: &Field, number: usize, levels: usize) {
     match field.kind {
         Kind::Int | Kind::Uint => out.int(field.number, number as i64 % 100),

@@ -1,9 +1,25 @@
-//! Model files to models and back.
+//! Readers and writers of model files.
 //!
-//! A folder for each framework, and in it for each format the same parts in the same order: `mod.rs` (the layout as a
-//! table, the source of truth, what is not supported), `detect`, `read`, `write`. Below them is what several are
-//! written in ([`encoding`]), above them the tables of all (`registry`), and beside them what is there for any file:
-//! seals and the scan. Frameworks do not see each other; a format that another one is written in is named there.
+//! There is a folder for each framework. In it, each format has the same parts in the same order: `mod.rs` (the layout
+//! as a table, the source of truth, what is not supported), `detect`, `read`, `write`. Encodings that several formats
+//! use are in [`encoding`]; the tables of all formats are in `registry`; seals and the scan apply to any file.
+//! Frameworks do not depend on each other; a format that uses the format of another framework names it there.
+//!
+//! ```
+//! use lodstone_formats::{OpenOptions, WriteOptions, named};
+//! use lodstone_model::{DType, Model, Parameter, Tensor};
+//! use lodstone_store::{Blob, MemoryStore};
+//!
+//! let tensor = Tensor::dense(DType::Uint8, vec![2], Blob::memory(vec![1, 2]));
+//! let parameters = vec![Parameter { name: "w".to_owned(), tensor }];
+//! let model = Model { parameters, ..Model::default() };
+//! let path = MemoryStore::default().location("model.safetensors");
+//! let format = named("safetensors").expect("a format");
+//! format.write(&model, path.clone(), &WriteOptions::default())?;
+//! let again = (format.read)(&path, &OpenOptions::default())?;
+//! assert_eq!(again.parameters[0].name, "w");
+//! # Ok::<(), lodstone_formats::Error>(())
+//! ```
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
@@ -33,6 +49,6 @@ pub use format::{Format, OpenRecord, Prefix, Probe};
 pub use options::{ExternalData, Holds, OpenOptions, WriteOptions};
 pub use registry::{FORMATS, READ_ONLY, identify, named, title};
 pub use scan::{Effort, Pickles, pickles};
-pub use seal::places::{ModelDir, Place, Sealed, Seals, check_sealed, places};
+pub use seal::entries::{ModelDir, SealEntry, Sealed, Seals, check_sealed, seal_entries};
 pub use seal::{Seal, SealedFile, SealedModel, TensorRanges, called, check_names};
 pub use staged::{Staged, Written};

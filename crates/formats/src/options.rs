@@ -1,4 +1,4 @@
-//! How to open and how to write.
+//! Options for opening and writing models.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use lodstone_store::{Blob, Dir, Links, Location, Progress, SourceFile};
 
 use crate::{ModelDir, Result, Seals};
 
-/// How to open a model.
+/// Options for opening a model.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// Where the parameters are, if not where the format says: a file or a directory.
+    /// The file or directory of the parameters, if it is not the one that the format implies.
     pub params: Option<Location>,
-    /// How much a file may make a reader build.
+    /// Limits for readers.
     pub limits: Limits,
-    /// Whether files may be mapped into memory.
+    /// Whether files may be memory-mapped.
     pub mmap: bool,
-    /// Whether bytes of sealed models are compared with their checksums when they are first read,
-    /// and models are refused of which some files are sealed and others not.
+    /// Whether bytes of sealed models are verified against their checksums on first read, and models
+    /// of which only some files are sealed are rejected.
     pub verify: bool,
-    /// Whether names inside a model may pass symbolic links that leave its directory.
+    /// Whether names inside a model may pass symlinks that lead out of its directory.
     pub links: Links,
 }
 
@@ -32,17 +32,17 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// The same, where whoever holds `progress` can stop the opening.
+    /// Returns the options with a progress handle, through which opening can be cancelled.
     #[must_use]
     pub fn stopped_by(mut self, progress: &Progress) -> Self {
         self.limits.progress = progress.clone();
         self
     }
 
-    /// Opens a file that the user named.
+    /// Opens a file at a path from the user.
     ///
     /// # Errors
-    /// As [`SourceFile::open`]; if it is sealed and has another size, or the seal is damaged.
+    /// The errors of [`SourceFile::open`]; fails if the file does not have its sealed size, or the seal is damaged.
     pub fn file(&self, path: &Location) -> Result<Blob> {
         let file = SourceFile::open(path, self.mmap)?;
         let file = match self.seals() {
@@ -52,40 +52,40 @@ impl OpenOptions {
         Ok(Blob::file(Arc::new(file)))
     }
 
-    /// Opens a directory in which names that come out of a model are resolved.
+    /// Opens a directory in which names from a model are resolved.
     ///
     /// # Errors
-    /// If it cannot be opened.
+    /// Fails if the directory cannot be opened.
     pub fn dir(&self, path: &Location) -> Result<ModelDir> {
         Ok(ModelDir::new(Dir::open(path, self.links, self.mmap)?, self.seals()))
     }
 
-    /// The seals that files are compared with, if they are.
+    /// Returns the seals for verification, if it is enabled.
     pub(crate) fn seals(&self) -> Option<Seals> {
         self.verify.then(Seals::default)
     }
 }
 
-/// How to write a model.
+/// Options for writing a model.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct WriteOptions {
-    /// Whether to keep what the files of the model were like beyond what the format asks for: their
+    /// Whether to keep properties of the source files that the format leaves open: their
     /// names, their number, the layout of their records.
     pub same: bool,
-    /// Bytes that elements are aligned to, where the format leaves it open; 0 for what the
-    /// framework itself does.
+    /// The alignment of elements in bytes, where the format leaves it open; 0 for the
+    /// convention of the framework.
     pub align: u64,
-    /// Largest file, for formats that can be split.
+    /// Maximum file size, for formats that can be split.
     pub max_shard_size: Option<u64>,
-    /// Where elements are to be, for formats that can keep them in other files; by default inside, or
-    /// with [`same`](Self::same) where they were.
+    /// The location of elements, for formats that can store them in separate files; by default inside the model, or
+    /// where they were if [`same`](Self::same) is set.
     pub external_data: Option<ExternalData>,
-    /// Whether to seal what is written, in the same step.
+    /// Whether to seal the written files in the same commit.
     pub seal: bool,
-    /// Fails instead of replacing an existing file.
+    /// Whether to fail instead of replacing an existing file.
     pub no_clobber: bool,
-    /// Counts the bytes, and cancels.
+    /// Progress in bytes, and cancellation.
     pub progress: Progress,
 }
 
@@ -107,44 +107,44 @@ lodstone_model::with_fields!(WriteOptions {
     with_progress(progress: Progress),
 });
 
-/// Where the elements of tensors are, of a format that can keep them beside the model.
+/// The location of tensor elements, for formats that can store them in separate files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExternalData {
-    /// In the model.
+    /// In the model file.
     Inside,
-    /// In one file for all tensors.
+    /// In one separate file for all tensors.
     One,
-    /// In a file for each tensor.
+    /// In a separate file for each tensor.
     Each,
 }
 
-/// What a format has a place for. What it has none for is a loss, which the user has to allow.
+/// What a format can represent. Anything else is a loss, which the user must allow.
 #[derive(Clone, Copy, Debug)]
 pub struct Holds {
     /// Tensors.
     pub tensors: bool,
-    /// Free-form facts of the file.
+    /// Free-form metadata.
     pub metadata: bool,
     /// A program, of this dialect.
     pub program: Option<Dialect>,
-    /// Names of tensors.
+    /// Tensor names.
     pub names: bool,
-    /// Tensors without names, if none has one.
+    /// Unnamed tensors, if no tensor has a name.
     pub unnamed: bool,
     /// LoD offsets.
     pub lod: bool,
-    /// Rows of a larger tensor.
+    /// Selected rows.
     pub selected_rows: bool,
     /// Row-sparse and CSR tensors.
     pub sparse: bool,
     /// COO tensors.
     pub coo: bool,
-    /// Tensors of texts.
+    /// String tensors.
     pub strings: bool,
-    /// Tables of tokens.
+    /// Vocabularies.
     pub vocabulary: bool,
-    /// Whether it has a code for an element type.
+    /// Returns whether the format has a code for an element type.
     pub dtype: fn(DType) -> bool,
-    /// The element type of the same size as which the framework itself keeps one that has no code.
+    /// Returns the element type of the same size as which the framework itself stores one without a code.
     pub stand_in: fn(DType) -> Option<DType>,
 }

@@ -1,4 +1,4 @@
-//! The tables by which the modules of frameworks are found: general code reads these, and names no framework.
+//! Tables of the framework modules: general code uses these tables and refers to no framework directly.
 
 use crate::encoding::pickle::known::Use;
 #[cfg(steps)]
@@ -36,47 +36,47 @@ pub static FORMATS: &[&Format] = &[
     &paddle::PROGRAM_TEXT,
 ];
 
-/// The formats of ONNX's messages with operators of ONNX.
+/// The formats of ONNX messages with ONNX operators.
 pub(crate) static ONNX: Formats =
     Formats { binary: &onnx::BINARY, text: &onnx::AS_TEXT, archive: &glow::STANDARD };
 
-/// The frameworks that write operators of their own into ONNX's messages.
+/// The frameworks that write their own operators into ONNX messages.
 pub(crate) static ONNX_FAMILIES: &[&Family] = &[&glow::FAMILY];
 
-/// How files begin that other formats would take for theirs, by their first bytes and their size.
+/// Signatures of files that other formats would misdetect, by first bytes and size.
 pub(crate) static SIGNATURES: &[fn(&[u8], u64) -> bool] =
     &[mxnet::params::is_params, torch::is_numbered];
 
-/// What files of formats that are not read are, by how they begin.
+/// Detection of formats that are not read, by first bytes.
 static NOT_READ: &[fn(&Probe<'_>) -> Option<&'static str>] = &[torch::identify];
 
-/// What a file is, if its format is known and not read.
+/// Returns a description of the file, if its format is known but not read.
 pub fn identify(probe: &Probe<'_>) -> Option<&'static str> {
     NOT_READ.iter().find_map(|identify| identify(probe))
 }
 
-/// What pickles of tensors need to import, by module and name, and what may be done with it.
+/// Imports that pickles of tensors need, by module and name, and their allowed uses.
 pub(crate) static IMPORTS: &[fn(&str, &str) -> Option<Use>] =
     &[mxnet::states::imports, paddle::pickle::imports, torch::imports];
 
-/// How frameworks keep the numbers of a model outside of a pickle.
+/// The ways in which frameworks store elements outside of a pickle.
 pub(crate) static OUTSIDE: &[&Outside] = &[&torch::OUTSIDE];
 
-/// The messages that formats read as protobuf, with a number that their versions and types may be.
+/// The messages of formats based on protobuf, with a valid value for versions and types.
 #[cfg(steps)]
 pub(crate) static MESSAGES: [(&Message, usize); 2] =
     [(&onnx::schema::MODEL, 1), (&paddle::program::schema::PROGRAM, 0)];
 
-/// Formats that are read and not written, with their titles.
+/// Formats that are read but not written, with their titles.
 pub static READ_ONLY: &[(&str, &str)] = &[mxnet::BLOCK, paddle::PIR];
 
-/// What the format called `name` is, in a few words, also if models in it are only read.
+/// Returns the description of the format called `name`, including formats that are only read.
 pub fn title(name: &str) -> Option<&'static str> {
     let read_only = || READ_ONLY.iter().find(|(known, _)| *known == name).map(|(_, title)| *title);
     named(name).map(|format| format.title).or_else(read_only)
 }
 
-/// The format called `name`.
+/// Returns the format called `name`.
 pub fn named(name: &str) -> Option<&'static Format> {
     FORMATS.iter().copied().find(|format| format.name == name)
 }

@@ -1,4 +1,4 @@
-//! Models that are written, and not published yet.
+//! Models that are written but not published yet.
 
 use std::path::Path;
 
@@ -7,34 +7,34 @@ use lodstone_store::{Commit, Location, Output, SEAL};
 
 use crate::{Error, Format, OpenOptions, Result, Seal, SealedModel, WriteOptions};
 
-/// What a format has written of a model.
+/// The staged files of a model.
 #[derive(Debug)]
 pub struct Staged {
     commit: Commit,
-    /// The directory of the files, as the caller calls it.
+    /// The directory of the files, as given by the caller.
     root: Location,
     files: Vec<Location>,
-    /// The name of what the model is opened by; empty for the directory.
+    /// The name of the file that opens the model; empty for the directory.
     main: String,
 }
 
-/// What was written.
+/// The published files of a model.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Written {
-    /// The directory that they are in.
+    /// The directory of the files.
     pub root: Location,
-    /// The files, in the order in which they were written; without a seal.
+    /// The files, in the order of writing, without a seal.
     pub files: Vec<Location>,
-    /// The seal that has no checksums any more of files that it had: they were written over, or belong
-    /// to what was.
+    /// A seal that lost the checksums of some files, which were overwritten or belonged to the previous
+    /// model.
     pub unsealed: Option<Location>,
-    /// Whether the path is a symbolic link to the file that was written, whose seal is beside the file.
+    /// Whether the path is a symlink to the written file, whose seal is beside the file.
     pub through_link: bool,
 }
 
 impl Staged {
-    /// One file that `fill` writes; missing directories above it are created, as for the others.
+    /// Stages one file, written by `fill`; missing parent directories are created.
     pub(crate) fn file<E>(
         path: &Location,
         options: &WriteOptions,
@@ -51,34 +51,34 @@ impl Staged {
         Ok(Self { commit, root: path.directory(), files: vec![path.clone()], main: name })
     }
 
-    /// Files in a directory that they may make up alone, or that does not exist yet.
+    /// Stages files for a directory that may contain only them, or that does not exist yet.
     pub(crate) fn directory(root: &Location, options: &WriteOptions) -> Result<Self> {
         root.directory().create_dir()?;
         Ok(Self::new(Commit::directory(root, options.progress.clone())?, root, options))
     }
 
-    /// Files beside others in a directory.
+    /// Stages files for a directory with other contents.
     fn beside(root: &Location, options: &WriteOptions) -> Result<Self> {
         root.create_dir()?;
         Ok(Self::new(Commit::existing(root, options.progress.clone())?, root, options))
     }
 
-    /// Files into a directory, or beside others in one.
+    /// Stages files for a directory, which is replaced as a whole if `into` is set.
     pub(crate) fn begin(root: &Location, into: bool, options: &WriteOptions) -> Result<Self> {
         if into { Self::directory(root, options) } else { Self::beside(root, options) }
     }
 
     fn new(commit: Commit, root: &Location, options: &WriteOptions) -> Self {
-        // What is written here is called by its name alone.
+        // Files in the working directory are named without `./`.
         let root = if root.path() == Path::new(".") { root.at("") } else { root.clone() };
         let commit = commit.over_seals().only_new(options.no_clobber);
         Self { commit, root, files: Vec::new(), main: String::new() }
     }
 
-    /// Writes one of several files: who has the last has all of them.
+    /// Writes one of several files. The last one must refer to all others.
     ///
     /// # Errors
-    /// As [`Commit::write`]; if the name is not one of a part of a model.
+    /// The errors of [`Commit::write`]; fails if the name is not allowed for a file of a model.
     pub(crate) fn write<E>(
         &mut self,
         name: &str,
@@ -93,18 +93,18 @@ impl Staged {
         Ok(())
     }
 
-    /// The same, to be opened by the file called `main` rather than by its directory.
+    /// Declares that the file called `main` opens the model, instead of its directory.
     pub(crate) fn opened_by(mut self, main: impl Into<String>) -> Self {
         self.main = main.into();
         self.commit.refers(&self.main);
         self
     }
 
-    /// Publishes it, with the seal that belongs to it, if what the tensors were read from is still
-    /// what it was. A seal that there was forgets what is written over.
+    /// Publishes the files, with their seal, if the source files of the tensors are unchanged. An existing seal loses
+    /// the checksums of overwritten files.
     ///
     /// # Errors
-    /// If it is not, or publishing fails.
+    /// Fails if a source file changed, or publishing fails.
     pub(crate) fn publish(
         mut self,
         format: &Format,
@@ -114,15 +114,15 @@ impl Staged {
         let through_link = self.commit.is_through_link();
         let seals = options.seal;
         let sealed = if seals { Some(self.sealed(format, options)?) } else { None };
-        // What a link leads to may be in another directory, and its seal is there.
+        // The target of a link may be in another directory, which contains its seal.
         let root = self.commit.root().filter(|_| through_link);
         let seal_path = root.as_ref().unwrap_or(&self.root).join(SEAL);
         self.commit.sync()?;
         model.tensors().try_for_each(Tensor::check_unchanged)?;
-        // Else another would write what it knows of the seal, too.
+        // Without the lock, another commit could write its own update of the seal.
         self.commit.alone()?;
         let old = self.commit.root().map_or(Ok(None), |root| Seal::load(&root));
-        // One that cannot be read says nothing about any file; another model's is not lost.
+        // An unreadable seal lists no known file, so it does not affect writes without a seal.
         let mut seal = if seals { old? } else { old.ok().flatten() }.unwrap_or_default();
         let removed = seal.remove(&self.commit.names());
         seal.models.extend(sealed);
@@ -134,7 +134,7 @@ impl Staged {
         Ok(Written { root: self.root, files: self.files, unsealed, through_link })
     }
 
-    /// The checksums of what was written, while the system writes it to the disk.
+    /// Computes the checksums of the written files, while the system writes them to disk.
     fn sealed(&self, format: &Format, options: &WriteOptions) -> Result<SealedModel> {
         let staged = self.commit.staged(&self.main).ok_or_else(|| Error::NoModel {
             path: self.root.join(&self.main).to_path_buf(),

@@ -1,8 +1,8 @@
-//! Small files that would become large ones, or long work: what is deflated, what is in archives in
-//! archives, and values of a byte that are structures in memory.
+//! Small files that could expand to large ones or to long work: deflated data, nested
+//! archives, and values of one byte that are structures in memory.
 
-#![expect(clippy::disallowed_methods, reason = "tests make files directly")]
-#![expect(clippy::disallowed_types, reason = "a file of zeros that takes no room")]
+#![expect(clippy::disallowed_methods, reason = "tests create files directly")]
+#![expect(clippy::disallowed_types, reason = "a sparse file of zeros")]
 
 #[path = "support/generate/mod.rs"]
 mod generate;
@@ -26,7 +26,7 @@ static ALLOCATOR: Counting = Counting;
 
 const MIB: usize = 1 << 20;
 
-/// What the pickles in a file are, and how much was held to see it; whatever takes long hangs.
+/// Scans the pickles in a file, and returns the peak memory; fails on a timeout.
 fn looked_through(file: Vec<u8>) -> (Pickles, usize) {
     let (say, hear) = mpsc::channel();
     std::thread::spawn(move || {
@@ -50,13 +50,13 @@ fn values_of_a_deflated_pickle_are_bounded_by_the_file() {
     let file = zip([(&b"data.pkl"[..], &values[..])], true);
     assert!(file.len() < 128 << 10, "{}", file.len());
     let (found, peak) = looked_through(file);
-    // It is said that not all was looked at, as what follows could do anything.
+    // The finding `limit` reports that the rest was not inspected.
     assert!(hows(&found).contains(&"limit"), "{:?}", hows(&found));
     assert!(peak < 400 * MIB, "{peak}");
 }
 
 #[test]
-fn a_deflated_pickle_is_inflated_once_however_often_it_goes_back() {
+fn a_deflated_pickle_is_inflated_once_despite_backward_seeks() {
     let lines = b"cos\nsystem\n0".repeat(400_000);
     let late = b"cposix\nsystem\n.";
     let file = zip([(&b"data.pkl"[..], &[b"\x80\x02", &lines[..], late].concat()[..])], true);
@@ -66,13 +66,13 @@ fn a_deflated_pickle_is_inflated_once_however_often_it_goes_back() {
 
 #[test]
 fn opcodes_of_many_deflated_pickles_are_bounded_together() {
-    // They make no value, and another pickle may begin at each.
+    // They create no value, and another pickle may begin at each.
     let protocols = b"\x80\x02".repeat(8 * MIB);
     let names: Vec<String> = (0..32).map(|number| format!("{number}.pkl")).collect();
     let file = zip(names.iter().map(|name| (name.as_bytes(), &protocols[..])), true);
     assert!(file.len() < MIB, "{}", file.len());
     let (found, _) = looked_through(file);
-    // Of each member it is said from where on nobody looked, or that nobody did.
+    // Each member has a finding with the offset where the inspection stopped, or is reported as unread.
     let cut = found.findings.iter().filter(|(_, finding)| finding.how == "limit");
     let said: HashSet<_> = cut.clone().filter_map(|(member, _)| member.clone()).collect();
     let unread: HashSet<_> = found.unread.iter().filter_map(|(member, _)| member.clone()).collect();
@@ -82,7 +82,7 @@ fn opcodes_of_many_deflated_pickles_are_bounded_together() {
 }
 
 #[test]
-fn files_that_are_scanned_together_share_what_a_scan_does() {
+fn files_that_are_scanned_together_share_a_budget() {
     let protocols = b"\x80\x02".repeat(40 * MIB);
     let file = blob(&zip([(&b"data.pkl"[..], &protocols[..])], true));
     let (limits, mut effort) = (Limits::default(), Effort::default());
@@ -96,7 +96,7 @@ fn files_that_are_scanned_together_share_what_a_scan_does() {
     assert!(first > 60 << 20 && second < 1 << 20, "{first}, {second}");
 }
 
-/// A tape archive.
+/// Builds a tape archive.
 fn tar<'a>(members: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Vec<u8> {
     let mut file = Vec::new();
     for (name, bytes) in members {
@@ -125,14 +125,14 @@ fn a_deflated_archive_of_many_members_is_inflated_once() {
 }
 
 #[test]
-fn archives_in_archives_do_not_multiply() {
+fn nested_archives_do_not_multiply_the_work() {
     let zeros = vec![0; 32 * MIB];
     let inner = zip([(&b"x.npy"[..], &zeros[..]), (b"y.pkl", &zeros)], true);
     let names: Vec<String> = (0..200).map(|number| format!("{number}.zip")).collect();
     let members = names.iter().map(|name| (name.as_bytes(), &inner[..]));
     let file = zip(members, true);
     assert!(file.len() < MIB, "{}", file.len());
-    // Each would be inflated: 200 times 64 MiB.
+    // Without a limit, each would be inflated: 200 times 64 MiB.
     let (found, peak) = looked_through(file);
     assert!(peak < 800 * MIB, "{peak}");
     let unread = found.unread.iter().filter(|(_, why)| why.contains("deflated"));
@@ -140,10 +140,10 @@ fn archives_in_archives_do_not_multiply() {
 }
 
 #[test]
-fn what_a_damaged_member_would_call_is_listed_up_to_the_damage() {
+fn calls_of_a_damaged_member_are_listed_up_to_the_damage() {
     let attack = b"\x80\x02cos\nsystem\nX\x02\0\0\0id\x85R.";
     let mut wrong = zip([(&b"data.pkl"[..], &attack[..])], true);
-    // The checksum, in both headers.
+    // Change the checksum in both headers.
     let directory = wrong.windows(4).position(|window| window == b"PK\x01\x02").expect("there");
     for place in [14, directory + 16] {
         wrong[place] ^= 1;
@@ -153,7 +153,7 @@ fn what_a_damaged_member_would_call_is_listed_up_to_the_damage() {
     assert!(found.ambiguous.is_some_and(|why| why.contains("CRC-32")));
 }
 
-/// A seal of a file `x` of one byte a part, as short as it can be said.
+/// Returns the shortest seal of a file `x` with one byte per part.
 fn dense_seal(parts: usize) -> Vec<u8> {
     let part = |offset| format!(r#"[null,{offset},1,["0123456789abcdef"]]"#);
     let parts_text = (0..parts).map(part).collect::<Vec<_>>().join(",");
@@ -167,7 +167,7 @@ fn dense_seal(parts: usize) -> Vec<u8> {
 fn a_seal_is_a_few_times_its_size_in_memory_and_is_written_from_there() {
     let scratch = tempfile::tempdir().expect("a directory");
     let load = || Seal::load(&Location::from(scratch.path())).expect("a seal").expect("there");
-    // As many as fit into nothing that doubles.
+    // One more part than a power of two, the worst case for doubling.
     let bytes = dense_seal((1 << 18) + 1);
     std::fs::write(scratch.path().join(SEAL), &bytes).expect("written");
     let (seal, peak) = peak_of(load);
@@ -181,7 +181,7 @@ fn a_seal_is_a_few_times_its_size_in_memory_and_is_written_from_there() {
 }
 
 #[test]
-fn a_seal_is_neither_read_nor_written_beyond_what_one_may_have() {
+fn a_seal_over_the_size_limit_is_neither_read_nor_written() {
     let scratch = tempfile::tempdir().expect("a directory");
     let path = scratch.path().join(SEAL);
     std::fs::File::create(&path).and_then(|file| file.set_len((128 << 20) + 1)).expect("a file");
@@ -199,7 +199,7 @@ fn a_seal_is_neither_read_nor_written_beyond_what_one_may_have() {
 }
 
 #[test]
-fn a_value_of_two_bytes_is_no_structure_in_memory() {
+fn a_value_of_two_bytes_does_not_become_a_structure_in_memory() {
     let many = format!("[0{}]", ",0".repeat(MIB));
     let node = format!(r#"{{"op":"null","name":"x","attrs":{{"a":{many}}}}}"#);
     let graph = |nodes: &str, attrs: &str| {
@@ -230,7 +230,7 @@ fn a_value_of_two_bytes_is_no_structure_in_memory() {
     }
 }
 
-/// So many empty messages in field `number` of the last of the messages `inside`, each in the one before.
+/// Returns `count` empty messages in field `number` of the innermost of the nested messages `inside`.
 fn empty_messages(inside: &[u8], number: u8, count: usize) -> Vec<u8> {
     let tag = |number: u8| varint(u64::from(number) << 3 | 2);
     let empty = [tag(number), vec![0]].concat();
@@ -242,7 +242,7 @@ fn empty_messages(inside: &[u8], number: u8, count: usize) -> Vec<u8> {
 }
 
 #[test]
-fn empty_messages_of_onnx_take_no_more_than_is_documented() {
+fn empty_messages_of_onnx_stay_within_the_documented_expansion() {
     // `graph` 7: `node` 1, `initializer` 5, `input` 11, `output` 12, `value_info` 13, `quantization_annotation` 14,
     // `sparse_initializer` 15; of a node `input` 1, `output` 2, `attribute` 5; of an attribute `strings` 9,
     // `tensors` 10, `graphs` 11, `type_protos` 15; of the model `metadata_props` 14, `functions` 25.
@@ -278,7 +278,7 @@ fn empty_messages_of_onnx_take_no_more_than_is_documented() {
         });
         if let Err(error) = &read {
             let says = error.to_string();
-            // An empty sparse tensor is none.
+            // An empty sparse tensor is invalid.
             let is_none =
                 (inside, number) == (&[7], 15) && says.contains("values of a sparse tensor");
             assert!(is_none || says.contains("limit of this reader"), "{inside:?}: {error}");
@@ -289,7 +289,7 @@ fn empty_messages_of_onnx_take_no_more_than_is_documented() {
 }
 
 #[test]
-fn whoever_waits_for_a_reader_can_stop_it() {
+fn readers_can_be_cancelled() {
     let bytes = [&b"\x08\x08\x42\x02\x10\x12"[..], &empty_messages(&[7], 1, 10)].concat();
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("m.onnx");

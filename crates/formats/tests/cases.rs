@@ -1,8 +1,8 @@
-//! A larger collection of PaddlePaddle's and MXNet's files, where there is one: `LODSTONE_CASES` names a
-//! directory in which `X.facts.json` says what the framework put into the file or directory `X`.
-//! Without it the golden files, which always run, are all there is.
+//! A larger collection of PaddlePaddle and MXNet files, if available: `LODSTONE_CASES` names a
+//! directory in which `X.facts.json` describes the contents of the file or directory `X`, as recorded by the framework.
+//! Without it, only the golden files are tested.
 #![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
-#![expect(clippy::print_stdout, reason = "says what was tried")]
+#![expect(clippy::print_stdout, reason = "reports what was tested")]
 
 mod support;
 
@@ -16,8 +16,8 @@ use lodstone_store::Location;
 use serde::Deserialize;
 use support::{bytes, facts_of_all};
 
-/// Files that are damaged: paths in them were rewritten without the lengths before them, and
-/// PaddlePaddle's own protobuf refuses them too.
+/// Damaged files: paths in them were rewritten without their lengths, and
+/// PaddlePaddle's own protobuf rejects them too.
 const DAMAGED: [&str; 5] = [
     "paddle-1.8.5/dynamic_rnn/program_main.pb",
     "paddle-1.8.5/dynamic_rnn/save/m.pdmodel",
@@ -26,9 +26,9 @@ const DAMAGED: [&str; 5] = [
     "paddle-1.8.5/dynamic_rnn/infer",
 ];
 
-/// What has recorded facts and is refused, and words of the reason.
+/// Cases with recorded facts that are rejected, and a part of the error.
 const REFUSED: [(&str, &str); 2] = [
-    // Facts about the files of a distributed checkpoint, none of which has this name.
+    // Facts of a distributed checkpoint, which has no file of this name.
     ("dist_ckpt/dist", "no model at"),
     // A directory with one of the damaged programs.
     ("paddle-1.8.5/dynamic_rnn/infer", "expected a length-delimited value in field 5"),
@@ -55,16 +55,16 @@ struct Recorded {
     shape: Vec<u64>,
     sha256: Option<String>,
     lod: Option<Vec<Vec<u64>>>,
-    /// The name in the file, where `name` is one of the framework's objects.
+    /// The name in the file, if `name` is that of an object of the framework.
     tensor_name: Option<String>,
 }
 
-/// Files of PaddlePaddle.
+/// Returns the PaddlePaddle files.
 fn files() -> Vec<PathBuf> {
     files_of("paddle-")
 }
 
-/// Files below the directories whose names begin with `prefix`, or none if there is no collection.
+/// Returns the files below the directories whose names begin with `prefix`; empty without a collection.
 fn files_of(prefix: &str) -> Vec<PathBuf> {
     let Some(cases) = std::env::var_os("LODSTONE_CASES").map(PathBuf::from) else {
         println!("LODSTONE_CASES is not set: only the golden files were tried");
@@ -127,20 +127,20 @@ fn every_file_with_recorded_facts_holds_them() {
 fn check(path: &Path, model: &Model, facts: &Facts) {
     let place = path.display();
     let mut found = facts_of_all(model);
-    // Recorded was one tensor, by the variable of the script; it is in the file several times.
+    // The recorded tensor, named by the variable of the script, is in the file several times.
     if path.file_name().is_some_and(|name| name == "nested.pdparams") {
         found.truncate(1);
         found.iter_mut().for_each(|tensor| tensor.name = "T".to_owned());
     }
-    // Parameters in a pickle beside a program are opened by themselves.
+    // Parameters in a pickle beside a program are opened separately.
     let unread = found.is_empty() && model.main().is_some();
     if let Some(tensors) = facts.tensors.as_ref().filter(|_| !unread) {
         let pickle = model.format == "paddle-pickle";
         let sorted = model.format == "safetensors";
-        // Both have names of the structure, not those of variables.
+        // These names are structured names, not those of variables.
         let structured = pickle || sorted;
         let by_object = !structured && tensors.iter().any(|tensor| tensor.tensor_name.is_some());
-        // What was recorded of `static.save` is in two pickles.
+        // The facts of `static.save` cover two pickles.
         let half = pickle && path.with_extension("pdopt").exists();
         assert!(by_object || half || found.len() == tensors.len(), "{place}");
         for (number, found) in found.iter().enumerate() {
@@ -156,7 +156,7 @@ fn check(path: &Path, model: &Model, facts: &Facts) {
                 assert_eq!(&found.name, name, "{place}");
             }
             if let Some(dtype) = &expected.dtype {
-                // A pickle tells the bits, not the type.
+                // A pickle records the bits, not the type.
                 let dtype = match dtype.as_str() {
                     "bfloat16" if pickle => "uint16",
                     dtype if pickle && dtype.starts_with("float8") => "int8",
@@ -216,7 +216,7 @@ fn every_file_of_mxnet_holds_what_was_recorded() {
     println!("{count} files of MXNet hold what was recorded");
 }
 
-/// What the recorded facts call `name`: a tensor, a part of a sparse one, or all of it.
+/// Returns what the recorded facts call `name`: a tensor, a part of a sparse one, or all of it.
 fn part(model: &Model, name: &str) -> Option<Tensor> {
     if let Some(tensor) = model.parameter(name) {
         return Some(tensor.clone());
@@ -239,7 +239,7 @@ fn part(model: &Model, name: &str) -> Option<Tensor> {
     }
 }
 
-/// A sparse tensor with its zeros.
+/// Converts a sparse tensor to a dense one.
 fn filled(tensor: &Tensor) -> Tensor {
     let numbers = |indices: &Indices| {
         let mut numbers = Vec::new();
@@ -319,7 +319,7 @@ fn every_file_of_mxnet_is_written_back_byte_for_byte() {
             let model = mxnet::open(&Location::from(&path), &OpenOptions::default())
                 .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             write(&model, "mxnet-symbol");
-            // And afresh, as MXNet 1.9.1 writes it, whose all but a few are.
+            // Also newly written, as by MXNet 1.9.1, which wrote most of them.
             let program = model.main().unwrap();
             let fresh = lodstone_formats::mxnet::symbol::write(program, false).unwrap();
             assert!(program.version < Some(10_901) || fresh == bytes(&path), "{}", path.display());
@@ -334,7 +334,7 @@ fn every_file_of_mxnet_is_written_back_byte_for_byte() {
             match mxnet::open(&Location::from(&path), &OpenOptions::default()) {
                 Ok(model) => write(&model, "mxnet-params"),
                 Err(error) => {
-                    // Those that were made to be refused.
+                    // Files that were made to be rejected.
                     let crash = path.parent().unwrap().ends_with("crash");
                     assert!(crash, "{}: {error}", path.display());
                     refused += 1;
@@ -372,11 +372,11 @@ fn every_file_is_written_back_byte_for_byte() {
             }
         };
         assert!(!is_damaged(&path), "{}", path.display());
-        // Each file by itself: a program as a program, parameters as parameters.
+        // Each file separately: a program as a program, parameters as parameters.
         let format = match (model.main(), model.format.as_str()) {
             (Some(_), "paddle-program-text") => "paddle-program-text",
             (Some(_), _) => "paddle-program",
-            // The topology cannot be written; the parameters are like any.
+            // The topology cannot be written; the parameters can.
             (None, "paddle-pir") => "paddle-params",
             (None, format) => format,
         };
@@ -393,7 +393,7 @@ fn every_file_is_written_back_byte_for_byte() {
             false => path.clone(),
         };
         if !original.exists() {
-            // In pickles, which are written back by themselves; what was read is the same.
+            // In pickles, which are written back separately; the contents are the same.
             let beside = open(&path.with_extension("pdparams")).unwrap();
             let (mut all, beside) = (facts_of_all(&model), facts_of_all(&beside));
             all.truncate(beside.len());

@@ -1,4 +1,4 @@
-//! Glow's files: what is in them, back to the same bytes, and from one container to another.
+//! Glow files: their contents, byte-for-byte write-back, and conversion between containers.
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
 
 mod support;
@@ -34,7 +34,7 @@ fn written(model: &Model, format: &Format, same: bool) -> Vec<u8> {
 }
 
 #[test]
-fn what_glow_wrote_is_what_is_read() {
+fn files_of_glow_are_read_as_recorded() {
     for case in cases() {
         let model = opened(&golden().join(&case.path));
         assert_eq!(model.format, case.format, "{}", case.path);
@@ -75,7 +75,7 @@ fn every_container_holds_the_same_model() {
             let format = named(kind).expect("a format");
             assert!(written(&other, format, false) == expected, "{} from {ending}", case.path);
 
-            // Made anew, not copied.
+            // Newly encoded, not copied.
             let model = opened(&binary);
             let format = named(&format!("{kind}{container}")).expect("a format");
             let dir = tempfile::tempdir().unwrap();
@@ -83,7 +83,7 @@ fn every_container_holds_the_same_model() {
             std::fs::write(&path, written(&model, format, false)).unwrap();
             let again = opened(&path);
             assert_eq!(again.format, format.name, "{}", case.path);
-            // Some numbers are none, and no two such are equal.
+            // Some values are NaN, which compares unequal to itself.
             let (now, then) = (format!("{:?}", again.main()), format!("{:?}", model.main()));
             assert!(now == then, "{} to {ending}", case.path);
             assert_eq!(facts_of_all(&again), facts_of_all(&model), "{}", case.path);
@@ -94,8 +94,8 @@ fn every_container_holds_the_same_model() {
 }
 
 #[test]
-fn padding_of_constants_is_left_out_and_kept() {
-    // Two rows of three elements, the second one four elements behind the first.
+fn padding_of_constants_is_removed_and_written_back() {
+    // Two rows of three elements with a stride of four.
     let rows: Vec<u8> = [1.0f32, 2.0, 3.0, 99.0, 4.0, 5.0, 6.0, 99.0]
         .iter()
         .flat_map(|number| number.to_le_bytes())
@@ -130,7 +130,7 @@ fn padding_of_constants_is_left_out_and_kept() {
         assert_eq!(part, data[start..]);
     }
     assert!(written(&read, named("onnx-glow").unwrap(), false) == model(text));
-    // Steps that do not make up the bytes.
+    // Strides that do not match the size.
     for strides in ["3,1", "5,1", "4,2", "4", "1,4", "-4,1", "9223372036854775807,1"] {
         std::fs::write(&path, model(&text.replace("4,1", strides))).unwrap();
         let read = (named("onnx").unwrap().read)(&Location::from(&path), &OpenOptions::default());
@@ -153,7 +153,7 @@ fn an_edited_archive_is_written_anew() {
     let again = opened(&path);
     assert!(again.main() == model.main());
     assert_eq!(facts_of_all(&again), facts_of_all(&model));
-    // Members begin where Glow puts them.
+    // Members have the alignment that Glow uses.
     for parameter in &again.parameters {
         let (_, offset) = parameter.tensor.data.file_range().expect("a range of the file");
         assert!(offset > 64);

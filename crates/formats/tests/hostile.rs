@@ -1,8 +1,8 @@
-//! Damaged and hostile files: an error that says where, what was expected and what was found; no
-//! panic, and no more memory than the file justifies.
+//! Damaged and hostile files: an error with a location, what was expected and what was found; no
+//! panic, and memory in proportion to the file.
 
 #![expect(clippy::cast_possible_truncation, reason = "golden files are small")]
-#![expect(clippy::print_stdout, reason = "says how much was tried")]
+#![expect(clippy::print_stdout, reason = "reports what was tested")]
 
 mod support;
 
@@ -20,14 +20,14 @@ use support::{Random, bytes, golden, varint};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Each golden file of a format that is one structure, once: its path and its bytes.
+/// Returns each golden file of a format that is one structure: its path and its bytes.
 fn files(format: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let directory = folder_of(format);
     let mut files = Vec::new();
     for case in cases(&directory).iter().filter(|case| case.format == format) {
         let single = case.files.len() == 1 && case.params.is_none();
         let path = directory.join(&case.path);
-        // Fields of all wire types, which the walk below does not know.
+        // Fields of all wire types, which the walk below does not support.
         let odd = case.path.ends_with("unknown-fields.onnx");
         if single && !odd && !files.iter().any(|(known, _)| *known == path) {
             let content = bytes(&path);
@@ -38,13 +38,13 @@ fn files(format: &str) -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
-/// Where to cut a file: at every byte of the headers of all its records and at 64 places more.
+/// Returns the offsets at which to cut a file: every byte of the headers of all its records, and 64 others.
 fn cuts(format: &str, path: &Path, content: &[u8], random: &mut Random) -> Vec<usize> {
     let beyond = (0..64).map(|_| random.below(content.len()));
     let mut places: Vec<usize> = beyond.collect();
     let records = ["paddle-tensor", "paddle-params"].iter().any(|name| format.starts_with(name));
     if !records {
-        // All of it is structure, or its end is; the same again further on is left to chance.
+        // All of it is structure, or its end is; later repetitions are sampled.
         let most = if format.starts_with("paddle") { 8192 } else { 4096 };
         places.extend(0..content.len().min(most));
     } else {
@@ -60,7 +60,7 @@ fn cuts(format: &str, path: &Path, content: &[u8], random: &mut Random) -> Vec<u
             places.extend(start..data as usize);
             start = (data + tensor.data.len()) as usize;
         }
-        // Vocabularies, and what follows the elements where the LoD does.
+        // Vocabularies, and the bytes after the elements if the LoD is last.
         let small = content.len().min(1024);
         places.extend((0..small).chain(content.len() - small..content.len()));
     }
@@ -87,7 +87,7 @@ fn a_cut_file_is_an_error_at_whatever_byte_it_is_cut() {
             };
             let places = cuts(subject.format, &path, &content, &mut random);
             let places = places.into_iter().filter(|place| !whole.contains(place));
-            // Some golden arrays are there to be refused as they are.
+            // Some golden arrays are rejected on purpose.
             if subject.takes(&content, "as it is") {
                 count += subject.cut(&path.display().to_string(), &content, places);
             }
@@ -97,7 +97,7 @@ fn a_cut_file_is_an_error_at_whatever_byte_it_is_cut() {
     }
 }
 
-/// Offsets at which records end.
+/// Returns the offsets at which records end.
 fn record_ends(path: &Path) -> Vec<usize> {
     let file = Blob::open(path, true).unwrap();
     let (layout, tensors) = stream::read(&file, &[], &Limits::default()).unwrap();
@@ -120,7 +120,7 @@ fn record_ends(path: &Path) -> Vec<usize> {
     ends
 }
 
-/// Offsets at which a field of the outermost message ends, from the first one of number `needed` on.
+/// Returns the offsets at which a field of the outermost message ends, from the first field number `needed` on.
 fn top_level_ends(content: &[u8], needed: usize) -> Vec<usize> {
     let mut ends = Vec::new();
     let mut at = 0;
@@ -147,7 +147,7 @@ fn top_level_ends(content: &[u8], needed: usize) -> Vec<usize> {
     ends
 }
 
-/// Offsets in a text at which no message is open and at least one block was there.
+/// Returns the offsets in a text at which no message is open, after at least one block.
 fn text_ends(content: &[u8]) -> Vec<usize> {
     let text = std::str::from_utf8(content).unwrap();
     let closed = text.match_indices("\n}\n").map(|(at, _)| at);
@@ -157,7 +157,7 @@ fn text_ends(content: &[u8]) -> Vec<usize> {
 #[test]
 fn mutated_files_do_no_harm() {
     for (seed, subject) in (2..).zip(SUBJECTS) {
-        // Small files: a mutation of one hits its structure.
+        // Small files, whose structure a mutation is likely to hit.
         let mut files = files(subject.format);
         files.sort_by_key(|(_, content)| content.len());
         files.truncate(16);
@@ -169,7 +169,7 @@ fn mutated_files_do_no_harm() {
 }
 
 #[test]
-fn lying_lengths_are_refused_before_anything_is_allocated() {
+fn wrong_lengths_are_rejected_before_anything_is_allocated() {
     let le = |value: u64| value.to_le_bytes();
     let tensor = |desc: &[u8]| {
         let size = u32::try_from(desc.len()).unwrap().to_le_bytes();
@@ -188,9 +188,9 @@ fn lying_lengths_are_refused_before_anything_is_allocated() {
         ("rows", [&[0; 4][..], &le(1 << 61), &[0; 40]].concat()),
         ("description", [&[0; 16][..], &0x7fff_ffff_u32.to_le_bytes(), &[8; 40]].concat()),
         ("negative description", [&[0; 16][..], &[0xff; 4], &[8; 40]].concat()),
-        ("extent", dims(&[&huge])),
-        ("product of extents", dims(&[&huge, &huge, &[2]])),
-        ("negative extent", dims(&[&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]])),
+        ("dim", dims(&[&huge])),
+        ("product of dims", dims(&[&huge, &huge, &[2]])),
+        ("negative dim", dims(&[&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]])),
         ("element type", tensor(&[0x08, 0x63])),
         ("record size", [&le(u64::MAX)[..], &[0; 40]].concat()),
         ("record larger than its tensor", [&le(40)[..], &tensor(&[8, 5]), &[0; 18]].concat()),
@@ -206,8 +206,8 @@ fn lying_lengths_are_refused_before_anything_is_allocated() {
 
 #[test]
 fn records_that_look_like_others_cost_no_more_than_their_bytes() {
-    // SelectedRows of one row, whose number would be the size of a LoD level to the end of the
-    // file: each is guessed to be a tensor first. Reading the level each time would take minutes.
+    // SelectedRows of one row, whose index would be the size of a LoD level to the end of the
+    // file: each is first assumed to be a tensor. Reading the level each time would take minutes.
     let record = |left: u64| {
         let mut record = vec![0; 4];
         record.extend(1u64.to_le_bytes());
@@ -224,7 +224,7 @@ fn records_that_look_like_others_cost_no_more_than_their_bytes() {
 }
 
 #[test]
-fn a_message_that_may_be_there_once_is_not_taken_twice() {
+fn duplicates_of_singular_messages_are_rejected() {
     let tensor = |dim: u8| vec![0x0a, 4, 0x08, 5, 0x10, dim];
     let lod_tensor = |dim: u8| [&[0x1a, 6][..], &tensor(dim)].concat();
     let var = |kind: Vec<u8>| {
@@ -237,7 +237,7 @@ fn a_message_that_may_be_there_once_is_not_taken_twice() {
     assert!(subject("paddle-program").takes(&once, "once"));
     let twice = var([&[0x08, 7][..], &lod_tensor(2), &lod_tensor(3)].concat());
     let error = (subject("paddle-program").read)(&twice).unwrap_err().to_string();
-    assert!(error.contains("expected field 3 once, found it again"), "{error}");
+    assert!(error.contains("expected field 3 once, found a duplicate"), "{error}");
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn hostile_programs_are_refused_within_bounds() {
         ("paddle-program", "empty", Vec::new()),
         ("paddle-program", "block without a number", vec![0x0a, 0x02, 0x10, 0x00]),
         ("paddle-program-text", "open brackets", b"blocks { vars { type {".to_vec()),
-        ("paddle-program-text", "a field nobody knows", b"blocks { secret: 1 }".to_vec()),
+        ("paddle-program-text", "an unknown field", b"blocks { secret: 1 }".to_vec()),
         ("paddle-program-text", "string without end", b"blocks { vars { name: \"x }".to_vec()),
         ("paddle-program-text", "number too large", b"blocks { idx: 1e400 }".to_vec()),
         ("paddle-program-text", "wrong bracket", b"blocks { idx: 0 >".to_vec()),
@@ -266,20 +266,20 @@ fn hostile_programs_are_refused_within_bounds() {
     for (format, what, bytes) in cases {
         assert!(!subject(format).takes(&bytes, what), "{what}");
     }
-    // A megabyte of the smallest operators, slots and names there are.
+    // A megabyte of the smallest operators, slots and names.
     for element in [&[0x22, 0x02, 0x1a, 0x00][..], &[0x22, 0x04, 0x1a, 0x00, 0x12, 0x00]] {
         let ops: Vec<u8> = element.iter().copied().cycle().take(1 << 20).collect();
         let mut block = vec![0x08, 0x00, 0x10, 0x00];
         block.extend(&ops[..ops.len() - ops.len() % element.len()]);
         let program = [&[0x0a][..], &varint(block.len() as u64), &block].concat();
-        // Some of them are no operators; what counts is what that costs.
+        // Some of them are not operators; only the cost matters.
         let _ = subject("paddle-program").takes(&program, "many small operators");
     }
 }
 
 #[test]
 fn whatever_is_opened_by_its_path_is_a_model_or_an_error() {
-    // Scripts and documents among the golden files are no models, and directories hold both.
+    // Scripts and documents among the golden files are not models, and directories contain both.
     fn walk(path: &Path, found: &mut Vec<PathBuf>) {
         found.push(path.to_path_buf());
         for entry in Location::from(path).list().unwrap() {

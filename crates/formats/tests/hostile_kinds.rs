@@ -1,8 +1,8 @@
-//! Every kind of hostile file in every format: an error that says what is wrong, within bounds of
-//! memory and time. `support/generate` makes them.
+//! Every kind of hostile file in every format: an error with the reason, within limits of
+//! memory and time. `support/generate` creates the files.
 
-#![expect(clippy::disallowed_methods, reason = "tests make files directly")]
-#![expect(clippy::print_stdout, reason = "says how much was tried")]
+#![expect(clippy::disallowed_methods, reason = "tests create files directly")]
+#![expect(clippy::print_stdout, reason = "reports what was tested")]
 
 #[path = "support/generate/mod.rs"]
 mod generate;
@@ -25,7 +25,7 @@ use support::subjects::SUBJECTS;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Whatever takes longer hangs.
+/// The timeout per file.
 const LONGEST: Duration = Duration::from_secs(20);
 
 #[test]
@@ -37,7 +37,7 @@ fn every_format_is_there() {
 }
 
 #[test]
-fn every_hostile_file_is_refused_by_what_it_is() {
+fn every_hostile_file_is_rejected_with_its_reason() {
     let mut wrong = Vec::new();
     for (format, generate) in GENERATORS {
         let mut counts = BTreeMap::new();
@@ -74,7 +74,7 @@ fn cut(text: &str) -> String {
     text.chars().take(120).collect()
 }
 
-/// What is wrong with the answer to a file, if anything is.
+/// Describes what is wrong with the result for a file, if anything is.
 fn judge(format: &str, hostile: &Hostile, scratch: &Path) -> (String, Option<String>) {
     let inside = scratch.join("model");
     if inside.exists() {
@@ -102,7 +102,7 @@ fn judge(format: &str, hostile: &Hostile, scratch: &Path) -> (String, Option<Str
     let Ok(result) = result else { return (what, Some("panics".to_owned())) };
     let subject = SUBJECTS.iter().find(|subject| subject.format == format);
     let (factor, constant) = subject.map_or((200, 4 << 20), |s| (s.factor, s.constant));
-    // Names of files and handles of them beside; and an index is kept with what it says.
+    // File names and handles of auxiliary files count too; and an index is kept with its contents.
     let allowed = size * factor.max(8) + constant + (64 << 10);
     if peak > allowed {
         return (what, Some(format!("held {peak} bytes for {size}")));
@@ -131,7 +131,7 @@ fn touch(model: Model) -> Result<(), Error> {
     Ok(())
 }
 
-/// How an error is not one of these kinds, with these words.
+/// Describes how an error differs from these kinds and words.
 fn unlike(error: &Error, kinds: &[&str], words: &[String], size: usize) -> Option<String> {
     let (kind, message) = (kind_of(error), error.to_string());
     let short = message.chars().take(300).collect::<String>();
@@ -156,7 +156,7 @@ fn inner(error: &Error) -> &Error {
     }
 }
 
-/// The name of the innermost variant.
+/// Returns the name of the innermost variant.
 fn kind_of(error: &Error) -> &'static str {
     match inner(error) {
         Error::Store(error) => match error {
@@ -198,7 +198,7 @@ fn names_that_lead_out_are_not_written_either() {
         ".x.1-1.lodstone",
         ".x.1-1.lodstone/x",
     ];
-    let reserved = reserved.map(|name| (name, "not a name"));
+    let reserved = reserved.map(|name| (name, "a reserved name"));
     for (name, why) in PATHS.iter().copied().chain(reserved) {
         let tensor = Tensor::dense(DType::Uint8, vec![1], Blob::memory(vec![0]));
         let parameters = vec![Parameter { name: name.to_owned(), tensor }];
@@ -213,7 +213,7 @@ fn names_that_lead_out_are_not_written_either() {
     }
 }
 
-/// How many entries are below a directory.
+/// Returns the number of entries below a directory.
 fn found_below(path: &Path) -> usize {
     let entries = std::fs::read_dir(path).expect("a directory");
     entries

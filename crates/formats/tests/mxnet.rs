@@ -1,4 +1,4 @@
-//! MXNet's files: what is in them, back to the same bytes, and what is odd or wrong.
+//! MXNet files: their contents, byte-for-byte write-back, and unusual and invalid files.
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
 
 mod support;
@@ -54,7 +54,7 @@ fn every_program_has_its_operators_variables_and_outputs() {
         let Some(outputs) = &case.outputs else { continue };
         let program = open(&case).programs.into_main().expect("a program");
         let interface = (conventions(&program).interface)(&program);
-        // Where MXNet calls several outputs the same, all but the first have a number.
+        // If MXNet gives several outputs the same name, all but the first have a number.
         let named = |name: &&str| name.trim_end_matches(".1").to_owned();
         assert_eq!(&interface.outputs.iter().map(named).collect::<Vec<_>>(), outputs);
         if let Some(inputs) = &case.inputs {
@@ -80,7 +80,7 @@ fn every_program_has_its_operators_variables_and_outputs() {
 }
 
 #[test]
-fn old_programs_say_what_mxnet_makes_of_them() {
+fn old_programs_are_upgraded_as_by_mxnet() {
     let texts = |attributes: &[lodstone_model::Attribute]| -> BTreeMap<String, String> {
         let text = |value: &AttributeValue| match value {
             AttributeValue::String(text) => text.to_string(),
@@ -111,7 +111,7 @@ fn what_is_written_back_is_byte_for_byte_what_was_read() {
                 None => golden().join(&case.path),
             };
             if bytes(&original).starts_with(b"PK") {
-                // Of an archive the arrays come back, stored.
+                // An archive is written back with stored members.
                 let back = params::read(&Location::from(&file), &OpenOptions::default()).unwrap();
                 assert_eq!(facts_of_all(&back), case.tensors, "{}", case.path);
             } else {
@@ -122,7 +122,7 @@ fn what_is_written_back_is_byte_for_byte_what_was_read() {
 }
 
 #[test]
-fn what_is_written_afresh_says_the_same() {
+fn newly_written_files_have_the_same_contents() {
     let scratch = tempfile::tempdir().unwrap();
     for (number, case) in cases().iter().enumerate() {
         let model = open(case);
@@ -144,7 +144,7 @@ fn what_is_written_afresh_says_the_same() {
         if let Some(program) = model.main() {
             let text = symbol::write(program, false).unwrap();
             let back = symbol::read(&Blob::memory(text.clone()), &Limits::default()).unwrap();
-            // A program of today is written as MXNet wrote it.
+            // Programs of current releases are written as MXNet does.
             let symbol = case.files.keys().find(|name| name.ends_with(".json")).unwrap();
             let original = bytes(&golden().join(symbol));
             let merged = case.path.ends_with("shared-symbol.json");
@@ -156,7 +156,7 @@ fn what_is_written_afresh_says_the_same() {
     }
 }
 
-/// A program in one order, without what depends on the parameters beside it.
+/// Returns a program in a fixed order, without properties that depend on the parameters beside it.
 fn unmarked(mut program: Program) -> Program {
     for block in &mut program.blocks {
         block.vars.sort_by(|a, b| a.name.cmp(&b.name));
@@ -213,7 +213,7 @@ fn parameters_of_another_program_are_an_error_and_missing_ones_are_named() {
 }
 
 #[test]
-fn parameters_of_a_block_beside_a_program_are_told_and_left_alone() {
+fn parameters_of_a_block_beside_a_program_are_reported_and_ignored() {
     let scratch = tempfile::tempdir().unwrap();
     let at = |name: &str| scratch.path().join(name);
     std::fs::copy(golden().join("1.9.1/module/net-symbol.json"), at("net-symbol.json")).unwrap();
@@ -224,7 +224,7 @@ fn parameters_of_a_block_beside_a_program_are_told_and_left_alone() {
     assert!(told.contains("do not fit the program: it has none of `c1_weight`"), "{told}");
     let program = model.programs.into_main().unwrap();
     assert_eq!((conventions(&program).interface)(&program).inputs, ["data"]);
-    // Those of the program itself may be called like that too.
+    // The program's own parameters may have that name too.
     std::fs::copy(golden().join("1.9.1/module/net-0001.params"), at("net.params")).unwrap();
     let model = mxnet::open(&Location::from(scratch.path()), &OpenOptions::default()).unwrap();
     assert_eq!((model.format.as_str(), model.parameters.len()), ("mxnet", 8));
@@ -234,7 +234,7 @@ fn parameters_of_a_block_beside_a_program_are_told_and_left_alone() {
 }
 
 #[test]
-fn much_behind_the_names_is_told_and_not_kept() {
+fn many_bytes_after_the_names_are_reported_and_not_kept() {
     let mut content = file(&[pair(Some(V2))], &[]);
     let whole = content.len();
     content.resize(whole + (1 << 20) + 1, 7);
@@ -246,7 +246,7 @@ fn much_behind_the_names_is_told_and_not_kept() {
     assert!(bytes(&out) == content[..whole]);
 }
 
-/// Bytes of a file of records and names.
+/// Returns a file of records and names.
 fn file(records: &[Vec<u8>], names: &[&[u8]]) -> Vec<u8> {
     let mut bytes = [0x112u64, 0, records.len() as u64].map(u64::to_le_bytes).concat();
     bytes.extend(records.concat());
@@ -266,7 +266,7 @@ const V1: u32 = 0xf993_fac8;
 const V2: u32 = 0xf993_fac9;
 const V3: u32 = 0xf993_faca;
 
-/// A record of one extent that holds 1.5 and 2.5.
+/// Returns a record of one dim that holds 1.5 and 2.5.
 fn pair(version: Option<u32>) -> Vec<u8> {
     let mut head = match version {
         None => words(&[1, 2]),
@@ -277,7 +277,7 @@ fn pair(version: Option<u32>) -> Vec<u8> {
     head
 }
 
-/// A scalar 1.5 as MXNet 1.5 and newer write it without NumPy's shapes.
+/// Returns a scalar 1.5 as written by MXNet 1.5 and newer without NumPy shapes.
 fn scalar() -> Vec<u8> {
     words(&[V2, 0, 0, 1, 0, 0, 1.5f32.to_bits()])
 }
@@ -286,7 +286,7 @@ fn read(bytes: &[u8]) -> Model {
     params::read_blob(&blob(bytes), &Limits::default()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Shapes of the tensors, and whether a write-back has the same bytes.
+/// Returns the shapes of the tensors, and checks the write-back.
 fn shapes(bytes: &[u8]) -> Vec<Vec<u64>> {
     let model = read(bytes);
     let scratch = tempfile::tempdir().unwrap();
@@ -297,7 +297,7 @@ fn shapes(bytes: &[u8]) -> Vec<Vec<u64>> {
 }
 
 #[test]
-fn scalars_are_told_from_arrays_that_were_never_filled() {
+fn scalars_are_distinguished_from_arrays_that_were_never_filled() {
     let none = words(&[V2, 0, 0]);
     let (one, two): (&'static [u64], &'static [u64]) = (&[], &[2]);
     type Shapes = Vec<&'static [u64]>;
@@ -381,7 +381,7 @@ fn odd_files_are_read_with_a_warning_and_written_back() {
         read(bytes).report.warnings.join("; ")
     };
     let again = warnings(&file(&pairs, &[b"a", b"b", b"a"]));
-    assert!(again.contains("there again") && again.contains("`a`"), "{again}");
+    assert!(again.contains("duplicate names") && again.contains("`a`"), "{again}");
     let foreign = warnings(&file(&pairs, &[b"a", b"\xff\xfe", b"c"]));
     assert!(foreign.contains(r"not UTF-8: `\xff\xfe`"), "{foreign}");
     let mut trailing = file(&pairs, &[]);
@@ -391,11 +391,11 @@ fn odd_files_are_read_with_a_warning_and_written_back() {
     reserved[8] = 7;
     assert_eq!(warnings(&reserved), "");
     assert_eq!(shapes(&file(&pairs, &[b"", b"", b""])).len(), 3);
-    // Truth values are 0 and 1 for who reads them, and what they were in a write-back.
+    // Booleans are read as 0 and 1, and written back unchanged.
     let bools = file(&[words(&[V2, 0, 1, 4, 0, 1, 0, 7, 0x0300_ff01])], &[]);
     shapes(&bools);
     assert_eq!(&*read(&bools).parameters[0].tensor.data.bytes().unwrap(), [1, 1, 0, 1]);
-    // Values that were still being computed when they were saved: the indices tell.
+    // Values that were still being computed when they were saved: the indices determine the shape.
     let race = words(&[
         V2,
         1,
@@ -430,7 +430,7 @@ fn odd_files_are_read_with_a_warning_and_written_back() {
 }
 
 #[test]
-fn wrong_indices_are_found_when_they_are_asked_for_and_are_not_written_anew() {
+fn invalid_indices_are_found_on_validation_and_not_written() {
     let csr = |indptr: [u32; 3], columns: [u32; 2]| {
         let mut record = words(&[V2, 2, 1, 2, 0, 2, 2, 0, 3, 0, 1, 0, 0]);
         record.extend(words(&[4, 1, 3, 0, 4, 1, 2, 0, 1.5f32.to_bits(), 2.5f32.to_bits()]));
@@ -442,11 +442,11 @@ fn wrong_indices_are_found_when_they_are_asked_for_and_are_not_written_anew() {
     let out = scratch.path().join("out.params");
     let cases: [(Vec<u8>, Option<&str>); 6] = [
         (csr([0, 1, 2], [0, 2]), None),
-        (csr([0, 1, 2], [0, 3]), Some("column number 1 is 3")),
-        (csr([0, 1, 2], [0, u32::MAX]), Some("column number 1 is -1")),
+        (csr([0, 1, 2], [0, 3]), Some("column index 1 is 3")),
+        (csr([0, 1, 2], [0, u32::MAX]), Some("column index 1 is -1")),
         (csr([0, 2, 1], [0, 1]), Some("offset 2 is 1, after 2")),
         (csr([1, 1, 2], [0, 1]), Some("offset 0 is 1")),
-        (csr([0, 1, 1], [0, 1]), Some("the offsets end at 1, not at 2")),
+        (csr([0, 1, 1], [0, 1]), Some("the offsets end at 1, expected 2")),
     ];
     for (bytes, broken) in cases {
         let model = read(&bytes);
@@ -459,17 +459,13 @@ fn wrong_indices_are_found_when_they_are_asked_for_and_are_not_written_anew() {
 }
 
 #[test]
-fn malformed_files_are_errors_that_say_where() {
+fn malformed_files_are_errors_with_an_offset() {
     let cases: Vec<(&str, Vec<u8>, &str)> = vec![
         ("another magic", file(&[], &[]).iter().map(|b| b ^ 1).collect(), "the magic 0x112"),
         ("arrays", [0x112, 0, 1 << 60].map(u64::to_le_bytes).concat(), "at most 0 arrays"),
-        ("extents", file(&[words(&[V2, 0, 65]), vec![0; 65 * 8]], &[]), "0 to 64 extents"),
-        ("negative extents", file(&[words(&[V2, 0, u32::MAX])], &[]), "a number of extents"),
-        (
-            "a negative extent",
-            file(&[words(&[V2, 0, 1, 3, u32::MAX, 1, 0, 0])], &[]),
-            "an extent of 0",
-        ),
+        ("dims", file(&[words(&[V2, 0, 65]), vec![0; 65 * 8]], &[]), "0 to 64 dims"),
+        ("negative dims", file(&[words(&[V2, 0, u32::MAX])], &[]), "a number of dims"),
+        ("a negative dim", file(&[words(&[V2, 0, 1, 3, u32::MAX, 1, 0, 0])], &[]), "a dim of 0"),
         ("a product", file(&[words(&[V2, 0, 2, 0, 1, 0, 1, 1, 0, 0, 0])], &[]), "a size that fits"),
         (
             "a larger product",
@@ -497,12 +493,12 @@ fn malformed_files_are_errors_that_say_where() {
         (
             "values",
             file(&[words(&[V2, 1, 1, 9, 0, 1, 3, 0, 1, 0, 0, 6, 1, 1, 0, 0, 0, 0])], &[]),
-            "as the indices say",
+            "according to the indices",
         ),
         (
-            "CSR of one extent",
+            "CSR of one dim",
             file(&[words(&[V2, 2, 1, 0, 0, 1, 3, 0, 1, 0, 0, 6, 1, 0, 0, 6, 1, 0, 0])], &[]),
-            "two extents",
+            "two dims",
         ),
         (
             "float indices",
@@ -537,7 +533,7 @@ fn arrays_that_mxnet_could_not_load_are_not_written() {
         (model(vec![("a", float()), ("a", float())]), "two tensors called `a`"),
         (model(vec![("a\0b", float())]), "zero byte"),
         (model(vec![("a", tensor(DType::Complex64, &[1]))]), "complex64"),
-        (model(vec![("a", tensor(DType::Float32, &[1; 33]))]), "33 dimensions"),
+        (model(vec![("a", tensor(DType::Float32, &[1; 33]))]), "the 33 dims"),
         (mixed, "different modes"),
     ];
     for (model, expected) in refused {
@@ -545,7 +541,7 @@ fn arrays_that_mxnet_could_not_load_are_not_written() {
         assert!(error.contains(expected), "{error}");
         assert!(!out.exists());
     }
-    // A scalar or an array without elements asks for NumPy's shapes in the whole file.
+    // A scalar or an array without elements requires NumPy shapes in the whole file.
     for shape in [&[][..], &[0, 3]] {
         let model = model(vec![("a", float()), ("b", tensor(DType::Float32, shape))]);
         write(&model, "mxnet-params", &out, false).unwrap();
@@ -562,7 +558,7 @@ fn symbol(text: &str) -> Result<Program> {
     symbol::read(&blob(text.as_bytes()), &Limits::default())
 }
 
-/// A program of the nodes `nodes`, the last of which is its output.
+/// Returns a program of the nodes `nodes`, the last of which is its output.
 fn graph(nodes: &[String]) -> String {
     let last = nodes.len() - 1;
     format!(r#"{{"nodes": [{}], "arg_nodes": [], "heads": [[{last}, 0, 0]]}}"#, nodes.join(","))
@@ -587,7 +583,7 @@ fn an_edited_program_is_written_as_mxnet_would_and_keeps_what_was_not_edited() {
 }
 
 #[test]
-fn names_that_are_there_twice_stay_apart() {
+fn duplicate_names_are_made_unique() {
     let text = graph(&[
         node("null", "x", ""),
         node("null", "x_output", ""),
@@ -610,20 +606,20 @@ fn names_that_are_there_twice_stay_apart() {
 }
 
 #[test]
-fn programs_that_refer_to_what_is_not_there_are_errors() {
+fn programs_with_dangling_references_are_errors() {
     let (x, relu) = (node("null", "x", ""), |inputs| node("relu", "r", inputs));
     let cases = [
-        ("a node behind", graph(&[x.clone(), relu("[2,0,0]"), relu("[0,0,0]")]), "a node before"),
-        ("itself", graph(&[x.clone(), relu("[1,0,0]")]), "a node before"),
-        ("no node", graph(&[x.clone(), relu("[99999999999,0,0]")]), "a node before"),
+        ("a node behind", graph(&[x.clone(), relu("[2,0,0]"), relu("[0,0,0]")]), "an earlier node"),
+        ("itself", graph(&[x.clone(), relu("[1,0,0]")]), "an earlier node"),
+        ("no node", graph(&[x.clone(), relu("[99999999999,0,0]")]), "an earlier node"),
         ("a negative node", graph(&[x.clone(), relu("[-1,0,0]")]), "an MXNet program"),
         ("a long entry", graph(&[x.clone(), relu("[0,0,0,0]")]), "an MXNet program"),
         ("a short entry", graph(&[x.clone(), relu("[0]")]), "an MXNet program"),
-        ("an output", graph(&[x.clone(), relu("[0,4294967296,0]")]), "outputs that nodes have"),
+        ("an output", graph(&[x.clone(), relu("[0,4294967296,0]")]), "existing outputs of nodes"),
         (
             "heads",
             graph(std::slice::from_ref(&x)).replace("[[0, 0, 0]]", "[[1, 0, 0]]"),
-            "a node before",
+            "an earlier node",
         ),
         (
             "arguments",
@@ -640,7 +636,7 @@ fn programs_that_refer_to_what_is_not_there_are_errors() {
         (
             "a number",
             graph(&[x.replace("\"inputs\"", r#""attrs": {"a": 1}, "inputs""#)]),
-            "a text as the attribute `a`",
+            "a string as the attribute `a`",
         ),
         ("nothing", String::new(), "an MXNet program"),
     ];
@@ -659,7 +655,7 @@ fn programs_that_refer_to_what_is_not_there_are_errors() {
 }
 
 #[test]
-fn graphs_in_graphs_and_long_names_are_bounded() {
+fn nested_graphs_and_long_names_are_bounded() {
     let mut text = graph(&[node("null", "x", "")]);
     for _ in 0..20 {
         let outer = node("_foreach", "f", "[0,0,0]")
@@ -679,11 +675,11 @@ fn graphs_in_graphs_and_long_names_are_bounded() {
     // Each use would repeat a name of a megabyte.
     let uses = vec!["[0,0,0]"; 100_000].join(",");
     let error = symbol(&graph(&[node("null", &long, ""), node("add_n", "s", &uses)])).unwrap_err();
-    assert!(error.to_string().contains("names that take at most"), "{error}");
+    assert!(error.to_string().contains("names of at most"), "{error}");
 }
 
 #[test]
-fn custom_operators_and_unknown_ones_are_told() {
+fn custom_and_unknown_operators_are_reported() {
     let custom = node("Custom", "c", "[0,0,0]")
         .replace("\"inputs\"", r#""attrs": {"op_type": "mine"}, "inputs""#);
     let program =
@@ -691,6 +687,6 @@ fn custom_operators_and_unknown_ones_are_told() {
     let conventions = conventions(&program);
     assert_eq!((conventions.unknown_operators)(&program), [("", "warp")]);
     let notes = (conventions.notes)(&program);
-    assert_eq!(notes, ["operators that are Python code outside the model: `mine`"]);
+    assert_eq!(notes, ["operators implemented in Python code outside the model: `mine`"]);
     assert_eq!((conventions.version)(10_901), "1.9.1");
 }

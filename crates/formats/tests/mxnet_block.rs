@@ -1,4 +1,4 @@
-//! Gluon blocks as `Block.save` of MXNet 2 writes them: which parameter is which variable of the program.
+//! Gluon blocks of `Block.save` in MXNet 2: the mapping of parameters to variables of the program.
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
 
 mod support;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use support::{bytes, facts_of_all};
 
-/// What MXNet has in a block.
+/// The recorded contents of a block.
 #[derive(Deserialize)]
 struct Expected {
     /// The SHA-256 of each parameter, by path.
@@ -36,7 +36,7 @@ fn open(path: &Path) -> Result<Model, Error> {
     mxnet::open(&Location::from(path), &OpenOptions::default())
 }
 
-/// The names that operators of the program of a block read, as the file has them.
+/// Returns the names that operators of the program of a block read, as in the file.
 fn read_names(name: &str) -> Vec<String> {
     let file: Value =
         serde_json::from_slice(&bytes(&golden().join(name).join("net-model.json"))).unwrap();
@@ -47,7 +47,7 @@ fn read_names(name: &str) -> Vec<String> {
 }
 
 #[test]
-fn variables_are_called_by_the_paths_of_their_parameters() {
+fn variables_are_named_by_the_paths_of_their_parameters() {
     for name in ["sequential", "named"] {
         let expected = expected(name);
         for path in ["net-model.json", "net", ""] {
@@ -73,11 +73,11 @@ fn variables_are_called_by_the_paths_of_their_parameters() {
 }
 
 #[test]
-fn parameters_that_nothing_tells_apart_keep_their_names_with_a_warning() {
+fn indistinguishable_parameters_keep_their_names_with_a_warning() {
     let model = open(&golden().join("alike/net-model.json")).unwrap();
     assert_eq!(model.parameters.len(), expected("alike").parameters.len());
     assert!(model.main().is_some());
-    assert!(model.report.warnings[0].contains("is not recorded"), "{:?}", model.report.warnings);
+    assert!(model.report.warnings[0].contains("cannot be matched"), "{:?}", model.report.warnings);
 }
 
 #[test]

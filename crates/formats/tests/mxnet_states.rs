@@ -1,4 +1,4 @@
-//! States of MXNet's optimizers: what is in them, back to the same bytes, and what is refused.
+//! States of MXNet's optimizers: their contents, byte-for-byte write-back, and rejected files.
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
 
 mod support;
@@ -20,14 +20,14 @@ fn cases() -> Vec<Case> {
     facts::cases(&golden())
 }
 
-/// What `index.json` says beyond the tensors.
+/// Returns the facts in `index.json` beyond the tensors.
 fn metadata(path: &str) -> Value {
     let index: Value = serde_json::from_slice(&bytes(&golden().join("index.json"))).unwrap();
     let case = index["cases"].as_array().unwrap().iter().find(|case| case["path"] == path).unwrap();
     case["metadata"].clone()
 }
 
-/// The format that is chosen for a file.
+/// Returns the detected format of a file.
 fn detected(path: &Path) -> Option<&'static str> {
     let content = bytes(path);
     let head = &content[..content.len().min(4096)];
@@ -121,7 +121,7 @@ fn elements_may_change_and_nothing_else() {
         let mut model = opened(path);
         edit(&mut model);
         let error = write(&model).unwrap_err();
-        assert!(error.to_string().contains("states that were edited"), "{error}");
+        assert!(error.to_string().contains("edited states"), "{error}");
     }
     let fresh = Model { parameters: opened(path).parameters, ..Model::default() };
     let error = write(&fresh).unwrap_err();
@@ -129,13 +129,13 @@ fn elements_may_change_and_nothing_else() {
 }
 
 #[test]
-fn what_is_not_of_mxnet_is_named_and_not_called() {
+fn imports_from_outside_mxnet_are_named_and_not_called() {
     let cases: [(&[u8], &str); 7] = [
         (b"cos\nsystem\n(S'id'\ntR.", "`os.system`, which was neither imported nor called"),
         (b"\x80\x02}K\x00cos\nsystem\nX\x02\x00\x00\x00id\x85Rs.", "`os.system`"),
         (b"\x80\x02}c__main__\nMyOptimizer\n)\x81}b\x86.", "`__main__.MyOptimizer`"),
         (b"\x80\x02}cmxnet.optimizer\nOpt\n)\x81}b\x86.", "`mxnet.optimizer.Opt`"),
-        // A class whose instances are called with something.
+        // A class whose instances are created with an argument.
         (b"\x80\x02}K\x00cmxnet.ndarray\nNDArray\nK\x01\x85R}bs.", "`NDArray(None)` and the state"),
         (
             b"((dccopy_reg\n_reconstructor\n(c__builtin__\nobject\nc__builtin__\nobject\nNtRt.",
@@ -150,18 +150,18 @@ fn what_is_not_of_mxnet_is_named_and_not_called() {
 }
 
 #[test]
-fn an_array_that_is_no_record_is_an_error_with_its_place() {
+fn an_array_that_is_not_a_record_is_an_error_with_its_location() {
     let content = bytes(&golden().join("1.9.1/trainer_adam.states"));
     let place = content.windows(4).position(|window| window == 0xf993_fac9_u32.to_le_bytes());
     let mut damaged = content;
     damaged[place.unwrap() + 11] = 0x80;
     let error = read(&damaged).unwrap_err().to_string();
     assert!(error.contains(&format!("in the array at offset {}", place.unwrap())), "{error}");
-    assert!(error.contains("expected a number of extents, found -"), "{error}");
+    assert!(error.contains("expected a number of dims, found -"), "{error}");
 }
 
 #[test]
-fn names_tell_states_that_were_never_needed_and_no_other_pickles() {
+fn empty_states_are_detected_by_name_and_other_pickles_are_not() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     for (name, pickle, format) in [
@@ -169,7 +169,7 @@ fn names_tell_states_that_were_never_needed_and_no_other_pickles() {
         ("python2.states", b"(dp0\nI0\nNsI1\nNs.", Some("mxnet-states")),
         ("epoch.states", b"\x80\x04}\x94\x8c\x05epoch\x94K\x03s.", Some("paddle")),
         ("plain.pdparams", b"\x80\x04}\x94(K\x00NK\x01Nu.", Some("paddle")),
-        // Something that only speaks of MXNet.
+        // A file that only mentions MXNet.
         (
             "words.pdopt",
             b"\x80\x04}\x94\x8c\x01a\x94\x8c\x12see mxnet.ndarray.x\x94s.",
@@ -184,7 +184,7 @@ fn names_tell_states_that_were_never_needed_and_no_other_pickles() {
     assert_eq!(model.metadata["1"], "null");
 }
 
-/// A dict of one array of bytes as Python 2 writes it, with protocol 0 or 2.
+/// Returns a dict of one array of bytes as Python 2 pickles it, with protocol 0 or 2.
 fn python_2(protocol: u8, values: &[u8]) -> Vec<u8> {
     let mut record = 0xf993_fac8_u32.to_le_bytes().to_vec();
     record.extend(1u32.to_le_bytes());
@@ -235,7 +235,7 @@ fn elements_written_as_text_are_read_the_same_from_anywhere() {
 }
 
 #[test]
-fn whatever_is_taken_is_written_back() {
+fn accepted_pickles_are_written_back() {
     let files: Vec<Vec<u8>> =
         cases().iter().map(|case| bytes(&golden().join(&case.path))).collect();
     let mut random = Random::new(11);
@@ -254,7 +254,7 @@ fn whatever_is_taken_is_written_back() {
 }
 
 #[test]
-fn the_format_says_what_it_holds() {
+fn the_format_declares_what_it_can_hold() {
     let Format { holds, extension, .. } = &states::FORMAT;
     assert!(holds.tensors && holds.sparse && holds.metadata && holds.program.is_none());
     assert_eq!(*extension, "states");

@@ -1,6 +1,6 @@
-//! NumPy's files: what is in them, back to the same bytes, and what is refused.
+//! NumPy files: their contents, byte-for-byte write-back, and rejected files.
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
-#![expect(clippy::cast_possible_truncation, reason = "what is cut off is not missed")]
+#![expect(clippy::cast_possible_truncation, reason = "truncation is intended")]
 
 mod support;
 
@@ -18,14 +18,14 @@ use support::{Random, blob, bytes, facts_of_all};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What a reader may hold beyond the size of a file: buffers for entries of an archive.
+/// The memory that a reader may hold beyond the size of a file: buffers for entries of an archive.
 const CONSTANT: usize = 768 << 10;
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/numpy")
 }
 
-/// The cases of one format.
+/// Returns the cases of one format.
 fn cases(format: &str) -> Vec<Case> {
     let mut cases = facts::cases(&golden());
     cases.retain(|case| case.format == format);
@@ -51,7 +51,7 @@ fn npz(file: &[u8]) -> Result<Model, Error> {
     numpy::read_npz_blob(&blob(file), &Limits::default())
 }
 
-/// The bytes that `model` is written to.
+/// Returns the bytes that `model` is written to.
 fn written(model: &Model, format: &Format) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x").with_extension(format.extension);
@@ -70,7 +70,7 @@ fn model_of(parameters: Vec<Parameter>) -> Model {
     Model { parameters, ..Model::default() }
 }
 
-/// An array of this header and so many bytes of elements.
+/// Returns an array with this header and this many bytes of elements.
 fn array(dict: &str, elements: usize) -> Vec<u8> {
     let mut file = b"\x93NUMPY\x01\x00".to_vec();
     file.extend((dict.len() as u16).to_le_bytes());
@@ -84,7 +84,7 @@ fn header(descr: &str, fortran: bool, shape: &str) -> String {
     format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}\n")
 }
 
-/// A member of an archive that may lie.
+/// A member of an archive, possibly with inconsistent headers.
 struct Entry {
     name: &'static [u8],
     local_name: &'static [u8],
@@ -94,7 +94,7 @@ struct Entry {
     data: Vec<u8>,
     size: u32,
     crc: u32,
-    /// Where the directory says it is, if not where it is.
+    /// The offset in the directory, if not the actual one.
     offset: Option<u32>,
 }
 
@@ -115,7 +115,7 @@ impl Entry {
         Self { data: data_of, method: 8, local_method: 8, ..Self::stored(name, data) }
     }
 
-    /// What both headers have, from the flags on.
+    /// Returns the part that both headers share, from the flags on.
     fn common(&self, method: u16, name: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         bytes.extend([self.flags, method, 0, 33].map(u16::to_le_bytes).as_flattened());
@@ -173,7 +173,7 @@ fn every_file_holds_what_numpy_put_into_it() {
 }
 
 #[test]
-fn arrays_of_anything_but_numbers_are_refused_by_name() {
+fn arrays_of_other_than_numeric_types_are_rejected_by_name() {
     let words = [
         ("object", "pickle"),
         ("structure", "structures"),
@@ -228,7 +228,7 @@ fn an_archive_is_written_and_read_again() {
     for case in cases("npz") {
         let file = written(&opened(&case), &numpy::NPZ);
         assert_eq!(facts_of_all(&npz(&file).unwrap()), case.tensors, "{}", case.path);
-        // The same model gives the same bytes.
+        // The same model results in the same bytes.
         assert_eq!(written(&npz(&file).unwrap(), &numpy::NPZ), file);
     }
 }
@@ -244,7 +244,7 @@ fn names_that_a_path_would_change_are_kept() {
 }
 
 #[test]
-fn values_survive_the_way_through_safetensors_and_back() {
+fn values_survive_a_round_trip_through_safetensors() {
     for case in cases("npz") {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.safetensors");
@@ -256,7 +256,7 @@ fn values_survive_the_way_through_safetensors_and_back() {
     }
 }
 
-/// Row-major elements of an array of these extents, which is stored column-major.
+/// Returns the row-major elements of an array of these dims that is stored column-major.
 fn transposed(stored: &[u8], shape: &[usize], item: usize) -> Vec<u8> {
     let mut out = Vec::new();
     for number in 0..shape.iter().product::<usize>() {
@@ -272,7 +272,7 @@ fn transposed(stored: &[u8], shape: &[usize], item: usize) -> Vec<u8> {
 }
 
 #[test]
-fn any_range_of_reordered_elements_is_right() {
+fn any_range_of_reordered_elements_is_correct() {
     let mut random = Random::new(5);
     let shapes: [(&str, usize, &[usize]); 8] = [
         ("<f4", 4, &[50, 70]),
@@ -321,7 +321,7 @@ fn any_range_of_reordered_elements_is_right() {
 }
 
 #[test]
-fn numbers_of_the_other_byte_order_are_turned_in_any_range() {
+fn big_endian_values_are_swapped_in_any_range() {
     let file = array(&header(">c8", false, "(40,)"), 320);
     let stored = &file[file.len() - 320..];
     let expected: Vec<_> = stored.chunks(4).flat_map(|part| part.iter().rev().copied()).collect();
@@ -368,11 +368,11 @@ fn a_header_of_any_form_that_python_reads_is_read() {
 }
 
 #[test]
-fn an_array_that_breaks_a_rule_is_refused() {
+fn an_invalid_array_is_rejected() {
     let dict = |descr: &str, shape: &str| header(descr, false, shape);
     let good = dict("<i2", "(3,)");
     let cases = [
-        (good.replace("'shape': (3,)", "'descr': '<i2'"), "each key once"),
+        (good.replace("'shape': (3,)", "'descr': '<i2'"), "unique keys"),
         (good.replace("'shape': (3,), ", ""), "the key `shape`"),
         (good.replace("'fortran_order': False, ", ""), "the key `fortran_order`"),
         (good.replace("}", "'x': 1}"), "the key `descr`, `fortran_order` or `shape`"),
@@ -386,24 +386,24 @@ fn an_array_that_breaks_a_rule_is_refused() {
         (String::new(), "expected `{`"),
         (dict("<i2", "(3)"), "a tuple"),
         (dict("<i2", "3"), "expected `(`"),
-        (dict("<i2", "(,)"), "an extent"),
+        (dict("<i2", "(,)"), "a dim"),
         (dict("<i2", "(3 3)"), "`,` or `)`"),
-        (dict("<i2", "(-3,)"), "an extent"),
-        (dict("<i2", "(03,)"), "an extent"),
+        (dict("<i2", "(-3,)"), "a dim"),
+        (dict("<i2", "(03,)"), "a dim"),
         (dict("<i2", "(0x3,)"), "`,` or `)`"),
         (dict("<i2", "(3.0,)"), "`,` or `)`"),
-        (dict("<i2", "(True,)"), "an extent"),
-        (dict("<i2", "(18446744073709551616,)"), "an extent"),
+        (dict("<i2", "(True,)"), "a dim"),
+        (dict("<i2", "(18446744073709551616,)"), "a dim"),
         (dict("<i2", "(9223372036854775808, 9223372036854775808)"), "fits 64 bits"),
         (dict("<i2", "(9223372036854775808,)"), "fits 64 bits"),
         (dict("<i2", "(4,)"), "8 bytes, int16"),
         (dict("<i2", "(2,)"), "found 6 bytes left"),
         (dict("<i2", "()"), "found 6 bytes left"),
-        (dict("|i2", "(3,)"), "an order of bytes"),
-        (dict("<i3", "(2,)"), "an element type"),
-        (dict("<x2", "(3,)"), "an element type"),
-        (dict("", "(3,)"), "an element type"),
-        (dict("<i2", &format!("({})", "(".repeat(10_000))), "an extent"),
+        (dict("|i2", "(3,)"), "a byte order"),
+        (dict("<i3", "(2,)"), "a NumPy element type"),
+        (dict("<x2", "(3,)"), "a NumPy element type"),
+        (dict("", "(3,)"), "a NumPy element type"),
+        (dict("<i2", &format!("({})", "(".repeat(10_000))), "a dim"),
     ];
     for (dict, expected) in cases {
         let message = malformed(npy(&array(&dict, 6)));
@@ -422,7 +422,7 @@ fn an_array_that_breaks_a_rule_is_refused() {
     let large = [&100_000u32.to_le_bytes()[..], &[b' '; 100_000]].concat();
     assert!(version(3, 0, &large).contains("at most 65535 bytes"));
     assert!(version(2, 0, &60_000u32.to_le_bytes()).contains("the header (60000 bytes)"));
-    // Python 3 wrote the later version, so it wrote no `3L`.
+    // Python 3 wrote the later version, so `3L` is invalid in it.
     let mut python2 = 100u32.to_le_bytes().to_vec();
     python2.extend(format!("{:100}", dict("<i2", "(3L,)")).bytes());
     assert!(version(3, 0, &python2).contains("`,` or `)`"));
@@ -430,25 +430,25 @@ fn an_array_that_breaks_a_rule_is_refused() {
     malformed(npy(b""));
 }
 
-/// The smallest array there is a use for.
+/// Returns a minimal array.
 fn small() -> Vec<u8> {
     array(&header("<i2", false, "(3,)"), 6)
 }
 
 #[test]
-fn an_archive_that_breaks_a_rule_is_refused() {
+fn an_invalid_archive_is_rejected() {
     let x = || Entry::stored("x.npy", &small());
     let y = || Entry::stored("y.npy", &small());
     let deflated = || Entry::deflated("x.npy", &small());
     let size = (30 + 5 + small().len()) as u32;
     let cases = [
-        (archive(&[x(), x()]), "each name once"),
-        (archive(&[Entry { local_name: b"y.npy", ..x() }]), "the name that the directory has"),
-        (archive(&[Entry { local_method: 8, ..x() }]), "the method that the directory has"),
-        (archive(&[Entry { flags: 1, ..x() }]), "in the clear"),
+        (archive(&[x(), x()]), "unique names"),
+        (archive(&[Entry { local_name: b"y.npy", ..x() }]), "the name in the directory"),
+        (archive(&[Entry { local_method: 8, ..x() }]), "the method in the directory"),
+        (archive(&[Entry { flags: 1, ..x() }]), "an unencrypted member"),
         (archive(&[Entry { method: 12, local_method: 12, ..x() }]), "stored or deflated"),
         (archive(&[Entry { size: 5, ..x() }]), "5 bytes, stored"),
-        (archive(&[Entry { offset: Some(0), name: b"y.npy", ..x() }, x()]), "directory has"),
+        (archive(&[Entry { offset: Some(0), name: b"y.npy", ..x() }, x()]), "in the directory"),
         (archive(&[x(), Entry { offset: Some(1 << 30), ..y() }]), "a member"),
         (archive(&[Entry { name: b"\xff.npy", local_name: b"\xff.npy", ..x() }]), "UTF-8"),
         (archive(&[Entry { size: size - 35 + 1, ..deflated() }]), "a deflate stream"),
@@ -491,7 +491,7 @@ fn members_that_share_bytes_are_refused() {
 }
 
 #[test]
-fn a_member_that_is_no_array_by_its_name_is_left_out_with_a_warning() {
+fn a_member_without_the_name_of_an_array_is_skipped_with_a_warning() {
     let entries = [
         Entry::stored("notes.txt", b"hello"),
         Entry::stored("x.npy", &small()),
@@ -512,7 +512,7 @@ fn a_member_that_is_no_array_by_its_name_is_left_out_with_a_warning() {
 }
 
 #[test]
-fn deflated_bytes_that_are_not_what_the_archive_says_fail_when_they_are_read() {
+fn deflated_bytes_that_contradict_the_archive_fail_on_read() {
     let whole = Entry::deflated("x.npy", &array(&header("<i2", false, "(3000,)"), 6000));
     let size = whole.data.len();
     let cut = |data: &[u8]| Entry {
@@ -531,7 +531,7 @@ fn deflated_bytes_that_are_not_what_the_archive_says_fail_when_they_are_read() {
         data.read_at(0, &mut start).unwrap();
         let error = data.bytes().unwrap_err();
         assert!(error.to_string().contains(expected), "{expected}: {error}");
-        // And again, for whoever asks again.
+        // A second read fails too.
         assert!(data.bytes().is_err());
         data.read_at(0, &mut start).unwrap();
     }
@@ -562,7 +562,7 @@ fn a_small_archive_of_large_arrays_is_opened_and_read_in_little_memory() {
 }
 
 #[test]
-fn what_the_format_has_no_place_for_is_refused_and_nothing_is_written() {
+fn unsupported_tensors_are_rejected_and_nothing_is_written() {
     let f32 = |name: &str| tensor(name, DType::Float32, &[2]);
     let edited = |edit: fn(&mut Tensor)| {
         let mut parameter = f32("x");
@@ -594,7 +594,7 @@ fn what_the_format_has_no_place_for_is_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn a_source_that_changed_below_computed_elements_publishes_nothing() {
+fn a_changed_source_of_computed_elements_publishes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     for name in ["archive/deflated.npz", "archive/stored.npz"] {
         let source = dir.path().join("source.npz");
@@ -618,7 +618,7 @@ fn a_source_that_changed_below_computed_elements_publishes_nothing() {
 }
 
 #[test]
-fn files_are_told_by_their_content() {
+fn files_are_detected_by_their_content() {
     let claims = |path: &Path, head: &[u8]| {
         let probe =
             Probe { path: &Location::from(path), head, len: head.len() as u64, entries: None };
@@ -640,7 +640,7 @@ fn files_are_told_by_their_content() {
     }
 }
 
-/// As many zeros as there are.
+/// A blob of zeros.
 struct Zeros(u64);
 
 impl Derive for Zeros {

@@ -1,4 +1,4 @@
-//! ONNX: what is in its files, back to the same bytes, and what is refused.
+//! ONNX files: their contents, byte-for-byte write-back, and rejected files.
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
 
 mod support;
@@ -38,7 +38,7 @@ fn format_of(case: &Case) -> &'static Format {
     if case.format == "onnx" { &onnx::BINARY } else { &onnx::AS_TEXT }
 }
 
-/// The files that a model is written to, by name.
+/// Returns the files that a model is written to, by name.
 fn written(model: &Model, format: &Format, options: &WriteOptions) -> BTreeMap<String, Vec<u8>> {
     let dir = tempfile::tempdir().unwrap();
     let name = format!("model.{}", format.extension);
@@ -53,14 +53,14 @@ fn written(model: &Model, format: &Format, options: &WriteOptions) -> BTreeMap<S
     files
 }
 
-/// The bytes of a model that is one file.
+/// Returns the bytes of a model that is written to one file.
 fn encoded(model: &Model, options: &WriteOptions) -> Vec<u8> {
     let mut files = written(model, &onnx::BINARY, options);
     assert_eq!(files.len(), 1);
     files.remove("model.onnx").expect("the model")
 }
 
-/// A file in a directory of its own, opened there.
+/// Writes a file to a directory and opens it there.
 fn open_in(dir: &Path, file: &[u8]) -> Result<Model, Error> {
     let path = dir.join("model.onnx");
     std::fs::write(&path, file).unwrap();
@@ -71,14 +71,14 @@ fn field(number: u64, content: &[u8]) -> Vec<u8> {
     [varint(number << 3 | 2), varint(content.len() as u64), content.to_vec()].concat()
 }
 
-/// A model that has one tensor of four floats, whose message goes on with `elements`.
+/// Returns a model with one tensor of four floats, whose message continues with `elements`.
 fn model_with(elements: &[u8]) -> Vec<u8> {
     let tensor = [&[8, 4, 16, 1][..], &field(8, b"w"), elements].concat();
     let graph = [field(2, b"g"), field(5, &tensor)].concat();
     [&[8, 10][..], &field(7, &graph), &field(8, &[16, 21])].concat()
 }
 
-/// `external_data` of a tensor.
+/// Returns the `external_data` of a tensor.
 fn outside(entries: &[(&str, &str)]) -> Vec<u8> {
     let entry = |(key, value): &(&str, &str)| {
         field(13, &[field(1, key.as_bytes()), field(2, value.as_bytes())].concat())
@@ -87,7 +87,7 @@ fn outside(entries: &[(&str, &str)]) -> Vec<u8> {
 }
 
 #[test]
-fn what_onnx_wrote_is_what_is_read() {
+fn files_of_onnx_are_read_as_recorded() {
     for case in cases() {
         let model = opened(&case.path);
         assert_eq!(model.format, case.format, "{}", case.path);
@@ -142,7 +142,7 @@ fn text_is_what_protobuf_prints_and_reads_back_to_the_same_message() {
 #[test]
 fn a_model_in_memory_is_written_with_the_same_bytes() {
     for case in cases().into_iter().filter(|case| case.files.len() == 1 && case.format == "onnx") {
-        // Elements that were numbers of several bytes each are written as they are in memory.
+        // Elements that were varints are written as they are in memory.
         if case.path.starts_with("types/") || case.path.starts_with("encodings/") {
             continue;
         }
@@ -167,7 +167,7 @@ fn an_edit_leaves_every_other_byte_as_it_was() {
     assert_eq!(before[..start], after[..start]);
     assert_eq!(before[start + 8..], after[start + 8..]);
 
-    // A longer one moves what follows, and changes the lengths before it.
+    // A longer one moves the following bytes, and changes the enclosing lengths.
     let program = model.main_mut().expect("a program");
     program.blocks[0].ops[0]
         .attributes
@@ -210,7 +210,7 @@ fn an_edited_tensor_is_written_anew_and_the_others_are_not() {
 }
 
 #[test]
-fn numbers_that_are_decoded_can_be_read_in_any_order() {
+fn decoded_values_can_be_read_in_any_order() {
     let model = opened("types/large-varints.onnx");
     let data = &model.parameters[0].tensor.data;
     let whole = data.read().unwrap();
@@ -240,7 +240,7 @@ fn elements_go_to_other_files_and_come_back() {
         let again = open(&path).unwrap();
         assert_eq!(facts_of_all(&again), facts, "{how:?}");
         assert!(encoded(&again, &WriteOptions::default()) == inside, "{how:?}");
-        // Small tensors stay inside, the others begin where a processor likes them to.
+        // Small tensors stay inside, the others are aligned.
         for Parameter { tensor, .. } in &again.parameters {
             let (file, offset) = tensor.data.file_range().expect("a range of a file");
             let outside = how != ExternalData::Inside && tensor.data.len() >= 1024;
@@ -288,7 +288,7 @@ fn an_edited_model_keeps_its_elements_in_the_files_where_they_were() {
 }
 
 #[test]
-fn a_model_opens_without_its_elements_and_says_so() {
+fn a_model_opens_without_its_elements_with_a_warning() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("one.onnx");
     std::fs::copy(golden().join("external/one.onnx"), &path).unwrap();
@@ -300,12 +300,12 @@ fn a_model_opens_without_its_elements_and_says_so() {
     let error = onnx::BINARY
         .write(&model, Location::from(&dir.path().join("x.onnx")), &options)
         .unwrap_err();
-    assert!(error.to_string().contains("whose elements are not there"), "{error}");
+    assert!(error.to_string().contains("whose elements are missing"), "{error}");
     assert!(encoded(&model, &same()) == bytes(&path));
 }
 
 #[test]
-fn metadata_that_is_there_again_is_told() {
+fn duplicate_metadata_is_reported() {
     let entry = |value: &[u8]| field(14, &[field(1, b"key"), field(2, value)].concat());
     let dir = tempfile::tempdir().unwrap();
     let once = open_in(dir.path(), &[model_with(&[]), entry(b"one")].concat()).unwrap();
@@ -313,7 +313,7 @@ fn metadata_that_is_there_again_is_told() {
     let twice = [model_with(&[]), entry(b"one"), entry(b"two")].concat();
     let model = open_in(dir.path(), &twice).unwrap();
     assert_eq!(model.metadata["key"], "two");
-    let expected = "`metadata_props` has keys again, of which the last counts: `key`";
+    let expected = "`metadata_props` has duplicate keys, of which the last is used: `key`";
     assert_eq!(model.report.warnings, [expected]);
 }
 
@@ -332,7 +332,7 @@ fn external_data_never_leaves_the_directory() {
         let text = error.to_string();
         assert!(text.contains("leads out") || text.contains("location"), "{location}: {text}");
     }
-    // Who trusts where links lead can follow them.
+    // With `Links::Follow`, links may lead out.
     let trusting = OpenOptions::default().with_links(Links::Follow);
     for location in ["link", "hard"] {
         std::fs::write(dir.join("model.onnx"), model_with(&outside(&[("location", location)])))
@@ -344,7 +344,7 @@ fn external_data_never_leaves_the_directory() {
 }
 
 #[test]
-fn lying_ranges_of_other_files_are_refused() {
+fn wrong_ranges_of_other_files_are_rejected() {
     let scratch = tempfile::tempdir().unwrap();
     std::fs::write(scratch.path().join("data"), [0; 32]).unwrap();
     let place = |more: &[(&str, &str)]| {
@@ -385,13 +385,13 @@ fn elements_that_do_not_fit_their_shape_are_refused() {
         let error = open_in(dir.path(), &model_with(&elements)).unwrap_err();
         assert!(error.to_string().contains("tensor `w`"), "{what}: {error}");
     }
-    // What is in a field that is not for the type does not count.
+    // Elements in the field of another type are ignored.
     let model = open_in(dir.path(), &model_with(&field(7, &[1, 2, 3, 4]))).unwrap();
     assert!(matches!(model.parameters[0].tensor.kind, Kind::Absent));
 }
 
 #[test]
-fn a_hole_in_a_file_is_no_hole() {
+fn a_group_in_a_file_is_not_a_hole() {
     let dir = tempfile::tempdir().unwrap();
     let group = [varint(9 << 3 | 3), vec![8, 0], varint(9 << 3 | 4)].concat();
     let error = open_in(dir.path(), &model_with(&group)).unwrap_err();
@@ -399,7 +399,7 @@ fn a_hole_in_a_file_is_no_hole() {
 }
 
 #[test]
-fn errors_say_where_in_the_file() {
+fn errors_name_the_offset_in_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let mut file = model_with(&field(9, &[0; 16]));
     let graph = [field(2, b"g"), field(11, &field(1, b"\xff"))].concat();
@@ -407,7 +407,7 @@ fn errors_say_where_in_the_file() {
     let error = open_in(dir.path(), &file).unwrap_err().to_string();
     assert!(error.contains("expected one graph"), "{error}");
 
-    // Behind elements, which are not read.
+    // After elements, which are not read.
     let tensor = [&[8, 4, 16, 1][..], &field(9, &[0; 16])].concat();
     let graph = [field(5, &tensor), field(11, &field(1, b"\xff"))].concat();
     let file = [&[8, 10][..], &field(7, &graph)].concat();
@@ -431,7 +431,7 @@ fn tensors_alone_become_a_model() {
 }
 
 #[test]
-fn nothing_else_is_taken_for_a_model() {
+fn other_files_are_not_detected_as_models() {
     let path = Path::new("x");
     let looks = |file: &[u8]| {
         let head = &file[..file.len().min(4096)];

@@ -1,5 +1,5 @@
-//! Models of ONNX that attack: each is refused, found to be wrong, or harmless, by what it is.
-//! `hostile/onnx/make_attacks.py` makes them.
+//! Hostile ONNX models: each is rejected, reported as invalid, or harmless, as recorded.
+//! `hostile/onnx/make_attacks.py` creates them.
 
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
 
@@ -17,22 +17,22 @@ use serde::Deserialize;
 struct Attack {
     file: String,
     outcome: Outcome,
-    /// Words of the error, or of a finding.
+    /// Parts of the error, or of a finding.
     words: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Outcome {
-    /// It is not opened.
+    /// Opening fails.
     Refused,
-    /// It is opened, and wrong by rules.
+    /// It opens, but violates rules.
     Broken,
-    /// It is right.
+    /// It is valid.
     Harmless,
 }
 
-/// What the script says is beside a model.
+/// Creates the files that the script expects beside a model.
 fn set_up(scratch: &Path) -> std::path::PathBuf {
     let model = scratch.join("model");
     fs::create_dir_all(model.join("junk")).expect("directories");
@@ -44,7 +44,7 @@ fn set_up(scratch: &Path) -> std::path::PathBuf {
     model
 }
 
-/// What becomes of a file, and what is said of it.
+/// Returns the outcome for a file, and its messages.
 fn tried(path: &Path, out: &Path) -> (Outcome, Vec<String>) {
     let mut model = match (onnx::BINARY.read)(&Location::from(path), &OpenOptions::default()) {
         Ok(model) => model,
@@ -53,8 +53,8 @@ fn tried(path: &Path, out: &Path) -> (Outcome, Vec<String>) {
     let inferred = (CONVENTIONS.infer)(&model);
     let mut findings = (CONVENTIONS.check)(&model, inferred.as_ref());
     inferred.into_iter().for_each(|inferred| findings.extend(inferred.findings));
-    let said: Vec<String> = findings.told.iter().map(ToString::to_string).collect();
-    // What is opened can be written, and upgraded or not: nothing else happens.
+    let said: Vec<String> = findings.located.iter().map(ToString::to_string).collect();
+    // An opened model can be written, and upgraded or not: nothing else happens.
     onnx::BINARY.write(&model, out, &WriteOptions::default()).expect("written");
     let newest = newest_opset("").expect("a version");
     let _ = upgrade(&mut model, newest);
@@ -62,7 +62,7 @@ fn tried(path: &Path, out: &Path) -> (Outcome, Vec<String>) {
 }
 
 #[test]
-fn every_attack_becomes_what_it_should() {
+fn every_attack_has_the_expected_result() {
     let attacks = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hostile/onnx");
     let index = fs::read(attacks.join("index.json")).expect("an index");
     let index: Vec<Attack> = serde_json::from_slice(&index).expect("an index");

@@ -1,6 +1,6 @@
-//! What Lodstone says of models that break a rule of ONNX, beside what ONNX's own checker says.
+//! Findings for models that violate rules of ONNX, compared with those of ONNX's own checker.
 
-#![expect(clippy::print_stdout, reason = "says what was tried")]
+#![expect(clippy::print_stdout, reason = "reports what was tested")]
 
 mod support;
 
@@ -26,16 +26,16 @@ struct Index {
     cases: Vec<Case>,
 }
 
-/// A model, and what is said of it.
+/// A model and its expected findings.
 #[derive(Deserialize)]
 struct Case {
     name: String,
-    /// What the checker says without types, and with.
+    /// The message of the checker without type inference, and with it.
     checker: Option<String>,
     full: Option<String>,
-    /// Words of what Lodstone has to say.
+    /// A part of the expected finding.
     says: Option<String>,
-    /// Why it does not agree.
+    /// The reason for a difference from the checker.
     why: Option<String>,
 }
 
@@ -43,7 +43,7 @@ fn open(path: &Path) -> Result<Model, lodstone_formats::Error> {
     (onnx::BINARY.read)(&Location::from(path), &OpenOptions::default())
 }
 
-/// The error of a model that cannot be opened, or else its findings, those of type inference included.
+/// Returns the error of a model that cannot be opened, or its findings, including those of type inference.
 fn said(path: &Path) -> Vec<String> {
     let model = match open(path) {
         Err(error) => return vec![error.to_string()],
@@ -56,11 +56,11 @@ fn said(path: &Path) -> Vec<String> {
         .map(|block| block.iter().map(|(name, info)| (name.clone(), info.value.clone())).collect());
     let mut findings = check_with(&model, &types.collect::<Vec<_>>());
     findings.extend(inference.findings);
-    findings.told.iter().map(ToString::to_string).collect()
+    findings.located.iter().map(ToString::to_string).collect()
 }
 
 #[test]
-fn what_breaks_a_rule_is_told_with_its_place() {
+fn violations_are_reported_with_their_locations() {
     let directory = golden().join("onnx_check");
     let index: Index = serde_json::from_slice(&bytes(&directory.join("index.json"))).unwrap();
     assert!(index.cases.len() > 130);
@@ -74,7 +74,7 @@ fn what_breaks_a_rule_is_told_with_its_place() {
         if !is_right {
             wrong.push(format!("{}: {said:?}, expected {:?}", case.name, case.says));
         }
-        // What differs from the checker says why, and nothing else does.
+        // Exactly the differences from the checker have a reason.
         assert!(case.checker.is_none() || case.full.is_some(), "{}", case.name);
         let agrees = said.is_empty() == case.full.is_none();
         if agrees == case.why.is_some() {
@@ -84,7 +84,7 @@ fn what_breaks_a_rule_is_told_with_its_place() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Models that the checker refuses and that break no rule here, and the other way round: why.
+/// Models that only the checker rejects, or only Lodstone, with the reason.
 const DIFFERENT: [(&str, &str); 4] = [
     ("encodings/long-lengths.onnx", "protobuf asks for lengths in as few bytes as possible"),
     ("onnxModels/loop_emptycond.onnxtxt", "declares 10 trips, and says 7"),
@@ -92,12 +92,12 @@ const DIFFERENT: [(&str, &str); 4] = [
     ("versions/ir2.onnx", "an attribute without a type says by its value of which it is"),
 ];
 
-/// What the checker says of models, by the last two names of their paths.
+/// Returns the messages of the checker, by the last two components of the path.
 fn verdicts() -> HashMap<String, String> {
     serde_json::from_slice(&bytes(&golden().join("onnx_check/collection.json"))).unwrap()
 }
 
-/// Compares what is said of all models below a directory with what the checker says; gives how many.
+/// Compares the findings for all models below a directory with those of the checker; returns their number.
 fn compare(directory: &Path) -> usize {
     let verdicts = verdicts();
     let (mut open, mut wrong, mut count) = (vec![directory.to_path_buf()], Vec::new(), 0);
@@ -149,7 +149,7 @@ fn types_that_were_inferred_are_checked_like_those_that_are_declared() {
     let tensor = |dtype| ValueType::tensor(TensorType::new(dtype, Some(vec![Dim::Known(2)])));
     let mut model = model;
     let block = &mut model.main_mut().unwrap().blocks[0];
-    // y = Relu(Relu(x)), of which nothing is declared but x.
+    // y = Relu(Relu(x)), of which only x is declared.
     block.vars.retain(|var| var.name == "x");
     block.outputs.clear();
     let mut second = block.ops[0].clone();
@@ -158,7 +158,7 @@ fn types_that_were_inferred_are_checked_like_those_that_are_declared() {
     block.ops.push(second);
     let with = |dtype| {
         let known = HashMap::from([("z".to_owned(), tensor(dtype))]);
-        let mut told = check_with(&model, &[known]).told;
+        let mut told = check_with(&model, &[known]).located;
         told.retain(|finding| finding.finding.message != "has no outputs");
         told
     };
@@ -169,11 +169,11 @@ fn types_that_were_inferred_are_checked_like_those_that_are_declared() {
 }
 
 #[test]
-fn a_program_made_by_hand_may_be_as_wrong_as_it_likes() {
+fn invalid_programs_built_by_hand_are_reported() {
     let mut model = open(&golden().join("onnx/blocks/if.onnx")).unwrap();
     let program = model.main_mut().unwrap();
     assert_eq!(program.dialect, Dialect::Onnx);
-    // A block inside itself, one that is not there, and names without end.
+    // A cyclic block, a missing one, and very long names.
     let inside =
         |number| Attribute { name: "n".repeat(1 << 20), value: AttributeValue::Block(number) };
     let op = Op {
@@ -183,10 +183,10 @@ fn a_program_made_by_hand_may_be_as_wrong_as_it_likes() {
         ..Op::default()
     };
     program.blocks[1].ops = vec![op.clone(), op];
-    let findings = check(&model).told;
+    let findings = check(&model).located;
     let has = |what| findings.iter().any(|finding| finding.finding.message.contains(what));
-    assert!(has("block 1 belongs to another operator, too"));
-    assert!(has("expected a block 99, found none"));
+    assert!(has("block 1 also belongs to another operator"));
+    assert!(has("expected block 99, found none"));
     assert!(findings.iter().all(|finding| finding.to_string().len() < 2000));
 }
 
@@ -201,7 +201,7 @@ fn a_chain_of_blocks_ends() {
         blocks.last_mut().unwrap().ops.push(op);
         blocks.push(Block { index: number, name: "b".to_owned(), ..Block::default() });
     }
-    let findings = check(&model).told;
+    let findings = check(&model).located;
     let has = |what| findings.iter().any(|finding| finding.finding.message == what);
     assert!(has("blocks are nested more than 64 deep"));
 }

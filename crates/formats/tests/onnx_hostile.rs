@@ -1,4 +1,4 @@
-//! Damaged models of ONNX are judged and upgraded, or refused: nothing else happens to them.
+//! Damaged ONNX models are checked and upgraded, or rejected, without side effects.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
-/// Numbers that look random and are the same each time.
+/// A reproducible sequence of pseudorandom numbers.
 struct Random(u64);
 
 impl Random {
@@ -22,7 +22,7 @@ impl Random {
     }
 }
 
-/// Something that an attribute may be and should not.
+/// Returns a value that an attribute should not have.
 fn odd(random: &mut Random) -> AttributeValue {
     use AttributeValue as A;
     match random.below(10) {
@@ -39,7 +39,7 @@ fn odd(random: &mut Random) -> AttributeValue {
     }
 }
 
-/// Changes something of a program.
+/// Makes a random change to a program.
 fn mutate(program: &mut Program, kinds: &[&str], random: &mut Random) {
     let number = random.below(program.blocks.len());
     let block = &mut program.blocks[number];
@@ -68,7 +68,7 @@ fn mutate(program: &mut Program, kinds: &[&str], random: &mut Random) {
 }
 
 #[test]
-fn a_mutated_model_that_breaks_no_rule_breaks_none_when_it_is_upgraded() {
+fn a_valid_mutated_model_is_valid_after_an_upgrade() {
     let mut kinds: Vec<&str> = operators().map(|operator| operator.kind).collect();
     kinds.sort_unstable();
     let (mut random, mut upgraded, mut right) = (Random(7), 0, 0);
@@ -102,7 +102,7 @@ fn a_mutated_model_that_breaks_no_rule_breaks_none_when_it_is_upgraded() {
 }
 
 #[test]
-fn blocks_inside_themselves_do_not_keep_an_upgrade_from_ending() {
+fn cyclic_blocks_do_not_make_an_upgrade_loop() {
     let read = |name: &str| {
         let path = golden("onnx_upgrade").join(format!("{name}.onnx"));
         (onnx::BINARY.read)(&Location::from(&path), &OpenOptions::default()).unwrap()
@@ -120,7 +120,7 @@ fn blocks_inside_themselves_do_not_keep_an_upgrade_from_ending() {
     }
 }
 
-/// A field of protobuf that holds bytes.
+/// Returns a length-delimited protobuf field.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     // A varint of two bytes.
     let [low, high] = [bytes.len() % 128 + 128, bytes.len() / 128];
@@ -128,7 +128,7 @@ fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     [&[number << 3 | 2], length.as_slice(), bytes].concat()
 }
 
-/// A model whose input is of a type with so many sequences around a tensor.
+/// Returns a model whose input has a type of nested sequences around a tensor.
 fn sequences(levels: usize) -> Vec<u8> {
     let tensor = field(1, &[8, 1]);
     let value = (0..levels).fold(tensor, |inner, _| field(4, &field(1, &inner)));

@@ -1,6 +1,6 @@
-//! Types of values of ONNX programs, beside what ONNX itself infers, declares and computed.
+//! Inferred types of values in ONNX programs, compared with those that ONNX infers, declares and computes.
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
-#![expect(clippy::print_stdout, reason = "says what was compared")]
+#![expect(clippy::print_stdout, reason = "reports what was compared")]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read;
@@ -13,7 +13,7 @@ use lodstone_model::{
 };
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{
-    Bodies, Contents, Element, Inference, MOST_ELEMENTS, Options, UNDEFINED, ValueInfo, infer,
+    Bodies, Contents, Element, Inference, MAX_ELEMENTS, Options, UNDEFINED, ValueInfo, infer,
     infer_op, is_known, show_type,
 };
 use lodstone_store::Location;
@@ -23,10 +23,10 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/onnx_infer").join(name)
 }
 
-/// Kinds from outside in, the type of elements, the extents.
+/// Kinds from the outside in, the element type, the dims.
 type Recorded = (Vec<String>, Option<String>, Option<Vec<serde_json::Value>>);
 
-/// What is recorded of a node test.
+/// The recorded results of a node test.
 #[derive(Deserialize)]
 struct Case {
     name: String,
@@ -38,7 +38,7 @@ struct Case {
     values: HashMap<String, (Vec<u64>, Vec<serde_json::Number>)>,
 }
 
-/// Pairs of JSON and a model.
+/// Returns pairs of JSON and a model.
 fn pairs(name: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
     let file = std::fs::read(golden(name)).unwrap();
     let mut bytes = Vec::new();
@@ -68,7 +68,7 @@ fn open(dir: &Path, bytes: &[u8]) -> Model {
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What was inferred of the outputs of the graph.
+/// Returns the inferred types of the outputs of the graph.
 fn outputs(model: &Model, inference: &Inference) -> Vec<ValueType> {
     let main = &model.main().unwrap().blocks[0];
     let known = |name: &String| inference.blocks[0].get(name).map(|info| info.value.clone());
@@ -89,7 +89,7 @@ fn kinds(value: &ValueType) -> Vec<String> {
     }
 }
 
-/// What of a recorded type an inferred one does not say, or says otherwise.
+/// Describes what an inferred type lacks compared with a recorded type, or where it differs.
 fn less_than(recorded: &Recorded, found: &ValueType) -> Option<String> {
     let (kinds_recorded, dtype, shape) = recorded;
     let tensor = found.tensor_type();
@@ -107,14 +107,14 @@ fn less_than(recorded: &Recorded, found: &ValueType) -> Option<String> {
     let fits = |(recorded, dim): (&serde_json::Value, &Dim)| match (recorded, dim) {
         (serde_json::Value::Null, _) => true,
         (serde_json::Value::String(_), Dim::Symbol(_) | Dim::Known(_)) => true,
-        (recorded, Dim::Known(extent)) => recorded.as_u64() == Some(*extent),
+        (recorded, Dim::Known(size)) => recorded.as_u64() == Some(*size),
         _ => false,
     };
     let same = dims.len() == shape.len() && shape.iter().zip(dims).all(fits);
     (!same).then(|| format!("shape {shape:?}"))
 }
 
-/// Whether an inferred type says what a recorded one says otherwise.
+/// Returns whether an inferred type contradicts a recorded one.
 fn contradicts(recorded: &Recorded, found: &ValueType) -> bool {
     let (kinds_recorded, dtype, shape) = recorded;
     if *found == ValueType::Unspecified {
@@ -127,19 +127,19 @@ fn contradicts(recorded: &Recorded, found: &ValueType) -> bool {
     }
     let (Some(shape), Some(dims)) = (shape, &tensor.shape) else { return false };
     let differs = |(recorded, dim): (&serde_json::Value, &Dim)| match (recorded.as_u64(), dim) {
-        (Some(recorded), Dim::Known(extent)) => recorded != *extent,
+        (Some(recorded), Dim::Known(size)) => recorded != *size,
         _ => false,
     };
     shape.len() != dims.len() || shape.iter().zip(dims).any(differs)
 }
 
-/// Inputs that were recorded, as constants.
+/// Returns recorded inputs as constants.
 fn given(model: &Model, case: &Case) -> HashMap<String, ValueInfo> {
     let vars = &model.main().unwrap().blocks[0].vars;
     let info = |(name, (shape, numbers)): (&String, &(Vec<u64>, Vec<serde_json::Number>))| {
         let dtype =
             vars.iter().find(|var| var.name == *name).unwrap().value.tensor_type().unwrap().dtype;
-        let shape = shape.iter().map(|extent| Dim::Known(*extent)).collect();
+        let shape = shape.iter().map(|dim| Dim::Known(*dim)).collect();
         let mut info = ValueInfo::tensor(dtype, Some(shape));
         let element = |number: &serde_json::Number| match number.as_i64() {
             Some(number) if !dtype.is_float() => Element::Int(number),
@@ -151,13 +151,13 @@ fn given(model: &Model, case: &Case) -> HashMap<String, ValueInfo> {
     case.values.iter().map(info).collect()
 }
 
-/// The operator that a model begins with.
+/// Returns the kind of the first operator of a model.
 fn operator_of(model: &Model) -> String {
     let ops = &model.main().unwrap().blocks[0].ops;
     ops.first().map(|op| op.kind.clone()).unwrap_or_default()
 }
 
-/// Cases of which ONNX infers what is not so, and why.
+/// Cases for which ONNX's inference is wrong, with the reason.
 const NOT_SO: [(&str, &str); 4] = [
     ("LinearClassifier", "no classes, where there are labels of three"),
     ("test_loop13_seq", "a sequence of scalars, into which the loop puts vectors"),
@@ -175,14 +175,14 @@ fn every_operator_has_a_rule() {
     assert_eq!(operators.len(), 659);
 }
 
-/// What comparing with what was recorded gives.
+/// The result of a comparison with recorded types.
 #[derive(Default)]
 struct Compared {
     count: usize,
     wrong: Vec<String>,
-    /// Cases of which ONNX infers what is not so.
+    /// Cases for which ONNX's inference is wrong.
     refuted: BTreeSet<String>,
-    /// How many outputs more is known of than to ONNX, by operator.
+    /// The number of outputs with more inferred information than by ONNX, by operator.
     more: BTreeMap<String, usize>,
 }
 
@@ -195,7 +195,7 @@ impl Compared {
         for (what, theirs, options) in ways.into_iter().filter(|(_, theirs, _)| !theirs.is_empty())
         {
             let (name, inference) = (format!("{} ({what})", case.name), infer(model, &options));
-            let findings = inference.findings.told.iter();
+            let findings = inference.findings.located.iter();
             self.wrong.extend(findings.map(|finding| format!("{name}: {finding}")));
             assert!(inference.complete, "{name}");
             for (index, found) in outputs(model, &inference).iter().enumerate() {
@@ -235,7 +235,7 @@ impl Compared {
     }
 }
 
-/// Whether more is known than to ONNX.
+/// Returns whether more is inferred than by ONNX.
 fn is_more(found: &ValueType, their: Option<&Recorded>) -> bool {
     let dims = found.tensor_type().and_then(|tensor| tensor.shape.as_ref());
     match (their, dims) {
@@ -273,7 +273,7 @@ fn operators_of_old_versions_have_the_types_that_onnx_infers() {
     assert_eq!(compared.count, 468);
 }
 
-/// A model that is wrong, and what ONNX says of it.
+/// An invalid model, and ONNX's message for it.
 #[derive(Deserialize)]
 struct Bad {
     name: String,
@@ -281,7 +281,7 @@ struct Bad {
 }
 
 #[test]
-fn what_strict_inference_refuses_is_found() {
+fn models_that_strict_inference_rejects_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let (mut missed, mut refused, mut more) = (Vec::new(), 0, 0);
     for (facts, bytes) in pairs("bad_models.gz") {
@@ -300,7 +300,7 @@ fn what_strict_inference_refuses_is_found() {
     assert!(missed.is_empty(), "{} missed:\n{}", missed.len(), missed.join("\n"));
 }
 
-/// Models of other programs, where there is a collection of them (see `cases.rs`).
+/// Tests models of other programs, if there is a collection (see `cases.rs`).
 fn collected() -> Vec<PathBuf> {
     let Some(cases) = std::env::var_os("LODSTONE_CASES").map(PathBuf::from) else {
         println!("LODSTONE_CASES is not set: only the golden files were tried");
@@ -322,7 +322,7 @@ fn collected() -> Vec<PathBuf> {
     files
 }
 
-/// Models that do contradict themselves, and why.
+/// Models that contradict themselves, with the reason.
 const WRONG: [(&str, &str); 27] = [
     ("ArgMaxKeepDim.onnxtxt", "an output has the name of an input"),
     ("ArgMaxNoKeepDim.onnxtxt", "the same"),
@@ -372,7 +372,7 @@ fn models_of_other_programs_do_not_contradict_themselves() {
         let is_wrong = WRONG.iter().any(|(name, _)| path.ends_with(name));
         assert!(inference.complete, "{}", path.display());
         if is_wrong == inference.findings.is_empty() {
-            wrong.push(format!("{}: {:?}", path.display(), inference.findings.told));
+            wrong.push(format!("{}: {:?}", path.display(), inference.findings.located));
         }
         for info in inference.blocks.iter().flat_map(HashMap::values) {
             all += 1;
@@ -383,7 +383,7 @@ fn models_of_other_programs_do_not_contradict_themselves() {
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Numbers from a seed.
+/// A pseudorandom number generator.
 struct Random(u64);
 
 impl Random {
@@ -491,7 +491,7 @@ impl Random {
     }
 }
 
-/// Blocks that give anything.
+/// Returns blocks with arbitrary outputs.
 struct Anything(Random);
 
 impl Bodies for Anything {
@@ -501,7 +501,7 @@ impl Bodies for Anything {
 }
 
 #[test]
-fn no_operator_is_so_wrong_that_its_rule_ends_the_program() {
+fn rules_do_not_panic_on_invalid_operators() {
     const NAMES: [&str; 36] = [
         "axis",
         "axes",
@@ -568,7 +568,7 @@ fn no_operator_is_so_wrong_that_its_rule_ends_the_program() {
                     fine += 1;
                     for output in &outputs {
                         let count = output.contents.as_ref().map_or(0, |contents| contents.len());
-                        assert!(count <= MOST_ELEMENTS, "{kind}: {count}");
+                        assert!(count <= MAX_ELEMENTS, "{kind}: {count}");
                     }
                 }
                 Err(_) => refused += 1,

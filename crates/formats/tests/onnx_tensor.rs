@@ -1,4 +1,4 @@
-//! Single tensors of ONNX: what is in the files, back to the same bytes, and what is refused.
+//! Single ONNX tensors: the contents of the files, byte-for-byte write-back, and rejected files.
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
 
 mod support;
@@ -23,7 +23,7 @@ fn open(path: &Path) -> Result<Model, Error> {
     (onnx::TENSOR.read)(&Location::from(path), &OpenOptions::default())
 }
 
-/// The format that a file is detected as.
+/// Returns the detected format of a file.
 fn detected(bytes: &[u8]) -> Option<&'static str> {
     let path = Location::from("x.pb");
     let head = &bytes[..bytes.len().min(4096)];
@@ -72,7 +72,7 @@ fn tensors_of_other_formats_are_written() {
     assert_eq!(tensor.data.bytes().unwrap(), one.tensor.data.bytes().unwrap());
     let two = Model { parameters: vec![one.clone(), one], ..Model::default() };
     let error = onnx::TENSOR.write(&two, Location::from(&out), &WriteOptions::default());
-    assert!(error.unwrap_err().to_string().contains("2 tensors in a file of one"));
+    assert!(error.unwrap_err().to_string().contains("2 tensors instead of one"));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn truncated_files_are_errors() {
         let whole = bytes(&golden().join(&case.path));
         for end in 0..whole.len() {
             std::fs::write(&path, &whole[..end]).unwrap();
-            // What ends between two fields may be a tensor with fewer of them.
+            // A file that ends between two fields may be a tensor with fewer of them.
             let _ = open(&path);
         }
     }

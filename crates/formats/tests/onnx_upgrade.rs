@@ -1,5 +1,5 @@
-//! Models of old sets of operators as ones of newer sets: what they are made of then. That they compute
-//! the same, ONNX Runtime and the reference evaluator say (`cargo xtask interop`).
+//! Upgrades of models of old opsets: the operators of the results. That the results are equal, ONNX Runtime and the
+//! reference evaluator confirm (`cargo xtask interop`).
 
 mod support;
 
@@ -23,7 +23,7 @@ struct Index {
     cases: Vec<Case>,
 }
 
-/// A model, and the operators that it has at the newest version.
+/// A model, and its operators after an upgrade to the newest version.
 #[derive(Deserialize)]
 struct Case {
     name: String,
@@ -50,7 +50,7 @@ fn version(model: &Model) -> i64 {
 }
 
 #[test]
-fn there_is_a_decision_for_each_change_of_an_operator() {
+fn each_change_of_an_operator_has_a_decision() {
     let mut versions: BTreeMap<&str, BTreeSet<i64>> = BTreeMap::new();
     for operator in operators().filter(|operator| operator.domain == "ai.onnx") {
         versions.entry(operator.kind).or_default().insert(operator.since);
@@ -63,7 +63,7 @@ fn there_is_a_decision_for_each_change_of_an_operator() {
 }
 
 #[test]
-fn a_model_becomes_one_of_the_newest_set() {
+fn a_model_is_upgraded_to_the_newest_opset() {
     let newest = newest_opset("").unwrap();
     let (mut count, mut wrong) = (0, Vec::new());
     for case in cases() {
@@ -76,13 +76,13 @@ fn a_model_becomes_one_of_the_newest_set() {
         let program = model.main().unwrap();
         assert!(program.version >= ir_version_of_opset("", newest), "{}", case.name);
         let kinds: Vec<_> = program.ops().map(|op| op.kind.as_str()).collect();
-        // Blocks that an operator was put into are behind those that there were.
+        // Blocks that an upgrade adds follow the existing ones.
         if kinds.iter().take(case.kinds.len()).ne(&case.kinds) {
             wrong.push(format!("{}: {kinds:?}, expected {:?}", case.name, case.kinds));
         }
         let findings = check(&model);
         if !findings.is_empty() {
-            wrong.push(format!("{}: {:?}", case.name, findings.told));
+            wrong.push(format!("{}: {:?}", case.name, findings.located));
         }
         count += 1;
     }
@@ -91,25 +91,25 @@ fn a_model_becomes_one_of_the_newest_set() {
 }
 
 #[test]
-fn a_model_goes_through_every_set_on_its_way() {
+fn an_upgrade_passes_through_every_opset() {
     for case in cases() {
-        // As Resize of version 10 it would not say any more that nothing shrinks.
+        // As Resize of version 10, it would lose the information that it only enlarges.
         if case.name == "upsample_computed_nearest" {
             continue;
         }
         let mut model = open(&case.name);
         let from = version(&model);
         for target in from..=newest_opset("").unwrap() {
-            // What has to be cast to a type that it is not said can wait for a set that can.
+            // A cast to an undeclared type may require a later opset.
             if let Err(error) = upgrade(&mut model, target) {
                 let what = error.to_string();
                 assert!(
-                    what.contains("caller of the function") || what.contains("which type"),
+                    what.contains("caller of the function") || what.contains("element type"),
                     "{what}"
                 );
                 continue;
             }
-            // Version 18 brought it, and said that nobody should use it.
+            // Introduced in version 18, and deprecated there.
             let is_deprecated = case.name == "group_normalization" && target < 21;
             let findings = check(&model);
             assert!(findings.is_empty() || is_deprecated, "{} {target}: {findings:?}", case.name);
@@ -125,7 +125,7 @@ fn every_change_that_is_more_than_a_version_has_a_model() {
         program.ops().map(|op| op.kind.clone()).collect::<Vec<_>>()
     };
     let kinds: BTreeSet<String> = cases().into_iter().flat_map(of).collect();
-    // `floats` does nothing but refuse, and `power` is tried with GlobalLpPool.
+    // `floats` is only a rejection, and `power` is tested with GlobalLpPool.
     let others = ["Erf", "LpPool"];
     for operator in operators().filter(|operator| operator.domain == "ai.onnx") {
         let mut decisions = changes(operator.kind).iter().map(|(_, decision)| *decision);
@@ -136,7 +136,7 @@ fn every_change_that_is_more_than_a_version_has_a_model() {
 }
 
 #[test]
-fn what_cannot_be_upgraded_is_named_and_the_model_stays_as_it_was() {
+fn operators_that_cannot_be_upgraded_are_named_and_the_model_is_unchanged() {
     let mut model = open("batch_normalization");
     let program = model.main_mut().unwrap();
     let ops = &mut program.blocks[0].ops;
@@ -155,15 +155,15 @@ fn what_cannot_be_upgraded_is_named_and_the_model_stays_as_it_was() {
 }
 
 #[test]
-fn what_depends_on_dimensions_that_nobody_says_is_refused() {
+fn upgrades_that_depend_on_unknown_dims_are_rejected() {
     let mut model = open("broadcast_Add");
     let block = &mut model.main_mut().unwrap().blocks[0];
     block.vars.iter_mut().for_each(|var| var.value.tensor_type_mut().unwrap().shape = None);
     let error = upgrade(&mut model, 13).unwrap_err().to_string();
-    assert!(error.ends_with("it cannot be told how many dimensions `a` has"), "{error}");
-    // Unless somebody knows them.
-    let tensor = |extents: &[u64]| {
-        let shape = Some(extents.iter().map(|extent| Dim::Known(*extent)).collect());
+    assert!(error.ends_with("the rank of `a` is unknown"), "{error}");
+    // Unless the caller supports them.
+    let tensor = |dims: &[u64]| {
+        let shape = Some(dims.iter().map(|dim| Dim::Known(*dim)).collect());
         ValueType::tensor(TensorType::new(DType::Float32, shape))
     };
     let known = [("a", tensor(&[2, 3, 4])), ("b", tensor(&[3]))];
@@ -174,22 +174,22 @@ fn what_depends_on_dimensions_that_nobody_says_is_refused() {
 }
 
 #[test]
-fn older_and_unknown_sets_are_refused() {
+fn older_and_unknown_opsets_are_rejected() {
     let mut model = open("group_normalization");
     let error = upgrade(&mut model, 17).unwrap_err();
     assert_eq!(error, UpgradeError::Downgrade { from: 18, to: 17 });
     let newest = newest_opset("").unwrap();
-    for asked in [0, -1, newest + 1] {
+    for requested in [0, -1, newest + 1] {
         assert_eq!(
-            upgrade(&mut model, asked).unwrap_err(),
-            UpgradeError::Unknown { asked, newest }
+            upgrade(&mut model, requested).unwrap_err(),
+            UpgradeError::Unknown { requested, newest }
         );
     }
     model.main_mut().unwrap().dialect = Dialect::Glow;
     assert_eq!(upgrade(&mut model, newest).unwrap_err(), UpgradeError::NoOperators);
 }
 
-/// Something that is done to a program.
+/// An edit of a program.
 type Edit = fn(&mut Program);
 
 fn op(program: &mut Program) -> &mut Op {
@@ -211,45 +211,49 @@ fn declare(program: &mut Program, dtype: DType) {
     vars.flat_map(|var| var.value.tensors_mut()).for_each(|tensor| tensor.dtype = dtype);
 }
 
-/// Models, what is done to them, and why they cannot be upgraded then.
+/// Models, edits of them, and the reason why the results cannot be upgraded.
 const REFUSED: [(&str, Edit, &str); 14] = [
     ("spatial", |p| set(p, "spatial", AttributeValue::Long(0)), "(`spatial` is 0)"),
     ("dropout_test", |p| set(p, "is_test", AttributeValue::Long(0)), "is in training mode"),
     (
         "spatial",
         |p| op(p).outputs[0].args.extend(["a", "b", "c", "d"].map(str::to_owned)),
-        "writes statistics of training",
+        "writes training statistics",
     ),
-    ("cast", |p| set(p, "to", text("QUATERNION")), "casts to a type that there is not"),
-    ("power", |p| set(p, "p", AttributeValue::Float(1.5)), "has a `p` that is no integer"),
-    ("axes_ReduceLogSum", |p| declare(p, DType::Int32), "computes int32, which it does no more"),
+    ("cast", |p| set(p, "to", text("QUATERNION")), "casts to an unknown type"),
+    ("power", |p| set(p, "p", AttributeValue::Float(1.5)), "has a fractional `p`"),
+    (
+        "axes_ReduceLogSum",
+        |p| declare(p, DType::Int32),
+        "computes int32, which is no longer supported",
+    ),
     ("split", |p| op(p).inputs[0].args.push("x".to_owned()), "has sizes as an input"),
-    ("tile", |p| op(p).inputs[0].args.swap(0, 1), "tiles by numbers that are no constants"),
+    ("tile", |p| op(p).inputs[0].args.swap(0, 1), "has repeats that are not constants"),
     (
         "upsample_computed_nearest",
         |p| {
             op(p).kind = "Resize".to_owned();
             p.operator_versions[0].1 = 10;
         },
-        "takes the nearest by scales that are no constants",
+        "takes the nearest by scales that are not constants",
     ),
     (
         "resize_linear",
         |p| set(p, "mode", text("nearest")),
-        "takes the nearest, and grows and shrinks at once",
+        "takes the nearest while growing some dims and shrinking others",
     ),
     (
         "resize_sizes",
         |p| set(p, "coordinate_transformation_mode", text("tf_half_pixel_for_nn")),
-        "by `tf_half_pixel_for_nn`, which there is no more",
+        "`tf_half_pixel_for_nn`, which was removed",
     ),
-    ("scan", |p| op(p).inputs[0].args[0] = "x".to_owned(), "has sequences of several lengths"),
-    ("dropout_mask", |p| declare(p, DType::Unknown(0)), "it cannot be told of which type"),
-    ("concat", |p| op(p).kind = "NoSuch".to_owned(), "is no operator of ONNX"),
+    ("scan", |p| op(p).inputs[0].args[0] = "x".to_owned(), "has sequences of different lengths"),
+    ("dropout_mask", |p| declare(p, DType::Unknown(0)), "its element type is unknown"),
+    ("concat", |p| op(p).kind = "NoSuch".to_owned(), "is not an ONNX operator"),
 ];
 
 #[test]
-fn a_refusal_says_why() {
+fn a_rejection_has_a_reason() {
     for (name, edit, why) in REFUSED {
         let mut model = open(name);
         let program = model.main_mut().unwrap();
@@ -266,8 +270,8 @@ fn a_refusal_says_why() {
 }
 
 #[test]
-fn a_number_is_made_one_of_the_type_that_it_is_used_with() {
-    // Before version 15 by its type, which has to be known; from then on whatever that is.
+fn a_scalar_is_converted_to_the_type_of_its_use() {
+    // Before version 15 the type must be known; from then on it does not matter.
     let kinds = |target| {
         let mut model = open("clip_float16");
         upgrade(&mut model, target).unwrap();
@@ -279,6 +283,6 @@ fn a_number_is_made_one_of_the_type_that_it_is_used_with() {
     let mut unknown = open("clip_float16");
     declare(unknown.main_mut().unwrap(), DType::Unknown(0));
     let error = upgrade(&mut unknown, 14).unwrap_err().to_string();
-    assert!(error.contains("it cannot be told of which type `z` is"), "{error}");
+    assert!(error.contains("the element type of `z` is unknown"), "{error}");
     upgrade(&mut unknown, 15).unwrap();
 }

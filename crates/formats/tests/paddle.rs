@@ -1,4 +1,4 @@
-//! PaddlePaddle's files: what is in them, and back to the same bytes.
+//! PaddlePaddle files: their contents, and byte-for-byte write-back.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -35,7 +35,7 @@ fn write(model: &Model, format: &str, path: &Path, options: &WriteOptions) -> Ve
 #[test]
 fn every_file_holds_what_the_framework_put_into_it() {
     for case in cases(&golden()) {
-        // A program alone is opened with whatever parameters lie beside it.
+        // A program is opened with the parameters beside it.
         if case.format.starts_with("paddle-program") {
             continue;
         }
@@ -132,7 +132,7 @@ fn what_is_written_back_is_byte_for_byte_what_was_read() {
     for (number, case) in cases(&golden()).iter().enumerate() {
         let mut model = open(case);
         if case.format == "paddle-pir" {
-            // The topology cannot be written; the parameters are like any.
+            // The topology cannot be written; the parameters can.
             model.format = "paddle-params".to_owned();
         }
         let out = scratch.path().join(format!("{number}"));
@@ -184,7 +184,7 @@ fn programs_survive_text_form() {
             let wire = program::write(&program).unwrap();
             assert!(program::write(&back).unwrap() == wire, "{}", case.path);
         }
-        // Without what was read, text is printed the way PaddlePaddle 1.8.5 prints it.
+        // Without its residuals, text is printed as by PaddlePaddle 1.8.5.
         if case.format == "paddle-program-text" {
             program.residual.clear();
             back.residual.clear();
@@ -224,7 +224,7 @@ fn an_edit_keeps_unknown_fields_and_odd_encodings_everywhere_else() {
     assert!(program == read(&plain), "what is odd is not what is said");
     assert!(program::write(&program).unwrap() == odd);
 
-    // One attribute of one operator: as many bytes as its number has.
+    // One attribute of one operator: the bytes of its value.
     let op = program.blocks[1].ops.iter_mut().find(|op| op.kind == "less_than").unwrap();
     let value = op.attributes.iter_mut().find(|attribute| attribute.name == "force_cpu").unwrap();
     let AttributeValue::Bool(flag) = &mut value.value else { panic!("a flag") };
@@ -234,7 +234,7 @@ fn an_edit_keeps_unknown_fields_and_odd_encodings_everywhere_else() {
     assert_eq!((0..odd.len()).filter(|i| edited[*i] != odd[*i]).count(), 1);
     assert!(read(&edited) == program);
 
-    // An operator that moves to another block takes its unknown fields along.
+    // An operator that moves to another block keeps its unknown fields.
     let op_with_unknown = [0x1a, 0x01, b'x', 0xf8, 0x06, 0x01]; // type "x", field 111
     let mut block = vec![0x08, 0x00, 0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
     block.extend([0x01, 0x22, 6]);
@@ -252,7 +252,7 @@ fn an_edit_keeps_unknown_fields_and_odd_encodings_everywhere_else() {
 /// Adds an unknown field to every message of a program, and changes the order of variables and
 /// operators in its blocks.
 fn disturb(message: &[u8], path: &[&str]) -> Vec<u8> {
-    // Numbers of the fields that are messages, by message.
+    // The numbers of message fields, by message.
     let inside: &[(u8, &str)] = match path.last() {
         Some(&"ProgramDesc") => &[(1, "BlockDesc")],
         Some(&"BlockDesc") => &[(3, "VarDesc"), (4, "OpDesc")],
@@ -302,7 +302,7 @@ fn disturb(message: &[u8], path: &[&str]) -> Vec<u8> {
         rest = &rest[at..];
     }
     if path.last() == Some(&"BlockDesc") {
-        // Variables and operators in turns.
+        // Alternate variables and operators.
         let (vars, others): (Vec<_>, Vec<_>) = fields.into_iter().partition(|(n, _)| *n == 3);
         let (ops, mut rest): (Vec<_>, Vec<_>) = others.into_iter().partition(|(n, _)| *n == 4);
         let (mut vars, mut ops) = (vars.into_iter(), ops.into_iter());
@@ -315,15 +315,15 @@ fn disturb(message: &[u8], path: &[&str]) -> Vec<u8> {
         }
         fields = rest;
     }
-    // Field 111: a varint that is longer than it has to be.
+    // Field 111: a varint that is longer than necessary.
     let unknown = [0xf8, 0x06, 0x80, 0x80, 0x00];
     fields.into_iter().flat_map(|(_, field)| field).chain(unknown).collect()
 }
 
 #[test]
 fn operators_written_from_the_model_alone_are_what_protobuf_writes() {
-    // Variables are written with fields that have their defaults (`lod_level: 0`), which nothing
-    // but their encoding tells; operators are not.
+    // Variables are written with explicit defaults (`lod_level: 0`), which only their encoding
+    // records; operators are not.
     let mut operators = 0;
     for case in cases(&golden()).iter().filter(|case| case.format == "paddle-program") {
         let Some(mut program) = open(case).programs.into_main() else { continue };
@@ -335,7 +335,7 @@ fn operators_written_from_the_model_alone_are_what_protobuf_writes() {
             operators += block.ops.len();
         }
         let fresh = program::write(&program).unwrap();
-        // Of the program itself, 1.8.5 writes a field that the model has no place for.
+        // For the program itself, 1.8.5 writes a field that the model does not represent.
         let compatible = program.version == Some(1_008_005);
         assert!(compatible || fresh == original, "{}", case.path);
 
@@ -373,7 +373,7 @@ fn aligned_elements_begin_at_multiples_of_64_and_read_back_equal() {
 }
 
 #[test]
-fn the_record_of_a_number_is_found_by_hopping_over_the_others() {
+fn a_record_is_found_by_skipping_the_others() {
     for case in cases(&golden()).iter().filter(|case| case.format.starts_with("paddle-params")) {
         let file = Blob::open(golden().join(&case.path), true).unwrap();
         for (index, expected) in case.tensors.iter().enumerate() {
@@ -387,10 +387,10 @@ fn the_record_of_a_number_is_found_by_hopping_over_the_others() {
 }
 
 #[test]
-fn what_a_program_expects_decides_where_bytes_do_not() {
+fn the_program_decides_between_ambiguous_records() {
     let read =
         |bytes: &[u8], expect: Expect| stream::read(&blob(bytes), &[expect], &Limits::default());
-    // Eight zeros are an empty vocabulary if one is expected, and nothing otherwise.
+    // Eight zeros are an empty vocabulary only if one is expected.
     let (_, tensors) = read(&[0; 8], Expect::Vocabulary).unwrap();
     assert_eq!(tensors[0].kind.name(), "vocab");
     for expect in [Expect::Anything, Expect::Tensor, Expect::SelectedRows] {
@@ -411,7 +411,7 @@ fn what_a_program_expects_decides_where_bytes_do_not() {
 }
 
 #[test]
-fn a_tensor_past_4_gib_is_hopped_over_in_every_layout() {
+fn a_tensor_past_4_gib_is_skipped_in_every_layout() {
     use std::io::{Seek, SeekFrom, Write};
     const ROWS: u64 = (1 << 32) / 4 + 3;
     let scratch = tempfile::tempdir().unwrap();
@@ -485,8 +485,8 @@ fn names_of_variables_do_not_leave_the_directory() {
 
         let options = OpenOptions::default().with_params(Some(inside.as_path().into()));
         let error = paddle::open(&Location::from(&model), &options).unwrap_err().to_string();
-        assert!(error.contains("leads out of the directory"), "{name}: {error}");
-        // Without asking for them, what is not a path inside is no parameter; a link is one.
+        assert!(error.contains("leads out of the model directory"), "{name}: {error}");
+        // If it is not given explicitly, a path that leads out by name is not a parameter; a link is.
         match paddle::open(&Location::from(&model), &OpenOptions::default()) {
             Ok(found) => assert!(found.parameters.is_empty() && name != "link", "{name}"),
             Err(error) => assert!(error.to_string().contains("symbolic link"), "{name}: {error}"),
@@ -495,7 +495,7 @@ fn names_of_variables_do_not_leave_the_directory() {
 }
 
 #[test]
-fn what_only_paddlepaddle_has_is_no_attribute_and_clashes_with_none() {
+fn reserved_properties_of_paddlepaddle_are_not_attributes() {
     use lodstone_model::{Attribute, AttributeValue, Block, Op, Reserved, Var};
     use lodstone_schema::paddle::{
         forward_block, is_target, need_check_feed, set_forward_block, set_is_target,
@@ -524,7 +524,7 @@ fn what_only_paddlepaddle_has_is_no_attribute_and_clashes_with_none() {
     assert!(need_check_feed(&block.vars[0]) && stop_gradient(&block.vars[0]));
     assert_eq!(forward_block(block), Some(-1));
 
-    // Facts are equal in whichever order they were set, and gone when they are removed.
+    // Properties are equal regardless of the order in which they were set, and are gone after removal.
     let mut other = Var::default();
     set_need_check_feed(&mut other, true);
     set_stop_gradient(&mut other, true);

@@ -1,4 +1,4 @@
-//! What `paddle.save` writes: what is in it, back to the same bytes, and edited.
+//! Files of `paddle.save`: their contents, byte-for-byte write-back, and edits.
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
 #![expect(clippy::cast_possible_truncation, reason = "golden files are small")]
 
@@ -21,7 +21,7 @@ fn cases() -> Vec<Case> {
     facts::cases(&golden())
 }
 
-/// What `index.json` says beyond the tensors: the metadata of each path, and whether order counts.
+/// Returns the facts in `index.json` beyond the tensors: the metadata of each path, and whether the order matters.
 fn expected(path: &str) -> (Option<Value>, bool) {
     let index: Value = serde_json::from_slice(&bytes(&golden().join("index.json"))).unwrap();
     let case = index["cases"].as_array().unwrap().iter().find(|case| case["path"] == path).unwrap();
@@ -82,15 +82,15 @@ fn an_edited_pickle_keeps_its_other_objects_and_its_tensors() {
     for case in cases() {
         let mut model = opened(&case.path);
         let Some(first) = model.parameters.first_mut() else { continue };
-        // The same elements from another place count as edited where they are shared, or written as
-        // text or in another order.
+        // Equal elements from another source count as edited if they are shared, or encoded as
+        // strings or in another order.
         first.tensor.data = Blob::memory(first.tensor.data.read().unwrap());
         let tensors = facts_of_all(&model);
         let back = read(&written(&model)).unwrap();
         assert_eq!(facts_of_all(&back), tensors, "{}", case.path);
         assert_eq!(back.metadata, model.metadata, "{}", case.path);
 
-        // Another element type for the last one: the whole is written anew.
+        // Another element type for the last tensor, so the pickle is newly written.
         let mut model = opened(&case.path);
         let last = model.parameters.last_mut().unwrap();
         let zeros = vec![0; last.tensor.shape.iter().product::<u64>() as usize];
@@ -99,14 +99,14 @@ fn an_edited_pickle_keeps_its_other_objects_and_its_tensors() {
         let back = read(&written(&model)).unwrap();
         assert_eq!(facts_of_all(&back), tensors, "{}", case.path);
         assert_eq!(back.metadata, model.metadata, "{}", case.path);
-        // And that again is written back as it is.
+        // The result is written back byte for byte.
         let again = written(&back);
         assert!(written(&read(&again).unwrap()) == again, "{}", case.path);
     }
 }
 
 #[test]
-fn removed_and_renamed_tensors_take_their_names_in_the_table_along() {
+fn the_table_of_names_follows_removed_and_renamed_tensors() {
     let mut model = opened("2.6.2/state_p4.pdparams");
     model.parameters.remove(0);
     model.parameters[0].name = "other.name".to_owned();
@@ -117,7 +117,7 @@ fn removed_and_renamed_tensors_take_their_names_in_the_table_along() {
     let keys: Vec<&String> = table.as_object().unwrap().keys().collect();
     assert_eq!(keys, names);
 
-    // In lists and dicts of dicts: what is gone is gone, and what moves out goes to the end.
+    // In lists and nested dicts: removed values are gone, and moved ones go to the end.
     let mut model = opened("2.6.2/nested.pdparams");
     model.parameters.retain(|p| p.name != "a");
     model.parameters[0].name = "moved".to_owned();
@@ -129,7 +129,7 @@ fn removed_and_renamed_tensors_take_their_names_in_the_table_along() {
     assert_eq!(names, ["m.k.0", "np", "ordered.p", "moved"]);
     assert_eq!(back.metadata["new"], "2.5");
     assert!(!back.metadata.contains_key("step"));
-    // The list holds no tensor now and is one value.
+    // The list holds no tensor any more, so it is one value.
     assert_eq!(back.metadata["n"], r#"[[1,{"x":null}],2.5,"x",null,true]"#);
 }
 
@@ -152,7 +152,7 @@ fn a_fresh_pickle_is_a_dict_of_arrays_in_the_order_of_the_model() {
     assert_eq!(bytes, written(&model), "the same every time");
     let back = read(&bytes).unwrap();
     let dtypes: Vec<DType> = back.parameters.iter().map(|p| p.tensor.dtype).collect();
-    // As PaddlePaddle does: bits of bfloat16 and float8 as integers.
+    // As in PaddlePaddle: bits of bfloat16 and float8 as integers.
     let expected =
         [DType::Float32, DType::Int64, DType::Bool, DType::Uint16, DType::Int8, DType::Uint8];
     assert_eq!(dtypes, expected);
@@ -165,7 +165,7 @@ fn a_fresh_pickle_is_a_dict_of_arrays_in_the_order_of_the_model() {
 }
 
 #[test]
-fn what_a_pickle_has_no_place_for_is_refused() {
+fn tensors_that_a_pickle_cannot_represent_are_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.pdparams");
     let of = |names: &[&str], dtype| {
@@ -176,7 +176,7 @@ fn what_a_pickle_has_no_place_for_is_refused() {
     let cases = [
         (of(&[""], DType::Int8), "a tensor without a name"),
         (of(&["a", "a"], DType::Int8), "two tensors called `a`"),
-        (of(&["StructuredToParameterName@@"], DType::Int8), "a key of its own"),
+        (of(&["StructuredToParameterName@@"], DType::Int8), "a reserved key"),
         (of(&["a"], DType::Float8E8M0Fnu), "the float8_e8m0fnu tensor `a`"),
     ];
     for (model, what) in cases {
@@ -190,7 +190,7 @@ fn dtype_size(dtype: DType) -> usize {
     dtype.bits().unwrap_or(0) as usize / 8
 }
 
-/// A program that declares one variable.
+/// Returns a program that declares one variable.
 fn program(name: &str, dtype: &str) -> Vec<u8> {
     let text = format!(
         "blocks {{ idx: 0 parent_idx: -1 vars {{ name: \"{name}\" type {{ type: LOD_TENSOR \
@@ -202,7 +202,7 @@ fn program(name: &str, dtype: &str) -> Vec<u8> {
 }
 
 #[test]
-fn bfloat16_stays_uint16_with_a_warning_until_a_program_tells() {
+fn bfloat16_stays_uint16_with_a_warning_unless_a_program_declares_it() {
     let model = opened("3.3.1/bfloat16.pdparams");
     assert_eq!(model.parameters[0].tensor.dtype, DType::Uint16);
     assert!(model.report.warnings[0].contains("bfloat16"), "{:?}", model.report.warnings);
@@ -221,7 +221,7 @@ fn bfloat16_stays_uint16_with_a_warning_until_a_program_tells() {
         assert_eq!(!model.report.warnings.is_empty(), warns, "{:?}", model.report.warnings);
         assert!(written(&model) == bytes(&file), "written back as it was");
     }
-    // A PIR program says it too.
+    // A PIR program declares it too.
     std::fs::remove_file(dir.path().join("m.pdmodel")).unwrap();
     let pir = r##"{"base_code":{"magic":"pir"},"program":{"regions":[{"blocks":[{"ops":[
         {"#":"p","A":[0,1,1,"NAME"],"O":{"%":1,"TT":{"#":"0.t_dtensor","D":[{"#":"0.t_bf16"},[2,4],"NCHW",[],0]}}}
@@ -248,7 +248,7 @@ fn elements_written_as_text_are_read_the_same_from_anywhere() {
     }
 }
 
-/// Bytes that are counted when they are read.
+/// Bytes that count reads.
 struct Watched {
     bytes: Vec<u8>,
     read: std::sync::Arc<std::sync::atomic::AtomicU64>,
@@ -286,9 +286,9 @@ fn opening_reads_no_elements() {
 }
 
 #[test]
-fn the_pickled_program_of_2017_is_taken_out_without_being_loaded() {
+fn the_pickled_program_of_2017_is_extracted_without_loading_the_pickle() {
     let program = program("w", "FP32");
-    // As Python 2 writes it with protocol 2.
+    // As pickled by Python 2 with protocol 2.
     let mut pickle = b"\x80\x02}q\x01(U\x10program_desc_strq\x02T".to_vec();
     pickle.extend((program.len() as u32).to_le_bytes());
     pickle.extend_from_slice(&program);
@@ -320,7 +320,7 @@ fn pickles_beside_a_program_keep_each_its_own_values() {
 }
 
 #[test]
-fn whatever_is_taken_is_written_back_and_survives_an_edit() {
+fn accepted_pickles_are_written_back_and_survive_an_edit() {
     let files: Vec<Vec<u8>> = cases()
         .iter()
         .map(|case| bytes(&golden().join(&case.path)))
@@ -376,9 +376,10 @@ fn what_python_2_wrote_is_read_and_written_back() {
 fn names_that_are_those_of_other_values_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.pdparams");
-    for (name, what) in
-        [("np", "two tensors called `np`"), ("step", "a tensor called `step`, as another value is")]
-    {
+    for (name, what) in [
+        ("np", "two tensors called `np`"),
+        ("step", "a tensor called `step`, which is also the name of another value"),
+    ] {
         let mut model = opened("2.6.2/nested.pdparams");
         model.parameters[0].name = name.to_owned();
         let error = paddle::PICKLE.write(&model, &path, &WriteOptions::default()).unwrap_err();
@@ -388,7 +389,7 @@ fn names_that_are_those_of_other_values_are_refused() {
 }
 
 #[test]
-fn a_pickle_of_protocol_0_is_known_by_its_name() {
+fn a_pickle_of_protocol_0_is_detected_by_its_name() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.pdparams");
     std::fs::write(&path, b"cos\nsystem\n(S'id'\ntR.").unwrap();
@@ -401,14 +402,14 @@ fn a_pickle_of_protocol_0_is_known_by_its_name() {
 }
 
 #[test]
-fn a_tensor_that_has_a_name_of_its_own_says_it() {
-    // What `paddle.save(layer.weight)` writes.
+fn the_own_name_of_a_tensor_is_metadata() {
+    // As written by `paddle.save(layer.weight)`.
     let fresh = {
         let tensor = Tensor::dense(DType::Uint8, vec![1], blob(&[9]));
         let parameters = vec![Parameter { name: "w".to_owned(), tensor }];
         written(&Model { parameters, ..Model::default() })
     };
-    // The value of the dict, as the second of a pair.
+    // The value in the dict, as the second element of a pair.
     let array = &fresh[b"\x80\x04}(\x8c\x01w".len()..fresh.len() - 2];
     let pickle = [b"\x80\x04\x8c\x0clinear_0.w_0", array, b"\x86."].concat();
     let model = read(&pickle).unwrap();
@@ -447,7 +448,7 @@ fn a_program_takes_its_parameters_from_the_pickles_beside_it() {
         for name in ["m.pdmodel", "m.pdparams", "m.pdopt"] {
             assert!(bytes(&out.path().join(name)) == bytes(&at(name)), "{name}");
         }
-        // Edited: each tensor stays in the file it came from.
+        // After an edit, each tensor stays in the file it came from.
         let mut edited = model.clone();
         edited.parameters[1].tensor = tensor(DType::Float64, vec![1], 8);
         paddle::SAVE.write(&edited, Location::from(&out.path().join("m.pdmodel")), &same).unwrap();
@@ -488,7 +489,7 @@ fn a_pir_program_takes_its_parameters_from_the_pickles_beside_it() {
     paddle::PICKLE.write(&parameters, at("m.pdparams"), &options).unwrap();
     let state = model("moment", tensor(DType::Float32, vec![1], 4));
     paddle::PICKLE.write(&state, at("m.pdopt"), &options).unwrap();
-    // JSON that is no program, and has a pickle.
+    // JSON that is not a program, but has a pickle beside it.
     std::fs::write(at("config.json"), "{}").unwrap();
     std::fs::copy(at("m.pdopt"), at("config.pdparams")).unwrap();
     for path in [at("m.json"), at("m"), dir.path().to_path_buf()] {

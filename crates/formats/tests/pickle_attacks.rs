@@ -1,5 +1,5 @@
-//! Pickles that attack: each is refused by name or shown to be harmless, nothing is executed, and a
-//! scan lists what it would have called. `hostile/pickle/make_attacks.py` makes them.
+//! Hostile pickles: each is rejected by name or shown to be harmless, nothing is executed, and a
+//! scan lists what it would have called. `hostile/pickle/make_attacks.py` creates them.
 
 mod support;
 
@@ -21,9 +21,9 @@ static ALLOCATOR: Counting = Counting;
 #[derive(Deserialize)]
 struct Attack {
     file: String,
-    /// Words of the error; none for a file that is harmless.
+    /// Parts of the error; `None` for a harmless file.
     error: Option<Vec<String>>,
-    /// What a scan has to list, as `module.name`.
+    /// What a scan must list, as `module.name`.
     calls: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ fn attacks() -> Vec<(Attack, Vec<u8>)> {
 }
 
 #[test]
-fn every_attack_is_refused_by_what_it_is_and_none_is_executed() {
+fn every_attack_is_rejected_with_its_reason_and_none_is_executed() {
     for (attack, content) in attacks() {
         let blob = blob(&content);
         let limits = Limits::default();
@@ -99,7 +99,7 @@ fn a_scan_lists_what_every_attack_would_call_however_damaged_it_is() {
 }
 
 #[test]
-fn a_scan_says_how_and_with_what() {
+fn a_scan_reports_operations_and_arguments() {
     let content = b"\x80\x02cos\nsystem\nX\x02\x00\x00\x00id\x85R.";
     let findings = pickle::scan(&blob(content), &Limits::default()).expect("a scan");
     let said: Vec<_> = findings
@@ -138,7 +138,7 @@ fn honest_files_have_no_findings_but_those_of_arrays() {
 }
 
 #[test]
-fn a_scan_of_what_is_no_pickle_ends_soon_and_finds_nothing() {
+fn a_scan_of_other_files_ends_soon_without_findings() {
     let mut random = support::Random::new(3);
     let noise: Vec<u8> = (0..4 << 20).map(|_| random.next().to_be_bytes()[0]).collect();
     assert_eq!(pickle::scan(&blob(&noise), &Limits::default()).expect("a scan"), []);
@@ -146,7 +146,7 @@ fn a_scan_of_what_is_no_pickle_ends_soon_and_finds_nothing() {
     assert_eq!(pickle::scan(&blob(&starts), &Limits::default()).expect("a scan"), []);
 }
 
-/// What is called by a pickle of protocol 2 that begins with `before`.
+/// Returns what a pickle of protocol 2 that begins with `before` calls.
 const CALL: &[u8] = b"cos\nsystem\n(S'id'\ntR.";
 
 fn found(content: &[u8]) -> Vec<(&'static str, String)> {
@@ -168,7 +168,7 @@ fn a_scan_reads_the_numbers_that_cpython_reads() {
 }
 
 #[test]
-fn a_scan_says_where_it_gave_up() {
+fn a_scan_reports_where_it_stopped() {
     let calls = b"h\x01)R0".repeat(100_001);
     let many = [b"\x80\x02cnumpy\ndtype\nq\x01".as_slice(), &calls, CALL].concat();
     let pickles = [b"N.".repeat(5000).as_slice(), CALL].concat();
@@ -182,7 +182,7 @@ fn a_scan_says_where_it_gave_up() {
 }
 
 #[test]
-fn a_scan_lists_what_is_handed_on_and_what_is_done_to_what_is_imported() {
+fn a_scan_lists_imports_that_are_passed_on_or_patched() {
     let state = b"\x80\x02ca\nB\n)Rcc\nD\n\x85b.";
     assert!(found(state).contains(&("value", "c.D".to_owned())), "{:?}", found(state));
     let class = b"\x80\x02ca\nB\nN}X\x01\0\0\0xcc\nD\ns\x86b.";
@@ -199,7 +199,7 @@ fn numbers_of_extensions_are_found_in_pickles_and_not_in_what_follows_them() {
         let how: Vec<_> = found(&content).into_iter().map(|(how, _)| how).collect();
         assert_eq!(how, ["extension", "reduce"], "{}", start.escape_ascii());
     }
-    // The numbers of a tensor, as PyTorch wrote them until 1.5.
+    // The data of a tensor, as written by PyTorch until 1.5.
     for raw in [b"\x80\x02\x82\x01)R.".as_slice(), b"\x80\x02R.", b"\x80\x02\x83\x01\x01."] {
         let content = [b"\x80\x02N.\x04\0\0\0\0\0\0\0".as_slice(), raw].concat();
         assert_eq!(found(&content), [], "{}", raw.escape_ascii());
@@ -207,13 +207,13 @@ fn numbers_of_extensions_are_found_in_pickles_and_not_in_what_follows_them() {
 }
 
 #[test]
-fn long_names_that_are_imported_again_and_again_are_cut() {
+fn long_names_of_repeated_imports_are_truncated() {
     let name = [b"X\x60\xea\0\0".as_slice(), &[b'a'; 60_000], b"q\0"].concat();
     let content = [b"\x80\x02".as_slice(), &name, &b"h\0h\0\x930".repeat(50_000), b"."].concat();
     let (found, peak) = peak_of(|| found(&content));
     assert_eq!(found.len(), 50_000);
     assert!(peak < 256 << 20, "{peak}");
-    // One that is just long is named.
+    // A merely long name is reported.
     let class = format!("c{}\nB\n.", "a.".repeat(100));
     assert!(self::found(class.as_bytes())[0].1.starts_with("a.a.a."));
 }
@@ -227,11 +227,11 @@ fn lists_of_words_call_nothing() {
     assert!(!pickle::scan_calls(&blob(CALL), &limits).is_empty());
 }
 
-/// Prints what a scan finds and what the reader says of each file of a directory, for a comparison
+/// Prints the findings of a scan and the error of the reader for each file of a directory, for a comparison
 /// with CPython: `PICKLES=DIR cargo test -p lodstone-formats --test pickle_attacks -- --ignored`.
 #[test]
 #[ignore = "needs files"]
-#[expect(clippy::print_stdout, reason = "that is what it is for")]
+#[expect(clippy::print_stdout, reason = "prints the comparison")]
 fn say_what_is_found() {
     let directory = PathBuf::from(std::env::var_os("PICKLES").expect("a directory"));
     for entry in Location::from(&directory).list().expect("a directory") {

@@ -1,6 +1,6 @@
-//! safetensors: what is in the files, back to the same bytes, and what is refused.
+//! safetensors: the contents of the files, byte-for-byte write-back, and rejected files.
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
-#![expect(clippy::cast_possible_truncation, reason = "what is cut off is not missed")]
+#![expect(clippy::cast_possible_truncation, reason = "truncation is intended")]
 
 mod support;
 
@@ -18,7 +18,7 @@ use support::{blob, bytes, facts_of_all};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What a reader may hold beyond the size of a file: tensors and names of the largest one here.
+/// The memory that a reader may hold beyond the size of a file: tensors and names of the largest one here.
 const CONSTANT: usize = 256 << 10;
 
 fn golden() -> PathBuf {
@@ -47,14 +47,14 @@ fn write(
     Ok((dir, written.files.iter().map(Location::to_path_buf).collect()))
 }
 
-/// The bytes of the one file that `model` is written to.
+/// Returns the bytes of the single file that `model` is written to.
 fn written(model: &Model) -> Vec<u8> {
     let (_dir, files) = write(model, &WriteOptions::default()).unwrap();
     let [file] = files.as_slice() else { panic!("{files:?}") };
     bytes(file)
 }
 
-/// A file of this header and so many bytes of elements.
+/// Returns a file with this header and this many bytes of elements.
 fn file(header: &str, elements: usize) -> Vec<u8> {
     let mut file = (header.len() as u64).to_le_bytes().to_vec();
     file.extend(header.as_bytes());
@@ -128,7 +128,7 @@ fn a_file_that_was_not_edited_is_written_back_to_the_same_bytes() {
 fn a_model_from_elsewhere_is_written_as_the_reference_writes_it() {
     for case in cases(&golden()).iter().filter(|case| case.files.len() == 1) {
         let mut model = opened(case);
-        // The reference leaves the order of several keys to chance, and writes an empty object.
+        // The reference writes several keys in random order, and an empty object.
         if model.metadata.len() > 1 || case.path.contains("metadata-empty") {
             continue;
         }
@@ -140,7 +140,7 @@ fn a_model_from_elsewhere_is_written_as_the_reference_writes_it() {
 }
 
 #[test]
-fn a_header_with_other_order_spacing_and_padding_is_kept_while_it_is_true() {
+fn a_header_with_other_order_spacing_and_padding_is_kept_while_it_matches() {
     let header = "{ \"b\" : {\"shape\":[2],\"data_offsets\":[1,3],\"dtype\":\"U8\"},\n\
                   \"a\":{\"dtype\":\"I8\",\"shape\":[],\"data_offsets\":[0,1]},\
                   \"__metadata__\":{\"z\":\"1\",\"a\":\"2\"}}   ";
@@ -197,7 +197,7 @@ fn a_directory_an_index_and_a_file_are_opened() {
 }
 
 #[test]
-fn a_model_is_split_as_the_largest_file_asks_and_joined_again() {
+fn a_model_is_split_by_maximum_size_and_joined_again() {
     let model =
         opened(cases(&golden()).iter().find(|case| case.path == "dtypes.safetensors").unwrap());
     for most in [0, 300, 500, 1000] {
@@ -241,7 +241,7 @@ fn an_index_is_the_text_that_transformers_writes() {
 }
 
 #[test]
-fn what_the_format_has_no_place_for_is_refused_and_nothing_is_written() {
+fn unsupported_tensors_are_rejected_and_nothing_is_written() {
     let f32 = |name: &str| tensor(name, DType::Float32, &[2]);
     let edited = |edit: fn(&mut Tensor)| {
         let mut parameter = f32("x");
@@ -294,7 +294,7 @@ fn a_cancelled_write_or_a_source_that_changed_publishes_nothing() {
 }
 
 #[test]
-fn a_header_that_lies_about_its_size_is_refused_before_it_is_read() {
+fn a_header_with_a_wrong_size_is_rejected_before_it_is_read() {
     for size in [1 << 63, u64::MAX, 100_000_001, 100_000_000, 200, 0] {
         let mut lying = file(r#"{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}"#, 1);
         lying[..8].copy_from_slice(&u64::to_le_bytes(size));
@@ -306,7 +306,7 @@ fn a_header_that_lies_about_its_size_is_refused_before_it_is_read() {
 }
 
 #[test]
-fn a_header_that_breaks_a_rule_is_refused_by_name() {
+fn an_invalid_header_is_rejected_by_name() {
     let a = r#""a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}"#;
     let with = |more: &str| format!("{{{a},{more}}}");
     let entry = |text: &str| format!(r#"{{"a":{text}}}"#);
@@ -315,15 +315,15 @@ fn a_header_that_breaks_a_rule_is_refused_by_name() {
     };
     let deep = "[".repeat(100_000);
     let cases = [
-        (with(a), "`a` a second time"),
-        (with(r#""__metadata__":{},"__metadata__":{}"#), "`__metadata__` a second time"),
-        (with(r#""__metadata__":{"k":"1","k":"2"}"#), "`k` a second time"),
+        (with(a), "`a` twice"),
+        (with(r#""__metadata__":{},"__metadata__":{}"#), "`__metadata__` twice"),
+        (with(r#""__metadata__":{"k":"1","k":"2"}"#), "`k` twice"),
         (with(r#""__metadata__":{"k":1}"#), "expected a string"),
         (with(r#""__metadata__":null"#), "expected an object of strings"),
-        (with(r#""b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}"#), "elements from 2 on"),
-        (with(r#""b":{"dtype":"U8","shape":[2],"data_offsets":[3,5]}"#), "elements from 2 on"),
-        (with(r#""b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}"#), "elements from 2 on"),
-        (entry(r#"{"dtype":"U8","dtype":"U8","shape":[2],"data_offsets":[0,2]}"#), "second time"),
+        (with(r#""b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}"#), "elements from offset 2"),
+        (with(r#""b":{"dtype":"U8","shape":[2],"data_offsets":[3,5]}"#), "elements from offset 2"),
+        (with(r#""b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}"#), "elements from offset 2"),
+        (entry(r#"{"dtype":"U8","dtype":"U8","shape":[2],"data_offsets":[0,2]}"#), " twice"),
         (entry(r#"{"dtype":"U8","shape":[2],"data_offsets":[0,2],"x":0}"#), "unknown field `x`"),
         (entry(r#"{"dtype":"U8","shape":[2]}"#), "missing field `data_offsets`"),
         (entry(r#"["U8",[2],[0,2]]"#), "expected an object"),
@@ -333,7 +333,7 @@ fn a_header_that_breaks_a_rule_is_refused_by_name() {
         (of("U8", "[18446744073709551616]", "[0,2]"), "floating point"),
         (of("U8", "[2]", "[0]"), "length 1"),
         (of("U8", "[2]", "[0,2,4]"), "trailing"),
-        (of("U8", "[2]", "[2,0]"), "elements from 0 on"),
+        (of("U8", "[2]", "[2,0]"), "elements from offset 0"),
         (of("U8", "[3]", "[0,2]"), "the 3 bytes of"),
         (of("F32", "[2]", "[0,2]"), "the 8 bytes of"),
         (of("F4", "[3]", "[0,2]"), "whole bytes"),
@@ -361,7 +361,7 @@ fn a_header_that_breaks_a_rule_is_refused_by_name() {
 }
 
 #[test]
-fn an_error_says_the_file_the_offset_and_the_tensor() {
+fn an_error_names_the_file_the_offset_and_the_tensor() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.safetensors");
     let text = r#"{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2],"x":0}}"#;
@@ -404,7 +404,7 @@ fn directories_and_shards_are_written_back_under_the_names_they_had() {
     let files = safetensors::FORMAT.write(&model, &one, &WriteOptions::default()).unwrap().files;
     assert_eq!(files, [Location::from(&one)]);
 
-    // An edited model is no longer what the headers say.
+    // An edited model does not match the headers.
     let mut model = open(&sharded).unwrap();
     model.metadata.insert("edited".to_owned(), "yes".to_owned());
     let edited = scratch.path().join("edited");
@@ -412,7 +412,7 @@ fn directories_and_shards_are_written_back_under_the_names_they_had() {
     assert_eq!(files.len(), 1);
 }
 
-/// A directory with one shard that has the tensor `a`, and an index of this text.
+/// Creates a directory with one shard that has the tensor `a`, and an index of this text.
 fn indexed(index: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let shard = file(r#"{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}"#, 2);
@@ -456,7 +456,7 @@ fn a_name_in_an_index_that_leads_out_of_its_directory_is_refused() {
 }
 
 #[test]
-fn an_index_that_breaks_a_rule_is_refused() {
+fn an_invalid_index_is_rejected() {
     let json = [
         r#"{"weight_map":{"a":"s.safetensors","a":"s.safetensors"}}"#,
         r#"{"weight_map":{"a":"s.safetensors"},"weight_map":{}}"#,
@@ -477,7 +477,7 @@ fn an_index_that_breaks_a_rule_is_refused() {
     assert!(message.contains("t.safetensors"), "{message}");
     let elsewhere = indexed(r#"{"weight_map":{"b":"s.safetensors"}}"#);
     let message = malformed(open(&elsewhere.path().join("model")));
-    assert!(message.contains("a tensor `b`, which the index places here"), "{message}");
+    assert!(message.contains("a tensor `b`, which the index maps to this file"), "{message}");
 }
 
 #[test]
@@ -497,8 +497,11 @@ fn a_tensor_that_an_index_lacks_is_read_with_a_warning() {
     assert_eq!(names, ["a", "c", "b"]);
     let warnings = model.report.warnings.join("\n");
     assert!(warnings.contains("unknown key `new`"), "{warnings}");
-    assert!(warnings.contains("in the files, and not in the index: 1"), "{warnings}");
-    assert!(warnings.contains("another file has by the index, left out: 2"), "{warnings}");
+    assert!(warnings.contains("in the files but not in the index: 1"), "{warnings}");
+    assert!(
+        warnings.contains("belong to another file according to the index, skipped: 2"),
+        "{warnings}"
+    );
 }
 
 #[test]
@@ -510,12 +513,12 @@ fn one_file_under_many_names_of_an_index_is_refused() {
         std::fs::write(dir.path().join("model/s.safetensors"), file(two, 2)).unwrap();
         symlink("s.safetensors", dir.path().join("model/link.safetensors")).unwrap();
         let error = open(&dir.path().join("model")).unwrap_err().to_string();
-        assert!(error.contains("a file that the index names once"), "{alias}: {error}");
+        assert!(error.contains("a file that the index lists once"), "{alias}: {error}");
     }
 }
 
 #[test]
-fn a_file_is_told_by_its_content_an_index_by_its_name_and_a_directory_by_its_files() {
+fn files_are_detected_by_content_indexes_by_name_and_directories_by_their_files() {
     let claims = |path: &Path, head: &[u8]| {
         let entries = path.is_dir().then(|| Location::from(path).list().unwrap());
         let (len, entries) = (head.len() as u64, entries.as_deref());
@@ -542,7 +545,7 @@ fn an_index_cut_anywhere_is_refused() {
     let path = golden().join("sharded/model.safetensors.index.json");
     let whole = bytes(&path);
     let dir = indexed("");
-    // The line feed at the end is not missed.
+    // The line feed at the end is optional.
     for end in 0..whole.len() - 1 {
         std::fs::write(dir.path().join("model/model.safetensors.index.json"), &whole[..end])
             .unwrap();

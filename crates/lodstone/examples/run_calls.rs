@@ -82,7 +82,7 @@ fn results(
 fn tensor(fact: &Value, elements: &Blob) -> Result<Tensor, Failure> {
     let name = fact[0].as_str().ok_or("expected an element type")?;
     let dtype = DType::from_name(name).ok_or("expected an element type")?;
-    let shape = fact[1].as_array().ok_or("expected extents")?;
+    let shape = fact[1].as_array().ok_or("expected dims")?;
     let shape: Vec<u64> = shape.iter().filter_map(Value::as_u64).collect();
     let begin = fact[2].as_u64().ok_or("expected where it begins")?;
     let size = dtype.size_of(&shape).ok_or("it is too large")?;

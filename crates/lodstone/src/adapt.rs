@@ -1,4 +1,4 @@
-//! The same model has other names and layouts elsewhere: renaming and transposing its tensors.
+//! Renaming and transposing tensors, for frameworks that use other names and layouts.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -13,21 +13,21 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 
 use crate::{Error, Result};
 
-/// What tensors are called elsewhere.
+/// A map from tensor names to new names.
 #[derive(Clone, Debug, Default)]
 pub struct Renames {
     exact: HashMap<String, String>,
     patterns: Vec<(String, String)>,
 }
 
-/// Largest map that is read: a hundred bytes for each of the most tensors that a model may have.
+/// The maximum size of a map file: a hundred bytes for each of the maximum number of tensors in a model.
 const LARGEST: u64 = 1 << 30;
 
 impl Renames {
     /// Reads a map from a file.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse), or if it cannot be read.
+    /// The errors of [`parse`](Self::parse), or if the file cannot be read.
     pub fn load(path: impl Into<Location>) -> Result<Self> {
         let path = path.into();
         let fail = |why: String| Error::Renames { place: path.display().to_string(), why };
@@ -43,10 +43,10 @@ impl Renames {
         })
     }
 
-    /// Reads a map: a JSON object of old names and new ones, or
-    /// a line for each with the old name, blanks or a tab, and the new one. `#` begins a comment. A
-    /// `*` in an old name stands for anything, and the n-th `*` of the new one for what the n-th of
-    /// the old one stood for.
+    /// Parses a map: a JSON object from old to new names, or
+    /// one line per name with the old name, blanks or a tab, and the new name. `#` starts a comment. A
+    /// `*` in an old name matches any text, and the n-th `*` of the new name is replaced by the match of the n-th
+    /// `*` of the old one.
     ///
     /// # Errors
     /// [`Error::Renames`] with the line.
@@ -76,7 +76,7 @@ impl Renames {
         Ok(renames)
     }
 
-    /// Renames tensors by whole names.
+    /// Adds a tensor name and its new name.
     pub(crate) fn exact(names: impl IntoIterator<Item = (String, String)>) -> Self {
         Self { exact: names.into_iter().collect(), patterns: Vec::new() }
     }
@@ -99,13 +99,13 @@ impl Renames {
         }
     }
 
-    /// Whether there is nothing in it.
+    /// Returns whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.exact.is_empty() && self.patterns.is_empty()
     }
 
-    /// What a tensor is called elsewhere, if it is called otherwise there: by its whole name, or
-    /// the first pattern that fits.
+    /// Returns the new name of a tensor, if the map has one: that of the whole name, or of the first matching
+    /// pattern.
     pub fn of(&self, name: &str) -> Option<String> {
         let by_pattern = || {
             self.patterns.iter().find_map(|(old, new)| {
@@ -123,11 +123,11 @@ impl Renames {
         self.exact.get(name).cloned().or_else(by_pattern)
     }
 
-    /// Renames the tensors of a model, and everything in its program that has their names; gives
-    /// how many that are.
+    /// Renames the tensors of a model, and everything in its program that refers to them; returns the number of
+    /// renamed tensors.
     ///
     /// # Errors
-    /// If two tensors would have one name, or one that another variable of the program has.
+    /// If two tensors would get the same name, or one that another variable of the program has.
     pub fn apply(&self, model: &mut Model) -> Result<usize> {
         let mut renamed = HashMap::new();
         for parameter in &mut model.parameters {
@@ -157,7 +157,7 @@ impl Renames {
     }
 }
 
-/// The members of a JSON object, each text: in a map, the last of two of one name would win in silence.
+/// The members of a JSON object of strings. (In a map, the last of two equal keys would silently win.)
 struct Pairs(Vec<(String, String)>);
 
 impl<'de> Deserialize<'de> for Pairs {
@@ -168,7 +168,7 @@ impl<'de> Deserialize<'de> for Pairs {
             type Value = Pairs;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of old names and new ones")
+                f.write_str("an object from old names to new names")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Pairs, A::Error> {
@@ -184,8 +184,8 @@ impl<'de> Deserialize<'de> for Pairs {
     }
 }
 
-/// What each `*` of a pattern stands for in `name`: as little as possible, the last as much as is
-/// left.
+/// Returns the text that each `*` of a pattern matches in `name`: the shortest possible, and the rest for the last
+/// one.
 fn captures<'a>(pattern: &str, name: &'a str) -> Option<Vec<&'a str>> {
     let (first, rest) = pattern.split_once('*')?;
     let mut name = name.strip_prefix(first)?;
@@ -201,16 +201,16 @@ fn captures<'a>(pattern: &str, name: &'a str) -> Option<Vec<&'a str>> {
     Some(found)
 }
 
-/// What a transposition did.
+/// The result of a transposition.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Transposed {
-    /// How many tensors were transposed.
+    /// The number of tensors that were transposed.
     pub(crate) tensors: usize,
-    /// How many were meant that are no matrices.
+    /// The number of matching tensors that are not matrices.
     pub(crate) others: usize,
 }
 
-/// Exchanges the dimensions of matrices with names like the patterns.
+/// Transposes the matrices whose names match the patterns.
 pub(crate) fn transpose(model: &mut Model, patterns: &[String]) -> Result<Transposed> {
     let (set, mut done) = (globs(patterns)?, Transposed::default());
     for parameter in &mut model.parameters {
@@ -236,7 +236,7 @@ fn transposed(tensor: &Tensor) -> Option<Tensor> {
     permuted(tensor, &[1, 0], vec![columns, rows])
 }
 
-/// A dense tensor with dimension number `order[n]` as number n, which makes its shape `shape`.
+/// Permutes the dims of a dense tensor: dim `order[n]` becomes dim `n`, and `shape` is the new shape.
 pub(crate) fn permuted(tensor: &Tensor, order: &[usize], shape: Vec<u64>) -> Option<Tensor> {
     let bits = tensor.dtype.bits().filter(|bits| bits % 8 == 0)?;
     let item = usize::try_from(bits / 8).ok()?;
@@ -247,7 +247,7 @@ pub(crate) fn permuted(tensor: &Tensor, order: &[usize], shape: Vec<u64>) -> Opt
     Some(Tensor::dense(tensor.dtype, shape, Blob::derived(Arc::new(permuted))))
 }
 
-/// The names that one of the patterns fits.
+/// Returns the names that match one of the patterns.
 pub(crate) fn globs(patterns: &[String]) -> Result<GlobSet> {
     let mut set = GlobSetBuilder::new();
     let fail = |pattern: &str, error: &globset::Error| Error::Pattern {
@@ -255,7 +255,7 @@ pub(crate) fn globs(patterns: &[String]) -> Result<GlobSet> {
         why: error.kind().to_string(),
     };
     for pattern in patterns {
-        // Names of tensors are no paths: `*` crosses slashes.
+        // Names of tensors are not paths: `*` matches slashes.
         let glob = GlobBuilder::new(pattern).literal_separator(false).build();
         set.add(glob.map_err(|error| fail(pattern, &error))?);
     }

@@ -1,25 +1,25 @@
-//! What can be done with models of each format.
+//! The capabilities of each format.
 
 use lodstone_formats::{FORMATS, READ_ONLY};
 use lodstone_lowering::can_lower;
 use lodstone_model::Dialect;
 use serde::Serialize;
 
-use crate::RUNS;
+use crate::{TRAINS, runs};
 
-/// What can be done with models of a format. Of a format without programs, `None` stands for what concerns these.
+/// The capabilities of a format. For a format without programs, those that concern programs are `None`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Capabilities {
     /// The name of the format.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// A short description.
     pub title: &'static str,
-    /// Whether models are read.
+    /// Whether models can be read.
     pub read: bool,
-    /// Whether an unchanged model is written back with the same bytes (archives: equal contents).
+    /// Whether an unchanged model is written back byte for byte (archives: with equal contents).
     pub write_back: bool,
-    /// Whether an edited model is written, and every byte that was not edited stays.
+    /// Whether an edited model is written with all unedited bytes unchanged.
     pub edit: bool,
     /// Whether its programs run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,12 +27,12 @@ pub struct Capabilities {
     /// Whether its programs train.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub train: Option<bool>,
-    /// Whether its programs are exported to ONNX.
+    /// Whether its programs can be exported to ONNX.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_onnx: Option<bool>,
 }
 
-/// What can be done with models of each format, in the order of detection.
+/// Returns the capabilities of each format, in the order of detection.
 pub fn capabilities() -> Vec<Capabilities> {
     let written = FORMATS.iter().map(|format| {
         let program = format.holds.program;
@@ -42,8 +42,8 @@ pub fn capabilities() -> Vec<Capabilities> {
             read: true,
             write_back: true,
             edit: true,
-            run: program.map(|dialect| RUNS.contains(&dialect)),
-            train: program.map(|dialect| RUNS.contains(&dialect)),
+            run: program.map(runs),
+            train: program.map(|dialect| TRAINS.contains(&dialect)),
             to_onnx: program.map(|dialect| can_lower(dialect, Dialect::Onnx)),
         }
     });

@@ -1,4 +1,4 @@
-//! Casting floating-point tensors, lazily and a piece at a time.
+//! Casting floating-point tensors, lazily and chunk by chunk.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use lodstone_store::{Blob, Derive, Error as StoreError, internal};
 use crate::numbers::{Decoder, decoder};
 use crate::{Error, Result};
 
-/// The types that can be cast from and to.
+/// The element types that can be cast from and to.
 const CASTABLE: [DType; 4] = [DType::Float16, DType::BFloat16, DType::Float32, DType::Float64];
 
-/// Whether elements of a type can be cast.
+/// Returns whether elements of a type can be cast.
 pub(crate) fn is_castable(dtype: DType) -> bool {
     CASTABLE.contains(&dtype)
 }
 
-/// Casts the elements of a floating-point tensor to `to`, rounding to nearest, ties to even; gives
-/// whether that changes a value. Other tensors stay as they are.
+/// Casts the elements of a floating-point tensor to `to`, rounding to nearest, ties to even. Returns
+/// whether that can change a value. Other tensors are unchanged.
 pub(crate) fn cast(tensor: &mut Tensor, to: DType) -> Result<bool> {
     if !is_castable(to) {
         return Err(Error::Cast { to });
@@ -35,23 +35,23 @@ pub(crate) fn cast(tensor: &mut Tensor, to: DType) -> Result<bool> {
     Ok(changes)
 }
 
-/// Whether `to` has every value of `from`.
+/// Returns whether `to` represents every value of `from`.
 fn is_exact(from: DType, to: DType) -> bool {
     matches!((from, to), (_, DType::Float64) | (DType::Float16 | DType::BFloat16, DType::Float32))
 }
 
-/// The elements of `source` in another type.
+/// The elements of `source` in another element type.
 struct Cast {
     source: Blob,
     from: DType,
     to: DType,
-    /// How elements of `source` are read.
+    /// Reads elements of `source`.
     read: Decoder,
-    /// How elements of the other type are read.
+    /// Reads elements of the target type.
     back: Decoder,
 }
 
-/// Elements that are cast at once.
+/// The number of elements that are cast at once.
 const PIECE: u64 = 64 << 10;
 
 impl Cast {
@@ -79,7 +79,7 @@ impl Cast {
         Ok(false)
     }
 
-    /// `count` elements from number `first` on; every castable value is exact as `f64`.
+    /// Reads `count` elements from index `first` on; every castable value is exact as `f64`.
     fn values(&self, first: u64, count: u64) -> Result<Vec<f64>, StoreError> {
         let size = size(self.from);
         let mut bytes = vec![0; usize::try_from(count * size).unwrap_or(0)];
@@ -122,7 +122,7 @@ impl Derive for Cast {
     }
 }
 
-/// Bytes of an element of a castable type.
+/// Returns the size of an element of a castable type in bytes.
 fn size(dtype: DType) -> u64 {
     u64::from(dtype.bits().unwrap_or(8) / 8)
 }
@@ -142,16 +142,16 @@ fn encode(dtype: DType, value: f64, out: &mut [u8]) {
     }
 }
 
-/// `value` in a format of a sign, `exponent` and `mantissa` bits, 16 in all; rounded once, to
-/// nearest, ties to even. (Going through `f32`, or cutting off bits first, would round twice.)
+/// Rounds `value` once to a 16-bit format with a sign, `exponent` and `mantissa` bits, to
+/// nearest, ties to even. (Going through `f32`, or truncating bits first, would round twice.)
 fn narrow(value: f64, exponent: u32, mantissa: u32) -> u16 {
     let bits = value.to_bits();
     let (biased, fraction) = (bits >> 52 & 0x7ff, bits & ((1 << 52) - 1));
     let infinity = ((1u64 << exponent) - 1) << mantissa;
-    // The exponent in the narrow format; from 0 down the numbers are subnormal.
+    // The exponent in the narrow format; values with an exponent of 0 or less are subnormal.
     let scale = biased.cast_signed() - 1023 + ((1 << (exponent - 1)) - 1);
     let magnitude = if biased == 0x7ff {
-        // A NaN stays one and becomes quiet.
+        // A NaN stays a NaN and becomes quiet.
         let quiet = u64::from(fraction != 0) << (mantissa - 1);
         infinity | quiet | fraction >> (52 - mantissa)
     } else {
@@ -161,7 +161,7 @@ fn narrow(value: f64, exponent: u32, mantissa: u32) -> u16 {
         let (kept, cut) = (significand >> shift, significand & ((1 << shift) - 1));
         let half = 1u64 << (shift - 1);
         let up = cut > half || (cut == half && kept & 1 == 1);
-        // The leading bit of a normal number, and a carry, move into the exponent by themselves.
+        // The leading bit of a normal number, and a carry, propagate into the exponent.
         let base = u64::try_from(scale.max(1) - 1).unwrap_or(0) << mantissa;
         (base + kept + u64::from(up)).min(infinity)
     };

@@ -1,4 +1,4 @@
-//! One tensor.
+//! Access to a single tensor.
 
 use lodstone_formats::{Error as FormatError, FORMATS, OpenOptions};
 use lodstone_model::{Model, Parameter, Tensor};
@@ -6,24 +6,24 @@ use lodstone_store::Location;
 
 use crate::{Error, Names, Result, open_with};
 
-/// One tensor of a model.
+/// A tensor of a model.
 #[derive(Clone, Debug)]
 pub struct One {
-    /// Its name; empty if it has none.
+    /// The name, which may be empty.
     pub name: String,
     /// The tensor.
     pub tensor: Tensor,
-    /// What was noticed when the model was opened.
+    /// The warnings of opening the model.
     pub warnings: Vec<String>,
 }
 
-/// The tensor number `index` of a model, counted from 0 in file order, and its name.
+/// Returns the tensor at `index` in file order, counted from 0, and its name.
 ///
-/// In a file of records without names those before it are hopped over, so that the rest of the
+/// In a file of unnamed records, the records before it are skipped, so the rest of the
 /// file may be damaged.
 ///
 /// # Errors
-/// If there is no such tensor.
+/// If the index is out of range.
 pub fn open_record(path: impl Into<Location>, index: usize, options: &OpenOptions) -> Result<One> {
     let path = path.into();
     let whole = match open_with(&path, options) {
@@ -32,17 +32,17 @@ pub fn open_record(path: impl Into<Location>, index: usize, options: &OpenOption
         Err(error @ Error::Format(FormatError::Unsealed { .. })) => return Err(error),
         Err(error) => error,
     };
-    // The error of the whole file says more than that of a record that cannot be found in it.
+    // The error of the whole file is more specific than that of a record that cannot be found in it.
     let mut records = FORMATS.iter().filter_map(|format| format.record);
     let found = records.find_map(|record| record(&path, index, options).ok().flatten());
     let one = |tensor| One { name: String::new(), tensor, warnings: Vec::new() };
     found.map(one).ok_or(whole)
 }
 
-/// The tensor of a model that has only one, and its name.
+/// Returns the only tensor of a model, and its name.
 ///
 /// # Errors
-/// If there are more, or none.
+/// If the model has several tensors, or none.
 pub fn open_only(path: impl Into<Location>, options: &OpenOptions) -> Result<One> {
     let model = open_with(path, options)?;
     match model.parameters.len() {
@@ -51,10 +51,10 @@ pub fn open_only(path: impl Into<Location>, options: &OpenOptions) -> Result<One
     }
 }
 
-/// The tensor called `name`, and its name.
+/// Returns the tensor called `name`, and its name.
 ///
 /// # Errors
-/// As [`Names::find`].
+/// The errors of [`Names::find`].
 pub fn open_named(path: impl Into<Location>, name: &str, options: &OpenOptions) -> Result<One> {
     let model = open_with(path, options)?;
     let names = model.parameters.iter().map(|parameter| parameter.name.as_str().into());

@@ -1,8 +1,8 @@
-//! Any format to any format that can hold it, and back to its own unharmed.
+//! Conversion of a model to any format that can represent it, and lossless writing in its own format.
 
 use std::path::PathBuf;
 
-use lodstone_formats::{FORMATS, Format, Place, WriteOptions, places};
+use lodstone_formats::{FORMATS, Format, SealEntry, WriteOptions, seal_entries};
 use lodstone_lowering::lower;
 use lodstone_model::{DType, Loss, Model, Programs, Report, some};
 use lodstone_schema::onnx::UpgradeError;
@@ -17,37 +17,37 @@ use crate::seal::{Broken, break_seals, follow_link};
 use crate::shapes::declare as declare_shapes;
 use crate::{Error, Result};
 
-/// What to convert to, and what of a model.
+/// The options of a conversion.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ConvertOptions {
-    /// The format; by the name of the output if not given.
+    /// The target format; by default, it follows from the name of the output.
     pub to: Option<Target>,
-    /// Patterns of names of tensors to keep; all if empty.
+    /// Patterns of the names of tensors to keep; all by default.
     pub include: Vec<String>,
-    /// Patterns of names of tensors to leave out.
+    /// Patterns of the names of tensors to drop.
     pub exclude: Vec<String>,
-    /// Which names tensors have; all patterns match these.
+    /// The kind of tensor names to use; all patterns match these.
     pub names: ParameterNames,
-    /// New names of tensors, given after everything that goes by the old ones.
+    /// New names of tensors, applied after every option that refers to the old names.
     pub renames: Renames,
-    /// Patterns of names of matrices to transpose.
+    /// Patterns of the names of matrices to transpose.
     pub transpose: Vec<String>,
     /// Element type for floating-point tensors.
     pub cast: Option<DType>,
-    /// The version of ONNX's operators that a program of ONNX is to be of, not older than its own.
+    /// The opset version of the written ONNX program, not older than its own.
     pub opset: Option<i64>,
-    /// Shapes of inputs of a program of ONNX, by name, where it leaves extents open.
+    /// The shapes of inputs of an ONNX program, by name, to fix dynamic dims.
     pub input_shapes: Vec<(String, Vec<u64>)>,
     /// Whether to declare the [inferred types](crate::infer_shapes) of all values of an ONNX program.
     pub infer_shapes: bool,
     /// Losses that are allowed.
     pub allow: Vec<Loss>,
-    /// Whether to write the tensors without the program, also where the format could hold one.
+    /// Whether to write the tensors without the program, even if the format can represent it.
     pub weights_only: bool,
-    /// Leaves out what operators say about the training script, which only [`Target::Same`] keeps.
+    /// Removes references to the training script from operators; only [`Target::Same`] keeps them.
     pub strip_source: bool,
-    /// How to write; whether to keep what files were like follows from `to`.
+    /// The write options; `to` determines whether the original file layout is kept.
     pub write: WriteOptions,
 }
 
@@ -68,46 +68,46 @@ lodstone_model::with_fields!(ConvertOptions {
     with_write(write: WriteOptions),
 });
 
-/// A format to convert to.
+/// The target format of a conversion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The one that the model was read from, byte for byte.
+    /// The format of the source model, byte for byte.
     Same,
-    /// The one of this name.
+    /// The format with this name.
     Format(String),
 }
 
-/// Which names tensors have.
+/// The kind of tensor names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParameterNames {
-    /// Those of the variables of the program.
+    /// The names of the variables of the program.
     #[default]
     Program,
-    /// Those by which layers know them, where files record them: `conv1.weight`.
+    /// The structured names that layers use, where files record them: `conv1.weight`.
     Structured,
 }
 
-/// What a conversion did.
+/// The result of a conversion.
 #[derive(Clone, Debug)]
 pub struct Conversion {
     /// The format that was written.
     pub format: &'static str,
     /// The files that were written.
     pub files: Vec<PathBuf>,
-    /// How many tensors they hold.
+    /// The number of tensors in them.
     pub tensors: usize,
-    /// Size of their elements in bytes.
+    /// The size of their elements in bytes.
     pub nbytes: u64,
-    /// What was noticed, and what was lost with leave.
+    /// Warnings, and the losses that were allowed.
     pub report: Report,
 }
 
 /// Writes a model.
 ///
 /// # Errors
-/// [`Error::Lossy`] if something would be lost that is not allowed; then nothing is written.
-/// Otherwise if the format cannot hold the model, or reading or writing fails.
+/// [`Error::Lossy`] if the conversion would lose something that is not allowed; then nothing is written.
+/// Other errors if the format cannot represent the model, or reading or writing fails.
 pub fn convert(
     mut model: Model,
     out: impl Into<Location>,
@@ -175,12 +175,12 @@ pub fn convert(
     let written = format.write(&model, &out, &options.write.clone().with_same(same))?;
     let (tensors, nbytes) = (model.parameters.len(), model.nbytes());
     let mut unsealed: Vec<PathBuf> = written.unsealed.iter().map(Location::to_path_buf).collect();
-    // The seal in the directory of what was written was written with it; one beside a link is another.
-    let anew = |place: &Place| !written.through_link && place.is_in(&written.root);
-    let places = written.files.iter().flat_map(places);
+    // The seal in the output directory was written with the files; one beside the target of a link is separate.
+    let anew = |place: &SealEntry| !written.through_link && place.is_in(&written.root);
+    let places = written.files.iter().flat_map(seal_entries);
     let real = written.files.first().and_then(Location::link_target);
     let real = real.filter(|_| written.through_link && options.write.seal);
-    let is_beside = |place: &Place| {
+    let is_beside = |place: &SealEntry| {
         real.as_ref().and_then(Location::parent).is_some_and(|parent| place.is_in(&parent))
     };
     broken.extend(break_seals(places.filter(|place| !anew(place) && !is_beside(place)))?);
@@ -194,10 +194,10 @@ pub fn convert(
     Ok(Conversion { format: format.name, files, tensors, nbytes, report })
 }
 
-/// The format in which a model is written to `out`: that of `to`, or the one that the name of `out` ends in.
+/// Returns the format of `out`: the one of `to`, or the one of its extension.
 ///
 /// # Errors
-/// If there is none.
+/// If there is no such format.
 pub fn target_format(
     model: &Model,
     out: &Location,
@@ -217,7 +217,7 @@ pub fn target_format(
     }
 }
 
-/// Renames parameters by their structured names.
+/// Renames parameters to their structured names.
 fn use_structured_names(model: &mut Model, report: &mut Report) -> Result<()> {
     let names = std::mem::take(&mut model.structured_names);
     if names.is_empty() {
@@ -233,20 +233,20 @@ fn use_structured_names(model: &mut Model, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Leaves the tensors of a model without the program that they belong to.
+/// Removes the program, and keeps the tensors.
 fn drop_program(model: &mut Model, options: &ConvertOptions) -> Result<()> {
     if options.to == Some(Target::Same) {
         let what = "tensors without their program are not the same model: name another format";
         return Err(Error::Absent(what.to_owned()));
     }
     if std::mem::take(&mut model.programs) != Programs::default() {
-        // What files were like is not what these tensors are like.
+        // The original file layout does not apply to these tensors.
         model.residual.clear();
     }
     Ok(())
 }
 
-/// Makes the program one of the operators that the format holds, if it holds any.
+/// Lowers the program to the dialect of the format, if the format holds programs.
 fn translate(model: &mut Model, format: &Format, report: &mut Report) -> Result<()> {
     let Some(to) = format.holds.program else { return Ok(()) };
     lower(model, to, report).transpose()?;
@@ -258,7 +258,7 @@ fn translate(model: &mut Model, format: &Format, report: &mut Report) -> Result<
     }
 }
 
-/// Makes the program one of newer operators.
+/// Upgrades the program to a newer opset.
 fn upgrade(model: &mut Model, format: &Format, options: &ConvertOptions) -> Result<()> {
     let Some(opset) = options.opset else { return Ok(()) };
     if format.holds.program.is_none() {
@@ -266,7 +266,7 @@ fn upgrade(model: &mut Model, format: &Format, options: &ConvertOptions) -> Resu
         return Err(Error::Absent(format!("{} {what}", format.name)));
     }
     onnx::upgrade(model, opset)?;
-    // An operator that is obsolete in the old version may be one in the new one; anything else that is wrong stays.
+    // An operator that the old version deprecates may exist in the new one; all other findings remain.
     let mut broken = Findings::default();
     if let Some(program) = model.main() {
         let conventions = conventions(program);
@@ -280,7 +280,7 @@ fn upgrade(model: &mut Model, format: &Format, options: &ConvertOptions) -> Resu
     }
 }
 
-/// Keeps the tensors that the patterns choose.
+/// Keeps the tensors that match the patterns.
 fn select(model: &mut Model, options: &ConvertOptions) -> Result<()> {
     let include = globs(&options.include)?;
     let exclude = globs(&options.exclude)?;
@@ -295,7 +295,7 @@ fn select(model: &mut Model, options: &ConvertOptions) -> Result<()> {
     Ok(())
 }
 
-/// Transposes and renames.
+/// Transposes and renames tensors.
 fn adapt(
     model: &mut Model,
     format: &Format,

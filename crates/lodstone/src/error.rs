@@ -1,4 +1,4 @@
-//! What can go wrong when a model is opened or converted.
+//! The errors of this crate.
 
 use std::collections::BTreeMap;
 
@@ -15,57 +15,57 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A model that was replaced while it was verified: what was found is of neither.
+    /// A model was replaced during verification; the findings apply to neither version.
     #[error("`{}` changed during verification: verify it again", .0.display())]
     ChangedMeanwhile(std::path::PathBuf),
-    /// A program of more operators than are to be drawn.
+    /// A program has more operators than the drawing limit.
     #[error("the program has {operators} operators, and at most {limit} are drawn")]
     TooLarge {
-        /// How many it has.
+        /// The number of operators.
         operators: usize,
-        /// How many are drawn at most.
+        /// The maximum number of operators.
         limit: usize,
     },
     /// A file that cannot be read or written in its format.
     #[error(transparent)]
     Format(#[from] lodstone_formats::Error),
-    /// A conversion would lose something that was not allowed.
+    /// A conversion would lose something that is not allowed.
     #[error("{}", describe(.0))]
     Lossy(BTreeMap<Loss, Vec<String>>),
-    /// There is no format of this name.
+    /// An unknown format name.
     #[error("there is no format `{0}`; the formats are {names}", names = format_names())]
     UnknownFormat(String),
-    /// The output path does not say which format is wanted.
+    /// The output path does not determine a format.
     #[error("the format of `{0}` is not clear from its name")]
     UnclearTarget(String),
-    /// A pattern for names of tensors that is none.
-    #[error("`{pattern}` is no pattern: {why}")]
+    /// An invalid pattern for names of tensors.
+    #[error("invalid pattern `{pattern}`: {why}")]
     Pattern {
         /// The pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
-    /// A map of names that is none.
+    /// An invalid map of names.
     #[error("in the map of names, {place}: {why}")]
     Renames {
-        /// Where in it.
+        /// The location in the map.
         place: String,
-        /// What is wrong there.
+        /// The reason.
         why: String,
     },
-    /// Numbers that cannot be cast.
+    /// Elements that cannot be cast.
     #[error("casting to {to} is not possible; it is to float16, bfloat16, float32 and float64")]
     Cast {
-        /// The element type asked for.
+        /// The target element type.
         to: DType,
     },
-    /// A program that no lowering translates to the operators of the format.
+    /// A program that no lowering translates to the operators of the target format.
     #[error("converting {} programs to {format} is not supported", from.framework())]
     NoLowering {
         /// The dialect of the program.
         from: Dialect,
-        /// The format asked for.
+        /// The target format.
         format: &'static str,
     },
     /// A cast of parameters whose program would still compute with their old element types.
@@ -73,30 +73,34 @@ pub enum Error {
         "casting the parameters of a program is not supported: its operators would not accept them"
     )]
     CastProgram,
-    /// Text that could not be written.
+    /// Text output failed.
     #[error("cannot write: {0}")]
     Output(#[source] std::io::Error),
-    /// Operators that cannot be made ones of another version.
+    /// Operators that cannot be upgraded to another version.
     #[error(transparent)]
     Upgrade(#[from] lodstone_schema::onnx::UpgradeError),
-    /// Operators that another framework has no words for.
+    /// Operators that have no equivalent in another framework.
     #[error(transparent)]
     Lower(#[from] lodstone_lowering::LowerError),
-    /// A program that cannot be run, or not to its end.
+    /// A program cannot be run by the executor of its framework, or its run failed.
     #[cfg(feature = "runtime")]
     #[error(transparent)]
     Run(#[from] runtime::executor::Error),
-    /// A checkpoint that cannot be saved or read, or is damaged.
+    /// The engine cannot run a program, or its run failed.
+    #[cfg(feature = "runtime")]
+    #[error(transparent)]
+    Engine(#[from] lodstone_engine::Error),
+    /// A checkpoint cannot be saved or read, or is damaged.
     #[error(transparent)]
     Checkpoint(#[from] lodstone_checkpoint::Error),
-    /// A checkpoint that cannot be made from a program or restored into one.
+    /// A checkpoint cannot be made from a program or restored into one.
     #[cfg(feature = "runtime")]
     #[error(transparent)]
     Restore(runtime::checkpoint::Error),
-    /// Something that the model does not have.
+    /// Something that the model does not contain.
     #[error("{0}")]
     Absent(String),
-    /// A defect of this program, not of the model.
+    /// A bug in this library, not a problem of the model.
     #[error(transparent)]
     Internal(Finding),
 }

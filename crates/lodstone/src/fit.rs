@@ -1,4 +1,4 @@
-//! Makes a model fit a format that has no place for all of it, and records what that loses.
+//! Adapts a model to a format that cannot represent all of it, and records the losses.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use lodstone_model::{DType, Kind, Lod, Loss, Model, Parameter, Programs, Report,
 
 use crate::{Error, Result, sparse};
 
-/// What a model has to fit into: a format, or arrays in memory.
+/// The target that a model must fit: a format, or arrays in memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Container {
     name: &'static str,
@@ -20,7 +20,7 @@ impl From<&Format> for Container {
     }
 }
 
-/// Arrays of numbers or texts, each under a name.
+/// Named arrays of numbers or strings.
 const ARRAYS: Container = Container {
     name: "a dictionary of arrays",
     holds: Holds {
@@ -40,11 +40,11 @@ const ARRAYS: Container = Container {
     },
 };
 
-/// The tensors of a model as plain arrays under names, which have no place for LoD and for sparse tensors. With leave
-/// the parts of a sparse tensor are arrays of their own, as in a conversion to a format without sparse tensors.
+/// Returns the tensors of a model as named plain arrays, which cannot represent LoD or sparse tensors. With the losses
+/// allowed, the parts of a sparse tensor are separate arrays, as in a conversion to a format without sparse tensors.
 ///
 /// # Errors
-/// [`Error::Lossy`] if something would be lost that is not allowed; what reading indices gives.
+/// [`Error::Lossy`] if something would be lost that is not allowed; errors of reading indices.
 pub fn arrays(model: &Model, allow: &[Loss]) -> Result<Model> {
     let mut report = Report::default();
     let mut arrays = Model { programs: Programs::default(), ..model.clone() };
@@ -60,10 +60,10 @@ pub(crate) fn check_allowed(report: &Report, allow: &[Loss]) -> Result<()> {
     if refused.is_empty() { Ok(()) } else { Err(Error::Lossy(refused)) }
 }
 
-/// Changes `model` so that `format` can hold it.
+/// Changes `model` so that `format` can represent it.
 ///
 /// # Errors
-/// What reading indices gives.
+/// Errors of reading indices.
 pub(crate) fn fit(
     model: &mut Model,
     format: impl Into<Container>,
@@ -94,7 +94,7 @@ pub(crate) fn fit(
     let same = format.name == model.format && !model.residual.is_empty();
     if !holds.metadata && !same {
         let mut lost = std::mem::take(&mut model.metadata);
-        // What Hugging Face libraries write into every file: the framework of the tensors.
+        // Hugging Face libraries write this into every file: the framework of the tensors.
         lost.retain(|key, value| (key.as_str(), value.as_str()) != ("format", "pt"));
         lost.into_keys().for_each(|key| report.lose(Loss::Metadata, format!("`{key}`")));
     }
@@ -156,7 +156,7 @@ pub(crate) fn fit(
     Ok(())
 }
 
-/// Whether a format has a place for a kind of tensor, vocabularies aside.
+/// Returns whether a format can represent a kind of tensor, vocabularies aside.
 fn keeps(kind: &Kind, holds: &Holds) -> bool {
     match kind {
         Kind::SelectedRows { .. } => holds.selected_rows,
@@ -166,7 +166,7 @@ fn keeps(kind: &Kind, holds: &Holds) -> bool {
     }
 }
 
-/// Names what has no name, where names are needed; loses names where there is no place for them.
+/// Adds names where the format requires them; drops names where it has no field for them.
 fn name(model: &mut Model, format: &Container, report: &mut Report) {
     if !format.holds.names {
         // A file in the same format never had them: they came from a program beside it.
@@ -194,12 +194,12 @@ fn name(model: &mut Model, format: &Container, report: &mut Report) {
     }
 }
 
-/// What a tensor is called in a report.
+/// Returns the label of a tensor in reports.
 pub(crate) fn place(name: &str, number: usize) -> String {
     if name.is_empty() { format!("number {number}") } else { format!("`{name}`") }
 }
 
-/// The element type under which the bits of another can be kept, and whether an element becomes a
+/// Returns the element type that can hold the bits of another, and whether an element becomes a
 /// pair.
 fn stand_in(dtype: DType, holds: &Holds) -> Option<(DType, bool)> {
     if let Some(own) = (holds.stand_in)(dtype) {

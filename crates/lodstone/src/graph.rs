@@ -1,4 +1,4 @@
-//! A program as a graph, for people: as text, for Graphviz, and for Mermaid.
+//! Drawings of programs: as text, for Graphviz, and for Mermaid.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -11,21 +11,21 @@ use crate::wiring::{Node, Use, Wiring};
 use crate::words::{self, cut};
 use crate::{Error, Result};
 
-/// What a graph is written in.
+/// The notation of a drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GraphFormat {
-    /// An operator a line, block by block.
+    /// Text with one line per operator, block by block.
     Text,
-    /// For `dot` of Graphviz.
+    /// The language of Graphviz, for `dot`.
     Dot,
-    /// A flowchart of Mermaid.
+    /// A Mermaid flowchart.
     Mermaid,
 }
 
 /// Writes the program of a model as a graph of at most `limit` operators.
 ///
 /// # Errors
-/// If there is no program, or a larger one; or what writing gives.
+/// If the model has no program, the program is larger, or writing fails.
 pub fn write_graph(
     model: &Model,
     format: GraphFormat,
@@ -74,7 +74,7 @@ impl<'a> Drawing<'a> {
         })
     }
 
-    /// `float32[2, 3]`, if it is known what a value is.
+    /// Returns the type of a value, such as `float32[2, 3]`, if it is known.
     fn type_of(&self, name: &str) -> String {
         match (self.parameters.get(name), self.types.get(name)) {
             (Some(shape), _) => format!("{shape:?}"),
@@ -83,11 +83,11 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// The constants of an operator, short.
+    /// Returns the attributes of an operator, abbreviated.
     fn constants(&self, op: &Op) -> String {
         let counts = |attribute: &&Attribute| {
             let name = attribute.name.as_str();
-            Some(name) != self.conventions.source && (self.conventions.is_told)(name)
+            Some(name) != self.conventions.source && (self.conventions.is_semantic)(name)
         };
         let said = op.attributes.iter().filter(counts).map(|attribute| {
             format!("{}={}", attribute.name, cut(&words::constant(&attribute.value)))
@@ -176,7 +176,7 @@ impl<'a> Drawing<'a> {
         writeln!(out, "{}", in_one_line(&line))
     }
 
-    /// What a box says: the operator, and its parameters.
+    /// Returns the label of a box: the operator and its parameters.
     fn label(&self, node: &Node<'_>) -> Vec<String> {
         let mut lines = vec![node.op.kind.clone()];
         lines.extend((!node.op.name.is_empty()).then(|| cut(&node.op.name)));
@@ -190,7 +190,7 @@ impl<'a> Drawing<'a> {
         lines
     }
 
-    /// Arrows: from where, to where, and what goes along.
+    /// Returns the arrows: source, target and value.
     fn arrows(&self) -> Vec<(String, String, String)> {
         let mut arrows = Vec::new();
         let numbers = |names: &[&'a str]| -> HashMap<&'a str, usize> {
@@ -295,7 +295,7 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// Text as one line: a name that breaks it would be read as another operator.
+/// Escapes text to a single line: a name with a line break would be read as another operator.
 fn in_one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
@@ -307,7 +307,7 @@ fn in_one_line(text: &str) -> String {
     line
 }
 
-/// Text in quotes, as Graphviz reads it: quotes and backslashes are escaped, other signs mean nothing.
+/// Quotes text for Graphviz: quotes and backslashes are escaped, other characters are literal.
 fn dot_text(lines: &[String]) -> String {
     let escaped = |line: &String| {
         let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -316,7 +316,7 @@ fn dot_text(lines: &[String]) -> String {
     format!("\"{}\"", lines.iter().map(escaped).collect::<Vec<_>>().join("\\n"))
 }
 
-/// Text in quotes, as Mermaid reads it: every sign that could mean something is a number.
+/// Quotes text for Mermaid: every character that could be special becomes a numeric entity.
 fn mermaid_text(lines: &[String]) -> String {
     let mut text = String::from("\"");
     for (number, line) in lines.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The types of the values of a program: inferred, and declared in it.
+//! Type inference for the values of a program, and declaration of the results.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,15 +8,15 @@ use lodstone_schema::onnx::infer::{Inference, Options, ValueInfo, infer, merged_
 
 use crate::{Error, Result};
 
-/// What an inference did.
+/// The result of an inference.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InferredShapes {
-    /// How many values have a type now that had none, or a more specific one.
+    /// The number of values that got a type, or a more specific one.
     pub declared: usize,
-    /// How many values have no type, as their operators are unknown or their types are not determined.
+    /// The number of values without a type, since their operators are unknown or do not determine it.
     pub unknown: usize,
-    /// Contradictions in the program, and why a part of it was not inferred.
+    /// Contradictions in the program, and the reason if part of it was not inferred.
     pub warnings: Vec<String>,
 }
 
@@ -36,15 +36,14 @@ pub struct InferredShapes {
 /// # Errors
 /// If the model has no ONNX program.
 pub fn infer_shapes(model: &mut Model) -> Result<InferredShapes> {
-    let program = model.main().filter(|program| program.dialect == Dialect::Onnx);
-    if program.is_none() {
-        let what = "types can be inferred of ONNX programs only, and the model has none";
-        return Err(Error::Absent(what.to_owned()));
-    }
-    let Some(inference) = inference(model) else { return Ok(InferredShapes::default()) };
-    let mut done = InferredShapes { warnings: warnings(&inference), ..InferredShapes::default() };
+    let has_program = model.main().is_some_and(|program| program.dialect == Dialect::Onnx);
+    let inference = has_program.then(|| onnx_inference(model));
     let constants: HashSet<String> = model.parameters.iter().map(|p| p.name.clone()).collect();
-    let Some(program) = model.main_mut() else { return Ok(done) };
+    let (Some(inference), Some(program)) = (inference, model.main_mut()) else {
+        let what = "types can be inferred for ONNX programs only, and the model has none";
+        return Err(Error::Absent(what.to_owned()));
+    };
+    let mut done = InferredShapes { warnings: warnings(&inference), ..InferredShapes::default() };
     let bodies: HashSet<usize> = bodies(program);
     for (number, block) in program.blocks.iter_mut().enumerate() {
         let Some(known) = inference.blocks.get(number).filter(|_| !bodies.contains(&number)) else {
@@ -60,7 +59,7 @@ pub fn infer_shapes(model: &mut Model) -> Result<InferredShapes> {
             match (old, inferred) {
                 (None, None) => done.unknown += 1,
                 (Some(var), Some(info)) => {
-                    // A contradiction is among the warnings, and the declaration stays.
+                    // The warnings report the contradiction, and the declaration is kept.
                     let merged = merged_types(&var.value, &info.value);
                     if let Some(merged) = merged.filter(|merged| *merged != var.value) {
                         var.value = merged;
@@ -79,26 +78,34 @@ pub fn infer_shapes(model: &mut Model) -> Result<InferredShapes> {
     Ok(done)
 }
 
-/// What is known of the values of the main program; `None` if its operators have no rules.
+/// Infers the types of the main program; `None` if its operators have no inference rules.
 pub(crate) fn inference(model: &Model) -> Option<Inference> {
     let program = model.main()?;
     match program.dialect {
-        Dialect::Onnx => Some(infer(model, &Options::default().with_fresh_symbols(true))),
+        Dialect::Onnx => Some(onnx_inference(model)),
         _ => (conventions(program).infer)(model),
     }
 }
 
-/// What a user should know about an inference.
+fn onnx_inference(model: &Model) -> Inference {
+    infer(model, &Options::default().with_fresh_symbols(true))
+}
+
+/// Returns the warnings of an inference.
 pub(crate) fn warnings(inference: &Inference) -> Vec<String> {
     let mut warnings: Vec<String> =
-        inference.findings.told.iter().map(ToString::to_string).collect();
+        inference.findings.located.iter().map(ToString::to_string).collect();
+    let more = inference.findings.count() - warnings.len();
+    if more > 0 {
+        warnings.push(format!("{more} more contradictions"));
+    }
     if !inference.complete {
         warnings.push("types were not inferred to the end: the program is too large".to_owned());
     }
     warnings
 }
 
-/// Whether a type says anything.
+/// Returns whether a type has any information.
 fn is_known(info: &ValueInfo) -> bool {
     match &info.value {
         ValueType::Unspecified => false,
@@ -114,7 +121,7 @@ fn is_open(dim: &Dim) -> bool {
     !matches!(dim, Dim::Known(_))
 }
 
-/// The blocks of the bodies of functions.
+/// Returns the blocks of function bodies.
 fn bodies(program: &Program) -> HashSet<usize> {
     let mut left: Vec<i32> = program.functions.iter().map(|function| function.block).collect();
     let mut seen = HashSet::new();

@@ -1,4 +1,4 @@
-//! What is in a model, as data. The JSON form of [`Inspection`] is a contract, versioned by
+//! The contents of a model, as data. The JSON form of [`Inspection`] is a contract, versioned by
 //! `schema`.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -17,80 +17,80 @@ use crate::Result;
 use crate::fit::place;
 use crate::infer::{inference, warnings};
 
-/// What is in a model.
+/// The contents of a model.
 #[derive(Clone, Debug, Serialize)]
 pub struct Inspection {
-    /// Version of this structure.
+    /// The version of this structure.
     pub schema: u32,
-    /// The format it was read from.
+    /// The format of the model.
     pub format: String,
-    /// What the program is, if there is one.
+    /// The program, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<ProgramInfo>,
-    /// Tensors in file order.
+    /// The tensors in file order.
     pub tensors: Vec<TensorInfo>,
-    /// What goes in, in order.
-    pub inputs: Vec<ValueInfo>,
-    /// What comes out, in order.
-    pub outputs: Vec<ValueInfo>,
-    /// Operators, block by block, if they were asked for.
+    /// The inputs, in order.
+    pub inputs: Vec<InterfaceValue>,
+    /// The outputs, in order.
+    pub outputs: Vec<InterfaceValue>,
+    /// The operators, block by block, if requested.
     pub operators: Vec<OperatorInfo>,
-    /// The types of all values that operators write and blocks are given, block by block, if they were asked for.
+    /// The types of all block inputs and operator outputs, block by block, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub values: Option<Vec<BlockValue>>,
-    /// Free-form facts of the file.
+    /// The metadata of the file.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
-    /// What a user should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// A program in numbers.
+/// A summary of a program.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProgramInfo {
-    /// The framework's version: `2.6.2`.
+    /// The version of the framework: `2.6.2`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// What it says about itself.
+    /// The metadata of the program.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub facts: BTreeMap<String, String>,
-    /// Versions of the sets of operators, by domain.
+    /// The opset versions, by domain.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub operator_sets: BTreeMap<String, i64>,
-    /// Number of blocks.
+    /// The number of blocks.
     pub blocks: usize,
-    /// Number of variables.
+    /// The number of variables.
     pub variables: usize,
-    /// Number of operators.
+    /// The number of operators.
     pub operators: usize,
-    /// Number of operators that carry paths and source lines of the training script.
+    /// The number of operators with paths and source lines of the training script.
     pub operators_with_source: usize,
 }
 
 /// A tensor.
 #[derive(Clone, Debug, Serialize)]
 pub struct TensorInfo {
-    /// Its name; empty if the files do not say one.
+    /// The name; empty if the files do not contain one.
     pub name: String,
     /// `dense`, `selected_rows`, `row_sparse`, `csr` or `vocab`.
     pub kind: &'static str,
-    /// Element type, as NumPy or `ml_dtypes` spell it.
+    /// The element type, as NumPy or `ml_dtypes` spell it.
     #[serde(serialize_with = "display")]
     pub dtype: DType,
-    /// Extents.
+    /// The dims.
     pub shape: Vec<u64>,
-    /// Size of the elements in bytes.
+    /// The size of the elements in bytes.
     pub nbytes: u64,
-    /// Hash of the elements, if it was asked for.
+    /// The hash of the elements, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// The name by which layers know it, where files record one.
+    /// The structured name that layers use, where files record one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub structured_name: Option<String>,
-    /// LoD offsets, if there are any.
+    /// The LoD offsets, if any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lod: Vec<Vec<u64>>,
-    /// Rows of the whole tensor, for `selected_rows`.
+    /// The number of rows of the whole tensor, for `selected_rows`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub height: Option<i64>,
     /// The parts of a sparse tensor.
@@ -101,37 +101,37 @@ pub struct TensorInfo {
 /// A part of a sparse tensor.
 #[derive(Clone, Debug, Serialize)]
 pub struct PartInfo {
-    /// Element type.
+    /// The element type.
     #[serde(serialize_with = "display")]
     pub dtype: DType,
-    /// Extents.
+    /// The dims.
     pub shape: Vec<u64>,
-    /// Hash of the elements, if it was asked for.
+    /// The hash of the elements, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
 }
 
 /// An input or output.
 #[derive(Clone, Debug, Serialize)]
-pub struct ValueInfo {
-    /// Its name.
+pub struct InterfaceValue {
+    /// The name.
     pub name: String,
-    /// What it is, if not a tensor: `sequence`, `map of int64 of sequence`.
+    /// The kind of value, if not a tensor: `sequence`, `map of int64 of sequence`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Element type, if the program declares it.
+    /// The element type, if the program declares it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dtype: Option<String>,
-    /// Extents, if the program declares them; -1 for any.
+    /// The dims, if the program declares them; -1 for dynamic dims.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<Vec<i64>>,
-    /// The names of these extents, for those that have one; none if no extent has.
+    /// The names of the dims, if any dim has one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub symbols: Vec<Option<String>>,
-    /// Number of LoD levels, if not 0.
+    /// The number of LoD levels, if not 0.
     #[serde(skip_serializing_if = "is_zero")]
     pub lod_level: u32,
-    /// What follows from the program, where it does not declare all of it.
+    /// The inferred type, where the program does not declare all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inferred: Option<InferredInfo>,
 }
@@ -139,20 +139,20 @@ pub struct ValueInfo {
 /// A value of a block of a program.
 #[derive(Clone, Debug, Serialize)]
 pub struct BlockValue {
-    /// The number of the block.
+    /// The index of the block.
     pub block: usize,
-    /// Its name and its type, declared or inferred.
+    /// The name and the type, declared or inferred.
     #[serde(flatten)]
-    pub value: ValueInfo,
+    pub value: InterfaceValue,
 }
 
-/// What follows from a program for a tensor; what does not is not said.
+/// The inferred type of a tensor, as far as it is determined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct InferredInfo {
-    /// Element type.
+    /// The element type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dtype: Option<String>,
-    /// Extents; -1 for any.
+    /// The dims; -1 for dynamic dims.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<Vec<i64>>,
 }
@@ -160,33 +160,33 @@ pub struct InferredInfo {
 /// An operator.
 #[derive(Clone, Debug, Serialize)]
 pub struct OperatorInfo {
-    /// The block it is in.
+    /// The index of its block.
     pub block: usize,
-    /// What it is called, where operators have names.
+    /// The name, where operators have names.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// What it does.
+    /// The operator kind.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Variables by input slot; those that are told by position are in one without a name.
+    /// The input variables by slot; positional ones are in a slot without a name.
     pub inputs: serde_json::Map<String, serde_json::Value>,
-    /// Variables by output slot.
+    /// The output variables by slot.
     pub outputs: serde_json::Map<String, serde_json::Value>,
-    /// Constants, but for where in a training script it was made.
+    /// The attributes, except for references to the training script.
     pub attributes: serde_json::Map<String, serde_json::Value>,
 }
 
-/// How much to say about a model.
+/// The options of an inspection.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct InspectOptions {
-    /// Whether to hash the elements of tensors, for which all of them are read.
+    /// Whether to hash the elements of tensors, which reads all of them.
     pub hash: bool,
     /// Whether to list the operators.
     pub operators: bool,
     /// Whether to list the types of all values, inferred where the program does not declare them.
     pub inferred: bool,
-    /// Told of every piece that is hashed.
+    /// The progress of hashing.
     pub progress: Progress,
 }
 
@@ -197,10 +197,10 @@ lodstone_model::with_fields!(InspectOptions {
     with_progress(progress: Progress),
 });
 
-/// Says what is in a model.
+/// Returns the contents of a model.
 ///
 /// # Errors
-/// What reading tensors gives, or if it was cancelled.
+/// If reading tensors fails or is cancelled.
 pub fn inspect(model: &Model, options: &InspectOptions) -> Result<Inspection> {
     let tensors = model.parameters.iter().map(|p| {
         let structured_name = model.structured_names.get(&p.name).cloned();
@@ -255,7 +255,7 @@ fn describe_program(program: &Program, inspection: &mut Inspection) {
     inspection.program = Some(ProgramInfo {
         version: program.version.map(conventions.version),
         facts: program.attributes.iter().map(fact).collect(),
-        operator_sets: match conventions.has_operator_sets {
+        operator_sets: match conventions.has_opsets {
             true => program.operator_versions.iter().cloned().collect(),
             false => BTreeMap::new(),
         },
@@ -284,9 +284,9 @@ fn describe_program(program: &Program, inspection: &mut Inspection) {
     inspection.warnings.extend((conventions.notes)(program));
 }
 
-/// Adds what follows for inputs and outputs that are not declared in full.
+/// Adds the inferred types of inputs and outputs that are not declared in full.
 fn infer(model: &Model, program: &Program, inspection: &mut Inspection) {
-    let open = |value: &ValueInfo| {
+    let open = |value: &InterfaceValue| {
         value.dtype.is_none() || value.shape.as_ref().is_none_or(|shape| shape.contains(&-1))
     };
     if !inspection.inputs.iter().chain(&inspection.outputs).any(open) {
@@ -304,14 +304,14 @@ fn infer(model: &Model, program: &Program, inspection: &mut Inspection) {
             dtype: Some(info.dtype())
                 .filter(|dtype| !matches!(dtype, DType::Unknown(_)))
                 .map(|d| d.to_string()),
-            shape: info.shape().map(|shape| shape.iter().map(extent).collect()),
+            shape: info.shape().map(|shape| shape.iter().map(dim_number).collect()),
         };
         let declared = InferredInfo { dtype: value.dtype.clone(), shape: value.shape.clone() };
         value.inferred = Some(inferred).filter(|inferred| *inferred != declared);
     }
 }
 
-/// The inputs of blocks and the results of their operators.
+/// Returns the inputs of blocks and the outputs of their operators.
 fn values(program: &Program, inference: Option<&Inference>) -> Vec<BlockValue> {
     let mut values = Vec::new();
     for (block, contents) in program.blocks.iter().enumerate() {
@@ -325,7 +325,7 @@ fn values(program: &Program, inference: Option<&Inference>) -> Vec<BlockValue> {
             let declared = declared.get(name).copied();
             let inferred = known.and_then(|known| known.get(name)).map(|info| &info.value);
             let merged = match (declared, inferred) {
-                // A contradiction is among the warnings.
+                // The warnings report contradictions.
                 (Some(declared), Some(inferred)) => merged_types(declared, inferred),
                 (one, other) => one.or(other).cloned(),
             };
@@ -336,7 +336,7 @@ fn values(program: &Program, inference: Option<&Inference>) -> Vec<BlockValue> {
     values
 }
 
-/// What a program says about itself, as text.
+/// Returns the metadata of a program as text.
 fn fact(attribute: &Attribute) -> (String, String) {
     let value = match &attribute.value {
         AttributeValue::String(text) => text.to_string(),
@@ -353,7 +353,7 @@ fn operators(program: &Program) -> Vec<OperatorInfo> {
     ops.map(|(block, op)| operator_info(block, op, source)).collect()
 }
 
-/// The names of extents, if any has one.
+/// Returns the names of dims, if any dim has one.
 fn symbols(declared: &TensorType) -> Vec<Option<String>> {
     let symbol = |dim: &Dim| match dim {
         Dim::Symbol(name) => Some(name.to_string()),
@@ -363,7 +363,7 @@ fn symbols(declared: &TensorType) -> Vec<Option<String>> {
     if symbols.iter().any(Option::is_some) { symbols } else { Vec::new() }
 }
 
-/// What a value is, if it is more than a tensor: `sequence of optional`.
+/// Returns the kind of a value that is more than a tensor: `sequence of optional`.
 fn kind_of(value: &ValueType) -> Option<String> {
     let of = |word: &str, inner: &ValueType| match kind_of(inner) {
         Some(inner) => Some(format!("{word} of {inner}")),
@@ -386,20 +386,20 @@ fn kind_of(value: &ValueType) -> Option<String> {
     }
 }
 
-fn extent(dim: &Dim) -> i64 {
+fn dim_number(dim: &Dim) -> i64 {
     match dim {
-        Dim::Known(extent) => i64::try_from(*extent).unwrap_or(i64::MAX),
+        Dim::Known(size) => i64::try_from(*size).unwrap_or(i64::MAX),
         _ => -1,
     }
 }
 
-fn value_info(name: &str, value: Option<&ValueType>) -> ValueInfo {
+fn value_info(name: &str, value: Option<&ValueType>) -> InterfaceValue {
     let declared = value.and_then(ValueType::tensor_type);
-    ValueInfo {
+    InterfaceValue {
         name: name.to_owned(),
         kind: value.and_then(kind_of),
         dtype: declared.map(|declared| declared.dtype.to_string()),
-        shape: declared.and_then(|d| Some(d.shape.as_ref()?.iter().map(extent).collect())),
+        shape: declared.and_then(|d| Some(d.shape.as_ref()?.iter().map(dim_number).collect())),
         symbols: declared.map(symbols).unwrap_or_default(),
         lod_level: declared.map_or(0, |declared| declared.lod_level),
         inferred: None,
@@ -467,7 +467,7 @@ fn scalar(value: &Scalar) -> serde_json::Value {
     }
 }
 
-/// JSON has no infinities and no NaN: they are spelled.
+/// JSON has no infinities and no NaN: they become strings.
 fn float(value: f64) -> serde_json::Value {
     serde_json::Number::from_f64(value).map_or_else(|| value.to_string().into(), Into::into)
 }
@@ -526,7 +526,7 @@ fn tensor_info(name: &str, tensor: &Tensor, options: &InspectOptions) -> Result<
     Ok(info)
 }
 
-/// The SHA-256 of all bytes, in hexadecimal.
+/// Returns the SHA-256 of all bytes in hexadecimal.
 fn sha256(blob: &Blob, progress: &Progress) -> Result<String> {
     let mut hasher = Sha256::new();
     blob.for_each_chunk(|piece| {

@@ -1,4 +1,4 @@
-//! How many parameters a model has, and how large they are, by layer.
+//! The number and size of the parameters of a model, by layer.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,37 +9,37 @@ use serde::Serialize;
 /// Parameters by layer.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Layers {
-    /// Version of this structure.
+    /// The version of this structure.
     pub schema: u32,
-    /// All of them.
+    /// The total of all parameters.
     pub total: Layer,
-    /// By the operator that reads them first, in the order of the program; those that none reads last, under
-    /// no name. Nothing if there is no program.
+    /// The parameters by the first operator that reads them, in program order; those that no operator reads are last,
+    /// without a name. Empty if there is no program.
     pub operators: Vec<Layer>,
-    /// By what their names begin with, each of it with all that is below it, in the order of names.
+    /// The parameters by name prefix, each including all longer prefixes, in the order of names.
     pub prefixes: Vec<Layer>,
 }
 
-/// Parameters that belong together.
+/// A group of parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Layer {
-    /// What it is called: an operator, or the beginning of names (`encoder.layer.3`).
+    /// The name: that of an operator, or a prefix of names (`encoder.layer.3`).
     pub name: String,
-    /// What the operator does.
+    /// The operator kind.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// How many tensors.
+    /// The number of tensors.
     pub tensors: usize,
-    /// How many elements.
+    /// The number of elements.
     pub elements: u64,
-    /// Size in bytes.
+    /// The size in bytes.
     pub nbytes: u64,
 }
 
 impl Layer {
     fn add(&mut self, parameter: &Parameter) {
-        let extents = &parameter.tensor.shape;
-        let elements = extents.iter().fold(1u64, |count, extent| count.saturating_mul(*extent));
+        let dims = &parameter.tensor.shape;
+        let elements = dims.iter().fold(1u64, |count, dim| count.saturating_mul(*dim));
         self.tensors += 1;
         self.elements = self.elements.saturating_add(elements);
         self.nbytes = self.nbytes.saturating_add(parameter.tensor.nbytes());
@@ -79,10 +79,10 @@ fn operators(model: &Model) -> Vec<Layer> {
     layers.into_values().collect()
 }
 
-/// What divides the parts of a name.
+/// The separators of name components.
 const DIVIDERS: [char; 2] = ['.', '/'];
 
-/// Parts of a name that are counted by themselves.
+/// The maximum depth of name prefixes.
 const PARTS: usize = 8;
 
 fn prefixes(model: &Model) -> Vec<Layer> {

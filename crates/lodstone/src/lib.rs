@@ -1,19 +1,102 @@
 //! Opens deep-learning models without the framework that wrote them.
 //!
-//! [`open`] gives a [`Model`]: its program, if it has one, and its tensors, none of which is read
-//! before it is asked for. [`inspect`] says what is in it, [`convert`] writes it in another format
-//! or, unharmed, in its own.
+//! # Open, edit, save
+//!
+//! [`open`] returns a [`Model`]: its program, if it has one, and its parameters, which are read from the files when they are
+//! used. [`Save::save`] writes it in the format that the name of the path selects; whatever was not edited has the same
+//! bytes as before.
 //!
 //! ```
-//! # let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/digits/paddle");
-//! let model = lodstone::open(dir)?;
-//! let weights = model.parameter("conv2d_0.w_0").expect("the first convolution");
-//! assert_eq!(weights.shape[1..], [1, 3, 3]); // [filters, channels, height, width]
-//! assert_eq!(weights.data.bytes()?.len(), weights.shape.iter().product::<u64>() as usize * 4);
+//! use lodstone::{Blob, MemoryStore, Save};
+//!
+//! # let digits = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/digits/paddle");
+//! let mut model = lodstone::open(digits)?;
+//! let weight = model.parameter("conv2d_0.w_0").expect("the first convolution");
+//! assert_eq!(weight.shape[1..], [1, 3, 3]); // [filters, channels, height, width]
+//!
+//! let bias = model.parameters.iter_mut().find(|it| it.name == "fc_0.b_0").expect("a bias");
+//! bias.tensor.data = Blob::memory(vec![0; bias.tensor.data.bytes()?.len()]);
+//! let store = MemoryStore::default(); // Or a path: model.save("edited/")
+//! model.save(store.location("edited.pdmodel"))?;
+//! # assert_eq!(lodstone::open(store.location("edited"))?.parameters.len(), model.parameters.len());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Convert
+//!
+//! [`convert`] writes another format. What that format cannot hold is an error that names it, unless the loss is allowed.
+//!
+//! ```
+//! use lodstone::{ConvertOptions, Error, Loss, MemoryStore};
+//!
+//! # let digits = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/digits/paddle");
+//! let model = lodstone::open(digits)?;
+//! let path = MemoryStore::default().location("digits.safetensors");
+//! let refused = lodstone::convert(model.clone(), path.clone(), &ConvertOptions::default());
+//! assert!(matches!(refused, Err(Error::Lossy(losses)) if losses.contains_key(&Loss::Program)));
+//! let options = ConvertOptions::default().with_weights_only(true);
+//! lodstone::convert(model, path, &options)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Verify
+//!
+//! [`verify`] checks structure, bounds and, if the model is sealed, the checksum of every byte. [`seal`](seal()) writes the checksums.
+//! [`diff`](diff()) compares two models, [`scan`](scan()) lists what a file could execute.
+//!
+//! ```
+//! # let digits = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/digits/paddle");
+//! use lodstone::{OpenOptions, Progress};
+//!
+//! let found = lodstone::verify(digits, &OpenOptions::default(), &Progress::default())?;
+//! assert!(found.whole && !found.sealed);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Run
+//!
+//! A [`Session`] runs a model of any framework whose programs run; [`run`](run()) does it once, and [`compare`](compare()) runs two
+//! models and compares their values.
+//!
+//! ```
+//! # #[cfg(feature = "runtime")] {
+//! use lodstone::{Inputs, RunOptions, Session};
+//!
+//! # let digits = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/digits/paddle");
+//! let model = lodstone::open(digits)?;
+//! let mut session = Session::new(&model, &RunOptions::default())?;
+//! let mut inputs = Inputs::default();
+//! inputs.add_random(&model, 1, &[("image".to_owned(), vec![2, 1, 8, 8])])?;
+//! let outputs = lodstone::tensors(session.run(inputs)?);
+//! assert_eq!(outputs[0].tensor.shape, [2, 10]);
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Build, train, checkpoint
+//!
+//! [`paddle::program`] builds PaddlePaddle programs, [`paddle::executor`] runs them, and [`paddle::checkpoint`] saves and restores
+//! their variables; [`Training`] continues a training program. [`checkpoint`] saves named tensors of any origin in numbered
+//! directories.
+//!
+//! ```
+//! use lodstone::checkpoint::{Manager, ManagerOptions, Snapshot};
+//! use lodstone::MemoryStore;
+//!
+//! # let digits = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/digits/paddle");
+//! let directory = MemoryStore::default().location("run");
+//! let snapshot = Snapshot::of_tensors(lodstone::open(digits)?.parameters)?;
+//! Manager::open(directory.clone(), ManagerOptions::default())?.save(100, &snapshot)?;
+//! let restored = lodstone::checkpoint::Serial::find(directory, None)?;
+//! assert_eq!(restored.tensors()?.len(), 12);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
 
 mod adapt;
 mod capabilities;
@@ -32,12 +115,15 @@ mod numbers;
 mod open;
 #[cfg(feature = "runtime")]
 pub mod paddle;
+#[cfg(feature = "runtime")]
+mod run;
 mod save;
 mod scan;
 mod seal;
 mod serial;
 mod shapes;
 mod sparse;
+mod statistics;
 mod text;
 mod verify;
 mod wiring;
@@ -56,11 +142,13 @@ pub use fit::arrays;
 pub use graph::{GraphFormat, write_graph};
 pub use infer::{InferredShapes, infer_shapes};
 pub use inspect::{
-    BlockValue, InferredInfo, InspectOptions, Inspection, OperatorInfo, PartInfo, ProgramInfo,
-    TensorInfo, ValueInfo, inspect,
+    BlockValue, InferredInfo, InspectOptions, Inspection, InterfaceValue, OperatorInfo, PartInfo,
+    ProgramInfo, TensorInfo, inspect,
 };
 pub use layers::{Layer, Layers, layers};
 pub use lodstone_checkpoint as checkpoint;
+#[cfg(feature = "runtime")]
+pub use lodstone_engine::{OperatorTime, Profile};
 pub use lodstone_formats::safetensors::code as safetensors_dtype;
 pub use lodstone_formats::{
     Error as FormatError, ExternalData, FORMATS, Format, OpenOptions, WriteOptions,
@@ -84,13 +172,18 @@ pub use paddle::{
     checkpoint::numerics,
     executor::Dirs,
     program::Paths,
-    run::{Inputs, RunOptions, dirs_beside, run},
     train::{SampleOptions, TrainOptions, Training, open_program, open_training},
+};
+#[cfg(feature = "runtime")]
+pub use run::{
+    CompareOptions, ComparedValue, Comparison, Engine, ErrorDistribution, Inputs, Output,
+    OutputValue, PairedBy, RunOptions, Session, compare, dirs_beside, run, tensors,
 };
 pub use save::Save;
 pub use scan::{Danger, DangerKind, Scan, ScanOptions, Unknown, Verdict, scan};
 pub use seal::{Sealing, seal};
 pub use serial::{open_serial, verify_serial};
+pub use statistics::{Statistics, statistics};
 pub use text::{write_json, write_text};
 pub use verify::{Defect, DefectKind, Verification, verify};
 
@@ -98,5 +191,21 @@ pub use verify::{Defect, DefectKind, Verification, verify};
 #[cfg(feature = "runtime")]
 use paddle as runtime;
 
-/// The dialects whose programs run in this build, and train if they have gradients.
-const RUNS: &[Dialect] = if cfg!(feature = "runtime") { &[Dialect::Paddle] } else { &[] };
+/// What runs the programs of each dialect in this build.
+#[cfg(feature = "runtime")]
+const RUNS: &[(Dialect, run::Prepare)] = &[
+    (Dialect::Paddle, paddle::run::prepare),
+    (Dialect::Onnx, run::engine::prepare),
+    (Dialect::Glow, run::engine::prepare),
+];
+
+/// The dialects whose programs train in this build.
+const TRAINS: &[Dialect] = if cfg!(feature = "runtime") { &[Dialect::Paddle] } else { &[] };
+
+/// Whether programs of a dialect run in this build.
+fn runs(dialect: Dialect) -> bool {
+    #[cfg(feature = "runtime")]
+    return RUNS.iter().any(|(known, _)| *known == dialect);
+    #[cfg(not(feature = "runtime"))]
+    return false;
+}

@@ -11,13 +11,13 @@ use crate::{Error, Result};
 /// How many similar names an error lists.
 const MAX_SUGGESTIONS: usize = 3;
 
-/// How many names are compared with one that is not there.
+/// The maximum number of names that are compared with an unknown one.
 const MAX_COMPARED: usize = 100_000;
 
-/// Longest name, in bytes, that is compared with others: comparing takes the product of the lengths.
+/// The maximum length in bytes of names that are compared: comparing takes the product of the lengths.
 const MAX_COMPARED_LEN: usize = 200;
 
-/// How similar a name has to be to be listed, from 0 to 1.
+/// The minimum similarity of a listed name, from 0 to 1.
 const MIN_SIMILARITY: f64 = 0.6;
 
 /// The tensors of a model by their names.
@@ -28,15 +28,15 @@ const MIN_SIMILARITY: f64 = 0.6;
 pub struct Names {
     /// Tensors by their names.
     numbers: HashMap<String, usize>,
-    /// Names that begin with a kind, by the rest of them.
+    /// Names with a kind prefix, by the rest of them.
     names: HashMap<String, Vec<String>>,
     variable_of: fn(&str) -> &str,
 }
 
 impl Names {
-    /// The names of the tensors of a model in `format`, in file order. Of tensors with the same name the first is found.
+    /// Indexes the tensors of a model in `format`, in file order. Of tensors with the same name the first is found.
     pub fn new<'a>(format: &str, names: impl Iterator<Item = Cow<'a, str>>) -> Self {
-        // Formats without a row, which are only read, have plain names.
+        // Formats without an entry are read-only and have plain names.
         let variable_of =
             named(format).map_or((|name| name) as fn(&str) -> &str, |it| it.variable_of);
         let mut found = Self { numbers: HashMap::new(), names: HashMap::new(), variable_of };
@@ -53,12 +53,12 @@ impl Names {
         found
     }
 
-    /// Whether [`find`](Self::find) finds a tensor.
+    /// Returns whether [`find`](Self::find) finds a tensor.
     pub fn contains(&self, name: &str) -> bool {
         self.candidates(name).len() == 1
     }
 
-    /// The number of the tensor called `name`, counted from 0 in file order.
+    /// Returns the index of the tensor called `name`, counted from 0 in file order.
     ///
     /// # Errors
     /// [`Error::Absent`] if there is none, with the most similar names, or if the name is ambiguous.
@@ -74,7 +74,7 @@ impl Names {
         }
     }
 
-    /// The tensors that `name` matches.
+    /// Returns the tensors that `name` matches.
     fn candidates(&self, name: &str) -> Vec<usize> {
         let number = |name: &str| self.numbers.get(name).copied();
         if let Some(number) = number(name) {
@@ -88,7 +88,7 @@ impl Names {
         names.filter_map(|name| number(name)).collect()
     }
 
-    /// The names most similar to one that no tensor has, as the end of a message.
+    /// Returns the names most similar to an unknown one, as the end of a message.
     fn similar(&self, name: &str) -> String {
         let wanted = (self.variable_of)(name);
         let is_short = |name: &str| name.len() <= MAX_COMPARED_LEN;

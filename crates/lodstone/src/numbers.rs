@@ -1,27 +1,27 @@
-//! Elements of any type as numbers.
+//! Conversion of elements of any type to numbers.
 
 use half::{bf16, f16};
 use lodstone_model::DType;
 
-/// How to read elements as numbers.
+/// The conversion of elements to numbers.
 #[derive(Clone, Copy)]
 pub(crate) struct Decoder {
-    /// Bytes of a number.
+    /// The size of a number in bytes.
     pub(crate) size: usize,
-    /// The number in as many bytes.
+    /// Converts this many bytes to a number.
     pub(crate) number: fn(&[u8]) -> f64,
-    /// The same without rounding, for integers.
+    /// Converts integers without rounding.
     pub(crate) integer: Option<fn(&[u8]) -> i128>,
 }
 
-/// The first bytes of a little-endian number, with zeros behind them if there are fewer.
+/// Returns the first bytes of a little-endian number, padded with zeros.
 fn extended<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let mut array = [0; N];
     array.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
     array
 }
 
-/// How to read elements of a type; nothing for types without numbers. Integers beyond 2⁵³ are
+/// Returns the conversion of an element type, or `None` for types that are not numbers. Integers beyond 2⁵³ are
 /// rounded; a complex number is read as two.
 pub(crate) fn decoder(dtype: DType) -> Option<Decoder> {
     macro_rules! decode {
@@ -69,7 +69,7 @@ pub(crate) fn decoder(dtype: DType) -> Option<Decoder> {
     })
 }
 
-/// A number of four bits of exponent and three of mantissa, without infinities.
+/// Converts an 8-bit float with four exponent and three mantissa bits, without infinities.
 fn e4m3fn(byte: u8) -> f64 {
     let (exponent, mantissa) = (i32::from(byte >> 3 & 0xf), f64::from(byte & 7));
     let absolute = match (exponent, byte & 0x7f) {

@@ -1,4 +1,4 @@
-//! Paths to models.
+//! Opening models by path.
 
 use bytes::Bytes;
 use lodstone_formats::{FORMATS, OpenOptions, Probe, check_sealed, identify};
@@ -9,11 +9,11 @@ use crate::Result;
 
 /// Opens a model: a file, a directory, or the prefix that its files share.
 ///
-/// The format is found by content. Tensors are not read.
+/// The format is detected by content. Tensors are read on access.
 ///
 /// # Errors
-/// If there is no model at `path`, no format knows it, or it is damaged; if it is sealed, and not all of
-/// its files are.
+/// If there is no model at `path`, its format is not recognized, or it is damaged; if the model is sealed, but some of
+/// its files are not.
 pub fn open(path: impl Into<Location>) -> Result<Model> {
     open_with(path, &OpenOptions::default())
 }
@@ -21,7 +21,7 @@ pub fn open(path: impl Into<Location>) -> Result<Model> {
 /// Opens a model with options.
 ///
 /// # Errors
-/// As [`open`].
+/// The errors of [`open`].
 pub fn open_with(path: impl Into<Location>, options: &OpenOptions) -> Result<Model> {
     let path = path.into();
     let model = open_files(&path, options)?;
@@ -29,12 +29,12 @@ pub fn open_with(path: impl Into<Location>, options: &OpenOptions) -> Result<Mod
     Ok(model)
 }
 
-/// Opens a model that is one file in memory; tensors share its bytes.
+/// Opens a model that is a single file in memory; tensors share its bytes.
 ///
 /// A model of several files opens from a [`MemoryStore`] that holds them.
 ///
 /// # Errors
-/// As [`open`]; messages call the file `memory`.
+/// The errors of [`open`]; messages call the file `memory`.
 pub fn open_bytes(bytes: impl Into<Bytes>) -> Result<Model> {
     open_bytes_with(bytes, &OpenOptions::default())
 }
@@ -42,7 +42,7 @@ pub fn open_bytes(bytes: impl Into<Bytes>) -> Result<Model> {
 /// Opens a model in memory with options.
 ///
 /// # Errors
-/// As [`open_bytes`].
+/// The errors of [`open_bytes`].
 pub fn open_bytes_with(bytes: impl Into<Bytes>, options: &OpenOptions) -> Result<Model> {
     const NAME: &str = "memory";
     let store = MemoryStore::default();
@@ -50,7 +50,7 @@ pub fn open_bytes_with(bytes: impl Into<Bytes>, options: &OpenOptions) -> Result
     open_with(store.location(NAME), options)
 }
 
-/// Opens a model of which some files may be sealed, and others not.
+/// Opens a model of which only some files may be sealed.
 pub(crate) fn open_files(path: &Location, options: &OpenOptions) -> Result<Model> {
     if !path.exists() {
         return open_prefix(path, options);
@@ -81,16 +81,16 @@ pub(crate) fn open_files(path: &Location, options: &OpenOptions) -> Result<Model
     Ok(model)
 }
 
-/// Finishes a write into a directory that was interrupted, and removes what killed processes have left in it
-/// and beside it.
+/// Completes an interrupted write into a directory, and removes the temporary files of killed processes
+/// in it and beside it.
 ///
 /// # Errors
-/// If the directory cannot be opened, or a file cannot be put in its place.
+/// If the directory cannot be opened, or a file cannot be moved into place.
 pub fn recover(directory: impl Into<Location>) -> lodstone_store::Result<Recovery> {
     directory.into().recover()
 }
 
-/// Opens the model whose files share the beginning `prefix` of their names.
+/// Opens the model whose files share the name prefix `prefix`.
 fn open_prefix(prefix: &Location, options: &OpenOptions) -> Result<Model> {
     let prefixes = || FORMATS.iter().filter_map(|format| Some((format, format.prefix.as_ref()?)));
     let mut found = prefixes().filter(|(_, hook)| (hook.find)(prefix).is_some());
@@ -111,14 +111,14 @@ fn open_prefix(prefix: &Location, options: &OpenOptions) -> Result<Model> {
     Ok(model)
 }
 
-/// Opens the only file of a directory that is a model. Of several, those count whose names have the extension of their
-/// format: the others may be parts of them.
+/// Opens the only model file of a directory. If there are several, only files with the extension of their format count:
+/// the others may be parts of them.
 fn open_only_model_in(
     directory: &Location,
     entries: &[Entry],
     options: &OpenOptions,
 ) -> Result<Model> {
-    /// Files that are looked at.
+    /// The maximum number of files in the directory.
     const MAX_FILES: usize = 10_000;
     let no_model = |why: String| {
         let path = directory.to_path_buf();
@@ -156,7 +156,7 @@ fn open_only_model_in(
     }
 }
 
-/// The error about a file that no format detects.
+/// Returns the error for a file whose format is not recognized.
 fn unrecognized(probe: &Probe<'_>) -> lodstone_formats::Error {
     let path = probe.path.to_path_buf();
     if let Some(what) = identify(probe) {

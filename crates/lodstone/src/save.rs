@@ -1,4 +1,4 @@
-//! Models that are saved.
+//! Saving models.
 
 use lodstone_formats::FORMATS;
 use lodstone_model::Model;
@@ -9,8 +9,8 @@ use crate::{Error, Result};
 
 /// Saving a [`Model`] that is open.
 pub trait Save {
-    /// Writes the model. The format is the one that the name of `path` asks for; a name without one
-    /// asks for the model's own, in which an unedited model has the same bytes as before.
+    /// Writes the model in the format of the extension of `path`. Without an extension, the model is
+    /// written in its own format; an unedited model then keeps its bytes.
     ///
     /// ```
     /// use lodstone::{MemoryStore, Save};
@@ -25,7 +25,7 @@ pub trait Save {
     /// ```
     ///
     /// # Errors
-    /// As [`convert`]; [`Error::Lossy`] if the format has no place for something.
+    /// The errors of [`convert`]; [`Error::Lossy`] if the format cannot represent something.
     fn save(&self, path: impl Into<Location>) -> Result<Conversion>;
 }
 

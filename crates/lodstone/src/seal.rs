@@ -1,11 +1,11 @@
-//! Writing down what a model is, so that any change of it is found.
+//! Sealing: recording checksums of a model, so that any change is detected.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lodstone_formats::{
-    OpenOptions, Place, Seal, SealedFile, SealedModel, Seals, TensorRanges, places,
+    OpenOptions, Seal, SealEntry, SealedFile, SealedModel, Seals, TensorRanges, seal_entries,
 };
 use lodstone_model::Model;
 use lodstone_store::{Blob, Commit, Location, Progress, SEAL, SourceFile, plain};
@@ -13,25 +13,25 @@ use lodstone_store::{Blob, Commit, Location, Progress, SEAL, SourceFile, plain};
 use crate::open::open_files;
 use crate::{Error, Result};
 
-/// What was sealed.
+/// The result of sealing a model.
 #[derive(Clone, Debug, Default)]
 pub struct Sealing {
-    /// The seals that were written: one in each directory that the model has files in.
+    /// The seals that were written: one in each directory with files of the model.
     pub seals: Vec<PathBuf>,
-    /// How many files they are of.
+    /// The number of files in them.
     pub files: usize,
-    /// How many tensors are in those.
+    /// The number of tensors in those files.
     pub tensors: usize,
-    /// Size of the files in bytes.
+    /// The size of the files in bytes.
     pub nbytes: u64,
 }
 
-/// Writes a checksum for each tensor of a model, for each 16 MiB of it and for everything between
-/// into `lodstone.seal` beside it. Seals of other models in the same directory stay.
+/// Writes checksums into `lodstone.seal` beside a model: of each tensor, of each 16 MiB chunk of it, and of all bytes
+/// in between. Seals of other models in the same directory are kept.
 ///
 /// # Errors
-/// If the model cannot be opened; if it is sealed and not what was sealed, unless `replace` says
-/// that it should be sealed as it is now; if the seal cannot be written.
+/// If the model cannot be opened; if it is sealed and differs from its seal, unless `replace` is set;
+/// if the seal cannot be written.
 pub fn seal(
     path: impl Into<Location>,
     options: &OpenOptions,
@@ -53,7 +53,7 @@ pub fn seal(
         let commit = begin(&root, progress)?;
         let old = Seal::load(&root);
         let mut seal = if replace { old.ok().flatten() } else { old? }.unwrap_or_default();
-        // Nobody replaces them now before they are sealed.
+        // Locked: no other process replaces the files before they are sealed.
         files
             .iter()
             .try_for_each(|(_, blob)| source(blob)?.check_in_place().map_err(Error::from))?;
@@ -64,7 +64,7 @@ pub fn seal(
         if replace {
             // They would be asked first.
             let nearer = |name| {
-                let places = places(&root.join(name)).into_iter();
+                let places = seal_entries(&root.join(name)).into_iter();
                 places.take_while(|place| !place.is_in(&root)).collect::<Vec<_>>()
             };
             break_seals(names.iter().flat_map(nearer))?;
@@ -73,7 +73,7 @@ pub fn seal(
     Ok(sealing)
 }
 
-/// Begins to change the seal of a directory, which nobody else does until it is written.
+/// Starts to change the seal of a directory, with an exclusive lock until it is written.
 fn begin(root: &Location, progress: &Progress) -> Result<Commit> {
     let mut commit = Commit::existing(root, progress.clone())?;
     commit.alone()?;
@@ -87,13 +87,13 @@ fn write(seal: &Seal, root: &Location, mut commit: Commit) -> Result<PathBuf> {
     Ok(root.join(SEAL).to_path_buf())
 }
 
-/// A directory with a seal, and the files of a model that it is of, by their names in it.
+/// A directory with a seal, and the files of a model in that seal, by their names in it.
 pub(crate) struct Directory {
     pub(crate) root: Location,
     pub(crate) files: Vec<(String, Blob)>,
 }
 
-/// The files of a model by the directory whose seal they belong to: that of the model, or that of a
+/// Groups the files of a model by the directory of their seal: that of the model, or that of a
 /// file elsewhere.
 pub(crate) fn by_directory(path: &Location, model: &Model) -> Result<Vec<Directory>> {
     let home = if path.is_dir() { path.clone() } else { path.directory() };
@@ -119,19 +119,19 @@ pub(crate) fn by_directory(path: &Location, model: &Model) -> Result<Vec<Directo
     Ok(directories)
 }
 
-/// The file that a blob is.
+/// Returns the file of a blob.
 pub(crate) fn source(blob: &Blob) -> Result<&SourceFile> {
     let file = blob.file_ranges().next().map(|(file, ..)| file.as_ref());
     file.ok_or_else(|| Error::Absent("the model is not in files".to_owned()))
 }
 
-/// Before the file that the symbolic link at `path` leads to is written over and sealed: what seals on the way to the
-/// link know of it goes into the seal beside the file. That seal then changes with the file, in one step; a crash
-/// leaves neither a file without a seal, nor a seal of another content. Gives the seals that have lost a model.
+/// Prepares the target of the symlink at `path` for being overwritten and sealed: entries for the target in seals along
+/// the link move into the seal beside the file. That seal then changes with the file, in one step; a crash
+/// leaves neither a file without a seal nor a seal of other contents. Returns the seals that have lost a model.
 pub(crate) fn follow_link(path: &Location, progress: &Progress) -> Result<Vec<Broken>> {
     let Some(real) = path.link_target() else { return Ok(Vec::new()) };
     let (root, Some(name)) = (real.directory(), real.name()) else { return Ok(Vec::new()) };
-    let is_far = |place: &Place| !real.path().starts_with(place.root.path());
+    let is_far = |place: &SealEntry| !real.path().starts_with(place.root.path());
     let Some((place, checks)) = Seals::default().of(path)?.filter(|(place, _)| is_far(place))
     else {
         return Ok(Vec::new());
@@ -148,26 +148,26 @@ pub(crate) fn follow_link(path: &Location, progress: &Progress) -> Result<Vec<Br
     break_seals(std::iter::once(place))
 }
 
-/// A seal that has lost models.
+/// A seal from which models were removed.
 pub(crate) struct Broken {
     pub(crate) seal: PathBuf,
     files: Vec<Location>,
 }
 
 impl Broken {
-    /// Whether a file that it had is in no seal now.
+    /// Whether one of its files is no longer in any seal.
     pub(crate) fn is_missed(&self) -> bool {
         let seals = Seals::default();
         self.files.iter().any(|file| seals.of(file).is_ok_and(|sealed| sealed.is_none()))
     }
 }
 
-/// Takes the models that have one of these files out of the seals there. Who has written or sealed the
-/// files anew calls it, so that they are not held against the old ones. A seal that cannot be read says
-/// nothing about any file.
-pub(crate) fn break_seals(places: impl Iterator<Item = Place>) -> Result<Vec<Broken>> {
+/// Removes the models with any of these files from the seals in the directory. Called after the files were
+/// written or sealed anew, so that they are not compared with old checksums. An unreadable seal covers
+/// no file.
+pub(crate) fn break_seals(places: impl Iterator<Item = SealEntry>) -> Result<Vec<Broken>> {
     let mut known: HashMap<Location, Vec<String>> = HashMap::new();
-    for Place { root, name } in places {
+    for SealEntry { root, name } in places {
         known.entry(root).or_default().push(name);
     }
     let mut known: Vec<_> = known.into_iter().collect();
@@ -178,7 +178,7 @@ pub(crate) fn break_seals(places: impl Iterator<Item = Place>) -> Result<Vec<Bro
 
 fn break_seal(root: &Location, names: &[String]) -> Result<Option<Broken>> {
     let lists = |seal: Seal| names.iter().any(|name| seal.file(name).is_some());
-    // Most do not: nothing is locked there, or written.
+    // Most seals contain none of them: then nothing is locked or written.
     if !Seal::load(root).is_ok_and(|seal| seal.is_some_and(lists)) {
         return Ok(None);
     }

@@ -1,4 +1,4 @@
-//! Dynamic dims of inputs, fixed.
+//! Fixing the dynamic dims of inputs.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use lodstone_model::{Dialect, Dim, Model, TensorType, ValueType};
 
 use crate::{Error, Result};
 
-/// The name that exporters give dims whose symbol they do not know: dims of this name need not be equal.
+/// The symbol that exporters write for dims without a known symbol: dims with this symbol need not be equal.
 const ANONYMOUS: &str = "?";
 
-/// Fixes the shapes of inputs of an ONNX program. A symbol that gets a value gets it wherever the main graph declares
-/// it.
+/// Fixes the shapes of inputs of an ONNX program. A symbol that gets a value is replaced wherever the main graph
+/// declares it.
 ///
 /// # Errors
-/// If there is no such input, or its declared shape contradicts; then nothing is changed.
+/// If an input does not exist, or a shape contradicts its declaration; then nothing is changed.
 pub(crate) fn declare(model: &mut Model, shapes: &[(String, Vec<u64>)]) -> Result<()> {
     if shapes.is_empty() {
         return Ok(());
@@ -78,7 +78,7 @@ pub(crate) fn declare(model: &mut Model, shapes: &[(String, Vec<u64>)]) -> Resul
     Ok(())
 }
 
-/// The symbol that a dim shares with others.
+/// Returns the symbol that a dim shares with others.
 fn symbol(dim: &Dim) -> Option<&Arc<str>> {
     match dim {
         Dim::Symbol(symbol) => Some(symbol).filter(|symbol| &***symbol != ANONYMOUS),

@@ -1,4 +1,4 @@
-//! Sparse tensors of one kind as another, or as tensors of their own.
+//! Conversion of sparse tensors to another kind, or to separate tensors.
 
 use lodstone_formats::Holds;
 use lodstone_model::{DType, Indices, Kind, Tensor};
@@ -6,11 +6,11 @@ use lodstone_store::Blob;
 
 use crate::Result;
 
-/// Changes a tensor to a kind that the target holds, if that loses nothing: row-sparse tensors and
-/// SelectedRows are the same where the rows are strictly increasing.
+/// Converts a tensor to a kind that the target can represent, if that is lossless: row-sparse tensors and
+/// SelectedRows are equivalent if the rows are strictly increasing.
 ///
 /// # Errors
-/// What reading indices gives.
+/// Errors of reading indices.
 pub(crate) fn translate(tensor: &mut Tensor, holds: &Holds) -> Result<()> {
     match &tensor.kind {
         Kind::SelectedRows { rows, height } if holds.sparse => {
@@ -40,11 +40,11 @@ pub(crate) fn translate(tensor: &mut Tensor, holds: &Holds) -> Result<()> {
     Ok(())
 }
 
-/// A name, what it stands for, and tensors by their names.
+/// A suffix, its meaning, and tensors by name.
 type Apart = (&'static str, String, Vec<(&'static str, Tensor)>);
 
-/// Makes a tensor dense, of the values that are stored; gives the extents of the whole with what
-/// they are called, and the indices as tensors.
+/// Makes a tensor dense, with the stored values only. Returns the dims of the whole tensor with their
+/// label, and the indices as tensors.
 pub(crate) fn take_apart(tensor: &mut Tensor) -> Apart {
     let list = |data: &Blob, dtype| {
         let count = Indices { dtype, data: data.clone() }.count();

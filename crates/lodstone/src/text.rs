@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::{Error, Result};
 
-/// How elements are written.
+/// The notation of elements.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Style {
     /// As NumPy prints them: complex numbers as `(re, im)`.
@@ -19,10 +19,10 @@ enum Style {
     Json,
 }
 
-/// Writes the elements of a tensor as text, nested in brackets like NumPy's, all of them; LoD offsets before them.
+/// Writes all elements of a tensor as text, nested in brackets like NumPy's, after its LoD offsets.
 ///
 /// # Errors
-/// What reading and writing give, or if its element type has no text form.
+/// If reading or writing fails, or the element type has no text form.
 pub fn write_text(tensor: &Tensor, out: &mut impl Write) -> Result<()> {
     let Lod(levels) = &tensor.lod;
     for level in levels {
@@ -63,7 +63,7 @@ pub fn write_text(tensor: &Tensor, out: &mut impl Write) -> Result<()> {
 /// and infinities are strings. Sparse tensors have their indices as further keys, and their stored elements as `data`.
 ///
 /// # Errors
-/// What reading and writing give, or if an element type has no text form.
+/// If reading or writing fails, or an element type has no text form.
 pub fn write_json(tensors: &[Parameter], out: &mut impl Write) -> Result<()> {
     put(out, "{\"schema\": 1, \"tensors\": [")?;
     for (number, Parameter { name, tensor }) in tensors.iter().enumerate() {
@@ -87,7 +87,7 @@ pub fn write_json(tensors: &[Parameter], out: &mut impl Write) -> Result<()> {
     put(out, "\n]}\n")
 }
 
-/// Writes the elements of a tensor, and what tells their places, as members of a JSON object.
+/// Writes the elements of a tensor, and its indices, as members of a JSON object.
 fn write_data(tensor: &Tensor, out: &mut impl Write) -> Result<()> {
     match &tensor.kind {
         Kind::Vocabulary { tokens } => {
@@ -112,7 +112,7 @@ fn write_data(tensor: &Tensor, out: &mut impl Write) -> Result<()> {
     nest(out, &tensor.data, &tensor.stored_shape(), tensor.dtype, Style::Json)
 }
 
-/// The indices of a sparse tensor, each with what they are.
+/// Returns the indices of a sparse tensor, each with a label.
 fn parts(kind: &Kind) -> Vec<(&'static str, &Indices)> {
     match kind {
         Kind::Coo { indices, linear: true } => vec![("positions", indices)],
@@ -135,7 +135,7 @@ fn no_text(dtype: DType) -> Error {
     Error::Absent(format!("elements of {dtype} have no text form"))
 }
 
-/// Writes elements with a bracket for each dimension that begins or ends before them.
+/// Writes elements with brackets at the start and end of each dim.
 fn nest(
     out: &mut impl Write,
     data: &Blob,
@@ -150,10 +150,10 @@ fn nest(
         Some(*size)
     });
     let strides: Vec<u64> = sizes.collect();
-    // Each is a multiple of the one before.
+    // Each is a multiple of the previous one.
     let ends = |count: u64| strides.iter().take_while(|size| count.is_multiple_of(**size)).count();
     let (mut index, mut line) = (0, String::new());
-    // Pieces are of whole elements: their size is a multiple of that of any element.
+    // Chunks hold whole elements: their size is a multiple of any element size.
     data.for_each_chunk(|piece| {
         for element in piece.chunks_exact(size) {
             let opened = ends(index);
@@ -182,7 +182,7 @@ fn write_element(out: &mut String, bytes: &[u8], dtype: DType, style: Style) -> 
         };
         ($type:ty, $as:expr) => {
             match bytes.try_into() {
-                // `Debug` has the shortest digits that read back as the same, and exponents.
+                // `Debug` writes the shortest digits that parse to the same value, and exponents.
                 Ok(array) => {
                     let text = format!("{:?}", $as(<$type>::from_le_bytes(array)));
                     let is_spelled = text.ends_with(|last: char| last.is_alphabetic());
@@ -219,7 +219,7 @@ fn write_element(out: &mut String, bytes: &[u8], dtype: DType, style: Style) -> 
             write_element(out, im, part, style)?;
             write!(out, "{close}")
         }
-        // Eight bits without a common decimal form are written as they are.
+        // 8-bit values without a common decimal form are written as they are.
         _ if bytes.len() == 1 && style == Style::Json => {
             bytes.iter().try_for_each(|byte| write!(out, "{byte}"))
         }

@@ -1,4 +1,4 @@
-//! Whether a model is whole: its structure, the bounds of its tensors, the rules of its framework, its
+//! Verification of a model: its structure, the bounds of its tensors, the rules of its framework, its
 //! checksums, its seal.
 
 use std::collections::{BTreeMap, HashSet};
@@ -6,7 +6,7 @@ use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use lodstone_formats::{Error as FormatError, OpenOptions, Place, Seals, called};
+use lodstone_formats::{Error as FormatError, OpenOptions, SealEntry, Seals, called};
 use lodstone_model::{DType, Indices, Kind, Model, Parameter, Tensor, some};
 use lodstone_schema::{Code, Findings, Located, conventions};
 use lodstone_store::{
@@ -18,84 +18,84 @@ use serde::Serialize;
 use crate::seal::source;
 use crate::{Error, Result, open_with};
 
-/// What was found of a model.
+/// The result of a verification.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Verification {
-    /// Version of this structure.
+    /// The version of this structure.
     pub schema: u32,
-    /// Whether nothing is wrong: there are no findings but those of [`DefectKind::Inconsistent`].
+    /// Whether the model is intact: all findings are [`DefectKind::Inconsistent`].
     pub whole: bool,
-    /// Whether there is a seal that covers it: without one, a change that leaves the structure as it
-    /// was is not seen.
+    /// Whether a seal covers the model: without one, a change that keeps the structure valid is not
+    /// detected.
     pub sealed: bool,
     /// The format, if the model could be opened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
-    /// How many files were read.
+    /// The number of files read.
     pub files: usize,
-    /// How many tensors there are.
+    /// The number of tensors.
     pub tensors: usize,
-    /// How many pieces were compared with a seal.
+    /// The number of chunks compared with a seal.
     pub pieces: usize,
-    /// Size of the files in bytes.
+    /// The size of the files in bytes.
     pub nbytes: u64,
-    /// What is wrong.
+    /// The defects.
     pub findings: Vec<Defect>,
-    /// What a user should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// Something that is wrong with a model.
+/// A defect of a model.
 #[derive(Clone, Debug, Serialize)]
 pub struct Defect {
-    /// What kind of thing it is.
+    /// The kind of defect.
     pub kind: DefectKind,
-    /// What is wrong, in a sentence.
+    /// The description, in a sentence.
     pub message: String,
-    /// The file it is in.
+    /// The file with the defect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
-    /// The tensor it is in.
+    /// The tensor with the defect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tensor: Option<String>,
-    /// The piece of the tensor that it is in, counted from 0.
+    /// The chunk of the tensor, counted from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub piece: Option<usize>,
-    /// Where the piece begins in the file, in bytes.
+    /// The offset of the chunk in the file, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
-    /// Size of the piece in bytes.
+    /// The size of the chunk in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub len: Option<u64>,
 }
 
-/// What can be wrong with a model.
+/// The kind of a defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum DefectKind {
-    /// The bytes are not what the format asks for.
+    /// The bytes violate the format.
     Structure,
-    /// The bytes are not the ones that were sealed.
+    /// The bytes do not match the seal.
     Seal,
-    /// The bytes are not the ones that a checksum of the format is of.
+    /// The bytes do not match a checksum of the format.
     Checksum,
-    /// Numbers point to what is not there.
+    /// Indices or offsets are out of range.
     Values,
-    /// Something that belongs to the model is not there.
+    /// A part of the model is missing.
     Missing,
-    /// The program breaks a rule of its framework.
+    /// The program violates a rule of its framework.
     Rule,
-    /// Two places of the program say different shapes of a value. Runtimes tell that, and run it all the
-    /// same: the model is whole.
+    /// The program declares contradictory shapes of a value. Runtimes warn about that, and run it all the
+    /// same: the model is intact.
     Inconsistent,
 }
 
-/// Finds out whether a model is whole. All of it is read.
+/// Verifies a model. All of it is read.
 ///
 /// # Errors
-/// If that cannot be told: there is no model at `path`, no format knows it, it cannot be read, it asks for more
-/// than a reader takes on, or [it changed meanwhile](Error::ChangedMeanwhile).
+/// If verification is not possible: there is no model at `path`, its format is not recognized, it cannot be read, it
+/// exceeds the limits of a reader, or [it changed meanwhile](Error::ChangedMeanwhile).
 pub fn verify(
     path: impl Into<Location>,
     options: &OpenOptions,
@@ -117,7 +117,7 @@ pub fn verify(
     verified
 }
 
-/// The same, of a model that nobody changes meanwhile.
+/// Verifies a model that does not change meanwhile.
 fn verify_as_is(
     path: &Location,
     options: &OpenOptions,
@@ -125,11 +125,11 @@ fn verify_as_is(
 ) -> Result<Verification> {
     let plain = options.clone().with_verify(false).stopped_by(progress);
     let open = || open_with(path, &plain);
-    // Both in any case: the seal can name the damage where the structure cannot be read any more.
+    // Always run both: the seal can locate the damage even if the structure cannot be read.
     let (compared, opened) = thread::scope(|scope| {
         let opened = thread::Builder::new().spawn_scoped(scope, open);
         let compared = compare_sealed(path, options, progress);
-        // One after the other where no more threads may be begun.
+        // Sequentially if no more threads can be started.
         let joined =
             opened.map(|opened| opened.join().unwrap_or_else(|panic| resume_unwind(panic)));
         (compared, joined.unwrap_or_else(|_| open()))
@@ -139,7 +139,7 @@ fn verify_as_is(
         Ok(model) => look(path, &model, compared, progress, &mut found)?,
         Err(error) => match defect_of(path, error) {
             Ok(defect) => found.findings.push(defect),
-            // A directory of several models, for one: what was sealed of it was compared.
+            // For example, a directory of several models: all sealed files were compared.
             Err(error) if found.sealed => {
                 found.warnings.push(format!("by the seal alone: {error}"));
             }
@@ -151,8 +151,8 @@ fn verify_as_is(
     Ok(found)
 }
 
-/// What is at a path at one moment: the file or directory itself, what lies in the directory, or beside a file or
-/// prefix with the beginning of its name, and the seal there; each by what the system tells it from others by.
+/// Takes a snapshot of a path: the identities of the file or directory itself, of the files in the directory, or of
+/// those beside a file or prefix that share the start of its name, and of the seal there.
 #[derive(PartialEq, Eq)]
 struct Snapshot(BTreeMap<PathBuf, Option<Stamp>>);
 
@@ -176,21 +176,21 @@ impl Snapshot {
     }
 }
 
-/// Compares everything that is sealed of what was asked for; gives the places of those files in their
+/// Compares all sealed files of the path; returns the places of those files in their
 /// seals.
 fn compare_sealed(
     path: &Location,
     options: &OpenOptions,
     progress: &Progress,
-) -> Result<(Verification, HashSet<Place>)> {
+) -> Result<(Verification, HashSet<SealEntry>)> {
     let mut found = Verification { schema: 1, ..Verification::default() };
     let (mut compared, seals) = (HashSet::new(), Seals::default());
     for path in [Some(path), options.params.as_ref()].into_iter().flatten() {
-        let Some(sealed) = found.unless_damaged(path, seals.asked(path))?.flatten() else {
+        let Some(sealed) = found.unless_damaged(path, seals.models_at(path))?.flatten() else {
             continue;
         };
         for file in sealed.models.iter().flat_map(|model| &model.files) {
-            let place = Place { root: sealed.root.clone(), name: file.name.clone() };
+            let place = SealEntry { root: sealed.root.clone(), name: file.name.clone() };
             if compared.insert(place.clone()) {
                 compare(&place, &file.checks, progress, &mut found)?;
             }
@@ -200,11 +200,11 @@ fn compare_sealed(
     Ok((found, compared))
 }
 
-/// Compares the files of a model that are in other seals than those of what was asked for, and finds
-/// those that are in none.
+/// Compares the files of a model that are in other seals, and finds those that are in
+/// none.
 fn compare_others(
     model: &Model,
-    mut compared: HashSet<Place>,
+    mut compared: HashSet<SealEntry>,
     progress: &Progress,
     found: &mut Verification,
 ) -> Result<()> {
@@ -233,7 +233,7 @@ fn compare_others(
 }
 
 impl Verification {
-    /// What was found by a seal, if the seals can be read; one that is damaged is a defect.
+    /// Adds the findings of a seal, if the seals can be read; a damaged seal is a defect.
     fn unless_damaged<T>(
         &mut self,
         path: &Location,
@@ -252,9 +252,9 @@ impl Verification {
     }
 }
 
-/// Compares a file with what was sealed.
+/// Compares a file with its seal.
 fn compare(
-    place: &Place,
+    place: &SealEntry,
     checks: &Checks,
     progress: &Progress,
     found: &mut Verification,
@@ -284,11 +284,11 @@ fn compare(
     Ok(())
 }
 
-/// Looks into a model that could be opened.
+/// Checks the contents of an opened model.
 fn look(
     path: &Location,
     model: &Model,
-    compared: HashSet<Place>,
+    compared: HashSet<SealEntry>,
     progress: &Progress,
     found: &mut Verification,
 ) -> Result<()> {
@@ -316,12 +316,12 @@ fn look(
     for (number, Parameter { name, tensor }) in model.parameters.iter().enumerate() {
         let name = called(name, number);
         let wrong = match &tensor.kind {
-            // By the rules of ONNX, which alone has such tensors.
+            // By the rules of ONNX, the only format with such tensors.
             Kind::Coo { .. } if model.main().is_some() => Ok(None),
             _ => values(tensor),
         };
         let checked = wrong.and_then(|wrong| match wrong {
-            // What was not read above is read here, to the end.
+            // Read the rest of what was not read above.
             None if !found.sealed => read(tensor, progress).map(|()| None),
             wrong => Ok(wrong),
         });
@@ -335,8 +335,8 @@ fn look(
     Ok(())
 }
 
-/// Parameters that a program asks for and no file has. Who names the file of a program alone asks for
-/// nothing else; and a program is saved alone into a directory, under a name that says nothing of parameters.
+/// Finds parameters of a program that no file contains. Not reported if the path is the program file alone, or if the
+/// program was saved alone into a directory, under a name that does not refer to parameters.
 fn missing(path: &Location, model: &Model, found: &mut Verification) {
     let file = model.files.first().and_then(|blob| source(blob).ok()).map(SourceFile::path);
     let name = file.and_then(Path::file_name).and_then(|name| name.to_str());
@@ -357,8 +357,8 @@ fn missing(path: &Location, model: &Model, found: &mut Verification) {
     }
 }
 
-/// What is wrong with a program by the rules of its framework, and where types of values contradict each
-/// other.
+/// Checks a program by the rules of its framework, and finds contradictory types of
+/// values.
 fn rules(model: &Model, found: &mut Verification) {
     let Some(program) = model.main() else { return };
     let conventions = conventions(program);
@@ -378,7 +378,7 @@ fn tell(wrong: Findings, what: &str, found: &mut Verification) {
         _ => DefectKind::Rule,
     };
     let defect = |located: Located| plain(kind(&located), located.to_string());
-    found.findings.extend(wrong.told.into_iter().map(defect));
+    found.findings.extend(wrong.located.into_iter().map(defect));
     let more = [
         (DefectKind::Rule, wrong.more, what),
         (DefectKind::Inconsistent, wrong.more_inconsistent, "places are inconsistent"),
@@ -388,7 +388,7 @@ fn tell(wrong: Findings, what: &str, found: &mut Verification) {
     }
 }
 
-/// Reads all of a tensor.
+/// Reads a whole tensor.
 fn read(tensor: &Tensor, progress: &Progress) -> Result<()> {
     tensor.blobs().try_for_each(|blob| {
         blob.for_each_chunk::<StoreError>(|chunk| progress.advance(chunk.len() as u64))
@@ -396,7 +396,7 @@ fn read(tensor: &Tensor, progress: &Progress) -> Result<()> {
     Ok(())
 }
 
-/// What is wrong with the numbers that say where elements belong.
+/// Checks the indices of a sparse tensor.
 fn values(tensor: &Tensor) -> Result<Option<String>> {
     if let Err(error) = tensor.lod.check(tensor.shape.first().copied().unwrap_or(0)) {
         return Ok(Some(error.to_string()));
@@ -422,8 +422,8 @@ fn defect_at(path: &Path, damage: Damage) -> Defect {
     Defect { file: Some(path), tensor, piece, offset, len, ..plain(DefectKind::Seal, message) }
 }
 
-/// An error of reading as something that is wrong with the model, unless it leaves open whether
-/// anything is.
+/// Converts a read error to a defect of the model, unless it leaves open whether the model is
+/// defective.
 fn defect_of(path: &Location, error: Error) -> Result<Defect> {
     let Error::Format(inner) = &error else { return Err(error) };
     kind_of(path, inner.cause()).map(|kind| plain(kind, error.to_string())).ok_or(error)

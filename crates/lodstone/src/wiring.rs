@@ -1,4 +1,4 @@
-//! A program as a graph: which operator each value comes from, and what it is without its names.
+//! The data-flow graph of a program, and hashes of its operators that are independent of names.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -6,10 +6,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use lodstone_model::{Attribute, AttributeValue, Op, Program, Tensor};
 use lodstone_schema::{Conventions, Finding, conventions, places};
 
-/// The operators of a program, and the values between them.
+/// The operators of a program, and the data flow between them.
 pub(crate) struct Wiring<'a> {
     pub(crate) nodes: Vec<Node<'a>>,
-    /// Numbers of the nodes, each after those that it reads from.
+    /// The indices of the nodes, in topological order.
     order: Vec<usize>,
     program: &'a Program,
     conventions: &'static Conventions,
@@ -20,35 +20,35 @@ pub(crate) struct Node<'a> {
     pub(crate) op: &'a Op,
     pub(crate) block: usize,
     pub(crate) number: usize,
-    /// What it reads, slot by slot.
+    /// The operands, slot by slot.
     pub(crate) reads: Vec<(&'a str, Vec<Use<'a>>)>,
-    /// Who reads what it writes: the reader, and which of its operands that is.
-    pub(crate) readers: Vec<(usize, Place)>,
-    /// What it is and what it comes from, without names.
+    /// The readers of the outputs: the reading node, and the operand that is read.
+    pub(crate) readers: Vec<(usize, OutputRef)>,
+    /// A hash of the operator and everything that it depends on, without names.
     pub(crate) forward: u64,
-    /// What it is and what becomes of it, without names.
+    /// A hash of the operator and everything that depends on it, without names.
     pub(crate) backward: u64,
 }
 
-/// Which operand of an operator: slot, and number in it.
-pub(crate) type Place = (usize, usize);
+/// The position of an operand: its slot, and its index in the slot.
+pub(crate) type OutputRef = (usize, usize);
 
-/// What an operator reads.
+/// An operand of an operator.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use<'a> {
-    /// What a node has written, in this place of its outputs.
-    Value(usize, Place),
-    /// What comes from outside: an input, a parameter.
+    /// An output of a node, by position.
+    Value(usize, OutputRef),
+    /// A value from outside: an input, a parameter.
     Outer(&'a str),
-    /// What is left out.
+    /// An omitted operand.
     Nothing,
 }
 
 impl<'a> Wiring<'a> {
-    /// The operators of a program and the values between them.
+    /// Builds the graph of a program.
     ///
     /// # Errors
-    /// If an operator that was numbered is missing, which is a defect.
+    /// An internal error if a numbered operator is missing.
     pub(crate) fn new(program: &'a Program) -> Result<Self, Finding> {
         let conventions = conventions(program);
         let mut side = Self { nodes: Vec::new(), order: Vec::new(), program, conventions };
@@ -57,23 +57,24 @@ impl<'a> Wiring<'a> {
         Ok(side)
     }
 
-    /// An operator, by number.
+    /// Returns an operator by index.
     ///
     /// # Errors
-    /// If there is none, which is a defect.
+    /// An internal error if the index is out of range.
     pub(crate) fn node(&self, id: usize) -> Result<&Node<'a>, Finding> {
         let node = self.nodes.get(id);
         node.ok_or_else(|| Finding::internal(format!("a graph has no operator {id}")))
     }
 
-    /// The attributes that say what an operator is.
+    /// Returns the attributes that determine the computation.
     pub(crate) fn attributes(&self, op: &'a Op) -> impl Iterator<Item = &'a Attribute> {
-        let counts = |attribute: &&Attribute| self.conventions.counts(self.program, op, attribute);
+        let counts =
+            |attribute: &&Attribute| self.conventions.is_significant(self.program, op, attribute);
         op.attributes.iter().filter(counts)
     }
 
-    /// Goes through all blocks in the order in which they run: what a block reads may have been written by
-    /// the blocks around it.
+    /// Visits all blocks in execution order: a block may read outputs of the blocks around
+    /// it.
     fn walk(&mut self) -> Result<(), Finding> {
         let program = self.program;
         let mut starts = Vec::new();
@@ -136,7 +137,7 @@ impl<'a> Wiring<'a> {
         let operands = op.inputs.iter().map(|operand| {
             (operand.slot.as_str(), operand.args.iter().map(|arg| of(arg)).collect())
         });
-        // Variables that attributes name are read, too.
+        // Variables that attributes refer to are read, too.
         let named = op.attributes.iter().filter_map(|attribute| {
             let uses: Vec<Use<'a>> = attribute.value.names().map(|name| of(name)).collect();
             let is_named = matches!(attribute.value, AttributeValue::Vars(_)) || !uses.is_empty();
@@ -154,7 +155,7 @@ impl<'a> Wiring<'a> {
         Ok(())
     }
 
-    /// Hashes without names: a program in which all of them are others has the same ones.
+    /// Computes hashes that are independent of names: renaming everything in a program does not change them.
     fn hash(&mut self) -> Result<(), Finding> {
         let main = self.program.blocks.first();
         let position = |names: Option<&Vec<String>>| -> HashMap<String, usize> {
@@ -204,13 +205,13 @@ impl<'a> Wiring<'a> {
         Ok(())
     }
 
-    /// What an operator is by itself.
+    /// Returns the hash of an operator alone.
     fn local(&self, op: &'a Op) -> u64 {
         let mut hasher = DefaultHasher::new();
         (&op.kind, &op.domain, &op.overload).hash(&mut hasher);
         let mut attributes: Vec<u64> =
             self.attributes(op).map(|it| attribute_hash(&it.name, &it.value)).collect();
-        // Their order says nothing.
+        // Their order has no meaning.
         attributes.sort_unstable();
         attributes.hash(&mut hasher);
         op.outputs.iter().map(|operand| operand.args.len()).collect::<Vec<_>>().hash(&mut hasher);
@@ -218,8 +219,8 @@ impl<'a> Wiring<'a> {
     }
 }
 
-/// What has been written so far in a block, by name, and by whom.
-type Written<'a> = HashMap<&'a str, (usize, Place)>;
+/// The values written so far in a block, by name, and their writers.
+type Written<'a> = HashMap<&'a str, (usize, OutputRef)>;
 
 fn write<'a>(id: usize, op: &'a Op, written: &mut Written<'a>) {
     for (slot, operand) in op.outputs.iter().enumerate() {
@@ -234,7 +235,7 @@ fn attribute_hash(name: &str, value: &AttributeValue) -> u64 {
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);
     match value {
-        // What is in a block has hashes of its own, and its number says nothing; nor do names.
+        // The operators of a block have their own hashes; its index and names have no meaning.
         A::Block(_) | A::Blocks(_) | A::Var(_) | A::Vars(_) => {}
         A::List(values) => {
             let hash = |value: &A| attribute_hash("", value);

@@ -1,8 +1,8 @@
-//! Parts of programs in a few words.
+//! Short text forms of parts of programs.
 
 use lodstone_model::{Attribute, AttributeValue, Tensor};
 
-/// A text of at most 60 characters, or the beginning of it.
+/// Returns text, truncated to 60 characters.
 pub(crate) fn cut(text: &str) -> String {
     const LONGEST: usize = 60;
     match text.char_indices().nth(LONGEST) {
@@ -11,7 +11,7 @@ pub(crate) fn cut(text: &str) -> String {
     }
 }
 
-/// A constant.
+/// Returns the text form of an attribute value.
 pub(crate) fn constant(value: &AttributeValue) -> String {
     use AttributeValue as A;
     match value {

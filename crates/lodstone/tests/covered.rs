@@ -172,7 +172,7 @@ fn an_index_that_was_added_to_a_sealed_file_is_not_read() {
         names.zip(files).map(|(name, file)| format!("{name}: \"{file}.safetensors\"")).collect();
     let index = format!("{{\"metadata\": {{}}, \"weight_map\": {{{}}}}}", map.join(", "));
     std::fs::write(at("model.safetensors.index.json"), index).expect("write");
-    refused(&at(""), &OpenOptions::default(), "index.json` is not in the seal");
+    refused(&at(""), &OpenOptions::default(), "index.json` is not listed in the seal");
     read(&at("model.safetensors"), &OpenOptions::default()).expect("what was sealed");
 }
 
@@ -212,7 +212,7 @@ fn one_record_of_a_file_that_is_not_sealed_with_its_program_is_not_read_either()
     copied(dir.path(), &[("paddle/inference.pdiparams", "inference.pdiparams")]);
     let error = open_record(at("inference.pdiparams"), 1, &OpenOptions::default());
     let error = error.expect_err("the program is sealed, and they are not").to_string();
-    assert!(error.contains("inference.pdiparams` is not in the seal"), "{error}");
+    assert!(error.contains("inference.pdiparams` is not listed in the seal"), "{error}");
 }
 
 #[test]

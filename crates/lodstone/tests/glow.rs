@@ -213,10 +213,10 @@ fn what_glow_would_refuse_is_found() {
         (without("o0_qScale"), "expected the attribute `o0_qScale`, found none"),
         (without("o0_qOffset"), "expected the attribute `o0_qOffset`, found none"),
         (with("o0_elemKind", text("int8")), "expected a type in `o0_elemKind`, found `int8`"),
-        (with("o0_shape", AttributeValue::Longs(vec![-1])), "expected extents from 0 on"),
-        (with("K", AttributeValue::Long(-1)), "expected a number from 0 on as `K`, found -1"),
+        (with("o0_shape", AttributeValue::Longs(vec![-1])), "expected dims of at least 0"),
+        (with("K", AttributeValue::Long(-1)), "expected at least 0 as `K`, found -1"),
         (with("K", AttributeValue::Float(1.0)), "expected an integer as `K`"),
-        (with("Predicate", text("nobody")), "there is no value `nobody`, which is its predicate"),
+        (with("Predicate", text("nobody")), "the predicate `nobody` does not exist"),
         (
             broken(&|program| op(program, &|op| op.kind = "Glow_TopL".to_owned())),
             "Glow has no such operator",
@@ -227,7 +227,7 @@ fn what_glow_would_refuse_is_found() {
         ),
         (
             broken(&|program| op(program, &|op| op.inputs[0].args[0] = "nobody".to_owned())),
-            "there is no value `nobody`",
+            "value `nobody` does not exist",
         ),
         (
             broken(&|program| op(program, &|op| op.inputs[0].args.clear())),
@@ -237,10 +237,13 @@ fn what_glow_would_refuse_is_found() {
             broken(&|program| op(program, &|op| drop(op.outputs[0].args.pop()))),
             "expected 2 outputs, found 1",
         ),
-        (broken(&|program| program.version = Some(2)), "expected a version from 3 on, found 2"),
+        (
+            broken(&|program| program.version = Some(2)),
+            "expected an IR version of at least 3, found 2",
+        ),
         (
             broken(&|program| program.operator_versions.clear()),
-            "expected the version of ONNX's operators, found none",
+            "expected a version of the ONNX opset, found none",
         ),
     ];
     for (number, (found, expected)) in cases.iter().enumerate() {
@@ -305,7 +308,7 @@ fn what_glow_wrote_is_what_it_takes() {
     assert_eq!(ElemKind::from_name("i32").map(ElemKind::dtype), Some(DType::Int32));
 }
 
-/// Members and extents of these nodes are nonsense.
+/// Members and dims of these nodes are nonsense.
 #[test]
 fn every_kind_is_said_in_operators_of_onnx_or_refused_with_its_place() {
     let scratch = tempfile::tempdir().expect("a directory");

@@ -24,16 +24,16 @@ use graphs::{of_type, ways};
 /// Models that are refused, with words of the reason.
 const REFUSED: &[(&str, &str)] = &[
     // They read what they do not declare; Glow's tests gave the type to its loader.
-    ("ArgMaxKeepDim", "there is no value `input`"),
-    ("ArgMaxNoKeepDim", "there is no value `input`"),
-    ("ArgMinDefault", "there is no value `input`"),
-    ("ArgMinKeepDim", "there is no value `input`"),
-    ("ArgMinNoKeepDim", "there is no value `input`"),
-    ("sparseLengthsSum", "there is no value `data`"),
+    ("ArgMaxKeepDim", "value `input` does not exist"),
+    ("ArgMaxNoKeepDim", "value `input` does not exist"),
+    ("ArgMinDefault", "value `input` does not exist"),
+    ("ArgMinKeepDim", "value `input` does not exist"),
+    ("ArgMinNoKeepDim", "value `input` does not exist"),
+    ("sparseLengthsSum", "value `data` does not exist"),
     // Glow collects a row of zeros that ONNX does not have.
-    ("loop_no_iteration", "a loop without a turn collects nothing"),
+    ("loop_no_iteration", "a loop without iterations has an empty output"),
     // What that means ONNX leaves open; in Glow the last one counts.
-    ("sliceAxesOverwrite", "expected each axis once"),
+    ("sliceAxesOverwrite", "expected distinct axes"),
 ];
 
 /// Models that become another graph than Glow's, and how it differs.
@@ -231,7 +231,7 @@ fn slot(args: &[&str]) -> Vec<Operand> {
 }
 
 fn variable(name: &str, dtype: DType, shape: &[u64], said: &str) -> Var {
-    let shape = Some(shape.iter().map(|extent| Dim::Known(*extent)).collect());
+    let shape = Some(shape.iter().map(|dim| Dim::Known(*dim)).collect());
     let value = ValueType::tensor(TensorType::new(dtype, shape));
     let attributes = vec![attribute("doc_string", text(said))];
     Var { name: name.to_owned(), value, attributes, ..Var::default() }
@@ -401,12 +401,12 @@ fn a_call_takes_the_work_of_what_it_reads() {
     let leaf = vec![operator("", "Max", &["x"; 5000], &["y"])];
     assert!(lowered(doubling(4, leaf.clone())).is_ok());
     let refused = lowered(doubling(12, leaf)).unwrap_err();
-    assert!(refused.contains("more work than its size warrants"), "{refused}");
+    assert!(refused.contains("exceeds the work limit for its size"), "{refused}");
     // Names are kept for each value that they are given to.
     let name = "t".repeat(100_000);
     let leaf = vec![operator("", "Relu", &["x"], &[&name]), operator("", "Relu", &[&name], &["y"])];
     let refused = lowered(doubling(10, leaf)).unwrap_err();
-    assert!(refused.contains("more work than its size warrants"), "{refused}");
+    assert!(refused.contains("exceeds the work limit for its size"), "{refused}");
 }
 
 #[test]
@@ -441,7 +441,7 @@ fn constants_that_numbers_ask_for_are_bounded_together() {
     };
     assert!(lowered(ranges(2)).is_ok());
     let refused = lowered(ranges(40)).unwrap_err();
-    assert!(refused.contains("more work than its size warrants"), "{refused}");
+    assert!(refused.contains("exceeds the work limit for its size"), "{refused}");
 }
 
 /// Numbers one after the other that look like chance, the same each time.
@@ -513,7 +513,7 @@ fn damage(model: &mut Model, chance: &mut Chance) {
             let tensor = &mut model.parameters[number].tensor;
             let place = chance.below(tensor.shape.len());
             match tensor.shape.get_mut(place) {
-                Some(extent) => *extent = chance.number().unsigned_abs(),
+                Some(size) => *size = chance.number().unsigned_abs(),
                 None => tensor.shape.push(2),
             }
         }

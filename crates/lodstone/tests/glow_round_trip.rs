@@ -87,7 +87,7 @@ const REFUSED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "how many there are has to be known",
+        "the number of non-zero elements must be known",
         &["caffe2__batch_sparse_to_dense_last_dim_1", "caffe2__fill_examples_with_indicator"],
     ),
     ("Glow has no operator `DFT`", &["audioSpectrogramOneWindow", "audioSpectrogramTwoWindow"]),

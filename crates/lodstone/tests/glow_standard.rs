@@ -104,7 +104,7 @@ fn what_glow_wrote_in_both_ways_is_one_graph() {
     assert_eq!(count, 4);
 }
 
-/// An operator of inputs, each a name, the number of its type, and extents; and its attributes.
+/// An operator of inputs, each a name, the number of its type, and dims; and its attributes.
 fn written(kind: &str, inputs: &[(&str, i32, &[u64])], attributes: &str) -> Result<Model, String> {
     let mut text = format!(
         "ir_version: 7 producer_name: \"ONNXModelWriter\" opset_import {{ version: 9 }} graph {{ \
@@ -115,9 +115,8 @@ fn written(kind: &str, inputs: &[(&str, i32, &[u64])], attributes: &str) -> Resu
         text += &format!("input: \"{name}\" ");
     }
     text += "}";
-    for (name, number, extents) in inputs {
-        let dims: String =
-            extents.iter().map(|extent| format!("dim {{ dim_value: {extent} }}")).collect();
+    for (name, number, sizes) in inputs {
+        let dims: String = sizes.iter().map(|dim| format!("dim {{ dim_value: {dim} }}")).collect();
         text += &format!(
             "input {{ name: \"{name}\" type {{ tensor_type {{ elem_type: {number} shape {{ {dims} \
              }} }} }} }}"
@@ -152,7 +151,7 @@ fn tables_are_looked_up_by_nodes() {
     assert_eq!((bytes[0].cast_signed(), bytes[255].cast_signed()), (127, -128));
     let short = "attribute { name: \"values\" type: INTS ints: 1 }";
     let refused = written("IntLookupTable", &[("in", 3, &[2])], short).unwrap_err();
-    assert!(refused.contains("expected 256 numbers as `values`, found 1"), "{refused}");
+    assert!(refused.contains("expected 256 `values`, found 1"), "{refused}");
     let plain = [("rows", 1, &[5_u64, 3][..]), list("i", &[4]), list("lengths", &[2])];
     let refused = written("FusedRowwiseQuantizedSparseLengthsSum", &plain, "").unwrap_err();
     assert!(refused.contains("expected rows that end with their scales"), "{refused}");

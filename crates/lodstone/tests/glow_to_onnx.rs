@@ -97,10 +97,10 @@ fn types_that_follow_are_those_that_glow_declares() {
         assert!(found.findings.is_empty(), "{}: {:?}", path.display(), found.findings);
         for (name, ty) in declared(&model) {
             let Some(value) = found.blocks[0].get(&name) else { continue };
-            let extents = ty.shape.iter().map(|extent| Dim::Known(extent.unsigned_abs()));
-            let extents: Vec<Dim> = extents.collect();
+            let dims = ty.shape.iter().map(|dim| Dim::Known(dim.unsigned_abs()));
+            let dims: Vec<Dim> = dims.collect();
             assert_eq!(value.dtype(), ty.kind.dtype(), "{}: `{name}`", path.display());
-            assert_eq!(value.shape(), Some(&extents[..]), "{}: `{name}`", path.display());
+            assert_eq!(value.shape(), Some(&dims[..]), "{}: `{name}`", path.display());
             compared += 1;
         }
     }
@@ -211,7 +211,7 @@ fn what_onnx_has_no_words_for_is_named_and_kept_with_leave() {
     let model = of_text(&text_of("GaussianFill", r#"input: "in""#, &attributes));
     let Err(Error::Lossy(losses)) = converted(&model, &[]) else { panic!("nothing was lost") };
     let place = "the graph, operator 0 (`Glow_GaussianFill` `it`): \
-                 its random numbers are those of Glow's own generator";
+                 its random numbers come from Glow's own generator";
     assert_eq!(losses[&Loss::CustomOperators], [place]);
     let made = converted(&model, &[Loss::CustomOperators]).expect("allowed");
     let kept: Vec<&Op> = program(&made).ops().collect();
@@ -230,11 +230,11 @@ fn what_contradicts_itself_is_refused_with_its_place() {
     let model = of_text(&text_of("Relu", r#"input: "in""#, &typed("ints: 3")));
     let error = converted(&model, &[]).expect_err("three are not two").to_string();
     let expected =
-        "operator 0 (`Glow_Relu` `it`): result 0 is float32[3] in Glow, and would be float32[2]";
+        "operator 0 (`Glow_Relu` `it`): result 0 is float32[3] in Glow, but float32[2] in ONNX";
     assert!(error.contains(expected), "{error}");
     let lost = of_text(&text_of("Relu", r#"input: "nowhere""#, &typed("ints: 2")));
     let error = converted(&lost, &[]).expect_err("there is no input").to_string();
-    assert!(error.contains("a value that it reads never is there"), "{error}");
+    assert!(error.contains("an input is never defined"), "{error}");
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn a_splat_of_many_elements_is_not_stored() {
     let huge = format!("ints: {}", 1u64 << 40);
     let text = text_of("Splat", "", &(typed(&huge) + value));
     let made = converted(&of_text(&text.replace("dim_value: 2", "dim_value: 1099511627776")), &[]);
-    let made = made.expect("it is a constant and its extents");
+    let made = made.expect("it is a constant and its dims");
     assert!(made.nbytes() < 100, "{}", made.nbytes());
     assert_eq!(kinds(&made), ["Expand"]);
     assert!(made.parameters.iter().any(|p| p.tensor.dtype == DType::Float32));

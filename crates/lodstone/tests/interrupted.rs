@@ -106,7 +106,7 @@ fn a_model_of_several_files_is_refused_until_its_write_is_finished() {
                 for name in case.opened {
                     let what = format!("{} as `{name}`, after {interrupted}", case.format);
                     let error = open(root.join(name)).map(|_| what.clone()).expect_err(&what);
-                    assert!(error.to_string().contains("was interrupted"), "{what}: {error}");
+                    assert!(error.to_string().contains("interrupted write"), "{what}: {error}");
                 }
                 recover(root).expect("recovered");
                 let expected = values(&examples().join(case.source));

@@ -77,15 +77,15 @@ fn operators_that_reach_out_and_the_paths_they_name_are_found() {
     let save = place(0, "save");
     let load = place(1, "load_combine");
     let own = place(4, "my_own_operator");
-    let framework = "is no operator of PaddlePaddle 1.8.5, 2.6.2 and 3.3.1: runs code that is not \
-                     the framework's";
+    let framework = "is no operator of PaddlePaddle 1.8.5, 2.6.2 and 3.3.1: runs code from outside \
+                     the framework";
     let expected = [
         (DangerKind::Operator, save.clone(), "writes files"),
         (DangerKind::Path, save, "`file_path` is `/etc/cron.d/x`: it is absolute"),
         (DangerKind::Operator, load.clone(), "reads files"),
-        (DangerKind::Path, load, "`file_path` is `../../secret`: it climbs with `..`"),
+        (DangerKind::Path, load, "`file_path` is `../../secret`: it contains `..`"),
         (DangerKind::Operator, place(2, "load"), "reads files"),
-        (DangerKind::Operator, place(3, "py_func"), "runs code that is not the framework's"),
+        (DangerKind::Operator, place(3, "py_func"), "runs code from outside the framework"),
         (DangerKind::Operator, own.clone(), framework),
         (
             DangerKind::Source,
@@ -104,7 +104,7 @@ fn a_custom_operator_of_mxnet_is_found() {
         {"op": "Custom", "name": "mine", "attrs": {"op_type": "softmax"}, "inputs": [[0, 0, 0]]}],
         "arg_nodes": [0], "heads": [[1, 0, 0]], "attrs": {"mxnet_version": ["int", 10901]}}"#;
     let path = written(dir.path(), "m-symbol.json", symbol.as_bytes());
-    let message = "runs code that is not the framework's".to_owned();
+    let message = "runs code from outside the framework".to_owned();
     let place = "block 0, operator 0 (`Custom`)".to_owned();
     assert_eq!(found(&path), [(DangerKind::Operator, place, message)]);
 }
@@ -187,7 +187,7 @@ fn an_archive_that_says_different_things_is_found() {
     let findings = found(&written(dir.path(), "m.pt", &archive));
     let [(kind, _, message)] = findings.as_slice() else { panic!("{findings:?}") };
     assert_eq!(*kind, DangerKind::Archive);
-    assert!(message.contains("expected the name that the directory has"), "{message}");
+    assert!(message.contains("expected the name in the directory"), "{message}");
     let climbing = zip(&[("../../x.pkl", b"\x80\x02}.")]);
     let findings = found(&written(dir.path(), "c.pt", &climbing));
     assert!(findings.iter().any(|(kind, ..)| *kind == DangerKind::Path), "{findings:?}");
@@ -349,7 +349,7 @@ fn what_is_compressed_is_not_called_clean() {
     let scan = scanned(dir.path());
     assert!(!scan.clean && scan.findings.is_empty(), "{scan:?}");
     let [unknown] = scan.unknown.as_slice() else { panic!("{scan:?}") };
-    assert_eq!(unknown.reason, "it is compressed by bzip2: what is in it is not known");
+    assert_eq!(unknown.reason, "it is compressed with bzip2, so its contents are unknown");
 }
 
 #[test]

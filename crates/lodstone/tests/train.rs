@@ -159,7 +159,7 @@ fn what_is_wrong_with_a_training_program_is_named() {
 }
 
 #[test]
-fn accumulators_of_other_extents_are_named_before_the_first_step() {
+fn accumulators_of_other_dims_are_named_before_the_first_step() {
     let mut model = model();
     let moment = model.parameters.iter_mut().find(|one| one.name == "conv2d_0.w_0_moment1_0");
     let tensor = &mut moment.unwrap().tensor;

@@ -1,7 +1,15 @@
-//! Programs of one framework in the operators of another.
+//! Translation of programs between the operators of frameworks.
 //!
-//! What the other has no words for is lost by name, or stops it: nothing is guessed, and every operator
-//! that stops it is told at once.
+//! What the target cannot express is a named loss or an error: nothing is guessed, and all operators without an
+//! equivalent are reported at once.
+//!
+//! ```
+//! use lodstone_lowering::can_lower;
+//! use lodstone_model::Dialect;
+//!
+//! assert!(can_lower(Dialect::Glow, Dialect::Onnx));
+//! assert!(!can_lower(Dialect::Mxnet, Dialect::Onnx));
+//! ```
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
@@ -14,13 +22,13 @@ use std::fmt;
 use lodstone_model::{Dialect, Model, Programs, Report};
 use lodstone_schema::{Findings, Origins};
 
-/// A program that cannot be said in other operators.
+/// A program that cannot be translated to another dialect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LowerError {
-    /// Whose operators it would have had.
+    /// The target dialect.
     pub to: Dialect,
-    /// What stands in the way, with its place.
+    /// The reasons, with their places.
     pub findings: Findings,
 }
 
@@ -29,16 +37,16 @@ impl fmt::Display for LowerError {
         let count = self.findings.count();
         let have = if count == 1 { "operator has" } else { "operators have" };
         write!(f, "{count} {have} no {} equivalent", self.to.framework())?;
-        self.findings.told.iter().try_for_each(|finding| write!(f, "; {finding}"))
+        self.findings.located.iter().try_for_each(|finding| write!(f, "; {finding}"))
     }
 }
 
 impl std::error::Error for LowerError {}
 
 /// Translates the main program of a model.
-type Way = fn(&Model, &mut Report) -> Result<(Model, Origins), Findings>;
+type Translation = fn(&Model, &mut Report) -> Result<(Model, Origins), Findings>;
 
-fn way(from: Dialect, to: Dialect) -> Option<Way> {
+fn translation(from: Dialect, to: Dialect) -> Option<Translation> {
     match from {
         Dialect::Glow if to == Dialect::Onnx => Some(glow::to_onnx),
         Dialect::Onnx if to == Dialect::Glow => Some(glow::from_onnx),
@@ -48,23 +56,23 @@ fn way(from: Dialect, to: Dialect) -> Option<Way> {
 
 /// Whether programs of one dialect can be translated to another.
 pub fn can_lower(from: Dialect, to: Dialect) -> bool {
-    from == to || way(from, to).is_some()
+    from == to || translation(from, to).is_some()
 }
 
-/// Makes the main program of a model one of `to`, and its parameters what that needs; losses are added to `report`.
-/// Returns what became of the values of its main graph. A model without a program, or with one of `to`, stays as it is.
+/// Translates the main program of a model to the dialect `to`, with its parameters; losses are added to `report`.
+/// Returns the origins of the values of its main graph. A model without a program, or with one of `to`, is not changed.
 ///
-/// `None` if there is no way from the one to the other; then nothing is changed.
+/// Returns `None`, and changes nothing, if there is no translation between the dialects.
 ///
 /// # Errors
-/// If operators, or what they are given, cannot be said; then nothing is changed.
+/// If operators or their operands have no equivalent; the model is then unchanged.
 pub fn lower(
     model: &mut Model,
     to: Dialect,
     report: &mut Report,
 ) -> Option<Result<Origins, LowerError>> {
-    let way = way(model.main()?.dialect, to)?;
-    let lowered = way(model, report).map_err(|findings| LowerError { to, findings });
+    let translation = translation(model.main()?.dialect, to)?;
+    let lowered = translation(model, report).map_err(|findings| LowerError { to, findings });
     Some(lowered.map(|(mut lowered, origins)| {
         for (name, program) in std::mem::take(&mut model.programs) {
             if name != Programs::MAIN {

@@ -10,55 +10,55 @@ use crate::{Nested, Tensor, TooDeep, ValueType};
 /// A named constant of an operator or variable.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attribute {
-    /// Its name: `strides`.
+    /// The name, such as `strides`.
     pub name: String,
-    /// Its value.
+    /// The value.
     pub value: AttributeValue,
 }
 
-/// A constant.
+/// The value of an attribute.
 ///
-/// It is matched without `_` where a format or a report has to decide what becomes of every kind. Values in values are
-/// [`Nested`], which bounds their depth: [`list`](Self::list) and [`dict`](Self::dict) build them.
+/// Formats and reports match it without a `_` arm, so that each kind is handled explicitly. Nested values are
+/// [`Nested`], which bounds their depth: build them with [`list`](Self::list) and [`dict`](Self::dict).
 #[derive(Clone, Debug, PartialEq)]
 pub enum AttributeValue {
-    /// No value: the attribute is there and holds nothing.
+    /// No value: the attribute is present but empty.
     None,
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
     /// A 32-bit integer.
     Int(i32),
     /// A 64-bit integer.
     Long(i64),
-    /// A single-precision number.
+    /// A 32-bit float.
     Float(f32),
-    /// A double-precision number.
+    /// A 64-bit float.
     Double(f64),
-    /// Text, or any bytes.
+    /// A string: text, or arbitrary bytes.
     String(ByteString),
-    /// Truth values.
+    /// Booleans.
     Bools(Vec<bool>),
     /// 32-bit integers.
     Ints(Vec<i32>),
     /// 64-bit integers.
     Longs(Vec<i64>),
-    /// Single-precision numbers.
+    /// 32-bit floats.
     Floats(Vec<f32>),
-    /// Double-precision numbers.
+    /// 64-bit floats.
     Doubles(Vec<f64>),
-    /// Texts.
+    /// Strings.
     Strings(Vec<ByteString>),
-    /// A block of the program, by number.
+    /// The index of a block of the program.
     Block(i32),
-    /// Blocks of the program, by number.
+    /// Indices of blocks of the program.
     Blocks(Vec<i32>),
-    /// The name of a variable, which the operator reads.
+    /// The name of a variable that the operator reads.
     Var(String),
-    /// Names of variables, which the operator reads.
+    /// Names of variables that the operator reads.
     Vars(Vec<String>),
-    /// A number of one of several types.
+    /// A scalar that carries its type.
     Scalar(Scalar),
-    /// Numbers of several types.
+    /// Scalars, each of which carries its type.
     Scalars(Vec<Scalar>),
     /// A tensor.
     Tensor(Box<Tensor>),
@@ -68,68 +68,68 @@ pub enum AttributeValue {
     SparseTensor(Box<Tensor>),
     /// Sparse tensors.
     SparseTensors(Vec<Tensor>),
-    /// A type of values.
+    /// A value type.
     Type(Box<ValueType>),
-    /// Types of values.
+    /// Value types.
     Types(Vec<ValueType>),
-    /// Values of any kinds, in order.
+    /// A list of values of any kind.
     List(Nested<Vec<AttributeValue>>),
-    /// Values by keys, in the order of the file.
+    /// Values by key, in file order.
     Dict(Nested<Vec<Attribute>>),
-    /// What the function that the operator is in was given as an attribute.
+    /// A reference to an attribute of the enclosing function.
     Reference {
-        /// The attribute of the function.
+        /// The name of the function's attribute.
         name: String,
-        /// The code of its type.
+        /// The type code of the attribute.
         kind: i32,
     },
-    /// A type that the reader does not know, by its code; the value is in the residual.
+    /// An attribute type that the reader does not support, by its code; the value is in the residual.
     Unknown(i32),
 }
 
-/// A number that carries its type.
+/// A scalar that carries its type.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum Scalar {
     Bool(bool),
     Long(i64),
     Double(f64),
     Complex(Complex),
-    /// A type that the reader does not know, by its code.
+    /// A scalar type that the reader does not support, by its code.
     Unknown(i32),
 }
 
 /// A complex number.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Complex {
-    /// Real part.
+    /// The real part.
     pub re: f64,
-    /// Imaginary part.
+    /// The imaginary part.
     pub im: f64,
 }
 
-/// Bytes that are text as a rule but need not be.
+/// Bytes that are usually, but not necessarily, UTF-8 text.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct ByteString(pub Bytes);
 
 impl AttributeValue {
-    /// Values of any kinds, in order.
+    /// Returns a list of values of any kind.
     ///
     /// # Errors
-    /// [`TooDeep`].
+    /// [`TooDeep`] if the values are nested too deeply.
     pub fn list(values: Vec<Self>) -> Result<Self, TooDeep> {
         Nested::new(values).map(Self::List)
     }
 
-    /// Values by keys.
+    /// Returns a dictionary of values by key.
     ///
     /// # Errors
-    /// [`TooDeep`].
+    /// [`TooDeep`] if the values are nested too deeply.
     pub fn dict(entries: Vec<Attribute>) -> Result<Self, TooDeep> {
         Nested::new(entries).map(Self::Dict)
     }
 
-    /// The values in it that are no lists or dictionaries, in order; itself if it is neither.
+    /// Returns the values inside lists and dictionaries, in order; or the value itself if it is neither.
     pub fn leaves(&self) -> impl Iterator<Item = &Self> {
         let (mut next, mut open) = (Some(self), Vec::new());
         std::iter::from_fn(move || {
@@ -143,7 +143,7 @@ impl AttributeValue {
         })
     }
 
-    /// The same, for edits that nest nothing.
+    /// The mutable counterpart of [`leaves`](Self::leaves), for edits that do not change the depth.
     fn leaves_mut(&mut self) -> impl Iterator<Item = &mut Self> {
         let (mut next, mut open) = (Some(self), Vec::new());
         std::iter::from_fn(move || {
@@ -160,7 +160,7 @@ impl AttributeValue {
         })
     }
 
-    /// The tensors in it.
+    /// Returns the tensors in the value.
     pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
         self.leaves().flat_map(|leaf| match leaf {
             Self::Tensor(tensor) | Self::SparseTensor(tensor) => std::slice::from_ref(&**tensor),
@@ -169,7 +169,7 @@ impl AttributeValue {
         })
     }
 
-    /// The same, to be replaced.
+    /// Returns mutable references to the tensors in the value.
     pub(crate) fn tensors_mut(&mut self) -> impl Iterator<Item = &mut Tensor> {
         self.leaves_mut().flat_map(|leaf| match leaf {
             Self::Tensor(tensor) | Self::SparseTensor(tensor) => {
@@ -180,7 +180,7 @@ impl AttributeValue {
         })
     }
 
-    /// The numbers of the blocks that it names.
+    /// Returns the indices of the blocks that the value refers to.
     pub fn blocks(&self) -> impl Iterator<Item = i32> {
         let blocks = self.leaves().flat_map(|leaf| match leaf {
             Self::Block(block) => std::slice::from_ref(block),
@@ -190,7 +190,7 @@ impl AttributeValue {
         blocks.copied()
     }
 
-    /// The variables that it names.
+    /// Returns the names of the variables that the value refers to.
     pub fn names(&self) -> impl Iterator<Item = &String> {
         self.leaves().flat_map(|leaf| match leaf {
             Self::Var(name) => std::slice::from_ref(name),
@@ -199,7 +199,7 @@ impl AttributeValue {
         })
     }
 
-    /// Calls `edit` with each number of a block in it.
+    /// Calls `edit` for each block index in the value.
     pub fn edit_blocks(&mut self, mut edit: impl FnMut(&mut i32)) {
         for leaf in self.leaves_mut() {
             match leaf {
@@ -210,7 +210,7 @@ impl AttributeValue {
         }
     }
 
-    /// Calls `edit` with each name of a variable in it.
+    /// Calls `edit` for each variable name in the value.
     pub fn edit_names(&mut self, mut edit: impl FnMut(&mut String)) {
         for leaf in self.leaves_mut() {
             match leaf {
@@ -253,5 +253,33 @@ impl fmt::Display for ByteString {
 impl From<&str> for ByteString {
     fn from(text: &str) -> Self {
         Self(Bytes::copy_from_slice(text.as_bytes()))
+    }
+}
+
+macro_rules! from_values {
+    ($($from:ty => $to:ident),+ $(,)?) => {
+        $(impl From<$from> for AttributeValue {
+            fn from(value: $from) -> Self {
+                Self::$to(value)
+            }
+        })+
+    };
+}
+
+from_values! {
+    bool => Bool,
+    i32 => Int,
+    i64 => Long,
+    f32 => Float,
+    f64 => Double,
+    Vec<i32> => Ints,
+    Vec<i64> => Longs,
+    Vec<f32> => Floats,
+    Vec<f64> => Doubles,
+}
+
+impl From<&str> for AttributeValue {
+    fn from(value: &str) -> Self {
+        Self::String(ByteString::from(value))
     }
 }

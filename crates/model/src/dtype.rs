@@ -5,7 +5,7 @@ use std::fmt;
 /// The type of one element of a tensor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the names are the field's own")]
+#[expect(missing_docs, reason = "the names are standard")]
 pub enum DType {
     Bool,
     Int2,
@@ -36,11 +36,11 @@ pub enum DType {
     Complex32,
     Complex64,
     Complex128,
-    /// Text of any length; such tensors have no fixed size.
+    /// A string of any length; string tensors have no fixed size.
     String,
-    /// A code that the reader does not know, as the format has it.
+    /// A type code of the format that the reader does not support.
     Unknown(u32),
-    /// None is stated: the program does not describe the tensor.
+    /// Undeclared: the program does not describe the tensor.
     #[default]
     Unspecified,
 }
@@ -79,26 +79,26 @@ const TABLE: &[(DType, &str, u32)] = &[
 ];
 
 impl DType {
-    /// Every known type of a fixed size.
+    /// Returns every known type of a fixed size.
     pub fn all() -> impl Iterator<Item = Self> {
         TABLE.iter().map(|(dtype, ..)| *dtype)
     }
 
-    /// Size of an element in bits; `None` for strings and unknown types.
+    /// Returns the size of an element in bits; `None` for strings and unknown types.
     pub fn bits(self) -> Option<u32> {
         TABLE.iter().find(|(dtype, ..)| *dtype == self).map(|(.., bits)| *bits)
     }
 
-    /// The type that NumPy or `ml_dtypes` calls `name`.
+    /// Returns the type that NumPy or `ml_dtypes` calls `name`.
     pub fn from_name(name: &str) -> Option<Self> {
         TABLE.iter().find(|(_, known, _)| *known == name).map(|(dtype, ..)| *dtype)
     }
 
-    /// Size in bytes of a dense tensor of this type and `shape`, packed without padding but for
-    /// the last byte; `None` if it does not fit `u64` or the type has no size.
+    /// Returns the size in bytes of a dense tensor of this type and `shape`, packed without padding except in
+    /// the last byte; `None` if the size overflows `u64` or the type has no fixed size.
     pub fn size_of(self, shape: &[u64]) -> Option<u64> {
         let bits = u64::from(self.bits()?);
-        // A zero anywhere makes the tensor empty, whatever the other extents multiply to.
+        // A dim of 0 makes the tensor empty, even if the product of the other dims overflows.
         if shape.contains(&0) {
             return Some(0);
         }
@@ -106,7 +106,7 @@ impl DType {
         Some(count.checked_mul(bits)?.div_ceil(8))
     }
 
-    /// Whether elements are real numbers with a fraction.
+    /// Returns whether the type is a floating-point type.
     pub fn is_float(self) -> bool {
         matches!(
             self,

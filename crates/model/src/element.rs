@@ -1,4 +1,4 @@
-//! Elements of tensors as Rust's numbers.
+//! Access to tensor elements as Rust types.
 
 use std::fmt;
 
@@ -10,62 +10,62 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, TryFromBytes};
 use crate::{DType, Kind, Tensor};
 
 #[cfg(target_endian = "big")]
-compile_error!("elements are little-endian in files, and are taken from there as they are");
+compile_error!("elements are little-endian in files and are used without conversion");
 
-/// A type of Rust that an element type is in memory.
+/// A Rust type that represents an element type in memory.
 pub trait Element: Copy + Send + Sync + 'static + sealed::Element {
     /// The element type.
     const DTYPE: DType;
 }
 
 mod sealed {
-    /// How elements lie in bytes.
+    /// Conversions between elements and bytes.
     pub trait Element: Sized {
-        /// All of them where they are; nothing if they are not aligned, or no such elements.
+        /// Returns the elements in place; `None` if they are unaligned or invalid for the type.
         fn slice(bytes: &[u8]) -> Option<&[Self]>;
-        /// All of them, wherever they are.
+        /// Copies the elements, whatever their alignment.
         fn read(bytes: &[u8]) -> Vec<Self>;
-        /// The bytes that they are.
+        /// Returns the bytes of the elements.
         fn bytes(elements: &[Self]) -> &[u8];
     }
 }
 
-/// Why elements are not those that were asked for.
+/// The reason why the elements of a tensor cannot be accessed as a Rust type.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ElementError {
-    /// They are of another type.
+    /// The elements are of another type.
     DType {
-        /// The type that was asked for.
-        asked: DType,
+        /// The requested type.
+        expected: DType,
         /// The type of the tensor.
         found: DType,
     },
-    /// The tensor is not dense: its elements alone do not make it up.
+    /// The tensor is not dense: it consists of more than its elements.
     Kind(&'static str),
-    /// There are more or fewer than the shape says.
+    /// The number of elements does not match the shape.
     Count {
-        /// What the shape says; nothing if that is too large a number.
+        /// The number of elements of the shape; `None` if it overflows `u64`.
         expected: Option<u64>,
-        /// How many there are.
+        /// The actual number of elements.
         found: u64,
     },
-    /// They cannot be read.
+    /// Reading failed.
     Read(lodstone_store::Error),
 }
 
 impl fmt::Display for ElementError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::DType { asked, found } => {
-                write!(f, "expected elements of {asked}, found {found}")
+            Self::DType { expected, found } => {
+                write!(f, "expected element type {expected}, found {found}")
             }
             Self::Kind(kind) => write!(f, "expected a dense tensor, found {kind}"),
             Self::Count { expected: Some(expected), found } => {
                 write!(f, "expected {expected} elements, found {found}")
             }
             Self::Count { expected: None, found } => {
-                write!(f, "expected more elements than can be counted, found {found}")
+                write!(f, "expected more elements than fit `u64`, found {found}")
             }
             Self::Read(error) => error.fmt(f),
         }
@@ -88,31 +88,31 @@ impl From<lodstone_store::Error> for ElementError {
 }
 
 impl Tensor {
-    /// A dense tensor of these elements, row by row.
+    /// Creates a dense tensor of row-major elements.
     ///
     /// # Errors
-    /// [`ElementError::Count`] if the shape is not that of so many.
+    /// [`ElementError::Count`] if the number of elements does not match the shape.
     pub fn from_vec<T: Element>(shape: Vec<u64>, elements: Vec<T>) -> Result<Self, ElementError> {
         check_count::<T>(&shape, size_of_val(elements.as_slice()) as u64)?;
         let data = Blob::memory(Bytes::from_owner(Elements(elements)));
         Ok(Self::dense(T::DTYPE, shape, data))
     }
 
-    /// The elements of a dense tensor, row by row.
+    /// Returns the elements of a dense tensor in row-major order.
     ///
     /// # Errors
-    /// [`ElementError::DType`] if they are of another type, [`ElementError::Kind`] if the tensor is not dense,
-    /// [`ElementError::Count`] if there are more or fewer than its shape says; what reading gives.
+    /// [`ElementError::DType`] if the elements are of another type, [`ElementError::Kind`] if the tensor is not dense,
+    /// [`ElementError::Count`] if their number does not match the shape, [`ElementError::Read`] if reading fails.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, ElementError> {
         self.check_elements::<T>()?;
         Ok(T::read(&self.data.bytes()?))
     }
 
-    /// The elements of a dense tensor where they are in memory; nothing if they are in a file, or not aligned as the
-    /// type asks for. [`Model::load`](crate::Model::load) brings them into memory, aligned.
+    /// Returns the elements of a dense tensor without copying; `None` if they are in a file, or not aligned for the
+    /// type. [`Model::load`](crate::Model::load) reads them into aligned memory.
     ///
     /// # Errors
-    /// As [`to_vec`](Self::to_vec), but for reading.
+    /// The errors of [`to_vec`](Self::to_vec), except for reading.
     pub fn as_slice<T: Element>(&self) -> Result<Option<&[T]>, ElementError> {
         self.check_elements::<T>()?;
         Ok(self.data.in_memory().and_then(|bytes| T::slice(bytes)))
@@ -121,13 +121,13 @@ impl Tensor {
     fn check_elements<T: Element>(&self) -> Result<(), ElementError> {
         match self.kind {
             Kind::Dense if self.dtype == T::DTYPE => check_count::<T>(&self.shape, self.data.len()),
-            Kind::Dense => Err(ElementError::DType { asked: T::DTYPE, found: self.dtype }),
+            Kind::Dense => Err(ElementError::DType { expected: T::DTYPE, found: self.dtype }),
             _ => Err(ElementError::Kind(self.kind.name())),
         }
     }
 }
 
-/// Fails if a shape is not that of so many bytes of elements.
+/// Fails if `bytes` is not the size of a tensor of `shape`.
 fn check_count<T: Element>(shape: &[u64], bytes: u64) -> Result<(), ElementError> {
     let size = T::DTYPE.size_of(shape);
     if size == Some(bytes) {
@@ -137,7 +137,7 @@ fn check_count<T: Element>(shape: &[u64], bytes: u64) -> Result<(), ElementError
     Err(ElementError::Count { expected: size.map(|size| size / each), found: bytes / each })
 }
 
-/// Elements that are given out as bytes.
+/// Owns elements and exposes them as bytes.
 struct Elements<T>(Vec<T>);
 
 impl<T: Element> AsRef<[u8]> for Elements<T> {
@@ -187,7 +187,7 @@ impl Element for bool {
     const DTYPE: DType = DType::Bool;
 }
 
-/// Any number but 0 is true, as it is for those who write other numbers.
+/// Any value but 0 is true, because some frameworks write other values.
 impl sealed::Element for bool {
     fn slice(bytes: &[u8]) -> Option<&[Self]> {
         <[Self]>::try_ref_from_bytes(bytes).ok()
@@ -241,7 +241,7 @@ mod tests {
     fn other_elements_than_asked_for_are_errors() {
         let tensor = Tensor::from_vec(vec![2], vec![1i32, 2]).unwrap();
         let said = tensor.to_vec::<f32>().unwrap_err().to_string();
-        assert_eq!(said, "expected elements of float32, found int32");
+        assert_eq!(said, "expected element type float32, found int32");
         assert!(tensor.as_slice::<u32>().is_err());
         let said = Tensor::from_vec(vec![3], vec![1i32]).unwrap_err().to_string();
         assert_eq!(said, "expected 3 elements, found 1");

@@ -1,8 +1,20 @@
-//! What a model is: tensors, programs, parameters by name.
+//! The model types: tensors, programs and named parameters.
 //!
-//! No files, no rules of any framework. Readers build these values, writers take them apart, and
-//! everything between works on them. What a format says beyond them (unknown fields, presence,
-//! which of several encodings) travels in an opaque [`Residual`] on the node it belongs to.
+//! This crate accesses no files and holds no rules of any framework. Readers build these values, writers encode
+//! them, and everything in between transforms them. Details of a format beyond these types (unknown fields, field
+//! presence, the choice among encodings) are kept in an opaque [`Residual`] on the node they belong to.
+//!
+//! ```
+//! use lodstone_model::{DType, Model, Parameter, Tensor};
+//! use lodstone_store::Blob;
+//!
+//! let elements: Vec<u8> = [1.0_f32, 2.0].iter().flat_map(|it| it.to_le_bytes()).collect();
+//! let tensor = Tensor::dense(DType::Float32, vec![2], Blob::memory(elements));
+//! let parameters = vec![Parameter { name: "bias".to_owned(), tensor }];
+//! let model = Model { parameters, ..Model::default() };
+//! assert_eq!(model.parameter("bias").map(|bias| bias.shape.clone()), Some(vec![2]));
+//! assert_eq!(model.nbytes(), 8);
+//! ```
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 

@@ -1,23 +1,23 @@
-//! How much a reader may take on, and for how long.
+//! Limits on what a reader may allocate, and its cancellation.
 
 use lodstone_store::{Progress, Result};
 
-/// Bounds on what a file may make a reader build, far above any real model.
+/// Limits on what a file may make a reader build, far above any real model.
 ///
-/// Lengths and counts are always checked against the bytes that are there; these bounds are for
-/// what is small in a file and large in memory.
+/// Lengths and counts are always checked against the bytes available; these limits cover data that is small in a
+/// file but large in memory.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes of a structured file (a program, a header, an index) that is read as a whole.
+    /// Maximum bytes of a structured file (a program, a header, an index) that is read as a whole.
     pub structure_bytes: u64,
-    /// Tensors in one model.
+    /// Maximum number of tensors in a model.
     pub tensors: usize,
-    /// Nodes of a program: blocks, variables, operators, slots, attributes.
+    /// Maximum number of nodes in a program: blocks, variables, operators, slots, attributes.
     pub nodes: usize,
-    /// Nesting of messages and values.
+    /// Maximum nesting depth of messages and values.
     pub depth: usize,
-    /// Stops a reader that takes too long.
+    /// Progress of the reader, through which it can be cancelled.
     pub progress: Progress,
 }
 
@@ -30,18 +30,18 @@ crate::with_fields!(Limits {
 });
 
 impl Limits {
-    /// No bounds, for what is our own.
+    /// Returns limits that never apply, for trusted data.
     pub fn none() -> Self {
         let (tensors, nodes, depth) = (usize::MAX, usize::MAX, usize::MAX);
         let progress = Progress::default();
         Self { structure_bytes: u64::MAX, tensors, nodes, depth, progress }
     }
 
-    /// Fails if the reader is to stop. It asks at each field, value or record.
+    /// Fails if the reader was cancelled. Readers call it for each field, value or record.
     ///
     /// # Errors
     /// [`lodstone_store::Error::Cancelled`].
-    pub fn go_on(&self) -> Result<()> {
+    pub fn check_cancelled(&self) -> Result<()> {
         self.progress.advance(0)
     }
 }
@@ -49,12 +49,12 @@ impl Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            // The largest programs that are known have some hundred MiB; protobuf ends at 2 GiB.
+            // The largest known programs have some hundred MiB; protobuf is limited to 2 GiB.
             structure_bytes: 2 << 30,
-            // A model of a trillion parameters in tensors of a mebibyte has a million.
+            // A model of a trillion parameters in tensors of 1 MiB has a million tensors.
             tensors: 10_000_000,
             nodes: 50_000_000,
-            // As deep as protobuf's own parsers go.
+            // The limit of protobuf's own parsers.
             depth: 100,
             progress: Progress::default(),
         }

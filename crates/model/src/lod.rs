@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-/// Level-of-detail offsets of a tensor, outermost level first; no levels for an ordinary tensor.
+/// Level-of-detail offsets of a tensor, outermost level first; empty for an ordinary tensor.
 ///
-/// Level `i` lists where its sequences begin and where the last one ends, counted in entries of
-/// level `i + 1`, or in rows (dimension 0) for the innermost: two sequences of 2 and 3 rows are
+/// Level `i` lists the offset at which each of its sequences begins and the end of the last one, counted in
+/// entries of level `i + 1`, or in rows (dim 0) for the innermost level: two sequences of 2 and 3 rows are
 /// `[[0, 2, 5]]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lod(pub Vec<Vec<u64>>);
 
-/// Why offsets are not a LoD of a tensor.
+/// The reason why offsets are not a valid LoD of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LodError {
@@ -19,15 +19,15 @@ pub struct LodError {
 }
 
 impl Lod {
-    /// Whether there is no level.
+    /// Returns whether there are no levels.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Checks the offsets against each other and against the number of rows.
+    /// Checks the consistency of the levels, and the innermost one against the number of rows.
     ///
     /// # Errors
-    /// Names the first level that breaks a rule, and the rule.
+    /// [`LodError`] with the first level that violates a rule, and the rule.
     pub fn check(&self, rows: u64) -> Result<(), LodError> {
         let below = self.0.iter().skip(1).map(|next| (next.len() as u64).saturating_sub(1));
         for (level, (offsets, end)) in self.0.iter().zip(below.chain([rows])).enumerate() {
@@ -39,7 +39,7 @@ impl Lod {
                 return broken("is not ascending");
             }
             if offsets.last() != Some(&end) {
-                return broken("does not end where the level below, or the tensor, ends");
+                return broken("does not end at the size of the level below or of the tensor");
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! A model: what there is, whoever wrote it.
+//! The contents of a model, independent of the format it was read from.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -6,31 +6,31 @@ use lodstone_store::{Blob, Progress};
 
 use crate::{Program, Programs, Report, Residual, Tensor};
 
-/// Programs, parameters by name, and what the files say about themselves.
+/// Programs, named parameters and file metadata.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
-    /// The format it was read from: `npz`, `safetensors`.
+    /// The format that the model was read from, such as `npz` or `safetensors`.
     pub format: String,
-    /// The topologies that the files hold: [`main`](Self::main) and others, or none.
+    /// The programs in the files: [`main`](Self::main) and others, or none.
     pub programs: Programs,
-    /// Tensors in the order of the file.
+    /// The parameters, in file order.
     pub parameters: Vec<Parameter>,
-    /// The names by which layers know parameters (`conv1.weight`), by the names that they have here, where files
-    /// record both.
+    /// Structured names of parameters (`conv1.weight`, as layers name them) by their names in `parameters`, if the
+    /// files record both.
     pub structured_names: BTreeMap<String, String>,
-    /// Free-form facts of the file (safetensors' `__metadata__`).
+    /// Free-form metadata of the file (`__metadata__` of safetensors).
     pub metadata: BTreeMap<String, String>,
-    /// What the format said about the file as a whole beyond this.
+    /// Format-specific details of the file as a whole.
     pub residual: Residual,
-    /// The files that it was read from, each whole.
+    /// The files that the model was read from, each as a whole.
     pub files: Vec<Blob>,
-    /// Checksums that the files carry for parts of themselves.
+    /// Checksums stored in the files.
     pub checksums: Vec<Checksum>,
-    /// What was noticed while reading.
+    /// Warnings and losses from reading.
     pub report: Report,
 }
 
-/// A tensor and its name; the name is empty where the files do not say one.
+/// A named tensor; the name is empty if the files do not record one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
     /// The name.
@@ -39,39 +39,39 @@ pub struct Parameter {
     pub tensor: Tensor,
 }
 
-/// A checksum that a file carries for a part of itself; reading does not compare it.
+/// A checksum stored in a file for part of its bytes; reading does not verify it.
 #[derive(Clone, Debug)]
 pub struct Checksum {
-    /// What it is of: "member `w.npy`".
+    /// The location, for messages, such as "member `w.npy`".
     pub place: String,
-    /// The bytes.
+    /// The bytes that the checksum covers.
     pub data: Blob,
-    /// Their CRC-32, by the file.
+    /// The CRC-32 stored in the file.
     pub crc32: u32,
 }
 
 impl Model {
-    /// The main program, if there is one.
+    /// Returns the main program.
     pub fn main(&self) -> Option<&Program> {
         self.programs.main()
     }
 
-    /// The main program, for edits.
+    /// Returns the main program for modification.
     pub fn main_mut(&mut self) -> Option<&mut Program> {
         self.programs.main_mut()
     }
 
-    /// Makes a program the main one; the others stay.
+    /// Sets the main program; other programs are kept.
     pub fn set_main(&mut self, program: Program) {
         self.programs.insert(Programs::MAIN, program);
     }
 
-    /// The parameter called `name`.
+    /// Returns the parameter called `name`.
     pub fn parameter(&self, name: &str) -> Option<&Tensor> {
         self.parameters.iter().find(|p| p.name == name).map(|p| &p.tensor)
     }
 
-    /// Whether all structured names are of parameters that are still there, under the same names.
+    /// Returns whether every structured name belongs to a parameter that still has its recorded name.
     pub fn are_structured_names_current(&self) -> bool {
         let known: HashSet<&str> = self.parameters.iter().map(|p| p.name.as_str()).collect();
         self.structured_names.keys().all(|name| known.contains(name.as_str()))
@@ -79,20 +79,19 @@ impl Model {
 
     /// Reads all tensors into memory.
     ///
-    /// After that their files are needed no more, and may change. It is one stretch of memory, freed
-    /// when the last tensor is dropped; the addresses in it are multiples of 64. Tensors that share
-    /// bytes go on to share them.
+    /// After that, the files are no longer needed and may change. The data is one allocation, freed when the last
+    /// tensor is dropped; addresses in it are multiples of 64. Tensors that share bytes still share them.
     ///
     /// # Errors
-    /// What reading gives, if there is not so much memory, or if a file changed meanwhile.
+    /// Fails if reading fails, if memory is insufficient, or if a file changed meanwhile.
     pub fn load(&mut self) -> lodstone_store::Result<()> {
         self.load_with(&Progress::default())
     }
 
-    /// Reads all tensors into memory, counts the bytes, and stops when it is asked to.
+    /// Reads all tensors into memory, reports progress in bytes, and stops when it is cancelled.
     ///
     /// # Errors
-    /// As [`load`](Self::load), and [`lodstone_store::Error::Cancelled`].
+    /// The errors of [`load`](Self::load), and [`lodstone_store::Error::Cancelled`].
     pub fn load_with(&mut self, progress: &Progress) -> lodstone_store::Result<()> {
         let (mut known, mut distinct) = (HashMap::new(), Vec::new());
         let mut numbers = Vec::new();
@@ -120,13 +119,13 @@ impl Model {
         Ok(())
     }
 
-    /// All tensors: the parameters, then the constants of the programs.
+    /// Returns all tensors: the parameters, then the constants of the programs.
     pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
         let constants = self.programs.iter().flat_map(|(_, program)| program.constants());
         self.parameters.iter().map(|parameter| &parameter.tensor).chain(constants)
     }
 
-    /// Size of all parameters in bytes.
+    /// Returns the size of all parameters in bytes.
     pub fn nbytes(&self) -> u64 {
         self.parameters.iter().map(|parameter| parameter.tensor.nbytes()).sum()
     }

@@ -1,27 +1,27 @@
-//! Values inside values, to a bounded depth.
+//! Nested values of bounded depth.
 //!
-//! Dropping, comparing, cloning and printing a nested value recurse as deep as it is nested. So that no input can make
-//! them overflow the stack, the depth is checked when a value is built, and nothing can deepen it afterwards.
+//! Dropping, comparing, cloning and printing a nested value recurse to its depth. To keep input from overflowing the
+//! stack, the depth is checked when a value is built, and nothing can increase it afterwards.
 
 use std::fmt;
 use std::ops::Deref;
 
-/// Levels of [`Nested`] values in each other. Real types and constants have up to four; 64 frames of the deepest
-/// recursion over them are a few KiB of stack.
+/// Maximum levels of [`Nested`] values. Real types and constants have up to four; 64 frames of the deepest
+/// recursion over them need a few KiB of stack.
 pub const MAX_DEPTH: usize = 64;
 
-/// A boxed value inside another one, at most [`MAX_DEPTH`] levels deep.
+/// A boxed value that nests at most [`MAX_DEPTH`] levels deep.
 ///
-/// It dereferences to the value, but not mutably: what is inside is taken out with [`into_inner`](Self::into_inner)
-/// and nested again, which checks the depth.
+/// It dereferences to the value, but not mutably: to change the value, take it out with
+/// [`into_inner`](Self::into_inner) and nest it again, which checks the depth.
 #[derive(Clone, PartialEq)]
 pub struct Nested<T> {
     value: Box<T>,
-    /// Levels, this one included.
+    /// The number of levels, including this one.
     depth: usize,
 }
 
-/// A value would be nested deeper than [`MAX_DEPTH`] levels.
+/// The error for a value nested deeper than [`MAX_DEPTH`] levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TooDeep;
@@ -35,7 +35,7 @@ impl fmt::Display for TooDeep {
 impl std::error::Error for TooDeep {}
 
 pub(crate) mod sealed {
-    /// How many levels of [`Nested`](super::Nested) values are in a value.
+    /// Returns the number of [`Nested`](super::Nested) levels in a value.
     pub trait Depth {
         fn depth(&self) -> usize;
     }
@@ -48,10 +48,10 @@ pub(crate) mod sealed {
 }
 
 impl<T: sealed::Depth> Nested<T> {
-    /// Puts a value inside another one.
+    /// Nests a value.
     ///
     /// # Errors
-    /// [`TooDeep`] if there are [`MAX_DEPTH`] levels in it already.
+    /// [`TooDeep`] if the value already has [`MAX_DEPTH`] levels.
     pub fn new(value: T) -> Result<Self, TooDeep> {
         match value.depth() {
             depth if depth < MAX_DEPTH => Ok(Self { value: Box::new(value), depth: depth + 1 }),
@@ -61,17 +61,17 @@ impl<T: sealed::Depth> Nested<T> {
 }
 
 impl<T> Nested<T> {
-    /// The value by itself.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         *self.value
     }
 
-    /// How many levels there are, this one included.
+    /// Returns the number of levels, including this one.
     pub(crate) fn depth(&self) -> usize {
         self.depth
     }
 
-    /// The value, for edits inside this crate that keep its depth.
+    /// Returns the value for edits inside this crate that keep its depth.
     pub(crate) fn value_mut(&mut self) -> &mut T {
         &mut self.value
     }

@@ -1,9 +1,9 @@
-//! How structs of options are built.
+//! A macro for option structs.
 
-/// Defines a method `with_FIELD` for fields of a struct of options.
+/// Defines `with_FIELD` methods for the fields of an option struct.
 ///
-/// Structs of options are `#[non_exhaustive]`, so that new options break nobody. Outside their crate they are built from
-/// their default: `InspectOptions::default().with_hash(true)`; all fields are public, and may be assigned, too.
+/// Option structs are `#[non_exhaustive]`, so that new options do not break callers. Other crates build them from the
+/// default: `InspectOptions::default().with_hash(true)`. All fields are public and can also be assigned.
 #[macro_export]
 macro_rules! with_fields {
     ($name:ident { $($with:ident($field:ident: $type:ty)),* $(,)? }) => {

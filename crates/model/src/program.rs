@@ -6,175 +6,174 @@ use crate::{
     Attribute, AttributeValue, ByteString, Parameter, Reserved, Residual, Tensor, ValueType,
 };
 
-/// What a [`Program`](crate::Program) consists of: blocks of operators, the first of which is where it begins.
+/// The contents of a [`Program`](crate::Program): blocks of operators, of which the first is the entry point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
-    /// The framework whose conventions it follows.
+    /// The framework whose conventions the program follows.
     pub dialect: Dialect,
-    /// The framework's version as it encodes it, if it says one.
+    /// The framework's version in its own encoding, if the file records one.
     pub version: Option<i64>,
-    /// Versions in the order of the file: of operators by name, or of sets of operators by domain.
+    /// Versions in file order: of operators by name, or of opsets by domain.
     pub operator_versions: Vec<(String, i64)>,
-    /// What it says about itself, in the order of the file: who wrote it.
+    /// Metadata of the program, in file order, such as its producer.
     pub attributes: Vec<Attribute>,
     /// The global block, then sub-blocks; operators refer to them by position.
     pub blocks: Vec<Block>,
-    /// Operators that are defined by blocks.
+    /// Operators that blocks define.
     pub functions: Vec<Function>,
-    /// What the format said beyond this.
+    /// Format-specific details.
     pub residual: Residual,
 }
 
 /// Variables and the operators that run over them, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Block {
-    /// The block's own number.
+    /// The index of the block.
     pub index: i32,
-    /// The block whose names it sees; -1 for the first.
+    /// The index of the enclosing block, whose names are visible in this one; -1 for the first block.
     pub parent: i32,
-    /// What it is called, where a dialect names blocks; empty otherwise.
+    /// The name, in dialects that name blocks; empty in others.
     pub name: String,
-    /// Variables declared here.
+    /// The variables declared in the block.
     pub vars: Vec<Var>,
-    /// Operators in the order in which they run.
+    /// The operators, in execution order.
     pub ops: Vec<Op>,
-    /// Values that enter it, in order, where the dialect says so beside its operators.
+    /// The inputs, in order, if the dialect declares them apart from operators.
     pub inputs: Vec<String>,
-    /// Values that leave it, in order, where the dialect says so beside its operators.
+    /// The outputs, in order, if the dialect declares them apart from operators.
     pub outputs: Vec<String>,
-    /// Tensors that are constants of this block; those of the first are the parameters of the model.
+    /// Constant tensors of the block; those of the first block are the parameters of the model.
     pub initializers: Vec<Parameter>,
-    /// What only its dialect has.
+    /// Dialect-specific properties.
     pub reserved: Reserved,
-    /// What the format said beyond this.
+    /// Format-specific details.
     pub residual: Residual,
 }
 
-/// An operator that is defined by a block.
+/// An operator that a block defines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Function {
-    /// The set of operators that it belongs to.
+    /// The opset domain of the function.
     pub domain: String,
-    /// The kind of the operators that it defines.
+    /// The kind of the operators that the function defines.
     pub name: String,
-    /// Which of several of that name it is; empty if there is one.
+    /// The overload, if several functions share the name; empty if not.
     pub overload: String,
-    /// The block that defines it, by number; its inputs and outputs are those of the operator.
+    /// The index of the defining block, whose inputs and outputs are those of the operator.
     pub block: i32,
-    /// Attributes that it has to be given.
+    /// Names of required attributes.
     pub required: Vec<String>,
-    /// Attributes that it may be given, with what they are otherwise.
+    /// Optional attributes with their defaults.
     pub defaults: Vec<Attribute>,
-    /// Versions of the sets of operators in its block, by domain.
+    /// Opset versions of the block, by domain.
     pub operator_versions: Vec<(String, i64)>,
 }
 
 /// The framework whose rules the operators of a program follow.
 ///
-/// It is matched without `_`: what a new dialect means has to be decided at each place.
+/// Match it without a `_` arm, so that each use handles a new dialect explicitly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// PaddlePaddle up to 2.x, and 3.x without PIR.
     Paddle,
-    /// MXNet: a graph of named nodes whose inputs and outputs have positions.
+    /// MXNet: a graph of named nodes with positional inputs and outputs.
     Mxnet,
-    /// ONNX: each value is written once.
+    /// ONNX: each value is assigned once.
     Onnx,
-    /// Glow's own operators in ONNX's messages.
+    /// Glow's own operators, encoded in ONNX messages.
     Glow,
 }
 
-/// One operator.
+/// An operator of a block.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Op {
-    /// The set of operators that it belongs to, where a dialect has several; empty for its own.
+    /// The opset domain, in dialects that have several; empty for the default one.
     pub domain: String,
-    /// Which of several functions of its kind it calls; empty if there is one.
+    /// The overload that the operator calls; empty if its kind has only one function.
     pub overload: String,
-    /// What it is called, where a dialect names operators; empty otherwise.
+    /// The name, in dialects that name operators; empty in others.
     pub name: String,
-    /// What it does: `conv2d`, `while`.
+    /// The kind of operator, such as `conv2d` or `while`.
     pub kind: String,
-    /// What it reads.
+    /// The input slots.
     pub inputs: Vec<Operand>,
-    /// What it writes.
+    /// The output slots.
     pub outputs: Vec<Operand>,
-    /// Its constants, in the order of the file.
+    /// The attributes, in file order.
     pub attributes: Vec<Attribute>,
-    /// What only its dialect has.
+    /// Dialect-specific properties.
     pub reserved: Reserved,
-    /// What the format said beyond this.
+    /// Format-specific details.
     pub residual: Residual,
 }
 
-/// A slot of an operator and the variables in it. A slot that is absent differs from one that is
-/// present and empty.
+/// A slot of an operator and the variables in it. An absent slot differs from one that is present and empty.
 ///
-/// Where a dialect tells inputs by position, all of them are in one slot without a name, in order; one
-/// that is left out is an empty name.
+/// In dialects with positional inputs, one slot with an empty name holds all of them in order; an omitted input is an
+/// empty name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operand {
-    /// The slot: `Filter`.
+    /// The name of the slot, such as `Filter`.
     pub slot: String,
-    /// Names of variables.
+    /// The names of the variables in the slot.
     pub args: Vec<String>,
 }
 
 /// A variable of a block.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Var {
-    /// Its name, unique in its block.
+    /// The name, unique in its block.
     pub name: String,
-    /// What it holds.
+    /// The type of the value.
     pub value: ValueType,
-    /// Whether it outlives a run: parameters, statistics, counters, and some holders.
+    /// Whether the value outlives a run: parameters, statistics, counters, and some holders.
     pub persistable: bool,
-    /// Whether it is a trainable parameter.
+    /// Whether the variable is a trainable parameter.
     pub is_parameter: bool,
-    /// Its constants, in the order of the file.
+    /// The attributes, in file order.
     pub attributes: Vec<Attribute>,
-    /// What only its dialect has.
+    /// Dialect-specific properties.
     pub reserved: Reserved,
-    /// What the format said beyond this.
+    /// Format-specific details.
     pub residual: Residual,
 }
 
 impl Op {
-    /// The value of the attribute `name`.
+    /// Returns the value of the attribute `name`.
     pub fn attribute(&self, name: &str) -> Option<&AttributeValue> {
         self.attributes.iter().find(|attribute| attribute.name == name).map(|a| &a.value)
     }
 
-    /// The variables in the input slot `slot`; empty if it is absent.
+    /// Returns the variables in the input slot `slot`; empty if the slot is absent.
     pub fn input(&self, slot: &str) -> &[String] {
         args_of(&self.inputs, slot)
     }
 
-    /// The variables in the output slot `slot`; empty if it is absent.
+    /// Returns the variables in the output slot `slot`; empty if the slot is absent.
     pub fn output(&self, slot: &str) -> &[String] {
         args_of(&self.outputs, slot)
     }
 
-    /// Everything it reads: input slots, then variables that attributes name. What is left out is left
-    /// out.
+    /// Returns the names of all variables that the operator reads: those in input slots, then those that attributes
+    /// refer to. Omitted inputs are skipped.
     pub fn reads(&self) -> impl Iterator<Item = &str> {
         let named = self.attributes.iter().flat_map(|attribute| attribute.value.names());
         let args = self.inputs.iter().flat_map(|operand| &operand.args).chain(named);
         args.map(String::as_str).filter(|name| !name.is_empty())
     }
 
-    /// Everything it writes. What is left out is left out.
+    /// Returns the names of all variables that the operator writes. Omitted outputs are skipped.
     pub fn writes(&self) -> impl Iterator<Item = &str> {
         let args = self.outputs.iter().flat_map(|operand| &operand.args);
         args.map(String::as_str).filter(|name| !name.is_empty())
     }
 
-    /// The tensors that are attributes.
+    /// Returns the tensors in the attributes.
     pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
         self.attributes.iter().flat_map(|attribute| attribute.value.tensors())
     }
 
-    /// The numbers of the blocks it runs.
+    /// Returns the indices of the blocks that the operator runs.
     pub fn blocks(&self) -> impl Iterator<Item = i32> + '_ {
         self.attributes.iter().flat_map(|attribute| attribute.value.blocks())
     }
@@ -185,7 +184,7 @@ fn args_of<'a>(operands: &'a [Operand], slot: &str) -> &'a [String] {
 }
 
 impl Topology {
-    /// Nothing yet.
+    /// Creates a program without blocks.
     pub fn new(dialect: Dialect) -> Self {
         Self {
             dialect,
@@ -198,12 +197,12 @@ impl Topology {
         }
     }
 
-    /// All operators, block by block.
+    /// Returns all operators, block by block.
     pub fn ops(&self) -> impl Iterator<Item = &Op> {
         self.blocks.iter().flat_map(|block| &block.ops)
     }
 
-    /// Gives variables other names, wherever they stand.
+    /// Renames variables in declarations, block inputs and outputs, operands and attributes.
     pub fn rename(&mut self, names: &HashMap<String, String>) {
         let rename = |name: &mut String| {
             if let Some(new) = names.get(name) {
@@ -221,7 +220,7 @@ impl Topology {
         }
     }
 
-    /// The tensors that are constants of operators and of blocks, block by block.
+    /// Returns the constant tensors of operators and blocks, block by block.
     pub fn constants(&self) -> impl Iterator<Item = &Tensor> {
         self.blocks.iter().flat_map(|block| {
             let initializers = block.initializers.iter().map(|parameter| &parameter.tensor);
@@ -229,7 +228,7 @@ impl Topology {
         })
     }
 
-    /// The same, to be replaced by what is equal.
+    /// The mutable counterpart of [`constants`](Self::constants), for replacement by equal tensors.
     pub(crate) fn constants_mut(&mut self) -> impl Iterator<Item = &mut Tensor> {
         self.blocks.iter_mut().flat_map(|block| {
             let initializers = block.initializers.iter_mut().map(|parameter| &mut parameter.tensor);
@@ -238,17 +237,17 @@ impl Topology {
         })
     }
 
-    /// All variables, block by block.
+    /// Returns all variables, block by block.
     pub fn vars(&self) -> impl Iterator<Item = &Var> {
         self.blocks.iter().flat_map(|block| &block.vars)
     }
 }
 
 impl Var {
-    /// The name of the attribute that describes a variable in words.
+    /// The name of the attribute that holds the description of a variable.
     pub const DOC_STRING: &str = "doc_string";
 
-    /// What the file says about it in words.
+    /// Returns the description of the variable in the file.
     pub fn doc_string(&self) -> Option<&ByteString> {
         let text = self.attributes.iter().find(|attribute| attribute.name == Self::DOC_STRING);
         match text.map(|text| &text.value) {
@@ -259,7 +258,7 @@ impl Var {
 }
 
 impl Dialect {
-    /// The word for it in reports.
+    /// Returns the name of the dialect in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Paddle => "paddle",
@@ -269,7 +268,7 @@ impl Dialect {
         }
     }
 
-    /// The name of its framework, for messages.
+    /// Returns the name of the framework, for messages.
     pub fn framework(self) -> &'static str {
         match self {
             Self::Paddle => "PaddlePaddle",

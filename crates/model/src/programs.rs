@@ -2,40 +2,40 @@
 
 use crate::Program;
 
-/// Programs by name, each name once, in the order in which they were added.
+/// Programs by unique name, in insertion order.
 ///
-/// What a model computes is the program [`MAIN`](Self::MAIN), which most formats have alone.
+/// The program [`MAIN`](Self::MAIN) is the computation of the model; most formats hold only this one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Programs(Vec<(String, Program)>);
 
 impl Programs {
-    /// The name of the program that computes what the model is for.
+    /// The name of the program that computes the model.
     pub const MAIN: &str = "main";
 
-    /// The name of the program that gives variables their first values.
+    /// The name of the program that initializes variables.
     pub const STARTUP: &str = "startup";
 
-    /// The main program, if there is one.
+    /// Returns the main program.
     pub fn main(&self) -> Option<&Program> {
         self.get(Self::MAIN)
     }
 
-    /// The main program, for edits.
+    /// Returns the main program for modification.
     pub fn main_mut(&mut self) -> Option<&mut Program> {
         self.get_mut(Self::MAIN)
     }
 
-    /// The program of a name.
+    /// Returns the program called `name`.
     pub fn get(&self, name: &str) -> Option<&Program> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, program)| program)
     }
 
-    /// The program of a name, for edits.
+    /// Returns the program called `name` for modification.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Program> {
         self.0.iter_mut().find(|(known, _)| known == name).map(|(_, program)| program)
     }
 
-    /// Adds a program, or puts it in the place of the one of the same name; returns that.
+    /// Inserts a program, and returns the one of the same name that it replaces.
     pub fn insert(&mut self, name: &str, program: Program) -> Option<Program> {
         match self.get_mut(name) {
             Some(known) => Some(std::mem::replace(known, program)),
@@ -46,23 +46,23 @@ impl Programs {
         }
     }
 
-    /// Removes the program of a name and returns it; the others keep their order.
+    /// Removes and returns the program called `name`; the others keep their order.
     pub fn remove(&mut self, name: &str) -> Option<Program> {
         let place = self.0.iter().position(|(known, _)| known == name)?;
         Some(self.0.remove(place).1)
     }
 
-    /// All programs with their names, in order.
+    /// Returns all programs with their names, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Program)> {
         self.0.iter().map(|(name, program)| (name.as_str(), program))
     }
 
-    /// All programs, in order, for edits.
+    /// Returns all programs, in order, for modification.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Program> {
         self.0.iter_mut().map(|(_, program)| program)
     }
 
-    /// The main program by itself.
+    /// Returns the main program, consuming the others.
     pub fn into_main(mut self) -> Option<Program> {
         self.remove(Self::MAIN)
     }
@@ -77,7 +77,7 @@ impl IntoIterator for Programs {
     }
 }
 
-/// A main program, or none.
+/// Programs with an optional main program.
 impl<T: Into<Option<Program>>> From<T> for Programs {
     fn from(main: T) -> Self {
         let main = main.into().map(|program| (Self::MAIN.to_owned(), program));

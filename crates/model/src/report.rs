@@ -1,49 +1,49 @@
-//! What was noticed while a model was read, converted or written.
+//! Warnings and losses from reading, converting or writing a model.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Warnings, and what a conversion loses.
+/// Warnings, and the losses of a conversion.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// What a user should know, a sentence each.
+    /// Warnings for the user, one sentence each.
     pub warnings: Vec<String>,
-    /// What was lost, by name, with the places.
+    /// Losses by kind, with the locations of each.
     pub losses: BTreeMap<Loss, Vec<String>>,
 }
 
-/// What a conversion can lose; each has to be allowed by its name.
+/// A kind of loss in a conversion; each must be allowed by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Loss {
-    /// What the model computes.
+    /// The program.
     Program,
-    /// The grouping of rows into sequences.
+    /// The LoD: the grouping of rows into sequences.
     Lod,
-    /// That a tensor is some rows of a larger one.
+    /// The row indices and height of selected rows.
     SelectedRows,
-    /// That a tensor is sparse: its values and indices are kept as tensors of their own.
+    /// The sparse storage of a tensor: its values and indices become separate tensors.
     Sparse,
-    /// A table of tokens.
+    /// A vocabulary of tokens.
     Vocabulary,
-    /// A tensor of texts.
+    /// A string tensor.
     Strings,
-    /// Precision, range or fractions of numbers.
+    /// Precision, range or fractions of values.
     Rounding,
-    /// The name of the element type: its bits are kept under another.
+    /// An element type: the bits are stored under another type.
     DType,
-    /// Names of tensors.
+    /// Tensor names.
     Names,
-    /// Free-form facts of the file.
+    /// Free-form metadata of the file.
     Metadata,
-    /// Operators that the target has no words for: they are kept in a set of their own.
+    /// Standard operators: operators without an equivalent in the target are written in a custom opset.
     CustomOperators,
-    /// What a program tells its compiler: partitions, options of backends, predicates.
+    /// Compiler hints of a program: partitions, backend options, predicates.
     Hints,
 }
 
 impl Loss {
-    /// Every loss there is.
+    /// All kinds of loss.
     pub const ALL: &[Self] = &[
         Self::Program,
         Self::Lod,
@@ -59,7 +59,7 @@ impl Loss {
         Self::Hints,
     ];
 
-    /// The name a user allows it by.
+    /// Returns the name by which users allow the loss.
     pub fn name(self) -> &'static str {
         match self {
             Self::Program => "program",
@@ -77,21 +77,23 @@ impl Loss {
         }
     }
 
-    /// What is lost, for a message.
+    /// Returns a description of what is lost, for messages.
     pub fn describe(self) -> &'static str {
         match self {
-            Self::Program => "what the model computes",
-            Self::Lod => "how rows are grouped into sequences",
-            Self::SelectedRows => "which rows of a larger tensor these are",
-            Self::Sparse => "that values and indices make up a sparse tensor",
-            Self::Vocabulary => "tables of tokens",
-            Self::Strings => "tensors of texts",
+            Self::Program => "the program",
+            Self::Lod => "the LoD, which groups rows into sequences",
+            Self::SelectedRows => "the row indices of selected rows",
+            Self::Sparse => "sparse storage: values and indices become separate tensors",
+            Self::Vocabulary => "vocabularies",
+            Self::Strings => "string tensors",
             Self::Rounding => "precision or range",
-            Self::DType => "element types, whose bits are kept under others",
-            Self::Names => "the names of tensors",
-            Self::Metadata => "what the file says about itself",
-            Self::CustomOperators => "operators that runtimes know",
-            Self::Hints => "what the program tells its compiler",
+            Self::DType => "element types: the bits are stored under another type",
+            Self::Names => "tensor names",
+            Self::Metadata => "file metadata",
+            Self::CustomOperators => {
+                "standard operators: a custom opset is needed to run the model"
+            }
+            Self::Hints => "compiler hints of the program",
         }
     }
 }
@@ -114,7 +116,7 @@ impl Report {
     }
 }
 
-/// The first few of many places or names, and how many more there are.
+/// Joins the first few names, and appends the number of those omitted.
 pub fn some(names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     const NAMED: usize = 5;
     let mut names = names.into_iter();

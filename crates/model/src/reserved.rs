@@ -1,30 +1,29 @@
-//! What only one dialect has.
+//! Dialect-specific properties of nodes.
 
 use crate::AttributeValue;
 
-/// Facts about a node that only its dialect has, under names that the schema of the dialect reserves.
+/// Properties of a node that only its dialect has, under names that the schema of the dialect reserves.
 ///
-/// They are no attributes: formats do not write them as such, and reports do not list them. Their names are constants
-/// of the program that reads the model, so that no attribute in a file can clash with one. The accessors are in the
-/// schema of the dialect.
+/// They are not attributes: formats do not write them as such, and reports do not list them. Their names are constants
+/// of this program, so that no attribute in a file can clash with one. The schema of the dialect provides the accessors.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reserved(
-    /// Sorted by name, each once, so that equal facts are equal in whichever order they were set.
+    /// Sorted by unique name, so that equality does not depend on the order in which values were set.
     Vec<(&'static str, AttributeValue)>,
 );
 
 impl Reserved {
-    /// The value of a name.
+    /// Returns the value called `name`.
     pub fn get(&self, name: &str) -> Option<&AttributeValue> {
         self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// Whether the value of a name is true.
+    /// Returns whether the value called `name` is true.
     pub fn is_set(&self, name: &str) -> bool {
         self.get(name) == Some(&AttributeValue::Bool(true))
     }
 
-    /// Sets the value of a name, or removes it.
+    /// Sets the value called `name`, or removes it.
     pub fn set(&mut self, name: &'static str, value: Option<AttributeValue>) {
         match (self.0.binary_search_by_key(&name, |(known, _)| known), value) {
             (Ok(place), Some(value)) => {
@@ -38,7 +37,7 @@ impl Reserved {
         }
     }
 
-    /// Sets the value of a name to true, or removes it.
+    /// Sets the value called `name` to true, or removes it.
     pub fn set_flag(&mut self, name: &'static str, value: bool) {
         self.set(name, value.then_some(AttributeValue::Bool(true)));
     }

@@ -1,4 +1,4 @@
-//! What tells whether a program was changed.
+//! Change detection for programs.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, OnceLock};
@@ -6,22 +6,22 @@ use std::{fmt, ptr};
 
 use crate::{Dialect, Topology};
 
-/// A program: a [`Topology`], to which it dereferences, and a [`Revision`] of it.
+/// A program: a [`Topology`], to which it dereferences, and its [`Revision`].
 ///
-/// Every mutable access drops the revision, before anything can be changed through it. So two programs of one revision
-/// have one topology, and whoever prepared a program need not compare it to know that it is the same: see
+/// Every mutable access drops the revision before anything can change. So two programs of one revision have the same
+/// topology, and code that prepares programs can compare revisions instead of contents: see
 /// [`revision`](Self::revision).
 #[derive(Clone)]
 pub struct Program {
     topology: Topology,
-    /// Made when it is first read; dropped by every mutable access.
+    /// Created on first read; dropped by every mutable access.
     revision: OnceLock<Revision>,
 }
 
-/// Identifies one state of a program.
+/// The identity of one state of a program.
 ///
-/// A revision is the address of an allocation that it keeps alive, so that no other one can be equal to it while it
-/// exists: there is no counter that could wrap around, and no hash that could collide.
+/// A revision is the address of an allocation that it keeps alive, so that no other revision can equal it while it
+/// exists: no counter can wrap around, and no hash can collide.
 #[derive(Clone, Debug)]
 pub struct Revision(Arc<()>);
 
@@ -34,18 +34,18 @@ impl PartialEq for Revision {
 impl Eq for Revision {}
 
 impl Program {
-    /// A program of a dialect, without blocks.
+    /// Creates a program of `dialect` without blocks.
     pub fn new(dialect: Dialect) -> Self {
         Topology::new(dialect).into()
     }
 
-    /// The revision: as long as it stays equal, the program is what it was. A clone has the same one, until one of the
-    /// two is changed.
+    /// Returns the revision: while it stays equal, the program is unchanged. A clone has the same revision until either
+    /// program changes.
     pub fn revision(&self) -> Revision {
         self.revision.get_or_init(|| Revision(Arc::new(()))).clone()
     }
 
-    /// The topology by itself.
+    /// Returns the topology.
     pub fn into_topology(self) -> Topology {
         self.topology
     }
@@ -72,7 +72,7 @@ impl DerefMut for Program {
     }
 }
 
-/// Equal by what they are, whatever their revisions.
+/// Compares topologies and ignores revisions.
 impl PartialEq for Program {
     fn eq(&self, other: &Self) -> bool {
         self.topology == other.topology

@@ -8,77 +8,77 @@ use lodstone_store::Blob;
 
 use crate::{ByteString, DType, Lod, Residual};
 
-/// One extent of a shape.
+/// One dim of a shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dim {
-    /// A number of elements.
+    /// A fixed size.
     Known(u64),
-    /// A name that stands for the same number wherever it appears.
+    /// A symbolic size, which is equal wherever the name appears.
     Symbol(Arc<str>),
-    /// Anything.
+    /// Any size.
     Unknown,
 }
 
-/// What is known of a tensor without its data; by default nothing.
+/// The static description of a tensor; empty by default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TensorType {
-    /// Type of the elements.
+    /// The element type.
     pub dtype: DType,
-    /// Extents, outermost first; nothing is known of them, not even how many there are, if there is none.
+    /// The dims, outermost first; `None` if even the rank is unknown.
     pub shape: Option<Vec<Dim>>,
-    /// How many LoD levels the rows are grouped by.
+    /// The number of LoD levels.
     pub lod_level: u32,
-    /// How the elements are laid out; row by row without gaps if there is none.
+    /// The memory layout; `None` for contiguous row-major.
     pub layout: Option<Layout>,
-    /// Which real numbers the elements stand for, if the type itself defines it.
+    /// The quantization, if the type itself defines it.
     pub quantization: Option<Box<Quantization>>,
 }
 
-/// How the elements of a tensor are laid out, if not row by row without gaps.
+/// A memory layout other than contiguous row-major.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Densely, with this many elements between neighbours along each extent.
+    /// Dense, with a stride in elements for each dim.
     Strided(Vec<i64>),
-    /// As values and the coordinates of each.
+    /// Coordinate format: values and the coordinates of each.
     Coo,
-    /// As values, their columns, and where each row begins.
+    /// Compressed sparse rows: values, their columns, and the offset of each row.
     Csr,
 }
 
-/// Which real numbers quantized elements stand for: `scale * (element - zero_point)`.
+/// The mapping of quantized elements to real values: `scale * (element - zero_point)`.
 ///
-/// This is quantization as a property of a type. Where a framework has operators that quantize and dequantize, those
+/// This is quantization as a property of a type. In frameworks with operators that quantize and dequantize, those
 /// stay operators. A value has one or the other, never both.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quantization {
-    /// The scale, or one for each place along `axis`; empty if the elements carry them (see `packing`).
+    /// One scale, or one for each index along `axis`; empty if the elements include them (see `packing`).
     pub scales: Vec<f64>,
-    /// The element that stands for zero, or one for each place along `axis`; all are 0 if there is none.
+    /// One zero point, or one for each index along `axis`; empty if all are 0.
     pub zero_points: Vec<i64>,
-    /// The axis that the scales vary along, if there are several.
+    /// The axis of per-axis scales.
     pub axis: Option<usize>,
-    /// How elements and scales share bytes, if they do.
+    /// The packing of elements and scales into bytes, if any.
     pub packing: Option<Packing>,
 }
 
-/// How quantized elements, and scales that are stored with them, share bytes.
+/// The packing of quantized elements, and of scales stored with them, into bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Packing {
-    /// Each row ends with a scale and an offset of its own, both of the type `scale`, and has elements of `bits` bits.
+    /// Each row holds elements of `bits` bits, followed by its own scale and offset, both of type `scale`.
     RowwiseFused {
-        /// Bits of an element: 8 or 4.
+        /// Bits per element: 8 or 4.
         bits: u8,
-        /// Type of the scale and of the offset.
+        /// The type of the scale and of the offset.
         scale: DType,
     },
-    /// Two elements of 4 bits in a byte, the first one in the low bits.
+    /// Two 4-bit elements per byte, the first in the low bits.
     Int4,
-    /// Blocks of `elements` elements, each with scales of its own.
+    /// Blocks of `elements` elements, each with its own scales.
     Blocks {
-        /// Elements of a block.
+        /// Elements per block.
         elements: u32,
-        /// Bytes of a block, scales included.
+        /// Bytes per block, including scales.
         bytes: u32,
     },
 }
@@ -86,111 +86,112 @@ pub enum Packing {
 /// A tensor with its data.
 #[derive(Clone, Debug)]
 pub struct Tensor {
-    /// Type of the elements.
+    /// The element type.
     pub dtype: DType,
-    /// Extents, outermost first: of the whole tensor, but for [`Kind::SelectedRows`] of its values.
+    /// The dims, outermost first: of the whole tensor, except for [`Kind::SelectedRows`], where they are those of its
+    /// values.
     pub shape: Vec<u64>,
-    /// How the rows are grouped.
+    /// The LoD.
     pub lod: Lod,
-    /// The elements that are stored, row-major and little-endian.
+    /// The stored elements, row-major and little-endian.
     pub data: Blob,
-    /// How the elements make up the tensor.
+    /// The storage kind.
     pub kind: Kind,
-    /// What the file says about it in words.
+    /// The description in the file.
     pub doc_string: Option<ByteString>,
-    /// What the format said beyond this.
+    /// Format-specific details.
     pub residual: Residual,
 }
 
-/// How the elements of a tensor are stored.
+/// The storage kind of a tensor.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// All elements.
     Dense,
-    /// Some rows of a tensor of `height` rows; `shape[0]` is how many. Rows may repeat (their
-    /// sum is meant) and need not be sorted.
+    /// Some rows of a tensor of `height` rows; `shape[0]` is their number. Rows may repeat (their values are added)
+    /// and need not be sorted.
     SelectedRows {
-        /// `i64` row numbers, `shape[0]` of them.
+        /// The `shape[0]` row indices, as `i64`.
         rows: Blob,
-        /// Number of rows of the whole tensor.
+        /// The number of rows of the whole tensor.
         height: i64,
     },
-    /// Some rows of a tensor, the others being zero; `data` has `[stored, shape[1..]]` elements.
+    /// The nonzero rows of a tensor; `data` has `[stored, shape[1..]]` elements.
     RowSparse {
-        /// Numbers of the rows that are stored, strictly increasing.
+        /// The indices of the stored rows, strictly increasing.
         indices: Indices,
     },
-    /// Some elements of a matrix, the others being zero, row by row.
+    /// The nonzero elements of a matrix, in row-major order.
     Csr {
-        /// Where the elements of each row begin in `data`, and where the last row ends:
-        /// `shape[0] + 1` numbers, or none if nothing is stored.
+        /// The offset in `data` at which each row begins, and the end of the last row:
+        /// `shape[0] + 1` offsets, or none if nothing is stored.
         indptr: Indices,
         /// The column of each element.
         indices: Indices,
     },
-    /// Some elements of a tensor, the others being zero.
+    /// The nonzero elements of a tensor.
     Coo {
-        /// Where each element belongs: its position in the tensor laid out row by row, or a number
-        /// for each extent of the tensor.
+        /// The location of each element: a linear position in the row-major tensor, or one index per dim of the
+        /// tensor.
         indices: Indices,
-        /// Whether it is a position.
+        /// Whether the indices are linear positions.
         linear: bool,
     },
-    /// Texts, or any bytes; `data` is empty.
+    /// Strings: text, or arbitrary bytes; `data` is empty.
     Strings {
-        /// Each element, row by row.
+        /// The elements, in row-major order.
         elements: Vec<Bytes>,
     },
-    /// Nothing: the files describe it, and have no elements of it.
+    /// No data: the files describe the tensor, but do not contain its elements.
     Absent,
-    /// Tokens and their ids, in the order of the file; `shape` is their number.
+    /// Tokens and their ids, in file order; `shape` is their number.
     Vocabulary {
-        /// Each token with its id.
+        /// The tokens, each with its id.
         tokens: Vec<(String, i32)>,
     },
 }
 
-/// Integers that say where elements belong.
+/// Integer indices of the elements of a sparse tensor.
 #[derive(Clone, Debug)]
 pub struct Indices {
     /// `int32` or `int64`.
     pub dtype: DType,
-    /// The numbers, little-endian.
+    /// The indices, little-endian.
     pub data: Blob,
 }
 
 impl TensorType {
-    /// A dense tensor of elements of a type; nothing is known of the extents if `shape` is `None`.
+    /// Creates the type of a dense tensor; `shape` is `None` if the rank is unknown.
     pub fn new(dtype: DType, shape: Option<Vec<Dim>>) -> Self {
         Self { dtype, shape, ..Self::default() }
     }
 
-    /// A tensor of which nothing is known but its layout.
+    /// Creates a tensor type of which only the layout is known.
     pub fn with_layout(layout: Layout) -> Self {
         Self { layout: Some(layout), ..Self::default() }
     }
 
-    /// Whether neither elements nor extents are known.
+    /// Returns whether neither the element type nor the shape is known.
     pub fn is_unspecified(&self) -> bool {
         self.dtype == DType::Unspecified && self.shape.is_none()
     }
 
-    /// The type that a tensor has.
+    /// Returns the type of `tensor`.
     pub fn of(tensor: &Tensor) -> Self {
-        let dims = tensor.shape.iter().map(|extent| Dim::Known(*extent)).collect();
+        let dims = tensor.shape.iter().map(|dim| Dim::Known(*dim)).collect();
         let levels = u32::try_from(tensor.lod.0.len()).unwrap_or(u32::MAX);
         Self { lod_level: levels, ..Self::new(tensor.dtype, Some(dims)) }
     }
 
-    /// Whether a tensor of this shape may be of the type.
+    /// Returns whether a tensor of `shape` matches the type.
     pub fn admits(&self, shape: &[u64]) -> bool {
-        let fits = |(dim, extent): (&Dim, &u64)| !matches!(dim, Dim::Known(n) if n != extent);
+        let fits = |(dim, size): (&Dim, &u64)| !matches!(dim, Dim::Known(n) if n != size);
         let Some(dims) = &self.shape else { return true };
         dims.len() == shape.len() && dims.iter().zip(shape).all(fits)
     }
 }
 
-/// `float32[2, batch, ?]`, or `float32[..]` if nothing is known of the shape.
+/// Formats the type as `float32[2, batch, ?]`, or `float32[..]` if the rank is unknown.
 impl fmt::Display for TensorType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(dims) = &self.shape else { return write!(f, "{}[..]", self.dtype) };
@@ -202,7 +203,7 @@ impl fmt::Display for TensorType {
 impl fmt::Display for Dim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Known(extent) => write!(f, "{extent}"),
+            Self::Known(dim) => write!(f, "{dim}"),
             Self::Symbol(name) => f.write_str(name),
             Self::Unknown => f.write_str("?"),
         }
@@ -210,14 +211,14 @@ impl fmt::Display for Dim {
 }
 
 impl Tensor {
-    /// A dense tensor; `data` must have as many bytes as `dtype` and `shape` ask for.
+    /// Creates a dense tensor; `data` must have the size in bytes that `dtype` and `shape` imply.
     pub fn dense(dtype: DType, shape: Vec<u64>, data: Blob) -> Self {
         let (lod, kind) = (Lod::default(), Kind::Dense);
         let (doc_string, residual) = (None, Residual::default());
         Self { dtype, shape, lod, data, kind, doc_string, residual }
     }
 
-    /// Size of all its data in bytes.
+    /// Returns the size of all its data in bytes.
     pub fn nbytes(&self) -> u64 {
         match &self.kind {
             Kind::Vocabulary { tokens } => {
@@ -228,7 +229,7 @@ impl Tensor {
         }
     }
 
-    /// Extents of what `data` holds: those of the tensor, but for row-sparse, CSR and COO tensors.
+    /// Returns the dims of `data`: those of the tensor, except for row-sparse, CSR and COO tensors.
     pub fn stored_shape(&self) -> Vec<u64> {
         match &self.kind {
             Kind::RowSparse { indices } => {
@@ -245,7 +246,7 @@ impl Tensor {
         }
     }
 
-    /// Fails if the files that its data comes from are not what they were when it was opened.
+    /// Fails if a file that holds the data changed since it was opened.
     ///
     /// # Errors
     /// [`Error::Changed`](lodstone_store::Error::Changed).
@@ -253,7 +254,7 @@ impl Tensor {
         self.blobs().try_for_each(Blob::check_unchanged)
     }
 
-    /// All the bytes that make it up: the elements, then what its kind adds.
+    /// Returns all bytes of the tensor: the elements, then the data specific to its kind.
     pub fn blobs(&self) -> impl Iterator<Item = &Blob> {
         let more = match &self.kind {
             Kind::SelectedRows { rows, .. } => [Some(rows), None],
@@ -266,7 +267,7 @@ impl Tensor {
         std::iter::once(&self.data).chain(more.into_iter().flatten())
     }
 
-    /// The same as [`blobs`](Self::blobs), to be replaced by bytes that are equal.
+    /// The mutable counterpart of [`blobs`](Self::blobs), for replacement by equal bytes.
     pub(crate) fn blobs_mut(&mut self) -> impl Iterator<Item = &mut Blob> {
         let more = match &mut self.kind {
             Kind::SelectedRows { rows, .. } => [Some(rows), None],
@@ -282,7 +283,7 @@ impl Tensor {
     }
 }
 
-/// Equal by what they are and where their bytes are; the bytes are not read.
+/// Compares properties and the locations of the bytes; the bytes are not read.
 impl PartialEq for Tensor {
     fn eq(&self, other: &Self) -> bool {
         let same_kind = match (&self.kind, &other.kind) {
@@ -306,7 +307,7 @@ impl PartialEq for Tensor {
 }
 
 impl Kind {
-    /// The word for it in reports.
+    /// Returns the name of the kind in reports.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Dense => "dense",

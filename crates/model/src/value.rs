@@ -1,41 +1,41 @@
-//! Types of values: what a variable holds.
+//! Types of variables.
 
 use std::borrow::Cow;
 
 use crate::nested::sealed::Depth;
 use crate::{DType, Layout, Nested, TensorType, TooDeep};
 
-/// What a variable holds.
+/// The type of a variable.
 ///
-/// Types in types are [`Nested`], which bounds their depth: [`list`](Self::list) and its neighbours build them.
+/// Nested types are [`Nested`], which bounds their depth: build them with [`list`](Self::list) and its neighbours.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum ValueType {
-    /// Not declared: the type follows from the operators, if at all.
+    /// Undeclared: the operators determine the type, if anything does.
     #[default]
     Unspecified,
     /// A dense tensor, with or without LoD.
     Tensor(TensorType),
-    /// A sparse tensor; its layout is that of the type, or its dialect's own if there is none.
+    /// A sparse tensor; a type without a layout has the dialect's own.
     Sparse(TensorType),
-    /// A bare number, truth value or text.
+    /// A bare number, boolean or string.
     Scalar(DType),
-    /// Any number of values of one type, in order.
+    /// A list of values of one type.
     List(Nested<ValueType>),
-    /// Values of a type each, in order.
+    /// A fixed sequence of values, each with its own type.
     Tuple(Nested<Vec<ValueType>>),
-    /// Values of one type by keys of an element type.
+    /// A dictionary whose values have one type; its keys are of an element type.
     Dict(DType, Nested<ValueType>),
-    /// A value, or nothing.
+    /// An optional value.
     Optional(Nested<ValueType>),
-    /// A class or an opaque type by name; the name is empty where the reader does not keep it.
+    /// A named class or opaque type; the name is empty if the reader does not keep it.
     Class(String),
-    /// What an executor keeps in a variable.
+    /// An internal object of an executor.
     Holder(Holder),
-    /// A code that the reader does not know.
+    /// A type code that the reader does not support.
     Unknown(TypeCode),
 }
 
-/// What an executor keeps in a variable, beside tensors.
+/// An object other than a tensor that an executor keeps in a variable.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the names are the framework's own")]
 pub enum Holder {
@@ -47,7 +47,7 @@ pub enum Holder {
     StepScopes,
     LodRankTable,
     PlaceList,
-    /// A source of batches, and the types of the tensors in one.
+    /// A source of batches, with the types of the tensors in a batch.
     Reader(Vec<TensorType>),
     Raw,
     String(TensorType),
@@ -56,48 +56,48 @@ pub enum Holder {
     PString,
 }
 
-/// A type code of a framework that the reader does not know.
+/// A framework's type code that the reader does not support.
 pub type TypeCode = i32;
 
 impl ValueType {
-    /// A tensor of a type.
+    /// Creates the type of a tensor.
     pub fn tensor(tensor: TensorType) -> Self {
         Self::Tensor(tensor)
     }
 
-    /// A list of values of a type.
+    /// Creates the type of a list.
     ///
     /// # Errors
-    /// [`TooDeep`].
+    /// [`TooDeep`] if the type is nested too deeply.
     pub fn list(element: Self) -> Result<Self, TooDeep> {
         Nested::new(element).map(Self::List)
     }
 
-    /// Values of a type each.
+    /// Creates the type of a tuple with a type for each member.
     ///
     /// # Errors
-    /// [`TooDeep`].
+    /// [`TooDeep`] if a type is nested too deeply.
     pub fn tuple(members: Vec<Self>) -> Result<Self, TooDeep> {
         Nested::new(members).map(Self::Tuple)
     }
 
-    /// Values of a type by keys.
+    /// Creates the type of a dictionary.
     ///
     /// # Errors
-    /// [`TooDeep`].
+    /// [`TooDeep`] if the type is nested too deeply.
     pub fn dict(key: DType, value: Self) -> Result<Self, TooDeep> {
         Nested::new(value).map(|value| Self::Dict(key, value))
     }
 
-    /// A value of a type, or nothing.
+    /// Creates the type of an optional value.
     ///
     /// # Errors
-    /// [`TooDeep`].
+    /// [`TooDeep`] if the type is nested too deeply.
     pub fn optional(element: Self) -> Result<Self, TooDeep> {
         Nested::new(element).map(Self::Optional)
     }
 
-    /// The type of the first tensor in it, however deep it lies; `None` if there is none, or nothing is known of it.
+    /// Returns the type of the first tensor in the value, at any depth; `None` if there is none, or it is unspecified.
     pub fn tensor_type(&self) -> Option<&TensorType> {
         let tensor = match self {
             Self::Tensor(tensor) | Self::Sparse(tensor) => tensor,
@@ -111,7 +111,7 @@ impl ValueType {
         Some(tensor).filter(|tensor| !tensor.is_unspecified())
     }
 
-    /// The types of all tensors in it of which something is known, in order.
+    /// Returns the types of all tensors in the value that are not unspecified, in order.
     pub fn tensors(&self) -> Vec<&TensorType> {
         let mut tensors = Vec::new();
         let mut open = vec![self];
@@ -130,7 +130,7 @@ impl ValueType {
         tensors
     }
 
-    /// The same, for edits.
+    /// The mutable counterpart of [`tensors`](Self::tensors).
     pub fn tensors_mut(&mut self) -> Vec<&mut TensorType> {
         let mut tensors = Vec::new();
         let mut open = vec![self];
@@ -149,12 +149,12 @@ impl ValueType {
         tensors
     }
 
-    /// The type of the first tensor in it, for edits.
+    /// The mutable counterpart of [`tensor_type`](Self::tensor_type).
     pub fn tensor_type_mut(&mut self) -> Option<&mut TensorType> {
         self.tensors_mut().into_iter().next()
     }
 
-    /// The word for its outermost level in reports.
+    /// Returns the name of the outermost level in reports.
     pub fn kind(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Self::Unspecified => "Unspecified",
@@ -175,19 +175,19 @@ impl ValueType {
         })
     }
 
-    /// Whether it is a tensor array.
+    /// Returns whether the value is a tensor array.
     pub fn is_array(&self) -> bool {
         matches!(self, Self::Holder(Holder::TensorArray(_)))
     }
 
-    /// Whether it is some rows of a tensor.
+    /// Returns whether the value is selected rows.
     pub fn is_selected_rows(&self) -> bool {
         matches!(self, Self::Holder(Holder::SelectedRows(_)))
     }
 }
 
 impl Holder {
-    /// The word for it in reports.
+    /// Returns the name of the holder in reports.
     pub fn name(&self) -> &'static str {
         match self {
             Self::SelectedRows(_) => "SelectedRows",

@@ -1,4 +1,4 @@
-//! Nested values: how deep they may be, and that nothing overflows the stack at that depth.
+//! Nested values: the maximum depth, and that nothing overflows the stack at that depth.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ fn tensor() -> ValueType {
     TensorType::new(DType::Float32, None).into()
 }
 
-/// A type with so many levels around a tensor, of every kind in turn.
+/// Returns a type of `levels` levels around a tensor, cycling through all kinds of nesting.
 fn nested(levels: usize) -> Result<ValueType, TooDeep> {
     (0..levels).try_fold(tensor(), |inner, level| match level % 4 {
         0 => ValueType::list(inner),
@@ -22,7 +22,7 @@ fn nested(levels: usize) -> Result<ValueType, TooDeep> {
     })
 }
 
-/// A thread of 64 KiB, which is less than any thread has by default.
+/// Runs `test` on a thread with a stack of 64 KiB, less than the default of any thread.
 fn on_a_small_stack(test: impl FnOnce() + Send + 'static) {
     let thread = std::thread::Builder::new().stack_size(64 << 10).spawn(test).unwrap();
     thread.join().unwrap();
@@ -57,7 +57,7 @@ fn the_deepest_types_are_dropped_compared_cloned_and_printed() {
 }
 
 #[test]
-fn a_value_that_was_taken_out_can_be_nested_again() {
+fn a_value_can_be_taken_out_and_nested_again() {
     let ValueType::List(element) = ValueType::list(tensor()).unwrap() else { panic!("a list") };
     assert_eq!(*element, tensor());
     let inner = element.into_inner();
@@ -65,7 +65,7 @@ fn a_value_that_was_taken_out_can_be_nested_again() {
 }
 
 #[test]
-fn tensors_are_found_in_order_and_without_those_of_which_nothing_is_known() {
+fn tensors_are_returned_in_order_without_unspecified_ones() {
     let [a, b] = [DType::Int8, DType::Int16].map(|dtype| TensorType::new(dtype, None));
     let unknown = ValueType::Tensor(TensorType::default());
     let list = ValueType::list(a.clone().into()).unwrap();
@@ -78,7 +78,7 @@ fn entry(name: &str, value: AttributeValue) -> Attribute {
     Attribute { name: name.to_owned(), value }
 }
 
-/// A value with so many levels around an integer, lists and dictionaries in turn.
+/// Returns a value of `levels` levels around an integer, alternating lists and dictionaries.
 fn nested_value(levels: usize) -> Result<AttributeValue, TooDeep> {
     (0..levels).try_fold(AttributeValue::Int(1), |inner, level| match level % 2 {
         0 => AttributeValue::list(vec![AttributeValue::None, inner]),
@@ -106,7 +106,7 @@ fn the_deepest_values_are_dropped_compared_cloned_and_printed() {
 }
 
 #[test]
-fn what_operators_read_and_run_is_found_in_nested_values_too() {
+fn variables_and_blocks_in_nested_attributes_are_returned() {
     let tensor = Tensor::from_vec(vec![1], vec![1i8]).unwrap();
     let inner = vec![
         AttributeValue::Vars(vec!["b".to_owned(), "c".to_owned()]),

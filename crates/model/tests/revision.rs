@@ -1,4 +1,4 @@
-//! Revisions of programs: equal ones are of equal programs, whatever was done in between.
+//! Revisions: programs of equal revisions are equal, regardless of the operations between.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::ops::DerefMut;
@@ -10,7 +10,7 @@ fn program() -> Program {
 }
 
 #[test]
-fn every_mutable_access_gives_a_new_revision() {
+fn every_mutable_access_creates_a_new_revision() {
     let mut program = program();
     let edits: [fn(&mut Program); 7] = [
         |program| program.blocks[0].index = 1,
@@ -30,7 +30,7 @@ fn every_mutable_access_gives_a_new_revision() {
 }
 
 #[test]
-fn what_only_reads_keeps_the_revision() {
+fn reads_keep_the_revision() {
     let program = program();
     let revision = program.revision();
     assert_eq!(program.blocks.len(), 1);
@@ -52,14 +52,14 @@ fn a_clone_has_the_revision_until_one_of_the_two_is_changed() {
     program.blocks.first_mut().unwrap().index = 2;
     assert_eq!(program, clone);
     assert_ne!(program.revision(), clone.revision());
-    // Swapped programs take their revisions along.
+    // Swapped programs keep their revisions.
     let [of_program, of_clone] = [program.revision(), clone.revision()];
     std::mem::swap(&mut program, &mut clone);
     assert_eq!([program.revision(), clone.revision()], [of_clone, of_program]);
 }
 
 #[test]
-fn revisions_of_programs_that_are_gone_do_not_come_back() {
+fn revisions_of_dropped_programs_are_not_reused() {
     let mut seen = Vec::new();
     for _ in 0..1000 {
         let revision = program().revision();

@@ -39,9 +39,9 @@ fn a_lod_is_checked_against_its_levels_and_the_rows() {
         (&[&[1u64, 5][..]][..], 5, 0, "does not begin with 0"),
         (&[&[][..]], 0, 0, "does not begin with 0"),
         (&[&[0, 3, 2, 5][..]], 5, 0, "is not ascending"),
-        (&[&[0, 4][..]], 5, 0, "does not end where"),
-        (&[&[0, 2][..], &[0, 1, 2, 5][..]], 5, 0, "does not end where"),
-        (&[&[0, 3][..], &[0, 1, 2, 6][..]], 5, 1, "does not end where"),
+        (&[&[0, 4][..]], 5, 0, "does not end at"),
+        (&[&[0, 2][..], &[0, 1, 2, 5][..]], 5, 0, "does not end at"),
+        (&[&[0, 3][..], &[0, 1, 2, 6][..]], 5, 1, "does not end at"),
     ] {
         let error = check(levels, rows).expect_err("broken");
         assert!(error.starts_with(&format!("LoD level {level} {rule}")), "{error}");

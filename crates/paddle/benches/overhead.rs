@@ -1,6 +1,6 @@
-//! What running an operator costs beside what it computes: programs of many operators on one number each.
+//! The overhead of running an operator: programs of many operators on a single number.
 
-#![expect(clippy::print_stdout, reason = "a benchmark tells its results")]
+#![expect(clippy::print_stdout, reason = "a benchmark prints its results")]
 #![expect(clippy::unwrap_used, reason = "a benchmark")]
 
 use std::time::Instant;
@@ -9,10 +9,10 @@ use lodstone_model::{DType, Dim, Program, TensorType, ValueType, Var};
 use lodstone_paddle::executor::{Dirs, Prepared, Scope};
 use lodstone_paddle::program::{Network, Operator, Variable};
 
-/// Operators of a program.
+/// The number of operators of a program.
 const OPERATORS: usize = 1000;
 
-/// Runs of a program; the best is told.
+/// The number of runs of a program; the best one counts.
 const RUNS: usize = 200;
 
 fn main() {
@@ -29,7 +29,7 @@ fn main() {
     }
 }
 
-/// An `x` of one number, and then operators that make `y` of it.
+/// Computes `y` from an `x` of one number by a chain of operators.
 fn program(kind: &str) -> Program {
     let mut program = Network::new().main;
     let [x, y] = ["x", "y"].map(Variable::named);

@@ -1,7 +1,7 @@
 //! Gradients are appended as PaddlePaddle 2.6.2 appends them (`golden/make_paddle_backward.py`): the same operators,
 //! slots, variables and attributes in the same order.
 
-#![expect(clippy::disallowed_methods, reason = "reads its own files")]
+#![expect(clippy::disallowed_methods, reason = "reads golden files directly")]
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ fn role(op: &Op) -> i32 {
     }
 }
 
-/// The program before gradients were appended, and its loss.
+/// Returns the program before gradients were appended, and its loss.
 fn forward(program: &Program) -> (Program, Variable) {
     let mut forward = program.clone();
     forward.blocks.retain(|block| forward_block(block).is_none_or(|forward| forward < 0));
@@ -51,13 +51,13 @@ fn forward(program: &Program) -> (Program, Variable) {
     (forward, loss)
 }
 
-/// Slots that have variables.
+/// Returns the slots that have variables.
 fn slots(op: &Op, operands: &[Operand]) -> BTreeMap<String, Vec<String>> {
     let filled = operands.iter().filter(|operand| !operand.args.is_empty());
     let slot = |operand: &Operand| {
         let mut args = operand.args.clone();
         if op.kind == "while_grad" && operand.slot == "Out@GRAD" {
-            // PaddlePaddle has them in any order.
+            // PaddlePaddle has them in arbitrary order.
             args.sort();
         }
         (operand.slot.clone(), args)
@@ -65,13 +65,13 @@ fn slots(op: &Op, operands: &[Operand]) -> BTreeMap<String, Vec<String>> {
     filled.map(slot).collect()
 }
 
-/// An attribute, or what stands for it.
+/// Returns an attribute, normalized for comparison.
 fn value(op: &Op, name: &str) -> Option<AttributeValue> {
     let mut value = attribute(op, name).cloned();
     if let Some(AttributeValue::Strings(names)) = &mut value {
         match name {
             "original_output_grad" => names.sort_by_key(ToString::to_string),
-            // A parameter and its gradient; a file does not tell in which order parameters were made.
+            // A parameter and its gradient; the file does not have the order in which parameters were created.
             "op_role_var" => names.as_chunks_mut::<2>().0.sort_by_key(|pair| pair[0].to_string()),
             _ => {}
         }
@@ -88,7 +88,7 @@ fn differences(ours: &Op, theirs: &Op) -> Vec<String> {
         }
     }
     let names = ours.attributes.iter().chain(&theirs.attributes).map(|it| it.name.as_str());
-    // How PaddlePaddle computes is told where its program was made.
+    // These attributes depend on how PaddlePaddle was configured when it built the program.
     let names = names.filter(|name| !["use_mkldnn", "use_quantizer"].contains(name));
     for name in names {
         let (found, wanted) = (value(ours, name), value(theirs, name));
@@ -99,7 +99,7 @@ fn differences(ours: &Op, theirs: &Op) -> Vec<String> {
     differences
 }
 
-/// Whether a branch has this variable of its own: PaddlePaddle takes that of the loop around it, and loses it.
+/// Whether a branch has its own variable of this name: PaddlePaddle uses that of the outer loop, and loses its gradient.
 fn is_of_branch(name: &str) -> bool {
     name == "fc_0.tmp_1@GRAD"
 }
@@ -156,13 +156,13 @@ fn operators_are_those_of_paddlepaddle() {
 }
 
 #[test]
-fn gradients_end_where_that_is_said() {
+fn gradients_stop_where_declared() {
     let mut net = Network::new();
     let x = layers::data(&mut net, "x", &[None, Some(3)], DType::Float32);
     let hidden = layers::fc(&mut net, &x, &Fc::new(4)).unwrap();
     let y = layers::fc(&mut net, &hidden, &Fc::new(2)).unwrap();
     let not_one = net.clone().append_backward(&y, &[]).unwrap_err();
-    assert!(not_one.to_string().contains("one number"), "{not_one}");
+    assert!(not_one.to_string().contains("a single number"), "{not_one}");
     let loss = layers::mean(&mut net, &y).unwrap();
     let named = |net: &mut Network, no_grad: &[Variable]| -> Vec<String> {
         let pairs = net.append_backward(&loss, no_grad).unwrap();

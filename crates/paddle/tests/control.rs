@@ -1,18 +1,18 @@
-//! Blocks run as they were built; those that cannot be meant are refused, and leave nothing behind.
+//! Blocks run as they were built; invalid ones are rejected and removed.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use lodstone_model::{DType, Dim, Tensor};
 use lodstone_paddle::executor::{Dirs, Executor, Scope};
 use lodstone_paddle::program::layers::{self, Fc};
-use lodstone_paddle::program::{Initializer, Network, Parameter, Result, Variable};
+use lodstone_paddle::program::{Initializer, Network, ParamAttr, Result, Variable};
 use lodstone_store::Blob;
 
 fn number(net: &mut Network, value: f64) -> Variable {
     layers::fill_constant(net, &[1], DType::Int64, value).unwrap()
 }
 
-/// A counter that is below a limit.
+/// A counter and its limit.
 fn counter(net: &mut Network) -> (Variable, Variable, Variable) {
     let (count, limit) = (number(net, 0.0), number(net, 3.0));
     let below = layers::less_than(net, &count, &limit).unwrap();
@@ -49,11 +49,11 @@ fn a_loop_that_never_ends_is_refused() {
 fn conditions_are_one_truth_value() {
     let mut net = Network::new();
     let count = number(&mut net, 0.0);
-    refused(net.conditional_block(&count, |_| Ok(())), "one truth value");
+    refused(net.conditional_block(&count, |_| Ok(())), "a single Boolean");
     let many = layers::data(&mut net, "many", &[Some(2)], DType::Bool);
-    refused(net.while_loop(&many, |_| Ok(())), "one truth value");
+    refused(net.while_loop(&many, |_| Ok(())), "a single Boolean");
     let unknown = layers::data(&mut net, "unknown", &[None], DType::Bool);
-    refused(net.conditional_block(&unknown, |_| Ok(())), "one truth value");
+    refused(net.conditional_block(&unknown, |_| Ok(())), "a single Boolean");
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn what_a_loop_writes_stays_of_its_type() {
         layers::assign_to(net, &y, &x)?;
         count_up(net, &vars)
     };
-    refused(net.while_loop(&vars.2, fewer), "extents [?, 4], and cannot be written with [?, 3]");
+    refused(net.while_loop(&vars.2, fewer), "dims [?, 4] cannot be overwritten with [?, 3]");
     let other = |net: &mut Network| layers::assign_to(net, &vars.0, &x);
     refused(net.while_loop(&vars.2, other), "float32");
     let array = layers::create_array(&mut net, DType::Float32).unwrap();
@@ -93,7 +93,7 @@ fn what_a_loop_writes_stays_of_its_type() {
 }
 
 #[test]
-fn extents_that_vary_are_not_built_upon() {
+fn dims_that_vary_are_not_built_upon() {
     let mut net = Network::new();
     let vars = counter(&mut net);
     let row = layers::fill_constant(&mut net, &[1, 4], DType::Float32, 1.0).unwrap();
@@ -108,7 +108,7 @@ fn extents_that_vary_are_not_built_upon() {
     let var = net.main.blocks[0].vars.iter().find(|var| var.name == rows.name()).unwrap();
     let shape = var.value.tensor_type().unwrap().shape.as_deref();
     assert_eq!(shape, Some(&[Dim::Unknown, Dim::Known(4)][..]));
-    refused(net.vary(&rows, &[2]), "2 extents");
+    refused(net.vary(&rows, &[2]), "2 dims");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn branches_give_the_same() {
     let x = layers::data(&mut net, "x", &[None, Some(4)], DType::Float32);
     let [one, none] = [vec![x.clone()], vec![]];
     let result = layers::cond(&mut net, &below, |_| Ok(one), |_| Ok(none));
-    refused(result, "one branch gives 1 variables, the other 0");
+    refused(result, "one branch returns 1 variables, the other 0");
     let [floats, longs] = [vec![x.clone()], vec![count]];
     refused(layers::cond(&mut net, &below, |_| Ok(floats), |_| Ok(longs)), "int64 and float32");
     let narrow = |net: &mut Network| Ok(vec![layers::fc(net, &x, &Fc::new(3))?]);
@@ -135,8 +135,8 @@ fn a_branch_does_not_write_what_it_depends_on() {
         layers::assign_to(net, &equal, &below)?;
         Ok(vec![])
     };
-    refused(layers::cond(&mut net, &below, write, |_| Ok(vec![])), "depends on it");
-    refused(layers::cond(&mut net, &below, |_| Ok(vec![]), write), "depends on it");
+    refused(layers::cond(&mut net, &below, write, |_| Ok(vec![])), "depends on");
+    refused(layers::cond(&mut net, &below, |_| Ok(vec![]), write), "depends on");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn what_a_loop_changes_is_not_taken_for_a_constant() {
     assert_eq!(reshaped(&mut net, "behind").unwrap(), [None]);
 }
 
-/// What a program gives for a variable of one kind of numbers, without anything fed.
+/// Runs a program without feeds, and returns the elements of a variable.
 fn run<const SIZE: usize, T>(net: &Network, var: &Variable, of: fn([u8; SIZE]) -> T) -> Vec<T> {
     let mut scope = Scope::default();
     let (mut executor, dirs) = (Executor::default(), Dirs::default());
@@ -264,11 +264,14 @@ fn parameters_begin_with_what_is_given() {
     let tensor = Tensor::dense(DType::Int64, vec![3], Blob::memory(bytes));
     let constant = layers::assign_value(&mut net, &tensor).unwrap();
     let given = Initializer::Given(tensor);
-    let parameter = Parameter { name: None, initializer: Some(given.clone()) };
+    let parameter = ParamAttr { name: None, initializer: Some(given.clone()) };
     let zero = Initializer::Constant(0.0);
     let made = net.parameter(&parameter, "w", DType::Int64, &[3], zero.clone()).unwrap();
     assert_eq!(run(&net, &made, i64::from_le_bytes), [1, -2, 3]);
     assert_eq!(run(&net, &constant, i64::from_le_bytes), [1, -2, 3]);
-    let other = Parameter { name: None, initializer: Some(given) };
-    refused(net.parameter(&other, "w", DType::Int64, &[4], zero), "cannot begin as int64[3]");
+    let other = ParamAttr { name: None, initializer: Some(given) };
+    refused(
+        net.parameter(&other, "w", DType::Int64, &[4], zero),
+        "cannot be initialized as int64[3]",
+    );
 }

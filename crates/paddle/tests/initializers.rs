@@ -1,15 +1,15 @@
-//! Parameters begin as those of PaddlePaddle 2.6.2 do (`golden/make_paddle_layers.py`).
+//! Initializers are those of PaddlePaddle 2.6.2 (`golden/make_paddle_layers.py`).
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 mod support;
 
 use lodstone_model::{DType, Tensor};
-use lodstone_paddle::program::{Initializer, Network, Parameter};
+use lodstone_paddle::program::{Initializer, Network, ParamAttr};
 use lodstone_store::Blob;
 use support::{compare, recorded, singles};
 
-/// Initialisers by the names that their cases begin with.
+/// Initializers by the prefix of their cases.
 fn initializers() -> Vec<(&'static str, Initializer)> {
     let seed = 0;
     vec![
@@ -52,7 +52,7 @@ fn parameters_begin_as_those_of_paddlepaddle() {
             Initializer::Given(tensor) => tensor.dtype,
             _ => DType::Float32,
         };
-        let named = Parameter { name: None, initializer: Some(initializer) };
+        let named = ParamAttr { name: None, initializer: Some(initializer) };
         let made = net.parameter(&named, "w", dtype, &shape, Initializer::Constant(0.0)).unwrap();
         let differences = compare(&net, &[made], &recorded[&name]);
         found.extend(differences.into_iter().map(|what| format!("{name}: {what}")));

@@ -1,4 +1,4 @@
-//! Layers and control flow make the programs that those of PaddlePaddle 2.6.2 make: the same
+//! Layers and control flow build the same programs as PaddlePaddle 2.6.2: the same
 //! operators, slots, attributes, variables, and the same startup program (`golden/make_paddle_layers.py`).
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
@@ -7,29 +7,21 @@ mod support;
 
 use lodstone_model::DType;
 use lodstone_paddle::program::layers::{self, Conv2d, Fc, Pooling};
-use lodstone_paddle::program::{Initializer, Network, Parameter, Result, Variable};
+use lodstone_paddle::program::{Initializer, Network, ParamAttr, Result, Variable};
 use support::{compare, recorded, singles};
 
 type Made = Result<Vec<Variable>>;
 type Case = (&'static str, fn(&mut Network) -> Made);
 
-/// What differs although nothing is wrong: a case, what its difference has in it, and why.
+/// Expected differences: a case, a part of its difference, and the reason.
 const EXPECTED: &[(&str, &str, &str)] = &[
     ("batch_norm", "`batch_norm_0.w_1`", STATISTICS),
     ("batch_norm", "`batch_norm_0.w_2`", STATISTICS),
     ("batch_norm_tests", "`batch_norm_0.w_1`", STATISTICS),
     ("batch_norm_tests", "`batch_norm_0.w_2`", STATISTICS),
     ("batch_norm", "`batch_norm_0.tmp_2`", "a processor reserves nothing: it is said to be empty"),
-    (
-        "batch_norm_tests",
-        "`batch_norm_0.tmp_0`",
-        "PaddlePaddle says no extents of what it saves then",
-    ),
-    (
-        "batch_norm_tests",
-        "`batch_norm_0.tmp_1`",
-        "PaddlePaddle says no extents of what it saves then",
-    ),
+    ("batch_norm_tests", "`batch_norm_0.tmp_0`", "PaddlePaddle says no dims of what it saves then"),
+    ("batch_norm_tests", "`batch_norm_0.tmp_1`", "PaddlePaddle says no dims of what it saves then"),
     ("accuracy", "`accuracy_0.tmp_2`", "PaddlePaddle says float32, and counts in int32"),
     ("accuracy", "`accuracy_0.tmp_3`", "PaddlePaddle says float32, and counts in int32"),
     ("reshape", "`reshape2_0.tmp_1`", "PaddlePaddle does not work out what -1 is"),
@@ -58,8 +50,8 @@ const CASES: &[Case] = &[
         let x = rows(net);
         let given = singles(&[6, 2], &[0., 1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 11.]);
         let weight =
-            Parameter { name: Some("w".to_owned()), initializer: Some(Initializer::Given(given)) };
-        let bias = Parameter { name: None, initializer: Some(Initializer::Constant(0.1)) };
+            ParamAttr { name: Some("w".to_owned()), initializer: Some(Initializer::Given(given)) };
+        let bias = ParamAttr { name: None, initializer: Some(Initializer::Constant(0.1)) };
         one(layers::fc(net, &x, &Fc { weight, bias: Some(bias), ..Fc::new(2) }))
     }),
     ("conv2d", |net| {

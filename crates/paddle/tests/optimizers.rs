@@ -1,9 +1,9 @@
-//! Optimizers and schedules append what those of PaddlePaddle 2.6.2 append, and schedules give the learning rates
-//! that they gave (`golden/make_paddle_optimizer_programs.py`).
+//! Optimizers and schedules append the same operators as PaddlePaddle 2.6.2, and schedules give the same learning rates
+//! (`golden/make_paddle_optimizer_programs.py`).
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
-#[expect(dead_code, reason = "made for layers, too")]
+#[expect(dead_code, reason = "shared with the tests of layers")]
 mod support;
 
 use std::collections::HashSet;
@@ -24,7 +24,7 @@ type Schedule = (&'static str, fn(&mut Network) -> Result<Variable>);
 
 const LEARNS: &[Learns] = &[
     ("sgd", |net, pairs| sgd().apply(net, pairs)),
-    // The schedule is on the side of Python: the program is the same.
+    // The schedule is computed in Python: the program is the same.
     ("sgd_scheduled", |net, pairs| sgd().apply(net, pairs)),
     ("momentum", |net, pairs| slow(Momentum::default()).apply(net, pairs)),
     ("momentum_nesterov", |net, pairs| {
@@ -73,7 +73,7 @@ const LEARNS: &[Learns] = &[
     }),
 ];
 
-/// Of a table of which some rows count alone.
+/// Optimizers for a table with selected rows as its gradient.
 const LEARNS_ROWS: &[Learns] = &[
     ("rows", |net, pairs| {
         let rule = Adam { lazy_mode: true, ..Adam::default() };
@@ -118,7 +118,7 @@ fn of(part: &str) -> serde_json::Map<String, Value> {
     recorded("paddle_optimizer_programs.json")[part].as_object().unwrap().clone()
 }
 
-/// A net, and variables that are called as the gradients of its parameters.
+/// A network, and variables with the names of the gradients of its parameters.
 fn net() -> (Network, Pairs) {
     let mut net = Network::new();
     let x = layers::data(&mut net, "x", &[None, Some(6)], DType::Float32);
@@ -133,7 +133,7 @@ fn net() -> (Network, Pairs) {
     (net, pairs)
 }
 
-/// A table, and its gradient, which has some rows alone.
+/// A table, and its gradient of selected rows.
 fn table() -> (Network, Pairs) {
     let mut net = Network::new();
     let x = layers::data(&mut net, "x", &[None], DType::Int64);
@@ -149,7 +149,7 @@ fn optimizers_append_what_paddlepaddle_appends() {
     check("learns_rows", LEARNS_ROWS, table);
 }
 
-/// Fails if what is appended to a net for its gradients is not what was recorded.
+/// Fails if the operators that are appended for gradients differ from the recorded ones.
 fn check(part: &str, cases: &[Learns], net: fn() -> (Network, Pairs)) {
     let recorded = of(part);
     assert_eq!(recorded.len(), cases.len());
@@ -182,7 +182,7 @@ fn schedules_append_what_paddlepaddle_appends() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// The learning rate of the next step.
+/// Returns the learning rate of the next step.
 fn next(net: &Network, rate: &Variable, scope: &mut Scope) -> f32 {
     let fetched = Executor::default()
         .run(&net.main, scope, &[], &[rate.name()], &Dirs::default())
@@ -213,7 +213,7 @@ fn schedules_give_the_learning_rates_that_paddlepaddle_gave() {
     }
 }
 
-/// What persists is all that a schedule is: another scope with the same goes on with the same bits.
+/// The persistable variables are the whole state of a schedule: another scope with the same values gives the same bits.
 #[test]
 fn schedules_go_on_where_they_were_kept() {
     for (name, make) in SCHEDULES {

@@ -1,6 +1,6 @@
-//! What is left of programs of PaddlePaddle 2.6.2 gives what the whole gives (`golden/make_paddle_pruned.py`).
+//! Pruned programs of PaddlePaddle 2.6.2 compute the same results as the whole programs (`golden/make_paddle_pruned.py`).
 
-#![expect(clippy::disallowed_methods, reason = "reads its own files")]
+#![expect(clippy::disallowed_methods, reason = "reads golden files directly")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use lodstone_paddle::program::{Network, layers, load_program, prune};
 use lodstone_store::Blob;
 use serde_json::Value;
 
-/// Where PaddlePaddle leaves other operators, and why ours are right.
+/// Cases in which PaddlePaddle keeps other operators, and why ours are right.
 const OTHERS: &[(&str, &str)] = &[(
     "fed_and_changed",
     "PaddlePaddle drops what writes a variable that is fed: it gives other numbers",
@@ -40,7 +40,7 @@ fn pruned(name: &str, case: &Value) -> (Program, Program) {
     (main, pruned)
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "they were written as single precision")]
+#[expect(clippy::cast_possible_truncation, reason = "the values were written from float32")]
 fn tensor(told: &Value) -> Tensor {
     let shape = told["shape"].as_array().unwrap().iter().map(|dim| dim.as_u64().unwrap());
     let values = told["values"].as_array().unwrap();
@@ -72,7 +72,7 @@ fn values(tensor: &Tensor) -> Vec<f64> {
     }
 }
 
-/// Kinds of operators, and what they write.
+/// Returns the kinds of operators, and their outputs.
 fn told(op: &Op) -> Value {
     let mut writes: Vec<&str> = op.writes().collect();
     writes.sort_unstable();
@@ -80,7 +80,7 @@ fn told(op: &Op) -> Value {
 }
 
 #[test]
-fn what_is_left_gives_what_the_whole_gives() {
+fn pruned_programs_compute_the_same_results() {
     for (name, case) in cases() {
         let (_, pruned) = pruned(&name, &case);
         let startup = load_program(folder().join(&name).join("startup")).unwrap();
@@ -104,7 +104,7 @@ fn what_is_left_gives_what_the_whole_gives() {
 }
 
 #[test]
-fn what_is_left_is_what_paddlepaddle_leaves() {
+fn pruned_programs_are_those_of_paddlepaddle() {
     let mut different = Vec::new();
     for (name, case) in cases() {
         let (_, pruned) = pruned(&name, &case);
@@ -121,7 +121,7 @@ fn what_is_left_is_what_paddlepaddle_leaves() {
 }
 
 #[test]
-fn what_is_left_is_whole() {
+fn pruned_programs_are_complete() {
     for (name, case) in cases() {
         let (_, pruned) = pruned(&name, &case);
         for (number, block) in pruned.blocks.iter().enumerate() {
@@ -140,7 +140,7 @@ fn what_is_left_is_whole() {
 }
 
 #[test]
-fn what_nothing_computes_is_refused() {
+fn unsupported_operators_are_rejected() {
     let mut net = Network::new();
     let shares = layers::data(&mut net, "shares", &[None, Some(3)], DType::Float32);
     let label = layers::data(&mut net, "label", &[None, Some(1)], DType::Int64);
@@ -150,10 +150,14 @@ fn what_nothing_computes_is_refused() {
         let error = prune(&net.main, feeds, &[target]).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     };
-    refused(&[], "nowhere", "no such variable");
-    refused(&[], array.name(), "neither computed nor given");
-    // Who fed the values alone would have them written over: their places are needed, too.
+    refused(&[], "nowhere", "does not have this variable");
+    refused(&[], array.name(), "neither computed nor fed");
+    // If only the values are fed, an operator would overwrite them, since the indices are needed too.
     let values = net.main.blocks[0].ops[0].output("Out")[0].as_str();
-    refused(&[values, "label"], right.name(), "it is fed, and `top_k_v2` writes it");
+    refused(
+        &[values, "label"],
+        right.name(),
+        "it is fed, but `top_k_v2`, which is needed, writes it",
+    );
     prune(&net.main, &["shares", "label"], &[right.name()]).unwrap();
 }

@@ -30,8 +30,8 @@ impl Exported {
         let Some(dtype) = code(self.dtype) else {
             return Err(broken(&format!("DLPack has no type for {}", self.dtype)));
         };
-        let extents: Result<Vec<u64>, _> = self.shape.iter().map(|&one| one.try_into()).collect();
-        let expected = extents.ok().and_then(|extents| self.dtype.size_of(&extents));
+        let dims: Result<Vec<u64>, _> = self.shape.iter().map(|&one| one.try_into()).collect();
+        let expected = dims.ok().and_then(|dims| self.dtype.size_of(&dims));
         let found = self.held.len() as u64;
         if expected != Some(found) {
             let what = format!("{found} bytes are no tensor {}{:?}", self.dtype, self.shape);

@@ -70,13 +70,13 @@ impl Tensor {
         lodstone::safetensors_dtype(self.tensor().dtype)
     }
 
-    /// Extents, outermost first.
+    /// Dims, outermost first.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, &self.tensor().shape)
     }
 
-    /// Extents of what `data` has; of a sparse tensor, those of the elements that are stored.
+    /// Dims of what `data` has; of a sparse tensor, those of the elements that are stored.
     #[getter]
     fn stored_shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         match self.tensor().kind {
@@ -249,8 +249,8 @@ impl Tensor {
     }
 
     fn exported(&self, held: Held) -> Exported {
-        let extent = |extent: u64| i64::try_from(extent).unwrap_or(i64::MAX);
-        let shape = self.tensor().stored_shape().into_iter().map(extent).collect();
+        let dim = |dim: u64| i64::try_from(dim).unwrap_or(i64::MAX);
+        let shape = self.tensor().stored_shape().into_iter().map(dim).collect();
         Exported { dtype: self.tensor().dtype, shape, held }
     }
 

@@ -117,7 +117,7 @@ def test_slices_are_the_same(path, name, backend):
         for index in INDICES:
             first, *_ = index if isinstance(index, tuple) and index else (index,)
             if isinstance(first, slice) and None not in (first.start, first.stop) and first.stop < first.start:
-                # safetensors computes an extent below zero.
+                # safetensors computes a dim below zero.
                 continue
             expected, found = outcome(lambda: theirs[index]), outcome(lambda: ours[index])
             if name == "none" and isinstance(expected, Exception) and isinstance(found, np.ndarray):

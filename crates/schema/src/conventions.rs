@@ -1,4 +1,4 @@
-//! What a framework's programs mean beyond their operators: a value for each dialect.
+//! The conventions of each framework's programs beyond their operators: a value for each dialect.
 
 use std::collections::BTreeSet;
 
@@ -10,45 +10,44 @@ use crate::{Findings, Risk, glow, mxnet, onnx, paddle};
 /// The conventions of a framework.
 #[derive(Debug)]
 pub struct Conventions {
-    /// The framework, and the releases whose operators are known.
+    /// The framework, and the releases whose operators are in the tables.
     pub framework: &'static str,
-    /// Whether programs say the versions of sets of operators, rather than of operators.
-    pub has_operator_sets: bool,
-    /// Whether each value is written once, so that values alone order the operators.
+    /// Whether programs declare the versions of opsets, rather than of single operators.
+    pub has_opsets: bool,
+    /// Whether each value is written once, so that data dependencies alone order the operators.
     pub is_ssa: bool,
-    /// A version as people write it.
+    /// Formats a version for display.
     pub version: fn(i64) -> String,
-    /// What goes in and what comes out.
+    /// The inputs and outputs of a program.
     pub interface: fn(&Program) -> Interface<'_>,
-    /// Operators that no known release has: sets and names, each once, sorted.
+    /// Operators that no known release has, as (domain, kind), sorted and without duplicates.
     pub unknown_operators: fn(&Program) -> Vec<(&str, &str)>,
-    /// Sets of operators that come with a runtime of the framework, and are not listed one by one.
+    /// Domains of operators that a runtime of the framework provides and the tables do not list.
     pub runtime_domains: &'static [&'static str],
-    /// What follows for the types of values, where rules of operators are known.
+    /// Infers the types of values; `None` for dialects without inference rules.
     pub infer: fn(&Model) -> Option<Inference>,
-    /// What is wrong with a model by the rules of the framework, as far as they are known here; with what
-    /// follows for its types, if that is known.
+    /// Checks a model against the known rules of the framework, using inferred types if they are given.
     pub check: fn(&Model, Option<&Inference>) -> Findings,
-    /// What an operator does beyond computing.
+    /// The side effects of an operator, by its kind.
     pub risk: fn(&str) -> Option<Risk>,
-    /// Flags of a variable that only this framework has, by the names that it gives them.
+    /// Flags of a variable that only this framework has, by the framework's names.
     pub flags: fn(&Var) -> &'static [&'static str],
-    /// The variable that a parameter of this name is the value of.
+    /// The variable that holds the value of a parameter of this name.
     pub variable_of: fn(&str) -> &str,
-    /// The variables that a program needs parameters for, as far as it says.
+    /// The variables that a program needs parameters for, as far as the program declares them.
     pub parameters: fn(&Program) -> Vec<String>,
-    /// The attribute in which operators say where in a training script they were made.
+    /// The attribute that records where in a training script an operator was made.
     pub source: Option<&'static str>,
-    /// Whether an attribute adds nothing to its operator: it equals the default, or repeats the inputs.
+    /// Whether an attribute adds nothing to its operator because it equals the default or repeats the inputs.
     pub is_implied: fn(&Program, &Op, &Attribute) -> bool,
-    /// Whether an attribute tells what an operator does, rather than how the framework keeps it: roles, devices, types
-    /// of values.
-    pub is_told: fn(&str) -> bool,
-    /// What else a user should know, a sentence each.
+    /// Whether an attribute affects what an operator computes, unlike roles, devices and types of values, which the
+    /// framework keeps for itself.
+    pub is_semantic: fn(&str) -> bool,
+    /// Further notes for users, one sentence each.
     pub notes: fn(&Program) -> Vec<String>,
 }
 
-/// What goes into a program and what comes out of it.
+/// The inputs and outputs of a program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Interface<'a> {
     /// Names of the variables that are fed, in order.
@@ -57,7 +56,7 @@ pub struct Interface<'a> {
     pub outputs: Vec<&'a str>,
 }
 
-/// The conventions that a program follows.
+/// Returns the conventions of a program's dialect.
 pub fn conventions(program: &Program) -> &'static Conventions {
     match program.dialect {
         Dialect::Mxnet => &mxnet::CONVENTIONS,
@@ -67,7 +66,7 @@ pub fn conventions(program: &Program) -> &'static Conventions {
     }
 }
 
-/// The operators of a program that are not `known`: sets and names, each once, sorted.
+/// Returns the operators of a program that are not `known`, as (domain, kind), sorted and without duplicates.
 pub(crate) fn unknown_operators(
     program: &Program,
     known: impl Fn(&str, &str) -> bool,
@@ -78,20 +77,20 @@ pub(crate) fn unknown_operators(
 }
 
 impl Conventions {
-    /// How many operators say where in a training script they were made.
+    /// Returns the number of operators that record where in a training script they were made.
     pub fn count_source(&self, program: &Program) -> usize {
         let Some(source) = self.source else { return 0 };
         let says = |value: &AttributeValue| !matches!(value, AttributeValue::Strings(lines) if lines.is_empty());
         program.ops().filter(|op| op.attribute(source).is_some_and(says)).count()
     }
 
-    /// Whether an attribute says what an operator is, rather than where it was made or what is known
-    /// without it.
-    pub fn counts(&self, program: &Program, op: &Op, attribute: &Attribute) -> bool {
+    /// Whether an attribute is part of what an operator means: it neither records where the operator was made nor is
+    /// implied.
+    pub fn is_significant(&self, program: &Program, op: &Op, attribute: &Attribute) -> bool {
         Some(attribute.name.as_str()) != self.source && !(self.is_implied)(program, op, attribute)
     }
 
-    /// Removes what operators say about where they were made.
+    /// Removes the attributes that record where operators were made.
     pub fn strip_source(&self, program: &mut Program) {
         let Some(source) = self.source else { return };
         for op in program.blocks.iter_mut().flat_map(|block| &mut block.ops) {

@@ -1,7 +1,7 @@
-//! What is wrong with an operator or a program: a sentence, a code where something depends on the kind of problem,
-//! and the operand concerned.
+//! Problems with an operator or a program: a message, a code where callers depend on the kind of problem, and the
+//! operand concerned.
 //!
-//! A rule returns a [`Finding`]. Whoever walks through a program adds the place, which makes it [`Located`], and
+//! A rule returns a [`Finding`]. The code that walks the program adds the place, which makes it [`Located`], and
 //! collects all of them in [`Findings`].
 
 use std::error::Error;
@@ -14,8 +14,8 @@ use std::fmt;
 pub enum Code {
     /// The operator or the program breaks a rule. This is the default.
     Rule,
-    /// Two places declare different shapes of a value. Runtimes report that, and run the program nevertheless;
-    /// `verify` counts it apart from broken rules.
+    /// Two places declare different shapes of a value. Runtimes report this and run the program nevertheless;
+    /// `verify` counts it separately from broken rules.
     Inconsistent,
     /// The dims of an input are not fixed numbers. Declaring its shape helps, which the command line offers as a
     /// hint.
@@ -66,8 +66,8 @@ pub struct Located {
 /// The findings of a program, up to a maximum, and the number of those beyond it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// What was found, in the order of the program.
-    pub told: Vec<Located>,
+    /// The located findings, in program order.
+    pub located: Vec<Located>,
     /// The number of further findings that break rules.
     pub more: usize,
     /// The number of further inconsistent shapes.
@@ -75,12 +75,12 @@ pub struct Findings {
 }
 
 impl Finding {
-    /// A finding about no operand in particular.
+    /// Creates a finding without an operand.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), operand: None }
     }
 
-    /// A state that cannot occur unless this program has a defect.
+    /// Creates a finding for a state that cannot occur unless this program has a defect.
     ///
     /// # Panics
     /// With debug assertions.
@@ -90,39 +90,39 @@ impl Finding {
         Self::new(Code::Internal, format!("internal error: {message}"))
     }
 
-    /// The same finding, about an operand.
+    /// Returns the finding with an operand.
     #[must_use]
     pub fn about(mut self, operand: Operand) -> Self {
         self.operand = Some(Box::new(operand));
         self
     }
 
-    /// The same finding, about the input at a position.
+    /// Returns the finding with the input at a position as its operand.
     #[must_use]
     pub fn about_input(self, index: usize) -> Self {
         self.about(Operand::Input(String::new(), index))
     }
 
-    /// The same finding, about the output at a position.
+    /// Returns the finding with the output at a position as its operand.
     #[must_use]
     pub fn about_output(self, index: usize) -> Self {
         self.about(Operand::Output(String::new(), index))
     }
 
-    /// The same finding, about an input slot.
+    /// Returns the finding with an input slot as its operand.
     #[must_use]
     pub fn about_slot(self, slot: &str) -> Self {
         self.about(Operand::Input(slot.to_owned(), 0))
     }
 
-    /// The same finding, about an attribute.
+    /// Returns the finding with an attribute as its operand.
     #[must_use]
     pub fn about_attribute(self, name: &str) -> Self {
         self.about(Operand::Attribute(name.to_owned()))
     }
 
-    /// The same finding with a context before its message: `` as `Conv`: ... ``. The operand is dropped: it belongs to
-    /// the context.
+    /// Returns the finding with a context before its message: `` as `Conv`: ... ``. The operand is dropped, since it
+    /// belongs to the context.
     #[must_use]
     pub fn within(self, context: impl fmt::Display) -> Self {
         Self::new(self.code, format!("{context}: {}", self.message))
@@ -163,8 +163,8 @@ impl fmt::Display for Located {
 impl Error for Located {}
 
 impl Findings {
-    /// A program of a million operators may be wrong a million times.
-    const MOST: usize = 1000;
+    /// The maximum number of findings that are kept: a program of a million operators may have a million problems.
+    const MAX: usize = 1000;
 
     /// Adds the problem found at `place`.
     pub fn add(&mut self, place: impl Into<String>, finding: impl Into<Finding>) {
@@ -173,8 +173,8 @@ impl Findings {
 
     /// Adds a located finding.
     pub fn push(&mut self, located: Located) {
-        if self.told.len() < Self::MOST {
-            self.told.push(located);
+        if self.located.len() < Self::MAX {
+            self.located.push(located);
             return;
         }
         match located.finding.code {
@@ -183,30 +183,30 @@ impl Findings {
         }
     }
 
-    /// Whether anything but inconsistent shapes was found.
+    /// Whether there are findings other than inconsistent shapes.
     pub fn breaks_rules(&self) -> bool {
         let breaks = |located: &Located| located.finding.code != Code::Inconsistent;
-        self.more > 0 || self.told.iter().any(breaks)
+        self.more > 0 || self.located.iter().any(breaks)
     }
 
     /// Whether a finding has this code.
     pub fn has(&self, code: Code) -> bool {
-        self.told.iter().any(|located| located.finding.code == code)
+        self.located.iter().any(|located| located.finding.code == code)
     }
 
-    /// How much was found.
+    /// Returns the number of all findings, including those beyond the maximum.
     pub fn count(&self) -> usize {
-        self.told.len() + self.more + self.more_inconsistent
+        self.located.len() + self.more + self.more_inconsistent
     }
 
-    /// Whether nothing was found.
+    /// Whether there are no findings.
     pub fn is_empty(&self) -> bool {
-        self.told.is_empty()
+        self.located.is_empty()
     }
 
-    /// Adds what was found elsewhere.
+    /// Appends other findings.
     pub fn extend(&mut self, others: Self) {
-        others.told.into_iter().for_each(|located| self.push(located));
+        others.located.into_iter().for_each(|located| self.push(located));
         self.more += others.more;
         self.more_inconsistent += others.more_inconsistent;
     }

@@ -1,7 +1,16 @@
-//! Operators as data: what the operators of each framework are called, what slots they have, and
-//! the conventions by which a program says what goes in, what comes out and what is saved.
+//! Operators as data: the names and slots of each framework's operators, and the conventions by which a program
+//! declares its inputs, its outputs and the variables that are saved.
 //!
-//! The tables under `data/` are made by the scripts beside them, with the real frameworks.
+//! The scripts beside the tables under `data/` generate them with the real frameworks.
+//!
+//! ```
+//! use lodstone_schema::onnx::{newest_opset, operator};
+//!
+//! let newest = newest_opset("").expect("ONNX has operators");
+//! let softmax = operator("", "Softmax", newest).expect("an operator of ONNX");
+//! let axis = softmax.attribute("axis").expect("an attribute of Softmax");
+//! assert!(!axis.required);
+//! ```
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 

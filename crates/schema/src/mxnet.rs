@@ -1,10 +1,10 @@
 //! MXNet's conventions and operators.
 //!
-//! - A variable is a node without an operator. Whether it is data, a parameter or an auxiliary state
-//!   (which operators change: running statistics) is not in the program: it is one of the latter if
+//! - A variable is a node without an operator. The program does not declare whether it is data, a parameter or an
+//!   auxiliary state (which operators change, such as running statistics): it is a parameter or an auxiliary state if
 //!   the parameter file has it.
-//! - Labels are inputs that only the loss at the end of a program reads; who infers needs none.
-//! - `Custom` operators are Python code of whoever made the model.
+//! - Labels are inputs that only the loss at the end of a program reads; inference needs none.
+//! - `Custom` operators are Python code of the model's author.
 //!
 //! Source of truth: the registries of 0.9.5, 0.11.0, 1.5.1, 1.9.1 and 2.0.0b1.
 
@@ -20,12 +20,12 @@ use lodstone_model::{AttributeValue, Block, DType, Op, Program, Var, some};
 
 use crate::{Conventions, Findings, Interface, conventions};
 
-/// MXNet's conventions, for who has a program of any framework.
+/// MXNet's conventions.
 pub static CONVENTIONS: Conventions = Conventions {
     is_ssa: true,
-    is_told: |_| true,
+    is_semantic: |_| true,
     framework: "MXNet 0.9.5, 0.11.0, 1.5.1, 1.9.1 and 2.0.0b1",
-    has_operator_sets: false,
+    has_opsets: false,
     version,
     interface,
     unknown_operators,
@@ -35,31 +35,31 @@ pub static CONVENTIONS: Conventions = Conventions {
     risk: risk::risk,
     variable_of,
     flags: |_| &[],
-    // Programs do not tell parameters from inputs.
+    // Programs do not distinguish parameters from inputs.
     parameters: |_| Vec::new(),
     source: None,
     is_implied: |_, _, _| false,
     notes,
 };
 
-/// What MXNet's registries say about an operator.
+/// An operator in MXNet's registries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operator {
-    /// The operator that it is another name of.
+    /// The operator that this name is an alias of.
     pub alias_of: Option<&'static str>,
-    /// Releases that have it.
+    /// The releases that have it.
     pub releases: Vec<&'static str>,
-    /// Names of its inputs, in order; `name*` stands for any number.
+    /// The names of its inputs, in order; `name*` stands for any number.
     pub inputs: Vec<&'static str>,
-    /// Inputs that it changes.
+    /// The inputs that it changes.
     pub auxiliary: Vec<&'static str>,
-    /// Names of its outputs, if they have any.
+    /// The names of its outputs, if they have any.
     pub outputs: Vec<&'static str>,
-    /// Whether the first of several outputs is called `output`, and the others are nobody's.
+    /// Whether the first of several outputs is called `output` and the others are hidden.
     pub one_visible: bool,
 }
 
-/// What MXNet knows about the operator `name`; `None` if no release has it.
+/// Returns the operator `name`; `None` if no release has it.
 pub fn operator(name: &str) -> Option<&'static Operator> {
     static OPERATORS: LazyLock<HashMap<&str, Operator>> =
         LazyLock::new(|| include_str!("../data/mxnet_operators.tsv").lines().map(parse).collect());
@@ -80,12 +80,12 @@ fn parse(line: &'static str) -> (&'static str, Operator) {
     (name, Operator { alias_of, releases, inputs, auxiliary, outputs, one_visible })
 }
 
-/// What the operator `name` is called by itself, without aliases.
+/// Returns the name of an operator with aliases resolved.
 pub fn real_name(name: &str) -> &str {
     operator(name).and_then(|operator| operator.alias_of).unwrap_or(name)
 }
 
-/// What MXNet appends to the name of a node of `kind` for its output number `index` of `count`.
+/// Returns the suffix that MXNet appends to the name of a node of `kind` for its output `index` of `count`.
 pub fn output_suffix(kind: &str, index: usize, count: usize) -> String {
     let known = operator(kind);
     if let Some(name) = known.and_then(|known| known.outputs.get(index)) {
@@ -95,26 +95,26 @@ pub fn output_suffix(kind: &str, index: usize, count: usize) -> String {
     if plain && index == 0 { "output".to_owned() } else { format!("output{index}") }
 }
 
-/// The slot that input number `index` of an operator is.
+/// Returns the slot of input `index` of an operator.
 fn slot(op: &Op, index: usize) -> Option<&'static str> {
     let operator = operator(&op.kind)?;
-    // Without a bias, what follows it moves up; nothing that is told apart here follows it.
+    // Without a bias, the inputs after it move up. No slot that is distinguished here comes after it.
     operator.inputs.get(index).copied()
 }
 
-/// Whether input number `index` of an operator is one that the operator changes.
+/// Whether an operator changes its input `index`.
 pub fn is_auxiliary(op: &Op, index: usize) -> bool {
     let Some(operator) = operator(&op.kind) else { return false };
     slot(op, index).is_some_and(|slot| operator.auxiliary.contains(&slot))
 }
 
-/// The variable that a parameter is the value of: files call it `arg:NAME` or `aux:NAME`.
+/// Returns the variable whose value a parameter is: files call it `arg:NAME` or `aux:NAME`.
 pub fn variable_of(parameter: &str) -> &str {
     let tagged = parameter.strip_prefix("arg:").or_else(|| parameter.strip_prefix("aux:"));
     tagged.unwrap_or(parameter)
 }
 
-/// Element types by MXNet's numbers. Releases before 2.0 know 0 to 7 and 12.
+/// Element types by MXNet's type flags. Releases before 2.0 have 0 to 7 and 12.
 const TYPES: [DType; 13] = [
     DType::Float32,
     DType::Float64,
@@ -131,23 +131,23 @@ const TYPES: [DType; 13] = [
     DType::BFloat16,
 ];
 
-/// The element type that MXNet calls by a number.
+/// Returns the element type of an MXNet type flag.
 pub fn dtype_of(flag: i32) -> Option<DType> {
     TYPES.get(usize::try_from(flag).ok()?).copied()
 }
 
-/// MXNet's number for an element type.
+/// Returns the MXNet type flag of an element type.
 pub fn type_flag(dtype: DType) -> Option<i32> {
     let index = TYPES.iter().position(|known| *known == dtype)?;
     i32::try_from(index).ok()
 }
 
-/// `10901` is 1.9.1.
+/// Formats a version: `10901` is 1.9.1.
 fn version(version: i64) -> String {
     format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
 }
 
-/// Inputs are the variables that are no parameters, in order, but for labels.
+/// Returns the interface of a program. Its inputs are the variables that are neither parameters nor labels, in order.
 pub fn interface(program: &Program) -> Interface<'_> {
     let Some(block) = program.blocks.first() else { return Interface::default() };
     let labels = labels(block);
@@ -156,7 +156,7 @@ pub fn interface(program: &Program) -> Interface<'_> {
     Interface { inputs, outputs: block.outputs.iter().map(String::as_str).collect() }
 }
 
-/// Variables that nothing reads but losses, as labels.
+/// Returns the labels: variables that only losses read, as their label input.
 fn labels(block: &Block) -> HashSet<&str> {
     let (mut labels, mut others) = (HashSet::new(), HashSet::new());
     for op in &block.ops {
@@ -174,10 +174,10 @@ fn labels(block: &Block) -> HashSet<&str> {
     labels
 }
 
-/// Variables of the first block that look like parameters: by what reads them, by what their
-/// attributes say, by their name.
+/// Returns the variables of the first block that look like parameters, judged by the operators that read them, their
+/// attributes and their names.
 pub fn likely_parameters(program: &Program) -> HashSet<String> {
-    /// Inputs of operators that are learned, or measured once.
+    /// Inputs of operators that are learned, or estimated once.
     const SLOTS: [&str; 9] = [
         "weight",
         "bias",
@@ -189,7 +189,7 @@ pub fn likely_parameters(program: &Program) -> HashSet<String> {
         "min_bias",
         "max_bias",
     ];
-    /// Attributes of how a parameter is trained. Before 0.9 groups of nodes were given them, inputs included.
+    /// Attributes that configure how a parameter is trained. Before 0.9, groups of nodes had them, inputs included.
     const MULTIPLIERS: [&str; 2] = ["__lr_mult__", "__wd_mult__"];
     const ENDINGS: [&str; 8] = [
         "_weight",
@@ -227,13 +227,13 @@ pub fn likely_parameters(program: &Program) -> HashSet<String> {
     likely
 }
 
-/// Operators that no release of MXNet has, each once, sorted.
+/// Returns the operators that no release of MXNet has, sorted and without duplicates.
 pub fn unknown_operators(program: &Program) -> Vec<(&str, &str)> {
     conventions::unknown_operators(program, |_, kind| operator(kind).is_some())
 }
 
 fn notes(program: &Program) -> Vec<String> {
-    /// The newest release that is known, 2.0.
+    /// The newest known release, 2.0.
     const NEWEST: i64 = 29_999;
     let mut notes = Vec::new();
     let custom = program.ops().filter(|op| op.kind == "Custom");
@@ -247,10 +247,13 @@ fn notes(program: &Program) -> Vec<String> {
     classes.dedup();
     if !classes.is_empty() {
         let classes = some(classes);
-        notes.push(format!("operators that are Python code outside the model: {classes}"));
+        notes.push(format!("operators implemented in Python code outside the model: {classes}"));
     }
     if let Some(newer) = program.version.filter(|version| *version > NEWEST) {
-        notes.push(format!("the program is of MXNet {}, which is not known", version(newer)));
+        notes.push(format!(
+            "the program is of MXNet {}, which is newer than any known release",
+            version(newer)
+        ));
     }
     notes
 }

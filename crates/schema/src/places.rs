@@ -1,22 +1,22 @@
-//! Elements of lists at places that were checked before.
+//! Access to list elements at indices that were checked before.
 //!
-//! A place that a list has not is a defect of this program, and an internal error: no default takes the place of the
+//! An index out of range is a defect of this program and becomes an internal error: no default takes the place of the
 //! element.
 
 use crate::Finding;
 
-/// The element at a place.
+/// Returns the element at an index.
 ///
 /// # Errors
-/// If there is none, which is a defect.
+/// An internal error if the index is out of range.
 pub fn at<T: Copy>(list: &[T], place: usize) -> Result<T, Finding> {
     list.get(place).copied().ok_or_else(|| absent(list.len(), place))
 }
 
-/// The element at a place, to be changed.
+/// Returns a mutable reference to the element at an index.
 ///
 /// # Errors
-/// As [`at`].
+/// Like [`at`].
 pub fn at_mut<T>(list: &mut [T], place: usize) -> Result<&mut T, Finding> {
     let len = list.len();
     list.get_mut(place).ok_or_else(|| absent(len, place))
@@ -24,5 +24,5 @@ pub fn at_mut<T>(list: &mut [T], place: usize) -> Result<&mut T, Finding> {
 
 #[track_caller]
 fn absent(len: usize, place: usize) -> Finding {
-    Finding::internal(format!("a list of {len} elements has none at {place}"))
+    Finding::internal(format!("index {place} is out of range of a list of {len} elements"))
 }

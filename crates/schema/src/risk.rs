@@ -1,8 +1,8 @@
-//! What operators do beyond computing: who runs a model that has them should know.
+//! Side effects of operators, which a user should know before running a model.
 //!
-//! Which operators these are is in the conventions of their framework.
+//! The conventions of each framework list the operators concerned.
 
-/// What an operator does beyond computing.
+/// A side effect of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Risk {
@@ -10,14 +10,14 @@ pub enum Risk {
     Reads,
     /// It writes files.
     Writes,
-    /// It runs code that is not the framework's.
+    /// It runs code from outside the framework.
     Runs,
-    /// It talks to other machines.
+    /// It connects to other machines.
     Connects,
 }
 
 impl Risk {
-    /// The risk that a table of operators names.
+    /// Parses the risk column of an operator table.
     pub(crate) fn parse(word: &str) -> Option<Self> {
         Some(match word {
             "reads" => Self::Reads,
@@ -28,13 +28,13 @@ impl Risk {
         })
     }
 
-    /// What it does, for a message.
+    /// Describes the risk in a message.
     pub fn describe(self) -> &'static str {
         match self {
             Self::Reads => "reads files",
             Self::Writes => "writes files",
-            Self::Runs => "runs code that is not the framework's",
-            Self::Connects => "talks to other machines",
+            Self::Runs => "runs code from outside the framework",
+            Self::Connects => "connects to other machines",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Findings: codes that callers decide by, operands, places, and texts.
+//! Findings: codes, operands, places, and messages.
 
 use lodstone_model::{Attribute, AttributeValue, DType, Dim, Op, Operand as Slot};
 use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
@@ -18,20 +18,20 @@ fn op(kind: &str, inputs: &[&str], attributes: Vec<Attribute>) -> Op {
     }
 }
 
-fn refused(op: &Op, inputs: &[&ValueInfo]) -> Finding {
+fn rejected(op: &Op, inputs: &[&ValueInfo]) -> Finding {
     let inputs: Vec<Option<&ValueInfo>> = inputs.iter().copied().map(Some).collect();
     infer_op(op, 21, &inputs, &mut NoBodies).unwrap_err()
 }
 
 #[test]
-fn a_rule_names_the_input_that_it_refuses() {
+fn a_rule_names_the_rejected_input() {
     let (floats, longs) = (DType::Float32, DType::Int64);
-    let dims = |extents: &[u64]| Some(extents.iter().map(|it| Dim::Known(*it)).collect());
+    let dims = |sizes: &[u64]| Some(sizes.iter().map(|it| Dim::Known(*it)).collect());
     let [a, b] = [floats, longs].map(|dtype| ValueInfo::tensor(dtype, dims(&[2])));
-    let finding = refused(&op("Concat", &["a", "b"], Vec::new()), &[&a, &b]);
+    let finding = rejected(&op("Concat", &["a", "b"], Vec::new()), &[&a, &b]);
     assert_eq!(finding.code, Code::Rule);
     let axis = Attribute { name: "axis".to_owned(), value: AttributeValue::Long(5) };
-    let finding = refused(&op("Gather", &["a", "b"], vec![axis]), &[&a, &b]);
+    let finding = rejected(&op("Gather", &["a", "b"], vec![axis]), &[&a, &b]);
     assert_eq!(finding.operand.as_deref(), Some(&Operand::Attribute("axis".to_owned())));
     assert!(finding.to_string().starts_with("`axis`: expected an axis"), "{finding}");
 }
@@ -53,7 +53,10 @@ fn only_inconsistent_shapes_break_no_rules() {
     for number in 0..2000 {
         findings.push(Finding::new(Code::Inconsistent, "two shapes").at(number.to_string()));
     }
-    assert_eq!((findings.told.len(), findings.more, findings.more_inconsistent), (1000, 0, 1001));
+    assert_eq!(
+        (findings.located.len(), findings.more, findings.more_inconsistent),
+        (1000, 0, 1001)
+    );
     findings.add("y", "it has no name");
     assert!(findings.breaks_rules());
     assert_eq!((findings.more, findings.count()), (1, 2002));

@@ -1,5 +1,5 @@
-//! Inference of types over programs that no framework writes: numbers that are too large, blocks that run
-//! themselves, nesting, calls that multiply.
+//! Type inference over programs that no framework writes: values that overflow, blocks that run themselves, deep nesting,
+//! calls that multiply.
 
 mod support;
 
@@ -16,7 +16,7 @@ use lodstone_schema::onnx::infer::{
 };
 use support::op;
 
-/// Longer than any of these programs may take, on a slow machine without optimization.
+/// A time limit that none of these programs exceeds, even on a slow machine without optimization.
 const LONG: Duration = Duration::from_secs(20);
 
 fn tensor(dtype: DType, dims: &[Dim]) -> ValueType {
@@ -24,8 +24,8 @@ fn tensor(dtype: DType, dims: &[Dim]) -> ValueType {
     ValueType::tensor(TensorType::new(dtype, shape))
 }
 
-fn known(extents: &[u64]) -> Vec<Dim> {
-    extents.iter().map(|extent| Dim::Known(*extent)).collect()
+fn known(dims: &[u64]) -> Vec<Dim> {
+    dims.iter().map(|dim| Dim::Known(*dim)).collect()
 }
 
 fn var(name: &str, value: ValueType) -> Var {
@@ -38,7 +38,7 @@ fn ints(name: &str, numbers: &[i64]) -> Parameter {
     Parameter { name: name.to_owned(), tensor }
 }
 
-/// A model of a graph whose inputs are its variables.
+/// A model whose graph inputs are its variables.
 fn model(vars: Vec<Var>, parameters: Vec<Parameter>, ops: Vec<Op>, outputs: &[&str]) -> Model {
     let block = Block {
         index: 0,
@@ -65,7 +65,7 @@ fn inferred(model: &Model) -> Inference {
     inference
 }
 
-/// The type of a value of the main graph, as people write it.
+/// Formats the type of a value of the main graph.
 fn shown(inference: &Inference, name: &str) -> String {
     inference.blocks[0].get(name).map(|info| show_type(&info.value)).unwrap_or_default()
 }
@@ -90,7 +90,7 @@ fn symbols_go_through_arithmetic_of_shapes() {
         op("Size", &["z"], &["size"], &[]),
     ];
     let inference = inferred(&model(vars, parameters, ops, &["z"]));
-    assert_eq!(inference.findings.told, []);
+    assert_eq!(inference.findings.located, []);
     assert_eq!(shown(&inference, "y"), "float32[batch, 3, 16]");
     assert_eq!(shown(&inference, "z"), "float32[48, batch]");
     assert_eq!(shown(&inference, "zeros"), "float32[batch, 3, 3]");
@@ -102,28 +102,28 @@ fn symbols_go_through_arithmetic_of_shapes() {
 }
 
 #[test]
-fn unknown_extents_get_symbols_only_if_asked() {
+fn unknown_dims_get_symbols_only_if_requested() {
     let vars = vec![var("x", tensor(DType::Float32, &known(&[3])))];
     let ops = vec![op("NonZero", &["x"], &["n"], &[]), op("Relu", &["x"], &["y"], &[])];
     let mut model = model(vars, Vec::new(), ops, &["n"]);
     assert_eq!(shown(&inferred(&model), "n"), "int64[1, ?]");
     let options = Options::default().with_fresh_symbols(true);
     assert_eq!(shown(&infer(&model, &options), "n"), "int64[1, unknown_0]");
-    // One that is taken is not given again.
+    // A symbol that the program uses is not generated again.
     let taken = tensor(DType::Float32, &[Dim::Symbol(Arc::from("unknown_0"))]);
     model.main_mut().unwrap().blocks[0].vars.push(var("other", taken));
     assert_eq!(shown(&infer(&model, &options), "n"), "int64[1, unknown_1]");
 }
 
 #[test]
-fn inputs_that_are_given_count_instead_of_what_is_declared() {
+fn given_inputs_override_their_declarations() {
     let vars = vec![var("x", tensor(DType::Float32, &known(&[1, 3])))];
     let model = model(vars, Vec::new(), vec![op("Relu", &["x"], &["y"], &[])], &["y"]);
     let given = ValueInfo::tensor(DType::Float32, Some(known(&[8, 3])));
     let options = Options::default().with_inputs([("x".to_owned(), given)].into());
     let inference = infer(&model, &options);
     assert_eq!(
-        (shown(&inference, "y"), inference.findings.told),
+        (shown(&inference, "y"), inference.findings.located),
         ("float32[8, 3]".to_owned(), vec![])
     );
 }
@@ -140,17 +140,17 @@ fn an_initializer_that_is_an_input_is_a_constant_unless_a_run_may_replace_it() {
     let overridable = Options::default().with_overridable(true);
     assert_eq!(shown(&inferred(&model), "y"), "float32[3, 4]");
     assert_eq!(shown(&infer(&model, &overridable), "y"), "float32[?, ?]");
-    // What is given counts instead of the initializer.
+    // A given input replaces the initializer.
     let mut given = ValueInfo::tensor(DType::Int64, Some(known(&[2])));
     given.contents = Some([Element::Int(12), Element::Int(1)].into());
     let given = Options::default().with_inputs([("target".to_owned(), given)].into());
     assert_eq!(shown(&infer(&model, &given), "y"), "float32[12, 1]");
-    // Every initializer had to be an input up to IR version 3.
+    // Up to IR version 3, every initializer had to be an input.
     model.main_mut().unwrap().version = Some(3);
     assert_eq!(shown(&infer(&model, &overridable), "y"), "float32[3, 4]");
 }
 
-/// Nothing that runs blocks.
+/// Bodies of an operator without blocks.
 struct NoBlocks;
 
 impl Bodies for NoBlocks {
@@ -160,7 +160,7 @@ impl Bodies for NoBlocks {
 }
 
 #[test]
-fn the_rule_of_one_operator_can_be_asked() {
+fn infer_op_applies_the_rule_of_one_operator() {
     let (a, b) = (ValueInfo::tensor(DType::Float32, Some(known(&[2, 3]))), ValueInfo::default());
     let matmul = op("MatMul", &["a", "b"], &["y"], &[]);
     let found = infer_op(&matmul, 13, &[Some(&a), Some(&b)], &mut NoBlocks).unwrap();
@@ -172,7 +172,7 @@ fn the_rule_of_one_operator_can_be_asked() {
 }
 
 #[test]
-fn huge_numbers_are_numbers_and_no_memory() {
+fn huge_dims_allocate_nothing() {
     let huge = 1i64 << 60;
     let vars = vec![
         var("x", tensor(DType::Float32, &known(&[4, 4]))),
@@ -217,17 +217,17 @@ fn huge_numbers_are_numbers_and_no_memory() {
     assert!(inference.complete);
     assert_eq!(shown(&inference, "filled"), format!("float32[{huge}, {huge}]"));
     assert_eq!(shown(&inference, "tiled"), format!("float32[{}, {}]", huge * 4, huge * 4));
-    // More than 64 bits are no extent.
+    // A dim does not exceed 64 bits.
     for kind in ["Tile", "Flatten"] {
-        let told = &inference.findings.told;
-        assert!(told.iter().any(|finding| finding.place.contains(kind)), "{kind}");
+        let findings = &inference.findings.located;
+        assert!(findings.iter().any(|finding| finding.place.contains(kind)), "{kind}");
     }
     assert_eq!(shown(&inference, "range"), format!("int64[{huge}]"));
     assert_eq!(shown(&inference, "flat"), "anything");
     assert!(inference.blocks[0]["range"].contents.is_none());
 }
 
-/// A model in which blocks hold `If`s of the next, `deep` of them, and the last runs `last`.
+/// A model in which `deep` blocks each hold `If`s of the next one, and the last runs `last`.
 fn nested(deep: i32, last: i32) -> Model {
     let runs = |block: i32| {
         let branch = AttributeValue::Block(block);
@@ -246,23 +246,23 @@ fn nested(deep: i32, last: i32) -> Model {
 }
 
 #[test]
-fn blocks_that_run_themselves_or_lie_too_deep_are_told() {
+fn recursive_or_deeply_nested_blocks_are_reported() {
     for (deep, last) in [(1, 1), (1, 0), (5, 3), (40, 1), (3, 77)] {
         let inference = inferred(&nested(deep, last));
         assert!(!inference.findings.is_empty(), "{deep} and {last}");
     }
-    // Beyond a limit nothing is known, and nothing is wrong.
+    // Beyond the limit, nothing is inferred, and nothing is reported.
     for (deep, last) in [(1000, 1), (10_000, -1)] {
         let inference = inferred(&nested(deep, last));
         assert!(!inference.complete && inference.findings.is_empty(), "{deep} and {last}");
     }
-    // Each block twice in each: 2^30 of the last one.
+    // Each block runs the next twice: 2^30 runs of the last one.
     let inference = inferred(&nested(30, 31));
     assert!(!inference.complete && !inference.findings.is_empty());
 }
 
 #[test]
-fn loops_in_loops_take_no_longer_than_the_program_warrants() {
+fn nested_loops_stop_at_the_work_limit() {
     let depth = 40;
     let body = |block: i32| [("body", AttributeValue::Block(block))];
     let vars =
@@ -284,12 +284,12 @@ fn loops_in_loops_take_no_longer_than_the_program_warrants() {
         });
     }
     let inference = inferred(&model);
-    assert_eq!(inference.findings.told, []);
+    assert_eq!(inference.findings.located, []);
     assert_eq!(shown(&inference, "y"), "float32[?]");
 }
 
 #[test]
-fn calls_that_multiply_are_left_unfinished() {
+fn calls_that_multiply_stop_at_the_work_limit() {
     let count = 40;
     let name = |number: i32| format!("f{number}");
     let call = |number: i32, inputs: &[&str], outputs: &[&str]| Op {
@@ -317,7 +317,7 @@ fn calls_that_multiply_are_left_unfinished() {
     }
     let inference = inferred(&model);
     assert!(!inference.complete);
-    // Without the doubling, all of it is known.
+    // Without the doubling, everything is inferred.
     let program = model.main_mut().unwrap();
     for block in &mut program.blocks[1..] {
         block.ops.truncate(1);
@@ -329,7 +329,7 @@ fn calls_that_multiply_are_left_unfinished() {
 }
 
 #[test]
-fn a_function_sees_its_inputs_and_attributes_alone() {
+fn a_function_sees_only_its_inputs_and_attributes() {
     let vars = vec![var("x", tensor(DType::Float32, &known(&[2, 3])))];
     let axis = [("axis", AttributeValue::Long(1))];
     let call = Op { domain: "here".to_owned(), ..op("twice", &["x", ""], &["y"], &axis) };
@@ -357,30 +357,30 @@ fn a_function_sees_its_inputs_and_attributes_alone() {
         ..Function::default()
     });
     let inference = inferred(&model);
-    assert_eq!(inference.findings.told, []);
+    assert_eq!(inference.findings.located, []);
     assert_eq!(shown(&inference, "y"), "float32[2, 6]");
     assert!(inference.blocks[1]["unseen"].is_unknown());
 }
 
 #[test]
-fn many_large_shapes_are_given_up_and_said_to_be() {
+fn many_large_shapes_exceed_the_limit_and_are_reported() {
     let wide = known(&vec![2; 200]);
     let vars = vec![var("x", tensor(DType::Float32, &wide))];
     let names: Vec<String> = (0..100_000).map(|number| format!("y{number}")).collect();
     let ops = names.iter().map(|name| op("Relu", &["x"], &[name], &[])).collect();
     let inference = inferred(&model(vars, Vec::new(), ops, &[]));
     assert!(!inference.complete);
-    let extents: usize =
+    let dims: usize =
         inference.blocks[0].values().filter_map(|info| Some(info.shape()?.len())).sum();
-    assert!(extents < 100_000 * 200 && inference.findings.is_empty(), "{extents}");
-    // So many extents that nothing has.
+    assert!(dims < 100_000 * 200 && inference.findings.is_empty(), "{dims}");
+    // More dims than any real model has.
     let vars = vec![var("x", tensor(DType::Float32, &known(&vec![2; 100_000])))];
     let inference = inferred(&model(vars, Vec::new(), vec![op("Relu", &["x"], &["y"], &[])], &[]));
     assert_eq!((shown(&inference, "y").as_str(), inference.complete), ("float32[..]", false));
 }
 
 #[test]
-fn findings_end_somewhere() {
+fn the_number_of_findings_is_limited() {
     let vars = vec![
         var("x", tensor(DType::Float32, &known(&[2]))),
         var("z", tensor(DType::Float32, &known(&[3]))),
@@ -388,5 +388,5 @@ fn findings_end_somewhere() {
     let ops =
         (0..5000).map(|number| op("Add", &["x", "z"], &[&format!("y{number}")], &[])).collect();
     let findings = inferred(&model(vars, Vec::new(), ops, &[])).findings;
-    assert_eq!((findings.told.len(), findings.more), (1000, 4000));
+    assert_eq!((findings.located.len(), findings.more), (1000, 4000));
 }

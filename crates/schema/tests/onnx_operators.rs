@@ -1,4 +1,4 @@
-//! What is known of ONNX's operators and releases.
+//! The tables of ONNX's operators and releases.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,7 +9,7 @@ use lodstone_schema::onnx::{
 };
 
 #[test]
-fn an_operator_is_the_newest_version_that_the_set_has() {
+fn an_operator_is_the_newest_version_of_its_opset() {
     assert_eq!(operator("", "Clip", 5).unwrap().since, 1);
     assert_eq!(operator("", "Clip", 6).unwrap().since, 6);
     assert_eq!(operator("ai.onnx", "Clip", 12).unwrap().since, 12);
@@ -24,7 +24,7 @@ fn an_operator_is_the_newest_version_that_the_set_has() {
 }
 
 #[test]
-fn an_operator_says_what_it_takes_and_gives() {
+fn an_operator_declares_its_inputs_and_outputs() {
     let conv = operator("", "Conv", 11).unwrap();
     let names: Vec<_> = conv.inputs.iter().map(|input| (input.name, input.presence)).collect();
     let expected = [("X", Presence::Single), ("W", Presence::Single), ("B", Presence::Optional)];
@@ -54,7 +54,7 @@ fn an_operator_says_what_it_takes_and_gives() {
 }
 
 #[test]
-fn the_table_is_whole() {
+fn the_table_is_complete() {
     let mut counts: HashMap<&str, usize> = HashMap::new();
     let mut seen = BTreeSet::new();
     for operator in operators() {
@@ -73,7 +73,7 @@ fn the_table_is_whole() {
         let of_kind: Vec<_> = versions(operator.domain, operator.kind).collect();
         assert!(of_kind.is_sorted_by(|a, b| a.since < b.since), "{name}");
     }
-    // As many as `onnx.defs.get_all_schemas_with_history()` of 1.23.2 gives.
+    // The number of schemas that `onnx.defs.get_all_schemas_with_history()` of 1.23.2 returns.
     let expected = [
         ("ai.onnx", 629),
         ("ai.onnx.ml", 25),
@@ -85,7 +85,7 @@ fn the_table_is_whole() {
 }
 
 #[test]
-fn a_release_says_which_representation_its_operators_need() {
+fn a_release_has_the_ir_version_of_its_opsets() {
     assert_eq!((newest_opset(""), newest_opset("ai.onnx.ml")), (Some(NEWEST_OPSET), Some(5)));
     assert_eq!(newest_opset("com.microsoft"), None);
     assert_eq!(newest_ir_version(), 14);

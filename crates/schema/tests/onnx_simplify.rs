@@ -1,6 +1,11 @@
-//! Simplification removes what it says, keeps names of inputs and outputs, and reports what became of values.
+//! Simplification removes operators, keeps the names of inputs and outputs, and reports the origins of values.
 
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail so")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a panic fails the test"
+)]
 
 mod support;
 
@@ -60,7 +65,7 @@ fn kinds(made: &Simplified) -> Vec<&str> {
     made.program.ops().map(|op| op.kind.as_str()).collect()
 }
 
-/// The value that a value became.
+/// Returns the value of the result that a source value became.
 fn value(made: &Simplified, name: &str) -> String {
     match made.origins.of(0, name) {
         Origin::Value(name) => name.to_string(),
@@ -114,7 +119,7 @@ fn transposes_of_transposes_become_one_or_none() {
 }
 
 #[test]
-fn shapes_that_are_known_become_constants() {
+fn known_shapes_become_constants() {
     let ops = vec![
         op("Shape", &["x"], &["shape"], &[]),
         op("Concat", &["shape", "one"], &["wider"], &[("axis", AttributeValue::Long(0))]),
@@ -131,7 +136,7 @@ fn shapes_that_are_known_become_constants() {
     assert_eq!(made.folded, 40);
 }
 
-/// Doubles what it is given, and counts how often.
+/// Doubles its input, and counts the evaluations.
 #[derive(Default)]
 struct Doubling(Cell<usize>);
 
@@ -166,7 +171,7 @@ fn constants_are_folded_within_bounds() {
     let folded = made.parameters.iter().find(|parameter| parameter.name == "b").unwrap();
     assert_eq!(folded.tensor.to_vec::<f32>().unwrap(), [4.0, 8.0, 12.0]);
     for (bounds, calls) in [
-        // What is too large is not even computed.
+        // Results that are too large are not computed at all.
         (Bounds { each: 11, all: 1000 }, 0),
         (Bounds { each: 12, all: 23 }, 2),
     ] {
@@ -181,7 +186,7 @@ fn constants_are_folded_within_bounds() {
 }
 
 #[test]
-fn an_input_with_a_default_is_no_constant() {
+fn an_input_with_a_default_is_not_a_constant() {
     let ops = vec![op("Neg", &["w"], &["a"], &[]), op("Add", &["x", "a"], &["y"], &[])];
     let program = program(vec![block(&["x", "w"], &["y"], ops)]);
     let shape = vec![2, 3];
@@ -196,15 +201,15 @@ fn branches(first: i32, second: i32) -> [(&'static str, AttributeValue); 2] {
     [("then_branch", AttributeValue::Block(first)), ("else_branch", AttributeValue::Block(second))]
 }
 
-/// A condition that is known.
+/// A constant condition.
 fn truth(name: &str, is_true: bool) -> Parameter {
     let tensor = Tensor::dense(DType::Bool, Vec::new(), vec![u8::from(is_true)].into());
     Parameter { name: name.to_owned(), tensor }
 }
 
 #[test]
-fn a_branch_that_is_known_replaces_its_operator() {
-    // Both branches and both operators call their values alike.
+fn a_known_branch_replaces_its_operator() {
+    // Both branches and both operators use the same names.
     let branch = |kind| {
         block(
             &[],
@@ -227,13 +232,13 @@ fn a_branch_that_is_known_replaces_its_operator() {
     let mut names: Vec<&str> = made.program.ops().flat_map(Op::writes).collect();
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), 6, "each value has a name of its own: {names:?}");
+    assert_eq!(names.len(), 6, "values share names: {names:?}");
     assert_eq!(made.program.blocks[0].outputs, ["y", "b"]);
     assert_eq!(made.infos[0].len(), 7, "{:?}", made.infos[0].keys());
 }
 
 #[test]
-fn a_branch_that_is_not_known_is_simplified_where_it_is() {
+fn an_unknown_branch_is_simplified_in_place() {
     let one = block(
         &[],
         &["p"],
@@ -254,7 +259,7 @@ fn a_branch_that_is_not_known_is_simplified_where_it_is() {
     let made = simple(&program(vec![block(&["x"], &["y"], ops), one, other]), &[], &NoEvaluator);
     assert_eq!(kinds(&made), ["ReduceSum", "Cast", "If", "Neg", "Identity"]);
     assert_eq!(made.program.blocks[1].ops[0].input(""), ["x"]);
-    // A block returns what its own operators write.
+    // A block returns only values that its own operators write.
     assert_eq!(made.program.blocks[2].ops[0].input(""), ["x"]);
     assert!(matches!(made.origins.of(1, "unread"), Origin::Removed));
 }
@@ -294,7 +299,7 @@ fn functions_replace_their_calls() {
     assert_eq!(kinds, ["LeakyRelu", "Sum", "Identity", "LeakyRelu", "Sum", "Identity"]);
     let slopes: Vec<_> = ops.iter().filter_map(|op| op.attribute("alpha")).collect();
     assert_eq!(slopes, [&AttributeValue::Float(0.5), &AttributeValue::Float(0.25)]);
-    // The second call leaves an input out.
+    // The second call omits an input.
     assert_eq!(ops[4].input("")[1], "");
     assert_eq!(ops[1].output(""), ["p"]);
     assert_eq!(
@@ -309,7 +314,7 @@ fn functions_replace_their_calls() {
 }
 
 #[test]
-fn functions_that_call_each_other_twice_are_refused_before_they_fill_the_memory() {
+fn functions_that_call_each_other_twice_exceed_the_work_limit() {
     let functions = 40;
     let name = |number: usize| format!("F{number}");
     let call = |number: usize, input: &str, output: &str| Op {
@@ -334,7 +339,7 @@ fn functions_that_call_each_other_twice_are_refused_before_they_fill_the_memory(
         })
         .collect();
     assert_eq!(inline(&source).unwrap_err().finding.code, Code::Limit);
-    // One that calls itself is named.
+    // The function that calls itself is named.
     source.blocks[40].ops = vec![call(0, "a", "c")];
     let error = inline(&source).unwrap_err();
     assert!(error.finding.message.contains("runs itself"), "{error}");

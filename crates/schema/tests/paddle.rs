@@ -1,4 +1,4 @@
-//! PaddlePaddle's conventions, on programs made by hand.
+//! PaddlePaddle's conventions, on programs that the tests build.
 
 use lodstone_model::{
     Attribute, AttributeValue, Block, Dialect, Holder, Op, Operand, Program, TensorType, Topology,
@@ -34,7 +34,7 @@ fn program(vars: Vec<Var>, ops: Vec<Op>) -> Program {
 }
 
 #[test]
-fn the_registry_knows_slots_and_releases() {
+fn the_registry_has_slots_and_releases() {
     let conv2d = operator("conv2d").expect("an operator");
     assert_eq!(conv2d.releases, ["1.8.5", "2.6.2", "3.3.1"]);
     let inputs: Vec<_> = conv2d.inputs.iter().map(|slot| slot.name).collect();
@@ -71,7 +71,7 @@ fn attributes_decide_what_computes_an_operator() {
 }
 
 #[test]
-fn saved_are_persistable_values_by_name_each_once() {
+fn persistable_values_are_saved_by_name_each_once() {
     let mut program = program(
         vec![
             var("conv2d_2", TensorType::default(), true),
@@ -109,7 +109,7 @@ fn inputs_and_outputs_go_by_column_not_by_order() {
 }
 
 #[test]
-fn what_is_declared_to_be_fed_is_the_input_where_nothing_is_fed() {
+fn variables_declared_as_fed_are_inputs_without_feed_operators() {
     let mut image = var("image", TensorType::default(), false);
     set_need_check_feed(&mut image, true);
     let program = program(vec![image, var("other", TensorType::default(), false)], Vec::new());
@@ -128,14 +128,14 @@ fn source_lines_are_counted_and_removed() {
     };
     program.blocks[0].ops[0].attributes.push(lines(&["train.py, line 3"]));
     program.blocks[0].ops[1].attributes.push(lines(&[]));
-    assert_eq!(CONVENTIONS.count_source(&program), 1, "an empty list says nothing");
+    assert_eq!(CONVENTIONS.count_source(&program), 1, "an empty list does not count");
     CONVENTIONS.strip_source(&mut program);
     assert_eq!(CONVENTIONS.count_source(&program), 0);
     assert!(program.ops().all(|op| op.attributes.is_empty()));
 }
 
 #[test]
-fn custom_operators_are_told_from_known_ones_and_their_gradients() {
+fn custom_operators_are_unknown_and_gradients_of_known_ones_are_not() {
     let kinds = ["relu", "my_op", "conv2d_grad", "my_op", "conv2d_grad_grad", "my_op_grad"];
     let ops = kinds.map(|kind| op(kind, ("X", "x"), ("Out", "y"), None)).to_vec();
     assert_eq!(unknown_operators(&program(Vec::new(), ops)), [("", "my_op"), ("", "my_op_grad")]);

@@ -1,4 +1,4 @@
-//! Bytes somewhere: in memory, in a range of a file, end to end, or computed when they are read.
+//! Bytes in memory, in a range of a file, concatenated, or computed on read.
 
 use std::any::Any;
 use std::fmt;
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::memory::Memory;
 use crate::{Error, FileId, Location, Progress, ReadRange, Result, SourceFile, internal};
 
-/// Bytes that need not be in memory: cheap to clone, slice and hand around.
+/// Bytes that need not be in memory; cheap to clone and slice.
 #[derive(Clone)]
 pub struct Blob(Repr);
 
@@ -22,49 +22,48 @@ enum Repr {
     Derived { source: Arc<dyn Derive>, offset: u64, len: u64 },
 }
 
-/// The place of bytes, while there is a blob of them.
+/// The location of the bytes of a blob; valid while the blob exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Identity(Place, u64);
+pub struct Identity(Base, u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Place {
+enum Base {
     /// An address.
     Memory(usize),
-    /// A file, and an offset.
+    /// A file and an offset in it.
     File(FileId, u64),
 }
 
-/// Bytes that are computed from others when they are read.
+/// Bytes that are computed from other bytes on read.
 pub trait Derive: Any + Send + Sync {
-    /// How many bytes there are.
+    /// Returns the size in bytes.
     fn len(&self) -> u64;
 
-    /// Whether there are none.
+    /// Returns whether there are no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Fills `buffer` with the bytes from `offset`; the range lies inside `len`.
+    /// Fills `buffer` with the bytes at `offset`; the range is inside `len`.
     ///
     /// # Errors
-    /// Whatever reading the source gives.
+    /// Fails if reading the source fails.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// The bytes they are computed from, if they come from anywhere.
+    /// Returns the bytes that these are computed from, if any.
     fn source(&self) -> Option<&Blob>;
 }
 
-/// Largest piece that is read at once when bytes stream through memory: it stays in the cache of a
-/// processor.
+/// Maximum size of a read when bytes are streamed through memory; it fits the cache of a processor.
 pub(crate) const CHUNK: usize = 1 << 20;
 
 impl Blob {
-    /// Bytes in memory.
+    /// Creates a blob of bytes in memory.
     pub fn memory(bytes: impl Into<Bytes>) -> Self {
         Self(Repr::Memory(bytes.into()))
     }
 
-    /// A whole file.
+    /// Creates a blob of a whole file.
     pub fn file(file: Arc<SourceFile>) -> Self {
         let len = file.len();
         Self(Repr::File { file, offset: 0, len })
@@ -73,12 +72,12 @@ impl Blob {
     /// Opens a regular file as a blob.
     ///
     /// # Errors
-    /// As [`SourceFile::open`].
+    /// The errors of [`SourceFile::open`].
     pub fn open(location: impl Into<Location>, mmap: bool) -> Result<Self> {
         Ok(Self::file(Arc::new(SourceFile::open(location, mmap)?)))
     }
 
-    /// Blobs end to end; one alone is itself.
+    /// Concatenates blobs; a single blob is returned as it is.
     pub fn concat(parts: Vec<Blob>) -> Self {
         if let [one] = parts.as_slice() {
             return one.clone();
@@ -87,13 +86,13 @@ impl Blob {
         Self(Repr::Concat { parts: parts.into(), len })
     }
 
-    /// Bytes computed when they are read.
+    /// Creates a blob of bytes that are computed on read.
     pub fn derived(source: Arc<dyn Derive>) -> Self {
         let len = source.len();
         Self(Repr::Derived { source, offset: 0, len })
     }
 
-    /// How many bytes there are.
+    /// Returns the size in bytes.
     pub fn len(&self) -> u64 {
         match &self.0 {
             Repr::Memory(bytes) => bytes.len() as u64,
@@ -101,12 +100,12 @@ impl Blob {
         }
     }
 
-    /// Whether there are none.
+    /// Returns whether the blob is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The `len` bytes from `offset`, without reading them.
+    /// Returns the `len` bytes at `offset` as a blob, without reading them.
     ///
     /// # Errors
     /// [`Error::OutOfRange`].
@@ -134,10 +133,10 @@ impl Blob {
         }))
     }
 
-    /// Fills `buffer` with the bytes from `offset`.
+    /// Fills `buffer` with the bytes at `offset`.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], or what reading gives.
+    /// [`Error::OutOfRange`], or the error of the read.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let len = buffer.len() as u64;
         self.check(offset, len)?;
@@ -154,19 +153,19 @@ impl Blob {
         }
     }
 
-    /// The first bytes, at most `most`: as many as tell what they are without reading far.
+    /// Reads at most the first `max` bytes: enough to detect a format, but no more than one checked part of a file.
     ///
     /// # Errors
-    /// What reading gives.
-    pub fn head(&self, most: u64) -> Result<Vec<u8>> {
-        let size = self.at_once(0, most.min(self.len()));
+    /// Fails if reading fails.
+    pub fn head(&self, max: u64) -> Result<Vec<u8>> {
+        let size = self.at_once(0, max.min(self.len()));
         let mut head = vec![0; usize::try_from(size).unwrap_or(0)];
         self.read_at(0, &mut head)?;
         Ok(head)
     }
 
-    /// How many of the `len` bytes from `offset` can be read together: where a file has checks, no
-    /// more than one part of it has to be compared for them.
+    /// Returns how many of the `len` bytes at `offset` can be read together: of a file with checks, those
+    /// that are in the same checked part.
     pub(crate) fn at_once(&self, offset: u64, len: u64) -> u64 {
         match &self.0 {
             Repr::File { file, offset: base, .. } => file.at_once(base + offset, len),
@@ -174,18 +173,18 @@ impl Blob {
         }
     }
 
-    /// Asks the system to have bytes in memory soon.
+    /// Hints that the system should prefetch bytes.
     pub(crate) fn fetch(&self, offset: u64, len: usize) {
         if let Repr::File { file, offset: base, .. } = &self.0 {
             file.prefetch(base + offset, len as u64);
         }
     }
 
-    /// Fills `buffer` with the bytes from `offset` unless they would have to come from a disk; says
-    /// whether it did. A file with checks is read in any case.
+    /// Fills `buffer` with the bytes at `offset` if that needs no disk access, and returns whether it
+    /// did. A file with checks is always read.
     ///
     /// # Errors
-    /// As [`read_at`](Self::read_at).
+    /// The errors of [`read_at`](Self::read_at).
     pub(crate) fn read_cached(&self, offset: u64, buffer: &mut [u8]) -> Result<bool> {
         self.check(offset, buffer.len() as u64)?;
         match &self.0 {
@@ -194,10 +193,10 @@ impl Blob {
         }
     }
 
-    /// All the bytes: shared where they are in memory or mapped, read otherwise.
+    /// Returns all bytes: shared if they are in memory or mapped, read otherwise.
     ///
     /// # Errors
-    /// What reading gives.
+    /// Fails if reading fails.
     pub fn bytes(&self) -> Result<Bytes> {
         match &self.0 {
             Repr::Memory(bytes) => return Ok(bytes.clone()),
@@ -211,11 +210,11 @@ impl Blob {
         self.read()
     }
 
-    /// All the bytes, read into memory if they are not there: what is kept for long or written
-    /// from should not change when the file does.
+    /// Returns all bytes, read into memory if necessary. Use it for bytes that are kept for long or written to files,
+    /// which must not change with the source file.
     ///
     /// # Errors
-    /// What reading gives, or if there is not so much memory.
+    /// Fails if reading fails or memory is insufficient.
     pub fn read(&self) -> Result<Bytes> {
         if let Repr::Memory(bytes) = &self.0 {
             return Ok(bytes.clone());
@@ -224,22 +223,22 @@ impl Blob {
         all.into_iter().next().ok_or_else(|| internal("a blob was not read"))
     }
 
-    /// All the bytes of several blobs, read into one stretch of memory, which is freed when the last of
-    /// them is dropped. The address of each is a multiple of 64.
+    /// Reads all bytes of several blobs into one allocation, which is freed when the last of them is dropped. The
+    /// address of each is a multiple of 64.
     ///
     /// # Errors
-    /// As [`read`](Self::read); [`Error::Cancelled`].
+    /// The errors of [`read`](Self::read); [`Error::Cancelled`].
     pub fn read_all(blobs: &[Blob], progress: &Progress) -> Result<Vec<Bytes>> {
         let (memory, places) = Memory::read(blobs, progress)?;
         let memory = memory.freeze();
         Ok(places.into_iter().map(|place| memory.slice(place)).collect())
     }
 
-    /// All the bytes in memory of one's own, which may be written to: nothing else sees that. What is in
-    /// a file that may be mapped is not read before it is used.
+    /// Returns all bytes in private memory, which may be written to without affecting anything else. Pages of a
+    /// mappable file are not read before they are used.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub fn private(&self) -> Result<(Memory, Range<usize>)> {
         if let Repr::File { file, offset, len } = &self.0
             && let Some(memory) = file.private(*offset, *len)?
@@ -253,10 +252,10 @@ impl Blob {
         Ok((memory, place))
     }
 
-    /// Calls `each` with all the bytes in order, a bounded piece at a time.
+    /// Calls `each` with all bytes in order, in chunks of bounded size.
     ///
     /// # Errors
-    /// What reading gives, or what `each` returns.
+    /// Fails if reading fails, or with the error of `each`.
     pub fn for_each_chunk<E: From<Error>>(
         &self,
         mut each: impl FnMut(&[u8]) -> Result<(), E>,
@@ -277,19 +276,19 @@ impl Blob {
         Ok(())
     }
 
-    /// Fails if one of the files that these bytes come from is not what it was.
+    /// Fails if a file that holds these bytes has changed since it was opened.
     ///
     /// # Errors
-    /// [`Error::Changed`] for the first that is not what it was.
+    /// [`Error::Changed`] for the first changed file.
     pub fn check_unchanged(&self) -> Result<()> {
         self.file_ranges().try_for_each(|(file, ..)| file.check_unchanged())
     }
 
-    /// Fails if one of the files that blobs come from is not what it was. It is asked once of those that
-    /// lie behind each other in a file.
+    /// Fails if a file that holds bytes of `blobs` has changed since it was opened. Consecutive blobs of one file
+    /// cause one check.
     ///
     /// # Errors
-    /// As [`check_unchanged`](Self::check_unchanged).
+    /// The errors of [`check_unchanged`](Self::check_unchanged).
     pub fn check_all_unchanged(blobs: &[Blob]) -> Result<()> {
         let mut before = None;
         let mut files = blobs.iter().flat_map(Blob::file_ranges).map(|(file, ..)| file);
@@ -301,10 +300,10 @@ impl Blob {
         })
     }
 
-    /// The ranges of files that these bytes come from, in order: file, offset and length. For
-    /// computed bytes, all that they may be computed from.
+    /// Returns the file ranges of these bytes, in order: file, offset and length. Of computed bytes, they include
+    /// everything that the bytes may be computed from.
     pub fn file_ranges(&self) -> impl Iterator<Item = (&Arc<SourceFile>, u64, u64)> {
-        // Without recursion: computations may stand on computations.
+        // An explicit stack instead of recursion: computations may be nested.
         let mut open = vec![self];
         std::iter::from_fn(move || {
             while let Some(blob) = open.pop() {
@@ -319,8 +318,8 @@ impl Blob {
         })
     }
 
-    /// What computes these bytes, if they are all that a `T` computes: a writer that finds its own
-    /// format's computation can take the source instead.
+    /// Returns the computation of these bytes, if they are all that a `T` computes: a writer that finds its own
+    /// format's computation can use the source instead.
     pub fn derivation<T: Derive>(&self) -> Option<&T> {
         match &self.0 {
             Repr::Derived { source, offset: 0, len } if *len == source.len() => {
@@ -331,18 +330,18 @@ impl Blob {
         }
     }
 
-    /// Where these bytes are, if they are in one place: two blobs of one identity are equal.
+    /// Returns the location of these bytes, if it is a single one: two blobs of the same identity are equal.
     pub fn identity(&self) -> Option<Identity> {
         let place = match &self.0 {
-            Repr::Memory(bytes) => Place::Memory(bytes.as_ptr().addr()),
-            Repr::File { file, offset, .. } => Place::File(file.identity(), *offset),
+            Repr::Memory(bytes) => Base::Memory(bytes.as_ptr().addr()),
+            Repr::File { file, offset, .. } => Base::File(file.identity(), *offset),
             Repr::Concat { .. } | Repr::Derived { .. } => return None,
         };
         Some(Identity(place, self.len()))
     }
 
-    /// Whether it is known, without reading, that these are the bytes of `other`: they are in the same
-    /// place, or computed from it by the same computation.
+    /// Returns whether these are known, without reading, to be the bytes of `other`: they have the same location,
+    /// or are computed from the same location by the same computation.
     pub fn is(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Repr::Concat { parts, .. }, Repr::Concat { parts: others, .. }) => {
@@ -358,7 +357,7 @@ impl Blob {
         }
     }
 
-    /// The bytes, if they are in memory.
+    /// Returns the bytes, if they are in memory.
     pub fn in_memory(&self) -> Option<&Bytes> {
         match &self.0 {
             Repr::Memory(bytes) => Some(bytes),
@@ -366,7 +365,7 @@ impl Blob {
         }
     }
 
-    /// The file and the offset in it, if these bytes are one range of a file.
+    /// Returns the file and the offset in it, if these bytes are a single range of a file.
     pub fn file_range(&self) -> Option<(&Arc<SourceFile>, u64)> {
         match &self.0 {
             Repr::File { file, offset, .. } => Some((file, *offset)),
@@ -374,19 +373,19 @@ impl Blob {
         }
     }
 
-    /// What messages call the place of byte `offset`: the file and the offset in it.
+    /// Returns the name of the location of byte `offset` in messages: the file and the offset in it.
     pub(crate) fn place(&self, offset: u64) -> (String, u64) {
         match &self.0 {
             Repr::File { file, offset: base, .. } => {
                 (file.path().display().to_string(), base + offset)
             }
             Repr::Memory(_) => ("memory".to_owned(), offset),
-            Repr::Concat { .. } => ("joined bytes".to_owned(), offset),
+            Repr::Concat { .. } => ("concatenated bytes".to_owned(), offset),
             Repr::Derived { .. } => ("computed bytes".to_owned(), offset),
         }
     }
 
-    /// An error about the byte at `offset`.
+    /// Creates an [`Error::Malformed`] for the byte at `offset`.
     pub fn malformed(
         &self,
         offset: u64,
@@ -397,7 +396,7 @@ impl Blob {
         Error::Malformed { origin, offset, expected: expected.into(), found: found.into() }
     }
 
-    /// An error about bytes that ask for more than a reader takes on; `limit` is how much that is.
+    /// Creates an [`Error::Limit`] for the byte at `offset`; `limit` describes the limit of the reader.
     pub fn over_limit(&self, offset: u64, limit: impl Into<String>) -> Error {
         let (origin, offset) = self.place(offset);
         Error::Limit { origin, offset, limit: limit.into() }
@@ -420,7 +419,7 @@ impl Blob {
     }
 }
 
-/// Fills `buffer` with parts end to end: ranges of one file together.
+/// Fills `buffer` with concatenated parts; ranges of one file are read together.
 fn read_parts<'a>(
     parts: impl Iterator<Item = (&'a Blob, u64, u64)>,
     buffer: &mut [u8],
@@ -442,12 +441,12 @@ fn read_parts<'a>(
     of.map_or(Ok(()), |file| file.read_ranges(&mut ranges))
 }
 
-/// A length that was compared with that of memory.
+/// Converts a length that is known not to exceed that of a buffer.
 pub(crate) fn to_usize(len: u64) -> usize {
     usize::try_from(len).unwrap_or(usize::MAX)
 }
 
-/// The pieces of `parts` that make up the `len` bytes from `offset`: part, start in it, length.
+/// Returns the slices of `parts` that make up the `len` bytes at `offset`: part, start in it, length.
 fn overlaps(parts: &[Blob], offset: u64, len: u64) -> impl Iterator<Item = (&Blob, u64, u64)> {
     let end = offset + len;
     let mut base = 0;
@@ -459,7 +458,7 @@ fn overlaps(parts: &[Blob], offset: u64, len: u64) -> impl Iterator<Item = (&Blo
     })
 }
 
-/// No bytes.
+/// An empty blob.
 impl Default for Blob {
     fn default() -> Self {
         Self::memory(Bytes::new())

@@ -1,8 +1,8 @@
-//! JSON files that hold their own checksum: seals, and the manifests of checkpoints.
+//! JSON files with a checksum of themselves: seals, and the manifests of checkpoints.
 //!
-//! A file is one object. Its first key is `schema`, the version of its layout ([`Schema`]); its last is `self`, the
-//! [`checksum`] of all bytes before the line of that key, as 16 hexadecimal digits. The checksum is compared before the
-//! text is parsed, so what is parsed is what was written.
+//! A file is one JSON object. Its first key is `schema`, the version of its layout ([`Schema`]); its last is `self`, the
+//! [`checksum`] of all bytes before the line of that key, as 16 hexadecimal digits. The checksum is verified before the
+//! text is parsed.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -13,40 +13,40 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Blob, Checksum, Error, Location, Output, Result, checksum};
 
-/// A kind of JSON file that holds its own checksum.
+/// A kind of JSON file with a checksum of itself.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckedJson {
-    /// The kind of file in error messages: `seal`.
+    /// The kind of file in error messages, such as `seal`.
     pub kind: &'static str,
     /// The name of the file in its directory.
     pub name: &'static str,
-    /// Largest size in bytes, for reading and writing.
+    /// Maximum size in bytes, for reading and writing.
     pub max_len: u64,
-    /// The bytes on the line of the checksum before its digits.
+    /// The bytes before the digits on the line of the checksum.
     pub before: &'static str,
     /// The bytes after the digits, up to the end of the file.
     pub after: &'static str,
 }
 
-/// Why a [`CheckedJson`] file cannot be used.
+/// The reason why a [`CheckedJson`] file cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Flaw {
-    /// The last line is missing, or its checksum is not that of the lines before it.
-    #[error("it is damaged: its own checksum does not match")]
+    /// The last line is missing, or its checksum does not match the lines before it.
+    #[error("it is damaged: checksum mismatch")]
     Damaged,
     /// The text does not have the layout of this version.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    /// The file would be larger than readers accept.
-    #[error("it would be larger than {0} bytes, the limit of its readers")]
+    /// The file would exceed the size limit for reading.
+    #[error("it would exceed {0} bytes, the size limit for reading")]
     TooLarge(u64),
-    /// The text contradicts itself.
+    /// The contents are inconsistent.
     #[error("{0}")]
     Contradiction(String),
 }
 
-/// The version of a file's layout, which is all that deserializes to it.
+/// The version of a file's layout; no other version deserializes to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Schema<const VERSION: u64>;
 
@@ -54,8 +54,8 @@ impl CheckedJson {
     /// Reads the file in `directory`.
     ///
     /// # Errors
-    /// [`Error::Unusable`] if it is damaged or of another version, [`Error::Limit`] if it is too large; what reading
-    /// returns.
+    /// [`Error::Unusable`] if the file is damaged or of another version, [`Error::Limit`] if it is too large, or the
+    /// error of the read.
     pub fn read<T: DeserializeOwned>(&self, directory: &Location) -> Result<T> {
         let path = directory.join(self.name);
         let bytes = self.read_bytes(&path)?;
@@ -68,7 +68,7 @@ impl CheckedJson {
     /// Writes the file.
     ///
     /// # Errors
-    /// [`Error::Unusable`] if it would be larger than readers accept; what writing returns.
+    /// [`Error::Unusable`] if the file would exceed the size limit for reading, or the error of the write.
     pub fn write<T: Serialize>(&self, out: &mut Output, value: &T) -> Result<()> {
         let body = Body { file: self, out, held: Vec::new(), sum: Checksum::default() };
         let mut buffered = BufWriter::new(body);
@@ -77,7 +77,7 @@ impl CheckedJson {
         body.map_err(|error| self.write_error(error))?.end()
     }
 
-    /// The error of a file in `directory` whose text contradicts itself, or the files beside it.
+    /// Creates the error for a file in `directory` that is inconsistent, in itself or with the files beside it.
     pub fn contradiction(&self, directory: &Location, what: impl Into<String>) -> Error {
         self.unusable(directory.join(self.name).path(), Flaw::Contradiction(what.into()))
     }
@@ -86,7 +86,7 @@ impl CheckedJson {
         Error::Unusable { kind: self.kind, path: path.to_path_buf(), flaw }
     }
 
-    /// All bytes of the file at `path`, whether or not they match the checksum.
+    /// Reads all bytes of the file at `path` without verifying the checksum.
     pub(crate) fn read_bytes(&self, path: &Location) -> Result<Bytes> {
         let blob = Blob::open(path, false)?;
         if blob.len() > self.max_len {
@@ -107,18 +107,18 @@ impl CheckedJson {
         format!("{}{sum:016x}{}", self.before, self.after)
     }
 
-    /// The error that stopped `write`, which passed through [`io::Write`].
+    /// Returns the error that stopped `write`, unwrapped from [`io::Error`].
     fn write_error(&self, error: io::Error) -> Error {
         let flaw = |error: io::Error| Flaw::Contradiction(error.to_string());
         error.downcast().unwrap_or_else(|error| self.unusable(self.name.as_ref(), flaw(error)))
     }
 }
 
-/// A file while its object is written.
+/// A writer for the object of a file.
 struct Body<'a> {
     file: &'a CheckedJson,
     out: &'a mut Output,
-    /// What may be the end of the object, which the line of the checksum replaces.
+    /// Bytes that may be the end of the object, which the line of the checksum replaces.
     held: Vec<u8>,
     sum: Checksum,
 }
@@ -168,7 +168,7 @@ impl<'de, const VERSION: u64> Deserialize<'de> for Schema<VERSION> {
         if found == VERSION {
             return Ok(Self);
         }
-        let what = format!("it is of another version: expected schema {VERSION}, found {found}");
+        let what = format!("unsupported version: expected schema {VERSION}, found {found}");
         Err(serde::de::Error::custom(what))
     }
 }

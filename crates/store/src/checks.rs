@@ -1,8 +1,8 @@
-//! What a file should be, by checksums, and whether it is.
+//! Checksums of files, and their verification.
 //!
-//! A file is cut into parts (a tensor, or what stands between tensors), which are checked by
-//! pieces of at most [`PIECE`] bytes. A file that [has checks](crate::SourceFile::checked) answers
-//! no byte of a piece before the checksum of that piece was compared.
+//! A file is divided into parts (a tensor, or the bytes between tensors). A part is checked in pieces of at most
+//! [`PIECE`] bytes, which messages call chunks. A file with [checks](crate::SourceFile::checked) returns no byte of a
+//! piece before it has verified the checksum of that piece.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,16 +13,16 @@ use crate::blob::{CHUNK, to_usize};
 use crate::memory::Memory;
 use crate::{Blob, CheckedJson, Error, Progress, Result, SourceFile, parallel};
 
-/// Most bytes under one checksum.
+/// Maximum bytes per checksum.
 pub const PIECE: u64 = 16 << 20;
 
-/// The name of the file that says what the other files of a directory should be. It is part of no
-/// model: no listing has it.
+/// The name of the file with the checksums of the other files of a directory. It is not part of any model, and
+/// listings omit it.
 pub const SEAL: &str = "lodstone.seal";
 
-/// The file of a seal.
+/// The format of seal files.
 ///
-/// A part of a file takes 200 bytes and the name of a tensor, so 128 MiB are half a million tensors; the largest models
+/// A part of a file takes 200 bytes and the name of a tensor, so 128 MiB hold half a million tensors; the largest models
 /// have a third of that. Reading a seal takes up to five times its size in memory, and keeping it three times.
 pub const SEAL_FILE: CheckedJson = CheckedJson {
     kind: "seal",
@@ -32,13 +32,13 @@ pub const SEAL_FILE: CheckedJson = CheckedJson {
     after: "\"}\n",
 };
 
-/// The checksum of bytes: CRC-64/NVME, which finds every change of a single bit, every burst of up
-/// to 64 bits, and misses one in 2⁶⁴ of all others.
+/// Returns the checksum of bytes: CRC-64/NVME, which detects every single-bit change and every burst of up to 64 bits,
+/// and misses one in 2⁶⁴ of all other changes.
 pub fn checksum(bytes: &[u8]) -> u64 {
     crc_fast::checksum(ALGORITHM, bytes)
 }
 
-/// The [`checksum`] of bytes that come one after the other.
+/// An incremental [`checksum`].
 #[derive(Debug)]
 pub struct Checksum(Digest);
 
@@ -49,12 +49,12 @@ impl Default for Checksum {
 }
 
 impl Checksum {
-    /// Takes in more bytes.
+    /// Adds bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// That of all so far.
+    /// Returns the checksum of all bytes so far.
     pub fn value(&self) -> u64 {
         self.0.finalize()
     }
@@ -62,64 +62,64 @@ impl Checksum {
 
 const ALGORITHM: CrcAlgorithm = CrcAlgorithm::Crc64Nvme;
 
-/// The CRC-32 of all bytes of a blob, as zip archives have it.
+/// Returns the CRC-32 of all bytes of a blob, as zip archives use it.
 ///
 /// # Errors
-/// What reading gives.
+/// Fails if reading fails.
 pub fn crc32_of(blob: &Blob) -> Result<u32> {
     let mut digest = Digest::new(CrcAlgorithm::Crc32IsoHdlc);
     blob.for_each_chunk::<Error>(|chunk| {
         digest.update(chunk);
         Ok(())
     })?;
-    // It has 32 bits.
+    // The value has 32 bits.
     Ok(u32::try_from(digest.finalize()).unwrap_or(0))
 }
 
-/// A stretch of a file.
+/// A contiguous part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The tensor whose elements it is; nothing for what stands between tensors.
+    /// The tensor whose elements the part holds; `None` for bytes between tensors.
     pub tensor: Option<String>,
-    /// Where it begins in the file, in bytes.
+    /// The offset in the file, in bytes.
     pub offset: u64,
-    /// How many bytes it has.
+    /// The length in bytes.
     pub len: u64,
     /// The checksum of each piece.
     pub checksums: Vec<u64>,
 }
 
-/// A piece that is not what it was.
+/// A piece with a checksum mismatch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The tensor that it belongs to, if to any.
+    /// The tensor of the piece, if any.
     pub tensor: Option<String>,
-    /// Which piece of the part it is, counted from 0.
+    /// The index of the piece in its part, from 0.
     pub piece: usize,
-    /// How many pieces the part has.
+    /// The number of pieces of the part.
     pub pieces: usize,
-    /// Where the piece begins in the file, in bytes.
+    /// The offset of the piece in the file, in bytes.
     pub offset: u64,
-    /// How many bytes it has.
+    /// The length in bytes.
     pub len: u64,
 }
 
-/// The parts of one file, and which pieces of them were found to be right.
+/// The parts of a file, and which pieces have been verified.
 #[derive(Debug)]
 pub struct Checks {
     parts: Vec<Part>,
-    /// For each part, the number of its first piece.
+    /// For each part, the index of its first piece.
     first: Vec<usize>,
-    right: Vec<AtomicBool>,
+    verified: Vec<AtomicBool>,
     len: u64,
 }
 
 impl Part {
-    /// The parts that a file has as it is now: stretches of these lengths in bytes, end to end from
-    /// its beginning, each of the tensor of that name or of none.
+    /// Computes the parts of a file from its current contents. `stretches` are the lengths of the parts in bytes, from
+    /// the start of the file to its end, each with the name of its tensor, if any.
     ///
     /// # Errors
-    /// What reading gives, or if the work was cancelled.
+    /// Fails if reading fails or the work is cancelled.
     pub fn all_of(
         file: &Blob,
         stretches: Vec<(u64, Option<String>)>,
@@ -135,7 +135,7 @@ impl Part {
             progress.advance(buffer.len() as u64)?;
             file.read_at(offset, buffer)
         };
-        let source = Stretch { read: &read, fetch: &|offset, len| file.fetch(offset, len) };
+        let source = ByteSource { read: &read, fetch: &|offset, len| file.fetch(offset, len) };
         let mut checksums = checksums(&pieces, &source, &mut [])?.into_iter();
         for part in &mut parts {
             let count = to_usize(part.len.div_ceil(PIECE));
@@ -145,32 +145,32 @@ impl Part {
     }
 }
 
-/// A stretch of a file under one checksum.
+/// A range of a file under one checksum.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     offset: u64,
     len: u64,
 }
 
-/// The pieces of the `len` bytes from `offset`.
+/// Returns the pieces of the `len` bytes at `offset`.
 fn pieces(offset: u64, len: u64) -> impl Iterator<Item = Piece> {
     let starts = (0..len.div_ceil(PIECE)).map(|piece| piece * PIECE);
     starts.map(move |start| Piece { offset: offset + start, len: PIECE.min(len - start) })
 }
 
-/// How many chunks the system fetches before they are read.
-const AHEAD: usize = 32;
+/// The number of chunks to prefetch.
+const PREFETCH_CHUNKS: usize = 32;
 
-/// What checksums are computed of.
-struct Stretch<'a> {
+/// Access to the bytes to be checksummed.
+struct ByteSource<'a> {
     read: &'a (dyn Fn(u64, &mut [u8]) -> Result<()> + Sync),
-    /// Asks the system to have bytes in memory soon.
+    /// Hints that the system should prefetch bytes.
     fetch: &'a (dyn Fn(u64, usize) + Sync),
 }
 
-/// The checksums of pieces, in their order: those of chunks, put together. The bytes are left in `memory`, as much as
-/// there is of it: all pieces or nothing.
-fn checksums(pieces: &[Piece], source: &Stretch<'_>, memory: &mut [u8]) -> Result<Vec<u64>> {
+/// Returns the checksums of `pieces`, in order, combined from those of chunks. The bytes are stored in `memory`, which
+/// has room for all pieces or is empty.
+fn checksums(pieces: &[Piece], source: &ByteSource<'_>, memory: &mut [u8]) -> Result<Vec<u64>> {
     let (chunks, shares) = chunks(pieces);
     let mut of_shares = vec![0; shares.len()];
     let (mut work, mut left, mut rest) = (Vec::new(), shares.as_slice(), &mut *of_shares);
@@ -179,10 +179,10 @@ fn checksums(pieces: &[Piece], source: &Stretch<'_>, memory: &mut [u8]) -> Resul
         let (shares, later) = left.split_at(chunk.shares);
         let (checksums, of_later) = rest.split_at_mut(chunk.shares);
         let (here, room_of_later) = room.split_at_mut(chunk.len.min(room.len()));
-        // They are begun in order: the first has those behind it fetched, each other one a chunk more. One alone is
-        // read at once.
-        let first = if number == 0 { 1 } else { number + AHEAD };
-        let end = chunks.len().min(number + AHEAD + 1);
+        // Chunks are started in order: the first prefetches those after it, and each other one a further chunk. A
+        // single chunk is read directly.
+        let first = if number == 0 { 1 } else { number + PREFETCH_CHUNKS };
+        let end = chunks.len().min(number + PREFETCH_CHUNKS + 1);
         let soon = chunks.get(first..end).unwrap_or_default();
         work.push((chunk, shares, checksums, here, soon));
         (left, rest, room) = (later, of_later, room_of_later);
@@ -205,31 +205,30 @@ fn checksums(pieces: &[Piece], source: &Stretch<'_>, memory: &mut [u8]) -> Resul
         }
         Ok(())
     })?;
-    // That of nothing, so far.
+    // The checksum of no bytes.
     let mut checksums = vec![0; pieces.len()];
     for (share, of_share) in shares.iter().zip(of_shares) {
         if let Some(checksum) = checksums.get_mut(share.piece) {
-            *checksum = joined(*checksum, of_share, share.len as u64);
+            *checksum = combine(*checksum, of_share, share.len as u64);
         }
     }
     Ok(checksums)
 }
 
-/// What is read at once, and how many pieces have a share of it.
+/// A range that is read at once, and the number of pieces that overlap it.
 struct Chunk {
     offset: u64,
     len: usize,
     shares: usize,
 }
 
-/// Bytes of a chunk that belong to one piece.
+/// The bytes of a chunk that belong to one piece.
 struct Share {
     piece: usize,
     len: usize,
 }
 
-/// Pieces cut into chunks that stay in the cache of a processor; small ones that follow each other
-/// share one.
+/// Divides pieces into chunks that fit the cache of a processor; small consecutive pieces share a chunk.
 fn chunks(pieces: &[Piece]) -> (Vec<Chunk>, Vec<Share>) {
     let (mut chunks, mut shares) = (Vec::<Chunk>::new(), Vec::new());
     for (piece, Piece { offset, len }) in pieces.iter().enumerate() {
@@ -258,10 +257,10 @@ fn chunks(pieces: &[Piece]) -> (Vec<Chunk>, Vec<Share>) {
     (chunks, shares)
 }
 
-/// The checksum of bytes by that of their beginning and that of their last `len`: the first,
-/// multiplied with x to the power of `8 * len`, plus the second, modulo the polynomial (as in zlib's
-/// `crc32_combine`; that of our library takes longer than the checksum itself).
-fn joined(first: u64, last: u64, mut len: u64) -> u64 {
+/// Combines the checksum of the first bytes with that of the following `len` bytes: the first, multiplied by x to the
+/// power of `8 * len`, plus the second, modulo the polynomial (as in zlib's `crc32_combine`; the function of our library
+/// takes longer than the checksum itself).
+fn combine(first: u64, last: u64, mut len: u64) -> u64 {
     if first == 0 {
         return last;
     }
@@ -276,13 +275,13 @@ fn joined(first: u64, last: u64, mut len: u64) -> u64 {
     product(first, power) ^ last
 }
 
-/// The polynomial 1, whose only coefficient is the highest bit, as in all checksums of this kind.
+/// The polynomial 1, whose only coefficient is the highest bit, as in all reflected CRCs.
 const ONE: u64 = 1 << 63;
 
 /// The polynomial of CRC-64/NVME.
 const POLYNOMIAL: u64 = 0x9a6c_9329_ac4b_c9b5;
 
-/// The product of two polynomials modulo that of the checksum.
+/// Multiplies two polynomials modulo that of the checksum.
 fn product(a: u64, mut b: u64) -> u64 {
     let mut product = 0;
     for bit in (0..64).rev() {
@@ -295,8 +294,8 @@ fn product(a: u64, mut b: u64) -> u64 {
 }
 
 impl Checks {
-    /// The checks of a file; nothing unless the parts are the whole file, end to end, each with a
-    /// checksum a piece.
+    /// Creates the checks of a file; `None` unless the parts cover the whole file without gaps, each with a
+    /// checksum per piece.
     pub fn new(parts: Vec<Part>) -> Option<Self> {
         let (mut len, mut first, mut pieces) = (0_u64, Vec::with_capacity(parts.len()), 0_usize);
         for part in &parts {
@@ -309,72 +308,75 @@ impl Checks {
             len = len.checked_add(part.len)?;
             pieces = pieces.checked_add(count)?;
         }
-        let right = std::iter::repeat_with(AtomicBool::default).take(pieces).collect();
-        Some(Self { parts, first, right, len })
+        let verified = std::iter::repeat_with(AtomicBool::default).take(pieces).collect();
+        Some(Self { parts, first, verified, len })
     }
 
-    /// Size of the file in bytes.
+    /// Returns the size of the file in bytes.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether the file should have no bytes.
+    /// Returns whether the file is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// How many pieces there are.
+    /// Returns the number of pieces.
     pub fn pieces(&self) -> usize {
-        self.right.len()
+        self.verified.len()
     }
 
-    /// The parts, end to end.
+    /// Returns the parts, in order.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// How many bytes there are from `offset` to the end of its part.
+    /// Returns the number of bytes from `offset` to the end of its part.
     pub(crate) fn left_of_part(&self, offset: u64) -> u64 {
         let part = self.parts.partition_point(|part| part.offset + part.len <= offset);
         self.parts.get(part).map_or(0, |part| part.offset + part.len - offset)
     }
 
-    /// Compares what has not been compared of the `len` bytes from `offset`.
+    /// Verifies those of the `len` bytes at `offset` that have not been verified yet.
     ///
     /// # Errors
-    /// [`Error::Damaged`] for the first piece that is not what it was, or what reading gives.
+    /// [`Error::Damaged`] for the first mismatch, or the error of the read.
     pub(crate) fn check(&self, file: &SourceFile, offset: u64, len: u64) -> Result<()> {
-        self.prove_all(file, &self.unproven(offset, len), &mut [])
+        self.verify(file, &self.unverified(offset, len), &mut [])
     }
 
-    /// Reads places, and compares them; the bytes are left in `memory`, if there is any.
-    fn prove_all(&self, file: &SourceFile, places: &[Place<'_>], memory: &mut [u8]) -> Result<()> {
+    /// Reads and verifies pieces; their bytes are stored in `memory`, unless it is empty.
+    fn verify(
+        &self,
+        file: &SourceFile,
+        places: &[CheckedPiece<'_>],
+        memory: &mut [u8],
+    ) -> Result<()> {
         let read = |at, buffer: &mut [u8]| file.read_plain(at, buffer);
-        let source = Stretch { read: &read, fetch: &|at, len| file.prefetch(at, len as u64) };
+        let source = ByteSource { read: &read, fetch: &|at, len| file.prefetch(at, len as u64) };
         let checksums = checksums(&pieces_in(places), &source, memory)?;
-        let mut proven = places.iter().zip(checksums);
-        proven.try_for_each(|(place, checksum)| self.prove(file, place, checksum))
+        let mut verified = places.iter().zip(checksums);
+        verified.try_for_each(|(place, checksum)| self.verify_piece(file, place, checksum))
     }
 
-    /// All bytes of the file, each of which is compared, whatever was compared before.
+    /// Reads all bytes of the file and verifies each, including those verified before.
     ///
     /// # Errors
-    /// [`Error::Damaged`] for the first piece that is not what it was, what reading gives, or if there is not so much
-    /// memory.
+    /// [`Error::Damaged`] for the first mismatch, the error of the read, or an error if memory is insufficient.
     pub(crate) fn read_all(&self, file: &SourceFile) -> Result<Bytes> {
         let (mut memory, begin) = Memory::aligned(self.len)?;
         let end = begin + to_usize(self.len);
         if let Some(memory) = memory.get_mut(begin..end) {
-            self.prove_all(file, &self.places(0, self.len).collect::<Vec<_>>(), memory)?;
+            self.verify(file, &self.places(0, self.len).collect::<Vec<_>>(), memory)?;
         }
         Ok(memory.freeze().slice(begin..end))
     }
 
-    /// Fills `buffer` from `offset` with what the checksums say that it should be: pieces that it
-    /// has the room for are read once.
+    /// Fills `buffer` with verified bytes at `offset`. Pieces that lie inside the buffer are read only once.
     ///
     /// # Errors
-    /// As [`check`](Self::check).
+    /// The errors of [`check`](Self::check).
     pub(crate) fn read(&self, file: &SourceFile, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let end = offset + buffer.len() as u64;
         let (mut rest, mut at) = (buffer, offset);
@@ -384,10 +386,10 @@ impl Checks {
             rest = later;
             (start, now)
         };
-        for place in self.unproven(offset, end - offset) {
+        for place in self.unverified(offset, end - offset) {
             let Piece { offset: begin, len } = place.piece;
-            let (start, proven) = next(begin.max(offset));
-            file.read_plain(start, proven)?;
+            let (start, verified) = next(begin.max(offset));
+            file.read_plain(start, verified)?;
             let (start, now) = next((begin + len).min(end));
             if now.len() as u64 == len {
                 let mut digest = Digest::new(ALGORITHM);
@@ -395,66 +397,76 @@ impl Checks {
                     file.read_plain(start + (number * CHUNK) as u64, chunk)?;
                     digest.update(chunk);
                 }
-                self.prove(file, &place, digest.finalize())?;
+                self.verify_piece(file, &place, digest.finalize())?;
             } else {
                 self.check(file, begin, len)?;
                 file.read_plain(start, now)?;
             }
         }
-        let (start, proven) = next(end);
-        file.read_plain(start, proven)
+        let (start, verified) = next(end);
+        file.read_plain(start, verified)
     }
 
-    /// Compares the whole file, and gives everything that is not what it was.
+    /// Verifies the whole file, and returns all mismatches.
     ///
     /// # Errors
-    /// What reading gives, or if the work was cancelled.
+    /// Fails if reading fails or the work is cancelled.
     pub fn damages(&self, file: &SourceFile, progress: &Progress) -> Result<Vec<Damage>> {
-        let unproven = self.unproven(0, self.len);
+        let unverified = self.unverified(0, self.len);
         let read = |at, buffer: &mut [u8]| {
             progress.advance(buffer.len() as u64)?;
             file.read_plain(at, buffer)
         };
-        let source = Stretch { read: &read, fetch: &|at, len| file.prefetch(at, len as u64) };
-        let checksums = checksums(&pieces_in(&unproven), &source, &mut [])?;
-        let found = unproven.iter().zip(checksums);
+        let source = ByteSource { read: &read, fetch: &|at, len| file.prefetch(at, len as u64) };
+        let checksums = checksums(&pieces_in(&unverified), &source, &mut [])?;
+        let found = unverified.iter().zip(checksums);
         Ok(found.filter_map(|(place, checksum)| self.compare(place, checksum)).collect())
     }
 
-    /// The pieces that have bytes among the `len` from `offset` and were not found to be right yet.
-    fn unproven(&self, offset: u64, len: u64) -> Vec<Place<'_>> {
-        self.places(offset, len).filter(|place| !place.right.load(Ordering::Relaxed)).collect()
+    /// Returns the unverified pieces that overlap the `len` bytes at `offset`.
+    fn unverified(&self, offset: u64, len: u64) -> Vec<CheckedPiece<'_>> {
+        self.places(offset, len).filter(|place| !place.verified.load(Ordering::Relaxed)).collect()
     }
 
-    /// The pieces that have bytes among the `len` from `offset`.
-    fn places(&self, offset: u64, len: u64) -> impl Iterator<Item = Place<'_>> {
+    /// Returns the pieces that overlap the `len` bytes at `offset`.
+    fn places(&self, offset: u64, len: u64) -> impl Iterator<Item = CheckedPiece<'_>> {
         let end = offset.saturating_add(len);
         let begin = self.parts.partition_point(|part| part.offset + part.len <= offset);
         // Slices, rather than `skip`: there may be millions of parts.
         let (parts, first) = (self.parts.get(begin..), self.first.get(begin..));
         let parts = parts.unwrap_or_default().iter().zip(first.unwrap_or_default());
         parts.take_while(move |(part, _)| part.offset < end).flat_map(move |(part, first)| {
-            // Pieces before the range are of equal size and can be passed over at once.
+            // Pieces before the range have equal sizes and can be skipped at once.
             let passed = to_usize(offset.saturating_sub(part.offset) / PIECE);
-            let right = self.right.get(first + passed..).unwrap_or_default();
+            let verified = self.verified.get(first + passed..).unwrap_or_default();
             let pieces = pieces(part.offset, part.len).enumerate().skip(passed);
-            let inside = pieces.take_while(move |(_, piece)| piece.offset < end).zip(right);
-            inside.map(move |((number, piece), right)| Place { part, number, piece, right })
+            let inside = pieces.take_while(move |(_, piece)| piece.offset < end).zip(verified);
+            inside.map(move |((number, piece), verified)| CheckedPiece {
+                part,
+                number,
+                piece,
+                verified,
+            })
         })
     }
 
-    /// Remembers that a piece is right, or fails if it is not.
-    fn prove(&self, file: &SourceFile, place: &Place<'_>, checksum: u64) -> Result<()> {
+    /// Marks a piece as verified, or fails if its checksum does not match.
+    fn verify_piece(
+        &self,
+        file: &SourceFile,
+        place: &CheckedPiece<'_>,
+        checksum: u64,
+    ) -> Result<()> {
         let path = || file.path().to_path_buf();
         self.compare(place, checksum)
             .map_or(Ok(()), |damage| Err(Error::Damaged { path: path(), damage: Box::new(damage) }))
     }
 
-    /// What is wrong with a piece that has this checksum; one that is right is remembered.
-    fn compare(&self, place: &Place<'_>, checksum: u64) -> Option<Damage> {
-        let Place { part, number, piece, right } = place;
+    /// Returns the mismatch if `checksum` is not that of the piece; marks the piece as verified otherwise.
+    fn compare(&self, place: &CheckedPiece<'_>, checksum: u64) -> Option<Damage> {
+        let CheckedPiece { part, number, piece, verified } = place;
         if part.checksums.get(*number) == Some(&checksum) {
-            right.store(true, Ordering::Relaxed);
+            verified.store(true, Ordering::Relaxed);
             return None;
         }
         let (tensor, pieces) = (part.tensor.clone(), part.checksums.len());
@@ -462,15 +474,15 @@ impl Checks {
     }
 }
 
-/// A piece of a part, and whether it was found to be right.
-struct Place<'a> {
+/// A piece of a part, and whether it has been verified.
+struct CheckedPiece<'a> {
     part: &'a Part,
     number: usize,
     piece: Piece,
-    right: &'a AtomicBool,
+    verified: &'a AtomicBool,
 }
 
-fn pieces_in(places: &[Place<'_>]) -> Vec<Piece> {
+fn pieces_in(places: &[CheckedPiece<'_>]) -> Vec<Piece> {
     places.iter().map(|place| place.piece).collect()
 }
 

@@ -1,12 +1,12 @@
-//! The one way to publish.
+//! Publication of files.
 //!
-//! Every file is written where nobody sees it; an error, a cancel or a drop removes it. When all of
-//! them are durable they are published, so that readers find all of the old or all of the new. How is
-//! the store's own matter ([`Publisher`]); here is what holds for each: names, seals, and the
+//! Every file is first written to an invisible location; an error, cancellation or drop removes it. When all of
+//! them are durable they are published, so that readers find either all old or all new files. The mechanism is
+//! specific to the store ([`Publisher`]); this module holds what is common to all: names, seals, and the
 //! order.
 //!
-//! Nothing is written under the name of a seal but by [`Commit::write_seal`]; and a file that a seal
-//! lists is replaced only by a writer that [brings the seal up to date](Commit::over_seals).
+//! Only [`Commit::write_seal`] writes under the name of a seal. A file that a seal lists is replaced only by a
+//! writer that [updates the seal](Commit::over_seals).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::{
     Atomicity, Error, Location, Output, Progress, Publisher, Result, Store, check_relative,
 };
 
-/// Files being written, not visible before [`Commit::publish`].
+/// Files being written, invisible until [`Commit::publish`].
 #[derive(Debug)]
 pub struct Commit {
     store: Arc<dyn Store>,
     publisher: Box<dyn Publisher>,
-    /// What was written, in that order.
+    /// The names of the written files, in that order.
     names: Names,
     /// The file that refers to the others.
     main: Option<PathBuf>,
@@ -32,7 +32,7 @@ pub struct Commit {
     progress: Progress,
 }
 
-/// Names in order, none twice.
+/// Unique names in insertion order.
 #[derive(Debug, Default)]
 struct Names {
     known: std::collections::HashSet<PathBuf>,
@@ -40,21 +40,21 @@ struct Names {
 }
 
 impl Commit {
-    /// Publishes into a directory, which may not exist yet. One that exists and holds nothing else than
-    /// what is written is replaced at once, where the store can.
+    /// Publishes into a directory, which may not exist yet. A directory that contains only files of the same names is
+    /// replaced atomically, where the store supports it.
     ///
     /// # Errors
-    /// If neither it nor its parent can be opened, or written to.
+    /// Fails if neither the directory nor its parent can be opened or written to.
     pub fn directory(root: impl Into<Location>, progress: Progress) -> Result<Self> {
         let root = root.into().or_here();
         let publisher = root.store().stage_directory(root.path(), &progress)?;
         Ok(Self::of(&root, publisher, progress))
     }
 
-    /// Publishes into a directory that has to exist.
+    /// Publishes into an existing directory.
     ///
     /// # Errors
-    /// If it cannot be opened, or written to.
+    /// Fails if the directory cannot be opened or written to.
     pub fn existing(root: impl Into<Location>, progress: Progress) -> Result<Self> {
         let root = root.into().or_here();
         check_root(root.path())?;
@@ -62,10 +62,10 @@ impl Commit {
         Ok(Self::of(&root, publisher, progress))
     }
 
-    /// Publishes into a directory beside what it holds, and makes it if it does not exist.
+    /// Publishes into a directory without replacing it as a whole, and creates it if it does not exist.
     ///
     /// # Errors
-    /// As [`existing`](Self::existing) and [`directory`](Self::directory).
+    /// The errors of [`existing`](Self::existing) and [`directory`](Self::directory).
     pub fn within(root: impl Into<Location>, progress: Progress) -> Result<Self> {
         let root = root.into();
         match root.is_dir() {
@@ -74,10 +74,10 @@ impl Commit {
         }
     }
 
-    /// Publishes one file; returns the commit and the name to [`write`](Self::write) it under.
+    /// Publishes a single file; returns the commit and the name to pass to [`write`](Self::write).
     ///
     /// # Errors
-    /// If its directory cannot be opened or written to, or the path names no file.
+    /// Fails if the parent directory cannot be opened or written to, or the path does not name a file.
     pub fn file(path: impl Into<Location>, progress: Progress) -> Result<(Self, String)> {
         let path = path.into();
         let (publisher, name) = path.store().stage_file(path.path(), &progress)?;
@@ -96,33 +96,33 @@ impl Commit {
         Self { store, publisher, names, main: None, over_seals: false, only_new: false, progress }
     }
 
-    /// The same, but existing files are never replaced: writing or publishing one of their names fails with
-    /// [`Error::Exists`]. The seal of the directory is still brought up to date.
+    /// Returns the commit, which never replaces existing files: writing or publishing one of their names fails with
+    /// [`Error::Exists`]. The seal of the directory is still updated.
     #[must_use]
     pub fn only_new(mut self, only_new: bool) -> Self {
         self.only_new = only_new;
         self
     }
 
-    /// The same, to replace files that seals list: its caller brings the seals up to date.
+    /// Returns the commit, which may replace files that seals list: its caller updates the seals.
     #[must_use]
     pub fn over_seals(mut self) -> Self {
         self.over_seals = true;
         self
     }
 
-    /// Declares that the file `name` refers to the others: where a store cannot publish all at once, it is
-    /// the last. By default that is the one written last, seals aside.
+    /// Declares that the file `name` refers to the others. A store that cannot publish all files at once publishes it
+    /// last. The default is the file that was written last, except for seals.
     pub fn refers(&mut self, name: &str) {
         self.main = Some(target_of(name));
     }
 
-    /// Writes the file `name` (relative; subdirectories are made) with `fill`. It is durable when it
-    /// is published, and the system begins to write it to the disk now.
+    /// Writes the file `name` (a relative path; subdirectories are created) with `fill`. The file is durable when it
+    /// is published, but the system begins to write it to disk now.
     ///
     /// # Errors
-    /// If the name leads out of the directory or is [reserved](Error::Reserved), the store fails, or `fill`
-    /// fails: then the file is not among those that are published.
+    /// Fails if the name leads out of the directory or is [reserved](Error::Reserved), the store fails, or `fill`
+    /// fails; the file is not published then.
     pub fn write<E: From<Error>>(
         &mut self,
         name: &str,
@@ -132,10 +132,10 @@ impl Commit {
         self.write_any(name, fill)
     }
 
-    /// Writes the seal of the directory with `fill`, as [`write`](Self::write) does other files.
+    /// Writes the seal of the directory with `fill`, as [`write`](Self::write) writes other files.
     ///
     /// # Errors
-    /// If the store or `fill` fails.
+    /// Fails if the store or `fill` fails.
     pub fn write_seal<E: From<Error>>(
         &mut self,
         fill: impl FnOnce(&mut Output) -> Result<(), E>,
@@ -170,9 +170,8 @@ impl Commit {
         Ok(())
     }
 
-    /// Where the file `name` is until it is published, if it was written: to be opened, and compared
-    /// with what it should be. Its neighbours have their names there too; the empty name is that of
-    /// the directory that they are in.
+    /// Returns the location of the written file `name` until it is published, so that it can be opened and verified.
+    /// Other written files are beside it under their names; the empty name is the location of their directory.
     pub fn staged(&self, name: &str) -> Option<Location> {
         let target = target_of(name);
         let written = self.names.known.contains(&target) || name.is_empty();
@@ -180,32 +179,31 @@ impl Commit {
         written.then(|| root.join(target))
     }
 
-    /// The names of what was written, in that order, without `.` and doubled slashes.
+    /// Returns the names of the written files in that order, without `.` and doubled slashes.
     pub fn names(&self) -> Vec<String> {
         self.names.written.iter().map(|name| name.to_string_lossy().into_owned()).collect()
     }
 
-    /// The directory that is written to, if it exists.
+    /// Returns the target directory, if it exists.
     pub fn root(&self) -> Option<Location> {
         let root = self.publisher.root()?;
         Some(Location::new(Arc::clone(&self.store), root))
     }
 
-    /// Whether the path of [`file`](Self::file) is a symbolic link: what it leads to has another
-    /// name, and may be in another directory.
+    /// Returns whether the path passed to [`file`](Self::file) is a symlink: its target has another name, and may be
+    /// in another directory.
     pub fn is_through_link(&self) -> bool {
         self.publisher.is_through_link()
     }
 
-    /// Makes everything that was written visible.
+    /// Makes all written files visible.
     ///
     /// # Errors
-    /// If the work was cancelled, or the store does not take what was written: nothing has changed
-    /// then. If the last thing, waiting for a directory, fails, the new content is visible and may
-    /// not be durable. [`Error::Sealed`] if a seal lists what would be replaced, unless that is
-    /// [allowed](Self::over_seals). [`Error::Replaces`] if the store replaces single files only and there are
-    /// several. [`Error::Unfinished`] if something is in the way of one of several files that could not be
-    /// foreseen: what is missing is done by [`Location::recover`] and by the next commit.
+    /// Fails without any change if the work is cancelled or the store rejects the files. If the final sync of a
+    /// directory fails, the new contents are visible but may not be durable. [`Error::Sealed`] if a seal lists a file
+    /// that would be replaced, unless that is [allowed](Self::over_seals). [`Error::Replaces`] if there are several
+    /// files and the store replaces only single files. [`Error::Unfinished`] if an unforeseen obstacle blocks one of
+    /// several files: [`Location::recover`] and the next commit finish the rest.
     pub fn publish(mut self) -> Result<()> {
         self.sync()?;
         if self.names.written.is_empty() && self.publisher.root().is_some() {
@@ -226,7 +224,7 @@ impl Commit {
         self.publisher.publish(&self.names.written)
     }
 
-    /// Fails if the file `name` exists and no file may be replaced.
+    /// Fails if the file `name` exists and the commit must not replace files.
     fn check_new(&self, name: &Path) -> Result<()> {
         if !self.only_new || name == Path::new(SEAL) {
             return Ok(());
@@ -235,7 +233,7 @@ impl Commit {
         if self.store.is_there(&path)? { Err(Error::Exists { path }) } else { Ok(()) }
     }
 
-    /// Fails if one of several files would replace another one.
+    /// Fails if one of several files would replace an existing one.
     fn check_created(&self) -> Result<()> {
         for name in self.names.written.iter().filter(|_| self.names.written.len() > 1) {
             let path = self.publisher.target(name);
@@ -246,27 +244,27 @@ impl Commit {
         Ok(())
     }
 
-    /// Waits until the disk has what was written so far.
+    /// Waits until the written files are durable.
     ///
     /// # Errors
-    /// If it does not take it, or the work was cancelled.
+    /// Fails if the store fails or the work is cancelled.
     pub fn sync(&mut self) -> Result<()> {
         self.progress.advance(0)?;
         self.publisher.sync()
     }
 
-    /// Waits until no other commit publishes into the directory, if it exists, and keeps others
-    /// from it until this one has published or is dropped: what is read there meanwhile stays as it
-    /// is, as far as commits go. Where a file system has no locks, nothing is waited for.
+    /// Locks the target directory, if it exists, against other commits until this one is published or dropped;
+    /// waits for a commit that holds the lock. Meanwhile no other commit changes the directory. On file systems
+    /// without locks, it has no effect.
     ///
     /// # Errors
-    /// If the directory is not what it was, the work was cancelled, or [`Error::Busy`].
+    /// Fails if the directory was replaced or the work is cancelled, or with [`Error::Busy`].
     pub fn alone(&mut self) -> Result<()> {
         self.publisher.lock()
     }
 }
 
-/// A file that was created, and is forgotten unless all of it was written.
+/// A created file, which is discarded unless it was written completely.
 struct Unfinished<'a> {
     publisher: &'a mut dyn Publisher,
     target: &'a Path,
@@ -281,30 +279,30 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-/// A directory that one writer has for itself, for as long as this lives; on the local file system it is given
-/// back when its process ends, however it does.
+/// An exclusive advisory lock on a directory for a long-lived writer. On the local file system it is released when its
+/// process ends, for whatever reason.
 ///
-/// A [`Commit`] publishes there all the same: it is a rule among those that take the lock.
+/// It does not block a [`Commit`] into the directory: only writers that take the lock exclude each other.
 #[derive(Debug)]
 pub struct WriterLock(Box<dyn crate::store::Held>);
 
 impl WriterLock {
-    /// Takes the lock of a directory, which has to exist, without waiting. File systems without locks refuse
-    /// nobody.
+    /// Takes the lock of an existing directory without waiting. On file systems without locks, it always
+    /// succeeds.
     ///
     /// # Errors
-    /// [`Error::Locked`] if another writer has it, in this process or elsewhere; if the directory cannot be
-    /// written to.
+    /// [`Error::Locked`] if another writer holds it, in this process or elsewhere; other errors if the directory
+    /// cannot be written to.
     pub fn take(directory: impl Into<Location>) -> Result<Self> {
         let directory = directory.into();
         directory.store().lock(directory.path()).map(Self)
     }
 
-    /// Fails if it is no longer the lock of what has the name of the directory: that was removed or replaced, so
-    /// that another writer may have taken its own.
+    /// Fails if the directory of the lock was removed or replaced, so that another writer may hold the lock of the
+    /// new one.
     ///
     /// # Errors
-    /// [`Error::Changed`], or what looking gives.
+    /// [`Error::Changed`], or an error of the file system.
     pub fn check(&self) -> Result<()> {
         self.0.check()
     }

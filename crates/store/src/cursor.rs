@@ -1,44 +1,44 @@
-//! Reading headers: little-endian, bounds-checked, and never past what is left.
+//! Bounds-checked, little-endian reads of headers.
 
 use crate::blob::{CHUNK, to_usize};
 use crate::{Blob, Error, Result};
 
-/// A reader of a [`Blob`] that knows where it is.
+/// A reader of a [`Blob`] with a position.
 ///
-/// Nothing is allocated before it is known to be there: every length is compared with what is
-/// left first. Data can be hopped over ([`Cursor::blob`]) without being read.
+/// Every length is compared with the bytes left before anything is allocated. Data can be skipped
+/// ([`Cursor::blob`]) without being read.
 #[derive(Debug)]
 pub struct Cursor<'a> {
     blob: &'a Blob,
     position: u64,
     window: Vec<u8>,
     window_start: u64,
-    /// How many of the last reads were each not far behind the one before.
+    /// The number of consecutive reads that were each close to the one before.
     dense: u32,
-    /// Whether everything is read, to the end of the dense headers.
+    /// Whether everything up to the end of the dense headers is read sequentially.
     through: bool,
 }
 
-/// Headers are read in pieces of this size at most.
+/// Maximum size of a header read.
 const WINDOW: u64 = 4096;
 
-/// What is read first where headers lie apart: most are smaller.
-const FIRST: u64 = 256;
+/// Size of the first read of sparse headers: most are smaller.
+const MIN_WINDOW: u64 = 256;
 
-/// Headers that lie no farther apart are read sooner with all that is between them than each for
-/// itself, if they have to come from a disk.
+/// Maximum distance of dense headers. If they are on disk, reading them sequentially with the bytes between them is
+/// faster than reading each alone.
 const DENSE: u64 = 128 << 10;
 
-/// How many such headers tell that there will be more.
-const SEVERAL: u32 = 8;
+/// The number of consecutive dense headers after which more are expected.
+const MIN_DENSE_READS: u32 = 8;
 
 impl<'a> Cursor<'a> {
-    /// Starts at the first byte.
+    /// Creates a cursor at the first byte.
     pub fn new(blob: &'a Blob) -> Self {
         Self::at(blob, 0)
     }
 
-    /// Starts at `position`.
+    /// Creates a cursor at `position`.
     pub fn at(blob: &'a Blob, position: u64) -> Self {
         Self {
             blob,
@@ -50,17 +50,17 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Offset of the next byte from the start of the blob.
+    /// Returns the offset of the next byte from the start of the blob.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Moves to `position`, to read something again.
+    /// Moves to `position`.
     pub fn seek(&mut self, position: u64) {
         self.position = position;
     }
 
-    /// How many bytes are left.
+    /// Returns the number of bytes left.
     pub fn remaining(&self) -> u64 {
         self.blob.len().saturating_sub(self.position)
     }
@@ -68,7 +68,7 @@ impl<'a> Cursor<'a> {
     /// Fails unless `len` bytes are left for `what`.
     ///
     /// # Errors
-    /// [`Error::Malformed`] with the place, what was expected and how much is left.
+    /// [`Error::Malformed`] with the position, what was expected and how many bytes are left.
     pub fn need(&self, len: u64, what: &str) -> Result<()> {
         let left = self.remaining();
         if len <= left {
@@ -77,10 +77,10 @@ impl<'a> Cursor<'a> {
         Err(self.error(format!("{what} ({len} bytes)"), format!("{left} bytes left")))
     }
 
-    /// The next `len` bytes as a blob, hopped over without being read.
+    /// Returns the next `len` bytes as a blob, and skips them without reading.
     ///
     /// # Errors
-    /// As [`Cursor::need`].
+    /// The errors of [`Cursor::need`].
     pub fn blob(&mut self, len: u64, what: &str) -> Result<Blob> {
         self.need(len, what)?;
         let blob = self.blob.slice(self.position, len)?;
@@ -88,10 +88,10 @@ impl<'a> Cursor<'a> {
         Ok(blob)
     }
 
-    /// The next `len` bytes, read.
+    /// Reads the next `len` bytes.
     ///
     /// # Errors
-    /// As [`Cursor::need`], or what reading gives.
+    /// The errors of [`Cursor::need`], or the error of the read.
     pub fn bytes(&mut self, len: u64, what: &str) -> Result<Vec<u8>> {
         self.need(len, what)?;
         let size = usize::try_from(len)
@@ -106,10 +106,10 @@ impl<'a> Cursor<'a> {
         Ok(buffer)
     }
 
-    /// The next `N` bytes, read.
+    /// Reads the next `N` bytes.
     ///
     /// # Errors
-    /// As [`Cursor::bytes`].
+    /// The errors of [`Cursor::bytes`].
     pub fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
         const { assert!(N as u64 <= WINDOW) };
         self.need(N as u64, what)?;
@@ -119,44 +119,44 @@ impl<'a> Cursor<'a> {
         Ok(array)
     }
 
-    /// A `u32`.
+    /// Reads a `u32`.
     ///
     /// # Errors
-    /// As [`Cursor::bytes`].
+    /// The errors of [`Cursor::bytes`].
     pub fn u32(&mut self, what: &str) -> Result<u32> {
         self.array(what).map(u32::from_le_bytes)
     }
 
-    /// An `i32`.
+    /// Reads an `i32`.
     ///
     /// # Errors
-    /// As [`Cursor::bytes`].
+    /// The errors of [`Cursor::bytes`].
     pub fn i32(&mut self, what: &str) -> Result<i32> {
         self.array(what).map(i32::from_le_bytes)
     }
 
-    /// A `u64`.
+    /// Reads a `u64`.
     ///
     /// # Errors
-    /// As [`Cursor::bytes`].
+    /// The errors of [`Cursor::bytes`].
     pub fn u64(&mut self, what: &str) -> Result<u64> {
         self.array(what).map(u64::from_le_bytes)
     }
 
-    /// An `i64`.
+    /// Reads an `i64`.
     ///
     /// # Errors
-    /// As [`Cursor::bytes`].
+    /// The errors of [`Cursor::bytes`].
     pub fn i64(&mut self, what: &str) -> Result<i64> {
         self.array(what).map(i64::from_le_bytes)
     }
 
-    /// An error about the place where the cursor stands.
+    /// Creates an [`Error::Malformed`] at the current position.
     pub fn error(&self, expected: impl Into<String>, found: impl Into<String>) -> Error {
         self.blob.malformed(self.position, expected, found)
     }
 
-    /// An error about the byte at `position`.
+    /// Creates an [`Error::Malformed`] for the byte at `position`.
     pub fn error_at(
         &self,
         position: u64,
@@ -166,12 +166,12 @@ impl<'a> Cursor<'a> {
         self.blob.malformed(position, expected, found)
     }
 
-    /// An error about what the byte at `position` begins: a reader takes on no more than `limit`.
+    /// Creates an [`Error::Limit`] for the byte at `position`; `limit` describes the limit of the reader.
     pub fn over_limit_at(&self, position: u64, limit: impl Into<String>) -> Error {
         self.blob.over_limit(position, limit)
     }
 
-    /// `len <= WINDOW` bytes from the position on; the caller has checked that they are there.
+    /// Returns the next `len <= WINDOW` bytes; the caller has checked that they exist.
     fn peek(&mut self, len: usize) -> Result<&[u8]> {
         let start = self.position.checked_sub(self.window_start);
         let inside = start.and_then(|start| usize::try_from(start).ok());
@@ -189,7 +189,7 @@ impl<'a> Cursor<'a> {
         Ok(self.window.get(start..start + len).unwrap_or(&[]))
     }
 
-    /// Reads what the next `len` bytes are among.
+    /// Reads a window that contains the next `len` bytes.
     fn refill(&mut self, len: usize) -> Result<()> {
         let size = self.window.len() as u64;
         let end = self.window_start + size;
@@ -200,12 +200,13 @@ impl<'a> Cursor<'a> {
             self.dense = if near { self.dense.saturating_add(1) } else { 0 };
         }
         if !self.through {
-            // More where it goes on than where it hops.
-            let size = if hop == Some(0) { (2 * size).clamp(FIRST, WINDOW) } else { FIRST };
+            // Read more after contiguous reads than after skips.
+            let size =
+                if hop == Some(0) { (2 * size).clamp(MIN_WINDOW, WINDOW) } else { MIN_WINDOW };
             let size = self.blob.at_once(self.position, size.min(self.remaining()));
             self.window.resize(to_usize(size).max(len), 0);
             self.window_start = self.position;
-            if self.dense < SEVERAL {
+            if self.dense < MIN_DENSE_READS {
                 return self.blob.read_at(self.position, &mut self.window);
             }
             if self.blob.read_cached(self.position, &mut self.window)? {
@@ -213,7 +214,7 @@ impl<'a> Cursor<'a> {
             }
             self.through = true;
         }
-        // One read after the other, without gaps: the system reads ahead of such.
+        // Consecutive reads without gaps, for which the system reads ahead.
         self.window_start = if near { end } else { self.position };
         self.window.resize(CHUNK.min(to_usize(self.blob.len() - self.window_start)), 0);
         self.blob.read_at(self.window_start, &mut self.window)

@@ -1,5 +1,5 @@
-//! A capability for one directory: names that come out of a model are resolved here and nowhere
-//! else, so that no model can reach a file outside its own directory.
+//! A capability for one directory. Names from a model are resolved only here, so that no model can reach a file
+//! outside its own directory.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::checks::SEAL;
 use crate::names::is_hidden;
 use crate::{Blob, Folder, Links, Listing, Location, Result, SourceFile, check_relative};
 
-/// One directory, and everything below it.
+/// A directory and everything below it.
 #[derive(Debug)]
 pub struct Dir {
     folder: Box<dyn Folder>,
@@ -16,68 +16,68 @@ pub struct Dir {
 }
 
 impl Dir {
-    /// Opens a directory that the user named.
+    /// Opens a directory at a path from the user.
     ///
     /// # Errors
-    /// If it cannot be opened.
+    /// Fails if the directory cannot be opened.
     pub fn open(location: impl Into<Location>, links: Links, mmap: bool) -> Result<Self> {
         let location = location.into().or_here();
         let folder = location.store().folder(location.path(), links, mmap)?;
         Ok(Self { folder, location })
     }
 
-    /// The path it was opened by.
+    /// Returns the path that was opened.
     pub fn path(&self) -> &Path {
         self.location.path()
     }
 
-    /// Where it is.
+    /// Returns the location that was opened.
     pub fn location(&self) -> &Location {
         &self.location
     }
 
-    /// Opens the regular file `name` below this directory as a blob; `None` if there is none.
+    /// Opens the regular file `name` below this directory as a blob; `None` if it does not exist.
     ///
     /// # Errors
-    /// As [`open_source`](Self::open_source).
+    /// The errors of [`open_source`](Self::open_source).
     pub fn open_file(&self, name: &str) -> Result<Option<Blob>> {
         let file = self.open_source(name)?;
         Ok(file.map(|file| Blob::file(Arc::new(file))))
     }
 
-    /// Opens the regular file `name` below this directory; `None` if there is none.
+    /// Opens the regular file `name` below this directory; `None` if it does not exist.
     ///
     /// # Errors
-    /// [`Error::Escapes`](crate::Error::Escapes) if the name is absolute, climbs with `..`, or passes
-    /// a symbolic link that leads out; [`Error::Interrupted`](crate::Error::Interrupted) if a write that
-    /// would replace it is unfinished; otherwise as [`SourceFile::open`].
+    /// [`Error::Escapes`](crate::Error::Escapes) if the name is absolute, contains `..`, or passes
+    /// a symlink that leads out; [`Error::Interrupted`](crate::Error::Interrupted) if an interrupted write
+    /// would replace the file; and the errors of [`SourceFile::open`].
     pub fn open_source(&self, name: &str) -> Result<Option<SourceFile>> {
         check_relative(name)?;
         let source = self.folder.open(name)?;
         Ok(source.map(|source| SourceFile::new(self.location.join(name), source)))
     }
 
-    /// The regular files below this directory, by relative path and sorted; at most `most` entries
-    /// are looked at. Symbolic links to files are listed, those to directories are not followed. Files
-    /// that an interrupted write has yet to put there are listed too.
+    /// Returns the sorted relative paths of the regular files below this directory; at most `max` entries
+    /// are visited. Symlinks to files are included, those to directories are not followed. Files
+    /// that an interrupted write has yet to publish are included.
     ///
     /// # Errors
-    /// If a directory cannot be read, or there are more entries.
-    pub fn files(&self, most: usize) -> Result<Vec<String>> {
-        let mut files = self.folder.files(most)?;
+    /// Fails if a directory cannot be read, or there are more entries.
+    pub fn files(&self, max: usize) -> Result<Vec<String>> {
+        let mut files = self.folder.files(max)?;
         files.retain(|name| !name.split('/').any(|part| is_hidden(part) || part == SEAL));
         files.sort();
         files.dedup();
         Ok(files)
     }
 
-    /// Everything below this directory: its files, seals and files that are being written among
-    /// them, and what is none.
+    /// Lists everything below this directory, including seals, files that are being written, and entries other
+    /// than files.
     ///
     /// # Errors
-    /// As [`files`](Self::files).
-    pub fn everything(&self, most: usize) -> Result<Listing> {
-        let mut found = self.folder.everything(most)?;
+    /// The errors of [`files`](Self::files).
+    pub fn everything(&self, max: usize) -> Result<Listing> {
+        let mut found = self.folder.everything(max)?;
         found.files.sort();
         found.others.sort();
         Ok(found)

@@ -1,4 +1,4 @@
-//! What can go wrong with bytes at rest.
+//! Errors of storage.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,222 +12,220 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("cannot {action} `{}`: {source}", path.display())]
     Io {
-        /// What was tried: "open", "read", "rename".
+        /// The failed action, such as "open", "read" or "rename".
         action: &'static str,
-        /// The file or directory it was tried on.
+        /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// There is not as much memory as was asked for.
-    #[error("cannot get {len} bytes of memory: {source}")]
+    /// Memory is insufficient.
+    #[error("cannot allocate {len} bytes of memory: {source}")]
     Memory {
-        /// How many bytes were asked for.
+        /// The requested number of bytes.
         len: usize,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The path names something that is not an ordinary file.
+    /// The path is not a regular file.
     #[error("expected a regular file at `{}`, found {found}", path.display())]
     NotAFile {
-        /// The path that was to be read or written.
+        /// The path to be read or written.
         path: PathBuf,
-        /// What it is instead.
+        /// What the path is instead.
         found: &'static str,
     },
-    /// The bytes are not what the format says.
+    /// The bytes violate the format.
     #[error("`{origin}` at offset {offset}: expected {expected}, found {found}")]
     Malformed {
-        /// The file, or another name for where the bytes are.
+        /// The file, or another name for the source of the bytes.
         origin: String,
         /// Offset in bytes from the start of the origin.
         offset: u64,
-        /// What the format asks for here.
+        /// What the format requires.
         expected: String,
-        /// What is here.
+        /// What was found.
         found: String,
     },
-    /// The bytes ask for more than a reader takes on. Whether they are what the format says was not
-    /// found out.
+    /// The bytes exceed a limit of the reader. Whether they follow the format is unknown.
     #[error("`{origin}` at offset {offset}: expected {limit} (a limit of this reader), found more")]
     Limit {
-        /// The file, or another name for where the bytes are.
+        /// The file, or another name for the source of the bytes.
         origin: String,
         /// Offset in bytes from the start of the origin.
         offset: u64,
-        /// The limit: "at most 100 levels of messages".
+        /// The limit, such as "at most 100 levels of messages".
         limit: String,
     },
-    /// A range lies outside the bytes it was taken from.
+    /// A range is out of bounds.
     #[error("`{origin}` at offset {start}: expected bytes up to {end}, found the end at {len}")]
     OutOfRange {
-        /// The file, or another name for where the bytes are.
+        /// The file, or another name for the source of the bytes.
         origin: String,
-        /// First byte asked for.
+        /// Start of the requested range.
         start: u64,
-        /// One past the last byte asked for.
+        /// End of the requested range, exclusive.
         end: u64,
-        /// How many bytes there are.
+        /// The actual size in bytes.
         len: u64,
     },
-    /// A source file is not the one that was opened any more.
+    /// A source file changed since it was opened.
     #[error("`{}` changed while it was read: {what}", path.display())]
     Changed {
         /// The file.
         path: PathBuf,
-        /// What differs: its size, time of modification or identity.
+        /// The difference: size, modification time or identity.
         what: String,
     },
-    /// Bytes that are not the ones that were sealed.
+    /// Bytes do not match the checksum in a seal.
     #[error("`{}` is damaged: checksum mismatch: {damage}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where in it.
+        /// The location of the mismatch.
         damage: Box<crate::Damage>,
     },
-    /// A file that has not the size that was sealed.
+    /// A file does not have the size recorded in a seal.
     #[error("`{}` is damaged: sealed with {sealed} bytes, found {found}", path.display())]
     Resized {
         /// The file.
         path: PathBuf,
-        /// Its size when it was sealed, in bytes.
+        /// The size in the seal, in bytes.
         sealed: u64,
-        /// Its size now, in bytes.
+        /// The actual size in bytes.
         found: u64,
     },
-    /// A name that comes out of a model leads out of the model's directory.
-    #[error("the path `{path}` leads out of the directory of the model: {why}")]
+    /// A path from a model leads out of the model directory.
+    #[error("the path `{path}` leads out of the model directory: {why}")]
     Escapes {
-        /// The name as the model has it.
+        /// The path in the model.
         path: String,
-        /// The rule it breaks.
+        /// The violated rule.
         why: Escape,
     },
-    /// A name that nothing may have but a seal, or what is being written.
+    /// A name that is reserved for seals and for files in progress.
     #[error(
-        "`{name}` is not a name that a file can have: `lodstone.seal` is kept for seals, and `.*.lodstone` \
-         for what is being written"
+        "`{name}` is a reserved name: `lodstone.seal` is for seals, and `.*.lodstone` for files \
+         in progress"
     )]
     Reserved {
         /// The name.
         name: String,
     },
-    /// A file that a seal is of would be written over, by something that does not seal it anew.
-    #[error("`{}` would be written over, and `{}` is its seal", path.display(), seal.display())]
+    /// A file listed in a seal would be overwritten by a writer that does not update the seal.
+    #[error("refusing to overwrite `{}`: the seal `{}` lists it", path.display(), seal.display())]
     Sealed {
         /// The file.
         path: PathBuf,
         /// The seal that lists it.
         seal: PathBuf,
     },
-    /// A seal that cannot be read, in a directory that is written to or above one: it may be of what would be
-    /// written over.
+    /// A seal cannot be read, in a target directory or above it: it may list files that would be overwritten.
     #[error(
-        "the seal `{}` cannot be read ({what}), so that nothing tells what it is of", path.display()
+        "cannot read the seal `{}`, so the files that it lists are unknown: {what}", path.display()
     )]
     Unreadable {
         /// The seal.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the seal.
         what: String,
     },
-    /// A file that holds its own checksum, a seal or a manifest, and cannot be relied on.
+    /// A file with a checksum of itself, a seal or a manifest, is damaged or inconsistent.
     #[error("the {kind} `{}` cannot be used: {flaw}", path.display())]
     Unusable {
-        /// The kind of file: `seal`.
+        /// The kind of file, such as `seal`.
         kind: &'static str,
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the file.
         flaw: Flaw,
     },
-    /// A file exists where only new files may be written.
-    #[error("`{}` exists and is not replaced", path.display())]
+    /// A file exists, and existing files must not be replaced.
+    #[error("`{}` already exists", path.display())]
     Exists {
-        /// The file that exists.
+        /// The existing file.
         path: PathBuf,
     },
-    /// Several files would replace others in a store that replaces single files only.
+    /// Several files would be replaced in a store that can replace only single files.
     #[error(
-        "`{}` exists: this store replaces single files, and creates several files together only where \
-         there are none", path.display()
+        "`{}` exists: this store can replace single files, but create several files together only if \
+         none of them exists", path.display()
     )]
     Replaces {
-        /// The file that exists.
+        /// The existing file.
         path: PathBuf,
     },
     /// A state that cannot occur unless this program has a defect.
     #[error("internal error: {0}")]
     Internal(&'static str),
-    /// Two things to be written have one name.
-    #[error("two files would be called `{}`", path.display())]
+    /// Two files to be written have the same path.
+    #[error("two files have the same path `{}`", path.display())]
     Twice {
-        /// Where both would be.
+        /// The common path.
         path: PathBuf,
     },
-    /// A file that an interrupted write would replace: with its neighbours it may be a mix of old and
-    /// new.
+    /// A file that an interrupted write would replace: together with the files beside it, it may be a mix of old
+    /// and new.
     #[error(
-        "`{}` waits for a write into `{}` that was interrupted: `lodstone recover` finishes it, and so \
-         does the next write into that directory", path.display(), directory.display()
+        "`{}` is part of an interrupted write to `{}`: `lodstone recover` or the next write to that directory \
+         finishes it", path.display(), directory.display()
     )]
     Interrupted {
         /// The file.
         path: PathBuf,
-        /// The directory that was written to.
+        /// The target directory of the write.
         directory: PathBuf,
     },
-    /// A file that an interrupted write would replace, and that was changed after it.
+    /// A file that an interrupted write would replace was changed after the interruption.
     #[error(
-        "`{}` was changed after a write that would replace it was interrupted: remove it, or `{}`, \
-         whichever is not to be kept", path.display(), log.display()
+        "`{}` was changed after the interruption of a write that would replace it: remove either it or `{}`, \
+         whichever you do not want to keep", path.display(), log.display()
     )]
     Overtaken {
         /// The file.
         path: PathBuf,
-        /// The one that was to replace it.
+        /// The file that would replace it.
         log: PathBuf,
     },
-    /// Somebody else has been publishing into a directory for a long time, or says so.
+    /// Another process has held the publication lock of a directory for too long.
     #[error(
-        "another process has kept `{}` locked for a minute, as who publishes into it does",
+        "`{}` has been locked by another process for a minute; it may be publishing files",
         path.display()
     )]
     Busy {
         /// The directory.
         path: PathBuf,
     },
-    /// Somebody else has taken a directory for themselves to write into.
-    #[error("`{}` is in use: another writer has locked it, and goes on to write there", path.display())]
+    /// Another writer holds the writer lock of a directory.
+    #[error("`{}` is in use: another writer has locked it", path.display())]
     Locked {
         /// The directory.
         path: PathBuf,
     },
-    /// Several files that belong together are published, but not all are in their places.
+    /// Several files are published as a set, but some of them are not at their paths yet.
     #[error(
-        "{source}: the write into `{}` is unfinished; when nothing is in its way any more, \
-         `lodstone recover` finishes it, and so does the next write into that directory",
+        "{source}: the write to `{}` is unfinished; after you remove the obstacle, \
+         `lodstone recover` or the next write to that directory finishes it",
         path.display()
     )]
     Unfinished {
-        /// The directory that is written to.
+        /// The target directory.
         path: PathBuf,
-        /// What went wrong.
+        /// The error that stopped the write.
         source: Box<Error>,
     },
-    /// The caller asked to stop.
+    /// The caller cancelled the work.
     #[error("cancelled")]
     Cancelled,
 }
 
-/// A state that cannot occur unless this program has a defect.
+/// Returns the error for a state that cannot occur unless this program has a defect.
 ///
 /// # Panics
-/// With debug assertions.
+/// Panics with debug assertions.
 #[track_caller]
 pub fn internal(what: &'static str) -> Error {
     debug_assert!(false, "{what}");
@@ -235,36 +233,36 @@ pub fn internal(what: &'static str) -> Error {
 }
 
 impl Error {
-    /// Wraps an operating-system error with what was tried and on what.
+    /// Wraps an error of the operating system with the failed action and its path.
     pub fn io(action: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
         let path = path.as_ref().to_path_buf();
         move |source| Self::Io { action, path, source }
     }
 }
 
-/// How a name that comes out of a model leads out of the model's directory, or would on another system.
+/// The rule that a path from a model violates: it leads out of the model directory, or would on another system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Escape {
-    /// It is empty.
+    /// The path is empty.
     #[error("it is empty")]
     Empty,
-    /// It contains a zero byte.
+    /// The path contains a zero byte.
     #[error("it contains a zero byte")]
     ZeroByte,
-    /// It begins at the root of the file system.
+    /// The path begins at the root of the file system.
     #[error("it is absolute")]
     Absolute,
-    /// It has a drive letter, or begins with a backslash.
+    /// The path has a drive letter, or begins with a backslash.
     #[error("it is absolute on another system")]
     AbsoluteElsewhere,
-    /// It has a `..`.
-    #[error("it climbs with `..`")]
+    /// The path has a `..` component.
+    #[error("it contains `..`")]
     Climbs,
-    /// It passes a symbolic link that points outside.
+    /// The path passes a symlink that points outside.
     #[error("it passes a symbolic link that points outside")]
     SymbolicLink,
-    /// The same file has another name, which may be outside.
+    /// The file has another hard link, which may be outside.
     #[error("it is a hard link: the same file has another name")]
     HardLink,
 }

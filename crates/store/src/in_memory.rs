@@ -1,5 +1,5 @@
-//! A store in the memory of this process: for models that arrive or leave as bytes, for the browser, and to test
-//! what every store has to do.
+//! A store in the memory of this process: for models that are received or sent as bytes, for browsers, and to test
+//! the contract of stores.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
@@ -17,10 +17,10 @@ use crate::{
     Stamp, StepKind, Store,
 };
 
-/// Files in memory, by relative paths. Cheap to clone: clones share the files.
+/// Files in memory, by relative path. Cheap to clone: clones share the files.
 ///
-/// A directory exists as long as there is something in it, or since it was published empty. Links do not
-/// exist.
+/// A directory exists while it has entries, or once it was published empty. Links are not
+/// supported.
 #[derive(Clone, Debug)]
 pub struct MemoryStore(Arc<Shared>);
 
@@ -35,18 +35,18 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     entries: BTreeMap<PathBuf, Node>,
-    /// How many files there have been.
+    /// The number of files created so far.
     files: u64,
-    /// Directories that a writer has for itself.
+    /// Directories whose writer lock is held.
     locked: HashSet<PathBuf>,
-    /// How many staging directories there have been.
+    /// The number of staging directories created so far.
     staged: u64,
 }
 
 #[derive(Clone, Debug)]
 enum Node {
     Directory,
-    /// Each content is a file of its own.
+    /// A file; each content has its own identity.
     File {
         bytes: Bytes,
         number: u64,
@@ -60,22 +60,22 @@ impl Default for MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store, which publishes as `atomicity` says.
+    /// Creates an empty store with the given atomicity.
     pub fn new(atomicity: Atomicity) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         Self(Arc::new(Shared { number, atomicity, state: Mutex::default() }))
     }
 
-    /// A path in it.
+    /// Returns the location of a path in the store.
     pub fn location(&self, path: impl Into<PathBuf>) -> Location {
         Location::new(Arc::new(self.clone()), path)
     }
 
-    /// Puts a file there, or replaces it.
+    /// Inserts or replaces a file.
     ///
     /// # Errors
-    /// If there is a directory at `path`, or a file in the place of one.
+    /// Fails if `path` is a directory, or a parent of `path` is a file.
     pub fn insert(&self, path: impl AsRef<Path>, bytes: impl Into<Bytes>) -> Result<()> {
         let (path, mut state) = (key(path.as_ref()), self.state());
         state.check_free(&path, path.as_path())?;
@@ -83,7 +83,7 @@ impl MemoryStore {
         Ok(())
     }
 
-    /// The content of a file, if there is one.
+    /// Returns the content of a file.
     pub fn get(&self, path: impl AsRef<Path>) -> Option<Bytes> {
         match self.state().entries.get(&key(path.as_ref())) {
             Some(Node::File { bytes, .. }) => Some(bytes.clone()),
@@ -92,7 +92,7 @@ impl MemoryStore {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Each change of the state is one call that does not panic half way.
+        // No change of the state panics half way, so a poisoned lock is usable.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -115,7 +115,7 @@ impl MemoryStore {
     }
 }
 
-/// A path without what makes no difference; nothing is above the root.
+/// Normalizes a path; `..` at the root has no effect.
 fn key(path: &Path) -> PathBuf {
     let mut key = PathBuf::new();
     for part in path.components() {
@@ -136,7 +136,7 @@ impl State {
         self.entries.insert(path, Node::File { bytes, number: self.files });
     }
 
-    /// Everything at and below a path.
+    /// Returns all nodes at and below a path.
     fn below<'a>(&'a self, root: &'a Path) -> impl Iterator<Item = (&'a PathBuf, &'a Node)> {
         let from = (Bound::Included(root), Bound::Unbounded);
         self.entries.range::<Path, _>(from).take_while(move |(path, _)| path.starts_with(root))
@@ -154,7 +154,7 @@ impl State {
         }
     }
 
-    /// Fails if a directory is in the place of the file at `path`, or a file in that of its directory.
+    /// Fails if `path` is a directory, or one of its parents is a file.
     fn check_free(&self, path: &Path, called: &Path) -> Result<()> {
         let not_a_file = |found| Error::NotAFile { path: called.to_path_buf(), found };
         if self.is_dir(path) {
@@ -300,7 +300,7 @@ impl Store for MemoryStore {
     }
 
     fn recover(&self, path: &Path) -> Result<Recovery> {
-        // Whoever wrote into it has ended with this process.
+        // Writers end with this process, so nothing is left over.
         match self.is_dir(path) {
             true => Ok(Recovery::default()),
             false => Err(missing("open the directory", path)),
@@ -344,7 +344,7 @@ impl Source for MemoryFile {
     }
 
     fn check_unchanged(&self) -> Result<()> {
-        // Its bytes are its own.
+        // The source holds its own bytes, which cannot change.
         Ok(())
     }
 
@@ -353,7 +353,7 @@ impl Source for MemoryFile {
             true => Ok(()),
             false => Err(Error::Changed {
                 path: self.path.clone(),
-                what: "another file has its name".to_owned(),
+                what: "it was replaced by another file".to_owned(),
             }),
         }
     }
@@ -374,12 +374,12 @@ impl Folder for MemoryFolder {
         self.store.open(&path, true).map(Some)
     }
 
-    fn everything(&self, most: usize) -> Result<Listing> {
+    fn everything(&self, max: usize) -> Result<Listing> {
         let (root, state) = (key(&self.path), self.store.state());
         let mut found = Listing::default();
         let files = state.below(&root).filter(|(_, node)| matches!(node, Node::File { .. }));
         for (path, _) in files {
-            if found.files.len() + found.others.len() == most {
+            if found.files.len() + found.others.len() == max {
                 let (path, what) = (self.path.clone(), "more entries than a model may have");
                 return Err(Error::NotAFile { path, found: what });
             }
@@ -400,9 +400,9 @@ impl Folder for MemoryFolder {
 struct MemoryPublisher {
     store: MemoryStore,
     root: PathBuf,
-    /// Whether the root was there when it was opened.
+    /// Whether the root existed when it was opened.
     existing: bool,
-    /// Where files are until they are published.
+    /// The location of files until they are published.
     staging: PathBuf,
     progress: Progress,
 }
@@ -441,7 +441,7 @@ impl Publisher for MemoryPublisher {
     }
 
     fn lock(&mut self) -> Result<()> {
-        // Publishing is one call.
+        // Publishing is a single step, so no lock is needed.
         Ok(())
     }
 
@@ -461,10 +461,10 @@ impl Publisher for MemoryPublisher {
 }
 
 impl MemoryPublisher {
-    /// Puts files in their places at once; `of` is how many are published in all.
+    /// Publishes files in one step; `of` is the number of files in the commit.
     fn publish_all(&self, names: &[PathBuf], of: usize) -> Result<()> {
         let mut state = self.store.state();
-        // Another writer has made it meanwhile.
+        // Another writer may have created the directory meanwhile.
         let is_new = !self.existing && self.store.0.atomicity == Atomicity::AtomicSet;
         if is_new && state.is_dir(&self.root) {
             let error = std::io::ErrorKind::AlreadyExists.into();
@@ -499,7 +499,7 @@ impl Drop for MemoryPublisher {
     }
 }
 
-/// A file that is put where it is staged when it is closed.
+/// A file that is inserted at its staging path when it is closed.
 #[derive(Debug)]
 struct MemorySink {
     store: MemoryStore,

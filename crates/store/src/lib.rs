@@ -1,11 +1,23 @@
-//! Bytes at rest.
+//! Storage: access to files and other bytes.
 //!
-//! The only crate of Lodstone that accesses files. A [`Store`] is a name space of files: the local file system
-//! (`LocalStore`), memory ([`MemoryStore`]), or one of another crate. Everything above it sees a [`Location`] (a path
-//! in a store) and a [`Blob`] (bytes somewhere, cheap to clone and slice), reads headers through a
-//! [`Cursor`] that holds its position and what is left, resolves names that come out of a model through a
-//! [`Dir`], and publishes through a [`Commit`], so that a reader of the target sees the old or the new content
-//! and nothing between.
+//! This is the only crate of Lodstone that accesses files. A [`Store`] is a namespace of files: the local file system
+//! (`LocalStore`), memory ([`MemoryStore`]), or one of another crate. Other crates use a [`Location`] (a path
+//! in a store) and a [`Blob`] (bytes in some store, cheap to clone and slice), read headers through a
+//! bounds-checked [`Cursor`], resolve names from a model through a
+//! [`Dir`], and publish through a [`Commit`], so that readers of the target see either the old or the new content.
+//!
+//! ```
+//! use lodstone_store::{Blob, Commit, MemoryStore, Progress};
+//!
+//! let store = MemoryStore::default();
+//! let mut commit = Commit::directory(store.location("model"), Progress::default())?;
+//! commit.write("weights", |out| out.write(b"01234567"))?;
+//! assert!(!store.location("model/weights").exists(), "nothing is visible before it is published");
+//! commit.publish()?;
+//! let blob = Blob::open(store.location("model/weights"), false)?;
+//! assert_eq!(&blob.slice(2, 3)?.bytes()?[..], b"234");
+//! # Ok::<(), lodstone_store::Error>(())
+//! ```
 
 #![expect(clippy::disallowed_methods, reason = "file access lives here")]
 #![expect(clippy::disallowed_types, reason = "file access lives here")]

@@ -1,4 +1,4 @@
-//! Where something is: a path in a store.
+//! Locations: paths in stores.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -12,8 +12,8 @@ use crate::{Commit, Entry, Progress, Recovery, Result, Stamp, Store};
 
 /// A path in a [`Store`]; cheap to clone.
 ///
-/// A path by itself is a location on the local file system, so that what takes
-/// `impl Into<Location>` takes a path. Methods that have the name of one of [`Path`] do the same.
+/// A path converts to a location on the local file system, so functions that take
+/// `impl Into<Location>` accept paths. Methods with the names of methods of [`Path`] have the same meaning.
 #[derive(Clone)]
 pub struct Location {
     store: Arc<dyn Store>,
@@ -21,82 +21,82 @@ pub struct Location {
 }
 
 impl Location {
-    /// A path in `store`.
+    /// Creates the location of a path in `store`.
     pub fn new(store: Arc<dyn Store>, path: impl Into<PathBuf>) -> Self {
         Self { store, path: path.into() }
     }
 
-    /// The store.
+    /// Returns the store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    /// The path in it, which also names it in messages.
+    /// Returns the path in the store, which also names the location in messages.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The path by itself.
+    /// Returns the path as a `PathBuf`.
     pub fn to_path_buf(&self) -> PathBuf {
         self.path.clone()
     }
 
-    /// Another path in the same store.
+    /// Returns the location of another path in the same store.
     #[must_use]
     pub fn at(&self, path: impl Into<PathBuf>) -> Self {
         Self { store: Arc::clone(&self.store), path: path.into() }
     }
 
-    /// The path below this one.
+    /// Returns the location of `path` below this one.
     #[must_use]
     pub fn join(&self, name: impl AsRef<Path>) -> Self {
         self.at(self.path.join(name))
     }
 
-    /// The directory that it is in; empty for the working directory, `None` for a root.
+    /// Returns the parent directory; empty for the working directory, `None` for a root.
     pub fn parent(&self) -> Option<Self> {
         self.path.parent().map(|parent| self.at(parent))
     }
 
-    /// The directory that it is in; empty for the working directory, and for a root.
+    /// Returns the parent directory; empty for the working directory and for a root.
     #[must_use]
     pub fn directory(&self) -> Self {
         self.parent().unwrap_or_else(|| self.at(""))
     }
 
-    /// The same, with a name for the working directory, which some systems do not open by an empty path.
+    /// Returns the location, with `.` for an empty path, which some systems do not open.
     #[must_use]
     pub fn or_here(self) -> Self {
         if self.path.as_os_str().is_empty() { self.at(".") } else { self }
     }
 
-    /// The last part of the path.
+    /// Returns the last component of the path.
     pub fn file_name(&self) -> Option<&OsStr> {
         self.path.file_name()
     }
 
-    /// The last part of the path, if it is text.
+    /// Returns the last component of the path, if it is UTF-8.
     pub fn name(&self) -> Option<&str> {
         self.path.file_name().and_then(OsStr::to_str)
     }
 
-    /// The path with another last part.
+    /// Returns the location with another last component.
     #[must_use]
     pub fn with_file_name(&self, name: impl AsRef<OsStr>) -> Self {
         self.at(self.path.with_file_name(name))
     }
 
-    /// What the last part ends in, after its last dot.
+    /// Returns the part of the last component after its last dot.
     pub fn extension(&self) -> Option<&OsStr> {
         self.path.extension()
     }
 
-    /// The last part without what is after its last dot, if it is text.
+    /// Returns the last component without its extension, if it is UTF-8.
     pub fn stem(&self) -> Option<&str> {
         self.path.file_stem().and_then(OsStr::to_str)
     }
 
-    /// The path with `ending` added to its last part, as prefixes of models are completed.
+    /// Returns the location with `ending` appended to its last component, to complete a model prefix.
     #[must_use]
     pub fn append(&self, ending: &str) -> Self {
         let mut path = self.path.clone().into_os_string();
@@ -104,40 +104,40 @@ impl Location {
         self.at(path)
     }
 
-    /// The path for messages.
+    /// Returns the path for messages.
     pub fn display(&self) -> std::path::Display<'_> {
         self.path.display()
     }
 
-    /// Whether there is something, or will be when an interrupted write is finished; links are followed.
+    /// Returns whether the location exists, or will exist when an interrupted write is finished; links are followed.
     pub fn exists(&self) -> bool {
         self.store.exists(&self.path)
     }
 
-    /// Whether there is anything, a link that leads nowhere too, or will be when an interrupted write
+    /// Returns whether the location exists, even as a dangling link, or will exist when an interrupted write
     /// into its directory is finished.
     ///
     /// # Errors
-    /// If that cannot be found out.
+    /// Fails if the file system reports an error.
     pub fn is_there(&self) -> Result<bool> {
         self.store.is_there(&self.path)
     }
 
-    /// Whether it is a directory; links are followed.
+    /// Returns whether the location is a directory; links are followed.
     pub fn is_dir(&self) -> bool {
         self.store.is_dir(&self.path)
     }
 
-    /// Whether it is a directory, or its path ends in a slash and names one that may not exist yet.
+    /// Returns whether the location is a directory, or its path ends in a slash, so that it names a future directory.
     pub fn names_directory(&self) -> bool {
         self.path.as_os_str().as_encoded_bytes().ends_with(b"/") || self.is_dir()
     }
 
-    /// The entries of a directory, sorted by name; without a seal and files that are being written, with
-    /// those that an interrupted write has yet to put there.
+    /// Returns the entries of a directory, sorted by name, without seals and files in progress, and with
+    /// files that an interrupted write has yet to publish.
     ///
     /// # Errors
-    /// If the directory cannot be read.
+    /// Fails if the directory cannot be read.
     pub fn list(&self) -> Result<Vec<Entry>> {
         let mut entries = self.store.list(self.clone().or_here().path())?;
         entries.retain(|entry| !is_hidden(&entry.name) && entry.name != SEAL);
@@ -146,30 +146,30 @@ impl Location {
         Ok(entries)
     }
 
-    /// The stamp of what is there; links are followed.
+    /// Returns the stamp of the location; links are followed.
     ///
     /// # Errors
-    /// If there is nothing, or it cannot be looked at.
+    /// Fails if the location does not exist or cannot be inspected.
     pub fn stamp(&self) -> Result<Stamp> {
         self.store.stamp(&self.path)
     }
 
-    /// Where it leads to in the end, if it is a symbolic link that leads somewhere.
+    /// Returns the final target of a symlink that is not dangling.
     pub fn link_target(&self) -> Option<Self> {
         self.store.link_target(&self.path).map(|path| self.at(path))
     }
 
-    /// The directories whose seals may list the files in this one, each with the way from it down to this one;
-    /// nearest first, none twice.
+    /// Returns the directories whose seals may list files of this directory, each with the relative path from it to
+    /// this one; nearest first, without duplicates.
     pub fn seal_directories(&self) -> Vec<(Self, PathBuf)> {
         let found = self.store.seal_directories(&self.path);
         found.into_iter().map(|(root, way)| (self.at(root), way)).collect()
     }
 
-    /// Makes the directory, and those above it that are missing.
+    /// Creates the directory and its missing parents.
     ///
     /// # Errors
-    /// If one of them cannot be made.
+    /// Fails if one of them cannot be created.
     pub fn create_dir(&self) -> Result<()> {
         let is_missing = |dir: &Self| !dir.path().as_os_str().is_empty() && !dir.is_dir();
         let above = std::iter::successors(Some(self.clone()), Self::parent);
@@ -178,26 +178,26 @@ impl Location {
         outermost_first.try_for_each(|dir| Commit::directory(dir, Progress::default())?.publish())
     }
 
-    /// Removes the directory with all that is in it: readers find all of it or nothing.
+    /// Removes the directory and its contents: readers find either all or none of it.
     ///
     /// # Errors
-    /// If it is not there, is being written to, or cannot be removed; if the disk does not take that.
+    /// Fails if the directory does not exist, is being written to, or cannot be removed, or if the sync fails.
     pub fn remove_dir(&self, progress: &Progress) -> Result<()> {
         self.store.remove_dir(&self.path, progress)
     }
 
-    /// Finishes a write into the directory that was interrupted, and removes what killed processes
-    /// have left in it and beside it. Writers that live are left alone; one that is just publishing is
-    /// waited for.
+    /// Finishes an interrupted write into the directory, and removes leftovers of killed processes
+    /// in it and beside it. Live writers are not disturbed; one that is publishing is waited for.
     ///
     /// # Errors
+    /// Fails if the directory cannot be opened, or a file cannot be published.
     /// If the directory cannot be opened, or a file cannot be put in its place.
     pub fn recover(&self) -> Result<Recovery> {
         self.store.recover(&self.path)
     }
 }
 
-/// Locations of one store are equal if their paths are.
+/// Locations of the same store are equal if their paths are.
 impl PartialEq for Location {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.store, &other.store) && self.path == other.path
@@ -230,7 +230,7 @@ impl From<&Location> for Location {
     }
 }
 
-/// A path on the local file system.
+/// Creates the location of a path on the local file system.
 #[cfg(unix)]
 impl<P: AsRef<Path>> From<P> for Location {
     fn from(path: P) -> Self {

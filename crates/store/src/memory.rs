@@ -1,4 +1,4 @@
-//! Memory that is filled once, and shared or written to after that.
+//! Aligned memory that is filled once, and then shared or written to.
 
 use std::ops::{Deref, DerefMut, Range};
 
@@ -9,37 +9,37 @@ use memmap2::MmapMut;
 use crate::blob::to_usize;
 use crate::{Blob, Error, PIECE, Progress, Result, parallel};
 
-/// Memory of a fixed size, which belongs to whoever holds it.
+/// An allocation of a fixed size.
 #[derive(Debug)]
 pub struct Memory(Repr);
 
 #[derive(Debug)]
 enum Repr {
     Heap(Vec<u8>),
-    /// In pages of its own, large ones where the system has them: the time to load a model is that
-    /// of its page faults, of which there are 512 times fewer then.
+    /// A separate mapping, with huge pages where the system supports them: the time to load a model is dominated
+    /// by page faults, of which there are 512 times fewer then.
     #[cfg(unix)]
     Pages(MmapMut),
 }
 
-/// From this size on memory has pages of its own.
+/// Minimum size of a separate mapping.
 #[cfg(unix)]
-const PAGES: usize = 4 << 20;
+const MIN_MAPPED: usize = 4 << 20;
 
-/// What the bytes of tensors begin at multiples of: the widest vectors of a processor.
+/// The alignment of tensor data: that of the widest vectors of a processor.
 const ALIGNMENT: u64 = 64;
 
 impl Memory {
-    /// Memory that is filled with zeros.
+    /// Allocates zeroed memory.
     ///
     /// # Errors
-    /// If there is not so much.
+    /// Fails if memory is insufficient.
     fn new(len: u64) -> Result<Self> {
         let len = to_usize(len);
         #[cfg(unix)]
-        if len >= PAGES {
+        if len >= MIN_MAPPED {
             let pages = MmapMut::map_anon(len).map_err(|source| Error::Memory { len, source })?;
-            // Systems without large pages refuse, and give the others.
+            // Only a hint: systems without huge pages use normal ones.
             #[cfg(target_os = "linux")]
             let _ = pages.advise(memmap2::Advice::HugePage);
             return Ok(Self(Repr::Pages(pages)));
@@ -51,21 +51,21 @@ impl Memory {
         Ok(Self(Repr::Heap(vec![0; len])))
     }
 
-    /// Zeros, so many of them from a place on that is at a multiple of 64.
+    /// Allocates zeroed memory with `len` bytes from an index whose address is a multiple of 64; returns both.
     ///
     /// # Errors
-    /// If there is not so much memory.
+    /// Fails if memory is insufficient.
     pub(crate) fn aligned(len: u64) -> Result<(Self, usize)> {
         let memory = Self::new(len.saturating_add(ALIGNMENT))?;
         let begin = memory.as_ptr().align_offset(to_usize(ALIGNMENT));
         Ok((memory, begin))
     }
 
-    /// All the bytes of several blobs, read into one stretch, and where each of them is in it: at an
-    /// address that is a multiple of 64.
+    /// Reads all bytes of several blobs into one allocation; returns it with the range of each blob, whose
+    /// address is a multiple of 64.
     ///
     /// # Errors
-    /// What reading gives, or if there is not so much memory; [`Error::Cancelled`].
+    /// Fails if reading fails or memory is insufficient, or with [`Error::Cancelled`].
     pub fn read(blobs: &[Blob], progress: &Progress) -> Result<(Self, Vec<Range<usize>>)> {
         let room = |blob: &Blob| blob.len().checked_next_multiple_of(ALIGNMENT);
         let len = blobs.iter().try_fold(0_u64, |sum, blob| sum.checked_add(room(blob)?));
@@ -75,7 +75,7 @@ impl Memory {
         for blob in blobs {
             let (now, later) = rest.split_at_mut(to_usize(room(blob).unwrap_or(0)));
             let (now, _) = now.split_at_mut(to_usize(blob.len()));
-            // What is computed need not be computed faster in pieces.
+            // Splitting computed blobs would not speed them up.
             let size = if blob.file_range().is_some() { to_usize(PIECE) } else { now.len() };
             let starts = (0..blob.len()).step_by(size.max(1));
             pieces.extend(starts.zip(now.chunks_mut(size.max(1))).map(|piece| (blob, piece)));
@@ -96,13 +96,13 @@ impl Memory {
         Ok((memory, places))
     }
 
-    /// Pages of a file, of which those that are written to become copies.
+    /// Copy-on-write pages of a file.
     #[cfg(unix)]
     pub(crate) fn of_file(pages: MmapMut) -> Self {
         Self(Repr::Pages(pages))
     }
 
-    /// The same bytes, which nobody writes to any more.
+    /// Converts the memory into shared, immutable bytes.
     pub(crate) fn freeze(self) -> Bytes {
         match self.0 {
             Repr::Heap(bytes) => bytes.into(),

@@ -1,4 +1,4 @@
-//! Names of files: which stay inside a directory, and which are reserved.
+//! Checks of file names: whether they stay inside a directory, and whether they are reserved.
 
 use std::path::Component::CurDir;
 use std::path::{Component, Path, PathBuf};
@@ -6,29 +6,29 @@ use std::path::{Component, Path, PathBuf};
 use crate::checks::SEAL;
 use crate::{Error, Escape, Result};
 
-/// What the names of hidden files end in.
+/// The suffix of hidden files.
 pub(crate) const SUFFIX: &str = ".lodstone";
 
-/// Whether a name is reserved for what is being written, or for what a killed writer left.
+/// Returns whether a name is reserved for files in progress and leftovers of killed writers.
 pub fn is_hidden(name: &str) -> bool {
     name.starts_with('.') && name.ends_with(SUFFIX)
 }
 
-/// A relative name without `.` and doubled slashes, so that one file has one name.
+/// Removes `.` and doubled slashes from a relative name, so that one file has one name.
 pub fn plain(name: &str) -> String {
     let parts: Vec<_> = name.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     parts.join("/")
 }
 
-/// The same as a path.
+/// Returns the result of [`plain`] as a path.
 pub(crate) fn target_of(name: &str) -> PathBuf {
     Path::new(name).components().filter(|part| *part != CurDir).collect()
 }
 
-/// Fails unless `name` is a relative path that stays below where it starts.
+/// Fails unless `name` is a relative path that stays below its starting point.
 ///
 /// # Errors
-/// [`Error::Escapes`] with the rule that is broken.
+/// [`Error::Escapes`] with the violated rule.
 pub fn check_relative(name: &str) -> Result<()> {
     let escapes = |why| Err(Error::Escapes { path: name.to_owned(), why });
     if name.is_empty() {
@@ -37,8 +37,8 @@ pub fn check_relative(name: &str) -> Result<()> {
     if name.contains('\0') {
         return escapes(Escape::ZeroByte);
     }
-    // Backslashes and drive letters are separators on other systems; what is safe here has to be
-    // safe where the model goes next.
+    // Backslashes and drive letters matter on other systems, and a name must be safe wherever the model is
+    // copied to.
     let drive = matches!(name.as_bytes(), [_, b':'] | [_, b':', b'/' | b'\\', ..]);
     if name.starts_with('\\') || drive {
         return escapes(Escape::AbsoluteElsewhere);
@@ -56,8 +56,8 @@ pub fn check_relative(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Fails if a file would have the name of a seal or of what is being written, or be in a directory
-/// that has: readers would take it for one, and never for a part of a model.
+/// Fails if a component of `name` is the name of a seal or is reserved for files in progress: readers would
+/// mistake the file for one of those, and never for part of a model.
 ///
 /// # Errors
 /// [`Error::Reserved`].
@@ -68,7 +68,7 @@ pub fn check_unreserved(name: &str) -> Result<()> {
     }
 }
 
-/// Fails if a directory is reserved for what is being written, or is in such a directory.
+/// Fails if a directory, or a parent of it, is reserved for files in progress.
 pub(crate) fn check_root(root: &Path) -> Result<()> {
     if root.iter().any(|part| part.to_str().is_some_and(is_hidden)) {
         return Err(Error::NotAFile { path: root.to_path_buf(), found: RESERVED });
@@ -76,7 +76,7 @@ pub(crate) fn check_root(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fails unless `name`, which is `target` and will be at `path`, is one that a file can have.
+/// Fails unless `name`, whose path is `target` and whose final path is `path`, is a valid file name.
 pub(crate) fn check_name(name: &str, target: &Path, path: &Path) -> Result<()> {
     let refuse = |found| Err(Error::NotAFile { path: path.to_path_buf(), found });
     if matches!(name.rsplit('/').next(), Some("" | ".")) {
@@ -88,9 +88,9 @@ pub(crate) fn check_name(name: &str, target: &Path, path: &Path) -> Result<()> {
     Ok(())
 }
 
-const RESERVED: &str = "a name that is kept for what is being written";
+const RESERVED: &str = "a name that is reserved for files in progress";
 
-/// The directory of `path`; the working directory has a name of its own.
+/// Returns the directory of `path`; `.` for the working directory.
 pub(crate) fn parent_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

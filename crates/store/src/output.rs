@@ -7,22 +7,22 @@ use crate::blob::{CHUNK, to_usize};
 use crate::store::Sink;
 use crate::{Blob, Error, Progress, Result, StepKind};
 
-/// A staged file: buffered, knows its position, and copies blobs without holding them.
+/// A buffered staged file with a position, which copies blobs in chunks.
 #[derive(Debug)]
 pub struct Output {
     sink: Box<dyn Sink>,
     path: PathBuf,
     buffer: Box<[u8]>,
-    /// How much of the buffer is to be written.
+    /// The number of buffered bytes.
     filled: usize,
     position: u64,
-    /// Up to where the system was asked to begin to write to the disk.
+    /// The offset up to which write-back to disk was requested.
     begun: u64,
     progress: Progress,
 }
 
-/// Bytes that are left to the disk at once.
-const SHARE: u64 = 16 << 20;
+/// The unit of write-back requests, in bytes.
+const WRITE_BACK_UNIT: u64 = 16 << 20;
 
 impl Output {
     pub(crate) fn new(sink: Box<dyn Sink>, path: PathBuf, progress: Progress) -> Self {
@@ -30,7 +30,7 @@ impl Output {
         Self { sink, path, buffer, filled, position, begun, progress }
     }
 
-    /// Bytes written so far.
+    /// Returns the number of bytes written so far.
     pub fn position(&self) -> u64 {
         self.position
     }
@@ -38,7 +38,7 @@ impl Output {
     /// Appends bytes.
     ///
     /// # Errors
-    /// If the system fails or the work was cancelled.
+    /// Fails if the system fails or the work is cancelled.
     pub fn put(&mut self, bytes: &[u8]) -> Result<()> {
         if bytes.len() < CHUNK {
             let mut rest = bytes;
@@ -55,17 +55,17 @@ impl Output {
         self.advance(bytes.len() as u64)
     }
 
-    /// Appends all bytes of `blob`; a range of a file is copied inside the kernel where that is a
-    /// copy of pages.
+    /// Appends all bytes of `blob`. A range of a file is copied inside the kernel if that copies whole
+    /// pages.
     ///
     /// # Errors
-    /// What reading the blob or writing gives.
+    /// Fails if reading the blob or writing fails.
     pub fn copy(&mut self, blob: &Blob) -> Result<()> {
         if let Some(parts) = blob.parts() {
             return parts.iter().try_for_each(|part| self.copy(part));
         }
         if let Some(bytes) = blob.in_memory() {
-            return bytes.chunks(to_usize(SHARE)).try_for_each(|share| self.put(share));
+            return bytes.chunks(to_usize(WRITE_BACK_UNIT)).try_for_each(|share| self.put(share));
         }
         let mut read = self.copy_in_store(blob)?;
         self.append(blob.len() - read, |room| {
@@ -75,7 +75,7 @@ impl Output {
         })
     }
 
-    /// Appends `len` bytes, of which `fill` writes as many as there is room for.
+    /// Appends `len` bytes by calling `fill` with free parts of the buffer.
     fn append(&mut self, len: u64, mut fill: impl FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
         let mut left = len;
         while left > 0 {
@@ -93,23 +93,23 @@ impl Output {
         Ok(())
     }
 
-    /// Counts bytes that were appended.
+    /// Counts appended bytes.
     fn advance(&mut self, len: u64) -> Result<()> {
         self.position += len;
         self.begin_to_sync();
         self.progress.advance(len)
     }
 
-    /// Copies as much as the store will by itself, and returns how much that was.
+    /// Copies what the store can copy by itself, and returns the number of bytes copied.
     fn copy_in_store(&mut self, blob: &Blob) -> Result<u64> {
-        /// Below this a call costs more than the copy.
-        const WORTH_IT: u64 = 256 << 10;
-        /// Pages, and blocks of file systems that can share them. Where bytes have to be shifted
-        /// against these, the kernel takes twice as long as a buffer in the cache of a processor.
+        /// Below this size, a system call costs more than the copy.
+        const MIN_COPY: u64 = 256 << 10;
+        /// The size of pages, and of blocks that file systems can share. For bytes that are not aligned to it, the
+        /// kernel takes twice as long as a buffer in the processor's cache.
         const BLOCK: u64 = 4096;
         let shifted = |start: u64| start % BLOCK != self.position % BLOCK;
         let Some((file, start)) =
-            blob.file_range().filter(|(_, start)| blob.len() >= WORTH_IT && !shifted(*start))
+            blob.file_range().filter(|(_, start)| blob.len() >= MIN_COPY && !shifted(*start))
         else {
             return Ok(0);
         };
@@ -118,8 +118,9 @@ impl Output {
         let mut copied = 0;
         while copied < blob.len() {
             self.progress.step(StepKind::Write, &self.path)?;
-            let moved = self.sink.copy(file, start + copied, SHARE.min(blob.len() - copied))?;
-            // The caller goes on with a buffer.
+            let moved =
+                self.sink.copy(file, start + copied, WRITE_BACK_UNIT.min(blob.len() - copied))?;
+            // The caller copies the rest through a buffer.
             if moved == 0 {
                 break;
             }
@@ -129,10 +130,10 @@ impl Output {
         Ok(copied)
     }
 
-    /// Overwrites bytes that were written before, as containers need that know sizes late.
+    /// Overwrites bytes that were written before, for containers whose sizes are known late.
     ///
     /// # Errors
-    /// If the range was not written yet, or the system fails.
+    /// Fails if the range was not written yet, or the system fails.
     pub fn patch(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         let end = offset.saturating_add(bytes.len() as u64);
         if end > self.position {
@@ -144,7 +145,7 @@ impl Output {
         self.sink.write_at(offset, bytes)
     }
 
-    /// Writes what is buffered, and lets the store begin to make all of it durable.
+    /// Flushes the buffer, and lets the store begin to make the file durable.
     pub(crate) fn close(mut self) -> Result<()> {
         self.drain()?;
         self.sink.close()
@@ -161,17 +162,17 @@ impl Output {
         Ok(())
     }
 
-    /// Lets the disk work while the next bytes are read or computed.
+    /// Requests write-back, so that the disk works while the next bytes are read or computed.
     fn begin_to_sync(&mut self) {
         let share = self.position - self.begun;
-        if share >= SHARE {
+        if share >= WRITE_BACK_UNIT {
             self.sink.write_back(self.begun, share);
             self.begun = self.position;
         }
     }
 }
 
-/// For libraries that write to a [`Write`].
+/// For libraries that require a [`Write`].
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.put(bytes).map_err(io::Error::other)?;

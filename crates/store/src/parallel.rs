@@ -1,24 +1,23 @@
-//! Work on all processors.
+//! Parallel execution on all processors.
 
 use std::num::NonZero;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 
-/// Beyond this memory is no faster.
-const MOST_THREADS: usize = 8;
+/// Maximum number of threads: more do not increase memory throughput.
+const MAX_THREADS: usize = 8;
 
-/// Asking takes longer than many a piece of work.
+/// Returns the number of processors, cached because the query can take longer than an item of work.
 fn processors() -> usize {
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
     *PROCESSORS.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get))
 }
 
-/// Calls `work` for each of the items, on as many threads as there are processors. They are begun
-/// in order, so that a file is read from its beginning to its end; each thread makes a `state` that
-/// its calls share.
+/// Calls `work` for each item, on one thread per processor up to a maximum. Items are started in order, so that a file
+/// is read from its beginning to its end; each thread creates a `state` that its calls share.
 ///
 /// # Errors
-/// That of the first item that fails; items behind it may not have been begun.
+/// The error of the first item that fails; later items may not have been started.
 pub(crate) fn for_each<I, S, E>(
     items: Vec<I>,
     state: impl Fn() -> S + Sync,
@@ -28,8 +27,8 @@ where
     I: Send,
     E: Send,
 {
-    let threads = if items.len() < 2 { 1 } else { processors().min(MOST_THREADS).min(items.len()) };
-    // What is left, and what failed: whatever fails before it was begun before it.
+    let threads = if items.len() < 2 { 1 } else { processors().min(MAX_THREADS).min(items.len()) };
+    // The remaining items, and the failure of the lowest index: earlier items were started before it.
     let shared = Mutex::new((items.into_iter().enumerate(), None::<(usize, E)>));
     let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
     let next = || {
@@ -49,7 +48,7 @@ where
     };
     thread::scope(|scope| {
         for _ in 1..threads {
-            // Where no more threads may be begun, those that there are do it all.
+            // If no more threads can be started, the existing ones do all the work.
             if thread::Builder::new().spawn_scoped(scope, all).is_err() {
                 break;
             }

@@ -1,76 +1,74 @@
-//! The elements of an array with its dimensions in another order.
+//! Array elements with permuted dims.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::{Blob, Derive, Result, internal};
 
-/// The elements of an array, row-major, as those of the array with its dimensions in another order:
-/// a transposed matrix, or what is stored with the first dimension varying fastest.
+/// The elements of a row-major array with its dims in another order: a transposed matrix, or an array that is stored
+/// with its first dim varying fastest.
 #[derive(Debug)]
 pub struct Permuted {
     source: Blob,
-    /// The dimensions as they are in the source, outermost first, without those of extent 1, which
-    /// say nothing about order.
+    /// The axes in source order, outermost first, without those of dim 1, which do not affect the order.
     axes: Vec<Axis>,
-    /// Size in bytes of an element.
+    /// The size of an element in bytes.
     item: usize,
     stripe: Mutex<Stripe>,
 }
 
-/// A dimension of the source.
+/// An axis of the source.
 #[derive(Clone, Copy, Debug)]
 struct Axis {
-    extent: u64,
-    /// How many elements apart its neighbours are here.
+    dim: u64,
+    /// The stride of the axis in the result, in elements.
     step: u64,
 }
 
-/// Elements that were put in order together, because neighbours here are far apart in the source.
+/// Result elements that were gathered together, because adjacent elements are far apart in the source.
 #[derive(Debug, Default)]
 struct Stripe {
-    /// Number of the first of them.
+    /// The index of the first element.
     first: u64,
     bytes: Vec<u8>,
-    /// Number of the element after the last one that was read.
+    /// The index of the element after the last one that was read.
     next: u64,
-    /// How many elements the last stripe had.
+    /// The number of elements of the last stripe.
     count: u64,
 }
 
-/// Size in bytes of the largest stripe. Each costs a pass over the source.
-const STRIPE: u64 = 32 << 20;
+/// Maximum size of a stripe in bytes. Each stripe costs a pass over the source.
+const MAX_STRIPE: u64 = 32 << 20;
 
-/// Up to so many elements are fetched one by one.
-const FEW: usize = 1024;
+/// Maximum number of elements that are read one by one.
+const MAX_SINGLE: usize = 1024;
 
-/// Runs shorter than `LONG` bytes are read many at once, in pieces of `WINDOW` bytes.
-const LONG: u64 = 2 << 10;
+/// Runs shorter than `MIN_LONG_RUN` bytes are read together, in windows of `WINDOW` bytes.
+const MIN_LONG_RUN: u64 = 2 << 10;
 const WINDOW: u64 = 64 << 10;
 
 impl Permuted {
-    /// The elements of `source`, of `item` bytes each (1, 2, 4, 8 or 16) and of the shape `shape`,
-    /// with dimension number `order[n]` as dimension number n. Nothing if `order` is no order of all
-    /// dimensions, or the size is another.
+    /// Permutes the elements of `source`, of `item` bytes each (1, 2, 4, 8 or 16) and shape `shape`: axis `order[n]`
+    /// of the source becomes axis n. Returns `None` if `order` is not a permutation of all axes, or the size does not
+    /// match.
     pub fn new(source: Blob, item: usize, shape: &[u64], order: &[usize]) -> Option<Self> {
         let mut sorted = order.to_vec();
         sorted.sort_unstable();
         if !sorted.into_iter().eq(0..shape.len()) || ![1, 2, 4, 8, 16].contains(&item) {
             return None;
         }
-        let mut axes: Vec<_> =
-            shape.iter().map(|extent| Axis { extent: *extent, step: 0 }).collect();
+        let mut axes: Vec<_> = shape.iter().map(|dim| Axis { dim: *dim, step: 0 }).collect();
         let mut step = 1_u64;
         for axis in order.iter().rev() {
             let axis = axes.get_mut(*axis)?;
             axis.step = step;
-            step = step.checked_mul(axis.extent)?;
+            step = step.checked_mul(axis.dim)?;
         }
-        axes.retain(|axis| axis.extent != 1);
+        axes.retain(|axis| axis.dim != 1);
         let fits = step.checked_mul(item as u64) == Some(source.len());
         fits.then(|| Self { source, axes, item, stripe: Mutex::default() })
     }
 
-    /// Fills `buffer` with whole elements from number `first` on.
+    /// Fills `buffer` with whole elements from index `first`.
     fn reorder(&self, mut first: u64, mut buffer: &mut [u8]) -> Result<()> {
         let item = self.item as u64;
         let total = self.source.len() / item;
@@ -91,10 +89,10 @@ impl Permuted {
                 }
                 continue;
             }
-            // Whoever reads on from where they stopped gets ever larger stripes.
+            // Sequential reads get increasingly large stripes.
             let wanted = buffer.len() as u64 / item;
             let ahead = if first == stripe.next { stripe.count * 2 } else { 0 };
-            let count = ahead.min(STRIPE / item).min(total - first).max(wanted);
+            let count = ahead.min(MAX_STRIPE / item).min(total - first).max(wanted);
             stripe.count = count;
             if count == wanted {
                 stripe.next = first + wanted;
@@ -108,9 +106,9 @@ impl Permuted {
         Ok(())
     }
 
-    /// Puts the elements from number `first` on into `out`, which is not empty.
+    /// Gathers elements from index `first` into `out`, which is not empty.
     fn gather(&self, first: u64, out: &mut [u8]) -> Result<()> {
-        if out.len() / self.item <= FEW {
+        if out.len() / self.item <= MAX_SINGLE {
             return self.gather_few(first, out);
         }
         match self.item {
@@ -122,7 +120,7 @@ impl Permuted {
         }
     }
 
-    /// One by one, in the order of the source.
+    /// Gathers elements one by one, in source order.
     fn gather_few(&self, first: u64, out: &mut [u8]) -> Result<()> {
         let mut places: Vec<_> = (first..)
             .zip(out.chunks_exact_mut(self.item))
@@ -133,26 +131,26 @@ impl Permuted {
         places.into_iter().try_for_each(|(place, to)| self.source.read_at(place * item, to))
     }
 
-    /// Where element `number` is in the source.
+    /// Returns the source index of element `number`.
     fn place(&self, number: u64) -> u64 {
-        let index = |axis: &Axis| number / axis.step % axis.extent;
-        self.axes.iter().fold(0, |place, axis| place * axis.extent + index(axis))
+        let index = |axis: &Axis| number / axis.step % axis.dim;
+        self.axes.iter().fold(0, |place, axis| place * axis.dim + index(axis))
     }
 
-    /// Run by run: elements that differ only in the last dimension of the source are neighbours
-    /// there, and `step` apart here.
+    /// Gathers elements by runs: those that differ only in the last axis of the source are adjacent there, and `step`
+    /// apart in the result.
     fn gather_runs<const N: usize>(&self, first: u64, out: &mut [u8]) -> Result<()> {
         let Some((inner, others)) = self.axes.split_last() else {
             return self.source.read_at(first * N as u64, out);
         };
-        let (length, step) = (inner.extent, inner.step);
+        let (length, step) = (inner.dim, inner.step);
         let (out, _) = out.as_chunks_mut::<N>();
         let end = first + out.len() as u64;
         let mut window = Window { source: &self.source, start: 0, bytes: Vec::new() };
         let mut position = vec![0; others.len()];
-        for run in 0..others.iter().map(|axis| axis.extent).product() {
-            // The run has the elements base, base + step, ..; those from `from` to `to` are asked
-            // for.
+        for run in 0..others.iter().map(|axis| axis.dim).product() {
+            // The run has the elements base, base + step, ..; those with indices `from` to `to` are in the requested
+            // range.
             let indexed = others.iter().zip(&position);
             let base: u64 = indexed.map(|(axis, index)| axis.step * index).sum();
             let from = first.saturating_sub(base).div_ceil(step);
@@ -170,7 +168,7 @@ impl Permuted {
             // The next run: the last of the other dimensions varies fastest.
             for (index, axis) in position.iter_mut().zip(others).rev() {
                 *index += 1;
-                if *index < axis.extent {
+                if *index < axis.dim {
                     break;
                 }
                 *index = 0;
@@ -203,7 +201,7 @@ impl Derive for Permuted {
     }
 }
 
-/// A piece of the source, for reads that go forward.
+/// A window of the source for forward reads.
 struct Window<'a> {
     source: &'a Blob,
     start: u64,
@@ -214,7 +212,7 @@ impl Window<'_> {
     fn read(&mut self, offset: u64, len: u64) -> Result<&[u8]> {
         let end = self.start + self.bytes.len() as u64;
         if offset < self.start || offset + len > end {
-            let size = if len < LONG { WINDOW } else { len };
+            let size = if len < MIN_LONG_RUN { WINDOW } else { len };
             let size = size.min(self.source.len() - offset);
             self.bytes.resize(usize::try_from(size).unwrap_or(0), 0);
             self.source.read_at(offset, &mut self.bytes)?;

@@ -1,4 +1,4 @@
-//! How far long work has come, and a way to stop it.
+//! Progress and cancellation of long operations.
 
 use std::fmt;
 use std::path::Path;
@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::{Error, Result, Step, StepKind};
 
-/// A handle shared between long work and whoever watches it.
+/// A handle shared between a long operation and its observer.
 ///
-/// The work adds the bytes it has moved; the watcher reads them from another thread and may
+/// The operation adds the bytes it has moved; the observer reads them from another thread and may
 /// cancel. A cancelled write publishes nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Progress(Arc<State>);
@@ -24,13 +24,13 @@ struct State {
 type Watcher = dyn Fn(&Step<'_>) -> Result<()> + Send + Sync;
 
 impl Progress {
-    /// A handle that tells `watcher` every [`Step`] of a write before it is done. An error that it
-    /// gives is that of the step, which is then not done.
+    /// Creates a handle that calls `watcher` before every [`Step`] of a write. If it returns an error, the step fails
+    /// with that error and is not executed.
     pub fn watched(watcher: impl Fn(&Step<'_>) -> Result<()> + Send + Sync + 'static) -> Self {
         Self(Arc::new(State { watcher: Some(Box::new(watcher)), ..State::default() }))
     }
 
-    /// Adds `bytes` to what is done, and fails if the watcher has cancelled.
+    /// Adds `bytes` to the progress, and fails if the operation was cancelled.
     ///
     /// # Errors
     /// [`Error::Cancelled`].
@@ -39,20 +39,20 @@ impl Progress {
         if self.0.cancelled.load(Ordering::Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
     }
 
-    /// Bytes moved so far.
+    /// Returns the number of bytes moved so far.
     pub fn done(&self) -> u64 {
         self.0.done.load(Ordering::Relaxed)
     }
 
-    /// Asks the work to stop at the next chunk.
+    /// Makes the operation stop at the next chunk.
     pub fn cancel(&self) {
         self.0.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Announces a step of a write to the watcher, before it is done.
+    /// Announces a step of a write to the watcher before its execution.
     ///
     /// # Errors
-    /// That of the watcher: then the step is not to be done.
+    /// The error of the watcher; the step must not be executed then.
     pub fn step(&self, kind: StepKind, path: &Path) -> Result<()> {
         self.0.watcher.as_ref().map_or(Ok(()), |watcher| watcher(&Step { kind, path }))
     }

@@ -1,4 +1,4 @@
-//! Files that seals list, which are replaced only by writers that bring the seal up to date.
+//! Protection of sealed files: only writers that update the seal may replace them.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::checks::{SEAL, SEAL_FILE};
 use crate::names::parent_of;
 use crate::{Error, Location, Result, Store};
 
-/// The part of a seal that says what it is of.
+/// The part of a seal that lists its files.
 #[derive(Deserialize)]
 struct Seal {
     models: Vec<Model>,
@@ -26,7 +26,7 @@ struct File {
     name: String,
 }
 
-/// What the seals list that were read so far, by path.
+/// The files listed by the seals read so far, by path of the seal.
 pub(super) struct Sealed<'a> {
     store: &'a Arc<dyn Store>,
     seals: HashMap<PathBuf, HashSet<String>>,
@@ -37,7 +37,7 @@ impl<'a> Sealed<'a> {
         Self { store, seals: HashMap::new() }
     }
 
-    /// Fails if a file to be written is listed by a seal in its directory or in one above it.
+    /// Fails if a seal in the directory of the file at `path`, or in a parent of it, lists the file.
     ///
     /// # Errors
     /// [`Error::Sealed`]; [`Error::Unreadable`] if a seal there cannot be read.
@@ -45,7 +45,7 @@ impl<'a> Sealed<'a> {
         let Some(file) = path.file_name() else { return Ok(()) };
         for (root, way) in self.store.seal_directories(parent_of(path)) {
             let seal = root.join(SEAL);
-            // No seal has names that are not UTF-8.
+            // Seals list only UTF-8 names.
             let Some(name) = way.join(file).to_str().map(str::to_owned) else { continue };
             if self.names(&seal)?.contains(&name) {
                 return Err(Error::Sealed { path: path.to_path_buf(), seal });
@@ -54,7 +54,7 @@ impl<'a> Sealed<'a> {
         Ok(())
     }
 
-    /// The names of the files that a seal is of; none if it is not there.
+    /// Returns the names of the files that a seal lists; empty if the seal does not exist.
     fn names(&mut self, seal: &Path) -> Result<&HashSet<String>> {
         if !self.seals.contains_key(seal) {
             let there = Location::new(Arc::clone(self.store), seal);

@@ -1,7 +1,7 @@
-//! Files that are read: what a store has to offer of one, and what readers use.
+//! Files that are read: the interface for stores, and the type for readers.
 //!
 //! A [`Source`] is one file of a [`Store`](crate::Store), opened once. A [`SourceFile`] is a source
-//! with the checksums that its bytes are compared with, if it has any.
+//! together with the checksums to verify its bytes, if any.
 
 use std::fmt;
 use std::ops::Range;
@@ -15,81 +15,80 @@ use crate::LocalFile;
 use crate::memory::Memory;
 use crate::{Blob, Checks, Error, Location, Result};
 
-/// What distinguishes a file from every other one: two sources with the same identity have the same
-/// bytes.
+/// The identity of a file: two sources with the same identity have the same bytes.
 ///
-/// Local files have device and inode; an object store has a hash of the object's address and its
+/// Local files use device and inode; an object store uses a hash of the object's address and its
 /// entity tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(pub u64, pub u64);
 
-/// A file as it was at one moment: a file with other content, or another file in its place, has
+/// The state of a file at one moment: a file with other content, or another file at the same path, has
 /// another stamp.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub struct Stamp {
     /// Size in bytes.
     pub len: u64,
-    /// Seconds and nanoseconds of the last modification; zero where a new content is a new file.
+    /// Modification time in seconds and nanoseconds; zero if new content always means a new file.
     pub modified: (i64, i64),
-    /// Which file it is.
+    /// The identity of the file.
     pub id: FileId,
 }
 
-/// A stretch of a file, and where its bytes go.
+/// A range to be read from a file.
 #[derive(Debug)]
 pub struct ReadRange<'a> {
     /// Offset of the first byte in the file.
     pub offset: u64,
-    /// Filled with the bytes from there.
+    /// The destination of the bytes.
     pub buffer: &'a mut [u8],
 }
 
-/// A file that is open for reading, in some store.
+/// A file of some store, open for reading.
 ///
-/// All calls block until they are done; an implementation may own threads.
+/// All calls block; an implementation may own threads.
 pub trait Source: fmt::Debug + Send + Sync {
-    /// Size in bytes when it was opened.
+    /// Returns the size in bytes when the file was opened.
     fn len(&self) -> u64;
 
-    /// Whether it had no bytes when it was opened.
+    /// Returns whether the file was empty when it was opened.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Which file it is.
+    /// Returns the identity of the file.
     fn identity(&self) -> FileId;
 
-    /// Fills all buffers, each from its offset; a store that is far away fetches them together.
+    /// Fills all buffers, each from its offset; a remote store fetches them together.
     ///
     /// # Errors
-    /// If the store fails, or the file ends before the end of a range ([`Error::Changed`]).
+    /// Fails if the store fails, or the file ends before the end of a range ([`Error::Changed`]).
     fn read_ranges(&self, ranges: &mut [ReadRange<'_>]) -> Result<()>;
 
-    /// Announces that ranges will be read soon. Nothing relies on it.
+    /// Hints that ranges will be read soon.
     fn prefetch(&self, ranges: &[Range<u64>]) {
         let _ = ranges;
     }
 
-    /// The bytes of a range without a copy, if the source has them in memory or can map them.
+    /// Returns the bytes of a range without a copy, if the source has them in memory or can map them.
     fn shared(&self, offset: u64, len: u64) -> Option<Bytes> {
         let _ = (offset, len);
         None
     }
 
-    /// Fails if this file is not what it was when it was opened. Another file that took its name
-    /// need not be noticed.
+    /// Fails if this file changed since it was opened. An implementation need not detect that another file
+    /// has replaced it at its path.
     ///
     /// # Errors
-    /// [`Error::Changed`], or what looking gives.
+    /// [`Error::Changed`], or an error of the store.
     fn check_unchanged(&self) -> Result<()>;
 
-    /// Fails if the file at its path is not the one that was opened, as it was.
+    /// Fails if the file at its path is not the one that was opened, or has changed.
     ///
     /// # Errors
-    /// [`Error::Changed`], or what looking gives.
+    /// [`Error::Changed`], or an error of the store.
     fn check_in_place(&self) -> Result<()>;
 
-    /// Fails if the file has another name too, by which a directory can hand out what is not its own.
+    /// Fails if the file has another hard link, through which a directory can expose a file from outside.
     ///
     /// # Errors
     /// [`Error::Escapes`].
@@ -97,15 +96,15 @@ pub trait Source: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// The file of the operating system, if it is one. Only this crate uses it: to map pages that may be
-    /// written to, to copy inside the kernel, and to read what is cached.
+    /// Returns the file of the operating system, if there is one. Only this crate uses it: for copy-on-write mappings,
+    /// copies inside the kernel, and reads of cached pages.
     #[cfg(unix)]
     fn local(&self) -> Option<&LocalFile> {
         None
     }
 }
 
-/// A file that is read, and the checksums that its bytes are compared with before they are returned.
+/// A file that is read, and the checksums to verify its bytes before they are returned.
 #[derive(Debug)]
 pub struct SourceFile {
     location: Location,
@@ -114,26 +113,26 @@ pub struct SourceFile {
 }
 
 impl SourceFile {
-    /// Opens a regular file; `mmap` says whether its bytes may come from a memory map.
+    /// Opens a regular file; `mmap` allows its bytes to be memory-mapped.
     ///
     /// # Errors
-    /// If the file cannot be opened, or is a directory, pipe, socket or device;
-    /// [`Error::Interrupted`] if a write that would replace it is unfinished.
+    /// Fails if the file cannot be opened, or is a directory, pipe, socket or device;
+    /// [`Error::Interrupted`] if an interrupted write would replace it.
     pub fn open(location: impl Into<Location>, mmap: bool) -> Result<Self> {
         let location = location.into();
         let source = location.store().open(location.path(), mmap)?;
         Ok(Self::new(location, source))
     }
 
-    /// A file that was opened at `location`.
+    /// Wraps a source that was opened at `location`.
     pub(crate) fn new(location: Location, source: Box<dyn Source>) -> Self {
         Self { location, source, checks: None }
     }
 
-    /// The same file, whose bytes are compared with checksums before they are returned.
+    /// Returns the file with checksums, which are verified before its bytes are returned.
     ///
     /// # Errors
-    /// [`Error::Resized`] if it has another size.
+    /// [`Error::Resized`] if the size of the file does not match.
     pub fn checked(mut self, checks: Arc<Checks>) -> Result<Self> {
         let (sealed, found) = (checks.len(), self.len());
         if sealed != found {
@@ -143,27 +142,27 @@ impl SourceFile {
         Ok(self)
     }
 
-    /// Whether its bytes are compared with checksums.
+    /// Returns whether the file has checksums.
     pub fn is_checked(&self) -> bool {
         self.checks.is_some()
     }
 
-    /// The path it was opened by.
+    /// Returns the path that was opened.
     pub fn path(&self) -> &Path {
         self.location.path()
     }
 
-    /// Where it is.
+    /// Returns the location that was opened.
     pub fn location(&self) -> &Location {
         &self.location
     }
 
-    /// Size in bytes when it was opened.
+    /// Returns the size in bytes when the file was opened.
     pub fn len(&self) -> u64 {
         self.source.len()
     }
 
-    /// Whether it had no bytes when it was opened.
+    /// Returns whether the file was empty when it was opened.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -171,7 +170,7 @@ impl SourceFile {
     /// Fills `buffer` from `offset`.
     ///
     /// # Errors
-    /// If the store fails, the file has become shorter than the range, or a checksum differs.
+    /// Fails if the store fails, the file has become shorter than the range, or a checksum does not match.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         match &self.checks {
             Some(checks) => checks.read(self, offset, buffer),
@@ -182,7 +181,7 @@ impl SourceFile {
     /// Fills several buffers, each from its offset.
     ///
     /// # Errors
-    /// As [`read_at`](Self::read_at).
+    /// The errors of [`read_at`](Self::read_at).
     pub fn read_ranges(&self, ranges: &mut [ReadRange<'_>]) -> Result<()> {
         match &self.checks {
             Some(checks) => ranges
@@ -192,27 +191,27 @@ impl SourceFile {
         }
     }
 
-    /// Fills `buffer` from `offset` with what is there, whatever its checksums are.
+    /// Fills `buffer` from `offset` without verifying checksums.
     pub(crate) fn read_plain(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.source.read_ranges(&mut [ReadRange { offset, buffer }])
     }
 
-    /// Compares the `len` bytes from `offset` with their checksums, if it has any and that was not
-    /// done before.
+    /// Verifies the checksums of the `len` bytes at `offset`, if the file has any and they have not been
+    /// verified yet.
     pub(crate) fn check(&self, offset: u64, len: u64) -> Result<()> {
         self.checks.as_ref().map_or(Ok(()), |checks| checks.check(self, offset, len))
     }
 
-    /// How many of the `len` bytes from `offset` are in one part.
+    /// Returns how many of the `len` bytes at `offset` are in the same part.
     pub(crate) fn at_once(&self, offset: u64, len: u64) -> u64 {
         self.checks.as_ref().map_or(len, |checks| checks.left_of_part(offset).min(len))
     }
 
-    /// Fills `buffer` from `offset` unless the bytes would have to come from a disk, as far as the
-    /// system tells; returns whether it did. A file with checks is read in any case.
+    /// Fills `buffer` from `offset` if the system reports that this needs no disk access, and returns whether it
+    /// did. A file with checks is always read.
     ///
     /// # Errors
-    /// As [`read_at`](Self::read_at).
+    /// The errors of [`read_at`](Self::read_at).
     pub(crate) fn read_cached(&self, offset: u64, buffer: &mut [u8]) -> Result<bool> {
         #[cfg(unix)]
         if let Some(file) = self.local().filter(|_| self.checks.is_none())
@@ -223,15 +222,15 @@ impl SourceFile {
         self.read_at(offset, buffer).map(|()| true)
     }
 
-    /// Asks the store to have bytes ready soon.
+    /// Hints that bytes will be read soon.
     pub(crate) fn prefetch(&self, offset: u64, len: u64) {
         self.source.prefetch(std::slice::from_ref(&(offset..offset.saturating_add(len))));
     }
 
-    /// All its bytes. Those that are compared with checksums are read once, in order, on all processors.
+    /// Reads all bytes. Those with checksums are read once, in order, on all processors.
     ///
     /// # Errors
-    /// As [`read_at`](Self::read_at), or if memory runs out.
+    /// The errors of [`read_at`](Self::read_at), or an error if memory is insufficient.
     pub fn read_all(self) -> Result<Bytes> {
         match self.checks.clone() {
             Some(checks) => checks.read_all(&self),
@@ -239,21 +238,20 @@ impl SourceFile {
         }
     }
 
-    /// The bytes of a range that are in memory or mapped, compared with their checksums.
+    /// Returns the verified bytes of a range without a copy, if they are in memory or mapped.
     ///
     /// # Errors
-    /// As [`read_at`](Self::read_at).
+    /// The errors of [`read_at`](Self::read_at).
     pub(crate) fn shared(&self, offset: u64, len: u64) -> Result<Option<Bytes>> {
         let Some(bytes) = self.source.shared(offset, len) else { return Ok(None) };
         self.check(offset, len)?;
         Ok(Some(bytes))
     }
 
-    /// Pages of the file, of which those that are written to become copies, compared with their
-    /// checksums; `None` if it cannot be mapped.
+    /// Returns verified copy-on-write pages of the file; `None` if it cannot be mapped.
     ///
     /// # Errors
-    /// As [`read_at`](Self::read_at).
+    /// The errors of [`read_at`](Self::read_at).
     #[cfg(unix)]
     pub(crate) fn private(&self, offset: u64, len: u64) -> Result<Option<Memory>> {
         let Some(memory) = self.local().and_then(|file| file.map_private(offset, len)) else {
@@ -264,36 +262,36 @@ impl SourceFile {
     }
 
     #[cfg(not(unix))]
-    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "as where files are mapped")]
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "same signature as on Unix")]
     pub(crate) fn private(&self, _offset: u64, _len: u64) -> Result<Option<Memory>> {
         Ok(None)
     }
 
-    /// Fails if the file is not what it was when it was opened.
+    /// Fails if the file changed since it was opened.
     ///
     /// # Errors
-    /// As [`Source::check_unchanged`].
+    /// The errors of [`Source::check_unchanged`].
     pub fn check_unchanged(&self) -> Result<()> {
         self.source.check_unchanged()
     }
 
-    /// Fails if the file at its path is not what it was when it was opened.
+    /// Fails if the file at its path is not the one that was opened, or has changed.
     ///
     /// # Errors
-    /// As [`Source::check_in_place`].
+    /// The errors of [`Source::check_in_place`].
     pub fn check_in_place(&self) -> Result<()> {
         self.source.check_in_place()
     }
 
-    /// Fails if the file has another name, too.
+    /// Fails if the file has another hard link.
     ///
     /// # Errors
-    /// As [`Source::check_only_name`].
+    /// The errors of [`Source::check_only_name`].
     pub fn check_only_name(&self) -> Result<()> {
         self.source.check_only_name()
     }
 
-    /// Which file it is.
+    /// Returns the identity of the file.
     pub fn identity(&self) -> FileId {
         self.source.identity()
     }

@@ -1,52 +1,52 @@
-//! What a write does, told before it is done.
+//! Steps of a write, announced before their execution.
 
 use std::path::Path;
 
-/// One thing that a [`Commit`](crate::Commit) is about to do.
+/// A step that a [`Commit`](crate::Commit) is about to execute.
 ///
-/// A watcher ([`Progress::watched`](crate::Progress::watched)) hears of each. If it fails, so does the
-/// step; if the process ends in it, that is a crash at this step.
+/// A watcher ([`Progress::watched`](crate::Progress::watched)) receives each step. If it fails, so does the
+/// step; if it ends the process, that simulates a crash at this step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Step<'a> {
-    /// What is done.
+    /// The kind of step.
     pub kind: StepKind,
-    /// What it is done to.
+    /// The affected path.
     pub path: &'a Path,
 }
 
-/// What a [`Step`] does.
+/// The kind of a [`Step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StepKind {
-    /// Make a hidden directory for what is written.
+    /// Create a staging directory.
     Stage,
-    /// Create a file there, which will be at this path.
+    /// Create a staged file, whose final path is given.
     Create,
-    /// Write to it.
+    /// Write to a staged file.
     Write,
-    /// Wait until the disk has it.
+    /// Sync a file to disk.
     Sync,
-    /// Wait until the disk has the names in a directory.
+    /// Sync the entries of a directory to disk.
     SyncDirectory,
-    /// Make a directory that a file will be in, or one that marks another.
+    /// Create a parent directory of a file, or a marker directory.
     MakeDirectory,
-    /// Put a file in its place, over what is there.
+    /// Rename a file to its final path, replacing any existing one.
     Replace,
-    /// Put a new directory in its place.
+    /// Rename a new directory to its final path.
     Appear,
-    /// Declare what is written to be published, though no file of it is in its place yet.
+    /// Publish the staged files as a redo log, before any of them is at its final path.
     Pend,
-    /// Take that back.
+    /// Withdraw the redo log.
     Retract,
-    /// Move what is written beside the directory that it will replace, or back.
+    /// Move the staging directory beside the directory that it will replace, or back.
     Move,
-    /// Put a directory in the place of one that exists.
+    /// Exchange a new directory with an existing one.
     Exchange,
-    /// Save what somebody else has put into a directory that was replaced.
+    /// Save a file that another process has put into a replaced directory.
     Rescue,
-    /// Take a directory out of its place, to be removed.
+    /// Rename a directory to a hidden name before its removal.
     Retire,
-    /// Remove a file or directory that was replaced or retired, or was left behind.
+    /// Remove a replaced, retired or leftover file or directory.
     Remove,
 }

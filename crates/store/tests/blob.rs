@@ -1,4 +1,4 @@
-//! Blobs: all kinds of them answer alike, and none answers with what is not there.
+//! Blobs: all kinds return the same bytes, and none returns bytes out of bounds.
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "makes files to read")]
 
@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use common::{Random, dir, file, in_time, pipe};
 use lodstone_store::{Blob, Derive, Error, Progress, Result, SourceFile};
 
-/// The bytes of another blob, each xor 0x5a: what they were, if it is done twice.
+/// The bytes of another blob, each xor 0x5a: applying it twice restores them.
 struct Masked(Blob);
 
 impl Derive for Masked {
@@ -36,14 +36,14 @@ fn usize_range(range: &Range<u64>) -> Range<usize> {
     usize::try_from(range.start).expect("small")..usize::try_from(range.end).expect("small")
 }
 
-/// The same bytes as every kind of blob.
+/// Returns a blob of every kind with the same bytes.
 fn kinds(dir: &Path, bytes: &[u8]) -> Vec<(&'static str, Blob)> {
     let path = file(dir, "bytes", bytes);
     let shown: Vec<u8> = bytes.iter().map(|byte| byte ^ 0x5a).collect();
     let derived = Blob::derived(Arc::new(Masked(Blob::memory(shown))));
     let read = Blob::open(&path, false).expect("a file");
     let mapped = Blob::open(&path, true).expect("a file");
-    // Unequal parts of all kinds, empty ones among them, and a concat inside the concat.
+    // Parts of all kinds and of different lengths, including empty ones, and a nested concatenation.
     let len = bytes.len() as u64;
     let cuts = [0, 0, len / 7, len / 3, len / 3, len / 2, len - len / 9, len, len];
     let part = |index: usize, whole: &Blob| {
@@ -78,10 +78,10 @@ fn chunks(blob: &Blob) -> Vec<u8> {
 }
 
 #[test]
-fn every_kind_gives_the_same_bytes_for_random_ranges() {
+fn every_kind_returns_the_same_bytes_for_random_ranges() {
     let dir = dir();
     let mut random = Random::new(1);
-    // Larger than a chunk, and than what is read rather than mapped.
+    // Larger than a chunk, and than the maximum size of reads instead of mappings.
     let bytes = random.bytes((1 << 20) + 70_001);
     for (kind, blob) in kinds(dir.path(), &bytes) {
         assert_eq!(blob.len(), bytes.len() as u64, "{kind}");
@@ -141,7 +141,7 @@ fn chunks_are_bounded_and_stop_at_the_first_error() {
 }
 
 #[test]
-fn ranges_that_are_not_there_are_errors_that_say_so() {
+fn ranges_out_of_bounds_are_errors() {
     let dir = dir();
     for (kind, blob) in kinds(dir.path(), &[1; 1000]) {
         for (offset, len, end) in [
@@ -218,7 +218,7 @@ fn a_mapped_file_is_shared_and_a_read_one_is_not() {
     }
 }
 
-/// A file of 6 GiB that takes no space, with a few bytes beyond what 32 bits can address.
+/// Creates a sparse file of 6 GiB with a few bytes beyond 4 GiB.
 fn sparse(path: &Path) {
     use std::os::unix::fs::FileExt;
     let file = File::create(path).expect("a file");
@@ -258,7 +258,7 @@ fn offsets_beyond_4_gib_are_exact() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_refused_without_waiting() {
+fn irregular_files_are_rejected_without_blocking() {
     let dir = dir();
     let fifo = dir.path().join("pipe");
     pipe(&fifo);
@@ -291,7 +291,7 @@ fn a_file_is_unchanged_until_it_is_truncated_or_modified() {
     };
     let modify: Change = |path| {
         std::fs::write(path, [1; 10]).expect("write");
-        // As the clock of a file system may stand still for a moment.
+        // The clock of a file system may stand still for a moment.
         let later = SystemTime::now() + Duration::from_secs(2);
         File::options().write(true).open(path).expect("open").set_modified(later).expect("touch");
     };
@@ -318,7 +318,7 @@ fn a_file_is_unchanged_until_it_is_truncated_or_modified() {
 }
 
 #[test]
-fn computed_bytes_ask_what_they_are_computed_from() {
+fn computed_bytes_check_their_source_for_changes() {
     let dir = dir();
     let path = file(dir.path(), "source", &[0; 10]);
     let source = Blob::open(&path, false).expect("a file");
@@ -331,7 +331,7 @@ fn computed_bytes_ask_what_they_are_computed_from() {
 }
 
 #[test]
-fn the_ranges_of_files_are_known_through_slices_joins_and_computations() {
+fn file_ranges_are_reported_through_slices_concatenations_and_computations() {
     let dir = dir();
     let [one, two] = [("one", 5), ("two", 7)].map(|(name, size)| {
         Blob::open(file(dir.path(), name, &vec![0; size]), false).expect("open")
@@ -346,7 +346,7 @@ fn the_ranges_of_files_are_known_through_slices_joins_and_computations() {
 }
 
 #[test]
-fn a_computation_is_found_where_all_of_it_is_there() {
+fn a_derivation_is_returned_only_for_all_of_its_bytes() {
     struct Other;
     impl Derive for Other {
         fn len(&self) -> u64 {
@@ -416,7 +416,7 @@ fn one_file_under_two_names_is_the_same_file() {
 }
 
 #[test]
-fn messages_say_which_file_and_where_in_it() {
+fn messages_name_the_file_and_the_offset() {
     let dir = dir();
     let path = file(dir.path(), "model", &[0; 100]);
     let blob = Blob::open(&path, false).expect("a file").slice(40, 20).expect("a slice");
@@ -426,7 +426,7 @@ fn messages_say_which_file_and_where_in_it() {
 }
 
 #[test]
-fn blobs_that_are_read_together_are_what_they_are_alone() {
+fn blobs_read_together_equal_blobs_read_alone() {
     let dir = dir();
     for len in [0, 1, 63, 64, 1000, 40 << 20] {
         let bytes = Random::new(9).bytes(len);
@@ -458,7 +458,7 @@ fn reading_counts_and_can_be_stopped() {
 }
 
 #[test]
-fn more_than_there_is_memory_for_is_an_error() {
+fn insufficient_memory_is_an_error() {
     struct Endless;
     impl Derive for Endless {
         fn len(&self) -> u64 {

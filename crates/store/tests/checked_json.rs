@@ -1,4 +1,4 @@
-//! JSON files that hold their own checksum: what is written is read, and nothing else.
+//! JSON files with a checksum of themselves: a file is read as it was written, or rejected.
 
 #![expect(clippy::disallowed_methods, reason = "damages files")]
 
@@ -74,7 +74,7 @@ fn every_flipped_bit_and_every_cut_is_damage() {
 }
 
 #[test]
-fn another_version_is_named() {
+fn an_unsupported_version_is_reported() {
     let dir = tempfile::tempdir().expect("a directory");
     write::<2>(dir.path(), &["a"]).expect("written");
     let flaw = flaw(read(dir.path()));
@@ -82,7 +82,7 @@ fn another_version_is_named() {
 }
 
 #[test]
-fn what_readers_would_refuse_for_its_size_is_not_written() {
+fn files_over_the_size_limit_are_not_written() {
     let dir = tempfile::tempdir().expect("a directory");
     let long = "x".repeat(300);
     let error = write::<1>(dir.path(), &[&long]).expect_err("too large");

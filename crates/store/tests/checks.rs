@@ -1,4 +1,4 @@
-//! Files that are compared with checksums when they are first read.
+//! Verification of checksums when files are first read.
 
 #![expect(clippy::disallowed_methods, reason = "makes the files that are damaged")]
 
@@ -12,7 +12,7 @@ use lodstone_store::{
     Blob, Checks, Commit, Cursor, Error, PIECE, Part, Progress, SourceFile, checksum,
 };
 
-/// The file `path`, cut where the parts end.
+/// Returns the parts of the file at `path`, which end at `ends`.
 fn parts(path: &Path, ends: &[u64]) -> Vec<Part> {
     let blob = Blob::open(path, false).expect("open");
     let mut start = 0;
@@ -50,7 +50,7 @@ fn each_piece_has_the_checksum_of_its_bytes() {
     let piece = usize::try_from(PIECE).expect("small");
     let bytes = Random::new(11).bytes(3 * piece + 12_345);
     let path = file(dir.path(), "x", &bytes);
-    // Small ones that are read together, one that ends with a chunk, one of several pieces.
+    // Small ones that share a chunk, one that ends with a chunk, one of several pieces.
     let ends = [1, 700, 1 << 20, (1 << 20) + 1, 5 << 20, bytes.len() - 9, bytes.len()];
     let parts = parts(&path, &ends.map(|end| end as u64));
     let mut rest = bytes.as_slice();
@@ -85,7 +85,7 @@ fn a_read_of_many_pieces_names_the_first_that_is_damaged() {
 }
 
 #[test]
-fn a_piece_is_compared_when_a_byte_of_it_is_first_read() {
+fn a_piece_is_verified_when_a_byte_of_it_is_first_read() {
     let dir = dir();
     for mmap in [false, true] {
         let path = file(dir.path(), "x", &vec![7; 300_000]);
@@ -102,7 +102,7 @@ fn a_piece_is_compared_when_a_byte_of_it_is_first_read() {
             );
             assert_eq!(error.to_string(), text);
         }
-        // Nothing of it is copied either, be it inside the kernel or through memory.
+        // The damaged part is not copied either, neither inside the kernel nor through memory.
         let mut commit = Commit::existing(dir.path(), Progress::default()).expect("a directory");
         let copied = commit.write("copy", |out| out.copy(&blob));
         assert!(matches!(copied, Err(Error::Damaged { .. })), "{copied:?}");
@@ -110,7 +110,7 @@ fn a_piece_is_compared_when_a_byte_of_it_is_first_read() {
 }
 
 #[test]
-fn what_was_compared_once_is_not_compared_again() {
+fn verified_pieces_are_not_verified_again() {
     let dir = dir();
     let path = file(dir.path(), "x", &[7; 100]);
     let blob = checked(&path, &parts(&path, &[100]), false);
@@ -120,7 +120,7 @@ fn what_was_compared_once_is_not_compared_again() {
 }
 
 #[test]
-fn pieces_of_a_long_part_are_compared_each_by_itself() {
+fn pieces_of_a_long_part_are_verified_separately() {
     let dir = dir();
     let len = 2 * PIECE + 5;
     let path = file(dir.path(), "x", &vec![1; usize::try_from(len).expect("small")]);
@@ -140,7 +140,7 @@ fn pieces_of_a_long_part_are_compared_each_by_itself() {
 }
 
 #[test]
-fn headers_are_read_without_comparing_what_is_behind_them() {
+fn reading_headers_does_not_verify_the_data_after_them() {
     let dir = dir();
     let path = file(dir.path(), "x", &[7; 9000]);
     let parts = parts(&path, &[20, 4000, 4020, 9000]);
@@ -158,7 +158,7 @@ fn headers_are_read_without_comparing_what_is_behind_them() {
 }
 
 #[test]
-fn parts_have_to_be_the_whole_file() {
+fn parts_must_cover_the_whole_file() {
     let dir = dir();
     let path = file(dir.path(), "x", &[7; 100]);
     let good = parts(&path, &[10, 40, 100]);

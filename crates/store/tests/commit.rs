@@ -1,9 +1,9 @@
-//! Commits: a reader of the target sees the old or the new content, and nothing is left behind.
+//! Commits: readers of the target see either the old or the new content, and no leftovers remain.
 
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "makes the files that are replaced, and looks"
+    reason = "creates the files that are replaced, and checks the results"
 )]
 
 mod common;
@@ -223,7 +223,7 @@ fn other_hard_links_keep_the_old_content() {
 }
 
 #[test]
-fn who_has_the_old_file_open_or_mapped_reads_the_old_content() {
+fn open_and_mapped_files_keep_the_old_content() {
     let dir = dir();
     let old = vec![1; 200_000];
     let path = file(dir.path(), "model", &old);
@@ -278,7 +278,7 @@ fn names_that_lead_out_are_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn names_of_no_file_are_refused_before_anything_is_published() {
+fn invalid_names_are_rejected_before_anything_is_published() {
     let dir = dir();
     let path = dir.path().join("model");
     for name in [".", "./", "sub/", "sub/."] {
@@ -338,7 +338,7 @@ fn a_subdirectory_that_is_a_file_is_an_error() {
 }
 
 #[test]
-fn paths_that_no_file_can_have_are_errors() {
+fn invalid_paths_are_errors() {
     let dir = dir();
     for path in [dir.path().to_path_buf(), dir.path().join("missing/file"), PathBuf::from("/")] {
         let result = Commit::file(&path, Progress::default());
@@ -376,7 +376,7 @@ fn a_fill_that_panics_leaves_the_old_file_and_nothing_else() {
 }
 
 #[test]
-fn the_error_of_a_fill_comes_back_in_its_own_type() {
+fn the_error_of_a_fill_keeps_its_type() {
     #[derive(Debug)]
     enum Mine {
         Own,
@@ -469,7 +469,7 @@ fn files_are_published_in_the_order_in_which_they_were_written() {
 }
 
 #[test]
-fn what_gets_in_the_way_meanwhile_is_found_before_anything_is_published() {
+fn an_obstacle_that_appears_meanwhile_is_found_before_anything_is_published() {
     let dir = dir();
     for name in ["a", "c", "foreign"] {
         file(dir.path(), name, b"old");
@@ -489,7 +489,7 @@ fn what_gets_in_the_way_meanwhile_is_found_before_anything_is_published() {
 }
 
 #[test]
-fn what_is_no_file_is_not_replaced_by_one() {
+fn an_irregular_file_is_not_replaced() {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     let dir = dir();
     std::fs::create_dir(dir.path().join("directory")).expect("a directory");
@@ -517,7 +517,7 @@ fn one_file_is_not_written_twice_under_two_spellings() {
         let mut commit = directory(dir.path());
         commit.write(first, |out| out.put(b"one")).expect("write");
         let error = commit.write(second, |out| out.put(b"two")).expect_err("twice");
-        assert!(error.to_string().starts_with("two files would be called"), "{error}");
+        assert!(error.to_string().starts_with("two files have the same path"), "{error}");
     }
     assert!(names(dir.path()).is_empty());
 }
@@ -536,9 +536,9 @@ fn a_directory_that_appears_meanwhile_is_not_replaced() {
 }
 
 #[test]
-fn what_a_killed_process_left_behind_is_removed_by_the_next_commit() {
+fn leftovers_of_a_killed_process_are_removed_by_the_next_commit() {
     let dir = dir();
-    // In a container the process number is the same each time.
+    // In containers, the process ID is often the same.
     let left = |name: &str, count| format!(".{name}{}-{count}.lodstone", std::process::id());
     for count in 0..100 {
         for name in ["", "new."] {
@@ -619,7 +619,7 @@ impl Derive for Computed {
 }
 
 #[test]
-fn output_copies_every_kind_of_blob_and_knows_its_position() {
+fn output_copies_every_kind_of_blob_and_tracks_its_position() {
     let dir = dir();
     let mut random = Random::new(6);
     let content = random.bytes(5 << 20);
@@ -639,7 +639,7 @@ fn output_copies_every_kind_of_blob_and_knows_its_position() {
         let path = dir.path().join("copy");
         fill(&path, |out| {
             for piece in [&small, &large, &memory, &computed, &joined, &Blob::memory(vec![])] {
-                // Buffered bytes before and after must keep their places.
+                // Buffered bytes before and after must stay in order.
                 out.put(b"head")?;
                 out.copy(piece)?;
                 out.put(b"tail")?;
@@ -702,7 +702,7 @@ fn output_is_a_writer() {
 }
 
 #[test]
-fn output_patches_what_was_written_and_goes_on_at_the_end() {
+fn output_patches_written_bytes_and_continues_at_the_end() {
     let dir = dir();
     let path = dir.path().join("patched");
     let mut expected = vec![0; 600_000];
@@ -724,7 +724,7 @@ fn output_patches_what_was_written_and_goes_on_at_the_end() {
 }
 
 #[test]
-fn output_does_not_patch_what_was_not_written() {
+fn output_does_not_patch_unwritten_bytes() {
     let dir = dir();
     let path = dir.path().join("patched");
     fill(&path, |out| {

@@ -1,4 +1,4 @@
-//! Cursors: exact at every boundary, and no claim of a file makes them allocate or read beyond it.
+//! Cursors: exact at every boundary, and no length in a file makes them allocate or read beyond its end.
 
 #![expect(clippy::disallowed_methods, reason = "makes files to read")]
 
@@ -10,7 +10,7 @@ use std::cell::Cell;
 use common::{Random, dir, file};
 use lodstone_store::{Blob, Cursor, Error};
 
-/// Remembers the largest allocation of each thread.
+/// An allocator that records the largest allocation of each thread.
 struct Largest;
 
 thread_local! {
@@ -21,29 +21,29 @@ fn note(size: usize) {
     let _ = LARGEST.try_with(|largest| largest.set(largest.get().max(size)));
 }
 
-// SAFETY: passes everything on to the system allocator.
+// SAFETY: forwards all calls to the system allocator.
 #[expect(unsafe_code, reason = "an allocator is unsafe by nature")]
 unsafe impl GlobalAlloc for Largest {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(layout.size());
-        // SAFETY: as the caller promises.
+        // SAFETY: upheld by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         note(layout.size());
-        // SAFETY: as the caller promises.
+        // SAFETY: upheld by the caller.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         note(size);
-        // SAFETY: as the caller promises.
+        // SAFETY: upheld by the caller.
         unsafe { System.realloc(pointer, layout, size) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
+        // SAFETY: upheld by the caller.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -51,7 +51,7 @@ unsafe impl GlobalAlloc for Largest {
 #[global_allocator]
 static ALLOCATOR: Largest = Largest;
 
-/// Size of the pieces in which headers are read.
+/// Maximum size of header reads.
 const WINDOW: u64 = 4096;
 
 #[test]
@@ -75,7 +75,7 @@ fn integers_are_little_endian_and_move_the_cursor() {
 }
 
 #[test]
-fn every_read_past_the_end_says_where_what_was_expected_and_what_is_left() {
+fn reads_past_the_end_report_the_position_the_expected_value_and_the_bytes_left() {
     let dir = dir();
     let path = file(dir.path(), "model", &[0; 20]);
     let blob = Blob::open(&path, false).expect("a file").slice(3, 10).expect("a slice");
@@ -107,7 +107,7 @@ fn every_read_past_the_end_says_where_what_was_expected_and_what_is_left() {
 }
 
 #[test]
-fn a_claim_of_more_than_there_is_allocates_nothing() {
+fn a_length_beyond_the_end_allocates_nothing() {
     for blob in [Blob::memory(vec![0; 100]), Blob::memory(vec![])] {
         for claim in [1 << 20, 1 << 32, 1 << 63, u64::MAX] {
             LARGEST.set(0);
@@ -158,7 +158,7 @@ fn values_that_straddle_the_window_are_read_whole() {
     };
     for edge in [WINDOW, 2 * WINDOW, 3 * WINDOW] {
         for at in edge - 9..(edge + 2).min(blob.len() - 8 + 1) {
-            // With the window filled from the start, from another place, and not at all.
+            // With the window filled from the start, from another position, and empty.
             for filled in [Some(0), Some(at - 1), Some(at - 100), None] {
                 let mut cursor = Cursor::at(&blob, filled.unwrap_or(at));
                 if filled.is_some() {
@@ -199,7 +199,7 @@ fn reads_of_any_size_in_any_order_agree_with_the_bytes() {
 }
 
 #[test]
-fn hopping_over_data_does_not_read_it() {
+fn skipped_data_is_not_read() {
     struct Unreadable;
     impl lodstone_store::Derive for Unreadable {
         fn source(&self) -> Option<&Blob> {
@@ -221,7 +221,7 @@ fn hopping_over_data_does_not_read_it() {
 }
 
 #[test]
-fn errors_about_an_earlier_place_name_that_place() {
+fn errors_about_an_earlier_position_report_that_position() {
     let blob = Blob::memory(vec![0; 10]);
     let cursor = Cursor::at(&blob, 7);
     let here = cursor.error("a size", "none").to_string();

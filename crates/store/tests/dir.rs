@@ -1,6 +1,6 @@
-//! Directories: a name that comes out of a model reaches nothing outside the model.
+//! Directories: names from a model cannot reach files outside the model.
 
-#![expect(clippy::disallowed_methods, reason = "makes files and links to be refused")]
+#![expect(clippy::disallowed_methods, reason = "creates files and links to be rejected")]
 
 mod common;
 
@@ -12,7 +12,7 @@ use lodstone_store::{Dir, Error, Links, Location, Result, check_relative};
 
 const BOTH: [Links; 2] = [Links::Confined, Links::Follow];
 
-/// `inside/` with `file` and `sub/file`, and `outside/` with `secret`, beside it.
+/// Creates `inside/` with `file` and `sub/file`, and beside it `outside/` with `secret`.
 fn tree() -> tempfile::TempDir {
     let root = dir();
     for name in ["inside", "inside/sub", "outside"] {
@@ -24,7 +24,7 @@ fn tree() -> tempfile::TempDir {
     root
 }
 
-/// What a file below `inside/` holds.
+/// Returns the content of a file below `inside/`.
 fn open(root: &Path, links: Links, name: &str) -> Result<Option<Vec<u8>>> {
     let dir = Dir::open(root.join("inside"), links, true)?;
     dir.open_file(name)?.map(|blob| blob.bytes().map(Vec::from)).transpose()
@@ -48,7 +48,7 @@ fn files_below_the_directory_are_opened() {
 }
 
 #[test]
-fn a_blob_knows_the_path_of_its_file() {
+fn a_blob_reports_the_path_of_its_file() {
     let root = tree();
     let inside = root.path().join("inside");
     for links in BOTH {
@@ -61,18 +61,18 @@ fn a_blob_knows_the_path_of_its_file() {
 }
 
 #[test]
-fn names_that_lead_out_are_refused_whatever_is_there() {
+fn names_that_lead_out_are_rejected_regardless_of_the_target() {
     let root = tree();
     let absolute = root.path().join("outside/secret").display().to_string();
     for links in BOTH {
         for (name, why) in [
-            ("../outside/secret", "it climbs with `..`"),
-            ("sub/../../outside/secret", "it climbs with `..`"),
-            ("sub/../file", "it climbs with `..`"),
-            ("..", "it climbs with `..`"),
-            ("sub/..", "it climbs with `..`"),
-            ("..\\outside\\secret", "it climbs with `..`"),
-            ("sub\\..\\..\\secret", "it climbs with `..`"),
+            ("../outside/secret", "it contains `..`"),
+            ("sub/../../outside/secret", "it contains `..`"),
+            ("sub/../file", "it contains `..`"),
+            ("..", "it contains `..`"),
+            ("sub/..", "it contains `..`"),
+            ("..\\outside\\secret", "it contains `..`"),
+            ("sub\\..\\..\\secret", "it contains `..`"),
             (absolute.as_str(), "it is absolute"),
             ("/", "it is absolute"),
             ("//server/share", "it is absolute"),
@@ -84,8 +84,7 @@ fn names_that_lead_out_are_refused_whatever_is_there() {
             ("\0", "it contains a zero byte"),
         ] {
             let error = open(root.path(), links, name).expect_err("a name that leads out");
-            let expected =
-                format!("the path `{name}` leads out of the directory of the model: {why}");
+            let expected = format!("the path `{name}` leads out of the model directory: {why}");
             assert_eq!(error.to_string(), expected, "{links:?}");
             assert!(check_relative(name).is_err(), "{name}");
         }
@@ -93,7 +92,7 @@ fn names_that_lead_out_are_refused_whatever_is_there() {
 }
 
 #[test]
-fn names_with_dots_and_colons_that_stay_inside_are_names() {
+fn names_with_dots_and_colons_that_stay_inside_are_valid() {
     let root = tree();
     for name in ["..file", "file..", "...", "a..b", "conv:0", "猫", "a\\b", ".hidden", "sub/..x"] {
         file(root.path(), &format!("inside/{name}"), b"mine");
@@ -165,7 +164,7 @@ fn a_directory_that_is_a_link_itself_is_the_directory_it_points_to() {
 }
 
 #[test]
-fn what_is_not_there_is_none() {
+fn missing_files_are_none() {
     let root = tree();
     symlink("nowhere", root.path().join("inside/dangling")).expect("a link");
     let (long, deep) = ("x".repeat(300), format!("{}file", "x/".repeat(3000)));
@@ -180,7 +179,7 @@ fn what_is_not_there_is_none() {
 }
 
 #[test]
-fn what_is_no_file_is_refused() {
+fn irregular_files_are_rejected() {
     let root = tree();
     symlink("sub", root.path().join("inside/down")).expect("a link");
     for links in BOTH {
@@ -247,7 +246,7 @@ fn seal_directories(path: impl AsRef<Path>) -> Vec<(PathBuf, PathBuf)> {
 }
 
 #[test]
-fn directories_above_are_named_as_the_caller_does_and_then_as_the_system_does() {
+fn parent_directories_are_lexical_and_then_canonical() {
     let here = std::env::current_dir().expect("a directory").canonicalize().expect("it is there");
     let parent = (here.parent().expect("not the root").to_path_buf(), "store/src".into());
     for (path, own) in [
@@ -270,7 +269,7 @@ fn directories_above_are_named_as_the_caller_does_and_then_as_the_system_does() 
     let at = |from: &Path| above.iter().filter(|(known, _)| known == from).count();
     assert_eq!((above[0].0.as_path(), above[1].0.as_path()), (&*root.join("link"), &*root));
     assert_eq!((at(&root.join("a/b")), at(&root.join("a")), at(&root)), (0, 1, 1));
-    // By a path that climbs, from where it climbs no more.
+    // For a path with `..`, the canonical parents.
     let above = seal_directories(root.join("a/../a"));
     let ways = [(root.join("a/../a"), ""), (root.join("a/.."), "a")];
     let ways = ways.map(|(from, way)| (from, PathBuf::from(way)));

@@ -1,10 +1,10 @@
-//! What interrupted writes leave behind: who may read it, who finishes it, and what becomes of what
-//! only looks like it.
+//! Leftovers of interrupted writes: who may read them, which process finishes them, and entries that only resemble
+//! them.
 
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "makes what strangers leave"
+    reason = "creates leftovers of other users"
 )]
 
 mod common;
@@ -24,7 +24,7 @@ use lodstone_store::{Commit, Dir, Error, Links, Progress, Recovery, SourceFile, 
 const LOG: &str = ".pending.lodstone";
 
 #[test]
-fn a_redo_log_that_a_stranger_made_stays_in_its_directory() {
+fn a_redo_log_of_another_user_cannot_reach_outside_its_directory() {
     let root = dir();
     let inside = root.path().join("inside");
     std::fs::create_dir_all(inside.join(".pending.lodstone/deep")).expect("directories");
@@ -43,7 +43,7 @@ fn a_redo_log_that_a_stranger_made_stays_in_its_directory() {
     recover(&inside).expect("recovered");
     assert_eq!(names(root.path()), ["inside/", "inside/deep/", "inside/deep/file", "secret"]);
     assert_eq!(read(&root.path().join("secret")), b"secret");
-    // What is no directory at all.
+    // Entries that are not directories.
     for make in [|path: &Path| symlink("../..", path).expect("a link"), |path: &Path| pipe(path)] {
         make(&pending);
         publish(&inside, &["a", "b"], "new", Progress::default()).expect("published");
@@ -53,7 +53,7 @@ fn a_redo_log_that_a_stranger_made_stays_in_its_directory() {
 }
 
 #[test]
-fn what_a_stranger_left_where_everybody_may_write_replaces_nothing() {
+fn a_redo_log_of_another_user_in_a_sticky_directory_is_ignored() {
     let dir = foreign();
     set_mode(dir.path(), 0o1777);
     interrupt(dir.path(), &["a", "b"], "theirs");
@@ -73,7 +73,7 @@ fn what_a_stranger_left_where_everybody_may_write_replaces_nothing() {
 }
 
 #[test]
-fn who_reads_waits_for_a_writer_that_lives_and_not_for_ever() {
+fn readers_wait_for_a_live_writer_for_a_bounded_time() {
     for patient in [true, false] {
         let dir = foreign();
         publish(dir.path(), &["a", "b"], "old", Progress::default()).expect("published");
@@ -108,10 +108,10 @@ fn who_reads_waits_for_a_writer_that_lives_and_not_for_ever() {
 }
 
 #[test]
-fn a_left_over_that_names_the_directory_above_does_nothing_there() {
+fn a_leftover_that_names_the_parent_directory_has_no_effect_there() {
     let home = dir();
     let inside = home.path().join("downloaded");
-    // Dots before what is the name of a directory: `..` itself.
+    // The name of the parent directory, `..`, in the name of a staging directory.
     let planted = inside.join("....1-1.lodstone");
     std::fs::create_dir_all(planted.join(".replaced.lodstone")).expect("directories");
     std::fs::create_dir_all(planted.join("sub")).expect("directories");
@@ -125,7 +125,7 @@ fn a_left_over_that_names_the_directory_above_does_nothing_there() {
 }
 
 #[test]
-fn only_files_come_out_of_what_looks_like_a_replaced_directory() {
+fn only_files_are_rescued_from_a_replaced_directory() {
     let dir = dir();
     let planted = dir.path().join(".model.1-1.lodstone");
     for name in [".replaced.lodstone", LOG, ".1-1.lodstone"] {
@@ -144,7 +144,7 @@ fn only_files_come_out_of_what_looks_like_a_replaced_directory() {
 }
 
 #[test]
-fn a_redo_log_that_cannot_be_removed_is_an_error_and_no_endless_work() {
+fn a_redo_log_that_cannot_be_removed_is_an_error_and_not_an_endless_loop() {
     let dir = foreign();
     std::fs::create_dir_all(dir.path().join(LOG).join("sub")).expect("directories");
     symlink("x", dir.path().join(LOG).join("sub/link")).expect("a link");
@@ -159,14 +159,14 @@ fn a_redo_log_that_cannot_be_removed_is_an_error_and_no_endless_work() {
 }
 
 #[test]
-fn a_strangers_log_holds_nobody_up() {
+fn a_log_of_another_user_does_not_block_writers() {
     let dir = foreign();
     set_mode(dir.path(), 0o1777);
     publish(dir.path(), &["a", "b"], "old", Progress::default()).expect("published");
     let log = dir.path().join(LOG);
     std::fs::create_dir(&log).expect("a directory");
     file(&log, "a", b"theirs");
-    // Others may write to it: that is enough, whoever owns it.
+    // Write permission of others is enough, regardless of the owner.
     set_mode(&log, 0o777);
     let held = std::fs::File::open(&log).expect("a directory");
     held.lock().expect("locked");
@@ -182,7 +182,7 @@ fn a_strangers_log_holds_nobody_up() {
 }
 
 #[test]
-fn nobody_else_may_write_to_a_log_where_everybody_may_write() {
+fn a_log_in_a_sticky_directory_is_writable_only_by_its_owner() {
     let dir = foreign();
     set_mode(dir.path(), 0o1777);
     interrupt(dir.path(), &["a", "sub/b"], "new");
@@ -198,7 +198,7 @@ fn a_file_that_was_changed_after_the_interruption_is_not_replaced() {
     let dir = foreign();
     publish(dir.path(), &["a", "b"], "old", Progress::default()).expect("published");
     interrupt(dir.path(), &["a", "b"], "new");
-    // Clocks of file systems stand still for some milliseconds.
+    // Clocks of file systems may stand still for some milliseconds.
     sleep(Duration::from_millis(50));
     let before = names(dir.path());
     file(dir.path(), "b", b"b mine");
@@ -218,7 +218,7 @@ fn a_file_that_was_changed_after_the_interruption_is_not_replaced() {
 }
 
 #[test]
-fn a_file_that_waits_is_refused_by_every_path_to_it() {
+fn a_waiting_file_is_rejected_under_every_path() {
     let dir = foreign();
     let root = dir.path();
     publish(root, &["sub/a", "sub/deep/b", "c"], "old", Progress::default()).expect("published");
@@ -257,7 +257,7 @@ fn files_that_wait_further_down_are_listed() {
 }
 
 #[test]
-fn a_log_is_on_disk_before_somebody_else_finishes_it() {
+fn a_log_is_synced_before_another_process_finishes_it() {
     let dir = foreign();
     interrupt(dir.path(), &["a", "b"], "new");
     let steps = Arc::new(Mutex::new(Vec::new()));
@@ -274,15 +274,15 @@ fn a_log_is_on_disk_before_somebody_else_finishes_it() {
 }
 
 #[test]
-fn what_somebody_takes_away_while_it_is_published_is_missed() {
+fn a_staged_file_removed_during_publication_is_an_error() {
     let dir = foreign();
-    // Before it is declared published.
+    // Before publication.
     let commit = fill(begin(dir.path()), &["a", "b"], "new").expect("written");
     std::fs::remove_file(commit.staged("b").expect("a path").path()).expect("removed");
     let error = commit.publish().expect_err("it is gone");
     assert!(error.to_string().contains("/b`: No such file"), "{error}");
     assert_eq!(names(dir.path()), ["foreign"]);
-    // After that.
+    // After publication.
     let log = dir.path().join(LOG);
     let progress = Progress::watched(move |step| {
         if step.kind == StepKind::Replace && step.path.ends_with("a") {
@@ -292,7 +292,7 @@ fn what_somebody_takes_away_while_it_is_published_is_missed() {
     });
     let error = publish(dir.path(), &["a", "b"], "new", progress).expect_err("it is gone");
     assert!(matches!(error, Error::Unfinished { .. }), "{error:?}");
-    // Somebody who has put it in its place has finished it.
+    // Another process has published the file, and so finished the log.
     let root = dir.path().to_owned();
     let progress = Progress::watched(move |step| {
         if step.kind == StepKind::Replace && step.path.ends_with("a") {
@@ -305,7 +305,7 @@ fn what_somebody_takes_away_while_it_is_published_is_missed() {
 }
 
 #[test]
-fn nothing_is_written_under_names_that_are_kept() {
+fn reserved_names_are_not_written() {
     let dir = dir();
     let kept = dir.path().join(".1-2.lodstone");
     std::fs::create_dir(&kept).expect("a directory");
@@ -318,10 +318,10 @@ fn nothing_is_written_under_names_that_are_kept() {
 }
 
 #[test]
-fn a_file_that_was_not_made_here_is_not_removed() {
+fn a_file_created_by_another_process_is_not_removed() {
     let dir = foreign();
     let mut commit = fill(begin(dir.path()), &["a"], "new").expect("written");
-    // As where names differ by case, and files do not.
+    // Simulates a case-insensitive file system.
     let staged = commit.staged("").expect("a directory").to_path_buf();
     std::fs::hard_link(staged.join("a"), staged.join("A")).expect("a link");
     commit.write("A", |out| out.put(b"other")).expect_err("it exists");
@@ -329,7 +329,7 @@ fn a_file_that_was_not_made_here_is_not_removed() {
 }
 
 #[test]
-fn who_publishes_alone_is_waited_for() {
+fn a_publisher_that_holds_the_lock_is_waited_for() {
     let dir = foreign();
     publish(dir.path(), &["a"], "old", Progress::default()).expect("published");
     let mut first = fill(begin(dir.path()), &["a"], "first").expect("written");
@@ -343,7 +343,7 @@ fn who_publishes_alone_is_waited_for() {
         second.join().expect("no panic").expect("published");
     });
     assert_filled(dir.path(), &["a"], "second");
-    // Who waits may stop.
+    // A waiting publisher can be cancelled.
     let mut first = begin(dir.path());
     first.alone().expect("nobody else");
     let second = fill(Commit::existing(dir.path(), waiting.clone()).expect("one"), &["a"], "third");

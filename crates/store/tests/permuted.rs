@@ -1,6 +1,6 @@
-//! Arrays with their dimensions in another order.
+//! Arrays with permuted axes.
 
-#![expect(clippy::disallowed_methods, reason = "what the tests share makes files")]
+#![expect(clippy::disallowed_methods, reason = "the shared test code creates files")]
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use common::Random;
 use lodstone_store::{Blob, Permuted};
 
-/// The elements in the new order, found one by one.
+/// Returns the elements in the new order, computed one by one.
 fn expected(bytes: &[u8], item: usize, shape: &[u64], order: &[usize]) -> Vec<u8> {
     let mut strides = vec![1; shape.len()];
     for axis in (1..shape.len()).rev() {
@@ -29,7 +29,7 @@ fn expected(bytes: &[u8], item: usize, shape: &[u64], order: &[usize]) -> Vec<u8
 }
 
 #[test]
-fn every_order_of_dimensions_gives_the_elements_in_that_order() {
+fn every_permutation_of_axes_orders_the_elements() {
     let mut random = Random::new(3);
     for round in 0..300 {
         let rank = usize::try_from(random.below(5)).expect("small");
@@ -61,7 +61,7 @@ fn every_order_of_dimensions_gives_the_elements_in_that_order() {
 }
 
 #[test]
-fn what_is_no_order_of_the_dimensions_is_none() {
+fn an_invalid_permutation_is_none() {
     let new = |size: usize, item, shape: &[u64], order: &[usize]| {
         Permuted::new(Blob::memory(vec![0; size]), item, shape, order).is_some()
     };

@@ -1,6 +1,9 @@
-//! How commits publish: beside whom, in whose place, and what is seen of it meanwhile.
+//! Publication of commits: concurrent writers, replaced files, and what readers see meanwhile.
 
-#![expect(clippy::disallowed_methods, reason = "makes the files that are replaced, and looks")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "creates the files that are replaced, and checks the results"
+)]
 
 mod common;
 
@@ -22,7 +25,7 @@ fn inode(path: &Path) -> u64 {
 }
 
 #[test]
-fn what_is_staged_can_be_looked_at_beside_its_neighbours_and_under_its_name() {
+fn staged_files_can_be_opened_beside_each_other_under_their_names() {
     let foreign = foreign();
     for root in [foreign.path().to_path_buf(), foreign.path().join("new")] {
         let mut commit = fill(begin(&root), &["a", "sub/b"], "new").expect("written");
@@ -53,7 +56,7 @@ fn a_file_whose_writing_failed_can_be_written_again() {
 }
 
 #[test]
-fn names_that_are_kept_for_writing_are_refused() {
+fn names_reserved_for_staging_are_rejected() {
     let dir = foreign();
     let mut commit = begin(dir.path());
     for name in [".pending.lodstone/a", ".pending.lodstone", "sub/.1-1.lodstone/a", ".x.lodstone"] {
@@ -65,7 +68,7 @@ fn names_that_are_kept_for_writing_are_refused() {
 }
 
 #[test]
-fn nobody_else_may_look_at_what_is_staged_beside_other_files() {
+fn staged_files_beside_others_are_private() {
     let dir = foreign();
     let secret = file(dir.path(), "secret", b"old");
     set_mode(&secret, 0o600);
@@ -96,7 +99,7 @@ fn owner_and_group_of_a_replaced_file_are_kept_where_that_is_allowed() {
 }
 
 #[test]
-fn a_directory_of_nothing_else_is_replaced_as_one() {
+fn a_directory_without_other_contents_is_exchanged() {
     let dir = dir();
     let root = dir.path().join("model");
     publish(&root, &["a", "sub/b", "old/c"], "old", Progress::default()).expect("published");
@@ -122,7 +125,7 @@ fn a_directory_of_nothing_else_is_replaced_as_one() {
 }
 
 #[test]
-fn a_directory_with_anything_else_stays_the_same_directory() {
+fn a_directory_with_other_contents_is_not_exchanged() {
     type Add = fn(&Path);
     let others: [(&str, Add); 6] = [
         ("a file", |root| drop(file(root, "other", b"foreign"))),
@@ -150,7 +153,7 @@ fn a_directory_with_anything_else_stays_the_same_directory() {
 }
 
 #[test]
-fn what_others_put_into_a_directory_while_it_is_replaced_is_saved() {
+fn files_added_to_a_directory_during_its_replacement_are_rescued() {
     for killed in [false, true] {
         let dir = dir();
         let root = dir.path().join("model");
@@ -165,7 +168,7 @@ fn what_others_put_into_a_directory_while_it_is_replaced_is_saved() {
                 std::fs::create_dir(there.join("theirs")).expect("a directory");
                 file(&there, "theirs/late", b"foreign");
             }
-            // As if it were killed before it has removed anything.
+            // As if it were killed before it removed anything.
             let stop = killed && matches!(step.kind, StepKind::Remove | StepKind::Rescue);
             if stop { Err(Error::Cancelled) } else { Ok(()) }
         });
@@ -184,7 +187,7 @@ fn what_others_put_into_a_directory_while_it_is_replaced_is_saved() {
 }
 
 #[test]
-fn a_commit_that_begins_while_its_directory_is_exchanged_goes_on() {
+fn a_commit_survives_the_exchange_of_its_directory() {
     let seconds = [&["a"][..], &["a", "sub/b"], &["other", "sub/b"]];
     for (later, when) in
         seconds.into_iter().flat_map(|names| [(names, StepKind::Move), (names, StepKind::Exchange)])
@@ -203,7 +206,7 @@ fn a_commit_that_begins_while_its_directory_is_exchanged_goes_on() {
         });
         let before = inode(&root);
         publish(&root, &["a", "sub/b"], "new", progress).expect("published");
-        // At the last moment, there is no time left to see that there is another writer.
+        // Too late for the check for other writers.
         assert_eq!(inode(&root) != before, when == StepKind::Exchange);
         assert_filled(&root, &["a", "sub/b"], "new");
         let begun = begun.lock().expect("no panic").take().expect("begun");
@@ -240,7 +243,7 @@ fn a_directory_that_cannot_be_exchanged_is_written_into() {
 }
 
 #[test]
-fn what_an_interrupted_write_has_yet_to_replace_is_refused_by_name() {
+fn files_of_an_interrupted_write_are_rejected_by_name() {
     let dir = foreign();
     publish(dir.path(), &["a", "sub/b", "other"], "old", Progress::default()).expect("published");
     interrupt(dir.path(), &["a", "sub/b", "absent"], "new");
@@ -262,7 +265,7 @@ fn what_an_interrupted_write_has_yet_to_replace_is_refused_by_name() {
         assert!(matches!(error, Error::Interrupted { .. }), "{name}: {error:?}");
     }
     SourceFile::open(dir.path().join("other"), false).expect("another");
-    // Else what is there would look complete.
+    // Without them, the directory would look complete.
     let listed = list_dir(dir.path()).expect("listed");
     assert!(listed.iter().any(|entry| entry.name == "absent" && !entry.is_dir), "{listed:?}");
     let opened = Dir::open(dir.path(), Links::Confined, true).expect("a directory");
@@ -311,7 +314,7 @@ fn a_commit_that_was_begun_before_another_was_interrupted_comes_after_it() {
 }
 
 #[test]
-fn a_write_that_cannot_be_finished_says_what_is_in_its_way() {
+fn a_write_that_cannot_be_finished_reports_the_obstacle() {
     let dir = foreign();
     interrupt(dir.path(), &["a", "b"], "new");
     std::fs::create_dir_all(dir.path().join("a/theirs")).expect("a directory");
@@ -326,7 +329,7 @@ fn a_write_that_cannot_be_finished_says_what_is_in_its_way() {
 }
 
 #[test]
-fn writers_that_live_leave_each_other_alone() {
+fn live_writers_do_not_disturb_each_other() {
     let dir = foreign();
     let root = dir.path().join("model");
     publish(&root, &["a", "b"], "old", Progress::default()).expect("published");
@@ -349,7 +352,7 @@ fn writers_that_live_leave_each_other_alone() {
 }
 
 #[test]
-fn many_writers_at_once_leave_what_one_of_them_wrote() {
+fn concurrent_writers_leave_the_files_of_one_of_them() {
     const WRITERS: usize = 4;
     const ROUNDS: usize = 25;
     let dir = dir();
@@ -384,7 +387,7 @@ fn many_writers_at_once_leave_what_one_of_them_wrote() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_any_more_is_an_error() {
+fn a_removed_directory_is_an_error() {
     let parent = dir();
     let root = parent.path().join("model");
     for new in [false, true] {

@@ -1,6 +1,6 @@
-//! Directories that are removed at once, and locked for one writer.
+//! Atomic removal of directories, and their writer locks.
 
-#![expect(clippy::disallowed_methods, reason = "looks with its own eyes")]
+#![expect(clippy::disallowed_methods, reason = "checks the results directly")]
 
 mod common;
 
@@ -12,7 +12,7 @@ use common::{dir, names, recover};
 use lodstone_store::{Error, Location, Progress, Result, StepKind, WriterLock};
 use rustix::io::Errno;
 
-/// A directory of files, of directories, and of links that lead out of it.
+/// Creates a directory with files, directories, and links that lead out of it.
 fn make(path: &Path, outside: &Path) {
     std::fs::create_dir_all(path.join("deep/deeper")).expect("a directory");
     for name in ["a", "b", "deep/c", "deep/deeper/d"] {
@@ -26,7 +26,7 @@ fn remove_dir(path: impl AsRef<Path>, progress: &Progress) -> Result<()> {
 }
 
 #[test]
-fn a_directory_is_removed_with_all_that_is_in_it_and_nothing_else() {
+fn a_directory_is_removed_with_its_contents_and_nothing_else() {
     let root = dir();
     std::fs::create_dir(root.path().join("outside")).expect("a directory");
     std::fs::write(root.path().join("outside/kept"), "kept").expect("a file");
@@ -45,7 +45,7 @@ fn a_directory_is_removed_with_all_that_is_in_it_and_nothing_else() {
 }
 
 #[test]
-fn whatever_fails_a_removed_directory_is_all_there_or_gone() {
+fn a_removed_directory_is_complete_or_gone_after_any_failure() {
     let outside = dir();
     for last in 0.. {
         let root = dir();
@@ -70,7 +70,7 @@ fn whatever_fails_a_removed_directory_is_all_there_or_gone() {
             }
             false => assert!(removed.is_ok() || last == 1, "{last}: {removed:?}"),
         }
-        // What could not be removed is left over, and hidden.
+        // What could not be removed is a hidden leftover.
         let left = names(root.path());
         let is_hidden =
             |name: &String| lodstone_store::is_hidden(name.split('/').next().unwrap_or_default());
@@ -93,7 +93,7 @@ fn a_directory_has_one_writer_at_a_time() {
     first.check().expect("its own");
     drop(first);
     let third = WriterLock::take(root.path()).expect("free again");
-    // Nothing that is written there takes the lock for something left over.
+    // Recovery does not mistake the lock for a leftover.
     recover(root.path()).expect("recovered");
     third.check().expect("its own");
 

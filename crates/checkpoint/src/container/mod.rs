@@ -10,27 +10,27 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::manifest::SavedVariable;
 
-/// A layout of variables in files. Whatever loads serials by programs has to decide how it loads each, so a match on
-/// containers is exhaustive.
+/// A layout of variables in files. Code that loads serials by programs must handle each of them, so matches on containers
+/// are exhaustive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Container {
-    /// One file, `params`: records end to end, sorted by name; elements begin at multiples of 64 bytes.
+    /// One file, `params`: concatenated records, sorted by name; elements are aligned to 64 bytes.
     #[default]
     Combined,
-    /// One file for each variable, which has its name.
+    /// One file for each variable, with its name.
     Each,
-    /// One file, `params`, in which each record follows its size.
+    /// One file, `params`, in which each record is preceded by its size.
     Sized,
     /// One safetensors file, `params.safetensors`. It can hold neither LoD nor row-sparse tensors.
     Safetensors,
 }
 
-/// How a container lays out variables.
+/// The functions of a container.
 struct Layout {
-    /// The file of all variables; `None` if each has a file of its own.
+    /// The file of all variables; `None` if each has its own.
     file: Option<&'static str>,
-    /// Writes tensors, which are sorted by name; returns the names of the files.
+    /// Writes tensors, sorted by name; returns the names of the files.
     write: fn(&mut Commit, &[Parameter]) -> Result<Vec<String>>,
     /// Opens the tensors of variables.
     read: fn(&[SavedVariable], Open<'_>) -> Result<Vec<Parameter>>,
@@ -49,20 +49,20 @@ impl Container {
         }
     }
 
-    /// The file of all variables; `None` if each has a file of its own.
+    /// Returns the file of all variables; `None` if each has its own.
     pub fn file(self) -> Option<&'static str> {
         self.layout().file
     }
 
-    /// Writes tensors, which are sorted by name; returns the names of the files.
+    /// Writes tensors, sorted by name; returns the names of the files.
     pub(crate) fn write(self, commit: &mut Commit, tensors: &[Parameter]) -> Result<Vec<String>> {
         (self.layout().write)(commit, tensors)
     }
 
-    /// Opens the tensors in files that `open` opens; their elements are not read.
+    /// Reads the tensors from files that `open` opens; their elements are read later.
     ///
     /// # Errors
-    /// If the files do not hold these variables in this order.
+    /// If the files do not have these variables in this order.
     pub(crate) fn read(
         self,
         variables: &[SavedVariable],
@@ -72,7 +72,7 @@ impl Container {
     }
 }
 
-/// A tensor with the name that the manifest has for it, and without what its file had beside its value.
+/// Returns a tensor with its name in the manifest, and without annotations of its file.
 fn parameter(SavedVariable { name, .. }: &SavedVariable, mut tensor: Tensor) -> Parameter {
     tensor.residual = Default::default();
     Parameter { name: name.clone(), tensor }

@@ -13,7 +13,7 @@ use crate::manifest::SavedVariable;
 /// All tensors in one file.
 pub(super) static LAYOUT: Layout = Layout { file: Some(FILE), write, read };
 
-/// The file.
+/// The name of the file.
 const FILE: &str = "params.safetensors";
 
 fn write(commit: &mut Commit, tensors: &[Parameter]) -> Result<Vec<String>> {
@@ -36,8 +36,8 @@ fn read(variables: &[SavedVariable], open: Open<'_>) -> Result<Vec<Parameter>> {
     match tensors.into_keys().next() {
         None => Ok(parameters),
         Some(name) => {
-            let found = format!("`{name}`, which it does not name");
-            Err(blob.malformed(0, "the tensors that the manifest names", found).into())
+            let found = format!("`{name}`, which is not listed");
+            Err(blob.malformed(0, "the tensors that the manifest lists", found).into())
         }
     }
 }

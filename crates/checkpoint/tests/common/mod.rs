@@ -1,6 +1,6 @@
 //! Managers and tensors that tests share.
 
-#![allow(dead_code, reason = "each test takes what it needs")]
+#![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub(crate) mod saver;
 
@@ -18,12 +18,12 @@ pub(crate) fn manager(dir: &Path, keep: usize) -> Manager {
 pub(crate) const CONTAINERS: [Container; 4] =
     [Container::Combined, Container::Each, Container::Sized, Container::Safetensors];
 
-/// A manager that saves into a container.
+/// Opens a manager for a container.
 pub(crate) fn of(container: Container, dir: &Path) -> Manager {
     Manager::open(dir, ManagerOptions::default().with_container(container)).unwrap()
 }
 
-/// A tensor of bytes that a number decides.
+/// A tensor of pseudo-random bytes.
 pub(crate) fn bytes(name: &str, len: usize, seed: u64) -> Parameter {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let next = std::iter::repeat_with(|| {
@@ -37,7 +37,7 @@ pub(crate) fn bytes(name: &str, len: usize, seed: u64) -> Parameter {
     Parameter { name: name.to_owned(), tensor }
 }
 
-/// Tensors of no program, of every kind that a container can hold.
+/// Tensors of every kind that a container can hold.
 pub(crate) fn plain_tensors() -> Vec<(Container, Vec<Parameter>)> {
     let table = Tensor {
         kind: Kind::SelectedRows { rows: Blob::memory(vec![1, 0, 0, 0, 0, 0, 0, 0]), height: 9 },
@@ -60,7 +60,7 @@ pub(crate) fn plain_tensors() -> Vec<(Container, Vec<Parameter>)> {
     ]
 }
 
-/// Fails unless a tensor is the wanted one, to the last byte.
+/// Fails unless a tensor equals the expected one, in every byte.
 pub(crate) fn assert_same(found: &Tensor, wanted: &Parameter, container: Container) {
     let Parameter { name, tensor } = wanted;
     assert_eq!(
@@ -73,7 +73,7 @@ pub(crate) fn assert_same(found: &Tensor, wanted: &Parameter, container: Contain
     }
 }
 
-/// Names of all that is in a directory, hidden or not, sorted.
+/// Returns the names of all entries of a directory, including hidden ones, sorted.
 pub(crate) fn entries(dir: &Path) -> Vec<String> {
     let name = |entry: std::io::Result<std::fs::DirEntry>| {
         entry.unwrap().file_name().into_string().unwrap()

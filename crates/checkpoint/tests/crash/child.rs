@@ -1,4 +1,4 @@
-//! Savers as processes of their own: this test binary, told by its environment what to do.
+//! The child processes: savers that run in this test binary.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,15 +8,15 @@ use lodstone_checkpoint::{Manager, ManagerOptions, Snapshot};
 use lodstone_store::Progress;
 
 use crate::common::bytes;
-use crate::common::saver::{BEGUN, SAVED, command, say, task};
+use crate::common::saver::{BEGUN, SAVED, command, print_line, task};
 
-/// Serials that are kept.
+/// The number of serials to keep.
 pub(crate) const KEEP: usize = 2;
 
-/// Bytes of the two tensors that are saved again and again.
+/// The sizes of the two tensors that are saved repeatedly.
 const SIZES: [usize; 2] = [300_000, 1_000];
 
-/// Does what the environment says; without a word there, nothing.
+/// Runs the task in the environment; does nothing without one.
 #[test]
 fn the_saver() {
     let Some((what, number, dir)) = task() else { return };
@@ -28,7 +28,7 @@ fn the_saver() {
     }
 }
 
-/// Saves the steps from one to another; in step number `last` of the first save it is killed.
+/// Saves the steps `from` to `to`; if `last` is given, the process is killed in this step of the first save.
 fn save(dir: &Path, from: u64, to: u64, last: Option<usize>) {
     let count = AtomicUsize::new(0);
     let begins = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -43,24 +43,24 @@ fn save(dir: &Path, from: u64, to: u64, last: Option<usize>) {
     });
     let options = ManagerOptions::default().with_keep(Some(KEEP)).with_progress(progress);
     let mut manager = Manager::open(dir, options).unwrap();
-    say(BEGUN);
+    print_line(BEGUN);
     begins.store(true, Ordering::Relaxed);
     for step in from..=to {
         if let Err(error) = manager.save(step, &content(step)) {
-            say(&format!("{error}"));
+            print_line(&format!("{error}"));
             std::process::exit(1);
         }
-        say(&format!("{SAVED}{step}"));
+        print_line(&format!("{SAVED}{step}"));
     }
 }
 
-/// What is saved as a step.
+/// Returns the contents of a step.
 pub(crate) fn content(step: u64) -> Snapshot {
     let [large, small] = SIZES;
     Snapshot::of_tensors([bytes("large", large, step), bytes("small", small, step)]).unwrap()
 }
 
-/// The command of a task.
+/// Returns the command of a task.
 pub(crate) fn saver(what: &str, number: u64, dir: &Path) -> Command {
     command("child::the_saver", what, number, dir)
 }

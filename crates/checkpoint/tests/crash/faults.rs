@@ -1,5 +1,5 @@
-//! Systems that fail at every step of a save, and things that are really so: a disk that is full, a directory that
-//! may not be written to, one that is gone. Training goes on, and what there was stays.
+//! Injected faults at every step of a save, and real ones: a full disk, a read-only directory, a directory that is
+//! removed. Training continues, and existing serials are kept.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +20,7 @@ fn steps(dir: &Path) -> Vec<u64> {
     serials(dir).unwrap().iter().map(|serial| serial.step).collect()
 }
 
-/// A manager whose system fails once, in step number `last`; it counts when it is told to.
+/// A manager whose system fails once, in step `last`; it also records the steps.
 fn failing(dir: &Path, last: usize, errno: Errno) -> (Manager, Arc<Mutex<Vec<StepKind>>>) {
     let (seen, count) = (Arc::new(Mutex::new(Vec::new())), AtomicUsize::new(0));
     let kinds = Arc::clone(&seen);
@@ -36,7 +36,7 @@ fn failing(dir: &Path, last: usize, errno: Errno) -> (Manager, Arc<Mutex<Vec<Ste
 }
 
 #[test]
-fn every_step_may_fail_and_the_serials_that_there_were_stay() {
+fn every_step_may_fail_and_existing_serials_are_kept() {
     for errno in [Errno::NOSPC, Errno::IO] {
         let mut failed = 0;
         for last in 0.. {
@@ -59,12 +59,12 @@ fn every_step_may_fail_and_the_serials_that_there_were_stay() {
             match &result {
                 Ok(saved) => {
                     assert!(found.ends_with(&[2, 3]), "{what}");
-                    // The oldest is taken out of its place, and the directory waited for.
+                    // The oldest serial was moved out of its place, and the directory synced.
                     let retired = kinds.iter().position(|kind| *kind == StepKind::Retire).unwrap();
-                    let is_told = (retired..retired + 2).contains(&last);
-                    assert_eq!(!saved.warnings.is_empty(), is_told, "{what}");
+                    let is_reported = (retired..retired + 2).contains(&last);
+                    assert_eq!(!saved.warnings.is_empty(), is_reported, "{what}");
                 }
-                // Nothing is left to do but to wait for the directory.
+                // Only the sync of the directory remains.
                 Err(error) => {
                     assert!(error.to_string().contains("(os error"), "{what}");
                     let appeared = kinds.contains(&StepKind::Appear) && found == [1, 2, 3];
@@ -72,7 +72,7 @@ fn every_step_may_fail_and_the_serials_that_there_were_stay() {
                     failed += 1;
                 }
             }
-            // Training goes on, and the next save is as good as any.
+            // Training continues, and the next save succeeds.
             assert_eq!(manager.save(4, &content(4)).unwrap().serial.step, 4, "{what}");
             assert!(steps(dir).ends_with(&[4]) && steps(dir).len() == KEEP, "{what}");
             assert_eq!(super::hidden(dir), [""; 0], "{what}");
@@ -81,7 +81,7 @@ fn every_step_may_fail_and_the_serials_that_there_were_stay() {
     }
 }
 
-/// Runs a saver that has to fail, and gives what it says.
+/// Runs a saver that must fail, and returns its output.
 fn fails(mut command: Command) -> String {
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -89,23 +89,23 @@ fn fails(mut command: Command) -> String {
 }
 
 #[test]
-fn a_disk_without_room_leaves_what_there_was() {
+fn a_full_disk_leaves_existing_serials_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     manager(dir.path(), KEEP).save(1, &content(1)).unwrap();
     let saver = saver("once", 2, dir.path());
-    // The shell sets a limit, and the signal of who exceeds it is ignored: the write fails.
+    // The shell sets a limit and ignores the signal for exceeding it, so that the write fails.
     let mut command = Command::new("sh");
     command.args(["-c", r#"trap "" XFSZ; ulimit -f 100; exec "$@""#, "sh"]);
     command.arg(saver.get_program()).args(saver.get_args());
     command.envs(saver.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let said = fails(command);
-    assert!(said.contains("cannot write") && said.contains("File too large"), "{said}");
+    let output = fails(command);
+    assert!(output.contains("cannot write") && output.contains("File too large"), "{output}");
     assert_eq!((steps(dir.path()), super::hidden(dir.path())), (vec![1], Vec::new()));
 }
 
 #[test]
-fn a_directory_that_may_not_be_written_to_is_told_and_can_be_read() {
-    /// The user that nobody is, for tests that run as root.
+fn a_read_only_directory_is_reported_and_can_be_read() {
+    /// The user `nobody`, for tests that run as root.
     const NOBODY: u32 = 65534;
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
@@ -114,7 +114,7 @@ fn a_directory_that_may_not_be_written_to_is_told_and_can_be_read() {
     let mut command = saver;
     if rustix::process::geteuid().is_root() {
         let copy = dir.join("program");
-        // By another process: what this one has open to write, its other children have too, for a moment.
+        // In a separate process: files that this process opens for writing are briefly inherited by its other children.
         let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&copy).status();
         assert!(copied.unwrap().success());
         let mut other = Command::new(copy);
@@ -127,16 +127,16 @@ fn a_directory_that_may_not_be_written_to_is_told_and_can_be_read() {
     set(0o555);
     let output = command.output().unwrap();
     set(0o755);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success(), "{said}");
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success(), "{errors}");
     let printed = String::from_utf8(output.stdout).unwrap();
-    assert!(format!("{said}{printed}").contains("Permission denied"), "{said}{printed}");
+    assert!(format!("{errors}{printed}").contains("Permission denied"), "{errors}{printed}");
     assert_eq!(steps(dir), [1]);
     assert_eq!(serials(dir).unwrap()[0].verify(&Progress::default()).unwrap(), [""; 0]);
 }
 
 #[test]
-fn a_directory_that_vanished_is_told_and_not_made_again_behind_its_back() {
+fn a_removed_directory_is_reported_and_not_created_again() {
     let dir = tempfile::tempdir().unwrap();
     let (dir, other) = (dir.path().join("a"), dir.path().join("b"));
     let mut manager = manager(&dir, KEEP);
@@ -145,10 +145,10 @@ fn a_directory_that_vanished_is_told_and_not_made_again_behind_its_back() {
     let error = manager.save(2, &content(2)).unwrap_err().to_string();
     assert!(error.contains(&dir.display().to_string()) && error.contains("No such"), "{error}");
     assert!(!dir.exists());
-    // Another that has its name by now has its own writer.
+    // A new directory of the same name has its own writer.
     let _second = crate::common::manager(&dir, KEEP);
     let error = manager.save(2, &content(2)).unwrap_err().to_string();
-    assert!(error.contains("another directory has its place"), "{error}");
+    assert!(error.contains("it was replaced by another directory"), "{error}");
     assert_eq!(steps(&dir), [0; 0]);
     std::fs::remove_dir_all(&dir).unwrap();
     std::fs::rename(&other, &dir).unwrap();

@@ -1,7 +1,7 @@
-//! Savers that are killed, at random and at every step, and systems that fail at every step: the latest serial is
-//! always whole, and nothing is lost that was acknowledged.
+//! Savers that are killed, at random and at every step, and faults at every step: the latest serial is always intact, and
+//! no acknowledged save is lost.
 
-#![expect(clippy::disallowed_methods, reason = "looks with its own eyes")]
+#![expect(clippy::disallowed_methods, reason = "checks files independently of the store")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 mod child;
@@ -18,7 +18,7 @@ use common::saver::{Ended, Saver, kills, random};
 use lodstone_checkpoint::serials;
 use lodstone_store::Progress;
 
-/// Fails unless all that is visible is whole and what was saved; gives the latest step.
+/// Fails unless all visible serials are intact and have the saved contents; returns the latest step.
 fn check(dir: &Path, ended: &Ended) -> Option<u64> {
     let mut last = None;
     for serial in serials(dir).unwrap() {
@@ -34,7 +34,7 @@ fn check(dir: &Path, ended: &Ended) -> Option<u64> {
     last
 }
 
-/// Whatever is visible, is a serial.
+/// Returns the hidden entries; all visible ones must be serials.
 fn hidden(dir: &Path) -> Vec<String> {
     let mut names = entries(dir);
     names.retain(|name| !name.starts_with("step-") && name != ".lock.lodstone");
@@ -42,7 +42,7 @@ fn hidden(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn nothing_is_lost_that_was_acknowledged_whenever_the_saver_is_killed() {
+fn no_acknowledged_save_is_lost_when_the_saver_is_killed() {
     let (dir, mut state) = (tempfile::tempdir().unwrap(), 88_172_645_463_325_252);
     let (dir, mut next, mut left_over) = (dir.path(), 1, 0);
     let (mut acknowledged, kills) = (None, kills(500));
@@ -71,7 +71,7 @@ fn a_saver_may_be_killed_at_any_step() {
     }
     let mut last_before = 2;
     for step in 0.. {
-        // Every second writes a serial that is there, in its place.
+        // Every second saver replaces an existing serial.
         let next = last_before + step % 2;
         let ended = Saver::begin(saver(&step.to_string(), next, dir)).end();
         let found = check(dir, &ended).unwrap();

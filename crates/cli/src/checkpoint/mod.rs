@@ -7,7 +7,7 @@ use std::io::Write;
 use lodstone::checkpoint::{
     Error as CheckpointError, Manager, ManagerOptions, Manifest, SavedVariable, Serial, serials,
 };
-use lodstone::{ConvertOptions, Error, Progress, StoreError, Target, WriteOptions};
+use lodstone::{ConvertOptions, Error, Progress, StoreError, Target};
 use serde::Serialize;
 
 use crate::convert::finish;
@@ -221,11 +221,7 @@ fn restore(arguments: &Restore) -> Result<(), Failure> {
     let options = ConvertOptions::default()
         .with_to(arguments.to.clone().map(Target::Format))
         .with_allow(arguments.allow.losses())
-        .with_write(
-            WriteOptions::default()
-                .with_no_clobber(arguments.clobber.no_clobber)
-                .with_progress(progress.clone()),
-        );
+        .with_write(arguments.clobber.options().with_progress(progress.clone()));
     progress::cancel_when_asked(&progress)?;
     let output = Output::at(&arguments.output)?;
     let convert = || lodstone::convert(model, output.location(), &options);

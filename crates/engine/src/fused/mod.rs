@@ -1,9 +1,8 @@
-//! Operators that compute element by element, several in one pass: piece by piece, each piece through all of them
-//! while it is near the processor, pieces on all processors.
+//! Fused element-wise operators: several operators in one pass. Each block of elements goes through all operators while
+//! it is in the cache, and blocks are distributed over all processors.
 //!
-//! They give what the kernels give, but for `Erf` and `Gelu`, which are as close to the curve here and are computed
-//! several elements at once. What is no tensor of single precision, or is laid over others with more than one
-//! element, takes the kernels' way.
+//! Results equal those of the kernels, except for `Erf` and `Gelu`, which are equally accurate here and vectorized.
+//! Tensors that are not single precision, or that broadcast with more than one element, are left to the kernels.
 
 #[cfg(test)]
 mod tests;
@@ -24,37 +23,37 @@ use crate::plan::Registers;
 use crate::threads::Threads;
 use crate::value::Value;
 
-/// Elements of a piece.
+/// The number of elements in a block.
 const PIECE: usize = 1024;
 
-/// Most elements that one processor goes through alone.
+/// The maximum number of elements that one processor handles alone.
 const ALONE: usize = 64 * PIECE;
 
-/// What elements are.
+/// The class of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lane {
     Number,
     Truth,
 }
 
-/// A function of pieces of `N` inputs. A truth is 1 or 0.
+/// A function over blocks of `N` inputs. A boolean is 1 or 0.
 type Apply<const N: usize> = fn([&[f32]; N], &mut [f32]);
 
-/// The function of an operator, and the elements that it takes.
+/// The function of an operator, and the class of its inputs.
 enum Takes {
     One([Lane; 1], Apply<1>),
     Two([Lane; 2], Apply<2>),
     Three([Lane; 3], Apply<3>),
 }
 
-/// What an operator computes of each element: what it takes, and what it gives.
+/// The element-wise function of an operator: its inputs and the class of its result.
 struct Rule {
     takes: Takes,
     gives: Lane,
 }
 
-/// An operator of a chain: its function, and the numbers of its inputs. The values that are read have the first numbers,
-/// then the result of each operator has one.
+/// An operator of a chain: its function, and the indices of its inputs. The values that the chain reads have the first
+/// indices; the result of each operator has the next one.
 #[derive(Debug)]
 enum Link {
     One(Apply<1>, [usize; 1]),
@@ -65,30 +64,30 @@ enum Link {
 /// An operator, its input registers and its output registers.
 pub(crate) type Links<'o> = (&'o Op, &'o [Option<usize>], Vec<usize>);
 
-/// The elements of each value that is made.
+/// The elements of each value that the chain returns.
 type Elements = Vec<Vec<f32>>;
 
-/// Operators in one pass.
+/// A chain of operators that run in one pass.
 #[derive(Debug)]
 pub(crate) struct Chain {
     links: Vec<Link>,
-    /// Registers that are read, and what their elements are.
+    /// The registers that the chain reads, and the class of their elements.
     reads: Vec<(usize, Lane)>,
-    /// Values that others read, and the registers that they become.
+    /// The values that the chain returns, and their registers.
     makes: Vec<(usize, usize, Lane)>,
 }
 
-/// A value that a chain reads.
+/// An input of a chain.
 enum Read<'r> {
     Numbers(&'r [f32]),
     Truths(&'r [u8]),
-    /// One number for all elements.
+    /// One value for all elements.
     All(f32),
 }
 
 impl Chain {
-    /// The chain of operators, of which each has its inputs and its output in registers; `is_read_later` says whether
-    /// anybody else reads one. Nothing if one of them is none for a chain.
+    /// Creates a chain of operators, each with its input and output registers. `is_read_later` returns whether an operator
+    /// outside the chain reads a register. Returns `None` if an operator cannot be part of a chain.
     pub(crate) fn of(ops: &[Links<'_>], is_read_later: impl Fn(usize) -> bool) -> Option<Self> {
         let outputs = ops.iter().enumerate().rev();
         let outputs = outputs.filter_map(|(at, (_, _, outputs))| Some((*outputs.first()?, at)));
@@ -129,7 +128,7 @@ impl Chain {
             }
             links.push(rule.takes.link(&inputs)?);
         }
-        // Each operator reads what is there before it, so that a pass finds all values that it names.
+        // Each operator reads only earlier values, so a pass finds all values that it refers to.
         let is_later = |(at, link): (usize, &Link)| {
             link.inputs().iter().any(|input| *input >= reads.len() + at)
         };
@@ -139,7 +138,7 @@ impl Chain {
         Some(Self { links, reads, makes })
     }
 
-    /// What operators make of the registers, and where it belongs; nothing if the kernels have to do it.
+    /// Runs the chain on the registers. Returns the results and their registers, or `None` if the kernels must run instead.
     pub(crate) fn run(
         &self,
         registers: &Registers,
@@ -166,7 +165,7 @@ impl Chain {
         made?.into_iter().zip(&self.makes).map(whole).collect::<Outcome<_>>().map(Some)
     }
 
-    /// The dims and elements of what is made; nothing if the kernels have to do it.
+    /// Returns the dims and elements of the results, or `None` if the kernels must run instead.
     fn made(
         &self,
         views: &[(Item, Lane)],
@@ -182,7 +181,7 @@ impl Chain {
                 _ => shape = Some(found),
             }
         }
-        // What has one element alone is not worth it, and may have fewer extents than what it makes.
+        // A single element is not worth a chain, and may have a lower rank than the results.
         let shape = shape.filter(|shape| shape.len() >= singles)?;
         let read = |(item, lane)| Read::of(item, lane);
         let reads: Vec<Read<'_>> =
@@ -198,7 +197,7 @@ impl Chain {
         Some((shape, made))
     }
 
-    /// Whether all that is made has as many elements as what is read.
+    /// Returns whether all results have the same number of elements as the inputs.
     fn makes_whole(&self, reads: &[Read<'_>]) -> bool {
         let mut whole: Vec<bool> = reads.iter().map(|read| !matches!(read, Read::All(_))).collect();
         for link in &self.links {
@@ -207,7 +206,7 @@ impl Chain {
         self.makes.iter().all(|(value, _, _)| whole.get(*value) == Some(&true))
     }
 
-    /// All elements of what is made.
+    /// Computes all elements of the results.
     fn pass(&self, reads: &[Read<'_>], count: usize) -> Outcome<Elements> {
         let mut made: Elements = self.makes.iter().map(|_| vec![0.0; count]).collect();
         let mut pieces: Vec<Vec<&mut [f32]>> = Vec::new();
@@ -233,7 +232,7 @@ impl Chain {
         Ok(made)
     }
 
-    /// Takes one piece through all operators. `values` is room for them.
+    /// Takes one block through all operators, with `values` as scratch space.
     fn piece(
         &self,
         reads: &[Read<'_>],
@@ -246,7 +245,7 @@ impl Chain {
         }
         for (link, at) in self.links.iter().zip(reads.len()..) {
             let Some((before, [out, ..])) = values.split_at_mut_checked(at) else {
-                return Err(Finding::internal("an operator of a chain has no room"));
+                return Err(Finding::internal("an operator of a chain has no scratch space"));
             };
             out.resize(place.len(), 0.0);
             let input = |number: usize| {
@@ -255,7 +254,9 @@ impl Chain {
                     _ => before.get(number).map(Vec::as_slice),
                 };
                 let piece = piece.filter(|piece| piece.len() == place.len());
-                piece.ok_or_else(|| Finding::internal("an input of a chain has no such piece"))
+                piece.ok_or_else(|| {
+                    Finding::internal("an input of a chain is too short for a block")
+                })
             };
             match link {
                 Link::One(apply, [a]) => apply([input(*a)?], out),
@@ -283,7 +284,7 @@ impl Takes {
         }
     }
 
-    /// The operator with these inputs; `None` if it takes another number of them.
+    /// Creates the link of an operator with these inputs, or `None` if the number of inputs does not match.
     fn link(&self, inputs: &[usize]) -> Option<Link> {
         Some(match self {
             Self::One(_, apply) => Link::One(*apply, inputs.try_into().ok()?),
@@ -324,7 +325,7 @@ impl<'r> Read<'r> {
         }
     }
 
-    /// Whether it has so many elements, or one for all.
+    /// Returns whether the input has `count` elements, or one for all.
     fn has(&self, count: usize) -> bool {
         match self {
             Self::Numbers(numbers) => numbers.len() == count,
@@ -333,15 +334,16 @@ impl<'r> Read<'r> {
         }
     }
 
-    /// Puts a piece into a room, unless it can be read where it is.
+    /// Copies a block into the scratch space, unless it can be read in place.
     fn fill(&self, place: &Range<usize>, room: &mut Vec<f32>) -> Outcome<()> {
         match self {
             Self::Numbers(_) => {}
             Self::Truths(truths) => {
                 room.clear();
                 let truths = truths.get(place.clone());
-                let truths = truths
-                    .ok_or_else(|| Finding::internal("an input of a chain has no such piece"))?;
+                let truths = truths.ok_or_else(|| {
+                    Finding::internal("an input of a chain is too short for a block")
+                })?;
                 room.extend(truths.iter().map(|truth| f32::from(*truth)));
             }
             Self::All(value) => {
@@ -353,18 +355,18 @@ impl<'r> Read<'r> {
     }
 }
 
-/// The bytes of truths that lie one behind the other.
+/// Returns the bytes of a contiguous tensor of booleans.
 fn bytes(tensor: &FlexTensor) -> Option<&[u8]> {
     let (begin, end) = tensor.layout().contiguous_offsets()?;
     tensor.bytes().get(begin..end)
 }
 
-/// Whether an operator may be in a chain.
+/// Returns whether an operator may be part of a chain.
 pub(crate) fn is_link(op: &Op) -> bool {
     rule(op).is_some()
 }
 
-/// Whether an operator alone is worth a chain: where the kernel goes element by element.
+/// Returns whether a single operator is worth a chain, because its kernel is slow per element.
 pub(crate) fn is_slow(op: &Op) -> bool {
     matches!(op.kind.as_str(), "Erf" | "Gelu" | "Where")
 }
@@ -440,8 +442,8 @@ fn is_text(op: &Op, name: &str, text: &str) -> bool {
     matches!(op.attribute(name), Some(AttributeValue::String(found)) if found.to_string() == text)
 }
 
-/// Lets a loop take as many elements at once as the processor can. That changes no result: each element is computed
-/// as it stands here.
+/// Compiles a loop for the widest vectors of the processor. This does not change results: each element is computed
+/// exactly as written here.
 fn wide(work: impl FnOnce()) {
     Arch::new().dispatch(work);
 }
@@ -468,8 +470,8 @@ fn choose([which, yes, no]: [&[f32]; 3], out: &mut [f32]) {
     wide(|| all.for_each(one));
 }
 
-/// The error function: a fraction of polynomials of the square, of least relative error up to 4 (2e-9; 4e-7 with what
-/// single precision rounds).
+/// The error function: a rational approximation in the square, of minimal relative error up to 4 (2e-9; 4e-7 with the
+/// rounding of single precision).
 #[inline(always)]
 fn erf(x: f32) -> f32 {
     const ABOVE: [f32; 7] = [
@@ -486,6 +488,6 @@ fn erf(x: f32) -> f32 {
     let square = x * x;
     let above = ABOVE.iter().fold(0.0, |sum, factor| sum * square + factor);
     let below = BELOW.iter().fold(0.0, |sum, factor| sum * square + factor);
-    // From there on, single precision has nothing nearer than 1.
+    // From here on, the nearest single-precision value is 1.
     if square > 3.92 * 3.92 { 1.0_f32.copysign(x) } else { (x * above / below).clamp(-1.0, 1.0) }
 }

@@ -1,4 +1,4 @@
-//! Chains give what the kernels give, however many elements there are.
+//! Chains return the results of the kernels for any number of elements.
 
 #![expect(
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ use crate::evaluate::evaluate;
 /// Operators over registers: kind, inputs, output.
 type Steps = &'static [(&'static str, &'static [usize], usize)];
 
-/// More than one processor goes through, and not whole pieces.
+/// More than one processor handles alone, and not a whole number of blocks.
 const MANY: usize = 3 * ALONE + 17;
 
 fn op(kind: &str) -> Op {
@@ -30,7 +30,7 @@ fn op(kind: &str) -> Op {
     Op { kind: kind.to_owned(), attributes, outputs, ..Op::default() }
 }
 
-/// `count` numbers of all signs, with ties, zeros and what is no number.
+/// Returns `count` floats of both signs, with ties, zeros and NaN.
 fn numbers(count: usize, seed: u32) -> Item {
     let value = |place: u32| match place.wrapping_mul(2_654_435_761).wrapping_add(seed) >> 7 {
         mixed if mixed % 97 == 0 => 0.0,
@@ -50,7 +50,7 @@ fn elements(dense: &Dense) -> Vec<f64> {
     dense.cast(DType::Float64, &Threads::default()).unwrap().to_f64().unwrap()
 }
 
-/// Compares a chain with its operators one by one; `read` are registers that are read afterwards.
+/// Compares a chain with its operators run one by one; `read` lists registers that are read afterwards.
 fn check(first: Vec<Item>, steps: Steps, read: &[usize], tolerance: f64) {
     let ops: Vec<(Op, Vec<Option<usize>>, [usize; 1])> = steps
         .iter()

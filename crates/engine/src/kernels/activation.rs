@@ -1,4 +1,4 @@
-//! Activations: curves of each element.
+//! Activation functions.
 
 use burn_backend::ops::{ActivationOps, BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn_backend::{BoolStore, DType as BurnType, IntDType, Scalar};
@@ -6,7 +6,7 @@ use burn_flex::{Flex, FlexTensor};
 
 use super::elementwise::float;
 use super::tensor::converted;
-use super::{Call, Made, Run, at_mut, axis, extent, one};
+use super::{Call, Made, Run, at_mut, axis, dim_at, one};
 use crate::item::Item;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -129,7 +129,7 @@ fn gelu(call: &Call<'_>) -> Made {
     })
 }
 
-/// `log(1 + exp(x))`, of which nothing overflows.
+/// `log(1 + exp(x))` without overflow.
 fn softplus(x: FlexTensor) -> FlexTensor {
     let small = Flex::float_neg(Flex::float_abs(x.clone()));
     let rest = Flex::float_log1p(Flex::float_exp(small));
@@ -142,7 +142,7 @@ fn exponential(x: FlexTensor) -> FlexTensor {
     Flex::float_sub_scalar(Flex::float_exp(negative), Scalar::Float(1.0))
 }
 
-/// 1 at the first of the greatest along an axis, 0 elsewhere.
+/// Returns 1 at the first maximum along an axis, and 0 elsewhere.
 fn hardmax(call: &Call<'_>) -> Made {
     let x = call.input(0)?;
     let shape = x.shape();
@@ -150,7 +150,7 @@ fn hardmax(call: &Call<'_>) -> Made {
     if shape.contains(&0) {
         return one(x.clone());
     }
-    let dim = extent(&shape, at)?;
+    let dim = dim_at(&shape, at)?;
     let best = Item::Int(Flex::float_argmax(x.float()?, at, IntDType::I64)).expanded(&shape);
     let mut line = vec![1; shape.len()];
     *at_mut(&mut line, at)? = dim;
@@ -160,7 +160,7 @@ fn hardmax(call: &Call<'_>) -> Made {
     one(converted(Item::Bool(same), x.kind()?)?)
 }
 
-/// Nothing between `-lambd` and `lambd`, and what is beyond them moved towards 0.
+/// Returns 0 between `-lambd` and `lambd`, and shrinks other values towards 0.
 fn shrink(call: &Call<'_>) -> Made {
     let (bias, edge) = (call.float("bias", 0.0).into(), f64::from(call.float("lambd", 0.5)));
     let x = call.input(0)?;

@@ -1,4 +1,4 @@
-//! Arithmetic of tensors, for kernels that are made of several steps: extents are laid over each other.
+//! Arithmetic of tensors with broadcasting, for kernels that consist of several steps.
 
 use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn_backend::{BoolStore, DType as BurnType, Scalar};
@@ -9,7 +9,7 @@ use super::tensor::{aligned, converted};
 use crate::item::{Item, Outcome, burn_type};
 
 impl Item {
-    /// The sum of both.
+    /// Adds two tensors.
     pub(super) fn plus(&self, other: &Self) -> Outcome<Self> {
         Ok(match aligned(self, other)? {
             (Self::Float(a), Self::Float(b)) => Self::Float(Flex::float_add(a, b)),
@@ -17,7 +17,7 @@ impl Item {
         })
     }
 
-    /// What is left without the other.
+    /// Subtracts a tensor.
     pub(super) fn minus(&self, other: &Self) -> Outcome<Self> {
         Ok(match aligned(self, other)? {
             (Self::Float(a), Self::Float(b)) => Self::Float(Flex::float_sub(a, b)),
@@ -25,7 +25,7 @@ impl Item {
         })
     }
 
-    /// The product of both.
+    /// Multiplies two tensors.
     pub(super) fn times(&self, other: &Self) -> Outcome<Self> {
         Ok(match aligned(self, other)? {
             (Self::Float(a), Self::Float(b)) => Self::Float(Flex::float_mul(a, b)),
@@ -33,54 +33,54 @@ impl Item {
         })
     }
 
-    /// Fractions.
+    /// Divides by a tensor.
     pub(super) fn over(&self, other: &Self) -> Outcome<Self> {
         let (a, b) = aligned(self, other)?;
         Ok(Self::Float(Flex::float_div(a.float()?, b.float()?)))
     }
 
-    /// So many times as much.
+    /// Multiplies by a scalar.
     pub(super) fn scaled(&self, factor: f64) -> Outcome<Self> {
         self.map(|x| Flex::float_mul_scalar(x, Scalar::Float(factor)))
     }
 
-    /// So much more.
+    /// Adds a scalar.
     pub(super) fn shifted(&self, more: f64) -> Outcome<Self> {
         self.map(|x| Flex::float_add_scalar(x, Scalar::Float(more)))
     }
 
-    /// A function of each number.
+    /// Applies a function to each element.
     pub(super) fn map(&self, of: impl FnOnce(FlexTensor) -> FlexTensor) -> Outcome<Self> {
         Ok(Self::Float(of(self.float()?)))
     }
 
-    /// Powers of each number.
+    /// Raises each element to a power.
     pub(super) fn power(&self, exponent: f64) -> Outcome<Self> {
         let exponent: Self = Self::filled(exponent, self.kind()?, &self.shape())?;
         Ok(Self::Float(Flex::float_powf(self.float()?, exponent.float()?)))
     }
 
-    /// The mean over axes, which become extents of 1.
+    /// Returns the mean over axes, which become dims of 1.
     pub(super) fn mean(&self, axes: &[usize]) -> Outcome<Self> {
         Ok(Self::Float(axes.iter().fold(self.float()?, |x, at| Flex::float_mean_dim(x, *at))))
     }
 
-    /// The sum over axes, which become extents of 1.
+    /// Returns the sum over axes, which become dims of 1.
     pub(super) fn total(&self, axes: &[usize]) -> Outcome<Self> {
         Ok(Self::Float(axes.iter().fold(self.float()?, |x, at| Flex::float_sum_dim(x, *at))))
     }
 
-    /// What burn calls the type of the elements.
+    /// Returns burn's name of the element type.
     pub(super) fn kind(&self) -> Outcome<BurnType> {
         burn_type(self.dtype()?)
     }
 
-    /// The same numbers of another type.
+    /// Converts the elements to another type.
     pub(super) fn cast(&self, to: BurnType) -> Outcome<Self> {
         if self.kind()? == to { Ok(self.clone()) } else { converted(self.clone(), to) }
     }
 
-    /// Halves of numbers are too coarse to add many of them: those are computed with in single precision.
+    /// Widens half precision, which is too coarse for long sums, to single precision.
     pub(super) fn widened(&self) -> Outcome<Self> {
         match self.kind()? {
             BurnType::F16 | BurnType::BF16 => self.cast(BurnType::F32),
@@ -88,7 +88,7 @@ impl Item {
         }
     }
 
-    /// The greater or the less of both; what is no number stays none, from whichever side it comes.
+    /// Returns the element-wise maximum or minimum of both; NaN in either input gives NaN.
     pub(super) fn extreme(&self, other: &Self, greatest: bool) -> Outcome<Self> {
         Ok(match aligned(self, other)? {
             (Self::Float(a), Self::Float(b)) => {

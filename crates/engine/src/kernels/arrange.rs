@@ -1,12 +1,12 @@
-//! The same elements at other places, repeated, left out, or added up on their way.
+//! Operators that move, repeat, drop or accumulate elements.
 
 use burn_backend::TensorData;
 use burn_backend::ops::FloatTensorOps;
 use burn_flex::{Flex, FlexTensor};
 
 use super::integers::cumulated;
-use super::tensor::{bounded, extents, long};
-use super::{Call, Made, Run, all, at_mut, axis, count, extent, one};
+use super::tensor::{bounded, dims_from, long};
+use super::{Call, Made, Run, all, at_mut, axis, count, dim_at, one};
 use crate::item::{Item, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -27,7 +27,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     })
 }
 
-/// Each with all before it; with `exclusive` without itself, with `reverse` with all behind it.
+/// Cumulative operators: `exclusive` leaves out the element itself, `reverse` starts at the end.
 fn cumulative(
     call: &Call<'_>,
     floats: fn(FlexTensor, usize) -> FlexTensor,
@@ -36,12 +36,12 @@ fn cumulative(
 ) -> Made {
     let x = call.input(0)?.clone();
     let shape = x.shape();
-    let at = call.longs(1)?.and_then(|at| at.first().copied()).ok_or("it has no axis")?;
+    let at = call.longs(1)?.and_then(|at| at.first().copied()).ok_or("the axis is missing")?;
     let at = axis(at, shape.len())?;
     if shape.contains(&0) {
         return one(x);
     }
-    let (kind, dim) = (x.kind()?, extent(&shape, at)?);
+    let (kind, dim) = (x.kind()?, dim_at(&shape, at)?);
     let backwards: Vec<i64> = (0..long(dim)).rev().collect();
     let reverse = call.int("reverse", 0) != 0;
     let mut x = if reverse { x.selected(at, &backwards)? } else { x };
@@ -61,12 +61,12 @@ fn cumulative(
     one(if reverse { y.selected(at, &backwards)? } else { y })
 }
 
-/// An image of blocks, and how large a block is: examples, channels, rows, columns.
+/// Returns the dims of an image (batch, channels, rows, columns), and the block size.
 fn image(call: &Call<'_>) -> Outcome<([usize; 4], usize)> {
     let shape = call.input(0)?.shape();
-    let dims = shape.as_slice().try_into().map_err(|_| format!("{shape:?} is no image"))?;
+    let dims = shape.as_slice().try_into().map_err(|_| format!("{shape:?} is not an image"))?;
     match count(call.int("blocksize", 0))? {
-        0 => Err("expected a block".into()),
+        0 => Err("expected a block size above 0".into()),
         block if block.checked_mul(block).is_none() => Err(format!("{block} is too large").into()),
         block => Ok((dims, block)),
     }
@@ -75,7 +75,7 @@ fn image(call: &Call<'_>) -> Outcome<([usize; 4], usize)> {
 fn depth_to_space(call: &Call<'_>) -> Made {
     let ([examples, channels, rows, columns], block) = image(call)?;
     if !channels.is_multiple_of(block * block) {
-        return Err(format!("{channels} channels are not those of blocks of {block}").into());
+        return Err(format!("{channels} channels do not divide into blocks of {block}").into());
     }
     let x = call.input(0)?.clone();
     let inner = channels / (block * block);
@@ -90,7 +90,7 @@ fn depth_to_space(call: &Call<'_>) -> Made {
 fn space_to_depth(call: &Call<'_>) -> Made {
     let ([examples, channels, rows, columns], block) = image(call)?;
     if !rows.is_multiple_of(block) || !columns.is_multiple_of(block) {
-        return Err(format!("{rows} by {columns} are not blocks of {block}").into());
+        return Err(format!("{rows} by {columns} do not divide into blocks of {block}").into());
     }
     let x = call.input(0)?.clone();
     let apart = vec![examples, channels, rows / block, block, columns / block, block];
@@ -102,7 +102,7 @@ fn space_to_depth(call: &Call<'_>) -> Made {
     one(x.reshaped(apart).permuted(order).reshaped(whole))
 }
 
-/// Nothing is dropped but in training, which is not computed here.
+/// Returns the input: dropout only applies in training, which is not supported here.
 fn dropout(call: &Call<'_>) -> Made {
     let x = call.input(0)?;
     let trains = match call.optional(2) {
@@ -114,13 +114,13 @@ fn dropout(call: &Call<'_>) -> Made {
         None => 0.5,
     };
     if trains && ratio != 0.0 {
-        return Err("elements are dropped at random, which is not computed".into());
+        return Err("dropout in training mode is not supported".into());
     }
     let one = Item::truths(vec![true], &[1]).reshaped(vec![1; x.shape().len()]);
     all([x.clone(), one.expanded(&x.shape())])
 }
 
-/// The first elements of each sequence backwards, the others as they are.
+/// Reverses the first elements of each sequence, and keeps the others.
 fn reverse_sequence(call: &Call<'_>) -> Made {
     let x = call.input(0)?.clone();
     let shape = x.shape();
@@ -130,11 +130,11 @@ fn reverse_sequence(call: &Call<'_>) -> Made {
     order.extend((0..shape.len()).filter(|at| *at != time && *at != batch));
     let mut back: Vec<usize> = (0..order.len()).collect();
     back.sort_by_key(|at| order.get(*at).copied());
-    let (steps, sequences) = (extent(&shape, time)?, extent(&shape, batch)?);
+    let (steps, sequences) = (dim_at(&shape, time)?, dim_at(&shape, batch)?);
     let lengths = call.list(1)?;
     if time == batch || lengths.len() != sequences {
         return Err(
-            format!("{} lengths are not those of {sequences} sequences", lengths.len()).into()
+            format!("expected {sequences} sequence lengths, found {}", lengths.len()).into()
         );
     }
     if shape.contains(&0) {
@@ -158,13 +158,13 @@ fn reverse_sequence(call: &Call<'_>) -> Made {
     one(y.reshaped(dims).permuted(&back))
 }
 
-/// Each extent so many times.
+/// Repeats each dim.
 fn tile(call: &Call<'_>) -> Made {
     let x = call.input(0)?.clone();
     let shape = x.shape();
-    let times = extents(&call.list(1)?)?;
+    let times = dims_from(&call.list(1)?)?;
     if times.len() != shape.len() {
-        return Err(format!("{times:?} are not the times of {shape:?}").into());
+        return Err(format!("repeats {times:?} do not match dims {shape:?}").into());
     }
     let whole: Vec<usize> =
         shape.iter().zip(&times).map(|(dim, times)| dim.saturating_mul(*times)).collect();
@@ -174,7 +174,7 @@ fn tile(call: &Call<'_>) -> Made {
     one(x.reshaped(apart).expanded(&pairs.collect::<Vec<_>>()).reshaped(whole))
 }
 
-/// Below or above a diagonal of each matrix; elsewhere 0.
+/// Keeps the elements below or above a diagonal of each matrix; the others become 0.
 fn trilu(call: &Call<'_>) -> Made {
     let x = call.input(0)?.clone();
     let shape = x.shape();

@@ -1,4 +1,4 @@
-//! Functions of each element, of two, of three; other types.
+//! Element-wise functions of one, two and three inputs, and casts.
 
 use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn_backend::{BoolStore, DType as BurnType, Scalar};
@@ -111,10 +111,10 @@ pub(super) fn float(call: &Call<'_>, of: impl FnOnce(FlexTensor) -> FlexTensor) 
 fn split_first(call: &Call<'_>) -> Outcome<(Item, Vec<Item>)> {
     let mut all = call.all();
     if all.is_empty() {
-        return Err("it has no inputs".into());
+        return Err("the inputs are missing".into());
     }
     let rest = all.split_off(1);
-    let first = all.pop().ok_or("it has no inputs")?;
+    let first = all.pop().ok_or("the inputs are missing")?;
     Ok((first, rest))
 }
 
@@ -144,7 +144,7 @@ fn compare(call: &Call<'_>, floats: Both, ints: Both, bools: Option<OfBools>) ->
     }))
 }
 
-/// Where it is true, the second; otherwise the third.
+/// Returns the second input where the first is true, and the third elsewhere.
 fn choose(call: &Call<'_>) -> Made {
     let (mask, yes, no) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let shape = common(&common(&mask.shape(), &yes.shape())?, &no.shape())?;
@@ -172,7 +172,7 @@ fn clip(call: &Call<'_>) -> Made {
     one(y)
 }
 
-/// Integers are rounded towards 0.
+/// Integer division rounds towards 0.
 fn divide(call: &Call<'_>) -> Made {
     one(match pair(call)? {
         (Item::Float(a), Item::Float(b)) => Item::Float(Flex::float_div(a, b)),
@@ -180,7 +180,7 @@ fn divide(call: &Call<'_>) -> Made {
     })
 }
 
-/// Of the sign of the divisor; with `fmod` of that of what is divided.
+/// The remainder has the sign of the divisor; with `fmod`, that of the dividend.
 fn modulo(call: &Call<'_>) -> Made {
     let truncated = call.int("fmod", 0) != 0;
     one(match pair(call)? {
@@ -203,11 +203,11 @@ fn modulo(call: &Call<'_>) -> Made {
     })
 }
 
-/// Of the type of the base.
+/// The result has the type of the base.
 fn power(call: &Call<'_>) -> Made {
     let (base, exponent) = (call.input(0)?, call.input(1)?);
     let to = base.kind()?;
-    // Integers go through double precision, which has all that fits 53 bits.
+    // Integers go through double precision, which is exact up to 53 bits.
     let through = if to.is_float() { to } else { BurnType::F64 };
     let (a, b) = aligned(&base.cast(through)?, &exponent.cast(through)?)?;
     one(converted(Item::Float(Flex::float_powf(a.float()?, b.float()?)), to)?)

@@ -1,4 +1,4 @@
-//! Tensors that are made of numbers and extents.
+//! Tensors that are generated from scalars and dims.
 
 use burn_backend::TensorData;
 use lodstone_model::{AttributeValue, DType, Tensor};
@@ -6,7 +6,7 @@ use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 use lodstone_store::Blob;
 
-use super::tensor::{MOST_ELEMENTS, bounded, converted, elements, extents, long};
+use super::tensor::{MAX_ELEMENTS, bounded, converted, dims_from, elements, long};
 use super::{Call, Made, Run, at_mut, axis, one};
 use crate::dense::Dense;
 use crate::item::{Item, burn_type};
@@ -40,11 +40,11 @@ fn constant(call: &Call<'_>) -> Made {
             _ => return None,
         })
     });
-    one(made.ok_or("it has no value that is a dense tensor of numbers")??)
+    one(made.ok_or("no value is a dense tensor of numbers")??)
 }
 
 fn constant_of_shape(call: &Call<'_>) -> Made {
-    let dims = extents(&call.list(0)?)?;
+    let dims = dims_from(&call.list(0)?)?;
     let zero = || Tensor::dense(DType::Float32, vec![1], Blob::memory(vec![0; 4]));
     let value = match call.op.attribute("value") {
         Some(AttributeValue::Tensor(value)) => Tensor::clone(value),
@@ -57,7 +57,7 @@ fn constant_of_shape(call: &Call<'_>) -> Made {
     one(element.expanded(&dims))
 }
 
-/// 1 on a diagonal.
+/// Returns 1 on a diagonal.
 fn eye_like(call: &Call<'_>) -> Made {
     let x = call.input(0)?;
     let shape = x.shape();
@@ -82,14 +82,14 @@ fn eye_like(call: &Call<'_>) -> Made {
     one(Item::numbers(values, to, &shape)?)
 }
 
-/// One of two values, where a number is that of the place along a new axis.
+/// Returns one of two values, the second where the index along the new axis equals the input.
 fn one_hot(call: &Call<'_>) -> Made {
     let (numbers, values) = (call.input(0)?, call.input(2)?);
-    let depth = call.input(1)?.to_doubles()?.first().copied().ok_or("it has no depth")?;
-    if !(0.0..=MOST_ELEMENTS as f64).contains(&depth) {
-        return Err(format!("expected a number of places, found {depth}").into());
+    let depth = call.input(1)?.to_doubles()?.first().copied().ok_or("the depth is missing")?;
+    if !(0.0..=MAX_ELEMENTS as f64).contains(&depth) {
+        return Err(format!("depth {depth} is out of range").into());
     }
-    // Of a fraction of a place there are no numbers.
+    // An index with a fraction never matches.
     let depth = depth.trunc();
     let shape = numbers.shape();
     let at = axis(call.int("axis", -1), shape.len() + 1)?;
@@ -122,29 +122,29 @@ fn range(call: &Call<'_>) -> Made {
     let to = burn_type(start.dtype()?)?;
     if let Item::Int(_) = start {
         let number = |item: &Item| {
-            item.to_longs()?.first().copied().ok_or_else(|| Finding::from("it is empty"))
+            item.to_longs()?.first().copied().ok_or_else(|| Finding::from("the tensor is empty"))
         };
         let (start, limit, step) = (number(start)?, number(limit)?, number(step)?);
         if step == 0 {
-            return Err("it does not advance".into());
+            return Err("the step is 0".into());
         }
         let distance = i128::from(limit) - i128::from(start);
         let step_wide = i128::from(step);
         let count = (distance / step_wide + i128::from(distance % step_wide != 0)).max(0);
         let count = i64::try_from(if (distance > 0) == (step > 0) { count } else { 0 });
-        let dims = extents(&[count.unwrap_or(i64::MAX)])?;
+        let dims = dims_from(&[count.unwrap_or(i64::MAX)])?;
         let values = (0..long(dims.iter().product()))
             .map(|number| start.wrapping_add(number.wrapping_mul(step)));
         let values: Vec<i64> = values.collect();
         return one(converted(Item::longs(&values), to)?);
     }
     let number = |item: &Item| {
-        item.to_doubles()?.first().copied().ok_or_else(|| Finding::from("it is empty"))
+        item.to_doubles()?.first().copied().ok_or_else(|| Finding::from("the tensor is empty"))
     };
     let (start, limit, step) = (number(start)?, number(limit)?, number(step)?);
     let count = ((limit - start) / step).ceil().max(0.0);
-    if !count.is_finite() || count > MOST_ELEMENTS as f64 {
-        return Err(format!("from {start} to {limit} by {step} is no number of elements").into());
+    if !count.is_finite() || count > MAX_ELEMENTS as f64 {
+        return Err(format!("invalid range from {start} to {limit} by {step}").into());
     }
     let values: Vec<f64> =
         (0..elements(count)).map(|number| start + number as f64 * step).collect();

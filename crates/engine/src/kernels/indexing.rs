@@ -1,7 +1,7 @@
-//! Elements by number.
+//! Indexing.
 
 use super::tensor::long;
-use super::{Call, Made, Run, around, axis, extent, one};
+use super::{Call, Made, Run, around, axis, dim_at, one};
 use crate::item::{Item, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -12,13 +12,13 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     })
 }
 
-/// Numbers of elements of an extent, of which negative ones count from the end.
+/// Returns indices into a dim; negative ones count from the end.
 pub(super) fn places(numbers: &Item, dim: usize) -> Outcome<Vec<i64>> {
     let whole = long(dim);
     let mut places = numbers.to_longs()?;
     for place in &mut places {
         if !(-whole..whole).contains(place) {
-            return Err(format!("expected a number below {dim}, found {place}").into());
+            return Err(format!("index {place} is out of range for dim {dim}").into());
         }
         if *place < 0 {
             *place += whole;
@@ -42,13 +42,13 @@ fn gather_elements(call: &Call<'_>) -> Made {
     let (mut x, numbers) = (call.input(0)?.clone(), call.input(1)?);
     let shape = x.shape();
     let at = axis(call.int("axis", 0), shape.len())?;
-    let places = places(numbers, extent(&shape, at)?)?;
+    let places = places(numbers, dim_at(&shape, at)?)?;
     let over = numbers.shape();
     check_inside(&over, &shape, at)?;
     if over.contains(&0) {
         return one(Item::filled(0.0, x.kind()?, &over)?);
     }
-    // What numbers do not lie over is not looked at.
+    // Elements outside the range of the indices are not read.
     for (side, (end, dim)) in over.iter().zip(&shape).enumerate() {
         if side != at && end < dim {
             x = x.narrowed(side, 0, *end);
@@ -58,11 +58,11 @@ fn gather_elements(call: &Call<'_>) -> Made {
     one(x.gathered(at, list)?)
 }
 
-/// Whether numbers of elements lie inside of extents, all but that along which they count.
+/// Returns whether the dims of indices are within the dims of the data, except along the indexed axis.
 pub(super) fn check_inside(over: &[usize], shape: &[usize], at: usize) -> Outcome<()> {
     let mut sides = over.iter().zip(shape).enumerate();
     match over.len() == shape.len() && sides.all(|(side, (one, dim))| side == at || one <= dim) {
         true => Ok(()),
-        false => Err(format!("numbers of {over:?} do not lie in {shape:?}").into()),
+        false => Err(format!("indices of {over:?} exceed dims {shape:?}").into()),
     }
 }

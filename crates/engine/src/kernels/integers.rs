@@ -1,4 +1,4 @@
-//! Arithmetic of integers that wraps around, whatever a backend does with what is too large for its type.
+//! Integer arithmetic that wraps around, however a backend handles overflow.
 
 use burn_backend::DType as BurnType;
 use burn_flex::FlexTensor;
@@ -8,7 +8,7 @@ use super::{around, at_mut};
 use crate::item::{Item, Outcome};
 
 impl Item {
-    /// The elements as the integers of 64 bits that have their bits.
+    /// Returns the elements as 64-bit integers with the same bits.
     fn to_bits(&self) -> Outcome<Vec<i64>> {
         let data = self.clone().into_data()?;
         Ok(match data.dtype() {
@@ -18,9 +18,9 @@ impl Item {
     }
 }
 
-/// Sums, differences and products: bits that do not fit are cut off.
+/// Sums, differences and products, truncated to the width of the type.
 ///
-/// Backends compute with 64 bits, which are enough for two numbers of fewer than 32.
+/// Backends compute with 64 bits, which are enough for two operands of fewer than 32 bits.
 pub(super) fn wrapped(
     a: &Item,
     b: &Item,
@@ -38,7 +38,7 @@ pub(super) fn wrapped(
     }
 }
 
-/// Products along an axis, of which one place stays; bits that do not fit are cut off.
+/// Returns products along an axis, which becomes a dim of 1, truncated to the width of the type.
 pub(super) fn products(x: &Item, axis: usize) -> Outcome<Item> {
     let (kind, mut shape, bits) = (x.kind()?, x.shape(), x.to_bits()?);
     let inner: usize = shape.iter().skip(axis + 1).product();
@@ -51,13 +51,13 @@ pub(super) fn products(x: &Item, axis: usize) -> Outcome<Item> {
     converted(Item::longs(&made).reshaped(shape), kind)
 }
 
-/// What a division gives: rounded towards 0, or what is left of it.
+/// The result of an integer division: the quotient, rounded towards 0, or the remainder.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Division {
     Whole,
-    /// Of the sign of what is divided.
+    /// The remainder with the sign of the dividend.
     Rest,
-    /// Of the sign of the divisor.
+    /// The remainder with the sign of the divisor.
     Modulus,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn divided(a: &Item, b: &Item, what: Division) -> Outcome<Item> {
     let kind = a.int().and(a.kind())?;
     let by = b.to_bits()?;
     if by.contains(&0) {
-        return Err("an integer is divided by 0".into());
+        return Err("integer division by 0".into());
     }
     let unsigned = |a: i64, b: i64| {
         let (a, b) = (a.cast_unsigned(), b.cast_unsigned());
@@ -86,7 +86,7 @@ pub(super) fn divided(a: &Item, b: &Item, what: Division) -> Outcome<Item> {
     converted(Item::longs(&made).reshaped(a.shape()), kind)
 }
 
-/// Each element with all before it along an axis.
+/// Returns cumulative sums along an axis.
 pub(super) fn cumulated(x: &Item, axis: usize, of: fn(i64, i64) -> i64) -> Outcome<Item> {
     let (shape, kind) = (x.shape(), x.kind()?);
     let (_, dim, behind) = around(&shape, axis)?;

@@ -1,4 +1,4 @@
-//! Products of matrices.
+//! Matrix products.
 
 use burn_backend::ops::{FloatTensorOps, IntTensorOps};
 use burn_backend::{DType as BurnType, Scalar};
@@ -17,7 +17,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     })
 }
 
-/// Stacks of matrices; a list is a row on the left and a column on the right.
+/// Multiplies batches of matrices; a vector is a row on the left and a column on the right.
 pub(super) fn product(a: Item, b: Item) -> Outcome<Item> {
     let (mut left, mut right) = (a.shape(), b.shape());
     let (is_row, is_column) = (left.len() == 1, right.len() == 1);
@@ -33,7 +33,7 @@ pub(super) fn product(a: Item, b: Item) -> Outcome<Item> {
         return Err("expected matrices".into());
     };
     if inner != same {
-        return Err(format!("{left:?} and {right:?} do not fit each other").into());
+        return Err(format!("cannot multiply matrices of {left:?} and {right:?}").into());
     }
     alike(&a, &b)?;
     let over = common(stack, other)?;
@@ -55,7 +55,7 @@ pub(super) fn product(a: Item, b: Item) -> Outcome<Item> {
         let b = b.reshaped(right.clone()).expanded(&full(inner, columns));
         match (a, b) {
             (Item::Float(a), Item::Float(b)) => Item::Float(Flex::float_matmul(a, b)),
-            // What is too large is cut off at the end as it would be in between.
+            // Truncation at the end gives the same bits as truncation in between.
             (a, b) => {
                 let (kind, wide) = (a.kind()?, BurnType::I64);
                 Item::Int(Flex::int_matmul(a.cast(wide)?.int()?, b.cast(wide)?.int()?))

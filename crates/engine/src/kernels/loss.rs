@@ -1,4 +1,4 @@
-//! Losses of classes.
+//! Classification losses.
 
 use super::tensor::{bounded, long};
 use super::{Call, Run, all, one};
@@ -12,7 +12,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
         "SoftmaxCrossEntropyLoss" => |call| {
             let scores = call.input(0)?;
             if scores.shape().contains(&0) {
-                return Err("there are no scores".into());
+                return Err("the scores are missing".into());
             }
             let logs = scores.widened()?.map(|scores| Flex::log_softmax(scores, 1))?;
             let logs = logs.cast(scores.kind()?)?;
@@ -22,12 +22,12 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     })
 }
 
-/// Minus the logarithms of the classes that are right, each by its weight.
+/// Returns the weighted negative log likelihood of the labels.
 fn likelihood(call: &Call<'_>, logs: &Item) -> Outcome<Item> {
     let (target, kind) = (call.input(1)?, logs.kind()?);
     let (shape, over) = (logs.shape(), target.shape());
     let [_, classes, ..] = shape.as_slice() else {
-        return Err(format!("expected examples and classes, found {shape:?}").into());
+        return Err(format!("expected batch and class dims, found {shape:?}").into());
     };
     let limit = long(*classes);
     let ignored = call.maybe_int("ignore_index");
@@ -39,13 +39,13 @@ fn likelihood(call: &Call<'_>, logs: &Item) -> Outcome<Item> {
         if is_ignored {
             *number = 0;
         } else if !(0..limit).contains(number) {
-            return Err(format!("expected one of {limit} classes, found {number}").into());
+            return Err(format!("class {number} is out of range for {limit} classes").into());
         }
     }
     let mut column = over.clone();
     column.insert(1, 1);
     if bounded(&shape)? == 0 || numbers.is_empty() {
-        return Err("there are no examples".into());
+        return Err("the batch is empty".into());
     }
     let places = Item::longs(&numbers).reshaped(column);
     let chosen = logs.clone().gathered(1, places.int()?)?;

@@ -1,8 +1,8 @@
-//! Kernels: what operators of ONNX compute, a family a file.
+//! Kernels of ONNX operators, one family per file.
 //!
-//! A kernel may rely on what the rule of its operator has checked (`lodstone_schema::onnx::infer`, asked with
-//! the extents that are there): kinds, element types, ranks, and that extents fit. What depends on elements, as
-//! numbers of rows do, it checks itself.
+//! A kernel may rely on the checks of its operator's shape inference (`lodstone_schema::onnx::infer`, with the actual
+//! dims): value kinds, element types, ranks and matching dims. It checks itself what depends on elements, such as the
+//! range of indices.
 
 mod activation;
 mod arithmetic;
@@ -39,16 +39,16 @@ use crate::control::Control;
 use crate::item::{Item, Outcome};
 use crate::value::Value;
 
-/// What an operator computes from dense tensors.
+/// A kernel on dense tensors.
 pub(crate) type Run = fn(&Call<'_>) -> Made;
 
-/// What an operator computes from values of any kind, by position; `None` where one is left out.
+/// A kernel on values of any kind, by position; `None` for an input that is omitted.
 pub(crate) type RunValues = fn(&Op, &[Option<Value>]) -> Made;
 
-/// What comes of a kernel: a value for each output.
+/// The result of a kernel: a value for each output.
 pub(crate) type Made = Outcome<Vec<Value>>;
 
-/// What computes an operator.
+/// The kernel of an operator.
 #[derive(Clone, Copy)]
 pub(crate) enum Kernel {
     Dense(Run),
@@ -62,10 +62,10 @@ pub(crate) enum Called<'a> {
 }
 
 impl Kernel {
-    /// The kernel with the inputs of an operator.
+    /// Binds the kernel to the inputs of an operator.
     ///
     /// # Errors
-    /// If one is of a kind or an element type that the kernel does not compute with.
+    /// If the kernel does not support the kind or element type of an input.
     pub(crate) fn call<'a>(self, op: &'a Op, inputs: &[Option<&Value>]) -> Outcome<Called<'a>> {
         Ok(match self {
             Self::Dense(run) => Called::Dense(run, Call::new(op, inputs)?),
@@ -92,7 +92,7 @@ impl Called<'_> {
     }
 }
 
-/// The kernel of an operator, by its set and its kind.
+/// Returns the kernel of an operator, by domain and kind.
 pub(crate) fn kernel(domain: &str, kind: &str) -> Option<Kernel> {
     if !matches!(domain, "" | "ai.onnx") {
         return None;
@@ -101,7 +101,7 @@ pub(crate) fn kernel(domain: &str, kind: &str) -> Option<Kernel> {
     values.or_else(|| dense(kind).map(Kernel::Dense))
 }
 
-/// The kernel of an operator on dense tensors.
+/// Returns the kernel of an operator on dense tensors.
 fn dense(kind: &str) -> Option<Run> {
     activation::kernel(kind)
         .or_else(|| arrange::kernel(kind))
@@ -124,7 +124,7 @@ fn dense(kind: &str) -> Option<Run> {
         .or_else(|| windows::kernel(kind))
 }
 
-/// Whether an operator of ONNX has a kernel.
+/// Returns whether an ONNX operator has a kernel.
 pub fn is_computed(domain: &str, kind: &str) -> bool {
     kernel(domain, kind).is_some() || Control::kind(domain, kind).is_some()
 }
@@ -135,21 +135,21 @@ pub(crate) struct Call<'a> {
     inputs: Vec<Option<Item>>,
 }
 
-/// One output.
+/// Returns one output.
 fn one(item: Item) -> Made {
     Ok(vec![item.dense()?.into()])
 }
 
-/// Several outputs.
+/// Returns several outputs.
 fn all(items: impl IntoIterator<Item = Item>) -> Made {
     items.into_iter().map(|item| Ok(item.dense()?.into())).collect()
 }
 
 impl<'a> Call<'a> {
-    /// Views of the inputs.
+    /// Creates views of the inputs.
     ///
     /// # Errors
-    /// If an input is not a dense tensor, or of elements that burn does not compute with.
+    /// If an input is not a dense tensor, or burn does not support its element type.
     pub(crate) fn new(op: &'a Op, inputs: &[Option<&Value>]) -> Outcome<Self> {
         let item = |(number, value): (usize, &Option<&Value>)| {
             let view = value.map(|value| value.dense().and_then(Item::of)).transpose();
@@ -158,50 +158,50 @@ impl<'a> Call<'a> {
         Ok(Self { op, inputs: inputs.iter().enumerate().map(item).collect::<Outcome<_>>()? })
     }
 
-    /// An input that may be left out.
+    /// Returns an optional input.
     pub(crate) fn optional(&self, number: usize) -> Option<&Item> {
         self.inputs.get(number)?.as_ref()
     }
 
-    /// An input.
+    /// Returns a required input.
     pub(crate) fn input(&self, number: usize) -> Outcome<&Item> {
         let found = self.optional(number);
-        found.ok_or_else(|| Finding::from(format!("it has no input {number}")).about_input(number))
+        found.ok_or_else(|| Finding::from(format!("input {number} is missing")).about_input(number))
     }
 
-    /// All inputs that are there.
+    /// Returns all inputs that are present.
     pub(crate) fn all(&self) -> Vec<Item> {
         self.inputs.iter().flatten().cloned().collect()
     }
 
-    /// An input that is a list of integers.
+    /// Returns an optional input with a list of integers.
     pub(crate) fn longs(&self, number: usize) -> Outcome<Option<Vec<i64>>> {
         self.optional(number).map(Item::to_longs).transpose()
     }
 
-    /// The one integer that an input is, or a default if it is left out.
+    /// Returns an input with a single integer, or `default` if it is omitted.
     pub(crate) fn long(&self, number: usize, default: i64) -> Outcome<i64> {
         match self.longs(number)?.as_deref() {
             None => Ok(default),
             Some([one]) => Ok(*one),
             Some(other) => {
-                let wrong = format!("expected one integer, found {}", other.len());
+                let wrong = format!("expected one integer, found {} values", other.len());
                 Err(Finding::from(wrong).about_input(number))
             }
         }
     }
 
-    /// An input that is a list of integers, and has to be there.
+    /// Returns a required input with a list of integers.
     pub(crate) fn list(&self, number: usize) -> Outcome<Vec<i64>> {
         self.input(number)?.to_longs()
     }
 
-    /// How many outputs are asked for.
+    /// Returns the number of outputs.
     pub(crate) fn outputs(&self) -> usize {
         self.op.outputs.first().map_or(1, |operand| operand.args.len())
     }
 
-    /// An attribute that is an integer, or what it is otherwise.
+    /// Returns an integer attribute, or its default.
     pub(crate) fn int(&self, name: &str, otherwise: i64) -> i64 {
         match self.op.attribute(name) {
             Some(AttributeValue::Long(value)) => *value,
@@ -209,7 +209,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// An attribute that is an integer, if it is there.
+    /// Returns an integer attribute, if present.
     pub(crate) fn maybe_int(&self, name: &str) -> Option<i64> {
         match self.op.attribute(name) {
             Some(AttributeValue::Long(value)) => Some(*value),
@@ -217,7 +217,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// An attribute that is a number, or what it is otherwise.
+    /// Returns a float attribute, or its default.
     pub(crate) fn float(&self, name: &str, otherwise: f32) -> f32 {
         match self.op.attribute(name) {
             Some(AttributeValue::Float(value)) => *value,
@@ -225,7 +225,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// An attribute that is a list of integers.
+    /// Returns an attribute with a list of integers.
     pub(crate) fn ints(&self, name: &str) -> Option<&[i64]> {
         match self.op.attribute(name) {
             Some(AttributeValue::Longs(values)) => Some(values),
@@ -233,7 +233,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// An attribute that is a list of numbers.
+    /// Returns an attribute with a list of floats.
     pub(crate) fn floats(&self, name: &str) -> &[f32] {
         match self.op.attribute(name) {
             Some(AttributeValue::Floats(values)) => values,
@@ -241,7 +241,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// An attribute that is a list of texts.
+    /// Returns an attribute with a list of strings.
     pub(crate) fn texts(&self, name: &str) -> Option<Vec<String>> {
         match self.op.attribute(name) {
             Some(AttributeValue::Strings(values)) => {
@@ -251,7 +251,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// An attribute that is a text.
+    /// Returns a string attribute.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         match self.op.attribute(name) {
             Some(AttributeValue::String(value)) => Some(value.to_string()),
@@ -260,30 +260,30 @@ impl<'a> Call<'a> {
     }
 }
 
-/// An axis, of which negative ones count from the end.
+/// Resolves an axis; negative ones count from the end.
 pub(crate) fn axis(axis: i64, rank: usize) -> Outcome<usize> {
     let whole = tensor::long(rank);
     let place = if axis < 0 { axis.saturating_add(whole) } else { axis };
     usize::try_from(place)
         .ok()
         .filter(|place| *place < rank)
-        .ok_or_else(|| format!("expected one of {rank} extents, found {axis}").into())
+        .ok_or_else(|| format!("axis {axis} is out of range for rank {rank}").into())
 }
 
-/// The extent at a place of a shape that has one there.
-pub(crate) fn extent(shape: &[usize], at: usize) -> Outcome<usize> {
+/// Returns the dim of a valid axis.
+pub(crate) fn dim_at(shape: &[usize], at: usize) -> Outcome<usize> {
     lodstone_schema::places::at(shape, at)
 }
 
-/// The extents before an axis of a shape that has it, its own, and those behind it.
+/// Returns the product of the dims before a valid axis, its own dim, and the product of those after it.
 pub(crate) fn around(shape: &[usize], axis: usize) -> Outcome<(&[usize], usize, &[usize])> {
     match shape.split_at_checked(axis) {
-        Some((before, [extent, behind @ ..])) => Ok((before, *extent, behind)),
-        _ => Err(Finding::internal(format!("{shape:?} has no extent {axis}"))),
+        Some((before, [dim, behind @ ..])) => Ok((before, *dim, behind)),
+        _ => Err(Finding::internal(format!("axis {axis} is out of range for {shape:?}"))),
     }
 }
 
-/// An integer that is a number of elements.
+/// Converts an integer to a number of elements.
 pub(crate) fn count(number: i64) -> Outcome<usize> {
     usize::try_from(number)
         .map_err(|_| format!("expected a number of elements, found {number}").into())

@@ -1,4 +1,4 @@
-//! Normalization, and shares of a whole.
+//! Normalization and softmax.
 
 use burn_backend::ops::{ActivationOps, FloatTensorOps};
 use burn_backend::{DType as BurnType, Scalar};
@@ -32,7 +32,7 @@ fn shares(call: &Call<'_>, of: fn(FlexTensor, usize) -> FlexTensor) -> Made {
         return one(x.clone());
     }
     if shape.is_empty() {
-        // Of one number there is one share.
+        // The softmax of a single number is 1.
         let list = x.clone().reshaped(vec![1]).float()?;
         return one(Item::Float(of(list, 0)).reshaped(shape));
     }
@@ -40,14 +40,14 @@ fn shares(call: &Call<'_>, of: fn(FlexTensor, usize) -> FlexTensor) -> Made {
     one(Item::Float(of(x.float()?, at)))
 }
 
-/// A list for each channel, as it lies over a tensor of so many extents.
+/// Reshapes a list with one element per channel so that it broadcasts to a tensor of the given rank.
 fn by_channel(list: &Item, rank: usize) -> Outcome<Item> {
     let channels = list.shape().iter().product();
     let dims = (0..rank).map(|at| if at == 1 { channels } else { 1 }).collect();
     Ok(list.clone().reshaped(dims))
 }
 
-/// The distance from the mean over axes, in units of the deviation; and both of these.
+/// Subtracts the mean over axes and divides by the standard deviation; also returns both.
 fn standard(x: &Item, axes: &[usize], epsilon: f64) -> Outcome<[Item; 3]> {
     let mean = x.mean(axes)?;
     let distance = x.minus(&mean)?;
@@ -56,15 +56,15 @@ fn standard(x: &Item, axes: &[usize], epsilon: f64) -> Outcome<[Item; 3]> {
     Ok([distance.times(&inverse)?, mean, inverse])
 }
 
-/// With statistics that are given; those of the batch are computed for who trains.
+/// Normalizes with given statistics; batch statistics are computed in training only.
 fn batch_normalization(call: &Call<'_>) -> Made {
     let x = call.input(0)?;
     let rank = x.shape().len();
-    // Rows without extents are of one channel.
+    // Vectors have one channel.
     let channels = x.shape().get(1).copied().unwrap_or(1);
     let part = |number: usize| match call.input(number)? {
         list if list.shape().iter().product::<usize>() == channels => by_channel(list, rank),
-        list => Err(format!("{:?} are not {channels} channels", list.shape()).into()),
+        list => Err(format!("expected {channels} channels, found {:?}", list.shape()).into()),
     };
     let (scale, bias, mean, variance) = (part(1)?, part(2)?, part(3)?, part(4)?);
     let epsilon = call.float("epsilon", 1e-5).into();
@@ -97,7 +97,7 @@ fn batch_normalization(call: &Call<'_>) -> Made {
     ])
 }
 
-/// Each channel of each example by itself.
+/// Normalizes each channel of each example by itself.
 fn instance_normalization(call: &Call<'_>) -> Made {
     let x = call.input(0)?;
     let wide = x.widened()?;
@@ -109,16 +109,16 @@ fn instance_normalization(call: &Call<'_>) -> Made {
     one(y.times(&scale)?.plus(&bias)?.cast(x.kind()?)?)
 }
 
-/// Groups of channels of each example.
+/// Normalizes groups of channels of each example.
 fn group_normalization(call: &Call<'_>) -> Made {
     let x = call.input(0)?;
     let shape = x.shape();
     let groups = count(call.int("num_groups", 0))?;
     let [examples, channels, rest @ ..] = shape.as_slice() else {
-        return Err("expected examples and channels".into());
+        return Err("expected batch and channel dims".into());
     };
     if groups == 0 || !channels.is_multiple_of(groups) {
-        return Err(format!("{channels} channels are not those of {groups} groups").into());
+        return Err(format!("{channels} channels do not divide into {groups} groups").into());
     }
     if shape.contains(&0) {
         return one(x.clone());
@@ -132,13 +132,13 @@ fn group_normalization(call: &Call<'_>) -> Made {
     one(y.reshaped(shape).times(&scale)?.plus(&bias)?.cast(x.kind()?)?)
 }
 
-/// All axes from one on.
+/// Returns all axes from `from` on.
 fn inner_axes(call: &Call<'_>, x: &Item) -> Outcome<Vec<usize>> {
     let rank = x.shape().len();
     Ok((axis(call.int("axis", -1), rank)?..rank).collect())
 }
 
-/// What statistics are computed with: single precision, if the operator does not say another type.
+/// Normalizes in the type that the operator declares for statistics, single precision by default.
 fn stashed(x: &Item) -> Outcome<Item> {
     match x.kind()? {
         BurnType::F64 => Ok(x.clone()),
@@ -151,7 +151,7 @@ fn layer_normalization(call: &Call<'_>) -> Made {
     let axes = inner_axes(call, x)?;
     let wide = stashed(x)?;
     let [y, mean, inverse] = standard(&wide, &axes, call.float("epsilon", 1e-5).into())?;
-    // The scale and the bias have the type of the input, and so has what is multiplied with them.
+    // The scale and the bias have the type of the input, and so does the factor.
     let mut y = y.cast(x.kind()?)?.times(call.input(1)?)?;
     if let Some(bias) = call.optional(2) {
         y = y.plus(bias)?;
@@ -171,7 +171,7 @@ fn root_mean_square(call: &Call<'_>) -> Made {
     one(y.times(scale)?)
 }
 
-/// By the length of what lies along an axis; where that is 0, it stays 0.
+/// Divides by the norm along an axis; where that is 0, the result is 0.
 fn lp_normalization(call: &Call<'_>) -> Made {
     let x = call.input(0)?;
     let at = axis(call.int("axis", -1), x.shape().len())?;
@@ -190,19 +190,19 @@ fn lp_normalization(call: &Call<'_>) -> Made {
     one(wide.over(&length)?.cast(x.kind()?)?)
 }
 
-/// By the squares of the channels around each.
+/// Local response normalization: divides by the squares of neighbouring channels.
 fn local_response(call: &Call<'_>) -> Made {
     let x = call.input(0)?;
     let shape = x.shape();
     let channels = *shape.get(1).ok_or("expected channels in the second dimension")?;
     let size = count(call.int("size", 1))?;
     if size == 0 {
-        return Err("expected a number of channels above 0".into());
+        return Err("expected a positive number of channels".into());
     }
     let (before, behind) = ((size - 1) / 2, size / 2);
     let wide = x.widened()?;
     let square = wide.times(&wide)?;
-    // Sums of neighbours are differences of running sums only in theory: they are added one by one.
+    // Window sums equal differences of running sums only in exact arithmetic: they are added one by one.
     let mut sum = square.clone();
     for step in 1..=before.max(behind).min(channels.saturating_sub(1)) {
         let mut zeros = shape.clone();

@@ -1,9 +1,9 @@
-//! What lies around a tensor.
+//! Padding.
 
 use lodstone_schema::Finding;
 
 use super::tensor::{bounded, long};
-use super::{Call, Made, Run, at_mut, axis, extent, one};
+use super::{Call, Made, Run, at_mut, axis, dim_at, one};
 use crate::item::{Item, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -15,15 +15,15 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 }
 
 impl Item {
-    /// One number at each end of extents, so many times; a negative number of times cuts off.
+    /// Pads both ends of dims with a constant; negative amounts crop.
     pub(super) fn padded(self, pads: &[(i64, i64)], with: &Self) -> Outcome<Self> {
         let mut y = self;
         for (at, (begin, end)) in pads.iter().enumerate() {
-            let dim = extent(&y.shape(), at)?;
+            let dim = dim_at(&y.shape(), at)?;
             let cut = |pad: &i64| usize::try_from(pad.saturating_neg()).unwrap_or(0);
             let (first, last) = (cut(begin), dim.saturating_sub(cut(end)));
             if first > last {
-                return Err(format!("{begin} and {end} cut more off {dim} than there is").into());
+                return Err(format!("cropping {begin} and {end} exceeds dim {dim}").into());
             }
             if (first, last) != (0, dim) {
                 y = y.narrowed(at, first, last);
@@ -45,7 +45,7 @@ impl Item {
             let mut whole = y.shape();
             *at_mut(&mut whole, at)? = parts
                 .iter()
-                .try_fold(0, |sum, part| Ok::<_, Finding>(sum + extent(&part.shape(), at)?))?;
+                .try_fold(0, |sum, part| Ok::<_, Finding>(sum + dim_at(&part.shape(), at)?))?;
             y = match bounded(&whole)? {
                 0 => Self::filled(0.0, y.kind()?, &whole)?,
                 _ => Self::concatenated(parts, at)?,
@@ -64,9 +64,12 @@ fn pad(call: &Call<'_>) -> Made {
         None => (0..rank).collect(),
     };
     if numbers.len() != 2 * axes.len() {
-        return Err(
-            format!("{} numbers are not those of {} axes", numbers.len(), axes.len()).into()
-        );
+        return Err(format!(
+            "expected two pads for each of {} axes, found {}",
+            axes.len(),
+            numbers.len()
+        )
+        .into());
     }
     let (begins, ends) = numbers.split_at(axes.len());
     let mut pads = vec![(0, 0); rank];
@@ -91,20 +94,20 @@ fn pad(call: &Call<'_>) -> Made {
             if place < dim { place } else { period - place }
         },
         Some("wrap") => i64::rem_euclid,
-        Some(other) => return Err(format!("there is no mode `{other}`").into()),
+        Some(other) => return Err(format!("mode `{other}` is not supported").into()),
     };
     for (at, (begin, end)) in pads.into_iter().enumerate() {
         if (begin, end) == (0, 0) {
             continue;
         }
-        // What is cut off is gone before the rest is repeated.
+        // Crop before the rest is repeated.
         let shape = x.shape();
-        let dim = long(extent(&shape, at)?);
+        let dim = long(dim_at(&shape, at)?);
         let (first, last) = ((-begin).max(0), dim - (-end).max(0));
         let kept = last - first;
         let (before, behind) = (begin.max(0), end.max(0));
         if kept < 0 || (kept == 0 && before.max(behind) > 0) {
-            return Err(format!("there is nothing of {dim} to pad with").into());
+            return Err(format!("padding of dim {dim} has no source elements").into());
         }
         let length = kept.saturating_add(before).saturating_add(behind);
         let mut whole = shape.clone();
@@ -117,7 +120,7 @@ fn pad(call: &Call<'_>) -> Made {
     one(x)
 }
 
-/// Cut or padded with 0 at both ends.
+/// Crops or pads both ends with 0.
 fn center(call: &Call<'_>) -> Made {
     let x = call.input(0)?.clone();
     let shape = x.shape();
@@ -127,12 +130,12 @@ fn center(call: &Call<'_>) -> Made {
         None => (0..shape.len()).collect(),
     };
     if axes.len() != sizes.len() {
-        return Err(format!("{} extents are not those of {} axes", sizes.len(), axes.len()).into());
+        return Err(format!("expected {} dims, found {}", axes.len(), sizes.len()).into());
     }
     let mut pads = vec![(0, 0); shape.len()];
     for (at, size) in axes.iter().zip(&sizes) {
-        let missing = long(super::count(*size)?) - long(extent(&shape, *at)?);
-        // The smaller half first.
+        let missing = long(super::count(*size)?) - long(dim_at(&shape, *at)?);
+        // The smaller half comes first.
         let begin = missing / 2;
         *at_mut(&mut pads, *at)? = (begin, missing - begin);
     }

@@ -1,9 +1,9 @@
-//! Other extents, other orders, pieces, and what is put together of them.
+//! Reshaping, transposing, slicing, splitting and concatenation.
 
 use burn_backend::Slice;
 
-use super::tensor::{extents, long};
-use super::{Call, Made, Run, at_mut, axis, count, extent, one};
+use super::tensor::{dims_from, long};
+use super::{Call, Made, Run, at_mut, axis, count, dim_at, one};
 use crate::item::{Item, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -42,13 +42,13 @@ fn concat(call: &Call<'_>) -> Made {
     let items = call.all();
     let rank = items.first().map_or(0, |item| item.shape().len());
     let at = axis(call.int("axis", 0), rank)?;
-    // Nothing is added by what has no elements.
+    // Empty tensors contribute nothing.
     let some: Vec<_> = items.iter().filter(|item| !item.shape().contains(&0)).cloned().collect();
     one(Item::concatenated(if some.is_empty() { items } else { some }, at)?)
 }
 
 fn expand(call: &Call<'_>) -> Made {
-    let dims = extents(&call.list(1)?)?;
+    let dims = dims_from(&call.list(1)?)?;
     let x = call.input(0)?.clone();
     let shape = super::tensor::common(&x.shape(), &dims)?;
     one(x.expanded(&shape))
@@ -59,20 +59,20 @@ fn reshape(call: &Call<'_>) -> Made {
     let (shape, dims) = (x.shape(), call.list(1)?);
     let keeps = call.int("allowzero", 0) == 0;
     let known = |(place, dim): (usize, &i64)| match dim {
-        0 if keeps => shape.get(place).copied().ok_or_else(|| "there is no extent to keep".into()),
+        0 if keeps => shape.get(place).copied().ok_or_else(|| "there is no dim to keep".into()),
         -1 => Ok(1),
         dim => count(*dim),
     };
     let mut dims_now: Vec<usize> = dims.iter().enumerate().map(known).collect::<Outcome<_>>()?;
     let whole: usize = shape.iter().product();
     let so_far = dims_now.iter().try_fold(1_usize, |all, dim| all.checked_mul(*dim));
-    let so_far = so_far.ok_or("it is too large")?;
+    let so_far = so_far.ok_or("the shape is too large")?;
     if let Some(rest) = dims.iter().position(|dim| *dim == -1) {
-        // What has an extent of 0 besides has no elements, whatever this one is.
+        // With another dim of 0 the tensor is empty, whatever this one is.
         *at_mut(&mut dims_now, rest)? = whole.checked_div(so_far).unwrap_or(0);
     }
     if dims_now.iter().product::<usize>() != whole {
-        return Err(format!("{shape:?} has other elements than {dims:?}").into());
+        return Err(format!("cannot reshape {shape:?} to {dims:?}").into());
     }
     one(x.reshaped(dims_now))
 }
@@ -80,7 +80,7 @@ fn reshape(call: &Call<'_>) -> Made {
 fn shape(call: &Call<'_>) -> Made {
     let shape = call.input(0)?.shape();
     let rank = long(shape.len());
-    // What begins before the first extent begins with it.
+    // A range that starts before the first dim starts with it.
     let place = |at: i64| usize::try_from(if at < 0 { at + rank } else { at }).unwrap_or(0);
     let (start, end) = (place(call.int("start", 0)), place(call.int("end", rank)));
     let part = shape.iter().take(end).skip(start);
@@ -96,25 +96,25 @@ fn slice(call: &Call<'_>) -> Made {
     let axes = call.longs(3)?.unwrap_or_else(|| (0..).take(starts.len()).collect());
     let steps = call.longs(4)?.unwrap_or_else(|| vec![1; starts.len()]);
     if [ends.len(), axes.len(), steps.len()] != [starts.len(); 3] {
-        return Err(format!("{starts:?} and {ends:?} are not as many as axes and steps").into());
+        return Err(format!("{starts:?} and {ends:?} do not match the axes and steps").into());
     }
     let mut slices: Vec<Slice> =
         shape.iter().map(|dim| Slice::new(0, Some(dim.cast_signed()), 1)).collect();
     for (((at, start), end), step) in axes.iter().zip(&starts).zip(&ends).zip(&steps) {
         let at = axis(*at, shape.len())?;
-        let dim = long(extent(&shape, at)?);
+        let dim = long(dim_at(&shape, at)?);
         let place = |number: i64| if number < 0 { number.saturating_add(dim) } else { number };
         let (mut start, mut end) = (place(*start), place(*end));
         if *step == 0 {
-            return Err("it does not advance".into());
+            return Err("a step is 0".into());
         }
-        // Larger steps lead as far.
+        // Larger steps select the same elements.
         let step = (*step).clamp(-dim - 1, dim + 1);
         let piece = if step > 0 {
             (start, end) = (start.clamp(0, dim), end.clamp(0, dim));
             stretch(start, end.max(start), step)
         } else {
-            // From the last to the first: burn takes the same stretch, and goes through it backwards.
+            // Backwards: burn slices the same range, and reverses it.
             (start, end) = (start.clamp(-1, dim - 1), end.clamp(-1, dim - 1));
             stretch(end + 1, (start + 1).max(end + 1), step)
         };
@@ -132,7 +132,7 @@ fn split(call: &Call<'_>) -> Made {
     let x = call.input(0)?;
     let shape = x.shape();
     let at = axis(call.int("axis", 0), shape.len())?;
-    let dim = extent(&shape, at)?;
+    let dim = dim_at(&shape, at)?;
     let sizes: Vec<usize> = match call.longs(1)? {
         Some(sizes) => sizes.iter().map(|size| count(*size)).collect::<Outcome<_>>()?,
         None => {
@@ -145,7 +145,7 @@ fn split(call: &Call<'_>) -> Made {
     let piece = |size: &usize| {
         let end = size.saturating_add(start);
         if end > dim {
-            return Err(format!("{sizes:?} are more than {dim}").into());
+            return Err(format!("splits {sizes:?} exceed dim {dim}").into());
         }
         let piece = x.clone().narrowed(at, start, end);
         start = end;
@@ -162,7 +162,7 @@ fn squeeze(call: &Call<'_>) -> Made {
         None => (0..shape.len()).filter(|at| shape.get(*at) == Some(&1)).collect(),
     };
     if gone.iter().any(|at| shape.get(*at) != Some(&1)) {
-        return Err(format!("{gone:?} of {shape:?} are not all 1").into());
+        return Err(format!("axes {gone:?} of {shape:?} are not all 1").into());
     }
     let rest = shape.iter().enumerate().filter(|(at, _)| !gone.contains(at));
     let rest = rest.map(|(_, dim)| *dim).collect();
@@ -175,7 +175,7 @@ fn unsqueeze(call: &Call<'_>) -> Made {
     let rank = x.shape().len() + axes.len();
     let new: Vec<usize> = axes.iter().map(|at| axis(*at, rank)).collect::<Outcome<_>>()?;
     let mut old = x.shape().into_iter();
-    // An axis that is named twice leaves one extent more to fill.
+    // An axis that is listed twice leaves one more dim to fill.
     let dims = (0..rank).map(|at| if new.contains(&at) { 1 } else { old.next().unwrap_or(1) });
     one(x.reshaped(dims.collect()))
 }

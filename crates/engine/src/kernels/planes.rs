@@ -1,11 +1,11 @@
-//! The greatest elements of windows over images.
+//! Maximum pooling of images.
 
 use std::iter::StepBy;
 use std::ops::Range;
 
 use burn_backend::{Element, TensorData};
 
-use super::extent;
+use super::dim_at;
 use super::windows::Windows;
 use crate::item::{Item, Outcome};
 
@@ -14,16 +14,16 @@ pub(super) struct Planes<'w> {
     pub(super) windows: &'w Windows,
     /// Height and width.
     pub(super) dims: [usize; 2],
-    /// How many windows there are down and across.
+    /// The numbers of windows down and across.
     pub(super) steps: [usize; 2],
-    /// Whether places are counted down the columns of each image first.
+    /// Whether indices are counted in column-major order within each image.
     pub(super) columns: bool,
 }
 
 impl Planes<'_> {
-    /// The greatest element of each window, and its place in the whole tensor: the first of equal ones; where some are
-    /// no numbers, that of what comes after the last of these. A window without an element has the lowest number, and
-    /// -1. `None` for types without fractions.
+    /// Returns the maximum of each window, and its index in the whole tensor: the first of equal ones. If there are NaNs,
+    /// it is the result of a scan that starts after the last of them. An empty window has the lowest value, and index -1.
+    /// `None` for types that are not floats.
     pub(super) fn greatest(&self, x: &Item) -> Outcome<Option<[Item; 2]>> {
         let data = x.clone().into_data()?;
         if let Ok(values) = data.as_slice::<f32>() {
@@ -64,13 +64,13 @@ impl Planes<'_> {
         ])
     }
 
-    /// Rows (or columns) of the image that are in each window.
+    /// Returns the rows (or columns) of the image in each window.
     fn reach(&self, axis: usize) -> Outcome<Vec<StepBy<Range<usize>>>> {
         let Windows { size, strides, dilations, pads } = self.windows;
         let befores: Vec<usize> = pads.iter().map(|(before, _)| *before).collect();
-        let (before, dim) = (extent(&befores, axis)?, extent(&self.dims, axis)?);
-        let (size, apart) = (extent(size, axis)?, extent(dilations, axis)?);
-        let (stride, steps) = (extent(strides, axis)?, extent(&self.steps, axis)?);
+        let (before, dim) = (dim_at(&befores, axis)?, dim_at(&self.dims, axis)?);
+        let (size, apart) = (dim_at(size, axis)?, dim_at(dilations, axis)?);
+        let (stride, steps) = (dim_at(strides, axis)?, dim_at(&self.steps, axis)?);
         let one = |step: usize| {
             let begin = step * stride;
             let skipped = before.saturating_sub(begin).div_ceil(apart) * apart;
@@ -81,14 +81,14 @@ impl Planes<'_> {
         Ok((0..steps).map(one).collect())
     }
 
-    /// The number of an element that has this place row by row.
+    /// Converts a row-major index to the index of the element.
     fn number(&self, place: usize) -> usize {
         let [height, width] = self.dims;
         if self.columns { place % width * height + place / width } else { place }
     }
 }
 
-/// The greatest element of some rows and columns of an image, and its place; nothing if there are none.
+/// Returns the maximum of some rows and columns of an image, and its index; `None` if there are no elements.
 fn greatest<T: Element + PartialOrd>(
     image: &[T],
     width: usize,
@@ -102,7 +102,7 @@ fn greatest<T: Element + PartialOrd>(
         let line = image.get(row * width..(row + 1) * width)?;
         for column in columns.clone() {
             let value = *line.get(column)?;
-            // Of what is no number, neither holds: it is taken, and taken over by what comes next.
+            // A NaN fails both comparisons: it is taken, and replaced by the next element.
             if !best.ge(&value) {
                 (best, place) = (value, row * width + column);
             }

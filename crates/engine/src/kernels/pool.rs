@@ -7,11 +7,11 @@ use burn_flex::{Flex, FlexTensor};
 use super::planes::Planes;
 use super::tensor::{bounded, long};
 use super::windows::{Windows, spatial};
-use super::{Call, Made, Run, all, count, extent, one};
+use super::{Call, Made, Run, all, count, dim_at, one};
 use crate::item::{Item, Outcome};
 
-/// Most elements of a window; each is one step of the computation.
-const MOST_STEPS: usize = 1 << 16;
+/// The maximum number of elements of a window; each is one step of the computation.
+const MAX_STEPS: usize = 1 << 16;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -28,13 +28,13 @@ fn global(call: &Call<'_>, of: fn(FlexTensor, usize) -> FlexTensor) -> Outcome<I
     let x = call.input(0)?;
     let shape = x.shape();
     if shape.contains(&0) {
-        return Err(format!("{shape:?} has nothing to pool").into());
+        return Err(format!("{shape:?} has no elements to pool").into());
     }
     let pooled = (2..shape.len()).fold(x.widened()?.float()?, of);
     Item::Float(pooled).cast(x.kind()?)
 }
 
-/// The greatest of each plane; where some are no numbers, that of what comes after the last of these.
+/// Returns the maximum of each feature map; if there are NaNs, of the elements after the last of them.
 fn global_max(call: &Call<'_>) -> Made {
     let pooled = global(call, Flex::float_max_dim)?;
     if !pooled.to_doubles()?.iter().any(|value| value.is_nan()) {
@@ -51,15 +51,15 @@ fn global_max(call: &Call<'_>) -> Made {
     one(Item::numbers(tops, pooled.kind()?, &pooled.shape())?)
 }
 
-/// Windows over a tensor that was padded.
+/// Windows over a padded tensor.
 struct Plan {
     windows: Windows,
-    /// What the operator says, before windows at the end were made whole.
+    /// The attributes of the operator, before the last windows were completed.
     given: Vec<(usize, usize)>,
-    /// Examples and channels.
+    /// The dims of the batch and channels.
     front: Vec<usize>,
     dims: Vec<usize>,
-    /// How many windows there are along each extent.
+    /// The number of windows along each dim.
     steps: Vec<usize>,
 }
 
@@ -68,7 +68,7 @@ impl Plan {
         let shape = call.input(0)?.shape();
         let dims = spatial(&shape)?.to_vec();
         let (front, _) = shape.split_at(shape.len() - dims.len());
-        let size = call.ints("kernel_shape").ok_or("it has no `kernel_shape`")?;
+        let size = call.ints("kernel_shape").ok_or("`kernel_shape` is missing")?;
         let size: Vec<usize> = size.iter().map(|one| count(*one)).collect::<Outcome<_>>()?;
         let mut windows = Windows::of(call, &size, &dims)?;
         let given = windows.pads.clone();
@@ -81,7 +81,9 @@ impl Plan {
         {
             let whole = dim + pad.0 + pad.1;
             let rest = whole.checked_sub(reach).filter(|_| *dim > 0);
-            steps.push(rest.ok_or_else(|| format!("{reach} is more than {whole}"))? / stride + 1);
+            steps.push(
+                rest.ok_or_else(|| format!("window {reach} exceeds dim {whole}"))? / stride + 1,
+            );
         }
         bounded(&[front, &steps].concat())?;
         let whole = dims.iter().zip(&windows.pads).map(|(dim, pad)| dim + pad.0 + pad.1);
@@ -90,7 +92,7 @@ impl Plan {
             .size
             .iter()
             .try_fold(1_usize, |all, one| all.checked_mul(*one))
-            .is_none_or(|all| all > MOST_STEPS)
+            .is_none_or(|all| all > MAX_STEPS)
         {
             return Err(format!("windows of {:?} are too large", windows.size).into());
         }
@@ -98,7 +100,7 @@ impl Plan {
         Ok(Self { windows, given, front, dims, steps })
     }
 
-    /// Padded as the windows want it.
+    /// Pads a tensor for the windows.
     fn padded(x: &Item, pads: &[(usize, usize)], with: f64) -> Outcome<Item> {
         let long = |pad: usize| long(pad);
         let mut all = vec![(0, 0); 2];
@@ -106,7 +108,7 @@ impl Plan {
         x.clone().padded(&all, &Item::filled(with, x.kind()?, &[1])?)
     }
 
-    /// The first elements of all windows, the second ones, and so on; of a tensor that was padded.
+    /// Returns the first elements of all windows of a padded tensor, then the second ones, and so on.
     fn pieces(&self, x: Item) -> impl Iterator<Item = Item> {
         let Windows { size, strides, dilations, .. } = &self.windows;
         let total: usize = size.iter().product();
@@ -129,7 +131,7 @@ impl Plan {
         (0..total).map(piece)
     }
 
-    /// The sum of each window. Over images without gaps burn has it, as a mean.
+    /// Returns the sum of each window. For images without dilation it is computed from burn's mean.
     fn sum(&self, x: &Item) -> Outcome<Item> {
         if let ([high, wide], [down, right], [1, 1]) = (
             self.windows.size.as_slice(),
@@ -153,7 +155,7 @@ fn average_pool(call: &Call<'_>) -> Made {
         return one(Item::filled(0.0, x.kind()?, &whole)?);
     }
     let sum = plan.sum(&Plan::padded(&x.widened()?, &plan.windows.pads, 0.0)?)?;
-    // How much of each window counts.
+    // The number of elements that count in each window.
     let alone = [&[1, 1], plan.dims.as_slice()].concat();
     let ones = Item::filled(1.0, sum.kind()?, &alone)?;
     let beyond = plan.windows.pads.iter().zip(&plan.given);
@@ -196,7 +198,7 @@ fn max_pool(call: &Call<'_>) -> Made {
     let mut next = || numbers.as_mut().and_then(Iterator::next);
     let mut places = next();
     for value in values {
-        // What is no number is taken, and taken over by what comes next.
+        // A NaN is taken, and replaced by the next element.
         let stays = Flex::float_greater_equal(best.float()?, value.float()?, BoolStore::Native);
         let takes = Flex::bool_not(stays);
         best = best.masked(takes.clone(), &value)?;
@@ -207,23 +209,23 @@ fn max_pool(call: &Call<'_>) -> Made {
     all([Some(best.cast(kind)?), places].into_iter().flatten())
 }
 
-/// The number of each element in the flattened tensor; with `columns` down the columns of each image first.
+/// Returns the flat index of each element; with `columns`, in column-major order within each image.
 fn places_of(shape: &[usize], columns: bool) -> Outcome<Item> {
     let whole = bounded(shape)?;
     let all: Vec<i64> = (0_i64..).take(whole).collect();
     if !columns {
         return Ok(Item::longs(&all).reshaped(shape.to_vec()));
     }
-    // Examples and channels stay where they are.
+    // The order of batch and channels does not change.
     let order: Vec<usize> = (0..shape.len().min(2)).chain((2..shape.len()).rev()).collect();
-    let turned = order.iter().map(|at| extent(shape, *at)).collect::<Outcome<_>>()?;
+    let turned = order.iter().map(|at| dim_at(shape, *at)).collect::<Outcome<_>>()?;
     Ok(Item::longs(&all).reshaped(turned).permuted(&order))
 }
 
 fn lp_pool(call: &Call<'_>) -> Made {
     let (x, plan) = (call.input(0)?, Plan::of(call)?);
     if x.shape().contains(&0) {
-        return Err(format!("{:?} has nothing to pool", x.shape()).into());
+        return Err(format!("{:?} has no elements to pool", x.shape()).into());
     }
     let p = call.int("p", 2) as f64;
     if p < 1.0 {

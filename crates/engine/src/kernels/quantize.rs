@@ -1,4 +1,4 @@
-//! Numbers as small integers, a scale and a zero point; and products of such.
+//! Quantization with a scale and a zero point, and products of quantized matrices.
 
 use burn_backend::ops::FloatTensorOps;
 use burn_backend::{DType as BurnType, Scalar};
@@ -8,7 +8,7 @@ use lodstone_schema::onnx::dtype;
 
 use super::linear::product;
 use super::tensor::long;
-use super::{Call, Made, Run, all, axis, count, extent, one};
+use super::{Call, Made, Run, all, axis, count, dim_at, one};
 use crate::item::{Item, Outcome, burn_type};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -21,19 +21,19 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     })
 }
 
-/// The least and the greatest integer of a type.
+/// Returns the minimum and the maximum of an integer type.
 fn limits(kind: BurnType) -> Outcome<(f64, f64)> {
     Ok(match kind {
         BurnType::U8 => (0.0, 255.0),
         BurnType::I8 => (-128.0, 127.0),
         BurnType::U16 => (0.0, 65_535.0),
         BurnType::I16 => (-32_768.0, 32_767.0),
-        other => return Err(format!("nothing is quantized to {other:?}").into()),
+        other => return Err(format!("quantization to {other:?} is not supported").into()),
     })
 }
 
-/// Scales or zero points as they lie over a tensor: one for all, one for each place along an axis, or one for
-/// each block of them.
+/// Broadcasts scales or zero points to a tensor: one for all, one for each index along an axis, or one for each block of
+/// them.
 fn spread(call: &Call<'_>, part: &Item, shape: &[usize]) -> Outcome<Item> {
     let own = part.shape();
     let at = || axis(call.int("axis", 1), shape.len());
@@ -44,15 +44,15 @@ fn spread(call: &Call<'_>, part: &Item, shape: &[usize]) -> Outcome<Item> {
         let at = at()?;
         let dim = own.first().copied().unwrap_or(1);
         if shape.get(at) != Some(&dim) {
-            return Err(format!("{own:?} does not lie along axis {at} of {shape:?}").into());
+            return Err(format!("{own:?} does not broadcast along axis {at} of {shape:?}").into());
         }
         let line = (0..shape.len()).map(|place| if place == at { dim } else { 1 }).collect();
         return Ok(part.clone().reshaped(line));
     }
     let (at, block) = (at()?, count(call.int("block_size", 0))?);
-    let (dim, blocks) = (extent(shape, at)?, extent(&own, at)?);
+    let (dim, blocks) = (dim_at(shape, at)?, dim_at(&own, at)?);
     if block == 0 || dim.div_ceil(block) != blocks {
-        return Err(format!("{blocks} blocks of {block} are not {dim} elements").into());
+        return Err(format!("{blocks} blocks of {block} do not cover {dim} elements").into());
     }
     let places: Vec<i64> = (0..dim).map(|place| long(place / block)).collect();
     part.clone().selected(at, &places)
@@ -86,7 +86,7 @@ fn saturated(x: &Item, to: BurnType) -> Outcome<Item> {
 fn dequantize(call: &Call<'_>) -> Made {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let (shape, to) = (x.shape(), scale.kind()?);
-    // Differences of 32 bits are exact in double precision alone.
+    // Differences of 32-bit integers are exact only in double precision.
     let wide = if x.kind()? == BurnType::I32 { BurnType::F64 } else { BurnType::F32 };
     let mut y = x.cast(wide)?;
     if let Some(zero) = call.optional(2) {
@@ -95,11 +95,11 @@ fn dequantize(call: &Call<'_>) -> Made {
     one(y.times(&spread(call, &scale.cast(wide)?, &shape)?)?.cast(to)?)
 }
 
-/// To 8 bits, by the least and the greatest number, 0 among them.
+/// Quantizes to 8 bits by the minimum and the maximum, with 0 in the range.
 fn quantize_by_range(call: &Call<'_>) -> Made {
     let x = call.input(0)?;
     if x.kind()? != BurnType::F32 {
-        return Err(format!("expected numbers of single precision, found {}", x.dtype()?).into());
+        return Err(format!("expected single precision, found {}", x.dtype()?).into());
     }
     let values = x.to_doubles()?;
     let least = values.iter().copied().fold(0.0, f64::min);
@@ -116,7 +116,7 @@ fn quantize_by_range(call: &Call<'_>) -> Made {
     ])
 }
 
-/// Matrices of small integers without their zero points: of rows on the left, of columns on the right.
+/// Subtracts the zero points of quantized matrices: by row on the left, by column on the right.
 fn multiply(call: &Call<'_>) -> Made {
     let side = |number: usize, is_left: bool| {
         let x = call.input(number)?.cast(BurnType::I32)?;

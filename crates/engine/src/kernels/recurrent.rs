@@ -1,4 +1,4 @@
-//! Cells that go over sequences: RNN, GRU, LSTM.
+//! Recurrent cells: RNN, GRU, LSTM.
 
 use burn_backend::Scalar;
 use burn_backend::ops::{ActivationOps, FloatTensorOps};
@@ -6,7 +6,7 @@ use burn_flex::Flex;
 use lodstone_schema::Finding;
 
 use super::linear::product;
-use super::{Call, Made, Run, count, extent};
+use super::{Call, Made, Run, count, dim_at};
 use crate::item::{Item, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -21,22 +21,22 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 /// One step of a cell.
 type Step = fn(&Cell<'_>, &Item, &State) -> Outcome<State>;
 
-/// What a cell remembers: each is [batch, hidden].
+/// The state of a cell: each tensor is [batch, hidden].
 #[derive(Clone)]
 struct State {
     hidden: Item,
-    /// Of an LSTM.
+    /// The cell state of an LSTM.
     long: Option<Item>,
 }
 
-/// The weights of one direction, gates below each other.
+/// The weights of one direction, with stacked gates.
 struct Cell<'a> {
     call: &'a Call<'a>,
     // [inputs, gates * hidden]
     input: Item,
     // [hidden, gates * hidden]
     recurrent: Item,
-    // [gates * hidden]: beside the input, and beside what is remembered.
+    // [gates * hidden]: the biases of the input and of the state.
     biases: Option<(Item, Item)>,
     // [3 * hidden]
     peepholes: Option<Item>,
@@ -44,7 +44,7 @@ struct Cell<'a> {
     curves: Vec<Curve>,
 }
 
-/// An activation and its numbers.
+/// An activation and its parameters.
 struct Curve {
     name: String,
     alpha: Option<f32>,
@@ -75,7 +75,7 @@ impl Curve {
                 let below = Flex::float_add_scalar(Flex::float_abs(x.clone()), one);
                 Flex::float_div(x, below)
             }
-            other => return Err(format!("there is no activation `{other}`").into()),
+            other => return Err(format!("activation `{other}` is not supported").into()),
         }))
     }
 }
@@ -92,10 +92,10 @@ impl Cell<'_> {
             true => x.map(|x| Flex::float_clamp(x, Scalar::Float(-limit), Scalar::Float(limit)))?,
             false => x.clone(),
         };
-        self.curves.get(number).ok_or("it has too few activations")?.of(&x)
+        self.curves.get(number).ok_or("an activation is missing")?.of(&x)
     }
 
-    /// What comes of the input, for all gates.
+    /// Returns the contribution of the input to all gates.
     fn of_input(&self, x: &Item) -> Outcome<Item> {
         let made = product(x.clone(), self.input.clone())?;
         match &self.biases {
@@ -104,7 +104,7 @@ impl Cell<'_> {
         }
     }
 
-    /// What comes of what is remembered, for all gates.
+    /// Returns the contribution of the state to all gates.
     fn of_hidden(&self, hidden: &Item) -> Outcome<Item> {
         let made = product(hidden.clone(), self.recurrent.clone())?;
         match &self.biases {
@@ -138,7 +138,7 @@ fn gru(cell: &Cell<'_>, x: &Item, state: &State) -> Outcome<State> {
 
 /// Gates: input, output, forget, cell; peepholes: input, output, forget.
 fn lstm(cell: &Cell<'_>, x: &Item, state: &State) -> Outcome<State> {
-    let old = state.long.as_ref().ok_or("it has no cell")?;
+    let old = state.long.as_ref().ok_or("the cell state is missing")?;
     let all = cell.of_input(x)?.plus(&cell.of_hidden(&state.hidden)?)?;
     let gate = |number: usize, peephole: Option<(usize, &Item)>| {
         let sum = cell.gate(&all, number);
@@ -157,8 +157,8 @@ fn lstm(cell: &Cell<'_>, x: &Item, state: &State) -> Outcome<State> {
     let fresh = cell.curve(1, &gate(3, None)?)?;
     let long = forget.times(old)?.plus(&input.times(&fresh)?)?;
     let output = cell.curve(0, &gate(1, Some((1, &long)))?)?;
-    // What leaves the cell is not clipped.
-    let curve = cell.curves.get(2).ok_or("it has too few activations")?;
+    // The output of the cell is not clipped.
+    let curve = cell.curves.get(2).ok_or("an activation is missing")?;
     Ok(State { hidden: output.times(&curve.of(&long)?)?, long: Some(long) })
 }
 
@@ -171,22 +171,22 @@ fn run(call: &Call<'_>, curves: &[&str], step: Step) -> Made {
     // [steps, batch, inputs]
     let x = swap(call.input(0)?, &[1, 0, 2]);
     let [steps, batch, _] = *x.shape().as_slice() else {
-        return Err(format!("expected steps, a batch and inputs, found {:?}", x.shape()).into());
+        return Err(format!("expected [steps, batch, inputs], found {:?}", x.shape()).into());
     };
     let shape = call.input(2)?.shape();
     let (Some(directions), Some(hidden)) = (shape.first(), shape.last()) else {
-        return Err("expected weights of directions".into());
+        return Err("expected weights for each direction".into());
     };
     let (directions, hidden) = (*directions, *hidden);
     if x.shape().contains(&0) || shape.contains(&0) {
-        return Err(format!("{:?} has no steps to take", x.shape()).into());
+        return Err(format!("the sequences of {:?} are empty", x.shape()).into());
     }
     let lengths = match call.longs(4)? {
         Some(lengths) => lengths.iter().map(|one| count(*one)).collect::<Outcome<Vec<_>>>()?,
         None => vec![steps; batch],
     };
     if lengths.len() != batch || lengths.iter().any(|length| *length > steps) {
-        return Err(format!("{lengths:?} are not the lengths of {batch} sequences").into());
+        return Err(format!("expected {batch} sequence lengths, found {lengths:?}").into());
     }
     let (mut all, mut last, mut cells) = (Vec::new(), Vec::new(), Vec::new());
     for direction in 0..directions {
@@ -196,7 +196,7 @@ fn run(call: &Call<'_>, curves: &[&str], step: Step) -> Made {
             Some(state) => {
                 let state = swap(state, &[1, 0, 2]);
                 if state.shape() != [directions, batch, hidden] {
-                    return Err(format!("{:?} is not what is remembered", state.shape()).into());
+                    return Err(format!("unexpected dims of a state: {:?}", state.shape()).into());
                 }
                 let state = state.narrowed(0, direction, direction + 1);
                 Ok(state.reshaped(vec![batch, hidden]))
@@ -210,7 +210,7 @@ fn run(call: &Call<'_>, curves: &[&str], step: Step) -> Made {
         for number in 0..steps {
             let at = if backwards { steps - 1 - number } else { number };
             let now = x.clone().narrowed(0, at, at + 1);
-            let inputs = *now.shape().last().ok_or("expected steps of inputs, found a number")?;
+            let inputs = *now.shape().last().ok_or("expected steps of inputs, found a scalar")?;
             let next = step(&cell, &now.reshaped(vec![batch, inputs]), &state)?;
             let shown;
             (state, shown) = within(state, next, &lengths, at)?;
@@ -234,7 +234,7 @@ fn run(call: &Call<'_>, curves: &[&str], step: Step) -> Made {
     super::all(outputs)
 }
 
-/// Sequences that are over keep what they remember, and show 0.
+/// Keeps the state of finished sequences, and sets their output to 0.
 fn within(old: State, new: State, lengths: &[usize], at: usize) -> Outcome<(State, Item)> {
     if lengths.iter().all(|length| *length > at) {
         let shown = new.hidden.clone();
@@ -261,9 +261,11 @@ fn cell<'a>(
 ) -> Outcome<Cell<'a>> {
     let part = |item: &Item| {
         if item.shape().first() != Some(&directions) {
-            return Err(
-                format!("{:?} are not weights of {directions} directions", item.shape()).into()
-            );
+            return Err(format!(
+                "{:?} does not hold weights of {directions} directions",
+                item.shape()
+            )
+            .into());
         }
         let one = item.clone().narrowed(0, direction, direction + 1);
         let shape = one.shape().into_iter().skip(1).collect();
@@ -271,7 +273,7 @@ fn cell<'a>(
     };
     let biases = call.optional(3).map(|both| {
         let both = part(both)?;
-        let half = extent(&both.shape(), 0)? / 2;
+        let half = dim_at(&both.shape(), 0)? / 2;
         Ok::<_, Finding>((both.clone().narrowed(0, 0, half), both.narrowed(0, half, 2 * half)))
     });
     let biases = biases.transpose()?;
@@ -279,7 +281,7 @@ fn cell<'a>(
         let all = (0..directions).flat_map(|_| curves);
         all.map(|name| (*name).to_owned()).collect()
     });
-    // Numbers are given to those activations that take some, in order.
+    // Parameters are assigned in order to the activations that take some.
     let (mut alphas, mut betas) =
         (call.floats("activation_alpha").iter(), call.floats("activation_beta").iter());
     let curve = |name: String| {
@@ -298,12 +300,12 @@ fn cell<'a>(
         2 => 3,
         one => one,
     };
-    let all = hidden.checked_mul(gates).ok_or("it is too large")?;
+    let all = hidden.checked_mul(gates).ok_or("the hidden size is too large")?;
     let rows = |item: &Item| item.shape().first() == Some(&all);
     let fit =
         rows(&input) && rows(&recurrent) && biases.iter().all(|(one, two)| rows(one) && rows(two));
     if !fit || peepholes.iter().any(|list| list.shape() != [3 * hidden]) {
-        return Err(format!("weights are not those of {gates} gates of {hidden}").into());
+        return Err(format!("the weights do not match {gates} gates of {hidden}").into());
     }
     Ok(Cell {
         call,

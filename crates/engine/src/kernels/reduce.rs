@@ -1,4 +1,4 @@
-//! Sums, means, lengths, extremes, and the places of these.
+//! Reductions: sums, means, norms, extremes, and the indices of extremes.
 
 use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn_backend::{BoolStore, DType as BurnType, IntDType, Scalar};
@@ -30,7 +30,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 
 use Reduction::{L1, L2, LogSum, LogSumExp, Max, Mean, Min, Product, Sum, SumSquare};
 
-/// What becomes of the elements along axes.
+/// The reduction of the elements along axes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reduction {
     L1,
@@ -45,7 +45,7 @@ enum Reduction {
     SumSquare,
 }
 
-/// Along one axis after the other, each of which becomes an extent of 1.
+/// Reduces one axis after the other; each becomes a dim of 1.
 fn reduce(call: &Call<'_>, how: &Reduction) -> Made {
     let x = call.input(0)?;
     let shape = x.shape();
@@ -77,7 +77,7 @@ fn reduce(call: &Call<'_>, how: &Reduction) -> Made {
     one(made.reshaped(rest))
 }
 
-/// What comes of no elements: the number that changes nothing.
+/// Returns the reduction of an empty tensor: the neutral element.
 fn nothing(shape: &[usize], axes: &[usize], kind: BurnType, how: Reduction) -> Outcome<Item> {
     let dims = shape.iter().enumerate().map(|(at, dim)| if axes.contains(&at) { 1 } else { *dim });
     let dims: Vec<usize> = dims.collect();
@@ -98,19 +98,19 @@ fn nothing(shape: &[usize], axes: &[usize], kind: BurnType, how: Reduction) -> O
                 }
             };
         }
-        Mean => return Err(format!("{shape:?} has no elements to have a mean").into()),
+        Mean => return Err(format!("the mean of {shape:?} has no elements").into()),
     };
     Item::filled(value, kind, &dims)
 }
 
-/// The greatest or the least integer of a type.
+/// Returns the minimum or the maximum of an integer type.
 fn extreme_integer(kind: BurnType, greatest: bool) -> Outcome<Item> {
     let bits = u32::try_from(kind.size() * 8).unwrap_or(64);
     let signed = !matches!(kind, BurnType::U8 | BurnType::U16 | BurnType::U32 | BurnType::U64);
     let value = match (signed, greatest) {
         (true, true) => i64::MAX >> (64 - bits),
         (true, false) => i64::MIN >> (64 - bits),
-        // All bits: what does not fit is cut off.
+        // All bits set: the cast truncates them.
         (false, true) if bits == 64 => -1,
         (false, true) => (1 << bits) - 1,
         (false, false) => 0,
@@ -127,7 +127,7 @@ fn floats(x: &Item, axes: &[usize], how: Reduction) -> Outcome<Item> {
         L2 => along(&x.times(x)?, Flex::float_sum_dim)?.map(Flex::float_sqrt)?,
         LogSum => along(x, Flex::float_sum_dim)?.map(Flex::float_log)?,
         LogSumExp => {
-            // Of distances from the greatest nothing overflows; infinite ones have no distance.
+            // Differences from the maximum do not overflow; infinite maxima have no difference.
             let top = extreme(x, axes, true)?;
             let beyond = Flex::float_is_inf(top.float()?, BoolStore::Native);
             let top = top.map(|top| Flex::float_mask_fill(top, beyond, Scalar::Float(0.0)))?;
@@ -143,7 +143,7 @@ fn floats(x: &Item, axes: &[usize], how: Reduction) -> Outcome<Item> {
     })
 }
 
-/// What is no number stays none.
+/// Returns extremes, where NaN stays NaN.
 fn extreme(x: &Item, axes: &[usize], greatest: bool) -> Outcome<Item> {
     let of = if greatest { Flex::float_max_dim } else { Flex::float_min_dim };
     let best = axes.iter().fold(x.float()?, |x, at| of(x, *at));
@@ -156,7 +156,7 @@ fn extreme(x: &Item, axes: &[usize], greatest: bool) -> Outcome<Item> {
     Ok(Item::Float(Flex::float_mask_fill(best, none, Scalar::Float(f64::NAN))))
 }
 
-/// Sums and products wrap around; what has fractions is rounded towards 0.
+/// Sums and products of integers wrap around; other results are rounded towards 0.
 fn ints(x: &Item, axes: &[usize], how: Reduction) -> Outcome<Item> {
     let along = |x: &Item, of: fn(FlexTensor, usize) -> FlexTensor| {
         Ok::<_, Finding>(Item::Int(axes.iter().fold(x.int()?, |x, at| of(x, *at))))
@@ -175,14 +175,14 @@ fn ints(x: &Item, axes: &[usize], how: Reduction) -> Outcome<Item> {
     })
 }
 
-/// The first of equal ones, or the last.
+/// Returns the index of the extreme: the first of equal ones, or the last.
 fn arg(call: &Call<'_>, greatest: bool) -> Made {
     let x = call.input(0)?;
     let shape = x.shape();
     let at = axis(call.int("axis", 0), shape.len().max(1))?;
     let dim = shape.get(at).copied().unwrap_or(1);
     if shape.contains(&0) && dim == 0 {
-        return Err(format!("{shape:?} has no elements to choose of").into());
+        return Err(format!("{shape:?} has no elements to select from").into());
     }
     let keep = call.int("keepdims", 1) != 0;
     let rest = shape.iter().enumerate().filter(|(place, _)| keep || *place != at);

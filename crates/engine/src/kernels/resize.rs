@@ -1,9 +1,9 @@
-//! Other extents by interpolation, one axis after the other.
+//! Resizing by interpolation, one axis after the other.
 
 use burn_backend::DType as BurnType;
 
 use super::tensor::{bounded, elements, whole};
-use super::{Call, Made, Run, at_mut, axis, count, extent, one};
+use super::{Call, Made, Run, at_mut, axis, count, dim_at, one};
 use crate::item::{Item, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -13,18 +13,18 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     })
 }
 
-/// How an axis is resized.
+/// The resizing of one axis.
 struct Side {
     axis: usize,
-    /// How many elements there are, and how many come out.
+    /// The numbers of input and output elements.
     from: usize,
     to: usize,
     scale: f64,
-    /// The region that is taken, in shares of the whole.
+    /// The region that is resized, as fractions of the whole.
     region: (f64, f64),
 }
 
-/// Numbers of elements, and how much of each: one list for each step, an entry for each result.
+/// Indices and weights of elements: one list per tap, with an entry for each result.
 type Taps = Vec<(Vec<i64>, Vec<f64>)>;
 
 fn resize(call: &Call<'_>) -> Made {
@@ -40,7 +40,7 @@ fn resize(call: &Call<'_>) -> Made {
         return one(Item::filled(0.0, kind, &dims)?);
     }
     if shape.contains(&0) {
-        return Err(format!("{shape:?} has nothing to interpolate").into());
+        return Err(format!("{shape:?} has no elements to interpolate").into());
     }
     let modes = Modes::of(call);
     let is_nearest = modes.mode == "nearest";
@@ -49,7 +49,7 @@ fn resize(call: &Call<'_>) -> Made {
         true => x.widened()?,
         false => x.cast(BurnType::F32)?,
     };
-    // The last axis first: then there is less to do where tensors grow.
+    // The last axis first: less work where tensors grow.
     for side in sides.iter().rev().filter(|side| !modes.is_identity(side)) {
         let places: Vec<f64> = (0..side.to).map(|to| modes.place(side, to)).collect();
         y = match is_nearest {
@@ -74,7 +74,7 @@ fn resize(call: &Call<'_>) -> Made {
     one(y)
 }
 
-/// The axes by scales or by sizes, of which one policy makes all the same.
+/// Returns the axes from scales or sizes, adjusted to the aspect ratio policy.
 fn sides(call: &Call<'_>, shape: &[usize]) -> Outcome<Vec<Side>> {
     let rank = shape.len();
     let axes: Vec<usize> = match call.ints("axes") {
@@ -85,7 +85,7 @@ fn sides(call: &Call<'_>, shape: &[usize]) -> Outcome<Vec<Side>> {
     let region = doubles(1)?.unwrap_or_default();
     let scales = doubles(2)?.filter(|scales| !scales.is_empty());
     let sizes = call.longs(3)?.filter(|sizes| !sizes.is_empty());
-    let dims = axes.iter().map(|at| extent(shape, *at)).collect::<Outcome<Vec<usize>>>()?;
+    let dims = axes.iter().map(|at| dim_at(shape, *at)).collect::<Outcome<Vec<usize>>>()?;
     let made: Vec<(usize, f64)> = match (scales, sizes) {
         (Some(scales), None) if scales.len() == dims.len() => {
             let side = |(scale, dim): (&f64, &usize)| {
@@ -114,7 +114,7 @@ fn sides(call: &Call<'_>, shape: &[usize]) -> Outcome<Vec<Side>> {
                 None => sizes.into_iter().zip(scales).collect(),
             }
         }
-        _ => return Err("expected scales or sizes for each axis".into()),
+        _ => return Err("expected a scale or size for each axis".into()),
     };
     let side = |(number, (axis, (from, (to, scale))))| {
         let begin = region.get(number).copied().unwrap_or(0.0);
@@ -146,15 +146,15 @@ impl Modes {
         }
     }
 
-    /// Whether every element comes from the same place.
+    /// Returns whether the axis keeps all its elements.
     fn is_identity(&self, side: &Side) -> bool {
         side.scale == 1.0 && side.from == side.to && self.coordinates != "tf_crop_and_resize"
     }
 
-    /// Where a result lies among the elements.
+    /// Returns the input coordinate of a result.
     fn place(&self, side: &Side, to: usize) -> f64 {
         let (to, from, scale) = (to as f64, side.from as f64, side.scale);
-        // What a scale says exactly, which is not always a whole number.
+        // The exact size by the scale, which is not always a whole number.
         let exact = scale * from;
         let centred = (to + 0.5) / scale - 0.5;
         match self.coordinates.as_str() {
@@ -162,7 +162,7 @@ impl Modes {
             "align_corners" => to * (from - 1.0) / (exact - 1.0),
             "asymmetric" => to / scale,
             "half_pixel_symmetric" => from / 2.0 * (1.0 - side.to as f64 / exact) + centred,
-            // One result is where the first one is, whatever the scale says exactly.
+            // A single result is at the first one's coordinate, whatever the exact size is.
             "pytorch_half_pixel" if side.to == 1 => -0.5,
             "tf_crop_and_resize" => {
                 let (begin, end) = side.region;
@@ -184,14 +184,14 @@ impl Modes {
                 "round_prefer_ceil" => (place + 0.5).floor(),
                 "floor" => place.floor(),
                 "ceil" => place.ceil(),
-                other => return Err(format!("there is no nearest mode `{other}`").into()),
+                other => return Err(format!("nearest mode `{other}` is not supported").into()),
             };
             Ok(whole(near.clamp(0.0, last)))
         };
         places.iter().map(of).collect()
     }
 
-    /// The elements around each place, and how much of each.
+    /// Returns the elements around each coordinate, and their weights.
     fn taps(&self, side: &Side, places: &[f64]) -> Taps {
         let is_cubic = self.mode == "cubic";
         let reach = if is_cubic { 2.0 } else { 1.0 };
@@ -229,7 +229,7 @@ impl Modes {
     }
 }
 
-/// The sum of elements of an axis, each so much.
+/// Returns the weighted sum of elements of an axis.
 fn blended(x: &Item, axis: usize, taps: &Taps) -> Outcome<Item> {
     let (kind, mut line) = (x.kind()?, vec![1; x.shape().len()]);
     let mut sum: Option<Item> = None;
@@ -242,5 +242,5 @@ fn blended(x: &Item, axis: usize, taps: &Taps) -> Outcome<Item> {
             None => part,
         });
     }
-    sum.ok_or_else(|| "there is nothing to interpolate".into())
+    sum.ok_or_else(|| "no elements to interpolate".into())
 }

@@ -1,8 +1,8 @@
-//! Elements by their places, taken and put.
+//! Gather and scatter by index.
 
 use super::indexing::{check_inside, places};
 use super::tensor::{bounded, long};
-use super::{Call, Made, Run, axis, count, extent, one};
+use super::{Call, Made, Run, axis, count, dim_at, one};
 use crate::item::{Item, Outcome};
 use burn_backend::ops::FloatTensorOps;
 use burn_backend::tensor::IndexingUpdateOp;
@@ -17,7 +17,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     })
 }
 
-/// How far elements of each extent lie apart, in elements.
+/// Returns the distance in elements between successive indices of each dim.
 fn steps(shape: &[usize]) -> Vec<usize> {
     let mut steps: Vec<usize> = shape
         .iter()
@@ -32,12 +32,12 @@ fn steps(shape: &[usize]) -> Vec<usize> {
     steps
 }
 
-/// Rows of `shape` that tuples of numbers say, each of which counts along the next extent.
+/// Returns the rows of `shape` that index tuples refer to.
 fn rows(tuples: &Item, shape: &[usize]) -> Outcome<Vec<i64>> {
     if shape.is_empty() {
         let tuples = tuples.shape();
         let [front @ .., _] = tuples.as_slice() else {
-            return Err("expected tuples of numbers".into());
+            return Err("expected index tuples".into());
         };
         return Ok(vec![0; bounded(front)?]);
     }
@@ -46,7 +46,7 @@ fn rows(tuples: &Item, shape: &[usize]) -> Outcome<Vec<i64>> {
         tuple.iter().zip(shape).zip(&steps).try_fold(0, |row, ((at, dim), step)| {
             let whole = long(*dim);
             if !(-whole..whole).contains(at) {
-                return Err(format!("expected a number below {dim}, found {at}").into());
+                return Err(format!("index {at} is out of range for dim {dim}").into());
             }
             let at = if *at < 0 { at + whole } else { *at };
             Ok(row + at * long(*step))
@@ -60,21 +60,21 @@ fn gather_nd(call: &Call<'_>) -> Made {
     let (shape, outer) = (x.shape(), tuples.shape());
     let batch = count(call.int("batch_dims", 0))?;
     let (Some(length), Some(front)) = (outer.last(), outer.get(..outer.len().max(1) - 1)) else {
-        return Err("expected tuples of numbers".into());
+        return Err("expected index tuples".into());
     };
-    let end = batch.checked_add(*length).ok_or("it is too large")?;
+    let end = batch.checked_add(*length).ok_or("the index tuples are too long")?;
     let (Some(batches), Some(inner), Some(width)) =
         (shape.get(..batch), shape.get(batch..end), shape.get(end..))
     else {
-        return Err(format!("{shape:?} has no {end} extents").into());
+        return Err(format!("expected rank {end} or more, found {shape:?}").into());
     };
     let whole = [front, width].concat();
     bounded(&whole)?;
     if front.get(..batch) != Some(batches) {
-        return Err(format!("{outer:?} has other batches than {shape:?}").into());
+        return Err(format!("the batch dims of {outer:?} and {shape:?} differ").into());
     }
     let mut rows = rows(tuples, inner)?;
-    // Each batch has rows of its own.
+    // Each batch has its own rows.
     let (each, size) = (rows.len() / bounded(batches)?.max(1), bounded(inner)?);
     for (place, row) in rows.iter_mut().enumerate() {
         *row += long(place / each.max(1) * size);
@@ -83,7 +83,7 @@ fn gather_nd(call: &Call<'_>) -> Made {
     one(flat.selected(0, &rows)?.reshaped(whole))
 }
 
-/// What becomes of an element and what is put there.
+/// The reduction of an element and the value that is scattered to it.
 fn reduction(call: &Call<'_>) -> Outcome<Reduction> {
     Ok(match call.text("reduction").as_deref() {
         None | Some("none") => Reduction::Last,
@@ -91,17 +91,17 @@ fn reduction(call: &Call<'_>) -> Outcome<Reduction> {
         Some("mul") => Reduction::Combined(|a, b| a.times(b)),
         Some("max") => Reduction::Combined(|a, b| a.extreme(b, true)),
         Some("min") => Reduction::Combined(|a, b| a.extreme(b, false)),
-        Some(other) => return Err(format!("there is no reduction `{other}`").into()),
+        Some(other) => return Err(format!("reduction `{other}` is not supported").into()),
     })
 }
 
-/// What becomes of several rows for one place.
+/// The handling of several rows for the same target.
 enum Reduction {
-    /// The last one counts.
+    /// The last one wins.
     Last,
-    /// They and what is there are added up.
+    /// They are added to the existing row.
     Sum,
-    /// They and what is there are combined.
+    /// They are combined with the existing row.
     Combined(Combine),
 }
 
@@ -110,7 +110,7 @@ type Combine = fn(&Item, &Item) -> Outcome<Item>;
 fn check_updates(updates: &Item, shape: &[usize]) -> Outcome<()> {
     match updates.shape() {
         found if found == shape => Ok(()),
-        found => Err(format!("expected elements of {shape:?}, found {found:?}").into()),
+        found => Err(format!("expected updates of {shape:?}, found {found:?}").into()),
     }
 }
 
@@ -118,10 +118,10 @@ fn scatter_nd(call: &Call<'_>) -> Made {
     let (x, tuples, updates) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let (shape, outer) = (x.shape(), tuples.shape());
     let [front @ .., length] = outer.as_slice() else {
-        return Err("expected tuples of numbers".into());
+        return Err("expected index tuples".into());
     };
     let Some((inner, width)) = shape.split_at_checked(*length) else {
-        return Err(format!("{shape:?} has no {length} extents").into());
+        return Err(format!("expected rank {length} or more, found {shape:?}").into());
     };
     check_updates(updates, &[front, width].concat())?;
     let (targets, width) = (rows(tuples, inner)?, bounded(width)?);
@@ -136,7 +136,7 @@ fn scatter_elements(call: &Call<'_>) -> Made {
     let at = axis(call.int("axis", 0), shape.len())?;
     check_inside(&over, &shape, at)?;
     check_updates(updates, &over)?;
-    let along = places(numbers, extent(&shape, at)?)?;
+    let along = places(numbers, dim_at(&shape, at)?)?;
     let (steps, own) = (steps(&shape), steps(&over));
     let target = |(place, along): (usize, &i64)| {
         let parts = steps.iter().zip(own.iter().zip(&over)).enumerate();
@@ -155,17 +155,17 @@ fn scatter_elements(call: &Call<'_>) -> Made {
     one(put(table, &targets, updates, reduction(call)?)?.reshaped(shape))
 }
 
-/// Fails if a row is not one of so many.
+/// Fails if a row is out of range.
 fn check_rows(targets: &[i64], rows: usize) -> Outcome<()> {
     match targets.iter().find(|target| !(0..long(rows)).contains(target)) {
         None => Ok(()),
-        Some(target) => Err(format!("there is no row {target}").into()),
+        Some(target) => Err(format!("row {target} is out of range").into()),
     }
 }
 
-/// Puts rows into a table. Of several for one place the last one counts, or all of them combined.
+/// Scatters rows into a table. Of several for the same target the last one wins, or all are combined.
 fn put(mut table: Item, targets: &[i64], updates: Item, reduction: Reduction) -> Outcome<Item> {
-    let rows = extent(&table.shape(), 0)?;
+    let rows = dim_at(&table.shape(), 0)?;
     if targets.is_empty() || table.shape().contains(&0) {
         return Ok(table);
     }
@@ -174,7 +174,7 @@ fn put(mut table: Item, targets: &[i64], updates: Item, reduction: Reduction) ->
         Reduction::Last => None,
         Reduction::Combined(combine) => Some(combine),
         Reduction::Sum => match (table, updates) {
-            // burn has it, and goes over them once.
+            // burn implements this in one pass.
             (Item::Float(table), Item::Float(updates)) => {
                 check_rows(&targets, rows)?;
                 let (to, add) = (Item::longs(&targets).int()?, IndexingUpdateOp::Add);
@@ -190,17 +190,17 @@ fn put(mut table: Item, targets: &[i64], updates: Item, reduction: Reduction) ->
         (targets, updates) = combined(&targets, updates, combine)?;
         updates = combine(&table.clone().selected(0, &targets)?, &updates)?;
     }
-    // Every row comes from the table or from behind it.
+    // Every row comes from the table or from the updates after it.
     let behind = long(rows);
     let mut sources: Vec<i64> = (0..behind).collect();
     for (number, target) in (behind..).zip(&targets) {
         let slot = usize::try_from(*target).ok().and_then(|target| sources.get_mut(target));
-        *slot.ok_or_else(|| format!("there is no row {target}"))? = number;
+        *slot.ok_or_else(|| format!("row {target} is out of range"))? = number;
     }
     Item::concatenated(vec![table, updates], 0)?.selected(0, &sources)
 }
 
-/// One row for each target: pairs of rows for the same one are combined until none are left.
+/// Combines rows with the same target pairwise, until each target has one row.
 fn combined(targets: &[i64], updates: Item, combine: Combine) -> Outcome<(Vec<i64>, Item)> {
     let mut order: Vec<(i64, i64)> = targets.iter().copied().zip(0..).collect();
     order.sort_unstable();

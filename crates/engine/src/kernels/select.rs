@@ -1,9 +1,9 @@
-//! The order of elements, and which of them there are: results whose extents depend on elements too.
+//! Sorting and selection: results whose dims may depend on elements.
 
 use std::cmp::Ordering;
 
 use super::tensor::{bounded, long};
-use super::{Call, Made, Run, all, around, at_mut, axis, count, extent, one};
+use super::{Call, Made, Run, all, around, at_mut, axis, count, dim_at, one};
 use crate::item::{Item, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -16,7 +16,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     })
 }
 
-/// Numbers of what is true.
+/// Returns the flat indices of the true elements.
 fn numbers_of(truths: &[bool]) -> Vec<i64> {
     (0..).zip(truths).filter(|(_, is)| **is).map(|(number, _)| number).collect()
 }
@@ -33,13 +33,13 @@ fn compress(call: &Call<'_>) -> Made {
             (x, at)
         }
     };
-    let dim = extent(&x.shape(), at)?;
+    let dim = dim_at(&x.shape(), at)?;
     let (mask, _) = mask.split_at(dim.min(mask.len()));
     let numbers = numbers_of(mask);
     one(x.selected(at, &numbers)?)
 }
 
-/// A row for each extent, a column for each element.
+/// Returns indices with a row for each dim and a column for each element.
 fn non_zero(call: &Call<'_>) -> Made {
     let x = call.input(0)?;
     let shape = x.shape();
@@ -48,7 +48,7 @@ fn non_zero(call: &Call<'_>) -> Made {
     let mut table: Vec<i64> = Vec::new();
     for dim in shape.iter().rev() {
         let dim = long(*dim).max(1);
-        // The last extents first: they are turned around below.
+        // The last dims first: they are reversed below.
         table.extend(places.iter().rev().map(|place| place / step % dim));
         step = step.saturating_mul(dim);
     }
@@ -57,13 +57,13 @@ fn non_zero(call: &Call<'_>) -> Made {
     one(Item::longs(&table).reshaped(vec![rank, places.len()]))
 }
 
-/// Of equal ones that of the lowest number first. What is no number is greater than all.
+/// Selects the top elements. Of equal ones the lowest index comes first. NaN is greater than all values.
 fn top_k(call: &Call<'_>) -> Made {
     let x = call.input(0)?;
     let shape = x.shape();
     let at = axis(call.int("axis", -1), shape.len())?;
-    let k = call.longs(1)?.and_then(|k| k.first().copied()).ok_or("it has no number")?;
-    // [before, axis, behind]
+    let k = call.longs(1)?.and_then(|k| k.first().copied()).ok_or("`k` is missing")?;
+    // [before, axis, after]
     let (before, dim, behind) = around(&shape, at)?;
     let (before, behind): (usize, usize) = (before.iter().product(), behind.iter().product());
     let k = count(k)?;
@@ -103,7 +103,7 @@ fn top_k(call: &Call<'_>) -> Made {
     all([values, numbers])
 }
 
-/// What elements are ordered by.
+/// Returns the sort key of elements.
 enum Keys {
     Numbers(Vec<f64>),
     Integers(Vec<i128>),
@@ -131,8 +131,8 @@ impl Keys {
     }
 }
 
-/// Slices along an axis (elements of the flattened tensor without one), each once: where it was first, which
-/// of them each one is, and how often each is there.
+/// Returns the distinct slices along an axis (elements of the flattened tensor without one): the index of the first
+/// occurrence of each, the index of each slice among them, and the counts.
 fn unique(call: &Call<'_>) -> Made {
     let x = call.input(0)?;
     let shape = x.shape();

@@ -1,10 +1,10 @@
-//! Sequences and optional values, and what takes values of any kind.
+//! Sequences, optional values, and operators on values of any kind.
 
 use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::Finding;
 
 use super::tensor::long;
-use super::{Made, RunValues, axis, count, extent};
+use super::{Made, RunValues, axis, count, dim_at};
 use crate::dense::Dense;
 use crate::item::{Item, Outcome};
 use crate::value::Value;
@@ -72,7 +72,7 @@ pub(super) fn kernel(kind: &str) -> Option<RunValues> {
 
 fn value(inputs: &[Option<Value>], at: usize) -> Outcome<&Value> {
     let found = inputs.get(at).and_then(Option::as_ref);
-    found.ok_or_else(|| Finding::from(format!("it has no input {at}")).about_input(at))
+    found.ok_or_else(|| Finding::from(format!("input {at} is missing")).about_input(at))
 }
 
 fn sequence(inputs: &[Option<Value>], at: usize) -> Outcome<&[Value]> {
@@ -82,17 +82,17 @@ fn sequence(inputs: &[Option<Value>], at: usize) -> Outcome<&[Value]> {
     }
 }
 
-/// The one integer that an input is; `None` if it is left out.
+/// Returns an input with a single integer, or `None` if it is omitted.
 fn integer(inputs: &[Option<Value>], at: usize) -> Outcome<Option<i64>> {
     let Some(Some(found)) = inputs.get(at) else { return Ok(None) };
     match Item::of(found.dense()?)?.to_longs()?.as_slice() {
         [one] => Ok(Some(*one)),
-        other => Err(format!("expected one integer, found {}", other.len()).into()),
+        other => Err(format!("expected one integer, found {} values", other.len()).into()),
     }
 }
 
 fn out_of_range(length: usize) -> Finding {
-    format!("the position is outside of the sequence, which has {length} values").into()
+    format!("the position is out of range for a sequence of {length} values").into()
 }
 
 fn attribute(op: &Op, name: &str, default: i64) -> i64 {
@@ -102,7 +102,7 @@ fn attribute(op: &Op, name: &str, default: i64) -> i64 {
     }
 }
 
-/// One tensor after the other along an axis, or each of them an index of a new one.
+/// Concatenates tensors along an axis, or stacks them along a new one.
 fn concat(op: &Op, inputs: &[Option<Value>]) -> Made {
     let all = sequence(inputs, 0)?.iter().map(Value::dense).collect::<Outcome<Vec<_>>>()?;
     let first = all.first().ok_or("the sequence is empty")?;
@@ -117,17 +117,17 @@ fn concat(op: &Op, inputs: &[Option<Value>]) -> Made {
         other.dims().len() == rank && dims.all(|(axis, (a, b))| axis == at || a == b)
     };
     if !all.iter().all(fits) {
-        return Err("the tensors of the sequence have dims that differ on other axes".into());
+        return Err("the tensors of the sequence have different dims on other axes".into());
     }
     let items = all.iter().map(|dense| Item::of(dense)).collect::<Outcome<Vec<_>>>()?;
     Ok(vec![Item::concatenated(items, at)?.dense()?.into()])
 }
 
-/// Parts along an axis: of the sizes that an input has, of one size, or of 1, whose axis may go.
+/// Splits along an axis: by the sizes of an input, by one size, or into parts of 1, whose axis may be removed.
 fn split(op: &Op, inputs: &[Option<Value>]) -> Made {
     let whole = value(inputs, 0)?.dense()?;
     let at = axis(attribute(op, "axis", 0), whole.dims().len())?;
-    let length = extent(whole.dims(), at)?;
+    let length = dim_at(whole.dims(), at)?;
     let sizes = match inputs.get(1).and_then(Option::as_ref) {
         None => vec![1; length],
         Some(sizes) => {
@@ -136,7 +136,7 @@ fn split(op: &Op, inputs: &[Option<Value>]) -> Made {
             match (sizes.dims(), numbers.as_slice()) {
                 ([], [size]) => {
                     let size = count(*size).ok().filter(|size| *size > 0);
-                    let size = size.ok_or("expected parts of 1 or more")?;
+                    let size = size.ok_or("expected split sizes of 1 or more")?;
                     let parts = length.div_ceil(size);
                     (0..parts).map(|part| size.min(length - part * size)).collect()
                 }

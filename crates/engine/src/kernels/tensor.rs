@@ -1,4 +1,4 @@
-//! What is done to tensors of any kind of elements: the words that kernels are made of.
+//! The basic operations on tensors of any class of elements that kernels are built from.
 
 use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn_backend::{BoolStore, DType as BurnType, Scalar, Slice, TensorData};
@@ -7,27 +7,27 @@ use burn_flex::{Flex, FlexTensor};
 use super::{at_mut, count};
 use crate::item::{Item, Outcome, burn_type};
 
-/// Most elements of a tensor that is made of nothing but its extents.
-pub(super) const MOST_ELEMENTS: usize = 1 << 31;
+/// The maximum number of elements of a tensor that is generated from dims alone.
+pub(super) const MAX_ELEMENTS: usize = 1 << 31;
 
-/// An extent, a place or a number of elements as an integer.
+/// Converts a dim, an index or a count to an integer.
 pub(super) fn long(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A number as an integer: what is too large becomes the largest, and what is no number 0.
+/// Converts a float to an integer: large values saturate, and NaN becomes 0.
 #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
 pub(super) fn whole(number: f64) -> i64 {
     number as i64
 }
 
-/// A number as one of elements.
+/// Converts a float to a number of elements.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
 pub(super) fn elements(number: f64) -> usize {
     number as usize
 }
 
-/// The extents of both, laid over each other.
+/// Returns the broadcast dims of both.
 pub(super) fn common(a: &[usize], b: &[usize]) -> Outcome<Vec<usize>> {
     let rank = a.len().max(b.len());
     let at = |shape: &[usize], place: usize| {
@@ -38,7 +38,7 @@ pub(super) fn common(a: &[usize], b: &[usize]) -> Outcome<Vec<usize>> {
         (one, other) if one == other => Ok(one),
         (1, other) => Ok(other),
         (one, 1) => Ok(one),
-        _ => Err(format!("{a:?} and {b:?} do not fit each other").into()),
+        _ => Err(format!("{a:?} and {b:?} do not broadcast").into()),
     };
     let dims: Vec<usize> = (0..rank).map(dim).collect::<Outcome<_>>()?;
     bounded(&dims)?;
@@ -46,7 +46,7 @@ pub(super) fn common(a: &[usize], b: &[usize]) -> Outcome<Vec<usize>> {
 }
 
 impl Item {
-    /// The same elements under other extents.
+    /// Reshapes the elements.
     pub(crate) fn reshaped(self, shape: Vec<usize>) -> Self {
         if self.shape() == shape {
             return self;
@@ -58,7 +58,7 @@ impl Item {
         }
     }
 
-    /// Repeated to extents that it fits.
+    /// Broadcasts to dims that are known to fit.
     pub(crate) fn expanded(self, shape: &[usize]) -> Self {
         let found = self.shape();
         if found == shape {
@@ -74,15 +74,15 @@ impl Item {
     }
 }
 
-/// Whether both have elements of one type.
+/// Checks that both have the same element type.
 pub(super) fn alike(a: &Item, b: &Item) -> Outcome<()> {
     match (a.dtype()?, b.dtype()?) {
         (a, b) if a == b => Ok(()),
-        (a, b) => Err(format!("{a} and {b} are not of one type").into()),
+        (a, b) => Err(format!("element types {a} and {b} differ").into()),
     }
 }
 
-/// Both with the extents of the result.
+/// Broadcasts both to the dims of the result.
 pub(super) fn aligned(a: &Item, b: &Item) -> Outcome<(Item, Item)> {
     alike(a, b)?;
     let shape = common(&a.shape(), &b.shape())?;
@@ -90,24 +90,24 @@ pub(super) fn aligned(a: &Item, b: &Item) -> Outcome<(Item, Item)> {
 }
 
 impl Item {
-    /// One number, of a type, at every place.
+    /// Fills a tensor with one value.
     pub(super) fn filled(value: f64, dtype: BurnType, shape: &[usize]) -> Outcome<Self> {
         let one = Self::from_data(TensorData::new(vec![value], [1]));
         Ok(converted(one, dtype)?.reshaped(vec![1; shape.len()]).expanded(shape))
     }
 
-    /// Numbers of a type.
+    /// Creates a tensor of floats.
     pub(super) fn numbers(values: Vec<f64>, dtype: BurnType, shape: &[usize]) -> Outcome<Self> {
         let list = TensorData::new(values, shape.to_vec());
         converted(Self::from_data(list), dtype)
     }
 
-    /// Truth values.
+    /// Creates a tensor of booleans.
     pub(super) fn truths(values: Vec<bool>, shape: &[usize]) -> Self {
         Self::from_data(TensorData::new(values, shape.to_vec()))
     }
 
-    /// Elements of an axis by their numbers, which are those of elements that are there.
+    /// Selects elements of an axis by index; all indices must be in range.
     pub(super) fn selected(self, axis: usize, places: &[i64]) -> Outcome<Self> {
         let mut shape = self.shape();
         *at_mut(&mut shape, axis)? = places.len();
@@ -118,7 +118,7 @@ impl Item {
         Ok(match self {
             Self::Float(tensor) => Self::Float(Flex::float_select(tensor, axis, list)),
             Self::Int(tensor) => Self::Int(Flex::int_select(tensor, axis, list)),
-            // Truth values are numbers on their way, which some backends would leave them.
+            // Booleans are cast to numbers here, which some backends would leave as the result.
             Self::Bool(_) => {
                 let numbers = converted(self, BurnType::U8)?.int()?;
                 let made = Self::Int(Flex::int_select(numbers, axis, list));
@@ -127,7 +127,7 @@ impl Item {
         })
     }
 
-    /// Elements of each line along an axis by their numbers, which are those of elements that are there.
+    /// Gathers elements of each row along an axis by index; all indices must be in range.
     pub(super) fn gathered(self, axis: usize, places: FlexTensor) -> Outcome<Self> {
         Ok(match self {
             Self::Float(tensor) => Self::Float(Flex::float_gather(axis, tensor, places)),
@@ -140,15 +140,15 @@ impl Item {
         })
     }
 
-    /// Repeated to extents, if it fits them.
+    /// Broadcasts to dims, if it fits.
     pub(super) fn fitted(self, shape: &[usize]) -> Outcome<Self> {
         match common(&self.shape(), shape)? == shape {
             true => Ok(self.expanded(shape)),
-            false => Err(format!("{:?} does not fit {shape:?}", self.shape()).into()),
+            false => Err(format!("{:?} does not broadcast to {shape:?}", self.shape()).into()),
         }
     }
 
-    /// Where `mask` is true, `yes`; otherwise these. All have the same extents.
+    /// Returns `yes` where `mask` is true, and these elements elsewhere. All have the same dims.
     pub(super) fn masked(self, mask: FlexTensor, yes: &Self) -> Outcome<Self> {
         Ok(match self {
             Self::Float(no) => Self::Float(Flex::float_mask_where(no, mask, yes.float()?)),
@@ -157,13 +157,13 @@ impl Item {
         })
     }
 
-    /// The elements that are true or not 0, row by row.
+    /// Returns whether each element is true or not 0, in row-major order.
     pub(crate) fn to_truths(&self) -> Outcome<Vec<bool>> {
         let truths = converted(self.clone(), BurnType::Bool(BoolStore::Native))?;
         Ok(truths.into_data()?.iter::<bool>().collect())
     }
 
-    /// Extents in another order.
+    /// Permutes the dims.
     pub(super) fn permuted(self, order: &[usize]) -> Self {
         match self {
             Self::Float(tensor) => Self::Float(Flex::float_permute(tensor, order)),
@@ -172,7 +172,7 @@ impl Item {
         }
     }
 
-    /// A piece of each extent.
+    /// Slices each dim.
     pub(super) fn sliced(self, slices: &[Slice]) -> Self {
         match self {
             Self::Float(tensor) => Self::Float(Flex::float_slice(tensor, slices)),
@@ -181,17 +181,17 @@ impl Item {
         }
     }
 
-    /// From `start` to before `end` along an axis.
+    /// Slices an axis from `start` to before `end`.
     pub(super) fn narrowed(self, axis: usize, start: usize, end: usize) -> Self {
-        let piece = |(place, extent): (usize, usize)| match place == axis {
+        let piece = |(place, dim): (usize, usize)| match place == axis {
             true => Slice::new(start.cast_signed(), Some(end.cast_signed()), 1),
-            false => Slice::new(0, Some(extent.cast_signed()), 1),
+            false => Slice::new(0, Some(dim.cast_signed()), 1),
         };
         let slices: Vec<Slice> = self.shape().into_iter().enumerate().map(piece).collect();
         self.sliced(&slices)
     }
 
-    /// One behind the other along an axis.
+    /// Concatenates along an axis.
     pub(super) fn concatenated(items: Vec<Self>, axis: usize) -> Outcome<Self> {
         for pair in items.windows(2) {
             if let [one, other] = pair {
@@ -199,7 +199,7 @@ impl Item {
             }
         }
         Ok(match items.first() {
-            None => return Err("it has no inputs".into()),
+            None => return Err("the inputs are missing".into()),
             Some(Self::Float(_)) => {
                 let parts = items.iter().map(Self::float).collect::<Outcome<_>>()?;
                 Self::Float(Flex::float_cat(parts, axis))
@@ -216,25 +216,25 @@ impl Item {
     }
 }
 
-/// Extents that integers say, if a tensor of them can be made.
-pub(super) fn extents(dims: &[i64]) -> Outcome<Vec<usize>> {
+/// Converts integers to dims, if a tensor of them can be created.
+pub(super) fn dims_from(dims: &[i64]) -> Outcome<Vec<usize>> {
     let dims: Vec<usize> = dims.iter().map(|dim| count(*dim)).collect::<Outcome<_>>()?;
     bounded(&dims)?;
     Ok(dims)
 }
 
-/// How many elements extents have, if a tensor of them can be made.
+/// Returns the number of elements of dims, if a tensor of them can be created.
 pub(super) fn bounded(dims: &[usize]) -> Outcome<usize> {
-    // Those beside a zero are bounded too: their products are computed elsewhere.
+    // Dims beside a zero are limited too: their products are computed elsewhere.
     let some = dims.iter().filter(|dim| **dim > 0);
     let whole = some.into_iter().try_fold(1_usize, |all, dim| all.checked_mul(*dim));
-    match whole.filter(|all| *all <= MOST_ELEMENTS) {
+    match whole.filter(|all| *all <= MAX_ELEMENTS) {
         Some(whole) => Ok(if dims.contains(&0) { 0 } else { whole }),
-        None => Err(format!("{dims:?} is more than {MOST_ELEMENTS} elements").into()),
+        None => Err(format!("{dims:?} exceed the limit of {MAX_ELEMENTS} elements").into()),
     }
 }
 
-/// The same elements of another type: numbers are rounded towards 0, or to the nearest that the type has.
+/// Converts elements to another type: they are rounded towards 0, or to the nearest value of the type.
 pub(crate) fn converted(item: Item, to: BurnType) -> Outcome<Item> {
     let is_bool = matches!(to, BurnType::Bool(_));
     Ok(match item {

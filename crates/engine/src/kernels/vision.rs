@@ -1,9 +1,9 @@
-//! Images by places that are computed: sampled on grids, pooled in regions; and boxes that are chosen.
+//! Image operators: sampling on grids, pooling of regions, and selection of boxes.
 
 use lodstone_schema::Finding;
 
 use super::tensor::{bounded, elements, long, whole};
-use super::{Call, Made, Run, count, extent, one};
+use super::{Call, Made, Run, count, dim_at, one};
 use crate::item::{Item, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -15,23 +15,23 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     })
 }
 
-/// Most samples of all regions: each is four numbers of rows and four shares.
-const MOST_SAMPLES: usize = 1 << 24;
+/// The maximum number of samples of all regions: each has four row indices and four weights.
+const MAX_SAMPLES: usize = 1 << 24;
 
-/// Rows of a table, and how much of each: one list for each step, an entry for each result.
+/// Rows of a table and their weights: one list per tap, with an entry for each result.
 type Taps = Vec<(Vec<i64>, Vec<f64>)>;
 
-/// An image as a table: a row of all channels for each place of each example.
+/// Converts an image to a table with a row of all channels for each pixel of each example.
 fn table(x: &Item) -> Outcome<Item> {
     let shape = x.shape();
     let mut order: Vec<usize> = (0..shape.len()).filter(|at| *at != 1).collect();
     order.push(1);
-    let channels = extent(&shape, 1)?;
+    let channels = dim_at(&shape, 1)?;
     let rows = bounded(&shape)?.checked_div(channels).unwrap_or(0);
     Ok(x.clone().permuted(&order).reshaped(vec![rows, channels]))
 }
 
-/// Each step's rows of a table, each so much.
+/// Returns the weighted sum of the rows of each tap.
 fn steps<'a>(table: &'a Item, taps: &'a Taps) -> impl Iterator<Item = Outcome<Item>> + 'a {
     taps.iter().map(|(rows, shares)| {
         let shares = Item::numbers(shares.clone(), table.kind()?, &[shares.len(), 1])?;
@@ -40,13 +40,13 @@ fn steps<'a>(table: &'a Item, taps: &'a Taps) -> impl Iterator<Item = Outcome<It
 }
 
 fn total(mut parts: impl Iterator<Item = Outcome<Item>>) -> Outcome<Item> {
-    let first = parts.next().ok_or("there is nothing to add")??;
+    let first = parts.next().ok_or("no samples to add")??;
     parts.try_fold(first, |sum, part| sum.plus(&part?))
 }
 
-/// A table of results as an image again.
+/// Converts a table of results back to an image.
 fn image(rows: Item, examples: usize, dims: &[usize]) -> Outcome<Item> {
-    let channels = extent(&rows.shape(), 1)?;
+    let channels = dim_at(&rows.shape(), 1)?;
     let apart = [&[examples], dims, &[channels]].concat();
     let mut order: Vec<usize> = (0..apart.len()).collect();
     order.pop();
@@ -54,7 +54,7 @@ fn image(rows: Item, examples: usize, dims: &[usize]) -> Outcome<Item> {
     Ok(rows.reshaped(apart).permuted(&order))
 }
 
-/// How a grid is read.
+/// The options of grid sampling.
 struct Grid {
     mode: String,
     padding: String,
@@ -62,13 +62,13 @@ struct Grid {
 }
 
 impl Grid {
-    /// Where -1 to 1 lies among elements.
+    /// Maps the range from -1 to 1 to pixel coordinates.
     fn place(&self, x: f64, dim: usize) -> f64 {
         let dim = dim as f64;
         if self.corners { (x + 1.0) / 2.0 * (dim - 1.0) } else { ((x + 1.0) * dim - 1.0) / 2.0 }
     }
 
-    /// A place of the padding as one of the image, if it is not empty.
+    /// Maps a coordinate in the padding to one in the image, unless the padding is zeros.
     fn inside(&self, place: f64, dim: usize) -> Option<i64> {
         let last = dim as f64 - 1.0;
         let place = match self.padding.as_str() {
@@ -92,7 +92,7 @@ impl Grid {
         low + if rest > span { 2.0 * span - rest } else { rest }
     }
 
-    /// The elements around a place along one extent, and how much of each.
+    /// Returns the elements around a coordinate along one dim, and their weights.
     fn around(&self, x: f64, dim: usize) -> Vec<(Option<i64>, f64)> {
         let mut place = self.place(x, dim);
         match (self.mode.as_str(), self.padding.as_str()) {
@@ -124,14 +124,14 @@ fn grid_sample(call: &Call<'_>) -> Made {
     let ([examples, channels, dims @ ..], [_, steps_to @ .., _]) =
         (shape.as_slice(), grid.as_slice())
     else {
-        return Err("expected examples and channels".into());
+        return Err("expected batch and channel dims".into());
     };
     let over = [&[*examples, *channels], steps_to].concat();
     if bounded(&over)? == 0 {
         return one(Item::filled(0.0, x.kind()?, &over)?);
     }
     if shape.contains(&0) {
-        return Err(format!("{shape:?} has nothing to sample").into());
+        return Err(format!("{shape:?} has no elements to sample").into());
     }
     let mode = match call.text("mode").as_deref() {
         Some("nearest") => "nearest",
@@ -146,9 +146,9 @@ fn grid_sample(call: &Call<'_>) -> Made {
     let mut taps: Taps = Vec::new();
     for (point, numbers) in places.to_doubles()?.chunks_exact(rank.max(1)).enumerate() {
         if numbers.iter().any(|number| !number.is_finite()) {
-            return Err("a place is no number".into());
+            return Err("a grid coordinate is NaN".into());
         }
-        // Extents are told from the last one on.
+        // Grid coordinates list the last dim first.
         let mut corners = vec![(Some(0), 1.0)];
         for (number, dim) in numbers.iter().rev().zip(dims) {
             let around = grid.around(*number, *dim);
@@ -173,7 +173,7 @@ fn grid_sample(call: &Call<'_>) -> Made {
     one(image(made, *examples, steps_to)?.cast(x.kind()?)?)
 }
 
-/// Rows and how much of each of the four around a place; nothing of a place that is not beside the image.
+/// Returns the rows and weights of the four pixels around a coordinate; all weights are 0 if it is too far outside.
 fn corners(y: f64, x: f64, rows: usize, columns: usize) -> [(usize, f64); 4] {
     let (high, wide) = (rows as f64, columns as f64);
     if !(-1.0..=high).contains(&y) || !(-1.0..=wide).contains(&x) {
@@ -196,7 +196,7 @@ fn corners(y: f64, x: f64, rows: usize, columns: usize) -> [(usize, f64); 4] {
     ]
 }
 
-/// Samples in each cell of a region, and their mean or the greatest of them.
+/// Samples each cell of a region, and returns the mean or the maximum of the samples.
 fn roi_align(call: &Call<'_>) -> Made {
     let (x, regions) = (call.input(0)?, call.input(1)?);
     let shape = x.shape();
@@ -226,7 +226,7 @@ fn roi_align(call: &Call<'_>) -> Made {
         let image = count(*number)?;
         let [left, top, right, bottom] = *region;
         if image >= examples || region.iter().any(|side| !side.is_finite()) {
-            return Err(format!("there is no region {region:?} of image {image}").into());
+            return Err(format!("region {region:?} of image {image} is invalid").into());
         }
         let [left, top, right, bottom] = [left, top, right, bottom].map(|at| at * scale - moved);
         let least = if aligned { f64::NEG_INFINITY } else { 1.0 };
@@ -237,7 +237,7 @@ fn roi_align(call: &Call<'_>) -> Made {
             ratio => ratio,
         };
         let (down, aside) = (samples(cell_high), samples(cell_wide));
-        if bounded(&[down, aside, cells])? > MOST_SAMPLES {
+        if bounded(&[down, aside, cells])? > MAX_SAMPLES {
             return Err(format!("region {region:?} has too many samples").into());
         }
         for cell in 0..high * wide {
@@ -256,8 +256,8 @@ fn roi_align(call: &Call<'_>) -> Made {
     let table = table(&wide_x)?;
     let most = grouped.iter().map(Vec::len).max().unwrap_or(0).max(1);
     let sample = |number: usize| {
-        // Cells of smaller regions have fewer samples: those of a mean count nothing then, those of an extreme
-        // are there once more.
+        // Cells of smaller regions have fewer samples: the extra ones have weight 0 for a mean, and repeat samples for
+        // a maximum.
         let mut taps: Taps = vec![Default::default(); 4];
         for cell in &grouped {
             let found = cell.get(number).or(cell.first().filter(|_| is_max));
@@ -271,9 +271,9 @@ fn roi_align(call: &Call<'_>) -> Made {
         if !is_max {
             return total(steps(&table, &taps));
         }
-        // The greatest of the parts of a sample, as ONNX says it.
+        // The maximum of the weighted pixels of a sample, as ONNX specifies.
         let mut parts = steps(&table, &taps);
-        let first = parts.next().ok_or("there is nothing to choose of")??;
+        let first = parts.next().ok_or("no samples to select from")??;
         parts.try_fold(first, |best, part| best.extreme(&part?, true))
     };
     let first = sample(0)?;
@@ -284,15 +284,15 @@ fn roi_align(call: &Call<'_>) -> Made {
     one(image(made, images.len(), &[high, wide])?.cast(x.kind()?)?)
 }
 
-/// For each class of each example the best boxes that do not lie over better ones.
+/// Selects the best boxes for each class of each example that do not overlap better ones (non-maximum suppression).
 fn choose_boxes(call: &Call<'_>) -> Made {
     let (boxes, scores) = (call.input(0)?, call.input(1)?);
     let [examples, classes, many] = *scores.shape().as_slice() else {
-        return Err(format!("expected scores of classes, found {:?}", scores.shape()).into());
+        return Err(format!("expected scores of rank 3, found {:?}", scores.shape()).into());
     };
     if boxes.shape() != [examples, many, 4] {
         let (boxes, scores) = (boxes.shape(), scores.shape());
-        return Err(format!("{boxes:?} are not the boxes of scores {scores:?}").into());
+        return Err(format!("boxes {boxes:?} do not match scores {scores:?}").into());
     }
     let most = call.long(2, 0)?;
     let most = count(most.max(0))?.min(many);
@@ -337,7 +337,7 @@ fn choose_boxes(call: &Call<'_>) -> Made {
     one(Item::longs(&chosen).reshaped(vec![rows, 3]))
 }
 
-/// How much of two boxes is in both.
+/// Returns the intersection over union of two boxes.
 fn shared(a: &[f64; 4], b: &[f64; 4]) -> f64 {
     let area = |[top, left, bottom, right]: &[f64; 4]| (bottom - top) * (right - left);
     let ([top, left, bottom, right], [above, before, below, behind]) = (a, b);

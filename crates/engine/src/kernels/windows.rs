@@ -1,11 +1,11 @@
-//! Windows that go over a tensor, and convolutions.
+//! Sliding windows and convolutions.
 
 use burn_backend::ops::ModuleOps;
 use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
 use burn_flex::{Flex, FlexTensor};
 
-use super::tensor::{MOST_ELEMENTS, bounded};
-use super::{Call, Made, Run, at_mut, count, extent, one};
+use super::tensor::{MAX_ELEMENTS, bounded};
+use super::{Call, Made, Run, at_mut, count, dim_at, one};
 use crate::item::{Item, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -16,21 +16,21 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     })
 }
 
-/// How a window goes over each extent.
+/// The geometry of a window along each dim.
 pub(super) struct Windows {
     pub(super) size: Vec<usize>,
     pub(super) strides: Vec<usize>,
     pub(super) dilations: Vec<usize>,
-    /// What is added before and behind.
+    /// The padding before and after.
     pub(super) pads: Vec<(usize, usize)>,
 }
 
 impl Windows {
     pub(super) fn of(call: &Call<'_>, size: &[usize], dims: &[usize]) -> Outcome<Self> {
-        let extents = size.len();
+        let spatial = size.len();
         let list = |name: &str, otherwise: usize| match call.ints(name) {
             Some(values) => values.iter().map(|value| count(*value)).collect::<Outcome<Vec<_>>>(),
-            None => Ok(vec![otherwise; extents]),
+            None => Ok(vec![otherwise; spatial]),
         };
         let (strides, dilations) = (list("strides", 1)?, list("dilations", 1)?);
         let pads = list("pads", 0)?;
@@ -48,39 +48,39 @@ impl Windows {
                     };
                 dims.iter().zip(size).zip(&strides).zip(&dilations).map(one).collect()
             }
-            Some("VALID") => vec![(0, 0); extents],
-            _ if pads.len() == 2 * extents => {
-                let (begins, ends) = pads.split_at(extents);
+            Some("VALID") => vec![(0, 0); spatial],
+            _ if pads.len() == 2 * spatial => {
+                let (begins, ends) = pads.split_at(spatial);
                 begins.iter().copied().zip(ends.iter().copied()).collect()
             }
-            _ => vec![(0, 0); extents],
+            _ => vec![(0, 0); spatial],
         };
-        // With these nothing overflows that is computed of them.
+        // Within these limits no later computation overflows.
         let all = size.iter().chain(&strides).chain(&dilations).chain(dims);
         let sides = pads.iter().flat_map(|(begin, end)| [begin, end]);
-        if all.chain(sides).any(|one| *one > MOST_ELEMENTS) {
+        if all.chain(sides).any(|one| *one > MAX_ELEMENTS) {
             return Err(format!("windows of {size:?} over {dims:?} are too large").into());
         }
-        let fits = strides.len() == extents && dilations.len() == extents && dims.len() == extents;
+        let fits = strides.len() == spatial && dilations.len() == spatial && dims.len() == spatial;
         if !fits || strides.contains(&0) || dilations.contains(&0) || size.contains(&0) {
-            return Err("expected a step and a distance above 0 for each extent".into());
+            return Err("expected strides and dilations above 0".into());
         }
         Ok(Self { size: size.to_vec(), strides, dilations, pads })
     }
 
-    /// How far a window reaches in each extent.
+    /// Returns the dilated size of the window in each dim.
     pub(super) fn reach(&self) -> Vec<usize> {
         self.size.iter().zip(&self.dilations).map(|(size, by)| (size - 1) * by + 1).collect()
     }
 }
 
-/// So many numbers, as an array.
+/// Converts a list to an array.
 fn fixed<T: Copy, const N: usize>(values: &[T]) -> Outcome<[T; N]> {
-    values.try_into().map_err(|_| format!("expected {N} extents, found {}", values.len()).into())
+    values.try_into().map_err(|_| format!("expected {N} dims, found {}", values.len()).into())
 }
 
 pub(super) fn spatial(shape: &[usize]) -> Outcome<&[usize]> {
-    shape.get(2..).ok_or_else(|| "expected examples and channels".into())
+    shape.get(2..).ok_or_else(|| "expected batch and channel dims".into())
 }
 
 fn conv(call: &Call<'_>) -> Made {
@@ -105,13 +105,13 @@ fn conv(call: &Call<'_>) -> Made {
         2 => Flex::conv2d(x, filter, bias, options(&windows, groups)?),
         3 => Flex::conv3d(x, filter, bias, options(&windows, groups)?),
         other => {
-            return Err(format!("expected 1 to 3 extents to convolve over, found {other}").into());
+            return Err(format!("expected 1 to 3 spatial dims, found {other}").into());
         }
     };
     one(Item::Float(y))
 }
 
-/// What is cut off differently at both ends is cut off afterwards.
+/// Asymmetric cropping is applied afterwards.
 fn conv_transpose(call: &Call<'_>) -> Made {
     let (x, filter) = (call.input(0)?, call.input(1)?);
     let (shape, size) = (x.shape(), filter.shape());
@@ -140,15 +140,15 @@ fn conv_transpose(call: &Call<'_>) -> Made {
         2 => Flex::conv_transpose2d(x, filter, bias.clone(), options(&windows, groups)?),
         3 => Flex::conv_transpose3d(x, filter, bias.clone(), options(&windows, groups)?),
         other => {
-            return Err(format!("expected 1 to 3 extents to convolve over, found {other}").into());
+            return Err(format!("expected 1 to 3 spatial dims, found {other}").into());
         }
     };
     let mut y = Item::Float(y);
     for (at, ((begin, end), more)) in (2..).zip(windows.pads.iter().zip(&more)) {
-        let dim = extent(&y.shape(), at)?;
+        let dim = dim_at(&y.shape(), at)?;
         let end = end.saturating_sub(*more);
         if begin + end > dim {
-            return Err("more is cut off than there is".into());
+            return Err("the padding crops more than the result".into());
         }
         let extra = more.saturating_sub(windows.pads.get(at - 2).map_or(0, |pad| pad.1));
         y = y.narrowed(at, *begin, dim - end);
@@ -159,14 +159,14 @@ fn conv_transpose(call: &Call<'_>) -> Made {
     one(y)
 }
 
-/// Behind what was computed lies the bias alone.
+/// Elements after the computed ones hold the bias alone.
 fn padded_with(y: Item, at: usize, extra: usize, bias: Option<&FlexTensor>) -> Outcome<Item> {
     let mut shape = y.shape();
     *at_mut(&mut shape, at)? = extra;
     let to = crate::item::burn_type(y.dtype()?)?;
     let behind = match bias {
         Some(bias) => {
-            let channels = extent(&shape, 1)?;
+            let channels = dim_at(&shape, 1)?;
             let dims = (0..shape.len()).map(|at| if at == 1 { channels } else { 1 }).collect();
             Item::Float(bias.clone()).reshaped(dims)
         }
@@ -179,27 +179,29 @@ fn padded_with(y: Item, at: usize, extra: usize, bias: Option<&FlexTensor>) -> O
 }
 
 impl Windows {
-    /// Whether a convolution gives a tensor that can be made.
+    /// Checks that the result of a convolution can be created.
     fn check(&self, shape: &[usize], filter: &[usize], groups: usize) -> Outcome<()> {
         let ([examples, channels, dims @ ..], [results, each, ..]) = (shape, filter) else {
-            return Err("expected examples and channels".into());
+            return Err("expected batch and channel dims".into());
         };
         let fits = each.checked_mul(groups) == Some(*channels) && results.is_multiple_of(groups);
         if groups == 0 || !fits || shape.contains(&0) || filter.contains(&0) {
-            return Err(format!("{filter:?} in {groups} groups do not go over {shape:?}").into());
+            return Err(
+                format!("filter {filter:?} in {groups} groups does not fit {shape:?}").into()
+            );
         }
         let mut whole = vec![*examples, *results];
         for (((dim, pad), reach), stride) in
             dims.iter().zip(&self.pads).zip(self.reach()).zip(&self.strides)
         {
             let rest = (dim + pad.0 + pad.1).checked_sub(reach);
-            let rest = rest.ok_or_else(|| format!("windows reach {reach}, beyond {dim}"))?;
+            let rest = rest.ok_or_else(|| format!("window {reach} exceeds dim {dim}"))?;
             whole.push(rest / stride + 1);
         }
         bounded(&whole).map(|_| ())
     }
 
-    /// Cuts off so much that the result of a transposed convolution has the extents that are asked for.
+    /// Sets the padding so that the result of a transposed convolution has the requested dims.
     fn fit_output(&mut self, call: &Call<'_>, dims: &[usize], more: &mut [usize]) -> Outcome<()> {
         let mode = call.text("auto_pad");
         let same = matches!(mode.as_deref(), Some("SAME_UPPER" | "SAME_LOWER"));
@@ -229,7 +231,7 @@ impl Windows {
         Ok(())
     }
 
-    /// Whether a transposed convolution gives a tensor that can be made.
+    /// Checks that the result of a transposed convolution can be created.
     fn check_transposed(
         &self,
         shape: &[usize],
@@ -238,10 +240,10 @@ impl Windows {
         more: &[usize],
     ) -> Outcome<()> {
         let (Some(examples), Some(channels)) = (shape.first(), filter.get(1)) else {
-            return Err("expected examples and channels".into());
+            return Err("expected batch and channel dims".into());
         };
         if groups == 0 || shape.contains(&0) || filter.contains(&0) {
-            return Err(format!("{shape:?} in {groups} groups has nothing to convolve").into());
+            return Err(format!("{shape:?} in {groups} groups has no elements to convolve").into());
         }
         let mut whole = vec![*examples, channels.saturating_mul(groups)];
         let sides = shape.iter().skip(2).zip(&self.strides).zip(self.reach()).zip(more);
@@ -251,8 +253,8 @@ impl Windows {
         bounded(&whole).map(|_| ())
     }
 
-    /// Adds as much behind each extent as makes its last window a whole one; one that would begin behind the
-    /// tensor is none.
+    /// Pads the end of each dim so that its last window is complete; a window that would start beyond the tensor is
+    /// dropped.
     pub(super) fn round_up(&mut self, dims: &[usize]) {
         let reach = self.reach();
         for (((pad, dim), reach), stride) in

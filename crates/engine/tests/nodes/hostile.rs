@@ -1,5 +1,5 @@
 //! Kernels answer whatever their rules let through, without a panic: extreme integers in inputs and attributes,
-//! extents of 0, every type of elements.
+//! dims of 0, every type of elements.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -195,13 +195,13 @@ fn extreme_numbers_are_answered() {
 }
 
 #[test]
-fn extents_of_0_are_answered() {
+fn dims_of_0_are_answered() {
     let computed = all(|subject| {
         let mut variants = Vec::new();
         for (number, input) in subject.inputs.iter().enumerate() {
             let Some(tensor) = input else { continue };
             for at in 0..tensor.shape.len() {
-                // In all inputs that have the same extents, as elementwise operators want it, and in one alone.
+                // In all inputs that have the same dims, as elementwise operators want it, and in one alone.
                 for together in [true, false] {
                     let mut variant = subject.clone();
                     for (other, slot) in variant.inputs.iter_mut().enumerate() {
@@ -211,7 +211,7 @@ fn extents_of_0_are_answered() {
                             slot.data = lodstone_store::Blob::memory(Vec::new());
                         }
                     }
-                    variants.push((format!("no extent {at} of input {number}"), variant));
+                    variants.push((format!("no dim {at} of input {number}"), variant));
                 }
             }
         }

@@ -1,9 +1,9 @@
-//! What a parser of JSON says of a text.
+//! Errors of the JSON parser.
 
-/// How deep the parser follows the values of a JSON text.
+/// The nesting limit of the JSON parser, for messages.
 pub(crate) const JSON_DEPTH: &str = "at most 128 levels of JSON values";
 
-/// Whether the parser of JSON stopped at its [limit](JSON_DEPTH), which it tells by its message alone.
+/// Returns whether the JSON parser stopped at its [nesting limit](JSON_DEPTH), which only its message indicates.
 pub(crate) fn is_too_deep(error: &serde_json::Error) -> bool {
     error.to_string().starts_with("recursion limit exceeded")
 }

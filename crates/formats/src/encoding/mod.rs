@@ -1,4 +1,4 @@
-//! What several formats are written in: archives, messages, pickles. None of it knows a format.
+//! Encodings that several formats use: archives, messages, pickles. They are independent of formats.
 
 pub(crate) mod array;
 pub(crate) mod json;

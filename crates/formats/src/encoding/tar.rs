@@ -1,49 +1,48 @@
-//! Tape archives, as far as a scan looks into them: some frameworks wrote them, and zoos of models are
-//! handed out in them.
+//! Tape archives, as far as the scan inspects them: some frameworks wrote them, and model zoos distribute them.
 //!
-//! | bytes of a header of 512 | what |
+//! | bytes of a 512-byte header | contents |
 //! |---|---|
 //! | 0 to 99 | the name, up to a zero byte |
-//! | 124 to 135 | the size in octal digits, or big-endian behind a byte of 0x80 |
-//! | 148 to 155 | the sum of the bytes of the header, or of them as `i8`, with these as blanks |
+//! | 124 to 135 | the size in octal digits, or big-endian after a byte of 0x80 |
+//! | 148 to 155 | the sum of the bytes of the header, unsigned or signed, with these as spaces |
 //! | 156 | the type |
-//! | 157 to 256 | what a link leads to |
+//! | 157 to 256 | the target of a link |
 //!
 //! The bytes of a member follow, and zeros up to a multiple of 512. Zeros end the archive.
 //!
-//! Whatever CPython takes for a header is one here: it reads numbers as `int(text, 8)` does, which has
-//! signs, underscores and a prefix. An archive that is not as archivers write it is read, and said to be
-//! odd. Source of truth: POSIX `ustar`, and `Lib/tarfile.py` of CPython 3.13.
+//! A header is whatever CPython accepts as one: it parses numbers as `int(text, 8)` does, which allows
+//! signs, underscores and a prefix. An archive that deviates from the output of archivers is read, and reported as
+//! ambiguous or odd. Source of truth: POSIX `ustar`, and `Lib/tarfile.py` of CPython 3.13.
 
 use lodstone_model::Limits;
 use lodstone_store::Blob;
 
 use crate::Result;
 
-/// Size of a header, and what everything is aligned to.
+/// The size of a header, and the alignment of members.
 pub(crate) const BLOCK: usize = 512;
 
 /// The members of an archive.
 #[derive(Default)]
 pub(crate) struct Members {
     pub(crate) members: Vec<(String, Blob)>,
-    /// Names in headers by which members are unpacked, or links lead somewhere.
+    /// Names in headers that determine the paths of members or the targets of links.
     pub(crate) names: Vec<String>,
-    /// Why other readers may see other members.
+    /// The reason why other readers may see other members.
     pub(crate) ambiguous: Option<String>,
-    /// What is between members, or behind them, that is not part of any.
+    /// Bytes between or after members that belong to none.
     pub(crate) odd: Option<String>,
 }
 
-/// Whether a file that begins with `head` is an archive.
+/// Returns whether a file that begins with `head` is an archive.
 pub(crate) fn is_tar(head: &[u8]) -> bool {
     head.first_chunk::<BLOCK>().is_some_and(|header| Header::read(header).is_some())
 }
 
-/// What is in an archive, up to the first block that is no header, as CPython reads it.
+/// Lists the members of an archive up to the first block that is not a header, as CPython reads it.
 ///
 /// # Errors
-/// What reading gives.
+/// Fails if reading fails.
 pub(crate) fn members(blob: &Blob, limits: &Limits) -> Result<Members> {
     let (mut found, mut at) = (Members::default(), 0_u64);
     let block = BLOCK as u64;
@@ -61,7 +60,7 @@ pub(crate) fn members(blob: &Blob, limits: &Limits) -> Result<Members> {
             name = format!("{before}/{name}");
         }
         if header.is_odd {
-            found.ambiguous = Some(format!("the header of `{name}` is not as archivers write it"));
+            found.ambiguous = Some(format!("the header of `{name}` is nonstandard"));
         }
         let start = at + block;
         let Ok(size) = u64::try_from(header.size) else {
@@ -70,15 +69,16 @@ pub(crate) fn members(blob: &Blob, limits: &Limits) -> Result<Members> {
         };
         let data = blob.slice(start, size.min(blob.len() - start))?;
         if data.len() < size {
-            found.odd = Some(format!("of the {size} bytes of `{name}`, {} are there", data.len()));
+            found.odd =
+                Some(format!("of the {size} bytes of `{name}`, {} are present", data.len()));
         }
-        if says_otherwise(header.kind, &data)? {
-            found.ambiguous = Some(format!("`{name}` has its size in another place"));
+        if overrides_size(header.kind, &data)? {
+            found.ambiguous = Some(format!("`{name}` has its size in another record"));
         }
-        // Links and directories have no bytes, whatever size they say.
+        // Links and directories have no data, whatever their size field contains.
         let has_bytes = !matches!(header.kind, b'1'..=b'6');
         if !has_bytes && size > 0 {
-            found.ambiguous = Some(format!("`{name}` has a size and no bytes"));
+            found.ambiguous = Some(format!("`{name}` has a size but no data"));
         }
         let size = if has_bytes { size } else { 0 };
         if matches!(header.kind, b'1' | b'2') {
@@ -93,16 +93,16 @@ pub(crate) fn members(blob: &Blob, limits: &Limits) -> Result<Members> {
         let end = start.saturating_add(size);
         at = end.checked_next_multiple_of(block).unwrap_or(u64::MAX);
         if !is_zero(blob, end, at)? {
-            found.odd = Some(format!("there are bytes between members, from byte {end} on"));
+            found.odd = Some(format!("unused bytes between members at offset {end}"));
         }
     }
     if !is_zero(blob, at, blob.len())? {
-        found.odd = Some(format!("there are bytes behind the last member, from byte {at} on"));
+        found.odd = Some(format!("unused bytes after the last member at offset {at}"));
     }
     Ok(found)
 }
 
-/// Whether all bytes of a range, as far as it is there, are zero.
+/// Returns whether all existing bytes of a range are zero.
 fn is_zero(blob: &Blob, start: u64, end: u64) -> Result<bool> {
     const PIECE: u64 = 64 << 10;
     let end = end.min(blob.len());
@@ -118,12 +118,12 @@ fn is_zero(blob: &Blob, start: u64, end: u64) -> Result<bool> {
     Ok(true)
 }
 
-/// The names that a member has for the next: of GNU (`L`, `K`), and `path=` of POSIX.
+/// Returns the names that a member defines for the next one: GNU (`L`, `K`), and `path=` of POSIX.
 fn other_names(kind: u8, data: &Blob) -> Result<Vec<String>> {
     if !matches!(kind, b'x' | b'g' | b'X' | b'L' | b'K') {
         return Ok(Vec::new());
     }
-    let bytes = data.slice(0, data.len().min(LARGEST))?.read()?;
+    let bytes = data.slice(0, data.len().min(MAX_METADATA))?.read()?;
     if matches!(kind, b'L' | b'K') {
         return Ok(vec![text(&bytes)]);
     }
@@ -136,36 +136,36 @@ fn other_names(kind: u8, data: &Blob) -> Result<Vec<String>> {
     Ok(named.collect())
 }
 
-/// Size of what says something about other members; longer ones are of whole trees of files.
-const LARGEST: u64 = 64 << 10;
+/// Maximum bytes of a member with metadata of other members; longer ones belong to whole trees of files.
+const MAX_METADATA: u64 = 64 << 10;
 
-/// Whether a member changes the size of the next, or has none of the usual kinds of sizes.
-fn says_otherwise(kind: u8, data: &Blob) -> Result<bool> {
+/// Returns whether a member may override the size of the next one, or is of an unusual type.
+fn overrides_size(kind: u8, data: &Blob) -> Result<bool> {
     if !matches!(kind, b'x' | b'g' | b'X') {
         return Ok(!matches!(kind, 0 | b'0'..=b'7' | b'L' | b'K'));
     }
-    let bytes = data.slice(0, data.len().min(LARGEST))?.read()?;
+    let bytes = data.slice(0, data.len().min(MAX_METADATA))?.read()?;
     let words = [b" size=".as_slice(), b" GNU.sparse."];
     let found = words.iter().any(|word| bytes.windows(word.len()).any(|part| part == *word));
-    Ok(found || data.len() > LARGEST)
+    Ok(found || data.len() > MAX_METADATA)
 }
 
-/// Text up to a zero byte.
+/// Returns the text up to a zero byte.
 fn text(bytes: &[u8]) -> String {
     let bytes = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What is read of a header.
+/// The relevant fields of a header.
 struct Header {
     size: i128,
     kind: u8,
-    /// Whether numbers are written as no archiver writes them.
+    /// Whether numbers are written in a form that no archiver uses.
     is_odd: bool,
 }
 
 impl Header {
-    /// A header, if its sum is right.
+    /// Parses a header; `None` if its checksum does not match.
     fn read(header: &[u8; BLOCK]) -> Option<Self> {
         let rest = || header.iter().enumerate().filter(|(index, _)| !(148..156).contains(index));
         let blanks = 8 * i128::from(b' ');
@@ -182,7 +182,7 @@ impl Header {
     }
 }
 
-/// A number as CPython reads it, and whether no archiver writes it so.
+/// Parses a number as CPython does; also returns whether no archiver writes this form.
 fn number(field: &[u8]) -> Option<(i128, bool)> {
     if let Some((first @ (0x80 | 0xff), rest)) = field.split_first() {
         let fold = |number: i128, byte: &u8| Some(number.checked_mul(256)? + i128::from(*byte));

@@ -1,10 +1,10 @@
-//! Glow: ONNX's messages, with operators of its own or ONNX's, also in an archive.
+//! Glow: ONNX messages with Glow's own or ONNX operators, optionally in an archive.
 //!
 //! | part | where |
 //! |---|---|
 //! | the messages | `onnx` |
-//! | the archive: the model and each tensor by themselves | `onnx/zip.rs` |
-//! | the producer by which Glow's operators are recognized, padded constants | here, `schema::glow` |
+//! | the archive: the model, and each tensor in its own member | `onnx/zip.rs` |
+//! | the producer name that identifies Glow's operators, padded constants | here, `schema::glow` |
 //!
 //! Source of truth: `ONNXModelWriter.cpp` and `ONNXModelLoader.cpp` of Glow, and files that it wrote.
 
@@ -23,11 +23,11 @@ pub static STANDARD: Format = Format {
 /// A binary file with Glow's own operators.
 pub static BINARY: Format = binary("onnx-glow", "ONNX with Glow's operators", Dialect::Glow);
 
-/// The same as text.
+/// A text file with Glow's own operators.
 pub static TEXT: Format =
     text("onnx-glow-text", "ONNX with Glow's operators, as text", Dialect::Glow);
 
-/// The same in an archive.
+/// An archive with Glow's own operators.
 pub static ARCHIVE: Format =
     archive("onnx-glow-zip", "ONNX with Glow's operators, in an archive", Dialect::Glow);
 

@@ -1,10 +1,10 @@
 //! MXNet.
 //!
-//! | module | what is there |
+//! | module | contents |
 //! |---|---|
-//! | [`params`] | lists and dicts of arrays, V0 to V3; NumPy's archives as MXNet 2 writes them |
+//! | [`params`] | lists and dicts of arrays, V0 to V3; NumPy archives written by MXNet 2 |
 //! | [`symbol`] | programs, of every release |
-//! | [`states`] | what optimizers remember: arrays and plain values in a pickle |
+//! | [`states`] | optimizer states: arrays and plain values in a pickle |
 //! | `bundle` | programs and parameters together: directories, prefixes, epochs |
 
 mod bundle;

@@ -1,4 +1,4 @@
-//! The header of an array: a Python dict of three keys.
+//! The header of an array: a Python dict with three keys.
 
 use std::path::{Path, PathBuf};
 
@@ -6,17 +6,17 @@ use lodstone_model::DType;
 use lodstone_store::{Blob, Cursor};
 
 use super::survey::{Elements, item_size};
-use super::{CODES, DIMENSIONS, HEADER, MAGIC, code};
+use super::{CODES, MAGIC, MAX_HEADER, MAX_RANK, code};
 use crate::encoding::array::elements::Stored;
 use crate::{Error, Result};
 
-/// A spelling of bfloat16, which NumPy has no type for: a structure of one number.
+/// A spelling of bfloat16, which NumPy lacks: a structure with one field.
 pub(crate) const BFLOAT16: &[u8] = b"[('bfloat16', '<u2')]";
 
-/// Levels of structures in structures.
-const NESTED: usize = 8;
+/// Maximum nesting depth of structures.
+const MAX_NESTING: usize = 8;
 
-/// What a header says.
+/// The contents of a header.
 #[derive(Debug)]
 pub(super) struct Header {
     pub(super) dtype: DType,
@@ -25,11 +25,11 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Reads everything before the elements and gives those bytes too; `path` names the file in
+    /// Reads everything before the elements, and also returns those bytes; `path` names the file in
     /// messages.
     ///
     /// # Errors
-    /// If it is no header, or one of an array that is not supported.
+    /// Fails if the header is invalid, or the array is not supported.
     pub(super) fn read(cursor: &mut Cursor<'_>, path: &Path) -> Result<(Self, Vec<u8>)> {
         let start = cursor.position();
         let (dict, text, long) = dict(cursor)?;
@@ -42,31 +42,31 @@ impl Header {
         Ok((Header { dtype, stored: Stored::new(swap, fortran, &shape), shape }, raw))
     }
 
-    /// Reads the header of an array of any elements, and gives what these are.
+    /// Reads the header of an array with any element type, and describes the elements.
     ///
     /// # Errors
-    /// If it is no header, or has anything in it that NumPy does not write.
+    /// Fails if the header is not one that NumPy writes.
     pub(super) fn survey(cursor: &mut Cursor<'_>, path: &Path) -> Result<Elements> {
         let (dict, text, long) = dict(cursor)?;
         let parser = Parser { text: &dict, position: 0, cursor, start: text, path };
-        let (item, _, shape) = parser.dict(long, |parser| parser.item(NESTED))?;
+        let (item, _, shape) = parser.dict(long, |parser| parser.item(MAX_NESTING))?;
         let size = match item {
             None => return Ok(Elements::Objects),
-            Some(size) => shape.iter().try_fold(size, |size, extent| size.checked_mul(*extent)),
+            Some(size) => shape.iter().try_fold(size, |size, dim| size.checked_mul(*dim)),
         };
         let found = || format!("elements of shape {shape:?}");
         size.map(Elements::Plain)
             .ok_or_else(|| cursor.error_at(text, "a size that fits 64 bits", found()).into())
     }
 
-    /// Reads the bytes that [`read`](Self::read) gave once.
+    /// Parses the bytes that [`read`](Self::read) returned.
     pub(super) fn decode(raw: &[u8]) -> Result<Self> {
         let blob = Blob::memory(raw.to_vec());
         Self::read(&mut Cursor::new(&blob), Path::new("memory")).map(|(header, _)| header)
     }
 }
 
-/// The text of the dict, its offset, and whether numbers in it may end in `L`, as Python 2 wrote them.
+/// Returns the text of the dict, its offset, and whether its integers may end in `L`, as in Python 2.
 fn dict(cursor: &mut Cursor<'_>) -> Result<(Vec<u8>, u64, bool)> {
     let start = cursor.position();
     let magic = cursor.array("the magic of an array")?;
@@ -85,28 +85,28 @@ fn dict(cursor: &mut Cursor<'_>) -> Result<(Vec<u8>, u64, bool)> {
     };
     let text = cursor.position();
     cursor.need(size, "the header")?;
-    if size > HEADER {
+    if size > MAX_HEADER {
         return Err(cursor
-            .over_limit_at(text, format!("at most {HEADER} bytes of a header"))
+            .over_limit_at(text, format!("at most {MAX_HEADER} bytes of a header"))
             .into());
     }
     let dict = cursor.bytes(size, "the header")?;
     Ok((dict, text, version < [3, 0]))
 }
 
-/// Everything before the elements, as `numpy.save` writes it; `None` if there is no code.
+/// Encodes everything before the elements as `numpy.save` does; `None` if the element type has no code.
 ///
-/// Version 1.0 always does: the headers of [64 dimensions](super::DIMENSIONS) fit it.
+/// Version 1.0 suffices for headers of [64 dims](super::MAX_RANK).
 pub(super) fn encode(dtype: DType, shape: &[u64]) -> Option<Vec<u8>> {
     let order = if dtype.bits()? == 8 { '|' } else { '<' };
     encode_as(&format!("'{order}{}'", code(dtype)?), shape)
 }
 
-/// The same for an element type that is spelled `descr`.
+/// Encodes the same with the element type `descr`.
 pub(crate) fn encode_as(descr: &str, shape: &[u64]) -> Option<Vec<u8>> {
-    /// Elements begin at a multiple of this.
+    /// The alignment of elements.
     const ALIGN: usize = 64;
-    /// Digits that the first dimension may grow to without moving the elements.
+    /// The number of digits to which the first dim can grow without moving the elements.
     const GROWTH: usize = 21;
     let tuple = match shape {
         [] => "()".to_owned(),
@@ -121,7 +121,7 @@ pub(crate) fn encode_as(descr: &str, shape: &[u64]) -> Option<Vec<u8>> {
         let digits = first.to_string().len();
         text.extend(std::iter::repeat_n(' ', GROWTH.saturating_sub(digits)));
     }
-    // NumPy adds a whole 64 spaces where none is needed.
+    // NumPy adds 64 spaces even if none are needed.
     let before = MAGIC.len() + 4 + text.len() + 1;
     text.extend(std::iter::repeat_n(' ', ALIGN - before % ALIGN));
     text.push('\n');
@@ -132,19 +132,19 @@ pub(crate) fn encode_as(descr: &str, shape: &[u64]) -> Option<Vec<u8>> {
     Some(header)
 }
 
-/// A reader of the dict; it takes what Python's literals may look like, and nothing else.
+/// A parser of the dict; it accepts only Python literals.
 struct Parser<'a, 'b> {
     text: &'a [u8],
     position: usize,
     cursor: &'a Cursor<'b>,
-    /// Offset of the text in the file.
+    /// The offset of the text in the file.
     start: u64,
     path: &'a Path,
 }
 
 impl<'a> Parser<'a, '_> {
-    /// The element type as `read` gives it, whether the first dimension varies fastest, and the shape;
-    /// `long` says whether numbers may end in `L`, as Python 2 wrote them.
+    /// Parses the element type with `read`, whether the first axis varies fastest, and the shape;
+    /// `long` allows integers to end in `L`, as in Python 2.
     fn dict<T>(
         mut self,
         long: bool,
@@ -166,7 +166,7 @@ impl<'a> Parser<'a, '_> {
                 }
             };
             if again {
-                return Err(self.error(at, "each key once", format!("{} again", quoted(key))));
+                return Err(self.error(at, "unique keys", format!("{} twice", quoted(key))));
             }
             if !self.take(b',') {
                 self.expect(b'}')?;
@@ -184,12 +184,12 @@ impl<'a> Parser<'a, '_> {
         Ok((descr, fortran, shape))
     }
 
-    /// Size in bytes of an element of any type; `None` if objects are in it. A structure is a list of
-    /// fields, each with a name (or a title and a name), a type and maybe a shape.
+    /// Returns the size of an element of any type in bytes; `None` if it contains objects. A structure is a list of
+    /// fields, each with a name (or a title and a name), a type and an optional shape.
     fn item(&mut self, left: usize) -> Result<Option<u64>> {
         self.blanks();
         let at = self.position;
-        let unknown = |parser: &Self| parser.error(at, "an element type of NumPy", parser.found());
+        let unknown = |parser: &Self| parser.error(at, "a NumPy element type", parser.found());
         if !self.take(b'[') {
             let descr = self.string()?;
             let code = match descr {
@@ -222,7 +222,7 @@ impl<'a> Parser<'a, '_> {
             let mut count = Some(1_u64);
             if self.take(b',') && self.peek_after_blanks() == Some(b'(') {
                 let shape = self.tuple(true)?;
-                count = shape.iter().try_fold(1, |count: u64, extent| count.checked_mul(*extent));
+                count = shape.iter().try_fold(1, |count: u64, dim| count.checked_mul(*dim));
                 self.take(b',');
             }
             self.expect(b')')?;
@@ -239,7 +239,7 @@ impl<'a> Parser<'a, '_> {
         self.peek()
     }
 
-    /// The element type, and the size of the numbers whose bytes are the other way round.
+    /// Returns the element type, and the size of the values whose byte order is reversed.
     fn descr(&mut self) -> Result<(DType, Option<usize>)> {
         self.blanks();
         let at = self.position;
@@ -255,7 +255,7 @@ impl<'a> Parser<'a, '_> {
             [order @ (b'<' | b'>' | b'=' | b'|'), code @ ..] => (*order, code),
             code => (b'=', code),
         };
-        // Another spelling of it: a code of its own.
+        // Another spelling of bfloat16, with its own code.
         if descr == b"<b2" {
             return Ok((DType::BFloat16, None));
         }
@@ -267,7 +267,7 @@ impl<'a> Parser<'a, '_> {
                 }
                 [b'V', ..] => self.unsupported(
                     "an array of raw bytes (as which NumPy saves bfloat16 and most types of \
-                     ml_dtypes, without saying which it was)",
+                     ml_dtypes, without recording which)",
                 ),
                 b"f1" => self
                     .unsupported("an array of float8_e5m2 (which NumPy saves but does not load)"),
@@ -277,12 +277,12 @@ impl<'a> Parser<'a, '_> {
                 b"f12" | b"f16" | b"c24" | b"c32" => self.unsupported(
                     "an array of extended precision (which differs from machine to machine)",
                 ),
-                _ => self.error(at, "an element type of NumPy", quoted(descr)),
+                _ => self.error(at, "a NumPy element type", quoted(descr)),
             });
         };
         let bytes = dtype.bits().and_then(|bits| usize::try_from(bits / 8).ok()).unwrap_or(1);
         if order == b'|' && bytes > 1 {
-            return Err(self.error(at, "an order of bytes, `<` or `>`", quoted(descr)));
+            return Err(self.error(at, "a byte order, `<` or `>`", quoted(descr)));
         }
         let number = if code.starts_with(b"c") { bytes / 2 } else { bytes };
         Ok((*dtype, (order == b'>' && number > 1).then_some(number)))
@@ -308,8 +308,8 @@ impl<'a> Parser<'a, '_> {
             if !comma {
                 return Err(self.error(self.position, "`,` or `)`", self.found()));
             }
-            if shape.len() == DIMENSIONS {
-                let expected = format!("at most {DIMENSIONS} extents");
+            if shape.len() == MAX_RANK {
+                let expected = format!("at most {MAX_RANK} dims");
                 return Err(self.error(self.position, expected, "more"));
             }
             shape.push(self.number(long)?);
@@ -330,7 +330,7 @@ impl<'a> Parser<'a, '_> {
         let value = value.filter(|_| digits.len() == 1 || !digits.starts_with(b"0"));
         let value = value.ok_or_else(|| {
             let found = if digits.is_empty() { self.found() } else { quoted(digits) };
-            self.error(at, "an extent of 0 to 2^64 - 1", found)
+            self.error(at, "a dim of 0 to 2^64 - 1", found)
         })?;
         self.position += size;
         if long && self.peek() == Some(b'L') {
@@ -339,7 +339,7 @@ impl<'a> Parser<'a, '_> {
         Ok(value)
     }
 
-    /// A string in quotes of either kind, without escapes.
+    /// Parses a string in single or double quotes, without escapes.
     fn string(&mut self) -> Result<&'a [u8]> {
         self.blanks();
         let at = self.position;
@@ -356,7 +356,7 @@ impl<'a> Parser<'a, '_> {
         Ok(body)
     }
 
-    /// Steps over `byte` if it is next.
+    /// Skips `byte` if it is next.
     fn take(&mut self, byte: u8) -> bool {
         self.blanks();
         let next = self.peek() == Some(byte);
@@ -399,8 +399,8 @@ impl<'a> Parser<'a, '_> {
     }
 }
 
-/// The start of `bytes` for a message.
+/// Returns the start of `bytes` for a message.
 fn quoted(bytes: &[u8]) -> String {
-    const MOST: usize = 24;
-    format!("`{}`", bytes.get(..MOST).unwrap_or(bytes).escape_ascii())
+    const MAX: usize = 24;
+    format!("`{}`", bytes.get(..MAX).unwrap_or(bytes).escape_ascii())
 }

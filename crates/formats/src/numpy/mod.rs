@@ -2,7 +2,7 @@
 //!
 //! An array:
 //!
-//! | bytes | what |
+//! | bytes | contents |
 //! |---|---|
 //! | 6 | `\x93NUMPY` |
 //! | 2 | version: 1.0, 2.0 or 3.0 |
@@ -13,26 +13,26 @@
 //! | key of the header | value |
 //! |---|---|
 //! | `descr` | byte order (`<`, `>`, `=`, or a bar for single bytes), kind, size: `'<f4'` |
-//! | `fortran_order` | whether the first dimension varies fastest |
+//! | `fortran_order` | whether the first axis varies fastest |
 //! | `shape` | `()`, `(3,)`, `(3, 5)` |
 //!
 //! An archive: members stored or deflated; the member `x.npy` is the array `x`.
 //!
-//! Elements in another order of bytes or dimensions, and deflated ones, are computed when they are
-//! read, with a bounded amount of memory. Deflated bytes are checked against their CRC-32 when the
-//! last one is read, stored bytes by who verifies a model (`Model::checksums`).
+//! Elements with another byte order or order of axes, and deflated ones, are converted on
+//! read, in bounded memory. Deflated bytes are verified against their CRC-32 when the
+//! last one is read; stored bytes are verified on request (`Model::checksums`).
 //!
-//! An array that was read and not edited is written with its header and elements as they were;
-//! others as `numpy.save` writes them. Archives are written with stored members, as `numpy.savez`
-//! does.
+//! An unedited array is written with its original header and elements;
+//! others as `numpy.save` writes them. Archives are written with stored members, as by
+//! `numpy.savez`.
 //!
 //! Source of truth: `numpy/lib/_format_impl.py` and `_npyio_impl.py` of NumPy 2.4, and files that
 //! it wrote; APPNOTE.TXT 6.3.10 of PKWARE for the archive.
 //!
-//! NumPy has no bfloat16. The ways in which frameworks write it are read.
+//! NumPy has no bfloat16. The encodings that frameworks use for it are supported.
 //!
 //! Not supported: arrays of Python objects (pickles, which are never loaded), structures, text,
-//! dates, raw bytes (as which NumPy saves bfloat16 and its kin, without saying which) and extended
+//! dates, raw bytes (as which NumPy saves bfloat16 and similar types without their name) and extended
 //! precision; bytes after the array; archives with other methods, encryption or several disks.
 
 mod detect;
@@ -41,7 +41,7 @@ mod read;
 pub(crate) mod survey;
 mod write;
 
-pub(crate) use crate::encoding::array::{CODES, DIMENSIONS, code};
+pub(crate) use crate::encoding::array::{CODES, MAX_RANK, code};
 pub(crate) use header::{BFLOAT16, encode_as};
 pub(crate) use read::{origin, tensor};
 pub(crate) use write::{as_it_was, parts};
@@ -105,15 +105,15 @@ const HOLDS: Holds = Holds {
     stand_in: |_| None,
 };
 
-/// How an array begins.
+/// The first bytes of an array.
 const MAGIC: [u8; 6] = *b"\x93NUMPY";
 
-/// What the name of a member that is an array ends in.
+/// The suffix of members that are arrays.
 const SUFFIX: &str = ".npy";
 
-/// Size in bytes that a header may have: as much as version 1.0 can say. NumPy itself stops at
-/// 10 000 unless it is told otherwise.
-const HEADER: u64 = 65_535;
+/// Maximum size of a header in bytes: that of version 1.0. The default limit of NumPy itself is
+/// 10 000.
+const MAX_HEADER: u64 = 65_535;
 
-/// Owner of the residual of a tensor: an array up to its elements.
+/// The owner of the residual of a tensor: the bytes of an array before its elements.
 const RESIDUAL: &str = "npy";

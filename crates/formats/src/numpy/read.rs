@@ -1,4 +1,4 @@
-//! Bytes to tensors. Elements are not read.
+//! Reads tensors without their elements.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::encoding::array::elements::Elements;
 use crate::encoding::zip::{self, Member};
 use crate::{OpenOptions, Result};
 
-/// Opens an array: a model of one tensor without a name.
+/// Opens an array: a model of one unnamed tensor.
 ///
 /// # Errors
-/// As [`read_npy_blob`].
+/// The errors of [`read_npy_blob`].
 pub fn read_npy(path: &Location, options: &OpenOptions) -> Result<Model> {
     read_npy_blob(&options.file(path)?, &options.limits)
 }
@@ -23,7 +23,7 @@ pub fn read_npy(path: &Location, options: &OpenOptions) -> Result<Model> {
 /// Opens an archive.
 ///
 /// # Errors
-/// As [`read_npz_blob`].
+/// The errors of [`read_npz_blob`].
 pub fn read_npz(path: &Location, options: &OpenOptions) -> Result<Model> {
     read_npz_blob(&options.file(path)?, &options.limits)
 }
@@ -31,7 +31,7 @@ pub fn read_npz(path: &Location, options: &OpenOptions) -> Result<Model> {
 /// Reads an array.
 ///
 /// # Errors
-/// If it is none, to the last byte, or has elements that are not supported.
+/// Fails if the file is not exactly an array, or its elements are not supported.
 pub fn read_npy_blob(blob: &Blob, _: &Limits) -> Result<Model> {
     let (start, array) = array(blob, &origin(blob))?;
     let data = blob.slice(start, blob.len() - start)?;
@@ -40,10 +40,10 @@ pub fn read_npy_blob(blob: &Blob, _: &Limits) -> Result<Model> {
     Ok(Model { format, parameters, files, ..Model::default() })
 }
 
-/// Reads an archive of arrays. Of deflated members no more than the header is inflated.
+/// Reads an archive of arrays. Of deflated members only the header is inflated.
 ///
 /// # Errors
-/// If it is no archive that is unambiguous, or a member is no array that is supported.
+/// Fails if the archive is invalid or ambiguous, or a member is not a supported array.
 pub fn read_npz_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     let (format, files) = (NPZ.name.to_owned(), vec![blob.clone()]);
     let mut model = Model { format, files, ..Model::default() };
@@ -51,7 +51,9 @@ pub fn read_npz_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     for member in zip::members(blob, limits)? {
         model.checksums.push(member.checksum());
         let Some(name) = member.name.strip_suffix(SUFFIX) else {
-            model.report.warn(format!("left out `{}`, which is no array by its name", member.name));
+            model
+                .report
+                .warn(format!("skipped `{}`: its name is not that of an array", member.name));
             continue;
         };
         if !member.marked {
@@ -66,10 +68,10 @@ pub fn read_npz_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     Ok(model)
 }
 
-/// The array that a member is; `origin` names the archive in messages.
+/// Returns the array in a member; `origin` names the archive in messages.
 pub(crate) fn tensor(member: &Member, origin: &Path) -> Result<Tensor> {
     let (start, array) = array(&member.whole(), origin)?;
-    // From a new blob: the one that gave the header keeps a decoder, and there may be many.
+    // From a new blob: the one of the header keeps a decoder, and there may be many members.
     Ok(array.tensor(member.whole().slice(start, member.size - start)?))
 }
 
@@ -79,8 +81,8 @@ struct Array {
     residual: Residual,
 }
 
-/// Reads what is before the elements, and checks that the rest has their size; gives where they
-/// begin.
+/// Reads the part before the elements, and checks the size of the rest; also returns the offset of the
+/// elements.
 fn array(blob: &Blob, origin: &Path) -> Result<(u64, Array)> {
     let mut cursor = Cursor::new(blob);
     let (header, raw) = Header::read(&mut cursor, origin)?;
@@ -101,7 +103,7 @@ fn array(blob: &Blob, origin: &Path) -> Result<(u64, Array)> {
 }
 
 impl Array {
-    /// The tensor of the elements `data`.
+    /// Returns the tensor with the elements `data`.
     fn tensor(self, data: Blob) -> Tensor {
         let Header { dtype, stored, shape } = self.header;
         let data = if stored.is_plain() {
@@ -113,7 +115,7 @@ impl Array {
     }
 }
 
-/// What messages call the file.
+/// Returns the path of the file in messages.
 pub(crate) fn origin(blob: &Blob) -> PathBuf {
     blob.file_range().map_or("memory".into(), |(file, _)| file.path().to_path_buf())
 }

@@ -1,5 +1,5 @@
-//! What an array is for who loads it: numbers of a size, or Python objects. Unlike a reader, this takes
-//! every element type that NumPy has.
+//! The kind of an array for its loader: elements of a fixed size, or Python objects. In contrast to the reader, this
+//! accepts every element type of NumPy.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::Result;
 /// An array without its elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Survey {
-    /// Where the elements begin.
+    /// The offset of the elements.
     pub(crate) start: u64,
     pub(crate) elements: Elements,
 }
@@ -19,23 +19,23 @@ pub(crate) struct Survey {
 /// The elements of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Elements {
-    /// So many bytes, which nobody interprets.
+    /// Plain data of this many bytes.
     Plain(u64),
     /// A pickle.
     Objects,
 }
 
-/// Reads what is before the elements.
+/// Reads the part before the elements.
 ///
 /// # Errors
-/// If it is not an array, or its header has anything else in it than those of NumPy have.
+/// Fails if the file is not an array, or its header is not one that NumPy writes.
 pub(crate) fn survey(blob: &Blob) -> Result<Survey> {
     let mut cursor = Cursor::new(blob);
     let elements = Header::survey(&mut cursor, Path::new(""))?;
     Ok(Survey { start: cursor.position(), elements })
 }
 
-/// Where the elements begin by the size that the header has, if it is there, whatever is in it.
+/// Returns the offset of the elements according to the size of the header, whatever it contains.
 pub(crate) fn start(head: &[u8]) -> Option<u64> {
     let (start, size) = match *head {
         [_, _, _, _, _, _, 1, _, a, b, ..] => (10, u32::from_le_bytes([a, b, 0, 0])),
@@ -45,7 +45,7 @@ pub(crate) fn start(head: &[u8]) -> Option<u64> {
     Some(start + u64::from(size))
 }
 
-/// Size in bytes of an element type without the order of its bytes; `None` if it is not known.
+/// Returns the size in bytes of an element type without its byte order; `None` if it is unknown.
 pub(super) fn item_size(code: &str) -> Option<u64> {
     let kind = code.chars().next()?;
     let (size, unit) = match code.get(1..)?.split_once('[') {
@@ -53,7 +53,7 @@ pub(super) fn item_size(code: &str) -> Option<u64> {
         None => (code.get(1..)?, None),
     };
     let size: u64 = size.parse().ok().filter(|_| size.bytes().all(|byte| byte.is_ascii_digit()))?;
-    // Spans of time have a unit: `M8[ns]`.
+    // Time types have a unit: `M8[ns]`.
     let is_unit = |unit: &str| {
         unit.strip_suffix(']').is_some_and(|unit| unit.bytes().all(|b| b.is_ascii_alphanumeric()))
     };

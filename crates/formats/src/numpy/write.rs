@@ -1,4 +1,4 @@
-//! Tensors to bytes, as NumPy writes them.
+//! Writes tensors as NumPy does.
 
 use std::collections::HashSet;
 
@@ -6,19 +6,19 @@ use lodstone_model::{Kind, Model, Parameter, Tensor};
 use lodstone_store::{Blob, Location};
 
 use super::header::{Header, encode};
-use super::{DIMENSIONS, NPY, NPZ, RESIDUAL, SUFFIX};
+use super::{MAX_RANK, NPY, NPZ, RESIDUAL, SUFFIX};
 use crate::encoding::array::elements::Elements;
 use crate::encoding::zip::Writer;
 use crate::{Error, Result, Staged, WriteOptions};
 
-/// Writes the one tensor of a model.
+/// Writes the single tensor of a model.
 ///
 /// # Errors
-/// If there are none or several, or the format has no place for it; or what reading and writing
-/// give.
+/// Fails unless there is exactly one tensor, which the format can represent, or if reading or writing
+/// fails.
 pub(super) fn write_npy(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
     let [parameter] = model.parameters.as_slice() else {
-        let what = format!("{} tensors, but exactly one", model.parameters.len());
+        let what = format!("{} tensors instead of one", model.parameters.len());
         return Err(Error::Incompatible { format: NPY.name, what });
     };
     let parts = parts(NPY.name, parameter)?;
@@ -28,8 +28,8 @@ pub(super) fn write_npy(model: &Model, path: &Location, options: &WriteOptions) 
 /// Writes all tensors of a model.
 ///
 /// # Errors
-/// If names repeat or cannot be names of members, or the format has no place for a tensor; or
-/// what reading and writing give.
+/// Fails if names are not unique or not valid for members, if the format cannot represent a tensor, or
+/// if reading or writing fails.
 pub(super) fn write_npz(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
     let mut names = HashSet::new();
     for Parameter { name, .. } in &model.parameters {
@@ -37,7 +37,7 @@ pub(super) fn write_npz(model: &Model, path: &Location, options: &WriteOptions) 
         if !names.insert(name) {
             return refuse(format!("two tensors called `{name}`"));
         }
-        // Python's `zipfile`, and so NumPy, ends a name there.
+        // Python's `zipfile`, and therefore NumPy, truncates a name there.
         if name.contains('\0') {
             return refuse(format!("the name {name:?}, which has a zero byte"));
         }
@@ -54,7 +54,7 @@ pub(super) fn write_npz(model: &Model, path: &Location, options: &WriteOptions) 
     })
 }
 
-/// An array: what is before its elements, and the elements.
+/// Returns the part before the elements of an array, and the elements.
 pub(crate) fn parts(
     format: &'static str,
     Parameter { name, tensor }: &Parameter,
@@ -67,11 +67,9 @@ pub(crate) fn parts(
         return refuse(format!("the LoD of the tensor `{name}`"));
     }
     let (dtype, shape) = (tensor.dtype, &tensor.shape);
-    if shape.len() > DIMENSIONS {
+    if shape.len() > MAX_RANK {
         let found = shape.len();
-        return refuse(format!(
-            "the {found} dimensions of the tensor `{name}`: {DIMENSIONS} is most"
-        ));
+        return refuse(format!("the {found} dims of the tensor `{name}`, more than {MAX_RANK}"));
     }
     let header = encode(dtype, shape).ok_or_else(|| Error::dtype(format, name, dtype))?;
     if dtype.size_of(shape) != Some(tensor.data.len()) {
@@ -81,7 +79,7 @@ pub(crate) fn parts(
     Ok(as_it_was(tensor).unwrap_or_else(|| [Blob::memory(header), tensor.data.clone()]))
 }
 
-/// The array that the tensor was read from, if it still is that.
+/// Returns the array that the tensor was read from, if it is unchanged.
 pub(crate) fn as_it_was(tensor: &Tensor) -> Option<[Blob; 2]> {
     let raw = tensor.residual.of(RESIDUAL)?;
     let header = Header::decode(raw).ok()?;
@@ -91,7 +89,7 @@ pub(crate) fn as_it_was(tensor: &Tensor) -> Option<[Blob; 2]> {
     let data = if header.stored.is_plain() {
         tensor.data.clone()
     } else {
-        // Elements that were replaced come from elsewhere.
+        // Replaced elements have another source.
         let elements = tensor.data.derivation::<Elements>()?;
         (elements.stored() == header.stored).then(|| elements.source().clone())?
     };

@@ -1,5 +1,5 @@
-//! Nodes in canonical form: fields by their numbers, as protobuf's own writers put them, and none that says
-//! nothing.
+//! Nodes in canonical form: fields in numerical order, as protobuf's own writers put them, without fields that have
+//! their default.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,10 +14,10 @@ use super::{OWNER, types};
 use crate::encoding::protobuf::wire::{Encoder, Message, Source};
 use crate::{Error, Result};
 
-/// What messages call the format.
+/// The name of the format in messages.
 pub(super) const FORMAT: &str = "ONNX";
 
-/// What stands for the nodes inside a node.
+/// The encodings of the nodes inside a node.
 pub(super) trait Children {
     fn op(&mut self, op: &Op) -> Result<Bytes>;
     fn var(&mut self, var: &Var) -> Result<Bytes>;
@@ -264,7 +264,7 @@ pub(super) fn attribute(attribute: &Attribute, children: &mut impl Children) -> 
     Ok(out)
 }
 
-/// The name that a tensor in an attribute had; it is no value of the graph.
+/// Returns the original name of a tensor in an attribute, which is not a value of the graph.
 fn tensor_name(tensor: &Tensor) -> Result<String> {
     let Some(raw) = tensor.residual.of(OWNER) else { return Ok(String::new()) };
     let limits = Limits::none();

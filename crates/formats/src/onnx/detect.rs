@@ -1,20 +1,20 @@
-//! What looks like an ONNX model.
+//! Detection of ONNX models.
 
 use super::Container;
 use crate::Probe;
 use crate::encoding::protobuf::glance::Glance;
 use crate::encoding::zip::first_name;
 
-/// How much of a file is looked at.
+/// The number of bytes of a file that are inspected.
 pub(super) const HEAD: u64 = 4096;
 
-/// Whether a file looks like a `ModelProto`, in whatever it is.
+/// Returns whether a file looks like a `ModelProto` in any container.
 pub(super) fn detect(probe: &Probe<'_>) -> bool {
     let seen = container(probe.head);
     probe.entries.is_none() && (seen.is_some() || is_binary(probe.head, probe.len))
 }
 
-/// What a model is in, where that has a signature.
+/// Returns the container of a model, if it has a signature.
 pub(super) fn container(head: &[u8]) -> Option<Container> {
     if first_name(head).is_some_and(|name| name.ends_with(b"/weights")) {
         return Some(Container::Zip);
@@ -37,12 +37,12 @@ const MODEL: &[(u64, u64)] = &[
     (25, 2),
     (26, 2),
 ];
-/// The last of them.
+/// The largest field number.
 const LAST: u64 = 26;
 const GRAPH: &[(u64, u64)] =
     &[(1, 2), (2, 2), (5, 2), (10, 2), (11, 2), (12, 2), (13, 2), (14, 2), (15, 2), (16, 2)];
 
-/// Whether bytes are the beginning of a `ModelProto`: fields of it as far as one can see, among them
+/// Returns whether bytes are the beginning of a `ModelProto`: only its fields as far as visible, including
 /// its version or a graph.
 fn is_binary(head: &[u8], len: u64) -> bool {
     let mut glance = Glance { bytes: head, left: len };
@@ -51,14 +51,14 @@ fn is_binary(head: &[u8], len: u64) -> bool {
         let field = glance.tag();
         let hopped = match field {
             None => return known && glance.is_cut(),
-            // Fields of a later release; a group is not worth to be followed.
+            // Fields of a later release; groups are not parsed.
             Some((number, 3)) if known && number > LAST => return true,
             Some((number, wire_type)) if known && number > LAST => glance.skip(wire_type),
             Some(field) if !MODEL.contains(&field) => return false,
-            // One that begins with a graph has to show one.
+            // A model that begins with a graph must show it.
             Some((7, _)) => return shows_graph(&mut glance, known),
             Some((1, _)) => {
-                // No version has been above 13 in ten years.
+                // No version has exceeded 13 in ten years.
                 known = glance.varint().is_some_and(|version| (1..=99).contains(&version));
                 known.then_some(())
             }
@@ -71,25 +71,26 @@ fn is_binary(head: &[u8], len: u64) -> bool {
     known
 }
 
-/// Whether what follows is a graph, as far as one can see.
+/// Returns whether a graph follows, as far as visible.
 fn shows_graph(glance: &mut Glance<'_>, known: bool) -> bool {
     let Some(len) = glance.varint() else { return known && glance.is_cut() };
     let mut graph = Glance { bytes: glance.bytes, left: len };
     match graph.tag() {
-        // The file is cut off, if the field before was that of a model.
+        // The file is truncated, if the previous field was that of a model.
         _ if len > glance.left && !known => false,
         Some(field) => GRAPH.contains(&field),
         None => known && (len == 0 || graph.is_cut()),
     }
 }
 
-/// Whether bytes are the beginning of the text of a `ModelProto`.
+/// Returns whether bytes are the beginning of a `ModelProto` in text format.
 fn is_text(head: &[u8]) -> bool {
     let text = String::from_utf8_lossy(head);
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    // Comments and fields that have no names may come before.
-    let is_told = |line: &&str| !line.starts_with(|c: char| "#}".contains(c) || c.is_ascii_digit());
-    let first = lines.find(is_told).unwrap_or_default();
+    // Comments and unknown fields, which have no names, may come first.
+    let has_name =
+        |line: &&str| !line.starts_with(|c: char| "#}".contains(c) || c.is_ascii_digit());
+    let first = lines.find(has_name).unwrap_or_default();
     let name: String =
         first.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
     let after = first.get(name.len()..).unwrap_or_default().trim_start();

@@ -1,5 +1,5 @@
-//! Elements of tensors that are not stored as they are in memory: numbers of a few bytes each as
-//! varints, and numbers that are not in one piece.
+//! Tensor elements whose encoding differs from memory: varints of small values, and
+//! values in several pieces.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,49 +9,49 @@ use lodstone_store::{Blob, Derive, Result, internal};
 
 use crate::encoding::protobuf::varint::{TooLong, Varint};
 
-/// Fields of elements, and the elements that they say.
+/// The fields of elements, decoded on read.
 ///
-/// Whoever reads on pays for every byte once; who goes back begins again. Memory does not depend on
-/// how many elements there are.
+/// Sequential reads decode every byte once; a read at an earlier offset starts over. Memory use does not depend on
+/// the number of elements.
 pub(super) struct Typed {
-    /// The fields as they are in the message.
+    /// The fields in the message.
     pub(super) fields: Bytes,
-    /// What holes in them are to be filled with.
+    /// The contents of holes in them.
     pub(super) holes: Arc<[Blob]>,
-    /// The number of the fields.
+    /// The field number.
     pub(super) number: u32,
-    /// The encoded numbers alone.
+    /// The encoded values.
     source: Blob,
     pub(super) encoding: Encoding,
-    /// Size of all elements in bytes.
+    /// The decoded size of all elements in bytes.
     len: u64,
-    /// Where the last reader stopped: so many bytes of elements, of so many of the source.
+    /// The state of the last reader: the decoded bytes, and the bytes of the source for them.
     stopped: Mutex<(u64, u64)>,
 }
 
-/// How a number is encoded.
+/// The encoding of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
-    /// As it is in memory.
+    /// As in memory.
     Fixed,
-    /// As a varint, of which so many bytes count.
+    /// A varint, of which this many bytes are used.
     Varint(u64),
-    /// As a varint, of which six bits count; in memory four of them take three bytes.
+    /// A varint, of which six bits are used; in memory four values take three bytes.
     SixBits,
 }
 
-/// The source is read in pieces of this size.
+/// The chunk size for reading the source.
 const PIECE: u64 = 16 << 10;
 
 impl Encoding {
-    /// How the elements of a type are encoded in a field of `TensorProto`; `None` if they are not there.
+    /// Returns the encoding of an element type in a field of `TensorProto`; `None` if the field does not hold the type.
     pub(super) fn of(field: u32, dtype: DType) -> Option<Self> {
         use DType as D;
         let bits = u64::from(dtype.bits()?);
         Some(match (field, dtype) {
             (4, D::Float32 | D::Complex64) | (10, D::Float64 | D::Complex128) => Self::Fixed,
             (5, D::Float6E2M3 | D::Float6E3M2) => Self::SixBits,
-            // Two or four small numbers are in each.
+            // Each varint holds two or four small values.
             (5, dtype) if bits < 8 && dtype != D::Bool => Self::Varint(1),
             (5, D::Int32 | D::Int16 | D::Int8 | D::Uint16 | D::Uint8 | D::Bool) => {
                 Self::Varint(bits / 8)
@@ -65,7 +65,7 @@ impl Encoding {
 }
 
 impl Typed {
-    /// Elements of `len` bytes.
+    /// Creates elements of `len` bytes.
     pub(super) fn new(
         number: u32,
         (fields, holes): (Bytes, Arc<[Blob]>),
@@ -76,24 +76,24 @@ impl Typed {
         Self { fields, holes, number, source, encoding, len, stopped: Mutex::default() }
     }
 
-    /// Whether as many bytes as there are can be so many elements.
+    /// Returns whether the encoded size can be that of the elements.
     pub(super) fn fits(&self) -> bool {
         match self.encoding {
             Encoding::Fixed => self.source.len() == self.len,
             Encoding::SixBits => {
-                // The last byte may be filled up, by less than one of them or by as much.
+                // The last byte may be padded by one value or less.
                 let count = self.len.saturating_mul(8) / 6;
                 count.saturating_sub(1) <= self.source.len()
             }
             Encoding::Varint(size) => {
                 let count = self.len / size.max(1);
                 count <= self.source.len()
-                    && self.source.len() <= count.saturating_mul(Varint::LONGEST)
+                    && self.source.len() <= count.saturating_mul(Varint::MAX_LEN)
             }
         }
     }
 
-    /// Size of the encoded numbers in bytes.
+    /// Returns the size of the encoded values in bytes.
     pub(super) fn encoded(&self) -> u64 {
         self.source.len()
     }
@@ -102,7 +102,7 @@ impl Typed {
         self.source.malformed(at, format!("varints of {} bytes of elements", self.len), found)
     }
 
-    /// Decodes all numbers of six bits: they are few, and hardly anybody writes them so.
+    /// Decodes all values of six bits, a rare encoding of few values.
     fn six_bits(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let (mut packed, mut bits, mut held) = (Vec::new(), 0u32, 0u32);
         let (mut varint, mut at) = (Varint::default(), 0);
@@ -132,11 +132,11 @@ impl Typed {
         Ok(())
     }
 
-    /// Decodes from where the last reader stopped up to `buffer`'s end, which is at `end`.
+    /// Decodes from the state of the last reader to the end of `buffer`, which is at `end`.
     fn decode(&self, size: u64, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let mut stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
         let end = offset + buffer.len() as u64;
-        // Numbers are decoded whole: what is asked for may begin or end inside one.
+        // Values are decoded whole, though the range may begin or end inside one.
         let (mut done, mut at) = if stopped.0 <= offset { *stopped } else { (0, 0) };
         *stopped = (0, 0);
         let (mut window, mut start) = (Vec::new(), at);
@@ -169,7 +169,7 @@ impl Typed {
                 }
             }
             if done + size > end {
-                // The rest of it belongs to who reads on.
+                // The next reader continues after it.
                 return Ok(());
             }
             done += size;

@@ -1,14 +1,14 @@
-//! Elements in other files: the range that `external_data` names.
+//! Elements in other files: the byte range in `external_data`.
 //!
 //! | key | value |
 //! |---|---|
 //! | `location` | path of the file, relative to the directory of the model |
-//! | `offset` | where they begin, in bytes; 0 if absent |
-//! | `length` | how many bytes they are; as many as the tensor asks for if absent |
-//! | `checksum` | SHA-1 of them; not compared when they are read |
+//! | `offset` | start of the range in bytes; default 0 |
+//! | `length` | size of the range in bytes; default the size that the tensor requires |
+//! | `checksum` | SHA-1 of the range; not verified on read |
 //!
-//! A location never leads out of the directory of the model: not by its name, nor by symbolic links,
-//! nor by hard links, which would let a model hand out any file of its own file system.
+//! A location never leads out of the directory of the model: neither by its name, nor by symlinks,
+//! nor by hard links, which would let a model expose any file of its file system.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,37 +20,37 @@ use super::tensor::Fields;
 use crate::encoding::protobuf::wire::Encoder;
 use crate::{ExternalData, ModelDir, OpenOptions, Result};
 
-/// The files beside a model that have elements of its tensors.
+/// The files beside a model that hold elements of its tensors.
 pub(super) struct External<'a> {
-    /// Where they are, if they are looked for.
+    /// Their directory, if they are opened.
     beside: Option<(Location, &'a OpenOptions)>,
     open: Option<ModelDir>,
-    /// What was looked for, by location, and found or not.
+    /// The opened files, by location; `None` if a file was not found.
     files: Vec<(String, Option<Blob>)>,
 }
 
 impl<'a> External<'a> {
-    /// Those of the model in the file at `path`.
+    /// Returns the files of the model at `path`.
     pub(super) fn beside(path: &Location, options: &'a OpenOptions) -> Self {
         Self { beside: Some((path.directory(), options)), open: None, files: Vec::new() }
     }
 
-    /// None.
+    /// Creates an instance that opens no files.
     pub(super) fn none() -> Self {
         Self { beside: None, open: None, files: Vec::new() }
     }
 
-    /// The files that were found, in the order in which they were asked for.
+    /// Returns the files that were found, in the order in which they were opened.
     pub(super) fn found(&self) -> impl Iterator<Item = &Blob> {
         self.files.iter().filter_map(|(_, blob)| blob.as_ref())
     }
 
-    /// The locations of files that are not there.
+    /// Returns the locations that were not found.
     pub(super) fn absent(&self) -> impl Iterator<Item = &str> {
         self.files.iter().filter(|(_, blob)| blob.is_none()).map(|(location, _)| &**location)
     }
 
-    /// The elements that `entries` name, `size` bytes if that is known; nothing if the file is not there.
+    /// Returns the elements of `entries`, `size` bytes if that is known; `None` if the file was not found.
     pub(super) fn range(
         &mut self,
         entries: &Entries<'_>,
@@ -93,7 +93,7 @@ impl<'a> External<'a> {
     }
 }
 
-/// What `external_data` says.
+/// The contents of `external_data`.
 #[derive(Debug, Default)]
 pub(super) struct Entries<'a> {
     pub(super) location: &'a str,
@@ -102,13 +102,16 @@ pub(super) struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// Takes keys and values; gives what is wrong with them: what was expected, and what was found.
+    /// Parses keys and values; the error is what was expected, and what was found.
     pub(super) fn of(entries: &'a [(String, String)]) -> Result<Self, (String, String)> {
         let mut read = Self::default();
         let mut seen = Vec::new();
         for (key, value) in entries {
             if seen.contains(&key) {
-                return Err((format!("`{key}` of external data once"), "it again".to_owned()));
+                return Err((
+                    format!("a single `{key}` of external data"),
+                    "a duplicate".to_owned(),
+                ));
             }
             seen.push(key);
             let number = || {
@@ -129,24 +132,24 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// Where elements are to be.
+/// The location of elements in the output.
 #[derive(Clone, Debug)]
 pub(super) enum Layout {
     /// In the model.
     Inside,
-    /// Where they were, as long as they are what is there.
+    /// Where they were, if they are unchanged.
     AsRead,
-    /// In the files that they were in, anew.
+    /// In the original files, which are rewritten.
     Again { align: u64 },
-    /// In one file.
+    /// In one separate file.
     One { location: String, align: u64 },
-    /// In a file for each tensor, called like the model and the tensor.
+    /// In a separate file for each tensor, named after the model and the tensor.
     Each { model: String, align: u64 },
 }
 
 impl Layout {
-    /// What the user asked for, for the model in the file `name`.
-    pub(super) fn asked(how: ExternalData, name: &str, align: u64) -> Self {
+    /// Returns the location that the user requested, for the model in the file `name`.
+    pub(super) fn from_option(how: ExternalData, name: &str, align: u64) -> Self {
         match how {
             ExternalData::Inside => Self::Inside,
             ExternalData::One => Self::One { location: format!("{name}.data"), align },
@@ -155,17 +158,17 @@ impl Layout {
     }
 }
 
-/// Tensors of fewer bytes stay in the model, as the reference has it.
-const SMALL: u64 = 1024;
+/// Minimum size of tensors in separate files in bytes, as in the reference implementation.
+const MIN_EXTERNAL: u64 = 1024;
 
-/// From this size on elements begin at pages, so that they can be mapped alone.
-const LARGE: u64 = 1 << 20;
+/// Minimum size in bytes of elements that are aligned to pages, so that they can be mapped separately.
+const MIN_PAGE_ALIGNED: u64 = 1 << 20;
 
-/// What offsets are multiples of, of elements of that size and of others.
+/// The alignment of offsets for elements of that size, and the default for others.
 const PAGE: u64 = 4096;
 const ELEMENTS: u64 = 64;
 
-/// Files with elements that are to be written.
+/// The files of elements to be written.
 pub(super) struct Outside {
     layout: Layout,
     files: Vec<(String, File)>,
@@ -184,7 +187,7 @@ impl Outside {
         Self { layout, files: Vec::new(), names: HashSet::new(), has_moved: false }
     }
 
-    /// Where the elements of a tensor are to be, as fields of its message; nothing if inside.
+    /// Returns the location of the elements of a tensor, as fields of its message; `None` if they are in the model.
     pub(super) fn place(
         &mut self,
         name: &str,
@@ -219,7 +222,7 @@ impl Outside {
                 let (location, align) = (plain(was?.location), *align);
                 Some(self.add(location, data, align))
             }
-            _ if data.len() < SMALL => None,
+            _ if data.len() < MIN_EXTERNAL => None,
             Layout::One { location, align } => {
                 let (location, align) = (location.clone(), *align);
                 Some(self.add(location, data, align))
@@ -232,16 +235,16 @@ impl Outside {
         }
     }
 
-    /// A name for the file of a tensor: one that every file system takes, and no other of the model has; with
-    /// the name of the model, so that models in one directory do not write over each other.
+    /// Returns a file name for a tensor that is valid on all file systems and unique in the model; it includes
+    /// the name of the model, so that models in one directory do not overwrite each other's files.
     fn free_name(&mut self, model: &str, tensor: &str) -> String {
-        /// Longest name that leaves room for that of the model and for a number, in bytes.
-        const LONGEST: usize = 150;
+        /// Maximum length in bytes that leaves room for the name of the model and for a number.
+        const MAX_NAME: usize = 150;
         let safe = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
-        let tensor: String = tensor.chars().map(safe).take(LONGEST).collect();
+        let tensor: String = tensor.chars().map(safe).take(MAX_NAME).collect();
         let mut name = format!("{model}.{tensor}.data");
         let mut number = 0_u64;
-        // There are systems on which names differ by more than their case.
+        // Some systems ignore case in file names.
         while !self.names.insert(name.to_lowercase()) {
             number += 1;
             name = format!("{model}.{tensor}_{number}.data");
@@ -256,7 +259,7 @@ impl Outside {
             self.files.len() - 1
         });
         let align = match align {
-            0 if data.len() >= LARGE => PAGE,
+            0 if data.len() >= MIN_PAGE_ALIGNED => PAGE,
             0 => ELEMENTS,
             align => align,
         };
@@ -286,7 +289,7 @@ impl Outside {
         out.finish().into()
     }
 
-    /// The files, and whether elements are not any more where they were.
+    /// Returns the files, and whether elements have moved.
     pub(super) fn finish(self) -> (Vec<(String, Blob)>, bool) {
         let files = self.files.into_iter().map(|(name, file)| (name, Blob::concat(file.parts)));
         (files.collect(), self.has_moved)

@@ -1,25 +1,25 @@
 //! ONNX: a program and its tensors in one protobuf message, `ModelProto`, binary or as text.
 //!
-//! | message | what it is here |
+//! | message | in the model |
 //! |---|---|
-//! | `ModelProto` | a program: 1 version, 8 sets of operators, 14 metadata, 25 functions, 2-6 facts |
+//! | `ModelProto` | a program: 1 version, 8 opsets, 14 metadata, 25 functions, 2-6 attributes |
 //! | `GraphProto` | a block: 1 operators, 5 and 15 tensors, 11 inputs, 12 outputs, 13 other variables |
-//! | `NodeProto` | an operator: 1 inputs, 2 outputs, 3 name, 4 kind, 5 attributes, 7 set |
-//! | `AttributeProto` | an attribute; a graph in it is a block of the program, by number |
+//! | `NodeProto` | an operator: 1 inputs, 2 outputs, 3 name, 4 kind, 5 attributes, 7 opset domain |
+//! | `AttributeProto` | an attribute; a graph in it is a block of the program, by index |
 //! | `ValueInfoProto` | a variable |
 //! | `TensorProto` | a tensor; its elements are a range of the file, or of another one |
 //! | `FunctionProto` | a function, and the block that defines it |
 //!
 //! Everything else (device configurations, training information, quantization annotations, metadata of
-//! nodes, unknown fields) is kept, and not shown.
+//! nodes, unknown fields) is kept but not shown.
 //!
 //! Tensors of the main graph are the parameters of the model, those of subgraphs belong to their block.
-//! A model whose elements are in a file that is not there opens, and says so.
+//! A model whose external data file is missing opens with a warning.
 //!
 //! Source of truth: `onnx.proto` of ONNX 1.23.2 (IR version 14), and its Python package.
 //!
-//! Other frameworks write the same messages, also into an archive, with operators of their own or
-//! ONNX's (`Family`); the name of the producer tells which.
+//! Other frameworks write the same messages, also in an archive, with their own or ONNX
+//! operators (`Family`); the producer name distinguishes them.
 //!
 //! Not supported: ONNX's own textual syntax and JSON.
 
@@ -44,13 +44,13 @@ use lodstone_model::Dialect;
 use crate::registry::{ONNX, ONNX_FAMILIES};
 use crate::{Format, Holds, Probe};
 
-/// Owners of residuals: of nodes, of a model that was read from text, and of one whose bytes its
-/// structure does not give.
+/// The owners of residuals: of nodes, of a model that was read from text, and of one whose bytes cannot be restored
+/// from its structure.
 const OWNER: &str = "onnx";
 const TEXT: &str = "onnx text";
 const VERBATIM: &str = "onnx verbatim";
 
-/// What a model is in.
+/// The container of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Container {
     /// A binary message.
@@ -61,7 +61,7 @@ enum Container {
     Zip,
 }
 
-/// The formats of messages with operators of one dialect.
+/// The formats of messages with the operators of one dialect.
 #[derive(Debug)]
 pub(crate) struct Formats {
     pub(crate) binary: &'static Format,
@@ -69,19 +69,19 @@ pub(crate) struct Formats {
     pub(crate) archive: &'static Format,
 }
 
-/// A framework that writes operators of its own into these messages.
+/// A framework that writes its own operators into these messages.
 #[derive(Debug)]
 pub(crate) struct Family {
-    /// What its models name as their producer.
+    /// The producer name in its models.
     pub(crate) producer: &'static str,
     pub(crate) dialect: Dialect,
     pub(crate) formats: Formats,
-    /// The strides of the elements of a tensor, outermost axis first, as its `doc_string` states them; `None` if it
-    /// states none.
+    /// Parses the strides of the elements of a tensor, outermost axis first, from its `doc_string`; `None` if it
+    /// contains none.
     pub(crate) strides: fn(&str) -> Option<Vec<i64>>,
 }
 
-/// A format that is detected as [`BINARY`], whose reader finds out which it is: a binary file.
+/// Returns a binary format that is detected as [`BINARY`], whose reader determines the actual format.
 pub(crate) const fn binary(name: &'static str, title: &'static str, dialect: Dialect) -> Format {
     let holds = Holds {
         tensors: true,
@@ -108,7 +108,7 @@ pub(crate) const fn binary(name: &'static str, title: &'static str, dialect: Dia
         into_directory: false,
         extension: "",
         prefix: None,
-        // Found as the first of them, whose reader finds out which it is.
+        // Detected as the first one, whose reader determines the actual format.
         detect: |_: &Probe<'_>| false,
         record: None,
         reads_member: |_| false,
@@ -118,7 +118,7 @@ pub(crate) const fn binary(name: &'static str, title: &'static str, dialect: Dia
     }
 }
 
-/// The same in protobuf's text format.
+/// Returns the format with the same messages in protobuf's text format.
 pub(crate) const fn text(name: &'static str, title: &'static str, dialect: Dialect) -> Format {
     Format {
         aligns: false,
@@ -129,7 +129,7 @@ pub(crate) const fn text(name: &'static str, title: &'static str, dialect: Diale
     }
 }
 
-/// The same in an archive.
+/// Returns the format with the same messages in an archive.
 pub(crate) const fn archive(name: &'static str, title: &'static str, dialect: Dialect) -> Format {
     Format { reads_member: zip::reads, stage: zip::write, ..text(name, title, dialect) }
 }
@@ -142,7 +142,7 @@ pub static BINARY: Format =
 pub static AS_TEXT: Format =
     Format { extension: "onnxtxt", ..text("onnx-text", "ONNX as text", Dialect::Onnx) };
 
-/// The format of a program of a dialect in a container.
+/// Returns the format of a dialect in a container.
 fn format_of(dialect: Dialect, container: Container) -> &'static Format {
     let own = ONNX_FAMILIES.iter().find(|family| family.dialect == dialect);
     let formats = own.map_or(&ONNX, |family| &family.formats);

@@ -1,4 +1,4 @@
-//! Bytes to [`Model`]. Elements are not read.
+//! Reads a [`Model`] without the elements of its tensors.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::{Error, OpenOptions, Result};
 /// Opens a file, binary or text.
 ///
 /// # Errors
-/// If it is no model: with the place in the model and the offset in the file; if it keeps elements in
+/// Fails if the file is not a model, with the location in the model and the offset in the file, or if elements are in
 /// files outside its directory, or beyond their ends.
 pub(super) fn read(path: &Location, options: &OpenOptions) -> Result<Model> {
     let (blob, origin) = (options.file(path)?, path.display().to_string());
@@ -34,16 +34,16 @@ pub(super) fn read(path: &Location, options: &OpenOptions) -> Result<Model> {
     let absent: Vec<_> = files.absent().map(|location| format!("`{location}`")).collect();
     if !absent.is_empty() {
         let names = some(&absent);
-        model.report.warn(format!("files with elements of tensors are not there: {names}"));
+        model.report.warn(format!("external data files not found: {names}"));
     }
     Ok(model)
 }
 
-/// Reads a model, in whatever it is; `origin` names it in messages. Files with elements are not looked
-/// for.
+/// Reads a model in any container; `origin` names it in messages. External data files are not
+/// opened.
 ///
 /// # Errors
-/// If it is no model: with the place in the model and the offset in the file.
+/// Fails if the file is not a model, with the location in the model and the offset in the file.
 pub fn read_blob(blob: &Blob, origin: &str, limits: &Limits) -> Result<Model> {
     let mut model = read_any(blob, origin, &mut External::none(), limits)?;
     model.files.push(blob.clone());
@@ -87,7 +87,7 @@ pub(super) fn read_text(
     let text = blob.read()?;
     let wire = text::parse(&Source::new(origin, limits), &schema::MODEL, &text, limits)?;
     let structure = without_elements(&Blob::memory(wire), &schema::MODEL, limits)?;
-    // What is wrong with the messages is told by its place in the model; offsets are no longer those of
+    // Errors in the messages are located by their place in the model; their offsets are not those of
     // the text.
     let mut model = model(&structure, &format!("the encoding of {origin}"), files, limits)?;
     name_format(&mut model, Container::Text);
@@ -95,13 +95,13 @@ pub(super) fn read_text(
     Ok(model)
 }
 
-/// Names the format that a model was read from.
+/// Sets the format that a model was read from.
 pub(super) fn name_format(model: &mut Model, container: Container) {
     let dialect = model.main().map_or(Dialect::Onnx, |program| program.dialect);
     model.format = format_of(dialect, container).name.to_owned();
 }
 
-/// Whose operators a program has.
+/// Returns the dialect of the operators of a program.
 fn dialect_of(program: &Program) -> Dialect {
     let is_by = |producer: &str| {
         let producer = AttributeValue::String(producer.into());
@@ -111,7 +111,7 @@ fn dialect_of(program: &Program) -> Dialect {
     own.map_or(Dialect::Onnx, |family| family.dialect)
 }
 
-/// What a model says about itself, and the fields that say it.
+/// The attributes of a model, and their field numbers.
 pub(super) const FACTS: [(u32, &str); 5] = [
     (2, "producer_name"),
     (3, "producer_version"),
@@ -149,7 +149,7 @@ fn model(
         let read = if parent == FUNCTION { function_block } else { graph_block };
         let mut block = read(&message, &mut inside).map_err(|error| error.inside(place()))?;
         if parent == FUNCTION {
-            // They are the first that were opened, after the graph.
+            // Function blocks are the first that were opened, after the graph.
             let defined = blocks.len().checked_sub(1);
             let defined = defined.and_then(|number| whole.program.functions.get_mut(number));
             let function = defined.ok_or_else(|| Error::internal("a function is missing"))?;
@@ -173,9 +173,9 @@ fn model(
     }
     if !again.is_empty() {
         let keys = some(&again);
-        model
-            .report
-            .warn(format!("`metadata_props` has keys again, of which the last counts: {keys}"));
+        model.report.warn(format!(
+            "`metadata_props` has duplicate keys, of which the last is used: {keys}"
+        ));
     }
     let main = program.blocks.first_mut();
     model.parameters = main.map(|main| std::mem::take(&mut main.initializers)).unwrap_or_default();
@@ -194,10 +194,10 @@ fn model(
 /// The parent of a block that defines a function, while it is being read.
 const FUNCTION: i32 = -2;
 
-/// A `ModelProto`, its graph and functions as messages.
+/// A `ModelProto`, with its graph and functions as messages.
 pub(super) struct Whole<'a> {
     pub(super) program: Program,
-    /// In the order of the file; a key may be there twice.
+    /// In file order; keys may repeat.
     pub(super) metadata: Vec<(String, String)>,
     pub(super) graph: Option<Message<'a>>,
     pub(super) functions: Vec<Message<'a>>,
@@ -238,7 +238,7 @@ impl<'a> Whole<'a> {
                         5 => AttributeValue::Long(field.i64()?),
                         _ => AttributeValue::String(ByteString(field.bytes()?)),
                     };
-                    // Of several the last counts.
+                    // Of duplicates, the last one is used.
                     program.attributes.retain(|fact| fact.name != *name);
                     program.attributes.push(Attribute { name: (*name).to_owned(), value });
                 }
@@ -261,15 +261,15 @@ fn operator_set(message: &Message<'_>) -> Result<(String, i64)> {
     Ok((domain, version))
 }
 
-/// What is inside nodes that have encodings of their own: what a reader makes of it.
+/// The handling of messages inside nodes that have their own encodings.
 pub(super) trait Inside<'a> {
-    /// Takes a graph; gives the number of its block.
+    /// Reads a graph; returns the index of its block.
     fn graph(&mut self, message: &Message<'a>) -> Result<i32>;
-    /// Takes a `TensorProto`; gives the name and the tensor.
+    /// Reads a `TensorProto`; returns the name and the tensor.
     fn tensor(&mut self, message: &Message<'a>) -> Result<(String, Tensor)>;
-    /// Takes a `SparseTensorProto`; gives the name and the tensor.
+    /// Reads a `SparseTensorProto`; returns the name and the tensor.
     fn sparse(&mut self, message: &Message<'a>) -> Result<(String, Tensor)>;
-    /// What a node of such an encoding is to remember.
+    /// Returns the residual of a node with this encoding.
     fn residual(&self, message: &Message<'a>) -> Residual;
 }
 
@@ -277,11 +277,11 @@ pub(super) trait Inside<'a> {
 struct Blocks<'s, 'e, 'a> {
     holes: &'s Arc<[Blob]>,
     files: &'s mut External<'e>,
-    /// Graphs that are to be read, each with the block that it is in.
+    /// Graphs to be read, each with its enclosing block.
     open: VecDeque<(Message<'a>, i32)>,
-    /// The number of the next of them.
+    /// The index of the next block.
     next: i32,
-    /// The block that is being read.
+    /// The index of the block that is being read.
     parent: i32,
 }
 
@@ -308,7 +308,7 @@ impl<'a> Inside<'a> for Blocks<'_, '_, 'a> {
     }
 }
 
-/// Reads a `GraphProto`, its number aside.
+/// Reads a `GraphProto` except for its index.
 pub(super) fn graph_block<'a>(
     message: &Message<'a>,
     inside: &mut impl Inside<'a>,
@@ -346,7 +346,7 @@ pub(super) fn graph_block<'a>(
     Ok(block)
 }
 
-/// Variables of a block, each name once.
+/// The variables of a block, with unique names.
 #[derive(Default)]
 pub(super) struct Vars {
     vars: Vec<Var>,
@@ -354,7 +354,7 @@ pub(super) struct Vars {
 }
 
 impl Vars {
-    /// Takes a `ValueInfoProto`.
+    /// Reads a `ValueInfoProto`.
     fn add<'a>(
         &mut self,
         field: &Field<'a>,
@@ -367,7 +367,7 @@ impl Vars {
         if let Some(names) = place {
             names.push(var.name.clone());
         }
-        // An input may be an output, too: the first of them says what it is.
+        // An input may also be an output: the first declaration is used.
         if self.known.insert(var.name.clone()) {
             self.vars.push(var);
         }
@@ -427,14 +427,14 @@ pub(super) fn op<'a>(message: &Message<'a>, inside: &mut impl Inside<'a>) -> Res
     Ok(op)
 }
 
-/// A message that becomes a structure of type `T`, which is counted.
+/// Returns the message in a field, and counts the structure of type `T` that is built from it.
 fn charged<'a, T>(field: &Field<'a>) -> Result<Message<'a>> {
     let message = field.message()?;
     message.charge::<T>()?;
     Ok(message)
 }
 
-/// What messages become, in a list that has place for them and no more.
+/// Converts messages into a list of exact capacity.
 fn each<'a, T>(
     messages: &[Message<'a>],
     mut read: impl FnMut(&Message<'a>) -> Result<T>,
@@ -446,7 +446,7 @@ fn each<'a, T>(
     Ok(all)
 }
 
-/// The values that an attribute message can hold; its type says which of them counts.
+/// All values that an attribute message can hold; its type determines which is used.
 #[derive(Default)]
 struct Values<'a> {
     f: Option<f32>,
@@ -497,7 +497,7 @@ pub(super) fn attribute<'a>(
         }
     }
     let place = |error: crate::Error| error.inside(format!("`{name}`"));
-    // Before IR version 3 there was no type: what is there tells it.
+    // Before IR version 3 there was no type: the value determines it.
     let kinds = v.kinds();
     let kind = kind.filter(|kind| *kind != 0).or(kinds.first().copied()).unwrap_or(0);
     if !reference.is_empty() {
@@ -514,7 +514,7 @@ pub(super) fn attribute<'a>(
 }
 
 impl<'a> Values<'a> {
-    /// The types that there are values of.
+    /// Returns the types of the values that are present.
     fn kinds(&self) -> Vec<i32> {
         let there = [
             (1, self.f.is_some()),
@@ -575,7 +575,7 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Reads what a `FunctionProto` says of the operator that it defines, but for the values of attributes.
+/// Reads the signature of a `FunctionProto`, without the defaults of attributes.
 pub(super) fn signature(message: &Message<'_>) -> Result<Function> {
     message.charge::<Function>()?;
     let mut function = Function::default();
@@ -593,7 +593,7 @@ pub(super) fn signature(message: &Message<'_>) -> Result<Function> {
     Ok(function)
 }
 
-/// Reads the attributes that a function may be given.
+/// Reads the optional attributes of a function.
 pub(super) fn defaults<'a>(
     message: &Message<'a>,
     inside: &mut impl Inside<'a>,
@@ -608,7 +608,7 @@ pub(super) fn defaults<'a>(
     Ok(defaults)
 }
 
-/// Reads the block of a `FunctionProto`, its number aside.
+/// Reads the block of a `FunctionProto` except for its index.
 pub(super) fn function_block<'a>(
     message: &Message<'a>,
     inside: &mut impl Inside<'a>,

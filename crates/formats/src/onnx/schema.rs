@@ -1,4 +1,4 @@
-//! The messages of `onnx.proto` as tables.
+//! Tables of the messages of `onnx.proto`.
 
 use crate::encoding::protobuf::schema::{Enum, Kind, Message, many, one, packed};
 
@@ -125,7 +125,7 @@ pub(crate) static TENSOR: Message = Message {
     name: "TensorProto",
     fields: &[
         many(1, &["dims"], Int),
-        // An `int32` by the specification, so that text has the number.
+        // An `int32` in the specification, so that text format uses the number.
         one(2, &["data_type"], Int),
         one(3, &["segment"], message(&SEGMENT)),
         packed(4, &["float_data"], Float),

@@ -1,4 +1,4 @@
-//! A tensor in a file of its own: one `TensorProto`, as the test data of ONNX's models are.
+//! A file with a single `TensorProto`, as in the test data of ONNX models.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::encoding::protobuf::holes::without_elements;
 use crate::encoding::protobuf::wire::{Message, Source};
 use crate::{Error, Format, Holds, OpenOptions, Probe, Result, Staged, WriteOptions};
 
-/// One tensor.
+/// A single tensor.
 pub static TENSOR: Format = Format {
     name: NAME,
     title: "ONNX tensor (`TensorProto`)",
@@ -30,7 +30,7 @@ pub static TENSOR: Format = Format {
 
 const NAME: &str = "onnx-tensor";
 
-/// The fields of `TensorProto`, number and wire type; `segment`, which no writer has used, is not among them.
+/// The fields of `TensorProto`, number and wire type, without `segment`, which no writer has used.
 const FIELDS: [(u64, u64); 20] = [
     (1, 0),
     (1, 2),
@@ -54,10 +54,10 @@ const FIELDS: [(u64, u64); 20] = [
     (16, 2),
 ];
 
-/// The largest number of a type that is believed; 1.23 knows 26.
+/// The largest plausible type code; 1.23 defines 26.
 const MAX_DTYPE: u64 = 40;
 
-/// Whether a file looks like a `TensorProto`: fields of it as far as can be seen, its type among them.
+/// Returns whether a file looks like a `TensorProto`: only its fields as far as visible, including its type.
 fn detect(probe: &Probe<'_>) -> bool {
     let mut glance = Glance { bytes: probe.head, left: probe.len };
     let mut is_typed = false;
@@ -90,7 +90,7 @@ fn read(path: &Location, options: &OpenOptions) -> Result<Model> {
 /// Reads a tensor; `origin` names it in messages. External data is not read.
 ///
 /// # Errors
-/// If it is not a tensor: with the offset in the file.
+/// Fails if the file is not a tensor, with the offset in the file.
 pub fn read_tensor(blob: &Blob, origin: &str, limits: &Limits) -> Result<Model> {
     let mut model = read_with(blob, origin, &mut External::none(), limits)?;
     model.files.push(blob.clone());
@@ -107,7 +107,7 @@ fn read_with(
     let source = Source::with_holes(origin, limits, &structure);
     let message = Message::new(&source, structure.bytes.clone());
     let fields = Fields::read(&message)?;
-    // What a tensor in a model may lack is what a truncated file lacks.
+    // A tensor in a model may lack these fields, but here that indicates a truncated file.
     if fields.code == 0 {
         return Err(message.missing("the type of a tensor"));
     }
@@ -124,10 +124,10 @@ fn read_with(
     Ok(model)
 }
 
-/// Writes a tensor, with its elements inside.
+/// Writes a tensor, including its elements.
 fn write(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
     let [Parameter { name, tensor }] = model.parameters.as_slice() else {
-        let what = format!("{} tensors in a file of one", model.parameters.len());
+        let what = format!("{} tensors instead of one", model.parameters.len());
         return Err(Error::Incompatible { format: NAME, what });
     };
     let (structure, message) = encode_tensor(name, tensor, Layout::Inside)?;

@@ -1,38 +1,38 @@
-//! Constants whose rows are padded: what is between the elements is left out when they are read.
+//! Constants with padded rows: the padding between elements is removed on read.
 
 use lodstone_store::{Blob, Derive, Result};
 
 use crate::registry::ONNX_FAMILIES;
 
-/// Elements that are not one behind the other.
+/// Elements with strides.
 pub(super) struct Strided {
-    /// With what is between them.
+    /// The bytes, including padding.
     pub(super) source: Blob,
-    /// Size of an element in bytes.
+    /// The size of an element in bytes.
     item: u64,
     shape: Vec<u64>,
-    /// How many elements one step along each extent is.
+    /// The stride of each axis, in elements.
     strides: Vec<u64>,
-    /// Size of all elements in bytes.
+    /// The size of all elements in bytes.
     len: u64,
 }
 
 impl Strided {
-    /// Elements of `shape`, `len` bytes in all, in bytes that are laid out as the text of the tensor says;
-    /// nothing if it does not, or they are not.
+    /// Creates elements of `shape`, `len` bytes in all, with the strides in the text of the tensor;
+    /// `None` if it contains none, or they do not match.
     pub(super) fn new(text: &str, source: &Blob, shape: &[u64], len: u64) -> Option<Self> {
         let strides = ONNX_FAMILIES.iter().find_map(|family| (family.strides)(text))?;
         let strides: Vec<u64> =
             strides.into_iter().map(u64::try_from).collect::<std::result::Result<_, _>>().ok()?;
-        let count = shape.iter().try_fold(1u64, |count, extent| count.checked_mul(*extent))?;
+        let count = shape.iter().try_fold(1u64, |count, dim| count.checked_mul(*dim))?;
         let item = len.checked_div(count).filter(|item| *item > 0)?;
-        // Each step is over all that is inside: no element is there twice, and none is outside.
+        // Each stride must cover all inner axes, so that elements do not overlap and are in bounds.
         let mut inside = 1u64;
-        for (extent, stride) in shape.iter().zip(&strides).rev() {
+        for (dim, stride) in shape.iter().zip(&strides).rev() {
             if *stride < inside {
                 return None;
             }
-            inside = stride.checked_mul(*extent)?;
+            inside = stride.checked_mul(*dim)?;
         }
         let fits = strides.len() == shape.len() && inside.checked_mul(item)? == source.len();
         let (source, shape) = (source.clone(), shape.to_vec());
@@ -48,15 +48,15 @@ impl Derive for Strided {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let (mut at, mut rest) = (offset, buffer);
         while !rest.is_empty() {
-            // Where element number `at / item` is, and how many follow it without a gap.
+            // The position of element `at / item`, and the number of contiguous elements after it.
             let (mut number, within) = (at / self.item, at % self.item);
             let (mut place, mut run) = (0, 1);
-            for (axis, (extent, stride)) in self.shape.iter().zip(&self.strides).rev().enumerate() {
-                let index = number % extent;
-                number /= extent;
+            for (axis, (dim, stride)) in self.shape.iter().zip(&self.strides).rev().enumerate() {
+                let index = number % dim;
+                number /= dim;
                 place += index * stride;
                 if axis == 0 && *stride == 1 {
-                    run = extent - index;
+                    run = dim - index;
                 }
             }
             let left = usize::try_from(run * self.item - within).unwrap_or(usize::MAX);

@@ -1,16 +1,16 @@
 //! `TensorProto` and `SparseTensorProto`.
 //!
-//! Elements are in one of six places, by the type of the tensor. Elements in several are an error: readers differ in which
-//! of them count. Elements in the place of another type do not count.
+//! Elements are in one of six fields, depending on the type of the tensor. Elements in several are an error, because
+//! readers differ in which they use. Elements in the field of another type are ignored.
 //!
-//! | field | elements |
+//! | field | contents |
 //! |---|---|
-//! | 9 `raw_data` | as they are in memory, little-endian; two or four small numbers a byte, lowest first |
+//! | 9 `raw_data` | as in memory, little-endian; two or four small values per byte, lowest first |
 //! | 4 `float_data`, 10 `double_data` | floats and complex numbers (real, imaginary) |
-//! | 5 `int32_data` | integers of up to 32 bits, bits of small floats, bytes of small numbers |
+//! | 5 `int32_data` | integers of up to 32 bits, bits of small floats, bytes of small values |
 //! | 7 `int64_data`, 11 `uint64_data` | `int64`; `uint64` and `uint32` |
-//! | 6 `string_data` | texts |
-//! | 13 `external_data`, if 14 `data_location` is 1 | a range of another file |
+//! | 6 `string_data` | strings |
+//! | 13 `external_data`, if 14 `data_location` is 1 | a byte range of another file |
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,13 +34,13 @@ pub(super) struct Fields<'a> {
     pub(super) dims: Vec<i64>,
     pub(super) code: i32,
     pub(super) name: String,
-    /// What it says in words.
+    /// The description.
     pub(super) doc_string: Option<Bytes>,
-    /// Fields of elements, by number.
+    /// The fields of elements, by number.
     elements: BTreeMap<u32, Vec<Field<'a>>>,
-    /// Keys and values of the range of another file.
+    /// The keys and values of the byte range in another file.
     entries: Vec<(String, String)>,
-    /// Fields that say it.
+    /// The encoded fields of that range.
     external: BytesMut,
     is_external: bool,
 }
@@ -77,7 +77,7 @@ impl<'a> Fields<'a> {
                 _ => {}
             }
         }
-        // Of several the last counts, as for any field that may be there once.
+        // Of duplicates, the last one is used, as for any singular field.
         if let Some(raw) = fields.elements.get_mut(&9)
             && let Some(last) = raw.pop()
         {
@@ -91,20 +91,20 @@ impl<'a> Fields<'a> {
     }
 
     fn shape(&self) -> Result<Vec<u64>> {
-        let extent = |dim: &i64| {
+        let size = |dim: &i64| {
             u64::try_from(*dim).map_err(|_| {
                 let what = format!("tensor `{}`", self.name);
-                self.wrong("an extent of 0 or more", dim.to_string()).inside(what)
+                self.wrong("a dim of 0 or more", dim.to_string()).inside(what)
             })
         };
-        self.dims.iter().map(extent).collect()
+        self.dims.iter().map(size).collect()
     }
 
     fn wrong(&self, expected: impl Into<String>, found: impl Into<String>) -> crate::Error {
         self.message.error(expected, found)
     }
 
-    /// Fails if there are elements in several places.
+    /// Fails if elements are in several fields.
     fn only_place(&self) -> Result<()> {
         const NAMES: [(u32, &str); 7] = [
             (9, "raw_data"),
@@ -127,7 +127,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The field whose elements count, if they are in the message and there are any.
+    /// Returns the field whose elements are used, if it is present and not empty.
     fn used(&self) -> Option<(u32, &[Field<'a>])> {
         if self.is_external {
             return None;
@@ -144,7 +144,7 @@ impl<'a> Fields<'a> {
         fields.find(|(number, fields)| *number == 6 || fields.iter().any(|field| !is_empty(field)))
     }
 
-    /// The tensor.
+    /// Returns the tensor.
     pub(super) fn tensor(&self, holes: &Arc<[Blob]>, files: &mut External<'_>) -> Result<Tensor> {
         let place = |error: crate::Error| error.inside(format!("tensor `{}`", self.name));
         let (data, kind) = self.elements(holes, files).map_err(place)?;
@@ -161,7 +161,7 @@ impl<'a> Fields<'a> {
         let (dtype, shape) = (self.dtype(), self.shape()?);
         let size = dtype.size_of(&shape);
         if size.is_none() && dtype.bits().is_some() {
-            return Err(self.wrong("extents that fit 64 bits", format!("{shape:?}")));
+            return Err(self.wrong("dims that fit 64 bits", format!("{shape:?}")));
         }
         if self.is_external {
             return self.outside(size, files);
@@ -174,7 +174,7 @@ impl<'a> Fields<'a> {
             return Ok((Blob::default(), kind));
         };
         let Some(size) = size else {
-            // A type that is not known: the bytes as they are.
+            // An unknown type: the raw bytes.
             let raw = fields.first().filter(|_| number == 9);
             let data = raw.map(|field| content(field, holes).cloned()).transpose()?;
             return Ok((data.unwrap_or_default(), Kind::Dense));
@@ -207,7 +207,7 @@ impl<'a> Fields<'a> {
         Ok((Blob::derived(Arc::new(typed)), Kind::Dense))
     }
 
-    /// Elements in another file.
+    /// Returns elements in another file.
     fn outside(&self, size: Option<u64>, files: &mut External<'_>) -> Result<(Blob, Kind)> {
         let wrong = |(expected, found): (String, String)| self.wrong(expected, found);
         let entries = Entries::of(&self.entries).map_err(wrong)?;
@@ -218,7 +218,7 @@ impl<'a> Fields<'a> {
             return Err(self.wrong(expected, length.to_string()));
         }
         if self.dtype() == DType::String {
-            return Err(self.wrong("texts in the model itself", "external data"));
+            return Err(self.wrong("strings in the model itself", "external data"));
         }
         Ok(match files.range(&entries, size)? {
             Some(data) => (data, Kind::Dense),
@@ -226,7 +226,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Where its elements are, if that is in another file.
+    /// Returns the byte range of elements in another file.
     pub(super) fn place(&self) -> Option<Entries<'_>> {
         Entries::of(&self.entries).ok().filter(|_| self.is_external)
     }
@@ -239,15 +239,15 @@ impl<'a> Fields<'a> {
             });
         };
         let elements = fields.iter().map(Field::bytes).collect::<Result<Vec<_>>>()?;
-        let count = shape.iter().try_fold(1u64, |count, extent| count.checked_mul(*extent));
+        let count = shape.iter().try_fold(1u64, |count, dim| count.checked_mul(*dim));
         if count != Some(elements.len() as u64) {
-            let expected = format!("as many texts as {shape:?} asks for");
+            let expected = format!("as many strings as {shape:?} requires");
             return Err(self.wrong(expected, elements.len().to_string()));
         }
         Ok(Kind::Strings { elements })
     }
 
-    /// What the tensor says, in canonical form but for the fields of elements.
+    /// Returns the tensor in canonical form, except for the fields of elements.
     pub(super) fn described(&self) -> Described {
         let used = self.used();
         let fields = |(_, fields): (u32, &[Field<'a>])| {
@@ -264,7 +264,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The field of elements as they are in memory, other than `raw_data`.
+    /// Returns the number of the field of elements, if it is not `raw_data`.
     pub(super) fn typed_field(&self) -> Option<u32> {
         let (number, _) = self.used()?;
         (Encoding::of(number, self.dtype()) == Some(Encoding::Fixed)).then_some(number)
@@ -275,7 +275,7 @@ fn is_empty(field: &Field<'_>) -> bool {
     matches!(&field.value, Value::Bytes(bytes) if bytes.is_empty())
 }
 
-/// The numbers of several fields, as if they were in one piece.
+/// Concatenates the values of several fields.
 fn payload(fields: &[Field<'_>], holes: &[Blob]) -> Result<Blob> {
     let mut parts = Vec::new();
     let mut single = BytesMut::new();
@@ -317,19 +317,19 @@ pub(super) fn entry(message: &Message<'_>) -> Result<(String, String)> {
     Ok((key, value))
 }
 
-/// A `TensorProto` as it is to be written.
+/// A `TensorProto` to be written.
 #[derive(Debug, Default)]
 pub(super) struct Described {
     pub(super) dims: Vec<i64>,
     pub(super) code: i32,
     pub(super) name: String,
-    /// The number of the fields of elements.
+    /// The field number of the elements.
     pub(super) number: u32,
-    /// These fields, encoded.
+    /// The encoded fields of the elements.
     pub(super) elements: Bytes,
-    /// What it says in words.
+    /// The description.
     pub(super) doc_string: Option<Bytes>,
-    /// The fields that say where elements are in another file, encoded.
+    /// The encoded fields of a byte range in another file.
     pub(super) external: Bytes,
 }
 
@@ -355,7 +355,7 @@ impl Described {
     }
 }
 
-/// The messages of a `SparseTensorProto`: values, indices, and its extents.
+/// The parts of a `SparseTensorProto`: values, indices, and dims.
 pub(super) struct Sparse<'a> {
     pub(super) values: Option<Message<'a>>,
     pub(super) indices: Option<Message<'a>>,
@@ -379,7 +379,7 @@ impl<'a> Sparse<'a> {
         Ok(sparse)
     }
 
-    /// The name of its values, which is its own, and the tensor.
+    /// Returns the tensor, and its name, which is that of its values.
     pub(super) fn tensor(
         &self,
         holes: &Arc<[Blob]>,
@@ -394,14 +394,14 @@ impl<'a> Sparse<'a> {
         let indices =
             self.indices.as_ref().ok_or_else(|| absent("the indices of a sparse tensor"))?;
         let indices = Fields::read(indices).map_err(place)?.tensor(holes, files).map_err(place)?;
-        let extent = |dim: &i64| {
-            let negative = || place(self.message.error("an extent of 0 or more", dim.to_string()));
+        let size = |dim: &i64| {
+            let negative = || place(self.message.error("a dim of 0 or more", dim.to_string()));
             u64::try_from(*dim).map_err(|_| negative())
         };
-        let shape = self.dims.iter().map(extent).collect::<Result<Vec<_>>>()?;
+        let shape = self.dims.iter().map(size).collect::<Result<Vec<_>>>()?;
         let [count] = *values.shape.as_slice() else {
             let found = format!("{:?}", values.shape);
-            return Err(place(self.message.error("values in one dimension", found)));
+            return Err(place(self.message.error("one-dimensional values", found)));
         };
         let linear = indices.shape == [count];
         let whole = matches!((&values.kind, &indices.kind), (Kind::Dense, Kind::Dense));

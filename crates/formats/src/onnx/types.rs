@@ -1,4 +1,4 @@
-//! Element types and types of values: `TensorProto.DataType` and `TypeProto`.
+//! Element types and value types: `TensorProto.DataType` and `TypeProto`.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use lodstone_schema::onnx::dtype as codes;
 use crate::encoding::protobuf::wire::{Encoder, Field, Message};
 use crate::{Error, Result};
 
-/// The element type of a code.
+/// Returns the element type of a code.
 pub(crate) fn dtype(code: i32) -> DType {
     codes::from_code(code).unwrap_or(DType::Unknown(code.cast_unsigned()))
 }
 
-/// The code of an element type; `None` if ONNX has none.
+/// Returns the code of an element type; `None` if ONNX has none.
 pub(crate) fn dtype_code(dtype: DType) -> Option<i32> {
     if let DType::Unknown(code) = dtype {
         return Some(code.cast_signed());
@@ -21,7 +21,7 @@ pub(crate) fn dtype_code(dtype: DType) -> Option<i32> {
     codes::code(dtype)
 }
 
-/// What a value is made of, around what is in it.
+/// A level of a nested type.
 enum Layer {
     List,
     Optional,
@@ -34,12 +34,12 @@ pub(super) fn value_type(message: &Message<'_>) -> Result<ValueType> {
     let mut layers = Vec::new();
     let mut value = ValueType::Unspecified;
     let mut open = Some(message.clone());
-    // What is inside what, from outside in; each level is a message of the file, so they end.
+    // Levels from the outside in; each is a message of the file, so their number is bounded.
     while let Some(message) = open.take() {
         let mut layer = None;
         for field in message.fields() {
             let field = field?;
-            // Of several in a `oneof` the last counts.
+            // Of several fields in a `oneof`, the last one is used.
             (layer, value) = match field.number {
                 1 => (None, ValueType::Tensor(tensor_type(&field.message()?)?)),
                 8 => (None, ValueType::Sparse(tensor_type(&field.message()?)?)),
@@ -72,7 +72,7 @@ pub(super) fn value_type(message: &Message<'_>) -> Result<ValueType> {
     nested.map_err(|_| message.too_deep())
 }
 
-/// What ONNX calls an opaque type, `opaque(DOMAIN,NAME)`; empty if it has no name.
+/// Returns the name of an opaque type, `opaque(DOMAIN,NAME)`; empty if it has none.
 fn opaque_name(message: &Message<'_>) -> Result<String> {
     let (mut domain, mut name) = (String::new(), String::new());
     for field in message.fields() {
@@ -89,7 +89,7 @@ fn opaque_name(message: &Message<'_>) -> Result<String> {
     })
 }
 
-/// The type of the keys of a map.
+/// Reads the key type of a map.
 fn key_type(message: &Message<'_>) -> Result<DType> {
     let mut key = DType::Unknown(0);
     for field in message.fields() {
@@ -127,7 +127,7 @@ fn dim(field: &Field<'_>) -> Result<Dim> {
     for field in field.message()?.fields() {
         let field = field?;
         match field.number {
-            // Exporters of old wrote -1 for what is not known.
+            // Old exporters wrote -1 for an unknown dim.
             1 => dim = u64::try_from(field.i64()?).map_or(Dim::Unknown, Dim::Known),
             2 => {
                 let name = field.string()?;
@@ -142,10 +142,10 @@ fn dim(field: &Field<'_>) -> Result<Dim> {
 /// Writes a `TypeProto`.
 ///
 /// # Errors
-/// If ONNX has no such type.
+/// Fails if ONNX has no such type.
 pub(super) fn write_value_type(out: &mut Encoder, value: &ValueType) -> Result<()> {
     let no_such = |what: String| Error::Incompatible { format: "ONNX", what };
-    // As deep as types may be nested, which is bounded.
+    // Recurses to the nesting depth of types, which is bounded.
     let inner = |value: &ValueType| {
         let mut out = Encoder::default();
         write_value_type(&mut out, value).map(|()| out.finish())
@@ -156,7 +156,11 @@ pub(super) fn write_value_type(out: &mut Encoder, value: &ValueType) -> Result<(
         ValueType::Sparse(tensor) => out.bytes(8, &write_tensor_type(tensor)?),
         ValueType::Class(name) => {
             let inner = name.strip_prefix("opaque(").and_then(|rest| rest.strip_suffix(')'));
-            let (domain, name) = inner.and_then(|inner| inner.split_once(',')).unwrap_or_default();
+            let (domain, name) = match inner.and_then(|inner| inner.split_once(',')) {
+                Some(parts) => parts,
+                None if name.is_empty() => ("", ""),
+                None => return Err(no_such(format!("a value of the class `{name}`"))),
+            };
             out.message(7, |out| {
                 for (number, text) in [(1, domain), (2, name)] {
                     if !text.is_empty() {
@@ -187,7 +191,7 @@ pub(super) fn write_value_type(out: &mut Encoder, value: &ValueType) -> Result<(
         | ValueType::Tuple(_)
         | ValueType::Holder(_)
         | ValueType::Unknown(_) => {
-            return Err(no_such(format!("a value that is a {}", value.kind())));
+            return Err(no_such(format!("a value of type {}", value.kind())));
         }
     }
     Ok(())
@@ -204,16 +208,16 @@ fn write_tensor_type(tensor: &TensorType) -> Result<Vec<u8>> {
     if code != 0 {
         out.int(1, code);
     }
-    let is_large = |dim: &Dim| matches!(dim, Dim::Known(extent) if i64::try_from(*extent).is_err());
+    let is_large = |dim: &Dim| matches!(dim, Dim::Known(size) if i64::try_from(*size).is_err());
     if tensor.shape.iter().flatten().any(is_large) {
-        let what = format!("a tensor of an extent beyond {}", i64::MAX);
+        let what = format!("a tensor of a dim beyond {}", i64::MAX);
         return Err(Error::Incompatible { format: "ONNX", what });
     }
     if let Some(dims) = &tensor.shape {
         out.message(2, |out| {
             for dim in dims {
                 out.message(1, |out| match dim {
-                    Dim::Known(extent) => out.int(1, extent.cast_signed()),
+                    Dim::Known(size) => out.int(1, size.cast_signed()),
                     Dim::Symbol(name) => out.bytes(2, name.as_bytes()),
                     Dim::Unknown => {}
                 });

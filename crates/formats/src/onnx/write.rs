@@ -1,8 +1,8 @@
-//! [`Model`] to bytes.
+//! Writes a [`Model`].
 //!
-//! Every node is encoded canonically, fields by their numbers, as protobuf's own writers do; where it
-//! was read from a model, the difference to what it was then is put into the bytes that it came from.
-//! Elements stay where they are: what is encoded has holes for them.
+//! Every node is encoded canonically, with fields in numerical order, as by protobuf's own writers. For a node that
+//! was read from a model, the difference to its original canonical encoding is applied to the original bytes.
+//! Elements are not copied: the encoding has holes for them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -30,19 +30,19 @@ use crate::encoding::protobuf::wire::{Encoder, Message, Source};
 use crate::format::{block_number, signed_dims};
 use crate::{Error, ExternalData, Result, Staged, WriteOptions};
 
-/// Largest message that protobuf's own parsers read.
-const LARGEST: u64 = (1 << 31) - 1;
+/// Maximum message size of protobuf's own parsers.
+const MAX_MESSAGE: u64 = (1 << 31) - 1;
 
-/// Writes a binary file, and the files beside it that elements are to be in: those that the user asked
-/// for, those that there were, or one if the model would be larger than protobuf allows.
+/// Writes a binary file, and the files beside it for elements: those that the user requested,
+/// the original ones, or one if the model would exceed the size limit of protobuf.
 ///
 /// # Errors
-/// If ONNX has no place for something; or what reading and writing give.
+/// Fails if ONNX cannot represent part of the model, or if reading or writing fails.
 pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let align = options.align;
-    let asked = options.external_data.map(|how| Layout::asked(how, &name, align));
-    let layout = match asked {
+    let requested = options.external_data.map(|how| Layout::from_option(how, &name, align));
+    let layout = match requested {
         Some(layout) => layout,
         None if options.same => Layout::AsRead,
         None => Layout::Inside,
@@ -51,8 +51,9 @@ pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> R
     if encoded.has_moved {
         encoded = encode(model, Layout::Again { align }, options.same)?;
     }
-    if encoded.message.len() > LARGEST {
-        encoded = encode(model, Layout::asked(ExternalData::One, &name, align), options.same)?;
+    if encoded.message.len() > MAX_MESSAGE {
+        encoded =
+            encode(model, Layout::from_option(ExternalData::One, &name, align), options.same)?;
     }
     let Encoded { message, files, .. } = encoded;
     if files.is_empty() {
@@ -69,7 +70,7 @@ pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> R
 /// Writes a file in protobuf's text format.
 ///
 /// # Errors
-/// As [`write`].
+/// The errors of [`write`].
 pub(super) fn write_text(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
     let encoded = encode(model, Layout::Inside, options.same)?;
     if let Some(text) = model.residual.of(TEXT)
@@ -88,15 +89,15 @@ pub(super) fn write_text(model: &Model, path: &Location, options: &WriteOptions)
 #[derive(Debug)]
 pub(super) struct Encoded {
     pub(super) message: Blob,
-    /// Files with elements, by location.
+    /// Files of elements, by location.
     pub(super) files: Vec<(String, Blob)>,
-    /// Whether it says what the file said.
+    /// Whether the model is unedited.
     pub(super) is_unedited: bool,
-    /// Whether elements that were in other files are not what they were there.
+    /// Whether elements in other files have moved.
     has_moved: bool,
 }
 
-/// Encodes a model. With `same` tensors may be described whose elements are not there.
+/// Encodes a model. With `same`, tensors with missing elements are allowed.
 pub(super) fn encode(model: &Model, layout: Layout, same: bool) -> Result<Encoded> {
     let mut writer = Writer::new(model, layout, same);
     let bytes = writer.model(model, &model.parameters)?;
@@ -115,20 +116,20 @@ pub(super) fn encode(model: &Model, layout: Layout, same: bool) -> Result<Encode
     Ok(Encoded { message, files, is_unedited, has_moved })
 }
 
-/// The structure of a model, and what its holes are to be filled with.
+/// Returns the structure of a model, and the contents of its holes.
 ///
 /// # Errors
-/// If ONNX has no place for something.
+/// Fails if ONNX cannot represent part of the model.
 pub(super) fn structure(model: &Model) -> Result<(Bytes, Vec<Blob>)> {
     let mut writer = Writer::new(model, Layout::Inside, true);
     let bytes = writer.model(model, &model.parameters)?;
     Ok((bytes, writer.holes.blobs))
 }
 
-/// Encodes a model without its parameters, and each of these; sparse ones stay in it.
+/// Encodes a model without its parameters, and each parameter separately; sparse ones stay in the model.
 ///
 /// # Errors
-/// As [`structure`].
+/// The errors of [`structure`].
 pub(super) fn apart(model: &Model) -> Result<(Blob, Vec<Blob>)> {
     let mut writer = Writer::new(model, Layout::Inside, false);
     let is_sparse = |p: &&Parameter| matches!(p.tensor.kind, Kind::Coo { .. });
@@ -145,10 +146,10 @@ pub(super) fn apart(model: &Model) -> Result<(Blob, Vec<Blob>)> {
     Ok((message, weights.collect::<Result<_>>()?))
 }
 
-/// Encodes a tensor by itself; returns its structure, too.
+/// Encodes a single tensor; also returns its structure.
 ///
 /// # Errors
-/// As [`structure`].
+/// The errors of [`structure`].
 pub(super) fn encode_tensor(name: &str, tensor: &Tensor, layout: Layout) -> Result<(Bytes, Blob)> {
     let then = tensor.residual.with_holes_of(OWNER);
     let holes = Holes::new(then.map(|(_, holes)| holes));
@@ -159,11 +160,11 @@ pub(super) fn encode_tensor(name: &str, tensor: &Tensor, layout: Layout) -> Resu
     Ok((structure, message))
 }
 
-/// The elements that holes are to be filled with.
+/// The contents of holes.
 struct Holes {
     blobs: Vec<Blob>,
     numbers: HashMap<Identity, usize>,
-    /// Those of the file, which have the first numbers.
+    /// The holes of the original file, which come first.
     base: Option<Arc<[Blob]>>,
 }
 
@@ -185,13 +186,13 @@ impl Holes {
         number
     }
 
-    /// The number of the hole for these elements.
+    /// Returns the index of the hole for these elements.
     fn number(&mut self, blob: &Blob) -> usize {
         let known = blob.identity().and_then(|identity| self.numbers.get(&identity)).copied();
         known.unwrap_or_else(|| self.add(blob))
     }
 
-    /// An encoding with the numbers that holes have here.
+    /// Renumbers the holes of an encoding.
     fn adopt(
         &mut self,
         schema: &'static MessageType,
@@ -211,17 +212,17 @@ impl Holes {
     }
 }
 
-/// Encodes nodes as they are now.
+/// The writer of nodes in their current state.
 struct Writer<'m> {
     program: Option<&'m Program>,
     holes: Holes,
     outside: Outside,
     same: bool,
-    /// How many blocks are open.
+    /// The number of open blocks.
     depth: usize,
 }
 
-/// The bytes that the nodes inside a node were just read from.
+/// The original bytes of the nodes inside a node.
 #[derive(Default)]
 struct AsRead {
     graphs: Vec<Bytes>,
@@ -275,7 +276,7 @@ impl Children for AsRead {
     }
 }
 
-/// The bytes that a node was just read from.
+/// Returns the original bytes of a node.
 fn as_read(residual: &Residual) -> Result<Bytes> {
     let bytes = residual.of(OWNER).cloned();
     bytes.ok_or_else(|| Error::internal("a node that was just read has no bytes"))
@@ -289,7 +290,7 @@ impl<'m> Writer<'m> {
         Self { program, holes, outside: Outside::new(layout), same, depth: 0 }
     }
 
-    /// Puts what a node says now into the bytes that it was read from, where it said `then`.
+    /// Applies the difference between `then` and the current node to its original bytes.
     fn patched(
         &mut self,
         schema: &'static MessageType,
@@ -362,7 +363,7 @@ impl<'m> Writer<'m> {
         })
     }
 
-    /// A tensor as it is to be written.
+    /// Returns the message of a tensor to be written.
     fn described(
         &mut self,
         name: &str,
@@ -385,7 +386,7 @@ impl<'m> Writer<'m> {
             Kind::Absent => {
                 let outside = then.filter(|then| then.place().is_some()).map(Fields::described);
                 if outside.is_some() && !self.same {
-                    let what = format!("the tensor `{name}`, whose elements are not there");
+                    let what = format!("the tensor `{name}`, whose elements are missing");
                     return Err(Error::Incompatible { format: FORMAT, what });
                 }
                 described.external = outside.map(|then| then.external).unwrap_or_default();
@@ -413,7 +414,7 @@ impl<'m> Writer<'m> {
                 };
                 let number = then.and_then(Fields::typed_field).filter(fixed);
                 described.number = number.unwrap_or(9);
-                // Padding is kept where it was.
+                // Padding is preserved.
                 let padded = data.derivation::<Strided>().map(|strided| &strided.source);
                 out.hole(described.number, self.holes.number(padded.unwrap_or(data)));
             }
@@ -464,10 +465,10 @@ impl Children for Writer<'_> {
         let refuse = |what: String| Err(Error::Incompatible { format: FORMAT, what });
         let index = usize::try_from(number).unwrap_or(usize::MAX);
         let Some(block) = self.block_of(index) else {
-            return refuse(format!("block {number}, which is not there"));
+            return refuse(format!("block {number}, which does not exist"));
         };
         self.depth += 1;
-        // A file has fewer; a program made by hand may have a block inside itself.
+        // A file has fewer levels; a program built by hand may contain a cycle of blocks.
         if self.depth > Limits::default().depth {
             return refuse(format!("block {number}, which is in {} others", self.depth - 1));
         }
@@ -482,7 +483,7 @@ impl Children for Writer<'_> {
 
     fn sparse(&mut self, name: &str, tensor: &Tensor) -> Result<Bytes> {
         let Kind::Coo { indices, linear } = &tensor.kind else {
-            let what = format!("the {} tensor `{name}` as a sparse one", tensor.kind.name());
+            let what = format!("the {} tensor `{name}` as a sparse tensor", tensor.kind.name());
             return Err(Error::Incompatible { format: FORMAT, what });
         };
         let limits = Limits::none();
@@ -504,7 +505,7 @@ impl Children for Writer<'_> {
         places.extend((!linear).then_some(tensor.shape.len() as u64));
         let mut numbers = Tensor::dense(indices.dtype, places.clone(), indices.data.clone());
         let mut called = String::new();
-        // Nothing refers to them by a name; they may have one.
+        // Indices need no name, but may have one.
         if let Some(raw) = then_indices.of(OWNER) {
             let then = Fields::read(&Message::new(&source, raw.clone()))?;
             numbers.doc_string = then.doc_string.map(ByteString);
@@ -521,11 +522,11 @@ impl Children for Writer<'_> {
     }
 }
 
-/// What a model says about itself, in the order that the file had.
+/// Returns the metadata of a model, in file order.
 fn metadata(model: &Model, then: Vec<(String, String)>) -> Vec<(String, String)> {
     let mut seen = HashSet::new();
     let mut entries = Vec::new();
-    // Of two of one key the last counts; the others stay what they were.
+    // Of duplicate keys, the last one is used; the others are unchanged.
     let last: HashMap<String, usize> =
         then.iter().enumerate().map(|(index, (key, _))| (key.clone(), index)).collect();
     for (index, (key, value)) in then.into_iter().enumerate() {
@@ -540,9 +541,9 @@ fn metadata(model: &Model, then: Vec<(String, String)>) -> Vec<(String, String)>
     entries
 }
 
-/// The program of a model that has none: one without operators.
+/// Returns the program of a model without one: it has no operators.
 fn tensors_alone(parameters: &[Parameter]) -> Program {
-    /// A set of operators that everybody knows by now; none of them is used.
+    /// An opset version that is widely supported; none of its operators is used.
     const OPERATORS: i64 = 21;
     let name = Attribute {
         name: "producer_name".to_owned(),
@@ -556,7 +557,7 @@ fn tensors_alone(parameters: &[Parameter]) -> Program {
     })
 }
 
-/// A version of the representation that everybody reads by now, or the first that has the types of these
+/// Returns an IR version that is widely supported, or the first that has the types of these
 /// tensors.
 fn ir_version(parameters: &[Parameter]) -> i64 {
     const USUAL: i64 = 9;

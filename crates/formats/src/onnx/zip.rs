@@ -1,13 +1,13 @@
-//! An archive: the model without its tensors, and each of them by itself, so that a model may be larger
-//! than protobuf allows.
+//! An archive: the model without its tensors, and each tensor as a separate member, so that a model may exceed
+//! the size limit of protobuf.
 //!
 //! | member | content |
 //! |---|---|
-//! | `P/weights` | how many tensors there are, in decimal, and a line feed |
+//! | `P/weights` | the number of tensors, in decimal, and a line feed |
 //! | `P/weight_0` and so on | a `TensorProto` each |
 //! | `P/model` | `ModelProto`, binary or text, without initializers |
 //!
-//! All are stored, and begin at multiples of 64; `P` is the name of a function.
+//! All members are stored, and aligned to 64 bytes; `P` is the name of a function.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -24,13 +24,13 @@ use crate::encoding::protobuf::wire::{Message, Source};
 use crate::encoding::zip::{Member, Writer, members};
 use crate::{Result, Staged, WriteOptions};
 
-/// Owner of the residual of a model: the archive, and the prefix of its members.
+/// The owner of the residual of a model: the archive, and the prefix of its members.
 const ARCHIVE: &str = "onnx archive";
 
-/// What members begin at multiples of.
+/// The alignment of members.
 const ALIGNMENT: u64 = 64;
 
-/// Whether a member of an archive is one that is read.
+/// Returns whether a member of an archive is read.
 pub(super) fn reads(member: &str) -> bool {
     let name = member.rsplit_once('/').map_or(member, |(_, name)| name);
     name == "model" || name.starts_with("weight")
@@ -59,11 +59,11 @@ pub(super) fn read(
         _ => read_binary(&message, &inside, files, limits)?,
     };
     let weights = member(format!("{prefix}/weights"))?;
-    // More than any number that fits has digits.
+    // Enough for the digits of any valid count.
     let text = String::from_utf8_lossy(&weights.head(32)?).trim().to_owned();
-    let most = all.len();
-    let count = text.parse::<usize>().ok().filter(|count| *count <= most);
-    let wrong = || weights.malformed(0, "how many weights there are", format!("`{text}`"));
+    let max = all.len();
+    let count = text.parse::<usize>().ok().filter(|count| *count <= max);
+    let wrong = || weights.malformed(0, "the number of weights", format!("`{text}`"));
     for number in 0..count.ok_or_else(wrong)? {
         let name = format!("{prefix}/weight_{number}");
         let weight = member(name.clone())?;
@@ -75,7 +75,7 @@ pub(super) fn read(
         rest.is_some_and(|rest| rest == "model" || rest.starts_with("weight"))
     };
     for other in all.iter().filter(|member| !known(member)) {
-        model.report.warn(format!("left out `{}`, which is no part of the model", other.name));
+        model.report.warn(format!("skipped `{}`: it is not part of the model", other.name));
     }
     let initialised: HashSet<&str> =
         model.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
@@ -125,7 +125,7 @@ pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> R
     })
 }
 
-/// Whether a model says what the archive that it was read from says.
+/// Returns whether a model still matches the archive that it was read from.
 fn is_unedited(model: &Model, whole: &Blob) -> Result<bool> {
     let then = read(whole, "the archive", &mut External::none(), &Limits::none())?;
     let ((now, holes), (then, others)) = (write::structure(model)?, write::structure(&then)?);

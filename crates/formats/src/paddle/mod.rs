@@ -1,12 +1,12 @@
 //! PaddlePaddle.
 //!
-//! | module | what is there |
+//! | module | contents |
 //! |---|---|
 //! | [`stream`] | tensors, SelectedRows, vocabularies: single, combined, size-prefixed, LoD last |
 //! | [`program`] | `ProgramDesc`, binary and text |
-//! | [`pickle`] | what `paddle.save` writes: tensors and plain values in a pickle |
-//! | `pir` | names out of the JSON of PaddlePaddle 3 |
-//! | `bundle` | all together: directories, prefixes, names of parameters; the formats |
+//! | [`pickle`] | files of `paddle.save`: tensors and plain values in a pickle |
+//! | `pir` | parameter names in the JSON of PaddlePaddle 3 |
+//! | `bundle` | complete models: directories, prefixes, names of parameters; the formats |
 
 mod bundle;
 pub mod pickle;

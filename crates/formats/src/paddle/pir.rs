@@ -1,8 +1,8 @@
-//! Names of parameters out of a PIR program (`X.json` of PaddlePaddle 3).
+//! Parameter names in a PIR program (`X.json` of PaddlePaddle 3).
 //!
 //! `{"base_code":{"magic":"pir",..},"program":{"regions":[{"blocks":[{"ops":[..]}]}]}}`; a parameter
 //! is an operator `{"#":"p","A":[_,_,_,"name"],"OA":[persistable,_,_],..}`, and another saved value is
-//! a `1.data` operator whose `OA` says that it is persistable. The file of the parameters has them sorted by name.
+//! a `1.data` operator whose `OA` marks it as persistable. The parameter file holds them sorted by name.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -45,8 +45,8 @@ struct Block<'a> {
     ops: Vec<Text<'a>>,
 }
 
-/// An operator as it is written: what values it has is looked at where one is a parameter, and not
-/// kept, for a value of two bytes is a structure of many.
+/// An operator in its JSON form. Values are inspected only if the operator is a parameter, and not
+/// kept, because a value of two bytes would become a large structure.
 #[derive(Deserialize)]
 struct Text<'a> {
     #[serde(rename = "#", borrow)]
@@ -67,22 +67,22 @@ struct Op<'a> {
     output_attributes: Vec<Value>,
 }
 
-/// Bytes of one list of attributes of a parameter, which are a name and some flags.
-const ATTRIBUTES: usize = 64 << 10;
+/// Maximum bytes of a list of attributes of a parameter, which are a name and some flags.
+const MAX_ATTRIBUTES: usize = 64 << 10;
 
 impl Text<'_> {
-    /// Whether it is of a kind that parameters are.
+    /// Returns whether the operator is of a kind that parameters are.
     fn is_parameter(&self) -> bool {
         matches!(&*self.kind, "p" | "1.data")
     }
 
-    /// Bytes of the longest of its lists.
+    /// Returns the length of its longest list in bytes.
     fn longest(&self) -> usize {
         let lists = [self.attributes, self.outputs, self.output_attributes];
         lists.into_iter().flatten().map(|raw| raw.get().len()).max().unwrap_or(0)
     }
 
-    /// The operator, if it is of a kind that parameters are.
+    /// Parses the operator, if it is of a kind that parameters are.
     fn op(&self) -> serde_json::Result<Option<Op<'_>>> {
         if !self.is_parameter() {
             return Ok(None);
@@ -94,7 +94,7 @@ impl Text<'_> {
         let list = |raw| match some(raw)? {
             Value::Array(items) => Ok(items),
             Value::Null => Ok(Vec::new()),
-            _ => Err(serde_json::Error::custom("attributes that are no list")),
+            _ => Err(serde_json::Error::custom("attributes that are not a list")),
         };
         Ok(Some(Op {
             kind: &self.kind,
@@ -105,7 +105,7 @@ impl Text<'_> {
     }
 }
 
-/// Names of what is saved with a PIR program, in the order of the parameter file.
+/// Returns the names of the saved values of a PIR program, in the order of the parameter file.
 pub(super) fn parameter_names(
     path: &Location,
     blob: &Blob,
@@ -116,7 +116,7 @@ pub(super) fn parameter_names(
     Ok(names)
 }
 
-/// What is saved with a PIR program, each with the element type that it is declared with, where that
+/// Returns the saved values of a PIR program, each with its declared element type, if that
 /// is a known one.
 pub(super) fn parameters(
     path: &Location,
@@ -134,8 +134,8 @@ pub(super) fn parameters(
     let ops = regions.flat_map(|region| &region.blocks).flat_map(|block| &block.ops);
     let mut found = HashMap::new();
     for text in ops {
-        if text.is_parameter() && text.longest() > ATTRIBUTES {
-            let limit = format!("at most {ATTRIBUTES} bytes of attributes of a parameter");
+        if text.is_parameter() && text.longest() > MAX_ATTRIBUTES {
+            let limit = format!("at most {MAX_ATTRIBUTES} bytes of attributes of a parameter");
             return Err(blob.over_limit(0, limit).into());
         }
         let Some(op) = text.op().map_err(wrong)? else { continue };
@@ -146,7 +146,7 @@ pub(super) fn parameters(
     Ok(found)
 }
 
-/// Element types that only a program tells, and what PIR calls them.
+/// Element types that only the program declares, and their names in PIR.
 const DTYPES: [(DType, &str); 5] = [
     (DType::BFloat16, "0.t_bf16"),
     (DType::Float8E4M3Fn, "0.t_f8e4m3fn"),
@@ -156,7 +156,7 @@ const DTYPES: [(DType, &str); 5] = [
 ];
 
 impl Op<'_> {
-    /// The element type of its first output: `{"TT": {"D": [{"#": type}, ..]}}`, alone or in a list.
+    /// Returns the element type of its first output: `{"TT": {"D": [{"#": type}, ..]}}`, directly or in a list.
     fn dtype(&self) -> Option<DType> {
         let first = self.outputs.get(0).unwrap_or(&self.outputs);
         let name = first.get("TT")?.get("D")?.get(0)?.get("#")?.as_str()?;
@@ -166,7 +166,7 @@ impl Op<'_> {
 
 fn saved_name<'a>(op: &'a Op<'_>) -> Option<&'a str> {
     match op.kind {
-        // A state that no run needs from another, of dropout for one, is a parameter and not
+        // A state that is not carried from run to run, such as that of dropout, is a parameter that is not
         // persistable.
         "p" if op.output_attributes.first().is_some_and(is_false) => None,
         "p" => op.attributes.get(3)?.as_str(),
@@ -178,7 +178,7 @@ fn saved_name<'a>(op: &'a Op<'_>) -> Option<&'a str> {
     }
 }
 
-/// The value `D` of the attribute `name` in a list of `{"N": name, "AT": {"#": type, "D": value}}`.
+/// Returns the value `D` of the attribute `name` in a list of `{"N": name, "AT": {"#": type, "D": value}}`.
 fn named<'a>(attributes: &'a [Value], name: &str) -> Option<&'a Value> {
     let attribute = attributes.iter().find(|attribute| attribute["N"] == name)?;
     attribute.get("AT")?.get("D")
@@ -188,7 +188,7 @@ fn is_false(value: &Value) -> bool {
     value.as_bool() == Some(false) || value.as_i64() == Some(0)
 }
 
-/// A truth value, bare or as an attribute.
+/// Returns whether a value is true, either bare or as an attribute.
 fn is_true(value: &Value) -> bool {
     let value = value.get("D").unwrap_or(value);
     value.as_bool() == Some(true) || value.as_i64() == Some(1)

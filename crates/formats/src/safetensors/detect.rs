@@ -1,21 +1,21 @@
-//! What safetensors look like.
+//! Detection of safetensors files.
 
 use lodstone_store::Entry;
 
 use super::INDEX;
 use crate::Probe;
 
-/// Whether a file may be safetensors: a size, then a JSON object with a key or without any.
+/// Returns whether a file may be safetensors: a size, then a JSON object.
 ///
-/// Streams of tensors have no `{` there: that byte is 0 or 8.
+/// Tensor streams have no `{` at that offset, but a byte of 0 or 8.
 pub fn is_file(head: &[u8]) -> bool {
     let Some((size, [b'{', rest @ ..])) = head.split_first_chunk::<8>() else { return false };
-    // `{"meta":{"` is text, and no size that any file has.
+    // `{"meta":{"` is text, and as a size exceeds any file.
     let is_text = size.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
     !is_text && matches!(rest.trim_ascii_start().first(), Some(b'"' | b'}'))
 }
 
-/// Whether a file may be an index, by its name and its first byte.
+/// Returns whether a file may be an index, by its name and its first byte.
 pub fn is_index(name: &str, head: &[u8]) -> bool {
     name.ends_with(INDEX) && head.trim_ascii_start().first() == Some(&b'{')
 }
@@ -30,16 +30,16 @@ pub(super) fn detect(probe: &Probe<'_>) -> bool {
     }
 }
 
-/// The name that a model in one file has by convention.
+/// The conventional name of a model in one file.
 pub(super) const USUAL: &str = "model.safetensors";
 
-/// The files of a directory that may hold a model of their own.
+/// Returns the files of a directory that may be models by themselves.
 pub(super) fn files(entries: &[Entry]) -> impl Iterator<Item = &str> {
     let names = entries.iter().filter(|entry| !entry.is_dir).map(|entry| entry.name.as_str());
     names.filter(|name| name.ends_with(".safetensors"))
 }
 
-/// The file of a directory that holds the model: the usual names first, then the only one.
+/// Returns the file of a directory that holds the model: a conventional name, or the only file.
 pub(super) fn entry(entries: &[Entry]) -> Option<&str> {
     let names = || entries.iter().filter(|entry| !entry.is_dir).map(|entry| entry.name.as_str());
     let usual = ["model.safetensors.index.json", USUAL];

@@ -1,4 +1,4 @@
-//! The JSON texts: the header of a file and the index of several.
+//! JSON texts: the header of a file, and the index of several files.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -8,30 +8,30 @@ use lodstone_store::Blob;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::{CODES, DIMENSIONS, METADATA, size_of};
+use super::{CODES, MAX_RANK, METADATA, size_of};
 use crate::Result;
 
-/// What a header says.
+/// The contents of a header.
 #[derive(Default)]
 pub(super) struct Header {
     pub(super) metadata: BTreeMap<String, String>,
-    /// By offset, and in the order of the file where offsets are equal.
+    /// By offset, and in the order of the header if offsets are equal.
     pub(super) tensors: Vec<(String, Entry)>,
 }
 
-/// What a header says of a tensor.
+/// The entry of a tensor in a header.
 pub(super) struct Entry {
     pub(super) dtype: DType,
     pub(super) shape: Vec<u64>,
-    /// First byte of the elements and one past the last, from the end of the header.
+    /// The start and end of the elements, from the end of the header.
     pub(super) offsets: (u64, u64),
 }
 
 impl Header {
-    /// Reads the header `json` of the file `blob` and checks it against the file's size.
+    /// Parses the header `json` of the file `blob`, and checks it against the file's size.
     ///
     /// # Errors
-    /// If it is no header, or its tensors do not make up the rest of the file.
+    /// Fails if the header is invalid, or its tensors do not cover the rest of the file.
     pub(super) fn parse(json: &[u8], blob: &Blob, limits: &Limits) -> Result<Self> {
         if json.first() != Some(&b'{') {
             let found = json.first().map_or("none".to_owned(), |byte| format!("{byte:#04x}"));
@@ -48,17 +48,17 @@ impl Header {
         Ok(header)
     }
 
-    /// Reads a header without looking at a file.
+    /// Parses a header without a file.
     ///
     /// # Errors
-    /// What the parser says.
+    /// The errors of the JSON parser.
     pub(super) fn decode(json: &[u8]) -> serde_json::Result<Self> {
         let mut header: Self = serde_json::from_slice(json)?;
         header.tensors.sort_by_key(|(_, entry)| entry.offsets);
         Ok(header)
     }
 
-    /// Whether these are the tensors of the header, in its order.
+    /// Returns whether these are the tensors of the header, in its order.
     pub(super) fn describes(&self, parameters: &[Parameter]) -> bool {
         let same = |((name, entry), parameter): (&(String, Entry), &Parameter)| {
             let tensor = &parameter.tensor;
@@ -67,7 +67,7 @@ impl Header {
         self.tensors.len() == parameters.len() && self.tensors.iter().zip(parameters).all(same)
     }
 
-    /// Whether the tensors, end to end, make up the bytes of `blob` from `start` on.
+    /// Checks that the concatenated tensors are the bytes of `blob` from `start`.
     fn check(&self, blob: &Blob, start: u64) -> Result<()> {
         let mut end = 0;
         for (name, Entry { dtype, shape, offsets }) in &self.tensors {
@@ -76,7 +76,7 @@ impl Header {
                 Err(error.inside(format!("tensor `{name}`")))
             };
             if offsets.0 != end || offsets.1 < end {
-                let expected = format!("elements from {end} on, where those before end");
+                let expected = format!("elements from offset {end}, where the previous ones end");
                 return wrong(expected, format!("`data_offsets` {offsets:?}"));
             }
             let Some(size) = size_of(*dtype, shape) else {
@@ -91,21 +91,21 @@ impl Header {
         }
         let there = blob.len().saturating_sub(start);
         if end != there {
-            let expected = format!("{end} bytes of elements, as the header says");
+            let expected = format!("{end} bytes of elements, according to the header");
             return Err(blob.malformed(start, expected, format!("{there} bytes left")).into());
         }
         Ok(())
     }
 }
 
-/// Offset of the byte that `error` is about; the parser counts lines and columns from 1.
+/// Returns the offset of the byte of an error; the parser counts lines and columns from 1.
 fn offset_in(json: &[u8], error: &serde_json::Error) -> u64 {
     let lines = json.split_inclusive(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
     let before: usize = lines.map(<[u8]>::len).sum();
     (before + error.column().saturating_sub(1)) as u64
 }
 
-/// What `error` says, without the place.
+/// Returns the message of an error without its location.
 fn bare(error: &serde_json::Error) -> String {
     let place = format!(" at line {} column {}", error.line(), error.column());
     let text = error.to_string();
@@ -146,7 +146,7 @@ impl<'de> Visitor<'de> for HeaderVisitor {
 
 impl<'de> Deserialize<'de> for Entry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Not derived: serde's own code would take a JSON array for a struct too.
+        // Not derived: serde's own code would also accept a JSON array for a struct.
         deserializer.deserialize_map(EntryVisitor)
     }
 }
@@ -165,7 +165,7 @@ impl<'de> Visitor<'de> for EntryVisitor {
         while let Some(key) = map.next_key::<String>()? {
             let again = match key.as_str() {
                 "dtype" => dtype.replace(map.next_value::<Code>()?.0).is_some(),
-                "shape" => shape.replace(map.next_value::<Extents>()?.0).is_some(),
+                "shape" => shape.replace(map.next_value::<Dims>()?.0).is_some(),
                 "data_offsets" => offsets.replace(map.next_value()?).is_some(),
                 _ => {
                     let known = &["dtype", "shape", "data_offsets"];
@@ -184,37 +184,37 @@ impl<'de> Visitor<'de> for EntryVisitor {
     }
 }
 
-/// A shape.
-struct Extents(Vec<u64>);
+/// The dims of a tensor.
+struct Dims(Vec<u64>);
 
-impl<'de> Deserialize<'de> for Extents {
+impl<'de> Deserialize<'de> for Dims {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(ExtentsVisitor)
+        deserializer.deserialize_seq(DimsVisitor)
     }
 }
 
-struct ExtentsVisitor;
+struct DimsVisitor;
 
-impl<'de> Visitor<'de> for ExtentsVisitor {
-    type Value = Extents;
+impl<'de> Visitor<'de> for DimsVisitor {
+    type Value = Dims;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a list of at most {DIMENSIONS} extents")
+        write!(f, "a list of at most {MAX_RANK} dims")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Extents, A::Error> {
-        let mut extents = Vec::new();
-        while let Some(extent) = items.next_element()? {
-            if extents.len() == DIMENSIONS {
-                return Err(A::Error::invalid_length(DIMENSIONS + 1, &self));
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Dims, A::Error> {
+        let mut dims = Vec::new();
+        while let Some(dim) = items.next_element()? {
+            if dims.len() == MAX_RANK {
+                return Err(A::Error::invalid_length(MAX_RANK + 1, &self));
             }
-            extents.push(extent);
+            dims.push(dim);
         }
-        Ok(Extents(extents))
+        Ok(Dims(dims))
     }
 }
 
-/// An element type by its code.
+/// An element type, by its code.
 struct Code(DType);
 
 impl<'de> Deserialize<'de> for Code {
@@ -257,11 +257,11 @@ impl<'de> Visitor<'de> for TextsVisitor {
     }
 }
 
-/// What an index says.
+/// The contents of an index.
 pub(super) struct Index {
     /// The file of each tensor.
     pub(super) weight_map: BTreeMap<String, String>,
-    /// Keys that nothing is known of.
+    /// Unknown keys.
     pub(super) unknown: Vec<String>,
 }
 
@@ -301,5 +301,5 @@ impl<'de> Visitor<'de> for IndexVisitor {
 }
 
 fn duplicate<E: serde::de::Error>(key: &str) -> E {
-    E::custom(format_args!("the key `{key}` a second time"))
+    E::custom(format_args!("the key `{key}` twice"))
 }

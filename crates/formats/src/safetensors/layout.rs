@@ -1,5 +1,5 @@
-//! How the files of a model in a directory, or in several files, are laid out; remembered so that
-//! it can be written back the same way.
+//! The file layout of a model in a directory, or in several files, stored so that
+//! the model can be written back in the same layout.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use super::write::put;
 use crate::format;
 use crate::{Result, Staged, WriteOptions};
 
-/// Owner of the residual of a model: a layout, as JSON.
+/// The owner of the residual of a model: a layout, as JSON.
 const OWNER: &str = "safetensors layout";
 
 /// The files of a model.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Layout {
-    /// Whether a directory was opened rather than a file in it.
+    /// Whether a directory was opened, instead of a file in it.
     pub(super) directory: bool,
     /// The index, if there is one.
     pub(super) index: Option<Text>,
-    /// What the files say about themselves.
+    /// The metadata of the files.
     pub(super) metadata: BTreeMap<String, String>,
     /// The files with tensors and their headers, in the order of the model.
     pub(super) files: Vec<Text>,
@@ -31,7 +31,7 @@ pub(super) struct Layout {
 /// The tensors of each file.
 type Split<'a> = Vec<&'a [Parameter]>;
 
-/// A file's name, and the text in it.
+/// The name of a file, and its text.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Text {
     pub(super) name: String,
@@ -44,18 +44,18 @@ impl Layout {
         format::remember(model, OWNER, &self)
     }
 
-    /// The layout that a model was read with.
+    /// Returns the original layout of a model.
     pub(super) fn of(model: &Model) -> Result<Option<Self>> {
         format::recall(model, OWNER)
     }
 
-    /// The layout of a model and the tensors of each of its files, if these still say what the model says.
+    /// Returns the original layout of a model and the tensors of each of its files, if the model is unedited.
     pub(super) fn unedited(model: &Model) -> Result<Option<(Self, Split<'_>)>> {
         let layout = Self::of(model)?.filter(|layout| layout.metadata == model.metadata);
         Ok(layout.and_then(|layout| layout.split(model).map(|split| (layout, split))))
     }
 
-    /// Writes every file, with its tensors, as it was: into the directory `path`, or, if a file was opened, with
+    /// Writes every file in its original layout: into the directory `path`, or, if a file was opened, with
     /// `path` in its place and the others beside it.
     pub(super) fn write(
         &self,
@@ -82,7 +82,7 @@ impl Layout {
         Ok(if self.directory { staged } else { staged.opened_by(main) })
     }
 
-    /// The tensors of each file; none if the headers do not describe the model.
+    /// Returns the tensors of each file; `None` if the headers do not describe the model.
     fn split<'a>(&self, model: &'a Model) -> Option<Split<'a>> {
         let mut rest = model.parameters.as_slice();
         let mut split = Vec::new();

@@ -1,8 +1,8 @@
 //! safetensors: tensors by name in one file, or in several with an index.
 //!
-//! | bytes | what |
+//! | bytes | contents |
 //! |---|---|
-//! | `u64` | size of the header, little-endian; 100 000 000 at most |
+//! | `u64` | size of the header, little-endian; at most 100 000 000 |
 //! | that many bytes | header: a JSON object, padded with spaces |
 //! | the rest | elements of all tensors, row-major and little-endian, without holes |
 //!
@@ -11,21 +11,21 @@
 //! | `__metadata__`, optional | an object of strings |
 //! | any other: the name of a tensor | `{"dtype": CODE, "shape": [..], "data_offsets": [begin, end]}` |
 //!
-//! Offsets count from the end of the header. The index of a model in several files
+//! Offsets are relative to the end of the header. The index of a model in several files
 //! (`*.safetensors.index.json`) is `{"metadata": {..}, "weight_map": {TENSOR: FILE, ..}}`.
 //!
-//! Written are the bytes of the reference writer: tensors by element type as its table has them,
-//! the widest first, then by name; the header padded to a multiple of 8. It leaves the order of
-//! `__metadata__` to chance; here the keys are sorted. A file that was read and not edited is
-//! written with the header it had.
+//! The writer produces the bytes of the reference writer: tensors by element type in the order of its table,
+//! the widest first, then by name; the header padded to a multiple of 8. The order of
+//! `__metadata__` is random there; here the keys are sorted. An unedited file is
+//! written with its original header.
 //!
-//! Read is what the reference reader accepts, except what it lets pass in silence: keys that
-//! repeat (the last wins), unknown fields of a tensor, a tensor as a JSON array.
+//! The reader accepts what the reference reader does, except what that ignores silently: duplicate
+//! keys (the last wins), unknown fields of a tensor, a tensor as a JSON array.
 //!
 //! Source of truth: `tensor.rs` of the crate `safetensors` 0.8; files that its Python package
 //! wrote; `save_pretrained` of `transformers` for the index.
 //!
-//! Not supported: nothing that is known.
+//! Not supported: no known feature.
 
 mod detect;
 mod header;
@@ -74,22 +74,22 @@ pub static FORMAT: Format = Format {
     stage: write::write,
 };
 
-/// Name of the format, and owner of the residual of a model in one file: the header as it was.
+/// The name of the format, and the owner of the residual of a model in one file: the original header.
 const NAME: &str = "safetensors";
 
-/// What the name of an index ends in.
+/// The suffix of an index.
 const INDEX: &str = ".safetensors.index.json";
 
-/// The key of the header that names no tensor.
+/// The key of the header that is not a tensor.
 const METADATA: &str = "__metadata__";
 
-/// Size in bytes that a header or an index may have: the reference's own limit.
-const HEADER: u64 = 100_000_000;
+/// Maximum size of a header or index in bytes: the limit of the reference.
+const MAX_HEADER: u64 = 100_000_000;
 
-/// Extents that a tensor may have. The reference has no limit; frameworks stop at 64.
-const DIMENSIONS: usize = 256;
+/// Maximum rank of a tensor. The reference has no limit; frameworks stop at 64.
+const MAX_RANK: usize = 256;
 
-/// Element types and their codes, in the order in which the reference sorts tensors, last first.
+/// Element types and their codes, in the reverse of the order in which the reference sorts tensors.
 const CODES: &[(DType, &str)] = &[
     (DType::Bool, "BOOL"),
     (DType::Float4E2M1, "F4"),
@@ -115,15 +115,15 @@ const CODES: &[(DType, &str)] = &[
     (DType::Uint64, "U64"),
 ];
 
-/// What a header calls an element type: `F32`; `None` if it has no name for it.
+/// Returns the code of an element type, such as `F32`; `None` if it has none.
 pub fn code(dtype: DType) -> Option<&'static str> {
     CODES.iter().find(|(known, _)| *known == dtype).map(|(_, code)| *code)
 }
 
-/// Size in bytes of a tensor; `None` if it does not fit 64 bits or ends inside a byte.
+/// Returns the size of a tensor in bytes; `None` if it overflows 64 bits or is not a whole number of bytes.
 fn size_of(dtype: DType, shape: &[u64]) -> Option<u64> {
     let bits = u64::from(dtype.bits()?);
-    // A number of bits is a multiple of 8 if the product of its factors' remainders is.
+    // The number of bits is a multiple of 8 if the product of its factors' remainders is.
     let rest = shape.iter().fold(bits % 8, |rest, dim| rest * (dim % 8) % 8);
     dtype.size_of(shape).filter(|_| rest == 0)
 }

@@ -1,4 +1,4 @@
-//! Bytes to tensors. Elements are not read.
+//! Reads tensors without their elements.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -8,20 +8,20 @@ use lodstone_store::{Blob, Cursor, Entry as DirEntry, Location};
 
 use super::header::{Entry, Header, Index};
 use super::layout::{Layout, Text};
-use super::{HEADER, NAME, detect};
+use super::{MAX_HEADER, NAME, detect};
 use crate::{Error, ModelDir, OpenOptions, Result};
 
 /// Opens a file, an index, or a directory that holds either.
 ///
 /// # Errors
-/// As [`read_blob`]; if an index names a file that is not there, that leads out of its directory
-/// or that lacks the tensor; if a directory holds no model or several.
+/// The errors of [`read_blob`]. Fails if an index refers to a file that does not exist, leads out of its directory
+/// or lacks the tensor, or if a directory holds no model or several.
 pub fn read(path: &Location, options: &OpenOptions) -> Result<Model> {
     if path.is_dir() {
         let entries = path.list()?;
         let name = detect::entry(&entries).ok_or_else(|| {
             let why = "expected `model.safetensors`, `model.safetensors.index.json`, or one file \
-                       that ends like them";
+                       with such an extension";
             Error::NoModel { path: path.to_path_buf(), why: why.to_owned() }
         })?;
         let dir = options.dir(path)?;
@@ -41,7 +41,7 @@ pub fn read(path: &Location, options: &OpenOptions) -> Result<Model> {
     one_or_many(&blob, path, &dir, options)
 }
 
-/// The layout of a model in one file, whose header it was read with.
+/// Returns the layout of a model in one file, with its original header.
 fn alone(model: &Model, name: &str) -> Result<Layout> {
     let header = model.residual.of(NAME).map(|header| header.to_vec());
     let text = header.and_then(|header| String::from_utf8(header).ok());
@@ -49,10 +49,10 @@ fn alone(model: &Model, name: &str) -> Result<Layout> {
     Ok(Layout { files: vec![Text { name: name.to_owned(), text }], ..Layout::default() })
 }
 
-/// Reads one file.
+/// Reads a single file.
 ///
 /// # Errors
-/// If it is no safetensors file, to its last byte: what was expected, and where.
+/// Fails with what was expected, and where, if the file is not exactly a safetensors file.
 pub fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     let (json, header) = header(blob, limits)?;
     Ok(Model {
@@ -65,7 +65,7 @@ pub fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     })
 }
 
-/// Warns of files that are no part of the model that was opened, and fails if one has the usual name of a model: an
+/// Warns about files that are not part of the opened model, and fails if one has the conventional name of a model: an
 /// index and such a file are two models.
 fn check_others(
     directory: &Location,
@@ -78,7 +78,7 @@ fn check_others(
     let shards: HashSet<&str> = layout.files.iter().map(|file| file.name.as_str()).collect();
     others.retain(|other| !shards.contains(other));
     if others.contains(&detect::USUAL) {
-        let why = format!("`{}` is no part of `{name}`; name one of them", detect::USUAL);
+        let why = format!("`{}` is not part of `{name}`; pass one of them", detect::USUAL);
         return Err(Error::NoModel { path: directory.to_path_buf(), why });
     }
     if !others.is_empty() {
@@ -94,17 +94,17 @@ fn one_or_many(
     dir: &ModelDir,
     options: &OpenOptions,
 ) -> Result<Model> {
-    // By name: an index begins with `{`, and so does a file whose header has 123 bytes.
+    // By name: an index begins with `{`, but so does a file whose header has 123 bytes.
     if path.extension().is_some_and(|extension| extension == "json") {
         return sharded(blob, path, dir, &options.limits);
     }
     read_blob(blob, &options.limits)
 }
 
-/// Reads the files that an index names, in the order of their names.
+/// Reads the files of an index, in the order of their names.
 fn sharded(blob: &Blob, path: &Location, dir: &ModelDir, limits: &Limits) -> Result<Model> {
     let json = Cursor::new(blob).bytes(limited(blob, 0, blob.len(), limits)?, "an index")?;
-    // What the parser passes over need not be text for it, and could not be kept.
+    // Parts that the parser skips need not be UTF-8, and could not be kept.
     let text = utf8(blob, 0, json)?;
     let index: Index =
         serde_json::from_str(&text).map_err(|source| Error::json(path, blob, source))?;
@@ -125,17 +125,17 @@ fn sharded(blob: &Blob, path: &Location, dir: &ModelDir, limits: &Limits) -> Res
     for (shard, expected) in &shards {
         let place = || format!("`{}`", path.display());
         let blob = open(dir, shard).map_err(|error| error.inside(place()))?;
-        // By another spelling or link; each would bring its tensors again.
+        // An alias by another spelling or link would repeat the tensors.
         if !opened.insert(blob.file_range().map(|(file, _)| file.identity())) {
-            let error = blob.malformed(0, "a file that the index names once", "it again");
+            let error = blob.malformed(0, "a file that the index lists once", "a duplicate");
             return Err(Error::from(error).inside(place()));
         }
         model.files.push(blob.clone());
         let (json, header) = header(&blob, limits)?;
         let names: HashSet<&String> = header.tensors.iter().map(|(name, _)| name).collect();
         if let Some(name) = expected.iter().find(|name| !names.contains(name)) {
-            let expected = format!("a tensor `{name}`, which the index places here");
-            return Err(blob.malformed(8, expected, "none of that name").into());
+            let expected = format!("a tensor `{name}`, which the index maps to this file");
+            return Err(blob.malformed(8, expected, "no such tensor").into());
         }
         let start = 8 + json.len() as u64;
         let text = utf8(&blob, 8, json.to_vec())?;
@@ -160,17 +160,17 @@ fn sharded(blob: &Blob, path: &Location, dir: &ModelDir, limits: &Limits) -> Res
         for (key, value) in header.metadata {
             let first = model.metadata.entry(key.clone()).or_insert_with(|| value.clone());
             if *first != value {
-                let warning = format!("`{shard}`: `{key}` of the metadata differs, left out");
+                let warning = format!("`{shard}`: `{key}` of the metadata differs, skipped");
                 model.report.warn(warning);
             }
         }
     }
     if unlisted > 0 {
-        let what = "are in the files, and not in the index";
+        let what = "are in the files but not in the index";
         model.report.warn(format!("tensors that {what}: {unlisted}"));
     }
     if elsewhere > 0 {
-        let what = "another file has by the index, left out";
+        let what = "belong to another file according to the index, skipped";
         model.report.warn(format!("tensors that {what}: {elsewhere}"));
     }
     layout.remember(&mut model)?;
@@ -182,7 +182,7 @@ fn open(dir: &ModelDir, name: &str) -> Result<Blob> {
     dir.open_file(name)?.ok_or_else(absent)
 }
 
-/// The header of a file: its text and what it says.
+/// Reads the header of a file: its text and its contents.
 fn header(blob: &Blob, limits: &Limits) -> Result<(Bytes, Header)> {
     let mut cursor = Cursor::new(blob);
     let size = cursor.u64("the size of the header")?;
@@ -191,7 +191,7 @@ fn header(blob: &Blob, limits: &Limits) -> Result<(Bytes, Header)> {
     Ok((json.into(), header))
 }
 
-/// The text that bytes from offset `start` are.
+/// Converts bytes at offset `start` to text.
 fn utf8(blob: &Blob, start: u64, bytes: Vec<u8>) -> Result<String> {
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to() as u64;
@@ -199,10 +199,10 @@ fn utf8(blob: &Blob, start: u64, bytes: Vec<u8>) -> Result<String> {
     })
 }
 
-/// `size` if a JSON text may have it.
+/// Returns `size` if it is within the limits of a JSON text.
 fn limited(blob: &Blob, offset: u64, size: u64, limits: &Limits) -> Result<u64> {
-    if size > HEADER {
-        let expected = format!("a header or index of at most {HEADER} bytes");
+    if size > MAX_HEADER {
+        let expected = format!("a header or index of at most {MAX_HEADER} bytes");
         return Err(blob.malformed(offset, expected, format!("{size} bytes")).into());
     }
     if size > limits.structure_bytes {
@@ -212,7 +212,7 @@ fn limited(blob: &Blob, offset: u64, size: u64, limits: &Limits) -> Result<u64> 
     Ok(size)
 }
 
-/// The tensors of a checked header that ends at offset `start`.
+/// Returns the tensors of a checked header that ends at offset `start`.
 fn parameters(blob: &Blob, tensors: Vec<(String, Entry)>, start: u64) -> Result<Vec<Parameter>> {
     let parameters = tensors.into_iter().map(|(name, Entry { dtype, shape, offsets })| {
         let data = blob.slice(start + offsets.0, offsets.1 - offsets.0)?;

@@ -1,4 +1,4 @@
-//! Tensors to bytes, as the reference writes them.
+//! Writes tensors as the reference does.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -9,14 +9,14 @@ use serde::Serialize;
 
 use super::header::Header;
 use super::layout::Layout;
-use super::{CODES, FORMAT, HEADER, INDEX, METADATA, NAME, code, size_of};
+use super::{CODES, FORMAT, INDEX, MAX_HEADER, METADATA, NAME, code, size_of};
 use crate::{Error, Result, Staged, WriteOptions};
 
-/// Writes one file, or with [`max_shard_size`](WriteOptions::max_shard_size) as many as are
-/// needed, and then an index.
+/// Writes one file, or, with [`max_shard_size`](WriteOptions::max_shard_size), several files and
+/// an index.
 ///
 /// # Errors
-/// If the format has no place for a tensor; or what reading and writing give.
+/// Fails if the format cannot represent a tensor, or if reading or writing fails.
 pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
     check(&model.parameters)?;
     let keep = options.same && options.max_shard_size.is_none();
@@ -29,7 +29,7 @@ pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> R
         return layout.write(&split, path, options);
     }
     let shards = match options.max_shard_size {
-        Some(most) => split(model, most)?,
+        Some(max) => split(model, max)?,
         None => Vec::new(),
     };
     if shards.len() > 1 {
@@ -43,10 +43,10 @@ pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> R
     Staged::file(path, options, |out| put(out, &header, &tensors))
 }
 
-/// Writes tensors as one file, into what may be one of several.
+/// Writes tensors to a single file, which may be one of several.
 ///
 /// # Errors
-/// If the format has no place for a tensor; or what reading and writing give.
+/// Fails if the format cannot represent a tensor, or if reading or writing fails.
 pub fn write_to(out: &mut Output, tensors: &[Parameter]) -> Result<()> {
     check(tensors)?;
     let (header, tensors) = plan(tensors.iter().collect(), &BTreeMap::new())?;
@@ -81,7 +81,7 @@ pub(super) fn put(out: &mut Output, header: &[u8], tensors: &[&Parameter]) -> Re
     tensors.iter().try_for_each(|parameter| Ok(out.copy(&parameter.tensor.data)?))
 }
 
-/// Fails unless the format has a place for every tensor.
+/// Fails unless the format can represent every tensor.
 fn check(tensors: &[Parameter]) -> Result<()> {
     let mut names = HashSet::new();
     for Parameter { name, tensor } in tensors {
@@ -90,7 +90,7 @@ fn check(tensors: &[Parameter]) -> Result<()> {
             return refuse("a tensor without a name".to_owned());
         }
         if name == METADATA {
-            return refuse(format!("a tensor called `{METADATA}`, which is a key of its own"));
+            return refuse(format!("a tensor called `{METADATA}`, which is a reserved key"));
         }
         if !names.insert(name) {
             return refuse(format!("two tensors called `{name}`"));
@@ -112,7 +112,7 @@ fn check(tensors: &[Parameter]) -> Result<()> {
     Ok(())
 }
 
-/// The header that the model was read with, if it still says what the model says.
+/// Returns the original header of the model, if it still matches.
 fn verbatim(model: &Model) -> Option<&Bytes> {
     let json = model.residual.of(NAME)?;
     let header = Header::decode(json).ok()?;
@@ -120,7 +120,7 @@ fn verbatim(model: &Model) -> Option<&Bytes> {
     same.then_some(json)
 }
 
-/// The header of a file with these tensors, and the order of their elements in it.
+/// Returns the header of a file with these tensors, and the order of their elements in it.
 fn plan<'a>(
     mut tensors: Vec<&'a Parameter>,
     metadata: &BTreeMap<String, String>,
@@ -144,8 +144,8 @@ fn plan<'a>(
     }
     header.push('}');
     let size = header.len().next_multiple_of(8);
-    if size as u64 > HEADER {
-        let what = format!("a header of {size} bytes, more than {HEADER}");
+    if size as u64 > MAX_HEADER {
+        let what = format!("a header of {size} bytes, more than {MAX_HEADER}");
         return Err(Error::Incompatible { format: NAME, what });
     }
     let mut header = header.into_bytes();
@@ -153,29 +153,29 @@ fn plan<'a>(
     Ok((header, tensors))
 }
 
-/// A tensor in the header, and a comma.
+/// Returns the entry of a tensor in the header, and a comma.
 fn entry(Parameter { name, tensor }: &Parameter, begin: u64, end: u64) -> Result<String> {
     let dtype = code(tensor.dtype).ok_or_else(|| Error::dtype(NAME, name, tensor.dtype))?;
     let (name, shape) = (json(name)?, json(&tensor.shape)?);
     Ok(format!(r#"{name}:{{"dtype":"{dtype}","shape":{shape},"data_offsets":[{begin},{end}]}},"#))
 }
 
-/// Tensors in the order of the model, so many to a file that none is larger than `most` bytes
-/// unless a single tensor is.
-fn split(model: &Model, most: u64) -> Result<Vec<Vec<&Parameter>>> {
-    /// The size of the header, its braces and its padding.
+/// Splits tensors, in the order of the model, into files of at most `max` bytes; a larger
+/// tensor gets its own file.
+fn split(model: &Model, max: u64) -> Result<Vec<Vec<&Parameter>>> {
+    /// The size field of the header, its braces and its padding.
     const FRAME: u64 = 8 + 2 + 7;
     let metadata = METADATA.len() + json(&model.metadata)?.len() + "\"\":,".len();
     let empty = FRAME + metadata as u64;
     let mut shards: Vec<Vec<&Parameter>> = Vec::new();
     let mut size = u64::MAX;
     for parameter in &model.parameters {
-        // No offset has more digits than these.
+        // With the maximum number of digits of an offset.
         let entry = entry(parameter, u64::MAX, u64::MAX)?.len() as u64;
         let more = parameter.tensor.data.len().saturating_add(entry);
         size = size.saturating_add(more);
         match shards.last_mut() {
-            Some(shard) if size <= most => shard.push(parameter),
+            Some(shard) if size <= max => shard.push(parameter),
             _ => {
                 size = empty.saturating_add(more);
                 shards.push(vec![parameter]);
@@ -185,7 +185,7 @@ fn split(model: &Model, most: u64) -> Result<Vec<Vec<&Parameter>>> {
     Ok(shards)
 }
 
-/// Key order is the order of writing: `json.dumps(index, indent=2, sort_keys=True)`.
+/// Keys in the order of `json.dumps(index, indent=2, sort_keys=True)`.
 #[derive(Serialize)]
 struct Index<'a> {
     metadata: IndexMetadata,
@@ -197,7 +197,7 @@ struct IndexMetadata {
     total_size: u64,
 }
 
-/// An index as `transformers` writes it: indented, ASCII alone, a line feed at the end.
+/// Formats an index as `transformers` does: indented, ASCII only, with a line feed at the end.
 fn index_text(index: &Index<'_>) -> Result<String> {
     let text = serde_json::to_string_pretty(index).map_err(|_| no_json())?;
     let mut ascii = String::with_capacity(text.len() + 1);
@@ -215,11 +215,11 @@ fn index_text(index: &Index<'_>) -> Result<String> {
     Ok(ascii)
 }
 
-/// Compact JSON of strings, numbers and maps of strings.
+/// Formats strings, integers and maps of strings as compact JSON.
 fn json(value: &impl Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|_| no_json())
 }
 
 fn no_json() -> Error {
-    Error::internal("strings and numbers are no JSON")
+    Error::internal("strings and numbers cannot be encoded as JSON")
 }

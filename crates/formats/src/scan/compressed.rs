@@ -5,16 +5,16 @@ use std::io::Read;
 use bytes::Bytes;
 use flate2::bufread::{GzDecoder, ZlibDecoder};
 
-/// How bytes are compressed.
+/// A compression method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     Gzip,
     Zlib,
-    /// One that is not looked into.
+    /// A method that is not supported by the scan.
     Other(&'static str),
 }
 
-/// How bytes are compressed, if they are.
+/// Detects the compression method.
 pub(super) fn method(head: &[u8]) -> Option<Method> {
     const STARTS: [(&[u8], &str); 5] = [
         (b"BZh", "bzip2"),
@@ -32,7 +32,7 @@ pub(super) fn method(head: &[u8]) -> Option<Method> {
             return Some(Method::Zlib);
         }
     }
-    // Of bytes that had a size of a known dictionary: two more are zeros.
+    // LZMA with a common dictionary size: two more bytes are zero.
     if let [0x5d, 0, 0, ..] = head {
         return Some(Method::Other("lzma"));
     }
@@ -40,19 +40,19 @@ pub(super) fn method(head: &[u8]) -> Option<Method> {
     start.map(|(_, how)| Method::Other(how))
 }
 
-/// What compressed bytes stand for.
+/// Decompressed bytes.
 pub(super) struct Inflated {
-    /// As far as they could be inflated.
+    /// The bytes that could be decompressed.
     pub(super) bytes: Vec<u8>,
-    /// Why that is not all, if it is not.
+    /// The reason why they are incomplete.
     pub(super) damage: Option<String>,
 }
 
-/// Inflates at most `most` bytes; streams of gzip may follow one another.
-pub(super) fn inflate(method: Method, compressed: &Bytes, most: u64) -> Inflated {
+/// Decompresses at most `max` bytes, including concatenated gzip streams.
+pub(super) fn inflate(method: Method, compressed: &Bytes, max: u64) -> Inflated {
     let (mut bytes, mut rest) = (Vec::new(), compressed.as_ref());
     loop {
-        let left = most.saturating_sub(bytes.len() as u64);
+        let left = max.saturating_sub(bytes.len() as u64);
         let (damage, after) = match method {
             Method::Gzip => {
                 let mut decoder = GzDecoder::new(rest);
@@ -70,21 +70,21 @@ pub(super) fn inflate(method: Method, compressed: &Bytes, most: u64) -> Inflated
         }
         let behind = || {
             let size = after.len();
-            (size > 0).then(|| format!("{size} bytes behind what is compressed are no part of it"))
+            (size > 0).then(|| format!("{size} unused bytes after the compressed data"))
         };
         return Inflated { damage: damage.or_else(behind), bytes };
     }
 }
 
-/// Inflates one stream; gives why that is not all of it.
+/// Decompresses a stream; returns the reason if it is incomplete.
 fn some(decoder: &mut impl Read, left: u64, bytes: &mut Vec<u8>) -> Option<String> {
-    // One more tells whether there are more.
+    // One byte beyond the limit reveals whether there are more.
     let before = bytes.len() as u64;
     match decoder.take(left.saturating_add(1)).read_to_end(bytes) {
         Err(error) => Some(format!("it is damaged: {error}")),
         Ok(_) if bytes.len() as u64 - before > left => {
             bytes.truncate(usize::try_from(before + left).unwrap_or(usize::MAX));
-            Some(format!("it has more than the {left} bytes that are looked at"))
+            Some(format!("it exceeds the scan limit of {left} bytes"))
         }
         Ok(_) => None,
     }

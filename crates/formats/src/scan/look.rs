@@ -1,4 +1,4 @@
-//! A look into a file, and everything in it.
+//! The inspection of a file and everything in it.
 
 use std::collections::BTreeMap;
 
@@ -6,25 +6,25 @@ use lodstone_model::Limits;
 use lodstone_store::{Blob, Error as StoreError, check_relative};
 
 use super::compressed::{self, Method};
-use super::{Effort, LARGEST, Outside, Pickles, text};
+use super::{Effort, MAX_INFLATED, Outside, Pickles, text};
 use crate::encoding::pickle::{self, Finding, Import, Loads, Tree};
 use crate::encoding::{tar, zip};
 use crate::numpy::survey::{self, Elements};
 use crate::registry::OUTSIDE;
 use crate::{Error, Result, numpy};
 
-/// Endings of names under which pickles go: what is damaged in them is looked for behind the damage.
-const ENDINGS: [&str; 22] = [
+/// Extensions of pickles: in such files, the scan continues after damage.
+const EXTENSIONS: [&str; 22] = [
     "pdparams", "pdopt", "pdstates", "pdtensor", "info", "metadata", "distcp", "states", "pkl",
     "pickle", "pk", "p", "pt", "pth", "ckpt", "bin", "model", "joblib", "dill", "data", "sav",
     "pyt",
 ];
 
-/// Bytes of numbers that are looked at, deflated: who loads them loads no pickle.
-const NUMBERS: u64 = 1 << 20;
+/// Maximum number of bytes of deflated numeric data to inspect: their loaders load no pickle.
+const MAX_NUMERIC: u64 = 1 << 20;
 
-/// Findings of a file that are kept.
-const FINDINGS: usize = 100_000;
+/// Maximum number of findings per file.
+const MAX_FINDINGS: usize = 100_000;
 
 pub(super) struct Look<'a> {
     pub(super) found: Pickles,
@@ -32,56 +32,56 @@ pub(super) struct Look<'a> {
     pub(super) left: Effort,
 }
 
-/// A file, or a member of an archive.
+/// A file or a member of an archive.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
-    /// What it is called where it is.
+pub(super) struct Entry<'a> {
+    /// The name in its own container.
     pub(super) name: &'a str,
-    /// What it is called from outside, if it is a member.
+    /// The full name, if it is a member.
     pub(super) member: Option<&'a str>,
     pub(super) blob: &'a Blob,
-    /// How many levels of archives may be in it.
+    /// The remaining levels of nested archives.
     pub(super) left: usize,
-    /// The numbers in the archive, by name, with their sizes in bytes.
+    /// The members of the archive that hold numeric data, by name, with their sizes in bytes.
     pub(super) numbers: Option<&'a BTreeMap<String, u64>>,
 }
 
-/// What a file is, to who looks into it.
+/// The kind of a file for the scan.
 enum Kind {
     Zip,
     Tar,
     Compressed(Method),
     Array,
-    /// Numbers that a pickle beside them names.
+    /// Numeric data that a pickle beside it refers to.
     Numbers,
     Other,
 }
 
 impl Look<'_> {
-    pub(super) fn at(&mut self, place: &Place<'_>) -> Result<()> {
+    pub(super) fn at(&mut self, place: &Entry<'_>) -> Result<()> {
         self.left.steps.progress.advance(0)?;
         let block = tar::BLOCK as u64;
-        // What is deflated may be damaged right there.
+        // Deflated data may be damaged at the beginning.
         let head = self.inflated(place.blob, block)?.0.head(block)?;
         let kind = self.kind(place, &head);
-        let most = match kind {
-            Kind::Numbers => NUMBERS,
-            Kind::Array if self.is_plain(place.blob)? => NUMBERS,
-            _ => LARGEST,
+        let max = match kind {
+            Kind::Numbers => MAX_NUMERIC,
+            Kind::Array if self.is_plain(place.blob)? => MAX_NUMERIC,
+            _ => MAX_INFLATED,
         };
-        let (there, damage) = self.inflated(place.blob, most)?;
+        let (there, damage) = self.inflated(place.blob, max)?;
         let (all, some) = (place.blob.len(), there.len());
-        let is_cut = some < all && (some < most || most == LARGEST) && damage.is_none();
+        let is_cut = some < all && (some < max || max == MAX_INFLATED) && damage.is_none();
         if is_cut {
-            self.unread(place, format!("of its {all} bytes, deflated, {some} were looked at"));
+            self.unread(place, format!("only {some} of its {all} deflated bytes were scanned"));
         }
-        let inside = Place { blob: &there, ..*place };
+        let inside = Entry { blob: &there, ..*place };
         let is_container = matches!(kind, Kind::Zip | Kind::Tar | Kind::Compressed(_));
         let is_whole = !is_cut && damage.is_none();
         if is_container && place.left == 0 {
-            self.unread(place, "it is an archive in archives in an archive".to_owned());
+            self.unread(place, "it is an archive nested more than two levels deep".to_owned());
         } else if is_container && !is_whole {
-            // Half an archive is none.
+            // A truncated archive is not inspected.
             return damage.map_or(Ok(()), Err);
         } else {
             self.inside(&inside, &head, &kind, all, is_whole)?;
@@ -89,7 +89,7 @@ impl Look<'_> {
         damage.map_or(Ok(()), Err)
     }
 
-    fn kind(&self, place: &Place<'_>, head: &[u8]) -> Kind {
+    fn kind(&self, place: &Entry<'_>, head: &[u8]) -> Kind {
         let size = place.numbers.and_then(|numbers| numbers.get(place.name));
         let is_zip = head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06");
         match compressed::method(head) {
@@ -102,17 +102,17 @@ impl Look<'_> {
         }
     }
 
-    /// Whether a file is an array of numbers, as far as its header says.
+    /// Returns whether a file is a numeric array, according to its header.
     fn is_plain(&mut self, blob: &Blob) -> Result<bool> {
-        let head = self.inflated(blob, NUMBERS)?.0;
+        let head = self.inflated(blob, MAX_NUMERIC)?.0;
         let array = survey::survey(&head);
         Ok(array.is_ok_and(|array| matches!(array.elements, Elements::Plain(_))))
     }
 
-    /// Looks at what is in memory, or in a file; `all` bytes of which this may be the beginning.
+    /// Inspects bytes in memory or in a file, which may be the beginning of `all` bytes.
     fn inside(
         &mut self,
-        place: &Place<'_>,
+        place: &Entry<'_>,
         head: &[u8],
         kind: &Kind,
         all: u64,
@@ -126,8 +126,8 @@ impl Look<'_> {
             Kind::Array => self.array(place, head, all)?,
             Kind::Numbers => true,
             Kind::Other if loads.complete && is_whole => {
-                if loads.asks && loads.findings.is_empty() {
-                    let why = "its pickle asks the loader for objects, which are not known";
+                if loads.needs_loader && loads.findings.is_empty() {
+                    let why = "its pickle refers to unknown objects of the loader";
                     self.unread(place, why.to_owned());
                 }
                 true
@@ -145,15 +145,15 @@ impl Look<'_> {
         Ok(())
     }
 
-    fn loads(&mut self, place: &Place<'_>) -> Loads {
+    fn loads(&mut self, place: &Entry<'_>) -> Loads {
         let keeps = |number, pickle: &Tree| OUTSIDE.iter().any(|it| (it.keeps)(number, pickle));
         pickle::loads(place.blob, self.limits, &mut self.left.steps, keeps)
     }
 
-    /// Adds what loading pickles from the first byte on does.
+    /// Adds the effects of loading pickles from the first byte.
     fn pickled(
         &mut self,
-        place: &Place<'_>,
+        place: &Entry<'_>,
         head: &[u8],
         loads: Loads,
         is_understood: bool,
@@ -176,14 +176,14 @@ impl Look<'_> {
                 false => self.found.improbable.push((place.member.map(str::to_owned), why)),
             }
         }
-        // A whole pickle before what fails is loaded to its end.
+        // A complete pickle before the failure is loaded to its end.
         let first = findings.iter().find(|it| it.how != "path" && it.offset < loads.end);
         if is_understood && let Some(Finding { offset, module, name, .. }) = first {
             let name = format!("{module}.{name}");
             let why = format!("its first pickle imports `{}` (byte {offset})", name.escape_debug());
             self.unread(place, why);
         }
-        // Bytes that happen to be a pickle have no names that a person could have given.
+        // Random bytes that happen to be a pickle have no plausible names.
         findings.retain(|finding| is_protocol || is_likely(finding));
         findings.sort_by(|a, b| (a.offset, a.how, &a.name).cmp(&(b.offset, b.how, &b.name)));
         findings.dedup();
@@ -191,27 +191,26 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Looks into an archive that follows other bytes: programs that open archives find it there.
-    fn behind(&mut self, place: &Place<'_>) -> Result<()> {
+    /// Inspects an archive that follows other bytes: programs that open archives find it there.
+    fn behind(&mut self, place: &Entry<'_>) -> Result<()> {
         let Some(start) = zip::behind(place.blob)? else { return Ok(()) };
-        self.found.ambiguous =
-            Some(format!("it is an archive behind {start} bytes of another kind"));
-        // Its members are a level further down.
+        self.found.ambiguous = Some(format!("it is an archive after {start} other bytes"));
+        // Its members are one level deeper.
         if place.left > 1 {
             let archive = place.blob.slice(start, place.blob.len() - start)?;
-            self.zip(&Place { blob: &archive, left: place.left - 1, numbers: None, ..*place })?;
+            self.zip(&Entry { blob: &archive, left: place.left - 1, numbers: None, ..*place })?;
         }
         Ok(())
     }
 
-    /// What is deflated in memory, up to `most` bytes, and why there is no more if it is damaged there.
-    /// It is inflated from the beginning whenever somebody goes back, as who looks for something does.
-    fn inflated(&mut self, blob: &Blob, most: u64) -> Result<(Blob, Option<Error>)> {
+    /// Returns up to `max` bytes of deflated data in memory, and the error if it is damaged before.
+    /// Reading in place would inflate from the beginning after every backward seek, which searches do.
+    fn inflated(&mut self, blob: &Blob, max: u64) -> Result<(Blob, Option<Error>)> {
         const PIECE: u64 = 64 << 10;
         if blob.file_range().is_some() || blob.in_memory().is_some() {
             return Ok((blob.clone(), None));
         }
-        let size = blob.len().min(most).min(self.left.inflated);
+        let size = blob.len().min(max).min(self.left.inflated);
         self.left.inflated -= size;
         let (mut bytes, mut damage) = (Vec::new(), None);
         let (mut at, mut step) = (0, PIECE);
@@ -220,7 +219,7 @@ impl Look<'_> {
             let piece = blob.slice(at, step.min(size - at))?;
             match piece.read() {
                 Ok(piece) => bytes.extend_from_slice(&piece),
-                // Up to the very byte: a loader may act on it before it knows of the damage.
+                // Up to the exact byte: a loader may act on it before it detects the damage.
                 Err(error) => {
                     damage = Some(error.into());
                     step = if at <= self.left.inflated { step / 2 } else { 0 };
@@ -233,8 +232,8 @@ impl Look<'_> {
         Ok((Blob::memory(bytes), damage))
     }
 
-    /// Looks into a zip archive; gives whether it is one to the last byte.
-    fn zip(&mut self, place: &Place<'_>) -> Result<bool> {
+    /// Inspects a zip archive; returns whether the file is exactly one.
+    fn zip(&mut self, place: &Entry<'_>) -> Result<bool> {
         let archive = match zip::survey(place.blob, self.limits) {
             Ok(archive) => archive,
             Err(error) => {
@@ -273,31 +272,33 @@ impl Look<'_> {
         Ok(true)
     }
 
-    /// What a program imports from its archive is no module of Python: it is no finding, of those from number `before`
-    /// on, and not understood.
-    fn code(&mut self, place: &Place<'_>, outside: &Outside, before: usize) {
+    /// Removes findings from index `before` on whose imports are modules of a program in the archive instead of Python,
+    /// and marks the program as not understood.
+    fn code(&mut self, place: &Entry<'_>, outside: &Outside, before: usize) {
         let mut number = 0;
         self.found.findings.retain(|(_, finding)| {
             number += 1;
             number <= before || !(outside.is_own_module)(&finding.module)
         });
-        self.unread(place, format!("it is {}, which is not looked into", outside.code_is));
+        self.unread(place, format!("it is {}, which is not scanned", outside.code_is));
     }
 
-    /// Looks into a pickle whose numbers are outside of it; gives the members that are these numbers.
+    /// Inspects a pickle whose numeric data is outside of it; returns the members that hold this data.
     fn named(
         &mut self,
-        archive: &Place<'_>,
+        archive: &Entry<'_>,
         outside: &Outside,
         name: &str,
         blob: &Blob,
     ) -> Result<Option<BTreeMap<String, u64>>> {
-        let (there, damage) = self.inflated(blob, LARGEST)?;
+        let (there, damage) = self.inflated(blob, MAX_INFLATED)?;
         let is_whole = there.len() == blob.len() && damage.is_none();
         let first = |number, _: &Tree| number == 0;
         let loads = pickle::loads(&there, self.limits, &mut self.left.steps, first);
         let numbers = match loads.kept.as_slice() {
-            [pickle] if loads.complete && loads.asks && is_whole => (outside.members)(name, pickle),
+            [pickle] if loads.complete && loads.needs_loader && is_whole => {
+                (outside.members)(name, pickle)
+            }
             _ => None,
         };
         if numbers.is_none() && !loads.cut {
@@ -306,12 +307,12 @@ impl Look<'_> {
         }
         let member = self.member(archive, name);
         self.check_name(&member, name);
-        let place = Place { name, member: Some(&member), blob: &there, ..*archive };
+        let place = Entry { name, member: Some(&member), blob: &there, ..*archive };
         self.add(&place, loads.findings);
         Ok(numbers)
     }
 
-    fn tar(&mut self, place: &Place<'_>) -> Result<bool> {
+    fn tar(&mut self, place: &Entry<'_>) -> Result<bool> {
         let inside = tar::members(place.blob, self.limits)?;
         self.found.is_archive = true;
         self.found.ambiguous = inside.ambiguous.or(self.found.ambiguous.take());
@@ -327,17 +328,17 @@ impl Look<'_> {
         Ok(true)
     }
 
-    /// Looks into what is compressed; gives whether it is known how.
-    fn compressed(&mut self, place: &Place<'_>, method: Method) -> Result<bool> {
+    /// Inspects compressed data; returns whether the method is supported.
+    fn compressed(&mut self, place: &Entry<'_>, method: Method) -> Result<bool> {
         if let Method::Other(how) = method {
-            self.unread(place, format!("it is compressed by {how}: what is in it is not known"));
+            self.unread(place, format!("it is compressed with {how}, so its contents are unknown"));
             return Ok(true);
         }
-        let most = LARGEST.min(self.left.inflated);
-        let inflated = compressed::inflate(method, &place.blob.bytes()?, most);
+        let max = MAX_INFLATED.min(self.left.inflated);
+        let inflated = compressed::inflate(method, &place.blob.bytes()?, max);
         self.left.inflated = self.left.inflated.saturating_sub(inflated.bytes.len() as u64);
         if method == Method::Zlib && inflated.bytes.is_empty() {
-            // Two bytes are like it by chance.
+            // The two-byte signature can match by chance.
             return text::is_text(place.blob);
         }
         if let Some(why) = inflated.damage {
@@ -345,13 +346,13 @@ impl Look<'_> {
         }
         let name = place.name.rsplit_once('.').map_or(place.name, |(stem, _)| stem);
         let blob = Blob::memory(inflated.bytes);
-        self.at(&Place { name, blob: &blob, left: place.left - 1, numbers: None, ..*place })?;
+        self.at(&Entry { name, blob: &blob, left: place.left - 1, numbers: None, ..*place })?;
         Ok(true)
     }
 
-    /// Looks at an array, and at what follows it, as who loads several from a file does.
-    fn array(&mut self, place: &Place<'_>, head: &[u8], all: u64) -> Result<bool> {
-        let Place { blob, .. } = *place;
+    /// Inspects an array, and the bytes after it, as a loader of several arrays does.
+    fn array(&mut self, place: &Entry<'_>, head: &[u8], all: u64) -> Result<bool> {
+        let Entry { blob, .. } = *place;
         let (start, size) = match survey::survey(blob) {
             Ok(array) => (array.start, Some(array.elements)),
             Err(_) => (survey::start(head).unwrap_or(u64::MAX), None),
@@ -363,7 +364,7 @@ impl Look<'_> {
             let end = start + size;
             if end < all && all == blob.len() && place.left > 0 {
                 let next = blob.slice(end, all - end)?;
-                self.at(&Place { blob: &next, left: place.left - 1, ..*place })?;
+                self.at(&Entry { blob: &next, left: place.left - 1, ..*place })?;
             } else if end < all {
                 self.unread(place, format!("{} bytes follow the array", all - end));
             }
@@ -371,7 +372,7 @@ impl Look<'_> {
         }
         let Some(rest) = blob.len().checked_sub(start) else { return Ok(false) };
         let elements = blob.slice(start, rest)?;
-        let place = Place { blob: &elements, ..*place };
+        let place = Entry { blob: &elements, ..*place };
         let mut loads = self.loads(&place);
         let is_whole = loads.complete && size == Some(Elements::Objects) && rest == left;
         if !is_whole && !loads.cut {
@@ -384,15 +385,15 @@ impl Look<'_> {
                 .sort_by(|a, b| (a.offset, a.how, &a.name).cmp(&(b.offset, b.how, &b.name)));
             loads.findings.dedup();
         }
-        if loads.asks && loads.findings.is_empty() {
-            self.unread(&place, "its pickle asks the loader for objects".to_owned());
+        if loads.needs_loader && loads.findings.is_empty() {
+            self.unread(&place, "its pickle refers to objects of the loader".to_owned());
         }
         loads.findings.iter_mut().for_each(|finding| finding.offset += start);
         self.add(&place, loads.findings);
         Ok(is_whole)
     }
 
-    fn member(&self, archive: &Place<'_>, name: &str) -> String {
+    fn member(&self, archive: &Entry<'_>, name: &str) -> String {
         match archive.member {
             Some(outer) => format!("{outer}/{name}"),
             None => name.to_owned(),
@@ -407,17 +408,17 @@ impl Look<'_> {
 
     fn at_member(
         &mut self,
-        archive: &Place<'_>,
+        archive: &Entry<'_>,
         name: &str,
         blob: &Blob,
         numbers: Option<&BTreeMap<String, u64>>,
     ) -> Result<()> {
         let member = self.member(archive, name);
         self.check_name(&member, name);
-        let place = Place { name, member: Some(&member), blob, left: archive.left - 1, numbers };
+        let place = Entry { name, member: Some(&member), blob, left: archive.left - 1, numbers };
         match self.at(&place) {
             Err(Error::Store(StoreError::Cancelled)) => Err(StoreError::Cancelled.into()),
-            // Deflated bytes that are none, or not those of the checksum.
+            // Invalid deflated data, or a checksum mismatch.
             Err(error) => {
                 self.found.ambiguous = Some(format!("member `{member}`: {error}"));
                 Ok(())
@@ -426,22 +427,22 @@ impl Look<'_> {
         }
     }
 
-    fn add(&mut self, place: &Place<'_>, mut findings: Vec<Finding>) {
-        let left = FINDINGS.saturating_sub(self.found.findings.len());
+    fn add(&mut self, place: &Entry<'_>, mut findings: Vec<Finding>) {
+        let left = MAX_FINDINGS.saturating_sub(self.found.findings.len());
         if findings.len() > left {
             findings.truncate(left);
-            self.unread(place, format!("there are more than {FINDINGS} findings"));
+            self.unread(place, format!("there are more than {MAX_FINDINGS} findings"));
         }
         let member = place.member.map(str::to_owned);
         self.found.findings.extend(findings.into_iter().map(|finding| (member.clone(), finding)));
     }
 
-    fn unread(&mut self, place: &Place<'_>, why: String) {
+    fn unread(&mut self, place: &Entry<'_>, why: String) {
         self.found.unread.push((place.member.map(str::to_owned), why));
     }
 }
 
-/// The row for a member of an archive that is a pickle with its numbers outside; `None` for other members.
+/// Returns the row for an archive member that is a pickle with its data outside; `None` for other members.
 fn outside(member: &str) -> Option<&'static Outside> {
     let is_it = |rest: &str| rest.is_empty() || rest.ends_with('/');
     OUTSIDE.iter().copied().find(|it| member.strip_suffix(it.pickle).is_some_and(is_it))
@@ -452,11 +453,11 @@ fn ending_of(name: &str) -> &str {
 }
 
 fn has_pickle_ending(name: &str) -> bool {
-    ENDINGS.iter().any(|known| ending_of(name).eq_ignore_ascii_case(known))
+    EXTENSIONS.iter().any(|known| ending_of(name).eq_ignore_ascii_case(known))
 }
 
-/// Whether something has a name that a person could have given it: in bytes that are no pickle, that
-/// is what tells one that hides there from chance. That not all was looked at is no chance.
+/// Returns whether a finding has a plausible name: in bytes that are not a pickle, this
+/// distinguishes a hidden pickle from chance. A finding that the inspection was incomplete always counts.
 fn is_likely(finding: &Finding) -> bool {
     let readable = |text: &str| {
         !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "._".contains(c))

@@ -1,18 +1,18 @@
-//! What a loader does with a file, whatever the file is called, and whether every byte of it is
+//! Reports the effects of loading a file, regardless of its name, and whether every byte of it is
 //! understood.
 //!
-//! A file, or a member of an archive, is understood if all of its bytes belong to one of these:
+//! A file or archive member is understood if all of its bytes belong to one of these:
 //!
-//! | what | where |
+//! | contents | module |
 //! |---|---|
-//! | pickles end to end, without persistent identifiers and extension codes | `look` |
-//! | an archive (zip, tar) whose members are understood, and nothing beside them | `look` |
-//! | something compressed (gzip, zlib) of which that holds | `compressed` |
-//! | an array of NumPy: numbers, or objects that are such a pickle | `look` |
-//! | a pickle, and numbers in the places that it names | [`Outside`] |
-//! | text, or nothing | `text` |
+//! | consecutive pickles, without persistent identifiers and extension codes | `look` |
+//! | an archive (zip, tar) whose members are understood, without other bytes | `look` |
+//! | compressed data (gzip, zlib) that is understood | `compressed` |
+//! | a NumPy array: numeric, or of objects in such a pickle | `look` |
+//! | a pickle, and numeric data at the locations that it refers to | [`Outside`] |
+//! | text, or an empty file | `text` |
 //!
-//! and if no unpickler of CPython that begins at the first byte of it imports anything before it fails.
+//! and if no unpickler of CPython that starts at its first byte imports anything before it fails.
 //! The readers of the formats recognize all other models; everything else is unknown.
 
 mod compressed;
@@ -24,79 +24,79 @@ use std::collections::BTreeMap;
 use lodstone_model::Limits;
 use lodstone_store::{Blob, Location, Progress};
 
-use self::look::{Look, Place};
+use self::look::{Entry, Look};
 use crate::encoding::pickle::{self, Finding, Loads, Steps, Tree};
 use crate::{Error, Result};
 
-/// What the pickles in a file would do, and what is not known of it.
+/// The effects of the pickles in a file, and the parts of the file that are unknown.
 #[derive(Clone, Debug, Default)]
 pub struct Pickles {
-    /// What they would import and call that tensors do not need, each with the member of an archive that
-    /// it is in.
+    /// Imports and calls that tensors do not need, each with its archive
+    /// member.
     pub findings: Vec<(Option<String>, Finding)>,
-    /// Whether the file is an archive whose members were looked at.
+    /// Whether the file is an archive whose members were inspected.
     pub is_archive: bool,
-    /// Names in an archive that lead out of where it is unpacked, with the rule they break.
+    /// Names in an archive that lead out of the directory it is unpacked to, with the violated rule.
     pub escapes: Vec<(String, String)>,
-    /// Members, or the file itself, that could not be looked into, or are not what they should be, with
+    /// Members, or the file itself, that could not be inspected, or are invalid, with
     /// the reason.
     pub unread: Vec<(Option<String>, String)>,
-    /// Members, or the file itself, that are none of what is looked into here. They may be models.
+    /// Members, or the file itself, that are of no kind that the scan inspects. They may be models.
     pub uninterpreted: Vec<Option<String>>,
-    /// Members, or the file itself, by which a loader of pickles imports something that has no name of a
-    /// module, before it fails: texts, mostly.
+    /// Members, or the file itself, for which an unpickler imports an implausible module name
+    /// before it fails: mostly text files.
     pub improbable: Vec<(Option<String>, String)>,
-    /// Why an archive cannot be relied on: who loads it may see other members than are seen here.
+    /// The reason why an archive is ambiguous: its loader may see other members.
     pub ambiguous: Option<String>,
 }
 
-/// How a framework keeps the numbers of a model outside of the pickle that names them.
+/// The way in which a framework stores numeric data outside of the pickle that refers to it.
 #[derive(Debug)]
 pub(crate) struct Outside {
-    /// The name of a member of an archive that is such a pickle.
+    /// The name of an archive member that is such a pickle.
     pub(crate) pickle: &'static str,
-    /// The members that are the numbers of a pickle, by name, with their sizes in bytes.
+    /// Returns the members that hold the data of a pickle, by name, with their sizes in bytes.
     pub(crate) members: fn(&str, &Tree) -> Option<BTreeMap<String, u64>>,
-    /// Whether [`is_file`](Self::is_file) needs pickle number N of a file, given that it needs those before it.
+    /// Returns whether [`is_file`](Self::is_file) needs pickle number N of a file, given that it needs those before it.
     pub(crate) keeps: fn(usize, &Tree) -> bool,
-    /// Whether a file is pickles and the numbers that they name, to the last byte.
+    /// Returns whether a file consists exactly of pickles and their data.
     pub(crate) is_file: fn(&Blob, &Loads) -> bool,
-    /// What a member's name contains if the archive is a program.
+    /// A substring of member names that marks the archive as a program.
     pub(crate) code: &'static str,
-    /// Whether a module belongs to such a program, rather than to Python.
+    /// Returns whether a module belongs to such a program instead of Python.
     pub(crate) is_own_module: fn(&str) -> bool,
-    /// What such a program is, for messages.
+    /// A description of such a program, for messages.
     pub(crate) code_is: &'static str,
-    /// Endings of the names of files that are archives and tensors end to end.
+    /// Extensions of files that are concatenated archives and tensors.
     pub(crate) joined: &'static [&'static str],
 }
 
-/// Levels of archives in archives that are looked into.
-const DEEP: usize = 3;
+/// Maximum levels of nested archives.
+const MAX_ARCHIVE_DEPTH: usize = 3;
 
-/// Bytes of a deflated member that are inflated to be looked into.
-const LARGEST: u64 = 256 << 20;
+/// Maximum bytes to inflate of a deflated member.
+const MAX_INFLATED: u64 = 256 << 20;
 
-/// Bytes that are inflated in a scan at most, members of members among them, beside [`RATIO`] for each
-/// byte of a file: archives in archives multiply, and so does the time.
+/// The number of bytes that a scan may inflate, including nested members, in addition to [`RATIO`] for each
+/// byte of a file: nested archives multiply the time.
 const INFLATED: u64 = 256 << 20;
 
-/// Bytes that are inflated for each byte of a file: pickles take a third of themselves.
+/// The number of bytes to inflate per byte of a file: pickles deflate to a third of their size.
 const RATIO: u64 = 4;
 
-/// Values of a pickle in a small file: deflated, they are a thousand for each byte.
+/// The number of values of a pickle in a small file: deflated, a byte can hold a thousand.
 const VALUES: usize = 1 << 20;
 
-/// The same for each byte of the file.
+/// The number of values per byte of the file.
 const VALUES_RATIO: u64 = 16;
 
-/// What a scan may still do for small files that become large ones, however many there are. What a file
-/// justifies by its size is beside that.
+/// The remaining work of a scan for small files that expand to large ones, for all files together. Work that is
+/// proportional to the size of a file is not counted.
 #[derive(Debug)]
 pub struct Effort {
-    /// Bytes that may be inflated.
+    /// The remaining bytes to inflate.
     inflated: u64,
-    /// Opcodes of pickles that may be looked at.
+    /// The remaining opcodes of pickles.
     steps: Steps,
 }
 
@@ -107,19 +107,19 @@ impl Default for Effort {
 }
 
 impl Effort {
-    /// What one scan may do, until `progress` is cancelled.
+    /// Creates the budget of one scan, which `progress` can cancel.
     pub fn new(progress: &Progress) -> Self {
         let steps = Steps { left: pickle::STEPS, progress: progress.clone() };
         Self { inflated: INFLATED, steps }
     }
 }
 
-/// Lists what the pickles in a file would do when its own framework loads it, and what of it is not
-/// understood. Files are looked at by content: a name can hide a pickle, and not make one of what is none.
+/// Lists the effects of the pickles in a file when its own framework loads it, and the parts of it that are not
+/// understood. Files are inspected by content: a name can hide a pickle, but does not make another file one.
 /// Files that are scanned together share an `effort`.
 ///
 /// # Errors
-/// What reading the file gives; that the scan was cancelled.
+/// Fails if reading the file fails, or the scan is cancelled.
 pub fn pickles(
     path: &Location,
     blob: &Blob,
@@ -136,7 +136,8 @@ pub fn pickles(
     };
     let mut look = Look { found: Pickles::default(), limits: &limits, left };
     let name = path.path().to_string_lossy();
-    let looked = look.at(&Place { name: &name, member: None, blob, left: DEEP, numbers: None });
+    let looked =
+        look.at(&Entry { name: &name, member: None, blob, left: MAX_ARCHIVE_DEPTH, numbers: None });
     effort.inflated = effort.inflated.min(look.left.inflated);
     effort.steps.left = effort.steps.left.min(look.left.steps.left);
     effort.steps.progress.advance(0).map_err(Error::from)?;

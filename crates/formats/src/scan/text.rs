@@ -1,13 +1,13 @@
-//! Text: nothing that is loaded by itself does anything with it but show it.
+//! Text, which has no effects when it is loaded.
 
 use lodstone_store::Blob;
 
 use crate::Result;
 
-/// Whether all bytes are UTF-8 without control characters other than those of texts.
+/// Returns whether all bytes are UTF-8 without unusual control characters.
 ///
 /// # Errors
-/// What reading gives.
+/// Fails if reading fails.
 pub(super) fn is_text(blob: &Blob) -> Result<bool> {
     const PIECE: u64 = 64 << 10;
     let (mut at, mut piece) = (0, Vec::new());
@@ -18,7 +18,7 @@ pub(super) fn is_text(blob: &Blob) -> Result<bool> {
         let is_last = at + size == blob.len();
         let valid = match std::str::from_utf8(&piece) {
             Ok(text) => text,
-            // A character that goes on in the next piece begins that one.
+            // A character that crosses the end of a chunk is decoded with the next one.
             Err(error) if error.error_len().is_none() && !is_last && error.valid_up_to() > 0 => {
                 let (valid, _) = piece.split_at(error.valid_up_to());
                 std::str::from_utf8(valid).unwrap_or_default()
@@ -33,7 +33,7 @@ pub(super) fn is_text(blob: &Blob) -> Result<bool> {
     Ok(true)
 }
 
-/// Whether a control character is used in texts: tabs, line feeds, form feeds, carriage returns.
+/// Returns whether a control character is usual in text: tabs, line feeds, form feeds, carriage returns.
 fn is_of_text(byte: u8) -> bool {
     matches!(byte, b'\t' | b'\n' | 0x0c | b'\r')
 }

@@ -1,24 +1,24 @@
-//! The seal of the models in a directory: the file `lodstone.seal`, with a checksum for each tensor
-//! and for each 16 MiB of it.
+//! The seal of the models in a directory: the file `lodstone.seal`, with a checksum for each tensor,
+//! or for each 16 MiB of larger ones.
 //!
-//! It is JSON, an object of the keys
+//! It is a JSON object with the keys
 //!
 //! | key | value |
 //! |---|---|
-//! | `schema` | 1, the version of this table |
-//! | `checksum` | `CRC-64/NVME`, the algorithm of all of them, written as 16 hexadecimal digits |
+//! | `checksum` | `CRC-64/NVME`, the algorithm of all checksums, which are written as 16 hexadecimal digits |
+//! | `piece` | 16777216: maximum bytes per checksum |
 //! | `piece` | 16777216: most bytes under one checksum |
 //! | `models` | the models, each with its `format` and its `files` |
 //! | `self` | the checksum of all bytes before its line, as in every [`CheckedJson`] |
 //!
-//! A file has a `name` (relative to the directory, `/` between parts), a `size` in bytes, and
-//! `parts` that make up all of it, end to end: each with `offset`, `size`, `checksums` (one a piece)
-//! and, where it is the elements of a tensor, the name of that `tensor`.
+//! A file has a `name` (relative to the directory, `/` between components), a `size` in bytes, and
+//! `parts` that cover it without gaps: each with `offset`, `size`, `checksums` (one per piece)
+//! and, if it holds the elements of a tensor, the name of that `tensor`.
 //!
-//! A seal tells that nothing was damaged. It does not tell who wrote it: somebody who can change
+//! A seal detects damage. It does not authenticate the author: anyone who can change
 //! the model can seal it again.
 
-pub(crate) mod places;
+pub(crate) mod entries;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -35,7 +35,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Result;
 
-/// What the models in a directory were when they were sealed.
+/// The state of the models in a directory when they were sealed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Seal {
     schema: Schema<1>,
@@ -45,7 +45,7 @@ pub struct Seal {
     pub models: Vec<SealedModel>,
 }
 
-/// A model that was sealed.
+/// A sealed model.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SealedModel {
     /// The format it was read from.
@@ -54,17 +54,17 @@ pub struct SealedModel {
     pub files: Vec<SealedFile>,
 }
 
-/// A file of a model that was sealed.
+/// A file of a sealed model.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "Written")]
 pub struct SealedFile {
-    /// Its name, relative to the directory.
+    /// The name, relative to the directory.
     pub name: String,
-    /// What it should be.
+    /// The checks of the file.
     pub checks: Arc<Checks>,
 }
 
-/// A [`SealedFile`] as it is read.
+/// The input form of a [`SealedFile`].
 #[derive(Deserialize)]
 struct Written {
     name: String,
@@ -73,7 +73,7 @@ struct Written {
     parts: Vec<Part>,
 }
 
-/// A [`Part`] as it is read.
+/// The input form of a [`Part`].
 #[derive(Deserialize)]
 struct Stretch {
     #[serde(default)]
@@ -83,7 +83,7 @@ struct Stretch {
     checksums: Vec<Sum>,
 }
 
-/// A [`SealedFile`] as it is written.
+/// The output form of a [`SealedFile`].
 #[derive(Serialize)]
 struct FileText<'a> {
     name: &'a str,
@@ -91,7 +91,7 @@ struct FileText<'a> {
     parts: Each<'a, Part>,
 }
 
-/// A [`Part`] as it is written.
+/// The output form of a [`Part`].
 #[derive(Serialize)]
 struct PartText<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,16 +101,16 @@ struct PartText<'a> {
     checksums: Each<'a, u64>,
 }
 
-/// What is written one by one, so that nothing is there twice.
+/// Serializes elements one by one, so that they need not be copied.
 struct Each<'a, T>(&'a [T]);
 
-/// A checksum as it is written: 16 hexadecimal digits.
+/// The output form of a checksum: 16 hexadecimal digits.
 struct Sum(u64);
 
 const ALGORITHM: &str = "CRC-64/NVME";
 
 impl Default for Seal {
-    /// The seal of no models.
+    /// Returns the seal of no models.
     fn default() -> Self {
         let (schema, checksum, models) = (Schema, ALGORITHM.to_owned(), Vec::new());
         Self { schema, checksum, piece: PIECE, models }
@@ -121,7 +121,7 @@ impl Seal {
     /// Reads the seal of a directory; `None` if it has none.
     ///
     /// # Errors
-    /// If it cannot be read or [used](StoreError::Unusable), or is larger than 128 MiB.
+    /// Fails if the seal cannot be read or [used](StoreError::Unusable), or is larger than 128 MiB.
     pub fn load(directory: &Location) -> Result<Option<Self>> {
         if !directory.join(SEAL).is_there()? {
             return Ok(None);
@@ -139,23 +139,23 @@ impl Seal {
     /// Writes the file.
     ///
     /// # Errors
-    /// What writing returns, or if it would be larger than one that is read.
+    /// Fails if writing fails, or the file would exceed the size limit for reading.
     pub fn write(&self, out: &mut Output) -> Result<()> {
         Ok(SEAL_FILE.write(out, self)?)
     }
 
-    /// The file of that name, if it was sealed.
+    /// Returns the sealed file called `name`.
     pub fn file(&self, name: &str) -> Option<&SealedFile> {
         self.models.iter().flat_map(|model| &model.files).find(|file| file.name == name)
     }
 
-    /// What every file should be, by name.
+    /// Returns the checks of every file, by name.
     pub fn checks(&self) -> HashMap<String, Arc<Checks>> {
         let files = self.models.iter().flat_map(|model| &model.files);
         files.map(|file| (file.name.clone(), Arc::clone(&file.checks))).collect()
     }
 
-    /// Takes out the models that have one of these files, and gives them.
+    /// Removes and returns the models that have one of these files.
     pub fn remove(&mut self, names: &[String]) -> Vec<SealedModel> {
         let has_one = |model: &SealedModel| model.files.iter().any(|f| names.contains(&f.name));
         let (removed, kept) = std::mem::take(&mut self.models).into_iter().partition(has_one);
@@ -163,18 +163,19 @@ impl Seal {
         removed
     }
 
-    /// Whether there is a file of these models that it does not have.
+    /// Returns whether these models have a file that the seal lacks.
     pub fn lacks_one_of(&self, models: &[SealedModel]) -> bool {
         let mut files = models.iter().flat_map(|model| &model.files);
         files.any(|file| self.file(&file.name).is_none())
     }
 }
 
-/// Fails unless the files that a seal or manifest in `directory` lists have one name each, which stays in the directory.
+/// Checks the names of the files in a seal or manifest of `directory`: they must be unique, normalized, and inside the
+/// directory.
 ///
 /// # Errors
-/// [`StoreError::Escapes`], or [`StoreError::Unusable`]: of two files of one name, one reader would trust the first, another
-/// the second.
+/// [`StoreError::Escapes`], or [`StoreError::Unusable`]: of two files with the same name, readers could use
+/// different ones.
 pub fn check_names<'a>(
     files: impl IntoIterator<Item = &'a SealedFile>,
     kind: &CheckedJson,
@@ -184,21 +185,21 @@ pub fn check_names<'a>(
     for SealedFile { name, .. } in files {
         check_relative(name)?;
         if plain(name) != *name {
-            let what = format!("it lists a file by another name: `{name}`");
+            let what = format!("it lists a file under a name that is not normalized: `{name}`");
             return Err(kind.contradiction(directory, what));
         }
         if !names.insert(name) {
-            return Err(kind.contradiction(directory, format!("it has `{name}` twice")));
+            return Err(kind.contradiction(directory, format!("it lists `{name}` twice")));
         }
     }
     Ok(())
 }
 
 impl SealedModel {
-    /// A model as it is now, whose files are all below `root`.
+    /// Seals a model in its current state; all its files are below `root`.
     ///
     /// # Errors
-    /// What reading gives, or if the work was cancelled.
+    /// Fails if reading fails or the work is cancelled.
     pub(crate) fn of(model: &Model, root: &Path, progress: &Progress) -> Result<Self> {
         let mut tensors = TensorRanges::of(model);
         let mut files = Vec::<SealedFile>::new();
@@ -213,17 +214,17 @@ impl SealedModel {
     }
 }
 
-/// Where the tensors of a model are in its files.
+/// The locations of the tensors of a model in its files.
 #[derive(Debug)]
 pub struct TensorRanges(HashMap<PathBuf, Vec<(u64, u64, String)>>);
 
 impl TensorRanges {
-    /// Those of a model.
+    /// Returns the locations of the tensors of a model.
     pub fn of(model: &Model) -> Self {
         let mut ranges: HashMap<_, Vec<_>> = HashMap::new();
         for (number, Parameter { name, tensor }) in model.parameters.iter().enumerate() {
             for (file, offset, len) in tensor.blobs().flat_map(Blob::file_ranges) {
-                // Not `entry`: most tensors are in a file that is known.
+                // Not `entry`, which would copy the path: most tensors are in a known file.
                 if !ranges.contains_key(file.path()) {
                     ranges.insert(file.path().to_path_buf(), Vec::new());
                 }
@@ -235,16 +236,16 @@ impl TensorRanges {
     }
 }
 
-/// What a tensor is called where it needs a name: `#3` if it has none.
+/// Returns the name of a tensor, or `#3` for an unnamed one.
 pub fn called(name: &str, number: usize) -> String {
     if name.is_empty() { format!("#{number}") } else { name.to_owned() }
 }
 
 impl SealedFile {
-    /// A file as it is now, in parts: the tensors, and what is between them.
+    /// Seals a file in its current state, in parts: the tensors, and the bytes between them.
     ///
     /// # Errors
-    /// What reading gives, or if the work was cancelled.
+    /// Fails if reading fails or the work is cancelled.
     pub fn of(
         name: String,
         file: &Blob,
@@ -263,7 +264,7 @@ impl SealedFile {
         };
         for (offset, len, name) in tensors {
             stretch(offset, None);
-            // Tensors may share bytes: those belong to the first.
+            // Shared bytes belong to the first tensor.
             stretch(offset + len, Some(name));
         }
         stretch(file.len(), None);
@@ -277,16 +278,16 @@ impl SealedFile {
     }
 }
 
-/// Why parts are not those of a file.
+/// The reason why parts do not match a file.
 #[derive(Debug, thiserror::Error)]
 enum Contradiction {
-    #[error("the parts of `{0}` are not the whole file")]
+    #[error("the parts of `{0}` do not cover the whole file")]
     Incomplete(String),
     #[error("the parts of `{name}` are {found} bytes, not {size}")]
     Size { name: String, found: u64, size: u64 },
 }
 
-/// The checks of a file whose parts these are.
+/// Returns the checks of a file with these parts.
 fn whole(name: &str, parts: Vec<Part>) -> Result<Checks, Contradiction> {
     Checks::new(parts).ok_or_else(|| Contradiction::Incomplete(name.to_owned()))
 }
@@ -303,7 +304,7 @@ impl TryFrom<Written> for SealedFile {
     }
 }
 
-/// Reads parts, of which there may be very many, into little more than they need.
+/// Deserializes parts, of which there may be very many, with little excess capacity.
 fn parts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Part>, D::Error> {
     struct Parts;
 
@@ -320,7 +321,7 @@ fn parts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Part>, D::Err
                 let mut checksums: Vec<u64> = checksums.into_iter().map(|Sum(sum)| sum).collect();
                 checksums.shrink_to_fit();
                 if parts.len() == parts.capacity() {
-                    // By a quarter: to double them needs three times as much meanwhile.
+                    // Grow by a quarter: doubling needs three times the memory for a moment.
                     parts.reserve_exact(parts.len() / 4 + 16);
                 }
                 parts.push(Part { tensor, offset, len: size, checksums });

@@ -1,10 +1,10 @@
-//! Which files are PyTorch's. They are scanned, and not read.
+//! Detection of PyTorch files, which are scanned but not read.
 //!
-//! | file | how it begins |
+//! | file | first bytes |
 //! |---|---|
 //! | `torch.save` since 1.6, TorchScript | a zip archive whose first member is `P/data.pkl`, `P/version` or `P/data/0` |
 //! | exported program (`.pt2`) | a zip archive whose first member is `P/archive_format` or `P/data/weights/weight_0` |
-//! | `torch.save` before 1.6 | a pickle of the number `0x1950a86a20f9469cfc6c` |
+//! | `torch.save` before 1.6 | a pickle of the integer `0x1950a86a20f9469cfc6c` |
 //!
 //! Source of truth: files that PyTorch 1.0 to 2.15 wrote.
 
@@ -12,10 +12,10 @@ use super::outside::is_numbered;
 use crate::Probe;
 use crate::encoding::zip::first_name;
 
-/// Extensions of PyTorch's archives.
+/// Extensions of PyTorch archives.
 const EXTENSIONS: [&str; 7] = ["pt", "pth", "ptl", "pt2", "ckpt", "bin", "distcp"];
 
-/// The format of a file, if it is one of PyTorch's.
+/// Returns the description of a file, if it is one of PyTorch.
 pub(crate) fn identify(probe: &Probe<'_>) -> Option<&'static str> {
     if probe.entries.is_some() {
         return None;

@@ -1,8 +1,8 @@
-//! What PyTorch's pickles of tensors import and call.
+//! Imports and calls of PyTorch's pickles of tensors.
 
 use crate::encoding::pickle::known::{Row, Use, find};
 
-/// What may be done with a name of a module; `None` if pickles of tensors do not need it.
+/// Returns the allowed use of an import; `None` if pickles of tensors do not need it.
 pub(crate) fn imports(module: &str, name: &str) -> Option<Use> {
     find(KNOWN, module, name)
 }

@@ -1,11 +1,11 @@
-//! PyTorch, as far as a scan looks into its files; models are not read.
+//! PyTorch, as far as the scan inspects its files; models are not read.
 //!
-//! | module | what is there |
+//! | module | contents |
 //! |---|---|
-//! | `detect` | which files are PyTorch's |
-//! | `imports` | what pickles of tensors import and call |
+//! | `detect` | detection of PyTorch files |
+//! | `imports` | imports and calls of pickles of tensors |
 //! | `storages` | the tensors in a pickle, whose elements are outside of it |
-//! | `outside` | where these elements are, in archives and behind pickles; programs in archives |
+//! | `outside` | the location of these elements, in archives and after pickles; programs in archives |
 //!
 //! Until 0.1.10 PyTorch wrote tape archives, which it still reads.
 

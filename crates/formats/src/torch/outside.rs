@@ -1,4 +1,4 @@
-//! The numbers of PyTorch's models, which lie outside of the pickle that names them.
+//! The numeric data of PyTorch models, which is outside of the pickle that refers to it.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::storages::{Storage, keys, storages};
 use crate::encoding::pickle::{Loads, Node, Tree};
 use crate::scan::Outside;
 
-/// Archives since 1.6, and the files before, which are pickles and what they name.
+/// Archives since 1.6, and older files, which consist of pickles and their data.
 pub(crate) static OUTSIDE: Outside = Outside {
     pickle: "data.pkl",
     members,
@@ -18,20 +18,20 @@ pub(crate) static OUTSIDE: Outside = Outside {
     is_own_module: |module| {
         module.split('.').next() == Some("__torch__") || module == "torch.jit._pickle"
     },
-    code_is: "a program of TorchScript",
+    code_is: "a TorchScript program",
     joined: &["distcp"],
 };
 
-/// How many pickles a file from before 1.6 begins with.
+/// The number of pickles at the beginning of a file from before 1.6.
 const PICKLES: usize = 5;
 
-/// Whether pickle number `number` of a file is one of those that a file from before 1.6 begins with, if all before it
-/// are.
+/// Returns whether pickle number `number` of a file is one of those at the beginning of a file from before 1.6, if all
+/// before it are.
 fn keeps(number: usize, pickle: &Tree) -> bool {
     number < PICKLES && (number > 0 || is_magic(pickle))
 }
 
-/// Whether a pickle is the number that those files begin with.
+/// Returns whether a pickle is the magic number of those files.
 fn is_magic(tree: &Tree) -> bool {
     /// `0x1950a86a20f9469cfc6c`, in bytes and in digits.
     const MAGIC: [&[u8]; 2] = [b"l\xfc\x9cF\xf9 j\xa8P\x19", b"119547037146038801333356"];
@@ -43,15 +43,15 @@ fn is_magic(tree: &Tree) -> bool {
     }
 }
 
-/// Whether a file begins with the pickle of that number.
+/// Returns whether a file begins with the pickle of the magic number.
 pub(crate) fn is_numbered(head: &[u8], _len: u64) -> bool {
     const NUMBER: &[u8] = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
-    // After the protocol, and the head of a frame in later ones.
+    // After the protocol, and the frame header in later protocols.
     let start = head.get(..32).unwrap_or(head);
     start.windows(NUMBER.len()).any(|found| found == NUMBER)
 }
 
-/// The members of an archive that are numbers, by name, with their sizes: those that `P/data.pkl` names are
+/// Returns the archive members that hold numeric data, by name, with their sizes: those that `P/data.pkl` refers to are
 /// `P/data/KEY`.
 fn members(name: &str, pickle: &Tree) -> Option<BTreeMap<String, u64>> {
     let prefix = name.strip_suffix("data.pkl")?;
@@ -60,8 +60,8 @@ fn members(name: &str, pickle: &Tree) -> Option<BTreeMap<String, u64>> {
     storages(pickle)?.into_iter().map(sized).collect()
 }
 
-/// Whether a file is five pickles and the numbers that the fourth names, in the order of the fifth, to the
-/// last byte.
+/// Returns whether a file consists exactly of five pickles and the data that the fourth refers to, in the order of the
+/// fifth.
 fn is_file(blob: &Blob, loads: &Loads) -> bool {
     let [_, _, _, value, order] = loads.kept.as_slice() else { return false };
     let (Some(known), Some(order)) = (storages(value), keys(order)) else { return false };
@@ -81,7 +81,7 @@ fn is_file(blob: &Blob, loads: &Loads) -> bool {
     left == 0 && cursor.position() == blob.len()
 }
 
-/// Where the fifth pickle ends.
+/// Returns the end of the fifth pickle.
 fn order_end(loads: &Loads) -> u64 {
     loads.kept.last().map_or(0, Tree::end)
 }

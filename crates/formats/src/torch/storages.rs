@@ -1,10 +1,10 @@
-//! The tensors in a pickle of PyTorch: their elements are elsewhere, and a persistent id says where and
-//! how many, `('storage', torch.FloatStorage, '0', 'cpu', 12)`.
+//! The tensors in a pickle of PyTorch: their elements are elsewhere, and a persistent id refers to them with their
+//! number, `('storage', torch.FloatStorage, '0', 'cpu', 12)`.
 //!
-//! | file | where elements are |
+//! | file | location of elements |
 //! |---|---|
 //! | a zip archive with `P/data.pkl` (since 1.6) | the member `P/data/KEY` |
-//! | five pickles: a number, a version, facts, the value, the keys | behind them, in the order of the keys: their number as an `i64`, and the elements |
+//! | five pickles: a magic number, a version, system information, the value, the keys | after them, in the order of the keys: their number as an `i64`, and the elements |
 //!
 //! Source of truth: `torch/serialization.py` of PyTorch 2.8.
 
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use crate::encoding::pickle::{Id, Node, Tree};
 
-/// Bytes of the elements behind each key; `None` if the pickle has other persistent identifiers.
+/// Returns the storage of each key; `None` if the pickle has other persistent identifiers.
 pub(crate) fn storages(tree: &Tree) -> Option<BTreeMap<String, Storage>> {
     let mut storages = BTreeMap::new();
     for (_, node) in tree.nodes() {
@@ -27,7 +27,7 @@ pub(crate) fn storages(tree: &Tree) -> Option<BTreeMap<String, Storage>> {
     Some(storages)
 }
 
-/// The elements behind a key.
+/// The elements of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Storage {
     pub(crate) count: u64,
@@ -74,7 +74,7 @@ fn element_size(module: &str, class: &str) -> Option<u64> {
     }
 }
 
-/// The keys that a pickle of nothing but keys holds, in order.
+/// Returns the keys in a pickle that contains only keys, in order.
 pub(crate) fn keys(tree: &Tree) -> Option<Vec<String>> {
     match tree.node(tree.root()) {
         Node::List(keys) => keys.iter().map(|key| tree.short(*key)).collect(),

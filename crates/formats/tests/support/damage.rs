@@ -1,4 +1,4 @@
-//! Damage, the same for every format: cuts and mutations of files that were whole.
+//! Damage that applies to every format: cuts and mutations of valid files.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -9,23 +9,23 @@ use super::counting::peak_of;
 
 /// A format to be damaged.
 pub struct Subject {
-    /// Its name in the indexes of the golden files.
+    /// The name in the indexes of the golden files.
     pub format: &'static str,
-    /// Reads bytes as this format, whatever they are now.
+    /// Reads bytes as this format.
     pub read: fn(&[u8]) -> Result<()>,
-    /// What reading may hold: this many times the bytes ...
+    /// The allowed memory: this many times the bytes ...
     pub factor: usize,
-    /// ... and this much beside.
+    /// ... plus this constant.
     pub constant: usize,
-    /// Bytes that mean something to it.
+    /// Bytes that have a meaning in the format.
     pub telling: &'static [u8],
-    /// Where the rules are: bytes at the beginning, and at the end.
+    /// The number of structural bytes at the beginning and at the end.
     pub rules: (usize, usize),
 }
 
 impl Subject {
-    /// Reads bytes, and lets no panic, no waste of memory and no bare error pass; gives whether
-    /// they were taken for a file of this format.
+    /// Reads bytes, and fails on a panic, excessive memory, or an error without details; returns whether
+    /// the bytes were accepted as a file of this format.
     pub fn takes(&self, bytes: &[u8], what: &str) -> bool {
         let (result, peak) = peak_of(|| catch_unwind(AssertUnwindSafe(|| (self.read)(bytes))));
         let result = result.unwrap_or_else(|_| panic!("{}: panics: {what}", self.format));
@@ -41,7 +41,7 @@ impl Subject {
         result.is_ok()
     }
 
-    /// Cuts a file at `places`; each has to be noticed.
+    /// Cuts a file at `places`; each cut must be an error.
     pub fn cut(
         &self,
         name: &str,
@@ -57,8 +57,8 @@ impl Subject {
         count
     }
 
-    /// Flips, sets, removes, repeats and inserts bytes of files, 10,000 times; gives how often that
-    /// was noticed.
+    /// Flips, sets, removes, repeats and inserts bytes of files, 10,000 times; returns how often that
+    /// was an error.
     pub fn mutate(&self, files: &[(String, Vec<u8>)], seed: u64) -> usize {
         let mut random = Random::new(seed);
         let mut noticed = 0;

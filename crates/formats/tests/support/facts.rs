@@ -1,4 +1,4 @@
-//! `index.json`: what the framework that wrote each golden file put into it.
+//! `index.json`: the contents of each golden file, as recorded by the framework that wrote it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,9 +12,9 @@ pub struct Index {
 
 #[derive(Debug, Deserialize)]
 pub struct Case {
-    /// What a user would open.
+    /// The path that a user would open.
     pub path: String,
-    /// Where the parameters are, if elsewhere.
+    /// The location of the parameters, if they are elsewhere.
     pub params: Option<String>,
     pub format: String,
     /// All files of the case, with their SHA-256.
@@ -26,7 +26,7 @@ pub struct Case {
     pub outputs: Option<Vec<String>>,
     /// All variables of an MXNet program, sorted.
     pub variables: Option<Vec<String>>,
-    /// What some nodes of an old MXNet program say about themselves after upgrades.
+    /// Attributes of some nodes of an old MXNet program after upgrades.
     pub upgraded: Option<BTreeMap<String, BTreeMap<String, String>>>,
     /// Attributes of one operator, each with its type and value.
     pub attributes: Option<Attributes>,
@@ -34,7 +34,7 @@ pub struct Case {
 
 #[derive(Debug, Deserialize)]
 pub struct Attributes {
-    /// Block and number of the operator.
+    /// The indices of the block and of the operator.
     pub operator: (usize, usize),
     pub values: BTreeMap<String, (String, serde_json::Value)>,
 }
@@ -58,15 +58,14 @@ pub struct Tensor {
     /// Indices of sparse tensors: their type and values.
     #[serde(default)]
     pub parts: BTreeMap<String, (String, Vec<i64>)>,
-    /// The elements of a tensor of texts.
+    /// The elements of a string tensor.
     #[serde(default)]
     pub texts: Vec<String>,
     #[serde(default)]
     pub tokens: BTreeMap<String, i32>,
 }
 
-/// The cases of the golden files, each checked to be the bytes that were recorded.
-/// The folder that has most golden files of a format.
+/// Returns the folder with most golden files of a format.
 pub fn folder_of(format: &str) -> PathBuf {
     let golden = super::golden();
     let folders = std::fs::read_dir(golden.parent().expect("a parent")).expect("folders");

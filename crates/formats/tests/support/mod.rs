@@ -1,4 +1,4 @@
-//! What the suites share: cases with recorded facts, hashes, scratch directories, a counter of
+//! Code shared by the suites: cases with recorded facts, hashes, scratch directories, a counter of
 //! allocated bytes.
 #![allow(
     clippy::disallowed_methods,
@@ -19,22 +19,22 @@ use lodstone_model::{Indices, Kind, Model, Tensor};
 use lodstone_store::Blob;
 use sha2::{Digest, Sha256};
 
-/// The golden files of PaddlePaddle.
+/// Returns the folder of the PaddlePaddle golden files.
 pub fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/paddle")
 }
 
-/// SHA-256 in hexadecimal.
+/// Returns the SHA-256 in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A file in memory.
+/// Reads a file.
 pub fn bytes(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// What a tensor is, in one comparable value.
+/// Returns the facts of a tensor as one comparable value.
 pub fn facts_of(name: &str, tensor: &Tensor) -> facts::Tensor {
     let mut facts = facts::Tensor {
         name: name.to_owned(),
@@ -52,7 +52,7 @@ pub fn facts_of(name: &str, tensor: &Tensor) -> facts::Tensor {
             facts.height = Some(*height);
         }
         Kind::Vocabulary { tokens } => {
-            // It has tokens, and no elements.
+            // A vocabulary has tokens, but no elements.
             (facts.dtype, facts.shape, facts.sha256) = Default::default();
             facts.tokens = tokens.iter().cloned().collect();
         }
@@ -72,7 +72,7 @@ pub fn facts_of(name: &str, tensor: &Tensor) -> facts::Tensor {
     facts
 }
 
-/// The integers that say where the elements of a tensor belong, and their types.
+/// Returns the index integers of a tensor, with their types.
 fn parts(parts: &[(&str, &Indices)]) -> BTreeMap<String, (String, Vec<i64>)> {
     let list = |indices: &Indices| {
         let mut numbers = Vec::new();
@@ -82,12 +82,12 @@ fn parts(parts: &[(&str, &Indices)]) -> BTreeMap<String, (String, Vec<i64>)> {
     parts.iter().map(|(name, indices)| ((*name).to_owned(), list(indices))).collect()
 }
 
-/// What all tensors of a model are.
+/// Returns the facts of all tensors of a model.
 pub fn facts_of_all(model: &Model) -> Vec<facts::Tensor> {
     model.parameters.iter().map(|p| facts_of(&p.name, &p.tensor)).collect()
 }
 
-/// Numbers that look random and are the same every time (xorshift64*).
+/// A reproducible sequence of pseudorandom numbers (xorshift64*).
 pub struct Random(u64);
 
 impl Random {
@@ -107,12 +107,12 @@ impl Random {
     }
 }
 
-/// The bytes of a file as a blob in memory.
+/// Returns the bytes of a file as a blob in memory.
 pub fn blob(bytes: &[u8]) -> Blob {
     Blob::memory(bytes.to_vec())
 }
 
-/// A protobuf varint.
+/// Returns a protobuf varint.
 pub fn varint(mut value: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while value >= 0x80 {

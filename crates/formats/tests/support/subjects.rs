@@ -1,4 +1,4 @@
-//! Every format that reads bytes, as something to be damaged: how it is read, and what that may hold.
+//! All formats that read bytes, with their readers and memory limits, as subjects of damage.
 
 use lodstone_formats::{
     Result, mxnet::params, mxnet::states, mxnet::symbol, numpy, onnx, paddle::pickle,
@@ -15,10 +15,10 @@ const BINARY: &[u8] = &[0, 1, 8, 0x7f, 0x80, 0xfe, 0xff, 0x0a];
 /// Opcodes of pickles.
 const PICKLE: &[u8] = b"(.012RbceiohjqrstuX\x80\x81\x85\x86\x87\x8c\x93\x94\x95";
 
-/// What text formats of protobuf are made of.
+/// Characters of protobuf text format.
 const TEXT: &[u8] = b"0123456789{}[]<>:\"\\#,;-.ef";
 
-/// ONNX models. The nodes of a program are larger than their bytes, as those of Paddle's.
+/// ONNX models. As in Paddle programs, nodes are larger than their bytes.
 const fn onnx(format: &'static str) -> Subject {
     let read =
         |bytes: &[u8]| onnx::read_blob(&blob(bytes), "m", &Limits::default()).and_then(touch);
@@ -33,7 +33,7 @@ const fn stream(format: &'static str) -> Subject {
     Subject { format, read, factor: 40, constant, telling, rules }
 }
 
-/// Every format that reads bytes, and what it may hold. A new one joins here.
+/// All formats that read bytes, with their memory limits. Add new formats here.
 pub const SUBJECTS: &[Subject] = &[
     stream("paddle-tensor"),
     stream("paddle-tensor-lod-last"),
@@ -112,7 +112,7 @@ pub const SUBJECTS: &[Subject] = &[
         format: "mxnet-symbol",
         read: |bytes| {
             let program = symbol::read(&blob(bytes), &Limits::default())?;
-            // What was read can be written, or is refused.
+            // A program that was read can be written, or is rejected.
             let _ = symbol::write(&program, false);
             Ok(())
         },
@@ -121,7 +121,7 @@ pub const SUBJECTS: &[Subject] = &[
         telling: b"0123456789[]{},:\"-\\ntf",
         rules: (4000, 600),
     },
-    // A value of one byte is a struct, an object a larger one; what is said of values is text.
+    // A value of one byte is a struct, and an object a larger one; descriptions of values are text.
     Subject {
         format: "paddle-pickle",
         read: |bytes| pickle::read_blob(&blob(bytes), &Limits::default()).and_then(touch),
@@ -140,7 +140,7 @@ pub const SUBJECTS: &[Subject] = &[
     },
 ];
 
-/// Reads the first elements, which may be computed: that fails or not, but does no harm.
+/// Reads the first elements, which may be computed; errors are ignored.
 fn touch(model: Model) -> Result<()> {
     for parameter in &model.parameters {
         let data = &parameter.tensor.data;
@@ -149,7 +149,7 @@ fn touch(model: Model) -> Result<()> {
     Ok(())
 }
 
-/// The subject of that name.
+/// Returns the subject of a format.
 pub fn subject(format: &str) -> &'static Subject {
     SUBJECTS.iter().find(|subject| subject.format == format).expect("a format")
 }

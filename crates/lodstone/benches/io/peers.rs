@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::pairs::SERVE;
 
 /// One that keeps more than this of what it has loaded before is started anew.
-const MOST_RESIDENT: u64 = 2 << 30;
+const MAX_RESIDENT: u64 = 2 << 30;
 
 /// A process of `benchmarks/peer.py`.
 pub(crate) struct Peer {
@@ -92,7 +92,7 @@ impl Peer {
         });
         writeln!(self.requests, "{request}").expect("asked");
         let answer = self.answer();
-        if answer["resident"].as_u64().is_none_or(|resident| resident > MOST_RESIDENT) {
+        if answer["resident"].as_u64().is_none_or(|resident| resident > MAX_RESIDENT) {
             *self = Self::start(&self.name, &self.program);
         }
         Duration::from_secs_f64(answer["seconds"].as_f64().expect("a time"))

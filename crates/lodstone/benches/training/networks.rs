@@ -57,7 +57,7 @@ fn digits() -> Result<Case> {
     Ok(Case { name, network: net, loss, feed, steps: 100 })
 }
 
-/// Rows of a sequence, extents of a row, and heads.
+/// Rows of a sequence, dims of a row, and heads.
 const LENGTH: u64 = 64;
 const WIDTH: u64 = 128;
 const HEADS: i32 = 4;

@@ -8,7 +8,7 @@ use std::path::Path;
 use lodstone::RunOptions;
 use lodstone::paddle::executor::{Dirs, Prepared, Scope};
 use lodstone::paddle::program::layers::{self, Conv2d, Fc, Pooling};
-use lodstone::paddle::program::{Network, Parameter, Variable};
+use lodstone::paddle::program::{Network, ParamAttr, Variable};
 use lodstone::{Blob, DType, Inputs, Model, Program, Tensor};
 
 /// What ends an example early.
@@ -31,7 +31,7 @@ pub(crate) fn network() -> Result<(Network, Variable, Variable), Failure> {
         x = layers::pool2d(&mut net, &x, Pooling::Max, [2, 2], [2, 2], [0, 0])?;
     }
     let x = layers::dropout(&mut net, &x, 0.2, false)?;
-    let logits = layers::fc(&mut net, &x, &Fc { weight: Parameter::default(), ..Fc::new(10) })?;
+    let logits = layers::fc(&mut net, &x, &Fc { weight: ParamAttr::default(), ..Fc::new(10) })?;
     let shares = layers::softmax(&mut net, &logits)?;
     let losses = layers::softmax_with_cross_entropy(&mut net, &logits, &label)?;
     let loss = layers::mean(&mut net, &losses)?;
@@ -69,7 +69,7 @@ pub(crate) fn recognized(model: &Model) -> Result<(usize, usize), Failure> {
     let data = digits("test.npz")?;
     let (images, labels) = (tensor(&data, "images")?, tensor(&data, "labels")?);
     let inputs = Inputs { tensors: vec![(None, images.clone())], ..Inputs::default() };
-    let shares = lodstone::run(model, inputs, &RunOptions::default())?;
+    let shares = lodstone::tensors(lodstone::run(model, inputs, &RunOptions::default())?);
     let shares = shares.first().ok_or("the model gives nothing")?;
     let shares = shares.tensor.to_vec::<f32>()?;
     let labels = labels.to_vec::<i64>()?;

@@ -1,4 +1,4 @@
-//! Two tensors that are meant to be the same.
+//! Comparison of two tensors that should be equal.
 
 use lodstone_model::{DType, Kind, Tensor};
 use lodstone_store::{Blob, Error as StoreError};
@@ -9,21 +9,21 @@ use crate::adapt::permuted;
 use crate::cast::{cast, is_castable};
 use crate::numbers::decoder;
 
-/// How a tensor became another.
+/// How a tensor was transformed into another.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Relation {
     pub(super) changes: Vec<Change>,
     pub(super) values: Option<Values>,
 }
 
-/// Bytes of each side that are compared at once.
+/// The bytes of each side that are compared at once.
 const PIECE: usize = 128 << 10;
 
-/// Most dimensions of which every order is tried: the layouts of convolutions have four, and the
-/// orders of more are too many.
-const MOST_ORDERED: usize = 4;
+/// The maximum rank for which every permutation is tried: the layouts of convolutions have rank four, and higher
+/// ranks have too many permutations.
+const MAX_ORDERED: usize = 4;
 
-/// How `a` became `b`: exactly, if there is a way, else by how much the values differ.
+/// Finds how `a` became `b`: an exact transformation if there is one, or else the differences of the values.
 pub(super) fn compare(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<Relation> {
     if let Some(changes) = exact(a, b, options)? {
         return Ok(Relation { changes, values: None });
@@ -37,7 +37,7 @@ pub(super) fn compare(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<R
     changes.extend((a.lod != b.lod).then_some(Change::Stored));
     changes.extend((a.dtype != b.dtype).then_some(Change::Cast));
     changes.extend((a.shape != b.shape).then_some(Change::Reshaped));
-    // Within the tolerance, if no number counts as changed.
+    // Within the tolerance, if no element counts as changed.
     if values.as_ref().is_some_and(|values| values.count == 0) {
         return Ok(Relation { changes, values: None });
     }
@@ -45,7 +45,7 @@ pub(super) fn compare(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<R
     Ok(Relation { changes, values })
 }
 
-/// Whether as many elements of two tensors belong to the same places, for kinds that say where.
+/// Returns whether the elements of two tensors are at the same positions, for kinds with indices.
 fn equal_places(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<bool> {
     let (mut places_a, mut places_b) = (a.blobs().skip(1), b.blobs().skip(1));
     loop {
@@ -58,7 +58,7 @@ fn equal_places(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<bool> {
     Ok(count(a) == count(b) && height(a) == height(b) && vocabulary(a) == vocabulary(b))
 }
 
-/// Rows of the whole tensor, where not its shape says it.
+/// Returns the number of rows of the whole tensor, where its shape does not include it.
 fn height(tensor: &Tensor) -> Option<i64> {
     match &tensor.kind {
         Kind::SelectedRows { height, .. } => Some(*height),
@@ -66,7 +66,7 @@ fn height(tensor: &Tensor) -> Option<i64> {
     }
 }
 
-/// The changes that make exactly `b` out of `a`, if there are any such.
+/// Returns the changes that transform `a` exactly into `b`, if there are any.
 pub(super) fn exact(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<Option<Vec<Change>>> {
     if !same_kind(a, b) || count(a) != count(b) {
         return Ok(None);
@@ -93,7 +93,7 @@ pub(super) fn exact(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<Opt
     Ok(None)
 }
 
-/// Whether two tensors are stored in the same way, whatever their elements are.
+/// Returns whether two tensors have the same storage layout, regardless of their elements.
 fn same_kind(a: &Tensor, b: &Tensor) -> bool {
     a.kind.name() == b.kind.name()
 }
@@ -102,24 +102,24 @@ fn count(tensor: &Tensor) -> Option<u64> {
     tensor.dtype.bits().filter(|bits| *bits > 0).map(|bits| tensor.data.len() * 8 / u64::from(bits))
 }
 
-/// Extents but for those of 1, which say nothing about elements.
+/// Returns the dims other than 1, which do not affect the order of elements.
 fn dims(tensor: &Tensor) -> impl Iterator<Item = &u64> {
-    tensor.shape.iter().filter(|extent| **extent != 1)
+    tensor.shape.iter().filter(|dim| **dim != 1)
 }
 
-/// The orders of the dimensions of `a` that give the shape of `b`, without those that leave the
-/// elements where they are.
+/// Returns the permutations of the dims of `a` that give the shape of `b`, without those that do not move
+/// elements.
 fn orders(a: &Tensor, b: &Tensor) -> Vec<Vec<usize>> {
     let rank = a.shape.len();
-    if rank != b.shape.len() || !(2..=MOST_ORDERED).contains(&rank) || a.data.is_empty() {
+    if rank != b.shape.len() || !(2..=MAX_ORDERED).contains(&rank) || a.data.is_empty() {
         return Vec::new();
     }
     let mut orders = vec![Vec::new()];
     for wanted in &b.shape {
         let mut longer = Vec::new();
         for order in &orders {
-            for (axis, extent) in a.shape.iter().enumerate() {
-                if extent == wanted && !order.contains(&axis) {
+            for (axis, dim) in a.shape.iter().enumerate() {
+                if dim == wanted && !order.contains(&axis) {
                     longer.push(order.iter().copied().chain([axis]).collect());
                 }
             }
@@ -134,8 +134,8 @@ fn orders(a: &Tensor, b: &Tensor) -> Vec<Vec<usize>> {
     orders
 }
 
-/// Whether two tensors have the same elements in the same order, or those that a cast of one of them
-/// gives.
+/// Returns whether two tensors have the same elements in the same order, or one has the elements of a cast of
+/// the other.
 fn equal_values(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<bool> {
     if a.dtype == b.dtype {
         return Ok(equal_bytes(&a.data, &b.data, options)? && equal_places(a, b, options)?);
@@ -184,8 +184,8 @@ fn equal_bytes(a: &Blob, b: &Blob, options: &DiffOptions) -> Result<bool> {
     Ok(equal)
 }
 
-/// Calls `each` with pieces of as many elements of both sides, until it says that it has seen
-/// enough.
+/// Calls `each` with corresponding chunks of both sides until it
+/// stops.
 fn in_step(
     (a, size_a): (&Blob, usize),
     (b, size_b): (&Blob, usize),
@@ -195,7 +195,7 @@ fn in_step(
     let mut buffers = [Vec::new(), Vec::new()];
     let elements = (a.len() / size_a as u64).min(b.len() / size_b as u64);
     let mut done = 0;
-    // Most pairs that differ do so early.
+    // Most pairs that differ do so early: start with small chunks.
     let mut most = 4096 / size_a.max(size_b);
     while done < elements {
         let count = usize::try_from(elements - done).unwrap_or(usize::MAX).min(most);
@@ -214,7 +214,7 @@ fn in_step(
     Ok(())
 }
 
-/// By how much the elements differ, one by one; nothing if they are no numbers.
+/// Returns the element-wise differences, or `None` if the elements are not numbers.
 fn values(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<Option<Values>> {
     let (Some(a_as), Some(b_as)) = (decoder(a.dtype), decoder(b.dtype)) else { return Ok(None) };
     let (size_a, size_b) = (a_as.size, b_as.size);
@@ -258,7 +258,7 @@ fn values(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<Option<Values
                 None => (x - y).abs(),
             };
             let tolerated = options.atol + options.rtol * y.abs();
-            // Infinity is near nothing else.
+            // Only infinity is close to infinity.
             let finite = x.is_finite() && y.is_finite();
             if finite && apart <= tolerated && tolerated > 0.0 {
                 continue;
@@ -271,7 +271,7 @@ fn values(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<Option<Values
                 f64::INFINITY => (x / larger - y / larger).abs(),
                 apart => apart / larger,
             };
-            // Infinite on one side or both, of different signs.
+            // Infinite on one side, or on both with different signs.
             max_rel = max_rel.max(if relative.is_nan() { 1.0 } else { relative });
         }
         true

@@ -1,8 +1,8 @@
-//! What is different between two models: tensor by tensor, across formats.
+//! The differences between two models: tensor by tensor, across formats.
 //!
-//! Tensors are paired by name; those that are left by content (`pair`). A pair is compared as it
-//! is, then reshaped, with its dimensions in every other order, and cast; only if none of these is
-//! exact are the values said to be changed, and by how much (`compare`). Programs of one framework are
+//! Tensors are paired by name, and the remaining ones by content (`pair`). A pair is compared as it
+//! is, then reshaped, with its dims permuted, and cast; only if none of these is
+//! exact are the values reported as changed, with the differences (`compare`). Programs of one framework are
 //! compared operator by operator (`graph`).
 
 mod compare;
@@ -19,20 +19,20 @@ use crate::{Error, Result};
 pub use graph::{Detail, OperatorChange, OperatorDifference, OperatorPlace, ProgramDifference};
 use pair::Pairing;
 
-/// How to compare.
+/// The options of a comparison.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct DiffOptions {
-    /// What tensors of the first model are called in the second.
+    /// The map from tensor names of the first model to those of the second.
     pub renames: Renames,
-    /// Patterns of names, as the first model has them, of matrices that are transposed in the
+    /// Patterns of names in the first model, of matrices that are transposed in the
     /// second.
     pub transpose: Vec<String>,
-    /// Numbers `a` and `b` count as equal if `|a - b| <= atol + rtol * |b|`.
+    /// The relative tolerance: `a` and `b` count as equal if `|a - b| <= atol + rtol * |b|`.
     pub rtol: f64,
-    /// The absolute part of that.
+    /// The absolute tolerance.
     pub atol: f64,
-    /// Counts the bytes, and cancels.
+    /// The progress in bytes, which also cancels.
     pub progress: Progress,
 }
 
@@ -44,98 +44,98 @@ lodstone_model::with_fields!(DiffOptions {
     with_progress(progress: Progress),
 });
 
-/// What is different.
+/// The differences between two models.
 #[derive(Clone, Debug, Serialize)]
 pub struct Diff {
-    /// Version of this structure.
+    /// The version of this structure.
     pub schema: u32,
-    /// Whether nothing is. (Named tensors in another order are the same.)
+    /// Whether the models are equal. (The order of named tensors does not count.)
     pub same: bool,
-    /// How many tensors are the same under the same name.
+    /// The number of tensors that are equal under the same name.
     pub equal: usize,
-    /// Tensors that are not, in the order of the first model, then of the second.
+    /// The tensors that differ, in the order of the first model, then of the second.
     pub tensors: Vec<Difference>,
-    /// How the programs differ, if both models have one of the same framework.
+    /// The differences between the programs, if both models have one of the same framework.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<ProgramDifference>,
-    /// What a user should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// A tensor that is different.
+/// A tensor that differs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Difference {
-    /// What happened to it; several things may have.
+    /// The changes, of which there may be several.
     pub changes: Vec<Change>,
-    /// What it is in the first model, unless it was added.
+    /// The tensor in the first model, unless it was added.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub a: Option<Which>,
-    /// What it is in the second model, unless it was removed.
+    /// The tensor in the second model, unless it was removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub b: Option<Which>,
-    /// By how much the values differ, if they do and are numbers of the same shape.
+    /// The differences of the values, if they differ and are numbers of the same shape.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub values: Option<Values>,
 }
 
-/// What can happen to a tensor.
+/// A change of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Change {
-    /// Only the second model has it.
+    /// Only the second model has the tensor.
     Added,
-    /// Only the first model has it.
+    /// Only the first model has the tensor.
     Removed,
-    /// It has another name.
+    /// The name differs.
     Renamed,
-    /// It stands at another place. Where tensors have names that is no difference.
+    /// The position differs. This is only reported for tensors without names.
     Moved,
-    /// It has another element type; the numbers are those that casting gives.
+    /// The element type differs; the values are those of a cast.
     Cast,
-    /// It has another shape; the elements are the same in the same order.
+    /// The shape differs; the elements are the same in the same order.
     Reshaped,
-    /// Its dimensions are in another order.
+    /// The dims are permuted.
     Transposed,
-    /// It is stored in another way: sparse, as rows, as sequences.
+    /// The storage differs: sparse, as rows, as sequences.
     Stored,
-    /// Its values are others.
+    /// The values differ.
     Changed,
 }
 
 /// A tensor of one of the models.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Which {
-    /// Its name; `#3` if it has none.
+    /// The name; `#3` if it has none.
     pub name: String,
-    /// Its number in file order, counted from 0.
+    /// The index in file order, counted from 0.
     pub index: usize,
-    /// Element type, as NumPy or `ml_dtypes` spell it.
+    /// The element type, as NumPy or `ml_dtypes` spell it.
     #[serde(serialize_with = "display")]
     pub dtype: DType,
-    /// Extents.
+    /// The dims.
     pub shape: Vec<u64>,
 }
 
-/// By how much values differ. Not a number is equal to itself, whatever its bits; -0 is another number
-/// than 0, at no distance.
+/// The differences between values. NaNs are equal to each other, whatever their bits; -0 differs from
+/// 0, at distance 0.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Values {
-    /// How many elements differ.
+    /// The number of elements that differ.
     pub count: u64,
-    /// Of how many.
+    /// The number of elements.
     pub elements: u64,
-    /// How many of those that differ are not a number on one side.
+    /// The number of differing elements with NaN on one side.
     #[serde(skip_serializing_if = "is_zero")]
     pub not_a_number: u64,
-    /// Largest `|a - b|`.
+    /// The maximum of `|a - b|`.
     #[serde(serialize_with = "number", skip_serializing_if = "Option::is_none")]
     pub max_abs: Option<f64>,
-    /// Largest `|a - b| / max(|a|, |b|)`; between 0 and 2.
+    /// The maximum of `|a - b| / max(|a|, |b|)`; between 0 and 2.
     #[serde(serialize_with = "number", skip_serializing_if = "Option::is_none")]
     pub max_rel: Option<f64>,
-    /// The cosine of the angle between both as vectors; nothing if one of them is zero, or longer
-    /// than numbers go.
+    /// The cosine of the angle between both as vectors; `None` if one of them is zero, or its norm
+    /// overflows.
     #[serde(serialize_with = "number", skip_serializing_if = "Option::is_none")]
     pub cosine: Option<f64>,
 }
@@ -143,7 +143,7 @@ pub struct Values {
 /// Compares two models.
 ///
 /// # Errors
-/// What reading tensors gives, or if names or patterns fit nothing.
+/// If reading tensors fails, or names or patterns match nothing.
 pub fn diff(mut a: Model, b: &Model, options: &DiffOptions) -> Result<Diff> {
     let mut warnings = Vec::new();
     let before: Vec<String> = a.parameters.iter().map(|p| p.name.clone()).collect();
@@ -152,7 +152,7 @@ pub fn diff(mut a: Model, b: &Model, options: &DiffOptions) -> Result<Diff> {
         let others = transposed.others;
         warnings.push(format!("tensors that were to be transposed and are no matrices: {others}"));
     }
-    // By its parameters alone: the names of a program are compared as they are.
+    // Only its parameters: the names of a program are compared as they are.
     let mut programs = std::mem::take(&mut a.programs);
     let program = programs.remove(Programs::MAIN);
     if !options.renames.is_empty() && options.renames.apply(&mut a)? == 0 {
@@ -234,7 +234,7 @@ pub fn diff(mut a: Model, b: &Model, options: &DiffOptions) -> Result<Diff> {
 }
 
 impl Diff {
-    /// Notes that a program besides the main one differs.
+    /// Records that a program other than the main one differs.
     fn differ(&mut self, name: &str) {
         self.same = false;
         self.warnings
@@ -260,7 +260,7 @@ fn display<S: Serializer>(dtype: &DType, serializer: S) -> Result<S::Ok, S::Erro
     serializer.collect_str(dtype)
 }
 
-/// JSON has no infinities and no NaN: they are spelled.
+/// JSON has no infinities and no NaN: they become strings.
 #[expect(clippy::ref_option, reason = "serde asks for a reference")]
 fn number<S: Serializer>(number: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
     match number {

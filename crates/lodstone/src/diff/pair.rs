@@ -1,4 +1,4 @@
-//! Which tensor of one model is which of the other.
+//! Pairing of the tensors of two models.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -9,7 +9,7 @@ use super::DiffOptions;
 use super::compare::{Relation, exact};
 use crate::Result;
 
-/// Tensors that belong together, by their numbers, and those that are alone.
+/// The pairs of tensors, by index, and the tensors without a pair.
 #[derive(Debug, Default)]
 pub(super) struct Pairing {
     pub(super) pairs: Vec<Pair>,
@@ -17,14 +17,14 @@ pub(super) struct Pairing {
     pub(super) added: Vec<usize>,
 }
 
-/// A tensor of one model and that of the other that it is, or became.
+/// A tensor of one model and its counterpart in the other.
 #[derive(Debug)]
 pub(super) struct Pair {
     pub(super) a: usize,
     pub(super) b: usize,
     pub(super) renamed: bool,
     pub(super) moved: bool,
-    /// How one became the other, if they were found by content.
+    /// How one became the other, if they were paired by content.
     pub(super) relation: Option<Relation>,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn pair(a: &Model, b: &Model, options: &DiffOptions) -> Result<Pairin
     }
     let (mut removed, mut added) = taken(&pairs);
     if by_place {
-        // What stands at the same place is meant to be the same.
+        // Tensors at the same position correspond.
         let both: HashSet<usize> =
             removed.iter().copied().filter(|index| added.binary_search(index).is_ok()).collect();
         removed.retain(|index| !both.contains(index));
@@ -66,7 +66,7 @@ pub(super) fn pair(a: &Model, b: &Model, options: &DiffOptions) -> Result<Pairin
     Ok(Pairing { pairs, removed, added })
 }
 
-/// Pairs of the same content at the same place.
+/// Pairs tensors of the same content at the same position.
 fn equal_in_place(a: &Model, b: &Model, options: &DiffOptions) -> Result<Vec<Pair>> {
     let mut pairs = Vec::new();
     for (index, (of_a, of_b)) in a.parameters.iter().zip(&b.parameters).enumerate() {
@@ -79,7 +79,7 @@ fn equal_in_place(a: &Model, b: &Model, options: &DiffOptions) -> Result<Vec<Pai
     Ok(pairs)
 }
 
-/// Pairs of the same name: of several, the first with the first.
+/// Pairs tensors of the same name: of several, the first with the first.
 fn by_name(a: &Model, b: &Model) -> Vec<Pair> {
     let mut named: HashMap<&str, VecDeque<usize>> = HashMap::new();
     for (index, Parameter { name, .. }) in b.parameters.iter().enumerate() {
@@ -94,12 +94,12 @@ fn by_name(a: &Model, b: &Model) -> Vec<Pair> {
     a.parameters.iter().enumerate().filter_map(pair).collect()
 }
 
-/// Says of the pairs with the same name which of them stand in another order: all but the longest
-/// run that is in order on both sides.
+/// Marks the pairs with the same name that are in another order: all but the longest
+/// increasing subsequence.
 fn mark_moved(pairs: &mut [Pair]) {
     pairs.sort_by_key(|pair| pair.a);
     let places: Vec<usize> = pairs.iter().map(|pair| pair.b).collect();
-    // Patience: `ends[n]` is the pair that the best run of n + 1 pairs ends with.
+    // Patience sorting: `ends[n]` is the last pair of the best sequence of n + 1 pairs.
     let mut ends: Vec<usize> = Vec::new();
     let mut before = vec![None; places.len()];
     let place_of = |index: &usize| places.get(*index).copied().unwrap_or(0);
@@ -125,15 +125,15 @@ fn mark_moved(pairs: &mut [Pair]) {
     }
 }
 
-/// What tensors with the same elements, in whatever order, have in common.
+/// A key that tensors with the same elements in any order have in common.
 type Likeness = (DType, u64, u64);
 
-/// Of so many tensors of the same content the one with the right shape is looked for: there may be
+/// The maximum number of tensors of the same content among which the right shape is searched: there may be
 /// any number of empty ones.
-const MOST_ALIKE: usize = 64;
+const MAX_ALIKE: usize = 64;
 
-/// Pairs of the same content: as it is, reshaped, or with other dimensions first. Those in the same
-/// place, and then of the same shape, are preferred.
+/// Pairs tensors of the same content: as it is, reshaped, or with permuted dims. Those at the same
+/// position, and then those of the same shape, are preferred.
 fn by_content(
     a: &Model,
     b: &Model,
@@ -148,7 +148,7 @@ fn by_content(
         let tensors = rest.iter().filter_map(|index| of(model, *index));
         tensors.map(|tensor| (tensor.dtype, tensor.data.len())).collect()
     };
-    // Nothing is read that has nothing to be compared with.
+    // Only tensors with a candidate are read.
     let both: HashSet<_> = sizes(a, &rest_a).intersection(&sizes(b, &rest_b)).copied().collect();
     let likeness = |tensor: &Tensor| -> Result<Option<Likeness>> {
         if !both.contains(&(tensor.dtype, tensor.data.len())) {
@@ -170,9 +170,9 @@ fn by_content(
         let Some(candidates) = candidates else { continue };
         let same_shape =
             |candidate: &usize| of(b, *candidate).is_some_and(|other| other.shape == tensor.shape);
-        // They are in order of their numbers.
+        // They are sorted by index.
         let there = candidates.binary_search(&index).ok();
-        let alike = candidates.iter().take(MOST_ALIKE).position(same_shape);
+        let alike = candidates.iter().take(MAX_ALIKE).position(same_shape);
         for at in [there, alike, Some(0)].into_iter().flatten() {
             let Some(other) = candidates.get(at).copied() else { continue };
             let Some(other_tensor) = of(b, other) else { continue };
@@ -186,12 +186,12 @@ fn by_content(
     Ok(found)
 }
 
-/// A number that depends on the elements and not on their order.
+/// Returns a hash of the elements that does not depend on their order.
 fn mixture(tensor: &Tensor, options: &DiffOptions) -> Result<u64, StoreError> {
     let size = tensor.dtype.bits().map_or(1, |bits| bits.div_ceil(8));
     let size = usize::try_from(size).unwrap_or(1).max(1);
     let mut sum = 0_u64;
-    // Pieces are of whole elements: their size is a multiple of that of any element.
+    // Chunks hold whole elements: their size is a multiple of any element size.
     tensor.data.for_each_chunk::<StoreError>(|piece| {
         for element in piece.chunks(size) {
             let hash = element.chunks(8).fold(0x9e37_79b9_7f4a_7c15, |hash: u64, bytes| {

@@ -1,4 +1,4 @@
-//! Programs of PaddlePaddle: built, run, trained, saved and restored.
+//! PaddlePaddle programs: building, running, training, saving and restoring.
 
 pub(crate) mod run;
 pub(crate) mod train;

@@ -1,4 +1,4 @@
-//! Files that are the tensors of models in other files: numbers, which nobody interprets.
+//! Files that only hold tensors of models in other files: numbers, which are never interpreted.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use lodstone_store::Blob;
 
 use crate::Result;
 
-/// The ranges of files that are tensors: offset and length.
+/// The ranges of files that hold tensors: offset and length.
 #[derive(Debug, Default)]
 pub(super) struct Covered(HashMap<PathBuf, Vec<(u64, u64)>>);
 
 impl Covered {
-    /// Adds what the model at `path` has in other files.
+    /// Adds the ranges of the model at `path` in other files.
     pub(super) fn add(&mut self, path: &Path, model: &Model) {
         for parameter in &model.parameters {
             for (file, offset, length) in parameter.tensor.data.file_ranges() {
@@ -25,10 +25,10 @@ impl Covered {
         }
     }
 
-    /// Whether a file is nothing but tensors, and zeros between them.
+    /// Returns whether a file consists of tensors with zeros between them.
     ///
     /// # Errors
-    /// What reading gives.
+    /// If reading fails.
     pub(super) fn is_all_of(&self, path: &Path, blob: &Blob) -> Result<bool> {
         let Some(ranges) = self.0.get(path) else { return Ok(false) };
         let mut ranges = ranges.clone();

@@ -1,4 +1,4 @@
-//! What a scan finds, counted, and kept up to a number.
+//! The findings of a scan: counted, and kept up to a limit.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -6,26 +6,26 @@ use std::path::{Path, PathBuf};
 
 use super::{Danger, DangerKind};
 
-/// Findings that are kept: nobody reads more, and a small file may have millions.
+/// The maximum number of findings that are kept, since a small file may have millions.
 pub(super) const MAX_FINDINGS: usize = 1000;
 
-/// What was found. Adding to it takes the same time however many there are.
+/// A collection of findings. Adding one takes constant time.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// The first of them.
+    /// The first findings.
     pub(super) kept: Vec<Danger>,
-    /// How many there are.
+    /// The number of findings.
     pub(super) count: usize,
-    /// How many of kinds that are not reported.
+    /// The number of findings of ignored kinds.
     pub(super) ignored: usize,
     without: Vec<DangerKind>,
-    /// Those of the file at hand, so that each is counted once.
+    /// The keys of the findings in the current file, so that each is counted once.
     seen: HashSet<Key>,
     keys: RandomState,
     file: PathBuf,
 }
 
-/// What a finding is known by: a hash that nobody can choose.
+/// The key of a finding: a hash without attacker-chosen collisions.
 #[derive(Debug, Eq)]
 struct Key(u64);
 
@@ -44,12 +44,12 @@ impl Hash for Key {
 }
 
 impl Findings {
-    /// No findings, of which some kinds are not reported.
+    /// Creates an empty collection that ignores some kinds.
     pub(super) fn without(kinds: Vec<DangerKind>) -> Self {
         Self { without: kinds, ..Self::default() }
     }
 
-    /// Adds a finding, unless it is there.
+    /// Adds a finding, unless it is present.
     pub(super) fn add(
         &mut self,
         kind: DangerKind,

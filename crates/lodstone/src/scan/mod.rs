@@ -1,7 +1,7 @@
-//! What a model could do, or tell about its maker, if its own framework opened it.
+//! Lists code-execution and information-leak risks of a model without loading it in its framework.
 //!
-//! A file is clean if all of it is understood and nothing was found. What is not understood is unknown, and
-//! said to be: nobody can tell what a loader makes of it.
+//! A file is clean if all of it is understood and there are no findings. What is not understood is reported as
+//! unknown, since a loader may interpret it in any way.
 
 mod covered;
 mod findings;
@@ -22,57 +22,57 @@ use self::findings::Findings;
 use crate::adapt::globs;
 use crate::{Error, Result, open_with};
 
-/// What was found.
+/// The result of a scan.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Scan {
-    /// Version of this structure.
+    /// The version of this structure.
     pub schema: u32,
-    /// Whether anything was found, or is not known.
+    /// The verdict.
     pub verdict: Verdict,
     /// Whether the verdict is [`Verdict::Clean`].
     pub clean: bool,
-    /// How many files were looked at.
+    /// The number of files scanned.
     pub files: usize,
-    /// How many findings there are.
+    /// The number of findings.
     pub finding_count: usize,
-    /// The first thousand of them, file by file.
+    /// The first thousand findings, file by file.
     pub findings: Vec<Danger>,
-    /// How many findings of kinds that are [ignored](ScanOptions::ignore_kinds) there are, too.
+    /// The number of further findings, of [ignored](ScanOptions::ignore_kinds) kinds.
     pub ignored_finding_count: usize,
-    /// How many files, and members of archives, are not understood.
+    /// The number of files and archive members that are not understood.
     pub unknown_count: usize,
     /// The first of them.
     pub unknown: Vec<Unknown>,
-    /// How many of those were to be ignored, and are not among the unknown.
+    /// The number of those that are ignored, which do not count as unknown.
     pub ignored_count: usize,
     /// The first of them.
     pub ignored: Vec<Unknown>,
 }
 
-/// What a scan comes to.
+/// The verdict of a scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Verdict {
-    /// Nothing was found, in files that were understood to the last byte, or are ignored.
+    /// No findings, in files that are ignored or were understood to the last byte.
     #[default]
     Clean,
-    /// Something was found. There may be files that were not understood, too.
+    /// There are findings. Some files may not have been understood, too.
     Findings,
-    /// Nothing was found, and not all was understood.
+    /// No findings, but not everything was understood.
     Unknown,
 }
 
-/// Something that a model could do or tell.
+/// A risk that a model poses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Danger {
-    /// What kind of thing it is.
+    /// The kind of risk.
     pub kind: DangerKind,
-    /// The file it is in.
+    /// The file.
     pub file: PathBuf,
-    /// Where in it: a byte of a pickle, an operator.
+    /// The location in the file: a byte of a pickle, an operator.
     pub place: String,
-    /// What it is, in a sentence.
+    /// The description, in a sentence.
     pub message: String,
 }
 
@@ -81,27 +81,27 @@ pub struct Danger {
 pub struct Unknown {
     /// The file.
     pub file: PathBuf,
-    /// The member of it, if it is an archive.
+    /// The member, if the file is an archive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub member: Option<String>,
-    /// Why it is not understood.
+    /// The reason.
     pub reason: String,
 }
 
-/// What a model could do or tell.
+/// The kind of a risk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum DangerKind {
     /// A pickle imports or calls something that tensors do not need.
     Callable,
-    /// An operator reads or writes files, runs code or talks to other machines.
+    /// An operator reads or writes files, runs code or uses the network.
     Operator,
     /// A name leads out of the directory of the model.
     Path,
-    /// An archive says different things in different places.
+    /// An archive has contradictory directories.
     Archive,
-    /// Paths, source lines and names of the machine that it was made on.
+    /// Paths, source lines and names of the machine that wrote the model.
     Source,
 }
 
@@ -110,7 +110,7 @@ impl DangerKind {
     pub const ALL: &[Self] =
         &[Self::Callable, Self::Operator, Self::Path, Self::Archive, Self::Source];
 
-    /// Its name, as in JSON.
+    /// Returns the name, as in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Callable => "callable",
@@ -121,7 +121,7 @@ impl DangerKind {
         }
     }
 
-    /// What a finding of this kind is, in a phrase.
+    /// Returns a description of findings of this kind.
     pub fn describe(self) -> &'static str {
         match self {
             Self::Callable => "a pickle imports or calls what tensors do not need",
@@ -133,18 +133,18 @@ impl DangerKind {
     }
 }
 
-/// How to scan.
+/// The options of a scan.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ScanOptions {
-    /// How files are opened.
+    /// The options for opening files.
     pub open: OpenOptions,
-    /// Patterns of paths, relative to the directory that is scanned, and of names of files: what is not
-    /// understood there is accepted. What is found there is not.
+    /// Patterns of paths, relative to the scanned directory, and of file names. Content there that is not
+    /// understood is accepted; findings there are still reported.
     pub ignore: Vec<String>,
-    /// Kinds of findings that are counted, and not reported.
+    /// Kinds of findings that are counted, but not reported.
     pub ignore_kinds: Vec<DangerKind>,
-    /// Counts the bytes of the files, and cancels.
+    /// The progress in bytes, which also cancels.
     pub progress: Progress,
 }
 
@@ -155,20 +155,20 @@ lodstone_model::with_fields!(ScanOptions {
     with_progress(progress: Progress),
 });
 
-/// Version of [`Scan`].
+/// The version of [`Scan`].
 const SCHEMA: u32 = 2;
 
-/// Files of a directory that are looked at.
+/// The maximum number of files in a directory.
 const MAX_FILES: usize = 100_000;
 
-/// Unknown files that are kept.
+/// The maximum number of unknown files that are kept.
 const MAX_UNKNOWN: usize = 10_000;
 
-/// Looks for what a model could do or tell, if its own framework opened it. A directory is looked
-/// through with everything below it. Nothing is executed, and nothing compared with a seal.
+/// Scans a model for code-execution and information-leak risks. A directory is scanned
+/// recursively. Nothing is executed, and seals are not checked.
 ///
 /// # Errors
-/// If there is nothing at `path`, it cannot be read, a pattern is none, or the scan was cancelled.
+/// If `path` does not exist or cannot be read, a pattern is invalid, or the scan was cancelled.
 pub fn scan(path: impl Into<Location>, options: &ScanOptions) -> Result<Scan> {
     let path = path.into();
     let mut look = Look {
@@ -191,7 +191,7 @@ pub fn scan(path: impl Into<Location>, options: &ScanOptions) -> Result<Scan> {
         root = path.directory();
         let files = with_prefix(&path)?;
         if files.is_empty() {
-            // Nothing is there: opening it says what was looked for.
+            // The path does not exist: opening it returns the error with the expected names.
             open_with(&path, &look.options)?;
         }
         for file in files {
@@ -201,7 +201,7 @@ pub fn scan(path: impl Into<Location>, options: &ScanOptions) -> Result<Scan> {
     look.finish(root.path(), &ignore)
 }
 
-/// The files that share a prefix.
+/// Returns the files that share a prefix.
 fn with_prefix(path: &Location) -> Result<Vec<Location>> {
     let Some(prefix) = path.name() else { return Ok(Vec::new()) };
     let directory = path.directory();
@@ -212,7 +212,7 @@ fn with_prefix(path: &Location) -> Result<Vec<Location>> {
     Ok(names.map(|name| directory.join(name)).collect())
 }
 
-/// A scan under way.
+/// A scan in progress.
 struct Look<'a> {
     options: OpenOptions,
     progress: &'a Progress,
@@ -223,7 +223,7 @@ struct Look<'a> {
     covered: Covered,
 }
 
-/// Something that is not understood, and the file if that may be the tensors of a model elsewhere.
+/// Content that is not understood, and the file if it may hold tensors of a model elsewhere.
 struct Pending {
     unknown: Unknown,
     blob: Option<Blob>,
@@ -254,7 +254,7 @@ impl Look<'_> {
     fn file(&mut self, path: &Location, blob: &Blob) -> Result<()> {
         self.files += 1;
         self.progress.advance(0)?;
-        // What cannot be read is not said to be clean.
+        // What cannot be read is not clean.
         let found = match pickles(path, blob, &self.options.limits, &mut self.effort) {
             Ok(found) => found,
             Err(error @ FormatError::Store(StoreError::Cancelled)) => return Err(error.into()),
@@ -269,7 +269,7 @@ impl Look<'_> {
         Ok(self.progress.advance(blob.len())?)
     }
 
-    /// Adds what the pickles of a file do, and what holds them.
+    /// Adds the findings of the pickles in a file, and of their container.
     fn pickled(&mut self, path: &Path, found: &Pickles) {
         for (member, finding) in &found.findings {
             let offset = finding.offset;
@@ -298,7 +298,7 @@ impl Look<'_> {
         }
     }
 
-    /// Adds what a model does, if the file is one, and what of it is not understood.
+    /// Adds the findings of a model, if the file is one, and the parts of it that are not understood.
     fn model(&mut self, path: &Path, blob: &Blob, found: &Pickles, opened: Result<Model>) {
         let is_understood = !found.uninterpreted.contains(&None);
         let mut reason = "the format is not known".to_owned();
@@ -377,7 +377,7 @@ impl Look<'_> {
     }
 }
 
-/// Whether a pattern fits the path of a file below `root`, its name, or the path of a member behind that
+/// Returns whether a pattern matches the path of a file below `root`, its name, or the path of a member after that
 /// of the archive.
 fn is_ignored(unknown: &Unknown, root: &Path, ignore: &GlobSet) -> bool {
     let path = unknown.file.strip_prefix(root).unwrap_or(&unknown.file);
@@ -393,7 +393,7 @@ fn escapes(error: &FormatError) -> bool {
     matches!(error.cause(), FormatError::Store(StoreError::Escapes { .. }))
 }
 
-/// What a pickle would do, and the member of an archive that it is in.
+/// Returns the location in a pickle, with the member of an archive that it is in.
 type Found = (Option<String>, Finding);
 
 fn place_of(member: Option<&str>, offset: u64) -> String {
@@ -403,7 +403,7 @@ fn place_of(member: Option<&str>, offset: u64) -> String {
     }
 }
 
-/// What is imported and called: where first, and what.
+/// Returns the imports and calls: the first location of each, and a description.
 fn callables(findings: &[Found]) -> Vec<(String, String)> {
     let mut by_name: BTreeMap<(&str, &str), Vec<&Found>> = BTreeMap::new();
     let does = |finding: &Finding| !matches!(finding.how, "persistent" | "limit" | "path");

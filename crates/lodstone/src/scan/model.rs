@@ -1,4 +1,4 @@
-//! What a model itself does and tells.
+//! Risks in the program and metadata of a model.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use lodstone_store::{Error as StoreError, check_relative};
 use super::DangerKind;
 use super::findings::Findings;
 
-/// What a model itself does and tells.
+/// Adds the findings of the program and metadata of a model.
 pub(super) fn look(path: &Path, model: &Model, findings: &mut Findings) {
     for (_, program) in model.programs.iter() {
         let conventions = conventions(program);
@@ -23,7 +23,7 @@ pub(super) fn look(path: &Path, model: &Model, findings: &mut Findings) {
             );
             findings.add(DangerKind::Source, path, &format!("{count} operators"), message);
         }
-        // Names of parameters are names of files where each has its own.
+        // Names of parameters become file names where each parameter has its own file.
         let kept = program.vars().filter(|var| var.persistable);
         for var in kept {
             if let Err(StoreError::Escapes { why, .. }) = check_relative(&var.name) {
@@ -63,7 +63,7 @@ fn operators(path: &Path, program: &Program, conventions: &Conventions, findings
                     && let Err(StoreError::Escapes { why, .. }) = check_relative(&text)
                 {
                     let message = format!("`{attribute}` is `{text}`: {why}");
-                    // Most texts are no paths, and an empty one is none.
+                    // Most strings are not paths, and neither is an empty one.
                     if text.contains(['/', '\\']) {
                         findings.add(DangerKind::Path, path, &place, message);
                     }
@@ -78,7 +78,7 @@ fn operators(path: &Path, program: &Program, conventions: &Conventions, findings
     }
 }
 
-/// The texts among the constants of an operator, but for where it was made.
+/// Returns the strings among the attributes of an operator, except for references to the training script.
 fn texts(op: &Op, conventions: &Conventions) -> Vec<(String, String)> {
     let mut texts = Vec::new();
     for attribute in &op.attributes {
@@ -95,7 +95,7 @@ fn texts(op: &Op, conventions: &Conventions) -> Vec<(String, String)> {
     texts
 }
 
-/// The files of the training script.
+/// Returns the files of the training script.
 fn sources(program: &Program, attribute: &str) -> Vec<String> {
     let lines =
         program.ops().filter_map(|op| op.attribute(attribute)).flat_map(|value| match value {
@@ -111,14 +111,14 @@ fn sources(program: &Program, attribute: &str) -> Vec<String> {
         .collect();
     files.sort();
     files.dedup();
-    // The framework's own say less than those of who used it.
+    // Files of the framework are less revealing than those of the user.
     let installed =
         |file: &String| file.contains("site-packages") || file.contains("dist-packages");
     files.sort_by_key(installed);
     files
 }
 
-/// Whether a text names a file as they are named on somebody's machine.
+/// Returns whether a string is an absolute path of a user's machine.
 fn is_private(text: &str) -> bool {
     const TOPS: [&str; 8] = ["home", "root", "Users", "mnt", "data", "tmp", "workspace", "opt"];
     let drive = matches!(text.as_bytes(), [b'A'..=b'Z' | b'a'..=b'z', b':', b'\\' | b'/', ..]);

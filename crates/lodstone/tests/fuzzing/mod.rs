@@ -354,7 +354,7 @@ fn use_checkpoint(directory: &Path, bytes: usize) {
     let says_enough = |error: Error| says_enough(&error);
     let found = bounded("verify", bytes, || verify_serial(&serial, &Progress::default()));
     // A file that nobody needs may be away.
-    let is_away = |damage: &String| damage.ends_with("is not there");
+    let is_away = |damage: &String| damage.ends_with("does not exist");
     let is_whole = found.as_ref().is_ok_and(|found| found.iter().all(is_away));
     found.err().map(says_enough);
     let mut scope = Scope::default().with_memory(RESTORED);

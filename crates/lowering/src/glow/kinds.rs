@@ -1,39 +1,38 @@
-//! Kinds of nodes that become the same operator of ONNX as others, told by the metadata of the model.
+//! Kinds of nodes that share an ONNX operator with other kinds, recorded in the metadata of the model.
 //!
-//! ONNX's `Gemm` is what `Gemm` and `FullyConnected` of Glow are, and Glow's loader takes it to be the
-//! first. Which node was the other one is no loss, as everything is computed as before; it is told for
-//! the way back.
+//! ONNX's `Gemm` stands for Glow's `Gemm` and `FullyConnected`, and Glow's loader reads it as the first. Which node was
+//! the second is no loss, since the computation is the same; it is recorded for the way back.
 
 use std::collections::{BTreeMap, HashMap};
 
-/// The key: names and kinds, `name=Kind`, with `;` between.
+/// The metadata key. The value lists names and kinds as `name=Kind`, separated by `;`.
 const KEY: &str = "com.facebook.glow.kinds";
 
-/// Kinds that their operator does not tell.
-const UNTOLD: &[&str] = &["BatchedAdd", "BatchedMul", "Broadcast", "FullyConnected", "Splat"];
+/// Kinds that their ONNX operator does not determine.
+const AMBIGUOUS: &[&str] = &["BatchedAdd", "BatchedMul", "Broadcast", "FullyConnected", "Splat"];
 
-/// Whether an operator of ONNX does not tell that it was a node of this kind.
-pub(super) fn is_untold(kind: &str) -> bool {
-    UNTOLD.contains(&kind)
+/// Whether the ONNX operator does not determine this kind of node.
+pub(super) fn is_ambiguous(kind: &str) -> bool {
+    AMBIGUOUS.contains(&kind)
 }
 
-/// Tells kinds of nodes by their names.
-pub(super) fn tell(metadata: &mut BTreeMap<String, String>, kinds: &[(String, &str)]) {
-    // Names of Glow are letters and digits; others would not be read as they are.
+/// Records kinds of nodes by their names.
+pub(super) fn record(metadata: &mut BTreeMap<String, String>, kinds: &[(String, &str)]) {
+    // Glow's names consist of letters and digits; other names could not be parsed again.
     let is_plain = |name: &str| !name.is_empty() && !name.contains([';', '=']);
-    let told = kinds.iter().filter(|(name, _)| is_plain(name));
-    let told: Vec<String> = told.map(|(name, kind)| format!("{name}={kind}")).collect();
-    if !told.is_empty() {
-        metadata.insert(KEY.to_owned(), told.join(";"));
+    let recorded = kinds.iter().filter(|(name, _)| is_plain(name));
+    let recorded: Vec<String> = recorded.map(|(name, kind)| format!("{name}={kind}")).collect();
+    if !recorded.is_empty() {
+        metadata.insert(KEY.to_owned(), recorded.join(";"));
     }
 }
 
-/// Takes out what was told, by name.
+/// Removes the recorded kinds and returns them by name.
 pub(super) fn take(metadata: &mut BTreeMap<String, String>) -> HashMap<String, &'static str> {
     let text = metadata.remove(KEY).unwrap_or_default();
-    let told = text.split(';').filter_map(|entry| entry.split_once('='));
-    let known = told.filter_map(|(name, kind)| {
-        let kind = UNTOLD.iter().find(|untold| **untold == kind)?;
+    let recorded = text.split(';').filter_map(|entry| entry.split_once('='));
+    let known = recorded.filter_map(|(name, kind)| {
+        let kind = AMBIGUOUS.iter().find(|ambiguous| **ambiguous == kind)?;
         Some((name.to_owned(), *kind))
     });
     known.collect()

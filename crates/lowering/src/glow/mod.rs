@@ -1,4 +1,4 @@
-//! Glow's own operators and those of ONNX.
+//! Translation between Glow's own operators and ONNX's.
 
 mod elements;
 mod from_onnx;

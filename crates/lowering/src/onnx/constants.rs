@@ -1,4 +1,4 @@
-//! Small constants: numbers that operators are given. Those that are equal are one.
+//! Small constants that operators use. Equal constants are stored once.
 
 use bytes::Bytes;
 use half::{bf16, f16};
@@ -9,44 +9,44 @@ use lodstone_store::Blob;
 
 use super::{Graph, Value};
 
-/// What makes constants equal.
+/// Constants with equal keys are equal.
 pub(super) type Key = (DType, Vec<u64>, Bytes);
 
 impl Graph {
-    /// A list of integers.
+    /// Adds a list of integers.
     pub(crate) fn longs(&mut self, values: &[i64]) -> Value {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         self.constant(DType::Int64, vec![values.len() as u64], bytes)
     }
 
-    /// A list of numbers with fractions.
+    /// Adds a list of floats.
     pub(crate) fn singles(&mut self, values: &[f32]) -> Value {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         self.constant(DType::Float32, vec![values.len() as u64], bytes)
     }
 
-    /// One integer without extents.
+    /// Adds an integer scalar.
     pub(crate) fn long(&mut self, value: i64) -> Value {
         self.constant(DType::Int64, Vec::new(), value.to_le_bytes().to_vec())
     }
 
-    /// One number of a type, without extents; what the type cannot hold is rounded, or its nearest limit.
+    /// Adds a scalar of a type; values that the type cannot hold are rounded or clamped.
     ///
     /// # Errors
-    /// If it is no type of numbers.
+    /// If the type is not numeric.
     pub(crate) fn number(&mut self, dtype: DType, value: f64) -> Result<Value, Finding> {
         let bytes = encoded(dtype, value)
-            .ok_or_else(|| format!("expected a type of numbers, found {dtype}"))?;
+            .ok_or_else(|| format!("expected a numeric type, found {dtype}"))?;
         Ok(self.constant(dtype, Vec::new(), bytes))
     }
 
-    /// One number of a type, as a list.
+    /// Returns a list of one value of a type.
     ///
     /// # Errors
-    /// If it is no type of numbers.
+    /// If the type is not numeric.
     pub(crate) fn one_number(&mut self, dtype: DType, value: f64) -> Result<Tensor, Finding> {
         let bytes = encoded(dtype, value)
-            .ok_or_else(|| format!("expected a type of numbers, found {dtype}"))?;
+            .ok_or_else(|| format!("expected a numeric type, found {dtype}"))?;
         Ok(Tensor::dense(dtype, vec![1], Blob::memory(bytes)))
     }
 
@@ -62,7 +62,7 @@ impl Graph {
         value
     }
 
-    /// A tensor, called after `base`.
+    /// Adds a tensor, with a name derived from `base`.
     pub(crate) fn tensor(&mut self, tensor: Tensor, base: &str) -> Value {
         let name = self.names.fresh(base);
         let value = Value::new(&name, ValueInfo::of(&tensor));
@@ -71,11 +71,11 @@ impl Graph {
     }
 }
 
-/// The bytes of a number of a type.
+/// Returns the bytes of a value of a type.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "casts of numbers with fractions saturate, which is meant"
+    reason = "casts of floats saturate, as intended"
 )]
 fn encoded(dtype: DType, value: f64) -> Option<Vec<u8>> {
     Some(match dtype {

@@ -1,8 +1,7 @@
-//! Makes programs of ONNX's operators: emits operators and constants, names them, and knows the type of
-//! every value, because the rules of [`infer`](lodstone_schema::onnx::infer) are asked at each.
+//! Builds ONNX programs: emits operators and constants, names them, and infers the type of every value with the rules of
+//! [`infer`](lodstone_schema::onnx::infer).
 //!
-//! What comes out of a lowering that contradicts itself is therefore found where it is made, and no
-//! lowering computes shapes of its own.
+//! A lowering that contradicts itself is therefore detected where it happens, and no lowering computes shapes itself.
 
 mod constants;
 mod shapes;
@@ -19,24 +18,24 @@ use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
 use lodstone_schema::onnx::{NEWEST_OPSET, admits, ir_version_of_opset, lowest_opset};
 
-/// The version of ONNX's operators that lowerings emit: the newest, which is what the engine runs.
+/// The opset version that lowerings emit: the newest, which the engine runs.
 pub const OPSET: i64 = NEWEST_OPSET;
 
-/// The version that is declared for other runtimes, or the lowest above it that the operators need.
+/// The opset version that is declared for other runtimes, unless the operators need a higher one.
 const EXPORTED: i64 = 21;
 
-/// Most characters of a name that names made from it begin with. Names come out of the file and may
-/// be of any length.
+/// The maximum number of characters of a name that derived names begin with. Names come from the file and may have any
+/// length.
 const LONGEST: usize = 200;
 
-/// Operators that only bring values into form: another type, another order.
+/// Operators that only adapt values: to another type, another order.
 const FORMS: &[&str] =
     &["Cast", "DequantizeLinear", "Identity", "QuantizeLinear", "Reshape", "Transpose"];
 
-/// Operators that integers are dequantized by, where `DequantizeLinear` cannot.
+/// Operators that dequantize by arithmetic, where `DequantizeLinear` cannot.
 const SPELLING: &[&str] = &["Mul", "Sub"];
 
-/// A value of the program that is made, and what is known of it.
+/// A value of the program, and what is inferred about it.
 #[derive(Clone, Debug)]
 pub(crate) struct Value {
     name: Arc<str>,
@@ -44,60 +43,60 @@ pub(crate) struct Value {
 }
 
 impl Value {
-    /// A value that something else than an operator gives.
+    /// Creates a value that no emitted operator writes.
     pub(crate) fn new(name: &str, info: ValueInfo) -> Self {
         Self { name: Arc::from(name), info: Arc::new(info) }
     }
 
-    /// What it is called.
+    /// Returns the name of the value.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// What is known of it.
+    /// Returns what is inferred about the value.
     pub(crate) fn info(&self) -> &ValueInfo {
         &self.info
     }
 
-    /// Its extents, as far as they are known.
+    /// Returns the dims, as far as they are known.
     ///
     /// # Errors
-    /// If not even their number is.
+    /// If the rank is unknown.
     pub(crate) fn shape(&self) -> Result<&[Dim], Finding> {
         self.info.shape().ok_or_else(|| "rank must be known".into())
     }
 
-    /// The type of its elements.
+    /// Returns the element type.
     pub(crate) fn dtype(&self) -> DType {
         self.info.dtype()
     }
 
-    /// Its type.
+    /// Returns the type.
     pub(crate) fn value_type(&self) -> &ValueType {
         &self.info.value
     }
 
-    /// Its extents, if all of them are known.
+    /// Returns the dims, if all of them are known.
     pub(crate) fn known_dims(&self) -> Option<Vec<i64>> {
         let known = |dim: &Dim| match dim {
-            Dim::Known(extent) => i64::try_from(*extent).ok(),
+            Dim::Known(size) => i64::try_from(*size).ok(),
             _ => None,
         };
         self.info.shape()?.iter().map(known).collect()
     }
 
-    /// Its extents.
+    /// Returns the dims, all of which must be known.
     pub(crate) fn dims(&self) -> Result<Vec<i64>, Finding> {
-        self.known_dims().ok_or_else(|| "expected extents that are known".into())
+        self.known_dims().ok_or_else(|| "expected known dims".into())
     }
 
-    /// How many extents it has.
+    /// Returns the rank.
     pub(crate) fn rank(&self) -> Result<usize, Finding> {
         self.shape().map(<[Dim]>::len)
     }
 }
 
-/// Names that are taken, and such that are not.
+/// The names in use.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     taken: HashSet<String>,
@@ -105,12 +104,12 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// No new name will be this one.
+    /// Reserves a name.
     pub(crate) fn take(&mut self, name: &str) {
         self.taken.insert(name.to_owned());
     }
 
-    /// A name that nothing has: `base`, or with a number behind it.
+    /// Returns an unused name: `base`, or `base` with a number appended.
     pub(crate) fn fresh(&mut self, base: &str) -> String {
         let base: String = base.chars().take(LONGEST).collect();
         let next = self.next.entry(base.clone()).or_default();
@@ -127,55 +126,55 @@ impl Names {
     }
 }
 
-/// What a program is made of so far.
+/// A program under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
-    /// Operators, in the order in which they run.
+    /// The operators, in execution order.
     pub(crate) ops: Vec<Op>,
-    /// Constants that were made.
+    /// The constants.
     pub(crate) constants: Vec<Parameter>,
-    /// Whether the program is for other runtimes, so that the version that it needs has to be known.
+    /// Whether the program is for other runtimes, so that its minimum opset version is tracked.
     is_exported: bool,
-    /// Numbers of operators, and the lowest version that each is valid in; of a program that is exported.
+    /// The indices of operators, and the lowest opset version in which each is valid; for exported programs.
     lowest: Vec<(usize, i64)>,
-    /// Names of all values and operators.
+    /// The names of all values and operators.
     pub(crate) names: Names,
-    /// Constants by what they are, so that each is there once.
+    /// Constants by key, so that equal ones are stored once.
     known: HashMap<constants::Key, Value>,
-    /// What is emitted now belongs to this.
+    /// The base of names of operators that are emitted now.
     base: String,
-    /// Where that begins.
+    /// The index of the first operator since [`begin`](Self::begin).
     first: usize,
     first_constant: usize,
-    /// Constants that were first needed there.
+    /// The keys of constants that were added since then.
     recent: Vec<constants::Key>,
-    /// Values of it that have got their final names.
+    /// The values since then that have their final names.
     named: HashMap<Arc<str>, Arc<str>>,
-    /// How many bytes the results take, of those whose dims are known.
+    /// The size of all results with known dims, in bytes.
     pub(crate) bytes: u64,
-    /// What is known of the results, of a program that is not exported.
+    /// The inferred types of the results, for programs that are not exported.
     pub(crate) infos: HashMap<String, ValueInfo>,
 }
 
 impl Graph {
-    /// A program for other runtimes.
+    /// Creates a program for other runtimes.
     pub(crate) fn exported() -> Self {
         Self { is_exported: true, ..Self::default() }
     }
 
-    /// The version of ONNX's operators that the program declares, and that of the representation that belongs to it.
+    /// Returns the opset version that the program declares, and the IR version that belongs to it.
     ///
     /// # Errors
-    /// If no release has that version of the operators, which is a defect.
+    /// An internal error if no release has that opset version.
     pub(crate) fn versions(&self) -> Result<(i64, i64), Finding> {
-        // A program without operators needs none.
+        // A program without operators needs no higher version.
         let opset = self.lowest.iter().map(|(_, lowest)| *lowest).max().unwrap_or(EXPORTED);
         let ir_version = ir_version_of_opset("", opset);
-        let absent = || Finding::internal(format!("no release of ONNX has operators {opset}"));
+        let absent = || Finding::internal(format!("no release of ONNX has opset {opset}"));
         Ok((opset, ir_version.ok_or_else(absent)?))
     }
 
-    /// What is emitted from now on belongs to what is called `base`.
+    /// Starts a group of operators, whose names are derived from `base`.
     pub(crate) fn begin(&mut self, base: &str) {
         base.clone_into(&mut self.base);
         (self.first, self.first_constant) = (self.ops.len(), self.constants.len());
@@ -183,7 +182,7 @@ impl Graph {
         self.recent.clear();
     }
 
-    /// Takes back what was emitted since then.
+    /// Removes all operators of the group.
     pub(crate) fn take_back(&mut self) {
         self.ops.truncate(self.first);
         self.lowest.retain(|(number, _)| *number < self.first);
@@ -194,10 +193,10 @@ impl Graph {
         self.named.clear();
     }
 
-    /// Emits an operator with so many outputs; an input that is `None` is left out.
+    /// Emits an operator with `outputs` outputs; an input that is `None` is omitted.
     ///
     /// # Errors
-    /// What the rule of the operator says is wrong with it.
+    /// If the operator's rule rejects it.
     pub(crate) fn emit(
         &mut self,
         kind: &str,
@@ -222,28 +221,28 @@ impl Graph {
         admits(&op, OPSET, &types).map_err(|finding| finding.within(format!("as `{kind}`")))?;
         let infos: Vec<Option<&ValueInfo>> =
             inputs.iter().map(|input| input.map(|value| &*value.info)).collect();
-        let told = infer_op(&op, OPSET, &infos, &mut NoBodies)
+        let inferred = infer_op(&op, OPSET, &infos, &mut NoBodies)
             .map_err(|finding| finding.within(format!("as `{kind}`")))?;
         if self.is_exported {
             let lowest = lowest_opset(&op, &types, EXPORTED);
             self.lowest.push((self.ops.len(), lowest.unwrap_or(OPSET)));
         }
         self.ops.push(op);
-        let sizes = told.iter().filter_map(ValueInfo::nbytes);
+        let sizes = inferred.iter().filter_map(ValueInfo::nbytes);
         self.bytes = sizes.fold(self.bytes, u64::saturating_add);
         if !self.is_exported {
-            self.infos.extend(results.iter().cloned().zip(told.iter().cloned()));
+            self.infos.extend(results.iter().cloned().zip(inferred.iter().cloned()));
         }
-        if told.len() != outputs {
-            return Err(Finding::internal(format!("`{kind}` gives {} results", told.len())));
+        if inferred.len() != outputs {
+            return Err(Finding::internal(format!("`{kind}` has {} results", inferred.len())));
         }
-        Ok(results.iter().zip(told).map(|(name, info)| Value::new(name, info)).collect())
+        Ok(results.iter().zip(inferred).map(|(name, info)| Value::new(name, info)).collect())
     }
 
-    /// Emits an operator with one output and no input that is left out.
+    /// Emits an operator with one output and no omitted inputs.
     ///
     /// # Errors
-    /// What the rule of the operator says is wrong with it.
+    /// If the operator's rule rejects it.
     pub(crate) fn call<const N: usize>(
         &mut self,
         kind: &str,
@@ -255,10 +254,10 @@ impl Graph {
         Ok(output)
     }
 
-    /// Emits an operator with `N` outputs; an input that is `None` is left out.
+    /// Emits an operator with `N` outputs; an input that is `None` is omitted.
     ///
     /// # Errors
-    /// What the rule of the operator says is wrong with it.
+    /// If the operator's rule rejects it.
     pub(crate) fn emit_all<const N: usize>(
         &mut self,
         kind: &str,
@@ -266,12 +265,12 @@ impl Graph {
         attributes: impl IntoIterator<Item = Attribute>,
     ) -> Result<[Value; N], Finding> {
         let outputs = self.emit(kind, inputs, attributes, N)?;
-        let lost = |_| Finding::internal(format!("`{kind}` does not give {N} results"));
+        let lost = |_| Finding::internal(format!("`{kind}` does not have {N} results"));
         outputs.try_into().map_err(lost)
     }
 
-    /// Gives a value its final name, and the operator that writes it `op_name` if that is not empty; one
-    /// that was not made since [`begin`](Self::begin), or has another name already, is copied.
+    /// Gives a value its final name, and the operator that writes it `op_name` if that is not empty. A value that was
+    /// not computed since [`begin`](Self::begin), or has its final name already, is copied.
     pub(crate) fn name(
         &mut self,
         value: &Value,
@@ -296,8 +295,8 @@ impl Graph {
         Ok(Value { name, info: Arc::clone(&value.info) })
     }
 
-    /// Gives the name of what is written last to the one operator that computes it, where the others only
-    /// bring what it reads and gives into form.
+    /// Moves the name of the last operator to the one that does the actual computation, if the others only adapt its
+    /// inputs and outputs.
     pub(crate) fn name_what_computes(&mut self, name: &str) {
         let ops = self.ops.get_mut(self.first..).unwrap_or_default();
         let brings = |op: &Op| FORMS.contains(&op.kind.as_str());
@@ -317,7 +316,7 @@ impl Graph {
         }
     }
 
-    /// Whether a value was made since [`begin`](Self::begin), and has no final name yet.
+    /// Whether a value was computed since [`begin`](Self::begin), and has no final name yet.
     fn is_made(&self, value: &Value) -> bool {
         let mut ops = self.ops.iter().skip(self.first);
         !self.named.contains_key(&value.name)
@@ -330,27 +329,27 @@ impl Graph {
     }
 }
 
-/// An attribute that is an integer.
+/// Creates an integer attribute.
 pub(crate) fn int(name: &str, value: i64) -> Attribute {
     attribute(name, AttributeValue::Long(value))
 }
 
-/// An attribute that is a list of integers.
+/// Creates an attribute that is a list of integers.
 pub(crate) fn ints(name: &str, values: &[i64]) -> Attribute {
     attribute(name, AttributeValue::Longs(values.to_vec()))
 }
 
-/// An attribute that is a number with a fraction.
+/// Creates a float attribute.
 pub(crate) fn float(name: &str, value: f32) -> Attribute {
     attribute(name, AttributeValue::Float(value))
 }
 
-/// An attribute that is a text.
+/// Creates a string attribute.
 pub(crate) fn text(name: &str, value: &str) -> Attribute {
     attribute(name, AttributeValue::String(ByteString::from(value)))
 }
 
-/// An attribute that is a tensor.
+/// Creates a tensor attribute.
 pub(crate) fn tensor(name: &str, value: Tensor) -> Attribute {
     attribute(name, AttributeValue::Tensor(Box::new(value)))
 }

@@ -1,4 +1,4 @@
-#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "tests fail so")]
+#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a panic fails the test")]
 
 use lodstone_model::{DType, Dim};
 use lodstone_schema::onnx::infer::ValueInfo;
@@ -6,12 +6,12 @@ use lodstone_schema::onnx::infer::ValueInfo;
 use super::{Graph, Value, ints};
 
 fn floats(name: &str, dims: &[u64]) -> Value {
-    let dims = dims.iter().map(|extent| Dim::Known(*extent)).collect();
+    let dims = dims.iter().map(|dim| Dim::Known(*dim)).collect();
     Value::new(name, ValueInfo::tensor(DType::Float32, Some(dims)))
 }
 
 #[test]
-fn new_names_are_those_of_nothing_else() {
+fn fresh_names_are_unique() {
     let mut graph = Graph::default();
     ["relu_Relu", "relu_Relu_1"].iter().for_each(|name| graph.names.take(name));
     graph.begin("relu");
@@ -19,11 +19,11 @@ fn new_names_are_those_of_nothing_else() {
     let made = graph.call("Relu", &[&x], []).expect("right");
     assert_eq!(made.name(), "relu_Relu_2");
     let long = graph.names.fresh(&"n".repeat(100_000));
-    assert_eq!(long.len(), 200, "names of a file may be of any length");
+    assert_eq!(long.len(), 200, "names of a file may have any length");
 }
 
 #[test]
-fn a_value_gets_its_final_name_where_it_was_read_already() {
+fn a_final_name_replaces_the_name_in_earlier_readers() {
     let mut graph = Graph::default();
     graph.begin("node");
     let x = floats("x", &[2]);
@@ -39,7 +39,7 @@ fn a_value_gets_its_final_name_where_it_was_read_already() {
 }
 
 #[test]
-fn what_was_not_made_here_or_has_a_name_already_is_copied() {
+fn inputs_and_named_values_are_copied() {
     let mut graph = Graph::default();
     graph.begin("node");
     let x = floats("x", &[2]);
@@ -53,7 +53,7 @@ fn what_was_not_made_here_or_has_a_name_already_is_copied() {
 }
 
 #[test]
-fn equal_constants_are_one_and_go_with_what_needed_them_first() {
+fn equal_constants_are_shared_and_removed_with_their_first_user() {
     let mut graph = Graph::default();
     graph.begin("first");
     let one = graph.longs(&[1, 2]);
@@ -69,21 +69,21 @@ fn equal_constants_are_one_and_go_with_what_needed_them_first() {
 }
 
 #[test]
-fn an_operator_that_contradicts_its_inputs_is_refused() {
+fn an_operator_that_contradicts_its_inputs_is_rejected() {
     let mut graph = Graph::default();
     let (x, y) = (floats("x", &[2, 3]), floats("y", &[2, 3]));
-    let error = graph.call("MatMul", &[&x, &y], []).expect_err("3 is not 2");
+    let error = graph.call("MatMul", &[&x, &y], []).expect_err("3 differs from 2");
     assert!(error.message.starts_with("as `MatMul`: "), "{error}");
     let error = graph.call("Transpose", &[&x], [ints("perm", &[0, 0])]).expect_err("twice");
     assert!(error.message.starts_with("as `Transpose`: "), "{error}");
     let number = graph.long(1);
-    let error = graph.add(&x, &number).expect_err("of two types");
+    let error = graph.add(&x, &number).expect_err("different types");
     assert!(error.message.contains("tensor(int64)"), "{error}");
     assert!(graph.ops.is_empty());
 }
 
 #[test]
-fn a_program_declares_the_lowest_version_that_its_operators_need() {
+fn a_program_declares_the_lowest_opset_of_its_operators() {
     let of = |dtype: DType, kind: &str| {
         let mut graph = Graph::exported();
         let x = Value::new("x", ValueInfo::tensor(dtype, Some(vec![Dim::Known(2)])));
@@ -91,9 +91,9 @@ fn a_program_declares_the_lowest_version_that_its_operators_need() {
         graph.versions().expect("a release has them")
     };
     assert_eq!(of(DType::Float32, "Acos"), (21, 10));
-    // Of this type since version 22.
+    // This type is supported since version 22.
     assert_eq!(of(DType::BFloat16, "Acos"), (22, 10));
-    // Version 28 has it for fewer types.
+    // Version 28 supports it for fewer types.
     assert_eq!(of(DType::Float32, "ReduceLogSum"), (21, 10));
     let mut graph = Graph::exported();
     let x = Value::new("x", ValueInfo::tensor(DType::Float32, Some(vec![Dim::Known(2)])));
@@ -103,5 +103,5 @@ fn a_program_declares_the_lowest_version_that_its_operators_need() {
     graph.begin("y");
     graph.call("Acos", &[&x], []).expect("emitted");
     graph.take_back();
-    assert_eq!(graph.versions(), Ok((21, 10)), "what is taken back needs no version");
+    assert_eq!(graph.versions(), Ok((21, 10)), "removed operators need no version");
 }

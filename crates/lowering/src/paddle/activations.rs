@@ -1,4 +1,4 @@
-//! Functions of each element, and of rows: activations, roots, logarithms, angles.
+//! Functions of each element, and of rows: activations, roots, logarithms, trigonometry.
 
 use lodstone_model::DType;
 
@@ -53,7 +53,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("softsign", |op| op.same("Softsign")),
     ("sqrt", |op| op.same("Sqrt")),
     ("square", square),
-    // The attribute counts up to 2.4.
+    // The attribute applies up to 2.4.
     ("swish", |op| match op.is_older_than(2_005_000) {
         true => swish(op, op.float("beta").unwrap_or(1.0)),
         false => swish(op, 1.0),
@@ -63,12 +63,12 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 ];
 
 impl Operator<'_> {
-    /// One operator of ONNX that does the same.
+    /// Lowers to an ONNX operator without attributes.
     fn same(&mut self, kind: &str) -> Outcome {
         self.with(kind, &[])
     }
 
-    /// One operator of ONNX that does the same, with numbers under other names.
+    /// Lowers to an ONNX operator whose float attributes have other names.
     fn with(&mut self, kind: &str, names: &[(&str, &str)]) -> Outcome {
         let x = self.input("X")?;
         let attribute = |(ours, theirs): &(&str, &str)| Ok(float(theirs, self.float(ours)?));
@@ -77,7 +77,7 @@ impl Operator<'_> {
         self.put("Out", &y)
     }
 
-    /// Elements between two numbers.
+    /// Clips elements to a range.
     pub(super) fn clamp(&mut self, x: &Value, least: f64, most: f64) -> Outcome<Value> {
         let (least, most) = (self.number(x.dtype(), least)?, self.number(x.dtype(), most)?);
         self.call("Clip", &[x, &least, &most], [])
@@ -90,10 +90,10 @@ fn brelu(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-/// The least and the most that a clipped element is.
+/// Returns the bounds of `clip`.
 pub(super) fn limits(op: &mut Operator<'_>, dtype: DType) -> Outcome<(Value, Value)> {
     let mut limit = |slot: &str, attribute: &str| match op.optional(slot)? {
-        // One element, of one extent.
+        // A tensor of one element.
         Some(value) => op.reshape(&value, &[]),
         None => {
             let number = op.float(attribute)?;
@@ -118,7 +118,7 @@ fn gelu(op: &mut Operator<'_>) -> Outcome {
 
 fn hard_swish(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
-    // Its attributes count up to 2.4.
+    // Its attributes apply up to 2.4.
     let (threshold, scale, offset) = match op.is_older_than(2_005_000) {
         true => (op.float("threshold")?, op.float("scale")?, op.float("offset")?),
         false => (6.0, 6.0, 3.0),
@@ -132,7 +132,7 @@ fn hard_swish(op: &mut Operator<'_>) -> Outcome {
 
 fn log1p(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
-    // Added in double precision, or what is near 0 would be lost.
+    // The sum is computed in float64, since small terms would be lost otherwise.
     let wide = op.cast(&x, DType::Float64)?;
     let more = op.plus(&wide, 1.0)?;
     let log = op.call("Log", &[&more], [])?;
@@ -164,7 +164,7 @@ fn mish(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-/// What is no number, or not an infinite one either. Integers are finite.
+/// Finds NaN, and infinities unless `nan_alone`. Integers are finite.
 fn not_finite(op: &mut Operator<'_>, nan_alone: bool) -> Outcome {
     let x = op.input("X")?;
     let y = match (x.dtype().is_float(), nan_alone) {
@@ -182,7 +182,7 @@ fn not_finite(op: &mut Operator<'_>, nan_alone: bool) -> Outcome {
     op.put("Out", &y)
 }
 
-/// What a power is raised to.
+/// Returns the exponent of `pow`.
 pub(super) fn exponent(op: &mut Operator<'_>, dtype: DType) -> Outcome<Value> {
     match op.optional("FactorTensor")? {
         Some(factor) => op.reshape(&factor, &[]),
@@ -200,7 +200,7 @@ fn pow(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-/// One slope for all, one for each channel, or one for each element.
+/// Returns the slopes of `prelu`: one for all elements, one for each channel, or one for each element.
 pub(super) fn slopes(op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
     let alpha = op.input("Alpha")?;
     let last = op.channels_last("data_format")?;
@@ -226,7 +226,7 @@ fn prelu(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-/// What is no number becomes 0.
+/// NaN becomes 0.
 fn relu(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     let zero = op.number(x.dtype(), 0.0)?;
@@ -237,14 +237,14 @@ fn relu(op: &mut Operator<'_>) -> Outcome {
 
 fn relu6(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
-    // The attribute counts up to 2.4.
+    // The attribute applies up to 2.4.
     let old = op.is_older_than(2_005_000);
     let most = if old { op.float("threshold").unwrap_or(6.0) } else { 6.0 };
     let y = op.clamp(&x, 0.0, most.into())?;
     op.put("Out", &y)
 }
 
-/// Up to 2.x halves go away from zero, then to the even number as ONNX's do.
+/// Up to 2.x, halves are rounded away from zero; then to even, as in ONNX.
 fn round(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     if !op.is_older_than(3_000_000) {
@@ -295,7 +295,7 @@ fn scale(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-/// 0 where a number is near to it; the others stay, or move towards it by as much.
+/// Elements near 0 become 0; others are kept, or with `moves` shifted towards 0 by the threshold.
 fn shrink(op: &mut Operator<'_>, name: &str, moves: bool) -> Outcome {
     let (x, near) = (op.input("X")?, op.float(name)?);
     let bias = if moves { near } else { 0.0 };
@@ -313,12 +313,12 @@ fn softmax(op: &mut Operator<'_>, kind: &str) -> Outcome {
     op.put("Out", &y)
 }
 
-/// How far below the greatest number of a row PaddlePaddle lets any other be before it takes its share.
+/// The maximum distance below the maximum of a row: PaddlePaddle clamps smaller logits in softmax.
 const DEEPEST: f64 = 64.0;
 
 impl Operator<'_> {
-    /// The share that each number of a row has, or the logarithm of it (`Softmax`, `LogSoftmax`): none is less than that
-    /// of the greatest by more than a factor of `exp(64)`.
+    /// Computes `Softmax` or `LogSoftmax`, of which no result is less than that of the maximum by more than a factor of
+    /// `exp(64)`.
     pub(super) fn shares(&mut self, kind: &str, x: &Value, axis: i64) -> Outcome<Value> {
         let y = self.call(kind, &[x], [int("axis", axis)])?;
         let top = self.reduce("ReduceMax", &y, &[axis], true)?;
@@ -330,7 +330,7 @@ impl Operator<'_> {
     }
 }
 
-/// `log(1 + exp(beta x)) / beta`, and `x` where `beta x` passes the threshold.
+/// `log(1 + exp(beta x)) / beta`, and `x` where `beta x` exceeds the threshold.
 fn softplus(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     let (beta, threshold) = (f64::from(op.float("beta")?), f64::from(op.float("threshold")?));

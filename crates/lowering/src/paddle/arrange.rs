@@ -1,4 +1,4 @@
-//! Elements in another place: turned, rolled, repeated, surrounded, cut out.
+//! Operators that move elements: flipping, rolling, repeating, padding, unfolding.
 
 use lodstone_model::Dim;
 use lodstone_schema::Finding;
@@ -24,32 +24,33 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("unstack", |op| unstack(op, "Y")),
 ];
 
-/// Most elements of a window that is unfolded: each becomes operators.
+/// The maximum number of elements of a window that is unfolded: each becomes operators.
 const WIDEST: i64 = 1 << 12;
 
 impl Operator<'_> {
-    /// The extent of an axis, which has to be known.
-    pub(super) fn known_extent(&self, value: &Value, axis: i64) -> Outcome<i64> {
+    /// Returns the dim of an axis, which must be known.
+    pub(super) fn known_dim(&self, value: &Value, axis: i64) -> Outcome<i64> {
         let found = usize::try_from(axis).ok().and_then(|axis| value.shape().ok()?.get(axis));
         match found {
-            Some(Dim::Known(extent)) => i64::try_from(*extent)
-                .map_err(|_| format!("expected a smaller extent {axis}").into()),
-            Some(_) => Err(format!("expected an extent {axis} that is known").into()),
-            None => Err(format!("expected one of {} extents, found {axis}", value.rank()?).into()),
+            Some(Dim::Known(dim)) => {
+                i64::try_from(*dim).map_err(|_| format!("dim {axis} is too large").into())
+            }
+            Some(_) => Err(format!("dim {axis} must be known").into()),
+            None => Err(format!("expected an axis of rank {}, found {axis}", value.rank()?).into()),
         }
     }
 
-    /// An axis, of which negative ones count from the end.
+    /// Returns the index of an axis; negative ones count from the end.
     pub(super) fn place(&self, axis: i64, value: &Value) -> Outcome<i64> {
         let rank = i64::try_from(value.rank()?).unwrap_or(i64::MAX);
         let place = if axis < 0 { axis.saturating_add(rank) } else { axis };
         match (0..rank).contains(&place) {
             true => Ok(place),
-            false => Err(format!("expected one of {rank} extents, found {axis}").into()),
+            false => Err(format!("expected an axis of rank {rank}, found {axis}").into()),
         }
     }
 
-    /// The extents of another value of as many elements.
+    /// Reshapes to the dims of another value with the same number of elements.
     pub(super) fn reshape_as(&mut self, value: &Value, like: &Value) -> Outcome<Value> {
         match like.known_dims() {
             Some(dims) => self.reshape(value, &dims),
@@ -60,7 +61,7 @@ impl Operator<'_> {
         }
     }
 
-    /// Every `step`th element from `start` on along each of `axes`, before `end`.
+    /// Slices every `step`th element from `start` to `end` (exclusive) along each of `axes`.
     fn steps(
         &mut self,
         value: &Value,
@@ -94,7 +95,7 @@ fn flip(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-/// Each list along an extent of its own, repeated along the others.
+/// Broadcasts each list along its own dim of the grid.
 fn mesh(op: &mut Operator<'_>) -> Outcome {
     let inputs = op.inputs("X")?;
     let list = |input: &Value| op.reshape(input, &[-1]);
@@ -112,7 +113,7 @@ fn mesh(op: &mut Operator<'_>) -> Outcome {
     op.put_all("Out", &made)
 }
 
-/// Before and behind each extent in turn.
+/// The paddings are pairs of begin and end for each dim.
 fn pad(op: &mut Operator<'_>) -> Outcome {
     let (x, paddings, number) = (op.input("X")?, op.ints("paddings")?, op.float("pad_value")?);
     let (pairs, rest) = paddings.as_chunks::<2>();
@@ -127,8 +128,9 @@ pub(super) fn pad_cube(op: &mut Operator<'_>) -> Outcome {
     pad_around(op, 3, "value")
 }
 
-/// Before and behind so many extents of pictures, the innermost first; those of two are told outermost first.
-fn pad_around(op: &mut Operator<'_>, extents: usize, number: &str) -> Outcome {
+/// Pads the spatial dims of images. The paddings are pairs for each dim, the innermost first; for two dims, the outermost
+/// first.
+fn pad_around(op: &mut Operator<'_>, dims: usize, number: &str) -> Outcome {
     let (x, number) = (op.input("X")?, op.float(number)?);
     let last = op.channels_last("data_format")?;
     let paddings = match op.optional("Paddings")? {
@@ -136,15 +138,15 @@ fn pad_around(op: &mut Operator<'_>, extents: usize, number: &str) -> Outcome {
         None => op.ints("paddings")?,
     };
     let (pairs, rest) = paddings.as_chunks::<2>();
-    if pairs.len() != extents || !rest.is_empty() || x.rank()? != extents + 2 {
+    if pairs.len() != dims || !rest.is_empty() || x.rank()? != dims + 2 {
         let rank = x.rank()?;
         return Err(format!(
-            "expected {extents} pairs of paddings, found {paddings:?} for {rank} extents"
+            "expected {dims} pairs of paddings, found {paddings:?} for rank {rank}"
         )
         .into());
     }
     let mut inner = pairs.to_vec();
-    if extents == 3 {
+    if dims == 3 {
         inner.reverse();
     }
     let none = [[0, 0]];
@@ -155,7 +157,7 @@ fn pad_around(op: &mut Operator<'_>, extents: usize, number: &str) -> Outcome {
         "reflect" => "reflect",
         "edge" | "replicate" => "edge",
         "circular" => "wrap",
-        other => return Err(format!("expected a way to pad as `mode`, found `{other}`").into()),
+        other => return Err(format!("unknown `mode` `{other}`").into()),
     };
     let y = padded(op, &x, &all, mode, number)?;
     op.put("Out", &y)
@@ -186,14 +188,14 @@ fn pixel_shuffle(op: &mut Operator<'_>) -> Outcome {
     let last = op.channels_last("data_format")?;
     let x = if last { op.channels_to_front(&x)? } else { x };
     if factor < 1 {
-        return Err(format!("expected 1 or more as `upscale_factor`, found {factor}").into());
+        return Err(format!("expected at least 1 as `upscale_factor`, found {factor}").into());
     }
     let y = op.call("DepthToSpace", &[&x], [int("blocksize", factor), text("mode", "CRD")])?;
     let y = if last { op.channels_to_back(&y)? } else { y };
     op.put("Out", &y)
 }
 
-/// What leaves an extent at its end comes in at its beginning; without axes all elements are one extent.
+/// Elements shifted beyond the end of a dim reenter at its beginning; without axes, the tensor is flattened first.
 pub(super) fn roll(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     let shifts = match op.optional("ShiftsTensor")? {
@@ -206,17 +208,15 @@ pub(super) fn roll(op: &mut Operator<'_>) -> Outcome {
         false => (x.clone(), axes),
     };
     if axes.len() != shifts.len() {
-        return Err(format!("expected a shift for each of {axes:?}, found {shifts:?}").into());
+        return Err(format!("expected one shift for each of {axes:?}, found {shifts:?}").into());
     }
     for (axis, shift) in axes.into_iter().zip(shifts) {
         let axis = op.place(axis, &y)?;
-        let extent = op.known_extent(&y, axis)?;
-        let shift = shift.checked_rem_euclid(extent).unwrap_or(0);
+        let dim = op.known_dim(&y, axis)?;
+        let shift = shift.checked_rem_euclid(dim).unwrap_or(0);
         if shift > 0 {
-            let (head, tail) = (
-                op.slice(&y, axis, extent - shift, extent)?,
-                op.slice(&y, axis, 0, extent - shift)?,
-            );
+            let (head, tail) =
+                (op.slice(&y, axis, dim - shift, dim)?, op.slice(&y, axis, 0, dim - shift)?);
             y = op.concat(&[&head, &tail], axis)?;
         }
     }
@@ -241,7 +241,7 @@ pub(super) fn strided_slice(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-/// Where steps go back, -1 is before the first element, and what lies before it is the first one.
+/// With negative steps, -1 is before the first element, and smaller ends are clamped to the first element.
 fn backward_ends(
     op: &mut Operator<'_>,
     x: &Value,
@@ -258,8 +258,8 @@ fn backward_ends(
     let end = |((axis, end), step): ((&i64, &i64), &i64)| match (*end, *step) {
         (-1, ..0) => Ok(-i64::MAX),
         (..0, ..0) => {
-            let extent = op.known_extent(x, op.place(*axis, x)?)?;
-            Ok(if end.saturating_add(extent) < 0 { 0 } else { *end })
+            let dim = op.known_dim(x, op.place(*axis, x)?)?;
+            Ok(if end.saturating_add(dim) < 0 { 0 } else { *end })
         }
         (end, _) => Ok(end),
     };
@@ -267,19 +267,19 @@ fn backward_ends(
     Ok(op.longs(&ends))
 }
 
-/// Repeats and extents are laid over each other from the end; what is missing is 1.
+/// Repeats and dims are aligned at the end; missing ones are 1.
 pub(super) fn tile(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     let repeats = op.numbers("repeat_times_tensor", "RepeatTimes", "repeat_times")?;
     let [Dim::Known(many)] = repeats.shape()? else {
-        return Err("expected a number of repeats that is known".into());
+        return Err("the number of repeats must be known".into());
     };
     let (many, rank) = (usize::try_from(*many).unwrap_or(usize::MAX), x.rank()?);
     let x = match many.saturating_sub(rank) {
         0 => x,
         more @ 1..64 => op.unsqueeze(&x, &(0..).take(more).collect::<Vec<i64>>())?,
         more => {
-            return Err(format!("expected fewer repeats, found {more} more than extents").into());
+            return Err(format!("expected fewer repeats, found {more} more than dims").into());
         }
     };
     let repeats = match rank.saturating_sub(many) {
@@ -303,9 +303,9 @@ pub(super) fn triangle(op: &mut Operator<'_>) -> Outcome {
 fn unstack(op: &mut Operator<'_>, slot: &str) -> Outcome {
     let x = op.input("X")?;
     let axis = op.place(op.int("axis")?, &x)?;
-    let count = op.known_extent(&x, axis)?;
+    let count = op.known_dim(&x, axis)?;
     let parts = usize::try_from(count).ok().filter(|parts| (1..1 << 16).contains(parts));
-    let parts = parts.ok_or_else(|| format!("expected 1 part or more, found {count}"))?;
+    let parts = parts.ok_or_else(|| format!("expected at least 1 part, found {count}"))?;
     let attributes = [int("axis", axis), int("num_outputs", count)];
     let parts = op.emit("Split", &[Some(&x)], attributes, parts)?;
     let gone = op.longs(&[axis]);
@@ -314,7 +314,7 @@ fn unstack(op: &mut Operator<'_>, slot: &str) -> Outcome {
     op.put_all(slot, &parts)
 }
 
-/// Each window as a column: channel by channel, row by row.
+/// Each window becomes a column: channel by channel, row by row.
 pub(super) fn unfold(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     let [size, strides, dilations] =
@@ -327,28 +327,27 @@ pub(super) fn unfold(op: &mut Operator<'_>) -> Outcome {
     };
     let wanted = [&size, &strides, &dilations];
     if x.rank()? != 4 || wanted.into_iter().flatten().any(|number| *number < 1) {
-        return Err(
-            format!("expected pictures and windows, steps of 1 or more, found {wanted:?}").into()
-        );
+        return Err(format!(
+            "expected images, windows and strides of at least 1, found {wanted:?}"
+        )
+        .into());
     }
-    let picture = x.dims()?.split_off(2);
+    let spatial_dims = x.dims()?.split_off(2);
     let pads = [pairs[0][0], pairs[1][0], pairs[0][1], pairs[1][1]];
-    let pads = fitted(&pads, &picture, &size, [&strides, &dilations]);
+    let pads = fitted(&pads, &spatial_dims, &size, [&strides, &dilations]);
     let [top, left, bottom, right] = pads[..] else {
         return Err(format!("expected 4 `paddings`, found {pads:?}").into());
     };
     let around = [[0, 0], [0, 0], [top, bottom], [left, right]];
     let padded = padded(op, &x, &around, "constant", 0.0)?;
-    // How many windows there are along an extent.
+    // The number of windows along a dim.
     let count = |op: &Operator<'_>, axis: i64, [size, stride, dilation]: [i64; 3]| {
-        let extent = op.known_extent(&padded, axis)?;
+        let dim = op.known_dim(&padded, axis)?;
         let reach = (size - 1)
             .checked_mul(dilation)
-            .and_then(|reach| extent.checked_sub(reach)?.checked_sub(1));
+            .and_then(|reach| dim.checked_sub(reach)?.checked_sub(1));
         let count = reach.filter(|reach| *reach >= 0).map(|reach| reach / stride + 1);
-        count.ok_or_else(|| {
-            Finding::from(format!("expected windows that fit in an extent of {extent}"))
-        })
+        count.ok_or_else(|| Finding::from(format!("expected windows that fit in a dim of {dim}")))
     };
     let ([high, wide], [down, right], [below, beside]) =
         (pair(&size)?, pair(&strides)?, pair(&dilations)?);
@@ -371,5 +370,5 @@ pub(super) fn unfold(op: &mut Operator<'_>) -> Outcome {
 }
 
 fn pair(values: &[i64]) -> Outcome<[i64; 2]> {
-    values.try_into().map_err(|_| format!("expected two numbers, found {values:?}").into())
+    values.try_into().map_err(|_| format!("expected two values, found {values:?}").into())
 }

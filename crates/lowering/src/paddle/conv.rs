@@ -14,79 +14,78 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 ];
 
 impl Operator<'_> {
-    /// Whether channels are last (`NHWC`); the attribute says so.
+    /// Whether an attribute declares that channels are last (`NHWC`).
     pub(super) fn channels_last(&self, attribute: &str) -> Outcome<bool> {
         match self.text(attribute)?.as_str() {
             "NCHW" | "NCDHW" | "NCL" | "NCW" | "AnyLayout" | "ANYLAYOUT" => Ok(false),
             "NHWC" | "NDHWC" | "NLC" | "NWC" => Ok(true),
-            other => Err(format!("expected a layout as `{attribute}`, found `{other}`").into()),
+            other => Err(format!("unknown layout `{other}` as `{attribute}`").into()),
         }
     }
 
-    /// Channels first.
+    /// Moves the channels to the front, after the batch.
     pub(super) fn channels_to_front(&mut self, x: &Value) -> Outcome<Value> {
         let order = axes(x.rank()?);
-        let (last, rest) = order.split_last().ok_or("expected extents, found none")?;
-        let (first, middle) = rest.split_first().ok_or("expected two extents, found one")?;
+        let (last, rest) = order.split_last().ok_or("expected at least rank 2, found 0")?;
+        let (first, middle) = rest.split_first().ok_or("expected at least rank 2, found 1")?;
         let order: Vec<i64> = [&[*first, *last], middle].concat();
         self.transpose(x, &order)
     }
 
-    /// Channels last again.
+    /// Moves the channels back to the end.
     pub(super) fn channels_to_back(&mut self, x: &Value) -> Outcome<Value> {
         let order = axes(x.rank()?);
         let [first, second, middle @ ..] = order.as_slice() else {
-            return Err("expected two extents".into());
+            return Err("expected at least rank 2".into());
         };
         let order: Vec<i64> = [&[*first], middle, &[*second]].concat();
         self.transpose(x, &order)
     }
 
-    /// What is added at the beginning of each extent of a window, then at the ends: ONNX's order.
+    /// Returns the padding at the beginning of each spatial dim, then at the ends: ONNX's order.
     ///
-    /// `paddings` has one number for each extent, or two; `VALID` is none.
-    pub(super) fn pads(&self, extents: usize) -> Outcome<Pads> {
+    /// `paddings` has one or two values for each dim; `VALID` is no padding.
+    pub(super) fn pads(&self, dims: usize) -> Outcome<Pads> {
         Ok(match self.text("padding_algorithm").as_deref().unwrap_or("EXPLICIT") {
             "SAME" => Pads::Same,
-            "VALID" => Pads::Explicit(vec![0; 2 * extents]),
+            "VALID" => Pads::Explicit(vec![0; 2 * dims]),
             "EXPLICIT" => {
                 let given = self.ints("paddings")?;
-                let both: Vec<(i64, i64)> = if given.len() == extents {
+                let both: Vec<(i64, i64)> = if given.len() == dims {
                     given.iter().map(|pad| (*pad, *pad)).collect()
-                } else if given.len() == 2 * extents {
+                } else if given.len() == 2 * dims {
                     given.as_chunks().0.iter().map(|[begin, end]| (*begin, *end)).collect()
                 } else {
                     let found = given.len();
                     return Err(format!(
-                        "expected {extents} or twice as many paddings, found {found}"
+                        "expected {dims} or twice that many paddings, found {found}"
                     )
                     .into());
                 };
                 let (begins, ends): (Vec<_>, Vec<_>) = both.into_iter().unzip();
                 Pads::Explicit([begins, ends].concat())
             }
-            other => return Err(format!("expected a padding algorithm, found `{other}`").into()),
+            other => return Err(format!("unknown padding algorithm `{other}`").into()),
         })
     }
 
-    /// A list of integers of which there are so many.
-    pub(super) fn each(&self, name: &str, extents: usize) -> Outcome<Vec<i64>> {
+    /// Returns an attribute that is a list with one integer for each of `dims`.
+    pub(super) fn each(&self, name: &str, dims: usize) -> Outcome<Vec<i64>> {
         let values = self.ints(name)?;
-        match values.len() == extents {
+        match values.len() == dims {
             true => Ok(values),
             false => {
-                Err(format!("expected {extents} numbers as `{name}`, found {}", values.len())
-                    .into())
+                Err(format!("expected {dims} values as `{name}`, found {}", values.len()).into())
             }
         }
     }
 }
 
-/// What is added around a tensor.
+/// The padding of a tensor.
 pub(super) enum Pads {
-    /// At the beginning of each extent, then at the end of each.
+    /// At the beginning of each dim, then at the end of each.
     Explicit(Vec<i64>),
-    /// As much as makes the result as large as the tensor divided by the steps; one more at the end.
+    /// Padding with which the result has the dims of the tensor divided by the strides; if odd, one more at the end.
     Same,
 }
 
@@ -96,16 +95,16 @@ fn axes(rank: usize) -> Vec<i64> {
 
 fn conv(op: &mut Operator<'_>) -> Outcome {
     let (x, filter) = (op.input("Input")?, op.input("Filter")?);
-    let extents = filter.rank()?.saturating_sub(2);
+    let spatial = filter.rank()?.saturating_sub(2);
     let last = op.channels_last("data_format")?;
     let x = if last { op.channels_to_front(&x)? } else { x };
-    let pads = op.pads(extents)?;
+    let pads = op.pads(spatial)?;
     let dilations = match pads {
-        Pads::Same => vec![1; extents],
-        Pads::Explicit(_) => op.each("dilations", extents)?,
+        Pads::Same => vec![1; spatial],
+        Pads::Explicit(_) => op.each("dilations", spatial)?,
     };
-    let strides = op.each("strides", extents)?;
-    let how = match (pads, picture(&x), picture(&filter)) {
+    let strides = op.each("strides", spatial)?;
+    let how = match (pads, spatial_dims(&x), spatial_dims(&filter)) {
         (Pads::Same, ..) => text("auto_pad", "SAME_UPPER"),
         (Pads::Explicit(pads), Some(dims), Some(kernel)) => {
             ints("pads", &fitted(&pads, &dims, &kernel, [&strides, &dilations]))
@@ -125,24 +124,24 @@ fn conv(op: &mut Operator<'_>) -> Outcome {
 
 fn conv_transpose(op: &mut Operator<'_>) -> Outcome {
     let (x, filter) = (op.input("Input")?, op.input("Filter")?);
-    let extents = filter.rank()?.saturating_sub(2);
+    let spatial = filter.rank()?.saturating_sub(2);
     let last = op.channels_last("data_format")?;
     let x = if last { op.channels_to_front(&x)? } else { x };
-    let (strides, dilations) = (op.each("strides", extents)?, op.each("dilations", extents)?);
+    let (strides, dilations) = (op.each("strides", spatial)?, op.each("dilations", spatial)?);
     let kernel = filter.dims()?.split_off(2);
-    let (pads, dilations) = match op.pads(extents)? {
+    let (pads, dilations) = match op.pads(spatial)? {
         Pads::Explicit(pads) => (pads, dilations),
-        // What PaddlePaddle adds to the input: as much as for a convolution of stride over it, which lies close.
-        Pads::Same => (same_pads(&x.dims()?.split_off(2), &kernel, &strides)?, vec![1; extents]),
+        // PaddlePaddle pads the input like for a convolution with stride and without dilation.
+        Pads::Same => (same_pads(&x.dims()?.split_off(2), &kernel, &strides)?, vec![1; spatial]),
     };
     let mut more = match op.ints("output_padding")? {
-        none if none.is_empty() => vec![0; extents],
+        none if none.is_empty() => vec![0; spatial],
         more => more,
     };
     let wanted = op.ints("output_size")?;
     if !wanted.is_empty() {
         let dims = x.dims()?.split_off(2);
-        let (begins, ends) = pads.split_at(extents);
+        let (begins, ends) = pads.split_at(spatial);
         let plain = dims.iter().zip(&kernel).zip(&strides).zip(&dilations).zip(begins).zip(ends);
         let plain = plain.map(|(((((dim, kernel), stride), dilation), begin), end)| {
             (dim - 1) * stride + dilation * (kernel - 1) + 1 - begin - end
@@ -164,17 +163,17 @@ fn conv_transpose(op: &mut Operator<'_>) -> Outcome {
     op.put("Output", &y)
 }
 
-/// The extents behind examples and channels, if they are known.
-pub(super) fn picture(x: &Value) -> Option<Vec<i64>> {
+/// Returns the spatial dims, if they are known.
+pub(super) fn spatial_dims(x: &Value) -> Option<Vec<i64>> {
     let known = |dim: &Dim| match dim {
-        Dim::Known(extent) => i64::try_from(*extent).ok(),
+        Dim::Known(size) => i64::try_from(*size).ok(),
         _ => None,
     };
     x.shape().ok()?.get(2..)?.iter().map(known).collect()
 }
 
-/// Paddings with so much more at the ends that a window fits which is larger than all there is by less than a step:
-/// PaddlePaddle rounds the number of windows towards 0, and has one there.
+/// Extends pads at the end where a window exceeds the padded dim by less than a stride: PaddlePaddle rounds the number of
+/// windows towards 0, and has one there.
 pub(super) fn fitted(
     pads: &[i64],
     dims: &[i64],
@@ -197,14 +196,14 @@ pub(super) fn fitted(
     pads
 }
 
-/// What is added around extents so that a window's results are as many as the extent divided by the step.
+/// Returns the pads with which the number of windows is the dim divided by the stride, rounded up.
 pub(super) fn same_pads(dims: &[i64], kernel: &[i64], strides: &[i64]) -> Outcome<Vec<i64>> {
     let total = |((dim, kernel), stride): ((&i64, &i64), &i64)| {
         let count = dim.checked_add(stride.checked_sub(1)?)?.checked_div(*stride)?;
         Some((count.checked_sub(1)?.checked_mul(*stride)?.checked_add(*kernel)? - dim).max(0))
     };
     let totals: Option<Vec<i64>> = dims.iter().zip(kernel).zip(strides).map(total).collect();
-    let totals = totals.ok_or("expected steps above 0")?;
+    let totals = totals.ok_or("expected positive strides")?;
     let begins = totals.iter().map(|total| total / 2);
     Ok(begins.chain(totals.iter().map(|total| total - total / 2)).collect())
 }

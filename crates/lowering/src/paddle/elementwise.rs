@@ -1,6 +1,6 @@
-//! Functions of two tensors, element by element.
+//! Element-wise functions of two tensors.
 //!
-//! The second is laid over the first from the extent `axis` on; -1 is what everybody does, at its end.
+//! The dims of the second are aligned with those of the first from `axis`; -1 aligns them at the end, as usual.
 
 use lodstone_model::DType;
 
@@ -30,7 +30,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 ];
 
 impl Operator<'_> {
-    /// Both operands, so that ONNX lays one over the other as PaddlePaddle does.
+    /// Returns both operands, aligned so that ONNX broadcasts them as PaddlePaddle does.
     pub(super) fn pair(&mut self) -> Outcome<(Value, Value)> {
         let (x, y) = (self.input("X")?, self.input("Y")?);
         let axis = self.attribute("axis").map_or(Ok(-1), |_| self.int("axis"))?;
@@ -41,11 +41,9 @@ impl Operator<'_> {
         let begin = usize::try_from(axis).ok().filter(|begin| begin + over <= rank);
         let behind = match begin {
             Some(begin) => rank - begin - over,
-            // Up to 1.x, ones at the end of `Y` do not count.
+            // Up to 1.x, trailing dims of 1 of `Y` are ignored.
             None => {
-                return Err(
-                    format!("`Y` has {over} extents, which do not fit behind {axis}").into()
-                );
+                return Err(format!("`Y` has {over} dims too many after axis {axis}").into());
             }
         };
         let first = i64::try_from(over).unwrap_or(i64::MAX);
@@ -61,17 +59,17 @@ fn binary(op: &mut Operator<'_>, kind: &str) -> Outcome {
     op.put("Out", &out)
 }
 
-/// The first where it is greater, or less, than the second, which is taken otherwise: where either is no number too.
+/// The first operand where it is greater (or less) than the second, else the second, also if either is NaN.
 fn one_of(op: &mut Operator<'_>, than: &str) -> Outcome {
     let (x, y) = op.pair()?;
-    // What has fewer extents comes second.
+    // The operand of lower rank comes second.
     let (x, y) = if x.rank()? < y.rank()? { (y, x) } else { (x, y) };
     let is_first = op.call(than, &[&x, &y], [])?;
     let out = op.choose(&is_first, &x, &y)?;
     op.put("Out", &out)
 }
 
-/// Of truth values, false comes first.
+/// For Booleans, false is less than true.
 fn compare(op: &mut Operator<'_>, kind: &str) -> Outcome {
     let (x, y) = op.pair()?;
     let is_truth = x.dtype() == DType::Bool;
@@ -83,7 +81,7 @@ fn compare(op: &mut Operator<'_>, kind: &str) -> Outcome {
     op.put("Out", &out)
 }
 
-/// What is not 0 is true.
+/// Elements other than 0 are true.
 fn logical(op: &mut Operator<'_>, kind: &str) -> Outcome {
     let (x, y) = op.pair()?;
     let (x, y) = (op.cast(&x, DType::Bool)?, op.cast(&y, DType::Bool)?);
@@ -98,7 +96,7 @@ fn not_equal(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &out)
 }
 
-/// Of the sign of the divisor; up to 1.x of that of what is divided.
+/// The result has the sign of the divisor; up to 1.x, that of the dividend.
 fn remainder(op: &mut Operator<'_>) -> Outcome {
     let (x, y) = op.pair()?;
     let old = op.is_older_than(2_000_000);
@@ -109,11 +107,11 @@ fn remainder(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &out)
 }
 
-/// What is left of numbers with fractions: exactly, and of the sign of the divisor.
+/// The remainder of floats, exactly, with the sign of the divisor.
 fn modulus(op: &mut Operator<'_>, x: &Value, y: &Value) -> Outcome<Value> {
     let rest = op.call("Mod", &[x, y], [int("fmod", 1)])?;
     let zero = op.number(x.dtype(), 0.0)?;
-    // A product of small numbers would be 0.
+    // The product of small values would underflow to 0.
     let (left, right) = (op.call("Less", &[&rest, &zero], [])?, op.call("Less", &[y, &zero], [])?);
     let is_other = op.call("Xor", &[&left, &right], [])?;
     let is_none = op.call("Equal", &[&rest, &zero], [])?;
@@ -123,7 +121,7 @@ fn modulus(op: &mut Operator<'_>, x: &Value, y: &Value) -> Outcome<Value> {
     op.choose(&moves, &moved, &rest)
 }
 
-/// How often a number goes into another as a whole, exactly: that is what is left out first.
+/// The floored quotient of floats, exactly: the remainder is subtracted first.
 fn whole_quotient(op: &mut Operator<'_>, x: &Value, y: &Value) -> Outcome<Value> {
     let rest = modulus(op, x, y)?;
     let whole = op.sub(x, &rest)?;
@@ -131,7 +129,7 @@ fn whole_quotient(op: &mut Operator<'_>, x: &Value, y: &Value) -> Outcome<Value>
     op.call("Round", &[&quotient], [])
 }
 
-/// Rounded down; up to 1.x towards zero.
+/// Rounded down; up to 1.x, towards zero.
 fn floor_divide(op: &mut Operator<'_>) -> Outcome {
     let (x, y) = op.pair()?;
     let quotient = op.div(&x, &y)?;
@@ -154,7 +152,7 @@ fn floor_divide(op: &mut Operator<'_>) -> Outcome {
 fn sum(op: &mut Operator<'_>) -> Outcome {
     let inputs = op.inputs("X")?;
     let (first, rest) = inputs.split_first().ok_or("it has no `X`")?;
-    // ONNX's `Sum` knows no integers.
+    // ONNX's `Sum` does not support integers.
     let sum = rest.iter().try_fold(first.clone(), |sum, next| op.add(&sum, next))?;
     op.put("Out", &sum)
 }

@@ -1,4 +1,4 @@
-//! Elements by number: taken, and put.
+//! Gathering and scattering by index.
 
 use lodstone_model::DType;
 
@@ -51,7 +51,7 @@ pub(super) fn masked_select(op: &mut Operator<'_>) -> Outcome {
     op.put("Y", &y)
 }
 
-/// Rows are replaced, or, where they are added up, become what is added to them alone.
+/// Rows are overwritten, or, if updates are added up, replaced by the sum of the updates only.
 fn scatter(op: &mut Operator<'_>) -> Outcome {
     let (x, ids, updates) = (op.input("X")?, op.input("Ids")?, op.input("Updates")?);
     let ids = op.cast(&ids, DType::Int64)?;
@@ -77,7 +77,7 @@ fn scatter_nd_add(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-/// The places of what is not 0, a row each.
+/// Returns the indices of non-zero elements, one row for each.
 fn where_index(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("Condition")?;
     let places = op.call("NonZero", &[&x], [])?;

@@ -1,4 +1,4 @@
-//! Products of matrices, and tables that are looked up.
+//! Matrix products and embedding lookups.
 
 use lodstone_model::{DType, Dim};
 
@@ -15,11 +15,13 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 ];
 
 impl Operator<'_> {
-    /// A tensor as a matrix: so many extents are its rows.
+    /// Flattens a tensor to a matrix: the first `rows` dims become its rows.
     pub(super) fn matrix(&mut self, value: &Value, rows: i64) -> Outcome<Value> {
         let rank = i64::try_from(value.rank()?).unwrap_or(i64::MAX);
         if !(1..rank).contains(&rows) {
-            return Err(format!("expected rows among {rank} extents, found {rows}").into());
+            return Err(
+                format!("expected a number of row dims below rank {rank}, found {rows}").into()
+            );
         }
         match rank {
             2 => Ok(value.clone()),
@@ -27,18 +29,18 @@ impl Operator<'_> {
         }
     }
 
-    /// Matrices with rows and columns swapped.
+    /// Transposes the last two dims.
     pub(super) fn turned(&mut self, value: &Value) -> Outcome<Value> {
         let rank = value.rank()?;
         let mut order: Vec<i64> = (0..).take(rank).collect();
         match order.as_mut_slice() {
             [.., rows, columns] => std::mem::swap(rows, columns),
-            _ => return Err(format!("expected a matrix, found {rank} extents").into()),
+            _ => return Err(format!("expected at least rank 2, found {rank}").into()),
         }
         self.call("Transpose", &[value], [ints("perm", &order)])
     }
 
-    /// The number of the row of a table that counts as 0, if there is one.
+    /// Returns the index of the row of an embedding table that counts as 0, if there is one.
     pub(super) fn padding_row(&self, table: &Value) -> Outcome<Option<i64>> {
         Ok(match (self.int("padding_idx")?, table.shape()?.first()) {
             (-1, _) => None,
@@ -46,13 +48,13 @@ impl Operator<'_> {
             (padding, Some(Dim::Known(rows))) => {
                 Some(i64::try_from(*rows).unwrap_or(i64::MAX).saturating_add(padding))
             }
-            _ => return Err("expected a table of a known number of rows".into()),
+            _ => return Err("the number of rows of the table must be known".into()),
         })
     }
 }
 
-/// `X` and `Y` as matrices: their extents up to `x_num_col_dims` and `y_num_col_dims` are rows, the others
-/// columns. The result has the extents of the rows of the one and of the columns of the other.
+/// `X` and `Y` as matrices: their dims up to `x_num_col_dims` and `y_num_col_dims` are rows, the others
+/// columns. The result has the row dims of `X` and the column dims of `Y`.
 fn mul(op: &mut Operator<'_>) -> Outcome {
     let (x, y) = (op.input("X")?, op.input("Y")?);
     let (x_rows, y_rows) = (op.int("x_num_col_dims")?, op.int("y_num_col_dims")?);
@@ -66,7 +68,7 @@ fn mul(op: &mut Operator<'_>) -> Outcome {
     let columns = usize::try_from(y_rows).unwrap_or(over);
     let known = |dims: &[Dim]| {
         let known = |dim: &Dim| match dim {
-            Dim::Known(extent) => i64::try_from(*extent).ok(),
+            Dim::Known(size) => i64::try_from(*size).ok(),
             _ => None,
         };
         dims.iter().map(known).collect::<Option<Vec<i64>>>()
@@ -102,14 +104,14 @@ fn matmul(op: &mut Operator<'_>, transpose_x: Option<&str>, transpose_y: Option<
             out = op.times(&out, alpha.into())?;
         }
     }
-    // The product of two lists was a list of one up to 2.4.
+    // Up to 2.4, the product of two vectors had shape [1].
     if out.rank()? == 0 && op.is_older_than(2_005_000) {
         out = op.reshape(&out, &[1])?;
     }
     op.put("Out", &out)
 }
 
-/// The older product pairs matrices by number, whatever extents count them: the second gets those of the first.
+/// The older product pairs matrices by index, whatever the shapes of the batch dims: `Y` gets those of `X`.
 pub(super) fn paired(op: &mut Operator<'_>, x: &Value, y: Value) -> Outcome<Value> {
     let (Ok(of_x), Ok(of_y)) = (x.dims(), y.dims()) else { return Ok(y) };
     let ([batch @ .., _, _], [other @ .., rows, columns]) = (of_x.as_slice(), of_y.as_slice())
@@ -124,10 +126,10 @@ pub(super) fn paired(op: &mut Operator<'_>, x: &Value, y: Value) -> Outcome<Valu
     op.reshape(&y, &dims)
 }
 
-/// Rows of a table by number; that of `padding_idx` is 0.
+/// Looks up rows of a table by index; that of `padding_idx` is 0.
 fn lookup(op: &mut Operator<'_>, column: bool) -> Outcome {
     let (table, ids) = (op.input("W")?, op.input("Ids")?);
-    // Ids are a column in the older form.
+    // In the older form, ids have a last dim of 1.
     let ids = if column {
         let last = op.longs(&[-1]);
         op.call("Squeeze", &[&ids, &last], [])?

@@ -1,4 +1,4 @@
-//! Losses, and how often a program is right.
+//! Losses and accuracy.
 
 use lodstone_model::DType;
 
@@ -19,7 +19,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("softmax_with_cross_entropy", softmax_with_cross_entropy),
 ];
 
-/// The share of rows of which one of `Indices` is the label.
+/// The fraction of rows whose label is in `Indices`.
 fn accuracy(op: &mut Operator<'_>) -> Outcome {
     let (indices, label) = (op.input("Indices")?, op.input("Label")?);
     let (indices, label) = (op.cast(&indices, DType::Int64)?, op.cast(&label, DType::Int64)?);
@@ -29,7 +29,7 @@ fn accuracy(op: &mut Operator<'_>) -> Outcome {
     let shape: &[i64] = if op.is_older_than(2_005_000) { &[1] } else { &[] };
     let count = op.reduce("ReduceSum", &right, &[0], false)?;
     let count = op.reshape(&count, shape)?;
-    let total = op.extent(&indices, 0)?;
+    let total = op.dim(&indices, 0)?;
     let total = op.cast(&total, DType::Int32)?;
     let total = op.reshape(&total, shape)?;
     let (counted, all) = (op.cast(&count, DType::Float32)?, op.cast(&total, DType::Float32)?);
@@ -39,7 +39,7 @@ fn accuracy(op: &mut Operator<'_>) -> Outcome {
     op.put("Total", &total)
 }
 
-/// What a label picks along an axis, and 0 where it is `ignore_index`.
+/// Returns the elements that a label selects along an axis, and 0 where it is `ignore_index`.
 fn picked(op: &mut Operator<'_>, values: &Value, label: &Value, axis: i64) -> Outcome<Value> {
     let label = op.cast(label, DType::Int64)?;
     let ignored = op.int("ignore_index")?;
@@ -52,7 +52,7 @@ fn picked(op: &mut Operator<'_>, values: &Value, label: &Value, axis: i64) -> Ou
     op.choose(&skip, &none, &found)
 }
 
-/// Labels as a column: those of extents of their own get one of 1.
+/// Appends a dim of 1 to labels that do not have one.
 pub(super) fn as_column(
     op: &mut Operator<'_>,
     values: &Value,
@@ -67,7 +67,7 @@ pub(super) fn as_column(
 
 fn cross_entropy(op: &mut Operator<'_>) -> Outcome {
     let (x, label) = (op.input("X")?, op.input("Label")?);
-    // What is 0 has the logarithm of the least number there is, as it has there.
+    // The logarithm of 0 becomes -1e20, as in PaddlePaddle.
     let log = op.call("Log", &[&x], [])?;
     let least = op.number(x.dtype(), -1e20)?;
     let log = op.call("Max", &[&log, &least], [])?;
@@ -136,13 +136,13 @@ fn softmax_with_cross_entropy(op: &mut Operator<'_>) -> Outcome {
 }
 
 impl Operator<'_> {
-    /// One less a value.
+    /// Returns `1 - value`.
     fn rest(&mut self, value: &Value) -> Outcome<Value> {
         let one = self.number(value.dtype(), 1.0)?;
         self.sub(&one, value)
     }
 
-    /// How many elements are not skipped; a little if there are none.
+    /// Returns the number of elements that are not skipped; a small positive value if there are none.
     pub(super) fn counted(&mut self, skip: &Value, dtype: DType) -> Outcome<Value> {
         let counts = self.call("Not", &[skip], [])?;
         let counts = self.cast(&counts, dtype)?;
@@ -152,7 +152,7 @@ impl Operator<'_> {
         self.call("Max", &[&count, &least], [])
     }
 
-    /// All elements as one: their sum or their mean.
+    /// Reduces all elements to their sum or mean.
     fn over_all(&mut self, kind: &str, value: &Value) -> Outcome<Value> {
         let axes: Vec<i64> = (0..).take(value.rank()?).collect();
         let all =
@@ -161,7 +161,7 @@ impl Operator<'_> {
     }
 }
 
-/// `-(z log x + (1 - z) log(1 - x))`, of which no logarithm is below -100.
+/// `-(z log x + (1 - z) log(1 - x))`, with logarithms clamped to -100.
 fn bce_loss(op: &mut Operator<'_>) -> Outcome {
     let (x, label) = (op.input("X")?, op.input("Label")?);
     let log = |op: &mut Operator<'_>, value: &Value| {
@@ -176,7 +176,7 @@ fn bce_loss(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-/// Half the square of what is near, and straight on from there.
+/// Half the square of small errors, and linear beyond.
 fn huber_loss(op: &mut Operator<'_>) -> Outcome {
     let (x, y, delta) = (op.input("X")?, op.input("Y")?, f64::from(op.float("delta")?));
     let rest = op.sub(&y, &x)?;
@@ -192,7 +192,7 @@ fn huber_loss(op: &mut Operator<'_>) -> Outcome {
     op.put("Residual", &rest)
 }
 
-/// `z (log z - x)`, 0 where `z` is not above it.
+/// `z (log z - x)`, and 0 where `z` is not positive.
 fn kldiv_loss(op: &mut Operator<'_>) -> Outcome {
     let (x, target) = (op.input("X")?, op.input("Target")?);
     let log = op.call("Log", &[&target], [])?;
@@ -206,19 +206,19 @@ fn kldiv_loss(op: &mut Operator<'_>) -> Outcome {
         "sum" => op.over_all("ReduceSum", &loss)?,
         "mean" => op.over_all("ReduceMean", &loss)?,
         "batchmean" => {
-            let (sum, batch) = (op.over_all("ReduceSum", &loss)?, op.extent(&x, 0)?);
+            let (sum, batch) = (op.over_all("ReduceSum", &loss)?, op.dim(&x, 0)?);
             let batch = op.cast(&batch, x.dtype())?;
             let batch = op.reshape_as(&batch, &sum)?;
             op.div(&sum, &batch)?
         }
         other => {
-            return Err(format!("expected a way to reduce as `reduction`, found `{other}`").into());
+            return Err(format!("unknown `reduction` `{other}`").into());
         }
     };
     op.put("Loss", &loss)
 }
 
-/// A share of each label goes to all classes alike, or as `PriorDist` says.
+/// Distributes a part of each label to all classes, uniformly or by `PriorDist`.
 fn label_smooth(op: &mut Operator<'_>) -> Outcome {
     let (x, epsilon) = (op.input("X")?, f64::from(op.float("epsilon")?));
     let kept = op.times(&x, 1.0 - epsilon)?;
@@ -226,7 +226,7 @@ fn label_smooth(op: &mut Operator<'_>) -> Outcome {
         Some(prior) => op.times(&prior, epsilon)?,
         None => {
             let axis = i64::try_from(x.rank()?).unwrap_or(i64::MAX) - 1;
-            let classes = op.extent(&x, axis)?;
+            let classes = op.dim(&x, axis)?;
             let classes = op.cast(&classes, x.dtype())?;
             let epsilon = op.number(x.dtype(), epsilon)?;
             op.div(&epsilon, &classes)?
@@ -252,7 +252,7 @@ fn log_loss(op: &mut Operator<'_>) -> Outcome {
     op.put("Loss", &y)
 }
 
-/// What the label picks among classes, the second extent, weighed; the mean is one of weights.
+/// The loss of the label's class, along the second dim, weighted; the mean is weighted too.
 fn nll_loss(op: &mut Operator<'_>) -> Outcome {
     let (x, label) = (op.input("X")?, op.input("Label")?);
     let label = op.cast(&label, DType::Int64)?;
@@ -280,20 +280,20 @@ fn nll_loss(op: &mut Operator<'_>) -> Outcome {
         "mean" => {
             let sum = op.over_all("ReduceSum", &loss)?;
             let mean = op.div(&sum, &total)?;
-            // Where all labels are skipped, nothing is divided.
+            // If all labels are skipped, the sum is not divided.
             let zero = op.number(total.dtype(), 0.0)?;
             let is_none = op.call("Equal", &[&total, &zero], [])?;
             op.choose(&is_none, &sum, &mean)?
         }
         other => {
-            return Err(format!("expected a way to reduce as `reduction`, found `{other}`").into());
+            return Err(format!("unknown `reduction` `{other}`").into());
         }
     };
     op.put("Out", &loss)?;
     op.put("Total_weight", &total)
 }
 
-/// `max(x, 0) - z x + w log(1 + exp(-|x|))`, `w` being 1 or `pos_weight`.
+/// `max(x, 0) - z x + w log(1 + exp(-|x|))`, where `w` is 1 or depends on `pos_weight`.
 fn sigmoid_cross_entropy(op: &mut Operator<'_>) -> Outcome {
     let (x, label) = (op.input("X")?, op.input("Label")?);
     let zero = op.number(x.dtype(), 0.0)?;
@@ -308,7 +308,7 @@ fn sigmoid_cross_entropy(op: &mut Operator<'_>) -> Outcome {
     let straight = op.sub(&above, &product)?;
     let loss = op.add(&straight, &bent)?;
     let ignored = op.int("ignore_index")?;
-    #[expect(clippy::cast_precision_loss, reason = "labels are numbers with fractions")]
+    #[expect(clippy::cast_precision_loss, reason = "labels are floats")]
     let ignored = op.number(x.dtype(), ignored as f64)?;
     let skip = op.call("Equal", &[&label, &ignored], [])?;
     let mut loss = op.choose(&skip, &zero, &loss)?;

@@ -1,4 +1,4 @@
-//! Tensors that are made: filled, counted, given.
+//! Tensors that are generated: filled, ranges, assigned values.
 
 use lodstone_model::{AttributeValue, DType, Tensor};
 use lodstone_store::Blob;
@@ -24,7 +24,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 ];
 
 impl Operator<'_> {
-    /// The number that is filled in: a text where there is one, for it is exact.
+    /// Returns the fill value: `str_value` if it is set, since it is exact.
     fn fill_value(&self) -> Outcome<f64> {
         match self.text("str_value")?.as_str() {
             "" => Ok(self.float("value")?.into()),
@@ -40,7 +40,7 @@ impl Operator<'_> {
     }
 }
 
-/// The elements of a tensor as an attribute has them.
+/// Reads the elements from an attribute.
 fn assign_value(op: &mut Operator<'_>) -> Outcome {
     let (shape, dtype) = (op.ints("shape")?, op.required_dtype("dtype")?);
     let name = match dtype {
@@ -49,7 +49,7 @@ fn assign_value(op: &mut Operator<'_>) -> Outcome {
         DType::Int64 => "int64_values",
         DType::Float32 => "fp32_values",
         DType::Float64 => "fp64_values",
-        other => return Err(format!("expected a type that it has values of, found {other}").into()),
+        other => return Err(format!("element type {other} has no values").into()),
     };
     let bytes: Vec<u8> = match (dtype, op.attribute(name)) {
         (DType::Bool, Some(AttributeValue::Ints(values))) => {
@@ -71,13 +71,9 @@ fn assign_value(op: &mut Operator<'_>) -> Outcome {
         _ => return Err(format!("expected values as `{name}`").into()),
     };
     let shape = shape.iter().map(|dim| u64::try_from(*dim)).collect::<Result<Vec<u64>, _>>();
-    let shape = shape.map_err(|_| "expected extents that are not negative")?;
+    let shape = shape.map_err(|_| "expected dims of at least 0")?;
     if dtype.size_of(&shape) != Some(bytes.len() as u64) {
-        return Err(format!(
-            "expected the values of {dtype}{shape:?}, found {} bytes",
-            bytes.len()
-        )
-        .into());
+        return Err(format!("expected {dtype}{shape:?}, found {} bytes", bytes.len()).into());
     }
     let y = op.tensor(Tensor::dense(dtype, shape, Blob::memory(bytes)), "values");
     op.put("Out", &y)
@@ -108,21 +104,21 @@ fn fill_like(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-/// One of the extents is that of an input.
+/// Copies the batch dim from an input.
 fn fill_batch(op: &mut Operator<'_>) -> Outcome {
     let (x, dtype, number) = (op.input("Input")?, op.required_dtype("dtype")?, op.fill_value()?);
     let (shape, from) = (op.ints("shape")?, op.int("input_dim_idx")?);
     let to = usize::try_from(op.int("output_dim_idx")?).ok().filter(|to| *to < shape.len());
-    let to = to.ok_or("expected an extent of the result as `output_dim_idx`")?;
+    let to = to.ok_or("expected a dim of the result as `output_dim_idx`")?;
     let (front, back) = shape.split_at(to);
     let front = op.longs(front);
-    // As many as there are sequences: one less than offsets.
+    // The number of sequences is the number of offsets minus 1.
     let batch = match op.offsets("Input").filter(|_| from == 0) {
         Some(offsets) => {
-            let (count, one) = (op.extent(&offsets, 0)?, op.longs(&[1]));
+            let (count, one) = (op.dim(&offsets, 0)?, op.longs(&[1]));
             op.call("Sub", &[&count, &one], [])?
         }
-        None => op.extent(&x, from)?,
+        None => op.dim(&x, from)?,
     };
     let back = op.longs(back.get(1..).unwrap_or_default());
     let dims = op.concat(&[&front, &batch, &back], 0)?;
@@ -130,7 +126,7 @@ fn fill_batch(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-/// Numbers that are out of range are rows of zeros where that is allowed, and an error otherwise.
+/// Indices out of range are rows of zeros if that is allowed, and an error otherwise.
 fn one_hot(op: &mut Operator<'_>, column: bool) -> Outcome {
     let x = op.input("X")?;
     let x: Value = if column {
@@ -150,7 +146,7 @@ fn one_hot(op: &mut Operator<'_>, column: bool) -> Outcome {
         }
     };
     let dtype = op.required_dtype("dtype")?;
-    // ONNX's own counts negative numbers from the end.
+    // ONNX's own operator counts negative indices from the end.
     let numbers = {
         let (zero, one) = (op.long(0), op.long(1));
         op.call("Range", &[&zero, &depth, &one], [])?
@@ -181,8 +177,8 @@ fn eye(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-/// Numbers at equal distances, of which the first half is counted from the start, the other from the end; in
-/// double precision.
+/// Evenly spaced values, of which the first half is computed from the start, the other from the end; in
+/// `float64`.
 fn linspace(op: &mut Operator<'_>) -> Outcome {
     let dtype = op.required_dtype("dtype")?;
     let mut one = |slot: &str| {

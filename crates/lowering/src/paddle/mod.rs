@@ -1,11 +1,11 @@
-//! PaddlePaddle's operators as ONNX's.
+//! Lowering of PaddlePaddle's operators to ONNX's.
 //!
-//! [`lower_op`] says one operator in ONNX's, for inputs of given types. It is asked by who runs a program, who
-//! knows all extents, by who builds one, who knows some, and by who exports one; a rule asks only for what it
-//! needs. What ONNX has no words for are operators of [`DOMAIN`], which the runtime has and export names.
+//! [`lower_op`] lowers one operator, for inputs of given types. At run time all dims are known, while building a program
+//! only some, so a rule requires only what it needs. Operators without an ONNX equivalent use [`DOMAIN`], which the
+//! runtime implements.
 //!
-//! LoD never reaches an operator: a rule of sequences asks for the offsets of a level as an input of its
-//! own, and the operator's row in the schema declares what LoD its outputs have.
+//! LoD never reaches an operator: a rule of sequences requests the offsets of a level as an input of its
+//! own, and the operator's row in the schema declares the LoD of its outputs.
 //!
 //! There is a rule for each operator whose row declares one, and no other.
 //!
@@ -42,11 +42,11 @@ pub use crate::onnx::OPSET;
 use crate::onnx::Graph;
 use operator::{Operator, Rule};
 
-/// The set of operators that ONNX has not.
+/// The domain of operators that ONNX does not have.
 pub const DOMAIN: &str = "lodstone";
 
-/// Most elements that a result may have: more is what a broken attribute asks for.
-const MOST_ELEMENTS: u64 = 1 << 31;
+/// The maximum number of elements of a result: only broken attributes lead to more.
+const MAX_ELEMENTS: u64 = 1 << 31;
 
 /// Families of rules, each a file.
 const FAMILIES: &[&[(&str, Rule)]] = &[
@@ -70,29 +70,29 @@ static RULES: LazyLock<HashMap<&str, Rule>> = LazyLock::new(|| {
     all.flat_map(|family| family.iter().copied()).collect()
 });
 
-/// All kinds of operators that can be said in ONNX's, sorted.
+/// Returns all kinds of operators that can be lowered to ONNX's, sorted.
 pub fn kinds() -> Vec<&'static str> {
     let mut kinds: Vec<&str> = RULES.keys().copied().collect();
     kinds.sort_unstable();
     kinds
 }
 
-/// What is known of the variables that an operator reads.
-pub trait Given {
-    /// The type of a variable; `None` if it has no value. What it contains is not told.
+/// Known facts about the variables that an operator reads.
+pub trait VariableFacts {
+    /// Returns the type of a variable, without contents; `None` if it has no value.
     fn info(&self, variable: &str) -> Option<ValueInfo>;
 
-    /// The integers in a variable, if they are known. What is said then holds for these alone.
+    /// Returns the integers in a variable, if they are known. The lowered operator is then valid for these only.
     fn contents(&self, variable: &str) -> Option<Vec<i64>>;
 
-    /// The number of offsets in each LoD level of a variable, outermost first; empty if it has no LoD, or none is
-    /// known.
+    /// Returns the number of offsets in each LoD level of a variable, outermost first; empty if it has no LoD, or it is
+    /// unknown.
     fn offsets(&self, _variable: &str) -> Vec<u64> {
         Vec::new()
     }
 }
 
-/// An operator in ONNX's.
+/// An operator, lowered to ONNX's.
 #[derive(Clone, Debug)]
 pub struct Lowered {
     /// A program of one block. Its inputs are the variables and the [LoD levels](Self::lods) that it reads, its outputs
@@ -100,45 +100,45 @@ pub struct Lowered {
     pub program: Program,
     /// The inputs of the program that are LoD levels of variables.
     pub lods: Vec<LodInput>,
-    /// What the operator writes.
+    /// The variables that the operator writes.
     pub outputs: Vec<Output>,
-    /// How many bytes all results of the program's operators take, of those whose dims are known.
+    /// The size of all results of the program's operators with known dims, in bytes.
     pub bytes: u64,
-    /// What is known of the values of the program, by name.
+    /// The inferred types of the values of the program, by name.
     pub infos: HashMap<String, ValueInfo>,
 }
 
-/// An input that has the offsets of a LoD level of a variable.
+/// An input with the offsets of a LoD level of a variable.
 #[derive(Clone, Debug)]
 pub struct LodInput {
-    /// Its name: `x.lod0`, or with a number behind it where a variable has this name.
+    /// The name of the input: `x.lod0`, with a number appended if a variable has this name.
     pub name: String,
-    /// The variable.
+    /// The variable with the LoD.
     pub variable: String,
-    /// The level, of which 0 is the outermost.
+    /// The level; 0 is the outermost.
     pub level: usize,
 }
 
 /// A variable that an operator writes.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// The slot that it is in.
+    /// The output slot.
     pub slot: String,
     /// The variable.
     pub variable: String,
-    /// The value that it becomes: one of an operator, a constant, or a variable that is read.
+    /// The value of the program that it gets: an operator's result, a constant, or an input variable.
     pub value: String,
-    /// Its type.
+    /// The type of the value.
     pub info: ValueInfo,
 }
 
-/// Says an operator in ONNX's; `given` tells what its inputs are, `release` the version of PaddlePaddle that the
-/// program follows (`2006002`), 0 if it is unknown.
+/// Lowers an operator to ONNX's. `given` has the types of its inputs, `release` is the version of PaddlePaddle that the
+/// program follows (`2006002`), or 0 if it is unknown.
 ///
 /// # Errors
-/// If there is no such operator, an input is missing, or what it is given contradicts itself.
-pub fn lower_op(op: &Op, release: i64, given: &dyn Given) -> Result<Lowered, Finding> {
-    let rule = RULES.get(op.kind.as_str()).ok_or("there is no way to compute it yet")?;
+/// If the operator is not supported, an input is missing, or the operator contradicts itself.
+pub fn lower_op(op: &Op, release: i64, given: &dyn VariableFacts) -> Result<Lowered, Finding> {
+    let rule = RULES.get(op.kind.as_str()).ok_or("the operator is not supported")?;
     let mut graph = Graph::default();
     op.reads().chain(op.writes()).for_each(|name| graph.names.take(name));
     graph.begin(op.kind.as_str());
@@ -153,7 +153,7 @@ pub fn lower_op(op: &Op, release: i64, given: &dyn Given) -> Result<Lowered, Fin
     Ok(Lowered { program, lods, outputs, bytes, infos })
 }
 
-/// What was emitted as a program: what it reads and does not make comes from outside.
+/// Returns the emitted operators as a program: values that are read but not computed become inputs.
 fn program(graph: Graph, outputs: &[Output]) -> Program {
     let made = graph.constants.iter().map(|constant| constant.name.as_str());
     let made: HashSet<&str> = made.chain(graph.ops.iter().flat_map(Op::writes)).collect();
@@ -181,20 +181,20 @@ fn program(graph: Graph, outputs: &[Output]) -> Program {
     })
 }
 
-/// Fails if an output is larger than anything that is meant.
+/// Fails if an output is unreasonably large.
 fn check_size(output: &Output) -> Result<(), Finding> {
     let dims = output.info.shape().unwrap_or_default().iter();
     let known = dims.filter_map(|dim| match dim {
-        Dim::Known(extent) => Some(*extent),
+        Dim::Known(size) => Some(*size),
         _ => None,
     });
     let known: Vec<u64> = known.collect();
-    let elements = known.iter().try_fold(1_u64, |all, extent| all.checked_mul(*extent));
-    let fits = known.contains(&0) || elements.is_some_and(|elements| elements <= MOST_ELEMENTS);
+    let elements = known.iter().try_fold(1_u64, |all, size| all.checked_mul(*size));
+    let fits = known.contains(&0) || elements.is_some_and(|elements| elements <= MAX_ELEMENTS);
     match fits {
         true => Ok(()),
         false => Err(format!(
-            "`{}`, its `{}`, would have the extents {known:?}",
+            "`{}`, its `{}`, would have the dims {known:?}",
             output.variable, output.slot
         )
         .into()),
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_one_rule_for_each_row_that_declares_one() {
+    fn each_row_that_declares_a_rule_has_one() {
         let families = FAMILIES.iter().chain(gradients::FAMILIES).copied();
         let rules: Vec<&str> = families.flatten().map(|(kind, _)| *kind).collect();
         let declared = operators().filter(|row| row.computation.is_lowered()).map(|row| row.kind);

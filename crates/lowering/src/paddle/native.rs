@@ -1,17 +1,17 @@
-//! What operators write that the runtime has itself: those that ONNX has no words for.
+//! The outputs of operators that the runtime computes by native functions, without an ONNX equivalent.
 
 use lodstone_model::{AttributeValue, DType, Dim, Holder, Op, TensorType, ValueType};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{attribute, codes};
 
-use super::Given;
+use super::VariableFacts;
 use super::operator::{absent, valueless};
 
-/// The variables that an operator writes, with their types, if the runtime computes it without ONNX's operators.
+/// Returns the variables that an operator writes, with their types, if a native function computes it.
 pub fn native_outputs(
     op: &Op,
-    given: &dyn Given,
+    given: &dyn VariableFacts,
 ) -> Option<Result<Vec<(String, ValueInfo)>, Finding>> {
     let one = |slot: &str, info: Result<ValueInfo, Finding>| {
         let names = op.output(slot).first().cloned();
@@ -39,10 +39,10 @@ pub fn native_outputs(
         "dropout" => input("X").map(|info| {
             let mask = ValueInfo::tensor(DType::Uint8, info.shape().map(<[Dim]>::to_vec));
             let slots = [("Out", &info), ("Mask", &mask)];
-            let told = slots.into_iter().flat_map(|(slot, info)| {
+            let outputs = slots.into_iter().flat_map(|(slot, info)| {
                 op.output(slot).iter().map(move |name| (name.clone(), info.clone()))
             });
-            told.collect()
+            outputs.collect()
         }),
         "clip" | "clip_by_norm" | "elementwise_mul" | "scale" => match rows("X") {
             Some(info) => one("Out", Ok(info)),
@@ -78,31 +78,31 @@ pub fn native_outputs(
     })
 }
 
-/// What is written is of the type of what is read: `ParamOut` of that of `Param`.
-fn in_place(op: &Op, given: &dyn Given) -> Result<Vec<(String, ValueInfo)>, Finding> {
-    let mut told = Vec::new();
+/// Outputs have the types of the inputs that they update: `ParamOut` that of `Param`.
+fn in_place(op: &Op, given: &dyn VariableFacts) -> Result<Vec<(String, ValueInfo)>, Finding> {
+    let mut outputs = Vec::new();
     for operand in &op.outputs {
         let slot = operand.slot.strip_suffix("Out").unwrap_or(&operand.slot);
         for (name, input) in operand.args.iter().zip(op.input(slot)) {
             let info = given.info(input);
             let info = info.ok_or_else(|| valueless(input, slot))?;
-            told.push((name.clone(), info.value.into()));
+            outputs.push((name.clone(), info.value.into()));
         }
     }
-    Ok(told)
+    Ok(outputs)
 }
 
-/// Whether it is some rows of a tensor.
+/// Whether a value is selected rows.
 fn is_rows(info: &ValueInfo) -> bool {
     info.value.is_selected_rows()
 }
 
-/// The rows that there are of a tensor; PaddlePaddle says of them that they have the extents of all.
+/// Returns the type of the stored rows; PaddlePaddle declares the dims of the whole tensor.
 fn stored(info: ValueInfo) -> ValueInfo {
     ValueType::Tensor(described(&info)).into()
 }
 
-/// Rows, or all elements of a tensor if any of what is added up has all.
+/// Returns selected rows, or a dense tensor if any of the summands is dense.
 fn total(all: Vec<ValueInfo>) -> ValueInfo {
     let whole = all.iter().find(|info| !is_rows(info)).or(all.first()).cloned();
     whole.map_or_else(ValueInfo::default, |info| info.value.into())
@@ -112,13 +112,13 @@ fn holder(holder: Holder) -> ValueInfo {
     ValueType::Holder(holder).into()
 }
 
-/// What is known of the tensor in a value.
+/// Returns the tensor type of a value.
 fn described(info: &ValueInfo) -> TensorType {
     info.value.tensor_type().cloned().unwrap_or_default()
 }
 
-/// What one of several values is, whichever it is: the extents in which they differ are not known.
-fn selected(op: &Op, given: &dyn Given) -> Result<ValueInfo, Finding> {
+/// Returns the common type of several values: dims in which they differ are unknown.
+fn selected(op: &Op, given: &dyn VariableFacts) -> Result<ValueInfo, Finding> {
     let info = |name: &String| given.info(name).ok_or_else(|| valueless(name, "X"));
     let mut all = op.input("X").iter().map(info);
     let mut first = all.next().ok_or_else(|| absent("X"))??;
@@ -126,9 +126,12 @@ fn selected(op: &Op, given: &dyn Given) -> Result<ValueInfo, Finding> {
     for other in all {
         let other = other?;
         if (other.value.kind(), other.dtype()) != (first.value.kind(), first.dtype()) {
-            return Err(
-                format!("it is to select one of {} and {}", first.dtype(), other.dtype()).into()
-            );
+            return Err(format!(
+                "expected one element type, found {} and {}",
+                first.dtype(),
+                other.dtype()
+            )
+            .into());
         }
         let shapes = first.value.tensors_mut().into_iter().zip(other.value.tensors());
         for (known, other) in shapes.map(|(a, b)| (&mut a.shape, &b.shape)) {
@@ -144,12 +147,12 @@ fn selected(op: &Op, given: &dyn Given) -> Result<ValueInfo, Finding> {
     Ok(first)
 }
 
-/// A tensor of the extents and the type that attributes say.
+/// Returns a tensor with the shape and element type of attributes.
 fn filled(op: &Op) -> Result<ValueInfo, Finding> {
     let dims: Vec<i64> = match attribute(op, "shape") {
         Some(AttributeValue::Longs(dims)) => dims.clone(),
         Some(AttributeValue::Ints(dims)) => dims.iter().copied().map(i64::from).collect(),
-        _ => return Err("expected extents as `shape`".into()),
+        _ => return Err("expected dims as `shape`".into()),
     };
     let dtype = match attribute(op, "dtype") {
         Some(AttributeValue::Int(code)) => codes::dtype(*code),

@@ -15,8 +15,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("norm", norm),
 ];
 
-/// With the statistics that are given, or, where it trains, with those of the batch: then the running
-/// ones move towards them (the variance is that of the batch itself, not an estimate).
+/// Uses the given statistics, or in training those of the batch, towards which the running ones then move (the variance
+/// is the biased one).
 fn batch_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, mean, variance) = (op.input("X")?, op.input("Mean")?, op.input("Variance")?);
     let last = op.channels_last("data_layout")?;
@@ -110,22 +110,25 @@ fn dropout(op: &mut Operator<'_>) -> Outcome {
     let upscale = match op.text("dropout_implementation")?.as_str() {
         "upscale_in_train" => true,
         "downgrade_in_infer" => false,
-        other => return Err(format!("expected a way to drop out, found `{other}`").into()),
+        other => return Err(format!("unknown dropout mode `{other}`").into()),
     };
     if !op.flag("is_test")? {
-        return Err("it draws random numbers, which the runtime has and ONNX has not".into());
+        return Err(
+            "the operator draws random numbers, which the runtime supports and ONNX does not"
+                .into(),
+        );
     }
     let y = if upscale { x } else { op.times(&x, 1.0 - probability)? };
     op.put("Out", &y)
 }
 
-/// Over the extents from `begin_norm_axis` on. Mean and variance have the rest, as a list up to 2.5.
+/// Normalizes over the dims from `begin_norm_axis`. Mean and variance have the other dims, flattened up to 2.5.
 fn layer_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, begin) = (op.input("X")?, op.int("begin_norm_axis")?);
     let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
     if !(0..rank).contains(&begin) {
         return Err(
-            format!("expected an extent of {rank} as `begin_norm_axis`, found {begin}").into()
+            format!("expected an axis of rank {rank} as `begin_norm_axis`, found {begin}").into()
         );
     }
     let axes: Vec<i64> = (begin..rank).collect();
@@ -137,10 +140,10 @@ fn layer_norm(op: &mut Operator<'_>) -> Outcome {
     let moved = op.plus(&variance, epsilon.into())?;
     let deviation = op.call("Sqrt", &[&moved], [])?;
     let mut y = op.div(&centred, &deviation)?;
-    // A list for what may be several extents.
+    // The scale is flat, but may belong to several dims.
     let over: Vec<Dim> = x.shape()?.iter().skip(axes.len().abs_diff(x.rank()?)).cloned().collect();
     let dims = |dim: &Dim| match dim {
-        Dim::Known(extent) => i64::try_from(*extent).ok(),
+        Dim::Known(size) => i64::try_from(*size).ok(),
         _ => None,
     };
     let dims: Option<Vec<i64>> = over.iter().map(dims).collect();
@@ -149,7 +152,7 @@ fn layer_norm(op: &mut Operator<'_>) -> Outcome {
         let dims = match (&dims, axes.len()) {
             (_, 1) => None,
             (Some(dims), _) => Some(dims),
-            (None, _) => return Err("expected extents that are known to be normalized".into()),
+            (None, _) => return Err("the normalized dims must be known".into()),
         };
         let value = dims.map_or(Ok(value.clone()), |dims| op.reshape(&value, dims))?;
         y = op.call(kind, &[&y, &value], [])?;
@@ -170,7 +173,7 @@ fn layer_norm(op: &mut Operator<'_>) -> Outcome {
     Ok(())
 }
 
-/// Each sample's channels for themselves.
+/// Normalizes each channel of each sample.
 fn instance_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, epsilon) = (op.input("X")?, op.float("epsilon")?);
     let axes: Vec<i64> = (2..).take(x.rank()?.saturating_sub(2)).collect();
@@ -186,15 +189,15 @@ fn instance_norm(op: &mut Operator<'_>) -> Outcome {
     Ok(())
 }
 
-/// Each sample's groups of channels for themselves.
+/// Normalizes each group of channels of each sample.
 fn group_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, groups, epsilon) = (op.input("X")?, op.int("groups")?, op.float("epsilon")?);
     if groups < 1 {
-        return Err(format!("expected 1 or more as `groups`, found {groups}").into());
+        return Err(format!("expected at least 1 as `groups`, found {groups}").into());
     }
     let last = op.channels_last("data_layout")?;
     let x = if last { op.channels_to_front(&x)? } else { x };
-    // [batch, groups, channels of a group and what they hold]
+    // [batch, groups, channels per group and spatial dims]
     let dims = op.longs(&[0, groups, -1]);
     let grouped = op.call("Reshape", &[&x, &dims], [])?;
     let [y, mean, variance, _] = centred(op, &grouped, &[2], epsilon)?;
@@ -212,7 +215,7 @@ fn group_norm(op: &mut Operator<'_>) -> Outcome {
     Ok(())
 }
 
-/// A value with mean 0 and variance 1 over axes; its mean and variance, and the root of the latter turned over.
+/// Normalizes a value over axes; returns it with its mean, its variance, and the inverse standard deviation.
 fn centred(op: &mut Operator<'_>, x: &Value, axes: &[i64], epsilon: f32) -> Outcome<[Value; 4]> {
     let mean = op.reduce("ReduceMean", x, axes, true)?;
     let centred = op.sub(x, &mean)?;
@@ -225,7 +228,7 @@ fn centred(op: &mut Operator<'_>, x: &Value, axes: &[i64], epsilon: f32) -> Outc
     Ok([y, mean, variance, inverse])
 }
 
-/// Divided by its length along an axis.
+/// Divides by the norm along an axis.
 fn norm(op: &mut Operator<'_>) -> Outcome {
     let (x, axis, epsilon) = (op.input("X")?, op.int("axis")?, op.float("epsilon")?);
     let squares = op.mul(&x, &x)?;
@@ -247,7 +250,7 @@ fn affine_channel(op: &mut Operator<'_>) -> Outcome {
 }
 
 impl Operator<'_> {
-    /// Times `Scale` and plus `Bias`, as far as they are there: a number for each channel, the second extent.
+    /// Applies `Scale` and `Bias`, if they are present: one element for each channel, the second dim.
     fn scaled_channels(&mut self, x: &Value) -> Outcome<Value> {
         let behind: Vec<i64> = (1..).take(x.rank()?.saturating_sub(2)).collect();
         let mut y = x.clone();
@@ -259,7 +262,7 @@ impl Operator<'_> {
         Ok(y)
     }
 
-    /// A tensor of the extents of another, every element `number`.
+    /// Returns a tensor of the dims of another one, filled with `number`.
     pub(super) fn filled_like(&mut self, like: &Value, number: f64) -> Outcome<Value> {
         match like.known_dims() {
             Some(dims) => self.filled(like.dtype(), number, &dims),
@@ -270,20 +273,20 @@ impl Operator<'_> {
         }
     }
 
-    /// A tensor of extents that a value has, every element `number`.
+    /// Returns a tensor of the dims in a value, filled with `number`.
     pub(super) fn filled_by(&mut self, dtype: DType, number: f64, dims: &Value) -> Outcome<Value> {
         let value = self.one_number(dtype, cut(dtype, number))?;
         let value = crate::onnx::tensor("value", value);
         self.call("ConstantOfShape", &[dims], [value])
     }
 
-    /// The number of an extent, as a list of one.
-    pub(super) fn extent(&mut self, value: &Value, axis: i64) -> Outcome<Value> {
+    /// Returns a dim of a value, as a tensor of shape [1].
+    pub(super) fn dim(&mut self, value: &Value, axis: i64) -> Outcome<Value> {
         self.call("Shape", &[value], [int("start", axis), int("end", axis + 1)])
     }
 }
 
-/// A number of half precision as PaddlePaddle makes it of another: what does not fit is cut off.
+/// Converts to half precision as PaddlePaddle does: by truncation.
 fn cut(dtype: DType, number: f64) -> f64 {
     #[expect(clippy::cast_possible_truncation, reason = "it is rounded to single precision first")]
     let single = number as f32;

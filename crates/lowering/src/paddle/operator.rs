@@ -1,4 +1,4 @@
-//! An operator of PaddlePaddle as its rule sees it: slots and attributes asked, outputs told.
+//! A PaddlePaddle operator as its rule sees it: slots, attributes, and the outputs to set.
 
 use std::ops::{Deref, DerefMut};
 
@@ -7,29 +7,29 @@ use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{EMPTY, attribute, codes};
 use lodstone_schema::{Finding, Operand};
 
-use super::{Given, LodInput, Output};
+use super::{LodInput, Output, VariableFacts};
 use crate::onnx::{Graph, Value};
 
-/// What comes of a rule.
+/// The result of a rule.
 pub(super) type Outcome<T = ()> = Result<T, Finding>;
 
-/// How a kind of operator is said.
+/// The rule that lowers a kind of operator.
 pub(super) type Rule = fn(&mut Operator<'_>) -> Outcome;
 
-/// An operator, and what is emitted for it.
+/// An operator, and the ONNX operators that are emitted for it.
 pub(super) struct Operator<'a> {
     op: &'a Op,
-    /// The version of PaddlePaddle that the program follows; 0 if that is unknown.
+    /// The version of PaddlePaddle that the program follows; 0 if it is unknown.
     release: i64,
     graph: &'a mut Graph,
-    given: &'a dyn Given,
+    given: &'a dyn VariableFacts,
     pub(super) outputs: Vec<Output>,
-    /// The LoD levels that were asked for.
+    /// The requested LoD levels.
     pub(super) lods: Vec<LodInput>,
-    /// A slot that has another value while the rule of another operator is followed.
+    /// A slot whose value is replaced while the rule of another operator is applied.
     stand_in: Option<(&'static str, Value)>,
-    /// What that rule told.
-    told: Vec<Value>,
+    /// The outputs that this rule set.
+    captured: Vec<Value>,
 }
 
 fn is_there(variable: &String) -> bool {
@@ -55,7 +55,7 @@ impl<'a> Operator<'a> {
         op: &'a Op,
         release: i64,
         graph: &'a mut Graph,
-        given: &'a dyn Given,
+        given: &'a dyn VariableFacts,
     ) -> Self {
         Self {
             op,
@@ -65,21 +65,22 @@ impl<'a> Operator<'a> {
             outputs: Vec::new(),
             lods: Vec::new(),
             stand_in: None,
-            told: Vec::new(),
+            captured: Vec::new(),
         }
     }
 
-    /// The kind of the operator.
+    /// Returns the kind of the operator.
     pub(super) fn kind(&self) -> &'a str {
         &self.op.kind
     }
 
-    /// Whether the program follows a release older than this: `2005000`.
+    /// Whether the program follows a release older than this one, such as `2005000`.
     pub(super) fn is_older_than(&self, release: i64) -> bool {
         self.release != 0 && self.release < release
     }
 
-    /// What the rule of another operator makes of a value in place of its input, by attributes that both have.
+    /// Applies the rule of another operator to a value in place of an input; returns its outputs. Attributes that both
+    /// operators have apply.
     pub(super) fn follow(
         &mut self,
         rule: Rule,
@@ -89,10 +90,10 @@ impl<'a> Operator<'a> {
         self.stand_in = Some((slot, value.clone()));
         let outcome = rule(self);
         self.stand_in = None;
-        outcome.map(|()| std::mem::take(&mut self.told))
+        outcome.map(|()| std::mem::take(&mut self.captured))
     }
 
-    /// All variables of an input slot.
+    /// Returns all variables of an input slot.
     pub(super) fn inputs(&self, slot: &str) -> Outcome<Vec<Value>> {
         if let Some((_, value)) = self.stand_in.as_ref().filter(|(stood, _)| *stood == slot) {
             return Ok(vec![value.clone()]);
@@ -104,7 +105,7 @@ impl<'a> Operator<'a> {
         self.op.input(slot).iter().filter(|name| is_there(name)).map(value).collect()
     }
 
-    /// The variable of an input slot that may be absent.
+    /// Returns the variable of an optional input slot.
     pub(super) fn optional(&self, slot: &str) -> Outcome<Option<Value>> {
         let mut values = self.inputs(slot)?;
         match values.len() {
@@ -116,14 +117,14 @@ impl<'a> Operator<'a> {
         }
     }
 
-    /// The integers that the variable of an input slot has, which have to be known beforehand.
+    /// Returns the integers in the variable of an input slot, which must be known beforehand.
     pub(super) fn known(&self, slot: &str) -> Outcome<Vec<i64>> {
         let variable = self.op.input(slot).first().ok_or_else(|| absent(slot))?;
         let known = self.given.contents(variable);
         known.ok_or_else(|| unknown(slot))
     }
 
-    /// The offsets of the innermost LoD level of the variable of an input slot, if it has LoD.
+    /// Returns the offsets of the innermost LoD level of the variable of an input slot, if it has LoD.
     pub(super) fn offsets(&mut self, slot: &str) -> Option<Value> {
         let variable = self.op.input(slot).first()?.clone();
         let levels = self.given.offsets(&variable);
@@ -140,7 +141,7 @@ impl<'a> Operator<'a> {
         Some(value)
     }
 
-    /// The integer that each variable of an input slot has.
+    /// Returns the integers in all variables of an input slot, one for each.
     pub(super) fn known_each(&self, slot: &str) -> Outcome<Vec<i64>> {
         let one = |variable: &String| match self.given.contents(variable).as_deref() {
             Some([number]) => Ok(*number),
@@ -149,7 +150,7 @@ impl<'a> Operator<'a> {
         self.op.input(slot).iter().map(one).collect()
     }
 
-    /// The variable of an input slot.
+    /// Returns the variable of a required input slot.
     pub(super) fn input(&self, slot: &str) -> Outcome<Value> {
         self.optional(slot)?.ok_or_else(|| absent(slot))
     }
@@ -159,15 +160,15 @@ impl<'a> Operator<'a> {
         self.op.output(slot).iter().any(is_there)
     }
 
-    /// Tells what the variable of an output slot becomes; nothing if there is none.
+    /// Sets the variable of an output slot; does nothing if the slot is empty.
     pub(super) fn put(&mut self, slot: &str, value: &Value) -> Outcome {
         self.put_all(slot, std::slice::from_ref(value))
     }
 
-    /// Tells what the variables of an output slot become.
+    /// Sets the variables of an output slot.
     pub(super) fn put_all(&mut self, slot: &str, values: &[Value]) -> Outcome {
         if self.stand_in.is_some() {
-            self.told.extend_from_slice(values);
+            self.captured.extend_from_slice(values);
             return Ok(());
         }
         let variables = self.op.output(slot);
@@ -176,8 +177,8 @@ impl<'a> Operator<'a> {
             let wrong = format!("expected at most {expected} in `{slot}`, found {found}");
             return Err(Finding::from(wrong).about(Operand::Output(slot.to_owned(), expected)));
         }
-        let told = variables.iter().zip(values).filter(|(variable, _)| is_there(variable));
-        self.outputs.extend(told.map(|(variable, value)| Output {
+        let captured = variables.iter().zip(values).filter(|(variable, _)| is_there(variable));
+        self.outputs.extend(captured.map(|(variable, value)| Output {
             slot: slot.to_owned(),
             variable: variable.clone(),
             value: value.name().to_owned(),
@@ -186,7 +187,7 @@ impl<'a> Operator<'a> {
         Ok(())
     }
 
-    /// An attribute, or its default in the registry.
+    /// Returns an attribute, or its default in the registry.
     pub(super) fn attribute(&self, name: &str) -> Option<&'a AttributeValue> {
         attribute(self.op, name)
     }
@@ -199,7 +200,7 @@ impl<'a> Operator<'a> {
         Err(Finding::from(wrong).about_attribute(name))
     }
 
-    /// An attribute that is an integer.
+    /// Returns the integer attribute `name`.
     pub(super) fn int(&self, name: &str) -> Outcome<i64> {
         match self.attribute(name) {
             Some(AttributeValue::Int(value)) => Ok(i64::from(*value)),
@@ -208,17 +209,17 @@ impl<'a> Operator<'a> {
         }
     }
 
-    /// An attribute that is a truth value; false where nothing says it.
+    /// Returns the Boolean attribute `name`; false if it is absent and has no default.
     pub(super) fn flag(&self, name: &str) -> Outcome<bool> {
         match self.attribute(name) {
             Some(AttributeValue::Bool(value)) => Ok(*value),
             Some(AttributeValue::Int(value)) => Ok(*value != 0),
             None => Ok(false),
-            _ => self.wrong(name, "a truth value"),
+            _ => self.wrong(name, "a Boolean"),
         }
     }
 
-    /// An attribute that is a number.
+    /// Returns the float attribute `name`.
     pub(super) fn float(&self, name: &str) -> Outcome<f32> {
         match self.attribute(name) {
             Some(AttributeValue::Float(value)) => Ok(*value),
@@ -228,7 +229,7 @@ impl<'a> Operator<'a> {
         }
     }
 
-    /// An attribute that is a text.
+    /// Returns the string attribute `name`.
     pub(super) fn text(&self, name: &str) -> Outcome<String> {
         match self.attribute(name) {
             Some(AttributeValue::String(value)) => Ok(value.to_string()),
@@ -236,7 +237,7 @@ impl<'a> Operator<'a> {
         }
     }
 
-    /// An attribute that is a list of integers; one integer is a list of it.
+    /// Returns the attribute `name`, a list of integers; a single integer is a list of one.
     pub(super) fn ints(&self, name: &str) -> Outcome<Vec<i64>> {
         match self.attribute(name) {
             Some(AttributeValue::Ints(values)) => {
@@ -249,18 +250,18 @@ impl<'a> Operator<'a> {
         }
     }
 
-    /// An attribute that is a list of numbers; one number is a list of it.
+    /// Returns the attribute `name`, a list of floats; a single float is a list of one.
     pub(super) fn floats(&self, name: &str) -> Outcome<Vec<f32>> {
         match self.attribute(name) {
             Some(AttributeValue::Floats(values)) => Ok(values.clone()),
             Some(AttributeValue::Float(value)) => Ok(vec![*value]),
-            // An empty list has no type.
+            // An empty list may have any type.
             Some(AttributeValue::Ints(values)) if values.is_empty() => Ok(Vec::new()),
-            _ => self.wrong(name, "a list of numbers"),
+            _ => self.wrong(name, "a list of floats"),
         }
     }
 
-    /// An attribute that is the code of an element type; `None` if it is negative, which stands for the input's.
+    /// Returns the attribute `name`, the code of an element type; `None` if it is negative, which stands for the input's.
     pub(super) fn dtype(&self, name: &str) -> Outcome<Option<DType>> {
         let code = self.int(name)?;
         match i32::try_from(code).map(codes::dtype) {
@@ -274,17 +275,17 @@ impl<'a> Operator<'a> {
     }
 }
 
-/// A variable of an input slot that has no value.
+/// Reports a variable of an input slot that has no value.
 pub(super) fn valueless(name: &str, slot: &str) -> Finding {
-    Finding::from(format!("`{name}`, its `{slot}`, has no value")).about_slot(slot)
+    Finding::from(format!("`{name}` in `{slot}` has no value")).about_slot(slot)
 }
 
-/// An input slot that has to have a variable, and has none.
+/// Reports a required input slot that is empty.
 pub(super) fn absent(slot: &str) -> Finding {
-    Finding::from(format!("it has no `{slot}`")).about_slot(slot)
+    Finding::from(format!("input `{slot}` is missing")).about_slot(slot)
 }
 
-/// An input slot whose integers have to be known before the program runs.
+/// Reports an input slot whose integers must be known before the program runs.
 fn unknown(slot: &str) -> Finding {
-    Finding::from(format!("expected a `{slot}` that is known beforehand")).about_slot(slot)
+    Finding::from(format!("the value of `{slot}` must be known beforehand")).about_slot(slot)
 }

@@ -2,7 +2,7 @@
 
 use lodstone_model::{Attribute, DType};
 
-use super::conv::{Pads, picture, same_pads};
+use super::conv::{Pads, same_pads, spatial_dims};
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int, ints, text};
 
@@ -13,11 +13,11 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("pool3d", pool),
 ];
 
-/// Most windows along an extent that are looked at one by one.
-pub(super) const MOST_WINDOWS: usize = 1 << 20;
+/// The maximum number of windows along a dim that are computed one by one.
+pub(super) const MAX_WINDOWS: usize = 1 << 20;
 
 impl Operator<'_> {
-    /// Whether the greatest element of a window is taken, not the mean.
+    /// Whether the pool computes the maximum of each window rather than the mean.
     pub(super) fn pools_maxima(&self) -> Outcome<bool> {
         match self.text("pooling_type")?.as_str() {
             "max" => Ok(true),
@@ -47,41 +47,42 @@ fn pool(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-/// The greatest element of each window, and which of its picture it is.
-fn with_places(op: &mut Operator<'_>, extents: usize) -> Outcome {
+/// Returns the maximum of each window, and its index in the image.
+fn with_places(op: &mut Operator<'_>, spatial: usize) -> Outcome {
     let x = op.input("X")?;
     let dims = x.dims()?;
-    let picture = dims.get(2..).filter(|picture| picture.len() == extents);
-    let picture = picture.ok_or_else(|| format!("expected pictures, found {dims:?}"))?;
-    let mut size = op.each("ksize", extents)?;
-    let (mut strides, mut pads) = (op.each("strides", extents)?, op.each("paddings", extents)?);
+    let spatial_dims = dims.get(2..).filter(|spatial_dims| spatial_dims.len() == spatial);
+    let spatial_dims = spatial_dims.ok_or_else(|| format!("expected images, found {dims:?}"))?;
+    let mut size = op.each("ksize", spatial)?;
+    let (mut strides, mut pads) = (op.each("strides", spatial)?, op.each("paddings", spatial)?);
     if op.flag("adaptive")? {
-        let pairs = picture.iter().zip(&size);
+        let pairs = spatial_dims.iter().zip(&size);
         let evenly = |(dim, count): (&i64, &i64)| dim.checked_rem(*count) == Some(0);
         if size.iter().any(|count| *count < 1) || !pairs.clone().all(evenly) {
-            return Err(
-                format!("expected as many windows as divide {picture:?}, found {size:?}").into()
-            );
+            return Err(format!(
+                "expected numbers of windows that divide {spatial_dims:?}, found {size:?}"
+            )
+            .into());
         }
         size = pairs.map(|(dim, count)| dim / count).collect();
-        (strides, pads) = (size.clone(), vec![0; extents]);
+        (strides, pads) = (size.clone(), vec![0; spatial]);
     } else if op.flag("global_pooling")? {
-        (size, pads) = (picture.to_vec(), vec![0; extents]);
+        (size, pads) = (spatial_dims.to_vec(), vec![0; spatial]);
     }
-    let count = picture.iter().try_fold(1_i64, |all, dim| all.checked_mul(*dim));
-    let count = op.long(count.ok_or("it is too large")?.max(1));
+    let count = spatial_dims.iter().try_fold(1_i64, |all, dim| all.checked_mul(*dim));
+    let count = op.long(count.ok_or("the image is too large")?.max(1));
     let attributes = [
         ints("kernel_shape", &size),
         ints("strides", &strides),
         ints("pads", &[pads.clone(), pads].concat()),
     ];
-    // What is no number is never the greatest.
+    // NaN is never the maximum.
     let x = op.numbered(&x, f32::MIN.into())?;
     let [y, places] = op.emit_all("MaxPool", &[Some(&x)], attributes)?;
-    // ONNX counts through all pictures.
+    // ONNX's indices run through all images.
     let places = op.call("Mod", &[&places, &count], [])?;
     let places = op.cast(&places, DType::Int32)?;
-    // Nor is the lowest number, or what is below it: then there is none.
+    // Neither is the lowest value or -infinity: then there is no maximum.
     let lowest = op.number(y.dtype(), f32::MIN.into())?;
     let is_none = op.call("LessOrEqual", &[&y, &lowest], [])?;
     let none = op.number(DType::Int32, -1.0)?;
@@ -90,15 +91,15 @@ fn with_places(op: &mut Operator<'_>, extents: usize) -> Outcome {
     op.put("Mask", &places)
 }
 
-/// Windows that go over a tensor.
+/// The sliding windows over a tensor.
 pub(super) struct Windows {
-    /// The tensor, padded where ONNX's operator would not do it as it has to be done.
+    /// The tensor, padded where ONNX's operator would pad it differently.
     pub(super) x: Value,
-    /// What is told ONNX's operator.
+    /// The attributes of ONNX's operator.
     pub(super) attributes: Vec<Attribute>,
-    /// How many elements were added before each extent of the picture and behind it.
+    /// The padding that was added at the begin and the end of each spatial dim.
     pub(super) around: Option<(Vec<i64>, Vec<i64>)>,
-    /// What means are multiplied by, along each extent; nothing if they are right.
+    /// The factors of the means along each dim; empty if no correction is needed.
     factors: Vec<Vec<f32>>,
 }
 
@@ -111,9 +112,9 @@ impl Windows {
     ) -> Outcome<Self> {
         let strides = op.each("strides", size.len())?;
         let mut ceil = op.flag("ceil_mode")?;
-        let mut padding = match (op.pads(size.len())?, picture(x)) {
+        let mut padding = match (op.pads(size.len())?, spatial_dims(x)) {
             _ if op.flag("adaptive")? => Pads::Explicit(vec![0; 2 * size.len()]),
-            // ONNX counts what it adds itself, and knows no other number of windows.
+            // With `auto_pad`, ONNX decides which padding counts and how many windows there are.
             (Pads::Same, Some(dims)) => Pads::Explicit(same_pads(&dims, size, &strides)?),
             (pads, _) => pads,
         };
@@ -157,42 +158,42 @@ fn windows(op: &mut Operator<'_>, x: &Value, size: &[i64], is_max: bool) -> Outc
     Ok(y)
 }
 
-/// Windows that are others than those of ONNX, or are counted otherwise.
+/// Corrections for windows that differ from ONNX's, or divide by another number of elements.
 struct Beyond {
-    /// What has to lie behind each extent so that the last window fits.
+    /// The padding at the end of each dim with which the last window fits.
     ends: Vec<i64>,
-    /// For each window along each extent, what the mean of all that is under it is multiplied by: PaddlePaddle divides
-    /// by another number, which may be 0 or less where nothing of the tensor is under it.
+    /// For each window along each dim, the factor of the mean of all of its elements: PaddlePaddle divides by another
+    /// number, which may be 0 or less if the window covers nothing of the tensor.
     factors: Vec<Vec<f32>>,
 }
 
-/// Where a window along an extent begins and ends, counted from the first element of the tensor.
+/// The begin and the end of a window along a dim, relative to the first element of the tensor.
 pub(super) struct Window {
     begin: i64,
     end: i64,
 }
 
 impl Window {
-    /// The window that begins at a place along an extent of `dim` elements, `before` of which were added before. What
-    /// was added before, PaddlePaddle takes for what was added behind, too.
+    /// Returns the window that begins at a position along a dim of `dim` elements, with `before` elements of padding at
+    /// the begin. PaddlePaddle assumes the same padding at the end.
     pub(super) fn at(begin: i64, size: i64, dim: i64, before: i64) -> Self {
         Self { begin, end: (begin + size).min(dim + before) }
     }
 
-    /// The elements of the tensor that are under it.
+    /// Returns the elements of the tensor that the window covers.
     pub(super) fn inside(&self, dim: i64) -> std::ops::Range<i64> {
         self.begin.max(0)..self.end.min(dim)
     }
 
-    /// How many elements it is said to have: those of the tensor alone, or all.
+    /// Returns the number by which the sum is divided: elements of the tensor only, or all.
     pub(super) fn count(&self, dim: i64, exclusive: bool) -> i64 {
         let inside = self.inside(dim);
         if exclusive { inside.end - inside.start } else { self.end - self.begin }
     }
 }
 
-/// What makes up for windows that ONNX leaves out or counts otherwise, if there are some. Of maxima, `adaptive` says how
-/// many windows there are, and nothing else.
+/// Returns the corrections for windows that ONNX omits or counts differently, if there are any. For maxima, `adaptive`
+/// only changes the number of windows.
 fn beyond(
     op: &Operator<'_>,
     x: &Value,
@@ -203,8 +204,9 @@ fn beyond(
 ) -> Outcome<Option<Beyond>> {
     let (adaptive, exclusive, is_max) =
         (op.flag("adaptive")?, op.flag("exclusive")?, op.pools_maxima()?);
-    let (begins, ends) = pads.split_at_checked(size.len()).ok_or("expected paddings")?;
-    let Some(dims) = picture(x) else { return Ok(None) };
+    let (begins, ends) =
+        pads.split_at_checked(size.len()).ok_or("expected pads at begins and ends")?;
+    let Some(dims) = spatial_dims(x) else { return Ok(None) };
     let numbers = [size, strides, pads, &dims].into_iter().flatten();
     if numbers.into_iter().any(|number| number.unsigned_abs() > u64::from(u32::MAX >> 1)) {
         return Err(format!("windows of {size:?} over {dims:?} are too large").into());
@@ -219,7 +221,7 @@ fn beyond(
         let rest = dim + before + at(ends) - size;
         let last = match (adaptive, ceil) {
             (true, _) => size - 1,
-            // Rounded towards 0: where it lacks less than a step, there is a window that is larger than all.
+            // Rounded towards 0: if the padded dim is too small by less than a stride, there is one window.
             (false, true) => (rest + stride - 1) / stride,
             (false, false) => rest / stride,
         };
@@ -227,13 +229,13 @@ fn beyond(
             return Ok(None);
         }
         is_other |= rest < 0;
-        let windows = (0..=last).take(MOST_WINDOWS + 1);
+        let windows = (0..=last).take(MAX_WINDOWS + 1);
         let windows =
             windows.map(|number| Window::at(number * stride - before, *size, *dim, before));
         let windows = windows.collect::<Vec<Window>>();
-        if windows.len() > MOST_WINDOWS {
+        if windows.len() > MAX_WINDOWS {
             return Err(
-                format!("expected at most {MOST_WINDOWS} windows, found {}", last + 1).into()
+                format!("expected at most {MAX_WINDOWS} windows, found {}", last + 1).into()
             );
         }
         is_other |= windows.iter().any(|window| window.inside(*dim).is_empty());
@@ -248,7 +250,7 @@ fn beyond(
     Ok(is_other.then_some(Beyond { ends: lacking, factors }))
 }
 
-/// The tensor with so many elements more before and behind each extent of the image, or fewer.
+/// Pads the begin and the end of each spatial dim; negative pads crop.
 pub(super) fn padded(
     op: &mut Operator<'_>,
     x: &Value,
@@ -261,18 +263,16 @@ pub(super) fn padded(
     op.call("Pad", &[x, &pads, &number], [])
 }
 
-/// Means of so many cells for each extent; cell `i` of `n` is what lies from `i * dim / n`, rounded down, to
+/// Computes the means of a number of cells for each dim; cell `i` of `n` spans `i * dim / n`, rounded down, to
 /// `(i + 1) * dim / n`, rounded up.
 fn cells(op: &mut Operator<'_>, x: &Value, size: &[i64]) -> Outcome<Value> {
     let dims = x.dims()?;
     let mut y = x.clone();
     for (axis, count) in (2..).zip(size) {
         let dim = usize::try_from(axis).ok().and_then(|axis| dims.get(axis));
-        let dim = *dim.ok_or("expected an extent for each of `ksize`")?;
+        let dim = *dim.ok_or("expected a dim for each of `ksize`")?;
         if *count < 1 || *count > dim.max(1) * 64 {
-            return Err(
-                format!("expected 1 cell or more of an extent of {dim}, found {count}").into()
-            );
+            return Err(format!("expected at least 1 cell of a dim of {dim}, found {count}").into());
         }
         let cells = (0..*count).map(|cell| {
             let (begin, end) = (cell * dim / count, ((cell + 1) * dim + count - 1) / count);

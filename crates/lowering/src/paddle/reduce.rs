@@ -1,4 +1,4 @@
-//! Sums, means and extremes.
+//! Sums, means and extrema.
 
 use lodstone_model::DType;
 
@@ -28,7 +28,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 ];
 
 impl Operator<'_> {
-    /// The result of a reduction to nothing: without extents, or, up to 2.4, with one.
+    /// Returns the result of a full reduction: of rank 0, or up to 2.4 of shape [1].
     pub(super) fn scalar(&mut self, value: &Value) -> Outcome<Value> {
         match value.rank()? == 0 && self.is_older_than(2_005_000) {
             true => self.reshape(value, &[1]),
@@ -36,7 +36,7 @@ impl Operator<'_> {
         }
     }
 
-    /// With a number in place of what is none.
+    /// Replaces NaN by a number.
     pub(super) fn numbered(&mut self, value: &Value, number: f64) -> Outcome<Value> {
         let none = self.call("IsNaN", &[value], [])?;
         let number = self.number(value.dtype(), number)?;
@@ -48,7 +48,7 @@ impl Operator<'_> {
         self.reduced_over(kind, x, &dims, keep)
     }
 
-    /// All extents, if `reduce_all` says so, or there are none of them, or as many as there are.
+    /// Reduces over dims; over all of them if `reduce_all` is set, or none or all are listed.
     fn reduced_over(&mut self, kind: &str, x: &Value, dims: &[i64], keep: bool) -> Outcome<Value> {
         let all = self.flag("reduce_all")? || dims.is_empty() || dims.len() == x.rank()?;
         let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
@@ -64,7 +64,7 @@ impl Operator<'_> {
 fn reduce(op: &mut Operator<'_>, kind: &str) -> Outcome {
     let x = op.input("X")?;
     let to = op.attribute("out_dtype").map_or(Ok(None), |_| op.dtype("out_dtype"))?;
-    // Sums of truth values are counts, and from 2.3 on those of small integers are large ones.
+    // Sums of Booleans are counts, and from 2.3 on sums of small integers are int64.
     let grows = match x.dtype() {
         DType::Bool => true,
         DType::Int32 => op.kind() == "reduce_sum" && !op.is_older_than(2_003_000),
@@ -98,7 +98,7 @@ fn arg(op: &mut Operator<'_>, kind: &str) -> Outcome {
         true => (op.reshape(&x, &[-1])?, 0),
         false => (x.clone(), op.int("axis")?),
     };
-    // What is no number is chosen last.
+    // NaN is selected last.
     let value = match value.dtype().is_float() {
         true => {
             let least = if kind == "ArgMax" { f64::NEG_INFINITY } else { f64::INFINITY };
@@ -139,11 +139,11 @@ fn top_k(op: &mut Operator<'_>, any_axis: bool) -> Outcome {
     op.put("Indices", &numbers)
 }
 
-/// All elements of an extent in their order; which of equal ones comes first nothing says.
+/// Sorts along a dim; the order of equal elements is unspecified.
 fn sort(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     let axis = op.place(op.int("axis")?, &x)?;
-    let count = op.extent(&x, axis)?;
+    let count = op.dim(&x, axis)?;
     let attributes = [int("axis", axis), int("largest", i64::from(op.flag("descending")?))];
     let [values, numbers] = op.emit_all("TopK", &[Some(&x), Some(&count)], attributes)?;
     op.put("Out", &values)?;
@@ -156,7 +156,7 @@ fn cumsum(op: &mut Operator<'_>) -> Outcome {
         true => (op.reshape(&x, &[-1])?, 0),
         false => (x, op.int("axis")?),
     };
-    // One element alone is copied, whatever is asked for.
+    // A single element is copied, whatever the dims.
     if x.known_dims().is_some_and(|dims| dims.iter().all(|dim| *dim == 1)) {
         return op.put("Out", &x);
     }
@@ -173,12 +173,12 @@ fn logsumexp(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-/// The root of order `porder` of the sum of powers; the largest or the least for infinite orders, and how many
-/// are not 0 for the order 0.
+/// The `porder`th root of the sum of powers; the maximum or the minimum for infinite orders, and the number of non-zero
+/// elements for order 0.
 fn p_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, order, keep) = (op.input("X")?, op.float("porder")?, op.flag("keepdim")?);
     if !x.dtype().is_float() {
-        return Err(format!("expected numbers with fractions as `X`, found {}", x.dtype()).into());
+        return Err(format!("expected floats as `X`, found {}", x.dtype()).into());
     }
     let axis = op.int("axis")?;
     let (value, axis) = match op.flag("asvector")? {
@@ -222,7 +222,7 @@ fn size(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-/// The sum of all squares.
+/// Returns the sum of squares.
 fn squares(op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
     let list = op.reshape(x, &[-1])?;
     let squares = op.mul(&list, &list)?;
@@ -235,7 +235,7 @@ fn squared_norm(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-/// Made shorter where it is longer than `max_norm`.
+/// Scaled down if the norm exceeds `max_norm`.
 fn clip_by_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, most) = (op.input("X")?, op.float("max_norm")?);
     let squares = squares(op, &x)?;

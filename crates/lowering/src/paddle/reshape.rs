@@ -1,4 +1,4 @@
-//! The same elements under other extents, in another order, or some of them.
+//! Operators that change shape or order, or split and stack tensors.
 
 use lodstone_model::{DType, Dim};
 
@@ -29,7 +29,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 ];
 
 impl Operator<'_> {
-    /// `Out`, and `XShape`: the extents that gradients need, behind a 0. It has no elements.
+    /// Sets `Out`, and `XShape`: 0 followed by the dims of `X`, for the gradient. It has no elements.
     fn put_shaped(&mut self, x: &Value, out: &Value) -> Outcome {
         self.put("Out", out)?;
         if self.wants("XShape") {
@@ -46,7 +46,7 @@ impl Operator<'_> {
         Ok(())
     }
 
-    /// Integers that are a list of tensors of one element each, one tensor, or an attribute, in this order.
+    /// Returns integers from a list of tensors of one element each, one tensor, or an attribute, in this order.
     pub(super) fn numbers(&mut self, several: &str, one: &str, name: &str) -> Outcome<Value> {
         let parts = self.inputs(several)?;
         if !parts.is_empty() {
@@ -65,19 +65,19 @@ impl Operator<'_> {
         Ok(self.longs(&numbers))
     }
 
-    /// An axis that a tensor or an attribute says.
+    /// Returns an axis from a tensor or an attribute.
     pub(super) fn axis(&self, slot: &str, name: &str) -> Outcome<i64> {
         match self.optional(slot)? {
             None => self.int(name),
             Some(_) => match self.known(slot)?.as_slice() {
                 [axis] => Ok(*axis),
-                other => Err(format!("expected one number as `{slot}`, found {other:?}").into()),
+                other => Err(format!("expected one value as `{slot}`, found {other:?}").into()),
             },
         }
     }
 }
 
-/// An axis, of which negative ones count from the end.
+/// Returns the index of an axis; negative ones count from the end.
 fn place(axis: i64, value: &Value) -> Outcome<i64> {
     let rank = i64::try_from(value.rank()?).unwrap_or(i64::MAX);
     Ok(if axis < 0 { axis.saturating_add(rank) } else { axis })
@@ -96,12 +96,12 @@ fn concat(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-/// -1 keeps the extent; there may be more extents than there were.
+/// -1 keeps a dim; the rank may grow.
 fn expand(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     let dims = op.numbers("expand_shapes_tensor", "Shape", "shape")?;
     let one = op.long(1);
-    // ONNX keeps an extent where 1 is asked for.
+    // A 1 in ONNX's shape keeps the dim.
     let (zero, found) = (op.long(0), dims.info().ints());
     let dims = match found {
         Some(found) => {
@@ -131,20 +131,20 @@ fn flatten_range(op: &mut Operator<'_>) -> Outcome {
         op.reshape(&x, &[1])?
     } else {
         if start < 0 || start > stop || stop >= rank {
-            return Err(format!("expected extents of {rank}, found {start} to {stop}").into());
+            return Err(format!("expected dims of rank {rank}, found {start} to {stop}").into());
         }
-        // 0 keeps an extent, -1 is what is left.
+        // 0 keeps a dim, -1 is inferred.
         let dim = |(axis, dim): (i64, &Dim)| match dim {
             _ if axis == start => -1,
-            Dim::Known(extent) => i64::try_from(*extent).unwrap_or(i64::MAX),
+            Dim::Known(size) => i64::try_from(*size).unwrap_or(i64::MAX),
             _ => 0,
         };
         let merged = (0..).zip(x.shape()?).filter(|(axis, _)| *axis <= start || *axis > stop);
         let dims: Vec<i64> = merged.map(dim).collect();
-        // Behind what is merged 0 would be another extent's.
+        // After the merged dims, a 0 would refer to another dim.
         let behind = dims.iter().skip(usize::try_from(start).unwrap_or(0) + 1);
         if stop > start && behind.into_iter().any(|dim| *dim == 0) {
-            return Err("expected extents that are known behind those that are merged".into());
+            return Err("the dims after the merged ones must be known".into());
         }
         let dims = op.longs(&dims);
         op.call("Reshape", &[&x, &dims], [])?
@@ -155,13 +155,13 @@ fn flatten_range(op: &mut Operator<'_>) -> Outcome {
 pub(super) fn gather(op: &mut Operator<'_>) -> Outcome {
     let (x, index) = (op.input("X")?, op.input("Index")?);
     let axis = op.axis("Axis", "axis")?;
-    // A column of numbers, in older programs.
+    // In older programs, indices have a last dim of 1.
     let index = if index.rank()? == 2 { op.reshape(&index, &[-1])? } else { index };
     let y = op.gather(&x, &index, axis)?;
     op.put("Out", &y)
 }
 
-/// 0 keeps an extent, -1 is what is left.
+/// 0 keeps a dim, -1 is inferred.
 fn reshape(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     let dims = op.numbers("ShapeTensor", "Shape", "shape")?;
@@ -217,7 +217,7 @@ fn split(op: &mut Operator<'_>) -> Outcome {
                 i64::try_from(whole).unwrap_or(i64::MAX).saturating_sub(known)
             }
             _ if sections.iter().all(|part| *part >= 0) => 0,
-            _ => return Err("expected an extent that is known to be split".into()),
+            _ => return Err("the dim to split must be known".into()),
         };
         let sections: Vec<i64> =
             sections.iter().map(|part| if *part < 0 { rest } else { *part }).collect();
@@ -227,7 +227,7 @@ fn split(op: &mut Operator<'_>) -> Outcome {
     op.put_all("Out", &made)
 }
 
-/// Extents that are not 1 stay.
+/// Dims other than 1 are kept.
 fn squeeze(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     let axes = op.ints("axes")?;
@@ -235,9 +235,9 @@ fn squeeze(op: &mut Operator<'_>) -> Outcome {
     let one = |axis: i64| {
         let dim = usize::try_from(axis).ok().and_then(|axis| x.shape().ok()?.get(axis).cloned());
         match dim {
-            Some(Dim::Known(extent)) => Ok(extent == 1),
+            Some(Dim::Known(size)) => Ok(size == 1),
             Some(_) => Ok(!axes.is_empty()),
-            None => Err(format!("expected an extent of {rank}, found {axis}")),
+            None => Err(format!("expected a dim of rank {rank}, found {axis}")),
         }
     };
     let places = match axes.is_empty() {
@@ -275,7 +275,7 @@ fn transpose(op: &mut Operator<'_>) -> Outcome {
     op.put_shaped(&x, &y)
 }
 
-/// One after the other: each counts those before it.
+/// Axes are inserted one after the other: each counts those before it.
 fn unsqueeze(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     let axes = match (op.inputs("AxesTensorList")?.len(), op.optional("AxesTensor")?) {

@@ -1,4 +1,4 @@
-//! Pictures of another size, and sampled at places.
+//! Resizing and sampling of images.
 
 use lodstone_model::{Attribute, DType};
 
@@ -16,48 +16,48 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("trilinear_interp_v2", |op| resize(op, "linear", 3)),
 ];
 
-/// How large the result is.
+/// The size of the result.
 enum Size {
-    Extents(Value),
+    Dims(Value),
     Scales(Value),
 }
 
 impl Operator<'_> {
-    /// What counts first: a list of extents, a tensor of them, a tensor of factors, factors, extents.
-    fn size(&mut self, extents: usize) -> Outcome<Size> {
+    /// Returns the size from the first of: a list of dims, a tensor of dims, a tensor of scales, scales, dims.
+    fn size(&mut self, spatial: usize) -> Outcome<Size> {
         if !self.inputs("SizeTensor")?.is_empty() || self.optional("OutSize")?.is_some() {
-            return Ok(Size::Extents(self.numbers("SizeTensor", "OutSize", "scale")?));
+            return Ok(Size::Dims(self.numbers("SizeTensor", "OutSize", "scale")?));
         }
         if let Some(scale) = self.optional("Scale")? {
             let scale = self.cast(&scale, DType::Float32)?;
             let scale = self.reshape(&scale, &[-1])?;
-            let dims = self.longs(&[i64::try_from(extents).unwrap_or(i64::MAX)]);
+            let dims = self.longs(&[i64::try_from(spatial).unwrap_or(i64::MAX)]);
             return Ok(Size::Scales(self.call("Expand", &[&scale, &dims], [])?));
         }
         let scales = self.floats("scale")?;
         if scales.iter().all(|scale| *scale > 0.0 && scale.is_finite()) && !scales.is_empty() {
             let scales = match scales.as_slice() {
-                [one] => vec![*one; extents],
-                all if all.len() == extents => scales,
+                [one] => vec![*one; spatial],
+                all if all.len() == spatial => scales,
                 other => {
                     return Err(
-                        format!("expected {extents} numbers as `scale`, found {other:?}").into()
+                        format!("expected {spatial} values as `scale`, found {other:?}").into()
                     );
                 }
             };
             return Ok(Size::Scales(self.singles(&scales)));
         }
         let names = ["out_d", "out_h", "out_w"];
-        let names = names.get(names.len().saturating_sub(extents)..).unwrap_or_default();
+        let names = names.get(names.len().saturating_sub(spatial)..).unwrap_or_default();
         let sizes = names.iter().map(|name| self.int(name)).collect::<Outcome<Vec<_>>>()?;
         match sizes.iter().all(|size| *size > 0) {
-            true => Ok(Size::Extents(self.longs(&sizes))),
-            false => Err(format!("expected extents above 0, found {sizes:?}").into()),
+            true => Ok(Size::Dims(self.longs(&sizes))),
+            false => Err(format!("expected positive dims, found {sizes:?}").into()),
         }
     }
 }
 
-/// The extents of a picture, and what they are by these factors.
+/// Returns the dims of an image, and the dims that result from scales.
 fn scaled(op: &mut Operator<'_>, x: &Value, scales: &Value) -> Outcome<(Value, Value)> {
     let dims = op.call("Shape", &[x], [int("start", 2)])?;
     let exact = op.cast(&dims, DType::Float32)?;
@@ -65,7 +65,7 @@ fn scaled(op: &mut Operator<'_>, x: &Value, scales: &Value) -> Outcome<(Value, V
     Ok((dims, op.cast(&sizes, DType::Int64)?))
 }
 
-/// Whether extents stay what they are by these factors, or by the one for all.
+/// Whether dims are unchanged by these scales, or by the single one.
 fn is_same(dims: &[i64], scales: &[f32]) -> bool {
     let scales = scales.iter().cycle();
     #[expect(
@@ -76,7 +76,7 @@ fn is_same(dims: &[i64], scales: &[f32]) -> bool {
     dims.iter().zip(scales).all(|(dim, scale)| (*dim as f32 * scale) as i64 == *dim)
 }
 
-/// The same factors, or 1 if all extents stay what they are by them.
+/// Returns the scales, or 1 if all dims are unchanged by them.
 fn copying(op: &mut Operator<'_>, x: &Value, scales: &Value) -> Outcome<Value> {
     let (dims, sizes) = scaled(op, x, scales)?;
     let same = op.call("Equal", &[&dims, &sizes], [])?;
@@ -87,22 +87,22 @@ fn copying(op: &mut Operator<'_>, x: &Value, scales: &Value) -> Outcome<Value> {
     op.choose(&same, &one, scales)
 }
 
-/// How pictures are resized.
+/// The parameters of a resize.
 pub(super) struct Resizing {
     attributes: [Attribute; 4],
     size: Size,
 }
 
 impl Resizing {
-    /// Of a picture whose channels come first.
+    /// Returns the parameters for an image whose channels come first.
     pub(super) fn of(
         op: &mut Operator<'_>,
         x: &Value,
         mode: &str,
-        extents: usize,
+        spatial: usize,
     ) -> Outcome<Self> {
-        if x.rank()? != extents + 2 {
-            return Err(format!("expected {} extents, found {}", extents + 2, x.rank()?).into());
+        if x.rank()? != spatial + 2 {
+            return Err(format!("expected rank {}, found {}", spatial + 2, x.rank()?).into());
         }
         let (corners, half) =
             (op.flag("align_corners")?, op.int("align_mode")? == 0 || mode == "cubic");
@@ -119,18 +119,18 @@ impl Resizing {
             float("cubic_coeff_a", -0.75),
         ];
         let is_static = op.optional("Scale")?.is_none();
-        let size = match op.size(extents)? {
-            // Corners lie on corners of what there is, whatever the factor was; so did all in 1.x.
+        let size = match op.size(spatial)? {
+            // Corners are aligned, whatever the scale; in 1.x, in all cases.
             Size::Scales(scales) if corners || !op.kind().contains("_v2") => {
                 let (_, sizes) = scaled(op, x, &scales)?;
-                Size::Extents(sizes)
+                Size::Dims(sizes)
             }
-            // What has the same size is copied, whatever the factors are.
+            // An image of the same size is copied, whatever the scales.
             Size::Scales(scales) => match (op.floats("scale")?.as_slice(), x.known_dims()) {
                 (known, Some(dims)) if is_static && !known.is_empty() => {
                     let dims = dims.get(2..).unwrap_or_default();
                     match is_same(dims, known) {
-                        true => Size::Extents(op.longs(dims)),
+                        true => Size::Dims(op.longs(dims)),
                         false => Size::Scales(scales),
                     }
                 }
@@ -141,10 +141,10 @@ impl Resizing {
         Ok(Self { attributes, size })
     }
 
-    /// A picture of another size.
+    /// Resizes an image.
     fn resized(&self, op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
         let (sizes, scales) = match &self.size {
-            Size::Extents(sizes) => {
+            Size::Dims(sizes) => {
                 let front = op.call("Shape", &[x], [int("end", 2)])?;
                 (Some(op.concat(&[&front, sizes], 0)?), None)
             }
@@ -158,11 +158,11 @@ impl Resizing {
         Ok(resized)
     }
 
-    /// How much of each of `dim` elements along an extent is in each that comes out: `[out, dim]`.
+    /// Returns the weight of each of the `dim` input elements in each output element along a dim: `[out, dim]`.
     pub(super) fn shares(
         &self,
         op: &mut Operator<'_>,
-        extent: usize,
+        axis: usize,
         dim: i64,
         dtype: DType,
     ) -> Outcome<Value> {
@@ -170,12 +170,12 @@ impl Resizing {
         let (column, line) = (op.unsqueeze(&numbers, &[1])?, op.unsqueeze(&numbers, &[0])?);
         let own = op.call("Equal", &[&column, &line], [])?;
         let own = op.cast(&own, dtype)?;
-        let place = i64::try_from(extent).map_err(|_| "it has too many extents")?;
+        let place = i64::try_from(axis).map_err(|_| "the rank is too high")?;
         let size = match &self.size {
-            Size::Extents(size) | Size::Scales(size) => op.slice(size, 0, place, place + 1)?,
+            Size::Dims(size) | Size::Scales(size) => op.slice(size, 0, place, place + 1)?,
         };
         let (sizes, scales) = match &self.size {
-            Size::Extents(_) => {
+            Size::Dims(_) => {
                 let line = op.longs(&[dim]);
                 (Some(op.concat(&[&size, &line], 0)?), None)
             }
@@ -190,11 +190,11 @@ impl Resizing {
     }
 }
 
-fn resize(op: &mut Operator<'_>, mode: &str, extents: usize) -> Outcome {
+fn resize(op: &mut Operator<'_>, mode: &str, dims: usize) -> Outcome {
     let x = op.input("X")?;
     let last = op.channels_last("data_layout")?;
     let x = if last { op.channels_to_front(&x)? } else { x };
-    let y = Resizing::of(op, &x, mode, extents)?.resized(op, &x)?;
+    let y = Resizing::of(op, &x, mode, dims)?.resized(op, &x)?;
     let y = if last { op.channels_to_back(&y)? } else { y };
     op.put("Out", &y)
 }
@@ -204,12 +204,12 @@ fn grid_sampler(op: &mut Operator<'_>) -> Outcome {
     let mode = match op.text("mode")?.as_str() {
         "bilinear" => "linear",
         "nearest" => "nearest",
-        other => return Err(format!("expected a way to sample as `mode`, found `{other}`").into()),
+        other => return Err(format!("unknown `mode` `{other}`").into()),
     };
     let around = match op.text("padding_mode")?.as_str() {
         known @ ("zeros" | "border" | "reflection") => text("padding_mode", known),
         other => {
-            return Err(format!("expected a way to pad as `padding_mode`, found `{other}`").into());
+            return Err(format!("unknown `padding_mode` `{other}`").into());
         }
     };
     let corners = int("align_corners", i64::from(op.flag("align_corners")?));

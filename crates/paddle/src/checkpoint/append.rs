@@ -30,7 +30,7 @@ lodstone_model::with_fields!(CheckpointOptions {
 });
 
 impl Default for CheckpointOptions {
-    /// After every run, in one file.
+    /// The default: after every run, in one file.
     fn default() -> Self {
         Self { every: 1, placement: Placement::Combined(PARAMS.to_owned()) }
     }
@@ -83,7 +83,7 @@ pub fn make_checkpoint(
     if let Some(counter) = counter {
         saves = guarded(&mut trained, saves, &names, &counter, options.every)?;
     }
-    saves.iter_mut().for_each(behind_training);
+    saves.iter_mut().for_each(mark_as_training);
     first(&mut trained)?.ops.extend(saves);
     let dir = dir.into();
     dir.create_dir()?;
@@ -92,8 +92,8 @@ pub fn make_checkpoint(
     Ok(())
 }
 
-/// Marks an operator as part of training, which inference programs drop.
-fn behind_training(op: &mut Op) {
+/// Marks an operator as part of training, so that inference programs drop it.
+fn mark_as_training(op: &mut Op) {
     set_role(op, OPTIMIZES);
 }
 
@@ -124,7 +124,7 @@ fn keep_random(startup: &mut Program, main: &mut Program) -> Result<()> {
     Ok(())
 }
 
-/// Operators that run `inner` in every `every`-th run.
+/// Returns operators that run `inner` in every `every`-th run.
 fn guarded(
     main: &mut Program,
     mut inner: Vec<Op>,
@@ -132,7 +132,7 @@ fn guarded(
     counter: &Variable,
     every: u64,
 ) -> Result<Vec<Op>> {
-    inner.iter_mut().for_each(behind_training);
+    inner.iter_mut().for_each(mark_as_training);
     let part = |what: &str| Variable::named(&format!("{}.{what}", counter.name()));
     let [number, rest, zero, due, scope] = ["every", "rest", "zero", "due", "scope"].map(part);
     for (var, dtype) in [(&number, DType::Int64), (&rest, DType::Int64), (&zero, DType::Int64)] {
@@ -140,7 +140,7 @@ fn guarded(
     }
     declare(main, &due, DType::Bool, false)?;
     let index = i32::try_from(main.blocks.len());
-    let index = index.map_err(|_| internal("a program has more blocks than it can number"))?;
+    let index = index.map_err(|_| internal("the program has too many blocks"))?;
     let (name, value) = (scope.name().to_owned(), Holder::StepScopes.into());
     first(main)?.vars.push(Var { name, value, ..Var::default() });
     main.blocks.push(Block { index, parent: 0, ops: inner, ..Block::default() });
@@ -169,9 +169,9 @@ fn guarded(
     ])
 }
 
-/// An operator that fills `out` with an integer.
+/// Returns an operator that fills `out` with an integer.
 fn constant(value: u64, shape: &[i64], out: &Variable) -> Result<Op> {
-    #[expect(clippy::cast_precision_loss, reason = "the text beside it is exact")]
+    #[expect(clippy::cast_precision_loss, reason = "`str_value` is exact")]
     let single = value as f32;
     Ok(Operator::new("fill_constant")
         .attribute("shape", shape.to_vec())
@@ -182,7 +182,7 @@ fn constant(value: u64, shape: &[i64], out: &Variable) -> Result<Op> {
         .finish()?)
 }
 
-/// The first block of a program, which operators are appended to.
+/// Returns the first block of a program, to which operators are appended.
 fn first(program: &mut Program) -> Result<&mut Block> {
     program.blocks.first_mut().ok_or(Error::NoBlocks)
 }

@@ -1,4 +1,4 @@
-//! What a checkpoint of a program contains.
+//! The contents of checkpoints of a program.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use crate::checkpoint::restore::numerics;
 use crate::executor::{RANDOM_STATE, Scope};
 use crate::program::{LoadOptions, SCHEDULES, role};
 
-/// What checkpoints of a program contain: computed once, for any number of snapshots.
+/// The contents of checkpoints of a program: computed once, for any number of snapshots.
 #[derive(Clone, Debug)]
 pub struct Contents(Arc<Saved>);
 
 #[derive(Debug)]
 struct Saved {
-    /// Sorted by name.
+    /// The saved variables, sorted by name.
     vars: Vec<Var>,
     startup: Program,
     programs: Programs,
     schedule: Vec<String>,
 }
 
-/// The loader of a snapshot, which is built when the container is known.
+/// The loader of a snapshot, which is built once the container is known.
 #[derive(Debug)]
 struct SnapshotLoader {
     contents: Contents,
@@ -40,8 +40,8 @@ struct SnapshotLoader {
 }
 
 impl Contents {
-    /// The variables of `main` that [persist](is_checkpointed) and match the predicate [default: all], and the state of
-    /// random numbers.
+    /// Selects the variables of `main` that [persist](is_checkpointed) and match the predicate [default: all], and the
+    /// state of random numbers.
     ///
     /// # Errors
     /// [`Error::Incomplete`] if a variable is neither saved nor initialised by the startup program; [`Error::Loop`] if
@@ -71,10 +71,10 @@ impl Contents {
         Ok(Self(Arc::new(saved)))
     }
 
-    /// The current values of the variables in a scope.
+    /// Returns a snapshot with the current values of the variables in a scope.
     ///
     /// # Errors
-    /// If one has no value, or is no tensor.
+    /// If a variable has no value, or it is not a tensor.
     pub fn snapshot(&self, scope: &Scope) -> Result<Snapshot> {
         let value = |name: &str| {
             let tensor = scope.tensor(name).ok_or_else(|| Error::Variable {
@@ -90,7 +90,7 @@ impl Contents {
         }
         let tensors = names.into_iter().map(value).collect::<Result<Vec<_>>>()?;
         let records: Vec<String> = tensors.iter().map(|tensor| tensor.name.clone()).collect();
-        // They are sorted.
+        // The variables are sorted.
         let is_saved = |name: &&String| records.binary_search(name).is_ok();
         let origin = Origin {
             programs: self.0.programs.clone(),
@@ -130,7 +130,7 @@ impl SnapshotLoader {
     }
 }
 
-/// The state of random numbers, as a program declares it: seed and counter.
+/// Returns the variable for the state of random numbers, seed and counter, as a program declares it.
 pub(super) fn random_state() -> Var {
     let shape = Some(vec![Dim::Known(2)]);
     let value = TensorType::new(DType::Int64, shape).into();
@@ -138,14 +138,14 @@ pub(super) fn random_state() -> Var {
     with_stop_gradient(Var { name, value, persistable, ..Var::default() }, true)
 }
 
-/// The SHA-256 of a program as it is written.
+/// Returns the SHA-256 of a program's encoding.
 pub(super) fn hash(program: &Program) -> Result<String> {
     let bytes = program::write(program)?;
     Ok(Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The variables that learning rates are computed from: persistable outputs of schedule operators, and persistable
-/// rates.
+/// Returns the variables that learning rates are computed from: persistable outputs of schedule operators, and
+/// persistable learning rates.
 fn schedule(main: &Program) -> Vec<String> {
     let lasting: HashSet<&str> =
         main.vars().filter(|var| is_checkpointed(var)).map(|var| var.name.as_str()).collect();

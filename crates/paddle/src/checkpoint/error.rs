@@ -9,36 +9,36 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A serial that cannot be saved or read, or is damaged.
+    /// A serial cannot be saved or read, or is damaged.
     #[error(transparent)]
     Serial(#[from] lodstone_checkpoint::Error),
-    /// A program that cannot be built.
+    /// A program cannot be built.
     #[error(transparent)]
     Program(#[from] crate::program::Error),
-    /// A loader that cannot be run.
+    /// A loader cannot be run.
     #[error(transparent)]
     Run(#[from] crate::executor::Error),
-    /// A loader that leaves variables of the program without values.
+    /// A loader leaves variables of the program without values.
     #[error("the loader neither loads nor initialises {}", listed(names))]
     Incomplete {
         /// The variables, sorted.
         names: Vec<String>,
     },
-    /// A loader that may never end.
-    #[error("its loader has a loop, which may not end: a serial is restored without any")]
+    /// A loader may never end.
+    #[error("the loader has a loop, which may not end; loaders with loops are rejected")]
     Loop,
-    /// Variables of a checkpoint that are not those of the program.
-    #[error("the checkpoint does not fit the program: {0}")]
+    /// The variables of a checkpoint do not match those of the program.
+    #[error("the checkpoint does not match the program: {0}")]
     Mismatch(Mismatch),
-    /// A variable that cannot be saved or restored.
-    #[error("the variable `{name}`: {what}")]
+    /// A variable cannot be saved or restored.
+    #[error("variable `{name}`: {what}")]
     Variable {
-        /// Its name.
+        /// The name of the variable.
         name: String,
-        /// What is wrong with it.
+        /// The problem.
         what: &'static str,
     },
-    /// A loader that contradicts the manifest of its serial.
+    /// A loader contradicts the manifest of its serial.
     #[error("the loader of `{}` contradicts the manifest: {what}", path.display())]
     Misloaded {
         /// The directory of the serial.
@@ -46,7 +46,7 @@ pub enum Error {
         /// The first contradiction.
         what: String,
     },
-    /// A program without blocks, which has no place for operators and variables.
+    /// A program has no blocks for operators and variables.
     #[error("the program has no blocks")]
     NoBlocks,
     /// A state that cannot occur unless this program has a defect.
@@ -73,7 +73,7 @@ pub(super) fn internal(what: &'static str) -> Error {
     Error::Internal(what)
 }
 
-/// Names as messages have them: all of them, because each has to be looked at.
+/// Formats names for a message: all of them, since each has to be checked.
 pub(super) fn listed(names: &[String]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     quoted.join(", ")

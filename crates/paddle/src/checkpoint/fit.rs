@@ -11,13 +11,13 @@ use crate::checkpoint::error::{Error, Result, listed};
 use crate::checkpoint::loader::is_checkpointed;
 use crate::executor::RANDOM_STATE;
 
-/// How a checkpoint is restored into a program.
+/// Options of a restore into a program.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RestoreOptions {
-    /// Whether to load the variables that fit if others do not [default: no].
+    /// Whether to load the variables that match if others do not [default: no].
     pub partial: bool,
-    /// Names in the checkpoint, and those in the program [default: the same].
+    /// Names in the program, by names in the checkpoint [default: the same].
     pub renames: BTreeMap<String, String>,
 }
 
@@ -34,9 +34,9 @@ pub struct Restored {
     pub step: u64,
     /// The variables that were loaded, sorted.
     pub loaded: Vec<String>,
-    /// The variables that were initialised, sorted.
+    /// The variables that were initialized, sorted.
     pub initialised: Vec<String>,
-    /// The variables that do not fit and were left out; empty unless the restore was partial.
+    /// The variables that do not match and were skipped; empty unless the restore was partial.
     pub mismatch: Mismatch,
     /// Reasons why results may differ from those of an uninterrupted run.
     pub warnings: Vec<String>,
@@ -44,30 +44,30 @@ pub struct Restored {
     pub metadata: BTreeMap<String, Value>,
 }
 
-/// Variables of a checkpoint that are not those of a program; each list is sorted by name.
+/// Differences between the variables of a checkpoint and those of a program; each list is sorted by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Mismatch {
-    /// Those that the program has, and the checkpoint has not.
+    /// Variables of the program that the checkpoint does not have.
     pub missing: Vec<String>,
-    /// Those that the checkpoint has, and the program has not.
+    /// Variables of the checkpoint that the program does not have.
     pub extra: Vec<String>,
-    /// Those that both have, with other elements or extents.
+    /// Variables with another element type or other dims.
     pub misshapen: Vec<Misfit>,
 }
 
-/// A variable that is not what the program declares.
+/// A variable whose type differs from its declaration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Misfit {
-    /// Its name.
+    /// The name of the variable.
     pub name: String,
-    /// What the checkpoint has: `float32[2, 3]`.
+    /// The type in the checkpoint: `float32[2, 3]`.
     pub saved: String,
-    /// What the program declares.
+    /// The type that the program declares.
     pub wanted: String,
 }
 
 impl Mismatch {
-    /// Whether all variables fit.
+    /// Whether all variables match.
     pub fn is_empty(&self) -> bool {
         self.missing.is_empty() && self.extra.is_empty() && self.misshapen.is_empty()
     }
@@ -77,10 +77,10 @@ impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
         if !self.missing.is_empty() {
-            parts.push(format!("it misses {}", listed(&self.missing)));
+            parts.push(format!("missing: {}", listed(&self.missing)));
         }
         if !self.extra.is_empty() {
-            parts.push(format!("it has {} beside them", listed(&self.extra)));
+            parts.push(format!("extra: {}", listed(&self.extra)));
         }
         let misfits = self.misshapen.iter().map(Misfit::to_string).collect::<Vec<_>>();
         if !misfits.is_empty() {
@@ -92,14 +92,14 @@ impl fmt::Display for Mismatch {
 
 impl fmt::Display for Misfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is {}, and {} is wanted", self.name, self.saved, self.wanted)
+        write!(f, "`{}`: expected {}, found {}", self.name, self.wanted, self.saved)
     }
 }
 
-/// Gives tensors other names.
+/// Renames tensors.
 ///
 /// # Errors
-/// If a name that is to be changed is not there, or two tensors would have the same.
+/// If a tensor to rename does not exist, or two tensors would have the same name.
 pub(super) fn rename(
     tensors: Vec<Parameter>,
     renames: &BTreeMap<String, String>,
@@ -107,7 +107,7 @@ pub(super) fn rename(
     let wrong = |name: &str, what| Err(Error::Variable { name: name.to_owned(), what });
     let known: BTreeSet<&str> = tensors.iter().map(|tensor| tensor.name.as_str()).collect();
     if let Some(name) = renames.keys().find(|name| !known.contains(name.as_str())) {
-        return wrong(name, "it is to be renamed, and the checkpoint does not have it");
+        return wrong(name, "the checkpoint does not have this variable, which is to be renamed");
     }
     let mut seen = BTreeSet::new();
     let mut renamed = Vec::with_capacity(tensors.len());
@@ -121,8 +121,8 @@ pub(super) fn rename(
     Ok(renamed)
 }
 
-/// The tensors that fit the variables of a program, and what does not fit. Variables that are `known` to be filled
-/// by something else are not missing.
+/// Returns the tensors that match the variables of a program, and the differences. Variables that are `known` to be
+/// initialized otherwise are not missing.
 pub(super) fn split(
     tensors: Vec<Parameter>,
     main: &Program,

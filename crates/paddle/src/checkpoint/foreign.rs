@@ -1,14 +1,14 @@
-//! Checkpoints that PaddlePaddle saved: parameters and the state of optimizers, however it wrote them.
+//! Checkpoints in PaddlePaddle's own formats: parameters and optimizer states.
 //!
 //! | written by | files | restored |
 //! |---|---|---|
-//! | `save_persistables`, `save_vars` | a file for each variable, or one | by name; those of one file are told by the program |
+//! | `save_persistables`, `save_vars` | a file for each variable, or one | by name; names in a single file come from the program |
 //! | `static.save` | `.pdparams`, `.pdopt` | by name |
-//! | `paddle.save` of `state_dict()` | `.pdparams`, `.pdopt` | by the parameters' own names, which the pickle has beside the structured ones |
+//! | `paddle.save` of `state_dict()` | `.pdparams`, `.pdopt` | by the parameters' own names, which the pickle stores beside the structured ones |
 //!
-//! A scheduler on the side of Python (`LR_Scheduler` in `.pdopt`) has no variables: its state is given back as it
-//! was. The steps that it has counted go on in the [counter](COUNTER) of a program that has its schedule itself, and
-//! its last rate becomes the learning rate of one that keeps a rate alone, if the checkpoint has none of these.
+//! A scheduler on the Python side (`LR_Scheduler` in `.pdopt`) has no variables: its state is returned unchanged. If the
+//! checkpoint does not have the variables itself, the scheduler's step count initializes the [counter](COUNTER) of a
+//! program that computes its own schedule, and its last rate the learning rate of a program without a schedule.
 
 use std::collections::BTreeMap;
 
@@ -24,20 +24,19 @@ use crate::checkpoint::restore::loaded;
 use crate::executor::Scope;
 use crate::program::layers::COUNTER;
 
-/// Names of structured parameters to those of variables, in a pickle of `state_dict()`.
+/// The key of a table in a pickle of `state_dict()` that maps structured names to parameter names.
 const TABLE: &str = "StructuredToParameterName@@";
 
-/// The state of a scheduler, in a pickle of an optimizer's `state_dict()`.
+/// The key of the state of a scheduler in a pickle of an optimizer's `state_dict()`.
 const SCHEDULER: &str = "LR_Scheduler";
 
-/// Restores what was read of a checkpoint of another framework into a scope: what a program has variables for, or
-/// without a program, everything. Several models are parts of one checkpoint: parameters, and the state of their
-/// optimizer.
+/// Restores a checkpoint of another framework into a scope: the variables of a program, or, without a program, all of
+/// them. Several models are parts of one checkpoint: parameters, and the state of their optimizer.
 ///
 /// # Errors
 /// [`Error::Mismatch`] with every variable that is missing, extra or of another type, unless a partial restore is
-/// asked for; if tensors have no names and the program does not tell them, or reading fails. The scope stays as it
-/// is.
+/// allowed; also if tensors have no names and the program does not determine them, or reading fails. The scope is
+/// unchanged then.
 pub fn restore_models(
     models: &[Model],
     main: Option<&Program>,
@@ -69,7 +68,7 @@ pub fn restore_models(
     Ok(Restored { loaded: names, mismatch, warnings, metadata, ..Restored::default() })
 }
 
-/// Adds what a model has to what others have: tensors with names, facts, and other names of tensors.
+/// Adds the tensors, metadata and renames of a model to those of others.
 fn collect(
     model: &Model,
     main: Option<&Program>,
@@ -87,7 +86,7 @@ fn collect(
         tensors.iter().chain(&model.parameters).any(|parameter| parameter.name == *name)
     });
     let names = match model.parameters.iter().any(|parameter| parameter.name.is_empty()) {
-        true => names_by(main, model.parameters.len())?,
+        true => names_from_program(main, model.parameters.len())?,
         false => model.parameters.iter().map(|parameter| parameter.name.clone()).collect(),
     };
     let pairs = names.into_iter().zip(&model.parameters);
@@ -95,40 +94,42 @@ fn collect(
     Ok(())
 }
 
-/// The names of so many tensors in one file: those of what the program saves, sorted.
-fn names_by(main: Option<&Program>, count: usize) -> Result<Vec<String>> {
+/// Returns the names of `count` tensors in one file: those of the program's saved variables, sorted.
+fn names_from_program(main: Option<&Program>, count: usize) -> Result<Vec<String>> {
     let vars = main.map(saved).unwrap_or_default();
     if vars.len() == count {
         return Ok(vars.into_iter().map(|var| var.name.clone()).collect());
     }
     let what = match main {
-        Some(_) => "the file does not say names, and has not as many tensors as the program saves",
-        None => "the file does not say names: a program has to tell them",
+        Some(_) => {
+            "the file has no names, and its number of tensors differs from that of the saved variables"
+        }
+        None => "the file has no names, which requires a program",
     };
     Err(Error::Variable { name: String::new(), what })
 }
 
-/// Facts of files are JSON where they come out of a pickle, and texts otherwise.
+/// Parses metadata as JSON, as it comes from pickles, or else takes it as text.
 fn value_of(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
 }
 
-/// Names of tensors, and those of their variables, where they are others.
+/// Parses a table that maps structured names to the names of variables; equal names are omitted.
 ///
 /// # Errors
-/// If it is no table of names.
+/// If the text is not a table of names.
 fn table(text: &str) -> Result<BTreeMap<String, String>> {
     let table: serde_json::Result<BTreeMap<String, String>> = serde_json::from_str(text);
     let Ok(mut table) = table else {
-        let what = "it is no table of names of variables";
+        let what = "expected a table of names of variables";
         return Err(Error::Variable { name: TABLE.to_owned(), what });
     };
     table.retain(|name, variable| name != variable);
     Ok(table)
 }
 
-/// What a scheduler tells of the variables that a program keeps and the checkpoint does not have: how many steps it
-/// has counted, and its last rate, if the program keeps one alone.
+/// Returns variables of the program that follow from a scheduler's state and that the checkpoint does not have: the step
+/// count, and the last rate for a program without a schedule.
 fn scheduled(
     main: &Program,
     metadata: &BTreeMap<String, Value>,
@@ -146,7 +147,7 @@ fn scheduled(
         let tensor = Tensor::dense(dtype, declared(name, dtype)?, Blob::memory(bytes));
         Some(Parameter { name: name.to_owned(), tensor })
     };
-    // A program counts a step before it computes the rate of that step, a scheduler after it.
+    // A program increments the counter before it computes the rate of a step, a scheduler afterwards.
     let count = scheduler.get("last_epoch").and_then(Value::as_i64);
     let count = count.and_then(|count| {
         made(COUNTER, DType::Int64, count.saturating_sub(1).to_le_bytes().to_vec())
@@ -156,10 +157,7 @@ fn scheduled(
     rates.dedup();
     let rate = scheduler.get("last_lr").and_then(Value::as_f64).zip(rates.first());
     let rate = rate.filter(|_| rates.len() == 1).and_then(|(rate, name)| {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "rates of programs are of single precision"
-        )]
+        #[expect(clippy::cast_possible_truncation, reason = "rates of programs are float32")]
         let rate = rate as f32;
         made(name, DType::Float32, rate.to_le_bytes().to_vec())
     });

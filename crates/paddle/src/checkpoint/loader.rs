@@ -14,10 +14,10 @@ use crate::program::{LoadOptions, Network, Placement, Variable, load, load_progr
 pub(super) const FILE: &str = "__model__";
 
 /// Whether checkpoints contain a variable by default: it persists, holds a value, and is neither a gradient (`w@GRAD`) nor
-/// the share of one trainer or server (`w.trainer_1`, `w.block0`).
+/// the part of one trainer or server (`w.trainer_1`, `w.block0`).
 ///
-/// PaddlePaddle 0.12 (`_is_checkpoint_var`) looks for these words anywhere, and so loses `stage.block1.w_0`; here they
-/// end a name.
+/// PaddlePaddle 0.12 (`_is_checkpoint_var`) searches for these words anywhere, and so drops `stage.block1.w_0`; here they
+/// must be suffixes.
 pub fn is_checkpointed(var: &Var) -> bool {
     let is_share = |word: &str| {
         let number = var.name.rsplit_once(word).map(|(_, number)| number);
@@ -27,16 +27,16 @@ pub fn is_checkpointed(var: &Var) -> bool {
     is_saved(var) && !passes
 }
 
-/// Builds the program that loads `vars`: the operators of the startup program that initialise other variables, in their
-/// order, then operators that load. Loads follow all initializers, so that they win.
+/// Builds the program that loads `vars`: the operators of the startup program that initialize other variables, in their
+/// order, then operators that load. Loads come last, so that they win.
 ///
-/// Names of files are relative to the directory that the loader is run in. Without a startup program the loader only
-/// loads. A subset of the variables in a merged file is loaded by the names of all its records:
+/// File names are relative to the directory in which the loader is run. Without a startup program the loader only
+/// loads. To load a subset of the variables in a merged file, pass the names of all its records:
 /// [`saved_records`](crate::program::saved_records) of the program that saves it.
 ///
 /// # Errors
-/// If a variable does not outlive runs, or its file would lie elsewhere; if the order of records in a merged file is
-/// not given, or a file with several variables has other records than these.
+/// If a variable does not persist, or its file would be outside of the directory; if the order of records in a merged file
+/// is not given, or a file with several variables has other records than these.
 pub fn build_checkpoint_loader(
     vars: &[Var],
     startup: Option<&Program>,
@@ -79,7 +79,7 @@ pub fn check_loader(loader: &Program, main: &Program) -> Result<()> {
     }
 }
 
-/// Fails if a loader has a loop: restoring runs a program from a file, which has to end.
+/// Fails if a loader has a loop: restoring runs a program from a file, which must end.
 pub(super) fn check_ends(loader: &Program) -> Result<()> {
     match loader.ops().any(|op| op.kind == "while") {
         true => Err(Error::Loop),
@@ -87,7 +87,7 @@ pub(super) fn check_ends(loader: &Program) -> Result<()> {
     }
 }
 
-/// Where operators load variables in a container from; `None` if none can.
+/// Returns where loader operators find variables in a container; `None` if they cannot read it.
 pub(super) fn placement(container: Container) -> Option<Placement> {
     let file = container.file().map(str::to_owned);
     match container {
@@ -105,13 +105,13 @@ pub(super) fn remove_loads(loader: &mut Program) {
     }
 }
 
-/// A program of no operators.
+/// Returns a program without operators.
 pub(super) fn empty() -> Program {
     Network::new().main
 }
 
-/// What is left of a startup program for variables that are not loaded: operators that fill one, or something that
-/// is read to fill one.
+/// Returns the part of a startup program that initializes variables which are not loaded: the operators that write them,
+/// or write values that those read.
 fn initialisers(startup: &Program, loaded: &HashSet<&str>) -> Program {
     let mut program = startup.clone();
     let Some((first, inner)) = program.blocks.split_first_mut() else { return program };
@@ -140,7 +140,7 @@ fn initialisers(startup: &Program, loaded: &HashSet<&str>) -> Program {
     program
 }
 
-/// What the operators of a block name.
+/// Returns all names of variables in the operators of a block.
 fn names(block: &Block) -> impl Iterator<Item = String> {
     block.ops.iter().flat_map(|op| op.reads().chain(op.writes())).map(str::to_owned)
 }

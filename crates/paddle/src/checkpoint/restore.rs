@@ -1,6 +1,6 @@
-//! Restoring serials: their loaders are run in a scope.
+//! Restoring serials, by running their loaders in a scope.
 //!
-//! A loader gets tensors that were read and compared with their checksums before, not files. So damage is found before
+//! A loader gets tensors that were already read and compared with their checksums, not files. So damage is detected before
 //! anything changes, and each byte is read once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -18,7 +18,7 @@ use crate::checkpoint::loader::{FILE, check_ends, placement, remove_loads};
 use crate::executor::{Dirs, Executor, RANDOM_STATE, Scope};
 use crate::program::record_position;
 
-/// What the last bits of values computed by this process depend on.
+/// Returns what the last bits of values computed by this process depend on.
 pub fn numerics() -> Numerics {
     let engine = format!("lodstone numerics {NUMERICS}");
     Numerics { engine, simd: format!("{} {}", std::env::consts::ARCH, cpu_level()) }
@@ -48,8 +48,8 @@ pub fn restore(serial: &Serial, scope: &mut Scope) -> Result<Restored> {
     Ok(restored)
 }
 
-/// Restores the variables that a program declares. Those that the loader initialises begin again; the others are loaded
-/// if they fit.
+/// Restores the variables that a program declares. Those that the loader initializes start anew; the others are loaded
+/// if they match.
 ///
 /// # Errors
 /// [`Error::Mismatch`] with every variable that is missing, extra or of another type, unless a partial restore is
@@ -75,7 +75,7 @@ pub fn restore_for(
         return Err(Error::Mismatch(mismatch));
     }
     if manifest.programs.main.as_ref().is_some_and(|hash| is_other(hash, main)) {
-        restored.warnings.push("it was saved from another program".to_owned());
+        restored.warnings.push("the checkpoint was saved from another program".to_owned());
     }
     let fitting = loaded(fitting)?;
     if let Some(loader) = &loader {
@@ -88,25 +88,25 @@ pub fn restore_for(
     Ok(restored)
 }
 
-/// The tensors of a serial, sorted by name, as [`Serial::tensors`] returns them; a loader that is readable has to load
-/// them by the same names.
+/// Returns the tensors of a serial, sorted by name, like [`Serial::tensors`]; a readable loader must load them by the same
+/// names.
 ///
 /// # Errors
-/// As [`Serial::tensors`], or if the loader contradicts the manifest.
+/// Like [`Serial::tensors`], or if the loader contradicts the manifest.
 pub fn tensors(serial: &Serial) -> Result<Vec<Parameter>> {
     let manifest = serial.manifest()?;
     let tensors = serial.read(&manifest)?;
-    // Tensors are usable without a loader that is damaged.
+    // Tensors can be used without a damaged loader.
     match read_loader(serial, &manifest) {
         Ok(Some(loader)) => expect_manifest(serial, &manifest, &loader).map(|()| tensors),
         Ok(None) | Err(_) => Ok(tensors),
     }
 }
 
-/// Everything that is wrong with the files of a serial and its loader; nothing if it is whole. All bytes are read.
+/// Returns all problems with the files of a serial and its loader; empty if it is intact. All bytes are read.
 ///
 /// # Errors
-/// As [`Serial::verify`], or if a loader that is not damaged cannot be read.
+/// Like [`Serial::verify`], or if a loader that is not damaged cannot be read.
 pub fn verify(serial: &Serial, progress: &Progress) -> Result<Vec<String>> {
     let found = serial.verify(progress)?;
     if !found.is_empty() {
@@ -119,13 +119,13 @@ pub fn verify(serial: &Serial, progress: &Progress) -> Result<Vec<String>> {
     }
 }
 
-/// The record of a restore of which nothing has been done.
+/// Creates the record of a restore that has not started.
 fn begin(serial: &Serial, manifest: &Manifest) -> Restored {
     let here = numerics();
     let other = manifest.numerics.as_ref().filter(|saved| **saved != here);
     let warning = other.map(|saved| {
         format!(
-            "it was computed by {saved}, and this is {here}: results may differ in their last bits"
+            "the checkpoint was computed by {saved}, but this is {here}: results may differ in their last bits"
         )
     });
     Restored {
@@ -138,7 +138,7 @@ fn begin(serial: &Serial, manifest: &Manifest) -> Restored {
     }
 }
 
-/// The loader of a serial, if it has one, after it was compared with its checksums and its manifest.
+/// Returns the loader of a serial, if it has one, after checking its checksum and its manifest.
 ///
 /// # Errors
 /// If it is damaged, may not end, or contradicts the manifest.
@@ -169,7 +169,7 @@ fn expect_manifest(serial: &Serial, manifest: &Manifest, loader: &Program) -> Re
     }
 }
 
-/// Where a loader loads a variable that the manifest has by another name.
+/// Returns contradictions: variables that the loader loads and the manifest lists under another name.
 fn contradictions(manifest: &Manifest, loader: &Program) -> Vec<String> {
     let names = manifest.variables.iter().map(|var| var.name.as_str());
     let records: Vec<&str> = names.clone().collect();
@@ -186,15 +186,17 @@ fn contradictions(manifest: &Manifest, loader: &Program) -> Vec<String> {
                 _ => continue,
             };
             if known.is_none_or(|known| known != name) {
-                let what = known.map_or("what it does not have".to_owned(), |it| format!("`{it}`"));
-                found.push(format!("the loader loads `{name}` from {what} in the manifest"));
+                let what = known.map_or("no variable".to_owned(), |it| format!("`{it}`"));
+                found.push(format!(
+                    "the loader loads `{name}` from the file of {what} in the manifest"
+                ));
             }
         }
     }
     found
 }
 
-/// The file that an operator loads.
+/// Returns the file that an operator loads.
 fn file_of(op: &Op) -> Option<String> {
     match op.attribute("file_path") {
         Some(AttributeValue::String(path)) => Some(plain(&path.to_string())),
@@ -202,14 +204,14 @@ fn file_of(op: &Op) -> Option<String> {
     }
 }
 
-/// Tensors in memory, each byte of which is read once, on all processors.
+/// Reads tensors into memory, each byte once, on all processors.
 pub(super) fn loaded(parameters: Vec<Parameter>) -> Result<Vec<Parameter>> {
     let mut model = Model { parameters, ..Model::default() };
     model.load()?;
     Ok(model.parameters)
 }
 
-/// Tensors, by the files that operators load them from.
+/// Groups tensors by the files from which operators load them.
 fn given(container: Container, tensors: &[Parameter]) -> BTreeMap<String, Vec<(String, Tensor)>> {
     let pair = |Parameter { name, tensor }: &Parameter| (name.clone(), tensor.clone());
     match (placement(container), container.file()) {
@@ -221,7 +223,7 @@ fn given(container: Container, tensors: &[Parameter]) -> BTreeMap<String, Vec<(S
     }
 }
 
-/// The variables that a loader fills and does not load, sorted.
+/// Returns the variables that a loader writes but does not load, sorted.
 fn initialised(loader: &Program, loaded: &[String]) -> Vec<String> {
     let loaded: HashSet<&str> = loaded.iter().map(String::as_str).collect();
     let filled: HashSet<&str> = loader.ops().flat_map(Op::writes).collect();
@@ -231,12 +233,12 @@ fn initialised(loader: &Program, loaded: &[String]) -> Vec<String> {
     names.into_iter().map(str::to_owned).collect()
 }
 
-/// Whether a program is not the one with this hash, as is one that cannot be written.
+/// Whether a program does not have this hash; also true if it cannot be encoded.
 fn is_other(expected: &str, main: &Program) -> bool {
     hash(main).map_or(true, |found| found != expected)
 }
 
-/// Removes the state of random numbers from a scope if the program of the serial had drawn none.
+/// Removes the state of random numbers from a scope if the program of the serial had not drawn any.
 fn forget_random(manifest: &Manifest, scope: &mut Scope) {
     if manifest.has_loader() && manifest.random.is_empty() {
         scope.remove(RANDOM_STATE);

@@ -1,14 +1,14 @@
-//! What goes wrong when programs are planned and run.
+//! Errors of planning and running programs.
 
 use std::fmt;
 
 use lodstone_model::{Dialect, Op};
 use lodstone_schema::Finding;
 
-/// A result of this crate.
+/// The result of an operation of this module.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a program is not run, or not to its end.
+/// Why a program was not run, or not to its end.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -18,58 +18,58 @@ pub enum Error {
     Program(Finding),
     /// No gradients can be appended to the program.
     Gradients(Box<crate::program::Error>),
-    /// Operators that nothing here computes, each once, sorted.
+    /// Operators that are not supported, sorted and without duplicates.
     Unknown(Vec<String>),
     /// An operator failed.
     Operator {
-        /// Where it is.
-        place: Place,
-        /// What is wrong, with variables and extents.
+        /// The position of the operator.
+        place: OpPosition,
+        /// The problem, with variables and dims.
         finding: Finding,
     },
-    /// Files that an operator loads or saves cannot be read or written.
+    /// The files of an operator cannot be read or written.
     File {
-        /// Where the operator is.
-        place: Place,
-        /// What is wrong with the files.
+        /// The position of the operator.
+        place: OpPosition,
+        /// The problem with the files.
         error: Box<lodstone_formats::Error>,
     },
-    /// A variable that is fed or fetched is not there, or not what the program says.
+    /// A variable that is fed or fetched does not exist, or does not have its declared type.
     Variable {
-        /// Its name.
+        /// The name of the variable.
         name: String,
-        /// What is wrong with it.
+        /// The problem.
         finding: Finding,
     },
-    /// Whoever watches the run stopped it.
+    /// The run was cancelled.
     Cancelled,
 }
 
-/// Where an operator is in its program.
+/// The position of an operator in its program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The number of its block.
+pub struct OpPosition {
+    /// The index of its block.
     pub block: usize,
-    /// Its number in the block.
+    /// Its index in the block.
     pub number: usize,
-    /// Its kind.
+    /// The kind of the operator.
     pub kind: String,
 }
 
-impl Place {
+impl OpPosition {
     pub(crate) fn of(block: usize, number: usize, op: &Op) -> Self {
         Self { block, number, kind: op.kind.clone() }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for OpPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "block {}, operator {} (`{}`)", self.block, self.number, self.kind)
     }
 }
 
 impl Error {
-    /// The finding that it reports, if a program, an operator or a variable is the reason.
+    /// Returns the finding, if the error has one.
     pub fn finding(&self) -> Option<&Finding> {
         match self {
             Self::Program(finding)
@@ -91,7 +91,7 @@ impl fmt::Display for Error {
             Self::Unknown(kinds) => {
                 let one =
                     if kinds.len() == 1 { "an operator that is" } else { "operators that are" };
-                write!(f, "the program has {one} not computed here: {}", kinds.join(", "))
+                write!(f, "the program has {one} not supported: {}", kinds.join(", "))
             }
             Self::Operator { place, finding } => write!(f, "{place}: {finding}"),
             Self::File { place, error } => write!(f, "{place}: {error}"),
@@ -111,17 +111,17 @@ impl std::error::Error for Error {
     }
 }
 
-/// What an operator returns.
+/// The result of an operator.
 pub(crate) type Outcome<T = ()> = std::result::Result<T, Failure>;
 
 /// Why an operator failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Because of this.
+    /// The operator itself failed.
     Here(Finding),
-    /// Because files that it loads or saves cannot be read or written.
+    /// Files that it loads or saves cannot be read or written.
     File(lodstone_formats::Error),
-    /// Because one that it runs did.
+    /// An operator of its block failed.
     Inside(Error),
 }
 

@@ -1,8 +1,8 @@
 //! Files that operators load and save.
 //!
-//! Names are those that programs have: relative, and they stay in the directory that the run is given. What is
-//! saved under one prefix is held until the last operator of its block that saves there has run, then written and
-//! published as one: who looks sees all of the old or all of the new. Loads of the same run see what is held.
+//! Names are relative, as programs have them, and cannot leave the directory of the run. Files that are saved under one
+//! prefix are held until the last operator of its block that saves there has run, then written and published together:
+//! a reader sees either all old or all new files. Loads of the same run see held files.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,34 +15,34 @@ use lodstone_store::{Blob, Commit, Dir, Links, Location, Output, Progress, check
 
 use crate::executor::error::{Error, Outcome, Result};
 
-/// Tensors of a file, with the names of their variables.
+/// The tensors of a file, with the names of their variables.
 type Records = Vec<(String, Tensor)>;
 
-/// Where programs may load and save.
+/// The directories that programs may load from and save to.
 #[derive(Clone, Debug, Default)]
 pub struct Dirs {
-    /// What names are relative to that are loaded; nothing may be if there is none.
+    /// The directory for loading; if `None`, loading is not allowed.
     pub read: Option<Location>,
-    /// What names are relative to that are saved; nothing may be if there is none.
+    /// The directory for saving; if `None`, saving is not allowed.
     pub write: Option<Location>,
-    /// Which names may be.
+    /// The file names that are allowed.
     pub paths: Paths,
-    /// Files that were read before, by name: their records, with the names of their variables. They are loaded as
-    /// they are, whatever directory there is.
+    /// Files that were already read, by name: their records, with the names of their variables. They are loaded from
+    /// here, whatever the directories.
     pub given: BTreeMap<String, Records>,
-    /// Counts the bytes that are saved, and cancels.
+    /// Counts the saved bytes, and can cancel the run.
     pub progress: Progress,
 }
 
 impl Dirs {
-    /// One directory to load from and to save to.
+    /// Uses one directory for loading and saving.
     pub fn one(path: impl Into<Location>) -> Self {
         let path = path.into();
         Self { read: Some(path.clone()), write: Some(path), ..Self::default() }
     }
 }
 
-/// The prefix under which an operator saves: what its file lies in.
+/// Returns the prefix under which an operator saves: the directory of its file.
 pub(crate) fn saved_under(op: &Op) -> Option<String> {
     if !matches!(op.kind.as_str(), "save" | "save_combine") {
         return None;
@@ -58,13 +58,13 @@ fn prefix_of(path: &str) -> String {
     path.rsplit_once('/').map_or(String::new(), |(prefix, _)| prefix.to_owned())
 }
 
-/// The one name of a file, whether from a directory on or from the root.
+/// Normalizes a file name, whether relative or absolute.
 fn named(path: &str) -> String {
     let root = if path.starts_with('/') { "/" } else { "" };
     format!("{root}{}", plain(path))
 }
 
-/// The nearest directory above a file that is there.
+/// Returns the nearest existing directory above a file.
 fn above(file: &Location) -> Option<Location> {
     std::iter::successors(file.parent(), Location::parent).find(Location::is_dir)
 }
@@ -72,13 +72,13 @@ fn above(file: &Location) -> Option<Location> {
 /// The files of a run.
 pub(crate) struct Files<'d> {
     dirs: &'d Dirs,
-    /// What is saved and not written yet, by file.
+    /// Saved files that are not written yet, by name.
     held: BTreeMap<String, Held>,
 }
 
 struct Held {
     records: Records,
-    /// Whether each record follows its size.
+    /// Whether each record is preceded by its size.
     sized: bool,
 }
 
@@ -87,7 +87,7 @@ impl<'d> Files<'d> {
         Self { dirs, held: BTreeMap::new() }
     }
 
-    /// Fails if whoever watches the run has stopped it.
+    /// Fails if the run was cancelled.
     pub(crate) fn check_cancelled(&self) -> Result<()> {
         self.dirs.progress.advance(0).map_err(|_| Error::Cancelled)
     }
@@ -95,13 +95,14 @@ impl<'d> Files<'d> {
     fn check(&self, path: &str) -> Outcome<()> {
         match self.dirs.paths {
             Paths::Inside => Ok(check_relative(path)?),
-            Paths::Anywhere if path.is_empty() => Err("it has no `file_path`".into()),
+            Paths::Anywhere if path.is_empty() => {
+                Err("the attribute `file_path` is missing".into())
+            }
             Paths::Anywhere => Ok(()),
         }
     }
 
-    /// Holds what is saved as a file. One that is saved already gets more records if they follow their sizes,
-    /// and is replaced otherwise.
+    /// Holds a saved file. If the file is already held, records with sizes are appended; otherwise the file is replaced.
     pub(crate) fn save(
         &mut self,
         path: &str,
@@ -117,18 +118,18 @@ impl<'d> Files<'d> {
             return Ok(());
         }
         if !overwrite && root.join(path).is_there()? {
-            return Err(format!("`{path}` is there already, and may not be overwritten").into());
+            return Err(format!("`{path}` already exists, and must not be overwritten").into());
         }
         self.held.insert(name, Held { records, sized });
         Ok(())
     }
 
-    /// Writes and publishes what is held under a prefix.
+    /// Writes and publishes the files that are held under a prefix.
     pub(crate) fn publish(&mut self, prefix: &str) -> Outcome<()> {
         let root = self.dirs.write.as_ref().ok_or("the run has no directory to save to")?;
         let here: Vec<String> =
             self.held.keys().filter(|name| prefix_of(name) == prefix).cloned().collect();
-        // All of them lie in one directory.
+        // All of them are in one directory.
         let first = here.first().filter(|_| self.dirs.paths == Paths::Anywhere);
         let outside = first.and_then(|name| above(&root.join(name)));
         let base = outside.as_ref().unwrap_or(root);
@@ -152,14 +153,14 @@ impl<'d> Files<'d> {
         Ok(())
     }
 
-    /// The records of a file that this run saves, or was given.
+    /// Returns the records of a file that this run saved or that was given.
     pub(crate) fn held(&self, path: &str) -> Option<&[(String, Tensor)]> {
         let name = named(path);
         let held = self.held.get(&name).map(|held| &held.records);
         held.or_else(|| self.dirs.given.get(&name)).map(Vec::as_slice)
     }
 
-    /// A file that is loaded.
+    /// Opens a file for loading.
     pub(crate) fn open(&self, path: &str) -> Outcome<Blob> {
         self.check(path)?;
         let root = self.dirs.read.as_ref().ok_or("the run has no directory to load from")?;
@@ -169,6 +170,6 @@ impl<'d> Files<'d> {
                 Dir::open(root, Links::Confined, true).and_then(|dir| dir.open_file(path))
             }
         };
-        opened?.ok_or_else(|| format!("`{}` is not there", root.join(path).display()).into())
+        opened?.ok_or_else(|| format!("`{}` does not exist", root.join(path).display()).into())
     }
 }

@@ -1,11 +1,11 @@
-//! Looks for numbers that are none.
+//! Detection of NaN and infinities.
 
 use half::{bf16, f16};
 use lodstone_model::{DType, Tensor};
 
 use lodstone_schema::Finding;
 
-/// The first element that is infinite or no number, in words; nothing if all are finite, or have no fractions.
+/// Describes the first element that is infinite or NaN; `None` if all are finite.
 pub(crate) fn not_finite(tensor: &Tensor) -> Result<Option<String>, Finding> {
     let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
     let found = match tensor.dtype {
@@ -15,10 +15,10 @@ pub(crate) fn not_finite(tensor: &Tensor) -> Result<Option<String>, Finding> {
         DType::BFloat16 => first(bytes.as_chunks().0, |bytes| bf16::from_le_bytes(bytes).into()),
         _ => None,
     };
-    let told = |(place, value): (usize, f64)| {
+    let describe = |(place, value): (usize, f64)| {
         format!("element {place} of {}{:?} is {value}", tensor.dtype, tensor.shape)
     };
-    Ok(found.map(told))
+    Ok(found.map(describe))
 }
 
 /// Whether an element is NaN.

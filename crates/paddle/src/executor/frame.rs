@@ -1,6 +1,8 @@
-//! The variables of a run, and what operators may do to them.
+//! The variables of a run, and the operations on them.
 
-use lodstone_engine::{Budget, Charge, Context, Threads};
+use std::sync::Arc;
+
+use lodstone_engine::{Budget, Charge, Context, Profile, Threads};
 use lodstone_model::{Kind, Op, Tensor};
 use lodstone_schema::{Code, Finding};
 
@@ -16,40 +18,42 @@ pub(crate) trait Blocks: Sync {
     /// Runs a block.
     ///
     /// # Errors
-    /// As [`Executor::run`](crate::executor::Executor::run).
+    /// Like [`Executor::run`](crate::executor::Executor::run).
     fn run(&self, frame: &mut Frame<'_>, block: usize) -> Result<()>;
 }
 
-/// What a run may do.
+/// The limits of a run.
 pub(crate) struct Limits {
     /// Whether results that are not finite are errors.
     pub(crate) checks_finite: bool,
-    /// The largest number of operators that it runs.
+    /// The maximum number of steps.
     pub(crate) max_steps: u64,
+    /// Measures its operators.
+    pub(crate) profile: Option<Arc<Profile>>,
 }
 
 /// The variables of a run.
 pub(crate) struct Frame<'p> {
     pub(crate) layout: &'p Layout,
-    /// Runs blocks of the program.
+    /// Runs the blocks of the program.
     blocks: &'p dyn Blocks,
     values: Vec<Option<Value>>,
-    /// Which of them were written.
+    /// Which variables were written.
     changed: Vec<bool>,
-    /// What is saved, and where.
+    /// The files that are saved.
     pub(crate) files: Files<'p>,
-    /// Where random numbers come from.
+    /// The generator of random numbers.
     pub(crate) random: Random,
     limits: Limits,
-    /// How many operators it has run.
+    /// The number of operators that were run.
     steps: u64,
     budget: Budget,
-    /// What kernels run on.
+    /// The threads of kernels.
     pub(crate) threads: Threads,
 }
 
 impl<'p> Frame<'p> {
-    /// A frame without values.
+    /// Creates a frame without values.
     pub(crate) fn new(
         layout: &'p Layout,
         blocks: &'p dyn Blocks,
@@ -64,7 +68,7 @@ impl<'p> Frame<'p> {
         Self { layout, blocks, values, changed, files, random, limits, steps: 0, budget, threads }
     }
 
-    /// The value of a variable that was written.
+    /// Takes the value of a variable that was written.
     pub(crate) fn take_changed(&mut self, slot: Slot) -> Option<Value> {
         let is_changed = self.changed.get(slot) == Some(&true);
         self.values.get_mut(slot).filter(|_| is_changed).and_then(Option::take)
@@ -73,22 +77,22 @@ impl<'p> Frame<'p> {
     /// Counts a step.
     ///
     /// # Errors
-    /// If it is one more than the run may take.
+    /// If the run exceeds its maximum number of steps.
     pub(crate) fn count_step(&mut self) -> std::result::Result<(), Finding> {
         if self.steps == self.limits.max_steps {
-            let what = format!("the run has taken {} steps, which is the most it may", self.steps);
+            let what = format!("the run exceeds the maximum of {} steps", self.steps);
             return Err(Finding::new(Code::Limit, what));
         }
         self.steps += 1;
         Ok(())
     }
 
-    /// The version of PaddlePaddle that the program follows.
+    /// Returns the version of PaddlePaddle that the program follows.
     pub(crate) fn release(&self) -> i64 {
         self.layout.program.version.unwrap_or(0)
     }
 
-    /// The value of a variable.
+    /// Returns the value of a variable.
     pub(crate) fn value(&self, slot: Slot) -> std::result::Result<&Value, Finding> {
         self.values.get(slot).and_then(Option::as_ref).ok_or_else(|| {
             let name = self.layout.vars.get(slot).map_or("", |var| &var.name);
@@ -96,7 +100,7 @@ impl<'p> Frame<'p> {
         })
     }
 
-    /// The tensor that a variable is.
+    /// Returns the tensor in a variable.
     pub(crate) fn tensor(&self, slot: Slot) -> std::result::Result<&Tensor, Finding> {
         self.value(slot)?.tensor().map_err(|finding| {
             let name = self.layout.vars.get(slot).map_or("", |var| &var.name);
@@ -104,24 +108,24 @@ impl<'p> Frame<'p> {
         })
     }
 
-    /// The place of a variable's value.
+    /// Returns the storage of a variable's value.
     fn place(&mut self, slot: Slot) -> std::result::Result<&mut Option<Value>, Finding> {
         let place = self.values.get_mut(slot);
         place.ok_or_else(|| Finding::internal(format!("the frame has no slot {slot}")))
     }
 
-    /// Takes a variable's value away, to be changed.
+    /// Takes the value of a variable, to change it in place.
     pub(crate) fn take(&mut self, slot: Slot) -> std::result::Result<Option<Value>, Finding> {
         Ok(self.place(slot)?.take())
     }
 
-    /// Gives a variable a value that it has had before.
+    /// Puts back a previous value of a variable.
     pub(crate) fn fill(&mut self, slot: Slot, value: Value) -> std::result::Result<(), Finding> {
         *self.place(slot)? = Some(value);
         Ok(())
     }
 
-    /// Gives a variable a value.
+    /// Sets the value of a variable.
     pub(crate) fn set(&mut self, slot: Slot, value: Value) -> std::result::Result<(), Finding> {
         self.fill(slot, value)?;
         let changed = self.changed.get_mut(slot);
@@ -129,47 +133,52 @@ impl<'p> Frame<'p> {
         Ok(())
     }
 
-    /// Fails if so many more bytes are more than the tensors of the scope may take.
+    /// Checks that the tensors of the scope may take this many more bytes.
     pub(crate) fn reserve(&self, bytes: u64) -> std::result::Result<(), Finding> {
         self.budget.check(bytes)
     }
 
-    /// What the engine may use for this run.
+    /// Returns the profile that measures the operators of this run.
+    pub(crate) fn profile(&self) -> Option<Arc<Profile>> {
+        self.limits.profile.clone()
+    }
+
+    /// Returns the engine's context for this run.
     pub(crate) fn context(&self) -> Context<'_> {
         Context::new(&self.budget, &self.threads)
     }
 
-    /// Counts so many bytes until that is gone.
+    /// Charges bytes until the charge is dropped.
     ///
     /// # Errors
-    /// If they are more than the tensors of the scope may take.
+    /// If the tensors of the scope would exceed their limit.
     pub(crate) fn charge(&self, bytes: u64) -> std::result::Result<Charge, Finding> {
         self.budget.check(bytes)?;
         Ok(self.budget.charge(bytes))
     }
 
-    /// A tensor that has just been made.
+    /// Charges a new tensor.
     pub(crate) fn charged(&self, tensor: Tensor) -> std::result::Result<Tensor, Finding> {
         self.budget.charged(tensor)
     }
 
-    /// Gives a variable a tensor that has just been made.
+    /// Sets a variable to a new tensor.
     pub(crate) fn make(&mut self, slot: Slot, tensor: Tensor) -> std::result::Result<(), Finding> {
         let tensor = self.charged(tensor)?;
         self.set(slot, Value::Tensor(tensor))
     }
 
-    /// Takes away what a variable is.
+    /// Removes the value of a variable.
     pub(crate) fn clear(&mut self, slot: Slot) -> std::result::Result<(), Finding> {
         *self.place(slot)? = None;
         Ok(())
     }
 
-    /// Runs the block of an operator; gives its own variables, which are gone afterwards.
+    /// Runs the block of an operator; returns and removes the block's own variables.
     pub(crate) fn inner(&mut self, step: &Step) -> Result<Vec<(Slot, Value)>> {
         let (layout, blocks) = (self.layout, self.blocks);
         let failed = |finding| Error::Operator { place: step.place.clone(), finding };
-        let number = step.block.ok_or_else(|| failed("it has no block".into()))?;
+        let number = step.block.ok_or_else(|| failed("the operator has no block".into()))?;
         blocks.run(self, number)?;
         let own = &layout.block_of(number).map_err(Error::Program)?.own;
         let mut left = Vec::with_capacity(own.len());
@@ -180,20 +189,20 @@ impl<'p> Frame<'p> {
         Ok(left)
     }
 
-    /// Brings the variable that the state of random numbers is, if the program has it, and the state together: an
-    /// operator has drawn since `before`, or may have written to the variable.
-    pub(crate) fn follow_random(&mut self, before: Random) -> std::result::Result<(), Finding> {
+    /// Synchronizes the state of random numbers with its variable, if the program has one: an operator may have drawn
+    /// since `before`, or may have written to the variable.
+    pub(crate) fn sync_random(&mut self, before: Random) -> std::result::Result<(), Finding> {
         let Some(slot) = self.layout.random else { return Ok(()) };
         if self.random != before {
             return self.set(slot, Value::Tensor(self.random.tensor()));
         }
         if let Ok(tensor) = self.tensor(slot) {
-            self.random = Random::told(tensor)?;
+            self.random = Random::from_tensor(tensor)?;
         }
         Ok(())
     }
 
-    /// Whether an operator reads tensors with all their elements, and nothing else.
+    /// Whether an operator reads only dense tensors.
     pub(crate) fn reads_dense(&self, step: &Step) -> bool {
         let is_dense = |slot: Slot| match self.value(slot) {
             Ok(Value::Tensor(tensor)) => matches!(tensor.kind, Kind::Dense),
@@ -203,7 +212,7 @@ impl<'p> Frame<'p> {
         step.reads().all(is_dense)
     }
 
-    /// Whether an element of a tensor that an operator reads is NaN.
+    /// Whether an operator reads a tensor with NaN.
     pub(crate) fn reads_nan(&self, step: &Step) -> std::result::Result<bool, Finding> {
         for tensor in step.reads().filter_map(|slot| self.tensor(slot).ok()) {
             if has_nan(tensor)? {
@@ -213,13 +222,13 @@ impl<'p> Frame<'p> {
         Ok(false)
     }
 
-    /// Fails if an operator that has run gave numbers that are not finite, where the run checks that.
+    /// Fails if an operator wrote values that are not finite, if the run checks that.
     pub(crate) fn check_finite(&self, op: &Op, step: &Step) -> std::result::Result<(), Finding> {
         if !self.limits.checks_finite {
             return Ok(());
         }
         for name in op.writes() {
-            // Arrays and what was not written have no elements to check.
+            // Arrays and variables without a value have no elements to check.
             let tensor = step.slot(name).and_then(|slot| self.tensor(slot).ok());
             if let Some(what) = tensor.map(not_finite).transpose()?.flatten() {
                 return Err(format!("`{name}`: {what}").into());
@@ -228,13 +237,13 @@ impl<'p> Frame<'p> {
         Ok(())
     }
 
-    /// Whether a variable of one element is true.
+    /// Whether a Boolean variable of one element is true.
     pub(crate) fn is_true(&self, slot: Slot) -> std::result::Result<bool, Finding> {
         let tensor = self.tensor(slot)?;
         let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
         let elements = tensor.shape.iter().product::<u64>();
         if elements != 1 {
-            return Err(format!("expected one truth value, found {elements} elements").into());
+            return Err(format!("expected a single Boolean, found {elements} elements").into());
         }
         Ok(bytes.iter().any(|byte| *byte != 0))
     }

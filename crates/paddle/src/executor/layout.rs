@@ -1,4 +1,4 @@
-//! A program by numbers: its variables, its operators, and what each of them reads last.
+//! A program with indices instead of names: its variables, its operators, and the last use of each variable.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -7,29 +7,29 @@ use lodstone_model::{Dialect, Op, Program};
 use lodstone_schema::Finding;
 use lodstone_schema::paddle::{EMPTY, forward_block};
 
-use crate::executor::error::{Error, Place, Result};
+use crate::executor::error::{Error, OpPosition, Result};
 use crate::executor::files;
 use crate::executor::random::RANDOM_STATE;
 
-/// Most blocks that may lie in each other.
+/// The maximum nesting of blocks.
 const DEEPEST: usize = 64;
 
-/// A variable of a program, by number.
+/// The index of a variable of a program.
 pub(crate) type Slot = usize;
 
-/// A program by numbers.
+/// A program with indices instead of names.
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub(crate) program: Program,
     pub(crate) vars: Vec<Variable>,
     pub(crate) blocks: Vec<Block>,
-    /// What the first block calls variables.
+    /// The slots of names in the first block.
     pub(crate) names: HashMap<String, Slot>,
-    /// What the others call variables, by number.
+    /// The slots of names in the other blocks, by index.
     inner_names: Vec<HashMap<String, Slot>>,
-    /// Variables by which gradients ask what blocks left.
+    /// Variables from which gradients read the values that blocks left.
     pub(crate) left: HashSet<Slot>,
-    /// The variable that the state of random numbers is, if the program has it.
+    /// The variable with the state of random numbers, if the program has it.
     pub(crate) random: Option<Slot>,
 }
 
@@ -37,9 +37,9 @@ pub(crate) struct Layout {
 #[derive(Debug)]
 pub(crate) struct Variable {
     pub(crate) name: String,
-    /// Whether it is in the scope.
+    /// Whether it is stored in the scope.
     pub(crate) persistable: bool,
-    /// What a file of it holds.
+    /// The expected contents of a file with the variable.
     pub(crate) expect: Expect,
 }
 
@@ -47,50 +47,50 @@ pub(crate) struct Variable {
 #[derive(Debug, Default)]
 pub(crate) struct Block {
     pub(crate) steps: Vec<Step>,
-    /// Variables that are its own, and are gone when it has run.
+    /// The block's own variables, which are removed when it has run.
     pub(crate) own: Vec<Slot>,
 }
 
 /// An operator.
 #[derive(Debug)]
 pub(crate) struct Step {
-    pub(crate) place: Place,
-    /// Variables of each input slot.
+    pub(crate) place: OpPosition,
+    /// The variables of each input slot.
     inputs: Vec<(String, Vec<Option<Slot>>)>,
-    /// Variables of each output slot.
+    /// The variables of each output slot.
     outputs: Vec<(String, Vec<Option<Slot>>)>,
-    /// Variables, by the names that the operator knows them by.
+    /// The slots of all names in the operator.
     pub(crate) named: Vec<(String, Slot)>,
-    /// Variables that nobody reads after it.
+    /// The variables whose last use is this operator.
     pub(crate) last: Vec<Slot>,
-    /// The block that it runs.
+    /// The block that the operator runs.
     pub(crate) block: Option<usize>,
-    /// The directory whose files are visible when it has run, because nothing after it in its block saves there.
+    /// The directory whose files are published when it has run, because no later operator of its block saves there.
     pub(crate) publishes: Option<String>,
 }
 
 impl Step {
-    /// The variables of an input slot.
+    /// Returns the variables of an input slot.
     pub(crate) fn inputs(&self, slot: &str) -> &[Option<Slot>] {
         of(&self.inputs, slot)
     }
 
-    /// The variables of an output slot.
+    /// Returns the variables of an output slot.
     pub(crate) fn outputs(&self, slot: &str) -> &[Option<Slot>] {
         of(&self.outputs, slot)
     }
 
-    /// All variables of input slots.
+    /// Returns all variables of input slots.
     pub(crate) fn reads(&self) -> impl Iterator<Item = Slot> {
         self.inputs.iter().flat_map(|(_, slots)| slots.iter().copied().flatten())
     }
 
-    /// All variables of output slots.
+    /// Returns all variables of output slots.
     pub(crate) fn writes(&self) -> impl Iterator<Item = Slot> {
         self.outputs.iter().flat_map(|(_, slots)| slots.iter().copied().flatten())
     }
 
-    /// The number of a variable that the operator names.
+    /// Returns the slot of a name in the operator.
     pub(crate) fn slot(&self, name: &str) -> Option<Slot> {
         self.named.iter().find(|(known, _)| known == name).map(|(_, slot)| *slot)
     }
@@ -101,10 +101,10 @@ fn of<'a>(slots: &'a [(String, Vec<Option<Slot>>)], slot: &str) -> &'a [Option<S
 }
 
 impl Layout {
-    /// Numbers a program of which `fetch` is read afterwards.
+    /// Lays out a program; `fetch` is read after it.
     ///
     /// # Errors
-    /// If it is no program of PaddlePaddle, its blocks run each other in a circle, or an operator names a variable that
+    /// If it is not a PaddlePaddle program, its blocks run each other in a cycle, or an operator names a variable that
     /// no block declares.
     pub(crate) fn new(program: &Program, fetch: &[String]) -> Result<Self> {
         let wrong = |what: String| Err(Error::Program(what.into()));
@@ -112,7 +112,7 @@ impl Layout {
             return Err(Error::Dialect(program.dialect));
         }
         if program.blocks.is_empty() {
-            return wrong("it has no blocks".to_owned());
+            return wrong("the program has no blocks".to_owned());
         }
         check_nesting(program)?;
         let mut plan = Self {
@@ -136,7 +136,7 @@ impl Layout {
         plan.random = plan.names.get(RANDOM_STATE).copied().filter(lasts);
         for name in fetch {
             if !plan.names.contains_key(name) {
-                let what = "the program has no such variable".to_owned();
+                let what = "the program does not have this variable".to_owned();
                 return Err(Error::Variable { name: name.clone(), finding: what.into() });
             }
         }
@@ -145,7 +145,7 @@ impl Layout {
         Ok(plan)
     }
 
-    /// Numbers all variables; gives for each block the numbers of the names that it sees.
+    /// Assigns slots to all variables; returns the slots of the names that each block sees.
     fn declare(&mut self, program: &Program) -> Result<Vec<HashMap<String, Slot>>> {
         let mut scopes: Vec<HashMap<String, Slot>> = Vec::new();
         for (number, block) in program.blocks.iter().enumerate() {
@@ -156,11 +156,11 @@ impl Layout {
                     scopes.get(parent).cloned().ok_or_else(|| lost(parent))?
                 }
                 Some(parent) => {
-                    let what = format!("block {number} lies in block {parent}, which is behind it");
+                    let what = format!("block {number} has parent {parent}, which comes after it");
                     return Err(Error::Program(what.into()));
                 }
             };
-            // Gradients see what the block left that they are of.
+            // A gradient block sees the variables of its forward block.
             let forward = forward_block(block).and_then(|forward| usize::try_from(forward).ok());
             let of = forward.filter(|forward| *forward < number).and_then(|it| scopes.get(it));
             for var in forward.and_then(|it| program.blocks.get(it)).map_or(&[][..], |it| &it.vars)
@@ -198,11 +198,11 @@ impl Layout {
         };
         let mut steps = Vec::with_capacity(block.ops.len());
         for (at, op) in block.ops.iter().enumerate() {
-            let place = Place::of(number, at, op);
+            let place = OpPosition::of(number, at, op);
             let slot = |name: &String| match name.as_str() {
                 "" | EMPTY => Ok(None),
                 known => names.get(known).copied().map(Some).ok_or_else(|| {
-                    let what = format!("it names `{known}`, which no block declares");
+                    let what = format!("no block declares `{known}`");
                     Error::Operator { place: place.clone(), finding: what.into() }
                 }),
             };
@@ -238,16 +238,16 @@ impl Layout {
         Ok(Block { steps, own: own.collect() })
     }
 
-    /// A block, by number.
+    /// Returns a block by index.
     ///
     /// # Errors
-    /// If there is none, which is a defect: numbers of blocks are checked when the plan is made.
+    /// An internal error if it does not exist: indices of blocks are checked when the plan is made.
     pub(crate) fn block_of(&self, number: usize) -> std::result::Result<&Block, Finding> {
         let block = self.blocks.get(number);
         block.ok_or_else(|| Finding::internal(format!("the plan has no block {number}")))
     }
 
-    /// The variable that a block calls so.
+    /// Returns the slot of a name in a block.
     pub(crate) fn slot(&self, block: usize, name: &str) -> Option<Slot> {
         let names = if block == 0 { Some(&self.names) } else { self.inner_names.get(block) };
         names?.get(name).copied()
@@ -260,8 +260,8 @@ impl Layout {
         slots.flatten().copied().flatten().collect()
     }
 
-    /// Finds for each operator of the first block what nobody reads after it. (What lies deeper is gone when its
-    /// block has run.)
+    /// Finds the last uses of variables in the first block. (Variables of inner blocks are removed when their block has
+    /// run.)
     fn find_last(&mut self, fetch: &[String]) -> Result<()> {
         let touched: Vec<BTreeSet<Slot>> = (0..self.blocks.len())
             .map(|block| self.touched(block))
@@ -286,7 +286,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Fails if a loop has no block, or never changes its condition.
+    /// Fails if a loop has no block, or its block never changes the condition.
     fn check_loops(&self) -> Result<()> {
         for step in self.blocks.iter().flat_map(|block| &block.steps) {
             let wrong = |what: String| {
@@ -295,19 +295,23 @@ impl Layout {
             if step.place.kind != "while" {
                 continue;
             }
-            let Some(block) = step.block else { return wrong("it has no block".to_owned()) };
+            let Some(block) = step.block else {
+                return wrong("the operator has no block".to_owned());
+            };
             let condition = step.inputs("Condition").first().copied().flatten();
             if let Some(condition) = condition
                 && !self.writes(block, condition).map_err(Error::Program)?
             {
                 let name = self.vars.get(condition).map_or("", |var| &var.name);
-                return wrong(format!("its block never changes `{name}`, so it would not end"));
+                return wrong(format!(
+                    "the block never changes `{name}`, so the loop would not end"
+                ));
             }
         }
         Ok(())
     }
 
-    /// Whether a block, or one of those in it, writes a variable.
+    /// Whether a block, or a block inside it, writes a variable.
     fn writes(&self, block: usize, slot: Slot) -> std::result::Result<bool, Finding> {
         for step in &self.block_of(block)?.steps {
             if step.outputs.iter().any(|(_, slots)| slots.contains(&Some(slot))) {
@@ -322,7 +326,7 @@ impl Layout {
         Ok(false)
     }
 
-    /// All variables that a block and those in it name.
+    /// Returns all variables that a block and the blocks inside it name.
     fn touched(&self, block: usize) -> std::result::Result<BTreeSet<Slot>, Finding> {
         let mut touched = BTreeSet::new();
         for step in &self.block_of(block)?.steps {
@@ -335,40 +339,44 @@ impl Layout {
     }
 }
 
-/// A block that is not there, although all numbers of blocks were checked before.
+/// Reports a missing block, although all indices of blocks were checked before.
 fn lost(number: usize) -> Error {
     Error::Program(Finding::internal(format!("the program has no block {number}")))
 }
 
-/// The operator of a step.
-pub(crate) fn op_of<'p>(program: &'p Program, place: &Place) -> Option<&'p Op> {
+/// Returns the operator of a step.
+pub(crate) fn op_of<'p>(program: &'p Program, place: &OpPosition) -> Option<&'p Op> {
     program.blocks.get(place.block)?.ops.get(place.number)
 }
 
-/// Fails if a block is run by itself, or by one that it runs, or by two operators, or lies too deep.
+/// Fails if a block runs itself, directly or indirectly, is run by two operators, or is nested too deep.
 fn check_nesting(program: &Program) -> Result<()> {
-    let mut run_by: HashMap<usize, Place> = HashMap::new();
+    let mut run_by: HashMap<usize, OpPosition> = HashMap::new();
     for (number, block) in program.blocks.iter().enumerate() {
         for (at, op) in block.ops.iter().enumerate() {
             for inner in op.blocks() {
-                let place = Place::of(number, at, op);
+                let place = OpPosition::of(number, at, op);
                 let inner =
                     usize::try_from(inner).ok().filter(|inner| *inner < program.blocks.len());
                 let wrong = |what: String| {
                     Err(Error::Operator { place: place.clone(), finding: what.into() })
                 };
                 let Some(inner) = inner else {
-                    return wrong("it runs a block that is not there".to_owned());
+                    return wrong("the block does not exist".to_owned());
                 };
                 if inner <= number {
-                    return wrong(format!("it runs block {inner}, in which it is"));
+                    return wrong(format!("the operator runs block {inner}, which contains it"));
                 }
                 let parent = program.blocks.get(inner).map(|block| block.parent);
                 if parent.and_then(|parent| usize::try_from(parent).ok()) != Some(number) {
-                    return wrong(format!("it runs block {inner}, which lies in another"));
+                    return wrong(format!(
+                        "the operator runs block {inner}, which has another parent"
+                    ));
                 }
                 if let Some(other) = run_by.insert(inner, place.clone()) {
-                    return wrong(format!("it runs block {inner}, which {other} runs"));
+                    return wrong(format!(
+                        "the operator runs block {inner}, which {other} also runs"
+                    ));
                 }
             }
         }
@@ -382,7 +390,7 @@ fn check_nesting(program: &Program) -> Result<()> {
     };
     match (0..program.blocks.len()).find(|block| depth(*block) > DEEPEST) {
         Some(block) => {
-            let wrong = format!("block {block} lies deeper than {DEEPEST} blocks");
+            let wrong = format!("block {block} is nested deeper than {DEEPEST} blocks");
             Err(Error::Program(wrong.into()))
         }
         None => Ok(()),

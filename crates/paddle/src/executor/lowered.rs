@@ -1,14 +1,14 @@
 //! Operators that the engine computes.
 //!
-//! An operator is lowered to a program of ONNX's operators for the types of its inputs, once for each: the plan of that
-//! is kept, and run again as long as types stay the same.
+//! An operator is lowered to a program of ONNX's operators for the types of its inputs; the plan of that program is kept,
+//! and reused as long as the types stay the same.
 
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lodstone_engine::{Mode, Plan, Value};
-use lodstone_lowering::paddle::{self, Given};
+use lodstone_lowering::paddle::{self, VariableFacts};
 use lodstone_model::{DType, Dim, Lod, Op, Tensor};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::ValueInfo;
@@ -18,7 +18,7 @@ use lodstone_store::Blob;
 use crate::executor::frame::Frame;
 use crate::executor::layout::{Slot, Step};
 
-/// The largest number of types that an operator is kept for.
+/// The maximum number of plans that are kept for an operator.
 const MAX_KEPT: usize = 64;
 
 /// An operator that the engine computes.
@@ -30,7 +30,7 @@ pub(crate) struct Lowered {
     kept: Mutex<HashMap<Key, Arc<Compiled>>>,
 }
 
-/// The types of the variables that an operator reads, in their order; nothing for one without a tensor.
+/// The types of the variables that an operator reads, in order; `None` for one that is not a tensor.
 type Key = Vec<Option<(DType, Vec<u64>)>>;
 
 /// A plan, and the variables that it reads and writes.
@@ -41,7 +41,7 @@ struct Compiled {
     outputs: Vec<Written>,
 }
 
-/// What an input of a plan is.
+/// An input of a plan.
 #[derive(Debug)]
 enum Input {
     Variable(Slot),
@@ -49,27 +49,27 @@ enum Input {
     Lod(Slot, usize),
 }
 
-/// An output that becomes a variable.
+/// An output of a plan that is written to a variable.
 #[derive(Debug)]
 struct Written {
-    /// Its number among the outputs of the plan.
+    /// Its index among the outputs of the plan.
     number: usize,
     slot: Slot,
     lod: Source,
 }
 
-/// Where the LoD of an output comes from.
+/// The source of the LoD of an output.
 #[derive(Debug)]
 enum Source {
     Nothing,
     /// A variable, if it has as many rows as the output.
     Shared(Slot),
-    /// Variables whose rows the output has, one after the other.
+    /// Variables whose rows are concatenated in the output.
     Joined(Vec<Slot>),
 }
 
 impl Source {
-    /// The source of the variable at a place in an output slot.
+    /// Returns the source for the variable at an index of an output slot.
     fn of(lod: &SharedLod, step: &Step, output: &str, place: usize) -> Self {
         let Some(share) = lod.source(output) else { return Self::Nothing };
         let sources = step.inputs(share.input);
@@ -80,7 +80,7 @@ impl Source {
         source.map_or(Self::Nothing, Self::Shared)
     }
 
-    /// The LoD of an output of so many rows.
+    /// Returns the LoD of an output of `rows` rows.
     fn lod(&self, frame: &Frame<'_>, rows: Option<u64>) -> Lod {
         match self {
             Self::Nothing => Lod::default(),
@@ -98,7 +98,7 @@ impl Source {
     }
 }
 
-/// The LoD of tensors that lie side by side, or one after the other; `None` if it has none.
+/// Returns the LoD of tensors that are stacked side by side, or concatenated; `None` if they have none.
 fn joined(tensors: &[&Tensor], rows: Option<u64>) -> Option<Lod> {
     let (first, rest) = tensors.split_first()?;
     if first.shape.first().copied() == rows {
@@ -118,45 +118,45 @@ fn joined(tensors: &[&Tensor], rows: Option<u64>) -> Option<Lod> {
 }
 
 /// The variables of a frame, as a lowering sees them.
-struct Seen<'a> {
+struct FrameFacts<'a> {
     frame: &'a Frame<'a>,
     step: &'a Step,
-    /// Whether it asked for more than types.
-    looked: Cell<bool>,
+    /// Whether the lowering read contents or LoD, not only types.
+    read_contents: Cell<bool>,
 }
 
-impl Seen<'_> {
+impl FrameFacts<'_> {
     fn tensor(&self, variable: &str) -> Option<&Tensor> {
         self.frame.tensor(self.step.slot(variable)?).ok()
     }
 }
 
-impl Given for Seen<'_> {
+impl VariableFacts for FrameFacts<'_> {
     fn info(&self, variable: &str) -> Option<ValueInfo> {
         let tensor = self.tensor(variable)?;
-        let dims = tensor.shape.iter().map(|extent| Dim::Known(*extent));
+        let dims = tensor.shape.iter().map(|dim| Dim::Known(*dim));
         Some(ValueInfo::tensor(tensor.dtype, Some(dims.collect())))
     }
 
     fn contents(&self, variable: &str) -> Option<Vec<i64>> {
-        self.looked.set(true);
+        self.read_contents.set(true);
         ValueInfo::of(self.tensor(variable)?).ints()
     }
 
     fn offsets(&self, variable: &str) -> Vec<u64> {
         let levels = self.tensor(variable).map_or(&[][..], |tensor| &tensor.lod.0);
         if !levels.is_empty() {
-            self.looked.set(true);
+            self.read_contents.set(true);
         }
         levels.iter().map(|level| level.len() as u64).collect()
     }
 }
 
 impl Lowered {
-    /// An operator of a row.
+    /// Creates the implementation for an operator of a row.
     ///
     /// # Errors
-    /// If the row does not declare which LoD outputs share, which is a defect.
+    /// An internal error if the row does not declare which LoD its outputs share.
     pub(crate) fn new(row: &'static Operator) -> Result<Self, Finding> {
         match &row.lod {
             LodRule::Shared(lod) => Ok(Self { lod, kept: Mutex::default() }),
@@ -185,11 +185,11 @@ impl Lowered {
         if let Some(known) = lock().get(&key) {
             return Ok(Arc::clone(known));
         }
-        let seen = Seen { frame, step, looked: Cell::new(false) };
+        let seen = FrameFacts { frame, step, read_contents: Cell::new(false) };
         let lowered = paddle::lower_op(op, frame.release(), &seen)?;
         frame.reserve(lowered.bytes)?;
         let compiled = Arc::new(Compiled::new(lowered, self.lod, step, frame)?);
-        if !seen.looked.get() {
+        if !seen.read_contents.get() {
             let mut kept = lock();
             if kept.len() >= MAX_KEPT {
                 kept.clear();
@@ -200,7 +200,7 @@ impl Lowered {
     }
 }
 
-/// What fails in the engine as a finding about the operator that it computes.
+/// Converts an error of the engine to a finding about the operator.
 fn within(error: lodstone_engine::Error) -> Finding {
     match error {
         lodstone_engine::Error::Op(error) => error.finding.within(format!("as `{}`", error.kind)),
@@ -223,7 +223,7 @@ impl Compiled {
         let input = |name: &String| {
             let slot = |name: &str| {
                 let slot = step.slot(name);
-                slot.ok_or_else(|| Finding::from(format!("`{name}` is no variable")))
+                slot.ok_or_else(|| Finding::from(format!("`{name}` is not a variable")))
             };
             match lowered.lods.iter().find(|lod| lod.name == *name) {
                 Some(lod) => Ok(Input::Lod(slot(&lod.variable)?, lod.level)),
@@ -234,9 +234,9 @@ impl Compiled {
         for output in &lowered.outputs {
             let number = block.outputs.iter().position(|name| *name == output.value);
             let number = number.ok_or_else(|| Finding::internal("an output is not computed"))?;
-            let slot = step.slot(&output.variable).ok_or("it writes no variable")?;
+            let slot = step.slot(&output.variable).ok_or("an output is not a variable")?;
             let place = step.outputs(&output.slot).iter().position(|other| *other == Some(slot));
-            let place = place.ok_or_else(|| Finding::internal("an output has no place"))?;
+            let place = place.ok_or_else(|| Finding::internal("an output has no index"))?;
             let lod = Source::of(lod, step, &output.slot, place);
             outputs.push(Written { number, slot, lod });
         }
@@ -250,7 +250,7 @@ impl Compiled {
         let made = self.plan.run(inputs, frame.context()).map_err(within)?;
         let take = |output: &Written| {
             let value = made.get(output.number);
-            let value = value.ok_or_else(|| Finding::internal("an output is not there"))?;
+            let value = value.ok_or_else(|| Finding::internal("an output has no value"))?;
             let mut tensor = value.tensor()?;
             tensor.lod = output.lod.lod(frame, tensor.shape.first().copied());
             Ok((output.slot, tensor))
@@ -265,7 +265,7 @@ impl Input {
             Self::Variable(slot) => Value::of(frame.tensor(*slot)?),
             Self::Lod(slot, level) => {
                 let level = frame.tensor(*slot)?.lod.0.get(*level);
-                let level = level.ok_or("its LoD has fewer levels than before")?;
+                let level = level.ok_or("the LoD has fewer levels than before")?;
                 let bytes: Vec<u8> = level.iter().flat_map(|offset| offset.to_le_bytes()).collect();
                 let shape = vec![level.len() as u64];
                 Value::of(&Tensor::dense(DType::Int64, shape, Blob::memory(bytes)))

@@ -1,8 +1,8 @@
-//! Runs programs of PaddlePaddle: a scope of variables, and an executor.
+//! Runs PaddlePaddle programs: a scope of variables, and an executor.
 //!
-//! A program is its operators in their order. Those that compute are lowered to ONNX's operators
+//! A program is a sequence of operators. Those that compute are lowered to ONNX's operators
 //! (`lodstone-lowering`), which the engine (`lodstone-engine`) plans and runs; those that move values, run blocks, draw
-//! random numbers, touch files or change parameters are native to the executor.
+//! random numbers, read or write files, or update parameters are native to the executor.
 
 mod error;
 mod files;
@@ -17,7 +17,7 @@ mod run;
 mod scope;
 mod value;
 
-pub use error::{Error, Place, Result};
+pub use error::{Error, OpPosition, Result};
 pub use files::Dirs;
 pub use native::draws;
 pub use random::RANDOM_STATE;

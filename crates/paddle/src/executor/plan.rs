@@ -1,4 +1,4 @@
-//! Plans: a program whose operators know what computes them.
+//! Plans: programs with the implementation of each operator.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,7 +7,7 @@ use lodstone_model::{Op, Program};
 use lodstone_schema::Finding;
 use lodstone_schema::paddle::{Choice, Operator, operator};
 
-use crate::executor::error::{Error, Failure, Place, Result};
+use crate::executor::error::{Error, Failure, OpPosition, Result};
 use crate::executor::frame::{Blocks, Frame};
 use crate::executor::layout::{Layout, Step, op_of};
 use crate::executor::lowered::Lowered;
@@ -17,26 +17,27 @@ use crate::executor::native::{self, Run};
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) layout: Layout,
-    /// What computes each operator, by block.
-    does: Vec<Vec<Does>>,
+    /// The implementations of all operators, by block.
+    implementation: Vec<Vec<Implementation>>,
 }
 
-/// How an operator is computed.
-pub(crate) enum Does {
-    /// Natively.
+/// The implementation of an operator.
+pub(crate) enum Implementation {
+    /// A native function.
     Native(Run),
-    /// Natively if it reads anything else than tensors with all their elements; by operators of ONNX otherwise.
+    /// A native function if it reads anything but dense tensors, else ONNX's operators.
     NativeIfSparse(Run, Lowered),
-    /// Natively if it reads NaN; by operators of ONNX otherwise.
+    /// A native function if it reads NaN, else ONNX's operators.
     NativeIfNan(Run, Lowered),
-    /// By operators of ONNX.
+    /// ONNX's operators.
     Lowered(Lowered),
 }
 
-impl Does {
-    /// How the row of an operator declares it.
+impl Implementation {
+    /// Returns the implementation that the row of an operator declares.
     fn of(op: &Op) -> std::result::Result<Self, Finding> {
-        let (row, choice) = choice(op).ok_or_else(|| Finding::internal("nothing computes it"))?;
+        let (row, choice) =
+            choice(op).ok_or_else(|| Finding::internal("the operator has no implementation"))?;
         let native = || native::function(row.kind);
         Ok(match choice {
             Choice::Native => Self::Native(native()?),
@@ -47,13 +48,13 @@ impl Does {
     }
 }
 
-/// The row of an operator, and what computes it, if anything does.
+/// Returns the row of an operator and its computation, if it is supported.
 fn choice(op: &Op) -> Option<(&'static Operator, Choice)> {
     let row = operator(&op.kind)?;
     Some((row, row.computation.choose(op)?))
 }
 
-impl fmt::Debug for Does {
+impl fmt::Debug for Implementation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Native(_) => "native",
@@ -65,41 +66,50 @@ impl fmt::Debug for Does {
 }
 
 impl Plan {
-    /// Plans a program of which `fetch` is read afterwards.
+    /// Plans a program; `fetch` is read after it.
     ///
     /// # Errors
-    /// If it contradicts itself, or nothing computes an operator: all of those are named.
+    /// If the program contradicts itself, or operators are not supported: all of those are reported.
     pub(crate) fn new(program: &Program, fetch: &[String]) -> Result<Self> {
         let layout = Layout::new(program, fetch)?;
         check_known(program)?;
-        let mut does = Vec::with_capacity(program.blocks.len());
+        let mut implementation = Vec::with_capacity(program.blocks.len());
         for (number, block) in program.blocks.iter().enumerate() {
             let of = |(at, op): (usize, &Op)| {
-                Does::of(op).map_err(|finding| Error::Operator {
-                    place: Place::of(number, at, op),
+                Implementation::of(op).map_err(|finding| Error::Operator {
+                    place: OpPosition::of(number, at, op),
                     finding,
                 })
             };
-            does.push(block.ops.iter().enumerate().map(of).collect::<Result<Vec<_>>>()?);
+            implementation.push(block.ops.iter().enumerate().map(of).collect::<Result<Vec<_>>>()?);
         }
-        Ok(Self { layout, does })
+        Ok(Self { layout, implementation })
     }
 
-    fn step(&self, frame: &mut Frame<'_>, step: &Step, does: &Does) -> Result<()> {
+    fn step(
+        &self,
+        frame: &mut Frame<'_>,
+        step: &Step,
+        implementation: &Implementation,
+    ) -> Result<()> {
         let failed = |finding| Error::Operator { place: step.place.clone(), finding };
         let op = op_of(&self.layout.program, &step.place);
         let op = op.ok_or_else(|| failed(Finding::internal("the program has no such operator")))?;
         frame.count_step().map_err(failed)?;
         let random = frame.random;
-        let outcome = match does {
-            Does::Native(run) => run(frame, step, op),
-            Does::NativeIfSparse(run, _) if !frame.reads_dense(step) => run(frame, step, op),
-            Does::NativeIfNan(run, _) if frame.reads_nan(step).map_err(failed)? => {
+        let outcome = match implementation {
+            Implementation::Native(run) => run(frame, step, op),
+            Implementation::NativeIfSparse(run, _) if !frame.reads_dense(step) => {
                 run(frame, step, op)
             }
-            Does::NativeIfSparse(_, lowered)
-            | Does::NativeIfNan(_, lowered)
-            | Does::Lowered(lowered) => lowered.run(frame, step, op).map_err(Failure::Here),
+            Implementation::NativeIfNan(run, _) if frame.reads_nan(step).map_err(failed)? => {
+                run(frame, step, op)
+            }
+            Implementation::NativeIfSparse(_, lowered)
+            | Implementation::NativeIfNan(_, lowered)
+            | Implementation::Lowered(lowered) => {
+                lowered.run(frame, step, op).map_err(Failure::Here)
+            }
         };
         match outcome {
             Ok(()) => {}
@@ -109,7 +119,7 @@ impl Plan {
             }
             Err(Failure::Inside(error)) => return Err(error),
         }
-        frame.follow_random(random).map_err(failed)?;
+        frame.sync_random(random).map_err(failed)?;
         frame.check_finite(op, step).map_err(failed)
     }
 }
@@ -117,18 +127,26 @@ impl Plan {
 impl Blocks for Plan {
     fn run(&self, frame: &mut Frame<'_>, number: usize) -> Result<()> {
         let block = self.layout.block_of(number).map_err(Error::Program)?;
-        let does = self.does.get(number);
-        let does =
-            does.ok_or_else(|| Error::Program(Finding::internal("a block is not planned")))?;
-        for (step, does) in block.steps.iter().zip(does) {
-            self.step(frame, step, does)?;
+        let implementation = self.implementation.get(number);
+        let implementation = implementation
+            .ok_or_else(|| Error::Program(Finding::internal("a block is not planned")))?;
+        for (step, implementation) in block.steps.iter().zip(implementation) {
+            match frame.profile() {
+                Some(profile) => {
+                    let first = step.writes().next().and_then(|slot| self.layout.vars.get(slot));
+                    let name = first.map_or("", |var| var.name.as_str());
+                    let kind = &step.place.kind;
+                    profile.measure(kind, name, || self.step(frame, step, implementation))?;
+                }
+                None => self.step(frame, step, implementation)?,
+            }
             step.last.iter().try_for_each(|slot| frame.clear(*slot)).map_err(Error::Program)?;
         }
         Ok(())
     }
 }
 
-/// Fails with all operators that nothing computes.
+/// Fails if operators are not supported, with all of them.
 fn check_known(program: &Program) -> Result<()> {
     let unknown: BTreeSet<String> =
         program.ops().filter(|op| choice(op).is_none()).map(|op| op.kind.clone()).collect();

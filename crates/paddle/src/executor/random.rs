@@ -1,8 +1,8 @@
 //! The generator of random numbers.
 //!
-//! It counts (Philox 4x32, ten rounds; Salmon et al., 2011): the same seed and the same number of draws before give the
-//! same bits, on any machine and with any number of threads. Its state is a variable of the scope. PaddlePaddle's own
-//! numbers are others.
+//! It is counter-based (Philox 4x32, ten rounds; Salmon et al., 2011): the same seed and the same number of previous draws
+//! give the same bits, on any machine and with any number of threads. Its state is a variable of the scope. PaddlePaddle's
+//! own generator gives other numbers.
 
 use lodstone_model::{DType, Tensor};
 use lodstone_schema::Finding;
@@ -10,11 +10,11 @@ use lodstone_store::Blob;
 
 use crate::executor::scope::Scope;
 
-/// The variable of a scope that the state of random numbers is: seed and counter, two `int64`. A program that
-/// declares it reads and writes the state by it.
+/// The variable of a scope with the state of random numbers: seed and counter, two `int64`. A program that
+/// declares it can read and write the state.
 pub const RANDOM_STATE: &str = "@RANDOM_STATE@";
 
-/// A generator that counts.
+/// A counter-based generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Random {
     seed: u64,
@@ -22,25 +22,26 @@ pub(crate) struct Random {
 }
 
 impl Random {
-    /// One that has not been drawn from.
+    /// Creates a generator that has not been drawn from.
     pub(crate) fn new(seed: u64) -> Self {
         Self { seed, counter: 0 }
     }
 
-    /// That of a scope.
+    /// Reads the generator of a scope.
     ///
     /// # Errors
-    /// If the variable of the scope is no state.
+    /// If the variable of the scope is not a state.
     pub(crate) fn of(scope: &Scope) -> Result<Self, Finding> {
-        let told = scope.get(RANDOM_STATE).map(|value| Self::told(value.tensor()?)).transpose()?;
-        Ok(told.unwrap_or(Self::new(0)))
+        let from_tensor =
+            scope.get(RANDOM_STATE).map(|value| Self::from_tensor(value.tensor()?)).transpose()?;
+        Ok(from_tensor.unwrap_or(Self::new(0)))
     }
 
-    /// The state that a tensor holds.
+    /// Reads the state in a tensor.
     ///
     /// # Errors
     /// If it is not two integers.
-    pub(crate) fn told(tensor: &Tensor) -> Result<Self, Finding> {
+    pub(crate) fn from_tensor(tensor: &Tensor) -> Result<Self, Finding> {
         let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
         let ([seed, counter], []) = bytes.as_chunks() else {
             let found = format!("{}{:?}", tensor.dtype, tensor.shape);
@@ -49,13 +50,13 @@ impl Random {
         Ok(Self { seed: u64::from_le_bytes(*seed), counter: u64::from_le_bytes(*counter) })
     }
 
-    /// The state as a tensor.
+    /// Returns the state as a tensor.
     pub(crate) fn tensor(self) -> Tensor {
         let bytes = [self.seed.to_le_bytes(), self.counter.to_le_bytes()].concat();
         Tensor::dense(DType::Int64, vec![2], Blob::memory(bytes))
     }
 
-    /// Keeps the state in a scope, if anything was drawn.
+    /// Stores the state in a scope, if anything was drawn.
     pub(crate) fn keep(self, scope: &mut Scope) -> Result<(), Finding> {
         if self != Self::of(scope)? {
             scope.set(RANDOM_STATE, self.tensor());
@@ -63,11 +64,11 @@ impl Random {
         Ok(())
     }
 
-    /// Four random words: those of a counter.
+    /// Returns the four random words of a counter.
     fn words(seed: u64, counter: u64) -> [u32; 4] {
         const M: [u64; 2] = [0xD251_1F53, 0xCD9E_8D57];
         const W: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
-        #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
+        #[expect(clippy::cast_possible_truncation, reason = "the lower half is intended")]
         let low = |word: u64| word as u32;
         let mut key = [low(seed), low(seed >> 32)];
         let mut block = [low(counter), low(counter >> 32), 0, 0];
@@ -91,7 +92,7 @@ impl Random {
         words
     }
 
-    /// Two numbers from 0 to below 1.
+    /// Draws two numbers from 0 to 1 (exclusive).
     pub(crate) fn pair(&mut self) -> [f64; 2] {
         let [a, b, c, d] = self.next();
         [(a, b), (c, d)].map(|(high, low)| {

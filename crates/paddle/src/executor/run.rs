@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lodstone_engine::Threads;
+use lodstone_engine::{Profile, Threads};
 use lodstone_model::{Program, Revision, Tensor};
 use lodstone_schema::paddle::{gradient_of, interface, set_stop_gradient};
 
@@ -19,30 +19,31 @@ use crate::program::{Variable, append_backward};
 #[derive(Clone, Debug)]
 pub struct Prepared {
     plan: Arc<Plan>,
-    /// What the caller asked for; empty for the outputs that the program declares.
-    asked: Vec<String>,
+    /// The requested variables; empty for those that the program fetches.
+    requested: Vec<String>,
     fetch: Vec<String>,
     checks_finite: bool,
     max_steps: u64,
     threads: Threads,
+    profile: Option<Arc<Profile>>,
 }
 
-/// Runs programs, and keeps the last of them prepared, until a program of another [`Revision`] is run.
+/// Runs programs, and keeps the last one prepared until a program of another [`Revision`] is run.
 #[derive(Debug, Default)]
 pub struct Executor {
     last: Option<(Revision, Prepared)>,
 }
 
 impl Executor {
-    /// Runs a program from its first operator to its last, in their order; gives the variables that `fetch`
-    /// names, or, if it names none, what the program itself fetches.
+    /// Runs the operators of a program in order; returns the variables in `fetch`, or, if it is empty, those that the
+    /// program itself fetches.
     ///
-    /// Variables that persist are those of `scope`, and stay there; the others are gone afterwards. `feed` has the
-    /// variables that come from outside; `dirs` are where operators that load and save may do that.
+    /// Persistable variables are read from and written to `scope`; the others are dropped after the run. `feed` has the
+    /// values of input variables, `dirs` the directories of operators that load and save.
     ///
     /// # Errors
-    /// If the program contradicts itself, nothing computes one of its operators, a variable is missing, or an
-    /// operator fails. The scope is then as it was; files that were published before that stay.
+    /// If the program contradicts itself, an operator is not supported or fails, or a variable is missing. The scope is
+    /// then unchanged; files that were already published stay.
     pub fn run(
         &mut self,
         program: &Program,
@@ -66,29 +67,30 @@ impl Prepared {
     /// Prepares a program.
     ///
     /// # Errors
-    /// If it contradicts itself, or nothing computes one of its operators: all of those are told at once.
+    /// If it contradicts itself, or operators are not supported: all of those are reported at once.
     pub fn new(program: &Program, fetch: &[&str]) -> Result<Self> {
-        let asked: Vec<String> = fetch.iter().map(|name| (*name).to_owned()).collect();
-        let fetch = match asked.as_slice() {
+        let requested: Vec<String> = fetch.iter().map(|name| (*name).to_owned()).collect();
+        let fetch = match requested.as_slice() {
             [] => interface(program).outputs.into_iter().map(str::to_owned).collect(),
             names => names.to_vec(),
         };
         Ok(Self {
             plan: Arc::new(Plan::new(program, &fetch)?),
-            asked,
+            requested,
             fetch,
             checks_finite: false,
             max_steps: u64::MAX,
             threads: Threads::default(),
+            profile: None,
         })
     }
 
-    /// Prepares a program that computes `value`, one number, to give it and its gradients by the variables `by`, in
-    /// their order. These may be parameters, what is fed, or anything on the way.
+    /// Prepares a program that computes `value`, a single number, to return it and its gradients with respect to the
+    /// variables `by`, in their order. These may be parameters, inputs, or intermediate values.
     ///
     /// # Errors
-    /// As [`Prepared::new`]; if it is not one number, does not depend on one of them, or depends on it through an operator
-    /// whose gradient is not known.
+    /// Like [`Prepared::new`]; also if `value` is not a single number, does not depend on one of the variables, or depends
+    /// on it through an operator without a known gradient.
     pub fn value_and_grad(program: &Program, value: &str, by: &[&str]) -> Result<Self> {
         let mut program = program.clone();
         let vars = program.blocks.iter_mut().flat_map(|block| &mut block.vars);
@@ -107,52 +109,58 @@ impl Prepared {
         Self::new(&program, &fetch.collect::<Vec<_>>())
     }
 
-    /// The same, where an operator fails that gives an infinite number or none (NaN): the first that does is named.
+    /// Makes operators fail that compute an infinite number or NaN: the first one is reported.
     #[must_use]
     pub fn checking_finite(mut self) -> Self {
         self.checks_finite = true;
         self
     }
 
-    /// The same, where a run that has not ended after so many steps fails. A step is an operator that is run; those
-    /// in loops count each time.
+    /// Limits the number of steps: a run that exceeds it fails. Each run of an operator is a step, also in loops.
     #[must_use]
     pub fn with_max_steps(mut self, steps: u64) -> Self {
         self.max_steps = steps;
         self
     }
 
-    /// The same on other threads than those that all programs share.
+    /// Runs on other threads than those that all programs share.
     #[must_use]
     pub fn with_threads(mut self, threads: Threads) -> Self {
         self.threads = threads;
         self
     }
 
-    fn asks(&self, fetch: &[&str]) -> bool {
-        self.asked.iter().map(String::as_str).eq(fetch.iter().copied())
+    /// The same, with a profile that measures its operators.
+    #[must_use]
+    pub fn with_profile(mut self, profile: Arc<Profile>) -> Self {
+        self.profile = Some(profile);
+        self
     }
 
-    /// The names of what it gives.
+    fn asks(&self, fetch: &[&str]) -> bool {
+        self.requested.iter().map(String::as_str).eq(fetch.iter().copied())
+    }
+
+    /// Returns the names of the variables that a run returns.
     pub fn fetched(&self) -> &[String] {
         &self.fetch
     }
 
-    /// Runs it once.
+    /// Runs the program once.
     ///
     /// # Errors
-    /// As [`Executor::run`].
+    /// Like [`Executor::run`].
     pub fn run(
         &self,
         scope: &mut Scope,
         feed: &[(&str, Tensor)],
         dirs: &Dirs,
     ) -> Result<Vec<Tensor>> {
-        // On the pool from the beginning: handing over each kernel takes longer than most of them run.
+        // On the pool from the start: handing over each kernel takes longer than most of them run.
         self.threads.run(|| self.run_here(scope, feed, dirs)).map_err(Error::Program)?
     }
 
-    /// Runs it on this thread.
+    /// Runs the program on this thread.
     fn run_here(
         &self,
         scope: &mut Scope,
@@ -162,7 +170,11 @@ impl Prepared {
         let layout = &self.plan.layout;
         let variable = |name: &str, finding| Error::Variable { name: name.to_owned(), finding };
         let random = Random::of(scope).map_err(|finding| variable(RANDOM_STATE, finding))?;
-        let limits = Limits { checks_finite: self.checks_finite, max_steps: self.max_steps };
+        let limits = Limits {
+            checks_finite: self.checks_finite,
+            max_steps: self.max_steps,
+            profile: self.profile.clone(),
+        };
         let (budget, threads) = (scope.budget().clone(), self.threads.clone());
         let mut frame =
             Frame::new(layout, &*self.plan, Files::new(dirs), random, limits, budget, threads);
@@ -174,7 +186,7 @@ impl Prepared {
         for (name, tensor) in feed {
             let slot = layout.names.get(*name).copied().ok_or_else(|| Error::Variable {
                 name: (*name).to_owned(),
-                finding: "it is fed, and the program has no such variable".into(),
+                finding: "the program does not have this fed variable".into(),
             })?;
             check_fed(&layout.program, name, tensor)?;
             let value = Value::Tensor(tensor.clone());
@@ -185,7 +197,7 @@ impl Prepared {
             let slot = layout.names.get(name).copied();
             match slot.map(|slot| frame.value(slot)) {
                 Some(Ok(value)) => value.tensor().cloned(),
-                _ => Err("it was not computed".into()),
+                _ => Err("the variable was not computed".into()),
             }
             .map_err(|finding| Error::Variable { name: name.clone(), finding })
         };
@@ -202,7 +214,7 @@ impl Prepared {
     }
 }
 
-/// Fails if what is fed is not of the type that the program declares.
+/// Fails if a fed tensor does not have the type that the program declares.
 fn check_fed(program: &Program, name: &str, tensor: &Tensor) -> Result<()> {
     let wrong = |what: String| Err(Error::Variable { name: name.to_owned(), finding: what.into() });
     if let Err(broken) = tensor.lod.check(tensor.shape.first().copied().unwrap_or(0)) {
@@ -212,7 +224,7 @@ fn check_fed(program: &Program, name: &str, tensor: &Tensor) -> Result<()> {
     let declared = vars.iter().find(|var| var.name == name);
     let Some(wanted) = declared.and_then(|var| var.value.tensor_type()) else { return Ok(()) };
     if wanted.dtype != tensor.dtype || !wanted.admits(&tensor.shape) {
-        return wrong(format!("expected {wanted}, was fed {}{:?}", tensor.dtype, tensor.shape));
+        return wrong(format!("expected {wanted}, found {}{:?}", tensor.dtype, tensor.shape));
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use lodstone_store::Result;
 use crate::executor::value::Value;
 use lodstone_engine::Budget;
 
-/// Values of variables by name: parameters, statistics, counters. Programs that are run in one scope share them.
+/// Values of variables by name: parameters, statistics, counters. Programs that run in the same scope share them.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     values: BTreeMap<String, Value>,
@@ -16,9 +16,9 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// The same scope, where tensors that programs make may take so many bytes, if the system gives that many; by
-    /// default it is all that the system gives this process: the least of what is available in the machine, the
-    /// limits of its control groups, and its own (`ulimit -v`, `ulimit -d`). What was put in by hand does not count.
+    /// Limits the memory of tensors that programs create in the scope. The default is all that the system gives this
+    /// process: the least of the available memory, the limits of its control groups, and its own (`ulimit -v`,
+    /// `ulimit -d`). Tensors that are set from outside do not count.
     #[must_use]
     pub fn with_memory(mut self, bytes: u64) -> Self {
         self.budget = Budget::new(bytes);
@@ -29,10 +29,10 @@ impl Scope {
         &self.budget
     }
 
-    /// The parameters of a model, read into memory when they are first used.
+    /// Creates a scope from the parameters of a model, which are read into memory when they are first used.
     ///
     /// # Errors
-    /// What reading them gives.
+    /// If a parameter cannot be read.
     pub fn of(model: &Model) -> Result<Self> {
         let mut model = model.clone();
         model.load()?;
@@ -43,17 +43,17 @@ impl Scope {
         Ok(scope)
     }
 
-    /// The value of a variable.
+    /// Returns the value of a variable.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.values.get(name)
     }
 
-    /// The tensor that a variable is.
+    /// Returns the tensor in a variable.
     pub fn tensor(&self, name: &str) -> Option<&Tensor> {
         self.get(name)?.tensor().ok()
     }
 
-    /// Gives a variable a tensor.
+    /// Sets a variable to a tensor.
     pub fn set(&mut self, name: &str, tensor: Tensor) {
         self.put(name, Value::Tensor(tensor));
     }
@@ -67,12 +67,12 @@ impl Scope {
         }
     }
 
-    /// Removes a variable, and gives what it was.
+    /// Removes a variable, and returns its value.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
         self.values.remove(name)
     }
 
-    /// The names of all variables, sorted.
+    /// Returns the names of all variables, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.values.keys().map(String::as_str)
     }

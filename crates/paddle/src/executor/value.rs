@@ -1,4 +1,4 @@
-//! What variables hold while a program runs.
+//! The values of variables while a program runs.
 
 use std::sync::Arc;
 
@@ -13,47 +13,47 @@ use lodstone_engine::Charge;
 #[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "nearly all of them are tensors")]
 pub enum Value {
-    /// A tensor: dense, with or without LoD, or some rows of one. Its bytes are in memory.
+    /// A tensor: dense, with or without LoD, or selected rows. Its bytes are in memory.
     Tensor(Tensor),
-    /// Tensors by number; some may not be there.
+    /// An array of tensors; some may be absent.
     Array(Vec<Option<Tensor>>),
-    /// Sequences by their length, longest first: the number of each, and how long it is.
+    /// Sequences by length, longest first: the index and the length of each.
     Ranks(Vec<(usize, usize)>),
-    /// What a block left each time that it ran, for its gradients.
+    /// The values that a block left in each iteration, for its gradients.
     Rounds(Rounds),
 }
 
-/// What a block left each time that it ran, in this order.
+/// The values that a block left in each iteration, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Rounds(pub(crate) Vec<Arc<Round>>);
 
-/// What a block left when it had run: variables of its own, and of those around it what they were before.
+/// The values that a block left in an iteration: its own variables, and the previous values of outer ones.
 #[derive(Debug)]
 pub(crate) struct Round {
     pub(crate) values: Vec<(Slot, Value)>,
-    /// For the list itself; what tensors take they are charged by themselves.
+    /// The charge of the list itself; tensors have their own.
     pub(crate) _charge: Charge,
 }
 
 impl Value {
-    /// What it is, in words.
+    /// Returns the kind of the value, for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Tensor(tensor) => match tensor.kind {
                 Kind::Dense => "a tensor",
-                Kind::SelectedRows { .. } => "rows of a tensor",
+                Kind::SelectedRows { .. } => "selected rows",
                 _ => "a tensor of another kind",
             },
             Self::Array(_) => "an array of tensors",
-            Self::Ranks(_) => "a table of sequences by length",
-            Self::Rounds(_) => "what a block left",
+            Self::Ranks(_) => "a rank table",
+            Self::Rounds(_) => "the state of a block",
         }
     }
 
-    /// The tensor that it is.
+    /// Returns the tensor.
     ///
     /// # Errors
-    /// What it is instead.
+    /// If the value is not a tensor; the finding has its kind.
     pub fn tensor(&self) -> Result<&Tensor, Finding> {
         match self {
             Self::Tensor(tensor) => Ok(tensor),

@@ -1,7 +1,7 @@
-//! Operators that run a block: loops and conditions, as PaddlePaddle 2.6.2 writes them.
+//! Operators that run a block: loops and branches, as PaddlePaddle 2.6.2 writes them.
 //!
-//! What such an operator reads and writes is what its block reads and writes of the blocks around it. Variables
-//! that a block declares are gone when it has run: what is to stay is assigned to a variable from outside.
+//! Such an operator reads and writes the variables of outer blocks that its block reads and writes. Variables that a
+//! block declares are removed when it has run: results are assigned to outer variables.
 //!
 //! Source of truth: `static/nn/control_flow.py` of PaddlePaddle 2.6.2.
 
@@ -14,18 +14,18 @@ use crate::program::known::written;
 use crate::program::network::{Network, Variable};
 use crate::program::operator::Operator;
 
-/// Variables from outside that a block names, each once, in the order in which it first does.
+/// The outer variables that a block names, without duplicates, in the order of their first use.
 #[derive(Debug, Default)]
 struct Outside {
-    /// Those that it reads before it writes them.
+    /// Variables that it reads before it writes them.
     reads: Vec<Variable>,
-    /// Those that it writes.
+    /// Variables that it writes.
     writes: Vec<Variable>,
 }
 
 impl Network {
-    /// Appends a `while` operator: `body` makes its block, which runs as long as `condition`, one truth value, is
-    /// true. The body has to write the condition again.
+    /// Appends a `while` operator: `body` builds its block, which runs while `condition`, a single Boolean, is
+    /// true. The body must update the condition.
     ///
     /// ```
     /// use lodstone_model::DType;
@@ -44,8 +44,8 @@ impl Network {
     /// ```
     ///
     /// # Errors
-    /// If the condition is not one truth value, the body fails, or it does not write the condition. The network
-    /// then goes on without the loop.
+    /// If the condition is not a single Boolean, the body fails, or it does not write the condition. The network
+    /// is then unchanged.
     pub fn while_loop(
         &mut self,
         condition: &Variable,
@@ -54,10 +54,10 @@ impl Network {
         self.while_loop_with(condition, false, body)
     }
 
-    /// The same; `is_test` says that nothing is kept for gradients.
+    /// Appends a `while` operator like [`while_loop`](Self::while_loop); with `is_test`, nothing is kept for gradients.
     ///
     /// # Errors
-    /// As [`while_loop`](Self::while_loop).
+    /// Like [`while_loop`](Self::while_loop).
     pub fn while_loop_with(
         &mut self,
         condition: &Variable,
@@ -69,7 +69,7 @@ impl Network {
             body(net)?;
             match net.writes_outside(condition) {
                 true => Ok(()),
-                false => variable(condition.name(), "the loop that it ends does not write it"),
+                false => variable(condition.name(), "the loop does not write its condition"),
             }
         })?;
         let mut outside = self.outside(block);
@@ -88,11 +88,11 @@ impl Network {
         )
     }
 
-    /// Appends a `conditional_block` operator: `body` makes its block, which runs if `condition`, one truth value,
-    /// is true. What the block writes of the variables outside stays as it was if it does not run.
+    /// Appends a `conditional_block` operator: `body` builds its block, which runs if `condition`, a single Boolean,
+    /// is true. Otherwise, the outer variables that the block writes keep their values.
     ///
     /// # Errors
-    /// If the condition is not one truth value, or the body fails. The network then goes on without the block.
+    /// If the condition is not a single Boolean, or the body fails. The network is then unchanged.
     pub fn conditional_block<T>(
         &mut self,
         condition: &Variable,
@@ -113,8 +113,8 @@ impl Network {
         Ok(result)
     }
 
-    /// Assigns a variable to one of its type in the block around the current one; gives that. An array that lies
-    /// outside stays where it is.
+    /// Assigns a variable to a new one of its type in the outer block, and returns that. An outer array is returned as it
+    /// is.
     pub(crate) fn carry_out(&mut self, var: &Variable) -> Result<Variable> {
         let info = self.info(var)?;
         let info = ValueInfo::from(info.value.clone());
@@ -134,14 +134,14 @@ impl Network {
 
     fn check_condition(&self, condition: &Variable) -> Result<()> {
         let known = self.shape(condition)?.into_iter().collect::<Option<Vec<u64>>>();
-        let is_one = known.is_some_and(|dims| dims.iter().all(|extent| *extent == 1));
+        let is_one = known.is_some_and(|dims| dims.iter().all(|dim| *dim == 1));
         match self.dtype(condition)? {
             DType::Bool if is_one => Ok(()),
-            _ => variable(condition.name(), "expected one truth value as a condition"),
+            _ => variable(condition.name(), "expected a single Boolean as a condition"),
         }
     }
 
-    /// Makes a block in the current one; gives its number. Of one that fails nothing is left.
+    /// Builds a block inside the current one; returns its index. If `body` fails, the block is removed.
     fn block<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T>) -> Result<(usize, T)> {
         let (around, made) = (self.current, self.main.blocks.len());
         let (index, parent) = (block_number(made)?, block_number(around)?);
@@ -156,12 +156,12 @@ impl Network {
         Ok((made, result?))
     }
 
-    /// With a variable for the scopes that the block runs in.
+    /// Adds a variable for the scopes of the block.
     fn scopes(&mut self, slot: &str, operator: Operator) -> Operator {
         operator.output(slot, [&Variable::named(&self.name("_generated_var"))])
     }
 
-    /// Whether the current block writes a variable from outside.
+    /// Whether the current block writes an outer variable.
     pub(crate) fn writes_outside(&self, var: &Variable) -> bool {
         self.outside(self.current).writes.contains(var)
     }

@@ -1,36 +1,36 @@
-//! What goes wrong when programs are made.
+//! Errors of building programs.
 
 use std::fmt;
 
 use lodstone_model::{Block, Program};
 use lodstone_schema::Finding;
 
-/// A result of this crate.
+/// The result of an operation of this module.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a program is not what was asked for.
+/// Why a program could not be built.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// An operator that the registry does not have, or not so.
+    /// The registry does not have an operator, or not with these slots or attributes.
     Operator {
-        /// Its kind.
+        /// The kind of the operator.
         kind: String,
-        /// What is wrong.
+        /// The problem.
         finding: Finding,
     },
-    /// A variable that is not there, or not what is asked of it.
+    /// A variable does not exist, or cannot be used as requested.
     Variable {
-        /// Its name.
+        /// The name of the variable.
         name: String,
-        /// What is wrong.
+        /// The problem.
         finding: Finding,
     },
-    /// A name of a file that a program may not have.
+    /// A file name that a program must not have.
     Path {
-        /// The name.
+        /// The file name.
         path: String,
-        /// Why.
+        /// The reason.
         what: String,
     },
     /// A merged file whose record order neither the caller nor a program states.
@@ -38,14 +38,14 @@ pub enum Error {
         /// The file.
         path: String,
     },
-    /// Records of a file that are not those to be loaded, or whose order is ambiguous.
+    /// The records of a file are not those to be loaded, or their order is ambiguous.
     Records {
         /// The file.
         path: String,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
-    /// A program that cannot be read or written.
+    /// A program cannot be read or written.
     Format(lodstone_formats::Error),
     /// A state that cannot occur unless this program has a defect.
     Internal(Finding),
@@ -55,13 +55,13 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Operator { kind, finding } => write!(f, "`{kind}`: {finding}"),
-            Self::Variable { name, finding } => write!(f, "the variable `{name}`: {finding}"),
-            Self::Path { path, what } => write!(f, "the file `{path}`: {what}"),
+            Self::Variable { name, finding } => write!(f, "variable `{name}`: {finding}"),
+            Self::Path { path, what } => write!(f, "file `{path}`: {what}"),
             Self::UnknownOrder { path } => write!(
                 f,
-                "the file `{path}`: the order of its records is unknown: pass the program that saves it, or the names"
+                "file `{path}`: the order of its records is unknown: pass the program that saves it, or the names"
             ),
-            Self::Records { path, what } => write!(f, "the file `{path}`: {what}"),
+            Self::Records { path, what } => write!(f, "file `{path}`: {what}"),
             Self::Format(error) => error.fmt(f),
             Self::Internal(finding) => finding.fmt(f),
         }
@@ -98,16 +98,16 @@ pub(crate) fn internal(message: &str) -> Error {
     Error::Internal(Finding::internal(message))
 }
 
-/// A block of a program that has it.
+/// Returns a block that the program must have.
 #[track_caller]
 pub(crate) fn block_mut(program: &mut Program, number: usize) -> Result<&mut Block> {
     program.blocks.get_mut(number).ok_or_else(|| internal("a block of the program is missing"))
 }
 
-/// The number of a block as programs have it.
+/// Converts the index of a block.
 #[track_caller]
 pub(crate) fn block_number(block: usize) -> Result<i32> {
-    i32::try_from(block).map_err(|_| internal("a program has more blocks than it can number"))
+    i32::try_from(block).map_err(|_| internal("the program has too many blocks"))
 }
 
 pub(crate) fn operator<T>(kind: &str, finding: impl Into<Finding>) -> Result<T> {

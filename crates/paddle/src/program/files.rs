@@ -15,30 +15,30 @@ use crate::program::records::{all_of, position_of, saved_records};
 /// The file of a program in its directory.
 const FILE: &str = "__model__";
 
-/// The same as text.
+/// The file of a program in text form.
 const TEXT: &str = "__model__.txt";
 
-/// The attribute of `save` and `load` that makes them write and read one of several records of a file, each of
-/// which follows its size.
+/// The attribute of `save` and `load` for merged files: they write and read one of several records, each of which is
+/// preceded by its size.
 pub const MERGED: &str = "merged";
 
-/// The attribute of `load` that says which record of a merged file it reads.
+/// The attribute of `load` with the index of its record in a merged file.
 pub const POSITION: &str = "position";
 
-/// How a program is written.
+/// The encoding of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
-    /// As protobuf: what PaddlePaddle opens.
+    /// Protobuf's binary format, which PaddlePaddle reads.
     #[default]
     Binary,
-    /// As protobuf's text: what people read.
+    /// Protobuf's text format.
     Text,
 }
 
-/// Writes a program into a directory, which may not exist yet.
+/// Writes a program into a directory, which need not exist.
 ///
 /// # Errors
-/// If it cannot be written, or the disk does not take it; then nothing has changed.
+/// If it cannot be written; nothing is changed then.
 pub fn save_program(program: &Program, dir: impl Into<Location>, form: Form) -> Result<()> {
     let (name, bytes) = match form {
         Form::Binary => (FILE, program::write(program)?),
@@ -49,7 +49,7 @@ pub fn save_program(program: &Program, dir: impl Into<Location>, form: Form) -> 
     Ok(commit.publish()?)
 }
 
-/// Reads the program of a directory, binary or, if that is not there, text.
+/// Reads the program of a directory, in binary or, if it does not exist, text form.
 ///
 /// # Errors
 /// If there is none, or it is damaged.
@@ -61,38 +61,38 @@ pub fn load_program(dir: impl Into<Location>) -> Result<Program> {
     Ok(program::open(&blob, &path.display().to_string(), &Limits::default())?)
 }
 
-/// Which files variables are in.
+/// The files of variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// One for each variable, which has its name.
+    /// A file for each variable, with its name.
     Each,
-    /// One of this name for all: records end to end, sorted by name.
+    /// A file of this name for all: concatenated records, sorted by name.
     Combined(String),
-    /// One of this name for all: each record follows its size, so that the n-th is found by hopping. The first that
-    /// is saved makes the file, the others append to it. A record has no name, so `load` needs the order in which
-    /// they were saved. Only this project's executor has such operators.
+    /// A file of this name for all: each record is preceded by its size, so that the n-th record can be found without
+    /// reading the others. The first save creates the file, the others append to it. Records have no names, so `load`
+    /// needs the order in which they were saved. Only this project's executor has such operators.
     Merged(String),
 }
 
-/// Which names of files programs may have.
+/// The file names that programs may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Paths {
-    /// Relative ones that stay below the directory that the run is given.
+    /// Relative names that stay below the directory of the run.
     #[default]
     Inside,
-    /// Any: absolute ones, and such that climb with `..`.
+    /// Any names, including absolute ones and those with `..`.
     Anywhere,
 }
 
-/// How variables are saved.
+/// Options of [`save`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SaveOptions {
-    /// Which files they are in.
+    /// The files of the variables.
     pub placement: Placement,
-    /// Whether files that are there may be replaced.
+    /// Whether existing files may be replaced.
     pub overwrite: bool,
-    /// Which names of files may be.
+    /// The file names that are allowed.
     pub paths: Paths,
 }
 
@@ -108,11 +108,11 @@ impl Default for SaveOptions {
     }
 }
 
-/// How variables are loaded.
+/// Options of [`load`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LoadOptions {
-    /// Which files they are in.
+    /// The files of the variables.
     pub placement: Placement,
     /// Names of all variables in the file of [`Placement::Combined`] or [`Placement::Merged`], in the order of its
     /// records [default: the order of the operators that save it, see [`saved_records`]].
@@ -133,10 +133,10 @@ impl Default for LoadOptions {
     }
 }
 
-/// The variables of a program that outlive runs and that `takes` says yes to, sorted by name.
+/// Returns the persistable variables of a program that `takes` accepts, sorted by name.
 ///
-/// Parameters alone neither resume training nor infer (statistics and counters are none): so it is what persists
-/// that is chosen from.
+/// Parameters alone are enough neither to resume training nor for inference (statistics and counters are not parameters),
+/// so this selects from all persistable variables.
 pub fn persistables(program: &Program, takes: impl Fn(&Var) -> bool) -> Vec<Variable> {
     let saved = program.vars().filter(|var| is_saved(var) && takes(var));
     let mut names: Vec<&str> = saved.map(|var| var.name.as_str()).collect();
@@ -145,12 +145,12 @@ pub fn persistables(program: &Program, takes: impl Fn(&Var) -> bool) -> Vec<Vari
     names.into_iter().map(Variable::named).collect()
 }
 
-/// Appends operators to a program that save variables under `dir` when it is run; nothing is saved now.
+/// Appends operators to a program that save variables under `dir` when it is run.
 ///
-/// `dir` is relative to the directory that the run is given, and stays in the operators.
+/// `dir` is relative to the directory of the run, and stored in the operators.
 ///
 /// # Errors
-/// If the program has no such variable, it does not outlive runs, or its file would lie elsewhere.
+/// If a variable does not exist or is not persistable, or its file would be outside of the directory.
 pub fn save(
     program: &mut Program,
     vars: &[Variable],
@@ -179,16 +179,16 @@ pub fn save(
     append(program, operators)
 }
 
-/// Appends operators to a program that load variables from `dir` when it is run; nothing is loaded now. Variables
-/// that the program does not have are declared as `from` has them.
+/// Appends operators to a program that load variables from `dir` when it is run. Variables that the program does not have
+/// are declared as in `from`.
 ///
 /// Records of a file have no names. Their order is that of `options.records`, or that of the operators of `from`,
 /// else of `program`, that save the file. Without either, all records of a combined file are loaded sorted by name,
 /// the order in which [`save`] and PaddlePaddle write them; loading from a merged file is an error.
 ///
 /// # Errors
-/// As [`save`]; if neither program has a variable; if the order of records is unknown, or the file has no record of
-/// a variable; if variables of a combined file are left out, because `load_combine` reads all of it.
+/// Like [`save`]; also if neither program has a variable, the order of records is unknown, the file has no record of a
+/// variable, or variables of a combined file are omitted, since `load_combine` reads all of it.
 pub fn load(
     program: &mut Program,
     vars: &[Variable],
@@ -234,18 +234,18 @@ pub fn load(
     append(program, operators)
 }
 
-/// Makes variables of a program outlive its runs, and declares those that it lacks as `from` has them.
+/// Makes variables of a program persistable, and declares missing ones as in `from`.
 fn declare(program: &mut Program, vars: &[Variable], from: &Program) -> Result<()> {
     let (own, others) = (by_name(program), by_name(from));
     let (mut loaded, mut missing) = (HashSet::new(), Vec::new());
     for var in vars.iter().filter(|var| loaded.insert(var.name())) {
         let (own, other) = (own.get(var.name()), others.get(var.name()));
         let Some(known) = own.or(other) else {
-            return variable(var.name(), "no program has such a variable");
+            return variable(var.name(), "no program has this variable");
         };
         let lasting = Var { persistable: true, ..Var::clone(known) };
         match is_saved(&lasting) {
-            false => return variable(var.name(), "it does not outlive a run"),
+            false => return variable(var.name(), "the variable is not persistable"),
             true if own.is_none() => missing.push(lasting),
             true => {}
         }
@@ -258,7 +258,7 @@ fn declare(program: &mut Program, vars: &[Variable], from: &Program) -> Result<(
     Ok(())
 }
 
-/// The variables of a program by name: of several of one name, the first.
+/// Returns the variables of a program by name: for duplicate names, the first one.
 fn by_name(program: &Program) -> HashMap<&str, &Var> {
     let mut known = HashMap::new();
     for var in program.vars() {
@@ -267,20 +267,20 @@ fn by_name(program: &Program) -> HashMap<&str, &Var> {
     known
 }
 
-/// Variables of a program that outlive runs, sorted by name, each once.
+/// Returns persistable variables of a program, sorted by name, without duplicates.
 fn declared(program: &Program, vars: &[Variable]) -> Result<Vec<Variable>> {
     let known = by_name(program);
     for var in vars {
         match known.get(var.name()) {
             Some(known) if is_saved(known) => {}
-            Some(_) => return variable(var.name(), "it does not outlive a run"),
-            None => return variable(var.name(), "the program has no such variable"),
+            Some(_) => return variable(var.name(), "the variable is not persistable"),
+            None => return variable(var.name(), "the program does not have this variable"),
         }
     }
     Ok(sorted(vars))
 }
 
-/// Variables sorted by name, each once.
+/// Returns variables sorted by name, without duplicates.
 fn sorted(vars: &[Variable]) -> Vec<Variable> {
     let mut vars = vars.to_vec();
     vars.sort_unstable_by(|a, b| a.name().cmp(b.name()));
@@ -288,7 +288,7 @@ fn sorted(vars: &[Variable]) -> Vec<Variable> {
     vars
 }
 
-/// The path of a file under `dir`.
+/// Returns the path of a file under `dir`.
 fn file_in(dir: &str, name: &str, paths: Paths) -> Result<String> {
     let path = if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") };
     match (paths, check_relative(&path)) {

@@ -1,4 +1,4 @@
-//! Programs that infer: what is left of a program that trains.
+//! Inference programs, derived from training programs.
 
 use lodstone_model::{AttributeValue, Holder, Op, Program, Var};
 use lodstone_schema::paddle::attributes;
@@ -9,11 +9,11 @@ use crate::program::operator::Operator;
 use crate::program::prune::prune;
 use crate::program::role::{BACKWARD, OPTIMIZES, SCHEDULES, role, set};
 
-/// Roles of operators that compute gradients, and of those that change parameters or learning rates.
+/// The roles of operators that compute gradients, or update parameters or learning rates.
 const TRAINS: i32 = BACKWARD | OPTIMIZES | SCHEDULES;
 
-/// The program as it computes when it does not train: without gradients and what changes parameters, and with
-/// `is_test` where an operator asks for it (dropout drops nothing, batch normalization goes by what it has seen).
+/// Returns the program for evaluation: without gradients and parameter updates, and with `is_test` set where operators
+/// have it (dropout drops nothing, batch normalization uses its running statistics).
 pub fn for_test(program: &Program) -> Program {
     let mut program = program.clone();
     for block in &mut program.blocks {
@@ -29,11 +29,11 @@ fn test(op: &mut Op) {
     }
 }
 
-/// The program that computes `targets` from `feeds`, as inference models have it: [`for_test`], [`prune`]d, with `feed`
-/// and `fetch` operators that say in which order they come and go.
+/// Returns the program that computes `targets` from `feeds`, as inference models have it: [`for_test`], [`prune`]d, with
+/// `feed` and `fetch` operators in their order.
 ///
 /// # Errors
-/// As [`prune`].
+/// Like [`prune`].
 pub fn inference(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Program> {
     let mut program = prune(&for_test(program), feeds, targets)?;
     let [feed, fetch] = ["feed", "fetch"].map(Variable::named);

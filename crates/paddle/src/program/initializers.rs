@@ -1,4 +1,4 @@
-//! What parameters are before they are trained: operators of the startup program.
+//! Initializers of parameters: operators of the startup program.
 //!
 //! Source of truth: `nn/initializer` of PaddlePaddle 2.6.2.
 
@@ -8,39 +8,39 @@ use crate::program::error::{Error, Result, variable};
 use crate::program::network::Variable;
 use crate::program::operator::{Operator, dims};
 
-/// How a parameter begins. Those that are drawn have a seed: 0 for the generator of the run.
+/// An initializer of a parameter. Random ones have a seed: 0 for the generator of the run.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "what they have is named as the distributions have it")]
+#[expect(missing_docs, reason = "the fields are named like the parameters of the distributions")]
 #[expect(clippy::large_enum_variant, reason = "a layer has two of them")]
 pub enum Initializer {
-    /// Every element is a number.
+    /// All elements have the same value.
     Constant(f32),
-    /// Drawn evenly from an interval.
+    /// Drawn from a uniform distribution.
     Uniform { low: f32, high: f32, seed: i32 },
     /// Drawn from a normal distribution.
     Normal { mean: f32, deviation: f32, seed: i32 },
-    /// As normal, within two deviations of the mean.
+    /// Drawn from a normal distribution, within two standard deviations of the mean.
     TruncatedNormal { mean: f32, deviation: f32, seed: i32 },
-    /// Evenly, within what keeps the variance from layer to layer (Glorot and Bengio, 2010).
+    /// Uniform, with a range that preserves the variance from layer to layer (Glorot and Bengio, 2010).
     Xavier { seed: i32 },
-    /// The same, from a normal distribution.
+    /// Normal, with the same variance.
     XavierNormal { seed: i32 },
-    /// Normal, as rectifiers need it (He et al., 2015); PaddlePaddle calls it MSRA, too.
+    /// Normal, for layers with rectifiers (He et al., 2015); PaddlePaddle also calls it MSRA.
     Kaiming { seed: i32 },
-    /// The same, evenly from an interval.
+    /// Uniform, with the same variance.
     KaimingUniform { seed: i32 },
-    /// Filters that enlarge images, of a square window; the numbers are those of PaddlePaddle, whose rows are
+    /// Filters that upsample images, with a square window; the values are those of PaddlePaddle, whose rows are
     /// fractions of the window.
     Bilinear,
-    /// These elements: of the extents and the type of the parameter.
+    /// The given elements, with the dims and the type of the parameter.
     Given(Tensor),
 }
 
 impl Initializer {
-    /// The operator that fills a parameter of a type and extents; its output is still to be given.
+    /// Returns the operator that fills a parameter of a type and dims; the caller sets its output.
     ///
     /// # Errors
-    /// If the parameter cannot begin so.
+    /// If the parameter cannot be initialized in this way.
     pub(crate) fn operator(&self, var: &Variable, dtype: DType, shape: &[u64]) -> Result<Operator> {
         let (into, out_of) = fans(shape);
         Ok(match self {
@@ -84,57 +84,57 @@ impl Initializer {
             }
             Self::Given(tensor) => {
                 let found = format!("{}{:?}", tensor.dtype, tensor.shape);
-                let what = format!("it is {dtype}{shape:?}, and cannot begin as {found}");
+                let what = format!("a {dtype}{shape:?} cannot be initialized as {found}");
                 return variable(var.name(), what);
             }
         })
     }
 }
 
-/// Evenly from an interval whose half is the root of a share.
+/// A uniform distribution with limit `sqrt(of / among)`.
 fn evenly(of: f64, among: f64, seed: i32) -> Initializer {
     let limit = root(of, among);
     Initializer::Uniform { low: -limit, high: limit, seed }
 }
 
-/// Around 0 with a deviation that is the root of a share.
+/// A normal distribution around 0 with deviation `sqrt(of / among)`.
 pub(crate) fn normal(of: f64, among: f64, seed: i32) -> Initializer {
     Initializer::Normal { mean: 0.0, deviation: root(of, among), seed }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "operators have it so")]
+#[expect(clippy::cast_possible_truncation, reason = "attributes are float32")]
 fn root(of: f64, among: f64) -> f32 {
     (of / among.max(1.0)).sqrt() as f32
 }
 
-/// The shortest number that is this one in single precision: 0.1 stays 0.1.
+/// Returns the shortest decimal number that rounds to this `f32`: 0.1 stays 0.1.
 fn shortest(value: f32) -> f64 {
     value.to_string().parse().unwrap_or_else(|_| f64::from(value))
 }
 
-/// How many numbers an element of the result is made of, and how many it goes into.
-#[expect(clippy::cast_precision_loss, reason = "extents of layers are far below 2^53")]
+/// Returns the fan-in and the fan-out.
+#[expect(clippy::cast_precision_loss, reason = "dims of layers are far below 2^53")]
 fn fans(shape: &[u64]) -> (f64, f64) {
     match shape {
         [] => (1.0, 1.0),
         [one] => (*one as f64, *one as f64),
         [rows, columns] => (*rows as f64, *columns as f64),
-        // A filter: results, inputs, window.
+        // A filter: [outputs, inputs, window..].
         [results, inputs, window @ ..] => {
-            let window: f64 = window.iter().map(|extent| *extent as f64).product();
+            let window: f64 = window.iter().map(|dim| *dim as f64).product();
             (*inputs as f64 * window, *results as f64 * window)
         }
     }
 }
 
-/// Most elements that a program has in itself; PaddlePaddle takes no more.
-const MOST_GIVEN: u64 = 1 << 20;
+/// The maximum number of elements in an attribute; PaddlePaddle accepts no more.
+const MAX_GIVEN: u64 = 1 << 20;
 
-/// The elements of a tensor as an attribute.
+/// Returns the operator that fills a parameter with the elements of a tensor.
 pub(crate) fn given(var: &Variable, tensor: &Tensor) -> Result<Operator> {
-    let count = tensor.shape.iter().try_fold(1_u64, |all, extent| all.checked_mul(*extent));
-    if count.is_none_or(|count| count > MOST_GIVEN) {
-        let what = format!("expected at most {MOST_GIVEN} elements, found {:?}", tensor.shape);
+    let count = tensor.shape.iter().try_fold(1_u64, |all, dim| all.checked_mul(*dim));
+    if count.is_none_or(|count| count > MAX_GIVEN) {
+        let what = format!("expected at most {MAX_GIVEN} elements, found {:?}", tensor.shape);
         return variable(var.name(), what);
     }
     let bytes = tensor.data.bytes().map_err(Error::from)?;
@@ -148,7 +148,7 @@ pub(crate) fn given(var: &Variable, tensor: &Tensor) -> Result<Operator> {
         DType::Int64 => made.attribute("int64_values", elements(&bytes, i64::from_le_bytes)),
         DType::Float32 => made.attribute("fp32_values", elements(&bytes, f32::from_le_bytes)),
         DType::Float64 => made.attribute("fp64_values", elements(&bytes, f64::from_le_bytes)),
-        other => return variable(var.name(), format!("programs have no values of {other}")),
+        other => return variable(var.name(), format!("attributes cannot hold values of {other}")),
     })
 }
 
@@ -156,14 +156,18 @@ fn elements<const SIZE: usize, T>(bytes: &[u8], of: impl Fn([u8; SIZE]) -> T) ->
     bytes.as_chunks().0.iter().copied().map(of).collect()
 }
 
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "few elements")]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "the numbers are small"
+)]
 fn bilinear(var: &Variable, dtype: DType, shape: &[u64]) -> Result<Operator> {
     let (&[results, inputs, height, size], DType::Float32) = (shape, dtype) else {
-        return variable(var.name(), "expected a filter of four extents and float32");
+        return variable(var.name(), "expected a float32 filter of rank 4");
     };
     let count = [results, inputs, height, size].into_iter().try_fold(1_u64, u64::checked_mul);
-    let Some(count) = count.filter(|count| height == size && *count <= MOST_GIVEN) else {
-        let what = format!("expected a square window and at most {MOST_GIVEN} elements");
+    let Some(count) = count.filter(|count| height == size && *count <= MAX_GIVEN) else {
+        let what = format!("expected a square window and at most {MAX_GIVEN} elements");
         return variable(var.name(), format!("{what}, found {shape:?}"));
     };
     let half = (size as f64 / 2.0).ceil();
@@ -179,5 +183,5 @@ fn bilinear(var: &Variable, dtype: DType, shape: &[u64]) -> Result<Operator> {
 }
 
 fn small_dims(shape: &[u64]) -> Vec<i32> {
-    shape.iter().map(|extent| i32::try_from(*extent).unwrap_or(i32::MAX)).collect()
+    shape.iter().map(|dim| i32::try_from(*dim).unwrap_or(i32::MAX)).collect()
 }

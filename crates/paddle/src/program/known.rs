@@ -1,19 +1,19 @@
-//! What is known of a variable while its program is made.
+//! Known facts about a variable while its program is built.
 
 use lodstone_model::{Dim, TensorType, ValueType};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::ValueInfo;
 
-/// What is known of a variable.
+/// Known facts about a variable.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
-    /// Its type, and of small tensors their elements.
+    /// Its type, and for small tensors their elements.
     pub(crate) info: ValueInfo,
     /// The block that declares it.
     pub(crate) block: usize,
 }
 
-/// A type as programs have it: symbols are extents that are not known.
+/// Returns a type as programs declare it: symbols become unknown dims.
 pub(crate) fn written(value: &ValueType) -> ValueType {
     let mut value = match value {
         ValueType::Unspecified => TensorType::default().into(),
@@ -28,7 +28,7 @@ pub(crate) fn written(value: &ValueType) -> ValueType {
     value
 }
 
-/// Forgets extents.
+/// Makes dims unknown.
 pub(crate) fn forget(info: &mut ValueInfo, axes: &[usize]) {
     info.contents = None;
     let dims = info.value.tensor_type_mut().and_then(|tensor| tensor.shape.as_mut());
@@ -39,29 +39,27 @@ pub(crate) fn forget(info: &mut ValueInfo, axes: &[usize]) {
     }
 }
 
-/// Adds what is told of a variable that is written again; says whether that is new. Only extents of which
-/// nothing was known can be: others have been built upon.
-pub(crate) fn merge(known: &mut ValueInfo, told: &ValueInfo) -> Result<bool, Finding> {
-    let (is, becomes) = (known.value.kind(), told.value.kind());
+/// Merges the type that is written to a variable again; returns whether the known type changes. Only unknown dims may
+/// change: later operators rely on the others.
+pub(crate) fn merge(known: &mut ValueInfo, found: &ValueInfo) -> Result<bool, Finding> {
+    let (is, becomes) = (known.value.kind(), found.value.kind());
     if is != becomes {
-        return Err(format!("it is a {is}, and cannot be written as a {becomes}").into());
+        return Err(format!("a {is} cannot be overwritten with a {becomes}").into());
     }
-    let pair = known.value.tensor_type_mut().zip(told.value.tensor_type());
-    let Some((known, told)) = pair else { return Ok(false) };
-    if known.dtype != told.dtype {
-        return Err(
-            format!("it has {}, and cannot be written with {}", known.dtype, told.dtype).into()
-        );
+    let pair = known.value.tensor_type_mut().zip(found.value.tensor_type());
+    let Some((known, found)) = pair else { return Ok(false) };
+    if known.dtype != found.dtype {
+        return Err(format!("expected {}, found {}", known.dtype, found.dtype).into());
     }
-    let (Some(dims), Some(more)) = (&known.shape, &told.shape) else {
-        let is_new = known.shape.is_none() && told.shape.is_some();
-        known.shape = known.shape.take().or_else(|| told.shape.clone());
+    let (Some(dims), Some(more)) = (&known.shape, &found.shape) else {
+        let is_new = known.shape.is_none() && found.shape.is_some();
+        known.shape = known.shape.take().or_else(|| found.shape.clone());
         return Ok(is_new);
     };
     let differs = |(a, b): (&Dim, &Dim)| matches!((a, b), (Dim::Known(a), Dim::Known(b)) if a != b);
     if dims.len() != more.len() || dims.iter().zip(more).any(differs) {
         return Err(format!(
-            "it has the extents {}, and cannot be written with {}; say which of them vary before",
+            "the dims {} cannot be overwritten with {}; declare dims that vary first",
             show(dims),
             show(more)
         )
@@ -72,7 +70,7 @@ pub(crate) fn merge(known: &mut ValueInfo, told: &ValueInfo) -> Result<bool, Fin
 
 fn show(dims: &[Dim]) -> String {
     let one = |dim: &Dim| match dim {
-        Dim::Known(extent) => extent.to_string(),
+        Dim::Known(size) => size.to_string(),
         _ => "?".to_owned(),
     };
     format!("[{}]", dims.iter().map(one).collect::<Vec<_>>().join(", "))

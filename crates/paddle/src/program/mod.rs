@@ -1,7 +1,7 @@
-//! Makes programs of PaddlePaddle: networks of layers, operators that load and save, what is left of a program
-//! for some of its results.
+//! Builds PaddlePaddle programs: networks of layers, operators that load and save, pruning for some
+//! results.
 //!
-//! A program is data ([`lodstone_model::Program`]): blocks of operators over variables. Nothing here runs one.
+//! A program is data ([`lodstone_model::Program`]): blocks of operators over variables. This module runs none.
 
 mod backward;
 mod blocks;
@@ -27,7 +27,7 @@ pub use files::{
 };
 pub use inference::{for_test, inference};
 pub use initializers::Initializer;
-pub use network::{Network, Parameter, Variable};
+pub use network::{Network, ParamAttr, Variable};
 pub use operator::Operator;
 pub use prune::prune;
 pub use records::{record_position, saved_records};

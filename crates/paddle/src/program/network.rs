@@ -1,8 +1,8 @@
-//! Two programs that belong together: one that computes, and one that its parameters begin with.
+//! Networks: a main program, and a startup program that initializes its parameters.
 
 use std::collections::HashMap;
 
-use lodstone_lowering::paddle::{Given, lower_op, native_outputs};
+use lodstone_lowering::paddle::{VariableFacts, lower_op, native_outputs};
 use lodstone_model::{
     AttributeValue, Block, DType, Dialect, Dim, Holder, Op, Program, Topology, Var,
 };
@@ -24,36 +24,36 @@ pub(crate) const RELEASE: i64 = 2_006_002;
 pub struct Variable(String);
 
 impl Variable {
-    /// The variable of a name.
+    /// Returns the variable of a name.
     pub fn named(name: &str) -> Self {
         Self(name.to_owned())
     }
 
-    /// Its name.
+    /// Returns the name of the variable.
     pub fn name(&self) -> &str {
         &self.0
     }
 }
 
-/// A parameter that a layer is to have.
+/// The configuration of a parameter of a layer.
 #[derive(Clone, Debug, Default)]
-pub struct Parameter {
-    /// Its name; one is made if there is none. A name that the network has already is that parameter again.
+pub struct ParamAttr {
+    /// The name; if `None`, a name is generated. An existing name refers to the existing parameter.
     pub name: Option<String>,
-    /// How it begins; as is usual for the layer if nothing is said.
+    /// The initializer; if `None`, the default of the layer.
     pub initializer: Option<Initializer>,
 }
 
 /// A network under construction: the main program and the startup program.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// What computes.
+    /// The main program, which computes.
     pub main: Program,
-    /// What fills the parameters of the main program: it is run once.
+    /// The startup program, which initializes the parameters of the main program. It is run once.
     pub startup: Program,
-    /// Numbers of the names that were made, by what they begin with.
+    /// The next number of generated names, by prefix.
     names: HashMap<String, u64>,
-    /// What is known of the variables of the main program.
+    /// Known facts about the variables of the main program.
     pub(crate) known: HashMap<String, Known>,
     /// The block that operators are appended to.
     pub(crate) current: usize,
@@ -66,7 +66,7 @@ impl Default for Network {
 }
 
 impl Network {
-    /// Nothing yet.
+    /// Creates an empty network.
     pub fn new() -> Self {
         let empty = || {
             Program::from(Topology {
@@ -79,7 +79,7 @@ impl Network {
         Self { main: empty(), startup: empty(), names, known, current: 0 }
     }
 
-    /// A name that begins so, with the next number behind it: `fc_0`.
+    /// Generates a name: the base and the next number, such as `fc_0`.
     pub fn name(&mut self, base: &str) -> String {
         let next = self.names.entry(base.to_owned()).or_default();
         let name = format!("{base}_{next}");
@@ -87,22 +87,22 @@ impl Network {
         name
     }
 
-    /// What is known of a variable of the main program.
+    /// Returns what is known about a variable of the main program.
     ///
     /// # Errors
-    /// If there is no such variable, or it belongs to a block that the current one does not lie in.
+    /// If the variable does not exist, or belongs to a block that the current one is not inside of.
     pub fn info(&self, var: &Variable) -> Result<&ValueInfo> {
         match self.known.get(var.name()) {
             Some(known) if self.sees(self.current, known.block) => Ok(&known.info),
             Some(_) => variable(
                 var.name(),
-                "it is gone when its block has run; assign it to a variable from outside",
+                "the variable is removed when its block has run; assign it to an outer variable",
             ),
-            None => variable(var.name(), "the network has no such variable"),
+            None => variable(var.name(), "the network does not have this variable"),
         }
     }
 
-    /// Whether a block is another, or lies in it.
+    /// Whether a block is another one, or inside it.
     pub(crate) fn sees(&self, mut block: usize, other: usize) -> bool {
         while block != other {
             let parent = self.main.blocks.get(block).map(|block| block.parent);
@@ -114,50 +114,51 @@ impl Network {
         true
     }
 
-    /// Forgets extents of a variable: it may be written with others later, as what a loop makes longer is.
+    /// Makes dims of a variable unknown: later writes may change them, such as those of a loop that extends it.
     ///
     /// # Errors
-    /// If there is no such variable, or no such extent.
+    /// If the variable or a dim does not exist.
     pub fn vary(&mut self, var: &Variable, axes: &[usize]) -> Result<()> {
         let rank = self.shape(var)?.len();
         if let Some(axis) = axes.iter().find(|axis| **axis >= rank) {
-            return variable(var.name(), format!("it has {rank} extents, and no {axis}"));
+            return variable(var.name(), format!("axis {axis} is out of range of rank {rank}"));
         }
         self.known.entry(var.name().to_owned()).and_modify(|known| forget(&mut known.info, axes));
         self.redeclare(var.name())
     }
 
-    /// Declares a variable again as what is known of it now.
+    /// Updates the declaration of a variable with its known type.
     fn redeclare(&mut self, name: &str) -> Result<()> {
         let known = self.known.get(name);
-        let known = known.ok_or_else(|| error::internal("what is declared again is not known"))?;
+        let known =
+            known.ok_or_else(|| error::internal("the type of a redeclared variable is unknown"))?;
         let block = error::block_mut(&mut self.main, known.block)?;
         let var = block.vars.iter_mut().find(|var| var.name == name);
-        let var = var.ok_or_else(|| error::internal("what is declared again was not declared"))?;
+        let var = var.ok_or_else(|| error::internal("a redeclared variable was not declared"))?;
         var.value = written(&known.info.value);
         Ok(())
     }
 
-    /// The element type of a variable.
+    /// Returns the element type of a variable.
     ///
     /// # Errors
-    /// If there is no such variable.
+    /// If the variable does not exist.
     pub fn dtype(&self, var: &Variable) -> Result<DType> {
         Ok(self.info(var)?.dtype())
     }
 
-    /// The extents of a variable; `None` for those that are not known.
+    /// Returns the dims of a variable; `None` for unknown ones.
     ///
     /// # Errors
-    /// If there is no such variable, or not even the number of its extents is known.
+    /// If the variable does not exist, or its rank is unknown.
     pub fn shape(&self, var: &Variable) -> Result<Vec<Option<u64>>> {
         let known = |dim: &Dim| match dim {
-            Dim::Known(extent) => Some(*extent),
+            Dim::Known(size) => Some(*size),
             _ => None,
         };
         match self.info(var)?.shape() {
             Some(dims) => Ok(dims.iter().map(known).collect()),
-            None => variable(var.name(), "the number of its extents is not known"),
+            None => variable(var.name(), "the rank is unknown"),
         }
     }
 
@@ -170,7 +171,7 @@ impl Network {
                 Some(known) => *known = var,
                 None => block.vars.push(var),
             },
-            // No program runs with a variable that no block declares.
+            // A program with a variable that no block declares cannot run.
             None => drop(lodstone_schema::Finding::internal(format!(
                 "the network has no block {block}"
             ))),
@@ -178,25 +179,25 @@ impl Network {
         Variable(name)
     }
 
-    /// A parameter of the main program, which the startup program fills.
+    /// Adds a parameter to the main program, which the startup program initializes.
     ///
     /// # Errors
-    /// If the network has another of its name.
+    /// If the network has a different parameter of this name.
     pub fn parameter(
         &mut self,
-        parameter: &Parameter,
+        parameter: &ParamAttr,
         base: &str,
         dtype: DType,
         shape: &[u64],
         otherwise: Initializer,
     ) -> Result<Variable> {
         let name = parameter.name.clone().unwrap_or_else(|| self.name(base));
-        let dims: Vec<Dim> = shape.iter().map(|extent| Dim::Known(*extent)).collect();
+        let dims: Vec<Dim> = shape.iter().map(|dim| Dim::Known(*dim)).collect();
         let info = ValueInfo::tensor(dtype, Some(dims));
         if let Some(known) = self.known.get(&name) {
             return match known.info == info {
                 true => Ok(Variable(name)),
-                false => variable(&name, "it is there already, and another"),
+                false => variable(&name, "a different parameter of this name exists"),
             };
         }
         let made = Variable(name.clone());
@@ -214,11 +215,11 @@ impl Network {
         Ok(self.declare(0, var, info))
     }
 
-    /// A variable that outlives runs and is not trained, filled with a number by the startup program: a statistic, a
+    /// Adds a persistable variable that is not trained, and that the startup program fills with a number: a statistic, a
     /// counter.
     ///
     /// # Errors
-    /// As [`parameter`](Self::parameter).
+    /// Like [`parameter`](Self::parameter).
     pub fn state(
         &mut self,
         base: &str,
@@ -227,13 +228,13 @@ impl Network {
         value: f32,
     ) -> Result<Variable> {
         let begin = Initializer::Constant(value);
-        self.kept(&Parameter::default(), base, dtype, shape, begin)
+        self.untrained(&ParamAttr::default(), base, dtype, shape, begin)
     }
 
-    /// A parameter that is not trained.
-    pub(crate) fn kept(
+    /// Adds a parameter that is not trained.
+    pub(crate) fn untrained(
         &mut self,
-        parameter: &Parameter,
+        parameter: &ParamAttr,
         base: &str,
         dtype: DType,
         shape: &[u64],
@@ -250,12 +251,12 @@ impl Network {
         Ok(made)
     }
 
-    /// Whether there is a variable of a name.
+    /// Whether there is a variable of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.known.contains_key(name)
     }
 
-    /// Says that a variable begins in the memory of the processor, whatever computes: it is a counter.
+    /// Marks a variable as initialized in CPU memory, on any device: it is a counter.
     pub(crate) fn begin_on_processor(&mut self, var: &Variable) {
         let ops = self.startup.blocks.iter_mut().flat_map(|block| &mut block.ops);
         for op in ops.filter(|op| op.output("Out").iter().any(|name| name == var.name())) {
@@ -264,38 +265,37 @@ impl Network {
         }
     }
 
-    /// Puts an operator before all others of the main program. It may read and write what persists alone.
+    /// Inserts an operator before all others of the main program. It may only use persistable variables.
     pub(crate) fn prepend(&mut self, operator: Operator) -> Result<()> {
         self.append(operator)?;
         let op = error::block_mut(&mut self.main, self.current)?.ops.pop();
-        let op = op.ok_or_else(|| error::internal("an operator that was appended is not there"))?;
+        let op = op.ok_or_else(|| error::internal("an appended operator is missing"))?;
         error::block_mut(&mut self.main, 0)?.ops.insert(0, op);
         Ok(())
     }
 
-    /// Appends an operator to the current block of the main program, and declares what it writes: its outputs
-    /// get the types that come of what it reads.
+    /// Appends an operator to the current block of the main program, and declares its outputs with the types that follow
+    /// from its inputs.
     ///
     /// # Errors
-    /// If PaddlePaddle has no such operator, it cannot take what it is given, or it writes a variable that is of
-    /// another type.
+    /// If PaddlePaddle does not have the operator, it rejects its inputs, or it writes a variable of another type.
     pub fn append(&mut self, operator: Operator) -> Result<()> {
         let op = operator.finish()?;
         for name in op.reads() {
             self.info(&Variable::named(name))?;
         }
-        let told = self.outputs(&op)?;
+        let outputs = self.outputs(&op)?;
         for name in op.writes() {
-            let is_told = told.iter().any(|(known, _)| known == name);
+            let has_type = outputs.iter().any(|(known, _)| known == name);
             if self.known.contains_key(name) {
                 self.info(&Variable::named(name))?;
-            } else if !is_told {
-                let what = format!("nothing tells the type of `{name}`, which it writes");
+            } else if !has_type {
+                let what = format!("the type of output `{name}` is unknown");
                 return error::operator(&op.kind, what);
             }
         }
         let stops = op.reads().all(|name| self.stops(name));
-        for (name, mut info) in told {
+        for (name, mut info) in outputs {
             if self.known.contains_key(&name) {
                 self.rewrite(&name, &info, stops)?;
                 continue;
@@ -312,49 +312,49 @@ impl Network {
         Ok(())
     }
 
-    /// A variable is written again: nothing is known of its elements any more, and its type stays.
-    fn rewrite(&mut self, name: &str, told: &ValueInfo, stops: bool) -> Result<()> {
+    /// Handles a variable that is written again: its contents become unknown, and its type must stay.
+    fn rewrite(&mut self, name: &str, found: &ValueInfo, stops: bool) -> Result<()> {
         let Some(known) = self.known.get_mut(name) else {
-            return Err(error::internal("what is written again is not known"));
+            return Err(error::internal("the type of an overwritten variable is unknown"));
         };
         known.info.contents = None;
-        match merge(&mut known.info, told) {
+        match merge(&mut known.info, found) {
             Ok(is_new) if is_new => self.redeclare(name)?,
             Ok(_) => {}
             Err(finding) => return variable(name, finding),
         }
-        // One member with a gradient is enough for an array.
-        if told.value.is_array() && !stops {
+        // A single member with a gradient is enough for an array.
+        if found.value.is_array() && !stops {
             self.stop(name, false);
         }
         Ok(())
     }
 
-    /// Says whether gradients end at a variable.
+    /// Sets whether gradients stop at a variable.
     pub(crate) fn stop(&mut self, name: &str, stops: bool) {
         let block = self.known.get(name).and_then(|known| self.main.blocks.get_mut(known.block));
         let vars = block.into_iter().flat_map(|block| &mut block.vars);
         vars.filter(|var| var.name == name).for_each(|var| set_stop_gradient(var, stops));
     }
 
-    /// Whether gradients end at a variable.
+    /// Whether gradients stop at a variable.
     pub(crate) fn stops(&self, name: &str) -> bool {
         let block = self.known.get(name).and_then(|known| self.main.blocks.get(known.block));
         let var = block.and_then(|block| block.vars.iter().find(|var| var.name == name));
         var.is_some_and(stop_gradient)
     }
 
-    /// Appends an operator with one output that matters; gives that.
+    /// Appends an operator with one relevant output; returns its variable.
     ///
     /// # Errors
-    /// As [`append`](Self::append).
+    /// Like [`append`](Self::append).
     pub fn call(&mut self, base: &str, slot: &str, operator: Operator) -> Result<Variable> {
         let out = Variable(self.name(&format!("{base}.tmp")));
         self.append(operator.output(slot, [&out]))?;
         Ok(out)
     }
 
-    /// The number of LoD levels that a variable shares with one that its operator reads; 0 if it shares none.
+    /// Returns the number of LoD levels that a variable shares with an input of its operator; 0 if it shares none.
     fn shared_level(&self, op: &Op, name: &str) -> u32 {
         let level = || {
             let LodRule::Shared(shared) = &operator(&op.kind)?.lod else { return None };
@@ -368,16 +368,16 @@ impl Network {
 
     fn outputs(&self, op: &Op) -> Result<Vec<(String, ValueInfo)>> {
         let wrong = |finding| Error::Operator { kind: op.kind.clone(), finding };
-        if let Some(told) = native_outputs(op, self) {
-            return told.map_err(wrong);
+        if let Some(outputs) = native_outputs(op, self) {
+            return outputs.map_err(wrong);
         }
         let lowered = lower_op(op, RELEASE, self).map_err(wrong)?;
         Ok(lowered.outputs.into_iter().map(|output| (output.variable, output.info)).collect())
     }
 }
 
-impl Given for Network {
-    /// What it contains is told in its own block alone: a loop around others may change it.
+impl VariableFacts for Network {
+    /// Contents are only known in the variable's own block: a loop around other blocks may change them.
     fn info(&self, variable: &str) -> Option<ValueInfo> {
         let known = self.known.get(variable)?;
         let contents = known.info.contents.clone().filter(|_| known.block == self.current);
@@ -385,18 +385,18 @@ impl Given for Network {
     }
 
     fn contents(&self, variable: &str) -> Option<Vec<i64>> {
-        Given::info(self, variable)?.ints()
+        VariableFacts::info(self, variable)?.ints()
     }
 }
 
 /// Appends an operator to the first block.
 ///
 /// # Errors
-/// If there is none.
+/// If the program has no blocks.
 pub(crate) fn push(program: &mut Program, op: Op) -> Result<()> {
     match program.blocks.first_mut() {
         Some(block) => block.ops.push(op),
-        None => return error::operator(&op.kind, "the program has no block to append it to"),
+        None => return error::operator(&op.kind, "the program has no blocks"),
     }
     Ok(())
 }

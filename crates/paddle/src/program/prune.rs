@@ -1,4 +1,4 @@
-//! What of a program is needed for some of its results.
+//! Pruning: the part of a program that some results need.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -8,18 +8,17 @@ use lodstone_schema::paddle::{forward_block, is_target, need_check_feed, set_for
 use crate::program::error::{Result, variable};
 use crate::program::role::{OPTIMIZES, role};
 
-/// The operators that `targets` are computed by, of a program that is given `feeds`, and the variables that they
-/// name; blocks that none of them runs are gone.
+/// Returns the operators of a program that compute `targets` from `feeds`, with the variables that they name; blocks
+/// that none of them runs are removed.
 ///
-/// It is versions of variables that are needed: an operator is kept if what it writes is read later or is a
-/// target, and not because something of the same name is. So operators that write what they read survive. What is
-/// fed is what a variable is before any operator has it; if the first of them writes it, it is what that one
-/// would have written. Blocks are kept as they are: what comes late in a loop is read early in its next round.
-/// Operators that change parameters are not kept.
+/// Versions of variables are tracked: an operator is kept if the value that it writes is read later or is a target,
+/// not because another value of the same name is. So operators that update variables in place survive. A fed variable
+/// has the fed value before any operator reads it; if the first operator that uses it writes it, the fed value replaces
+/// that result. Blocks are kept as they are, since a value that is written late in a loop is read early in the next
+/// iteration. Operators that update parameters are not kept.
 ///
 /// # Errors
-/// If a target is neither computed nor given, or something fed would be written by an operator that is needed for
-/// something else.
+/// If a target is neither computed nor fed, or a needed operator would overwrite a fed variable.
 pub fn prune(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Program> {
     let Some(main) = program.blocks.first() else {
         return variable(targets.first().unwrap_or(&""), "the program has no blocks");
@@ -27,13 +26,13 @@ pub fn prune(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Prog
     let vars: HashMap<&str, &Var> = main.vars.iter().map(|var| (var.name.as_str(), var)).collect();
     for target in targets {
         if !vars.contains_key(target) {
-            return variable(target, "the program has no such variable");
+            return variable(target, "the program does not have this variable");
         }
     }
     let touches: Vec<Touched> = main.ops.iter().map(|op| Touched::by(program, op)).collect();
     let replaced: HashMap<&str, usize> =
         feeds.iter().filter_map(|name| Some((*name, replaced(name, &vars, &touches)?))).collect();
-    // Versions that are needed: a name, as it is when the operator under look has run.
+    // The versions that are needed: names, with their values after the current operator.
     let mut needed: HashSet<&str> = targets.iter().copied().collect();
     let mut kept = Vec::new();
     let mut computed: HashSet<&str> = feeds.iter().copied().collect();
@@ -46,12 +45,12 @@ pub fn prune(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Prog
         if let (true, Some(fed)) = (keeps, fed) {
             return variable(
                 fed,
-                format!("it is fed, and `{}` writes it, which is needed", op.kind),
+                format!("it is fed, but `{}`, which is needed, writes it", op.kind),
             );
         }
         for name in touched.writes.iter().filter(|name| keeps || is_fed(name)) {
             computed.insert(name);
-            // What a loop or a branch writes may also stay as it was, as the other members of an array do.
+            // A loop or a branch may also leave a variable unchanged, like other members of an array.
             let whole = vars.get(name.as_str()).is_some_and(|var| is_whole(var));
             if is_fed(name) || (whole && !touched.perhaps) {
                 needed.remove(name.as_str());
@@ -65,15 +64,15 @@ pub fn prune(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Prog
     for target in targets {
         let given = vars.get(target).is_some_and(|var| var.persistable || need_check_feed(var));
         if !given && !computed.contains(target) {
-            return variable(target, "it is neither computed nor given");
+            return variable(target, "it is neither computed nor fed");
         }
     }
     kept.reverse();
     Ok(assemble(program, main, kept))
 }
 
-/// The operator whose result a variable that is fed replaces; none if it is read before it is written, or declared
-/// to be fed.
+/// Returns the operator whose result a fed variable replaces; `None` if it is read before it is written, or declared as
+/// fed.
 fn replaced(name: &str, vars: &HashMap<&str, &Var>, touches: &[Touched]) -> Option<usize> {
     let (reads, writes) = (
         |touched: &Touched| touched.reads.contains(name),
@@ -84,17 +83,17 @@ fn replaced(name: &str, vars: &HashMap<&str, &Var>, touches: &[Touched]) -> Opti
     (!is_data && touches.get(first).is_some_and(|touched| !reads(touched))).then_some(first)
 }
 
-/// Whether who writes a variable writes all of it.
+/// Whether a write to a variable replaces its whole value.
 fn is_whole(var: &Var) -> bool {
     var.value.is_selected_rows()
         || matches!(var.value, ValueType::Unspecified | ValueType::Tensor(_))
 }
 
-/// The variables of the first block that an operator and the blocks it runs name.
+/// The variables of the first block that an operator and its blocks name.
 struct Touched {
     reads: HashSet<String>,
     writes: HashSet<String>,
-    /// Whether it may also leave what it writes as it was.
+    /// Whether it may leave its outputs unchanged.
     perhaps: bool,
 }
 
@@ -113,7 +112,7 @@ impl Touched {
                     continue;
                 }
                 let Some(block) = inner(program, number) else { continue };
-                // Names that the block, or one around it, declares are others.
+                // Names that this block or an outer one inside the operator declares are different variables.
                 let mut hidden: HashSet<&str> = hidden.clone();
                 hidden.extend(block.vars.iter().map(|var| var.name.as_str()));
                 for op in &block.ops {
@@ -134,7 +133,7 @@ fn inner(program: &Program, number: i32) -> Option<&Block> {
     program.blocks.get(usize::try_from(number).ok()?)
 }
 
-/// A program of these operators, with the variables that they name and the blocks that they run.
+/// Returns a program of these operators, with the variables that they name and the blocks that they run.
 fn assemble(program: &Program, main: &Block, ops: Vec<Op>) -> Program {
     let mut kept: BTreeSet<i32> = BTreeSet::from([0]);
     let mut open: Vec<i32> = ops.iter().flat_map(Op::blocks).collect();
@@ -144,7 +143,7 @@ fn assemble(program: &Program, main: &Block, ops: Vec<Op>) -> Program {
             open.extend(block.flat_map(|block| block.ops.iter().flat_map(Op::blocks)));
         }
     }
-    // Blocks stay in their order, so that each lies behind the one that it is in.
+    // Blocks keep their order, so that each comes after its parent.
     let numbers: HashMap<i32, i32> = kept.iter().copied().zip(0..).collect();
     let first = Block { ops, ..main.clone() };
     let mut blocks: Vec<Block> = std::iter::once(first)
@@ -162,7 +161,7 @@ fn assemble(program: &Program, main: &Block, ops: Vec<Op>) -> Program {
     Program::from(Topology { blocks, ..program.clone().into_topology() })
 }
 
-/// Numbers of blocks as they are when some are gone.
+/// Renumbers a block after others were removed.
 fn renumber(block: &mut Block, numbers: &HashMap<i32, i32>) {
     let new = |number: &mut i32| {
         if let Some(known) = numbers.get(number) {

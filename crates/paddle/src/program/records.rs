@@ -1,6 +1,6 @@
 //! The order of records in files that hold several variables.
 //!
-//! Records have no names: the operators that save a file are all that states which record is which.
+//! Records have no names: only the operators that save a file determine which record is which.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::program::error::{Error, Result};
 use crate::program::files::{MERGED, POSITION};
 use crate::program::network::Variable;
 
-/// The names of the variables that a program saves to a file, in the order of its records; `None` if no operator
+/// Returns the names of the variables that a program saves to a file, in the order of its records; `None` if no operator
 /// saves that file.
 ///
 /// # Errors
@@ -54,7 +54,7 @@ fn is_merged(op: &Op) -> bool {
     matches!(op.attribute(MERGED), Some(AttributeValue::Bool(true)))
 }
 
-/// The record that an operator loads of a merged file, counted from 0.
+/// Returns the index of the record that an operator loads from a merged file.
 pub fn record_position(op: &Op) -> i64 {
     match op.attribute(POSITION) {
         Some(AttributeValue::Int(position)) => i64::from(*position),
@@ -63,11 +63,11 @@ pub fn record_position(op: &Op) -> i64 {
     }
 }
 
-/// The number of a variable's record.
+/// Returns the index of a variable's record.
 pub(crate) fn position_of(path: &str, name: &str, records: &[String]) -> Result<i64> {
     let missing = || Error::Records {
         path: path.to_owned(),
-        what: format!("it has no record of the variable `{name}`"),
+        what: format!("there is no record of variable `{name}`"),
     };
     let mut found = (0i64..).zip(records).filter(|(_, record)| *record == name);
     match (found.next(), found.next()) {
@@ -75,19 +75,19 @@ pub(crate) fn position_of(path: &str, name: &str, records: &[String]) -> Result<
         (None, _) => Err(missing()),
         (Some(_), Some(_)) => Err(Error::Records {
             path: path.to_owned(),
-            what: format!("it has several records of the variable `{name}`"),
+            what: format!("there are several records of variable `{name}`"),
         }),
     }
 }
 
-/// Variables in the order of the records of a combined file, which is read as a whole.
+/// Returns the variables in the order of the records of a combined file, which is read as a whole.
 pub(crate) fn all_of(path: &str, vars: &[Variable], records: &[String]) -> Result<Vec<Variable>> {
     for var in vars {
         position_of(path, var.name(), records)?;
     }
     let wanted: HashSet<&str> = vars.iter().map(Variable::name).collect();
     if let Some(left) = records.iter().find(|record| !wanted.contains(record.as_str())) {
-        let what = format!("`load_combine` reads all of it, and `{left}` is not to be loaded");
+        let what = format!("`load_combine` reads all records, but `{left}` is omitted");
         return Err(Error::Records { path: path.to_owned(), what });
     }
     Ok(records.iter().map(|record| Variable::named(record)).collect())

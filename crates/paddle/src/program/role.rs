@@ -1,4 +1,4 @@
-//! What operators of PaddlePaddle are for: bits of their attribute `op_role`.
+//! Roles of operators: bits of PaddlePaddle's attribute `op_role`.
 
 use lodstone_model::{Attribute, AttributeValue, Op, Program};
 use lodstone_schema::paddle::GRAD;
@@ -6,16 +6,16 @@ use lodstone_schema::paddle::GRAD;
 /// Computes gradients.
 pub(crate) const BACKWARD: i32 = 1;
 
-/// Changes parameters.
+/// Updates parameters.
 pub const OPTIMIZES: i32 = 2;
 
-/// Changes learning rates.
+/// Computes learning rates.
 pub const SCHEDULES: i32 = 16;
 
-/// Computes the loss, or begins with its gradient.
+/// Computes the loss, or its initial gradient.
 pub(crate) const LOSS: i32 = 256;
 
-/// The role of an operator; none if nothing is told.
+/// Returns the role of an operator; 0 if none is set.
 pub fn role(op: &Op) -> i32 {
     match op.attribute("op_role") {
         Some(AttributeValue::Int(role)) => *role,
@@ -23,19 +23,19 @@ pub fn role(op: &Op) -> i32 {
     }
 }
 
-/// The variable that a program minimizes: the one whose gradient it begins with.
+/// Returns the loss of a program: the variable whose gradient the backward pass starts from.
 pub fn loss(program: &Program) -> Option<&str> {
     let begins = |op: &&Op| role(op) & (BACKWARD | LOSS) == BACKWARD | LOSS;
     let first = program.ops().find(begins)?;
     first.writes().find_map(|name| name.strip_suffix(GRAD))
 }
 
-/// Gives an operator a role.
+/// Sets the role of an operator.
 pub fn set_role(op: &mut Op, role: i32) {
     set(op, "op_role", AttributeValue::Int(role));
 }
 
-/// Gives an operator an attribute, in the place of another of its name.
+/// Sets an attribute of an operator, replacing one of the same name.
 pub(crate) fn set(op: &mut Op, name: &str, value: AttributeValue) {
     match op.attributes.iter_mut().find(|attribute| attribute.name == name) {
         Some(attribute) => attribute.value = value,

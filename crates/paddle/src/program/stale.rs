@@ -1,4 +1,4 @@
-//! Saves that come too early: of variables that an optimizer changes behind them.
+//! Detects operators that save variables before an optimizer updates them.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
@@ -7,12 +7,13 @@ use lodstone_model::{AttributeValue, Op, Program};
 
 use crate::program::role::{OPTIMIZES, role};
 
-/// An operator that saves what is changed after it in the same run: what is saved is that of the step before.
+/// An operator that saves variables which are updated after it in the same run: the file has the values of the previous
+/// step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaleSave {
-    /// The file that it saves.
+    /// The file that is saved.
     pub path: String,
-    /// The variables that are changed behind it, sorted.
+    /// The variables that are updated after it, sorted.
     pub variables: Vec<String>,
 }
 
@@ -20,11 +21,11 @@ impl fmt::Display for StaleSave {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quoted: Vec<String> = self.variables.iter().map(|name| format!("`{name}`")).collect();
         let (path, names) = (&self.path, quoted.join(", "));
-        write!(f, "`{path}` is saved before an optimizer changes {names}: save behind it")
+        write!(f, "`{path}` is saved before an optimizer updates {names}: save it afterwards")
     }
 }
 
-/// The operators of a program that save variables before operators of an optimizer change them.
+/// Returns the operators of a program that save variables before an optimizer updates them.
 pub fn stale_saves(program: &Program) -> Vec<StaleSave> {
     let Some(main) = program.blocks.first() else { return Vec::new() };
     let mut changed: HashSet<&str> = HashSet::new();
@@ -48,7 +49,7 @@ pub fn stale_saves(program: &Program) -> Vec<StaleSave> {
     stale
 }
 
-/// An operator, and those of the blocks that it runs.
+/// Returns an operator, and those of the blocks that it runs.
 fn within<'p>(program: &'p Program, op: &'p Op) -> Vec<&'p Op> {
     let (mut all, mut next, mut seen) = (vec![op], 0, HashSet::new());
     while let Some(op) = all.get(next).copied() {

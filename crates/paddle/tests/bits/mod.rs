@@ -1,7 +1,7 @@
-//! Digests of what is computed, for a comparison with another build on the same machine (`cargo xtask locks`).
+//! Digests of results, for a comparison with another build on the same machine (`cargo xtask locks`).
 //!
-//! Numbers depend on the processor, so that they cannot be recorded. With `LODSTONE_BITS=FILE` a test appends a line to
-//! the file for each result: a digest of its type, extents, LoD and elements, and what it is of.
+//! Results depend on the CPU, so they cannot be recorded. With `LODSTONE_BITS=FILE`, a test appends a line to the file for
+//! each result: a digest of its type, dims, LoD and elements, and its name.
 
 #![expect(clippy::disallowed_types, reason = "appends to a file for another program")]
 
@@ -11,10 +11,10 @@ use std::io::Write;
 use lodstone_model::Tensor;
 use lodstone_store::checksum;
 
-/// The variable that asks for digests.
+/// The environment variable with the file of digests.
 pub(crate) const FILE: &str = "LODSTONE_BITS";
 
-/// Appends the digest of some tensors.
+/// Appends the digest of tensors.
 pub(crate) fn keep<'t>(what: &str, tensors: impl IntoIterator<Item = &'t Tensor>) {
     let Some(path) = std::env::var_os(FILE) else { return };
     let mut all = Vec::new();

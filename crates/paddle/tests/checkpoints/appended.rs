@@ -1,4 +1,4 @@
-//! Checkpoints that the program that trains saves by itself, and the loaders that go with them.
+//! Checkpoints that a training program saves by its own operators, and their loaders.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use lodstone_paddle::program::{
 use crate::common::entries;
 use crate::training::{Data, digits, forward, started, state};
 
-/// Runs a program that trains so many times.
+/// Runs a training program for a number of steps.
 fn train(main: &Program, scope: &mut Scope, data: &mut Data, steps: u64, dir: &Path) {
     let run = Prepared::new(main, &[]).unwrap();
     for _ in 0..steps {
@@ -65,14 +65,14 @@ fn a_program_that_trains_saves_itself_and_its_loader_brings_it_back() {
 }
 
 #[test]
-fn who_is_resumed_by_the_loader_goes_on_as_who_never_stopped() {
+fn a_run_resumed_by_the_loader_equals_an_uninterrupted_one() {
     let dir = tempfile::tempdir().unwrap();
     let (mut net, ..) = digits();
     let options = CheckpointOptions::default();
     make_checkpoint(dir.path(), None, &mut net.startup, &mut net.main, &options).unwrap();
     let (mut scope, mut data) = (started(&net), Data::new());
     train(&net.main, &mut scope, &mut data, 3, dir.path());
-    // Dropout and all: its random numbers go on, too.
+    // Includes dropout: its random numbers continue, too.
     let (mut again, mut same) = (restored(dir.path()), Data::new());
     same.order = data.order;
     train(&net.main, &mut scope, &mut data, 3, dir.path());
@@ -100,7 +100,7 @@ fn it_saves_every_so_many_runs_and_goes_on_counting_when_it_is_resumed() {
             assert_eq!(state(&restored(dir)), saved, "run {run}");
         }
     }
-    // It was saved after 6: the third run from there saves again.
+    // The checkpoint was saved after 6 runs: the third run from there saves again.
     let mut scope = restored(dir);
     train(&net.main, &mut scope, &mut data, 2, dir);
     assert_eq!(state(&restored(dir)), saved);
@@ -132,7 +132,7 @@ fn initialisers_of_what_is_not_loaded_come_first_and_loads_last() {
     let (last, first) = kinds.split_last().unwrap();
     assert_eq!(*last, "load_combine");
     assert!(!first.is_empty() && first.iter().all(|kind| *kind == "fill_constant"), "{first:?}");
-    // No weight is drawn for nothing.
+    // No weight is drawn in vain.
     let drawn = |var: &Var| {
         loader.blocks[0].ops[..first.len()]
             .iter()
@@ -179,7 +179,7 @@ fn a_load_wins_where_an_initialiser_has_to_stay_for_another() {
     let mut net = Network::new();
     let x = layers::data(&mut net, "x", &[None, Some(2)], lodstone_model::DType::Float32);
     layers::fc(&mut net, &x, &Fc::new(2)).unwrap();
-    // The bias begins as what the weight begins with, so that both are filled by what fills the weight.
+    // The bias is initialized with the weight's initial value, so the weight's initializer is needed for both.
     let [weight, bias] = ["fc_0.w_0", "fc_0.b_0"].map(Variable::named);
     let copy = lodstone_paddle::program::Operator::new("assign").input("X", [&weight]);
     let ops = &mut net.startup.blocks[0].ops;
@@ -234,7 +234,7 @@ fn a_loader_that_misses_variables_is_refused_with_their_names_and_nothing_change
 }
 
 #[test]
-fn saves_before_an_optimizer_are_told_with_what_it_changes() {
+fn saves_before_an_optimizer_are_reported_with_their_variables() {
     let dir = tempfile::tempdir().unwrap();
     let (mut net, _, loss) = forward();
     let options = CheckpointOptions::default();
@@ -248,7 +248,7 @@ fn saves_before_an_optimizer_are_told_with_what_it_changes() {
     let mut parameters: Vec<String> = parameters.collect();
     parameters.sort();
     assert_eq!(stale[0].variables, parameters);
-    assert!(stale[0].to_string().contains("before an optimizer changes"));
+    assert!(stale[0].to_string().contains("before an optimizer updates"));
 }
 
 #[test]

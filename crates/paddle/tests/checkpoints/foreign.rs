@@ -1,5 +1,5 @@
-//! Checkpoints that PaddlePaddle saved, restored into a scope as checkpoints. What is in the files is what the suites
-//! of their formats compare with PaddlePaddle's own account of them.
+//! Checkpoints in PaddlePaddle's formats, restored into a scope. The tests of these formats compare the contents of the
+//! files with PaddlePaddle's.
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ fn program(path: &Path) -> Program {
     program::read(&blob, &path.display().to_string(), &Limits::default()).unwrap()
 }
 
-/// Restores models for a program, which has to find all it wants in them; gives the scope.
+/// Restores models for a program, all of whose variables must be found; returns the scope.
 fn restored(models: &[Model], main: &Program) -> Scope {
     let mut scope = Scope::default();
     let done = restore_models(models, Some(main), &mut scope, &RestoreOptions::default());
@@ -58,7 +58,7 @@ fn persistables_of_1_8_5_and_2_6_2_are_checkpoints_whatever_files_they_are_in() 
         let dir = golden(&format!("paddle/{release}/lenet"));
         let main = program(&dir.join(train));
         let each = restored(&[open(&dir.join("persistables"))], &main);
-        // The combined file has no names: the program tells them.
+        // The combined file has no names: they come from the program.
         let combined = open(&dir.join("persistables.combined"));
         let alone = restore_models(
             std::slice::from_ref(&combined),
@@ -66,7 +66,7 @@ fn persistables_of_1_8_5_and_2_6_2_are_checkpoints_whatever_files_they_are_in() 
             &mut Scope::default(),
             &RestoreOptions::default(),
         );
-        assert!(alone.unwrap_err().to_string().contains("a program has to tell them"));
+        assert!(alone.unwrap_err().to_string().contains("which requires a program"));
         assert_same(&restored(&[combined], &main), &each);
     }
 }
@@ -81,13 +81,13 @@ fn what_static_save_of_2_6_2_wrote_is_a_checkpoint() {
     assert!(scope.names().any(|name| name.contains("_moment1_")) && vars.len() > 10);
 }
 
-/// A network whose variables are called as PaddlePaddle called those of `state_dict()`.
+/// A network with PaddlePaddle's names of variables in `state_dict()`.
 fn dense() -> Network {
     let mut net = Network::new();
     let x = layers::data(&mut net, "x", &[None, Some(4)], DType::Float32);
-    let named = |name: &str| lodstone_paddle::program::Parameter {
+    let named = |name: &str| lodstone_paddle::program::ParamAttr {
         name: Some(name.to_owned()),
-        ..lodstone_paddle::program::Parameter::default()
+        ..lodstone_paddle::program::ParamAttr::default()
     };
     let fc = Fc { weight: named("linear_0.w_0"), bias: Some(named("linear_0.b_0")), ..Fc::new(3) };
     let out: Variable = layers::fc(&mut net, &x, &fc).unwrap();
@@ -128,7 +128,7 @@ fn the_state_of_an_optimizer_and_its_schedule_come_back() {
 #[test]
 fn checkpoints_of_a_larger_collection_are_restored() {
     let Some(cases) = std::env::var_os("LODSTONE_CASES").map(PathBuf::from) else {
-        #[expect(clippy::print_stdout, reason = "says what was not tried")]
+        #[expect(clippy::print_stdout, reason = "reports what was skipped")]
         {
             println!("LODSTONE_CASES is not set: only the golden files were tried");
         }
@@ -157,7 +157,7 @@ fn checkpoints_of_a_larger_collection_are_restored() {
             main.map_or_else(|| model.main().cloned().unwrap(), |main| program(&peers.join(main)));
         assert!(restored(&[model], &main).names().count() > 5, "{path}");
     }
-    // PIR programs are not read: all that there is comes back, under the names that they tell.
+    // PIR programs cannot be read: everything is restored by the names in the files.
     for path in ["paddle-3.3.1/static_train/save", "paddle-3.0.0/static_train/save"] {
         let (model, mut scope) = (open(&peers.join(path)), Scope::default());
         let options = RestoreOptions::default();

@@ -1,4 +1,4 @@
-//! Training goes on from checkpoints of PaddlePaddle with the losses that it had there
+//! Training continues from PaddlePaddle's checkpoints with the same losses
 //! (`../golden/make_paddle_checkpoints.py`).
 
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use lodstone_paddle::checkpoint::{RestoreOptions, restore_models};
 use lodstone_paddle::executor::{Dirs, Prepared, Scope};
 use lodstone_paddle::program::layers::{self, Fc};
 use lodstone_paddle::program::optimizer::{Adam, Momentum, Optimizer};
-use lodstone_paddle::program::{Network, Parameter};
+use lodstone_paddle::program::{Network, ParamAttr};
 use lodstone_store::{Blob, Location};
 use serde::Deserialize;
 
-/// The greatest that two losses may differ by, relative to them.
+/// The maximum relative difference of two losses.
 const TOLERANCE: f64 = 1e-5;
 
-/// What each release recorded, and which checkpoints there are of it.
+/// The recordings and the checkpoints of each release.
 const RELEASES: &[(&str, &str, &[&str])] = &[
     (
         "1.8.5",
@@ -40,7 +40,7 @@ const RELEASES: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// Two layers, as they were trained.
+/// The recording of two layers.
 #[derive(Deserialize)]
 struct Recorded {
     /// The rows of each step, and their classes.
@@ -51,7 +51,7 @@ struct Recorded {
     momentum: Option<Case>,
 }
 
-/// One training: the names of its parameters, sorted, and the loss of each step.
+/// The recording of one training: the names of its parameters, sorted, and the loss of each step.
 #[derive(Deserialize)]
 struct Case {
     parameters: Vec<String>,
@@ -67,7 +67,7 @@ fn open(release: &str, path: &str) -> Model {
         .unwrap()
 }
 
-/// The parameters and the state of the optimizer, each in a pickle.
+/// Opens the parameters and the state of the optimizer, each in a pickle.
 fn pickles(release: &str, name: &str) -> Vec<Model> {
     let read = |suffix: &str| {
         let path = golden(release).join(format!("{name}.{suffix}"));
@@ -76,13 +76,13 @@ fn pickles(release: &str, name: &str) -> Vec<Model> {
     ["pdparams", "pdopt"].map(read).into()
 }
 
-/// The network of a recording, for parameters of these names: its program, and its loss.
+/// Builds the network of a recording for parameters of these names; returns its program and its loss.
 fn built(name: &str, parameters: &[String]) -> (Program, String) {
     let mut net = Network::new();
     let x = layers::data(&mut net, "x", &[None, Some(4)], DType::Float32);
     let y = layers::data(&mut net, "y", &[None, Some(1)], DType::Int64);
     let called =
-        |place: usize| Parameter { name: Some(parameters[place].clone()), ..Parameter::default() };
+        |place: usize| ParamAttr { name: Some(parameters[place].clone()), ..ParamAttr::default() };
     // Biases sort before weights.
     let dense =
         |size, place| Fc { weight: called(place + 1), bias: Some(called(place)), ..Fc::new(size) };
@@ -107,7 +107,7 @@ fn built(name: &str, parameters: &[String]) -> (Program, String) {
     (net.main, loss.name().to_owned())
 }
 
-/// The program that PaddlePaddle saved, and its loss: what its first `mean` gives.
+/// Opens the program that PaddlePaddle saved; returns it with its loss, the output of its first `mean`.
 fn saved(release: &str) -> (Program, String) {
     let program = open(release, "program").programs.into_main().unwrap();
     let is_mean = |kind: &str| matches!(kind, "mean" | "reduce_mean");
@@ -125,7 +125,7 @@ impl Recorded {
         }
     }
 
-    /// What a step was fed.
+    /// Returns the feeds of a step.
     fn feed(&self, step: usize) -> Vec<(&str, Tensor)> {
         let x =
             self.x[step].as_flattened().iter().flat_map(|it| it.to_le_bytes()).collect::<Vec<u8>>();
@@ -142,7 +142,7 @@ fn goes_on(release: &str, recorded: &Recorded, name: &str) {
     let case = recorded.case(name);
     let (models, (program, loss)) = match name {
         "adam" | "momentum" => (pickles(release, name), built(name, &case.parameters)),
-        // Its program is in the new form.
+        // Its program is in the PIR format.
         "program" if release == "3.3.1" => {
             (vec![open(release, name)], built(name, &case.parameters))
         }

@@ -1,4 +1,4 @@
-//! Manifests that lie: whatever they say, nothing is read outside of their serial, and nothing gets into a scope.
+//! Manifests with false contents: nothing is read outside of their serial, and nothing is restored.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::common::manager;
 use crate::training::Training;
 
-/// Writes a manifest whose own checksum is right.
+/// Writes a manifest with a correct checksum of its own.
 fn write(path: &Path, manifest: &Value) {
     let mut text = serde_json::to_vec_pretty(manifest).unwrap();
     text.truncate(text.len() - "\n}".len());
@@ -23,15 +23,15 @@ fn write(path: &Path, manifest: &Value) {
     std::fs::write(path, text).unwrap();
 }
 
-/// A lie, and what it is answered with.
+/// A name, a change of the manifest, and the expected error.
 type Lie = (&'static str, fn(&mut Value), &'static str);
 
 const LIES: &[Lie] = &[
-    ("another version", |it| it["schema"] = json!(2), "of another version"),
-    ("another step", |it| it["step"] = json!(7), "it is that of step 7"),
+    ("another version", |it| it["schema"] = json!(2), "unsupported version"),
+    ("another step", |it| it["step"] = json!(7), "the manifest belongs to step 7"),
     ("no step", |it| drop(it.as_object_mut().unwrap().remove("step")), "missing field `step`"),
     ("an unknown container", |it| it["container"] = json!("zip"), "unknown variant `zip`"),
-    ("another container", |it| it["container"] = json!("each"), "does not have this file"),
+    ("another container", |it| it["container"] = json!("each"), "does not list this file"),
     ("a way out", |it| it["files"][0]["name"] = json!("../../params"), "leads out"),
     ("an absolute name", |it| it["files"][0]["name"] = json!("/etc/passwd"), "leads out"),
     ("another name of a file", |it| it["files"][0]["name"] = json!("./params"), "by another name"),
@@ -47,13 +47,13 @@ const LIES: &[Lie] = &[
             let variable = it["variables"][0].clone();
             it["variables"].as_array_mut().unwrap().push(variable);
         },
-        "tensors, as the manifest says",
+        "tensors, as in the manifest",
     ),
     ("another kind", |it| it["variables"][0]["kind"] = json!("selected_rows"), "in record 0"),
 ];
 
 #[test]
-fn what_lies_is_answered_and_nothing_is_restored() {
+fn false_manifests_are_rejected_and_nothing_is_restored() {
     let dir = tempfile::tempdir().unwrap();
     let training = Training::begin();
     let serial = manager(dir.path(), 1).save(1, &training.snapshot()).unwrap().serial;
@@ -103,7 +103,7 @@ fn a_loader_that_may_never_end_is_not_run() {
 }
 
 #[test]
-fn what_is_no_manifest_is_an_error() {
+fn an_invalid_manifest_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let training = Training::begin();
     let serial = manager(dir.path(), 1).save(1, &training.snapshot()).unwrap().serial;
@@ -123,7 +123,7 @@ fn what_is_no_manifest_is_an_error() {
     assert!(Serial::named(dir.path(), 1).is_ok_and(|serial| serial.manifest().is_err()));
 }
 
-/// Lists in lists, as deep as that.
+/// Returns lists nested to a depth.
 fn nested(depth: usize) -> Value {
     (0..depth).fold(Value::Null, |inner, _| Value::Array(vec![inner]))
 }

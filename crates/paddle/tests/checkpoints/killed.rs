@@ -1,4 +1,4 @@
-//! A training that is killed at random and resumed, again and again.
+//! A training run that is killed at random and resumed, repeatedly.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,17 +9,17 @@ use lodstone_paddle::checkpoint::verify;
 use lodstone_store::Progress;
 
 use crate::common::manager;
-use crate::common::saver::{BEGUN, SAVED, Saver, command, kills, random, say, task};
+use crate::common::saver::{BEGUN, SAVED, Saver, command, kills, print_line, random, task};
 use crate::training::Training;
 
-/// Steps of training between two saves, and all of them.
+/// The number of steps between two saves, and of all steps.
 pub(crate) const EVERY: u64 = 4;
 pub(crate) const STEPS: u64 = 60;
 
-/// Serials that are kept.
+/// The number of serials to keep.
 const KEEP: usize = 2;
 
-/// Trains in the directory that the environment names; without one, does nothing.
+/// Trains in the directory in the environment; does nothing without one.
 #[test]
 fn the_saver() {
     if let Some((_, _, dir)) = task() {
@@ -27,37 +27,37 @@ fn the_saver() {
     }
 }
 
-/// Trains on from what there is, and saves in the background.
+/// Continues training, and saves in the background.
 fn train(dir: &Path) {
     let mut manager = manager(dir, KEEP);
     let mut training = Training::resume(dir);
-    say(BEGUN);
+    print_line(BEGUN);
     while training.step < STEPS {
         training.step();
         if training.step.is_multiple_of(EVERY) {
             let before = manager.save_in_background(training.step, training.snapshot());
             if let Some(saved) = before.transpose().unwrap() {
-                say(&format!("{SAVED}{}", saved.serial.step));
+                print_line(&format!("{SAVED}{}", saved.serial.step));
             }
         }
     }
     manager.wait().unwrap();
 }
 
-/// The command of a training in a directory.
+/// Returns the command of a training run in a directory.
 fn saver(dir: &Path) -> Command {
     command("killed::the_saver", "train", 0, dir)
 }
 
 #[test]
-fn training_that_is_killed_and_resumed_ends_as_if_it_had_never_stopped() {
+fn killed_and_resumed_training_equals_an_uninterrupted_run() {
     let mut whole = Training::begin();
     whole.until(STEPS);
     let (dir, mut state) = (tempfile::tempdir().unwrap(), 424_242);
     let (dir, kills) = (dir.path(), kills(50));
     let (mut killed, mut resumed) = (0, 0);
     loop {
-        // Each has another number of threads than the one before.
+        // Each run has another number of threads than the previous one.
         let mut command = saver(dir);
         command.env("RAYON_NUM_THREADS", (1 + killed % 4).to_string());
         let saver = Saver::begin(command);
@@ -72,7 +72,7 @@ fn training_that_is_killed_and_resumed_ends_as_if_it_had_never_stopped() {
             assert_eq!(verify(&serial, &Progress::default()).unwrap(), [""; 0], "{ended:?}");
             resumed += 1;
             if serial.step == STEPS {
-                // It had ended: the next begins from an earlier one, or anew.
+                // The run had finished: the next one starts from an earlier serial, or from the beginning.
                 for serial in serials(dir).unwrap().iter().skip(usize::from(killed % 2 == 0)) {
                     std::fs::remove_dir_all(serial.path()).unwrap();
                 }

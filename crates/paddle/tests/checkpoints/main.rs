@@ -1,6 +1,6 @@
-//! Checkpoints of programs: saved by operators and as serials, restored, resumed; those of PaddlePaddle, too.
+//! Checkpoints of programs: saved by operators and as serials, restored and resumed; also PaddlePaddle's own.
 
-#![expect(clippy::disallowed_methods, reason = "looks with its own eyes")]
+#![expect(clippy::disallowed_methods, reason = "checks files independently of the store")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 mod appended;

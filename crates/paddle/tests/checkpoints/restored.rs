@@ -1,4 +1,4 @@
-//! Checkpoints that are restored into programs: those that they were saved from, and others.
+//! Checkpoints that are restored into the programs that they were saved from, and into others.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::common::{CONTAINERS, manager, of};
 use crate::training::{Training, digits, forward, started, state};
 
 #[test]
-fn all_that_does_not_fit_is_told_at_once() {
+fn all_mismatches_are_reported_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let training = Training::begin();
     let saved = manager(dir.path(), 1).save(1, &training.snapshot()).unwrap();
@@ -31,13 +31,16 @@ fn all_that_does_not_fit_is_told_at_once() {
     assert_eq!(mismatch.extra, ["@LR_DECAY_COUNTER@", "fc_0.b_0"]);
     assert_eq!(mismatch.misshapen.len(), 1);
     let said = mismatch.to_string();
-    for part in ["misses `bias`", "`fc_0.b_0`", "`fc_0.w_0` is float32[64, 10]", "float32[64, 11]"]
-    {
+    for part in [
+        "missing: `bias`",
+        "`fc_0.b_0`",
+        "`fc_0.w_0`: expected float32[64, 11], found float32[64, 10]",
+    ] {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert_eq!(scope.names().count(), 0);
 
-    // What fits is loaded, and a name is another by a map.
+    // Matching variables are loaded, and a map renames others.
     let renames = BTreeMap::from([("fc_0.b_0".to_owned(), "bias".to_owned())]);
     let options = RestoreOptions::default().with_partial(true).with_renames(renames);
     let restored = restore_for(&saved.serial, &net.main, &mut scope, &options).unwrap();
@@ -46,7 +49,7 @@ fn all_that_does_not_fit_is_told_at_once() {
     assert_eq!(restored.mismatch.misshapen, mismatch.misshapen);
     assert!(restored.loaded.contains(&"bias".to_owned()));
     assert!(scope.tensor("fc_0.w_0").is_none() && scope.tensor("fc_0.b_0").is_none());
-    assert_eq!(restored.warnings, ["it was saved from another program"]);
+    assert_eq!(restored.warnings, ["the checkpoint was saved from another program"]);
 
     let renames = BTreeMap::from([("absent".to_owned(), "bias".to_owned())]);
     let options = options.with_renames(renames);

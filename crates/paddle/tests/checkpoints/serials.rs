@@ -1,4 +1,4 @@
-//! Serials of a training: saved, found again, restored, refused.
+//! Serials of a training run: saving, listing, restoring and rejecting them.
 
 use std::sync::mpsc;
 
@@ -12,7 +12,7 @@ use crate::common::{CONTAINERS, assert_same, entries, manager, of, plain_tensors
 use crate::training::{Data, Training, state};
 
 #[test]
-fn a_run_that_is_resumed_is_the_one_that_never_stopped() {
+fn a_resumed_run_equals_an_uninterrupted_one() {
     for container in CONTAINERS {
         let dir = tempfile::tempdir().unwrap();
         let mut training = Training::begin();
@@ -54,7 +54,7 @@ fn the_loader_of_a_serial_is_a_program_that_fills_an_empty_scope() {
 }
 
 #[test]
-fn the_manifest_says_what_there_is() {
+fn the_manifest_lists_the_contents() {
     let dir = tempfile::tempdir().unwrap();
     let mut training = Training::begin();
     training.until(1);
@@ -74,7 +74,7 @@ fn the_manifest_says_what_there_is() {
     assert_eq!(manifest.programs.main.unwrap().len(), 64);
     assert!(manifest.programs.startup.is_some());
 
-    // Elements begin where the widest vectors want them.
+    // Elements are aligned for the widest vectors.
     let tensors = saved.serial.tensors().unwrap();
     let offsets = tensors.iter().map(|it| it.tensor.data.file_range().unwrap().1);
     assert!(offsets.into_iter().all(|offset| offset % 64 == 0));
@@ -124,7 +124,7 @@ fn a_snapshot_is_of_one_moment_and_copies_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (release, wait) = mpsc::channel::<()>();
     let wait = std::sync::Mutex::new(Some(wait));
-    // The save cannot go on before training has.
+    // The save cannot finish before training continues.
     let progress = Progress::watched(move |step| {
         if step.kind == StepKind::Create
             && let Some(wait) = wait.lock().unwrap().take()

@@ -1,5 +1,4 @@
-//! A network that is small and has everything that makes exact resumption hard: dropout, Adam, a schedule, an order of
-//! data.
+//! A small network with everything that makes exact resumption hard: dropout, Adam, a schedule, shuffled data.
 
 use std::path::Path;
 
@@ -13,13 +12,13 @@ use lodstone_paddle::program::optimizer::{Adam, Optimizer};
 use lodstone_paddle::program::{Network, Variable};
 use lodstone_store::{Blob, Location};
 
-/// Images that are learned from at once.
+/// The number of images of a step.
 const BATCH: u64 = 16;
 
-/// What a saver calls the state of the order of its data.
+/// The metadata key of the state of the shuffle.
 const ORDER: &str = "order";
 
-/// A network for images of digits, trained by Adam at a rate that falls: its programs, what it predicts, its loss.
+/// A network for images of digits, trained by Adam with a decaying learning rate: its programs, its prediction, its loss.
 pub(crate) fn digits() -> (Network, Variable, Variable) {
     let (mut net, shares, loss) = forward();
     let rate = layers::exponential_decay(&mut net, 0.01, 20, 0.9, false).unwrap();
@@ -27,7 +26,7 @@ pub(crate) fn digits() -> (Network, Variable, Variable) {
     (net, shares, loss)
 }
 
-/// The same before anything trains it.
+/// The network without training operators.
 pub(crate) fn forward() -> (Network, Variable, Variable) {
     let mut net = Network::new();
     let image = layers::data(&mut net, "image", &[None, Some(1), Some(8), Some(8)], DType::Float32);
@@ -45,18 +44,18 @@ pub(crate) fn forward() -> (Network, Variable, Variable) {
     (net, shares, loss)
 }
 
-/// A scope in which the startup program has run.
+/// Returns a scope in which the startup program has run.
 pub(crate) fn started(net: &Network) -> Scope {
     let mut scope = Scope::default();
     Executor::default().run(&net.startup, &mut scope, &[], &[], &Dirs::default()).unwrap();
     scope
 }
 
-/// The digits, and an order that they are learned in.
+/// The digits, in shuffled order.
 pub(crate) struct Data {
     images: Tensor,
     labels: Tensor,
-    /// What the order goes on from.
+    /// The state of the shuffle.
     pub(crate) order: u64,
 }
 
@@ -70,7 +69,7 @@ impl Data {
         Self { images: tensor("image"), labels: tensor("label"), order: 1 }
     }
 
-    /// The next images and their labels, drawn by a congruential generator.
+    /// Returns the next images and their labels, drawn by a congruential generator.
     pub(crate) fn next(&mut self) -> Vec<(&'static str, Tensor)> {
         let rows: Vec<u64> = (0..BATCH).map(|_| self.draw() % self.images.shape[0]).collect();
         vec![("image", rows_of(&self.images, &rows)), ("label", rows_of(&self.labels, &rows))]
@@ -92,7 +91,7 @@ fn rows_of(tensor: &Tensor, rows: &[u64]) -> Tensor {
     Tensor::dense(tensor.dtype, shape, Blob::memory(made))
 }
 
-/// Training that goes on from the latest serial of a directory.
+/// Training that resumes from the latest serial of a directory.
 pub(crate) struct Training {
     pub(crate) net: Network,
     pub(crate) scope: Scope,
@@ -142,13 +141,13 @@ impl Training {
         self.contents.snapshot(&self.scope).unwrap().with(ORDER, self.data.order)
     }
 
-    /// All that it has learned and all that it needs to go on, as bytes.
+    /// Returns the whole state of training, as bytes.
     pub(crate) fn state(&self) -> Vec<(String, Vec<u8>)> {
         state(&self.scope)
     }
 }
 
-/// All tensors of a scope.
+/// Returns all tensors of a scope, as bytes.
 pub(crate) fn state(scope: &Scope) -> Vec<(String, Vec<u8>)> {
     let bytes = |name: &str| scope.tensor(name).unwrap().data.bytes().unwrap().to_vec();
     scope.names().map(|name| (name.to_owned(), bytes(name))).collect()

@@ -1,4 +1,4 @@
-//! A serial that was written once, and has to be read for ever. `LODSTONE_REWRITE_EXPECTED=1` writes it anew.
+//! A serial that must stay readable in all future versions. `LODSTONE_REWRITE_EXPECTED=1` writes it anew.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../checkpoint/tests/golden/serials")
 }
 
-/// A network with all that training keeps, and how it is trained.
+/// A network with all kinds of training state, and its prepared program.
 fn network() -> (Network, Prepared) {
     let mut net = Network::new();
     let x = layers::data(&mut net, "x", &[None, Some(3)], DType::Float32);
@@ -76,7 +76,7 @@ fn a_serial_of_the_first_version_is_read() {
     assert_eq!(restored.loaded, expected);
     let counter = scope.tensor("@LR_DECAY_COUNTER@").unwrap().data.read().unwrap();
     assert_eq!(counter.as_ref(), (STEP - 1).to_le_bytes());
-    // It is enough to go on.
+    // The state is enough to continue.
     let (_, run) = network();
     step(&run, &mut scope);
 }

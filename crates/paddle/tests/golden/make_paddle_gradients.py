@@ -110,7 +110,7 @@ FAILS = [
     # With `axis`.
     "elementwise_max-3", "elementwise_max-4", "elementwise_min-3", "elementwise_min-4", "elementwise_pow-3",
     "elementwise_pow-4",
-    # Where an extent is gone.
+    # Where a dim is gone.
     "strided_slice-6",
     # Where a list is turned.
     "matmul_v2-9", "matmul_v2-19",

@@ -2,7 +2,7 @@
 
     python make_paddle_models.py
 
-Writes `paddle_models.json`, beside this script: for each model its path, what is fed (element type, extents, LoD,
+Writes `paddle_models.json`, beside this script: for each model its path, what is fed (element type, dims, LoD,
 elements) and what comes out.
 """
 import json

@@ -905,7 +905,7 @@ def images():
 
 
 def pictures():
-    """Windows that tell which element is the greatest, and other extents as 1.x asks for them."""
+    """Windows that tell which element is the greatest, and other dims as 1.x asks for them."""
     def pool(kind, x, ksize, **attributes):
         case(kind, {"X": x}, {"ksize": ksize, **attributes}, ["Out", "Mask"])
 
@@ -943,7 +943,7 @@ ENDS = ["abs", "logsigmoid", "silu", "softshrink", "sqrt", "thresholded_relu"]
 
 
 def odd():
-    """Windows that begin behind the tensor, extents of one, numbers that are none or half as precise."""
+    """Windows that begin behind the tensor, dims of one, numbers that are none or half as precise."""
     for kind in ["max", "avg"]:
         for exclusive in [True, False]:
             def pool(x, ksize, **attributes):

@@ -37,7 +37,7 @@ CASES = []
 
 
 def told(array):
-    """Type, extents, and elements; those of single precision in as few digits as tell them apart."""
+    """Type, dims, and elements; those of single precision in as few digits as tell them apart."""
     array = np.asarray(array)
     flat = array.reshape(-1)
     values = [float(str(value)) for value in flat] if array.dtype.kind == "f" else flat.tolist()

@@ -220,7 +220,7 @@ def record(name, function):
     values = {}
     for var in main.list_vars():
         if var.desc.need_check_feed() or var.name in feeds:
-            size = [2 if extent < 0 else extent for extent in var.shape]
+            size = [2 if dim < 0 else dim for dim in var.shape]
             whole = var.dtype == paddle.int64
             values[var.name] = random.randint(0, 3, size) if whole else random.standard_normal(size).astype("float32")
     STARTUP[0] = startup

@@ -3,7 +3,7 @@
     python make_paddle_training.py OUT_DIR
 
 writes for each network a folder with the program that trains it, its variables after two steps, in one file, and
-`RELEASE.json`: what five further steps were fed (element type, extents, LoD, elements), and the loss that each gave.
+`RELEASE.json`: what five further steps were fed (element type, dims, LoD, elements), and the loss that each gave.
 
 Programs have no `op_callstack`, which says where the one who wrote them keeps scripts. A second run writes the same; but
 what gradients of loops and branches read and write PaddlePaddle 2.6.2 names in any order.

@@ -10,7 +10,7 @@ SETS = {"while": ("X", "Out"), "conditional_block": ("Input", "Out")}
 
 
 def of_var(var):
-    """Name, kind, element type (codes of VarType), extents, levels of LoD, and what is true of it."""
+    """Name, kind, element type (codes of VarType), dims, levels of LoD, and what is true of it."""
     desc = var.desc
     facts = {"name": var.name, "kind": desc.type().value}
     if desc.type() in HAVE_TENSORS:

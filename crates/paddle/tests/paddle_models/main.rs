@@ -1,5 +1,5 @@
-//! Models compute what PaddlePaddle 2.6.2 was recorded to compute of them (`golden/make_paddle_models.py`), and training
-//! goes on as it did where it was begun.
+//! Models compute the results that PaddlePaddle 2.6.2 recorded (`golden/make_paddle_models.py`), and training continues
+//! with the same losses.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 const RECORDED: &str = include_str!("../golden/paddle_models.json");
 
-/// The greatest that two results may differ by: sums are taken in another order.
+/// The maximum difference of two results: sums are computed in another order.
 const TOLERANCE: f64 = 1e-6;
 
 fn tensor(told: &Value) -> Tensor {
@@ -26,7 +26,7 @@ fn tensor(told: &Value) -> Tensor {
     let values = told["values"].as_array().unwrap();
     let bytes: Vec<u8> = match dtype {
         DType::Int64 => values.iter().flat_map(|v| v.as_i64().unwrap().to_le_bytes()).collect(),
-        #[expect(clippy::cast_possible_truncation, reason = "it was recorded from a float32")]
+        #[expect(clippy::cast_possible_truncation, reason = "the value was recorded from float32")]
         _ => values.iter().flat_map(|v| (v.as_f64().unwrap() as f32).to_le_bytes()).collect(),
     };
     let mut tensor = Tensor::dense(dtype, shape.collect(), Blob::memory(bytes));
@@ -41,14 +41,14 @@ fn lod(told: &Value) -> Lod {
     Lod(told["lod"].as_array().unwrap().iter().map(level).collect())
 }
 
-/// A model of PaddlePaddle among the files of the tests.
+/// Opens a PaddlePaddle model of the test files.
 fn open(path: &str, options: &OpenOptions) -> Model {
     let format = FORMATS.iter().find(|format| format.name == "paddle").unwrap();
     (format.read)(&Location::from(&Path::new(env!("CARGO_MANIFEST_DIR")).join(path)), options)
         .unwrap()
 }
 
-/// What is fed, by name.
+/// Returns the feeds, by name.
 fn feed(told: &Value) -> Vec<(&str, Tensor)> {
     let told = told.as_object().unwrap().iter();
     told.map(|(name, told)| (name.as_str(), tensor(told))).collect()
@@ -60,7 +60,7 @@ fn differences(case: &Value) -> Result<(), String> {
     let feed = feed(&case["inputs"]);
     let prepared = Prepared::new(model.main().unwrap(), &[]).map_err(|e| e.to_string())?;
     let mut scope = Scope::of(&model).unwrap();
-    // Twice: what was prepared is run again.
+    // Twice, since a prepared program can be run again.
     for _ in 0..2 {
         let outputs =
             prepared.run(&mut scope, &feed, &Dirs::default()).map_err(|e| e.to_string())?;

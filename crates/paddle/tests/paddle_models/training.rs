@@ -1,4 +1,4 @@
-//! Programs that train go on from where PaddlePaddle has left them, with the losses that it had
+//! Training programs continue from where PaddlePaddle stopped, with the same losses
 //! (`golden/make_paddle_training.py`).
 
 use std::path::Path;
@@ -15,17 +15,17 @@ use serde_json::Value;
 
 use crate::{bits, feed, open};
 
-/// What each release recorded, and of how many networks.
+/// The recordings of each release, and their number of networks.
 const RECORDED: &[(&str, &str, usize)] = &[
     ("1.8.5", include_str!("../golden/paddle_training/1.8.5.json"), 7),
     ("2.6.2", include_str!("../golden/paddle_training/2.6.2.json"), 6),
 ];
 
-/// The greatest that two losses may differ by, relative to them: sums are taken in another order, and what that makes
-/// of parameters adds up.
+/// The maximum relative difference of two losses: sums are computed in another order, and the differences of parameters
+/// accumulate.
 const TOLERANCE: f64 = 1e-5;
 
-/// A network as it was left.
+/// Opens a network in its recorded state.
 fn network(release: &str, case: &Value) -> Model {
     let name = case["name"].as_str().unwrap();
     let folder = format!("tests/golden/paddle_training/{release}/{name}");
@@ -34,7 +34,7 @@ fn network(release: &str, case: &Value) -> Model {
     open(&format!("{folder}/program.pb"), &options)
 }
 
-/// What is wrong with how a network goes on.
+/// Describes how the continued training of a network fails.
 fn failure(release: &str, case: &Value) -> Option<String> {
     let model = network(release, case);
     let loss = case["loss"].as_str().unwrap();
@@ -62,7 +62,7 @@ fn failure(release: &str, case: &Value) -> Option<String> {
     None
 }
 
-/// Keeps the bits of many steps: the losses, and all variables in the end.
+/// Records the bits of many steps: the losses, and finally all variables.
 fn go_on(what: &str, prepared: &Prepared, model: &Model, case: &Value) {
     let mut scope = Scope::of(model).unwrap();
     let steps = case["steps"].as_array().unwrap();
@@ -92,11 +92,11 @@ fn training_goes_on_as_where_it_was_begun() {
 /// Networks with blocks.
 const WITH_BLOCKS: &[&str] = &["dynamic_rnn_memory", "loop", "branches", "branches_in_loop"];
 
-/// What tensors of a damaged run may take, and how long a loop may go round that has lost its end.
+/// The memory of tensors of a damaged run, and the maximum number of steps of a loop that has lost its end.
 const MEMORY: u64 = 16 << 20;
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// What may become of an operator, and of its block.
+/// Returns variations of an operator and its block.
 fn damaged(op: &Op, block: &Block, blocks: i32) -> Vec<Vec<Op>> {
     let mut made = vec![vec![], vec![op.clone(), op.clone()]];
     let mut with = |change: &dyn Fn(&mut Op)| {
@@ -134,7 +134,7 @@ fn set_block(op: &mut Op, number: i32) {
     }
 }
 
-/// Programs that differ from one in one operator, or in what a block is the gradients of.
+/// Returns programs that differ from one in a single operator, or in the forward block of a block.
 fn variants(program: &Program) -> Vec<(String, Program)> {
     let count = i32::try_from(program.blocks.len()).unwrap();
     let mut made = Vec::new();
@@ -161,7 +161,7 @@ fn variants(program: &Program) -> Vec<(String, Program)> {
     made
 }
 
-/// Runs a program once, and stops it where it goes on and on.
+/// Runs a program once, with a maximum number of steps.
 fn run(program: &Program, scope: &mut Scope, case: &Value) -> Result<(), Error> {
     let prepared = Prepared::new(program, &[case["loss"].as_str().unwrap()])?;
     let dirs = Dirs { progress: Progress::default(), ..Dirs::default() };

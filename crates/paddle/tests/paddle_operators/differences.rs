@@ -1,7 +1,7 @@
-//! Gradients are what finite differences say: the same operators, in double precision, without PaddlePaddle.
+//! Gradients match finite differences of the same operators in double precision, independently of PaddlePaddle.
 //!
-//! Each recorded case of an operator becomes a program: its results, weighed, are summed up to one number, whose gradient
-//! by each input is compared along a direction with what the number does a little before and behind.
+//! Each recorded case of an operator becomes a program: its results are weighted and summed to one number. The gradient
+//! of that number with respect to each input is compared, along a direction, with its central difference.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,45 +15,48 @@ use lodstone_store::Blob;
 use crate::elements;
 use crate::recorded::{OPERATORS, program, recorded};
 
-/// How far a step along a direction goes, of the size of what it begins at.
+/// The length of a step along a direction, relative to the point.
 const STEP: f64 = 1e-5;
 
-/// How far a gradient may be from differences: relative to them, and at all.
+/// The maximum difference between a gradient and the finite difference: relative, and absolute.
 const NEAR: (f64, f64) = (1e-6, 1e-7);
 
-/// What rounding makes of how much a slope turns.
+/// The effect of rounding on the second difference.
 const ROUNDING: f64 = 1e-7;
 
-/// Largest number whose differences tell anything. (Windows without elements have the lowest single as maximum.)
+/// The largest number with meaningful differences. (Windows without elements have the lowest `float32` as maximum.)
 const LARGEST: f64 = 1e6;
 
-/// What was found of a case.
+/// The result of a case.
 enum Found {
-    /// Nothing is differentiated.
+    /// There is nothing to differentiate.
     Nothing,
-    /// There is no gradient at this point: other steps have other differences.
+    /// The function is not differentiable at this point: other steps have other differences.
     Kink,
     Same,
     Wrong(String),
 }
 
-/// Operators whose gradients are not what finite differences say, and why.
+/// Operators whose gradients deliberately do not match finite differences, and the reasons.
 const OTHERS: &[(&str, &str)] = &[
-    ("batch_norm", "PaddlePaddle normalizes by what it has seen, and goes back as if by the batch"),
-    ("grid_sampler", "the gradient is computed in single precision alone"),
-    ("group_norm", "without `Scale`, PaddlePaddle leaves out what elements count for the mean"),
+    (
+        "batch_norm",
+        "PaddlePaddle normalizes by running statistics, but its gradient is that of batch statistics",
+    ),
+    ("grid_sampler", "the gradient is only computed in single precision"),
+    ("group_norm", "without `Scale`, PaddlePaddle omits the gradient through the mean"),
     (
         "log_softmax",
-        "PaddlePaddle lets no number be less by more than 64, and goes back as if it did not",
+        "PaddlePaddle clamps logits to 64 below the maximum, but its gradient ignores this",
     ),
-    ("mish", "PaddlePaddle's is not that of what it computes behind the threshold"),
+    ("mish", "PaddlePaddle's gradient differs from its function beyond the threshold"),
     ("reduce_prod", "PaddlePaddle divides by elements that are zero"),
-    ("sigmoid_cross_entropy_with_logits", "PaddlePaddle lays `pos_weight` over the sigmoid alone"),
-    ("softmax_with_cross_entropy", "PaddlePaddle takes soft labels to add up to one"),
+    ("sigmoid_cross_entropy_with_logits", "PaddlePaddle applies `pos_weight` only to the sigmoid"),
+    ("softmax_with_cross_entropy", "PaddlePaddle assumes that soft labels add up to one"),
 ];
 
 #[test]
-fn gradients_are_what_finite_differences_say() {
+fn gradients_match_finite_differences() {
     let recorded = recorded(OPERATORS);
     let (mut same, mut kinks) = (BTreeMap::<&str, usize>::new(), 0);
     let (mut wrong, mut others) = (Vec::new(), BTreeSet::new());
@@ -75,7 +78,7 @@ fn gradients_are_what_finite_differences_say() {
     let cases: usize = same.values().sum();
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
     let listed: BTreeSet<&str> = OTHERS.iter().map(|(kind, _)| *kind).collect();
-    assert_eq!(others, listed, "what differs is not what is listed");
+    assert_eq!(others, listed, "the operators that differ are not those that are listed");
     assert!(cases > 500, "{cases} cases of {} operators, and {kinks} kinks", same.len());
 }
 
@@ -84,7 +87,7 @@ fn found(op: Op, feed: &[(&str, Tensor)]) -> Found {
     let Some(gradient) = gradients.first() else { return Found::Nothing };
     let mut feed: Vec<(&str, Tensor)> =
         feed.iter().map(|(name, tensor)| (*name, doubled(tensor))).collect();
-    // There is nothing near to what is infinite, or no number.
+    // Infinities and NaN have no neighbourhood.
     let is_finite = |tensor: &Tensor| elements(tensor).iter().all(|value| value.is_finite());
     if !feed.iter().all(|(_, tensor)| is_finite(tensor)) {
         return Found::Nothing;
@@ -107,7 +110,7 @@ fn found(op: Op, feed: &[(&str, Tensor)]) -> Found {
     if by.is_empty() || weighed.is_empty() {
         return Found::Nothing;
     }
-    // What comes out, to know how to weigh it.
+    // The outputs, to determine the weights.
     let mut whole = program(op, &feed);
     let names: Vec<&str> = weighed.iter().map(String::as_str).collect();
     let forward = Prepared::new(&whole, &names).unwrap();
@@ -148,7 +151,7 @@ fn found(op: Op, feed: &[(&str, Tensor)]) -> Found {
         if here.abs() > LARGEST {
             return Found::Nothing;
         }
-        // The slope, and how much it turns: where nothing is bent, that is as long as the step.
+        // The slope, and the second difference: for smooth functions, it is proportional to the step.
         let mut around = |step: f64| {
             let (behind, before) = (at_step(-step), at_step(step));
             ((before - behind) / (2.0 * step), (before - 2.0 * here + behind) / step)
@@ -168,7 +171,7 @@ fn found(op: Op, feed: &[(&str, Tensor)]) -> Found {
     Found::Same
 }
 
-/// The same in double precision, where it is in single.
+/// Converts a `float32` tensor to `float64`.
 fn doubled(tensor: &Tensor) -> Tensor {
     match tensor.dtype {
         DType::Float32 => doubles(&elements(tensor), tensor),
@@ -188,7 +191,7 @@ fn moved(tensor: &Tensor, direction: &Tensor, step: f64) -> Tensor {
     doubles(&values.map(|(value, along)| value + step * along).collect::<Vec<_>>(), tensor)
 }
 
-/// Numbers from -1 to 1.
+/// Returns pseudo-random numbers from -1 to 1.
 fn random(shape: &[u64], seed: u64) -> Tensor {
     let mut state = seed;
     let mut draw = || {
@@ -200,7 +203,7 @@ fn random(shape: &[u64], seed: u64) -> Tensor {
     doubles(&values, &Tensor::dense(DType::Float64, shape.to_vec(), Blob::default()))
 }
 
-/// Appends what multiplies each of some results by its weights, and sums all up to `value`.
+/// Appends operators that multiply results by their weights, and sum everything up to `value`.
 fn weigh(program: &mut lodstone_model::Program, names: &[String], outs: &[Tensor]) {
     let block = &mut program.blocks[0];
     let mut declare = |name: String, tensor: TensorType| {

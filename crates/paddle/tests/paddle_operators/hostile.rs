@@ -1,4 +1,4 @@
-//! Recorded operators, damaged: each computes something or says what is wrong, and takes no more memory than it may.
+//! Damaged variants of recorded operators: each computes something or reports an error, within its memory limit.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,23 @@ use lodstone_store::Blob;
 
 use crate::recorded::{GRADIENTS, OPERATORS, SEQUENCES, Tensors, program, recorded};
 
-/// What tensors of one run may take.
+/// The memory limit of a run.
 const MEMORY: u64 = 16 << 20;
 
-/// Recorded cases of a kind that are damaged.
+/// The number of recorded cases per kind that are damaged.
 const CASES: usize = 4;
 
 const INTS: [i32; 7] = [i32::MIN, i32::MAX, -1, 0, 3, 1 << 16, 1 << 30];
 const LONGS: [i64; 7] = [i64::MIN, i64::MAX, -1, 0, 3, 1 << 32, 1 << 62];
 const FLOATS: [f32; 5] = [f32::NAN, f32::INFINITY, -1.0, 0.0, 1e30];
 
-/// An operator, and what it is given.
+/// An operator, and its inputs.
 struct Subject<'c> {
     op: Op,
     feed: Tensors<'c>,
 }
 
-/// The lists that differ from one in one member, and such of other lengths.
+/// Returns lists that differ from one in a single member, or in length.
 fn lists<T: Copy>(list: &[T], members: &[T]) -> Vec<Vec<T>> {
     let mut made = vec![Vec::new(), list.repeat(2), members.to_vec()];
     for place in 0..list.len() {
@@ -59,12 +59,12 @@ fn values(like: &AttributeValue) -> Vec<AttributeValue> {
         }
         _ => Vec::new(),
     };
-    // One of another type.
+    // A value of another type.
     values.push(AttributeValue::Doubles(vec![0.5]));
     values
 }
 
-/// Damaged attributes: those that are given, and those that have a default.
+/// Damages attributes: those that are set, and those with a default.
 fn with_attributes(op: &Op) -> Vec<(String, Op)> {
     let mut made = Vec::new();
     for parameter in attributes(&op.kind) {
@@ -86,7 +86,7 @@ fn with_attributes(op: &Op) -> Vec<(String, Op)> {
     made
 }
 
-/// Operators without one of their slots, or with a variable twice.
+/// Returns operators with a missing slot, or with a variable twice.
 fn with_slots(op: &Op) -> Vec<(String, Op)> {
     let mut made = Vec::new();
     for place in 0..op.inputs.len() {
@@ -111,7 +111,7 @@ fn filled(dtype: DType, shape: &[u64], byte: u8) -> Tensor {
     Tensor::dense(dtype, shape.to_vec(), Blob::memory(vec![byte; size]))
 }
 
-/// What tensors may be in place of another: of other types and extents, and with extreme elements.
+/// Returns replacements of a tensor: of other types and dims, and with extreme elements.
 fn tensors(like: &Tensor) -> Vec<Tensor> {
     let mut made = vec![
         filled(like.dtype, &[], 0),
@@ -137,7 +137,7 @@ fn tensors(like: &Tensor) -> Vec<Tensor> {
     made
 }
 
-/// The same rows as other sequences.
+/// Returns the same rows as other sequences.
 fn sequences(like: &Tensor) -> Vec<Tensor> {
     let rows = like.shape.first().copied().unwrap_or(0);
     let other = [
@@ -152,7 +152,7 @@ fn sequences(like: &Tensor) -> Vec<Tensor> {
     other.map(|lod| Tensor { lod, ..like.clone() }).collect()
 }
 
-/// Some rows with other numbers, of tensors of other heights.
+/// Returns selected rows with other indices, of tensors of other heights.
 fn rows(like: &Tensor) -> Vec<Tensor> {
     let Kind::SelectedRows { rows, height } = &like.kind else { return Vec::new() };
     let numbers = rows.bytes().unwrap().len() / 8;
@@ -179,7 +179,7 @@ fn variants<'c>(op: &Op, feed: &Tensors<'c>) -> Vec<(String, Subject<'c>)> {
     made
 }
 
-/// What is wrong with how a damaged operator is answered.
+/// Describes how a damaged operator fails the test.
 fn failure(subject: &Subject<'_>) -> (bool, Option<String>) {
     let program = program(subject.op.clone(), &subject.feed);
     let feed: Tensors<'_> = subject
@@ -193,15 +193,15 @@ fn failure(subject: &Subject<'_>) -> (bool, Option<String>) {
     match Executor::default().run(&program, &mut scope, &feed, &fetch, &Dirs::default()) {
         Ok(_) => (true, None),
         Err(Error::Operator { place, finding }) => {
-            let is_told = place.kind == subject.op.kind && finding.code != Code::Internal;
-            (false, (!is_told).then_some(finding.message))
+            let is_reported = place.kind == subject.op.kind && finding.code != Code::Internal;
+            (false, (!is_reported).then_some(finding.message))
         }
         Err(Error::Variable { .. }) => (false, None),
         Err(other) => (false, Some(other.to_string())),
     }
 }
 
-/// Most memory that this process has had, in bytes.
+/// The peak memory of this process, in bytes.
 #[cfg(target_os = "linux")]
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -224,7 +224,7 @@ fn damaged_operators_of_sequences_and_rows_are_answered() {
     check_all(SEQUENCES, (3_000, 2_900));
 }
 
-/// Fails if one of a folder is not answered, or no more than so many are computed or refused.
+/// Fails if a case of a folder fails, or too few are computed or rejected.
 fn check_all(folder: &str, least: (usize, usize)) {
     let recorded = recorded(folder);
     let (mut seen, mut wrong) = (BTreeMap::<&str, usize>::new(), BTreeMap::new());

@@ -1,15 +1,15 @@
-//! Single operators compute what PaddlePaddle 2.6.2 computed.
+//! Single operators compute the same results as PaddlePaddle 2.6.2.
 //!
-//! `golden/make_paddle_operators.py` says what a case is and recorded them, `golden/make_paddle_gradients.py` those of
-//! gradients, `golden/make_paddle_sequences.py` those of sequences and rows, with their gradients, and
-//! `golden/make_paddle_lods.py` those of inputs of different LoD. Element types, extents, LoD, integers and truth values
-//! are the same; numbers with fractions are as close as [`TOLERANCE`] says.
+//! `golden/make_paddle_operators.py` defines the format of a case and recorded operators, `golden/make_paddle_gradients.py`
+//! gradients, `golden/make_paddle_sequences.py` sequences and rows, with their gradients, and
+//! `golden/make_paddle_lods.py` inputs of different LoD. Element types, dims, LoD, integers and Booleans
+//! must be identical, floats must match within [`TOLERANCE`].
 
-#![expect(clippy::disallowed_methods, reason = "reads its recordings")]
+#![expect(clippy::disallowed_methods, reason = "reads golden files directly")]
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "numbers that were recorded fit"
+    reason = "recorded numbers fit"
 )]
 
 #[path = "../bits/mod.rs"]
@@ -26,10 +26,10 @@ use serde_json::Value as Json;
 
 use recorded::{GRADIENTS, LODS, OPERATORS, Recorded, SEQUENCES, Tensors, program, recorded};
 
-/// How far a number may be from the recorded one: relative to it, and at all.
+/// The maximum difference of an element from the recorded one: relative, and absolute.
 const TOLERANCE: (f64, f64) = (1e-5, 1e-6);
 
-/// What is wrong with the results of a case; nothing if they are right.
+/// Describes what is wrong with the results of a case; `None` if they are right.
 fn failure(recorded: &Recorded, case: &Json) -> Option<String> {
     let (op, feed, wanted) = recorded.case(case);
     let fetch: Vec<&str> = wanted.iter().map(|(name, _)| *name).collect();
@@ -78,14 +78,14 @@ fn difference(wanted: &Tensor, found: &Tensor) -> Option<String> {
     })
 }
 
-/// The numbers of the rows that a tensor has of another, and how many that has.
+/// Returns the indices of selected rows, and the height of the tensor.
 fn rows(tensor: &Tensor) -> Option<(Vec<i64>, i64)> {
     let Kind::SelectedRows { rows, height } = &tensor.kind else { return None };
     let rows = rows.bytes().unwrap();
     Some((rows.as_chunks().0.iter().map(|row| i64::from_le_bytes(*row)).collect(), *height))
 }
 
-/// Elements as numbers. (The recorded integers are small enough to be told apart.)
+/// Converts elements to numbers. (The recorded integers are small enough to be exact.)
 fn elements(tensor: &Tensor) -> Vec<f64> {
     let bytes = tensor.data.bytes().unwrap();
     macro_rules! each {
@@ -100,13 +100,13 @@ fn elements(tensor: &Tensor) -> Vec<f64> {
     }
     match tensor.dtype {
         DType::Bool | DType::Uint8 => bytes.iter().map(|byte| f64::from(*byte)).collect(),
-        // Their bits: of what is no number they count, too.
+        // Bits are compared, so that NaN counts, too.
         DType::Float16 | DType::BFloat16 => each!(u16),
         DType::Int32 => each!(i32),
         DType::Int64 => each!(i64),
         DType::Float32 => each!(f32),
         DType::Float64 => each!(f64),
-        other => panic!("nothing of {other} was recorded"),
+        other => panic!("no cases with {other} were recorded"),
     }
 }
 
@@ -149,7 +149,7 @@ fn rows_declare_the_lod_that_paddlepaddle_gave() {
     assert!(count > 2000, "compared {count}");
 }
 
-/// The LoD that the row of an operator declares for a result of so many rows, if it shares that of one variable.
+/// Returns the LoD that the row of an operator declares for a result of `rows` rows, if it shares that of one variable.
 fn declared_lod(op: &Op, feed: &Tensors<'_>, name: &str, rows: Option<&u64>) -> Option<Lod> {
     let LodRule::Shared(shared) = &operator(&op.kind)?.lod else { return None };
     let written = op.outputs.iter().find(|operand| operand.args.iter().any(|arg| arg == name))?;

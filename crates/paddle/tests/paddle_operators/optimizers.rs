@@ -1,4 +1,4 @@
-//! Operators that optimize do in ten steps what those of PaddlePaddle 2.6.2 and 1.8.5 did
+//! Optimizers compute the same ten steps as PaddlePaddle 2.6.2 and 1.8.5
 //! (`golden/make_paddle_optimizers.py`).
 
 use lodstone_model::{DType, Kind, Op, Operand, Program, Tensor};
@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use crate::recorded::{attribute, double, program};
 use crate::{bits, difference};
 
-/// Releases, and how many cases each has.
+/// Releases, and their numbers of cases.
 const RECORDED: &[(&str, i64, &str, usize)] = &[
     (
         "2.6.2-float32",
@@ -42,10 +42,10 @@ fn cases(text: &str) -> Vec<Json> {
     json["cases"].as_array().unwrap().clone()
 }
 
-/// A tensor as it was recorded: of some rows, if their numbers are told.
+/// Returns a recorded tensor: selected rows, if it has indices.
 fn tensor(json: &Json, height: i64) -> Tensor {
     let dtype = DType::from_name(json[0].as_str().unwrap()).unwrap();
-    let shape = json[1].as_array().unwrap().iter().map(|extent| extent.as_u64().unwrap()).collect();
+    let shape = json[1].as_array().unwrap().iter().map(|dim| dim.as_u64().unwrap()).collect();
     let values = json[2].as_array().unwrap().iter();
     let bytes: Vec<u8> = match dtype {
         DType::Bool => values.map(|value| u8::from(value.as_bool().unwrap())).collect(),
@@ -61,7 +61,7 @@ fn tensor(json: &Json, height: i64) -> Tensor {
     made
 }
 
-/// The program of a case: its variables are called as its slots, and persist.
+/// Returns the program of a case: its variables have the names of their slots, and persist.
 fn prepared(case: &Json, release: i64) -> Program {
     let operands = |names: &Json, end: &str| {
         let names = names.as_array().unwrap().iter().map(|name| name.as_str().unwrap());
@@ -91,7 +91,7 @@ fn begun(case: &Json) -> Scope {
     scope
 }
 
-/// What is wrong after some step.
+/// Describes what is wrong after a step.
 fn failure(case: &Json, release: i64) -> Option<String> {
     let program = prepared(case, release);
     let prepared = Prepared::new(&program, &["Param"]).unwrap();
@@ -133,7 +133,7 @@ fn optimizers_step_as_paddlepaddle_did() {
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// What a run says of a case whose variable is another.
+/// Returns the error of a run of a case with another value of a variable.
 fn refusal(case: &Json, name: &str, tensor: Tensor) -> (String, Scope) {
     let program = prepared(case, 2_006_002);
     let mut scope = begun(case);
@@ -147,7 +147,7 @@ fn refusal(case: &Json, name: &str, tensor: Tensor) -> (String, Scope) {
         let [Some(Value::Tensor(old)), Some(Value::Tensor(new))] =
             [&before, &scope].map(|it| it.get(name))
         else {
-            panic!("`{name}` is no tensor any more")
+            panic!("`{name}` is not a tensor any more")
         };
         assert!(old == new, "`{name}` has changed");
     }
@@ -164,14 +164,14 @@ fn what_does_not_fit_a_parameter_is_refused_before_anything_changes() {
     for slot in ["Grad", "Moment1", "Moment2"] {
         let (what, _) = refusal(&adam, slot, zeros(DType::Float32, &[2, 3]));
         let wanted =
-            format!("expected float32[3, 2] as `{slot}`, as `Param` is; found float32[2, 3]");
+            format!("expected float32[3, 2] as `{slot}`, like `Param`, found float32[2, 3]");
         assert_eq!(what, wanted);
         let (what, _) = refusal(&adam, slot, zeros(DType::Float64, &[3, 2]));
         assert!(what.ends_with("found float64[3, 2]"), "{what}");
     }
     for slot in ["LearningRate", "Beta1Pow", "Beta2Pow"] {
         let (what, _) = refusal(&adam, slot, zeros(DType::Float32, &[2]));
-        assert_eq!(what, format!("expected one number as `{slot}`, found float32[2]"));
+        assert_eq!(what, format!("expected a single number as `{slot}`, found float32[2]"));
     }
     let (what, _) = refusal(&adam, "Param", zeros(DType::Int32, &[3, 2]));
     assert_eq!(what, "expected float32 or float64 as `Param`, found int32");
@@ -188,10 +188,10 @@ fn rows_that_a_parameter_has_not_are_refused() {
         made
     };
     for (grad, wanted) in [
-        (rows(&[0, 3], 2, 3), "`Grad` has a row 3, and `Param` has 3"),
-        (rows(&[-1], 1, 3), "`Grad` has a row -1, and `Param` has 3"),
-        (rows(&[0], 1, 4), "`Grad` has some of 4 rows, and `Param` has 3"),
-        (rows(&[0], 2, 3), "`Grad` has 2 rows, and numbers of 1"),
+        (rows(&[0, 3], 2, 3), "row 3 of `Grad` is out of range of `Param`, which has 3"),
+        (rows(&[-1], 1, 3), "row -1 of `Grad` is out of range of `Param`, which has 3"),
+        (rows(&[0], 1, 4), "expected `Grad` of height 3, as `Param`, found 4"),
+        (rows(&[0], 2, 3), "`Grad` has 2 rows, but 1 indices"),
     ] {
         assert_eq!(refusal(&sgd, "Grad", grad).0, wanted);
     }

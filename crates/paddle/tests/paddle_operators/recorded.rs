@@ -1,4 +1,4 @@
-//! What `golden/make_paddle_operators.py` and the scripts that follow it recorded.
+//! The recordings of `golden/make_paddle_operators.py` and related scripts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -27,10 +27,10 @@ pub(crate) struct Recorded {
 pub(crate) const OPERATORS: &str = "paddle_operators";
 pub(crate) const GRADIENTS: &str = "paddle_gradients";
 pub(crate) const SEQUENCES: &str = "paddle_sequences";
-/// LoD of results of operators and gradients whose inputs have different ones.
+/// The LoD of results of operators and gradients whose inputs have different LoD.
 pub(crate) const LODS: &str = "paddle_lods";
 
-/// Reads all of a folder.
+/// Reads all recordings of a folder.
 pub(crate) fn recorded(folder: &str) -> Recorded {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(folder);
     let files = std::fs::read_dir(&golden).unwrap().map(|entry| entry.unwrap().path());
@@ -49,7 +49,7 @@ pub(crate) fn recorded(folder: &str) -> Recorded {
 }
 
 impl Recorded {
-    /// The operator of a case, what it is fed, and what it gave.
+    /// Returns the operator of a case, its feeds, and its results.
     pub(crate) fn case<'c>(&self, case: &'c Json) -> (Op, Tensors<'c>, Tensors<'c>) {
         let attributes = case["attributes"].as_object().unwrap().iter();
         let op = Op {
@@ -66,8 +66,8 @@ impl Recorded {
         (op, tensors("feed"), tensors("fetch"))
     }
 
-    /// A tensor as a case tells it: type, extents, where its elements begin, and LoD if there is one; of some rows
-    /// their numbers and height.
+    /// Returns a recorded tensor: type, dims, offset of its elements, and LoD if it has any; for selected rows also
+    /// indices and height.
     fn tensor(&self, fact: &Json) -> Tensor {
         let dtype = DType::from_name(fact[0].as_str().unwrap()).unwrap();
         let shape: Vec<u64> = longs(&fact[1]).iter().map(|dim| *dim as u64).collect();
@@ -92,7 +92,7 @@ fn longs(json: &Json) -> Vec<i64> {
     json.as_array().unwrap().iter().map(|value| value.as_i64().unwrap()).collect()
 }
 
-/// A number; JSON has no infinite ones, Python's has.
+/// Parses a number; infinities are encoded as in Python's JSON.
 pub(crate) fn double(json: &Json) -> f64 {
     json.as_f64().unwrap_or_else(|| json.as_str().unwrap().parse().unwrap())
 }
@@ -124,7 +124,7 @@ fn operands(json: &Json) -> Vec<Operand> {
     slots.map(|(slot, names)| Operand { slot: slot.clone(), args: args(names) }).collect()
 }
 
-/// A program of one operator, whose variables may be anything.
+/// Returns a program of one operator, whose variables may have any type.
 pub(crate) fn program(op: Op, feed: &[(&str, Tensor)]) -> Program {
     let names: BTreeSet<&str> = op.reads().chain(op.writes()).collect();
     let var = |name: &&str| {

@@ -1,4 +1,4 @@
-//! Gradients of programs with loops, branches and arrays are the slopes of what they compute.
+//! Gradients of programs with loops, branches and arrays match finite differences.
 
 use lodstone_model::{DType, Tensor};
 use lodstone_paddle::executor::{Dirs, Executor, Scope};
@@ -7,10 +7,10 @@ use lodstone_paddle::program::{Network, Result, Variable};
 
 use crate::{singles, values};
 
-/// How far a parameter is moved to see a slope.
+/// The step of the finite difference of a parameter.
 const STEP: f32 = 1e-2;
 
-/// How far a gradient may be from a slope: at all, and relative to it.
+/// The maximum difference between a gradient and a slope: absolute, and relative.
 const TOLERANCE: (f32, f32) = (1e-3, 1e-2);
 
 fn number(net: &mut Network, value: f64) -> Result<Variable> {
@@ -23,7 +23,7 @@ fn feed() -> Vec<(&'static str, Tensor)> {
     vec![("x", x)]
 }
 
-/// The loss of what a function makes of a table of numbers.
+/// The loss of a function of a table of numbers.
 fn loss(
     of: impl FnOnce(&mut Network, &Variable) -> Result<Variable>,
 ) -> Result<(Network, Variable)> {
@@ -36,7 +36,7 @@ fn loss(
     Ok((net, loss))
 }
 
-/// Goes round as often as told; `body` makes of a number and a table the next table.
+/// A loop with a number of iterations; `body` computes the next table from a number and a table.
 fn rounds(
     net: &mut Network,
     count: f64,
@@ -100,7 +100,7 @@ fn check(of: impl FnOnce(&mut Network, &Variable) -> Result<Variable>, parameter
 fn those_of_a_loop_go_through_all_its_rounds() {
     let tanh = |net: &mut Network, x: &Variable| layers::fc(net, x, &Fc::new(3).act("tanh"));
     check(|net, x| rounds(net, 3.0, x, |net, _, x| tanh(net, x)), 4);
-    // Of no rounds, what goes in comes out.
+    // Without an iteration, the output equals the input.
     check(|net, x| rounds(net, 0.0, x, |net, _, x| tanh(net, x)), 4);
 }
 

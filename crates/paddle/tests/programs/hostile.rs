@@ -1,5 +1,5 @@
-//! Programs that nobody means well with: each is refused, in words that name the operator or the variable, before
-//! anything has changed.
+//! Hostile programs: each is rejected with an error that names the operator or the variable, before anything is
+//! changed.
 
 use std::fs;
 use std::path::Path;
@@ -48,12 +48,12 @@ fn op(
 }
 
 fn var(name: &str, dtype: DType, shape: &[u64]) -> Var {
-    let shape = shape.iter().map(|extent| Dim::Known(*extent)).collect();
+    let shape = shape.iter().map(|dim| Dim::Known(*dim)).collect();
     let value = ValueType::tensor(TensorType::new(dtype, Some(shape)));
     Var { name: name.to_owned(), value, persistable: name == "kept", ..Var::default() }
 }
 
-/// A block inside of another, with variables that any of the programs may use.
+/// A block inside of another, with variables that all programs may use.
 fn block(parent: i32, ops: Vec<Op>) -> Block {
     let vars = [
         var("x", DType::Float32, &[2, 3]),
@@ -71,7 +71,7 @@ fn program(blocks: Vec<Block>) -> Program {
     Program::from(Topology { version: Some(2_006_002), blocks, ..Topology::new(Dialect::Paddle) })
 }
 
-/// Runs `x` and `index` through a program; what is wrong with it. The scope and the directory stay as they were.
+/// Runs `x` and `index` through a program; returns the error. The scope and the directory must be unchanged.
 fn refused(program: &Program, dir: &Path) -> String {
     let files = || fs::read_dir(dir).unwrap().count();
     let (mut scope, before) = (Scope::default().with_memory(64 << 20), files());
@@ -89,7 +89,7 @@ fn refused(program: &Program, dir: &Path) -> String {
         ("index", longs(&[1], &[-1])),
     ];
     let result = Executor::default().run(program, &mut scope, &feed, &[], &Dirs::one(dir));
-    let error = result.expect_err("it is hostile");
+    let error = result.expect_err("the program is hostile");
     assert!(error.finding().is_none_or(|finding| finding.code != Code::Internal), "{error}");
     assert_eq!(scope.names().collect::<Vec<_>>(), ["kept"], "{error}");
     assert!(crate::values(scope.tensor("kept").unwrap()).iter().all(|value| *value == 7.0));
@@ -98,7 +98,7 @@ fn refused(program: &Program, dir: &Path) -> String {
 }
 
 #[test]
-fn hostile_programs_are_refused_in_words() {
+fn hostile_programs_are_rejected_with_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let spoil = || op("relu", &[("X", &["x"])], &[("Out", &["kept"])], &[]);
     let relu = |x: &str, y: &str| op("relu", &[("X", &[x])], &[("Out", &[y])], &[]);
@@ -121,8 +121,8 @@ fn hostile_programs_are_refused_in_words() {
             program(vec![block(-1, vec![runs(1), runs(1)]), block(0, vec![])]),
             "operator 1 (`while`)",
         ),
-        ("no such block", one(runs(9)), "not there"),
-        ("a block before the first", one(runs(-3)), "not there"),
+        ("no such block", one(runs(9)), "does not exist"),
+        ("a block before the first", one(runs(-3)), "does not exist"),
         (
             "a loop without a block",
             one(op("while", &[("Condition", &["flag"])], &[], &[])),
@@ -146,7 +146,7 @@ fn hostile_programs_are_refused_in_words() {
         ),
         ("a parent behind it", program(vec![block(-1, vec![]), block(5, vec![])]), "block 5"),
         ("a variable that no block declares", one(relu("x", "nobody")), "`nobody`"),
-        ("a variable that nothing writes", one(relu("y", "kept")), "`y`, its `X`, has no value"),
+        ("a variable that nothing writes", one(relu("y", "kept")), "`y` in `X` has no value"),
         ("an unknown operator", one(op("conjure", &[], &[], &[])), "conjure"),
         (
             "several unknown operators",
@@ -155,7 +155,7 @@ fn hostile_programs_are_refused_in_words() {
         ),
         ("an operator without inputs", one(op("relu", &[], &[("Out", &["y"])], &[])), "`X`"),
         (
-            "extents that do not fit",
+            "dims that do not fit",
             one(op("mul", &[("X", &["x"]), ("Y", &["x"])], &[("Out", &["y"])], &[])),
             "operator 1 (`mul`)",
         ),
@@ -193,7 +193,7 @@ fn hostile_programs_are_refused_in_words() {
         ("no path", one(saving("")), "`file_path`"),
         ("a path with a zero", one(saving("a\0b")), "`save`"),
         ("a file outside", one(loading("../../etc/passwd")), "`load`"),
-        ("a file that is not there", one(loading("nothing")), "not there"),
+        ("a file that is not there", one(loading("nothing")), "does not exist"),
         ("a directory", one(loading(".")), "`load`"),
     ];
     for (what, program, said) in table {
@@ -269,7 +269,7 @@ fn damaged_parameter_files_change_nothing() {
 }
 
 #[test]
-fn names_of_variables_are_no_way_out() {
+fn names_of_variables_cannot_leave_the_directory() {
     let (dir, (mut net, ..)) = (tempfile::tempdir().unwrap(), digits());
     for block in &mut net.main.blocks {
         block.vars.iter_mut().filter(|var| var.name == "fc_0.b_0").for_each(|var| {
@@ -282,7 +282,7 @@ fn names_of_variables_are_no_way_out() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
-/// What is dropped at the end must not be nested as deep as there were runs.
+/// Values that are dropped at the end must not be nested as deep as the number of iterations.
 #[test]
 fn a_variable_may_be_reshaped_any_number_of_times() {
     let shape = Attribute { name: "shape".to_owned(), value: AttributeValue::Ints(vec![2, 3]) };

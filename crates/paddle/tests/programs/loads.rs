@@ -1,5 +1,5 @@
-//! Files of PaddlePaddle that are loaded in part, or as half precision: what came of them there
-//! (`golden/make_paddle_loads.py`) comes of them here.
+//! Files of PaddlePaddle that are loaded in part, or as half precision, give the same results as in PaddlePaddle
+//! (`golden/make_paddle_loads.py`).
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
-//! Programs that are built here, run, and saved and loaded by operators of their own.
+//! Programs that the tests build, run, and save and load by their own operators.
 
-#![expect(clippy::disallowed_methods, reason = "makes its own files")]
+#![expect(clippy::disallowed_methods, reason = "creates files directly")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 mod gradients;
@@ -33,7 +33,7 @@ fn values(tensor: &Tensor) -> Vec<f32> {
     bytes.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap())).collect()
 }
 
-/// A small network for images of digits: its programs, what it predicts, and its loss.
+/// A small network for images of digits: its programs, its prediction, and its loss.
 fn digits() -> (Network, Variable, Variable) {
     let mut net = Network::new();
     let image = layers::data(&mut net, "image", &[None, Some(1), Some(8), Some(8)], DType::Float32);
@@ -69,7 +69,7 @@ fn run(program: &Program, scope: &mut Scope, fetch: &[&Variable]) -> Vec<Tensor>
     Executor::default().run(program, scope, &feed(), &names, &Dirs::default()).unwrap()
 }
 
-/// A program with the variables of another, and no operators.
+/// A program with the variables of another, and without operators.
 fn empty(program: &Program) -> Program {
     let mut program = program.clone();
     program.blocks[0].ops.clear();
@@ -139,7 +139,7 @@ fn what_is_saved_is_loaded_again() {
         let mut saver = empty(&net.main);
         save(&mut saver, &vars, "model/parameters", &refused).unwrap();
         let error = Executor::default().run(&saver, &mut scope, &[], &[], &dirs).unwrap_err();
-        assert!(error.to_string().contains("may not be overwritten"), "{error}");
+        assert!(error.to_string().contains("must not be overwritten"), "{error}");
     }
 }
 
@@ -164,7 +164,7 @@ fn files_stay_in_their_directory() {
     for path in ["../out", "/lodstone-escape", "a/../../out"] {
         let mut program = empty(&net.main);
         save(&mut program, &vars, path, &SaveOptions::default()).expect_err(path);
-        // What such a program would do that somebody else has made.
+        // Hostile programs may contain such paths.
         let options = SaveOptions::default().with_paths(Paths::Anywhere);
         save(&mut program, &vars, path, &options).unwrap();
         let dirs = Dirs::one(dir.path());
@@ -208,12 +208,12 @@ fn what_is_not_needed_is_pruned() {
 }
 
 #[test]
-fn an_executor_fetches_what_each_run_asks_for() {
+fn an_executor_fetches_the_requested_variables() {
     let (net, shares, loss) = digits();
     let (mut scope, mut executor) = (started(&net), Executor::default());
     for fetch in [&[shares.name(), loss.name()][..], &[], &[loss.name()], &[], &[]] {
         let found = executor.run(&net.main, &mut scope, &feed(), fetch, &Dirs::default()).unwrap();
-        // The program declares no outputs of its own.
+        // The program does not declare its outputs.
         assert_eq!(found.len(), fetch.len());
     }
 }
@@ -239,7 +239,7 @@ fn the_first_operator_that_gives_no_finite_numbers_is_named() {
 }
 
 #[test]
-fn what_infers_is_left_of_what_trains() {
+fn inference_programs_are_derived_from_training_programs() {
     let mut net = Network::new();
     let image = layers::data(&mut net, "image", &[None, Some(1), Some(8), Some(8)], DType::Float32);
     let label = layers::data(&mut net, "label", &[None, Some(1)], DType::Int64);

@@ -1,4 +1,4 @@
-//! Files of several records, which have no names: every choice of variables gets its own values.
+//! Files of several records without names: every selection of variables gets its own values.
 
 use lodstone_model::{DType, Dim, Program, TensorType, Var};
 use lodstone_paddle::executor::{Dirs, Executor, Scope};
@@ -8,7 +8,7 @@ use lodstone_paddle::program::{
 
 use super::{singles, values};
 
-/// Variables of one shape, so that nothing but their order tells them apart.
+/// Variables of one shape, so that only their order distinguishes them.
 fn alike() -> (Program, Scope, Vec<Variable>) {
     let mut program = Network::new().main;
     let (mut scope, mut vars) = (Scope::default(), Vec::new());
@@ -22,7 +22,7 @@ fn alike() -> (Program, Scope, Vec<Variable>) {
     (program, scope, vars)
 }
 
-/// Every choice of some of three, in every order.
+/// Returns every selection of some of three variables, in every order.
 fn choices(vars: &[Variable]) -> Vec<Vec<Variable>> {
     let mut choices = vec![Vec::new()];
     for _ in vars {
@@ -92,7 +92,7 @@ fn every_choice_of_variables_is_loaded_with_its_own_values() {
                 let value = |scope: &Scope| values(scope.tensor(var.name()).unwrap());
                 assert_eq!(value(&fresh), value(&scope), "{what}");
             }
-            // Without the program that saved it, the order of a merged file is the caller's to give.
+            // Without the program that saved it, the caller must pass the order of a merged file.
             let unknown = load(&mut Network::new().main, &chosen, &program, "p", &loads);
             assert_eq!(unknown.is_err(), matches!(placement, Placement::Merged(_)), "{what}");
         }
@@ -120,5 +120,5 @@ fn an_ambiguous_order_of_records_is_refused() {
     refused(&over, &loads, "overwrite");
 
     let records = Some(vec!["a".to_owned(), "b".to_owned(), "a".to_owned()]);
-    refused(&program, &loads.with_records(records), "several records of the variable `a`");
+    refused(&program, &loads.with_records(records), "several records of variable `a`");
 }

@@ -1,4 +1,4 @@
-//! Compares programs of ours with what a script wrote down of PaddlePaddle's.
+//! Compares our programs with recordings of PaddlePaddle's.
 
 use std::collections::HashMap;
 
@@ -14,20 +14,20 @@ use serde_json::{Value, json};
 const UNORDERED: &[(&str, &[&str])] =
     &[("while", &["X", "Out"]), ("conditional_block", &["Input", "Out"])];
 
-/// A tensor of single precision.
+/// A `float32` tensor.
 pub(crate) fn singles(shape: &[u64], values: &[f32]) -> Tensor {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     Tensor::dense(DType::Float32, shape.to_vec(), Blob::memory(bytes))
 }
 
-/// What a script wrote down, by case.
-#[expect(clippy::disallowed_methods, reason = "reads its own file")]
+/// Reads the recordings of a script, by case.
+#[expect(clippy::disallowed_methods, reason = "reads golden files directly")]
 pub(crate) fn recorded(file: &str) -> serde_json::Map<String, Value> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
     serde_json::from_slice(&std::fs::read(format!("{path}/{file}")).unwrap()).unwrap()
 }
 
-/// What differs between programs of ours and those of a case.
+/// Returns the differences between our programs and those of a case.
 pub(crate) fn compare(net: &Network, made: &[Variable], recorded: &Value) -> Vec<String> {
     let mut comparison = Comparison::default();
     let gives = recorded["gives"].as_array().unwrap();
@@ -40,7 +40,7 @@ pub(crate) fn compare(net: &Network, made: &[Variable], recorded: &Value) -> Vec
     comparison.differences
 }
 
-/// Names of ours and what PaddlePaddle calls them, and everything that differs.
+/// The mapping from our names to PaddlePaddle's, and all differences.
 #[derive(Debug, Default)]
 struct Comparison {
     names: HashMap<String, String>,
@@ -53,7 +53,7 @@ impl Comparison {
         self.differences.push(what);
     }
 
-    /// Two names stand for the same variable.
+    /// Records that two names stand for the same variable.
     fn pair(&mut self, at: &str, ours: &str, theirs: &str) {
         let known = self.names.entry(ours.to_owned()).or_insert_with(|| theirs.to_owned()).clone();
         let taken = self.taken.entry(theirs.to_owned()).or_insert_with(|| ours.to_owned()).clone();
@@ -90,7 +90,7 @@ impl Comparison {
         }
         for (at, (op, theirs)) in block.ops.iter().zip(theirs).enumerate() {
             let at = format!("{} ({number}.{at})", op.kind);
-            // What a block names is named in it first: the slots of its operator are sets.
+            // Names in the block are paired first, since the slots of its operator are sets.
             for inner in op.blocks() {
                 self.block(ours, blocks, usize::try_from(inner).unwrap());
             }
@@ -134,7 +134,7 @@ impl Comparison {
         }
     }
 
-    /// PaddlePaddle leaves out what only some devices need; ours then has the default.
+    /// PaddlePaddle omits attributes that only some devices need; ours then have the default.
     fn attributes(&mut self, at: &str, op: &Op, theirs: &Value) {
         let theirs = theirs.as_object().unwrap();
         for (name, expected) in theirs {
@@ -178,7 +178,7 @@ impl Comparison {
         if matches!(ours.value, ValueType::Tensor(_)) || ours.value.is_array() {
             let tensor = ours.value.tensor_type().unwrap();
             let dim = |dim: &Dim| match dim {
-                Dim::Known(extent) => i64::try_from(*extent).unwrap(),
+                Dim::Known(size) => i64::try_from(*size).unwrap(),
                 _ => -1,
             };
             let shape: Option<Vec<i64>> =
@@ -201,15 +201,15 @@ impl Comparison {
     }
 }
 
-/// Whether two values are the same; numbers of single precision may be told in digits that differ behind it.
-#[expect(clippy::cast_possible_truncation, reason = "they are of single precision")]
+/// Whether two values are equal; `float32` values may be written with different digits.
+#[expect(clippy::cast_possible_truncation, reason = "the values are float32")]
 fn is_same(found: &Value, expected: &Value) -> bool {
     let single = |value: &Value| value[1].as_f64().map(|value| value as f32);
     let floats = found[0] == "FLOAT" && expected[0] == "FLOAT";
     found == expected || (floats && single(found) == single(expected))
 }
 
-/// A value as the script tells it: its type, and itself.
+/// Returns a value in the format of the script: its type, and its contents.
 fn told(value: &AttributeValue) -> Value {
     use AttributeValue as A;
     match value {

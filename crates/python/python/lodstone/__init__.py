@@ -7,11 +7,11 @@
     >>> model["conv2d_0.w_0"]
     <lodstone.Tensor "conv2d_0.w_0" float32[16, 1, 3, 3]>
 
-Tensors are read when they are asked for. `lodstone.numpy`, `lodstone.torch` and `lodstone.paddle` have functions
-of the same names that give arrays of those frameworks; none of them is imported before.
+Tensors are read on first access. `lodstone.numpy`, `lodstone.torch` and `lodstone.paddle` have functions
+of the same names that return arrays of those frameworks; no framework is imported until its module is.
 
-What is about a model as a whole (`inspect`, `verify`, `diff`, `scan`, ...) is the JSON that the command prints,
-as a dictionary.
+Functions that describe a whole model (`inspect`, `verify`, `diff`, `scan`, ...) return the JSON that the command
+prints, as a dictionary.
 """
 
 from . import checkpoint

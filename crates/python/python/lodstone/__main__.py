@@ -7,9 +7,9 @@ from . import _lodstone
 
 
 def main() -> int:
-    """Does what the arguments of the process ask for; gives its exit status."""
+    """Runs the command with the arguments of the process, and returns its exit status."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        # Python would only remember Ctrl-C until the command is done. Ends it, as if there were no Python.
+        # Python would defer Ctrl-C until the command returns. The default action ends the process at once.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _lodstone.main(sys.argv[1:])
 

@@ -1,16 +1,16 @@
-"""What can go wrong. Messages are those of the command."""
+"""The errors of the package. Their messages are those of the command."""
 
 import os
 
 
 class LodstoneError(Exception):
-    """Something is wrong with a model, or with what was asked of it.
+    """An error of a model, or of an operation on it.
 
-    What the system itself refuses (a file that may not be read, a full disk) is an `OSError`, as everywhere.
+    Errors of the operating system (a file that may not be read, a full disk) are an `OSError`, as elsewhere in Python.
     """
 
     file: os.PathLike[str] | None = None
-    """The file that it is about, if it is about one."""
+    """The file concerned, if there is one."""
 
 
 class NoModelError(LodstoneError, FileNotFoundError):
@@ -18,30 +18,30 @@ class NoModelError(LodstoneError, FileNotFoundError):
 
 
 class NoTensorError(LodstoneError, KeyError):
-    """A model has no tensor of this name. The message has the names that are most similar."""
+    """A model has no tensor with this name. The message suggests the most similar names."""
 
     def __str__(self) -> str:
-        # Of a `KeyError` it is the representation of the message.
+        # `KeyError.__str__` would return the `repr` of the message.
         return Exception.__str__(self)
 
 
 class UnknownFormatError(LodstoneError, ValueError):
-    """Bytes of a format that is not known."""
+    """The bytes are of no known format."""
 
 
 class DamagedError(LodstoneError, ValueError):
-    """Bytes that are not what the format, or the seal, says."""
+    """The bytes contradict the format or the seal."""
 
 
 class UnsupportedError(LodstoneError, ValueError):
-    """Something that cannot be done with this model, or be said in that format."""
+    """An operation that this model does not support, or a model that the format cannot represent."""
 
 
 class LossyError(LodstoneError, ValueError):
     """A conversion would lose something that was not allowed by its name."""
 
     losses: dict[str, list[str]]
-    """What would be lost: the names by which it is allowed, and the places."""
+    """The losses: the names that allow them, each with the locations."""
 
 
 class SharedTensorsError(LodstoneError, RuntimeError):
@@ -53,4 +53,4 @@ class SliceError(LodstoneError, IndexError):
 
 
 SafetensorError = LodstoneError
-"""The name under which code for safetensors catches errors."""
+"""An alias, for code that catches the errors of safetensors."""

@@ -1,4 +1,4 @@
-"""Tensors of files and to files, with the names that safetensors has for that.
+"""Functions that load and save tensors, with the names that they have in safetensors.
 
     >>> import array
     >>> lodstone.save_file({"x": array.array("f", [1, 2])}, tmp / "x.safetensors")
@@ -23,12 +23,12 @@ Array = TypeVar("Array")
 
 @dataclass(frozen=True)
 class Files(Generic[Array]):
-    """What reads and writes files as arrays of one framework."""
+    """Reads and writes files as arrays of one framework."""
 
     read: Callable[[Model, Progress | None], dict[str, Array]]
-    """All tensors of a model, in memory that is the caller's."""
+    """Reads all tensors of a model into memory that the caller owns."""
     tensor: Callable[[str, Array], Tensor]
-    """A tensor of an array that has a name."""
+    """Makes a tensor from a name and an array."""
     check: Callable[[Mapping[str, Array | Tensor]], None] = lambda tensors: None
     """Fails for arrays that cannot be saved together."""
     holds_structure: bool = False
@@ -43,19 +43,19 @@ class Files(Generic[Array]):
         allow: str | Iterable[str] = (),
         **options: Any,
     ) -> dict[str, Array]:
-        """The tensors of a model, in memory that is yours.
+        """Returns the tensors of a model, in memory that the caller owns.
 
-        Arrays hold neither LoD nor sparse tensors: a model that has such is a `LossyError`, as in a conversion to
-        a format of plain arrays, unless the loss is allowed by its name. Allowed, the parts of a sparse tensor are
-        arrays of their own, `x.indices` beside `x`. `lodstone.open` gives tensors with everything.
+        Arrays hold neither LoD nor sparse tensors: a model with either raises a `LossyError`, as in a conversion to
+        a format of plain arrays, unless the loss is allowed by its name. If it is, the parts of a sparse tensor are
+        separate arrays, `x.indices` beside `x`. `lodstone.open` returns complete tensors.
 
-        `backend` is how a file is read: `"mmap"`, or `"pread"`, which maps nothing. `progress` is called with the
+        `backend` selects how a file is read: `"mmap"`, or `"pread"`, which maps nothing. `progress` is called with the
         number of bytes that are read; `options` are those of `lodstone.open`.
         """
         return self._arrays(open(filename, mmap=maps(backend), **options), progress, allow)
 
     def load(self, data: bytes, *, allow: str | Iterable[str] = ()) -> dict[str, Array]:
-        """The tensors of a model that is bytes."""
+        """Returns the tensors of a model in memory."""
         return self._arrays(open_bytes(data), None, allow)
 
     def _arrays(self, model: Model, progress: Progress | None, allow: str | Iterable[str]) -> dict[str, Array]:
@@ -74,9 +74,9 @@ class Files(Generic[Array]):
         progress: Progress | None = None,
         **options: Any,
     ) -> None:
-        """Writes tensors. The format follows from the name of the file, or is that of `to`.
+        """Writes tensors. The name of the file determines the format, unless `to` does.
 
-        `notes` are added to `metadata` where the format has a place for it, and are left out elsewhere; `options` are
+        `notes` are added to `metadata` if the format has metadata, and are dropped otherwise; `options` are
         those of `lodstone.convert`.
         """
         values, facts = self._tensors(tensors), dict(metadata or {})
@@ -90,9 +90,9 @@ class Files(Generic[Array]):
         to: str = "safetensors",
         **options: Any,
     ) -> bytes:
-        """The bytes of a file of a format that is one file."""
+        """Returns the bytes of a file, in a format that uses a single file."""
         if options.get("seal"):
-            raise ValueError("a seal is a file of its own, beside the one that these bytes are")
+            raise ValueError("`seal` is not supported for bytes: a seal is a separate file beside the model")
         return _lodstone.save_bytes(self._tensors(tensors), dict(metadata or {}), converting(**options, to=to))
 
     def _tensors(self, tensors: Mapping[str, Array | Tensor]) -> list[Tensor]:
@@ -104,20 +104,20 @@ class Files(Generic[Array]):
 
 
 def check_unique(model: Model) -> None:
-    """Fails if a dictionary of the tensors would lack some of the same name."""
+    """Raises an error if several tensors have the same name, which a dictionary cannot hold."""
     repeated = model._model._repeated()
     if repeated is not None:
         raise UnsupportedError(f"several tensors are called `{repeated}`; `lodstone.open(...).tensors` has all of them")
 
 
 BACKENDS = {"mmap": True, "pread": False}
-"""Ways to read a file, by the names of safetensors, and whether they map it."""
+"""The backends of safetensors, and whether they map the file."""
 
 
 def maps(backend: str) -> bool:
-    """Whether a way to read a file maps it."""
+    """Returns whether a backend maps the file."""
     if backend not in BACKENDS:
-        raise UnsupportedError(f"there is no backend {backend!r}; the backends are {', '.join(BACKENDS)}")
+        raise UnsupportedError(f"unknown backend {backend!r}; the backends are {', '.join(BACKENDS)}")
     return BACKENDS[backend]
 
 
@@ -135,18 +135,18 @@ FORMATS = {
     "Zf": "complex64",
     "Zd": "complex128",
 }
-"""Element types by what the buffer protocol calls them."""
+"""Element types by their format characters in the buffer protocol."""
 
 
 def of_buffer(name: str, value: Any) -> Tensor:
-    """A tensor of whatever has a buffer with a type."""
+    """Makes a tensor from an object with a typed buffer."""
     view = memoryview(value)
     kind = view.format.lstrip("@=<")
     dtype = FORMATS.get(kind)
     if kind in ("l", "q", "n", "L", "Q", "N"):
         dtype = f"{'int' if kind in 'lqn' else 'uint'}{8 * view.itemsize}"
     if dtype is None:
-        raise TypeError(f"`{name}` has elements of the type {view.format!r}, which is not known")
+        raise TypeError(f"`{name}` has the unknown element type {view.format!r}")
     return Tensor(name, dtype, view.shape or (), view if view.c_contiguous else view.tobytes())
 
 

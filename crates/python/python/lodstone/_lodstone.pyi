@@ -1,4 +1,4 @@
-"""The extension that the package is made of."""
+"""The extension module of the package."""
 
 from collections.abc import Callable, Iterable
 from os import PathLike
@@ -39,32 +39,32 @@ class Buffer:
 
 @final
 class Tensor:
-    """A tensor. Nothing of it is read before it is asked for."""
+    """A tensor, which is read on first access."""
 
     def __new__(cls, name: str, dtype: str, shape: Iterable[int], data: Any) -> Tensor:
-        """A dense tensor of bytes that are row-major and little-endian. They are not copied."""
+        """Makes a dense tensor from row-major, little-endian bytes, which are not copied."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the tensor."""
 
     @property
     def dtype(self) -> str:
-        """Type of the elements, as NumPy or `ml_dtypes` spells it: `"float32"`, `"bfloat16"`."""
+        """The element type, with its name in NumPy or `ml_dtypes`: `"float32"`, `"bfloat16"`."""
 
     @property
     def _safetensors_dtype(self) -> str | None: ...
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents, outermost first."""
+        """The dims, outermost first."""
 
     @property
     def stored_shape(self) -> tuple[int, ...]:
-        """Extents of what `data` has; of a sparse tensor, those of the elements that are stored."""
+        """The dims of `data`; for a sparse tensor, those of the stored elements."""
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes."""
+        """The size in bytes."""
 
     @property
     def kind(self) -> str:
@@ -72,24 +72,24 @@ class Tensor:
 
     @property
     def lod(self) -> list[list[int]]:
-        """LoD: for each level the offsets at which sequences begin, and the end."""
+        """The LoD: for each level, the start offsets of the sequences, and the end."""
 
     @property
     def parts(self) -> list[Tensor]:
-        """The integers of a sparse tensor, by what they are: `"rows"`, `"indices"`, `"indptr"`."""
+        """The index tensors of a sparse tensor, named by their role: `"rows"`, `"indices"`, `"indptr"`."""
 
     @property
     def values(self) -> list[bytes] | list[tuple[str, int]] | None:
-        """Texts of a tensor of such, row by row; tokens and ids of a vocabulary."""
+        """The strings of a string tensor, in row-major order; the tokens and ids of a vocabulary."""
 
     def data(self, *, private: bool = False) -> Buffer:
-        """Its bytes: those of the file, read-only and not copied, or with `private` memory to write to."""
+        """Returns the bytes of the tensor: the read-only pages of the file, or with `private` copy-on-write pages."""
 
     def renamed(self, name: str) -> Tensor:
-        """The same under another name."""
+        """Returns the same tensor under another name."""
 
     def __array__(self, dtype: Any = None, *, copy: bool | None = None) -> Any:
-        """What NumPy makes an array of: `lodstone.numpy.array`."""
+        """Converts the tensor for `numpy.asarray`, like `lodstone.numpy.array`."""
 
     def _losses(self) -> list[str]: ...
     def _dlpack(self, data: Buffer) -> Any: ...
@@ -105,7 +105,7 @@ class Tensor:
 
 @final
 class Model:
-    """A model, as the extension has it; `lodstone.Model` is what users see."""
+    """A model in the extension; `lodstone.Model` is the public class."""
 
     @property
     def format(self) -> str: ...
@@ -127,7 +127,7 @@ class Model:
 
 @final
 class Manager:
-    """What makes checkpoints; `lodstone.checkpoint.Manager` is what users see."""
+    """A writer of checkpoints; `lodstone.checkpoint.Manager` is the public class."""
 
     def __new__(cls, directory: _Path, keep: int | None, container: str) -> Manager: ...
     def save(

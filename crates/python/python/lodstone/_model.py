@@ -13,10 +13,10 @@ Path = str | os.PathLike[str]
 
 
 class Model(Mapping[str, Tensor]):
-    """A model: a mapping of names to tensors, in the order of the file, and what else there is.
+    """A model: a mapping of names to tensors, in the order of the file, with a program and metadata.
 
-    Where files have no names for tensors, numbers stand for them: `"0"`, `"1"`. MXNet's names are found with and
-    without `arg:` and `aux:`, unless both are there. A name that is not there is a `NoTensorError`, which is a
+    Tensors without names in the file are numbered: `"0"`, `"1"`. MXNet tensors are found with and
+    without `arg:` and `aux:`, unless both exist. A missing name raises a `NoTensorError`, which is a
     `KeyError`.
     """
 
@@ -25,17 +25,17 @@ class Model(Mapping[str, Tensor]):
 
     @property
     def format(self) -> str:
-        """The format it was read from: `"paddle"`, `"safetensors"`."""
+        """The format of the files: `"paddle"`, `"safetensors"`."""
         return self._model.format
 
     @property
     def metadata(self) -> dict[str, str]:
-        """Free-form facts of the file."""
+        """The free-form metadata of the file."""
         return self._model.metadata
 
     @property
     def warnings(self) -> list[str]:
-        """What a user should know."""
+        """The warnings of opening the model."""
         return self._model.warnings
 
     @property
@@ -45,7 +45,7 @@ class Model(Mapping[str, Tensor]):
 
     @property
     def program(self) -> dict[str, Any] | None:
-        """What the model computes, if its files say it: versions, inputs, outputs, operators.
+        """The program of the model, if its files contain one: versions, inputs, outputs, operators.
 
         >>> program = lodstone.open("examples/digits/paddle").program
         >>> program["version"], [operator["type"] for operator in program["operators"]][:3]
@@ -60,9 +60,9 @@ class Model(Mapping[str, Tensor]):
     def inspect(
         self, *, hash: bool = False, operators: bool = False, inferred: bool = False
     ) -> dict[str, Any]:
-        """What is in it: the JSON of `lodstone inspect --json`.
+        """Describes the model: the JSON of `lodstone inspect --json`.
 
-        `hash` adds the SHA-256 of each tensor, for which all of them are read; `inferred` adds the types of all values
+        `hash` adds the SHA-256 of each tensor, which reads all of them; `inferred` adds the types of all values
         of an ONNX program.
 
         >>> lodstone.open("examples/digits/paddle").inspect()["tensors"][0]
@@ -74,8 +74,8 @@ class Model(Mapping[str, Tensor]):
         return self._model[name]
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The tensor of a name, or `default`."""
-        # An error would compare the name with all others.
+        """Returns the tensor with a name, or `default`."""
+        # Creating the error would compare the name with all others.
         return self[name] if name in self else default
 
     def __iter__(self) -> Iterator[str]:
@@ -101,9 +101,9 @@ def open(
 ) -> Model:
     """Opens a model: a file, a directory, or the prefix that its files share; bytes, or an open file.
 
-    The format is found by content. Tensors are not read; those of bytes share them, and an open file is read as a
-    whole. `params` says where the parameters are, if not where the format says. Files may be mapped
-    into memory unless `mmap` is false. What is sealed is compared with its seal when it is read, unless
+    The format is detected by content. Tensors are not read; those of a model in bytes share them, and an open file is
+    read completely. `params` is the path of the parameters, if they are not in the format's usual place. Files may be
+    mapped into memory unless `mmap` is false. Sealed files are compared with their seal when they are read, unless
     `verify` is false.
     """
     opening = {"params": params, "mmap": mmap, "verify": verify}
@@ -114,5 +114,5 @@ def open(
 
 
 def open_bytes(data: bytes) -> Model:
-    """Opens a model that is bytes, and nothing else."""
+    """Opens a model in memory."""
     return Model(_lodstone.open_bytes(data, {"params": None, "mmap": True, "verify": True}))

@@ -17,13 +17,13 @@ from ._model import Model, Path, open_bytes
 from ._work import converting
 
 PAIRS = {"float4_e2m1fn_x2": "float4_e2m1fn"}
-"""Types of which an element is two, with the type of each."""
+"""Element types that pack two elements into one, with the type of each."""
 
 
 class TensorSpec:
     """A tensor by the address of its bytes, which are row-major and little-endian.
 
-    The memory has to stay valid until the tensor is written.
+    The memory must stay valid until the tensor is written.
 
     The argument `dtype` is a name as in frameworks, `"float32"`; the attribute is the code in files, `"F32"`. For a type
     that packs two elements into one, the argument `shape` counts pairs, as in PyTorch; the attribute counts elements.
@@ -32,15 +32,15 @@ class TensorSpec:
     __slots__ = ("_data_len", "_data_ptr", "_dtype", "_shape")
 
     def __init__(self, *, dtype: str, shape: Sequence[int], data_ptr: int, data_len: int) -> None:
-        extents = [operator.index(extent) for extent in shape]
-        if dtype in PAIRS and extents:
-            extents[-1] *= 2
-        self._dtype, self._shape = PAIRS.get(dtype, dtype), extents
+        dims = [operator.index(dim) for dim in shape]
+        if dtype in PAIRS and dims:
+            dims[-1] *= 2
+        self._dtype, self._shape = PAIRS.get(dtype, dtype), dims
         self._data_ptr, self._data_len = operator.index(data_ptr), operator.index(data_len)
         if code(self._dtype) is None:
             raise UnsupportedError(f"safetensors has no element type `{dtype}`")
-        if min([self._data_ptr, self._data_len, *extents]) < 0:
-            raise UnsupportedError("an extent, an address or a length is negative")
+        if min([self._data_ptr, self._data_len, *dims]) < 0:
+            raise UnsupportedError("a dim, an address or a length is negative")
         if self._data_len and not self._data_ptr:
             raise UnsupportedError(f"there are no {data_len} bytes at the address 0")
 
@@ -51,7 +51,7 @@ class TensorSpec:
 
     @property
     def shape(self) -> list[int]:
-        """Extents, outermost first."""
+        """Dims, outermost first."""
         return list(self._shape)
 
     @property
@@ -61,7 +61,7 @@ class TensorSpec:
 
     @property
     def data_len(self) -> int:
-        """How many bytes there are."""
+        """The number of bytes."""
         return self._data_len
 
     def __repr__(self) -> str:
@@ -77,7 +77,7 @@ class TensorSpec:
 
 
 def code(dtype: str) -> str | None:
-    """The code of an element type in files; `None` if it has none."""
+    """Returns the code of an element type in safetensors files, or `None` if it has none."""
     try:
         return Tensor("", dtype, (0,), b"")._safetensors_dtype
     except TypeError:
@@ -85,20 +85,20 @@ def code(dtype: str) -> str | None:
 
 
 def serialize(tensor_dict: Mapping[str, TensorSpec], metadata: Mapping[str, str] | None = None) -> bytes:
-    """The bytes of a file in the format safetensors."""
+    """Returns the bytes of a safetensors file."""
     return _lodstone.save_bytes(tensors(tensor_dict), dict(metadata or {}), converting(to="safetensors"))
 
 
 def serialize_file(
     tensor_dict: Mapping[str, TensorSpec], filename: Path, metadata: Mapping[str, str] | None = None
 ) -> None:
-    """Writes a file in the format safetensors, whatever its name ends in."""
+    """Writes a safetensors file, whatever its extension."""
     options = converting(to="safetensors")
     _lodstone.save(tensors(tensor_dict), dict(metadata or {}), {}, filename, options, None)
 
 
 def tensors(specs: Mapping[str, TensorSpec]) -> list[Tensor]:
-    """Tensors of memory at addresses."""
+    """Makes tensors from memory at addresses."""
     for name, spec in specs.items():
         if not isinstance(spec, TensorSpec):
             raise TypeError(f"`{name}`: expected a TensorSpec, found {type(spec).__name__}")
@@ -106,7 +106,7 @@ def tensors(specs: Mapping[str, TensorSpec]) -> list[Tensor]:
 
 
 def deserialize(bytes: bytes) -> list[tuple[str, dict[str, Any]]]:
-    """The tensors of a model in bytes: the name of each, with `shape`, the code of its `dtype`, and `data`."""
+    """Returns the tensors of a model in bytes: the name of each, with `shape`, the code of its `dtype`, and `data`."""
     arrays = Model(open_bytes(bytes)._model._arrays([]))
     return [
         (

@@ -1,4 +1,4 @@
-"""Tensors of a file one by one, under the name that safetensors has for that."""
+"""`safe_open`, which reads the tensors of a file one by one, as in safetensors."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ._slices import checked
 class safe_open:
     """Opens a model of any format, as `safetensors.safe_open` opens a file of its own.
 
-    `framework` is `"numpy"` (`"np"`), `"torch"` (`"pt"`, `"pytorch"`) or `"paddle"`; without one, tensors are those of
-    this package. PyTorch's and PaddlePaddle's are moved to `device`. `backend` is how files are read: `"mmap"`, or
-    `"pread"`, which maps nothing. `options` are those of `lodstone.open`.
+    `framework` is `"numpy"` (`"np"`), `"torch"` (`"pt"`, `"pytorch"`) or `"paddle"`; without it, tensors are
+    `lodstone.Tensor`. PyTorch and PaddlePaddle tensors are moved to `device`. `backend` selects how files are read:
+    `"mmap"`, or `"pread"`, which maps nothing. `options` are those of `lodstone.open`.
 
-    Arrays may be written to: their pages become copies then.
+    Arrays are writable: their pages are copied on write.
 
     >>> with lodstone.safe_open("examples/digits/paddle") as file:
     ...     file.keys()[:2], file.get_tensor("fc_0.b_0")
@@ -45,7 +45,7 @@ class safe_open:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Closes the file; tensors and slices that it gave keep what they need."""
+        """Closes the file; tensors and slices that were returned stay valid."""
         self._opened = None
 
     @property
@@ -69,11 +69,11 @@ class safe_open:
         return iter(self._model)
 
     def metadata(self) -> dict[str, str] | None:
-        """Free-form facts of the file, if it has any."""
+        """Returns the free-form metadata of the file, or `None` if it has none."""
         return self._model.metadata or None
 
     def get_tensor(self, name: str) -> Any:
-        """A tensor. A `LossyError` if it is sparse or has a LoD, which arrays of a framework do not hold."""
+        """Returns a tensor. Raises a `LossyError` if it is sparse or has a LoD, which arrays do not hold."""
         return self._array(self._whole(name))
 
     def get_tensors(self) -> dict[str, Any]:
@@ -82,13 +82,13 @@ class safe_open:
         return {name: self.get_tensor(name) for name in self._model}
 
     def get_slice(self, name: str) -> Slice:
-        """A tensor of which some is read: `file.get_slice(name)[:, :8]`."""
+        """Returns a tensor that can be read in parts: `file.get_slice(name)[:, :8]`."""
         if self._array is whole:
-            raise ValueError("tensors of this package have no slices: safe_open(..., framework='numpy')")
+            raise ValueError("`lodstone.Tensor` has no slices: use safe_open(..., framework='numpy')")
         return Slice(self._whole(name), self._array, self._is_checked)
 
     def _whole(self, name: str) -> Tensor:
-        """A tensor of which an array loses nothing."""
+        """Returns a tensor that converts to an array without loss."""
         tensor = self._model[name]
         losses = [] if self._array is whole else tensor._losses()
         if losses:
@@ -97,7 +97,7 @@ class safe_open:
 
 
 class Slice:
-    """A tensor of which some is read."""
+    """A tensor that can be read in parts."""
 
     def __init__(self, tensor: Tensor, array: Callable[[Tensor], Any], is_checked: bool) -> None:
         self._tensor, self._array, self._is_checked = tensor, array, is_checked
@@ -107,7 +107,7 @@ class Slice:
         return list(self._tensor.shape)
 
     def get_dtype(self) -> str:
-        """Type of the elements, as safetensors calls it where it has it: `"F32"`."""
+        """The element type, by its code in safetensors if it has one: `"F32"`."""
         return self._tensor._safetensors_dtype or self._tensor.dtype
 
     def __getitem__(self, index: Any) -> Any:
@@ -115,14 +115,14 @@ class Slice:
             index = checked(index, self._tensor.shape)
         array = self._array(self._tensor)
         if tuple(array.shape) != self._tensor.shape:
-            # Its bytes, or pairs of its elements.
+            # The array holds raw bytes, or pairs of elements.
             what = f"`{self._tensor.name}` has elements of the type {self._tensor.dtype}"
             raise UnsupportedError(f"{what}, of which the framework has no slices")
         return array[index]
 
 
 def lossy(tensor: Tensor, losses: list[str]) -> LossyError:
-    """What an array of a tensor would lose."""
+    """Returns the error for a tensor whose array would lose something."""
     error = LossyError(f"an array would lose {', '.join(losses)} of `{tensor.name}` ({tensor.kind})")
     error.losses = {loss: [f"`{tensor.name}`"] for loss in losses}
     return error
@@ -145,18 +145,18 @@ def whole(tensor: Tensor) -> Tensor:
 
 
 def array_of(framework: str | None, device: Any) -> Callable[[Tensor], Any]:
-    """A function that makes an array of a framework."""
+    """Returns a function that converts a tensor to an array of a framework."""
     if framework is None:
         on_processor(device)
         return whole
     if framework not in FRAMEWORKS:
-        raise UnsupportedError(f"{framework!r} is not among the frameworks: {', '.join(FRAMEWORKS)}")
+        raise UnsupportedError(f"unknown framework {framework!r}; the frameworks are {', '.join(FRAMEWORKS)}")
     module = importlib.import_module(f".{FRAMEWORKS[framework]}", __package__)
     array: Callable[[Tensor], Any] = module._opened(device)
     return array
 
 
 def on_processor(device: Any) -> None:
-    """Fails for a device that has memory of its own."""
+    """Raises an error for a device other than the CPU."""
     if device is not None and str(device) != "cpu":
-        raise UnsupportedError(f"these tensors are in the memory of the processor, not on {device!r}")
+        raise UnsupportedError(f"these tensors are in CPU memory; the device {device!r} is not supported")

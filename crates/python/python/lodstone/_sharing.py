@@ -1,4 +1,4 @@
-"""Tensors of PyTorch that share memory."""
+"""PyTorch tensors that share memory."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from ._errors import SharedTensorsError
 
 
 def storage_ptr(tensor: torch.Tensor) -> int:
-    """Address of the storage of a tensor; 0 if it has none."""
+    """Returns the address of the storage of a tensor, or 0 if it has none."""
     return 0 if tensor.device.type == "meta" else int(tensor.untyped_storage().data_ptr())
 
 
 def storage_size(tensor: torch.Tensor) -> int:
-    """Size in bytes of the storage of a tensor."""
+    """Returns the size in bytes of the storage of a tensor."""
     return int(tensor.untyped_storage().nbytes())
 
 
 def end_ptr(tensor: torch.Tensor) -> int:
-    """Address behind the last element of a tensor."""
+    """Returns the address after the last element of a tensor."""
     if not tensor.nelement():
         return int(tensor.data_ptr())
-    last = sum((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride()))
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
     return int(tensor.data_ptr() + (last + 1) * tensor.element_size())
 
 
 def is_complete(tensor: torch.Tensor) -> bool:
-    """Whether a tensor covers all of its storage."""
+    """Returns whether a tensor covers all of its storage."""
     is_first = tensor.device.type == "meta" or int(tensor.data_ptr()) == storage_ptr(tensor)
     return is_first and int(tensor.nelement() * tensor.element_size()) == storage_size(tensor)
 
 
 def shared(tensors: Mapping[str, torch.Tensor]) -> list[set[str]]:
-    """Names of tensors in groups whose memory overlaps. Those without memory are in no group."""
+    """Groups the names of tensors whose memory overlaps. Tensors without memory are in no group."""
     storages: dict[tuple[torch.device, int, int], list[str]] = {}
     for name, tensor in tensors.items():
         place = tensor.device, storage_ptr(tensor), storage_size(tensor)
@@ -44,7 +44,7 @@ def shared(tensors: Mapping[str, torch.Tensor]) -> list[set[str]]:
 
 
 def overlapping(names: list[str], tensors: Mapping[str, torch.Tensor]) -> list[set[str]]:
-    """Names of tensors of one storage in groups whose memory overlaps."""
+    """Groups the names of tensors of one storage whose memory overlaps."""
     areas = sorted((tensors[name].data_ptr(), end_ptr(tensors[name]), name) for name in names)
     groups: list[set[str]] = []
     end = 0
@@ -58,9 +58,9 @@ def overlapping(names: list[str], tensors: Mapping[str, torch.Tensor]) -> list[s
 
 
 def duplicates(tensors: Mapping[str, torch.Tensor], preferred: Collection[str] = ()) -> dict[str, list[str]]:
-    """For each tensor that shares memory and is kept, the names of the others, which can be left out.
+    """Returns, for each kept tensor that shares memory, the names of the others, which can be omitted.
 
-    The one that is kept covers the whole storage; of several, it is one of `preferred`, or else the first by name. A
+    The kept tensor covers the whole storage; of several, it is one in `preferred`, or else the first by name. A
     storage that no tensor covers is an error.
     """
     found: dict[str, list[str]] = {}

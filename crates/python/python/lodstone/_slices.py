@@ -1,4 +1,4 @@
-"""Selections of elements that safetensors reads from a file."""
+"""Indices of slices, as safetensors accepts them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ._errors import SliceError
 
 
 def checked(index: Any, shape: Sequence[int]) -> tuple[Any, ...]:
-    """A selection as a tuple for an array of any framework.
+    """Checks an index, and returns it as a tuple for an array of any framework.
 
-    It is what safetensors accepts: integers, slices that begin and end inside a dimension and go forward, an ellipsis,
-    and an empty list for no elements.
+    Like safetensors, it accepts integers, slices that begin and end inside a dimension and have a positive step, an
+    ellipsis, and an empty list for no elements.
 
     >>> checked((slice(None, 2), -1), [10, 5])
     (slice(0, 2, 1), -1, Ellipsis)
@@ -42,30 +42,30 @@ def checked(index: Any, shape: Sequence[int]) -> tuple[Any, ...]:
     return tuple(found if len(items) > explicit else (*found, ...))
 
 
-def inside_integer(item: Any, dimension: int, extent: int) -> int:
-    """The number of an element that a dimension has."""
+def inside_integer(item: Any, dimension: int, size: int) -> int:
+    """Returns an integer index that is inside a dimension."""
     try:
         number = operator.index(item)
     except TypeError:
         kind = type(item).__name__
         raise SliceError(f"dimension {dimension}: expected an integer, a slice or `...`, found {kind}") from None
-    if not -extent <= number < extent:
-        raise SliceError(f"dimension {dimension} has {extent} elements, there is no element {number}")
+    if not -size <= number < size:
+        raise SliceError(f"dimension {dimension} has {size} elements, there is no element {number}")
     return number
 
 
-def inside_slice(item: slice, dimension: int, extent: int) -> slice:
-    """A range that is inside a dimension."""
+def inside_slice(item: slice, dimension: int, size: int) -> slice:
+    """Returns a slice that is inside a dimension."""
     start = bound("start", item.start, 0, 0, dimension)
-    stop = bound("stop", item.stop, extent, 0, dimension)
+    stop = bound("stop", item.stop, size, 0, dimension)
     step = bound("step", item.step, 1, 1, dimension)
-    if start > max(extent - 1, 0) or stop > extent:
-        raise SliceError(f"dimension {dimension} has {extent} elements, `{start}:{stop}` is not inside")
+    if start > max(size - 1, 0) or stop > size:
+        raise SliceError(f"dimension {dimension} has {size} elements, `{start}:{stop}` is not inside")
     return slice(start, stop, step)
 
 
 def bound(what: str, value: Any, default: int, least: int, dimension: int) -> int:
-    """A number of a slice, which counts from the beginning."""
+    """Returns the start, stop or step of a slice; negative values are not supported."""
     try:
         number = default if value is None else operator.index(value)
     except TypeError:

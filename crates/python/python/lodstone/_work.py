@@ -1,4 +1,4 @@
-"""What can be done with models as a whole."""
+"""Operations on whole models."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def converting(
     seal: bool = False,
     no_clobber: bool = False,
 ) -> dict[str, Any]:
-    """How to write, as the extension takes it."""
+    """Returns the options of writing, in the form that the extension takes."""
     options = dict(locals())
     for name in ("include", "exclude", "transpose", "allow"):
         given = options[name]
@@ -52,9 +52,9 @@ def convert(
 ) -> dict[str, Any]:
     """Converts a model, or the model at a path, to another format.
 
-    The format follows from the name of `out`, or from `to`; `to="same"` copies the model byte for byte. A loss is a
-    `LossyError`, unless its name is in `allow`. The output is visible completely or not at all; missing directories are
-    created. `progress` is called with the number of bytes that are done.
+    The name of `out` determines the format, unless `to` does; `to="same"` copies the model byte for byte. A loss raises
+    a `LossyError`, unless its name is in `allow`. The output is visible completely or not at all; missing directories
+    are created. `progress` is called with the number of bytes processed.
 
     Options are those of the command: `to`, `include`, `exclude`, `rename`, `names`, `transpose`, `cast`, `opset`,
     `infer_shapes`, `allow`, `weights_only`, `strip_source`, `align`, `max_shard_size` (in bytes), `external_data`,
@@ -71,7 +71,7 @@ def convert(
 def verify(
     path: Path, *, params: Path | None = None, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """Whether the model at a path is whole: its structure, its framework's rules, its seal. All of it is read.
+    """Verifies the model at a path: its structure, its framework's rules, its seal. The whole model is read.
 
     >>> lodstone.verify("examples/digits/paddle")["whole"]
     True
@@ -86,9 +86,9 @@ def seal(
     replace: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Writes checksums of a model beside it: `verify`, and everything that reads it, finds a flipped bit by them.
+    """Writes checksums of a model beside it, which `verify` and every read compare with its files.
 
-    A model that is not what was sealed is sealed as it is now only with `replace`.
+    A model that differs from its seal is sealed again only with `replace`.
     """
     return _lodstone.seal(path, params, replace, progress)
 
@@ -103,9 +103,9 @@ def diff(
     atol: float = 0.0,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """What is different between two models, or what is at two paths: tensors, and operators.
+    """Compares two models, or the models at two paths: tensors, and operators.
 
-    `rename` says what tensors of the first are called in the second, `transpose` which are transposed there.
+    `rename` maps names of the first model to those of the second; `transpose` lists tensors that are transposed there.
 
     >>> lodstone.diff("examples/digits/paddle", "examples/digits/paddle")["same"]
     True
@@ -117,9 +117,9 @@ def diff(
 def scan(
     path: Path, *, ignore: Iterable[str] = (), progress: Progress | None = None
 ) -> dict[str, Any]:
-    """What files could do or tell, if their own framework opened them. Nothing is executed.
+    """Lists code-execution and information-leak risks of files, without executing anything.
 
-    A file is clean if every byte of it is understood and nothing was found. Files that are not understood are
+    A file is clean if every byte of it is understood and no risk was found. Other files without findings are
     listed as unknown, unless a pattern of `ignore` matches their path or name: those are listed as ignored.
 
     >>> lodstone.scan("examples/digits/mxnet")["verdict"]
@@ -133,10 +133,10 @@ def scan(
 
 
 def infer_shapes(source: Model | Path | bytes) -> dict[str, dict[str, Any]]:
-    """The types of the values of the main graph of an ONNX program, declared or inferred, by the names of the values.
+    """Returns the declared or inferred types of the values in the main graph of an ONNX program, by value name.
 
-    Each has a `dtype` and a `shape`, as far as they are known. A dim is a number, the name of a symbol (equal dims have
-    equal symbols), or None. To write them into the model, use `convert(..., infer_shapes=True)`.
+    Each has a `dtype` and a `shape`, as far as they are known. A dim is an integer, the name of a symbol (equal dims
+    have equal symbols), or None. To write them into the model, use `convert(..., infer_shapes=True)`.
 
     >>> types = lodstone.infer_shapes("crates/formats/tests/golden/onnx_infer/undeclared.onnx")
     >>> types["y"]

@@ -1,4 +1,4 @@
-"""Checkpoints: numbered directories of arrays, each whole, with checksums.
+"""Checkpoints: numbered directories of arrays with checksums, each complete.
 
     >>> import array
     >>> with lodstone.checkpoint.Manager(tmp / "run", keep=3) as manager:
@@ -10,7 +10,7 @@
     >>> lodstone.checkpoint.manifest(tmp / "run")["metadata"]
     {'epoch': 7}
 
-Arrays of a framework are made by its module: `lodstone.numpy.array(tensor)`.
+The module of a framework converts tensors to its arrays: `lodstone.numpy.array(tensor)`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ __all__ = ["Manager", "load", "manifest", "steps", "verify"]
 
 
 class Manager:
-    """Makes checkpoints in a directory, which no other manager writes to until this one is closed.
+    """Writes checkpoints to a directory, which no other manager writes to until this one is closed.
 
-    `keep` is how many are kept, the newest, of which one that is whole always stays; all without it. `container` is
-    how arrays are in files: `"combined"`, `"each"`, `"sized"` or `"safetensors"`. `tensor` makes a tensor of a name and
-    an array, where that has no buffer: `lodstone.torch.tensor`.
+    `keep` keeps the newest N checkpoints, and always an intact one [default: all]. `container` selects
+    the files of the arrays: `"combined"`, `"each"`, `"sized"` or `"safetensors"`. `tensor` makes a tensor from a name
+    and an array, for arrays without a buffer: `lodstone.torch.tensor`.
     """
 
     def __init__(
@@ -55,10 +55,10 @@ class Manager:
         metadata: Mapping[str, Any] | None = None,
         background: bool = False,
     ) -> dict[str, Any] | None:
-        """Saves arrays as the checkpoint of a step; when this returns, the disk has all of it.
+        """Saves arrays as the checkpoint of a step; when this returns, all of it is on disk.
 
-        `metadata` is anything that JSON has. In the background, arrays are copied and saved while this returns: it
-        gives the outcome of the save before, if there was one, and raises what that failed with.
+        `metadata` is any JSON object. With `background`, arrays are copied and saved after this returns: it
+        returns the outcome of the previous save, if there was one, and raises its error.
         """
         values = [
             value.renamed(name) if isinstance(value, Tensor) else self._tensor(name, value)
@@ -67,19 +67,19 @@ class Manager:
         return self._manager.save(step, values, json.dumps(dict(metadata or {})), background)
 
     def wait(self) -> dict[str, Any] | None:
-        """Waits for the save in the background, and gives its outcome."""
+        """Waits for the background save, and returns its outcome."""
         return self._manager.wait()
 
     def prune(self, keep: int) -> list[int]:
-        """Removes all but the newest; gives the steps of what was removed."""
+        """Removes all but the newest `keep` checkpoints, and returns the steps that were removed."""
         return self._manager.prune(keep)
 
     def rewind(self, step: int) -> list[int]:
-        """Goes back: removes the checkpoints behind a step."""
+        """Removes the checkpoints after a step, and returns their steps."""
         return self._manager.rewind(step)
 
     def close(self) -> None:
-        """Waits for what is being saved, and gives the directory back."""
+        """Waits for the background save, and releases the lock of the directory."""
         self._manager.close()
 
     def __enter__(self) -> Manager:
@@ -90,21 +90,21 @@ class Manager:
 
 
 def steps(directory: Path) -> list[int]:
-    """The steps of the checkpoints in a directory, oldest first."""
+    """Returns the steps of the checkpoints in a directory, oldest first."""
     return _lodstone.checkpoint_steps(directory)
 
 
 def load(directory: Path, step: int | None = None) -> Model:
-    """The tensors of a checkpoint, of the newest if no step is named. They are read when they are asked for, and
+    """Returns the tensors of a checkpoint, the newest by default. They are read on first access, and
     compared with their checksums."""
     return Model(_lodstone.checkpoint_load(directory, step))
 
 
 def manifest(directory: Path, step: int | None = None) -> dict[str, Any]:
-    """What is in a checkpoint: variables, checksums, what was added as `metadata`."""
+    """Returns the manifest of a checkpoint: variables, checksums, and the `metadata` that was saved."""
     return _lodstone.checkpoint_manifest(directory, step)
 
 
 def verify(directory: Path, step: int | None = None, *, progress: Progress | None = None) -> list[str]:
-    """Everything that is wrong with a checkpoint: nothing if it is whole. All of it is read."""
+    """Verifies a checkpoint, and returns its problems: an empty list if it is intact. The whole checkpoint is read."""
     return _lodstone.checkpoint_verify(directory, step, progress)

@@ -1,4 +1,4 @@
-"""Arrays of NumPy.
+"""NumPy arrays.
 
     >>> from lodstone.numpy import load_file
     >>> load_file("examples/digits/paddle")["fc_0.b_0"].shape
@@ -28,7 +28,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def dtype(name: str) -> np.dtype[Any] | None:
-    """The element type that NumPy, or `ml_dtypes` where that is installed, calls `name`."""
+    """Returns the element type called `name` in NumPy, or in `ml_dtypes` if it is installed."""
     try:
         return np.dtype(name)
     except TypeError:
@@ -42,16 +42,16 @@ def dtype(name: str) -> np.dtype[Any] | None:
 
 
 def array(tensor: Tensor) -> Array:
-    """The elements of a tensor: those of the file, which are not copied and read-only.
+    """Returns the elements of a tensor: those of the file, read-only and not copied.
 
-    Of a sparse tensor they are those that are stored. Types that neither NumPy nor `ml_dtypes` has are raw
-    bytes; the tensor's `dtype` says what they are.
+    For a sparse tensor, they are the stored elements. Types that neither NumPy nor `ml_dtypes` has are raw
+    bytes, whose type is the tensor's `dtype`.
     """
     return view(tensor, tensor.data())
 
 
 def _array_as(tensor: Tensor, dtype: Any, copy: bool | None) -> Array:
-    """What `numpy.asarray` asks a tensor for."""
+    """Implements `Tensor.__array__`, for `numpy.asarray`."""
     if set(tensor._losses()) - {"lod"}:
         raise ValueError(f"`{tensor.name}` is sparse ({tensor.kind}); `lodstone.numpy.array` gives what it stores")
     found = array(tensor)
@@ -64,16 +64,16 @@ def _array_as(tensor: Tensor, dtype: Any, copy: bool | None) -> Array:
 
 @functools.lru_cache
 def plain(name: str) -> np.dtype[Any] | None:
-    """The element type that NumPy calls `name`, if its elements are those of the bytes."""
+    """Returns the element type called `name` in NumPy, if bytes can be viewed as it."""
     kind = dtype(name)
     return None if kind is None or kind.hasobject or name in BITS else kind
 
 
 def view(tensor: Tensor, data: Buffer) -> Array:
-    """An array of bytes that a tensor has."""
+    """Makes an array from the bytes of a tensor."""
     kind = plain(tensor.dtype)
     if kind is not None:
-        # Whatever has a buffer will do, which its types do not say.
+        # `ndarray` accepts any buffer, but its type annotations do not.
         return np.ndarray(tensor.stored_shape, kind, data)  # type: ignore[arg-type]
     if tensor.values is not None:
         texts = np.empty(tensor.shape, object)
@@ -90,17 +90,17 @@ def view(tensor: Tensor, data: Buffer) -> Array:
 
 
 BITS = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "float4_e2m1fn": 4, "float6_e2m3fn": 6, "float6_e3m2fn": 6}
-"""Types of which several share a byte. NumPy has one in each."""
+"""The bits per element of types with several elements per byte. NumPy stores one element per byte."""
 
 
 def unpacked(raw: Array, bits: int, count: int) -> Array:
-    """Elements of so many bits, lowest first, each in a byte of its own."""
+    """Unpacks elements of `bits` bits, lowest first, into one byte each."""
     all_bits = np.unpackbits(raw, bitorder="little")[: bits * count].reshape(count, bits)
     return np.packbits(all_bits, axis=1, bitorder="little").reshape(-1)
 
 
 def tensor(name: str, value: Any) -> Tensor:
-    """A tensor of an array. Its bytes are not copied if they are row-major and little-endian."""
+    """Makes a tensor from an array. Its bytes are not copied if they are row-major and little-endian."""
     given = np.asarray(value)
     kind, kind_name = stored(given.dtype)
     if kind.hasobject:
@@ -110,26 +110,26 @@ def tensor(name: str, value: Any) -> Tensor:
         bits = np.unpackbits(given.reshape(-1, 1).view(np.uint8), axis=1, bitorder="little")
         data = np.packbits(bits[:, : BITS[kind_name]], bitorder="little")
     elif kind.isbuiltin != 1 or not given.shape:
-        # The protocol knows nothing of its type, or has no extents to show.
+        # The buffer protocol has no format for the type, or there are no dims.
         data = given.reshape(-1).view(np.uint8)
     return Tensor(name, kind_name, given.shape, data)
 
 
 @functools.lru_cache
 def stored(kind: np.dtype[Any]) -> tuple[np.dtype[Any], str]:
-    """The element type that is written for one, and its name."""
+    """Returns the element type that is written for another, and its name."""
     little = kind.newbyteorder("<")
-    # An equal type that is another object would be a view more.
+    # An equal type that is another object would cause an additional view.
     return kind if kind == little else little, little.name
 
 
 def _read(model: Model, progress: Progress | None) -> dict[str, Array]:
-    # Pairs that are objects each would be as many for Python's collector to walk.
+    # A tuple for each pair would add as many objects for the garbage collector to traverse.
     return {tensor.name: view(tensor, data) for tensor, data in zip(*model._model._load(progress))}
 
 
 def _opened(device: Any) -> Callable[[Tensor], Array]:
-    """A function that makes arrays of tensors, in pages that become copies when they are written to."""
+    """Returns a function that converts tensors to arrays in copy-on-write pages."""
     on_processor(device)
     return lambda tensor: view(tensor, tensor.data(private=True))
 
@@ -145,7 +145,7 @@ def save_file(
     metadata: Mapping[str, str] | None = None,
     **options: Any,
 ) -> None:
-    """Writes arrays. The format follows from the name of the file, or is that of `to`.
+    """Writes arrays. The name of the file determines the format, unless `to` does.
 
     `options` are those of `lodstone.save_file`.
     """
@@ -155,5 +155,5 @@ def save_file(
 def save(
     tensor_dict: Mapping[str, Array | Tensor], metadata: Mapping[str, str] | None = None, **options: Any
 ) -> bytes:
-    """The bytes of a file of a format that is one file; `options` are those of `lodstone.save`."""
+    """Returns the bytes of a file, in a format that uses a single file; `options` are those of `lodstone.save`."""
     return _files.save(tensor_dict, metadata, **options)

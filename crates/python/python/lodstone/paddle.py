@@ -1,4 +1,4 @@
-"""Tensors of PaddlePaddle.
+"""PaddlePaddle tensors.
 
     >>> from lodstone.paddle import load_file  # doctest: +SKIP
     >>> load_file("mxnet-0010.params")["conv0_weight"].shape  # doctest: +SKIP
@@ -28,30 +28,30 @@ from . import numpy
 
 
 def array(tensor: Tensor) -> paddle.Tensor:
-    """The elements of a tensor, in pages of its file that become copies when they are written to.
+    """Returns the elements of a tensor, in copy-on-write pages of its file.
 
-    Of a sparse tensor they are those that are stored. Types that PaddlePaddle does not take are raw bytes; the
-    tensor's `dtype` says what they are.
+    For a sparse tensor, they are the stored elements. Types that PaddlePaddle does not accept are raw bytes, whose
+    type is the tensor's `dtype`.
     """
     if tensor.values is not None:
-        raise TypeError(f"`{tensor.name}` is a tensor of texts, which PaddlePaddle has not")
+        raise TypeError(f"`{tensor.name}` is a string tensor, which PaddlePaddle does not support")
     if set(tensor._losses()) - {"lod"}:
         return paddle.to_tensor(numpy.array(tensor))
     try:
         return dlpack.from_dlpack(tensor.__dlpack__())
     except (BufferError, NotImplementedError, RuntimeError, ValueError):
-        # DLPack has no such type, or this release does not take it.
+        # DLPack has no such type, or this release does not accept it.
         return paddle.to_tensor(numpy.array(tensor))
 
 
 def tensor(name: str, value: paddle.Tensor) -> Tensor:
-    """A tensor of one of PaddlePaddle."""
+    """Makes a tensor from a PaddlePaddle tensor."""
     if not isinstance(value, paddle.Tensor):
-        raise TypeError(f"`{name}` is no tensor of PaddlePaddle but {type(value).__name__}")
+        raise TypeError(f"`{name}`: expected a tensor of PaddlePaddle, found {type(value).__name__}")
     kind = str(value.dtype).removeprefix("paddle.")
     raw = value.numpy()
     if kind == "bfloat16":
-        # NumPy has the bits of it.
+        # The NumPy array holds the bits of the elements.
         return Tensor(name, kind, tuple(value.shape), raw.reshape(-1).view("uint8"))
     return numpy.tensor(name, raw)
 
@@ -62,7 +62,7 @@ def _read(model: Model, progress: Progress | None) -> dict[str, paddle.Tensor]:
 
 
 def _check(tensors: Mapping[str, paddle.Tensor | Tensor]) -> None:
-    """Fails for tensors that cannot be saved."""
+    """Raises an error for tensors that cannot be saved."""
     if not isinstance(tensors, Mapping):
         raise ValueError(f"expected a dictionary of names and tensors, found {type(tensors).__name__}")
     for name, value in tensors.items():
@@ -81,7 +81,7 @@ _files = Files(_read, tensor, _check)
 
 
 def _moved(device: Any) -> Callable[[paddle.Tensor], paddle.Tensor]:
-    """A function that moves tensors to a device, which may have PyTorch's name: `"cuda:0"`."""
+    """Returns a function that moves tensors to a device, which may have PyTorch's name: `"cuda:0"`."""
     if device is None or str(device) == "cpu":
         return lambda tensor: tensor
     name = f"gpu:{device}" if isinstance(device, int) else str(device).replace("cuda", "gpu")
@@ -89,7 +89,7 @@ def _moved(device: Any) -> Callable[[paddle.Tensor], paddle.Tensor]:
 
 
 def _opened(device: Any) -> Callable[[Tensor], paddle.Tensor]:
-    """A function that makes tensors on a device."""
+    """Returns a function that makes tensors on a device."""
     moved = _moved(device)
     return lambda tensor: moved(array(tensor))
 
@@ -97,7 +97,7 @@ def _opened(device: Any) -> Callable[[Tensor], paddle.Tensor]:
 def load_file(
     filename: Path | BinaryIO | bytes, device: Any = "cpu", *, backend: str = "mmap", **options: Any
 ) -> dict[str, paddle.Tensor]:
-    """The tensors of a model, in memory that is yours or on a device.
+    """Returns the tensors of a model, in memory that the caller owns or on a device.
 
     `backend`, `progress` and other `options` are those of `lodstone.load_file`.
     """
@@ -107,7 +107,7 @@ def load_file(
 
 
 def load(data: bytes, device: Any = "cpu", **options: Any) -> dict[str, paddle.Tensor]:
-    """The tensors of a model that is bytes; `options` are those of `lodstone.load`."""
+    """Returns the tensors of a model in memory; `options` are those of `lodstone.load`."""
     moved = _moved(device)
     return {name: moved(one) for name, one in _files.load(data, **options).items()}
 

@@ -1,4 +1,4 @@
-"""Tensors of PyTorch.
+"""PyTorch tensors.
 
     >>> from lodstone.torch import load_file  # doctest: +SKIP
     >>> load_file("resnet50.pdparams")["conv1.weight"].shape  # doctest: +SKIP
@@ -31,35 +31,35 @@ from ._sharing import storage_size as storage_size
 
 
 def dtype(name: str) -> torch.dtype | None:
-    """The element type that PyTorch calls `name`; none if it packs its elements in another way."""
+    """Returns the element type called `name` in PyTorch, or `None` if it packs elements differently."""
     name = PAIRS.get(name, name)
     found = None if "int2" in name or "int4" in name else getattr(torch, name, None)
     return found if isinstance(found, torch.dtype) else None
 
 
 DLPACK = frozenset({"bfloat16", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8"})
-"""Types that every PyTorch takes by DLPack, which gives elements and shape in one step."""
+"""Types that every PyTorch release accepts by DLPack, which passes elements and shape in one step."""
 
 PAIRS = {"float4_e2m1fn": "float4_e2m1fn_x2"}
-"""Types of which PyTorch has two in an element."""
+"""Types whose PyTorch counterpart packs two elements into one."""
 
 
 def array(tensor: Tensor) -> torch.Tensor:
-    """The elements of a tensor, in pages of its file that become copies when they are written to.
+    """Returns the elements of a tensor, in copy-on-write pages of its file.
 
-    Of a sparse tensor they are those that are stored. Types that PyTorch has not are raw bytes; the tensor's
-    `dtype` says what they are.
+    For a sparse tensor, they are the stored elements. Types that PyTorch lacks are raw bytes, whose type is the
+    tensor's `dtype`.
     """
     return view(tensor, tensor.data(private=True))
 
 
 def view(tensor: Tensor, data: Buffer) -> torch.Tensor:
-    """A tensor of PyTorch of bytes that a tensor has."""
-    # Of a scalar there are no extents, which PyTorch wants to see.
+    """Makes a PyTorch tensor from the bytes of a tensor."""
+    # PyTorch requires dims, which a scalar does not have.
     if tensor.dtype in DLPACK and tensor.shape:
         return from_dlpack(tensor._dlpack(data))
     if tensor.values is not None:
-        raise TypeError(f"`{tensor.name}` is a tensor of texts, which PyTorch has not")
+        raise TypeError(f"`{tensor.name}` is a string tensor, which PyTorch does not support")
     kind, shape = dtype(tensor.dtype), list(tensor.stored_shape)
     if tensor.dtype in PAIRS:
         if not shape or shape[-1] % 2:
@@ -74,19 +74,19 @@ def view(tensor: Tensor, data: Buffer) -> torch.Tensor:
 
 
 def tensor(name: str, value: torch.Tensor) -> Tensor:
-    """A tensor of one of PyTorch. Its bytes are not copied if they are row-major and not on a device."""
+    """Makes a tensor from a PyTorch tensor. Its bytes are not copied if they are row-major and not on a device."""
     if not isinstance(value, torch.Tensor):
-        raise TypeError(f"`{name}` is no tensor of PyTorch but {type(value).__name__}")
+        raise TypeError(f"`{name}`: expected a tensor of PyTorch, found {type(value).__name__}")
     check_dense({name: value})
     try:
         import numpy  # noqa: F401
     except ModuleNotFoundError as error:
-        # PyTorch exposes the bytes of its tensors as arrays of NumPy.
+        # PyTorch exposes the bytes of its tensors as NumPy arrays.
         raise not_installed(error, "numpy", "numpy") from None
-    kind, extents = named(value.dtype), value.shape
-    if kind in NUMPY and extents:
-        return Tensor(name, kind, extents, value.contiguous().numpy(force=True))
-    # Conjugates and negatives may be marks on the bytes of another tensor.
+    kind, dims = named(value.dtype), value.shape
+    if kind in NUMPY and dims:
+        return Tensor(name, kind, dims, value.contiguous().numpy(force=True))
+    # Conjugates and negatives may be lazy views of another tensor's bytes.
     plain = value.detach().to("cpu").resolve_conj().resolve_neg().contiguous()
     data = plain.reshape(-1).view(torch.uint8).numpy() if plain.numel() else b""
     shape = list(plain.shape)
@@ -97,22 +97,22 @@ def tensor(name: str, value: torch.Tensor) -> Tensor:
 
 
 NUMPY = DLPACK - {"bfloat16"} | {"bool", "complex64", "complex128"}
-"""Types of which PyTorch gives arrays of NumPy."""
+"""Types that PyTorch converts to NumPy arrays."""
 
 
 @functools.cache
 def named(kind: torch.dtype) -> str:
-    """What NumPy or `ml_dtypes` calls an element type, but for those of `PAIRS`."""
+    """Returns the name of an element type in NumPy or `ml_dtypes`, except for those in `PAIRS`."""
     return str(kind).removeprefix("torch.")
 
 
 def _read(model: Model, progress: Progress | None) -> dict[str, torch.Tensor]:
-    # Pairs that are objects each would be as many for Python's collector to walk.
+    # A tuple for each pair would add as many objects for the garbage collector to traverse.
     return {tensor.name: view(tensor, data) for tensor, data in zip(*model._model._load(progress))}
 
 
 def check_dense(tensors: Mapping[str, torch.Tensor]) -> None:
-    """Fails for tensors whose elements are not a block of memory."""
+    """Raises an error for tensors that are not dense."""
     layouts = {name: value.layout for name, value in tensors.items() if value.layout is not torch.strided}
     if layouts:
         found = ", ".join(f"`{name}` ({layout})" for name, layout in layouts.items())
@@ -121,7 +121,7 @@ def check_dense(tensors: Mapping[str, torch.Tensor]) -> None:
 
 
 def _check(tensors: Mapping[str, torch.Tensor | Tensor]) -> None:
-    """Fails for tensors that cannot be saved together."""
+    """Raises an error for tensors that cannot be saved together."""
     if not isinstance(tensors, Mapping):
         raise ValueError(f"expected a dictionary of names and tensors, found {type(tensors).__name__}")
     for name, value in tensors.items():
@@ -143,7 +143,7 @@ _files = Files(_read, tensor, _check)
 
 
 def _moved(device: Any) -> Callable[[torch.Tensor], torch.Tensor]:
-    """A function that moves tensors to a device."""
+    """Returns a function that moves tensors to a device."""
     if device is None or str(device) == "cpu":
         return lambda tensor: tensor
     if isinstance(device, str):
@@ -155,7 +155,7 @@ def _moved(device: Any) -> Callable[[torch.Tensor], torch.Tensor]:
 
 
 def _opened(device: Any) -> Callable[[Tensor], torch.Tensor]:
-    """A function that makes tensors on a device."""
+    """Returns a function that makes tensors on a device."""
     moved = _moved(device)
     return lambda tensor: moved(array(tensor))
 
@@ -163,7 +163,7 @@ def _opened(device: Any) -> Callable[[Tensor], torch.Tensor]:
 def load_file(
     filename: Path | BinaryIO | bytes, device: Any = "cpu", *, backend: str = "mmap", **options: Any
 ) -> dict[str, torch.Tensor]:
-    """The tensors of a model, in memory that is yours or on a device.
+    """Returns the tensors of a model, in memory that the caller owns or on a device.
 
     `backend`, `progress` and other `options` are those of `lodstone.load_file`.
     """
@@ -184,7 +184,7 @@ def save_model(
     force_contiguous: bool = True,
     **options: Any,
 ) -> None:
-    """Writes the parameters and buffers of a module; of tensors that share memory, one.
+    """Writes the parameters and buffers of a module. Of tensors that share memory, only one is written.
 
     Where the format has metadata, it maps the names of the others to the name that was written. Tensors that are not
     contiguous are copied; without `force_contiguous` they are an error. `options` are those of `lodstone.save_file`.
@@ -209,8 +209,8 @@ def load_model(
 ) -> tuple[set[str], list[str]]:
     """Reads the parameters and buffers of a module from a file of any format that has their names.
 
-    Returns the names that the file lacks, and those that the module lacks. With `strict`, any such name is a
-    `RuntimeError`. Of tensors that share memory in the module, the file needs one. `options` are those of `load_file`.
+    Returns the names that the file lacks, and those that the module lacks. With `strict`, any such name raises a
+    `RuntimeError`. Of tensors that share memory in the module, the file needs only one. `options` are those of `load_file`.
     """
     state = load_file(filename, device, backend=backend, **options)
     left_out = _sharing.duplicates(_dense(model.state_dict()), state)

@@ -1,9 +1,8 @@
-//! What Glow's reader asks of a file with its own operators.
+//! The requirements of Glow's reader on a file with its own operators.
 //!
-//! It takes operators in any order, knows values by their names, and asks for every attribute that a
-//! node is made again from: its members, and the types of results that do not follow from its inputs.
-//! What it does not ask for (types of inputs, options of backends, everything unknown) is not asked for
-//! here.
+//! The reader takes operators in any order, identifies values by name, and requires every attribute from which it
+//! rebuilds a node: the node's members, and the types of results that do not follow from its inputs. Whatever the reader
+//! does not require (types of inputs, options of backends, unknown attributes) is not checked here either.
 
 use std::collections::HashSet;
 
@@ -14,7 +13,7 @@ use super::{
 };
 use crate::{Finding, Findings};
 
-/// What is wrong with a model by Glow's rules.
+/// Checks a model against Glow's rules.
 pub fn check(model: &Model) -> Findings {
     let mut found = Findings::default();
     let Some(program) = model.main() else { return found };
@@ -26,7 +25,7 @@ pub fn check(model: &Model) -> Findings {
     let mut given: HashSet<&str> = main.inputs.iter().map(String::as_str).collect();
     given.extend(model.parameters.iter().map(|parameter| parameter.name.as_str()));
     given.extend(main.ops.iter().flat_map(Op::writes));
-    // What constants were computed from is beside them.
+    // Subgraphs with the source of folded constants lie beside the main graph.
     operators(main, "the graph", &given, &mut found);
     for block in program.blocks.iter().skip(1) {
         let mut inside = given.clone();
@@ -41,11 +40,11 @@ pub fn check(model: &Model) -> Findings {
 fn header(program: &Program, found: &mut Findings) {
     let version = program.version.unwrap_or(0);
     if version < 3 {
-        found.add("the model", format!("expected a version from 3 on, found {version}"));
+        found.add("the model", format!("expected an IR version of at least 3, found {version}"));
     }
     let own = |(domain, version): &&(String, i64)| domain.is_empty() && *version > 0;
     if !program.operator_versions.iter().any(|set| own(&set)) {
-        found.add("the model", "expected the version of ONNX's operators, found none");
+        found.add("the model", "expected a version of the ONNX opset, found none");
     }
 }
 
@@ -55,19 +54,19 @@ fn operators(block: &Block, place: &str, given: &HashSet<&str>, found: &mut Find
         let at = || format!("{place}, operator {number} (`{}` `{}`)", op.kind, op.name);
         for name in op.writes() {
             if !written.insert(name) {
-                found.add(at(), format!("`{name}` is written again"));
+                found.add(at(), format!("`{name}` is already written by another operator"));
             }
         }
         for name in op.reads() {
             if !given.contains(name) {
-                found.add(at(), format!("there is no value `{name}`"));
+                found.add(at(), format!("value `{name}` does not exist"));
             }
         }
         let wrong = match op.kind.as_str() {
             SAVE => counts(op, 1, 1),
             CONSTANT_FOLDING => match op.attribute("ConstFoldSubgraph") {
                 Some(AttributeValue::Block(_)) => Vec::new(),
-                _ => vec!["expected a graph as `ConstFoldSubgraph`".into()],
+                _ => vec!["expected a graph in `ConstFoldSubgraph`".into()],
             },
             STATIC_PLACEHOLDER => Type::of(op, "o0").err().into_iter().collect(),
             kind => match kind.strip_prefix(PREFIX).and_then(node) {
@@ -79,7 +78,7 @@ fn operators(block: &Block, place: &str, given: &HashSet<&str>, found: &mut Find
     }
 }
 
-/// How many values go in at least, and come out.
+/// Checks the minimum number of inputs and the number of outputs.
 fn counts(op: &Op, inputs: usize, outputs: usize) -> Vec<Finding> {
     let of = |operands: &[lodstone_model::Operand]| operands.iter().map(|o| o.args.len()).sum();
     let (read, written): (usize, usize) = (of(&op.inputs), of(&op.outputs));
@@ -93,7 +92,7 @@ fn counts(op: &Op, inputs: usize, outputs: usize) -> Vec<Finding> {
     wrong
 }
 
-/// What is missing to make a node again.
+/// Checks that an operator has everything from which Glow rebuilds its node.
 fn node_of(op: &Op, node: &Node, given: &HashSet<&str>) -> Vec<Finding> {
     let several = node.results.iter().any(|result| result.several);
     let written = op.outputs.iter().map(|operand| operand.args.len()).sum();
@@ -119,13 +118,13 @@ fn node_of(op: &Op, node: &Node, given: &HashSet<&str>) -> Vec<Finding> {
     if let Some(AttributeValue::String(name)) = op.attribute("Predicate")
         && !given.contains(name.to_string().as_str())
     {
-        let absent = format!("there is no value `{name}`, which is its predicate");
+        let absent = format!("the predicate `{name}` does not exist");
         wrong.push(Finding::from(absent).about_attribute("Predicate"));
     }
     wrong
 }
 
-/// How a value is not one of a member.
+/// Describes why a value does not fit a member, if it does not.
 fn value_of(
     name: &str,
     member: Member,
@@ -135,7 +134,7 @@ fn value_of(
     use AttributeValue as A;
     let wrong = |what: &str| Some(format!("expected {what} as `{name}`"));
     let number = |least: i64, value: i64| match value < least {
-        true => Some(format!("expected a number from {least} on as `{name}`, found {value}")),
+        true => Some(format!("expected at least {least} as `{name}`, found {value}")),
         false => None,
     };
     match (member, value) {
@@ -153,12 +152,12 @@ fn value_of(
         }
         (Member::Values, A::Strings(values)) => {
             let absent = values.iter().find(|value| !given.contains(value.to_string().as_str()))?;
-            Some(format!("there is no value `{absent}`, which is in `{name}`"))
+            Some(format!("value `{absent}` in `{name}` does not exist"))
         }
-        // Which kind a list without elements is nobody can tell, if its type is not said.
+        // The element type of an empty list is unknown if the file does not declare it.
         (Member::Floats | Member::Ints(_) | Member::Values, A::Unknown(0)) => None,
-        (Member::Float, _) => wrong("a number with a fraction"),
-        (Member::Floats, _) => wrong("numbers with fractions"),
+        (Member::Float, _) => wrong("a float"),
+        (Member::Floats, _) => wrong("floats"),
         (Member::Int(_), _) => wrong("an integer"),
         (Member::Ints(_), _) => wrong("integers"),
         (Member::Bool, _) => wrong("0 or 1"),
@@ -167,13 +166,13 @@ fn value_of(
     }
 }
 
-/// What is said of placeholders and constants.
+/// Checks the storage properties of placeholders and constants.
 fn storage(model: &Model, main: &Block, found: &mut Findings) {
     let constants: HashSet<&str> = model.parameters.iter().map(|p| p.name.as_str()).collect();
     for var in &main.vars {
         let at = format!("the variable `{}`", var.name);
         let is_input = main.inputs.contains(&var.name) && !constants.contains(var.name.as_str());
-        match said(var.doc_string()) {
+        match parse_storage(var.doc_string()) {
             Err(what) => found.add(at, what),
             Ok(storage) => {
                 let needed = [
@@ -183,13 +182,13 @@ fn storage(model: &Model, main: &Block, found: &mut Findings) {
                     ("layout", storage.layout.is_none()),
                     ("qScale", is_input && lacks_scale(&storage)),
                 ];
-                tell(&at, &needed, found);
+                require(&at, &needed, found);
             }
         }
     }
     for parameter in &model.parameters {
         let at = format!("the constant `{}`", parameter.name);
-        match said(parameter.tensor.doc_string.as_ref()) {
+        match parse_storage(parameter.tensor.doc_string.as_ref()) {
             Err(what) => found.add(at, what),
             Ok(storage) => {
                 let needed = [
@@ -197,7 +196,7 @@ fn storage(model: &Model, main: &Block, found: &mut Findings) {
                     ("layout", storage.layout.is_none()),
                     ("qScale", lacks_scale(&storage)),
                 ];
-                tell(&at, &needed, found);
+                require(&at, &needed, found);
                 let dtype = parameter.tensor.dtype;
                 if let Some(kind) = storage.kind.filter(|kind| kind.dtype() != dtype) {
                     let (name, expected) = (kind.name(), kind.dtype());
@@ -213,24 +212,26 @@ fn lacks_scale(storage: &Storage) -> bool {
     storage.kind.is_some_and(super::ElemKind::is_quantized) && storage.quantization.is_none()
 }
 
-fn tell(at: &str, needed: &[(&str, bool)], found: &mut Findings) {
+fn require(at: &str, needed: &[(&str, bool)], found: &mut Findings) {
     for (key, _) in needed.iter().filter(|(_, missing)| *missing) {
-        found.add(at, format!("expected `${key}` in its text, found none"));
+        found.add(at, format!("expected `${key}` in its doc string, found none"));
     }
 }
 
-/// What the text of a variable or a tensor says.
-fn said(text: Option<&ByteString>) -> Result<Storage, Finding> {
+/// Parses the doc string of a variable or a tensor.
+fn parse_storage(text: Option<&ByteString>) -> Result<Storage, Finding> {
     text.map_or_else(|| Ok(Storage::default()), |text| Storage::parse(&text.to_string()))
 }
 
-/// Whether every operator is in a partition that is described.
+/// Checks that every operator is in a partition that the metadata describes.
 fn partitions(model: &Model, main: &Block, found: &mut Findings) {
     const PLACE: &str = "the partitions";
     let Some(count) = model.metadata.get("numPartitions") else { return };
     let count = match count.parse::<usize>() {
         Ok(count) if count <= main.ops.len().max(1) => count,
-        _ => return found.add(PLACE, format!("expected their number, found `{count}`")),
+        _ => {
+            return found.add(PLACE, format!("expected the number of partitions, found `{count}`"));
+        }
     };
     let mut names = HashSet::new();
     for number in 0..count {
@@ -244,7 +245,7 @@ fn partitions(model: &Model, main: &Block, found: &mut Findings) {
         ];
         let many =
             |what: &str| model.metadata.get(&key(what)).and_then(|n| n.parse::<usize>().ok());
-        // No more than there are facts at all.
+        // The number of metadata entries bounds the counts.
         let most = model.metadata.len();
         let devices = many("numLogicalDevices").unwrap_or(0).min(most);
         needed.extend((0..devices).map(|device| key(&format!("logicalDevice_{device}"))));
@@ -269,7 +270,7 @@ fn partitions(model: &Model, main: &Block, found: &mut Findings) {
         match op.attribute("partitionName") {
             Some(AttributeValue::String(name)) if names.contains(name.to_string().as_str()) => {}
             Some(AttributeValue::String(name)) => {
-                found.add(at(), format!("there is no partition `{name}`"));
+                found.add(at(), format!("partition `{name}` does not exist"));
             }
             _ => found.add(at(), "expected the attribute `partitionName`, found none"),
         }

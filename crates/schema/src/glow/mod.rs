@@ -1,19 +1,17 @@
-//! Glow's operators in ONNX's messages: what kinds of nodes there are, what a file says of each, and what
-//! of it Glow accepts.
+//! Glow's operators in ONNX's messages: the kinds of nodes, how a file encodes each, and what Glow accepts.
 //!
-//! | in the file | what it is |
+//! | in the file | meaning |
 //! |---|---|
-//! | an operator `Glow_KIND` | a node of one of the kinds of [`nodes`] |
+//! | an operator `Glow_KIND` | a node of a kind in [`nodes`] |
 //! | an operator `Identity` | a save node: its output is a placeholder |
-//! | `Glow__ConstFoldSubgraph` | how a constant was computed |
-//! | `Glow__StaticPHDummyNode` | the type that a static placeholder had |
-//! | text of a variable or tensor | the properties of its storage ([`Storage`]) |
-//! | `metadata_props` | the partitions of a program, and on what they run |
+//! | `Glow__ConstFoldSubgraph` | the computation of a constant |
+//! | `Glow__StaticPHDummyNode` | the former type of a static placeholder |
+//! | doc string of a variable or tensor | the properties of its storage ([`Storage`]) |
+//! | `metadata_props` | the partitions of a program, and their backends |
 //!
 //! Source of truth: `ONNXModelWriter.cpp`, `ONNXModelLoader.cpp`, `NodeGen.cpp` and `Type.h` of Glow (commit
-//! 05dd99b9, the last one), and files that it wrote. Where its page `Serialization.md` says something
-//! else, files are right: that page exchanges the names of placeholders and save nodes, and spells the
-//! key `elemKind` with a capital.
+//! 05dd99b9, the last one), and files that it wrote. Where its page `Serialization.md` differs, the files are
+//! right: that page swaps the names of placeholders and save nodes, and spells the key `elemKind` with a capital.
 
 mod check;
 mod nodes;
@@ -35,22 +33,22 @@ pub static CONVENTIONS: Conventions = Conventions {
     unknown_operators,
     runtime_domains: &[],
     check: |model, _| check(model),
-    is_told: |attribute| !TYPE_ATTRIBUTES.iter().any(|end| attribute.ends_with(end)),
+    is_semantic: |attribute| !TYPE_ATTRIBUTES.iter().any(|end| attribute.ends_with(end)),
     is_implied: |_, op, attribute| names_inputs(op, &attribute.name),
     ..onnx::CONVENTIONS
 };
 
-/// What the names of attributes end in that say the types of values.
+/// Suffixes of attributes that hold the types of values.
 const TYPE_ATTRIBUTES: [&str; 5] = ["_elemKind", "_shape", "_strides", "_qScale", "_qOffset"];
 
-/// Whether an attribute names what an operator reads, which its inputs do too.
+/// Whether an attribute repeats the names of an operator's inputs.
 fn names_inputs(op: &Op, attribute: &str) -> bool {
     let node = op.kind.strip_prefix(PREFIX).and_then(node);
     attribute == "Predicate"
         || node.is_some_and(|node| node.members.contains(&(attribute, Member::Values)))
 }
 
-/// Operators that Glow has not, each once, sorted.
+/// Returns the operators that Glow does not have, sorted and without duplicates.
 fn unknown_operators(program: &Program) -> Vec<(&str, &str)> {
     conventions::unknown_operators(program, |_, kind| {
         [SAVE, CONSTANT_FOLDING, STATIC_PLACEHOLDER].contains(&kind)
@@ -58,14 +56,14 @@ fn unknown_operators(program: &Program) -> Vec<(&str, &str)> {
     })
 }
 
-/// What the names of operators that are nodes begin with.
+/// The prefix of operators that are nodes.
 pub const PREFIX: &str = "Glow_";
 
-/// The operator that a save node is.
+/// The operator of a save node.
 pub const SAVE: &str = "Identity";
 
-/// The operator that says how a constant was computed.
+/// The operator that holds the computation of a constant.
 pub const CONSTANT_FOLDING: &str = "Glow__ConstFoldSubgraph";
 
-/// The operator that says what type a static placeholder had.
+/// The operator that holds the former type of a static placeholder.
 pub const STATIC_PLACEHOLDER: &str = "Glow__StaticPHDummyNode";

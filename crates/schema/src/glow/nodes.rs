@@ -1,4 +1,4 @@
-//! The kinds of nodes that are written.
+//! The kinds of nodes that Glow writes.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -6,54 +6,54 @@ use std::sync::LazyLock;
 /// A kind of node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its name: `Convolution`.
+    /// The name of the kind: `Convolution`.
     pub kind: &'static str,
-    /// Inputs, by position; values of members follow them.
+    /// The inputs, by position; the values of members follow them.
     pub inputs: Vec<&'static str>,
-    /// Members, which are attributes, in the order in which they are written.
+    /// The members, which are attributes, in the order in which Glow writes them.
     pub members: Vec<(&'static str, Member)>,
-    /// Results, by position.
+    /// The results, by position.
     pub results: Vec<NodeResult>,
-    /// Whether it may be told by another value which elements count.
+    /// Whether it may have a predicate: another value that selects the elements that matter.
     pub has_predicate: bool,
 }
 
 /// The type of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Member {
-    /// A number with a fraction.
+    /// A float.
     Float,
-    /// Such numbers.
+    /// A list of floats.
     Floats,
-    /// An integer from this on.
+    /// An integer of at least this value.
     Int(i64),
-    /// Such integers.
+    /// A list of integers of at least this value.
     Ints(i64),
     /// 0 or 1.
     Bool,
-    /// Text.
+    /// A string.
     String,
-    /// One of these names.
+    /// A name from this list.
     Name(&'static [&'static str]),
-    /// Values, by name.
+    /// A list of values, by name.
     Values,
 }
 
 /// A result of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeResult {
-    /// Its name.
+    /// The name of the result.
     pub name: &'static str,
-    /// The input whose type it has; otherwise its type has to be said.
+    /// The input whose type the result has; if `None`, the file declares the type.
     pub like: Option<&'static str>,
-    /// Whether there may be any number of it.
+    /// Whether there may be any number of such results.
     pub several: bool,
 }
 
 const LAYOUTS: &[&str] = &["NHWC", "NCHW", "NTHWC", "NCTHW"];
 const ACTIVATIONS: &[&str] = &["NONE", "RELU", "CLIP", "TANH", "SIGMOID", "LEAKY_RELU"];
 const LENGTHS: &[&str] = &["Variable", "AllOne"];
-/// `EXP` is written, too, and refused by Glow's own reader.
+/// Glow also writes `EXP`, which its own reader rejects.
 const TABLES: &[&str] = &["NONE", "RELU", "CLIP", "TANH", "SIGMOID", "LEAKY_RELU"];
 const POOLING: &[&str] = &["0", "1", "2"];
 const SPARSE: &[&str] = &["0", "1", "2", "3", "4"];
@@ -61,12 +61,12 @@ const SPARSE: &[&str] = &["0", "1", "2", "3", "4"];
 static NODES: LazyLock<Vec<Node>> =
     LazyLock::new(|| include_str!("../../data/glow_nodes.tsv").lines().map(parse).collect());
 
-/// All kinds.
+/// Returns all kinds.
 pub fn nodes() -> &'static [Node] {
     &NODES
 }
 
-/// The kind of this name; `None` if Glow has none.
+/// Returns the kind of this name; `None` if Glow has none.
 pub fn node(kind: &str) -> Option<&'static Node> {
     static BY_KIND: LazyLock<HashMap<&str, &Node>> =
         LazyLock::new(|| NODES.iter().map(|node| (node.kind, node)).collect());
@@ -85,7 +85,7 @@ fn parse(line: &'static str) -> Node {
     Node { kind, inputs, members, results, has_predicate }
 }
 
-/// The type of a member by its type in C++.
+/// Returns the type of a member from its C++ type.
 fn member(class: &str) -> Member {
     match class {
         "float" => Member::Float,
@@ -102,7 +102,7 @@ fn member(class: &str) -> Member {
         "LUTOperator" => Member::Name(TABLES),
         "SplitEmbeddingPoolingMode" => Member::Name(POOLING),
         "SplitEmbeddingSparseType" => Member::Name(SPARSE),
-        // `int64`, and nothing else is in the table.
+        // The only remaining type in the table is `int64`.
         _ => Member::Int(i64::MIN),
     }
 }

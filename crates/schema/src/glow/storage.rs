@@ -1,4 +1,4 @@
-//! What the text of a variable or a tensor says of its storage: `$key:value$key:value`.
+//! The storage properties in the doc string of a variable or a tensor: `$key:value$key:value`.
 
 use super::ElemKind;
 use crate::Finding;
@@ -6,29 +6,29 @@ use crate::Finding;
 /// The properties of a placeholder or a constant.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Storage {
-    /// Whether a placeholder is static: it is given once, not for each run.
+    /// Whether a placeholder is static: set once, not for each run.
     pub offline: Option<bool>,
     /// Whether training changes it.
     pub trainable: Option<bool>,
-    /// Layout of its extents: `NHWC`; `*` for any.
+    /// The layout of its dims, such as `NHWC`; `*` for any.
     pub layout: Option<String>,
-    /// Type of the elements.
+    /// The element type.
     pub kind: Option<ElemKind>,
-    /// How many elements one step along each extent is, if rows are padded.
+    /// The stride of each dim in elements, if rows are padded.
     pub strides: Option<Vec<i64>>,
-    /// Scale and offset, if it is quantized.
+    /// The scale and offset, if it is quantized.
     pub quantization: Option<(f32, i32)>,
     /// The save node that writes it.
     pub save_name: Option<String>,
-    /// What it is called in the model that Glow had loaded.
+    /// Its name in the model that Glow loaded.
     pub loader_name: Option<String>,
 }
 
 impl Storage {
-    /// Reads the properties in a text, in any order; what is unknown is left out.
+    /// Parses the properties of a doc string, in any order. Unknown keys are ignored.
     ///
     /// # Errors
-    /// If a value is not one of its key: what was expected, and what was found.
+    /// If a value does not fit its key; the finding has what was expected and what was found.
     pub fn parse(text: &str) -> Result<Self, Finding> {
         let mut read = Self::default();
         let (mut scale, mut offset) = (None, None);
@@ -66,7 +66,7 @@ impl Storage {
         Ok(read)
     }
 
-    /// The text that says it, as Glow writes it for a placeholder or, with `is_constant`, for a tensor.
+    /// Formats the properties as Glow writes them for a placeholder or, with `is_constant`, for a tensor.
     pub fn to_text(&self, is_constant: bool) -> String {
         let bit = |flag: bool| if flag { "1" } else { "0" }.to_owned();
         let list = |strides: &Vec<i64>| {
@@ -96,7 +96,7 @@ impl Storage {
                 ("saveName", self.save_name.clone()),
             ]
         };
-        let said = pairs.into_iter().filter_map(|(key, value)| Some(format!("${key}:{}", value?)));
-        said.collect()
+        let parts = pairs.into_iter().filter_map(|(key, value)| Some(format!("${key}:{}", value?)));
+        parts.collect()
     }
 }

@@ -1,12 +1,12 @@
-//! Types of values, as attributes and texts say them.
+//! Types of values, as attributes and doc strings encode them.
 
 use lodstone_model::{AttributeValue, DType, Op, Packing};
 
 use crate::Finding;
 
-/// The type of elements, with the names that files have.
+/// An element type, named as in files.
 ///
-/// Names without `index` are quantized where they are integers: `i32` is, `index32` is not.
+/// Integer types without `index` in their name are quantized: `i32` is, `index32` is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names are Glow's own")]
 pub enum ElemKind {
@@ -31,7 +31,7 @@ pub enum ElemKind {
 
 use ElemKind as K;
 
-/// Every type, its name, the type of the elements in a tensor, and whether it has a scale and an offset.
+/// Every type, its name, the element type of a tensor of it, and whether it has a scale and an offset.
 const KINDS: &[(ElemKind, &str, DType, bool)] = &[
     (K::Float, "float", DType::Float32, false),
     (K::Float16, "float16", DType::Float16, false),
@@ -53,28 +53,28 @@ const KINDS: &[(ElemKind, &str, DType, bool)] = &[
 ];
 
 impl ElemKind {
-    /// The type that files call `name`.
+    /// Returns the type with the name `name` in files.
     pub fn from_name(name: &str) -> Option<Self> {
         KINDS.iter().find(|(_, known, ..)| *known == name).map(|(kind, ..)| *kind)
     }
 
-    /// What files call it.
+    /// Returns the name of the type in files.
     pub fn name(self) -> &'static str {
         self.row().1
     }
 
-    /// The type of the elements of a tensor of it.
+    /// Returns the element type of a tensor of this type.
     pub fn dtype(self) -> DType {
         self.row().2
     }
 
-    /// Whether it has a scale and an offset: an element q stands for scale * (q - offset). (Rows of the
-    /// fused ones have their own; that of the type is written and means nothing.)
+    /// Whether it has a scale and an offset: an element q stands for scale * (q - offset). (Rows of fused types have
+    /// their own; the one of the type is written but has no meaning.)
     pub fn is_quantized(self) -> bool {
         self.row().3
     }
 
-    /// How elements and their scales share bytes, if each row ends with a scale and an offset of its own.
+    /// Returns how elements and scales share bytes, if each row ends with its own scale and offset.
     pub fn packing(self) -> Option<Packing> {
         let (bits, scale) = match self {
             K::UInt8FusedQ => (8, DType::Float32),
@@ -86,7 +86,7 @@ impl ElemKind {
         Some(Packing::RowwiseFused { bits, scale })
     }
 
-    /// Whether each row ends with a scale and an offset of its own.
+    /// Whether each row ends with its own scale and offset.
     pub fn is_fused(self) -> bool {
         self.packing().is_some()
     }
@@ -100,22 +100,22 @@ impl ElemKind {
 /// The type of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Type {
-    /// Type of the elements.
+    /// The element type.
     pub kind: ElemKind,
-    /// Extents, outermost first.
+    /// The dims, outermost first.
     pub shape: Vec<i64>,
-    /// How many elements one step along each extent is, if rows are padded.
+    /// The stride of each dim in elements, if rows are padded.
     pub strides: Option<Vec<i64>>,
-    /// Scale and offset, if it is quantized.
+    /// The scale and offset, if it is quantized.
     pub quantization: Option<(f32, i32)>,
 }
 
 impl Type {
-    /// The type that attributes of an operator say of one of its values: `i0`, `o1`, or `NAME_i2` of the
-    /// values of a member.
+    /// Reads the type of a value from the attributes of its operator: `i0`, `o1`, or `NAME_i2` for the values of a
+    /// member.
     ///
     /// # Errors
-    /// If they do not say it: what was expected, and what was found.
+    /// If an attribute is missing or malformed; the finding has what was expected and what was found.
     pub fn of(op: &Op, value: &str) -> Result<Self, Finding> {
         let attribute = |what: &str| op.attribute(&format!("{value}_{what}"));
         let absent = |what: &str| {
@@ -123,7 +123,7 @@ impl Type {
             let wrong = format!("expected the attribute `{name}`, found none");
             Finding::from(wrong).about_attribute(&name)
         };
-        let other = |what: &str| format!("expected another kind of value in `{value}_{what}`");
+        let other = |what: &str| format!("attribute `{value}_{what}` has the wrong type");
         let kind = match attribute("elemKind").ok_or_else(|| absent("elemKind"))? {
             AttributeValue::String(name) => ElemKind::from_name(&name.to_string())
                 .ok_or_else(|| format!("expected a type in `{value}_elemKind`, found `{name}`"))?,
@@ -135,9 +135,9 @@ impl Type {
             Some(_) => Err(other(what)),
         };
         let shape = longs("shape")?.ok_or_else(|| absent("shape"))?;
-        if let Some(extent) = shape.iter().find(|extent| **extent < 0) {
+        if let Some(dim) = shape.iter().find(|dim| **dim < 0) {
             return Err(
-                format!("expected extents from 0 on in `{value}_shape`, found {extent}").into()
+                format!("expected dims of at least 0 in `{value}_shape`, found {dim}").into()
             );
         }
         let strides = longs("strides")?;
@@ -145,7 +145,7 @@ impl Type {
             _ if !kind.is_quantized() => None,
             (Some(AttributeValue::Float(scale)), Some(AttributeValue::Long(offset))) => {
                 let offset = i32::try_from(*offset)
-                    .map_err(|_| format!("expected 32 bits in `{value}_qOffset`"))?;
+                    .map_err(|_| format!("expected a 32-bit integer in `{value}_qOffset`"))?;
                 Some((*scale, offset))
             }
             (None, _) => return Err(absent("qScale")),

@@ -1,15 +1,15 @@
-//! What MXNet's pickles of optimizers refer to.
+//! The classes that MXNet's pickles of optimizers refer to.
 
-/// What a class of MXNet's is.
+/// The kind of an MXNet class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pickled {
     /// An array, dense or sparse.
     Array,
-    /// An object with attributes: an optimizer, and what it refers to.
+    /// An object with attributes: an optimizer, or an object that it refers to.
     Object,
 }
 
-/// What the class `name` of a module is, if MXNet has it and pickles of optimizers may refer to it.
+/// Returns the kind of the class `name` of a module; `None` if pickles of MXNet's optimizers do not refer to it.
 pub fn pickled(module: &str, name: &str) -> Option<Pickled> {
     let known = |names: &[&str]| names.contains(&name);
     let (is_known, what) = match module {
@@ -21,7 +21,7 @@ pub fn pickled(module: &str, name: &str) -> Option<Pickled> {
         "mxnet.gluon.parameter" => (known(&["Parameter"]), Pickled::Object),
         "mxnet.context" => (known(&["Context"]), Pickled::Object),
         "mxnet.device" => (known(&["Context", "Device"]), Pickled::Object),
-        // Since 2.0 each is in a module of its own.
+        // Since 2.0, each class is in its own module.
         _ if module == "mxnet.optimizer" || module.starts_with("mxnet.optimizer.") => {
             (known(OPTIMIZERS), Pickled::Object)
         }
@@ -37,13 +37,13 @@ const OPTIMIZERS: &[&str] = &[
     "SignSGD", "Signum", "Test", "ccSGD",
 ];
 
-/// How learning rates change.
+/// Learning-rate schedules.
 #[rustfmt::skip]
 const SCHEDULES: &[&str] = &[
     "CosineScheduler", "FactorScheduler", "LRScheduler", "MultiFactorScheduler", "PolyScheduler",
 ];
 
-/// To which parameters refer.
+/// Classes that parameters refer to.
 #[rustfmt::skip]
 const INITIALIZERS: &[&str] = &[
     "Bilinear", "Constant", "FusedRNN", "LSTMBias", "MSRAPrelu", "Mixed", "Normal", "One",

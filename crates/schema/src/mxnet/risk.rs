@@ -1,4 +1,4 @@
-//! What MXNet's operators do beyond computing.
+//! Side effects of MXNet's operators.
 //!
 //! Source of truth: the operators of MXNet 0.9 to 1.9.1.
 
@@ -22,7 +22,7 @@ const OPERATORS: &[(Risk, &[&str])] = &[
     (Risk::Reads, &["_cvimread", "_npi_cvimread", "CaffeData"]),
 ];
 
-/// What the operator `name` does beyond computing.
+/// Returns the side effect of the operator `name`, if any.
 pub(super) fn risk(name: &str) -> Option<Risk> {
     OPERATORS.iter().find(|(_, names)| names.contains(&name)).map(|(risk, _)| *risk)
 }

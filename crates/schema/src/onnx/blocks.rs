@@ -1,10 +1,10 @@
-//! Blocks that operators run, by number.
+//! Blocks that operators run, by index.
 
 use std::collections::HashMap;
 
 use lodstone_model::{Block, Op, Operand, Residual, Topology};
 
-/// The program whose main graph is a block of another one, with the subgraphs that it runs.
+/// Returns the program whose main graph is a block of another program, with the subgraphs that it runs.
 pub fn subprogram(program: &Topology, block: i32) -> Topology {
     let order = Order::of(program, [block]);
     let blocks = order.blocks.iter().filter_map(|(old, _)| block_of(program, *old)).cloned();
@@ -13,7 +13,7 @@ pub fn subprogram(program: &Topology, block: i32) -> Topology {
     made
 }
 
-/// A program of other blocks, and without functions.
+/// Returns a copy of a program with other blocks and without functions.
 pub(super) fn rewritten(program: &Topology, blocks: Vec<Block>) -> Topology {
     Topology {
         dialect: program.dialect,
@@ -26,13 +26,13 @@ pub(super) fn rewritten(program: &Topology, blocks: Vec<Block>) -> Topology {
     }
 }
 
-/// The operator that gives a value another name.
+/// Returns the operator that copies a value under another name.
 pub(super) fn copy(from: &str, to: &str) -> Op {
     let operand = |name: &str| vec![Operand { slot: String::new(), args: vec![name.to_owned()] }];
     Op { kind: "Identity".to_owned(), inputs: operand(from), outputs: operand(to), ..Op::default() }
 }
 
-/// Removes the blocks that nothing runs; returns the old number of each block that is left.
+/// Removes the blocks that no operator runs; returns the old index of each remaining block.
 pub(super) fn remove_unused(program: &mut Topology) -> Vec<usize> {
     let functions = program.functions.iter().map(|function| function.block);
     let order = Order::of(program, std::iter::once(0).chain(functions));
@@ -52,11 +52,11 @@ pub(super) fn remove_unused(program: &mut Topology) -> Vec<usize> {
     left
 }
 
-/// Blocks that are run, each before those inside it.
+/// The blocks in use, each before its subgraphs.
 struct Order {
-    /// Their old numbers, and those of the blocks around them.
+    /// Their old indices, and those of their parents.
     blocks: Vec<(i32, i32)>,
-    /// New numbers by the old ones.
+    /// New indices by old ones.
     numbers: HashMap<i32, i32>,
 }
 
@@ -78,7 +78,7 @@ impl Order {
         order
     }
 
-    /// Gives blocks, which are in this order, their new numbers.
+    /// Renumbers blocks, which are in this order.
     fn number(&self, blocks: &mut [Block]) {
         let number = |old: i32| self.numbers.get(&old).copied().unwrap_or(-1);
         for (block, (old, parent)) in blocks.iter_mut().zip(&self.blocks) {

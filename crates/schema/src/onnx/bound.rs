@@ -1,4 +1,4 @@
-//! What names of types stand for in one operator: `T` is the same type wherever it appears.
+//! Type variables of one operator: `T` is the same type wherever it appears.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,11 +9,11 @@ use super::upgrade::changes;
 use super::{Formal, Operator, newest_opset, operator, quoted, type_name};
 use crate::Finding;
 
-/// Fails if an operator, as a version of its set has it, cannot read values of these types; none is where an
-/// input is left out. What is not known is let pass.
+/// Checks that an operator, in a version of its opset, accepts inputs of these types. `None` stands for an omitted
+/// input. Unknown types are accepted.
 ///
 /// # Errors
-/// Which input it is, and what it may be.
+/// The input that is not accepted, and the types that are.
 pub fn admits(op: &Op, version: i64, inputs: &[Option<&ValueType>]) -> Result<(), Finding> {
     let Some(known) = operator(&op.domain, &op.kind, version) else { return Ok(()) };
     let mut bound = Bound::default();
@@ -28,12 +28,12 @@ pub fn admits(op: &Op, version: i64, inputs: &[Option<&ValueType>]) -> Result<()
     Ok(())
 }
 
-/// Changes of operators after which everything that is left means what it meant before: the older version has more
-/// types, or nothing else.
+/// Changes after which everything that is still valid keeps its meaning: the older version accepts more types, or is the
+/// same.
 const NARROWING: [&str; 2] = ["same", "floats"];
 
-/// The lowest version of ONNX's operators, from `from` on, in which an operator of the newest version that reads values
-/// of these types is valid and means the same; none if there is no such version.
+/// Returns the lowest version of the ONNX opset, starting at `from`, in which an operator of the newest version with
+/// inputs of these types is valid and means the same; `None` if there is no such version.
 pub fn lowest_opset(op: &Op, inputs: &[Option<&ValueType>], from: i64) -> Option<i64> {
     let newest = newest_opset("")?;
     let changed = |(version, how): &(i64, &str)| !NARROWING.contains(how) && *version > from;
@@ -55,14 +55,14 @@ pub fn lowest_opset(op: &Op, inputs: &[Option<&ValueType>], from: i64) -> Option
     })
 }
 
-/// What names of types stand for in an operator.
+/// The types that the type variables of an operator are bound to.
 #[derive(Default)]
 pub(super) struct Bound {
     types: HashMap<&'static str, String>,
 }
 
 impl Bound {
-    /// Takes a value of type `found` for an input or output; says what is wrong with it.
+    /// Binds a value of type `found` to an input or output; returns the finding if it does not fit.
     pub(super) fn take(
         &mut self,
         known: &Operator,
@@ -75,7 +75,7 @@ impl Bound {
                 return Some(format!("{name} is {found}, expected {}", formal.types).into());
             }
             Some(allowed) if !allowed.contains(&found) => {
-                let what = format!("{name} is {found}, which {} cannot be", formal.types);
+                let what = format!("{name} is {found}, which {} does not allow", formal.types);
                 return Some(what.into());
             }
             _ => {}
@@ -89,7 +89,7 @@ impl Bound {
         })
     }
 
-    /// The type of an output, if it can be told.
+    /// Returns the type of an output, if it is determined.
     pub(super) fn of<'m>(&self, known: &Operator, formal: &Formal) -> Option<Cow<'m, str>> {
         if let Some(bound) = self.types.get(formal.types).filter(|_| formal.homogeneous) {
             return Some(Cow::Owned(bound.clone()));

@@ -1,12 +1,11 @@
-//! Element types: the codes of `TensorProto.DataType`, the names that it and operators give them, and since
-//! when there are such.
+//! Element types: the codes of `TensorProto.DataType`, the names of these codes and of the types in operators, and the
+//! IR versions that introduced them.
 //!
 //! Source of truth: `onnx.proto` and `data_type_utils.cc` of ONNX 1.23.2 (IR version 14).
 
 use lodstone_model::DType;
 
-/// The code, the name of the code, the name in types of operators, the first version of the
-/// representation that has it.
+/// The code, the name of the code, the name in types of operators, and the first IR version that has it.
 const DTYPES: &[(i32, &str, &str, i64, DType)] = &[
     (1, "FLOAT", "float", 1, DType::Float32),
     (2, "UINT8", "uint8", 1, DType::Uint8),
@@ -38,27 +37,27 @@ const DTYPES: &[(i32, &str, &str, i64, DType)] = &[
     (28, "FLOAT6E3M2", "float6e3m2", 14, DType::Float6E3M2),
 ];
 
-/// The element type of a code; `None` if ONNX has none.
+/// Returns the element type of a code; `None` if ONNX has none.
 pub fn from_code(code: i32) -> Option<DType> {
     DTYPES.iter().find(|(known, ..)| *known == code).map(|(.., dtype)| *dtype)
 }
 
-/// The element type that ONNX calls `name`; `None` if it calls none so.
+/// Returns the element type that ONNX calls `name`; `None` if there is none.
 pub fn from_name(name: &str) -> Option<DType> {
     DTYPES.iter().find(|(_, known, ..)| *known == name).map(|(.., dtype)| *dtype)
 }
 
-/// The code of an element type; `None` if ONNX has none.
+/// Returns the code of an element type; `None` if ONNX has none.
 pub fn code(dtype: DType) -> Option<i32> {
     DTYPES.iter().find(|(.., known)| *known == dtype).map(|(code, ..)| *code)
 }
 
-/// What types of operators call an element type: `float`; `None` if ONNX has none.
+/// Returns the name of an element type in types of operators, such as `float`; `None` if ONNX has none.
 pub fn element_name(dtype: DType) -> Option<&'static str> {
     DTYPES.iter().find(|(.., known)| *known == dtype).map(|(_, _, name, ..)| *name)
 }
 
-/// The first version of the representation that has an element type.
+/// Returns the first IR version that has an element type.
 pub fn ir_version(dtype: DType) -> i64 {
     DTYPES.iter().find(|(.., known)| *known == dtype).map_or(1, |(.., version, _)| *version)
 }

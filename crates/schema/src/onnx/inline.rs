@@ -1,4 +1,4 @@
-//! Functions in place of their calls.
+//! Inlining: functions replace their calls.
 //!
 //! A call becomes the operators of its function, with the attributes of the call in place of references to them. Values
 //! of the main graph and its subgraphs keep their names; those inside a function get new ones at each call.
@@ -14,11 +14,11 @@ use super::scopes::Scopes;
 use super::{domain_name, formal_inputs, quoted};
 use crate::{Code, Finding, Located};
 
-/// The same program without functions.
+/// Returns the program with all function calls inlined.
 ///
 /// # Errors
-/// If a function calls itself or uses an operator set in another version than the program, or if all calls together
-/// are more than the size of the program warrants ([`Code::Limit`]).
+/// If a function calls itself or uses an opset in another version than the program, or if inlining all calls exceeds
+/// the work limit for the size of the program ([`Code::Limit`]).
 pub fn inline(program: &Program) -> Result<Program, Located> {
     if program.functions.is_empty() {
         return Ok(program.clone());
@@ -31,12 +31,12 @@ pub fn inline(program: &Program) -> Result<Program, Located> {
         blocks: Vec::new(),
     };
     let made = inliner.graph().and_then(|()| versions(program));
-    // Where it fails, it stops, with the blocks open that it is in.
+    // On failure, the open blocks give the place.
     let operator_versions = made.map_err(|finding| finding.at(inliner.scopes.place()))?;
     Ok(Topology { operator_versions, ..rewritten(program, inliner.blocks) }.into())
 }
 
-/// Versions of the operator sets of a program and its functions.
+/// Returns the versions of the opsets of a program and its functions.
 fn versions(program: &Topology) -> Result<Vec<(String, i64)>, Finding> {
     let mut all = program.operator_versions.clone();
     for function in &program.functions {
@@ -63,9 +63,9 @@ struct Inliner<'p> {
     scopes: Scopes<'p, String>,
     names: Names,
     work: Work,
-    /// How many of the open blocks are functions.
+    /// The number of open blocks that are functions.
     calls: usize,
-    /// The blocks that are made.
+    /// The blocks of the result.
     blocks: Vec<Block>,
 }
 
@@ -75,7 +75,7 @@ impl<'p> Inliner<'p> {
         self.block(-1).map(|_| ())
     }
 
-    /// Makes a block of the one that was entered, and leaves it; returns its number.
+    /// Writes the entered block to the result and leaves it; returns its index.
     fn block(&mut self, parent: i32) -> Result<i32, Finding> {
         let made = self.blocks.len();
         let index = i32::try_from(made).map_err(|_| "there are too many blocks")?;
@@ -85,7 +85,7 @@ impl<'p> Inliner<'p> {
         let inputs = names.collect::<Result<_, _>>()?;
         let mut initializers = block.initializers.clone();
         for (made, parameter) in initializers.iter_mut().zip(&block.initializers) {
-            // An initializer that is an input, too, has its name already.
+            // An initializer that is also an input is already defined.
             made.name = match self.scopes.see(&parameter.name) {
                 Some(name) if block.inputs.contains(&parameter.name) => name.clone(),
                 _ => self.define(&parameter.name)?,
@@ -93,13 +93,13 @@ impl<'p> Inliner<'p> {
         }
         let mut ops = Vec::new();
         self.ops(index, &HashMap::new(), &mut ops)?;
-        let outputs = block.outputs.iter().map(|name| self.seen(name)).collect();
+        let outputs = block.outputs.iter().map(|name| self.lookup(name)).collect();
         self.scopes.leave()?;
         let (name, reserved) = (block.name.clone(), block.reserved.clone());
         let vars = if self.calls == 0 { block.vars.clone() } else { Vec::new() };
         let residual = Residual::default();
         let room = self.blocks.get_mut(made);
-        *room.ok_or_else(|| Finding::internal("a block has no room"))? = Block {
+        *room.ok_or_else(|| Finding::internal("a block index is out of range"))? = Block {
             index,
             parent,
             name,
@@ -114,8 +114,8 @@ impl<'p> Inliner<'p> {
         Ok(index)
     }
 
-    /// Appends the operators of the block that was entered to those of block `made`. `results` has the names of values
-    /// that the caller has names for.
+    /// Appends the operators of the entered block to those of block `made`. `results` holds the values that the
+    /// caller names.
     fn ops(
         &mut self,
         made: i32,
@@ -133,7 +133,7 @@ impl<'p> Inliner<'p> {
             let attributes = self.scopes.innermost()?.resolved(op);
             let mut changed = Op { attributes, residual: Residual::default(), ..op.clone() };
             let args = changed.inputs.iter_mut().flat_map(|operand| &mut operand.args);
-            args.for_each(|arg| *arg = self.seen(arg));
+            args.for_each(|arg| *arg = self.lookup(arg));
             for attribute in &mut changed.attributes {
                 let mut done = Ok(());
                 attribute.value.edit_blocks(|block| {
@@ -153,7 +153,7 @@ impl<'p> Inliner<'p> {
         Ok(())
     }
 
-    /// Makes a subgraph of the operator that was reached; returns its number.
+    /// Writes a subgraph of the current operator to the result; returns its index.
     fn body(&mut self, block: i32, parent: i32) -> Result<i32, Finding> {
         self.scopes.body(block)?;
         self.work.enter(self.scopes.innermost()?.block).ok_or_else(too_much)?;
@@ -169,7 +169,7 @@ impl<'p> Inliner<'p> {
         results: &HashMap<&'p str, String>,
         ops: &mut Vec<Op>,
     ) -> Result<(), Finding> {
-        let given: Vec<String> = op.input("").iter().map(|name| self.seen(name)).collect();
+        let given: Vec<String> = op.input("").iter().map(|name| self.lookup(name)).collect();
         let wanted = op.output("").iter().map(|name| self.write(name, results));
         let wanted: Vec<String> = wanted.collect::<Result<_, _>>()?;
         self.scopes.call(op, function)?;
@@ -190,7 +190,7 @@ impl<'p> Inliner<'p> {
             self.scopes.keep(name, given)?;
         }
         self.calls += 1;
-        // An output that one of its operators writes gets the caller's name, the first one.
+        // A function output that one of its operators writes gets the caller's name, the first one.
         let written: HashSet<&str> = block.ops.iter().flat_map(Op::writes).collect();
         let mut named: HashMap<&str, String> = HashMap::new();
         for (name, wanted) in block.outputs.iter().zip(&wanted) {
@@ -200,7 +200,7 @@ impl<'p> Inliner<'p> {
         }
         self.ops(made, &named, ops)?;
         for (name, wanted) in block.outputs.iter().zip(wanted) {
-            let found = self.seen(name);
+            let found = self.lookup(name);
             if !wanted.is_empty() && found != wanted {
                 ops.push(copy(&found, &wanted));
             }
@@ -209,12 +209,12 @@ impl<'p> Inliner<'p> {
         self.scopes.leave().map(|_| ())
     }
 
-    /// The new name of a value that is read; a name that stands for nothing stays.
-    fn seen(&self, name: &str) -> String {
+    /// Returns the new name of a value that is read; an undefined name is kept.
+    fn lookup(&self, name: &str) -> String {
         self.scopes.see(name).map_or_else(|| name.to_owned(), Clone::clone)
     }
 
-    /// The new name of a value that an operator writes.
+    /// Returns the new name of a value that an operator writes.
     fn write(
         &mut self,
         name: &'p str,
@@ -230,7 +230,7 @@ impl<'p> Inliner<'p> {
         }
     }
 
-    /// The new name of a value: its own outside of functions.
+    /// Returns the new name of a value: its own name outside of functions.
     fn define(&mut self, name: &'p str) -> Result<String, Finding> {
         let new = match self.calls {
             0 => name.to_owned(),
@@ -242,5 +242,8 @@ impl<'p> Inliner<'p> {
 }
 
 fn too_much() -> Finding {
-    Finding::new(Code::Limit, "the program asks for more work than its size warrants")
+    Finding::new(
+        Code::Limit,
+        "inlining all function calls exceeds the work limit for the size of the program",
+    )
 }

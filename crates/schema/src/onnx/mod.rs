@@ -1,4 +1,4 @@
-//! ONNX: what goes in and out of its programs, and how they say what they are.
+//! ONNX: the interface of its programs, and their conventions.
 
 mod blocks;
 mod bound;
@@ -19,7 +19,7 @@ pub use bound::{admits, lowest_opset};
 pub use check::{check, check_with};
 pub use inline::inline;
 pub use operators::{
-    Count, Formal, Operator, Parameter, Presence, domain_name, operator, operators, versions,
+    AttributeSpec, Count, Formal, Operator, Presence, domain_name, operator, operators, versions,
 };
 pub use releases::{
     NEWEST_OPSET, Release, domains, introduced, ir_version_of_opset, newest_ir_version,
@@ -38,13 +38,13 @@ use crate::{Conventions, Findings, Interface, conventions};
 /// ONNX's conventions.
 pub static CONVENTIONS: Conventions = Conventions {
     is_ssa: true,
-    is_told: |_| true,
+    is_semantic: |_| true,
     framework: "ONNX 1.23.2",
-    has_operator_sets: true,
+    has_opsets: true,
     version: |version| format!("IR {version}"),
     interface,
     unknown_operators,
-    // Those of ONNX Runtime.
+    // The domains of ONNX Runtime.
     runtime_domains: &["com.microsoft"],
     check: rules,
     infer,
@@ -57,8 +57,8 @@ pub static CONVENTIONS: Conventions = Conventions {
     notes,
 };
 
-/// Whether an attribute is what it would be if it were not there. (Functions have sets of operators of their
-/// own: theirs are looked up in those of the model, which are to be compatible.)
+/// Whether an attribute equals its operator's default. (Functions have their own opset imports: their operators are
+/// looked up in those of the model, which must be compatible.)
 fn is_default(program: &Program, op: &Op, attribute: &Attribute) -> bool {
     let sets = &program.operator_versions;
     let set = sets.iter().find(|(domain, _)| domain_name(domain) == domain_name(&op.domain));
@@ -67,14 +67,14 @@ fn is_default(program: &Program, op: &Op, attribute: &Attribute) -> bool {
     parameter.is_some_and(|parameter| parameter.default.as_ref() == Some(&attribute.value))
 }
 
-/// Other dialects in the same messages have no rules here.
+/// Infers the types of a model. Other dialects in the same messages have no rules here.
 fn infer(model: &Model) -> Option<Inference> {
     let program = model.main().filter(|program| program.dialect == Dialect::Onnx);
     program.map(|_| infer::infer(model, &Options::default()))
 }
 
-/// Inputs that are not initialised, and outputs. (Up to IR version 3 every tensor had to be an input,
-/// too.)
+/// Returns the inputs that have no initializer, and the outputs. (Up to IR version 3, every initializer also had to be
+/// an input.)
 fn interface(program: &Program) -> Interface<'_> {
     let Some(main) = program.blocks.first() else { return Interface::default() };
     let initialised: HashSet<&str> =
@@ -86,7 +86,7 @@ fn interface(program: &Program) -> Interface<'_> {
     }
 }
 
-/// The rules of ONNX, with types that are not declared too.
+/// Checks the rules of ONNX, including inferred types of values without a declared type.
 fn rules(model: &Model, inference: Option<&Inference>) -> Findings {
     let types = |values: &HashMap<String, infer::ValueInfo>| {
         values.iter().map(|(name, info)| (name.clone(), info.value.clone())).collect()
@@ -95,7 +95,7 @@ fn rules(model: &Model, inference: Option<&Inference>) -> Findings {
     check_with(model, &inferred.unwrap_or_default())
 }
 
-/// Operators that no version of any set of ONNX has, and no function of the program defines.
+/// Returns the operators that no version of an ONNX opset has and no function of the program defines.
 fn unknown_operators(program: &Program) -> Vec<(&str, &str)> {
     let own: HashSet<(&str, &str)> = program
         .functions
@@ -107,18 +107,20 @@ fn unknown_operators(program: &Program) -> Vec<(&str, &str)> {
     })
 }
 
-/// What is newer than what is known here, of which nothing can be said.
+/// Reports opsets that are newer than the known ones and therefore cannot be checked.
 fn notes(program: &Program) -> Vec<String> {
     let newer = |(domain, version): &(String, i64)| {
         let newest = newest_opset(domain).filter(|newest| version > newest)?;
         let domain = quoted(domain_name(domain));
-        Some(format!("it uses version {version} of {domain}; the newest that is known is {newest}"))
+        Some(format!(
+            "the program uses version {version} of {domain}; the newest known is {newest}"
+        ))
     };
     program.operator_versions.iter().filter_map(newer).collect()
 }
 
-/// The inputs of a body that `given` values are for. Up to IR version 3 initializers are listed as inputs,
-/// too, those of a body as well, which nothing is given for unless all inputs are.
+/// Returns the inputs of a body that `given` values bind. Up to IR version 3, initializers, including those of a body,
+/// are also listed as inputs; they are bound only if all inputs are.
 pub fn formal_inputs(body: &Block, given: usize) -> Vec<&String> {
     if body.inputs.len() == given || body.initializers.is_empty() {
         return body.inputs.iter().collect();
@@ -128,7 +130,7 @@ pub fn formal_inputs(body: &Block, given: usize) -> Vec<&String> {
     body.inputs.iter().filter(|name| !constant.contains(name.as_str())).collect()
 }
 
-/// Where an operator is: "the graph, operator 3 (`Conv` `conv1`)".
+/// Formats the place of an operator: "the graph, operator 3 (`Conv` `conv1`)".
 pub fn place_of(block: &str, number: usize, op: &Op) -> String {
     match op.name.as_str() {
         "" => format!("{block}, operator {number} ({})", quoted(&op.kind)),
@@ -136,7 +138,7 @@ pub fn place_of(block: &str, number: usize, op: &Op) -> String {
     }
 }
 
-/// A name as messages have it. Names come out of the file and may be of any length.
+/// Quotes a name for a message. Names come from the file and may have any length.
 pub fn quoted(name: &str) -> String {
     const LONGEST: usize = 100;
     match name.char_indices().nth(LONGEST) {

@@ -1,10 +1,10 @@
-//! Names that nothing has yet.
+//! Fresh names.
 
 use std::collections::HashSet;
 
 use lodstone_model::{Parameter, Topology};
 
-/// All names of values of a program, of whatever block: a new one is new everywhere.
+/// All names of values of a program, in all blocks: a fresh name is unique everywhere.
 #[derive(Debug)]
 pub(super) struct Names {
     taken: HashSet<String>,
@@ -27,7 +27,7 @@ impl Names {
         Self { taken, next: 0 }
     }
 
-    /// A name for what a value is used for.
+    /// Returns a fresh name that describes the use of a value.
     pub(super) fn fresh(&mut self, what: &str) -> String {
         loop {
             let name = format!("{what}_{}", self.next);

@@ -1,15 +1,15 @@
 //! The operators of ONNX, every version of each, as a table.
 //!
-//! An operator of a program is the newest version that its set of operators, by the version that the
-//! program imports, has: a set of version 12 has `Clip` of 12, and `Add` of 7.
+//! An operator of a program is the newest version that exists in the opset version that the program imports: opset 12
+//! has `Clip` of 12, and `Add` of 7.
 //!
-//! | column | what is in it |
+//! | column | contents |
 //! |---|---|
-//! | domain, kind, since | which operator it is, and the first version of its set that has it so |
+//! | domain, kind, since | the operator, and the first version of its opset that has it in this form |
 //! | flags | `deprecated`, `experimental`, `function` |
-//! | inputs, outputs | `name:type`; `?` may be left out, `*` any number, `~` of different types |
+//! | inputs, outputs | `name:type`; `?` optional, `*` any number, `~` of different types |
 //! | their numbers | `least-most`, or those that are allowed |
-//! | attributes | `name:TYPE`, `!` if there has to be one, `=default` |
+//! | attributes | `name:TYPE`, `!` if it is required, `=default` |
 //! | types | `T=n`: T is one of the types in line n of `onnx_types.tsv` |
 //!
 //! Source of truth: the registry of onnx 1.23.2, by `data/make_onnx_operators.py`.
@@ -22,77 +22,77 @@ use lodstone_model::AttributeValue;
 /// A version of an operator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operator {
-    /// The set that it belongs to: `ai.onnx`.
+    /// The domain of its opset: `ai.onnx`.
     pub domain: &'static str,
-    /// What it is called: `Conv`.
+    /// The name of the operator: `Conv`.
     pub kind: &'static str,
-    /// The first version of the set that has it like this.
+    /// The first version of the opset that has it in this form.
     pub since: i64,
-    /// Whether that version says that there is no such operator any more.
+    /// Whether this version removes the operator.
     pub deprecated: bool,
-    /// Whether it may be changed without a new version.
+    /// Whether it may change without a new version.
     pub experimental: bool,
-    /// Whether it is defined by other operators.
+    /// Whether it is defined in terms of other operators.
     pub is_function: bool,
-    /// What it reads, in order.
+    /// The inputs, in order.
     pub inputs: Vec<Formal>,
-    /// How many it may be given.
+    /// The allowed number of inputs.
     pub input_count: Count,
-    /// What it writes, in order.
+    /// The outputs, in order.
     pub outputs: Vec<Formal>,
-    /// How many it may be given.
+    /// The allowed number of outputs.
     pub output_count: Count,
     /// Its attributes, sorted by name.
-    pub attributes: Vec<Parameter>,
-    /// What names of types stand for.
+    pub attributes: Vec<AttributeSpec>,
+    /// The type variables, and the types that each stands for.
     pub types: Vec<(&'static str, &'static [&'static str])>,
 }
 
 /// An input or output of an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Formal {
-    /// What it is called: `scale`.
+    /// The name: `scale`.
     pub name: &'static str,
-    /// The name of its types, or a type: `T`, `tensor(int64)`.
+    /// The type variable, or the type: `T`, `tensor(int64)`.
     pub types: &'static str,
-    /// Whether it has to be there.
+    /// Whether it is required.
     pub presence: Presence,
-    /// Whether several of it, and all others of that name of types, have to be of the same type.
+    /// Whether all values that it stands for, and all others with the same type variable, have the same type.
     pub homogeneous: bool,
 }
 
-/// Whether an input or output has to be there.
+/// Whether an input or output is required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// It has to.
+    /// It is required.
     Single,
-    /// It may be left out.
+    /// It may be omitted.
     Optional,
-    /// It stands for any number of them.
+    /// It stands for any number of values.
     Variadic,
 }
 
-/// Numbers of inputs or outputs that are allowed.
+/// The allowed numbers of inputs or outputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// At least so many.
+    /// At least this number.
     From(usize),
-    /// Between two numbers, both allowed.
+    /// Between two numbers, inclusive.
     Between(usize, usize),
-    /// These.
+    /// Exactly these numbers.
     Of(Vec<usize>),
 }
 
 /// An attribute of an operator.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Parameter {
-    /// What it is called: `axis`.
+pub struct AttributeSpec {
+    /// The name: `axis`.
     pub name: &'static str,
-    /// The name of its type: `INTS`.
+    /// The name of the type: `INTS`.
     pub kind: &'static str,
-    /// Whether it has to be there.
+    /// Whether it is required.
     pub required: bool,
-    /// What it is if it is not there, if that is said.
+    /// The default, if there is one.
     pub default: Option<AttributeValue>,
 }
 
@@ -105,46 +105,46 @@ static OPERATORS: LazyLock<HashMap<&str, Vec<Operator>>> = LazyLock::new(|| {
     operators
 });
 
-/// The name of a set of operators, by which programs may also leave it out.
+/// Returns the canonical name of a domain; programs may also leave out the name of ONNX's own.
 pub fn domain_name(domain: &str) -> &str {
     if domain.is_empty() { "ai.onnx" } else { domain }
 }
 
-/// The operator `kind` of `domain` as version `opset` of that set has it; `None` if it has none.
+/// Returns the operator `kind` of `domain` in version `opset` of the opset; `None` if it has none.
 pub fn operator(domain: &str, kind: &str, opset: i64) -> Option<&'static Operator> {
     versions(domain, kind).take_while(|operator| operator.since <= opset).last()
 }
 
-/// All versions of an operator, oldest first.
+/// Returns all versions of an operator, oldest first.
 pub fn versions(domain: &str, kind: &str) -> impl Iterator<Item = &'static Operator> {
     let all: &[Operator] = OPERATORS.get(kind).map_or(&[], Vec::as_slice);
     let is_of = move |operator: &&Operator| operator.domain == domain_name(domain);
-    // Chosen here, so that what is given does not keep the name.
+    // Resolved here, so that the returned iterator does not borrow the name.
     all.iter().filter(is_of).collect::<Vec<_>>().into_iter()
 }
 
-/// All versions of all operators.
+/// Returns all versions of all operators.
 pub fn operators() -> impl Iterator<Item = &'static Operator> {
     OPERATORS.values().flatten()
 }
 
 impl Operator {
-    /// The types that a name stands for; a type stands for itself.
+    /// Returns the types that a type variable stands for.
     pub fn types_of(&self, name: &str) -> Option<&'static [&'static str]> {
         self.types.iter().find(|(known, _)| *known == name).map(|(_, types)| *types)
     }
 
-    /// The attribute called `name`.
-    pub fn attribute(&self, name: &str) -> Option<&Parameter> {
+    /// Returns the attribute `name`.
+    pub fn attribute(&self, name: &str) -> Option<&AttributeSpec> {
         self.attributes.iter().find(|attribute| attribute.name == name)
     }
 
-    /// What input number `index` is; the last may stand for several.
+    /// Returns the declaration of input `index`; the last one may stand for several inputs.
     pub fn input(&self, index: usize) -> Option<&Formal> {
         nth(&self.inputs, index)
     }
 
-    /// What output number `index` is; the last may stand for several.
+    /// Returns the declaration of output `index`; the last one may stand for several outputs.
     pub fn output(&self, index: usize) -> Option<&Formal> {
         nth(&self.outputs, index)
     }
@@ -156,7 +156,7 @@ fn nth(formals: &[Formal], index: usize) -> Option<&Formal> {
 }
 
 impl Count {
-    /// Whether `number` is allowed.
+    /// Whether a number of inputs or outputs is allowed.
     pub fn admits(&self, number: usize) -> bool {
         match self {
             Self::From(least) => number >= *least,
@@ -166,7 +166,7 @@ impl Count {
     }
 }
 
-/// `2`, `2 to 4`, `2 or more`, `1 or 5`.
+/// Formats as `2`, `2 to 4`, `2 or more` or `1 or 5`.
 impl std::fmt::Display for Count {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -228,15 +228,16 @@ fn count(word: &str) -> Count {
     }
 }
 
-fn parameter(word: &'static str) -> Parameter {
-    let (said, default) = match word.split_once('=') {
-        Some((said, default)) => (said, Some(default)),
+fn parameter(word: &'static str) -> AttributeSpec {
+    let (declaration, default) = match word.split_once('=') {
+        Some((declaration, default)) => (declaration, Some(default)),
         None => (word, None),
     };
-    let required = said.ends_with('!');
-    let (name, kind) = said.trim_end_matches('!').split_once(':').unwrap_or((said, ""));
+    let required = declaration.ends_with('!');
+    let (name, kind) =
+        declaration.trim_end_matches('!').split_once(':').unwrap_or((declaration, ""));
     let default = default.and_then(|default| value(kind, default));
-    Parameter { name, kind, required, default }
+    AttributeSpec { name, kind, required, default }
 }
 
 fn value(kind: &str, text: &str) -> Option<AttributeValue> {

@@ -1,9 +1,7 @@
-//! Which versions of what ONNX's releases have.
+//! The IR and opset versions of each ONNX release.
 //!
-//! A model says which version of the representation (IR) it is in, and which versions of which sets of
-//! operators it uses. Readers refuse a version of the representation that they do not know, and a set of
-//! operators that is newer than theirs; each new set came with a representation that can say what it is
-//! about.
+//! A model declares its IR version and the versions of its opsets. Readers reject unknown IR versions, and
+//! opsets that are newer than theirs. Each new opset was released with an IR version that can express its operators.
 //!
 //! Source of truth: `helper.VERSION_TABLE` of onnx 1.23.2, by `data/make_onnx_operators.py`; the comments of
 //! `onnx.proto`.
@@ -13,11 +11,11 @@ use std::sync::LazyLock;
 /// A release of ONNX.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
-    /// Its number: `1.16.0`.
+    /// The version number of the release: `1.16.0`.
     pub name: &'static str,
-    /// The version of the representation.
+    /// The IR version.
     pub ir_version: i64,
-    /// Versions of the sets of operators, by domain.
+    /// The versions of the opsets, by domain.
     pub opsets: Vec<(&'static str, i64)>,
 }
 
@@ -26,10 +24,10 @@ const DOMAINS: [&str; 3] = ["ai.onnx", "ai.onnx.ml", PREVIEW_TRAINING];
 
 const PREVIEW_TRAINING: &str = "ai.onnx.preview.training";
 
-/// Sets of operators whose only version is 1, that no release tells.
-const UNTOLD: [&str; 1] = ["ai.onnx.preview"];
+/// Domains whose only opset version is 1, and which the table of releases does not list.
+const UNLISTED: [&str; 1] = ["ai.onnx.preview"];
 
-/// All releases, oldest first.
+/// Returns all releases, oldest first.
 pub fn releases() -> &'static [Release] {
     static RELEASES: LazyLock<Vec<Release>> =
         LazyLock::new(|| include_str!("../../data/onnx_releases.tsv").lines().map(parse).collect());
@@ -44,28 +42,28 @@ fn parse(line: &'static str) -> Release {
     Release { name, ir_version, opsets: DOMAINS.into_iter().zip(numbers).collect() }
 }
 
-/// The newest version of ONNX's own operators: that of the last release.
+/// The newest version of the ONNX opset: that of the last release.
 pub const NEWEST_OPSET: i64 = 28;
 
-/// The sets of operators that ONNX itself has.
+/// Returns the domains of ONNX's own opsets.
 pub fn domains() -> impl Iterator<Item = &'static str> {
-    DOMAINS.into_iter().chain(UNTOLD)
+    DOMAINS.into_iter().chain(UNLISTED)
 }
 
-/// The newest version of a set of operators; `None` if it is not one of ONNX's.
+/// Returns the newest version of an opset; `None` if it is not one of ONNX's.
 pub fn newest_opset(domain: &str) -> Option<i64> {
     let domain = super::domain_name(domain);
-    let told = releases().iter().flat_map(|release| &release.opsets);
-    let newest = told.filter(|(known, _)| *known == domain).map(|(_, version)| *version).max();
-    newest.or_else(|| UNTOLD.contains(&domain).then_some(1))
+    let listed = releases().iter().flat_map(|release| &release.opsets);
+    let newest = listed.filter(|(known, _)| *known == domain).map(|(_, version)| *version).max();
+    newest.or_else(|| UNLISTED.contains(&domain).then_some(1))
 }
 
-/// The newest version of the representation.
+/// Returns the newest IR version.
 pub fn newest_ir_version() -> i64 {
     releases().iter().map(|release| release.ir_version).max().unwrap_or_default()
 }
 
-/// The version of the representation with which a version of a set of operators was released.
+/// Returns the IR version with which an opset version was released.
 pub fn ir_version_of_opset(domain: &str, opset: i64) -> Option<i64> {
     let domain = super::domain_name(domain);
     let has = |release: &&Release| {
@@ -74,11 +72,11 @@ pub fn ir_version_of_opset(domain: &str, opset: i64) -> Option<i64> {
     releases().iter().find(has).map(|release| release.ir_version)
 }
 
-/// The versions of the representation that brought what a program may be made of.
+/// The IR versions that introduced features of programs.
 pub mod introduced {
-    /// Attributes say of which type they are.
+    /// Attributes declare their types.
     pub const ATTRIBUTE_TYPES: i64 = 2;
-    /// Programs say which sets of operators they use.
+    /// Programs declare their opsets.
     pub const OPERATOR_SETS: i64 = 3;
     /// Initializers need not be inputs.
     pub const FREE_INITIALIZERS: i64 = 4;

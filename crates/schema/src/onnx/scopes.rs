@@ -1,9 +1,9 @@
-//! The open blocks of an ONNX program, and what names stand for in them.
+//! The open blocks of an ONNX program, and the values that names are bound to in them.
 //!
-//! [`Scopes`] is how everything goes through a program that has subgraphs and functions: the checker, inference, the
-//! inliner, lowerings and the engine. It holds the rules of visibility; what a name stands for is up to the caller.
+//! [`Scopes`] is how everything walks a program with subgraphs and functions: the checker, inference, the inliner,
+//! lowerings and the engine. It implements the rules of visibility; the caller chooses what a name is bound to.
 //!
-//! | entered by | sees | attributes | operator sets |
+//! | entered by | sees | attributes | opsets |
 //! |---|---|---|---|
 //! | [`graph`](Scopes::graph) | its own names | none to refer to | the program's |
 //! | [`body`](Scopes::body), of an operator | names of the blocks around it, too | those around it | those around it |
@@ -19,13 +19,13 @@ use lodstone_model::{Attribute, AttributeValue, Block, Function, Op, Topology};
 use super::{domain_name, place_of, quoted};
 use crate::Finding;
 
-/// The deepest nesting of subgraphs and calls. A file cannot nest subgraphs deeper than about 30.
+/// The maximum nesting of subgraphs and calls. A file cannot nest subgraphs deeper than about 30.
 pub const MAX_DEPTH: usize = 64;
 
-/// Attribute values that a function was called with, by name.
+/// The attribute values of a function call, by name.
 pub type Bindings<'p> = HashMap<&'p str, &'p AttributeValue>;
 
-/// Open blocks, innermost last. `V` is what a name stands for.
+/// The open blocks, innermost last. `V` is what a name is bound to.
 #[derive(Debug)]
 pub struct Scopes<'p, V> {
     program: &'p Topology,
@@ -36,26 +36,26 @@ pub struct Scopes<'p, V> {
 /// An open block.
 #[derive(Debug)]
 pub struct Scope<'p, V> {
-    /// The block's number in the program.
+    /// The index of the block in the program.
     pub number: usize,
     /// The block.
     pub block: &'p Block,
-    /// Where it is: "the graph", "the graph, operator 3 (`If`), `then_branch`".
+    /// The place of the block: "the graph", "the graph, operator 3 (`If`), `then_branch`".
     pub place: Arc<str>,
-    /// What names stand for that were kept here.
+    /// The values of the names that are defined in this block.
     pub names: HashMap<&'p str, V>,
-    /// Versions of operator sets, by domain.
+    /// The versions of opsets, by domain.
     pub versions: &'p [(String, i64)],
-    /// The attributes of the call that it is in.
+    /// The attributes of the innermost call around the block.
     pub bindings: Arc<Bindings<'p>>,
-    /// The operator that the walk has reached, and its number in the block.
+    /// The current operator, and its index in the block.
     pub at: Option<(usize, &'p Op)>,
     /// Whether names of the blocks around it are invisible.
     is_closed: bool,
 }
 
 impl<'p, V> Scopes<'p, V> {
-    /// No open blocks of a program.
+    /// Creates the scopes of a program, with no block open.
     pub fn new(program: &'p Topology) -> Self {
         let key = |function: &'p Function| {
             let domain = domain_name(&function.domain);
@@ -64,12 +64,12 @@ impl<'p, V> Scopes<'p, V> {
         Self { program, functions: program.functions.iter().map(key).collect(), open: Vec::new() }
     }
 
-    /// The program.
+    /// Returns the program.
     pub fn program(&self) -> &'p Topology {
         self.program
     }
 
-    /// The function that an operator calls.
+    /// Returns the function that an operator calls.
     pub fn function_of(&self, op: &Op) -> Option<&'p Function> {
         let key = (domain_name(&op.domain), op.kind.as_str(), op.overload.as_str());
         self.functions.get(&key).copied()
@@ -84,10 +84,10 @@ impl<'p, V> Scopes<'p, V> {
         self.enter(0, Arc::from("the graph"), true, versions, Arc::default())
     }
 
-    /// Enters a subgraph of the operator that the walk has reached.
+    /// Enters a subgraph of the current operator.
     ///
     /// # Errors
-    /// If the program has no such block, it is open already, or nesting is too deep.
+    /// If the program has no such block, the block is already open, or nesting is too deep.
     pub fn body(&mut self, block: i32) -> Result<(), Finding> {
         let around = self.innermost()?;
         let is = |attribute: &&Attribute| attribute.value.blocks().any(|number| number == block);
@@ -101,7 +101,7 @@ impl<'p, V> Scopes<'p, V> {
     /// Enters the function that an operator of the innermost block calls, with the attributes of the call.
     ///
     /// # Errors
-    /// If the program has no block for it, it calls itself, or nesting is too deep.
+    /// If the program has no block for the function, the function calls itself, or nesting is too deep.
     pub fn call(&mut self, op: &'p Op, function: &'p Function) -> Result<(), Finding> {
         let mut bindings = defaults(function);
         let outer = &self.innermost()?.bindings;
@@ -117,10 +117,10 @@ impl<'p, V> Scopes<'p, V> {
         self.enter_function(function, bindings)
     }
 
-    /// Enters a function by itself, with the defaults of its attributes.
+    /// Enters a function outside of a call, with the defaults of its attributes.
     ///
     /// # Errors
-    /// As [`call`](Self::call).
+    /// Like [`call`](Self::call).
     pub fn function(&mut self, function: &'p Function) -> Result<(), Finding> {
         self.enter_function(function, defaults(function))
     }
@@ -146,7 +146,7 @@ impl<'p, V> Scopes<'p, V> {
         let found = usize::try_from(number).ok();
         let found = found.and_then(|index| Some((index, self.program.blocks.get(index)?)));
         let Some((number, block)) = found else {
-            return Err(format!("expected a block {number}, found none").into());
+            return Err(format!("expected block {number}, found none").into());
         };
         if self.open.iter().any(|scope| scope.number == number) {
             return Err(format!("block {number} runs itself").into());
@@ -162,61 +162,61 @@ impl<'p, V> Scopes<'p, V> {
     /// Leaves the innermost block.
     ///
     /// # Errors
-    /// An internal one if none is open.
+    /// An internal error if no block is open.
     pub fn leave(&mut self) -> Result<Scope<'p, V>, Finding> {
         self.open.pop().ok_or_else(none_open)
     }
 
-    /// How many blocks are open.
+    /// Returns the number of open blocks.
     pub fn depth(&self) -> usize {
         self.open.len()
     }
 
-    /// The innermost open block.
+    /// Returns the innermost open block.
     ///
     /// # Errors
-    /// An internal one if none is open.
+    /// An internal error if no block is open.
     pub fn innermost(&self) -> Result<&Scope<'p, V>, Finding> {
         self.open.last().ok_or_else(none_open)
     }
 
-    /// The innermost open block, to change what its names stand for.
+    /// Returns the innermost open block, mutably.
     ///
     /// # Errors
-    /// An internal one if none is open.
+    /// An internal error if no block is open.
     pub fn innermost_mut(&mut self) -> Result<&mut Scope<'p, V>, Finding> {
         self.open.last_mut().ok_or_else(none_open)
     }
 
-    /// Where the walk is: an operator, the block that was entered last, or the program if none is open.
+    /// Returns the place of the current operator, of the last entered block, or of the program if no block is open.
     pub fn place(&self) -> String {
         self.open.last().map_or_else(|| "the program".to_owned(), Scope::op_place)
     }
 
-    /// What a visible name stands for.
+    /// Returns the value of a visible name.
     pub fn see(&self, name: &str) -> Option<&V> {
         self.find(name).map(|(_, value)| value)
     }
 
-    /// The number of the open block, outermost first, where a visible name was kept, and what it stands for.
+    /// Returns the value of a visible name, and the depth of the open block that defines it (0 is the outermost).
     pub fn find(&self, name: &str) -> Option<(usize, &V)> {
         let closed = self.open.iter().rposition(|scope| scope.is_closed).unwrap_or(0);
         let visible = self.open.iter().enumerate().skip(closed).rev();
         visible.into_iter().find_map(|(at, scope)| Some((at, scope.names.get(name)?)))
     }
 
-    /// Makes a name stand for a value in the innermost block, and returns what it stood for there.
+    /// Binds a name in the innermost block; returns its previous value there.
     ///
     /// # Errors
-    /// An internal one if no block is open.
+    /// An internal error if no block is open.
     pub fn keep(&mut self, name: &'p str, value: V) -> Result<Option<V>, Finding> {
         Ok(self.innermost_mut()?.names.insert(name, value))
     }
 
-    /// Notes that the walk has reached an operator of the innermost block.
+    /// Sets the current operator of the innermost block.
     ///
     /// # Errors
-    /// An internal one if no block is open.
+    /// An internal error if no block is open.
     pub fn reach(&mut self, number: usize, op: &'p Op) -> Result<(), Finding> {
         self.innermost_mut()?.at = Some((number, op));
         Ok(())
@@ -229,7 +229,7 @@ impl<'p, V> Scope<'p, V> {
         !self.is_closed
     }
 
-    /// The location of the operator that the walk has reached.
+    /// Returns the place of the current operator.
     pub fn op_place(&self) -> String {
         match self.at {
             Some((number, op)) => place_of(&self.place, number, op),
@@ -237,15 +237,15 @@ impl<'p, V> Scope<'p, V> {
         }
     }
 
-    /// The version of the operator set of a domain; 1 if none is declared, as in programs older than versions.
+    /// Returns the opset version of a domain; 1 if none is declared, as in programs that predate versions.
     pub fn version(&self, domain: &str) -> i64 {
         let domain = domain_name(domain);
         let version = self.versions.iter().find(|(known, _)| domain_name(known) == domain);
         version.map_or(1, |(_, version)| *version)
     }
 
-    /// The attributes of an operator with those of the call in place of references to them. An attribute that refers to
-    /// one that the call does not have is left out.
+    /// Returns the attributes of an operator, with references replaced by the attributes of the call. A reference to
+    /// an attribute that the call does not have is omitted.
     pub fn resolved(&self, op: &Op) -> Vec<Attribute> {
         let resolve = |attribute: &Attribute| match &attribute.value {
             AttributeValue::Reference { name, .. } => {
@@ -258,7 +258,7 @@ impl<'p, V> Scope<'p, V> {
     }
 }
 
-/// The attributes of a function that have defaults.
+/// Returns the attributes of a function that have defaults.
 fn defaults(function: &Function) -> Bindings<'_> {
     let defaults = function.defaults.iter();
     defaults.map(|attribute| (attribute.name.as_str(), &attribute.value)).collect()

@@ -1,4 +1,4 @@
-//! What ONNX calls types: of values, `seq(tensor(float))`, and of attributes, `INTS`.
+//! ONNX's names of types: of values, `seq(tensor(float))`, and of attributes, `INTS`.
 //!
 //! Source of truth: `data_type_utils.cc` and `AttributeProto.AttributeType` of onnx 1.23.2.
 
@@ -6,12 +6,12 @@ use lodstone_model::{AttributeValue, DType, ValueType};
 
 use super::dtype::element_name;
 
-/// What ONNX calls the type of dense tensors of an element type.
+/// Returns ONNX's name for the type of dense tensors of an element type.
 pub fn tensor_name(dtype: DType) -> Option<String> {
     element_name(dtype).map(|name| format!("tensor({name})"))
 }
 
-/// What ONNX calls a type, without shapes: `seq(tensor(float))`; `None` if not all of it is known.
+/// Returns ONNX's name for a type, without shapes, such as `seq(tensor(float))`; `None` if part of it is unknown.
 pub fn type_name(value: &ValueType) -> Option<String> {
     match value {
         ValueType::Tensor(tensor) => tensor_name(tensor.dtype),
@@ -33,7 +33,7 @@ pub fn type_name(value: &ValueType) -> Option<String> {
     }
 }
 
-/// Types of attributes, by their codes from 1 on.
+/// The types of attributes, by their codes from 1.
 const KINDS: [&str; 14] = [
     "FLOAT",
     "INT",
@@ -51,7 +51,7 @@ const KINDS: [&str; 14] = [
     "TYPE_PROTOS",
 ];
 
-/// What ONNX calls the type of an attribute; of a reference, that of what it stands for.
+/// Returns ONNX's name for the type of an attribute; for a reference, the type of its target.
 pub fn attribute_kind(value: &AttributeValue) -> &'static str {
     use AttributeValue as A;
     match value {
@@ -73,7 +73,7 @@ pub fn attribute_kind(value: &AttributeValue) -> &'static str {
             let index = usize::try_from(*kind).ok().and_then(|code| code.checked_sub(1));
             index.and_then(|index| KINDS.get(index)).copied().unwrap_or("UNDEFINED")
         }
-        // Types of attributes that other frameworks have.
+        // Attribute types of other frameworks.
         _ => "UNDEFINED",
     }
 }

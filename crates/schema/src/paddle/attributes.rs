@@ -6,36 +6,36 @@ use std::sync::LazyLock;
 use lodstone_model::{AttributeValue, ByteString, Op};
 use serde_json::Value;
 
-/// An attribute that an operator may be given.
+/// An attribute of an operator.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Parameter {
-    /// Its name.
+pub struct AttributeSpec {
+    /// The name of the attribute.
     pub name: &'static str,
-    /// What it is; nothing if that is no value but a block or a variable.
+    /// The default; `None` if the attribute is a block or a variable.
     pub default: Option<AttributeValue>,
-    /// A value of its type; that is the default, where there is one.
+    /// A value of its type: the default, if there is one.
     pub like: Option<AttributeValue>,
 }
 
-/// The operator whose attributes every operator has.
+/// The row with the attributes of all operators.
 const EVERY: &str = "*";
 
-static ATTRIBUTES: LazyLock<HashMap<&str, Vec<Parameter>>> = LazyLock::new(|| {
-    let mut attributes: HashMap<&str, Vec<Parameter>> = HashMap::new();
+static ATTRIBUTES: LazyLock<HashMap<&str, Vec<AttributeSpec>>> = LazyLock::new(|| {
+    let mut attributes: HashMap<&str, Vec<AttributeSpec>> = HashMap::new();
     for line in include_str!("../../data/paddle_attributes.tsv").lines() {
         let mut columns = line.split('\t');
         let mut column = || columns.next().unwrap_or_default();
         let (operator, name, kind, default) = (column(), column(), column(), column());
         let default = serde_json::from_str(default).ok().and_then(|value| read(kind, &value));
         let like = default.clone().or_else(|| read(kind, &Value::Null));
-        attributes.entry(operator).or_default().push(Parameter { name, default, like });
+        attributes.entry(operator).or_default().push(AttributeSpec { name, default, like });
     }
     attributes
 });
 
-/// The attributes of an operator in the order of the registry, and those that every operator has; none, but
-/// the latter, of an operator that 2.6.2 has not. A gradient has those of what it is the gradient of.
-pub fn attributes(operator: &str) -> impl Iterator<Item = &'static Parameter> {
+/// Returns the attributes of an operator in the order of the registry, and those of all operators; only the latter if
+/// 2.6.2 does not have the operator. A gradient has the attributes of its forward operator.
+pub fn attributes(operator: &str) -> impl Iterator<Item = &'static AttributeSpec> {
     let of = |name: &str| ATTRIBUTES.get(name).map_or([].as_slice(), Vec::as_slice);
     let own = match of(operator) {
         [] => of(&operator.replace("_grad", "")),
@@ -44,18 +44,18 @@ pub fn attributes(operator: &str) -> impl Iterator<Item = &'static Parameter> {
     own.iter().chain(of(EVERY))
 }
 
-/// The value of an attribute of an operator: what it was given, or the default of the registry.
+/// Returns the value of an attribute of an operator, or its default in the registry.
 pub fn attribute<'o>(op: &'o Op, name: &str) -> Option<&'o AttributeValue> {
     let default = || attributes(&op.kind).find(|known| known.name == name)?.default.as_ref();
     op.attribute(name).or_else(default)
 }
 
-/// A value of a type; an empty one of what is nothing.
+/// Converts a value of the table to a type; an empty value if it is null.
 fn read(kind: &str, value: &Value) -> Option<AttributeValue> {
     let long = |value: &Value| value.as_i64().unwrap_or_default();
     let int = |value: &Value| i32::try_from(long(value)).unwrap_or_default();
     let double = |value: &Value| value.as_f64().unwrap_or_default();
-    #[expect(clippy::cast_possible_truncation, reason = "the registry has it as a float")]
+    #[expect(clippy::cast_possible_truncation, reason = "the registry stores a float")]
     let float = |value: &Value| double(value) as f32;
     let text = |value: &Value| ByteString::from(value.as_str().unwrap_or_default());
     let bool = |value: &Value| value.as_bool().unwrap_or_default();

@@ -21,10 +21,10 @@ const DTYPES: &[(i32, DType)] = &[
     (38, DType::Uint64),
 ];
 
-/// `SIZE_T`, which is stored as 64 bits and read as `uint64`; written back only by the residual.
+/// `SIZE_T`, which is stored as 64 bits and read as `uint64`; only the residual writes it back.
 const SIZE_T: i32 = 19;
 
-/// The element type of a code.
+/// Returns the element type of a code.
 pub fn dtype(code: i32) -> DType {
     if code == SIZE_T {
         return DType::Uint64;
@@ -33,7 +33,7 @@ pub fn dtype(code: i32) -> DType {
     known.unwrap_or(DType::Unknown(code.cast_unsigned()))
 }
 
-/// The code of an element type; `None` if PaddlePaddle has none.
+/// Returns the code of an element type; `None` if PaddlePaddle has none.
 pub fn dtype_code(dtype: DType) -> Option<i32> {
     if let DType::Unknown(code) = dtype {
         return Some(code.cast_signed());
@@ -41,7 +41,7 @@ pub fn dtype_code(dtype: DType) -> Option<i32> {
     DTYPES.iter().find(|(_, known)| *known == dtype).map(|(code, _)| *code)
 }
 
-/// The kind of variable of a code; nothing is known of what is in it.
+/// Returns the kind of variable of a code, without its contents.
 pub fn kind(code: i32) -> ValueType {
     let unknown = TensorType::default;
     let holder = match code {
@@ -73,7 +73,7 @@ pub fn kind(code: i32) -> ValueType {
     holder.into()
 }
 
-/// The code of the kind of a variable; `None` if PaddlePaddle has none.
+/// Returns the code of the kind of a variable; `None` if PaddlePaddle has none.
 pub fn kind_code(value: &ValueType) -> Option<i32> {
     Some(match value {
         ValueType::Tensor(_) => 7,

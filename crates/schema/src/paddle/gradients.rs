@@ -1,35 +1,35 @@
-//! The gradient operators of PaddlePaddle's operators: what they read, write and are told.
+//! The gradient operators of PaddlePaddle's operators: their inputs, outputs and attributes.
 
 use lodstone_model::{Attribute, AttributeValue, Op, Operand};
 
 use super::{attribute, operator};
 
-/// What PaddlePaddle puts behind the name of a variable to call its gradient.
+/// The suffix of the name of a variable's gradient.
 pub const GRAD: &str = "@GRAD";
 
-/// What PaddlePaddle calls a gradient that nobody wants.
+/// PaddlePaddle's name for a gradient that is not needed.
 pub const EMPTY: &str = "@EMPTY@";
 
-/// What stands before the slot whose variables have a gradient operator each.
+/// The prefix of a slot whose variables have a gradient operator each.
 const EACH: &str = "each:";
 
-/// The name of the gradient of a variable.
+/// Returns the name of the gradient of a variable.
 pub fn gradient_of(variable: &str) -> String {
     format!("{variable}{GRAD}")
 }
 
-/// How the gradient of an operator is made.
+/// How the gradient of an operator is computed.
 #[derive(Debug)]
 pub(super) enum Gradient {
-    /// It has none.
+    /// It has no gradient.
     None,
-    /// Out of the gradients of the block that it runs.
+    /// By the gradient block of the block that it runs.
     Block,
-    /// By an operator.
+    /// By a gradient operator.
     Operator(Maker),
 }
 
-/// How a gradient operator is made.
+/// How a gradient operator is built.
 #[derive(Debug)]
 pub(super) struct Maker {
     pub(super) kind: &'static str,
@@ -37,39 +37,39 @@ pub(super) struct Maker {
     outputs: Vec<Slot>,
     /// The slot of the operator whose variables have a gradient operator each.
     each: Option<&'static str>,
-    /// Its attributes, and where they come from; those of the operator if there are none.
+    /// Its attributes and their sources; if `None`, those of the forward operator.
     attributes: Option<Vec<(&'static str, From)>>,
 }
 
-/// A slot of a gradient operator, and the slot of the operator that fills it.
+/// A slot of a gradient operator, and the slot of the forward operator that fills it.
 #[derive(Debug)]
 struct Slot {
     name: &'static str,
     source: &'static str,
     /// Whether it holds the gradients of those variables.
     is_gradient: bool,
-    /// An attribute of the operator, and the text that it has to be for there to be the slot.
+    /// An attribute of the forward operator, and the text that it must have for the slot to be present.
     only: Option<(&'static str, &'static str)>,
 }
 
 #[derive(Debug)]
 enum From {
-    /// An attribute of the operator.
+    /// An attribute of the forward operator.
     Attribute(&'static str),
-    /// The number with the other sign.
+    /// An attribute with the sign flipped.
     Negative(&'static str),
-    /// A number.
+    /// A constant float.
     Number(f32),
-    /// A truth value.
+    /// A constant Boolean.
     Flag(bool),
-    /// A text.
+    /// A constant string.
     Text(&'static str),
 }
 
 impl Gradient {
-    /// The last columns of a row: the kind, the input slots and what fills them (`X=X`, `Out@GRAD=Out@GRAD`, with
-    /// `?name=text` where an attribute decides), the output slots (behind `each:X` if each variable of `X` has an
-    /// operator), and the attributes (`*` for those of the operator, else `name=1.0`,
+    /// Parses the last columns of a row: the kind, the input slots and their sources (`X=X`, `Out@GRAD=Out@GRAD`, with
+    /// `?name=text` if it depends on an attribute), the output slots (after `each:X` if each variable of `X` has its own
+    /// operator), and the attributes (`*` for those of the forward operator, else `name=1.0`,
     /// `name=true`, `name="text"`, `name=$other`, `name=-$other`).
     pub(super) fn parse(mut columns: impl Iterator<Item = &'static str>) -> Option<Self> {
         Some(match columns.next()? {
@@ -117,8 +117,8 @@ pub fn has_gradient(kind: &str) -> bool {
     operator(kind).is_some_and(|row| !matches!(row.gradient, Gradient::None))
 }
 
-/// The operators that compute the gradients of an operator; none if it has no gradients. `is_wanted` says of which of
-/// the variables that it reads gradients are wanted.
+/// Returns the operators that compute the gradients of an operator; empty if it has none. `is_wanted` decides for which
+/// of its input variables gradients are computed.
 ///
 /// Source of truth: the makers of gradients of PaddlePaddle 2.6.2.
 pub fn gradient_ops(op: &Op, is_wanted: impl Fn(&str) -> bool) -> Vec<Op> {
@@ -156,13 +156,13 @@ impl Maker {
         Some(Self { kind, inputs: slots(inputs)?, outputs: slots(outputs)?, each, attributes })
     }
 
-    /// The input slots of the gradient operator, and the slots of the operator that fill them.
+    /// Returns the input slots of the gradient operator, and the slots of the forward operator that fill them.
     #[cfg(test)]
     pub(super) fn reads(&self) -> impl Iterator<Item = (&str, &str)> {
         self.inputs.iter().map(|slot| (slot.name, slot.source))
     }
 
-    /// Its output slots, and the slots of the operator that name what is in them.
+    /// Returns the output slots, and the slots of the forward operator that name their variables.
     #[cfg(test)]
     pub(super) fn writes(&self) -> impl Iterator<Item = (&str, &str)> {
         self.outputs.iter().map(|slot| (slot.name, slot.source))
@@ -195,7 +195,7 @@ impl Maker {
                 false => EMPTY.to_owned(),
             };
             let mut args: Vec<String> = args.iter().map(name).collect();
-            // Of one variable nothing is written, of several each has its place.
+            // A slot of one variable is omitted; in a slot of several, each variable keeps its position.
             if args.len() == 1 {
                 args.retain(|name| name != EMPTY);
             }
@@ -211,7 +211,7 @@ impl Maker {
     }
 
     fn attributes(&self, op: &Op) -> Vec<Attribute> {
-        let Some(told) = &self.attributes else { return op.attributes.clone() };
+        let Some(attributes) = &self.attributes else { return op.attributes.clone() };
         let value = |(name, from): &(&str, From)| {
             let value = match from {
                 From::Attribute(other) => op.attribute(other)?.clone(),
@@ -225,12 +225,12 @@ impl Maker {
             };
             Some(Attribute { name: (*name).to_owned(), value })
         };
-        told.iter().filter_map(value).collect()
+        attributes.iter().filter_map(value).collect()
     }
 }
 
 #[cfg(test)]
-#[expect(clippy::indexing_slicing, reason = "tests fail so")]
+#[expect(clippy::indexing_slicing, reason = "a panic fails the test")]
 mod tests {
     use super::*;
 

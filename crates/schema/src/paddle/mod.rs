@@ -1,8 +1,8 @@
 //! PaddlePaddle's conventions and operators.
 //!
 //! - `feed` operators read column `col` of the feed holder into a variable, `fetch` operators write
-//!   a variable to column `col`; their order in the file says nothing (they are prepended).
-//! - What is saved are the persistable variables of all blocks that hold values, each name once,
+//!   a variable to column `col`; their order in the file has no meaning (they are prepended).
+//! - The saved variables are the persistable variables of all blocks that hold values, each name once,
 //!   sorted by name (as bytes).
 //! - `op_callstack` holds paths and source lines of the training script.
 //!
@@ -15,7 +15,7 @@ mod gradients;
 mod operators;
 mod reserved;
 
-pub use attributes::{Parameter, attribute, attributes};
+pub use attributes::{AttributeSpec, attribute, attributes};
 pub use gradients::{EMPTY, GRAD, gradient_of, gradient_ops, has_gradient};
 pub use operators::{
     Choice, Computation, LodRule, Operator, Share, SharedLod, Slot, operator, operators,
@@ -31,15 +31,15 @@ use lodstone_model::{AttributeValue, Holder, Op, Program, ValueType, Var};
 
 use crate::{Conventions, Findings, Interface, conventions};
 
-/// The attribute in which PaddlePaddle keeps where an operator was made.
+/// The attribute that records where an operator was created.
 pub const CALLSTACK: &str = "op_callstack";
 
-/// PaddlePaddle's conventions, for who has a program of any framework.
+/// PaddlePaddle's conventions.
 pub static CONVENTIONS: Conventions = Conventions {
     is_ssa: false,
-    is_told: |attribute| !attribute.starts_with("op_"),
+    is_semantic: |attribute| !attribute.starts_with("op_"),
     framework: "PaddlePaddle 1.8.5, 2.6.2 and 3.3.1",
-    has_operator_sets: false,
+    has_opsets: false,
     version,
     interface,
     unknown_operators,
@@ -55,7 +55,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     notes: |_| Vec::new(),
 };
 
-/// `2006002` is 2.6.2; 0 is what 1.2 and older, and development builds, write.
+/// Formats a version: `2006002` is 2.6.2; 1.2 and older, and development builds, write 0.
 fn version(version: i64) -> String {
     if version < 1_000_000 {
         return version.to_string();
@@ -78,15 +78,15 @@ pub fn is_saved(var: &Var) -> bool {
     var.persistable && !is_unsaved
 }
 
-/// The variables that are saved with a program, in the order in which a combined file has them.
+/// Returns the variables that are saved with a program, in the order of a combined file.
 pub fn saved(program: &Program) -> Vec<&Var> {
     let by_name: BTreeMap<&str, &Var> =
         program.vars().filter(|var| is_saved(var)).map(|var| (var.name.as_str(), var)).collect();
     by_name.into_values().collect()
 }
 
-/// The variables that are saved with a program, but for those that it fills itself: a loader loads them, and a startup
-/// program begins them.
+/// Returns the variables that are saved with a program, without those that it fills itself: a loader loads them, and a
+/// startup program initializes them.
 pub fn wanted(program: &Program) -> Vec<&Var> {
     let (mut read, mut filled) = (HashSet::new(), HashSet::new());
     for op in program.blocks.first().into_iter().flat_map(|block| &block.ops) {
@@ -98,8 +98,8 @@ pub fn wanted(program: &Program) -> Vec<&Var> {
     wanted
 }
 
-/// The variables that a program reads before anything in it writes them, in this order: those that come from
-/// outside, and those that persist.
+/// Returns the variables that the main block reads before it writes them, in the order of their first use: inputs from
+/// outside and persistable variables.
 pub fn needed(program: &Program) -> Vec<&str> {
     let (mut seen, mut needed) = (HashSet::from([EMPTY]), Vec::new());
     for op in program.blocks.first().into_iter().flat_map(|block| &block.ops) {
@@ -109,8 +109,8 @@ pub fn needed(program: &Program) -> Vec<&str> {
     needed
 }
 
-/// What goes in and out. A program without `feed` operators (one that trains) is fed by the
-/// variables that it declares to check, or, up to 1.6, by those that nothing in it writes.
+/// Returns the interface of a program. The inputs of a program without `feed` operators, such as a training program, are
+/// the variables with `need_check_feed`, or, up to 1.6, those that the main block reads before it writes them.
 pub fn interface(program: &Program) -> Interface<'_> {
     let column = |op: &Op| match op.attribute("col") {
         Some(AttributeValue::Int(column)) => *column,
@@ -135,8 +135,8 @@ pub fn interface(program: &Program) -> Interface<'_> {
     Interface { inputs, outputs: in_order("fetch", |op| op.input("X")) }
 }
 
-/// Operators that no release of PaddlePaddle has, each once, sorted. Gradients are not in the
-/// registries: they are known if what they are the gradient of is.
+/// Returns the operators that no release of PaddlePaddle has, sorted and without duplicates. Gradients are not in the
+/// registries: they are known if their forward operator is.
 pub fn unknown_operators(program: &Program) -> Vec<(&str, &str)> {
     let is_registered = |kind: &str| operator(kind).is_some_and(|row| !row.releases.is_empty());
     conventions::unknown_operators(program, |_, kind| {

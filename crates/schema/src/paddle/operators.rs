@@ -1,4 +1,4 @@
-//! PaddlePaddle's operators: a row for each, with everything that the crates above decide by.
+//! PaddlePaddle's operators: a row for each, with all facts that the crates above rely on.
 //!
 //! | column | contents |
 //! |---|---|
@@ -8,11 +8,11 @@
 //! | computation | a [`Computation`]: `native`, `lowered`, `native_if_...`; `-` for none |
 //! | LoD | a [`LodRule`]: `Out=X Mask=X`, `-` for none, `Out=X+` if that [joins](Share::joins) several, `computed`, `?` |
 //! | risk | a [`Risk`]: `reads`, `writes`, `runs`, `connects`; `-` for none |
-//! | gradient | the kind of its gradient operator, `block` if it is made of the gradients of a block, `-` for none |
-//! | gradient inputs, outputs, attributes | how the gradient operator is made (`gradients.rs`); only where there is one |
+//! | gradient | the kind of its gradient operator, `block` if it is a gradient block, `-` for none |
+//! | gradient inputs, outputs, attributes | how the gradient operator is built (`gradients.rs`); only where there is one |
 //!
-//! The functions that compute operators are in the crates above. A test of each proves that it has exactly one function
-//! for each row that declares one there, and no others.
+//! The functions that compute operators are in the crates above. A test in each of them checks that it has exactly one
+//! function for each row that declares one there, and no others.
 //!
 //! Source of truth: the registries of 1.8.5, 2.6.2 and 3.3.1 and the makers of gradients of 2.6.2, by the scripts in
 //! `data/`; for LoD, what the operators of 2.6.2 (`flatten`, `squeeze`, `unsqueeze`, `reshape`, `one_hot` and `pad2d`:
@@ -36,7 +36,7 @@ static OPERATORS: LazyLock<HashMap<&str, Operator>> = LazyLock::new(|| {
 /// An operator of PaddlePaddle.
 #[derive(Debug)]
 pub struct Operator {
-    /// Its name: `conv2d`.
+    /// The name of the operator: `conv2d`.
     pub kind: &'static str,
     /// The releases whose registries have it. Empty for gradient operators, which no registry has, and for operators
     /// older than 1.8.5, whose slots are unknown.
@@ -49,16 +49,16 @@ pub struct Operator {
     pub computation: Computation,
     /// The LoD of its outputs.
     pub lod: LodRule,
-    /// What it does beyond computing.
+    /// Its side effect, if any.
     pub risk: Option<Risk>,
-    /// How its gradient is made.
+    /// How its gradient is computed.
     pub(super) gradient: Gradient,
 }
 
 /// A slot of an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// Its name: `Filter`.
+    /// The name of the slot: `Filter`.
     pub name: &'static str,
     /// Whether it may be absent.
     pub optional: bool,
@@ -66,8 +66,8 @@ pub struct Slot {
     pub several: bool,
 }
 
-/// What computes the operators of a kind: a native function of the executor, or ONNX's operators, which the operator
-/// is lowered to by a rule.
+/// What computes the operators of a kind: a native function of the executor, or the ONNX operators to which a rule
+/// lowers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Computation {
     /// Nothing.
@@ -90,7 +90,7 @@ pub enum Computation {
     NativeIfInfiniteNormOfNan,
 }
 
-/// What computes one operator, its attributes considered.
+/// What computes one operator, given its attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The native function.
@@ -106,7 +106,7 @@ pub enum Choice {
 /// The LoD of an operator's outputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LodRule {
-    /// It was not examined. No operator that is computed has this rule.
+    /// Not determined. No operator that is computed has this rule.
     Unknown,
     /// The native function computes it.
     Computed,
@@ -119,23 +119,23 @@ pub enum LodRule {
 pub struct SharedLod(Vec<Share>);
 
 /// An output slot that shares the LoD of an input slot. If the output has another number of rows, it has no LoD. If the
-/// input slot has several variables, each variable of the output slot shares the LoD of the one at its place.
+/// input slot has several variables, each variable of the output slot shares the LoD of the one at the same position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// The output slot.
     pub output: &'static str,
     /// The input slot.
     pub input: &'static str,
-    /// Whether an output that has the rows of all variables, one after the other, has their LoD one after the other.
+    /// Whether an output that concatenates the rows of all variables also concatenates their LoD.
     pub joins: bool,
 }
 
-/// The row of an operator: `relu`, `relu_grad`.
+/// Returns the row of an operator: `relu`, `relu_grad`.
 pub fn operator(kind: &str) -> Option<&'static Operator> {
     OPERATORS.get(kind)
 }
 
-/// All rows, in no order.
+/// Returns all rows, in no particular order.
 pub fn operators() -> impl Iterator<Item = &'static Operator> {
     OPERATORS.values()
 }
@@ -189,7 +189,7 @@ impl Computation {
         !matches!(self, Self::None | Self::Native)
     }
 
-    /// What computes this operator; `None` if nothing does.
+    /// Returns what computes this operator; `None` if nothing does.
     pub fn choose(self, op: &Op) -> Option<Choice> {
         let native_if = |holds: bool| if holds { Choice::Native } else { Choice::Lowered };
         Some(match self {
@@ -240,14 +240,14 @@ impl Share {
 }
 
 impl SharedLod {
-    /// What an output slot shares, if anything.
+    /// Returns the source of the LoD of an output slot, if any.
     pub fn source(&self, output: &str) -> Option<Share> {
         self.0.iter().copied().find(|share| share.output == output)
     }
 }
 
 #[cfg(test)]
-#[expect(clippy::panic, reason = "tests fail so")]
+#[expect(clippy::panic, reason = "a panic fails the test")]
 mod tests {
     use super::*;
 
@@ -255,7 +255,7 @@ mod tests {
     fn every_row_is_read_and_each_operator_has_one() {
         let unread: Vec<&str> =
             TABLE.lines().filter(|line| Operator::parse(line).is_none()).collect();
-        assert!(unread.is_empty(), "undecided or malformed: {unread:?}");
+        assert!(unread.is_empty(), "unclassified or malformed: {unread:?}");
         assert_eq!(OPERATORS.len(), TABLE.lines().count(), "an operator has two rows");
     }
 

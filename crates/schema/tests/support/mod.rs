@@ -1,8 +1,8 @@
-//! Programs of ONNX that tests make.
+//! Builders of ONNX programs for tests.
 
 use lodstone_model::{Attribute, AttributeValue, Op, Operand};
 
-/// What is in the slot of an operator whose operands have positions.
+/// The slot of an operator with positional operands.
 fn operands(names: &[&str]) -> Vec<Operand> {
     let args = names.iter().map(ToString::to_string).collect();
     vec![Operand { slot: String::new(), args }]

@@ -1,4 +1,4 @@
-//! Mode, owner and group of what is replaced.
+//! Mode, owner and group of replaced files and directories.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use cap_std::fs::{Metadata, MetadataExt};
 use rustix::fs::{Gid, Mode, RawMode, Uid, fchmod, fchown, fstat};
 
-use super::place::{Below, Place};
+use super::write_dir::{Below, WriteDir};
 
 const SET_UID: u32 = 0o4000;
 const SET_GID: u32 = 0o2000;
@@ -15,18 +15,18 @@ const GROUP: u32 = 0o070;
 const OTHERS: u32 = 0o007;
 pub(super) const WRITE_OF_OTHERS: u32 = 0o022;
 
-/// Whether a directory of this mode is one where everybody may put something, and nobody take away
-/// what is another's (the sticky bit).
+/// Returns whether the mode of a directory has the sticky bit: users may create files, but not replace or remove
+/// those of others.
 pub(crate) fn is_shared(mode: u32) -> bool {
     const STICKY: u32 = 0o1000;
     mode & STICKY != 0
 }
 
-/// Gives a file or directory the mode, and as far as this user may the owner and group, of what it
-/// will replace; says whether it has all of them.
+/// Gives a new file or directory the mode and, if permitted, the owner and group of the one it
+/// replaces; returns whether owner and group match.
 ///
-/// Under another group, the bits of the group would let others in than before: it keeps no more
-/// than everybody has. A file never takes over that it runs as its owner or group.
+/// If the group differs, the group bits would grant access to other users than before: they are limited to
+/// those of others. A file never inherits the set-user-ID or set-group-ID bit.
 pub(super) fn keep(new: impl AsFd, old: &Metadata) -> io::Result<bool> {
     let owned = || fstat(&new).map(|stat| (stat.st_uid == old.uid(), stat.st_gid == old.gid()));
     if owned()? != (true, true) {
@@ -46,13 +46,13 @@ pub(super) fn keep(new: impl AsFd, old: &Metadata) -> io::Result<bool> {
     if !group {
         mode &= !SET_GID & (!GROUP | (mode & OTHERS) << 3);
     }
-    // After the owner: a change of that clears bits.
+    // After the change of the owner, which clears bits.
     change_mode(new, mode)?;
     Ok(owner && group)
 }
 
-/// Lets nobody but the owner write to a directory and what is below it.
-pub(super) fn close(place: &Place) -> io::Result<()> {
+/// Removes the write permission of group and others from a directory and the directories below it.
+pub(super) fn close(place: &WriteDir) -> io::Result<()> {
     for name in std::iter::once(PathBuf::new()).chain(Below::of(place)?.directories) {
         let directory = place.below(&name)?;
         let mode = directory.dir.dir_metadata()?.mode() & 0o7777;
@@ -62,7 +62,7 @@ pub(super) fn close(place: &Place) -> io::Result<()> {
 }
 
 fn change_mode(of: impl AsFd, mode: u32) -> io::Result<()> {
-    // Narrower on some systems.
+    // The type is narrower on some systems.
     let mode = RawMode::try_from(mode).map_err(io::Error::other)?;
     Ok(fchmod(of, Mode::from_raw_mode(mode))?)
 }

@@ -1,23 +1,23 @@
-//! Removing what processes that were killed have left behind.
+//! Removal of leftovers of killed processes.
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::place::{Below, Lock, Place, rename_new};
 use super::staging::{hidden_name, stem, stem_of};
+use super::write_dir::{Below, Lock, WriteDir, rename_new};
 use super::{exchange, pending};
 use crate::names::parent_of;
 use crate::{Error, Progress, Recovery, StepKind};
 
-/// Removes the staging directories in `home` whose writers are dead, only those beside `stem` if it
-/// is given; says how many there were. Those of the living are locked.
+/// Removes the staging directories in `home` whose writers are dead, and returns their number; only those for the
+/// directory `stem`, if it is given. The staging directories of live writers are locked.
 ///
-/// Nobody asked for it: what cannot be removed now stays until the next time.
-pub(super) fn clean(home: &Arc<Place>, stem: Option<&str>, progress: &Progress) -> usize {
+/// This is best effort: what cannot be removed now is left for the next time.
+pub(super) fn clean(home: &Arc<WriteDir>, stem: Option<&str>, progress: &Progress) -> usize {
     let Ok(entries) = home.dir.entries() else { return 0 };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    // Listed first: what is removed meanwhile may disturb the listing.
+    // Collected first: removals may disturb the iteration.
     let names: Vec<_> = names.filter(|name| stem_of(name).is_some()).collect();
     let mut removed = 0;
     for name in names {
@@ -26,7 +26,7 @@ pub(super) fn clean(home: &Arc<Place>, stem: Option<&str>, progress: &Progress) 
             continue;
         }
         let Ok(place) = home.enter(&name) else { continue };
-        // With the lock, but before it had it, its writer may have published it.
+        // Before the lock was taken, the writer may have published the directory.
         if place.lock() != Lock::Held || !place.is_at(home, &name) {
             continue;
         }
@@ -36,7 +36,7 @@ pub(super) fn clean(home: &Arc<Place>, stem: Option<&str>, progress: &Progress) 
         }
         removed += usize::from(!place.is_at(home, &name));
     }
-    // Its writer was killed before it could exchange the directory. A living one has it locked.
+    // The writer was killed before it could exchange the directory. A live writer holds the lock.
     if stem.is_none() && home.dir.is_dir(exchange::REPLACED) && home.lock() == Lock::Held {
         remove_directory(home, Path::new(exchange::REPLACED), progress);
         home.unlock();
@@ -44,8 +44,8 @@ pub(super) fn clean(home: &Arc<Place>, stem: Option<&str>, progress: &Progress) 
     removed
 }
 
-/// Removes a directory called `name` with all that is in it; links are removed, not followed.
-pub(super) fn remove(home: &Place, name: &str, place: &Place, progress: &Progress) {
+/// Removes a directory called `name` and its contents; links are removed, not followed.
+pub(super) fn remove(home: &WriteDir, name: &str, place: &WriteDir, progress: &Progress) {
     let below = Below::of(place).unwrap_or_default();
     for file in &below.files {
         let removed = progress.step(StepKind::Remove, &place.path.join(file));
@@ -58,23 +58,22 @@ pub(super) fn remove(home: &Place, name: &str, place: &Place, progress: &Progres
 }
 
 /// Removes a directory if it is empty.
-pub(super) fn remove_directory(home: &Place, name: &Path, progress: &Progress) -> bool {
+pub(super) fn remove_directory(home: &WriteDir, name: &Path, progress: &Progress) -> bool {
     let step = progress.step(StepKind::Remove, &home.path.join(name));
     step.is_ok() && home.dir.remove_dir(name).is_ok()
 }
 
-/// Removes the directory at `path` with all that is in it. It is taken out of its place at once, so that whoever
-/// looks finds all of it or nothing; then its files are removed, and what cannot be is left over for the next
-/// commit beside it.
+/// Removes the directory at `path` and its contents. It is first renamed, so that readers find either all or none
+/// of it; then its files are removed. The next commit beside it removes what is left.
 ///
 /// # Errors
-/// If it is not there, is being written to, or cannot be taken out of its place; if the disk does not take that.
+/// Fails if the directory does not exist, is being written to, or cannot be renamed, or if the sync fails.
 pub(super) fn remove_dir(path: &Path, progress: &Progress) -> crate::Result<()> {
     let failed = |error| Error::io("remove", path)(error);
-    let parent = Place::open(parent_of(path))?;
+    let parent = WriteDir::open(parent_of(path))?;
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let place = parent.enter(name).map_err(failed)?;
-    // Who removes what is left over leaves alone what is locked.
+    // The cleanup skips locked directories.
     if place.lock() == Lock::Busy {
         return Err(Error::Busy { path: path.to_path_buf() });
     }
@@ -91,21 +90,21 @@ pub(super) fn remove_dir(path: &Path, progress: &Progress) -> crate::Result<()> 
     Ok(())
 }
 
-/// Finishes a write into the directory at `path` that was interrupted, and removes what killed
-/// processes have left in it and beside it. Writers that live are left alone; one that is just
-/// publishing is waited for.
+/// Finishes an interrupted write into the directory at `path`, and removes leftovers of killed
+/// processes in it and beside it. Live writers are not disturbed; one that is publishing is waited
+/// for.
 ///
 /// # Errors
-/// If the directory cannot be opened, or a file cannot be put in its place.
+/// Fails if the directory cannot be opened, or a file cannot be published.
 pub(super) fn recover(path: &Path) -> crate::Result<Recovery> {
     let path = path.canonicalize().map_err(Error::io("open the directory", path))?;
-    let (progress, root) = (Progress::default(), Arc::new(Place::open(&path)?));
+    let (progress, root) = (Progress::default(), Arc::new(WriteDir::open(&path)?));
     let files = pending::finish(&root, true, &progress)?;
     pending::check_finished(&root)?;
     let mut left_over = clean(&root, None, &progress);
     if let Some((parent, name)) = path.parent().zip(path.file_name())
         && let Some(name) = name.to_str()
-        && let Ok(parent) = Place::open(parent)
+        && let Ok(parent) = WriteDir::open(parent)
     {
         left_over += clean(&Arc::new(parent), Some(&stem(name)), &progress);
     }

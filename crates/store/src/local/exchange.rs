@@ -1,8 +1,8 @@
-//! A directory of ours in the place of one that exists, at once.
+//! Atomic replacement of an existing directory by a new one.
 //!
-//! The staging directory is moved beside the root and exchanged with it. What was the root is then
-//! marked, hidden and locked; the files in it are removed one by one, and what somebody else has put
-//! there meanwhile is moved to where the root is now.
+//! The staging directory is moved beside the root and exchanged with it. The old root is then
+//! marked, hidden and locked. Its files are removed one by one, and files that another process has added
+//! meanwhile are moved to the new root.
 
 use std::collections::HashSet;
 use std::io;
@@ -14,20 +14,20 @@ use rustix::io::Errno;
 
 use super::attributes;
 use super::clean::remove_directory;
-use super::place::{self, Below, Lock, Place};
 use super::staging::{Staging, stem, stem_of};
+use super::write_dir::{self, Below, Lock, WriteDir};
 use crate::names::is_hidden;
 use crate::{Error, Progress, Result, StepKind};
 
-/// An empty directory in one that is replaced: what is in that then is old, and what is in a
-/// staging directory without it was never published.
+/// The name of an empty directory that marks a replaced directory, whose contents are old. A
+/// staging directory without the mark was never published.
 pub(super) const REPLACED: &str = ".replaced.lodstone";
 
-/// Publishes by exchange, if the directory is nobody else's and the system can; says whether it did.
-/// `names` are those of all files that are staged.
+/// Publishes by exchange, if the directory contains only files of this commit and the system supports it; returns
+/// whether it did. `names` are those of all staged files.
 pub(super) fn publish(
     staging: &mut Staging,
-    root: &Arc<Place>,
+    root: &Arc<WriteDir>,
     names: &HashSet<&Path>,
     progress: &Progress,
 ) -> Result<bool> {
@@ -38,11 +38,11 @@ pub(super) fn publish(
         return Ok(false);
     };
     let failed = |error| Error::io("publish", path)(error);
-    if here || !staging.locked || stem(name) != name || !is_ours(root, &staging.name, names)? {
+    if here || !staging.locked || stem(name) != name || !has_only(root, &staging.name, names)? {
         return Ok(false);
     }
-    let Ok(parent) = Place::open(parent).map(Arc::new) else { return Ok(false) };
-    // Locked, so that nobody takes what it was for left over.
+    let Ok(parent) = WriteDir::open(parent).map(Arc::new) else { return Ok(false) };
+    // Locked, so that no cleanup mistakes the old root for a leftover.
     if root.lock() != Lock::Held || !root.is_at(&parent, name) {
         return Ok(false);
     }
@@ -53,22 +53,22 @@ pub(super) fn publish(
     if !swap(staging, root, (&parent, name), names, progress)? {
         return Ok(false);
     }
-    // Only now may what was there before be removed.
+    // Sync before the removal of the old contents.
     parent.sync(progress)?;
     let new = parent.enter(name).map_err(failed)?;
-    // It is called what the staging directory was called.
+    // The old root now has the name of the staging directory.
     let old = root.dir.try_clone().map_err(failed)?;
-    let old = Place::at(old, parent.path.join(&staging.name));
+    let old = WriteDir::at(old, parent.path.join(&staging.name));
     retire((&parent, &staging.name), &old, &new, &|file| names.contains(file), progress);
     Ok(true)
 }
 
-/// Moves the staging directory beside the root and lets them change places. What was the root has
-/// the name of the staging directory then.
+/// Moves the staging directory beside the root and exchanges them. The old root then has
+/// the name of the staging directory.
 fn swap(
     staging: &mut Staging,
-    root: &Arc<Place>,
-    (parent, name): (&Arc<Place>, &str),
+    root: &Arc<WriteDir>,
+    (parent, name): (&Arc<WriteDir>, &str),
     names: &HashSet<&Path>,
     progress: &Progress,
 ) -> Result<bool> {
@@ -78,18 +78,18 @@ fn swap(
     root.dir.create_dir(REPLACED).map_err(Error::io("create the directory", &marker))?;
     let exchanged = progress.step(StepKind::Move, &staging.place.path).and_then(|()| {
         staging.move_to(parent, name).map_err(failed)?;
-        // What somebody has begun there meanwhile would have to be saved.
-        if !is_ours(root, REPLACED, names)? {
+        // If another process has added files meanwhile, they would have to be rescued.
+        if !has_only(root, REPLACED, names)? {
             return Err(failed(Errno::BUSY.into()));
         }
         progress.step(StepKind::Exchange, &root.path)?;
-        place::exchange((parent, &staging.name), (parent, name)).map_err(failed)
+        write_dir::exchange((parent, &staging.name), (parent, name)).map_err(failed)
     });
     let Err(error) = exchanged else {
         staging.published = true;
         return Ok(true);
     };
-    // What is in the parent cannot become a redo log in the root.
+    // A directory in the parent cannot become a redo log in the root.
     if Arc::ptr_eq(&staging.home, parent) {
         progress.step(StepKind::Move, &staging.place.path)?;
         staging.move_to(root, "").map_err(failed)?;
@@ -101,7 +101,7 @@ fn swap(
     }
 }
 
-/// Whether the system can only not do it this way.
+/// Returns whether the error means that the system does not support the exchange here.
 fn is_impossible(error: &io::Error) -> bool {
     use Errno as E;
     let errno = Errno::from_io_error(error);
@@ -110,9 +110,9 @@ fn is_impossible(error: &io::Error) -> bool {
     errno.is_some_and(|errno| ways.contains(&errno))
 }
 
-/// Whether there is nothing in the root but what is written and the directory `own`, and no other
-/// writer.
-fn is_ours(root: &Place, own: &str, names: &HashSet<&Path>) -> Result<bool> {
+/// Returns whether the root contains only files of this commit and the directory `own`, and no other
+/// writer is active.
+fn has_only(root: &WriteDir, own: &str, names: &HashSet<&Path>) -> Result<bool> {
     let failed = |error| Error::io("list", &root.path)(error);
     let parents: HashSet<_> = names.iter().flat_map(|name| name.ancestors().skip(1)).collect();
     let mut open = vec![PathBuf::from(".")];
@@ -132,9 +132,9 @@ fn is_ours(root: &Place, own: &str, names: &HashSet<&Path>) -> Result<bool> {
     Ok(true)
 }
 
-/// Gives the staged directories mode, owner and group of those that they replace; says whether there
-/// is nothing else to be kept (lists of access rights, for one).
-fn inherit(staging: &Staging, root: &Place) -> io::Result<bool> {
+/// Gives the staged directories the mode, owner and group of those that they replace; returns whether no
+/// other attributes (such as access control lists) would be lost.
+fn inherit(staging: &Staging, root: &WriteDir) -> io::Result<bool> {
     let directories = Below::of(&staging.place)?.directories;
     let directories = directories.iter().map(PathBuf::as_path);
     for name in std::iter::once(Path::new("")).chain(directories) {
@@ -150,9 +150,9 @@ fn inherit(staging: &Staging, root: &Place) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Whether a directory has extended attributes beyond the labels that the system gives to all.
+/// Returns whether a directory has extended attributes beyond the security labels of the system.
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
-fn has_attributes(place: &Place) -> bool {
+fn has_attributes(place: &WriteDir) -> bool {
     let mut names = vec![0; 4096];
     match rustix::fs::flistxattr(&place.dir, names.as_mut_slice()) {
         Ok(len) => names
@@ -165,24 +165,24 @@ fn has_attributes(place: &Place) -> bool {
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
-fn has_attributes(_: &Place) -> bool {
+fn has_attributes(_: &WriteDir) -> bool {
     false
 }
 
-/// Goes on where a writer was killed after it had exchanged the directory called `stem`.
+/// Completes the work of a writer that was killed after it had exchanged the directory called `stem`.
 pub(super) fn retire_left_over(
-    home: &Arc<Place>,
+    home: &Arc<WriteDir>,
     name: &str,
     stem: &str,
-    old: &Place,
+    old: &WriteDir,
     progress: &Progress,
 ) {
-    // In a directory where everybody may write, one that a stranger made would hand its files over.
-    let owner = |place: &Place| place.dir.dir_metadata().map(|metadata| metadata.uid());
+    // In a directory with the sticky bit, a replaced directory of another user would plant its files in the new one.
+    let owner = |place: &WriteDir| place.dir.dir_metadata().map(|metadata| metadata.uid());
     if let Ok(new) = home.enter(stem)
         && owner(old).is_ok_and(|old| owner(&new).is_ok_and(|new| old == new))
     {
-        // The disk has the exchange before what was exchanged is gone.
+        // The exchange must be durable before the old contents are removed.
         if home.sync(progress).is_err() {
             return;
         }
@@ -191,18 +191,18 @@ pub(super) fn retire_left_over(
     }
 }
 
-/// Removes a directory that was replaced, and saves the files that are not `replaced`: if that cannot
-/// be, or there are other things than files, the directory stays.
+/// Removes a replaced directory, and rescues the files that are not `replaced`. If that fails,
+/// or the directory contains entries other than files, it is kept.
 fn retire(
-    (home, name): (&Place, &str),
-    old: &Place,
-    new: &Place,
+    (home, name): (&WriteDir, &str),
+    old: &WriteDir,
+    new: &WriteDir,
     replaced: &dyn Fn(&Path) -> bool,
     progress: &Progress,
 ) {
-    /// Somebody may put something there once more.
-    const TRIES: usize = 10;
-    for _ in 0..TRIES {
+    /// Other processes may add files between attempts.
+    const MAX_TRIES: usize = 10;
+    for _ in 0..MAX_TRIES {
         if empty(old, new, replaced, progress).is_err()
             || !remove_directory(old, Path::new(REPLACED), progress)
             || remove_directory(home, Path::new(name), progress)
@@ -214,13 +214,13 @@ fn retire(
 }
 
 fn empty(
-    old: &Place,
-    new: &Place,
+    old: &WriteDir,
+    new: &WriteDir,
     replaced: &dyn Fn(&Path) -> bool,
     progress: &Progress,
 ) -> Result<()> {
     let failed = |error| Error::io("list", &old.path)(error);
-    // Another writer has begun here: it will find its directory again.
+    // Staging directories of other writers, which look for them in the new root.
     for entry in old.dir.entries().map_err(failed)? {
         let entry = entry.map_err(failed)?;
         if let Ok(name) = entry.file_name().into_string()
@@ -246,14 +246,14 @@ fn empty(
     Ok(())
 }
 
-/// Whether it is a file that leads nowhere and that no write has hidden.
-fn is_plain(place: &Place, file: &Path) -> bool {
+/// Returns whether the path is a regular file that is not hidden.
+fn is_plain(place: &WriteDir, file: &Path) -> bool {
     let hidden = file.iter().any(|part| part.to_str().is_some_and(is_hidden));
     !hidden && place.dir.symlink_metadata(file).is_ok_and(|metadata| metadata.is_file())
 }
 
-/// Moves what is not ours from a directory that was replaced to the one that took its place.
-fn rescue(old: &Place, new: &Place, name: &Path, progress: &Progress) -> Result<()> {
+/// Moves an unrelated file from a replaced directory to the new one.
+fn rescue(old: &WriteDir, new: &WriteDir, name: &Path, progress: &Progress) -> Result<()> {
     let path = new.path.join(name);
     progress.step(StepKind::Rescue, &path)?;
     new.make(name.parent().unwrap_or(Path::new("")), progress)?;

@@ -1,7 +1,7 @@
-//! Files of the operating system that are read.
+//! Local files that are read.
 //!
-//! A [`LocalFile`] is opened once and remembers what it was (size, time of modification, inode),
-//! so that long work can check that it is still the same before publishing.
+//! A [`LocalFile`] is opened once and records its size, modification time and inode,
+//! so that long operations can check that it is unchanged before they publish.
 
 use std::collections::HashSet;
 use std::fs::{File, Metadata, OpenOptions};
@@ -23,11 +23,11 @@ use super::waiting::check_path;
 use crate::memory::Memory;
 use crate::{Error, Escape, FileId, ReadRange, Result, Source, Stamp};
 
-/// A regular file of the operating system that is read.
+/// A regular file of the operating system, open for reading.
 ///
-/// A model may be thousands of files, and a process may keep fewer descriptors open than that:
-/// beyond a quarter of those a file is closed again, and opened for each read after that, when it
-/// has to be the one it was.
+/// A model may have thousands of files, more than the limit of open descriptors of the process.
+/// Beyond a quarter of that limit, a file is closed again and reopened for each read, which checks that it
+/// is still the same file.
 #[derive(Debug)]
 pub struct LocalFile {
     path: PathBuf,
@@ -36,18 +36,18 @@ pub struct LocalFile {
     map: Option<OnceLock<Bytes>>,
 }
 
-/// Ranges up to this size are read rather than mapped.
-const READ_RATHER_THAN_MAP: u64 = 64 << 10;
+/// Maximum size of ranges that are read instead of mapped.
+const MAX_READ_LEN: u64 = 64 << 10;
 
-/// A descriptor that counts towards [`most_kept`].
+/// A descriptor that counts towards [`max_kept`].
 #[derive(Debug)]
 struct Kept(File);
 
-/// Files that are kept open at once, of those that are read and of those that are written: a quarter of
-/// what this process may.
-pub(super) fn most_kept() -> usize {
-    static MOST: OnceLock<usize> = OnceLock::new();
-    *MOST.get_or_init(|| {
+/// Returns the maximum number of files that are kept open, separately for reading and for writing: a quarter of
+/// the limit of this process.
+pub(super) fn max_kept() -> usize {
+    static MAX: OnceLock<usize> = OnceLock::new();
+    *MAX.get_or_init(|| {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         limit.and_then(|limit| usize::try_from(limit / 4).ok()).unwrap_or(usize::MAX)
     })
@@ -57,7 +57,7 @@ static OPEN: AtomicUsize = AtomicUsize::new(0);
 
 impl Kept {
     fn new(file: File) -> Option<Self> {
-        if OPEN.fetch_add(1, Ordering::Relaxed) < most_kept() {
+        if OPEN.fetch_add(1, Ordering::Relaxed) < max_kept() {
             return Some(Self(file));
         }
         OPEN.fetch_sub(1, Ordering::Relaxed);
@@ -72,7 +72,7 @@ impl Drop for Kept {
 }
 
 impl LocalFile {
-    /// Opens a regular file; `mmap` says whether it may be mapped.
+    /// Opens a regular file; `mmap` allows it to be mapped.
     pub(super) fn open(path: &Path, mmap: bool) -> Result<Self> {
         check_path(path)?;
         Self::from_std(open(path)?, path, mmap)
@@ -88,8 +88,8 @@ impl LocalFile {
         Ok(Self { path, kept, stamp, map })
     }
 
-    /// Fills `buffer` from `offset` unless the bytes would have to come from a disk; returns whether
-    /// it did, or nothing where the system cannot tell.
+    /// Fills `buffer` from `offset` if that needs no disk access; returns whether
+    /// it did, or `None` if the system does not support such reads.
     #[cfg(target_os = "linux")]
     pub(crate) fn read_cached(&self, offset: u64, buffer: &mut [u8]) -> Result<Option<bool>> {
         let read = self.with(|file| {
@@ -99,18 +99,18 @@ impl LocalFile {
         Ok(match read {
             Ok(size) if size == buffer.len() => Some(true),
             Ok(_) | Err(rustix::io::Errno::AGAIN) => Some(false),
-            // File systems that know no such reads.
+            // The file system does not support such reads.
             Err(_) => None,
         })
     }
 
     #[cfg(not(target_os = "linux"))]
-    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "as where it is known")]
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "same signature as on Linux")]
     pub(crate) fn read_cached(&self, _offset: u64, _buffer: &mut [u8]) -> Result<Option<bool>> {
         Ok(None)
     }
 
-    /// Calls `work` with the file, opened again if it was not kept open.
+    /// Calls `work` with the file, reopened if it was not kept open.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&File) -> T) -> Result<T> {
         if let Some(Kept(file)) = &self.kept {
             return Ok(work(file));
@@ -120,12 +120,12 @@ impl LocalFile {
         Ok(work(&file))
     }
 
-    /// The whole file, mapped once and shared; `None` if mapping was not wanted or failed.
+    /// Returns the whole file as a shared mapping; `None` if mapping is not allowed or failed.
     fn map(&self) -> Option<&Bytes> {
         let cell = self.map.as_ref()?;
         if cell.get().is_none() {
             // SAFETY: the map is read-only and private to this object. Another process that
-            // shortens the file can make a later access raise SIGBUS; SECURITY.md says so, and
+            // shortens the file can make a later access raise SIGBUS; SECURITY.md documents this, and
             // opening without `mmap` avoids it.
             #[expect(unsafe_code, reason = "mapping a file is unsafe by nature")]
             let map = self.with(|file| unsafe { memmap2::Mmap::map(file) }).ok()?.ok()?;
@@ -134,14 +134,14 @@ impl LocalFile {
         cell.get()
     }
 
-    /// Pages of the file, of which those that are written to become copies; `None` if it may not be
-    /// mapped, or is shorter than that.
+    /// Returns copy-on-write pages of the file; `None` if mapping is not allowed, or the file is shorter than the
+    /// range.
     pub(crate) fn map_private(&self, offset: u64, len: u64) -> Option<Memory> {
-        self.map.as_ref().filter(|_| len > READ_RATHER_THAN_MAP)?;
+        self.map.as_ref().filter(|_| len > MAX_READ_LEN)?;
         let map = |file: &File| {
             let end = file.metadata().ok()?.len();
             let len = usize::try_from(len).ok().filter(|_| offset.checked_add(len) <= Some(end))?;
-            // SAFETY: as in `map`; what is written stays in this process.
+            // SAFETY: as in `map`; writes stay in this process.
             #[expect(unsafe_code, reason = "mapping a file is unsafe by nature")]
             unsafe { memmap2::MmapOptions::new().offset(offset).len(len).map_copy(file) }.ok()
         };
@@ -155,7 +155,7 @@ impl LocalFile {
         } else if now.modified != was.modified {
             "it was modified".to_owned()
         } else if now.id != was.id {
-            "another file has its name".to_owned()
+            "it was replaced by another file".to_owned()
         } else {
             return Ok(());
         };
@@ -188,7 +188,7 @@ impl Source for LocalFile {
         })
     }
 
-    /// What several threads read in turns is no sequence to the system, which would not read ahead of them.
+    /// The system does not detect reads by several threads as sequential, so it would not read ahead.
     fn prefetch(&self, ranges: &[Range<u64>]) {
         #[cfg(target_os = "linux")]
         let _ = self.with(|file| {
@@ -202,11 +202,11 @@ impl Source for LocalFile {
     }
 
     fn shared(&self, offset: u64, len: u64) -> Option<Bytes> {
-        if len <= READ_RATHER_THAN_MAP {
+        if len <= MAX_READ_LEN {
             return None;
         }
         let end = usize::try_from(offset.checked_add(len)?).ok()?;
-        // A file that has grown shorter since is caught by the bounds of the map.
+        // The map has its own bounds, in case the file has become shorter since.
         let map = self.map().filter(|map| end <= map.len())?;
         Some(map.slice(usize::try_from(offset).ok()?..end))
     }
@@ -236,13 +236,13 @@ impl Source for LocalFile {
 }
 
 fn open(path: &Path) -> Result<File> {
-    // O_NONBLOCK: opening a named pipe would otherwise wait for a writer for ever.
+    // O_NONBLOCK: otherwise, opening a named pipe would wait for a writer forever.
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(nonblock).open(path);
     file.map_err(Error::io("open", path))
 }
 
-/// What a file is by what the system reports of it.
+/// Returns the stamp of a file from its metadata.
 pub(super) fn stamp_of(metadata: &Metadata) -> Stamp {
     Stamp {
         len: metadata.len(),
@@ -254,7 +254,7 @@ pub(super) fn stamp_of(metadata: &Metadata) -> Stamp {
 pub(super) fn kind_of(metadata: &Metadata) -> &'static str {
     let kind = metadata.file_type();
     if kind.is_symlink() {
-        "a symbolic link that leads nowhere"
+        "a dangling symbolic link"
     } else if kind.is_dir() {
         "a directory"
     } else if kind.is_fifo() {
@@ -266,9 +266,9 @@ pub(super) fn kind_of(metadata: &Metadata) -> &'static str {
     }
 }
 
-/// The directory at `path` and those above it, each with the way from it down to the directory: nearest
-/// first, as `path` calls them as long as it does not climb; then the others that it is in without
-/// symbolic links, as far as this process may look there. None is there twice.
+/// Returns the directory at `path` and its parents, each with the relative path from it to the directory, nearest
+/// first and without duplicates: first the lexical parents, as long as `path` has no `..`, then the other parents of
+/// the canonical path, as far as this process has access.
 fn directories_above(path: &Path) -> Vec<(PathBuf, PathBuf)> {
     let named = path.components().filter(|part| matches!(part, Component::Normal(_))).count();
     let climbs = |way: &Path| way.components().any(|part| part == Component::ParentDir);
@@ -278,7 +278,7 @@ fn directories_above(path: &Path) -> Vec<(PathBuf, PathBuf)> {
     let absolute = here.join(path);
     let Ok(real) = absolute.canonicalize() else { return above };
     if real == absolute {
-        // The nearest are the same ones.
+        // The nearest ones are the same.
         above.extend(real.ancestors().skip(named + 1).map(|from| way(from, &real)));
         return above;
     }
@@ -289,22 +289,22 @@ fn directories_above(path: &Path) -> Vec<(PathBuf, PathBuf)> {
     above
 }
 
-/// The directories whose seals may list the files in the directory at `path`: that [itself and those
-/// above](directories_above), but for shared ones above, where models of everybody are.
+/// Returns the directories whose seals may list the files in the directory at `path`: the directory [itself and its
+/// parents](directories_above), except for parents with the sticky bit, which are shared with other users.
 pub(super) fn seal_directories(path: &Path) -> Vec<(PathBuf, PathBuf)> {
     let mut found = directories_above(path);
-    // A seal there must not make the models of others unreadable.
+    // A seal in a shared directory must not make the models of other users unreadable.
     found.retain(|(root, way)| way.as_os_str().is_empty() || !is_shared(root));
     found
 }
 
-/// Whether everybody may put something into the directory at `path`, and take away nothing that is
-/// another's (the sticky bit).
+/// Returns whether the directory at `path` has the sticky bit: users may create files, but not replace or remove
+/// those of others.
 fn is_shared(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| attributes::is_shared(metadata.mode()))
 }
 
-/// A directory above another, and the way between them.
+/// Returns a parent directory with the relative path from it to `to`.
 fn way(from: &Path, to: &Path) -> (PathBuf, PathBuf) {
     (from.to_path_buf(), to.strip_prefix(from).unwrap_or(to).to_path_buf())
 }

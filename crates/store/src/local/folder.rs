@@ -1,4 +1,4 @@
-//! One directory of the local file system, through a descriptor that names cannot leave.
+//! A local directory, accessed through a descriptor that names cannot leave.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use super::waiting::{Log, check_below, target_of};
 use crate::store::Folder;
 use crate::{Error, Escape, Links, Listing, Result, Source};
 
-/// One directory, and everything below it.
+/// A directory and everything below it.
 #[derive(Debug)]
 pub(super) struct LocalFolder {
     dir: cap_std::fs::Dir,
     path: PathBuf,
     links: Links,
     mmap: bool,
-    /// The redo logs above it.
+    /// The redo logs in the directories above it.
     logs: Vec<Log>,
 }
 
@@ -28,7 +28,7 @@ impl LocalFolder {
     }
 
     fn explain(&self, name: &str, error: std::io::Error) -> Error {
-        // cap-std answers `PermissionDenied` without an errno for a path that leads out.
+        // cap-std returns `PermissionDenied` without an errno for a path that leads out.
         if error.kind() == ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
             return Error::Escapes { path: name.to_owned(), why: Escape::SymbolicLink };
         }
@@ -41,7 +41,7 @@ impl Folder for LocalFolder {
         check_below(&self.dir, &self.path, Path::new(name))?;
         let path = self.path.join(name);
         self.logs.iter().try_for_each(|log| log.check(Path::new(name), &path))?;
-        // Asked first, because opening a pipe or a device can wait or act.
+        // Checked before opening, because opening a pipe or a device can block or have side effects.
         let metadata = match self.links {
             Links::Confined => self.dir.metadata(name).map(|metadata| metadata.is_file()),
             Links::Follow => std::fs::metadata(&path).map(|metadata| metadata.is_file()),
@@ -63,22 +63,22 @@ impl Folder for LocalFolder {
         })))
     }
 
-    fn files(&self, most: usize) -> Result<Vec<String>> {
-        let there = self.everything(most)?.files.into_iter();
+    fn files(&self, max: usize) -> Result<Vec<String>> {
+        let there = self.everything(max)?.files.into_iter();
         let mut files: Vec<_> =
             there.filter_map(|name| target_of(&self.dir, &name).or(Some(name))).collect();
         files.extend(self.logs.iter().flat_map(Log::waiting));
         Ok(files)
     }
 
-    fn everything(&self, most: usize) -> Result<Listing> {
+    fn everything(&self, max: usize) -> Result<Listing> {
         let (mut found, mut open, mut seen) = (Listing::default(), vec![String::new()], 0);
         while let Some(prefix) = open.pop() {
             let directory = if prefix.is_empty() { "." } else { &prefix };
             let failed = |error| self.explain(directory, error);
             for entry in self.dir.read_dir(directory).map_err(failed)? {
                 seen += 1;
-                if seen > most {
+                if seen > max {
                     let (path, what) = (self.path.clone(), "more entries than a model may have");
                     return Err(Error::NotAFile { path, found: what });
                 }
@@ -109,6 +109,6 @@ impl Folder for LocalFolder {
 
 fn is_absent(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
-        // A name longer than the file system allows cannot be there.
+        // A name that exceeds the limit of the file system cannot exist.
         || error.kind() == ErrorKind::InvalidFilename
 }

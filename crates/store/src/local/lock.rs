@@ -1,4 +1,4 @@
-//! A lock for who writes into a directory again and again.
+//! The advisory lock for long-lived writers of a directory.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -10,10 +10,10 @@ use rustix::io::{Errno, retry_on_intr};
 use crate::store::Held;
 use crate::{Error, Result};
 
-/// The file that is locked. It stays: who removed it could remove one that another has locked just now.
+/// The lock file. It is never removed: that could remove a file that another process has just locked.
 const FILE: &str = ".lock.lodstone";
 
-/// The lock file of a directory, locked.
+/// The locked lock file of a directory.
 #[derive(Debug)]
 pub(super) struct LocalLock {
     directory: PathBuf,
@@ -23,7 +23,7 @@ pub(super) struct LocalLock {
 impl LocalLock {
     pub(super) fn take(directory: &Path) -> Result<Self> {
         let path = directory.join(FILE);
-        // A link there could lead anywhere.
+        // A symlink could lead anywhere.
         let flags = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).custom_flags(flags);
@@ -43,14 +43,14 @@ impl Held for LocalLock {
         if (there.dev(), there.ino()) == (own.dev(), own.ino()) {
             return Ok(());
         }
-        let what = "another directory has its place".to_owned();
+        let what = "it was replaced by another directory".to_owned();
         Err(Error::Changed { path: self.directory.clone(), what })
     }
 }
 
 impl Drop for LocalLock {
-    /// Closing it would do, but for children that another thread is about to start: until they run their program
-    /// they have open what this process has.
+    /// Unlocks explicitly. Closing the file is not enough if another thread has just forked a child: until the child
+    /// executes its program, it has the same open files as this process.
     fn drop(&mut self) {
         let _ = retry_on_intr(|| rustix::fs::flock(&self.file, FlockOperation::NonBlockingUnlock));
     }

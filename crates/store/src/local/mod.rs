@@ -7,12 +7,12 @@ mod file;
 mod folder;
 mod lock;
 mod pending;
-mod place;
 mod publisher;
 mod sink;
 mod staging;
 mod target;
 mod waiting;
+mod write_dir;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -23,12 +23,12 @@ pub use file::LocalFile;
 use crate::store::{Atomicity, Folder, Held, Publisher};
 use crate::{Entry, Error, Links, Progress, Recovery, Result, Source, Stamp, Store};
 
-/// The local file system. Paths are those of the operating system; relative ones begin in the working
+/// The local file system. Paths are those of the operating system; relative ones are relative to the working
 /// directory.
 #[derive(Debug)]
 pub struct LocalStore(());
 
-/// The local file system, of which there is one.
+/// Returns the shared instance of the local file system.
 pub(crate) fn store() -> Arc<dyn Store> {
     static STORE: LazyLock<Arc<dyn Store>> = LazyLock::new(|| Arc::new(LocalStore(())));
     Arc::clone(&STORE)

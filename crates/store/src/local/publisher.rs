@@ -1,24 +1,24 @@
-//! How the local file system publishes.
+//! Publication on the local file system.
 //!
-//! 1. Every file is written into a hidden directory, the [staging](super::staging) directory, under the name
-//!    that it will have, with the mode of the file that it will replace, and its owner where that is allowed.
-//! 2. Nothing is visible until all of them are written and on disk: an error, a cancel or a drop
-//!    removes the staging directory. Of a process that was killed, the next commit does.
-//! 3. They are published, so that readers find all of the old or all of the new:
+//! 1. Every file is written into a hidden directory, the [staging](super::staging) directory, under its final
+//!    name, with the mode of the file that it will replace, and its owner if permitted.
+//! 2. Nothing is visible until all files are written and on disk: an error, cancellation or drop
+//!    removes the staging directory. After a killed process, the next commit removes it.
+//! 3. The files are published, so that readers find either all old or all new ones:
 //!
-//! | what | how | where |
+//! | target | method | module |
 //! |---|---|---|
-//! | one file | renamed over its target | here |
-//! | a new directory | written beside its place, and renamed once | here |
-//! | a directory of nothing else | the same, and the two change places | [exchange] |
-//! | several files among others | a redo log: renamed one by one, by this process (in the order of writing) or by the next one; readers before that get an error | [pending] |
+//! | one file | renamed over its target | this one |
+//! | a new directory | written beside its final path, and renamed once | this one |
+//! | a directory without other contents | written likewise, then exchanged with the old one | [exchange] |
+//! | several files in a directory with other contents | a redo log: renamed one by one, by this process (in the order of writing) or by the next one; readers before that get an error | [pending] |
 //!
-//! What comes before the rename is synced before it, and the directory after it.
-//! A path that the caller gives may be a symbolic link and keeps being one: what it points to is
-//! replaced. Links inside a directory that is written to are replaced by files: they could lead
+//! Everything before the rename is synced before it, and the directory after it.
+//! A path from the caller may be a symlink, which is kept: its target is
+//! replaced. Symlinks inside the target directory are replaced by files: they could lead
 //! anywhere. Other hard links to a replaced file keep the old content.
 //!
-//! A process that publishes into a directory has it locked, so that one does after the other.
+//! A process holds a lock on the directory while it publishes, so that commits are serialized.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -28,58 +28,58 @@ use std::sync::Arc;
 
 use cap_std::fs::OpenOptions;
 
-use super::file::{kind_of, most_kept};
-use super::place::{Lock, Patience, Place};
+use super::file::{kind_of, max_kept};
 use super::sink::LocalSink;
 use super::staging::{Staging, stem};
 use super::target::{check_free, follow};
+use super::write_dir::{Lock, Patience, WriteDir};
 use super::{attributes, clean, exchange, pending};
 use crate::names::{check_root, parent_of};
 use crate::store::{Publisher, Sink};
 use crate::{Error, Progress, Result, StepKind};
 
-/// Files in a staging directory.
+/// The files of a staging directory.
 #[derive(Debug)]
 pub(super) struct LocalPublisher {
     staging: Staging,
     root: Root,
-    /// What is still to be synced, in the order of writing.
+    /// Files to be synced, in the order of writing.
     written: Vec<(PathBuf, Arc<File>)>,
     through_link: bool,
-    /// The directory that is written to, once nobody else publishes there.
-    locked: Option<Arc<Place>>,
+    /// The target directory, once it is locked.
+    locked: Option<Arc<WriteDir>>,
     progress: Progress,
 }
 
-/// What is written to.
+/// The target of a commit.
 #[derive(Debug)]
 enum Root {
-    /// A directory that exists; if `whole`, it may be replaced as such.
+    /// An existing directory; if `whole`, it may be replaced by exchange.
     Existing { path: PathBuf, whole: bool },
-    /// A directory that does not, and will be called this.
-    New { parent: Arc<Place>, name: OsString },
+    /// A directory to be created.
+    New { parent: Arc<WriteDir>, name: OsString },
 }
 
-/// Files that are kept open until they are synced together; the system writes them meanwhile. Where
-/// this process may open few, they are fewer.
+/// Maximum number of files that are kept open until they are synced together; the system writes them meanwhile. A low
+/// descriptor limit of this process reduces it.
 const KEPT: usize = 64;
 
-/// Mode of a directory that nobody else may look into yet.
+/// The mode of a directory that other users must not access yet.
 const PRIVATE: u32 = 0o700;
 
 impl LocalPublisher {
-    /// Into the directory `root`, which may not exist yet.
+    /// Stages files for the directory `root`, which may not exist yet.
     pub(super) fn directory(root: &Path, progress: &Progress) -> Result<Self> {
         let root = follow(root);
         check_root(&root)?;
         let siblings = |path: &Path| {
-            let parent = Arc::new(Place::open(parent_of(path))?);
+            let parent = Arc::new(WriteDir::open(parent_of(path))?);
             let stem = stem(&path.file_name().unwrap_or_default().to_string_lossy());
             clean::clean(&parent, Some(&stem), progress);
             Ok::<_, Error>((parent, stem))
         };
         if let Ok(existing) = root.canonicalize() {
-            // Who may not look into the parent has left nothing there.
+            // Without access to the parent, there are no leftovers in it.
             let _ = siblings(&existing);
             return Self::begin(&existing, true, progress);
         }
@@ -93,13 +93,13 @@ impl LocalPublisher {
         Ok(Self::of(staging, Root::New { parent, name }, progress))
     }
 
-    /// Into the directory `root`, which has to exist.
+    /// Stages files for the existing directory `root`.
     pub(super) fn existing(root: &Path, progress: &Progress) -> Result<Self> {
         let root = root.canonicalize().map_err(Error::io("open the directory", root))?;
         Self::begin(&root, false, progress)
     }
 
-    /// One file, and the name that it is created under.
+    /// Stages one file; also returns the name to create it under.
     pub(super) fn file(path: &Path, progress: &Progress) -> Result<(Self, PathBuf)> {
         let (given, path) = (path, follow(path));
         let refuse = |found| Error::NotAFile { path: path.clone(), found };
@@ -118,12 +118,12 @@ impl LocalPublisher {
 
     fn begin(root: &Path, whole: bool, progress: &Progress) -> Result<Self> {
         loop {
-            let place = Arc::new(Place::open(root)?);
+            let place = Arc::new(WriteDir::open(root)?);
             pending::finish(&place, false, progress)?;
             clean::clean(&place, None, progress);
             match Staging::new(&place, "", PRIVATE, progress) {
-                // Another commit has just put another directory in its place.
-                Err(_) if Place::open(root).is_ok_and(|now| !now.is(&place)) => {}
+                // Another commit has just replaced the directory.
+                Err(_) if WriteDir::open(root).is_ok_and(|now| !now.is(&place)) => {}
                 staging => {
                     let root = Root::Existing { path: root.to_path_buf(), whole };
                     return Ok(Self::of(staging?, root, progress));
@@ -138,18 +138,18 @@ impl LocalPublisher {
         Self { staging, root, written, through_link, locked, progress }
     }
 
-    /// The directory at `path`, which is written to, locked.
-    fn locked(&mut self, path: &Path) -> Result<Arc<Place>> {
+    /// Locks and returns the target directory at `path`.
+    fn locked(&mut self, path: &Path) -> Result<Arc<WriteDir>> {
         if let Some(root) = &self.locked {
             return Ok(Arc::clone(root));
         }
         let mut patience = Patience::default();
         loop {
-            let root = self.staging.found_again(path)?;
+            let root = self.staging.relocate(path)?;
             match root.lock() {
                 Lock::Busy => patience.pause(path, &self.progress)?,
-                // Another directory may have been put in its place meanwhile.
-                _ if Place::open(path)?.is(&root) => {
+                // The directory may have been replaced meanwhile.
+                _ if WriteDir::open(path)?.is(&root) => {
                     self.locked = Some(Arc::clone(&root));
                     return Ok(root);
                 }
@@ -158,8 +158,8 @@ impl LocalPublisher {
         }
     }
 
-    /// Publishes a directory that was not there.
-    fn appear(&mut self, parent: &Place, name: &OsStr) -> Result<()> {
+    /// Publishes a new directory.
+    fn appear(&mut self, parent: &WriteDir, name: &OsStr) -> Result<()> {
         let path = parent.path.join(name);
         self.staging.sync()?;
         self.progress.step(StepKind::Appear, &path)?;
@@ -169,9 +169,9 @@ impl LocalPublisher {
         parent.sync(&self.progress)
     }
 
-    /// Publishes in a directory that exists.
-    fn publish_in(&mut self, root: &Arc<Place>, whole: bool, names: &[PathBuf]) -> Result<()> {
-        // What is in the way by now would stop it half way.
+    /// Publishes into an existing directory.
+    fn publish_in(&mut self, root: &Arc<WriteDir>, whole: bool, names: &[PathBuf]) -> Result<()> {
+        // Check again: an obstacle that appeared meanwhile would stop the publication half way.
         names.iter().try_for_each(|target| check_free(root, target))?;
         let (staging, progress) = (&mut self.staging, &self.progress);
         match names {
@@ -216,7 +216,7 @@ impl Publisher for LocalPublisher {
         let path = self.target(target);
         let mut old = None;
         if let Root::Existing { path, .. } = &self.root {
-            let root = self.staging.found_again(path)?;
+            let root = self.staging.relocate(path)?;
             check_free(&root, target)?;
             old = root.dir.metadata(target).ok();
         }
@@ -225,7 +225,7 @@ impl Publisher for LocalPublisher {
         self.progress.step(StepKind::Create, &path)?;
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
-        // Before it has the owner of the file that it will replace.
+        // Private until it has the owner of the file that it will replace.
         let mode = if old.is_some() { 0o600 } else { 0o666 };
         cap_std::fs::OpenOptionsExt::mode(&mut options, mode);
         let file = staging.dir.open_with(target, &options).map_err(Error::io("create", &path))?;
@@ -241,7 +241,7 @@ impl Publisher for LocalPublisher {
     }
 
     fn finish(&mut self, name: &Path) -> Result<()> {
-        if self.written.len() <= KEPT.min(most_kept()) {
+        if self.written.len() <= KEPT.min(max_kept()) {
             return Ok(());
         }
         let number = self.written.iter().position(|(written, _)| written == name);
@@ -261,7 +261,7 @@ impl Publisher for LocalPublisher {
             let path = self.target(&name);
             let synced = self.progress.advance(0).and_then(|()| sync(&file, &path, &self.progress));
             if synced.is_err() {
-                // Asked again, the system may report success: it is missed when published.
+                // A second sync may report success, so the file is discarded: publication will find it missing.
                 self.discard(&name);
             }
             synced?;
@@ -279,7 +279,7 @@ impl Publisher for LocalPublisher {
     fn publish(&mut self, names: &[PathBuf]) -> Result<()> {
         for name in names {
             let there = self.staging.place.dir.symlink_metadata(name);
-            // Nobody else has any business there.
+            // No other process should have touched the staging directory.
             there.map_err(Error::io("publish", self.target(name)))?;
         }
         match &self.root {
@@ -296,8 +296,13 @@ impl Publisher for LocalPublisher {
     }
 }
 
-/// Publishes one file.
-fn replace(staging: &mut Staging, root: &Place, target: &Path, progress: &Progress) -> Result<()> {
+/// Publishes a single file by rename.
+fn replace(
+    staging: &mut Staging,
+    root: &WriteDir,
+    target: &Path,
+    progress: &Progress,
+) -> Result<()> {
     let path = root.path.join(target);
     progress.step(StepKind::Replace, &path)?;
     let renamed = staging.place.dir.rename(target, &root.dir, target);

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use crate::store::Sink;
 use crate::{Error, Result, SourceFile};
 
-/// A file in a staging directory, which the publisher keeps until it is synced.
+/// A file in a staging directory, which the publisher keeps open until it is synced.
 #[derive(Debug)]
 pub(super) struct LocalSink {
     pub(super) file: Arc<File>,
-    /// What messages call it.
+    /// The path in messages.
     pub(super) path: PathBuf,
 }
 
@@ -26,7 +26,7 @@ impl Sink for LocalSink {
         self.file.write_all_at(bytes, offset).map_err(Error::io("write", &self.path))
     }
 
-    /// Inside the kernel, where that is a copy of pages.
+    /// Copies inside the kernel, if that copies whole pages.
     #[cfg(target_os = "linux")]
     fn copy(&mut self, from: &SourceFile, offset: u64, len: u64) -> Result<u64> {
         let Some(from) = from.local() else { return Ok(0) };
@@ -35,7 +35,7 @@ impl Sink for LocalSink {
         let moved = from.with(|from| {
             rustix::fs::copy_file_range(from, Some(&mut offset), &*self.file, None, len)
         })?;
-        // Other file systems, old kernels: the caller goes on with a buffer.
+        // Other file systems, old kernels: the caller copies through a buffer.
         Ok(moved.map_or(0, |moved| moved as u64))
     }
 
@@ -44,7 +44,7 @@ impl Sink for LocalSink {
         Ok(0)
     }
 
-    /// All of it if `len` is 0. An error shows when the file is synced.
+    /// Requests write-back, of the whole file if `len` is 0. Errors appear when the file is synced.
     fn write_back(&mut self, offset: u64, len: u64) {
         #[cfg(target_os = "linux")]
         {
@@ -52,7 +52,7 @@ impl Sink for LocalSink {
             let range = i64::try_from(offset).ok().zip(i64::try_from(len).ok());
             if let Some((offset, len)) = range {
                 let (file, flags) = (self.file.as_raw_fd(), libc::SYNC_FILE_RANGE_WRITE);
-                // SAFETY: the descriptor is open, and no memory is handed over.
+                // SAFETY: the descriptor is open, and no memory is passed.
                 #[expect(unsafe_code, reason = "there is no safe wrapper")]
                 unsafe {
                     libc::sync_file_range(file, offset, len, flags)

@@ -1,12 +1,12 @@
-//! The hidden directory in which everything is written.
+//! The hidden directory into which all files are written first.
 //!
 //! ```text
-//! .PROCESS-COUNT.lodstone         in the directory that is written to
+//! .PROCESS-COUNT.lodstone         in the target directory
 //! .NAME.PROCESS-COUNT.lodstone    beside the directory NAME, which it will become or replace
 //! ```
 //!
-//! It has the names of the targets, in subdirectories too. Its writer holds a lock on it for as long
-//! as it lives; one that nobody holds is left over, and the next commit removes it.
+//! It contains the files under their target names, including subdirectories. Its writer holds a lock on it for as long
+//! as it lives; an unlocked staging directory is a leftover, and the next commit removes it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,29 +15,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 
 use super::clean;
-use super::place::{Lock, PAUSE, Place, is_one_name, rename_new};
+use super::write_dir::{Lock, PAUSE, WriteDir, is_one_name, rename_new};
 use crate::names::{SUFFIX, parent_of};
 use crate::{Error, Progress, Result, StepKind};
 
-/// The staging directory of one commit; removed with all that is in it when it is dropped, unless it
+/// The staging directory of one commit; dropping it removes the directory and its contents, unless it
 /// was published.
 #[derive(Debug)]
 pub(super) struct Staging {
-    /// What it lies in.
-    pub(super) home: Arc<Place>,
+    /// The parent directory.
+    pub(super) home: Arc<WriteDir>,
     pub(super) name: String,
-    pub(super) place: Place,
-    /// Whether it is locked; some file systems have no locks.
+    pub(super) place: WriteDir,
+    /// Whether it is locked; some file systems do not support locks.
     pub(super) locked: bool,
-    /// Whether it is to be left alone.
+    /// Whether to keep it on drop.
     pub(super) published: bool,
     progress: Progress,
 }
 
 impl Staging {
-    /// Makes one in `home`, with `mode` as far as the process allows.
+    /// Creates a staging directory in `home`, with `mode` as restricted by the umask.
     pub(super) fn new(
-        home: &Arc<Place>,
+        home: &Arc<WriteDir>,
         stem: &str,
         mode: u32,
         progress: &Progress,
@@ -52,7 +52,7 @@ impl Staging {
             let name = hidden_name(stem);
             progress.step(StepKind::Stage, &home.path.join(&name))?;
             match home.dir.create_dir_with(&name, &builder) {
-                // Of a killed process: in a container all have the same number.
+                // A leftover of a killed process: in containers, all have the same process ID.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 made => made.map_err(failed)?,
             }
@@ -60,7 +60,7 @@ impl Staging {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 place => place.map_err(failed)?,
             };
-            // Before it was locked, another commit may have taken it for left over.
+            // Before it was locked, another commit may have removed it as a leftover.
             let locked = match place.lock() {
                 Lock::Held if place.is_at(home, &name) => true,
                 Lock::Held | Lock::Busy => continue,
@@ -71,33 +71,33 @@ impl Staging {
         }
     }
 
-    /// The directory at `path`, which it was made in, as it is now: another commit may have put another
-    /// one in its place, and moves this to that; if it was killed before it did, that is done here.
-    pub(super) fn found_again(&mut self, path: &Path) -> Result<Arc<Place>> {
-        /// How often it is looked for what another commit is moving: two seconds.
-        const LOOKS: usize = 200;
-        for look in 0..LOOKS {
-            let home = Arc::new(Place::open(path)?);
+    /// Returns the current directory at `path` that contains this staging directory. Another commit may have replaced
+    /// the directory, and then moves this one to the new directory; if it was killed before that, it is done here.
+    pub(super) fn relocate(&mut self, path: &Path) -> Result<Arc<WriteDir>> {
+        /// Maximum number of attempts, while another commit moves the directory: two seconds.
+        const MAX_TRIES: usize = 200;
+        for attempt in 0..MAX_TRIES {
+            let home = Arc::new(WriteDir::open(path)?);
             if self.place.is_at(&home, &self.name) {
                 self.home = Arc::clone(&home);
                 return Ok(home);
             }
             if let Some(name) = path.file_name().and_then(|name| name.to_str())
-                && let Ok(parent) = Place::open(parent_of(path))
+                && let Ok(parent) = WriteDir::open(parent_of(path))
             {
                 clean::clean(&Arc::new(parent), Some(&stem(name)), &self.progress);
             }
-            if look > 0 {
+            if attempt > 0 {
                 self.progress.advance(0)?;
                 sleep(PAUSE);
             }
         }
-        let what = "another directory has its place".to_owned();
+        let what = "it was replaced by another directory".to_owned();
         Err(Error::Changed { path: path.to_path_buf(), what })
     }
 
-    /// Moves it to another directory, under a name of its own there.
-    pub(super) fn move_to(&mut self, home: &Arc<Place>, stem: &str) -> io::Result<()> {
+    /// Moves the staging directory to another parent, under a new unique name.
+    pub(super) fn move_to(&mut self, home: &Arc<WriteDir>, stem: &str) -> io::Result<()> {
         loop {
             let name = hidden_name(stem);
             match rename_new((&self.home, &self.name), (home, &name)) {
@@ -112,23 +112,23 @@ impl Staging {
         }
     }
 
-    /// Waits until the disk has the names in it.
+    /// Syncs the directory entries.
     pub(super) fn sync(&self) -> Result<()> {
         let failed = |error| Error::io("sync the directory", &self.place.path)(error);
-        let below = super::place::Below::of(&self.place).map_err(failed)?;
+        let below = super::write_dir::Below::of(&self.place).map_err(failed)?;
         for directory in below.directories.iter().rev() {
             self.place.below(directory).map_err(failed)?.sync(&self.progress)?;
         }
         self.place.sync(&self.progress)
     }
 
-    /// Removes it with all that is in it; what cannot be removed, the next commit will.
+    /// Removes the directory and its contents; the next commit removes anything that is left.
     pub(super) fn remove(&mut self) {
         self.published = true;
         clean::remove(&self.home, &self.name, &self.place, &self.progress);
     }
 
-    /// Where a file is until it is published.
+    /// Returns the path of a file until it is published.
     pub(super) fn path(&self, name: &Path) -> PathBuf {
         self.place.path.join(name)
     }
@@ -142,7 +142,7 @@ impl Drop for Staging {
     }
 }
 
-/// Hidden, unique to this process, recognisable.
+/// Returns a hidden name that is unique to this process.
 pub(super) fn hidden_name(stem: &str) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -150,7 +150,7 @@ pub(super) fn hidden_name(stem: &str) -> String {
     format!(".{stem}{dot}{}-{count}{SUFFIX}", std::process::id())
 }
 
-/// What the name of a staging directory says is beside it: nothing if it is in it.
+/// Returns the name of the target beside a staging directory; empty if it is inside its target.
 pub(super) fn stem_of(hidden: &str) -> Option<&str> {
     let inner = hidden.strip_prefix('.')?.strip_suffix(SUFFIX)?;
     let (stem, number) = inner.rsplit_once('.').unwrap_or(("", inner));
@@ -160,7 +160,7 @@ pub(super) fn stem_of(hidden: &str) -> Option<&str> {
     (is_stem && is_number(process) && is_number(count)).then_some(stem)
 }
 
-/// As much of a name as there is room for: names are limited to 255 bytes.
+/// Shortens a name, since names are limited to 255 bytes.
 pub(super) fn stem(name: &str) -> String {
     name.chars().take(50).collect()
 }

@@ -1,14 +1,14 @@
-//! Where files are to be, by the paths that callers give.
+//! Resolution of target paths from callers.
 
 use std::path::{Path, PathBuf};
 
-use super::place::Place;
+use super::write_dir::WriteDir;
 use crate::names::parent_of;
 use crate::{Error, Result};
 
-/// Fails if what is in the directory already would be in the way of `target` when it is published: a
-/// directory or device in its place, or a file or a link to the outside in that of its directory.
-pub(super) fn check_free(root: &Place, target: &Path) -> Result<()> {
+/// Fails if an existing entry would block the publication of `target`: a
+/// directory or device at its path, or a file or a symlink to the outside among its parents.
+pub(super) fn check_free(root: &WriteDir, target: &Path) -> Result<()> {
     let path = root.path.join(target);
     if let Ok(there) = root.dir.symlink_metadata(target)
         && !there.is_file()
@@ -32,9 +32,9 @@ pub(super) fn check_free(root: &Place, target: &Path) -> Result<()> {
 
 const NOT_FOUND: std::io::ErrorKind = std::io::ErrorKind::NotFound;
 
-/// Where the symbolic links at `path` end, so that they stay links; there may be nothing yet.
+/// Resolves the symlinks at `path`, so that they are kept; the target need not exist.
 pub(super) fn follow(path: &Path) -> PathBuf {
-    /// As many as Linux follows.
+    /// Maximum number of links, as on Linux.
     const LINKS: usize = 40;
     let mut path = path.to_path_buf();
     for _ in 0..LINKS {

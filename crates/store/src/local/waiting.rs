@@ -1,4 +1,4 @@
-//! Reading where a write is unfinished: what waits in a [redo log](super::pending) is refused.
+//! Rejection of reads of files that wait in a [redo log](super::pending) of an interrupted write.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,23 +8,23 @@ use cap_std::fs::Dir as CapDir;
 use rustix::io::Errno;
 
 use super::pending::{PENDING, is_foreign};
-use super::place::{Below, Lock, PAUSE, Place};
 use super::target::follow;
+use super::write_dir::{Below, Lock, PAUSE, WriteDir};
 use crate::names::parent_of;
 use crate::{Entry, Error, Result};
 
 /// A redo log in a directory or above it.
 #[derive(Debug)]
 pub(super) struct Log {
-    /// The directory that it is in.
+    /// The directory that contains the log.
     root: PathBuf,
     dir: CapDir,
-    /// Where the directory is from there.
+    /// The relative path from `root` to the directory.
     below: PathBuf,
 }
 
 impl Log {
-    /// Those in the directory at `path` and above it.
+    /// Returns the logs in the directory at `path` and in its parents.
     pub(super) fn around(path: &Path) -> Vec<Self> {
         let Ok(directory) = path.canonicalize() else { return Vec::new() };
         let log = |root: &Path| {
@@ -36,20 +36,20 @@ impl Log {
         directory.ancestors().filter_map(log).collect()
     }
 
-    /// Those above it.
+    /// Returns the logs in the parents of `path`.
     pub(super) fn above(path: &Path) -> Vec<Self> {
         let mut logs = Self::around(path);
         logs.retain(|log| log.below != Path::new(""));
         logs
     }
 
-    /// Fails if the file `name` in the directory waits; `path` is what the caller calls it.
+    /// Fails if the file `name` in the directory waits; `path` is its path in messages.
     pub(super) fn check(&self, name: &Path, path: &Path) -> Result<()> {
         let root = if self.below == Path::new("") { parent_of(path) } else { &self.root };
         check(&self.dir, &self.below.join(name), || (path.to_path_buf(), root.to_path_buf()))
     }
 
-    /// The files in the directory that wait, by their names there.
+    /// Returns the waiting files in the directory, by their names there.
     pub(super) fn waiting(&self) -> Vec<String> {
         let mut files = log_in(&self.dir).and_then(|log| Below::of(&log)).unwrap_or_default().files;
         files.retain(|name| is_waiting(&self.dir, name));
@@ -58,7 +58,7 @@ impl Log {
     }
 }
 
-/// Fails if the file at `path`, or what a link there leads to, waits for an interrupted write.
+/// Fails if the file at `path`, or the target of a link there, waits for an interrupted write.
 pub(super) fn check_path(path: &Path) -> Result<()> {
     let path = follow(path);
     let Some(name) = path.file_name() else { return Ok(()) };
@@ -66,7 +66,7 @@ pub(super) fn check_path(path: &Path) -> Result<()> {
     logs.iter().try_for_each(|log| log.check(Path::new(name), &path))
 }
 
-/// Whether there will be a file at `path` when an interrupted write is finished.
+/// Returns whether a file will exist at `path` when an interrupted write is finished.
 pub(super) fn is_expected(path: &Path) -> bool {
     let path = follow(path);
     let Some(name) = path.file_name() else { return false };
@@ -74,13 +74,13 @@ pub(super) fn is_expected(path: &Path) -> bool {
     logs.iter().any(|log| is_waiting(&log.dir, &log.below.join(name)))
 }
 
-/// The same, if the write is one into the directory of the file.
+/// Returns the same for interrupted writes into the directory of the file.
 pub(super) fn is_expected_beside(path: &Path) -> bool {
     std::fs::symlink_metadata(parent_of(path).join(PENDING)).is_ok() && is_expected(path)
 }
 
-/// Fails if the file `name` in a directory waits for a write into it, or into a directory on the way
-/// to the file, that was interrupted.
+/// Fails if the file `name` in a directory waits for an interrupted write into it, or into a directory between it
+/// and the file.
 pub(super) fn check_below(dir: &CapDir, path: &Path, name: &Path) -> Result<()> {
     check(dir, name, || (path.join(name), path.to_path_buf()))?;
     for root in name.ancestors().skip(1).filter(|root| !root.as_os_str().is_empty()) {
@@ -94,8 +94,8 @@ pub(super) fn check_below(dir: &CapDir, path: &Path, name: &Path) -> Result<()> 
     Ok(())
 }
 
-/// If the path of a file in a directory is one in a redo log, the path that it will have, if it
-/// waits for that.
+/// Returns the target path of a file that is in a redo log and waits there, if the path of the file in a directory
+/// is in such a log.
 pub(super) fn target_of(dir: &CapDir, name: &str) -> Option<String> {
     let parts: Vec<_> = name.split('/').collect();
     let log = parts.iter().position(|part| *part == PENDING)?;
@@ -105,12 +105,12 @@ pub(super) fn target_of(dir: &CapDir, name: &str) -> Option<String> {
     waits.then(|| crate::plain(&format!("{root}/{rest}")))
 }
 
-/// Fails if the file `name` in the directory of a redo log waits; `called` says what it and the
-/// directory are called.
+/// Fails if the file `name` in the directory of a redo log waits; `called` returns the paths of it and of the
+/// directory for messages.
 fn check(dir: &CapDir, name: &Path, called: impl Fn() -> (PathBuf, PathBuf)) -> Result<()> {
-    /// As long as a writer that lives is waited for: renaming takes no time.
-    const TRIES: usize = 100;
-    for _ in 0..TRIES {
+    /// Maximum wait for a live writer: renaming takes little time.
+    const MAX_TRIES: usize = 100;
+    for _ in 0..MAX_TRIES {
         if !is_waiting(dir, name) {
             return Ok(());
         }
@@ -133,7 +133,7 @@ fn is_waiting(dir: &CapDir, name: &Path) -> bool {
     }
     match dir.symlink_metadata(Path::new(PENDING).join(name)) {
         Ok(file) => file.is_file(),
-        // If it cannot be told, it may be.
+        // If access is denied, the file may be in the log.
         Err(error) => Errno::from_io_error(&error) == Some(Errno::ACCESS),
     }
 }
@@ -142,12 +142,12 @@ fn is_alive(dir: &CapDir) -> bool {
     log_in(dir).is_ok_and(|log| log.lock_shared() != Lock::Held)
 }
 
-fn log_in(dir: &CapDir) -> io::Result<Place> {
-    Place::at(dir.try_clone()?, PathBuf::new()).enter(PENDING)
+fn log_in(dir: &CapDir) -> io::Result<WriteDir> {
+    WriteDir::at(dir.try_clone()?, PathBuf::new()).enter(PENDING)
 }
 
-/// What waits for an interrupted write in the directory at `path`: its entries. What lists the
-/// directory lists them too, though they may not be there: else what is there would look complete.
+/// Returns the entries in the directory at `path` that wait for an interrupted write. Listings of
+/// the directory include them, though they may not exist yet; without them, the directory would look complete.
 pub(super) fn waiting_entries(path: &Path) -> Vec<Entry> {
     let entry = |name: String| match name.split_once('/') {
         Some((directory, _)) => Entry { name: directory.to_owned(), is_dir: true },

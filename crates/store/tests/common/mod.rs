@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Code shared by the tests of this crate.
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 
@@ -12,19 +12,19 @@ use lodstone_store::{
     Commit, Entry, Error, Location, Output, Progress, Recovery, Result, SEAL, StepKind,
 };
 
-/// A directory that vanishes with the test.
+/// Creates a temporary directory.
 pub(crate) fn dir() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
 
-/// Writes a file and gives its path.
+/// Writes a file and returns its path.
 pub(crate) fn file(dir: &Path, name: &str, bytes: &[u8]) -> PathBuf {
     let path = dir.join(name);
     std::fs::write(&path, bytes).expect("a file");
     path
 }
 
-/// Names in a directory and below it, sorted; directories end in a slash.
+/// Returns the sorted names in a directory and below it; directories end in a slash.
 pub(crate) fn names(dir: &Path) -> Vec<String> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(dir).expect("a directory") {
@@ -41,35 +41,35 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Finishes what was interrupted in the directory at a path.
+/// Finishes an interrupted write into the directory at a path.
 pub(crate) fn recover(path: impl AsRef<Path>) -> Result<Recovery> {
     Location::from(path).recover()
 }
 
-/// The entries of the directory at a path.
+/// Returns the entries of the directory at a path.
 pub(crate) fn list_dir(path: impl AsRef<Path>) -> Result<Vec<Entry>> {
     Location::from(path).list()
 }
 
-/// The whole content of a file.
+/// Returns the content of a file.
 pub(crate) fn read(path: &Path) -> Vec<u8> {
     std::fs::read(path).expect("a readable file")
 }
 
-/// A named pipe without a writer: whoever opens it to read and does not say `O_NONBLOCK` waits.
+/// Creates a named pipe without a writer, which blocks readers that open it without `O_NONBLOCK`.
 pub(crate) fn pipe(path: &Path) {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
 }
 
-/// What `work` gives; fails the test if that takes longer than any of it should.
+/// Returns the result of `work`; fails the test on a timeout.
 pub(crate) fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = mpsc::channel();
     std::thread::spawn(move || done.send(work()));
     result.recv_timeout(Duration::from_secs(20)).expect("an answer in time")
 }
 
-/// Numbers that look random and are the same in each run (xorshift64).
+/// A reproducible sequence of pseudorandom numbers (xorshift64).
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -77,7 +77,7 @@ impl Random {
         Self(seed | 1)
     }
 
-    /// A number below `bound`, or 0.
+    /// Returns a number below `bound`, or 0 if `bound` is 0.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -90,7 +90,7 @@ impl Random {
     }
 }
 
-/// Writes each name with itself and `content` in it.
+/// Writes each name with its own name and `content` in it.
 pub(crate) fn fill(mut commit: Commit, names: &[&str], content: &str) -> Result<Commit> {
     for name in names {
         let text = |out: &mut Output| out.put(format!("{name} {content}").as_bytes());
@@ -125,14 +125,14 @@ pub(crate) fn assert_filled(root: &Path, names: &[&str], content: &str) {
     }
 }
 
-/// A directory with a file that nobody writes.
+/// Creates a directory with an unrelated file.
 pub(crate) fn foreign() -> tempfile::TempDir {
     let dir = dir();
     file(dir.path(), "foreign", b"foreign");
     dir
 }
 
-/// Fails in every step that is called this.
+/// Fails every step of the given kind.
 pub(crate) fn failing_in(kind: StepKind) -> Progress {
     Progress::watched(move |step| match step.kind == kind {
         true => Err(Error::io("test", step.path)(std::io::ErrorKind::Other.into())),
@@ -140,7 +140,7 @@ pub(crate) fn failing_in(kind: StepKind) -> Progress {
     })
 }
 
-/// Leaves a directory in which `names` are published and none is in its place.
+/// Creates a directory with a redo log of `names`, none of which is at its target.
 pub(crate) fn interrupt(root: &Path, names: &[&str], content: &str) {
     let error =
         publish(root, names, content, failing_in(StepKind::Replace)).expect_err("interrupted");

@@ -1,4 +1,4 @@
-//! The writer as a process of its own: this test binary, told by its environment what to write.
+//! The writer as a separate process: this test binary, with its task in the environment.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -11,17 +11,17 @@ use lodstone_store::Progress;
 
 use crate::scene::{Kind, Scene, write};
 
-/// What the child is to do: kind, content, size, and the number of the step it ends in.
+/// The task of the child: kind, content, size, and the index of the step in which it ends.
 const TASK: &str = "LODSTONE_TEST_WRITER";
 
-/// What it says when it begins and when it is done.
+/// Printed when the child begins and when it is done.
 const BEGUN: &str = "begun\n";
 const DONE: &str = "done\n";
 
-/// What it says first of waiting for the disk.
+/// Printed before the first sync.
 const SYNC: &str = "Sync\n";
 
-/// Does what the environment says; without a word there, nothing.
+/// Executes the task in the environment, if there is one.
 #[test]
 fn the_writer() {
     let Ok(task) = std::env::var(TASK) else { return };
@@ -39,7 +39,7 @@ fn the_writer() {
         Ok(())
     });
     say(BEGUN);
-    // Who traces it has time to begin, too.
+    // Gives a tracer time to attach.
     if std::env::var_os(WAIT).is_some() {
         std::io::stdin().read_exact(&mut [0]).expect("a word to go on");
     }
@@ -51,30 +51,30 @@ fn the_writer() {
     say(DONE);
 }
 
-/// Whether it waits for a byte before it begins.
+/// If set, the child waits for a byte before it begins.
 pub(crate) const WAIT: &str = "LODSTONE_TEST_WAIT";
 
-/// Where the tests read nothing else. Past the buffers: the next instruction may be the last.
+/// Prints to stderr, unbuffered: the process may be killed at the next instruction.
 fn say(word: &str) {
     std::io::stderr().write_all(word.as_bytes()).expect("somebody listens");
 }
 
-/// The command that writes the next content of a scene, and ends in step number `last`.
+/// Returns the command that writes the next content of a scene, and ends in step `last`.
 pub(crate) fn writer(scene: &Scene, last: usize) -> Command {
     writer_of(scene, scene.next(), last)
 }
 
-/// The same with any content.
+/// Returns the same command for any content.
 pub(crate) fn writer_of(scene: &Scene, seed: u64, last: usize) -> Command {
     let program = std::env::current_exe().expect("this program");
     command(&program, scene, seed, last)
 }
 
-/// The same, from a copy of the program that every user may run.
+/// Returns the same command for a copy of the program that every user may run.
 pub(crate) fn program(scene: &Scene) -> Command {
     let program = std::env::current_exe().expect("this program");
     let copy = scene.root().join("program");
-    // By another process: what this one has open to write, its other children have too, for a moment.
+    // Copied by another process: children of this one could inherit the open, writable file for a moment.
     let copied = Command::new("cp").arg(program).arg(&copy).status().expect("a child");
     assert!(copied.success());
     command(&copy, scene, scene.next(), usize::MAX)
@@ -89,16 +89,16 @@ fn command(program: &Path, scene: &Scene, seed: u64, last: usize) -> Command {
     command
 }
 
-/// How a writer ended.
+/// The result of a writer.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// The names of the steps that it came to, in order.
+    /// The names of the steps that it began, in order.
     pub(crate) steps: Vec<String>,
-    /// Whether it was killed before it had done all.
+    /// Whether it was killed before it was done.
     pub(crate) killed: bool,
-    /// How long it took from its beginning.
+    /// The total time.
     pub(crate) took: Duration,
-    /// How long it took from when it began to wait for the disk, if it was not killed.
+    /// The time from the first sync to the end, if it was not killed.
     pub(crate) synced: Duration,
 }
 
@@ -108,15 +108,15 @@ impl Ended {
     }
 }
 
-/// When a writer is killed.
+/// The moment when a writer is killed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kill {
     Never,
-    /// In this step, counted from 0, before it is done.
+    /// In this step, counted from 0, before its execution.
     In(usize),
-    /// So long after it began.
+    /// This long after it began.
     After(Duration),
-    /// So long after it began to wait for the disk.
+    /// This long after its first sync.
     AfterSync(Duration),
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn run(scene: &Scene, kill: Kill) -> Ended {
     ended
 }
 
-/// Reads until the child says `word`, or has ended.
+/// Reads until the child prints `word` or ends.
 fn hear(from: &mut impl Read, heard: &mut Vec<u8>, word: &str) {
     let mut byte = [0];
     while !heard.ends_with(word.as_bytes()) && from.read(&mut byte).expect("what it says") == 1 {

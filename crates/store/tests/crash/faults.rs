@@ -1,5 +1,5 @@
-//! Systems that fail at every step, users who stop at every step, and things that are really so: a file
-//! that may not grow, a directory that may not be written to, a directory that one is in.
+//! Failures injected at every step, cancellation at every step, and real failures: a file
+//! size limit, a read-only directory, the working directory.
 
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -15,7 +15,7 @@ use crate::SMALL;
 use crate::child::{Kill, program, run, writer};
 use crate::scene::{Kind, Scene, State, write};
 
-/// A write that fails in step number `last`; gives the names of the steps, too.
+/// Runs a write that fails in step `last`; also returns the names of the steps.
 fn failing(scene: &Scene, last: usize, errno: Errno) -> (Result<()>, Vec<StepKind>) {
     let steps = Arc::new(std::sync::Mutex::new(Vec::new()));
     let seen = Arc::clone(&steps);
@@ -32,7 +32,7 @@ fn failing(scene: &Scene, last: usize, errno: Errno) -> (Result<()>, Vec<StepKin
     (result, steps)
 }
 
-/// What is there after step number `last` of `steps` failed, and what comes next.
+/// Checks the contents after step `last` of `steps` failed, and the next write.
 fn check_failed(scene: &mut Scene, result: &Result<()>, steps: &[StepKind], last: usize) {
     let (what, kind) =
         (format!("{:?}, step {last} of {steps:?}: {result:?}", scene.kind), scene.kind);
@@ -42,7 +42,7 @@ fn check_failed(scene: &mut Scene, result: &Result<()>, steps: &[StepKind], last
     match result {
         Ok(()) => {
             assert_eq!((state, refused), (State::New, 0), "{what}");
-            // What cannot be removed stays for the next write.
+            // What cannot be removed is left for the next write.
             let removing = [StepKind::Remove, StepKind::MakeDirectory];
             assert!(failed.is_none_or(|failed| removing.contains(&failed)), "{what}");
         }
@@ -53,7 +53,7 @@ fn check_failed(scene: &mut Scene, result: &Result<()>, steps: &[StepKind], last
             let (said, root) = (error.to_string(), scene.root().display().to_string());
             assert!(said.contains(&root) && said.contains("(os error"), "{what}");
             assert_eq!(refused, 0, "{what}");
-            // Nothing is left to do but to wait for the directory.
+            // Only the sync of the directory is left.
             let last_wait = failed == Some(StepKind::SyncDirectory) && state == State::New;
             assert!(state == State::Old || (last_wait && kind != Kind::Several), "{what}");
             if state == State::Old {
@@ -87,7 +87,7 @@ fn every_step_may_fail_and_the_old_content_stays_or_the_new_is_finished() {
 }
 
 #[test]
-fn who_cancels_in_any_step_finds_the_old_content_or_all_of_the_new() {
+fn cancelling_in_any_step_leaves_all_old_or_all_new_content() {
     for kind in Kind::ALL {
         let mut scene = Scene::new(kind, SMALL);
         let mut cancelled = 0;
@@ -125,7 +125,7 @@ fn who_cancels_in_any_step_finds_the_old_content_or_all_of_the_new() {
     }
 }
 
-/// Runs a writer that has to fail, and gives what it says.
+/// Runs a writer that must fail, and returns its stderr.
 fn fails(mut command: Command) -> String {
     let output = command.output().expect("a child");
     assert!(!output.status.success(), "{output:?}");
@@ -134,12 +134,12 @@ fn fails(mut command: Command) -> String {
 }
 
 #[test]
-fn a_file_that_may_not_grow_as_large_leaves_the_old_content_and_nothing_else() {
+fn exceeding_the_file_size_limit_leaves_the_old_content_and_nothing_else() {
     for kind in Kind::ALL {
         let mut scene = Scene::new(kind, SMALL);
         scene.prepare();
         let writer = writer(&scene, usize::MAX);
-        // The shell sets the limit, and the signal of who exceeds it is ignored: the write fails.
+        // The shell sets the limit and ignores the signal for exceeding it, so the write fails.
         let mut command = Command::new("sh");
         command.args(["-c", r#"trap "" XFSZ; ulimit -f 1000; exec "$@""#, "sh"]);
         command.arg(writer.get_program()).args(writer.get_args());
@@ -152,11 +152,11 @@ fn a_file_that_may_not_grow_as_large_leaves_the_old_content_and_nothing_else() {
     }
 }
 
-/// The user that nobody is, for tests that run as root.
+/// The unprivileged user for tests that run as root.
 const NOBODY: u32 = 65534;
 
 #[test]
-fn a_directory_that_may_not_be_written_to_stays_as_it_is() {
+fn a_read_only_directory_is_unchanged() {
     for kind in Kind::ALL {
         let mut scene = Scene::new(kind, 8 * 1000);
         scene.prepare();
@@ -165,7 +165,7 @@ fn a_directory_that_may_not_be_written_to_stays_as_it_is() {
             let mode = std::fs::Permissions::from_mode(mode);
             std::fs::set_permissions(&directory, mode).expect("a mode");
         };
-        // Who runs this as root may write everywhere: another user has to try.
+        // Root may write everywhere, so another user runs the writer.
         let mut command = writer(&scene, usize::MAX);
         let before = directory.metadata().expect("metadata");
         if rustix::process::geteuid().is_root() {
@@ -187,7 +187,7 @@ fn a_directory_that_may_not_be_written_to_stays_as_it_is() {
 }
 
 #[test]
-fn the_directory_that_a_process_is_in_stays_the_same() {
+fn the_working_directory_is_not_exchanged() {
     let inode = |scene: &Scene| scene.model().metadata().expect("metadata").ino();
     for (below, exchanged) in [("", true), ("model", false), ("model/sub", false)] {
         let mut scene = Scene::new(Kind::Whole, 8 * 1000);

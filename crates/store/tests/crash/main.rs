@@ -1,7 +1,11 @@
 //! Commits whose process is killed, at random and at every step, and whose system fails at every step:
-//! what is there is all of the old or all of the new, and what comes next puts everything right.
+//! the contents are either all old or all new, and the next operation cleans up.
 
-#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "looks with its own eyes")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "checks the results directly"
+)]
 
 mod child;
 #[path = "../common/mod.rs"]
@@ -18,36 +22,36 @@ use child::{Ended, Kill, run, writer_of};
 use common::{Random, recover};
 use scene::{Kind, NEXT, Scene, State};
 
-/// How many writers of each kind are killed at random; CONTRIBUTING.md says when to set it.
+/// The number of writers of each kind to kill at random; CONTRIBUTING.md documents when to set it.
 const KILLS: &str = "LODSTONE_KILLS";
 
-/// What the writers that are killed at random write over.
+/// The size of the contents for random kills.
 const LARGE: usize = 64 << 20;
 
-/// Several pieces for each file, so that there are several writes.
+/// The size for kills at every step: several chunks per file, so that there are several writes.
 pub(crate) const SMALL: usize = 8 * 900_000;
 
-/// What was found after the writers were killed.
+/// Statistics of the contents after kills.
 #[derive(Debug, Default)]
 struct Found {
     kills: usize,
     old: usize,
     new: usize,
-    /// Refused until it was finished.
+    /// Rejected until the write was finished.
     unfinished: usize,
-    /// Of those, where some files were old and some new.
+    /// Of those, mixes of old and new files.
     mixed: usize,
     left_over: usize,
-    /// How far the writers had come.
+    /// The progress of the killed writers.
     writing: usize,
     syncing: usize,
     publishing: usize,
-    /// They had done all before they were killed.
+    /// Killed after they were done.
     late: usize,
 }
 
 impl Found {
-    /// Looks at what a writer left, and lets what comes next put it right.
+    /// Checks the contents after a writer, and lets the next operation clean up.
     fn look(&mut self, scene: &mut Scene, ended: &Ended, by_writing: bool) {
         self.kills += 1;
         let (state, refused) = (scene.look(), scene.refused());
@@ -69,7 +73,7 @@ impl Found {
             Some(_) => self.publishing += 1,
         }
         if refused > 0 && !by_writing {
-            // Nothing is lost that was promised.
+            // Published contents are not lost.
             let next = scene.next();
             scene.put_right(false);
             assert_eq!(scene.seed, next, "finished as new");
@@ -86,8 +90,8 @@ fn kills() -> usize {
 
 fn killed_at_random(kind: Kind) {
     let (mut scene, mut random) = (Scene::new(kind, LARGE), Random::new(kind as u64 + 99));
-    // How long it takes, and how long from when it waits for the disk. It changes with what else the
-    // machine does.
+    // Measures the total time and the time from the first sync, which vary with the load of
+    // the machine.
     let (mut times, mut ends) = (Vec::new(), Vec::new());
     let mut found = Found::default();
     let middle = |times: &mut Vec<Duration>| {
@@ -105,7 +109,7 @@ fn killed_at_random(kind: Kind) {
                 ends.push(ended.synced);
             }
         }
-        // A tenth of the time after the other, and a random moment in it.
+        // A random moment in each tenth of the time.
         let mut moment = |time: Duration| {
             let tenth = u32::try_from(number / 2 % 10).expect("small");
             (time * (1000 * tenth + u32::try_from(random.below(1000)).expect("small"))) / 10_000
@@ -118,7 +122,7 @@ fn killed_at_random(kind: Kind) {
         let ended = run(&scene, kill);
         found.look(&mut scene, &ended, number % 8 == 7);
     }
-    #[expect(clippy::print_stdout, reason = "for who asks with `--nocapture`")]
+    #[expect(clippy::print_stdout, reason = "visible with `--nocapture`")]
     {
         println!("{kind:?}, a write of {:?}: {found:?}", middle(&mut times));
     }
@@ -171,20 +175,20 @@ fn a_writer_may_be_killed_at_any_step() {
 }
 
 #[test]
-fn who_finishes_a_write_may_be_killed_too() {
+fn a_recovery_may_be_killed_at_any_step() {
     for kind in [Kind::Whole, Kind::Several] {
         let mut scene = Scene::new(kind, 8 * 1000);
         scene.prepare();
         let steps = run(&scene, Kill::Never).steps;
         scene.put_right(false);
-        // From where the first could be killed so that there is something to finish.
+        // From the first step after which there is a write to finish.
         let begin = steps.iter().position(|step| step == "Move" || step == "Pend");
         for first in begin.expect("such a step")..steps.len() - 1 {
             for second in (0..).step_by(5) {
                 scene.prepare();
                 run(&scene, Kill::In(first));
                 let (state, refused) = (scene.look(), scene.refused());
-                // The second writes what the first wrote.
+                // The second writer writes the same content.
                 let ended = run(&scene, Kill::In(second));
                 let (now, still) = (scene.look(), scene.refused());
                 assert!(now != State::Mix || still > 0, "{first}, {second}: {ended:?}");
@@ -203,7 +207,7 @@ fn who_finishes_a_write_may_be_killed_too() {
 }
 
 #[test]
-fn writers_that_live_are_not_harmed_by_others_that_are_killed() {
+fn live_writers_are_not_affected_by_killed_ones() {
     const WRITERS: u64 = 4;
     const ROUNDS: u64 = 25;
     for kind in [Kind::File, Kind::Whole, Kind::Several] {

@@ -1,4 +1,4 @@
-//! What is written over, and what has to be there whatever happens to the writer.
+//! The directories to be overwritten, and what must hold whatever happens to the writer.
 
 use std::fs::Permissions;
 use std::io::Read;
@@ -9,23 +9,23 @@ use lodstone_store::{Commit, Dir, Error, Links, Output, Progress, Result, Source
 
 use crate::common::{dir, file, names, read, recover};
 
-/// A way to publish.
+/// A method of publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// One file, through a link, with other things beside it.
+    /// One file, through a symlink, beside other files.
     File,
     /// A directory that does not exist.
     New,
-    /// A directory of nothing else.
+    /// A directory without other contents.
     Whole,
-    /// Several files into a directory with other things, through a link.
+    /// Several files into a directory with other contents, through a symlink.
     Several,
 }
 
 impl Kind {
     pub(crate) const ALL: [Self; 4] = [Self::File, Self::New, Self::Whole, Self::Several];
 
-    /// The files that are written, in order, and their shares of the bytes.
+    /// Returns the files to be written, in order, and their shares of the bytes.
     pub(crate) fn parts(self) -> &'static [(&'static str, usize)] {
         match self {
             Self::File => &[("file", 8)],
@@ -33,7 +33,7 @@ impl Kind {
         }
     }
 
-    /// The steps that have to be among those of a write.
+    /// Returns steps that a write must include.
     pub(crate) fn steps(self) -> &'static [&'static str] {
         match self {
             Self::File => {
@@ -68,7 +68,7 @@ impl Kind {
     }
 }
 
-/// Writes the content number `seed`, of `size` bytes, below `root`.
+/// Writes the content of `seed`, of `size` bytes, below `root`.
 pub(crate) fn write(
     kind: Kind,
     root: &Path,
@@ -99,7 +99,7 @@ fn put(out: &mut Output, seed: u64, len: usize) -> Result<()> {
     Ok(())
 }
 
-/// Bytes in which each eight tell what content they are of, and where.
+/// Fills `chunk` with words that encode the content and the position.
 fn content(seed: u64, start: usize, chunk: &mut [u8]) {
     let (words, rest) = chunk.as_chunks_mut::<8>();
     assert!(rest.is_empty(), "whole words");
@@ -108,7 +108,7 @@ fn content(seed: u64, start: usize, chunk: &mut [u8]) {
     }
 }
 
-/// Whether a file has a content, all of it and nothing else.
+/// Returns whether a file has exactly the content of `seed`.
 fn has(path: &Path, seed: u64, len: usize) -> bool {
     let mut file = std::fs::File::open(path).expect("a file");
     let (mut expected, mut found) = (vec![0; CHUNK], vec![0; CHUNK]);
@@ -123,27 +123,27 @@ fn has(path: &Path, seed: u64, len: usize) -> bool {
     })
 }
 
-/// What is there.
+/// The state of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Old,
     New,
-    /// Some files are old and some new, each whole.
+    /// Some files are old and some new, each complete.
     Mix,
 }
 
-/// A directory with the content number `seed`.
+/// A directory with the content of `seed`.
 pub(crate) struct Scene {
     directory: tempfile::TempDir,
     pub(crate) kind: Kind,
     pub(crate) size: usize,
-    /// The content that is there.
+    /// The current content.
     pub(crate) seed: u64,
     /// The content of the hard link.
     linked: u64,
 }
 
-/// Far enough apart that no two files have the same content.
+/// The distance of seeds, so that no two files have the same content.
 pub(crate) const NEXT: u64 = 16;
 
 impl Scene {
@@ -181,12 +181,12 @@ impl Scene {
         self.root().join("model")
     }
 
-    /// The number of the content that is to be written next.
+    /// Returns the seed of the next content.
     pub(crate) fn next(&self) -> u64 {
         self.seed + NEXT
     }
 
-    /// Gets ready for a write: gives one of the files another name, too.
+    /// Prepares a write: adds a hard link to one of the files.
     pub(crate) fn prepare(&mut self) {
         if self.kind == Kind::New {
             let _ = std::fs::remove_dir_all(self.model());
@@ -203,7 +203,7 @@ impl Scene {
         std::fs::hard_link(self.model().join(name), other).expect("a hard link");
     }
 
-    /// Looks with its own eyes: every file is wholly of the one content or of the other.
+    /// Reads the files directly: each is entirely old or entirely new.
     pub(crate) fn look(&self) -> State {
         if self.kind == Kind::New && !self.model().exists() {
             return State::Old;
@@ -221,7 +221,7 @@ impl Scene {
         if found.iter().all(|state| *state == first) { first } else { State::Mix }
     }
 
-    /// Whether all files are of the content number `seed`.
+    /// Returns whether all files have the content of `seed`.
     pub(crate) fn is_all(&self, seed: u64) -> bool {
         let is = |(number, (name, share)): (u64, &(&str, usize))| {
             has(&self.model().join(name), seed + number, self.size / 8 * share)
@@ -229,7 +229,7 @@ impl Scene {
         (0..).zip(self.kind.parts()).all(is)
     }
 
-    /// How many of the files cannot be opened, because a write has to be finished first.
+    /// Returns how many files cannot be opened because a write must be finished first.
     pub(crate) fn refused(&self) -> usize {
         if !self.model().exists() {
             return 0;
@@ -244,14 +244,14 @@ impl Scene {
                 Err(Error::Interrupted { .. }) => true,
                 opened => opened.map(|_| false).expect("a file"),
             };
-            // By path, only what is beside the file is looked at.
+            // By path, only redo logs beside the file apply.
             assert!(by_dir == by_path || (by_dir && name.contains('/')), "{name}");
             by_dir
         };
         self.kind.parts().iter().filter(|(name, _)| is_refused(name)).count()
     }
 
-    /// What is none of the writer's business is as it was.
+    /// Checks that unrelated files are unchanged.
     pub(crate) fn check_surroundings(&self) {
         let (root, model, kind) = (self.root(), self.model(), self.kind);
         if kind == Kind::New {
@@ -272,14 +272,14 @@ impl Scene {
         }
     }
 
-    /// What is left behind.
+    /// Returns the leftovers.
     pub(crate) fn left_over(&self) -> Vec<String> {
         let mut names = names(self.root());
         names.retain(|name| name.contains(".lodstone"));
         names
     }
 
-    /// Lets the next thing that comes put everything right: a write, or a call of `recover`.
+    /// Lets the next operation clean up: a write, or a call of `recover`.
     pub(crate) fn put_right(&mut self, by_writing: bool) {
         if by_writing {
             self.seed += NEXT;

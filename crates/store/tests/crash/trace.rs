@@ -1,4 +1,4 @@
-//! The system calls of a write, as the kernel sees them: everything is on disk before it is visible,
+//! The system calls of a write, traced with ptrace: everything is on disk before it is visible,
 //! and nothing is synced twice.
 
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use crate::SMALL;
 use crate::child::{WAIT, writer};
 use crate::scene::{Kind, Scene, State};
 
-/// A system call that succeeded, with the paths that it acted on, as they were before it.
+/// A successful system call, with the paths of its operands before the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Call {
     OpenToWrite(PathBuf),
@@ -29,14 +29,14 @@ enum Call {
     Remove(PathBuf),
 }
 
-/// What is known of a call when it begins.
+/// The properties of a call at its entry.
 enum Begun {
     Open(PathBuf),
     Write(PathBuf),
     Done(Call),
 }
 
-/// Lets the writer of a scene write, and gives its calls.
+/// Runs the writer of a scene, and returns its calls.
 fn trace(scene: &Scene) -> Vec<Call> {
     let mut child = writer(scene, usize::MAX).env(WAIT, "").spawn().expect("a child");
     let mut said = child.stderr.take().expect("what it says");
@@ -54,17 +54,17 @@ fn trace(scene: &Scene) -> Vec<Call> {
         ptrace::interrupt(thread).expect("it stops");
     }
     child.stdin.take().expect("its input").write_all(b"g").expect("it listens");
-    // What it says has to go somewhere.
+    // Drain the output.
     let said = std::thread::spawn(move || said.read_to_end(&mut Vec::new()));
     let calls = calls(process);
     said.join().expect("no panic").expect("what it said");
-    // It was waited for above.
+    // Already reaped above.
     child.wait().expect_err("no child any more");
     calls
 }
 
 fn calls(process: i32) -> Vec<Call> {
-    // Of this thread alone: others have children of their own.
+    // Only children of this thread: others have children of their own.
     let mine = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
     let (mut begun, mut calls) = (HashMap::new(), Vec::new());
     loop {
@@ -78,7 +78,7 @@ fn calls(process: i32) -> Vec<Call> {
                 let info = ptrace::syscall_info(thread).expect("a system call");
                 match info.op {
                     libc::PTRACE_SYSCALL_INFO_ENTRY => {
-                        // SAFETY: the kernel says that it has filled this part of the union.
+                        // SAFETY: the kernel has reported that it filled this part of the union.
                         #[expect(unsafe_code, reason = "a union")]
                         let entry = unsafe { info.u.entry };
                         begun.insert(thread, call(process, entry.nr, entry.args));
@@ -103,12 +103,12 @@ fn calls(process: i32) -> Vec<Call> {
             }
             other => other.pid().expect("a thread"),
         };
-        // One that was just killed by the end of its process is not there any more.
+        // A thread killed by the end of its process does not exist any more.
         let _ = ptrace::syscall(thread, None);
     }
 }
 
-/// A call that writes, syncs or changes names; the others say nothing.
+/// A call that writes, syncs or changes names; others are ignored.
 fn call(process: i32, number: u64, arguments: [u64; 6]) -> Option<Begun> {
     let [a, b, c, d, e, _] = arguments;
     let at = |directory, name| at(process, directory, name);
@@ -148,10 +148,10 @@ fn call(process: i32, number: u64, arguments: [u64; 6]) -> Option<Begun> {
     })
 }
 
-/// What a path that no directory is given for starts from.
+/// The descriptor for paths relative to the working directory.
 const HERE: u64 = libc::AT_FDCWD.cast_unsigned() as u64;
 
-/// The path of a name at address `name` of the process, in a directory that it has open.
+/// Returns the path of the name at address `name` of the process, in one of its open directories.
 fn at(process: i32, directory: u64, name: u64) -> PathBuf {
     let memory = File::open(format!("/proc/{process}/mem")).expect("its memory");
     let (mut bytes, mut next) = (Vec::new(), [0]);
@@ -171,13 +171,13 @@ fn word(process: i32, address: u64) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-/// The path of what a process has open.
+/// Returns the path of an open descriptor of the process.
 fn opened(process: i32, descriptor: u64) -> PathBuf {
     std::fs::read_link(format!("/proc/{process}/fd/{descriptor}")).expect("it is open")
 }
 
-/// The calls that act on what is below the root of a scene; and on nothing else in any way that
-/// matters.
+/// Returns the calls that act on paths below the root of a scene, and checks that there are no relevant calls on other
+/// paths.
 fn traced(kind: Kind) -> (Scene, PathBuf, Vec<Call>) {
     let mut scene = Scene::new(kind, SMALL);
     scene.prepare();
@@ -185,7 +185,7 @@ fn traced(kind: Kind) -> (Scene, PathBuf, Vec<Call>) {
     let mut calls = trace(&scene);
     assert_eq!(scene.look(), State::New);
     calls.retain(|call| match call {
-        // It says what it does, through a pipe, and the harness that it ran.
+        // Writes to a pipe by this program and the test harness.
         Call::Write(path, _) => path.is_absolute() && path != Path::new("/dev/null"),
         _ => true,
     });
@@ -213,7 +213,7 @@ fn is_staged(path: &Path) -> bool {
     path.iter().any(|part| part.to_str().is_some_and(|part| part.ends_with("-0.lodstone")))
 }
 
-/// Every file is synced once, after its last byte and before anything is renamed.
+/// Checks that every file is synced once, after its last byte and before the first rename.
 fn check_files(kind: Kind, calls: &[Call]) {
     let renamed = |call: &Call| matches!(call, Call::Rename(..) | Call::Exchange(..));
     let first = calls.iter().position(renamed).expect("something is published");
@@ -238,7 +238,7 @@ fn check_files(kind: Kind, calls: &[Call]) {
     assert_eq!(files, kind.parts().len(), "{kind:?}");
 }
 
-/// The syncs and renames after the last file was synced, and the first and last of what is removed,
+/// Returns the syncs and renames after the last file was synced, and the first and last removals,
 /// with names relative to the root and with `STAGED` for the hidden directory.
 fn outline(root: &Path, calls: &[Call], files: usize) -> Vec<String> {
     let name = |path: &Path| {
@@ -281,7 +281,7 @@ fn a_new_directory_is_on_disk_before_it_appears() {
 }
 
 #[test]
-fn what_a_directory_held_is_removed_when_what_replaced_it_is_on_disk() {
+fn old_contents_are_removed_after_the_new_directory_is_on_disk() {
     let (_scene, root, calls) = traced(Kind::Whole);
     let expected = [
         "sync model/STAGED/sub",
@@ -297,7 +297,7 @@ fn what_a_directory_held_is_removed_when_what_replaced_it_is_on_disk() {
         "remove STAGED",
     ];
     let mut outline = outline(&root, &calls, 3);
-    // As the file system lists them.
+    // In any order of directory entries.
     outline[5..8].sort();
     assert_eq!(outline, expected);
 }

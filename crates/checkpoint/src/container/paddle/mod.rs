@@ -1,4 +1,4 @@
-//! Variables as records of PaddlePaddle, which its operators `load` and `load_combine` read.
+//! Variables as records in PaddlePaddle's format, which its operators `load` and `load_combine` read.
 
 use std::slice;
 
@@ -18,7 +18,7 @@ pub(super) static COMBINED: ContainerLayout = ContainerLayout {
     read: read_all,
 };
 
-/// All records in one file, each after its size.
+/// All records in one file, each preceded by its size.
 pub(super) static SIZED: ContainerLayout = ContainerLayout {
     file: Some(FILE),
     write: |commit, tensors| write_all(commit, tensors, true),
@@ -29,13 +29,13 @@ pub(super) static SIZED: ContainerLayout = ContainerLayout {
 pub(super) static EACH: ContainerLayout =
     ContainerLayout { file: None, write: write_each, read: read_each };
 
-/// The file of all records.
+/// The name of the file with all records.
 const FILE: &str = "params";
 
 /// The alignment of elements, in bytes.
 const ALIGNMENT: u64 = 64;
 
-/// Writes all tensors into one file; in a `sized` one each record follows its size.
+/// Writes all tensors into one file; if `sized`, each record is preceded by its size.
 fn write_all(commit: &mut Commit, tensors: &[Parameter], sized: bool) -> Result<Vec<String>> {
     commit.write::<FormatError>(FILE, |out| {
         tensors.iter().try_for_each(|parameter| write_record(out, parameter, sized))
@@ -43,7 +43,7 @@ fn write_all(commit: &mut Commit, tensors: &[Parameter], sized: bool) -> Result<
     Ok(vec![FILE.to_owned()])
 }
 
-/// Writes each tensor into a file of its name.
+/// Writes each tensor into its own file.
 fn write_each(commit: &mut Commit, tensors: &[Parameter]) -> Result<Vec<String>> {
     for parameter in tensors {
         commit.write(&parameter.name, |out| write_record(out, parameter, false))?;
@@ -56,7 +56,7 @@ fn write_record(out: &mut Output, parameter: &Parameter, sized: bool) -> FormatR
     stream::write_record(out, &parameter.name, &parameter.tensor, layout)
 }
 
-/// Opens all tensors of one file.
+/// Reads all tensors from one file.
 fn read_all(variables: &[SavedVariable], open: Open<'_>) -> Result<Vec<Parameter>> {
     let blob = open(FILE)?;
     if blob.is_empty() {
@@ -65,7 +65,7 @@ fn read_all(variables: &[SavedVariable], open: Open<'_>) -> Result<Vec<Parameter
     Ok(read_records(&blob, variables)?)
 }
 
-/// Opens tensors of which each has a file of its name.
+/// Reads tensors from a file for each.
 fn read_each(variables: &[SavedVariable], open: Open<'_>) -> Result<Vec<Parameter>> {
     let mut tensors = Vec::with_capacity(variables.len());
     for variable in variables {
@@ -81,7 +81,7 @@ fn read_records(blob: &Blob, variables: &[SavedVariable]) -> FormatResult<Vec<Pa
     named(blob, variables, tensors)
 }
 
-/// The kind of record of a variable, which not all records name themselves.
+/// Returns the expected kind of a variable's record, which not all records declare.
 fn expect(variable: &SavedVariable) -> Expect {
     match variable.kind.as_str() {
         "dense" => Expect::Tensor,
@@ -91,14 +91,14 @@ fn expect(variable: &SavedVariable) -> Expect {
     }
 }
 
-/// Records with the names that the manifest has for them.
+/// Returns records with their names in the manifest.
 fn named(
     blob: &Blob,
     variables: &[SavedVariable],
     tensors: Vec<Tensor>,
 ) -> FormatResult<Vec<Parameter>> {
     if variables.len() != tensors.len() {
-        let expected = format!("{} tensors, as the manifest says", variables.len());
+        let expected = format!("{} tensors, as in the manifest", variables.len());
         return Err(blob.malformed(0, expected, tensors.len().to_string()).into());
     }
     let pairs = variables.iter().zip(tensors);

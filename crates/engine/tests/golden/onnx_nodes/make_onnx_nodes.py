@@ -27,7 +27,7 @@ from onnx.backend.test.case.node import collect_testcases
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EACH = 3
-MOST_BYTES = 6000
+MAX_BYTES = 6000
 # Models of several operators, some of which have no case of their own.
 SEQUENCES = ["test_sequence_model%d" % number for number in range(1, 9)]
 
@@ -98,7 +98,7 @@ def selected(models):
         node = model.graph.node[0]
         if node.domain or node.op_type in absent():
             continue
-        if node.op_type in count and model.ByteSize() > MOST_BYTES:
+        if node.op_type in count and model.ByteSize() > MAX_BYTES:
             continue
         types = [value.type.tensor_type.elem_type for value in model.graph.input]
         attributes = sorted(attribute.name for attribute in node.attribute)

@@ -1,49 +1,49 @@
-//! Elements in another order of bytes or dimensions, put right when they are read.
+//! Elements with another byte order or order of axes, converted on read.
 
 use std::sync::Arc;
 
 use lodstone_model::DType;
 use lodstone_store::{Blob, Derive, Permuted, Result};
 
-/// How elements are stored, where it differs from row-major and little-endian.
+/// The storage of elements, where it differs from row-major and little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
-    /// Size in bytes of the numbers whose bytes are the other way round.
+    /// The size in bytes of the values whose byte order is reversed.
     swap: Option<usize>,
-    /// Whether the first dimension varies fastest.
+    /// Whether the first axis varies fastest.
     fortran: bool,
 }
 
 impl Stored {
     pub(crate) fn new(swap: Option<usize>, fortran: bool, shape: &[u64]) -> Self {
-        // Both orders are one where at most one dimension has more than one position.
+        // Both orders are the same if at most one dim is larger than 1.
         let matters = shape.iter().filter(|dim| **dim != 1).count() > 1 && !shape.contains(&0);
         Self { swap, fortran: fortran && matters }
     }
 
-    /// Whether elements can be taken as they are.
+    /// Returns whether elements are row-major and little-endian.
     pub(crate) fn is_plain(self) -> bool {
         self.swap.is_none() && !self.fortran
     }
 }
 
-/// The elements of one array, row-major and little-endian.
+/// The elements of an array, converted to row-major and little-endian.
 pub(crate) struct Elements {
     source: Blob,
     stored: Stored,
-    /// The elements in order, with their bytes as they are in the source.
+    /// The elements in row-major order, in the byte order of the source.
     ordered: Blob,
-    /// Size in bytes of an element.
+    /// The size of an element in bytes.
     item: usize,
 }
 
 impl Elements {
-    /// The elements of `source`, which has as many bytes as `dtype` and `shape` ask for.
+    /// Converts the elements of `source`, whose size matches `dtype` and `shape`.
     pub(crate) fn new(source: Blob, stored: Stored, dtype: DType, shape: &[u64]) -> Self {
         let item = dtype.bits().and_then(|bits| usize::try_from(bits / 8).ok()).unwrap_or(1);
         let mut ordered = source.clone();
         if stored.fortran {
-            // What varies fastest is what a row-major array has last.
+            // Reversed, since the last axis of a row-major array varies fastest.
             let reversed: Vec<u64> = shape.iter().rev().copied().collect();
             let order: Vec<usize> = (0..shape.len()).rev().collect();
             let permuted = Permuted::new(source.clone(), item, &reversed, &order);
@@ -52,17 +52,17 @@ impl Elements {
         Self { source, stored, ordered, item }
     }
 
-    /// The bytes as they are stored.
+    /// Returns the stored bytes.
     pub(crate) fn source(&self) -> &Blob {
         &self.source
     }
 
-    /// How they are stored.
+    /// Returns how the elements are stored.
     pub(crate) fn stored(&self) -> Stored {
         self.stored
     }
 
-    /// Fills `buffer` with whole elements from byte `offset` on.
+    /// Fills `buffer` with whole elements from byte `offset`.
     fn fill(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.ordered.read_at(offset, buffer)?;
         match self.stored.swap {

@@ -1,13 +1,13 @@
-//! How NumPy says what an array is: in its own files, and in pickles of arrays.
+//! NumPy's descriptions of arrays, in its own files and in pickles.
 
 pub(crate) mod elements;
 
 use lodstone_model::DType;
 
-/// Dimensions that an array may have: NumPy's own limit.
-pub(crate) const DIMENSIONS: usize = 64;
+/// Maximum rank of an array: NumPy's own limit.
+pub(crate) const MAX_RANK: usize = 64;
 
-/// Element types and their codes without the order of bytes.
+/// Element types and their codes without the byte order.
 pub(crate) const CODES: &[(DType, &str)] = &[
     (DType::Bool, "b1"),
     (DType::Int8, "i1"),
@@ -25,7 +25,7 @@ pub(crate) const CODES: &[(DType, &str)] = &[
     (DType::Complex128, "c16"),
 ];
 
-/// The code of an element type.
+/// Returns the code of an element type.
 pub(crate) fn code(dtype: DType) -> Option<&'static str> {
     CODES.iter().find(|(known, _)| *known == dtype).map(|(_, code)| *code)
 }

@@ -1,10 +1,10 @@
-//! Arrays, element types and numbers of NumPy, as it pickles them.
+//! Pickled arrays, element types and scalars of NumPy.
 //!
-//! | what | how |
+//! | object | pickled form |
 //! |---|---|
 //! | element type | `dtype('f4', False, True)`, then the state `(3, '<', None, None, None, -1, -1, 0)` |
 //! | array | `_reconstruct(ndarray, (0,), b'b')`, then `(1, shape, dtype, fortran, bytes)` |
-//! | array, protocol 5 | `_frombuffer(bytes, dtype, shape, 'C' or 'F')` |
+//! | scalar | `scalar(dtype, bytes)` |
 //! | number | `scalar(dtype, bytes)` |
 
 use lodstone_model::DType;
@@ -12,22 +12,22 @@ use lodstone_model::DType;
 use super::shapes::{Builds, Data, Shapes};
 use super::tree::{How, Id, Node, Object};
 use crate::Result;
-use crate::encoding::array::{CODES, DIMENSIONS};
+use crate::encoding::array::{CODES, MAX_RANK};
 
-/// An array, not read.
+/// An array whose elements are not read.
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
     /// The object.
     pub(crate) id: Id,
     pub(crate) dtype: DType,
-    /// Size in bytes of the numbers whose bytes are the other way round.
+    /// The size in bytes of the values whose byte order is reversed.
     pub(crate) swap: Option<usize>,
     pub(crate) fortran: bool,
     pub(crate) shape: Vec<u64>,
     pub(crate) data: Data,
 }
 
-/// A number, not read.
+/// A scalar that is not read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Number {
     pub(crate) dtype: DType,
@@ -35,7 +35,7 @@ pub(crate) struct Number {
     pub(crate) data: Data,
 }
 
-/// `_reconstruct(ndarray, (0,), b'b')` and one state.
+/// Checks an object of the form `_reconstruct(ndarray, (0,), b'b')` with one state.
 pub(super) fn check_reconstruct(shapes: &Shapes, id: Id, object: &Object) -> Result<()> {
     reconstructed(shapes, id, object).map(|_| ())
 }
@@ -46,10 +46,10 @@ pub(super) fn reconstructed(shapes: &Shapes, id: Id, object: &Object) -> Result<
         let found = format!("`{}`, {what}", tree.describe(id));
         tree.error(id, "an array as NumPy pickles it", found)
     };
-    let [class, extents, code] = shapes.arguments(object) else {
+    let [class, dims, code] = shapes.arguments(object) else {
         return Err(odd("with other arguments"));
     };
-    let empty = match tree.node(*extents) {
+    let empty = match tree.node(*dims) {
         Node::Tuple(items) => matches!(items.as_slice(), [id] if is_zero(shapes, *id)),
         _ => false,
     };
@@ -61,7 +61,7 @@ pub(super) fn reconstructed(shapes: &Shapes, id: Id, object: &Object) -> Result<
     }
     let [state] = object.state.as_slice() else { return Err(odd("without one state")) };
     let Node::Tuple(items) = tree.node(*state) else { return Err(odd("with another state")) };
-    // No release of a framework that is supported writes states without a version.
+    // No supported release of a framework writes states without a version.
     let [version, shape, dtype, fortran, data] = items.as_slice() else {
         return Err(odd("with another state"));
     };
@@ -94,61 +94,61 @@ pub(super) fn from_buffer(shapes: &Shapes, id: Id, object: &Object) -> Result<Ar
 fn build(shapes: &Shapes, id: Id, shape: Id, dtype: Id, fortran: bool, data: Id) -> Result<Array> {
     let tree = &shapes.tree;
     let (dtype, swap) = element(shapes, dtype)?;
-    let extents = extents(shapes, shape)?;
+    let dims = dims_from(shapes, shape)?;
     let Some(data) = shapes.data(data) else {
         let found = format!("`{}`", tree.describe(data));
         return Err(tree.error(id, "the elements of an array, as bytes", found));
     };
-    let size = dtype.size_of(&extents).ok_or_else(|| {
-        let found = format!("{dtype} of shape {extents:?}");
+    let size = dtype.size_of(&dims).ok_or_else(|| {
+        let found = format!("{dtype} of shape {dims:?}");
         tree.error(id, "a size that fits 64 bits", found)
     })?;
-    // In a text each byte has one or more.
-    let most = size.saturating_mul(data.spelling.most());
-    if !(size..=most).contains(&data.span.len) {
-        let expected = format!("{size} bytes, {dtype} of shape {extents:?}");
+    // A string encodes each byte in one or more bytes.
+    let max = size.saturating_mul(data.spelling.max());
+    if !(size..=max).contains(&data.span.len) {
+        let expected = format!("{size} bytes, {dtype} of shape {dims:?}");
         return Err(tree.error(id, expected, format!("{} bytes", data.span.len)));
     }
-    Ok(Array { id, dtype, swap, fortran, shape: extents, data })
+    Ok(Array { id, dtype, swap, fortran, shape: dims, data })
 }
 
-/// The extents in a tuple.
-fn extents(shapes: &Shapes, id: Id) -> Result<Vec<u64>> {
+/// Returns the dims in a tuple.
+fn dims_from(shapes: &Shapes, id: Id) -> Result<Vec<u64>> {
     let tree = &shapes.tree;
     let odd = || {
         let found = format!("`{}`", tree.describe(id));
-        tree.error(id, format!("a shape of at most {DIMENSIONS} extents from 0 on"), found)
+        tree.error(id, format!("a shape of at most {MAX_RANK} nonnegative dims"), found)
     };
     let Node::Tuple(items) = tree.node(id) else { return Err(odd()) };
-    if items.len() > DIMENSIONS {
+    if items.len() > MAX_RANK {
         return Err(odd());
     }
-    let extent = |id: &Id| match tree.node(*id) {
-        Node::Int(extent) => u64::try_from(*extent).map_err(|_| odd()),
+    let dim = |id: &Id| match tree.node(*id) {
+        Node::Int(dim) => u64::try_from(*dim).map_err(|_| odd()),
         _ => Err(odd()),
     };
-    items.iter().map(extent).collect()
+    items.iter().map(dim).collect()
 }
 
-/// `scalar(dtype, bytes)`.
+/// Reads an object of the form `scalar(dtype, bytes)`.
 pub(super) fn scalar(shapes: &Shapes, id: Id, object: &Object) -> Result<Number> {
     let tree = &shapes.tree;
     let odd = || {
         let found = format!("`{}`", tree.describe(id));
-        tree.error(id, "`scalar(dtype, bytes)`, a number of NumPy", found)
+        tree.error(id, "`scalar(dtype, bytes)`, a NumPy scalar", found)
     };
     let [dtype, data] = shapes.arguments(object) else { return Err(odd()) };
     let (dtype, swap) = element(shapes, *dtype)?;
     let data = shapes.data(*data).filter(|_| plain(object)).ok_or_else(odd)?;
     let size = dtype.size_of(&[]).unwrap_or(0);
-    // In a text each byte has one or more.
-    if data.span.len < size || data.span.len > size * data.spelling.most() {
+    // A string encodes each byte in one or more bytes.
+    if data.span.len < size || data.span.len > size * data.spelling.max() {
         return Err(odd());
     }
     Ok(Number { dtype, swap, data })
 }
 
-/// `dtype('f4', False, True)` and at most one state.
+/// Checks an object of the form `dtype('f4', False, True)` with at most one state.
 pub(super) fn check_dtype(shapes: &Shapes, id: Id, object: &Object) -> Result<()> {
     let tree = &shapes.tree;
     let good = match shapes.arguments(object) {
@@ -167,8 +167,8 @@ pub(super) fn check_dtype(shapes: &Shapes, id: Id, object: &Object) -> Result<()
     Err(tree.error(id, "`dtype('f4', False, True)` and a state", found))
 }
 
-/// The element type that an object is, and the size of the numbers whose bytes are the other way
-/// round.
+/// Returns the element type of an object, and the size of the values whose byte order is
+/// reversed.
 fn element(shapes: &Shapes, id: Id) -> Result<(DType, Option<usize>)> {
     let tree = &shapes.tree;
     let odd = |expected: &str| {
@@ -177,14 +177,14 @@ fn element(shapes: &Shapes, id: Id) -> Result<(DType, Option<usize>)> {
     };
     let object = match tree.node(id) {
         Node::Object(object) if shapes.builds(object.callable) == Some(Builds::Dtype) => object,
-        _ => return Err(odd("an element type of NumPy")),
+        _ => return Err(odd("a NumPy element type")),
     };
     let code = match shapes.arguments(object).first() {
         Some(code) => tree.short(*code).unwrap_or_default(),
         None => String::new(),
     };
     let Some((dtype, code)) = CODES.iter().find(|(_, known)| *known == code) else {
-        return Err(odd("an element type of numbers"));
+        return Err(odd("a numeric element type"));
     };
     let order = match object.state.as_slice() {
         [] => "=".to_owned(),
@@ -195,13 +195,13 @@ fn element(shapes: &Shapes, id: Id) -> Result<(DType, Option<usize>)> {
     let number = if code.starts_with('c') { bytes / 2 } else { bytes };
     match order.as_str() {
         ">" => Ok((*dtype, (number > 1).then_some(number))),
-        "|" if bytes > 1 => Err(odd("an order of bytes")),
+        "|" if bytes > 1 => Err(odd("a byte order")),
         "<" | "=" | "|" => Ok((*dtype, None)),
-        _ => Err(odd("an order of bytes")),
+        _ => Err(odd("a byte order")),
     }
 }
 
-/// The order of bytes in the state of an element type without fields or parts.
+/// Returns the byte order in the state of an element type without fields or subarrays.
 fn order(shapes: &Shapes, state: Id) -> Option<String> {
     let tree = &shapes.tree;
     let Node::Tuple(items) = tree.node(state) else { return None };
@@ -220,7 +220,7 @@ fn plain(object: &Object) -> bool {
     bare && object.how == How::Reduce && object.named.is_none()
 }
 
-/// Python 2 writes truth values as numbers.
+/// Returns a boolean, which Python 2 writes as an integer.
 fn truth(shapes: &Shapes, id: Id) -> Option<bool> {
     match shapes.tree.node(id) {
         Node::Bool(value) => Some(*value),

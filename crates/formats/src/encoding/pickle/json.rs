@@ -1,4 +1,4 @@
-//! Plain values as JSON, no more of it than a file of that size justifies.
+//! Plain values as JSON, bounded by the size of the file.
 
 use std::collections::HashSet;
 
@@ -10,57 +10,57 @@ use super::shapes::{Shapes, Value};
 use super::tree::Id;
 use crate::Result;
 
-/// How much may still be said. What a pickle shares is there once, and would be said each time.
+/// The remaining output. Shared values are stored once in a pickle, but repeated in JSON.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    /// Values.
+    /// The number of values.
     steps: usize,
     /// Bytes of text.
     text: u64,
 }
 
 impl Budget {
-    /// Honest pickles share names, element types and a few tensors.
+    /// Creates a budget that suffices for honest pickles, which share names, element types and a few tensors.
     pub(crate) fn of(shapes: &Shapes) -> Self {
-        /// Bytes of text that any file may say. A text that grows takes several times its bytes.
+        /// Bytes of text that are allowed for any file. A growing string needs several times its size.
         const TEXT: u64 = 256 << 10;
         let steps = shapes.tree.len().saturating_mul(16).saturating_add(65_536);
         let text = shapes.tree.blob().len().saturating_mul(8).saturating_add(TEXT);
         Self { steps, text }
     }
 
-    /// One value more.
+    /// Counts a value.
     ///
     /// # Errors
-    /// If there were too many.
+    /// Fails if the budget is exhausted.
     pub(crate) fn step(&mut self, shapes: &Shapes, id: Id) -> Result<()> {
         match self.steps.checked_sub(1) {
             Some(left) => self.steps = left,
             None => {
-                let expected = "values that are not shared again and again";
-                return Err(shapes.tree.error(id, expected, "many times as many as are stored"));
+                let expected = "values that are not shared excessively";
+                return Err(shapes.tree.error(id, expected, "many times the stored values"));
             }
         }
         Ok(())
     }
 
-    /// So many bytes of text more.
+    /// Counts `len` bytes of text.
     ///
     /// # Errors
-    /// If there were too many.
+    /// Fails if the budget is exhausted.
     pub(crate) fn say(&mut self, shapes: &Shapes, id: Id, len: u64) -> Result<()> {
         match self.text.checked_sub(len) {
             Some(left) => self.text = left,
             None => {
-                let expected = "texts that are not shared again and again";
-                return Err(shapes.tree.error(id, expected, "many times as much as is stored"));
+                let expected = "texts that are not shared excessively";
+                return Err(shapes.tree.error(id, expected, "many times the stored text"));
             }
         }
         Ok(())
     }
 }
 
-/// Appends a value without tensors; the caller has bounded how deep it is.
+/// Appends a value without tensors; the caller has bounded its depth.
 pub(crate) fn json(shapes: &Shapes, id: Id, out: &mut String, budget: &mut Budget) -> Result<()> {
     budget.step(shapes, id)?;
     let before = out.len();
@@ -98,7 +98,7 @@ pub(crate) fn json(shapes: &Shapes, id: Id, out: &mut String, budget: &mut Budge
             return object(shapes, id, Some(&class), pairs, out, budget);
         }
         Value::Array(_) => {
-            return Err(shapes.tree.error(id, "a value that is no tensor", "one"));
+            return Err(shapes.tree.error(id, "a value other than a tensor", "a tensor"));
         }
     }
     budget.say(shapes, id, (out.len() - before) as u64)
@@ -132,7 +132,7 @@ fn object(
     budget.say(shapes, id, (pairs.len() * 4 + class + 16) as u64)
 }
 
-/// A key of a dict as text: as it is, or as JSON if it is something else.
+/// Returns the key of a dict: a string as it is, any other key as JSON.
 pub(crate) fn key(shapes: &Shapes, id: Id, budget: &mut Budget) -> Result<String> {
     if let Value::Text(span, encoding) = shapes.value(id)? {
         budget.step(shapes, id)?;
@@ -144,7 +144,7 @@ pub(crate) fn key(shapes: &Shapes, id: Id, budget: &mut Budget) -> Result<String
     Ok(text)
 }
 
-/// A text as JSON.
+/// Returns a string as JSON.
 pub(crate) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
@@ -153,13 +153,13 @@ fn pair([re, im]: [String; 2]) -> String {
     format!("[{re},{im}]")
 }
 
-/// Two readers could take different ones.
+/// Returns the error for a duplicate key, of which readers could use different values.
 pub(crate) fn again(shapes: &Shapes, id: Id, name: &str) -> crate::Error {
     let name: String = name.chars().take(64).collect();
-    shapes.tree.error(id, "each key once", format!("`{}` again", name.escape_debug()))
+    shapes.tree.error(id, "unique keys", format!("`{}` twice", name.escape_debug()))
 }
 
-/// JSON has no infinities and no NaN: they are spelled.
+/// Returns a float as JSON; infinities and NaN, which JSON lacks, are strings.
 fn float(value: f64) -> String {
     match serde_json::Number::from_f64(value) {
         Some(number) => number.to_string(),
@@ -167,7 +167,7 @@ fn float(value: f64) -> String {
     }
 }
 
-/// A number of NumPy.
+/// Returns a NumPy scalar as JSON.
 fn number(shapes: &Shapes, id: Id, Number { dtype, swap, data }: Number) -> Result<String> {
     let mut bytes = shapes.decoded(data)?.to_vec();
     if let Some(size) = swap {
@@ -186,7 +186,7 @@ fn number(shapes: &Shapes, id: Id, Number { dtype, swap, data }: Number) -> Resu
     })
 }
 
-/// A little-endian number; `None` if it has another size.
+/// Formats a little-endian value; `None` if its size does not match.
 fn decode(dtype: DType, bytes: &[u8]) -> Option<String> {
     macro_rules! number {
         ($type:ty) => {

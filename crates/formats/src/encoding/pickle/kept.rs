@@ -1,4 +1,4 @@
-//! A pickle without the elements of its tensors, kept so that it can be written back.
+//! A pickle without the elements of its tensors, kept for writing it back.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use lodstone_store::{Blob, Derive, Result as StoreResult, internal};
 use super::opcode::Span;
 use crate::Result;
 
-/// What was cut out of the bytes of a pickle.
+/// A range that was cut out of a pickle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Hole {
     start: u64,
     len: u64,
-    /// How many kept bytes are before it.
+    /// The number of kept bytes before the hole.
     before: u64,
 }
 
@@ -24,16 +24,16 @@ impl Hole {
     }
 }
 
-/// The bytes around the holes.
+/// The bytes of a pickle outside of its holes.
 #[derive(Clone)]
 pub(crate) struct Kept {
-    /// Ascending, apart from each other.
+    /// Ascending and disjoint.
     holes: Vec<Hole>,
     bytes: Bytes,
 }
 
 impl Kept {
-    /// Takes out the elements of all tensors; those that are shared are there once.
+    /// Cuts out the elements of all tensors; those that are shared are cut once.
     pub(crate) fn new(blob: &Blob, elements: &[Span], limits: &Limits) -> Result<Self> {
         let spans = elements.iter().map(|span| (span.start, span.len));
         let mut spans: Vec<(u64, u64)> = spans.filter(|(_, len)| *len > 0).collect();
@@ -57,7 +57,7 @@ impl Kept {
         Ok(Self { holes, bytes: bytes.into() })
     }
 
-    /// The pieces of the pickle in order: kept bytes, and holes.
+    /// Returns the pieces of the pickle in order: kept bytes, and holes.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = Piece> {
         let mut at = 0;
         let mut pieces = Vec::with_capacity(self.holes.len() * 2 + 1);
@@ -71,7 +71,7 @@ impl Kept {
         pieces.into_iter()
     }
 
-    /// A number, so many pairs of numbers, and the bytes.
+    /// Encodes the number of holes, a pair of integers for each, and the kept bytes.
     pub(crate) fn encode(&self) -> Bytes {
         let mut encoded = Vec::with_capacity(8 + self.holes.len() * 16 + self.bytes.len());
         encoded.extend((self.holes.len() as u64).to_le_bytes());
@@ -101,7 +101,7 @@ impl Kept {
         Some(Self { holes, bytes })
     }
 
-    /// The pickle with zeros in its holes.
+    /// Returns the pickle with zeros in its holes.
     pub(crate) fn blob(&self) -> Blob {
         Blob::derived(Arc::new(self.clone()))
     }
@@ -147,11 +147,11 @@ impl Derive for Kept {
 /// A piece of a pickle.
 pub(crate) enum Piece {
     Bytes(Bytes),
-    /// Where it begins.
+    /// A hole, by its offset in the pickle.
     Hole(u64),
 }
 
-/// Whether two blobs are the same bytes of the same place.
+/// Returns whether two blobs are the same bytes at the same location.
 pub(crate) fn is_one(a: &Blob, b: &Blob) -> bool {
     if a.len() != b.len() {
         return false;

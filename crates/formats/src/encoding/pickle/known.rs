@@ -1,34 +1,34 @@
-//! What pickles of tensors import and call when they are honest, by exact module and name, and in which
-//! form. Everything else is a finding.
+//! Imports and calls of honest pickles of tensors, by exact module and name, and their allowed
+//! forms. Everything else is a finding.
 //!
-//! What is here may be called with anything that a pickle can make of the rest: it reads and writes no
-//! files, imports nothing, and calls nothing that it is given, but for what has a form of its own. The
-//! result of a call is never called, never given a state unless its class is known to take one, and never
-//! a name.
+//! A name in this table may be called with any arguments that a pickle can build from the rest: it reads and writes no
+//! files, imports nothing, and calls none of its arguments, unless only a specific form is allowed. The
+//! result of a call is never called, never used as a name, and given a state only if its class is known to accept
+//! one.
 
 use std::collections::{HashMap, HashSet};
 
 use super::tree::{How, Id, Node, Object, Tree};
 use crate::registry::IMPORTS;
 
-/// What may be done with something that is imported.
+/// The allowed use of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// It may be called, and handed on.
+    /// It may be called, and passed on.
     Call,
-    /// What it makes may be given attributes, too.
+    /// In addition, the result of a call may be given attributes.
     Attributes,
-    /// What it makes takes its state by a method of its own.
+    /// In addition, the result of a call may be given a state, which its own method takes.
     State,
-    /// `encode('..', 'latin1')`: bytes as a text.
+    /// `encode('..', 'latin1')`: bytes encoded as a string.
     Encode,
-    /// `eval('data', {'data': array})`, in this form alone.
+    /// `eval('data', {'data': array})`, only in this form.
     Eval,
-    /// `_reconstructor(class, object, None)`: protocols 0 and 1 make instances so.
+    /// `_reconstructor(class, object, None)`, which protocols 0 and 1 use to create instances.
     Reconstructor,
 }
 
-/// What one pickle imports and calls that tensors do not need.
+/// Imports and calls of a pickle that tensors do not need.
 pub(super) struct Suspects(HashSet<Id>);
 
 impl Suspects {
@@ -55,7 +55,7 @@ impl Suspects {
             let is_fine = known.get(&object.callable).is_some_and(|what| what.allows(tree, object));
             if !is_fine {
                 suspects.insert(id);
-                // One bad use of what is imported makes the others worth a look.
+                // A disallowed use of an import makes its other uses suspicious too.
                 if known.get(&object.callable).is_some_and(|what| what.has_form()) {
                     suspects.insert(object.callable);
                 }
@@ -83,12 +83,12 @@ impl Suspects {
 }
 
 impl Use {
-    /// Whether it may be used in one form alone, and handed to nobody.
+    /// Returns whether only one form of call is allowed, and the import must not be passed on.
     fn has_form(self) -> bool {
         matches!(self, Self::Eval | Self::Reconstructor)
     }
 
-    /// Whether a call is of the form that is known, and what is done with the result.
+    /// Returns whether a call, and the use of its result, are allowed.
     fn allows(self, tree: &Tree, object: &Object) -> bool {
         if object.how == How::Patch {
             return false;
@@ -108,16 +108,16 @@ impl Use {
     }
 }
 
-/// Names of a module, and what may be done with them.
+/// A module, names in it, and their allowed use.
 pub(crate) type Row = (&'static str, &'static [&'static str], Use);
 
-/// What a table has for the name of a module.
+/// Returns the allowed use of a name in a module.
 pub(crate) fn find(rows: &[Row], module: &str, name: &str) -> Option<Use> {
     let has = |(known, names, _): &&Row| *known == module && names.contains(&name);
     rows.iter().find(has).map(|(.., what)| *what)
 }
 
-/// What is known of something to be imported. Both of its names have to be texts of the file.
+/// Returns the allowed use of an import. Module and name must be string literals of the file.
 fn use_of(tree: &Tree, id: Id) -> Option<Use> {
     let Node::Global(module, name) = tree.node(id) else { return None };
     let (module, name) = (tree.short(*module)?, tree.short(*name)?);
@@ -125,7 +125,7 @@ fn use_of(tree: &Tree, id: Id) -> Option<Use> {
     find(KNOWN, &module, &name).or_else(of_framework)
 }
 
-/// The arguments of a call, if there are as many.
+/// Returns the arguments of a call, if their number is `COUNT`.
 fn arguments<'a, const COUNT: usize>(tree: &'a Tree, object: &Object) -> Option<&'a [Id; COUNT]> {
     match tree.node(object.arguments) {
         Node::Tuple(items) if object.named.is_none() => items.as_slice().try_into().ok(),
@@ -140,7 +140,7 @@ fn encodes(tree: &Tree, object: &Object) -> bool {
         && tree.short(*encoding).is_some_and(|encoding| ENCODINGS.contains(&encoding.as_str()))
 }
 
-/// Whether `eval` is given the name of an array, and the array by that name alone.
+/// Returns whether the arguments of `eval` are the name of an array, and a dict of only that name to the array.
 fn is_data(tree: &Tree, object: &Object) -> bool {
     let is_name = |id: Id| tree.short(id).is_some_and(|name| name == "data");
     let Some([code, names]) = arguments(tree, object) else { return false };
@@ -148,7 +148,7 @@ fn is_data(tree: &Tree, object: &Object) -> bool {
     let [(name, data)] = names.as_slice() else { return false };
     let is_array = match tree.node(*data) {
         Node::Object(array) => use_of(tree, array.callable) == Some(Use::State),
-        // An array that is not there.
+        // An uninitialized array.
         Node::None => true,
         _ => false,
     };
@@ -164,8 +164,8 @@ fn reconstructs(tree: &Tree, object: &Object) -> bool {
     is_class && is_object && matches!(tree.node(*state), Node::None)
 }
 
-/// Whether a state is attributes of usual names. `__setstate__` among them would be called with the next
-/// state.
+/// Returns whether a state consists of attributes with ordinary names. An attribute `__setstate__` would be called with
+/// the next state.
 fn are_attributes(tree: &Tree, state: Id) -> bool {
     let are_usual = |id: &Id| match tree.node(*id) {
         Node::Dict(pairs) => pairs.iter().all(|(key, _)| {
@@ -176,14 +176,14 @@ fn are_attributes(tree: &Tree, state: Id) -> bool {
         _ => false,
     };
     match tree.node(state) {
-        // Attributes, and those that have a place of their own; anything longer is refused.
+        // Attributes and slots; a longer tuple is rejected.
         Node::Tuple(both) if both.len() == 2 => both.iter().all(are_usual),
         Node::Tuple(_) => true,
         _ => are_usual(&state),
     }
 }
 
-/// What pickles of tensors of any framework refer to, by module.
+/// Imports of pickles of tensors in any framework, by module.
 const KNOWN: &[Row] = &[
     ("numpy", &["dtype"], Use::State),
     ("numpy", NUMPY, Use::Call),
@@ -218,11 +218,11 @@ const BUILTINS: &[&str] = &[
     "range", "set", "slice", "str", "tuple", "xrange", "long", "unicode",
 ];
 
-/// Classes of paths, which are made and not followed.
+/// Classes of paths, which are created but not followed.
 const PATHS: &[&str] =
     &["Path", "PosixPath", "PurePath", "PurePosixPath", "PureWindowsPath", "WindowsPath"];
 
-/// Arrays and numbers.
+/// Arrays and scalars.
 #[rustfmt::skip]
 const NUMPY: &[&str] = &[
     "ndarray", "bool_", "bool", "bytes_", "complex128", "complex64", "datetime64", "float16", "float32",

@@ -1,5 +1,5 @@
-//! The machine: opcodes to a tree of values. It imports nothing and calls nothing; there is no code
-//! in it that could.
+//! The pickle machine: converts opcodes to a tree of values. It contains no code that imports or calls
+//! anything.
 
 use std::collections::HashMap;
 
@@ -12,17 +12,17 @@ use super::text::Encoding;
 use super::tree::{How, Id, Node, Object, Tree};
 use crate::{Error, Result};
 
-/// Largest integer in bytes. Those of model files have eight.
-const INTEGER: u64 = 1024;
+/// Maximum size of an integer in bytes. Those of model files have eight.
+const MAX_INTEGER: u64 = 1024;
 
-/// Bytes of lines that are as long to read as an opcode.
-const LINE: u64 = 8;
+/// The number of bytes of a line that count as one opcode.
+const LINE_BYTES_PER_STEP: u64 = 8;
 
 /// Reads the pickle at `start`.
 ///
 /// # Errors
-/// If it is none: what was expected, and where. If it needs what a file cannot hold (buffers out of
-/// band), or more than the limits allow.
+/// Fails with what was expected, and where, if the bytes are not a pickle, if the pickle is not self-contained
+/// (out-of-band buffers), or if it exceeds the limits.
 pub(crate) fn read(blob: &Blob, start: u64, limits: &Limits) -> Result<Tree> {
     let mut steps = Steps { left: u64::MAX, ..Steps::default() };
     let mut machine = Machine::new(blob, start, limits, Mode::Strict, &mut steps);
@@ -30,25 +30,25 @@ pub(crate) fn read(blob: &Blob, start: u64, limits: &Limits) -> Result<Tree> {
     Ok(machine.into_tree(root))
 }
 
-/// What there is of a pickle that may be damaged.
+/// The contents of a pickle that may be damaged.
 pub(crate) struct Found {
     pub(crate) tree: Tree,
-    /// Whether it goes on to `STOP`.
+    /// Whether the pickle continues to `STOP`.
     pub(super) whole: bool,
-    /// Whether nothing in it had to be excused.
+    /// Whether no error was ignored.
     pub(super) sound: bool,
-    /// Whether it has more values or opcodes than are allowed: what follows those was not looked at.
+    /// Whether the pickle exceeds the limit of values or opcodes: the rest was not inspected.
     pub(super) cut: bool,
 }
 
-/// Reads what there is of a pickle that may be damaged, beyond where CPython stops, in `steps`
-/// opcodes at most, which are taken off.
+/// Reads as much as possible of a pickle that may be damaged, beyond the point where CPython stops. At most `steps`
+/// opcodes are read, which are subtracted.
 pub(crate) fn read_leniently(blob: &Blob, start: u64, limits: &Limits, steps: &mut Steps) -> Found {
     read_as(Mode::Lenient, blob, start, limits, steps)
 }
 
-/// Reads a pickle up to the opcode at which each of CPython's two unpicklers has raised: what one of them
-/// reaches is in the tree, and hardly anything else.
+/// Reads a pickle up to the opcode at which both unpicklers of CPython have raised: the tree contains what one of them
+/// reaches, and hardly anything else.
 pub(crate) fn read_as_cpython(
     blob: &Blob,
     start: u64,
@@ -65,21 +65,21 @@ fn read_as(mode: Mode, blob: &Blob, start: u64, limits: &Limits, steps: &mut Ste
     Found { tree: machine.into_tree(root.unwrap_or(Id(0))), whole, sound, cut }
 }
 
-/// Opcodes that may still be read, and a way to stop before.
+/// The remaining number of opcodes, and a way to cancel.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Steps {
     pub(crate) left: u64,
-    /// Whoever waits for a scan may cancel it.
+    /// Progress of the scan, through which it can be cancelled.
     pub(crate) progress: Progress,
 }
 
 impl Steps {
-    /// Opcodes between two looks at whether the scan was cancelled.
-    const LOOK: u64 = 1 << 16;
+    /// The number of opcodes between two checks for cancellation.
+    const CHECK_INTERVAL: u64 = 1 << 16;
 
-    /// Takes off one opcode; false if there is none left, or the scan was cancelled.
+    /// Counts an opcode; returns false if none is left, or the scan was cancelled.
     fn take(&mut self) -> bool {
-        if self.left.is_multiple_of(Self::LOOK) && self.progress.advance(0).is_err() {
+        if self.left.is_multiple_of(Self::CHECK_INTERVAL) && self.progress.advance(0).is_err() {
             return false;
         }
         let left = self.left.checked_sub(1);
@@ -88,14 +88,14 @@ impl Steps {
     }
 }
 
-/// What is done about errors.
+/// The handling of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     /// Everything that no pickler writes is an error.
     Strict,
-    /// What CPython may let pass is passed over; what makes both of its unpicklers raise is an error.
+    /// What CPython may accept is ignored; what makes both of its unpicklers raise is an error.
     Cpython,
-    /// Missing operands are taken for unknown ones.
+    /// Missing operands are replaced by unknown values.
     Lenient,
 }
 
@@ -104,36 +104,36 @@ struct Machine<'a> {
     cursor: Cursor<'a>,
     limits: &'a Limits,
     mode: Mode,
-    /// Whether anything was passed over.
+    /// Whether an error was ignored.
     excused: bool,
-    /// Opcodes that may still be done.
+    /// The remaining opcodes.
     steps: &'a mut Steps,
-    /// Whether there are more of them, or of values, than are allowed.
+    /// Whether the limit of opcodes or values was exceeded.
     full: bool,
     nodes: Vec<Node>,
     places: Vec<u64>,
     stack: Vec<Id>,
-    /// Heights of the stack at which marks are.
+    /// The stack heights of marks.
     marks: Vec<usize>,
     memo: Memo,
-    /// Where the frame ends that the cursor is in.
+    /// The end of the current frame.
     frame: Option<u64>,
-    /// The opcode at hand and its place.
+    /// The name of the current opcode, and its offset.
     opcode: &'static str,
     at: u64,
 }
 
-/// What was put aside, by number. Numbers that ascend from 0, as picklers use them, cost nothing
-/// but the value; others an entry of a table, however large they are.
+/// The memo. Indices that ascend from 0, as picklers use them, cost nothing
+/// but the value; others cost a table entry, however large they are.
 #[derive(Default)]
 struct Memo {
     dense: Vec<Id>,
     sparse: HashMap<u64, Id>,
-    /// Numbers that do not fit 64 bits, in digits: one of CPython's unpicklers takes them.
+    /// Indices that exceed 64 bits, as digits: one of CPython's unpicklers accepts them.
     large: HashMap<String, Id>,
 }
 
-/// A number of an entry of the memo that is written in digits.
+/// A memo index in decimal digits.
 enum Number {
     Small(u64),
     Large(String),
@@ -197,14 +197,14 @@ impl<'a> Machine<'a> {
         self.mode == Mode::Strict
     }
 
-    /// Whether something is passed over that CPython may let pass.
+    /// Returns whether to ignore something that CPython may accept.
     fn excuse(&mut self) -> bool {
         self.excused |= !self.is_strict();
         !self.is_strict()
     }
 
-    /// Whether something is passed over that makes both unpicklers of CPython raise.
-    fn excuse_more(&mut self) -> bool {
+    /// Returns whether to ignore something that makes both unpicklers of CPython raise.
+    fn excuse_if_lenient(&mut self) -> bool {
         self.mode == Mode::Lenient && self.excuse()
     }
 
@@ -213,14 +213,15 @@ impl<'a> Machine<'a> {
         Tree { blob: self.blob.clone(), nodes: self.nodes, places: self.places, root, end }
     }
 
-    /// Runs to `STOP` and gives the value it leaves.
+    /// Runs to `STOP` and returns the resulting value.
     fn run(&mut self) -> Result<Id> {
         loop {
             self.at = self.cursor.position();
             self.take_step()?;
             let torn = !self.is_strict();
             let (opcode, argument) = opcode::read(&mut self.cursor, self.blob, torn)?;
-            self.steps.left = self.steps.left.saturating_sub(argument.searched() / LINE);
+            self.steps.left =
+                self.steps.left.saturating_sub(argument.searched() / LINE_BYTES_PER_STEP);
             self.opcode = opcode.name;
             self.check_frame()?;
             if opcode.code == b'.' {
@@ -238,8 +239,8 @@ impl<'a> Machine<'a> {
         Err(self.error("fewer opcodes", "more"))
     }
 
-    /// An opcode and its argument lie in the frame or behind it. CPython's two unpicklers do not
-    /// agree about those that begin in one and end outside; no pickler writes them.
+    /// Checks that an opcode and its argument are inside the frame or after it. CPython's two unpicklers
+    /// disagree about those that cross its end; no pickler writes them.
     fn check_frame(&mut self) -> Result<()> {
         let Some(end) = self.frame.filter(|_| self.is_strict()) else { return Ok(()) };
         if self.at >= end {
@@ -251,14 +252,14 @@ impl<'a> Machine<'a> {
             return Ok(());
         }
         let expected = format!("{} inside its frame, which ends at {end}", self.opcode);
-        Err(self.error(expected, format!("that it ends at {position}")))
+        Err(self.error(expected, format!("its end at {position}")))
     }
 
     #[expect(clippy::too_many_lines, reason = "a line or two for each opcode")]
     fn step(&mut self, opcode: Opcode, argument: Argument) -> Result<()> {
         let node = match (opcode.code, argument) {
             (0x80, Argument::Number(protocol)) => {
-                if !(0..=5).contains(&protocol) && !self.excuse_more() {
+                if !(0..=5).contains(&protocol) && !self.excuse_if_lenient() {
                     return Err(self.error("a pickle protocol from 0 to 5", protocol.to_string()));
                 }
                 return Ok(());
@@ -270,7 +271,7 @@ impl<'a> Machine<'a> {
                 return Ok(());
             }
             (b'0', _) => {
-                // A mark on top is what is popped then.
+                // A mark on top is popped instead.
                 if self.marks.last() == Some(&self.stack.len()) {
                     self.marks.pop();
                 } else {
@@ -319,12 +320,12 @@ impl<'a> Machine<'a> {
             (b'S', Argument::Line(span)) => self.quoted(span)?,
             (b'B' | b'C' | 0x8e, Argument::Data(span)) => Node::Bytes(span),
             (0x96, Argument::Data(span)) => Node::ByteArray(span),
-            // A view that nobody can write to takes the place of what is on top.
+            // A read-only view replaces the value on top.
             (0x98, _) if self.excuse() => return self.top().map(|_| ()),
             (0x97, _) if self.excuse() => Node::Unknown,
             (0x97 | 0x98, _) => {
-                let expected = "a pickle that is whole in its file";
-                return Err(self.error(expected, "a buffer that is kept elsewhere (out of band)"));
+                let expected = "a self-contained pickle";
+                return Err(self.error(expected, "an out-of-band buffer"));
             }
 
             (b']', _) => Node::List(Vec::new()),
@@ -372,13 +373,13 @@ impl<'a> Machine<'a> {
                 let words = [module, name].map(|id| self.may_be_text(id));
                 let excused = match words {
                     [Some(true), Some(true)] => true,
-                    // What a call gives may be a text.
-                    [Some(false), _] | [_, Some(false)] => self.excuse_more(),
+                    // The result of a call may be a string.
+                    [Some(false), _] | [_, Some(false)] => self.excuse_if_lenient(),
                     _ => self.excuse(),
                 };
                 if !excused {
                     return Err(
-                        self.error("a module and a name, two texts", self.found(&[module, name]))
+                        self.error("a module and a name as strings", self.found(&[module, name]))
                     );
                 }
                 Node::Global(module, name)
@@ -412,7 +413,7 @@ impl<'a> Machine<'a> {
             }
             (b'o', _) => {
                 let mut items = self.pop_mark()?;
-                if items.is_empty() && !self.excuse_more() {
+                if items.is_empty() && !self.excuse_if_lenient() {
                     return Err(self.error("a class above the mark", "nothing"));
                 }
                 let callable = if items.is_empty() { self.unknown()? } else { items.remove(0) };
@@ -442,7 +443,7 @@ impl<'a> Machine<'a> {
     }
 
     fn new_node(&mut self, node: Node) -> Result<Id> {
-        self.limits.go_on()?;
+        self.limits.check_cancelled()?;
         let id =
             u32::try_from(self.nodes.len()).ok().filter(|_| self.nodes.len() < self.limits.nodes);
         let Some(id) = id else {
@@ -464,7 +465,7 @@ impl<'a> Machine<'a> {
         self.new_node(Node::Unknown)
     }
 
-    /// The height below which nothing may be taken: that of the last mark.
+    /// Returns the stack height of the last mark, below which nothing may be popped.
     fn floor(&self) -> usize {
         self.marks.last().copied().unwrap_or(0)
     }
@@ -472,7 +473,7 @@ impl<'a> Machine<'a> {
     fn top(&mut self) -> Result<Id> {
         match self.stack.last().copied() {
             Some(top) if self.stack.len() > self.floor() => Ok(top),
-            _ if self.excuse_more() => self.unknown(),
+            _ if self.excuse_if_lenient() => self.unknown(),
             _ => Err(self.error(format!("a value on the stack for {}", self.opcode), "none")),
         }
     }
@@ -485,11 +486,11 @@ impl<'a> Machine<'a> {
         Ok(top)
     }
 
-    /// What is above the last mark, and the mark.
+    /// Pops the values above the last mark, and the mark.
     fn pop_mark(&mut self) -> Result<Vec<Id>> {
         match self.marks.pop() {
             Some(height) => Ok(self.stack.split_off(height.min(self.stack.len()))),
-            None if self.excuse_more() => Ok(Vec::new()),
+            None if self.excuse_if_lenient() => Ok(Vec::new()),
             None => Err(self.error(format!("a mark on the stack for {}", self.opcode), "none")),
         }
     }
@@ -497,7 +498,7 @@ impl<'a> Machine<'a> {
     fn pop_pairs(&mut self) -> Result<Vec<(Id, Id)>> {
         let items = self.pop_mark()?;
         let (pairs, rest) = items.as_chunks::<2>();
-        if !rest.is_empty() && !self.excuse_more() {
+        if !rest.is_empty() && !self.excuse_if_lenient() {
             let found = format!("{} values", items.len());
             return Err(self.error("keys and values in pairs", found));
         }
@@ -520,13 +521,13 @@ impl<'a> Machine<'a> {
         };
         match known {
             Some(id) => self.stack.push(id),
-            None if self.excuse_more() => self.push(Node::Unknown)?,
+            None if self.excuse_if_lenient() => self.push(Node::Unknown)?,
             None => {
                 let number = match number {
                     Number::Small(number) => number.to_string(),
                     Number::Large(digits) => format!("of {} digits", digits.len()),
                 };
-                let expected = format!("a value that was put under the number {number}");
+                let expected = format!("memo entry {number}");
                 return Err(self.error(expected, "none"));
             }
         }
@@ -537,13 +538,13 @@ impl<'a> Machine<'a> {
         self.nodes.get(usize::try_from(id.0).ok()?)
     }
 
-    /// The value on top, to be changed.
+    /// Returns the value on top for modification.
     fn target(&mut self) -> Result<Option<&mut Node>> {
         let top = self.top()?;
         Ok(usize::try_from(top.0).ok().and_then(|index| self.nodes.get_mut(index)))
     }
 
-    /// Appends to the list on top, or to an object that is one.
+    /// Appends to the list on top, or to an object of a list class.
     fn extend(&mut self, items: Vec<Id>) -> Result<()> {
         match self.target()? {
             Some(Node::List(list)) => list.extend(items),
@@ -568,12 +569,12 @@ impl<'a> Machine<'a> {
             matches!(node, Some(Node::List(_) | Node::Dict(_) | Node::Set(_) | Node::ByteArray(_)))
         });
         if let Some((key, _)) = changeable.copied()
-            && !self.excuse_more()
+            && !self.excuse_if_lenient()
         {
-            // What is no dict may take it.
+            // An object other than a dict may accept the key.
             let is_dict = matches!(self.target()?, Some(Node::Dict(_)));
             if is_dict || !self.excuse() {
-                return Err(self.error("a key that can be hashed", self.found(&[key])));
+                return Err(self.error("a hashable key", self.found(&[key])));
             }
         }
         match self.target()? {
@@ -591,7 +592,7 @@ impl<'a> Machine<'a> {
         let lenient = !self.is_strict();
         match self.target()? {
             Some(Node::Object(object)) => object.state.push(state),
-            // The attributes of what is imported, for everybody who imports it.
+            // The state becomes the attributes of the imported object, for all its users.
             Some(Node::Global(..)) if lenient => {
                 self.excused = true;
                 let class = self.top()?;
@@ -605,16 +606,16 @@ impl<'a> Machine<'a> {
 
     fn wrong_target(&mut self, expected: &str, values: Vec<Id>) -> Result<()> {
         let raises = !values.is_empty() && self.refuses_items()?;
-        if if raises { self.excuse_more() } else { self.excuse() } {
-            // They are handed to something all the same.
+        if if raises { self.excuse_if_lenient() } else { self.excuse() } {
+            // The values are passed to something all the same.
             return self.new_node(Node::Tuple(values)).map(|_| ());
         }
         let top = self.top()?;
         Err(self.error(format!("{expected} for {}", self.opcode), self.found(&[top])))
     }
 
-    /// Whether the value on top has none of the methods by which the opcode would add to it. A state
-    /// that says nothing is taken by every value.
+    /// Returns whether the value on top has no method by which the opcode would add to it. A state
+    /// without contents is accepted by every value.
     fn refuses_items(&mut self) -> Result<bool> {
         let (opcode, target) = (self.opcode, self.target()?);
         let is_plain = match target {
@@ -637,7 +638,7 @@ impl<'a> Machine<'a> {
         Ok(is_plain && opcode != "BUILD")
     }
 
-    /// Whether a value is a text; `None` if that is not known before it is made.
+    /// Returns whether a value is a string; `None` if that depends on a call.
     fn may_be_text(&self, id: Id) -> Option<bool> {
         match self.node(id)? {
             Node::Text(..) => Some(true),
@@ -664,38 +665,38 @@ impl<'a> Machine<'a> {
         Ok(Node::Global(module, name))
     }
 
-    /// Whether a line is UTF-8, as both unpicklers of CPython need names to be. A very long one may be.
+    /// Returns whether a line is UTF-8, as both unpicklers of CPython require of names. A very long one may be.
     fn is_utf8(&self, line: Span) -> Result<bool> {
-        const LONGEST: u64 = 1 << 20;
-        if line.len > LONGEST {
+        const MAX_LEN: u64 = 1 << 20;
+        if line.len > MAX_LEN {
             return Ok(true);
         }
         let bytes = self.blob.slice(line.start, line.len)?.read()?;
         Ok(std::str::from_utf8(&bytes).is_ok())
     }
 
-    /// A line that is a short text.
+    /// Returns a line of limited length.
     fn word(&self, line: Span) -> Result<String> {
-        // Leading zeros may go on and on.
-        let most = if self.is_strict() { INTEGER } else { 64 * INTEGER };
-        let short = Span { len: line.len.min(most + 1), ..line };
+        // A number may have many leading zeros.
+        let max = if self.is_strict() { MAX_INTEGER } else { 64 * MAX_INTEGER };
+        let short = Span { len: line.len.min(max + 1), ..line };
         let mut bytes = self.blob.slice(short.start, short.len)?.read()?;
-        // The C library reads up to a zero byte.
+        // The C library stops at a zero byte.
         if let (Some(end), false) = (bytes.iter().position(|byte| *byte == 0), self.is_strict()) {
             bytes.truncate(end);
         }
-        let text = (line.len <= most).then(|| text::decode(&bytes, Encoding::Utf8)).flatten();
+        let text = (line.len <= max).then(|| text::decode(&bytes, Encoding::Utf8)).flatten();
         text.ok_or_else(|| {
             let found = format!("{} bytes", line.len);
-            self.error(format!("a number of at most {most} digits for {}", self.opcode), found)
+            self.error(format!("a number of at most {max} digits for {}", self.opcode), found)
         })
     }
 
-    /// The number of an entry of the memo.
+    /// Parses a memo index.
     fn decimal(&self, line: Span) -> Result<Number> {
         let mut word = self.word(line)?;
         if !self.is_strict() {
-            // As `int` of Python takes them.
+            // Python's `int` accepts underscores.
             word.retain(|c| c != '_');
         }
         let number = word.trim();
@@ -707,7 +708,7 @@ impl<'a> Machine<'a> {
         if is_number && !self.is_strict() {
             return Ok(Number::Large(digits.to_owned()));
         }
-        let expected = format!("a number from 0 on for {}", self.opcode);
+        let expected = format!("a nonnegative integer for {}", self.opcode);
         Err(self.error(expected, format!("`{}`", word.escape_debug())))
     }
 
@@ -730,9 +731,9 @@ impl<'a> Machine<'a> {
         if !all.is_empty() && all.bytes().all(|byte| byte.is_ascii_digit()) {
             return Ok(Node::Digits(Span { len: digits.len() as u64, ..line }));
         }
-        // CPython takes other bases too, and underscores.
+        // CPython also accepts other bases and underscores.
         let other = text::may_be_integer(digits);
-        if if other { self.excuse() } else { self.excuse_more() } {
+        if if other { self.excuse() } else { self.excuse_if_lenient() } {
             return Ok(Node::Unknown);
         }
         let expected = format!("decimal digits for {}", self.opcode);
@@ -740,17 +741,17 @@ impl<'a> Machine<'a> {
     }
 
     fn long(&mut self, span: Span) -> Result<Node> {
-        if span.len > INTEGER && self.excuse() {
+        if span.len > MAX_INTEGER && self.excuse() {
             return Ok(Node::Unknown);
         }
-        if span.len > INTEGER {
-            return Err(self.over_limit(format!("an integer of at most {INTEGER} bytes")));
+        if span.len > MAX_INTEGER {
+            return Err(self.over_limit(format!("an integer of at most {MAX_INTEGER} bytes")));
         }
         let bytes = self.blob.slice(span.start, span.len)?.read()?;
         if bytes.len() > 8 {
             return Ok(Node::BigInt(span));
         }
-        // The sign goes on in the bytes that are missing.
+        // Sign-extend to the missing bytes.
         let sign = if bytes.last().is_some_and(|last| *last >= 0x80) { 0xff } else { 0 };
         let mut whole = [sign; 8];
         whole.iter_mut().zip(bytes.iter()).for_each(|(to, from)| *to = *from);
@@ -766,19 +767,19 @@ impl<'a> Machine<'a> {
             return Ok(Node::Float(value));
         }
         let other = text::may_be_float(word.trim());
-        if if other { self.excuse() } else { self.excuse_more() } {
+        if if other { self.excuse() } else { self.excuse_if_lenient() } {
             return Ok(Node::Float(f64::NAN));
         }
         let found = format!("`{}`", word.escape_debug());
         Err(self.error("a decimal fraction for FLOAT", found))
     }
 
-    /// A text in quotes. Without them both unpicklers of CPython raise.
+    /// Parses a quoted string. Without quotes, both unpicklers of CPython raise.
     fn quoted(&mut self, line: Span) -> Result<Node> {
         let edge = |at: u64, len: u64| -> Result<bytes::Bytes> {
             Ok(self.blob.slice(line.start.saturating_add(at), len)?.read()?)
         };
-        // Blanks may follow, for old ones.
+        // Old unpicklers allow trailing blanks.
         const BLANKS: u64 = 64;
         let last = line.len.min(BLANKS);
         let first = edge(0, line.len.min(1))?;
@@ -786,12 +787,12 @@ impl<'a> Machine<'a> {
         let end = end.trim_ascii_end();
         let is_quoted = match (first.first(), end.last()) {
             (Some(open @ (b'\'' | b'"')), Some(close)) => open == close && line.len > 1,
-            // It may end further up.
+            // The string may end earlier.
             (Some(b'\'' | b'"'), None) => true,
             _ => false,
         };
-        if !is_quoted && !self.is_strict() && !self.excuse_more() {
-            return Err(self.error("a text in quotes for STRING", "none"));
+        if !is_quoted && !self.is_strict() && !self.excuse_if_lenient() {
+            return Err(self.error("a quoted string for STRING", "none"));
         }
         Ok(Node::Text(line, Encoding::Quoted))
     }
@@ -804,7 +805,7 @@ impl<'a> Machine<'a> {
         self.blob.over_limit(self.at, limit).into()
     }
 
-    /// What values are, for a message.
+    /// Describes values for a message.
     fn found(&self, ids: &[Id]) -> String {
         let kind = |id: &Id| match self.node(*id) {
             Some(Node::None) => "None",
@@ -818,10 +819,10 @@ impl<'a> Machine<'a> {
             Some(Node::Tuple(_)) => "a tuple",
             Some(Node::Dict(_)) => "a dict",
             Some(Node::Set(_) | Node::FrozenSet(_)) => "a set",
-            Some(Node::Global(..) | Node::Extension(_)) => "something to be imported",
+            Some(Node::Global(..) | Node::Extension(_)) => "an import",
             Some(Node::Persistent(_)) => "a persistent id",
             Some(Node::Object(_)) => "an object",
-            Some(Node::Unknown) | None => "nothing that is known",
+            Some(Node::Unknown) | None => "an unknown value",
         };
         ids.iter().map(kind).collect::<Vec<_>>().join(" and ")
     }

@@ -1,35 +1,35 @@
-//! Pickles, read without Python and without doing what they say.
+//! Pickles, read without Python and without executing them.
 //!
-//! A pickle is a program for a machine with a stack, a memo and two opcodes that import and call
-//! anything there is. The machine here has the stack and the memo. What a pickle would import or
-//! call becomes a value like any other (`Node::Global`, `Node::Object`), and a format says by a
-//! table (`Rule`) which of them it knows and what they stand for. Everything else is an error that
-//! names it, wherever it stands: also in what the pickle throws away.
+//! A pickle is a program for a machine with a stack, a memo and two opcodes that can import and call
+//! anything. The machine here has the stack and the memo. What a pickle would import or
+//! call becomes a value (`Node::Global`, `Node::Object`), and each format has a
+//! table (`Rule`) of those that it allows, and what they represent. Everything else is an error that
+//! names it, wherever it occurs, even in values that the pickle discards.
 //!
 //! | layer | file |
 //! |---|---|
-//! | bytes to opcodes with their arguments, never more than what is left | `opcode` |
-//! | opcodes to a tree of values, shared ones once; frames; the memo | `machine`, `tree` |
-//! | texts, and bytes that are written as texts | `text` |
-//! | what may be referred to, and in which form | `shapes` |
-//! | arrays, element types and numbers of NumPy | `array` |
-//! | how values lie in each other; plain ones as JSON | `survey`, `json` |
-//! | a pickle without the elements of its tensors, for a write-back | `kept` |
+//! | bytes to opcodes with their arguments, bounds-checked | `opcode` |
+//! | opcodes to a tree of values, each shared value once; frames; the memo | `machine`, `tree` |
+//! | strings, and bytes that are encoded as strings | `text` |
+//! | allowed references and their forms | `shapes` |
+//! | arrays, element types and scalars of NumPy | `array` |
+//! | the nesting of values; plain values as JSON | `survey`, `json` |
+//! | a pickle without the elements of its tensors, for writing it back | `kept` |
 //! | what a hostile pickle would import and call, however damaged it is | `scan` |
-//! | what honest pickles of tensors import and call | `known` |
+//! | imports and calls of honest pickles of tensors | `known` |
 //! | values to bytes | `write` |
 //!
-//! Values lie side by side and refer to each other by number: nothing recurses, and what is shared
-//! is there once. Whoever walks them as a tree has to count its steps and to notice circles.
+//! Values are stored in a flat list and refer to each other by index: nothing recurses, and shared values
+//! are stored once. Code that walks them as a tree must count its steps and detect cycles.
 //! Large bytes are never read here.
 //!
-//! Frames: CPython's two unpicklers and `pickletools` differ about opcodes that lie across the end
-//! of a frame, and about frames in frames. Both are refused, so that what is seen here is what any
+//! Frames: CPython's two unpicklers and `pickletools` disagree about opcodes that cross the end
+//! of a frame, and about nested frames. Both are rejected, so that the values seen here are those that each
 //! of them sees.
 //!
 //! Source of truth: `Lib/pickle.py`, `Lib/pickletools.py` and `Modules/_pickle.c` of CPython 3.13.
 //!
-//! Not supported: buffers out of band (`NEXT_BUFFER`), integers of more than 1024 bytes.
+//! Not supported: out-of-band buffers (`NEXT_BUFFER`), integers of more than 1024 bytes.
 
 mod array;
 pub(crate) mod json;

@@ -1,28 +1,28 @@
-//! Opcodes: what they are called, what follows them, and reading one.
+//! The table of opcodes, and the reader of a single one.
 
 use lodstone_store::{Blob, Cursor};
 
 use crate::Result;
 
-/// Some bytes of the file.
+/// A byte range of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// Offset in the file.
+    /// The offset in the file.
     pub(crate) start: u64,
-    /// How many.
+    /// The length in bytes.
     pub(crate) len: u64,
 }
 
-/// What follows the byte of an opcode.
+/// The argument of an opcode.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Argument {
-    /// Nothing.
+    /// No argument.
     None,
-    /// A number of 1 to 4 bytes.
+    /// An integer of 1 to 4 bytes.
     Number(i64),
     /// Eight bytes, big-endian.
     Float(f64),
-    /// Bytes behind their size.
+    /// Bytes after their size.
     Data(Span),
     /// Text up to a line feed.
     Line(Span),
@@ -31,7 +31,7 @@ pub(super) enum Argument {
 }
 
 impl Argument {
-    /// Bytes that were read to find where it ends.
+    /// Returns the number of bytes that were searched for the end of the argument.
     pub(super) fn searched(&self) -> u64 {
         match self {
             Self::Line(line) => line.len,
@@ -41,21 +41,21 @@ impl Argument {
     }
 }
 
-/// How an argument is stored.
+/// The encoding of an argument.
 #[derive(Clone, Copy)]
 enum Form {
     None,
-    /// Unsigned, of so many bytes.
+    /// An unsigned integer of this many bytes.
     Unsigned(usize),
     /// `i32`.
     Signed,
     /// `f64`, big-endian.
     Float,
-    /// Bytes behind an unsigned size of so many bytes.
+    /// Bytes after an unsigned size of this many bytes.
     Sized(usize),
-    /// Bytes behind an `i32` size.
+    /// Bytes after an `i32` size.
     SizedSigned,
-    /// A size alone: that of a frame.
+    /// Only a size: that of a frame.
     Frame,
     Line,
     Lines,
@@ -73,7 +73,7 @@ const fn op(code: u8, name: &'static str, form: Form) -> Opcode {
     Opcode { code, name, form }
 }
 
-/// Every opcode.
+/// All opcodes.
 const OPCODES: &[Opcode] = &[
     op(b'(', "MARK", Form::None),
     op(b'.', "STOP", Form::None),
@@ -145,8 +145,8 @@ const OPCODES: &[Opcode] = &[
     op(0x98, "READONLY_BUFFER", Form::None),
 ];
 
-/// Every opcode at the place of its byte: looking for each would take longer than doing it.
-#[expect(clippy::indexing_slicing, reason = "done when it is compiled")]
+/// All opcodes by their byte: a search for each opcode would take longer than its execution.
+#[expect(clippy::indexing_slicing, reason = "evaluated at compile time")]
 const BY_CODE: [Option<Opcode>; 256] = {
     let (mut table, mut rest) = ([None; 256], OPCODES);
     while let [opcode, later @ ..] = rest {
@@ -156,11 +156,11 @@ const BY_CODE: [Option<Opcode>; 256] = {
     table
 };
 
-/// Reads the opcode at the cursor and what follows it. `torn` takes a line that ends with the file for
-/// one, less a byte, as CPython does: it imports by such a line before it notices.
+/// Reads the opcode at the cursor and its argument. With `torn`, a line that ends with the file is accepted
+/// without its last byte, as in CPython: it imports by such a line before it detects the error.
 ///
 /// # Errors
-/// If there is none, it is unknown, or its argument does not fit what is left.
+/// Fails if there is no opcode, it is unknown, or its argument exceeds the file.
 pub(super) fn read(cursor: &mut Cursor<'_>, blob: &Blob, torn: bool) -> Result<(Opcode, Argument)> {
     let start = cursor.position();
     let [code] = cursor.array("an opcode of a pickle, up to STOP")?;
@@ -182,7 +182,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>, blob: &Blob, torn: bool) -> Result<(
         Form::SizedSigned => {
             let len = cursor.i32(name)?;
             let Ok(len) = u64::try_from(len) else {
-                let expected = format!("{name} of a size from 0 on");
+                let expected = format!("{name} of a nonnegative size");
                 return Err(cursor.error_at(start, expected, len.to_string()).into());
             };
             Argument::Data(data(cursor, len, name)?)
@@ -195,7 +195,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>, blob: &Blob, torn: bool) -> Result<(
     Ok((opcode, argument))
 }
 
-/// A little-endian number of 1, 2, 4 or 8 bytes.
+/// Reads a little-endian integer of 1, 2, 4 or 8 bytes.
 fn unsigned(cursor: &mut Cursor<'_>, width: usize, name: &str) -> Result<u64> {
     Ok(match width {
         1 => u8::from_le_bytes(cursor.array(name)?).into(),
@@ -205,16 +205,16 @@ fn unsigned(cursor: &mut Cursor<'_>, width: usize, name: &str) -> Result<u64> {
     })
 }
 
-/// Hops over bytes that are there.
+/// Skips bytes, which must exist.
 fn data(cursor: &mut Cursor<'_>, len: u64, name: &str) -> Result<Span> {
     cursor.need(len, name)?;
     let start = cursor.position();
-    // What is there ends inside 64 bits.
+    // The end of existing bytes fits 64 bits.
     cursor.seek(start.saturating_add(len));
     Ok(Span { start, len })
 }
 
-/// Hops over a line and the line feed after it.
+/// Skips a line and its line feed.
 fn line(cursor: &mut Cursor<'_>, blob: &Blob, name: &str, torn: bool) -> Result<Span> {
     const PIECE: u64 = 512;
     let start = cursor.position();

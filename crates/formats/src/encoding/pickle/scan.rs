@@ -1,4 +1,4 @@
-//! What a pickle would import and call, listed without doing either, however damaged it is.
+//! Lists what a pickle would import and call, without doing either, however damaged it is.
 
 use lodstone_model::Limits;
 use lodstone_store::Blob;
@@ -8,90 +8,89 @@ use super::machine::{Found, Steps, read_as_cpython, read_leniently};
 use super::tree::{How, Id, Node, Object, Tree};
 use crate::Result;
 
-/// Something that a pickle would import or call, or ask its reader for.
+/// An import, call or request of a pickle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Offset of the opcode in the file.
     pub offset: u64,
-    /// The module: `os`; empty where what is called is itself the result of a call.
+    /// The module, such as `os`; empty if the callee is itself the result of a call.
     pub module: String,
-    /// The name in it: `system`; or a description of what is called.
+    /// The name in the module, such as `system`; or a description of the callee.
     pub name: String,
-    /// What would be done: `import`, `reduce`, `newobj`, `newobj_ex`, `inst`, `obj`, `build`,
-    /// `extension`, `persistent`; `patch` if what is imported is itself given a state, and `value`
-    /// if it is handed on to something. Nothing is done by `limit`: what follows was not looked at;
-    /// nor by `path`: the argument is a path of the machine that the pickle was made on.
+    /// The operation: `import`, `reduce`, `newobj`, `newobj_ex`, `inst`, `obj`, `build`,
+    /// `extension`, `persistent`; `patch` if an import is itself given a state, and `value`
+    /// if it is passed on. Two kinds are no operation: `limit` means that the rest was not inspected,
+    /// and `path` that the argument is a path on the machine that created the pickle.
     pub how: &'static str,
-    /// The arguments, or the state for `build`, as Python would show them; cut after some hundred
+    /// The arguments, or the state for `build`, in Python syntax; truncated after some hundred
     /// characters.
     pub arguments: String,
 }
 
-/// Pickles in one file that are looked at, and places that may begin one.
-const STARTS: usize = 4096;
+/// Maximum number of pickles, and of locations where one may begin, that are inspected in a file.
+const MAX_STARTS: usize = 4096;
 
-/// Findings that are kept of one file.
-const FINDINGS: usize = 100_000;
+/// Maximum number of findings per file.
+const MAX_FINDINGS: usize = 100_000;
 
-/// Bytes at the beginning in which a pickle is looked for if the first of them are none, and between
-/// one and the next.
-const AHEAD: u64 = 1 << 20;
+/// The number of bytes that are searched for a pickle at the beginning of a file that does not start with one, and
+/// between one pickle and the next.
+const SEARCH_RANGE: u64 = 1 << 20;
 
-/// How often each byte may be looked at.
-const AGAIN: u64 = 8;
+/// Maximum number of times that each byte is inspected.
+const MAX_VISITS: u64 = 8;
 
-/// Opcodes that are looked at in a small file: deflated, they are a thousand for each byte.
+/// The number of opcodes that are inspected in a small file: deflated, a byte can hold a thousand.
 pub(crate) const STEPS: u64 = 32 << 20;
 
-/// Opcodes that are looked at in a file beside those: each of its bytes may be one, to see whether it is
-/// a pickle and again to see what that calls.
+/// Returns the number of further opcodes that are inspected in a file: each byte may be an opcode, once to detect
+/// a pickle and once to list its calls.
 pub(crate) fn steps_of(blob: &Blob) -> u64 {
     blob.len().saturating_mul(2)
 }
 
 /// Lists what the pickles of a file would import and call when they are loaded, in file order.
 ///
-/// A pickle that is damaged is listed up to the damage: what comes before it would have run.
-/// Pickles that follow one another are all listed, and one behind other bytes is found by its
-/// protocol. Whoever loads the file may stop earlier. Nothing is imported, called or evaluated.
-/// A file that is no pickle has no findings.
+/// A damaged pickle is listed up to the damage, because the part before it would have run.
+/// Consecutive pickles are all listed, and a pickle after other bytes is found by its
+/// protocol opcode. A loader may stop earlier. Nothing is imported, called or evaluated.
+/// A file without pickles has no findings.
 ///
 /// # Errors
-/// What reading the file gives.
+/// Fails if reading the file fails.
 pub fn scan(blob: &Blob, limits: &Limits) -> Result<Vec<Finding>> {
     let left = steps_of(blob).saturating_add(STEPS);
-    scan_for(Wanted::All, blob, limits, &mut Steps { left, ..Steps::default() })
+    scan_for(Filter::All, blob, limits, &mut Steps { left, ..Steps::default() })
 }
 
-/// The same in `steps` opcodes at most, which are taken off, without what pickles of tensors need. That
-/// there are more is a finding.
+/// Lists the same without what pickles of tensors need, within `steps` opcodes, which are subtracted. Exceeding them
+/// is a finding.
 ///
 /// # Errors
-/// What reading the file gives.
+/// Fails if reading the file fails.
 pub(crate) fn scan_within(blob: &Blob, limits: &Limits, steps: &mut Steps) -> Result<Vec<Finding>> {
-    scan_for(Wanted::Suspects, blob, limits, steps)
+    scan_for(Filter::Suspects, blob, limits, steps)
 }
 
 fn scan_for(
-    wanted: Wanted,
+    filter: Filter,
     blob: &Blob,
     limits: &Limits,
     steps: &mut Steps,
 ) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
-    // Whether everything up to `start` is pickles end to end, as a loader of several reads them.
+    // Whether everything up to `start` is consecutive pickles, as a loader of several reads them.
     let (mut start, mut work, mut follows) = (0, 0u64, true);
-    // What looks like many pickles, each of which goes on to the end, is not looked at so often.
-    let most = blob.len().saturating_mul(AGAIN).saturating_add(AHEAD);
-    for _ in 0..STARTS {
-        if start >= blob.len() || findings.len() >= FINDINGS || work > most {
+    // Limits the work for files that look like many pickles, each of which continues to the end.
+    let max = blob.len().saturating_mul(MAX_VISITS).saturating_add(SEARCH_RANGE);
+    for _ in 0..MAX_STARTS {
+        if start >= blob.len() || findings.len() >= MAX_FINDINGS || work > max {
             break;
         }
         let Found { tree, whole, sound, cut } = read_leniently(blob, start, limits, steps);
         work = work.saturating_add(tree.end.saturating_sub(start));
-        // A file that begins as a pickle is one, however it ends. Otherwise bytes that happen to be
-        // opcodes have no names that a person could read; at the beginning those that can be printed
-        // are enough.
+        // A file that begins with a protocol opcode is a pickle, however it ends. Elsewhere, random bytes that happen
+        // to be opcodes have no readable names; at the beginning of the file, printable names suffice.
         let names = match start {
             _ if whole && follows => Names::Any,
             0 if is_protocol(blob, 0)? => Names::Any,
@@ -99,13 +98,13 @@ fn scan_for(
             _ if whole && sound => Names::Named,
             _ => Names::Words,
         };
-        list(&tree, names, wanted, &mut findings);
-        if cut || findings.len() >= FINDINGS {
+        list(&tree, names, filter, &mut findings);
+        if cut || findings.len() >= MAX_FINDINGS {
             findings.push(limit(tree.end.min(blob.len().saturating_sub(1))));
             follows = false;
             break;
         }
-        // Behind a whole one the next may begin at once, of whatever protocol it is.
+        // A complete pickle may be followed directly by another one of any protocol.
         let after = if whole { tree.end.max(start + 1) } else { start + 1 };
         follows &= whole && sound;
         if whole && is_opcode(blob, after)? {
@@ -127,56 +126,56 @@ fn scan_for(
     Ok(findings)
 }
 
-/// Lists what the one pickle that a file begins with would import and call, if it goes as far as
-/// calling something that has a name: texts and numbers do not, though some begin as pickles do.
-/// Neither the end of the pickle is asked for, nor a signature.
+/// Lists what the pickle at the beginning of a file would import and call, if it contains a call of
+/// something that has a name: text and numeric data do not, though some begin like pickles.
+/// Neither an end of the pickle nor a signature is required.
 pub fn scan_calls(blob: &Blob, limits: &Limits) -> Vec<Finding> {
     let left = steps_of(blob).saturating_add(STEPS);
     let mut steps = Steps { left, ..Steps::default() };
     let Found { tree, sound, cut, .. } = read_leniently(blob, 0, limits, &mut steps);
     let mut findings = Vec::new();
     if sound {
-        list(&tree, Names::Words, Wanted::All, &mut findings);
+        list(&tree, Names::Words, Filter::All, &mut findings);
     }
     let calls = |how| matches!(how, "reduce" | "newobj" | "newobj_ex" | "inst" | "obj");
     if !findings.iter().any(|finding| calls(finding.how)) {
         findings.clear();
     }
-    // What follows something unsound would not be believed.
+    // After an ignored error, the rest would not be credible.
     if sound && cut {
         findings.push(limit(tree.end.min(blob.len().saturating_sub(1))));
     }
     findings
 }
 
-/// What loading from the beginning of a file does, again and again while there are pickles: as CPython
-/// does it, up to where it raises.
+/// The effects of loading from the beginning of a file, pickle by pickle: as in CPython,
+/// up to the point where it raises.
 #[derive(Default)]
 pub(crate) struct Loads {
-    /// What is imported and called beyond what pickles of tensors need.
+    /// Imports and calls that pickles of tensors do not need.
     pub(crate) findings: Vec<Finding>,
-    /// Whether the bytes are pickles end to end.
+    /// Whether the file consists of consecutive pickles.
     pub(crate) complete: bool,
-    /// What is imported first by the pickle that breaks off, and where.
+    /// The first import of the pickle that breaks off.
     pub(crate) broken: Option<Import>,
     /// Whether anything is imported.
     pub(crate) imports: bool,
-    /// Whether it has persistent identifiers or extension codes, which only its loader resolves.
-    pub(crate) asks: bool,
-    /// Whether not all was looked at.
+    /// Whether there are persistent identifiers or extension codes, which only the loader resolves.
+    pub(crate) needs_loader: bool,
+    /// Whether the inspection was incomplete.
     pub(crate) cut: bool,
-    /// Where the last whole pickle ends.
+    /// The end of the last complete pickle.
     pub(crate) end: u64,
-    /// The first complete pickles, as many as the caller wants.
+    /// The first complete pickles, as selected by the caller.
     pub(crate) kept: Vec<Tree>,
 }
 
-/// Something that is imported.
+/// An import.
 pub(crate) struct Import {
     pub(crate) offset: u64,
     /// Module and name.
     pub(crate) name: String,
-    /// Whether that is an identifier of Python, as names of modules are.
+    /// Whether the module is a Python identifier.
     pub(crate) is_identifier: bool,
 }
 
@@ -188,8 +187,8 @@ impl Import {
     }
 }
 
-/// Reads pickles from the beginning of `blob`, in `steps` opcodes at most, which are taken off. Keeps
-/// the first pickles, until `keep` refuses one; it gets the number of each, counted from 0.
+/// Reads pickles from the beginning of `blob`, within `steps` opcodes, which are subtracted. Keeps
+/// the first pickles until `keep` rejects one; it receives the index of each, counted from 0.
 pub(crate) fn loads(
     blob: &Blob,
     limits: &Limits,
@@ -200,9 +199,9 @@ pub(crate) fn loads(
     let mut count = 0_usize;
     while loads.end < blob.len() {
         let Found { tree, whole, sound, cut } = read_as_cpython(blob, loads.end, limits, steps);
-        list(&tree, Names::Any, Wanted::Suspects, &mut loads.findings);
+        list(&tree, Names::Any, Filter::Suspects, &mut loads.findings);
         loads.notice(&tree, whole && sound);
-        loads.cut |= cut || loads.findings.len() >= FINDINGS;
+        loads.cut |= cut || loads.findings.len() >= MAX_FINDINGS;
         if loads.cut {
             loads.findings.push(limit(tree.end.min(blob.len().saturating_sub(1))));
         }
@@ -223,7 +222,7 @@ pub(crate) fn loads(
 }
 
 impl Loads {
-    /// Notices what a pickle needs to be loaded.
+    /// Records what a pickle needs to be loaded.
     fn notice(&mut self, tree: &Tree, is_whole: bool) {
         for (id, node) in tree.nodes() {
             match node {
@@ -233,40 +232,40 @@ impl Loads {
                         self.broken = Some(Import::of(tree, id));
                     }
                 }
-                Node::Extension(_) | Node::Persistent(_) => self.asks = true,
+                Node::Extension(_) | Node::Persistent(_) => self.needs_loader = true,
                 _ => {}
             }
         }
     }
 }
 
-/// That what follows was not looked at.
+/// Returns the finding that the rest was not inspected.
 fn limit(offset: u64) -> Finding {
-    let name = "more than a scan looks at".to_owned();
+    let name = "more data than the scan limit".to_owned();
     Finding { offset, module: String::new(), name, how: "limit", arguments: String::new() }
 }
 
-/// Which names are believed to be ones.
+/// The criterion for credible names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Names {
     Any,
-    /// Any, but no numbers of extensions: there are pickles of three bytes that have one.
+    /// Any name, but no extension codes: random pickles of three bytes can contain one.
     Named,
     Printable,
     Words,
 }
 
-/// Which findings are wanted.
+/// The findings to list.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum Filter {
     All,
     /// Those that pickles of tensors do not need.
     Suspects,
 }
 
-/// Adds what one pickle holds, as far as its names are believed.
-fn list(tree: &Tree, names: Names, wanted: Wanted, findings: &mut Vec<Finding>) {
-    let suspects = (wanted == Wanted::Suspects).then(|| Suspects::of(tree));
+/// Adds the findings of a pickle that have credible names.
+fn list(tree: &Tree, names: Names, filter: Filter, findings: &mut Vec<Finding>) {
+    let suspects = (filter == Filter::Suspects).then(|| Suspects::of(tree));
     let mut push = |finding: Finding| {
         let readable = |text: &str| {
             text.chars().all(|c| match names {
@@ -274,9 +273,9 @@ fn list(tree: &Tree, names: Names, wanted: Wanted, findings: &mut Vec<Finding>) 
                 Names::Printable | Names::Named | Names::Any => c.is_ascii_graphic(),
             })
         };
-        // A module is imported before its name is looked up, so that it alone does harm.
+        // A module is imported before its name is looked up, so the module alone can do harm.
         let named = readable(&finding.module) && readable(&finding.name);
-        if findings.len() < FINDINGS
+        if findings.len() < MAX_FINDINGS
             && match names {
                 Names::Any => true,
                 Names::Named => {
@@ -350,7 +349,7 @@ fn list(tree: &Tree, names: Names, wanted: Wanted, findings: &mut Vec<Finding>) 
                     how,
                     arguments,
                 });
-                // States beyond the first few say nothing new.
+                // States beyond the first few add no information.
                 for state in object.state.iter().take(8) {
                     let (module, name) = (module.clone(), name.clone());
                     let arguments = tree.describe(*state);
@@ -362,7 +361,7 @@ fn list(tree: &Tree, names: Names, wanted: Wanted, findings: &mut Vec<Finding>) 
     }
 }
 
-/// The path that an object is, if it is in the home directory of somebody.
+/// Returns the path that an object represents, if it is in a home directory.
 fn home_path(tree: &Tree, object: &Object) -> Option<String> {
     const HOMES: [&str; 3] = ["home", "Users", "root"];
     let (module, _) = tree.global(object.callable)?;
@@ -378,7 +377,7 @@ fn home_path(tree: &Tree, object: &Object) -> Option<String> {
     (is_absolute && names.next().is_some_and(|top| HOMES.contains(&top))).then_some(path)
 }
 
-/// Whether a pickle of protocol 2 or later begins at `at`.
+/// Returns whether a pickle of protocol 2 or later begins at `at`.
 fn is_protocol(blob: &Blob, at: u64) -> Result<bool> {
     if blob.len().saturating_sub(at) < 2 {
         return Ok(false);
@@ -388,22 +387,22 @@ fn is_protocol(blob: &Blob, at: u64) -> Result<bool> {
     Ok(matches!(head, [0x80, 2..=5]))
 }
 
-/// Whether there is anything at `at` that may begin a pickle of any protocol.
+/// Returns whether a byte at `at` may begin a pickle of any protocol.
 fn is_opcode(blob: &Blob, at: u64) -> Result<bool> {
     if at >= blob.len() {
         return Ok(false);
     }
     let mut head = [0; 1];
     blob.read_at(at, &mut head)?;
-    // Opcodes that push something, or name a protocol.
+    // Opcodes that push a value or declare a protocol.
     Ok(b"(cVSXUTIJKMLFGN])}iP\x80\x82\x83\x84\x88\x89\x8a\x8b\x8c\x8d\x8e\x8f\x95\x96BC"
         .contains(&head[0]))
 }
 
-/// Where the next pickle of protocol 2 or later may begin, from `from` on.
+/// Returns the first offset from `from` at which a pickle of protocol 2 or later may begin.
 fn find_protocol(blob: &Blob, from: u64) -> Result<Option<u64>> {
     const PIECE: u64 = 64 << 10;
-    let end = blob.len().min(from.saturating_add(AHEAD));
+    let end = blob.len().min(from.saturating_add(SEARCH_RANGE));
     let mut at = from;
     let mut piece = Vec::new();
     while at + 1 < end {

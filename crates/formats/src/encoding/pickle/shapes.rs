@@ -1,6 +1,6 @@
-//! What a format lets a pickle refer to: a table of things to be imported, and what each stands for.
-//! Whatever is not in the table is an error, wherever in the pickle it is and whether or not it is
-//! used: what a pickle calls and throws away is called all the same.
+//! The references that a format allows in a pickle: a table of imports, and what each represents.
+//! Anything else is an error, wherever it occurs in the pickle and whether or not it is
+//! used: calls whose results are discarded are executed too.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use super::text::{Latin1, Spelling};
 use super::tree::{How, Id, Node, Object, Tree};
 use crate::{Error, Result};
 
-/// What something that a pickle imports stands for.
+/// What an import represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Builds {
-    /// The type of an array of NumPy: an argument of others.
+    /// NumPy's array type, as an argument of others.
     Ndarray,
-    /// An element type of NumPy: `dtype('f4', False, True)`.
+    /// A NumPy element type: `dtype('f4', False, True)`.
     Dtype,
     /// An array without its state: `_reconstruct(ndarray, (0,), b'b')`.
     Reconstruct,
-    /// An array at once, of protocol 5: `_frombuffer(bytes, dtype, shape, 'C')`.
+    /// A complete array, protocol 5: `_frombuffer(bytes, dtype, shape, 'C')`.
     FromBuffer,
-    /// A number of NumPy: `scalar(dtype, bytes)`.
+    /// A NumPy scalar: `scalar(dtype, bytes)`.
     Scalar,
-    /// Bytes as a text: `encode('..', 'latin1')`.
+    /// Bytes encoded as a string: `encode('..', 'latin1')`.
     Encode,
-    /// `tuple(value)`: the value, which has to be a tuple.
+    /// `tuple(value)`: the value, which must be a tuple.
     Tuple,
-    /// `eval('data', {'data': array})`, in this form alone: the array. The text names the form in messages.
+    /// `eval('data', {'data': array})`, only in this form: the array. The string describes the form in messages.
     Eval(&'static str),
     /// `bytes()`, empty.
     Bytes,
@@ -41,34 +41,34 @@ pub(crate) enum Builds {
     Set,
     /// `complex(1.0, 2.0)`.
     Complex,
-    /// A dict that keeps its order.
+    /// An ordered dict.
     OrderedDict,
-    /// An instance of a class that is shown by the attributes it would get.
+    /// An instance of a class, represented by its attributes.
     Record,
-    /// The same as protocols 0 and 1 write it: `_reconstructor(class, object, None)`.
+    /// The same in protocols 0 and 1: `_reconstructor(class, object, None)`.
     Reconstructor,
-    /// The base of all classes: an argument of others.
+    /// The base class `object`, as an argument of others.
     Object,
-    /// Anything that the format itself makes sense of; it is not looked into here.
+    /// An object that the format itself interprets; it is not inspected here.
     Opaque,
 }
 
-/// A line of the table.
+/// A row of the table.
 #[derive(Debug)]
 pub(crate) struct Rule {
-    /// The modules it is found in: they were renamed.
+    /// The modules that contain it, under old and new names.
     pub(crate) modules: &'static [&'static str],
     pub(crate) name: &'static str,
     pub(crate) builds: Builds,
 }
 
-/// Built-in functions and types, in Python 3 and 2.
+/// The modules of built-in functions and types, in Python 3 and 2.
 pub(crate) const BUILTINS: &[&str] = &["builtins", "__builtin__"];
 
-/// NumPy 1 and 2.
+/// The modules of arrays, in NumPy 1 and 2.
 pub(crate) const MULTIARRAY: &[&str] = &["numpy.core.multiarray", "numpy._core.multiarray"];
 
-/// A line of a table.
+/// Creates a row of the table.
 pub(crate) const fn rule(
     modules: &'static [&'static str],
     name: &'static str,
@@ -78,7 +78,7 @@ pub(crate) const fn rule(
 }
 
 impl Rule {
-    /// What a table says of something to be imported.
+    /// Returns what an import represents according to a table.
     pub(crate) fn find(rules: &[Self], module: &str, name: &str) -> Option<Builds> {
         let mut rules = rules.iter();
         let rule = rules.find(|rule| rule.name == name && rule.modules.contains(&module));
@@ -86,13 +86,13 @@ impl Rule {
     }
 }
 
-/// What a value is, one level deep, seen through what a format allows.
+/// A value, one level deep, as interpreted by the table of a format.
 #[derive(Debug)]
 pub(crate) enum Value<'a> {
     None,
     Bool(bool),
     Int(i64),
-    /// An integer beyond 64 bits, as a text.
+    /// An integer beyond 64 bits, as hexadecimal or decimal digits.
     Big(String),
     Float(f64),
     Complex(f64, f64),
@@ -103,13 +103,13 @@ pub(crate) enum Value<'a> {
     Set(&'a [Id]),
     Dict(&'a [(Id, Id)]),
     Array(Array),
-    /// A number of NumPy, or several of them: its element type and its bytes.
+    /// A NumPy scalar, or several: the element type and the bytes.
     Number(Number),
-    /// Class and attributes.
+    /// A class and attributes.
     Record(String, &'a [(Id, Id)]),
 }
 
-/// Bytes, and how they are written.
+/// Bytes, and how they are encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Data {
     pub(crate) span: Span,
@@ -117,13 +117,13 @@ pub(crate) struct Data {
 }
 
 impl Data {
-    /// Bytes as they are.
+    /// Creates data that is stored as plain bytes.
     pub(crate) fn plain(span: Span) -> Self {
         Self { span, spelling: Spelling::Plain }
     }
 }
 
-/// A pickle that holds only what a table allows.
+/// A pickle with only the references that a table allows.
 #[derive(Debug)]
 pub(crate) struct Shapes {
     pub(crate) tree: Tree,
@@ -131,11 +131,11 @@ pub(crate) struct Shapes {
 }
 
 impl Shapes {
-    /// Checks every value of a pickle, reachable or not; `allowed` says what something to be
-    /// imported, by module and name, stands for.
+    /// Checks every value of a pickle, reachable or not; `allowed` returns what an import, by module and name,
+    /// represents.
     ///
     /// # Errors
-    /// If it would import or call anything else: what, and where.
+    /// Fails with the first other import or call, and its location.
     pub(crate) fn check(
         tree: Tree,
         allowed: impl Fn(&str, &str) -> Option<Builds>,
@@ -161,12 +161,12 @@ impl Shapes {
         Ok(shapes)
     }
 
-    /// What the callable of an object stands for.
+    /// Returns what the callable of an object represents.
     pub(crate) fn builds(&self, id: Id) -> Option<Builds> {
         self.globals.get(&id).copied()
     }
 
-    /// The arguments of an object.
+    /// Returns the arguments of an object.
     pub(crate) fn arguments(&self, object: &Object) -> &[Id] {
         match self.tree.node(object.arguments) {
             Node::Tuple(items) => items,
@@ -189,7 +189,7 @@ impl Shapes {
         };
         let (form, good) = match (builds, arguments) {
             (Builds::Opaque, _) => return Ok(()),
-            (Builds::Ndarray, _) => ("no instance of ndarray but by `_reconstruct`", false),
+            (Builds::Ndarray, _) => ("`_reconstruct` instead of an instance of ndarray", false),
             (Builds::Dtype, _) => return array::check_dtype(self, id, object),
             (Builds::Reconstruct, _) => return array::check_reconstruct(self, id, object),
             (Builds::FromBuffer, _) => return array::from_buffer(self, id, object).map(|_| ()),
@@ -255,7 +255,7 @@ impl Shapes {
         Err(self.tree.error(id, form, found))
     }
 
-    /// The array of `eval('data', {'data': array})`; none if it has another form.
+    /// Returns the array of `eval('data', {'data': array})`; `None` for any other form.
     fn evaluated(&self, object: &Object) -> Option<Id> {
         let [text, scope] = self.arguments(object) else { return None };
         if self.tree.short(*text)? != "data" {
@@ -271,7 +271,7 @@ impl Shapes {
         matches!(builds, Builds::Reconstruct | Builds::FromBuffer).then_some(*value)
     }
 
-    /// Bytes, however they are written.
+    /// Returns bytes, in any encoding.
     pub(crate) fn data(&self, id: Id) -> Option<Data> {
         match self.tree.node(id) {
             Node::Bytes(span) | Node::ByteArray(span) | Node::Text(span, Encoding::Bytes) => {
@@ -282,7 +282,7 @@ impl Shapes {
                 match self.builds(object.callable)? {
                     Builds::Bytes => Some(Data::plain(Span { start: 0, len: 0 })),
                     Builds::Encode => self.encoded(first?),
-                    // Bytes inside a bytearray are never a bytearray again.
+                    // The argument of a bytearray is never a bytearray.
                     Builds::ByteArray => match first {
                         None => Some(Data::plain(Span { start: 0, len: 0 })),
                         Some(first) => match self.tree.node(first) {
@@ -313,10 +313,10 @@ impl Shapes {
         Some(Data { span: *span, spelling })
     }
 
-    /// What a value is.
+    /// Interprets a value.
     ///
     /// # Errors
-    /// If it is something that is only a part of others, or an array that is not supported.
+    /// Fails if the value is valid only as part of others, or is an unsupported array.
     pub(crate) fn value(&self, id: Id) -> Result<Value<'_>> {
         Ok(match self.tree.node(id) {
             Node::None => Value::None,
@@ -360,7 +360,7 @@ impl Shapes {
             Builds::Eval(_) => {
                 let array = self.evaluated(object).ok_or_else(odd)?;
                 match self.tree.node(array) {
-                    // One step: what is evaluated is an array and never evaluates again.
+                    // A single step: the argument of `eval` is an array, which is never another `eval`.
                     Node::Object(inner) => match self.builds(inner.callable) {
                         Some(Builds::Reconstruct) => {
                             Value::Array(array::reconstructed(self, array, inner)?)
@@ -400,10 +400,10 @@ impl Shapes {
         })
     }
 
-    /// Bytes, read.
+    /// Reads bytes.
     ///
     /// # Errors
-    /// If they are a text with other characters; what reading gives.
+    /// Fails if they are a string with other characters, or if reading fails.
     pub(crate) fn decoded(&self, data: Data) -> Result<bytes::Bytes> {
         let blob = self.tree.blob().slice(data.span.start, data.span.len)?;
         if data.spelling == Spelling::Plain {
@@ -413,7 +413,7 @@ impl Shapes {
     }
 }
 
-/// Whether all that an object would be given is a dict of attributes, at most.
+/// Returns whether an object is given at most a dict of attributes.
 fn has_attributes(tree: &Tree, object: &Object) -> bool {
     let state = match object.state.as_slice() {
         [] => true,
@@ -428,7 +428,7 @@ fn refused(tree: &Tree, id: Id) -> Error {
     tree.error(id, "a pickle of tensors and plain values", found)
 }
 
-/// A little-endian number of many bytes in two's complement.
+/// Formats a long little-endian integer in two's complement.
 fn hexadecimal(bytes: &[u8]) -> String {
     let negative = bytes.last().is_some_and(|last| *last >= 0x80);
     let mut magnitude = bytes.to_vec();

@@ -1,5 +1,5 @@
-//! How the values of a pickle lie in each other, seen before anybody goes through them: nobody has to
-//! fear circles then, and how deep they are is bounded.
+//! A survey of the nesting of values in a pickle, before code walks them: it rejects cycles and bounds the
+//! depth.
 
 use std::collections::HashMap;
 
@@ -9,17 +9,17 @@ use super::shapes::{Shapes, Value};
 use super::tree::Id;
 use crate::Result;
 
-/// Whether each reachable value is or holds a tensor; each is looked at once, however often it is
-/// shared. What `is_tensor` says is one is not looked into.
+/// Returns, for each reachable value, whether it is or contains a tensor; shared values are visited
+/// once. Values for which `is_tensor` returns true are not descended into.
 ///
 /// # Errors
-/// If values lie in circles, or too deep.
+/// Fails if values are cyclic or nested too deeply.
 pub(crate) fn survey(
     shapes: &Shapes,
     limits: &Limits,
     is_tensor: impl Fn(Id) -> Result<bool>,
 ) -> Result<HashMap<Id, bool>> {
-    /// A value whose children are being looked at.
+    /// A value whose children are being visited.
     struct Open {
         id: Id,
         children: std::vec::IntoIter<Id>,
@@ -32,7 +32,7 @@ pub(crate) fn survey(
         Ok(Open { id, children: children.into_iter(), holds, height: 0 })
     };
     let too_deep = |id| shapes.tree.over_limit(id, format!("values at most {} deep", limits.depth));
-    // None while a value is open: one that is met again then lies in itself.
+    // `None` while a value is open: reaching it again means a cycle.
     let root = shapes.tree.root();
     let mut known: HashMap<Id, Option<(bool, usize)>> = HashMap::new();
     known.insert(root, None);
@@ -60,8 +60,8 @@ pub(crate) fn survey(
                 }
             }
             Some(None) => {
-                let found = "one that holds itself";
-                return Err(shapes.tree.error(child, "values that end", found));
+                let found = "a value that contains itself";
+                return Err(shapes.tree.error(child, "acyclic values", found));
             }
             None => {
                 known.insert(child, None);
@@ -76,7 +76,7 @@ pub(crate) fn survey(
     Ok(known.into_iter().map(|(id, known)| (id, known.is_some_and(|(holds, _)| holds))).collect())
 }
 
-/// The values that a value holds: those of a dict without its keys.
+/// Returns the children of a value, without the keys of a dict.
 fn children(shapes: &Shapes, id: Id) -> Result<Vec<Id>> {
     Ok(match shapes.value(id)? {
         Value::List(items) | Value::Tuple(items) | Value::Set(items) => items.to_vec(),

@@ -1,21 +1,21 @@
-//! Texts, and bytes that protocol 2 wrote as texts.
+//! Strings, and bytes that protocol 2 writes as strings.
 
 use lodstone_store::{Blob, Derive, Error as StoreError};
 
-/// How the characters of a text are stored.
+/// The encoding of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     /// UTF-8.
     Utf8,
     /// Protocol 0: `raw-unicode-escape`.
     Escaped,
-    /// Python 2's `str`, bytes or text, as it is.
+    /// `str` of Python 2: bytes or text, unescaped.
     Bytes,
     /// Protocol 0: the same in quotes, with escapes.
     Quoted,
 }
 
-/// The characters of a text; `None` if it is not encoded so. Python 2's bytes are taken as Latin-1.
+/// Decodes a string; `None` if the encoding is invalid. Bytes of Python 2 are decoded as Latin-1.
 pub(super) fn decode(bytes: &[u8], encoding: Encoding) -> Option<String> {
     match encoding {
         Encoding::Utf8 => std::str::from_utf8(bytes).ok().map(str::to_owned),
@@ -29,7 +29,7 @@ fn latin1(bytes: &[u8]) -> String {
     bytes.iter().copied().map(char::from).collect()
 }
 
-/// `\uXXXX` and `\UXXXXXXXX` are characters, and so is every other byte.
+/// Decodes `\uXXXX` and `\UXXXXXXXX`; every other byte is a character.
 fn unescape(bytes: &[u8]) -> Option<String> {
     let mut text = String::with_capacity(bytes.len());
     let mut rest = bytes;
@@ -50,7 +50,7 @@ fn unescape(bytes: &[u8]) -> Option<String> {
     Some(text)
 }
 
-/// The bytes of a Python 2 string in quotes.
+/// Returns the bytes of a quoted Python 2 string.
 pub(super) fn unquote(bytes: &[u8]) -> Option<Vec<u8>> {
     let bytes = bytes.trim_ascii_end();
     let (quote, rest) = bytes.split_first()?;
@@ -80,17 +80,17 @@ pub(super) fn unquote(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Whether Python may read an integer in `word`, of any base, with underscores.
+/// Returns whether Python may parse `word` as an integer, in any base, with underscores.
 pub(super) fn may_be_integer(word: &str) -> bool {
     let word = word.trim_start();
     let digits = word.strip_prefix(['+', '-']).unwrap_or(word);
-    // A line that has nothing before a zero byte is a zero, to the C library.
+    // The C library parses a line that begins with a zero byte as 0.
     word.is_empty()
         || (digits.starts_with(|c: char| c.is_ascii_digit())
             && digits.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
 }
 
-/// Whether Python may read a float in `word`.
+/// Returns whether Python may parse `word` as a float.
 pub(super) fn may_be_float(word: &str) -> bool {
     let word = word.trim_start();
     let digits = word.strip_prefix(['+', '-']).unwrap_or(word).to_ascii_lowercase();
@@ -99,20 +99,20 @@ pub(super) fn may_be_float(word: &str) -> bool {
             && digits.chars().all(|c| c.is_ascii_digit() || "_.e+-".contains(c)))
 }
 
-/// How bytes are written.
+/// The encoding of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spelling {
-    /// As they are.
+    /// Plain bytes.
     Plain,
     /// As the characters U+0000 to U+00FF in UTF-8.
     Utf8,
-    /// The same in `raw-unicode-escape`: a byte each, but for `\uXXXX`.
+    /// The same in `raw-unicode-escape`: one byte each, except for `\uXXXX`.
     Escaped,
 }
 
 impl Spelling {
-    /// How many bytes of the file one byte takes at most.
-    pub(crate) fn most(self) -> u64 {
+    /// Returns the maximum number of file bytes per encoded byte.
+    pub(crate) fn max(self) -> u64 {
         match self {
             Self::Plain => 1,
             Self::Utf8 => 2,
@@ -120,8 +120,8 @@ impl Spelling {
         }
     }
 
-    /// The first byte that is written in `text`, and how much of the text it takes; `None` if it is
-    /// another character, or cut off.
+    /// Decodes the first byte in `text`; also returns the length of its encoding. `None` if it is
+    /// another character, or truncated.
     fn first(self, text: &[u8]) -> Option<(u8, usize)> {
         let (first, rest) = text.split_first()?;
         match self {
@@ -131,7 +131,7 @@ impl Spelling {
                 (0xc2 | 0xc3, Some(second @ 0x80..=0xbf)) => Some((first << 6 | second & 0x3f, 2)),
                 _ => None,
             },
-            // No pickler writes a backslash as itself.
+            // No pickler writes a bare backslash.
             Self::Escaped if *first != b'\\' => Some((*first, 1)),
             Self::Escaped => {
                 let digits = text.get(..ESCAPE)?.strip_prefix(b"\\u00")?;
@@ -143,30 +143,30 @@ impl Spelling {
     }
 }
 
-/// Size of an escape: `\u00ff`.
+/// The length of an escape: `\u00ff`.
 const ESCAPE: usize = 6;
 
-/// Bytes that are written as a text, as protocols before 3 do (`_codecs.encode(text, 'latin1')`,
+/// Bytes encoded as a string, as in protocols before 3 (`_codecs.encode(text, 'latin1')`,
 /// `bytearray(text, 'latin-1')`).
 ///
-/// An index of where the text was after every so many bytes makes a read in the middle as cheap as
+/// An index of positions at regular intervals makes a read in the middle as cheap as
 /// one at the beginning.
 pub(crate) struct Latin1 {
     source: Blob,
     spelling: Spelling,
-    /// Places in the source about every [`STEP`] bytes, and how many bytes are written before each.
+    /// Positions in the source about every [`STEP`] bytes, and the number of decoded bytes before each.
     index: Vec<(u64, u64)>,
     len: u64,
 }
 
-/// Size in bytes of the pieces of the source that the index counts.
+/// The interval of the index, in bytes of the source.
 const STEP: u64 = 64 << 10;
 
 impl Latin1 {
-    /// Reads the text once, a piece at a time, and keeps none of it.
+    /// Scans the string once, in chunks, and keeps none of it.
     ///
     /// # Errors
-    /// If it has other characters; what reading gives.
+    /// Fails if it contains other characters, or if reading fails.
     pub(crate) fn new(source: Blob, spelling: Spelling) -> Result<Self, StoreError> {
         let (mut index, mut len, mut next) = (vec![(0, 0)], 0u64, STEP);
         walk(&source, spelling, 0, |place, _| {
@@ -180,15 +180,15 @@ impl Latin1 {
         Ok(Self { source, spelling, index, len })
     }
 
-    /// The text.
+    /// Returns the encoded string.
     pub(crate) fn source(&self) -> &Blob {
         &self.source
     }
 
-    /// Where in the text byte number `offset` is written.
+    /// Returns the position in the string of the decoded byte at `offset`.
     ///
     /// # Errors
-    /// What reading gives.
+    /// Fails if reading fails.
     pub(crate) fn place(&self, offset: u64) -> Result<u64, StoreError> {
         let mut found = self.source.len();
         if offset < self.len {
@@ -200,7 +200,7 @@ impl Latin1 {
         Ok(found)
     }
 
-    /// Calls `each` with the bytes from number `offset` on, as [`walk`].
+    /// Calls `each` with the decoded bytes from `offset`, as [`walk`] does.
     fn from(&self, offset: u64, mut each: impl FnMut(u64, u8) -> bool) -> Result<(), StoreError> {
         let after = self.index.partition_point(|(_, before)| *before <= offset);
         let known = after.checked_sub(1).and_then(|last| self.index.get(last));
@@ -216,7 +216,7 @@ impl Latin1 {
     }
 }
 
-/// Calls `each` with every byte that is written from `start` on and its place, until it says to end.
+/// Calls `each` with every decoded byte from `start` and its position, until it returns false.
 fn walk(
     source: &Blob,
     spelling: Spelling,
@@ -230,7 +230,7 @@ fn walk(
         source.read_at(at, &mut piece)?;
         let is_last = piece.len() as u64 == left;
         let mut rest = piece.as_slice();
-        // A character that goes on in the next piece begins that one.
+        // A character that crosses the end of a chunk is decoded with the next one.
         while !rest.is_empty() && (is_last || rest.len() >= ESCAPE) {
             let place = at + (piece.len() - rest.len()) as u64;
             let Some((byte, size)) = spelling.first(rest) else {

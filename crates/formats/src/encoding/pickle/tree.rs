@@ -1,4 +1,4 @@
-//! What a pickle says, as data.
+//! The contents of a pickle, as data.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,28 +9,28 @@ use super::opcode::Span;
 use super::text::{self, Encoding};
 use crate::{Error, Result};
 
-/// A value of a [`Tree`].
+/// The index of a value in a [`Tree`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Id(pub(super) u32);
 
-/// How an object comes about.
+/// How an object is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     /// `callable(*args)`.
     Reduce,
     /// `class.__new__(class, *args)`.
     New,
-    /// The same with arguments by name.
+    /// The same with keyword arguments.
     NewEx,
-    /// Protocol 0: a class and what is on the stack.
+    /// Protocol 0: a class and arguments on the stack.
     Inst,
     /// Protocol 1: the same.
     Obj,
-    /// Only while scanning: what is imported is itself given a state, the argument.
+    /// Only in scans: an import is itself given a state, the argument.
     Patch,
 }
 
-/// One value. Others are referred to, so that what is shared is there once.
+/// A value, which refers to others by index, so that shared values are stored once.
 #[derive(Debug)]
 pub(crate) enum Node {
     None,
@@ -38,76 +38,76 @@ pub(crate) enum Node {
     Int(i64),
     /// Little-endian, two's complement, more than eight bytes.
     BigInt(Span),
-    /// Decimal digits that do not fit 64 bits.
+    /// Decimal digits that exceed 64 bits.
     Digits(Span),
     Float(f64),
     Text(Span, Encoding),
     Bytes(Span),
-    /// Bytes that can be changed (`bytearray`).
+    /// Mutable bytes (`bytearray`).
     ByteArray(Span),
     List(Vec<Id>),
     Tuple(Vec<Id>),
     Dict(Vec<(Id, Id)>),
     Set(Vec<Id>),
     FrozenSet(Vec<Id>),
-    /// Something to be imported: module and name.
+    /// An import: module and name.
     Global(Id, Id),
-    /// Something to be imported by its number in a registry (`copyreg`).
+    /// An import by its code in a registry (`copyreg`).
     Extension(i64),
-    /// Something that the caller of the unpickler knows by this value.
+    /// An object that the caller of the unpickler resolves by this value.
     Persistent(Id),
     Object(Box<Object>),
-    /// Only while scanning: what a damaged pickle took from an empty stack.
+    /// Only in scans: the result of popping an empty stack in a damaged pickle.
     Unknown,
 }
 
-/// Something that Python would make by calling something: here its parts.
+/// An object that Python would create by a call.
 #[derive(Debug)]
 pub(crate) struct Object {
     pub(crate) how: How,
     pub(crate) callable: Id,
-    /// A tuple, if the pickle is an honest one.
+    /// A tuple, in honest pickles.
     pub(crate) arguments: Id,
-    /// A dict, for arguments by name.
+    /// A dict of keyword arguments.
     pub(crate) named: Option<Id>,
-    /// What it would be given as its state, by `BUILD`.
+    /// The states that `BUILD` would set.
     pub(crate) state: Vec<Id>,
-    /// What would be appended to it, or added.
+    /// Items that would be appended or added.
     pub(crate) items: Vec<Id>,
-    /// What would be set in it.
+    /// Items that would be set.
     pub(crate) pairs: Vec<(Id, Id)>,
 }
 
 impl Object {
-    /// Whether it is the result of a plain call.
+    /// Returns whether the object is the result of a plain call.
     pub(crate) fn is_call(&self) -> bool {
         self.how == How::Reduce
     }
 }
 
-/// All values of one pickle, those that it threw away too.
+/// All values of a pickle, including discarded ones.
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub(super) blob: Blob,
     pub(super) nodes: Vec<Node>,
-    /// Where each was made.
+    /// The offset at which each value was created.
     pub(super) places: Vec<u64>,
     pub(super) root: Id,
-    /// Offset behind the pickle.
+    /// The offset after the pickle.
     pub(super) end: u64,
 }
 
-/// Texts that are taken into memory as names and words are shorter than this.
-const WORD: u64 = 64 << 10;
+/// Maximum size of strings that are read into memory as names or words.
+const MAX_WORD: u64 = 64 << 10;
 
-/// Names of modules and of what is in them are no longer than this many bytes.
-const NAMED: u64 = 256;
+/// Maximum size in bytes of module and attribute names.
+const MAX_NAME: u64 = 256;
 
-/// Codes are no longer than this many bytes. They may be looked at again and again.
-const SHORT: u64 = 64;
+/// Maximum size in bytes of codes, which may be read repeatedly.
+const MAX_SHORT: u64 = 64;
 
 impl Tree {
-    /// What was imported and is more than called: part of another value, an argument, a state.
+    /// Returns imports that are more than called: part of another value, an argument, a state.
     pub(super) fn handed_on(&self) -> BTreeSet<Id> {
         let mut handed_on = BTreeSet::new();
         for node in &self.nodes {
@@ -144,27 +144,27 @@ impl Tree {
         handed_on
     }
 
-    /// The value of the pickle.
+    /// Returns the resulting value of the pickle.
     pub(crate) fn root(&self) -> Id {
         self.root
     }
 
-    /// The bytes it was read from.
+    /// Returns the bytes of the file.
     pub(crate) fn blob(&self) -> &Blob {
         &self.blob
     }
 
-    /// Offset behind the pickle.
+    /// Returns the offset after the pickle.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Every value with its number.
+    /// Returns every value with its index.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = (Id, &Node)> {
         (0..).map(Id).zip(&self.nodes)
     }
@@ -174,13 +174,13 @@ impl Tree {
         self.nodes.get(index).unwrap_or(&Node::Unknown)
     }
 
-    /// The offset at which a value was made.
+    /// Returns the offset at which a value was created.
     pub(crate) fn place(&self, id: Id) -> u64 {
         let index = usize::try_from(id.0).unwrap_or(usize::MAX);
         self.places.get(index).copied().unwrap_or_default()
     }
 
-    /// An error about a value.
+    /// Creates an [`Error`] for a value that violates the format.
     pub(crate) fn error(
         &self,
         id: Id,
@@ -190,71 +190,73 @@ impl Tree {
         self.blob.malformed(self.place(id), expected, found).into()
     }
 
-    /// An error about a value that asks for more than a reader takes on.
+    /// Creates an error for a value that exceeds a limit of the reader.
     pub(crate) fn over_limit(&self, id: Id, limit: impl Into<String>) -> Error {
         self.blob.over_limit(self.place(id), limit).into()
     }
 
-    /// A text of a bounded size; `None` for what is no text.
+    /// Returns a string of bounded size; `None` for any other value.
     ///
     /// # Errors
-    /// If it is longer than a word, or not encoded as it should be.
+    /// Fails if the string is too long, or its encoding is invalid.
     pub(crate) fn word(&self, id: Id) -> Result<Option<String>> {
         let Node::Text(span, encoding) = self.node(id) else { return Ok(None) };
-        if span.len > WORD {
-            return Err(self.over_limit(id, format!("at most {WORD} bytes of a text")));
+        if span.len > MAX_WORD {
+            return Err(self.over_limit(id, format!("at most {MAX_WORD} bytes of a text")));
         }
         self.text(id, *span, *encoding).map(Some)
     }
 
-    /// A text of a few characters, as codes are; `None` for anything else.
+    /// Returns a short string, such as a code; `None` for any other value.
     pub(crate) fn short(&self, id: Id) -> Option<String> {
         match self.node(id) {
-            Node::Text(span, encoding) if span.len <= SHORT => self.text(id, *span, *encoding).ok(),
+            Node::Text(span, encoding) if span.len <= MAX_SHORT => {
+                self.text(id, *span, *encoding).ok()
+            }
             _ => None,
         }
     }
 
-    /// A text of any size.
+    /// Returns a string of any size.
     ///
     /// # Errors
-    /// If it is not encoded as it should be.
+    /// Fails if its encoding is invalid.
     pub(crate) fn text(&self, id: Id, span: Span, encoding: Encoding) -> Result<String> {
         let bytes = self.bytes(span)?;
         text::decode(&bytes, encoding).ok_or_else(|| {
             let found = format!("`{}`", start(&bytes).escape_ascii());
-            self.error(id, "text in its encoding", found)
+            self.error(id, "valid text in its encoding", found)
         })
     }
 
-    /// Bytes of the file, read.
+    /// Reads bytes of the file.
     ///
     /// # Errors
-    /// What reading gives.
+    /// Fails if reading fails.
     pub(crate) fn bytes(&self, span: Span) -> Result<bytes::Bytes> {
         Ok(self.blob.slice(span.start, span.len)?.read()?)
     }
 
-    /// Module and name of something to be imported. A long one is described: a few bytes are enough
-    /// to import it again and again.
+    /// Returns module and name of an import. A long name is replaced by a description, because a few bytes suffice
+    /// to import it repeatedly.
     pub(crate) fn global(&self, id: Id) -> Option<(String, String)> {
         let Node::Global(module, name) = self.node(id) else { return None };
         let word = |id| {
-            let named = matches!(self.node(id), Node::Text(span, _) if span.len <= NAMED);
+            let named = matches!(self.node(id), Node::Text(span, _) if span.len <= MAX_NAME);
             let word = named.then(|| self.word(id).ok().flatten()).flatten();
             word.unwrap_or_else(|| self.describe(id))
         };
         Some((word(*module), word(*name)))
     }
 
-    /// What a value is, for a message: bounded, whatever it is.
+    /// Describes a value for a message, in bounded length.
     pub(crate) fn describe(&self, id: Id) -> String {
         let mut text = String::new();
-        self.describe_into(id, &mut text, DEEP);
+        self.describe_into(id, &mut text, MAX_LEVELS);
         text
     }
 
-    /// As far as `left` levels and [`LONG`] bytes go.
+    /// Describes a value up to `left` levels and [`LONG`] bytes.
     fn describe_into(&self, id: Id, out: &mut String, left: usize) {
         if out.len() > LONG || left == 0 {
             out.push_str("..");
@@ -341,8 +343,8 @@ impl Tree {
     }
 }
 
-/// Bounds of a description: levels, items of each, bytes of a text, bytes of all before it ends.
-const DEEP: usize = 5;
+/// Limits of a description: levels, items per level, bytes of a string, total bytes.
+const MAX_LEVELS: usize = 5;
 const FEW: usize = 8;
 const QUOTED: u64 = 160;
 const LONG: usize = 400;

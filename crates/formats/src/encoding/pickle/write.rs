@@ -1,7 +1,7 @@
-//! Values to bytes: protocol 4, without frames, each size as wide as it needs to be.
+//! Values to bytes: protocol 4, without frames, with minimal size fields.
 //!
-//! Picklers that stream write large bytes outside of frames; here everything is, so that nothing has
-//! to be held until the size of a frame is known. CPython loads both.
+//! Streaming picklers write large bytes outside of frames; here everything is outside, so that nothing has
+//! to be buffered until the size of a frame is known. CPython loads both.
 
 use lodstone_store::{Blob, Output, Result};
 
@@ -15,7 +15,7 @@ pub(crate) fn end(out: &mut Output) -> Result<()> {
     out.put(b".")
 }
 
-/// One opcode without an argument.
+/// Writes an opcode without an argument.
 pub(crate) fn op(out: &mut Output, code: u8) -> Result<()> {
     out.put(&[code])
 }
@@ -54,7 +54,7 @@ pub(crate) fn int(out: &mut Output, value: i64) -> Result<()> {
     long(out, &value.to_le_bytes())
 }
 
-/// An integer in two's complement, at most 255 bytes, little-endian.
+/// Writes an integer in two's complement, at most 255 bytes, little-endian.
 pub(crate) fn long(out: &mut Output, bytes: &[u8]) -> Result<()> {
     match u8::try_from(bytes.len()) {
         Ok(len) => out.put(&[0x8a, len])?,
@@ -81,7 +81,7 @@ pub(crate) fn bytes(out: &mut Output, blob: &Blob) -> Result<()> {
     out.copy(blob)
 }
 
-/// The opcode for a size of one, four or eight bytes, and the size.
+/// Writes the opcode for a size of one, four or eight bytes, and the size.
 fn sized(out: &mut Output, [short, medium, long]: [u8; 3], len: u64) -> Result<()> {
     if let Ok(len) = u8::try_from(len) {
         return out.put(&[short, len]);
@@ -94,19 +94,19 @@ fn sized(out: &mut Output, [short, medium, long]: [u8; 3], len: u64) -> Result<(
     out.put(&len.to_le_bytes())
 }
 
-/// Something to be imported.
+/// Writes an import.
 pub(crate) fn global(out: &mut Output, module: &str, name: &str) -> Result<()> {
     text(out, module)?;
     text(out, name)?;
     op(out, 0x93)
 }
 
-/// Puts what is on top of the stack aside under the next number.
+/// Stores the value on top of the stack in the memo, under the next index.
 pub(crate) fn memoize(out: &mut Output) -> Result<()> {
     op(out, 0x94)
 }
 
-/// Takes what was put aside.
+/// Pushes a value from the memo.
 pub(crate) fn get(out: &mut Output, number: u32) -> Result<()> {
     if let Ok(number) = u8::try_from(number) {
         return out.put(&[b'h', number]);

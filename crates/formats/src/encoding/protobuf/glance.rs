@@ -1,8 +1,8 @@
-//! The first fields of a message of which only the beginning is at hand: enough to tell what it is.
+//! The first fields of a message of which only the beginning is available, for format detection.
 
 use super::varint::Varint;
 
-/// What is left of a message, and how much of that one can see.
+/// The remaining length of a message, and its available bytes.
 #[derive(Debug)]
 pub(crate) struct Glance<'a> {
     pub(crate) bytes: &'a [u8],
@@ -22,12 +22,12 @@ impl Glance<'_> {
         }
     }
 
-    /// The number and the wire type of the next field.
+    /// Returns the field number and wire type of the next field.
     pub(crate) fn tag(&mut self) -> Option<(u64, u64)> {
         self.varint().map(|tag| (tag >> 3, tag & 7))
     }
 
-    /// Hops over the value of a field; nothing if it is none, or longer than the message.
+    /// Skips the value of a field; `None` if it is invalid, or exceeds the message.
     pub(crate) fn skip(&mut self, wire_type: u64) -> Option<()> {
         let len = match wire_type {
             0 => return self.varint().map(|_| ()),
@@ -46,7 +46,7 @@ impl Glance<'_> {
         Some(())
     }
 
-    /// Whether the message goes on where one cannot see it.
+    /// Returns whether the message continues beyond the available bytes.
     pub(crate) fn is_cut(&self) -> bool {
         self.bytes.is_empty() && self.left > 0
     }

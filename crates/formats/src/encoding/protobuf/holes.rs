@@ -1,11 +1,11 @@
 //! Messages without the elements of their tensors.
 //!
 //! A model of many gigabytes has a structure of some kilobytes, with the elements of its tensors in
-//! between. [`without_elements`] reads the structure alone: a message in which each stretch of elements
-//! is a hole. [`filled`] puts them back, as ranges of files rather than as bytes.
+//! between. [`without_elements`] reads only the structure: a message in which each range of elements
+//! is a hole. [`filled`] puts them back, as file ranges rather than bytes.
 //!
-//! A hole is a group (wire types 3 and 4) under the number of the field, with a number in it: which one
-//! it is. Nothing writes elements as groups, and a file that does is refused, so that none can claim
+//! A hole is a group (wire types 3 and 4) under the field number of the elements, which contains the index of the
+//! hole. No writer encodes elements as groups, and a file that does is rejected, so that it cannot claim
 //! the elements of another tensor.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use lodstone_model::Limits;
 use lodstone_store::{Blob, Cursor};
 
 use super::schema::{self, Kind};
-use super::varint::{TooLong, Varint, shortest};
+use super::varint::{TooLong, Varint, min_len};
 use super::wire::{Encoder, Field, Message, Source, Value};
 use crate::{Error, Result};
 
@@ -24,18 +24,18 @@ use crate::{Error, Result};
 pub(crate) struct Structure {
     /// A message with holes.
     pub(crate) bytes: Bytes,
-    /// What they are to be filled with.
+    /// The contents of the holes.
     pub(crate) holes: Arc<[Blob]>,
-    /// Whether filling the holes gives the file as it was: all lengths are as short as they can be.
+    /// Whether filling the holes restores the file exactly: all lengths are encoded minimally.
     pub(crate) is_exact: bool,
-    /// Where stretches of `bytes` are in the file: their first byte here and there.
+    /// The mapping of ranges of `bytes` to the file: first byte here and there.
     pub(crate) places: Vec<(u64, u64)>,
 }
 
-/// Reads a file, but for the elements of its tensors.
+/// Reads a file except for the elements of its tensors.
 ///
 /// # Errors
-/// If it is no message, or more than the limits allow.
+/// Fails if the file is not a message, or exceeds the limits.
 pub(crate) fn without_elements(
     blob: &Blob,
     schema: &'static schema::Message,
@@ -47,7 +47,7 @@ pub(crate) fn without_elements(
         vec![Frame { schema, number: 0, end: blob.len(), bytes: vec![], places: vec![] }];
     let (mut size, mut is_exact) = (0, true);
     loop {
-        limits.go_on()?;
+        limits.check_cancelled()?;
         let depth = open.len();
         if let Some(done) = open.pop_if(|frame| cursor.position() == frame.end) {
             let Some(parent) = open.last_mut() else {
@@ -62,7 +62,7 @@ pub(crate) fn without_elements(
         let start = cursor.position();
         frame.place(frame.bytes.len() as u64, start);
         let tag = varint(&mut cursor, frame.end)?;
-        is_exact &= cursor.position() - start == shortest(tag);
+        is_exact &= cursor.position() - start == min_len(tag);
         let number = u32::try_from(tag >> 3).unwrap_or(0);
         let known = frame.schema.field(number);
         let elements = known.is_some_and(schema::Field::is_elements);
@@ -71,7 +71,7 @@ pub(crate) fn without_elements(
             (2, Some(Kind::Message(schema))) => {
                 let at = cursor.position();
                 let len = length(&mut cursor, frame.end)?;
-                is_exact &= cursor.position() - at == shortest(len);
+                is_exact &= cursor.position() - at == min_len(len);
                 if depth > limits.depth {
                     let limit = format!("at most {} levels of messages", limits.depth);
                     return Err(cursor.over_limit_at(start, limit).into());
@@ -83,7 +83,7 @@ pub(crate) fn without_elements(
             (2, _) if elements => {
                 let at = cursor.position();
                 let len = length(&mut cursor, frame.end)?;
-                is_exact &= cursor.position() - at == shortest(len);
+                is_exact &= cursor.position() - at == min_len(len);
                 let blob = cursor.blob(len, "elements of a tensor")?;
                 let mut encoder = Encoder::default();
                 if len == 0 {
@@ -108,7 +108,7 @@ pub(crate) fn without_elements(
                 return Err(cursor.error_at(start, "a field", found).into());
             }
         }
-        // The header again, as it is, with what follows it.
+        // Copy the original header, and the bytes that follow it.
         let end = cursor.position() + rest.unwrap_or(0);
         if end > frame.end {
             let found = format!("{} bytes left", frame.end - cursor.position());
@@ -129,14 +129,14 @@ pub(crate) fn without_elements(
 struct Frame {
     schema: &'static schema::Message,
     number: u32,
-    /// Where it ends in the file.
+    /// The end in the file.
     end: u64,
     bytes: Vec<u8>,
     places: Vec<(u64, u64)>,
 }
 
 impl Frame {
-    /// Takes a message that has been read to its end.
+    /// Appends a message that has been read completely.
     fn close(&mut self, inner: Frame) {
         let mut encoder = Encoder::default();
         encoder.header(inner.number, inner.bytes.len() as u64);
@@ -146,7 +146,7 @@ impl Frame {
         self.bytes.extend(inner.bytes);
     }
 
-    /// Remembers where a byte is in the file, if that is not where the ones before let expect it.
+    /// Records the position of a byte in the file, unless it follows from the previous ones.
     fn place(&mut self, here: u64, there: u64) {
         let expected = self.places.last().map(|(known, place)| place + (here - known));
         if expected != Some(there) {
@@ -183,7 +183,7 @@ fn length(cursor: &mut Cursor<'_>, end: u64) -> Result<u64> {
     Ok(len)
 }
 
-/// Hops over a group that nothing known uses.
+/// Skips an unknown group.
 fn group(cursor: &mut Cursor<'_>, number: u32, end: u64, limits: &Limits) -> Result<()> {
     let mut open = vec![number];
     while let Some(innermost) = open.last().copied() {
@@ -225,10 +225,10 @@ fn group(cursor: &mut Cursor<'_>, number: u32, end: u64, limits: &Limits) -> Res
     Ok(())
 }
 
-/// A message with its holes filled.
+/// Fills the holes of a message.
 ///
 /// # Errors
-/// If one is none of `holes`.
+/// Fails if the index of a hole exceeds `holes`.
 pub(crate) fn filled(
     schema: &'static schema::Message,
     bytes: &Bytes,
@@ -240,7 +240,7 @@ pub(crate) fn filled(
     Ok(Blob::concat(out.finish()))
 }
 
-/// Bytes and ranges of files, one after the other.
+/// A sequence of bytes and file ranges.
 #[derive(Default)]
 struct Segments {
     done: Vec<Blob>,
@@ -270,7 +270,7 @@ impl Segments {
     }
 }
 
-/// As deep as messages are nested, which the reader has bounded.
+/// Recurses to the nesting depth of messages, which the reader has bounded.
 fn fill(
     message: &Message<'_>,
     schema: &'static schema::Message,
@@ -291,7 +291,7 @@ fn fill(
                 let mut segments = Segments::default();
                 fill(&field.message()?, inner, holes, &mut segments)?;
                 if segments.done.is_empty() {
-                    // Its length is written as it was.
+                    // The length keeps its original encoding.
                     out.put(&field.raw);
                     continue;
                 }
@@ -306,10 +306,10 @@ fn fill(
     Ok(())
 }
 
-/// A message whose holes have other numbers, by `number`.
+/// Renumbers the holes of a message by `number`.
 ///
 /// # Errors
-/// What `number` gives.
+/// The errors of `number`.
 pub(crate) fn renumbered(
     schema: &'static schema::Message,
     bytes: &Bytes,
@@ -336,10 +336,10 @@ pub(crate) fn renumbered(
     Ok(out.finish().into())
 }
 
-/// What a hole is to be filled with.
+/// Returns the contents of a hole.
 ///
 /// # Errors
-/// If it is none of `holes`.
+/// Fails if the index of the hole exceeds `holes`.
 pub(crate) fn content<'b>(field: &Field<'_>, holes: &'b [Blob]) -> Result<&'b Blob> {
     let number = field.hole()?;
     holes.get(number).ok_or_else(|| field.error("elements that are there", format!("{number}")))

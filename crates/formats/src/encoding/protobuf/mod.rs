@@ -1,20 +1,20 @@
-//! Protocol buffers, as model files use them.
+//! Protocol buffers in model files.
 //!
-//! | part | what it does |
+//! | part | purpose |
 //! |---|---|
-//! | [`varint`] | numbers of several bytes |
-//! | [`wire`] | fields of a message in the order and the encoding they have, with their offsets |
-//! | [`glance`] | what a file begins with |
+//! | [`varint`] | varints |
+//! | [`wire`] | fields of a message in their order and encoding, with their offsets |
+//! | [`glance`] | the first fields of a file |
 //! | [`holes`] | messages without the elements of their tensors |
 //! | [`schema`] | messages as tables: names, numbers and types of fields |
 //! | [`text`] | text format to wire format and back, by the tables |
-//! | [`patch`] | puts the difference between two encodings into a third |
+//! | [`patch`] | applies the difference between two encodings to a third |
 //!
 //! Source of truth: the encoding and text format pages of protobuf.dev.
 //!
-//! Not here: generated message types. A model file has to come back byte for byte, and an error
-//! has to name the offset; message libraries keep neither the order of fields, nor the choice
-//! between encodings, nor where a field was.
+//! Not here: generated message types. A model file must be written back byte for byte, and an error
+//! must name the offset; message libraries keep neither the order of fields, nor the choice
+//! among encodings, nor the position of a field.
 
 pub(crate) mod glance;
 pub(crate) mod holes;

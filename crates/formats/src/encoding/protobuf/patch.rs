@@ -1,9 +1,9 @@
-//! Puts the difference between two encodings into a third.
+//! Applies the difference between two encodings to a third.
 //!
-//! A model is read from some encoding, `raw`. What the model says of it is `old`, in canonical
-//! form; after an edit it says `new`. [`patch`] gives `raw` with just that difference: fields that
-//! did not change keep their bytes and their place, unknown fields and explicit defaults stay, and
-//! inside a field that did change the same rule holds again. For the unedited model
+//! A model is read from some encoding, `raw`. The canonical encoding of that model is `old`, and
+//! that of the edited model is `new`. [`patch`] returns `raw` with only that difference: fields that
+//! did not change keep their bytes and their position, unknown fields and explicit defaults are kept, and
+//! the same rule applies inside a changed field. For the unedited model,
 //! `patch(raw, old, old)` is `raw`.
 
 use std::collections::{BTreeMap, HashMap};
@@ -35,7 +35,7 @@ pub(crate) fn patch(
     let (raw, old, new) = (split(raw)?, split(old)?, split(new)?);
     let (raw_by, old_by, new_by) = (by_number(&raw), by_number(&old), by_number(&new));
 
-    // The numbers whose fields changed, with what stands for them after the edit.
+    // The field numbers whose fields changed, with the new fields.
     let mut changed = BTreeMap::new();
     for number in old_by.keys().chain(new_by.keys()) {
         let [raw, old, new] = [&raw_by, &old_by, &new_by]
@@ -50,7 +50,7 @@ pub(crate) fn patch(
     for field in &raw {
         match changed.get_mut(&field.number) {
             None => out.push((field.number, field.raw.clone())),
-            // Each in the place of one that was there, the rest in the place of the last one.
+            // Each new field replaces an old one, and the rest follow the last one.
             Some((fields, left)) => {
                 *left -= 1;
                 let take = if *left == 0 { usize::MAX } else { 1 };
@@ -58,7 +58,7 @@ pub(crate) fn patch(
             }
         }
     }
-    // What was not there: where protobuf's own writers would put it.
+    // New fields, where protobuf's own writers would put them.
     for (number, (fields, _)) in changed {
         let position = out.iter().position(|(known, _)| *known > number).unwrap_or(out.len());
         out.splice(position..position, fields.map(|bytes| (number, bytes)));
@@ -66,14 +66,14 @@ pub(crate) fn patch(
     Ok(out.into_iter().flat_map(|(_, bytes)| bytes).collect())
 }
 
-/// The elements of one field after an edit, each with the bytes of the old one it came from.
+/// Returns the new elements of a field, each with the bytes of the old element that it came from.
 fn replace(
     submessage: Option<&'static schema::Message>,
     raw: &[&Field<'_>],
     old: &[&Field<'_>],
     new: &[&Field<'_>],
 ) -> Result<Vec<Bytes>> {
-    // A field encoded in another number of pieces (packed, split) has no elements to keep.
+    // If the raw field has another number of pieces (packed, split), no element can be matched.
     let pairs = if raw.len() == old.len() { align(old, new) } else { vec![None; new.len()] };
     let element = |(field, pair): (&&Field<'_>, Option<usize>)| {
         let origin = pair.and_then(|index| raw.get(index).zip(old.get(index)));
@@ -93,7 +93,7 @@ fn replace(
     new.iter().zip(pairs).map(element).collect()
 }
 
-/// For each new element the old one it stands for: those before and after the edited stretch by
+/// Matches each new element to an old one: those before and after the edited range by
 /// equality, those inside it by position if none was added or removed.
 fn align(old: &[&Field<'_>], new: &[&Field<'_>]) -> Vec<Option<usize>> {
     let equal = |(a, b): &(&&Field<'_>, &&Field<'_>)| a.raw == b.raw;

@@ -11,11 +11,11 @@ pub(crate) struct Message {
 #[derive(Debug)]
 pub(crate) struct Field {
     pub(crate) number: u32,
-    /// Its name, and the one that a later generation of the framework gave it.
+    /// The name, and the new name in a later generation of the framework.
     pub(crate) names: &'static [&'static str],
     pub(crate) kind: Kind,
     pub(crate) repeated: bool,
-    /// Whether numbers are written in one piece.
+    /// Whether values are packed.
     pub(crate) packed: bool,
 }
 
@@ -29,21 +29,21 @@ pub(crate) enum Kind {
     Bool,
     Float,
     Double,
-    /// `string` and `bytes`: text format does not tell them apart.
+    /// `string` and `bytes`, which text format does not distinguish.
     Bytes,
-    /// `bytes` that are elements of a tensor.
+    /// `bytes` that hold elements of a tensor.
     Elements,
     Enum(&'static Enum),
     Message(&'static Message),
 }
 
-/// An enum type: each number, its name, and the name of a later generation.
+/// An enum type: each value, its name, and its name in a later generation.
 #[derive(Debug)]
 pub(crate) struct Enum {
     pub(crate) values: &'static [(i32, &'static [&'static str])],
 }
 
-/// Which of the names of a field or value to print.
+/// The generation of names for printing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Generation {
     First,
@@ -66,7 +66,7 @@ impl Message {
         self.fields.iter().find(|field| field.names.contains(&name))
     }
 
-    /// The type of the message in field `number`, if that is one.
+    /// Returns the message type of field `number`, if it is a message.
     pub(crate) fn submessage(&self, number: u32) -> Option<&'static Message> {
         match self.field(number)?.kind {
             Kind::Message(message) => Some(message),
@@ -76,7 +76,7 @@ impl Message {
 }
 
 impl Field {
-    /// Whether it holds elements of a tensor, of which there may be many.
+    /// Returns whether the field holds elements of a tensor, of which there may be many.
     pub(crate) fn is_elements(&self) -> bool {
         self.packed || matches!(self.kind, Kind::Elements)
     }
@@ -107,7 +107,7 @@ pub(crate) const fn many(number: u32, names: &'static [&'static str], kind: Kind
     Field { number, names, kind, repeated: true, packed: false }
 }
 
-/// Numbers in one piece: elements of a tensor.
+/// Packed values: elements of a tensor.
 pub(crate) const fn packed(number: u32, names: &'static [&'static str], kind: Kind) -> Field {
     Field { number, names, kind, repeated: true, packed: true }
 }

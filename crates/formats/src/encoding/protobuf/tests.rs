@@ -1,4 +1,4 @@
-#![expect(clippy::unwrap_used, reason = "tests say what they expect")]
+#![expect(clippy::unwrap_used, reason = "tests panic on unexpected results")]
 
 use bytes::Bytes;
 use lodstone_model::Limits;
@@ -41,7 +41,7 @@ fn print(bytes: &Bytes, generation: Generation) -> String {
 
 #[test]
 fn floats_print_as_python_prints_the_double_that_equals_them() {
-    // The right-hand sides are what Python 3 gives for repr().
+    // The right-hand sides are results of repr() in Python 3.
     for (value, expected) in [
         (0.9_f32, "0.8999999761581421"),
         (1.0, "1.0"),
@@ -70,7 +70,7 @@ fn floats_print_as_python_prints_the_double_that_equals_them() {
 }
 
 #[test]
-fn text_may_be_written_in_many_ways() {
+fn text_is_parsed_in_all_its_forms() {
     let plain = parse("id: 5 inner { x: 1 color: RED } inner { color: BLUE } n: 1 n: 2").unwrap();
     for other in [
         "id:5,inner{x:1;color:RED}inner<color:OLD_BLUE>n:[1,2]",
@@ -92,7 +92,7 @@ fn later_generations_print_their_own_names() {
 }
 
 #[test]
-fn fields_that_the_tables_do_not_know_survive_text() {
+fn unknown_fields_survive_text() {
     let mut encoder = Encoder::default();
     encoder.int(1, 7);
     encoder.int(90, -1);
@@ -106,15 +106,15 @@ fn fields_that_the_tables_do_not_know_survive_text() {
 }
 
 #[test]
-fn what_is_wrong_with_a_text_is_named_with_its_place() {
+fn errors_in_text_are_reported_with_their_offset() {
     for (text, expected, found) in [
         ("nothing: 1", "a field of Outer", "`nothing`"),
         ("id: x", "an integer", "`x`"),
         ("id 5", "`:` after `id`", "`5`"),
-        ("inner { color: GREEN }", "the name of a value", "`GREEN`"),
+        ("inner { color: GREEN }", "an enum value", "`GREEN`"),
         ("inner { x: 1", "`}` at the end of a message", "the end of the text"),
         ("}", "a field", "a closing bracket"),
-        ("s: \"abc", "a string that ends", "the end of the line"),
+        ("s: \"abc", "a terminated string", "the end of the line"),
         ("s: \"\\q\"", "an escape", "`\\q`"),
         ("n: [1 2]", "`,` or `]`", "`2`"),
         ("id: 99999999999999999999", "an integer", "`99999999999999999999`"),
@@ -159,7 +159,7 @@ fn a_patch_changes_what_changed_and_keeps_the_rest() {
 
 #[test]
 fn a_patch_keeps_fields_between_each_other() {
-    // Elements of two fields in turns, as if messages had been merged.
+    // Elements of two fields that alternate, as if messages had been merged.
     let inner = |x: u8| vec![0x12, 2, 0x08, x];
     let number = |n: u8| vec![0x38, n];
     let raw = Bytes::from([inner(1), number(1), inner(2), number(2)].concat());

@@ -1,9 +1,9 @@
-//! The text format: wire format to text and back, by the tables of [`schema`](super::schema).
+//! The text format: converts between wire format and text, by the tables of [`schema`](super::schema).
 //!
-//! What is printed is what protobuf's Python printer gives: two blanks a level, one field a line,
-//! strings with octal escapes, floats as the shortest decimal that reads back as the same.
-//! Fields that the tables do not know are printed by number (`7: 3`, `7: 0x0000002a`,
-//! `7: "bytes"`, `7 {` for a group), as `DebugString` does, and read back the same.
+//! The output equals that of protobuf's Python printer: two spaces per level, one field per line,
+//! strings with octal escapes, floats as the shortest decimal that reads back as the same value.
+//! Unknown fields are printed by number (`7: 3`, `7: 0x0000002a`,
+//! `7: "bytes"`, `7 {` for a group), as by `DebugString`, and read back unchanged.
 
 use std::fmt::Write as _;
 
@@ -26,22 +26,22 @@ pub(crate) fn print(
     Ok(printer.out)
 }
 
-/// How a message is printed.
+/// The style of the output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
-    /// Which names fields and values have.
+    /// The generation of field and value names.
     pub(crate) generation: Generation,
     /// Whether floats are printed as the doubles that equal them, as protobuf did before version 4.
     pub(crate) floats_as_doubles: bool,
 }
 
 impl Style {
-    /// As protobuf prints today.
+    /// The style of current protobuf releases.
     pub(crate) const LATEST: Self =
         Self { generation: Generation::Latest, floats_as_doubles: false };
 }
 
-/// A message of which no field is known.
+/// A message without known fields.
 static UNKNOWN: schema::Message = schema::Message { name: "an unknown message", fields: &[] };
 
 struct Printer {
@@ -50,7 +50,7 @@ struct Printer {
 }
 
 impl Printer {
-    /// As deep as messages are nested, which the reader has bounded; unknown ones are printed as bytes.
+    /// Recurses to the nesting depth of messages, which the reader has bounded; unknown ones are printed as bytes.
     fn message(
         &mut self,
         message: &Message<'_>,
@@ -61,10 +61,10 @@ impl Printer {
         for field in message.fields() {
             let field = field?;
             match schema.field(field.number) {
-                // Text that says it twice is refused by who reads it.
+                // Parsers reject text with a duplicate.
                 Some(known) if !known.repeated && once.contains(&known.number) => {
                     let expected = format!("`{}` once", known.name(self.style.generation));
-                    return Err(field.error(&expected, "it again"));
+                    return Err(field.error(&expected, "a duplicate"));
                 }
                 Some(known) => {
                     once.extend((!known.repeated).then_some(known.number));
@@ -149,7 +149,7 @@ impl Printer {
     }
 }
 
-/// A float as the double of the fewest digits, from six on, that reads back as the same float.
+/// Returns a float as the double with the fewest digits, at least six, that reads back as the same float.
 fn short(value: f32) -> f64 {
     let exact = f64::from(value);
     let digits = (6..=9).map(|digits| format!("{exact:.*e}", digits - 1));
@@ -157,7 +157,7 @@ fn short(value: f32) -> f64 {
     digits.filter(same).find_map(|text| text.parse().ok()).unwrap_or(exact)
 }
 
-/// A double as Python's `repr` gives it: the shortest decimal that reads back as the same.
+/// Formats a double as Python's `repr`: the shortest decimal that reads back as the same value.
 fn shortest(value: f64) -> String {
     if !value.is_finite() {
         return if value.is_nan() {
@@ -202,7 +202,7 @@ fn quote(bytes: &[u8]) -> String {
     out
 }
 
-/// Reads a message in text format and gives its wire format, fields in the order of the text.
+/// Parses a message in text format; returns its wire format, with fields in the order of the text.
 pub(crate) fn parse(
     source: &Source<'_>,
     schema: &'static schema::Message,
@@ -212,7 +212,7 @@ pub(crate) fn parse(
     let mut tokens = Tokens { source, text, position: 0 };
     let mut open = vec![Frame::new(schema, 0, 0)];
     loop {
-        limits.go_on()?;
+        limits.check_cancelled()?;
         tokens.blank();
         let at = tokens.position;
         match tokens.peek() {
@@ -261,9 +261,9 @@ struct Frame {
     is_group: bool,
     close: u8,
     encoder: Encoder,
-    /// Fields that may be there once, and were.
+    /// Field numbers of singular fields that have occurred.
     once: Vec<u32>,
-    /// Numbers that are written in one piece, and have not been yet.
+    /// Packed values that have not been written yet.
     packed: Option<(u32, Encoder)>,
 }
 
@@ -273,7 +273,7 @@ impl Frame {
         Self { schema, number, is_group: false, close, encoder, once, packed: None }
     }
 
-    /// Writes numbers that belong into one piece, unless more of field `number` may follow.
+    /// Writes pending packed values, unless more of field `number` may follow.
     fn pack(&mut self, number: Option<u32>) {
         if let Some((packed, numbers)) = self.packed.take_if(|(packed, _)| Some(*packed) != number)
         {
@@ -287,7 +287,7 @@ impl Frame {
     }
 }
 
-/// Reads one field; gives the message that it opens, if it is one.
+/// Parses a field; returns the message that it opens, if any.
 fn field(tokens: &mut Tokens<'_>, frame: &mut Frame) -> Result<Option<Frame>> {
     let at = tokens.position;
     let name = tokens.word();
@@ -315,7 +315,7 @@ fn field(tokens: &mut Tokens<'_>, frame: &mut Frame) -> Result<Option<Frame>> {
     };
     if !known.repeated {
         if frame.once.contains(&known.number) {
-            return Err(tokens.error(at, format!("`{name}` once"), "it again"));
+            return Err(tokens.error(at, format!("`{name}` once"), "a duplicate"));
         }
         frame.once.push(known.number);
     }
@@ -389,7 +389,7 @@ fn value(tokens: &mut Tokens<'_>, known: &schema::Field, frame: &mut Frame) -> R
         Kind::Enum(schema) => {
             match schema.number(word).or_else(|| word.parse().ok()) {
                 Some(value) => out.int(known.number, value),
-                None => return bad("the name of a value"),
+                None => return bad("an enum value"),
             };
         }
         Kind::Bytes | Kind::Elements | Kind::Message(_) => {}
@@ -397,7 +397,7 @@ fn value(tokens: &mut Tokens<'_>, known: &schema::Field, frame: &mut Frame) -> R
     Ok(())
 }
 
-/// Reads one of several numbers that are written in one piece: without a header of its own.
+/// Parses one of several packed values, without a header of its own.
 fn element(tokens: &mut Tokens<'_>, known: &schema::Field, out: &mut Encoder) -> Result<()> {
     let at = tokens.position;
     let word = tokens.word();
@@ -410,7 +410,7 @@ fn element(tokens: &mut Tokens<'_>, known: &schema::Field, out: &mut Encoder) ->
     read.ok_or_else(|| tokens.error(at, "a number", tokens.found(at, word)))
 }
 
-/// The value of a field that is named by its number only; how it is written tells its wire type.
+/// Parses the value of a field that is identified by number; the syntax of the value determines its wire type.
 fn unknown(tokens: &mut Tokens<'_>, number: u32, out: &mut Encoder) -> Result<()> {
     tokens.blank();
     let at = tokens.position;
@@ -460,7 +460,7 @@ fn decimal<T: std::str::FromStr>(word: &str) -> Option<T> {
     digits.unwrap_or(word).parse().ok()
 }
 
-/// Takes the text apart.
+/// The tokenizer.
 struct Tokens<'a> {
     source: &'a Source<'a>,
     text: &'a [u8],
@@ -486,7 +486,7 @@ impl<'a> Tokens<'a> {
         Err(self.error(self.position, format!("`{}`", char::from(byte)), self.here()))
     }
 
-    /// Hops over white space and comments.
+    /// Skips white space and comments.
     fn blank(&mut self) {
         while let Some(byte) = self.peek() {
             if byte == b'#' {
@@ -501,7 +501,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Fields may be divided by a comma or semicolon.
+    /// Skips a comma or semicolon, which may separate fields.
     fn separator(&mut self) {
         self.blank();
         let _ = self.take(b',') || self.take(b';');
@@ -518,7 +518,7 @@ impl<'a> Tokens<'a> {
         std::str::from_utf8(word).unwrap_or_default()
     }
 
-    /// One or more quoted strings, joined.
+    /// Reads one or more quoted strings, and concatenates them.
     fn string(&mut self) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         let start = self.position;
@@ -527,7 +527,7 @@ impl<'a> Tokens<'a> {
             loop {
                 let at = self.position;
                 let Some(byte) = self.peek().filter(|byte| *byte != b'\n') else {
-                    return Err(self.error(start, "a string that ends", "the end of the line"));
+                    return Err(self.error(start, "a terminated string", "the end of the line"));
                 };
                 self.position += 1;
                 match byte {
@@ -566,10 +566,10 @@ impl<'a> Tokens<'a> {
         Ok(())
     }
 
-    fn digits(&mut self, at: usize, radix: u32, most: usize) -> Result<u8> {
+    fn digits(&mut self, at: usize, radix: u32, max: usize) -> Result<u8> {
         let mut value = 0;
         let start = self.position;
-        while self.position < start + most {
+        while self.position < start + max {
             let Some(digit) = self.peek().and_then(|b| char::from(b).to_digit(radix)) else {
                 break;
             };

@@ -1,4 +1,4 @@
-//! Numbers of seven bits a byte, lowest first, at most ten bytes.
+//! Varints: seven bits per byte, lowest first, at most ten bytes.
 
 /// A varint that is being read.
 #[derive(Debug, Default)]
@@ -7,15 +7,15 @@ pub(crate) struct Varint {
     shift: u32,
 }
 
-/// A varint that goes on after ten bytes.
+/// The error for a varint longer than ten bytes.
 #[derive(Debug)]
 pub(crate) struct TooLong;
 
 impl Varint {
-    /// Longest one in bytes.
-    pub(crate) const LONGEST: u64 = 10;
+    /// Maximum length in bytes.
+    pub(crate) const MAX_LEN: u64 = 10;
 
-    /// Takes one byte; gives the number that ends with it, and begins anew.
+    /// Adds a byte; returns the value if the byte completes it, and starts over.
     pub(crate) fn take(&mut self, byte: u8) -> Result<Option<u64>, TooLong> {
         self.value |= u64::from(byte & 0x7f).checked_shl(self.shift).unwrap_or(0);
         self.shift += 7;
@@ -27,7 +27,7 @@ impl Varint {
     }
 }
 
-/// How many bytes a number takes at least.
-pub(crate) fn shortest(value: u64) -> u64 {
+/// Returns the minimum length of a value in bytes.
+pub(crate) fn min_len(value: u64) -> u64 {
     u64::from(64 - (value | 1).leading_zeros()).div_ceil(7)
 }

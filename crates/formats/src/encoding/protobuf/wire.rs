@@ -2,10 +2,10 @@
 //!
 //! | wire type | value |
 //! |---|---|
-//! | 0 | varint: 7 bits a byte, lowest first, at most 10 bytes |
+//! | 0 | varint: 7 bits per byte, lowest first, at most 10 bytes |
 //! | 1 | 8 bytes |
-//! | 2 | varint length, then as many bytes: text, bytes, messages, packed numbers |
-//! | 3, 4 | begin and end of a group |
+//! | 2 | varint length, then that many bytes: strings, bytes, messages, packed values |
+//! | 3, 4 | start and end of a group |
 //! | 5 | 4 bytes |
 
 use std::cell::Cell;
@@ -17,23 +17,23 @@ use super::holes::Structure;
 use super::varint::{TooLong, Varint};
 use crate::{Error, Result};
 
-/// Bytes of structures in memory that a byte of a file may become. Programs that frameworks write have messages of
-/// ten bytes and more, and stay below it.
-const EXPANSION: u64 = 32;
+/// Maximum bytes of structures in memory per byte of a file. Programs written by frameworks have messages of at least
+/// ten bytes, and stay below it.
+const MAX_EXPANSION: u64 = 32;
 
-/// Bytes of structures that a file of any size may become.
-const LEAST_ROOM: u64 = 1 << 20;
+/// The bytes of structures in memory that are allowed for a file of any size.
+const MIN_ROOM: u64 = 1 << 20;
 
-/// What all messages of one file share.
+/// The state that all messages of a file share.
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
     /// The file, for messages.
     pub(crate) origin: &'a str,
     limits: Limits,
     nodes: Cell<usize>,
-    /// How many bytes of structures in memory may still be made of it.
+    /// The remaining bytes of structures in memory.
     room: Cell<u64>,
-    /// Where stretches of the messages are in the file, if elements between them were left out.
+    /// The mapping of ranges of the messages to the file, if elements between them were left out.
     places: &'a [(u64, u64)],
 }
 
@@ -48,9 +48,9 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// A file without the elements of its tensors.
+    /// Creates the source of a file without the elements of its tensors.
     pub(crate) fn with_holes(origin: &'a str, limits: &Limits, structure: &'a Structure) -> Self {
-        let room = structure.bytes.len() as u64 * EXPANSION + LEAST_ROOM;
+        let room = structure.bytes.len() as u64 * MAX_EXPANSION + MIN_ROOM;
         Self { places: &structure.places, room: Cell::new(room), ..Self::new(origin, limits) }
     }
 
@@ -65,41 +65,42 @@ impl<'a> Source<'a> {
         lodstone_store::Error::Malformed { origin, offset, expected, found }.into()
     }
 
-    /// An error about what asks for more than a reader takes on.
+    /// Creates an error for data that exceeds a limit of the reader.
     pub(crate) fn over_limit(&self, offset: u64, limit: impl Into<String>) -> Error {
         let (origin, offset) = (self.origin.to_owned(), self.place(offset));
         lodstone_store::Error::Limit { origin, offset, limit: limit.into() }.into()
     }
 
-    /// The offset in the file of a byte of the structure.
+    /// Returns the offset in the file of a byte of the structure.
     fn place(&self, offset: u64) -> u64 {
         let before = self.places.partition_point(|(here, _)| *here <= offset).checked_sub(1);
         let place = before.and_then(|index| self.places.get(index));
         place.map_or(offset, |(here, there)| there + (offset - here))
     }
 
-    /// Counts a structure of type `T` that is made of the message at `offset`. An empty message takes two bytes of
+    /// Counts a structure of type `T` that is built from the message at `offset`. An empty message takes two bytes of
     /// a file, and hundreds in memory.
     ///
     /// # Errors
-    /// If the structures take many times the bytes of the file.
+    /// Fails if the structures would exceed the file size by too large a factor.
     fn charge<T>(&self, offset: u64) -> Result<()> {
         self.room.set(self.room_after::<T>(1, offset)?);
         Ok(())
     }
 
-    /// The room that is left after so many structures of type `T`.
+    /// Returns the remaining bytes after `count` structures of type `T`.
     fn room_after<T>(&self, count: usize, offset: u64) -> Result<u64> {
         let bytes = (size_of::<T>() as u64).saturating_mul(count as u64);
         self.room.get().checked_sub(bytes).ok_or_else(|| {
-            let limit = format!("at most {EXPANSION} times the bytes of a file for its structures");
+            let limit =
+                format!("at most {MAX_EXPANSION} times the bytes of a file for its structures");
             self.over_limit(offset, limit)
         })
     }
 
-    /// Counts one more node of the model that is being built.
+    /// Counts a node of the model that is being built.
     fn count(&self, offset: u64) -> Result<()> {
-        self.limits.go_on()?;
+        self.limits.check_cancelled()?;
         self.nodes.set(self.nodes.get() + 1);
         if self.nodes.get() > self.limits.nodes {
             return Err(
@@ -110,24 +111,24 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A message that has not been taken apart yet.
+/// A message that has not been parsed yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Message<'a> {
     pub(crate) source: &'a Source<'a>,
     pub(crate) bytes: Bytes,
-    /// Offset of its first byte in the file.
+    /// The offset of its first byte in the file.
     pub(crate) offset: u64,
 }
 
-/// One field of a message.
+/// A field of a message.
 #[derive(Clone, Debug)]
 pub(crate) struct Field<'a> {
     source: &'a Source<'a>,
     pub(crate) number: u32,
     pub(crate) value: Value,
-    /// Tag and value as they are.
+    /// The original bytes of tag and value.
     pub(crate) raw: Bytes,
-    /// Offset of the tag in the file.
+    /// The offset of the tag in the file.
     pub(crate) offset: u64,
 }
 
@@ -142,21 +143,21 @@ pub(crate) enum Value {
 }
 
 impl<'a> Message<'a> {
-    /// A whole file.
+    /// Creates the message of a whole file.
     pub(crate) fn new(source: &'a Source<'a>, bytes: Bytes) -> Self {
         Self { source, bytes, offset: 0 }
     }
 
-    /// Its fields in order.
+    /// Returns the fields in order.
     pub(crate) fn fields(&self) -> Fields<'a> {
         Fields { message: self.clone(), position: 0 }
     }
 
-    /// How many fields have each of these numbers: a list that grows while it is filled takes twice the
-    /// memory that it needs. Counting ends where the message is none any more, which is for who reads
-    /// it to say.
+    /// Counts the fields with each of these numbers, to allocate lists of exact capacity: a list that grows while it is
+    /// filled needs twice the memory. Counting stops at the first malformed field, which is reported when the message
+    /// is read.
     pub(crate) fn count<const N: usize>(&self, numbers: [u32; N]) -> [usize; N] {
-        // They are not counted as nodes twice.
+        // Restored below, so that nodes are not counted twice.
         let nodes = self.source.nodes.get();
         let mut counts = [0; N];
         for field in self.fields().map_while(Result::ok) {
@@ -167,23 +168,23 @@ impl<'a> Message<'a> {
         counts
     }
 
-    /// An error about this message.
+    /// Creates an error for this message.
     pub(crate) fn error(&self, expected: impl Into<String>, found: impl Into<String>) -> Error {
         self.source.malformed(self.offset, expected, found)
     }
 
-    /// An error that values are nested deeper than the model allows.
+    /// Creates the error for values that are nested too deeply for the model.
     pub(crate) fn too_deep(&self) -> Error {
         self.error(format!("values nested at most {MAX_DEPTH} levels deep"), "more")
     }
 
-    /// An error that a field which must be there is not.
+    /// Creates the error for a missing required field.
     pub(crate) fn missing(&self, what: &str) -> Error {
         self.source.malformed(self.offset, what, "a message without it")
     }
 }
 
-/// Iterates over the fields of a message; ends after the first error.
+/// An iterator over the fields of a message; ends after the first error.
 #[derive(Debug)]
 pub(crate) struct Fields<'a> {
     message: Message<'a>,
@@ -273,7 +274,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Hops over a group that nothing known uses; groups may nest, up to the limit.
+    /// Skips an unknown group; groups may be nested, up to the limit.
     fn group(&mut self, number: u32) -> Result<Value> {
         let mut open = vec![number];
         while let Some(innermost) = open.last().copied() {
@@ -310,18 +311,18 @@ impl<'a> Fields<'a> {
 }
 
 impl Message<'_> {
-    /// Counts a structure that is made of this message, as [`Source::charge`] does.
+    /// Counts a structure that is built from this message, as [`Source::charge`] does.
     ///
     /// # Errors
-    /// If the structures take many times the bytes of the file.
+    /// Fails if the structures would exceed the file size by too large a factor.
     pub(crate) fn charge<T>(&self) -> Result<()> {
         self.source.charge::<T>(self.offset)
     }
 
-    /// An empty list that has place for so many structures, which are still to be counted.
+    /// Returns an empty list with capacity for `count` structures, which are not counted yet.
     ///
     /// # Errors
-    /// If they would take many times the bytes of the file.
+    /// Fails if they would exceed the file size by too large a factor.
     pub(crate) fn list<T>(&self, count: usize) -> Result<Vec<T>> {
         self.source.room_after::<T>(count, self.offset)?;
         Ok(Vec::with_capacity(count))
@@ -329,7 +330,7 @@ impl Message<'_> {
 }
 
 impl<'a> Field<'a> {
-    /// The bytes of a length-delimited field.
+    /// Returns the bytes of a length-delimited field.
     pub(crate) fn bytes(&self) -> Result<Bytes> {
         match &self.value {
             Value::Bytes(bytes) => Ok(bytes.clone()),
@@ -337,7 +338,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The text of a length-delimited field.
+    /// Returns the text of a length-delimited field.
     pub(crate) fn string(&self) -> Result<String> {
         let bytes = self.bytes()?;
         match std::str::from_utf8(&bytes) {
@@ -346,7 +347,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The message in a length-delimited field.
+    /// Returns the message in a length-delimited field.
     pub(crate) fn message(&self) -> Result<Message<'a>> {
         let bytes = self.bytes()?;
         let header = self.raw.len() - bytes.len();
@@ -360,7 +361,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A varint that holds an `int32` or an enum: the lower half, as protobuf reads it.
+    /// Returns the `int32` or enum in a varint: the lower half, as protobuf reads it.
     pub(crate) fn i32(&self) -> Result<i32> {
         self.i64().map(low_half)
     }
@@ -383,7 +384,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The fields in a group, as a message.
+    /// Returns the fields in a group, as a message.
     pub(crate) fn group(&self) -> Result<Message<'a>> {
         let bytes = self.raw.clone();
         let message = Message { source: self.source, bytes, offset: self.offset };
@@ -401,7 +402,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The number of a [hole](super::holes).
+    /// Returns the index of the [hole](super::holes).
     pub(crate) fn hole(&self) -> Result<usize> {
         let bytes = self.raw.clone();
         let message = Message { source: self.source, bytes, offset: self.offset };
@@ -413,7 +414,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// One element of a repeated number, or all of them if they are packed.
+    /// Calls a function for the value of a repeated field, or for all of its values if they are packed.
     pub(crate) fn each<T>(
         &self,
         one: impl Fn(&Self) -> Result<T>,
@@ -439,7 +440,7 @@ impl<'a> Field<'a> {
         Ok(())
     }
 
-    /// An error about this field.
+    /// Creates an error for this field.
     pub(crate) fn error(&self, expected: impl Into<String>, found: impl Into<String>) -> Error {
         self.source.malformed(self.offset, expected, found)
     }
@@ -456,7 +457,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// How the elements of a packed field are encoded.
+/// The encoding of the values of a packed field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Packed {
     Varint,
@@ -469,8 +470,8 @@ fn low_half(value: i64) -> i32 {
     i32::from_le_bytes([a, b, c, d])
 }
 
-/// Builds the canonical encoding of a message: what protobuf's own writers give when fields are
-/// put in the order of their numbers.
+/// Builds the canonical encoding of a message: that of protobuf's own writers, if fields are
+/// added in the order of their numbers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Encoder(Vec<u8>);
 
@@ -519,20 +520,20 @@ impl Encoder {
         self.raw(value);
     }
 
-    /// What stands before `len` bytes.
+    /// Writes the tag and length of `len` bytes.
     pub(crate) fn header(&mut self, number: u32, len: u64) {
         self.tag(number, 2);
         self.varint(len);
     }
 
-    /// Fields as a group.
+    /// Writes fields as a group.
     pub(crate) fn group(&mut self, number: u32, fields: &[u8]) {
         self.tag(number, 3);
         self.raw(fields);
         self.tag(number, 4);
     }
 
-    /// A [hole](super::holes).
+    /// Writes a [hole](super::holes).
     pub(crate) fn hole(&mut self, number: u32, hole: usize) {
         self.tag(number, 3);
         self.tag(1, 0);

@@ -1,26 +1,27 @@
-//! Deflated bytes, inflated when they are read.
+//! Deflated bytes, inflated on read.
 
 use std::sync::{Mutex, PoisonError};
 
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 use lodstone_store::{Blob, Derive, Result};
 
-/// The bytes that a deflated member stands for.
+/// The inflated bytes of a deflated member.
 ///
-/// Whoever reads on pays for every byte once; who goes back begins again. Memory does not depend
+/// Sequential reads inflate every byte once; a read at an earlier offset starts over. Memory use does not depend
+/// on either size.
 /// on the size of either side.
 pub(super) struct Inflate {
     source: Blob,
     len: u64,
     crc: u32,
-    /// Where the last reader stopped; nothing before the first and after the last byte.
+    /// The state of the last reader; `None` before the first and after the last byte.
     decoder: Mutex<Option<Decoder>>,
 }
 
 struct Decoder {
     state: Decompress,
     crc: Crc,
-    /// Bytes of the source that were fetched and not decoded yet.
+    /// Bytes of the source that were read but not decoded yet.
     input: Vec<u8>,
     used: usize,
     fetched: u64,
@@ -28,16 +29,16 @@ struct Decoder {
     ended: bool,
 }
 
-/// The source is read, and what nobody asks for written, in pieces of this size.
+/// The chunk size for reading the source and for skipping output.
 const PIECE: u64 = 16 << 10;
 
 impl Inflate {
-    /// `len` bytes with the CRC-32 `crc`.
+    /// Creates `len` inflated bytes with the CRC-32 `crc`.
     pub(super) fn new(source: Blob, len: u64, crc: u32) -> Self {
         Self { source, len, crc, decoder: Mutex::default() }
     }
 
-    /// Decodes up to `out.len()` bytes; 0 at the end of the stream alone.
+    /// Decodes up to `out.len()` bytes; returns 0 only at the end of the stream.
     fn step(&self, decoder: &mut Decoder, out: &mut [u8]) -> Result<usize> {
         while !decoder.ended {
             if decoder.used == decoder.input.len() && decoder.fetched < self.source.len() {
@@ -67,7 +68,7 @@ impl Inflate {
         Ok(0)
     }
 
-    /// As [`step`](Self::step), but the end of the stream is an error.
+    /// Decodes like [`step`](Self::step), but the end of the stream is an error.
     fn some(&self, decoder: &mut Decoder, out: &mut [u8]) -> Result<usize> {
         match self.step(decoder, out)? {
             0 => {
@@ -78,7 +79,7 @@ impl Inflate {
         }
     }
 
-    /// Checks that the stream ends where its size says, and its checksum.
+    /// Checks that the stream ends at its declared size, and verifies its checksum.
     fn finish(&self, decoder: &mut Decoder) -> Result<()> {
         if self.step(decoder, &mut [0])? > 0 {
             return Err(self.broken(decoder.state.total_in(), "more".to_owned()));
@@ -119,7 +120,7 @@ impl Derive for Inflate {
             return Ok(());
         }
         let mut kept = self.decoder.lock().unwrap_or_else(PoisonError::into_inner);
-        // Taken out: after an error the next reader begins again.
+        // Taken out, so that the next reader starts over after an error.
         let mut decoder = kept.take().unwrap_or_else(Decoder::new);
         if decoder.state.total_out() > offset {
             decoder = Decoder::new();

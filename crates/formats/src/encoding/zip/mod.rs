@@ -1,4 +1,4 @@
-//! Zip archives, as frameworks use them: members that are stored, or deflated and inflated when they are
+//! Zip archives of frameworks, with members that are stored, or deflated and inflated on
 //! read. Source of truth: APPNOTE.TXT 6.3.10 of PKWARE.
 
 mod inflate;
@@ -19,20 +19,20 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) name: String,
-    /// The bytes as they are in the archive.
+    /// The bytes in the archive.
     pub(crate) data: Blob,
-    /// Whether they are deflated.
+    /// Whether the bytes are deflated.
     pub(crate) deflated: bool,
-    /// Size in bytes of what they stand for.
+    /// The uncompressed size in bytes.
     pub(crate) size: u64,
-    /// CRC-32 of what they stand for.
+    /// The CRC-32 of the uncompressed bytes.
     pub(crate) crc: u32,
-    /// Whether the name is marked as UTF-8, or needs no mark.
+    /// Whether the name is marked as UTF-8, or is ASCII.
     pub(crate) marked: bool,
 }
 
 impl Member {
-    /// What it stands for.
+    /// Returns the uncompressed bytes.
     pub(crate) fn whole(&self) -> Blob {
         if !self.deflated {
             return self.data.clone();
@@ -41,14 +41,14 @@ impl Member {
         Blob::derived(Arc::new(inflate))
     }
 
-    /// The checksum that the archive has of it.
+    /// Returns the checksum in the archive.
     pub(crate) fn checksum(&self) -> Checksum {
         let place = format!("member `{}`", self.name);
         Checksum { place, data: self.whole(), crc32: self.crc }
     }
 }
 
-/// The name of the first member, if bytes are the beginning of an archive that has one.
+/// Returns the name of the first member, if `head` is the beginning of an archive that has one.
 pub(crate) fn first_name(head: &[u8]) -> Option<&[u8]> {
     // Signature, 22 bytes, size of the name, size of the extra field, name.
     let b"PK\x03\x04" = head.first_chunk()? else { return None };
@@ -57,35 +57,35 @@ pub(crate) fn first_name(head: &[u8]) -> Option<&[u8]> {
     head.get(30..)?.get(..size)
 }
 
-/// Bytes for the largest entry of the directory: three fields of 64 KiB.
+/// Size of a buffer for the largest entry of the directory: three fields of 64 KiB.
 const ENTRY: usize = 200 << 10;
 
-/// How many bytes one deflated byte can stand for: four matches of 258 bytes, in two bits each.
-/// Without this, a member of no size could claim more than any machine can allocate.
+/// Maximum expansion of a deflated byte: four matches of 258 bytes, in two bits each.
+/// Without this limit, a tiny member could declare a size that no machine can allocate.
 const RATIO: u64 = 4 * 258;
 
-/// The members of an archive in the order of its directory.
+/// Lists the members of an archive in the order of its directory.
 ///
 /// # Errors
-/// If the archive is none, is damaged, or says different things in different places; if a member
+/// Fails if the file is not an archive, or is damaged or inconsistent, or if a member
 /// is encrypted or neither stored nor deflated.
 pub(crate) fn members(blob: &Blob, limits: &Limits) -> Result<Vec<Member>> {
     survey(blob, limits).map(|survey| survey.members)
 }
 
-/// An archive, and what is in it beside its members.
+/// The members and other contents of an archive.
 #[derive(Debug)]
 pub(crate) struct Survey {
     pub(crate) members: Vec<Member>,
-    /// What is between members or behind the archive that is not part of any.
+    /// A description of bytes between members or after the archive that belong to none.
     pub(crate) odd: Option<String>,
 }
 
-/// The archive that a file ends with, as readers look for it from the end: where it begins by what its
-/// end says, or `None` if there is no end of an archive.
+/// Finds the archive at the end of a file, as readers do that search from the end; returns its start according to its
+/// end record, or `None` if there is no end record.
 ///
 /// # Errors
-/// What reading gives.
+/// Fails if reading fails.
 pub(crate) fn behind(blob: &Blob) -> Result<Option<u64>> {
     const END: u64 = 22;
     const COMMENT: u64 = 1 << 16;
@@ -103,15 +103,15 @@ pub(crate) fn behind(blob: &Blob) -> Result<Option<u64>> {
         let bytes = end.get(at..at + 4).and_then(|bytes| bytes.first_chunk());
         u64::from(u32::from_le_bytes(bytes.copied().unwrap_or_default()))
     };
-    // Members, the directory, and the end.
+    // Members, directory, and end record.
     let before = number(12).saturating_add(number(16));
     Ok(Some((start + at as u64).saturating_sub(before)))
 }
 
-/// The members of an archive, and what else is in it.
+/// Lists the members of an archive, and reports what else it contains.
 ///
 /// # Errors
-/// As [`members`].
+/// The errors of [`members`].
 pub(crate) fn survey(blob: &Blob, limits: &Limits) -> Result<Survey> {
     let wrong = |error: rawzip::Error| malformed(blob, 0, "a zip archive", error.to_string());
     let mut buffer = vec![0; ENTRY];
@@ -127,7 +127,7 @@ pub(crate) fn survey(blob: &Blob, limits: &Limits) -> Result<Survey> {
     let (mut directory, mut end) = (None, None);
     let mut entries = archive.entries(&mut buffer);
     while let Some(entry) = entries.next_entry().map_err(wrong)? {
-        limits.go_on()?;
+        limits.check_cancelled()?;
         if members.len() >= limits.tensors {
             let limit = format!("at most {} members", limits.tensors);
             return Err(blob.over_limit(entry.central_directory_offset(), limit).into());
@@ -152,20 +152,20 @@ pub(crate) fn survey(blob: &Blob, limits: &Limits) -> Result<Survey> {
     check_ranges(&archive, ranges)?;
     check_end(&archive, directory.zip(end))?;
     if members.len() as u64 != archive.entries_hint() {
-        let expected = format!("{} members, as the archive says", archive.entries_hint());
+        let expected = format!("{} members, according to the end record", archive.entries_hint());
         let found = members.len().to_string();
         return Err(malformed(blob, archive.directory_offset(), expected, found));
     }
     let mut names = HashSet::new();
     if let Some(member) = members.iter().find(|member| !names.insert(&member.name)) {
         let found = format!("`{}` again", member.name);
-        return Err(malformed(blob, archive.directory_offset(), "each name once", found));
+        return Err(malformed(blob, archive.directory_offset(), "unique names", found));
     }
     Ok(Survey { members, odd })
 }
 
-/// What is between members, or in the comment of the archive, that is not part of either. Sizes and checksum
-/// may follow a member, for who wrote it without going back.
+/// Describes bytes between members, or in the comment of the archive, that belong to neither. A data descriptor (sizes
+/// and checksum) may follow a member, from writers that do not seek back.
 fn beside(
     archive: &ZipArchive<At<'_>>,
     members: &[Member],
@@ -175,7 +175,7 @@ fn beside(
     let comment = archive.eocd_offset().saturating_add(22).min(blob.len());
     let comment = blob.slice(comment, blob.len() - comment)?.read()?;
     if !is_text(&comment) {
-        return Ok(Some("its comment is no text".to_owned()));
+        return Ok(Some("its comment is not text".to_owned()));
     }
     let mut ends: Vec<_> = ranges.iter().zip(members).collect();
     ends.sort_unstable_by_key(|(range, _)| **range);
@@ -183,10 +183,7 @@ fn beside(
     for (((_, end), member), next) in ends.iter().zip(starts.chain([archive.directory_offset()])) {
         let Some(size) = next.checked_sub(*end).filter(|size| *size > 0) else { continue };
         if !is_descriptor(blob, *end, size, member)? {
-            return Ok(Some(format!(
-                "{size} bytes behind member `{}` are no part of it",
-                member.name
-            )));
+            return Ok(Some(format!("{size} unused bytes after member `{}`", member.name)));
         }
     }
     Ok(None)
@@ -197,7 +194,7 @@ fn is_text(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(|text| text.chars().all(is_plain))
 }
 
-/// Whether bytes behind a member are its checksum and sizes.
+/// Returns whether the bytes after a member are its data descriptor.
 fn is_descriptor(blob: &Blob, at: u64, size: u64, member: &Member) -> Result<bool> {
     if !matches!(size, 12 | 16 | 20 | 24) {
         return Ok(false);
@@ -211,7 +208,7 @@ fn is_descriptor(blob: &Blob, at: u64, size: u64, member: &Member) -> Result<boo
     Ok(sizes == large.as_flattened() || sizes == short.as_flattened())
 }
 
-/// A member, and where its bytes end.
+/// Reads a member; also returns the end of its bytes.
 fn member(
     archive: &ZipArchive<At<'_>>,
     entry: &rawzip::ZipFileHeaderRecord<'_>,
@@ -232,18 +229,18 @@ fn member(
     }
     let place = archive.get_entry(entry.wayfinder()).map_err(wrong)?;
     let local = place.local_header(buffer).map_err(wrong)?;
-    // What says one thing here and another there is read differently by different readers.
+    // If local header and directory differ, different readers read different members.
     if local.file_path().as_ref() != name.as_bytes() {
         let found = format!("`{}`", local.file_path().as_ref().escape_ascii());
-        return Err(malformed(blob, offset, "the name that the directory has", found));
+        return Err(malformed(blob, offset, "the name in the directory", found));
     }
     let method = entry.compression_method();
     if local.compression_method() != method {
         let found = format!("{:?}", local.compression_method());
-        return Err(malformed(blob, offset, "the method that the directory has", found));
+        return Err(malformed(blob, offset, "the method in the directory", found));
     }
     if entry.flags().is_encrypted() || local.flags().is_encrypted() {
-        return Err(malformed(blob, offset, "a member in the clear", "an encrypted one"));
+        return Err(malformed(blob, offset, "an unencrypted member", "an encrypted one"));
     }
     let deflated = method == CompressionMethod::DEFLATE;
     if !deflated && method != CompressionMethod::STORE {
@@ -258,17 +255,12 @@ fn member(
     let data = blob.slice(start, end - start)?;
     let size = entry.uncompressed_size_hint();
     let here = (local.compressed_size_hint(), local.uncompressed_size_hint(), local.crc32());
-    // Who writes without going back says all three behind the bytes.
+    // Writers that do not seek back put all three after the data.
     let later = local.flags().has_data_descriptor() && here == (0, 0, 0);
     if here != (data.len(), size, entry.crc32()) && !later {
         let found =
             format!("{} bytes, {} stored, with the CRC-32 {:#010x}", here.1, here.0, here.2);
-        return Err(malformed(
-            blob,
-            offset,
-            "the sizes and checksum that the directory has",
-            found,
-        ));
+        return Err(malformed(blob, offset, "the sizes and checksum in the directory", found));
     }
     if !deflated && size != data.len() {
         let expected = format!("{size} bytes, stored");
@@ -283,8 +275,8 @@ fn member(
     Ok((Member { name: name.to_owned(), data, deflated, size, crc, marked }, end))
 }
 
-/// Whether the first member is at the start of the file and none overlaps another or the directory.
-/// A bomb that uses the same bytes many times ends here.
+/// Checks that the first member is at the start of the file, and none overlaps another or the directory.
+/// This stops zip bombs with overlapping members.
 fn check_ranges(archive: &ZipArchive<At<'_>>, mut ranges: Vec<(u64, u64)>) -> Result<()> {
     let blob = archive.get_ref().0;
     ranges.sort_unstable();
@@ -302,8 +294,8 @@ fn check_ranges(archive: &ZipArchive<At<'_>>, mut ranges: Vec<(u64, u64)>) -> Re
     Ok(())
 }
 
-/// Whether the end of the archive says of the directory what is there: readers find it by its size,
-/// by its offset, or by both. `directory` is where it begins and ends.
+/// Checks that the end records match the directory: readers find it by its size,
+/// by its offset, or by both. `directory` is its start and end.
 fn check_end(archive: &ZipArchive<At<'_>>, directory: Option<(u64, u64)>) -> Result<()> {
     const CLASSIC: u64 = 22;
     const LOCATOR: u64 = 20;
@@ -324,27 +316,36 @@ fn check_end(archive: &ZipArchive<At<'_>>, directory: Option<(u64, u64)>) -> Res
         return wrong(end, format!("the end of the directory at {stop}"), end);
     }
     let length = end - start;
-    let mut said = Vec::new();
+    let mut entries = Vec::new();
     let record = blob.slice(tail, CLASSIC)?;
     let mut cursor = Cursor::at(&record, 8);
     let counts: [u8; 4] = cursor.array("numbers of members")?;
     if counts[..2] != counts[2..] {
         let found = u64::from(u16::from_le_bytes([counts[0], counts[1]]));
-        return wrong(tail + 8, "as many members on this disk as in all".to_owned(), found);
+        return wrong(
+            tail + 8,
+            "the same number of members on this disk as in total".to_owned(),
+            found,
+        );
     }
     for actual in [length, start] {
         let number = cursor.u32("the directory")?;
-        said.push((tail + cursor.position() - 4, u64::from(number), actual, number == ELSEWHERE));
+        entries.push((
+            tail + cursor.position() - 4,
+            u64::from(number),
+            actual,
+            number == ELSEWHERE,
+        ));
     }
     if large {
         let record = blob.slice(stop, LARGE)?;
         let mut cursor = Cursor::at(&record, 40);
         for actual in [length, start] {
             let number = cursor.u64("the directory")?;
-            said.push((stop + cursor.position() - 8, number, actual, false));
+            entries.push((stop + cursor.position() - 8, number, actual, false));
         }
     }
-    match said
+    match entries
         .into_iter()
         .find(|(_, number, actual, elsewhere)| number != actual && !(large && *elsewhere))
     {
@@ -364,7 +365,7 @@ fn malformed(
     blob.malformed(offset, expected, found).into()
 }
 
-/// A blob as `rawzip` reads it.
+/// Adapts a blob to `rawzip`.
 struct At<'a>(&'a Blob);
 
 impl ReaderAt for At<'_> {
@@ -377,34 +378,34 @@ impl ReaderAt for At<'_> {
     }
 }
 
-/// Writes an archive of stored members.
+/// A writer of archives of stored members.
 ///
-/// Not `rawzip`'s own writer: it changes names (`a//b`, `a/../b`), and it writes sizes behind the
-/// bytes, where readers that go from front to back do not find them.
+/// `rawzip`'s own writer changes names (`a//b`, `a/../b`) and writes sizes after the
+/// data, where sequential readers do not find them.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     directory: Vec<u8>,
     count: u64,
-    /// What members begin at multiples of; 0 for where they come to lie.
+    /// The alignment of member data; 0 for none.
     align: u64,
 }
 
-/// What a field of 32 bits says when the number is in a zip64 field instead.
+/// The value of a 32-bit field whose actual value is in a zip64 field.
 const ELSEWHERE: u32 = u32::MAX;
 
-/// A version that readers of zip64 understand, and one for all others.
+/// The required versions of members with and without zip64.
 const VERSIONS: (u16, u16) = (45, 20);
 
-/// The first day that the format knows, 1980-01-01: the same model gives the same bytes.
+/// The earliest date of the format, 1980-01-01: the same model results in the same bytes.
 const DATE: u16 = 1 << 5 | 1;
 
 impl Writer {
-    /// An archive whose members begin at multiples of so many bytes.
+    /// Creates an archive with aligned member data.
     pub(crate) fn aligned(align: u64) -> Self {
         Self { align, ..Self::default() }
     }
 
-    /// Appends a member of the bytes of `parts`, end to end.
+    /// Appends a member with the concatenated bytes of `parts`.
     pub(crate) fn add(&mut self, out: &mut Output, name: &str, parts: &[Blob]) -> Result<()> {
         let offset = out.position();
         let size = parts.iter().map(Blob::len).fold(0, u64::saturating_add);
@@ -416,7 +417,7 @@ impl Writer {
                 out.put(piece)
             })?;
         }
-        /// Where the checksum is in a header.
+        /// The offset of the checksum in a header.
         const CRC: u64 = 14;
         out.patch(offset + CRC, &crc.sum().to_le_bytes())?;
         self.directory.extend(directory_entry(name, size, crc.sum(), offset)?);
@@ -424,7 +425,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Appends the directory and the end.
+    /// Writes the directory and the end records.
     pub(crate) fn finish(self, out: &mut Output) -> Result<()> {
         let (start, size, count) = (out.position(), self.directory.len() as u64, self.count);
         out.put(&self.directory)?;
@@ -450,10 +451,10 @@ impl Writer {
     }
 }
 
-/// The part that both headers of a member share, from the version that is needed to the size of
+/// Returns the part that both headers of a member share, from the required version to the size of
 /// the extra field.
 fn common(name: &str, size: u64, crc: u32, extra: &[u8], zip64: bool) -> Result<Vec<u8>> {
-    /// The name is in UTF-8.
+    /// The flag of UTF-8 names.
     const UTF8: u16 = 1 << 11;
     let length = u16::try_from(name.len()).map_err(|_| Error::Incompatible {
         format: "a zip archive",
@@ -477,7 +478,7 @@ fn local_header(name: &str, size: u64, crc: u32, (offset, align): (u64, u64)) ->
     let large = small(size) == ELSEWHERE;
     let mut extra = if large { zip64(&[size, size]) } else { Vec::new() };
     if align > 1 {
-        // A field that no reader knows pads the header.
+        // A field that readers ignore pads the header.
         let begin = offset + HEADER + name.len() as u64 + extra.len() as u64 + EXTRA;
         let padding = begin.next_multiple_of(align) - begin;
         extra.extend(b"FB");
@@ -492,7 +493,7 @@ fn local_header(name: &str, size: u64, crc: u32, (offset, align): (u64, u64)) ->
 }
 
 fn directory_entry(name: &str, size: u64, crc: u32, offset: u64) -> Result<Vec<u8>> {
-    /// Made on Unix.
+    /// The version-made-by value of Unix.
     const UNIX: u16 = 3 << 8;
     /// A regular file that its owner may write: `-rw-r--r--`.
     const MODE: u32 = 0o100_644 << 16;
@@ -514,7 +515,7 @@ fn directory_entry(name: &str, size: u64, crc: u32, offset: u64) -> Result<Vec<u
     Ok(bytes)
 }
 
-/// An extra field of the numbers that do not fit 32 bits; nothing if there are none.
+/// Returns an extra field with the values that exceed 32 bits; empty if there are none.
 fn zip64(numbers: &[u64]) -> Vec<u8> {
     let mut field = Vec::new();
     for number in numbers {
@@ -529,7 +530,7 @@ fn zip64(numbers: &[u64]) -> Vec<u8> {
     extra
 }
 
-/// `number` in 32 bits, or the mark that it is elsewhere.
+/// Returns `number` in 32 bits, or the marker that it is in a zip64 field.
 fn small(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(ELSEWHERE)
 }

@@ -1,17 +1,18 @@
-//! Gluon blocks as MXNet 2 saves them (`Block.save`): `X-model.json` and `MyModel-model.params`. They are read, and
-//! not written.
+//! Gluon blocks saved by MXNet 2 (`Block.save`): `X-model.json` and `MyModel-model.params`. They are read but not
+//! written.
 //!
-//! The JSON is an object of one block:
+//! The JSON is an object with a single block:
 //!
 //! | key | value |
 //! |---|---|
-//! | `hybridized`, `in_format`, `out_format` | how the block is called |
+//! | `hybridized`, `in_format`, `out_format` | how the block is invoked |
 //! | `symbol`, `inputs` | its program as JSON text, if it was hybridized |
 //! | `params` | the parameters of the block: a name and an identifier for each |
-//! | any other | a child, in the order of registration; its key is its type and a number |
+//! | any other | a child, in the order of registration; its key consists of its type and a number |
 //!
-//! The program calls a parameter `IDENTIFIER_NAME`, the file of parameters calls it `PATH.NAME`. No file records which is
-//! which: paths of sequential blocks are the numbers of their children, and other children are identified by their parameters.
+//! A parameter is named `IDENTIFIER_NAME` in the program, and `PATH.NAME` in the parameter file. No file records the
+//! mapping: paths in sequential blocks are the numbers of their children, and other children are identified by their
+//! parameters.
 //!
 //! Source of truth: `gluon/block.py` of MXNet 2.0.0b1.
 
@@ -25,18 +26,18 @@ use super::read::bound;
 use crate::mxnet::{params, symbol};
 use crate::{Error, OpenOptions, Result};
 
-/// What the name of a block ends in.
+/// The suffix of a block's file name.
 pub(super) const BLOCK: &str = "-model.json";
 
-/// Name and title of the format.
+/// The name and title of the format.
 pub(crate) const FORMAT: (&str, &str) =
     ("mxnet-block", "MXNet Gluon block (`Block.save`), read only");
 
-/// The file that MXNet writes the parameters to, whatever the prefix is, and the one that its name suggests.
+/// The file to which MXNet writes the parameters regardless of the prefix; the name of the block suggests another one.
 const PARAMS: &str = "MyModel-model.params";
 const OWN_PARAMS: &str = "-model.params";
 
-/// Whether a file may be a block: an object whose only member is an object with one of the keys of a block.
+/// Returns whether a file may be a block: an object whose only member is an object with one of the keys of a block.
 pub(super) fn is_block(head: &[u8]) -> bool {
     const KEYS: [&[u8]; 3] = [b"\"in_format\"", b"\"hybridized\"", b"\"params\""];
     let inner = || {
@@ -47,7 +48,7 @@ pub(super) fn is_block(head: &[u8]) -> bool {
     inner().is_some_and(|inner| KEYS.iter().any(|key| inner.starts_with(key)))
 }
 
-/// What follows the brace of an object.
+/// Returns the text after the opening brace of an object.
 fn opened(text: &[u8]) -> Option<&[u8]> {
     text.trim_ascii_start().strip_prefix(b"{").map(<[u8]>::trim_ascii_start)
 }
@@ -55,7 +56,7 @@ fn opened(text: &[u8]) -> Option<&[u8]> {
 /// Opens a block and its parameters.
 ///
 /// # Errors
-/// If the JSON is not that of a block, or a file is damaged.
+/// Fails if the JSON is not that of a block, or a file is damaged.
 pub(super) fn open(path: &Location, blob: Blob, options: &OpenOptions) -> Result<Model> {
     if blob.len() > options.limits.structure_bytes {
         let limit = format!("at most {} bytes of a block", options.limits.structure_bytes);
@@ -100,7 +101,7 @@ fn with_parameters(
                 None => {
                     model = read;
                     model.report.warn(
-                        "which parameters are which variables of the program is not recorded: several \
+                        "parameters cannot be matched with variables of the program: several \
                          blocks have parameters of the same names",
                     );
                 }
@@ -119,7 +120,7 @@ fn with_parameters(
     Ok(model)
 }
 
-/// The parameters beside a block.
+/// Returns the location of the parameters beside a block.
 fn parameters_of(path: &Location) -> Option<Location> {
     let prefix = path.name()?.strip_suffix(BLOCK)?;
     let names = [format!("{prefix}{OWN_PARAMS}"), PARAMS.to_owned()];
@@ -129,13 +130,13 @@ fn parameters_of(path: &Location) -> Option<Location> {
 /// A block.
 struct Block<'a> {
     symbol: Option<&'a str>,
-    /// Name and identifier of each parameter.
+    /// The name and identifier of each parameter.
     params: Vec<(&'a str, &'a str)>,
     children: Vec<Block<'a>>,
 }
 
 impl<'a> Block<'a> {
-    /// Reads a block; JSON nests at most 128 levels. `None` if a value has another type.
+    /// Parses a block; JSON is nested at most 128 levels. `None` if a value has another type.
     fn read(object: &'a Map<String, Value>) -> Option<Self> {
         let mut block = Self { symbol: None, params: Vec::new(), children: Vec::new() };
         for (key, value) in object {
@@ -153,7 +154,7 @@ impl<'a> Block<'a> {
         Some(block)
     }
 
-    /// The paths of parameters by the names that the program has for them; `None` if they are not determined.
+    /// Maps the names of parameters in the program to their paths; `None` if the mapping is ambiguous.
     fn names(&self, paths: &Paths<'_>) -> Option<HashMap<String, String>> {
         let mut names = HashMap::new();
         self.find(paths, "", &mut names)?;
@@ -185,14 +186,14 @@ impl<'a> Block<'a> {
             by_signature.entry(child.signature()).or_default().push(child);
         }
         for (key, inner) in &paths.children {
-            // Taken, so that another path with this signature finds none.
+            // Removed, so that another path with this signature finds none.
             let [child] = by_signature.remove(&inner.signature())?[..] else { return None };
             child.find(inner, &format!("{prefix}{key}."), names)?;
         }
         Some(())
     }
 
-    /// The names of all parameters in it, without those of children.
+    /// Returns the names of its parameters, without those of children.
     fn signature(&self) -> String {
         let children = self.children.iter().map(Self::signature).filter(|it| !it.is_empty());
         signature(self.params.iter().map(|(name, _)| *name).collect(), children.collect())
@@ -207,9 +208,9 @@ struct Paths<'a> {
 }
 
 impl<'a> Paths<'a> {
-    /// The tree of paths; `None` if one is deeper than blocks are nested.
+    /// Builds the tree; `None` if a path is deeper than blocks can be nested.
     fn of(paths: impl Iterator<Item = &'a str>) -> Option<Self> {
-        /// As deep as JSON is followed.
+        /// The nesting limit of JSON.
         const MAX_DEPTH: usize = 128;
         let mut root = Self::default();
         for path in paths {

@@ -1,4 +1,4 @@
-//! Which files belong together.
+//! Detection of files that belong together.
 
 use lodstone_store::{Entry, Location, SourceFile};
 
@@ -7,10 +7,10 @@ use crate::mxnet::params::{is_archive, is_params};
 use crate::mxnet::symbol::is_symbol;
 use crate::{Error, Probe, Result};
 
-/// What the name of a program ends in.
+/// The suffix of a program's file name.
 pub(super) const SYMBOL: &str = "-symbol.json";
 
-/// What the names of parameters end in.
+/// The suffix of a parameter file's name.
 pub(super) const PARAMS: &str = ".params";
 
 pub(super) fn detect(probe: &Probe<'_>) -> bool {
@@ -24,7 +24,7 @@ pub(super) fn detect(probe: &Probe<'_>) -> bool {
     }
 }
 
-/// Whether a file is a list or dict of arrays, by its first bytes.
+/// Returns whether a file is a list or dict of arrays, by its first bytes.
 fn holds_arrays(path: &Location) -> bool {
     let mut head = [0; 32];
     let Ok(file) = SourceFile::open(path, false) else { return false };
@@ -37,7 +37,7 @@ fn names(entries: &[Entry]) -> impl Iterator<Item = &str> {
     entries.iter().filter(|entry| !entry.is_dir).map(|entry| entry.name.as_str())
 }
 
-/// The file that a prefix leads to: the program, or else the parameters of the last epoch.
+/// Returns the file of a prefix: the program, or otherwise the parameters of the last epoch.
 pub(super) fn by_prefix(prefix: &Location) -> Option<Location> {
     let name = prefix.name()?;
     let mut programs = [SYMBOL, BLOCK].map(|ending| prefix.append(ending)).into_iter();
@@ -48,7 +48,7 @@ pub(super) fn by_prefix(prefix: &Location) -> Option<Location> {
     epochs(name, &entries).pop().map(|params| prefix.with_file_name(params))
 }
 
-/// The program of a directory, or else the only file of parameters.
+/// Returns the program of a directory, or otherwise its only parameter file.
 pub(super) fn file_in(directory: &Location, entries: &[Entry]) -> Result<String> {
     for ending in [SYMBOL, BLOCK, PARAMS] {
         let found: Vec<&str> = names(entries).filter(|name| name.ends_with(ending)).collect();
@@ -57,23 +57,24 @@ pub(super) fn file_in(directory: &Location, entries: &[Entry]) -> Result<String>
             [only] => return Ok((*only).to_owned()),
             several => {
                 let names = several.join(", ");
-                let why = format!("it holds several of MXNet's files; name one of {names}");
+                let why = format!("it holds several MXNet files; pass one of {names}");
                 return Err(Error::NoModel { path: directory.to_path_buf(), why });
             }
         }
     }
-    let why = "it holds no program and no parameters of MXNet".to_owned();
+    let why = "it holds neither an MXNet program nor MXNet parameters".to_owned();
     Err(Error::NoModel { path: directory.to_path_buf(), why })
 }
 
-/// Parameters that belong to a prefix, the one to open last: the last epoch, or else the file called like the prefix.
+/// Returns the parameter files of a prefix, the one to open last: that of the last epoch, or otherwise the one named
+/// after the prefix.
 pub(super) fn candidates(prefix: &str, entries: &[Entry]) -> Vec<String> {
     let own = format!("{prefix}{PARAMS}");
     let own = names(entries).any(|name| name == own).then_some(own);
     own.into_iter().chain(epochs(prefix, entries)).collect()
 }
 
-/// Parameters of epochs, the last epoch last.
+/// Returns the parameter files of epochs, the last epoch last.
 fn epochs(prefix: &str, entries: &[Entry]) -> Vec<String> {
     let mut found: Vec<(u64, &str)> = names(entries)
         .filter_map(|name| {

@@ -1,4 +1,4 @@
-//! How the files of a model are laid out, remembered so that it can be written back the same way.
+//! The file layout of a model, stored so that the model can be written back in the same layout.
 
 use lodstone_model::Model;
 use serde::{Deserialize, Serialize};
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use crate::mxnet::params::Layout;
 use crate::{Result, format};
 
-/// Owner of the residual of a model.
+/// The owner of the residual of a model.
 const OWNER: &str = "mxnet";
 
-/// Names of the files in their directory, and what is around the parameters.
+/// The names of the files in their directory, and the layout of the parameters.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Bundle {
-    /// Whether a directory was opened rather than one of its files.
+    /// Whether a directory was opened, instead of one of its files.
     pub(super) directory: bool,
     pub(super) symbol: String,
     pub(super) params: Option<String>,
@@ -28,7 +28,7 @@ impl Bundle {
         format::remember(model, OWNER, self)
     }
 
-    /// What is behind the prefix in the name of the parameters: `-0012.params`.
+    /// Returns the part of the parameter file's name after the prefix: `-0012.params`.
     pub(super) fn epoch(&self) -> Option<&str> {
         let prefix = self.symbol.strip_suffix(super::detect::SYMBOL)?;
         self.params.as_ref()?.strip_prefix(prefix)

@@ -1,15 +1,15 @@
-//! MXNet models as people have them: a program and its parameters, in files that belong together.
+//! MXNet models as distributed: a program and its parameters, in files that belong together.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `X-symbol.json` | the program |
 //! | `X-0000.params`, `X-0012.params` | parameters, one file for each epoch that was saved |
 //! | `X-model.json`, `MyModel-model.params` | a Gluon block of MXNet 2, with a program if it was hybridized ([`block`]) |
 //!
-//! A path may be the program, a directory that holds one, or the prefix `X`; a parameter file opens
-//! by itself. Parameters are called `arg:NAME` or `aux:NAME`, where `NAME` is a variable of the
-//! program: an argument, or an auxiliary state, which operators change. What the program reads and
-//! the parameters lack is an input; if it looks like a parameter, there is a warning. Of several epochs
+//! A path may be the program, a directory that holds one, or the prefix `X`; a parameter file can be
+//! opened alone. Parameters are named `arg:NAME` or `aux:NAME`, where `NAME` is a variable of the
+//! program: an argument, or an auxiliary state, which operators modify. A variable that the program reads and
+//! the parameters lack is an input; if it looks like a parameter, there is a warning. Of several epochs,
 //! the last is opened.
 //!
 //! Source of truth: `python/mxnet/model.py` and `gluon/block.py` of MXNet 1.9.1.
@@ -51,7 +51,7 @@ pub static BUNDLE: Format = Format {
     stage: write::write_bundle,
 };
 
-/// A program alone.
+/// A program without parameters.
 pub static SYMBOL: Format = Format {
     name: "mxnet-symbol",
     title: "MXNet program",
@@ -59,7 +59,7 @@ pub static SYMBOL: Format = Format {
     extension: "",
     into_directory: false,
     prefix: None,
-    // Detected as the bundle, whose reader finds out which it is.
+    // Detected as the bundle, whose reader determines the actual format.
     detect: |_| false,
     stage: write::write_symbol,
     ..BUNDLE

@@ -1,4 +1,4 @@
-//! Paths to models.
+//! Opens models by path.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use crate::{Error, OpenOptions, Result};
 /// Opens a program and its parameters by a file, a directory or a prefix.
 ///
 /// # Errors
-/// If there is no model, a file is damaged, or the parameters are those of another program.
+/// Fails if there is no model, a file is damaged, or the parameters are those of another program.
 pub fn open(path: &Location, options: &OpenOptions) -> Result<Model> {
     if path.is_dir() {
         let file = path.join(file_in(path, &path.list()?)?);
@@ -41,7 +41,7 @@ pub fn open(path: &Location, options: &OpenOptions) -> Result<Model> {
             Ok(model)
         }
         None => {
-            let why = format!("there is no such file, nor one with `{SYMBOL}` added");
+            let why = format!("neither this file exists, nor one with `{SYMBOL}` added");
             Err(Error::NoModel { path: path.to_path_buf(), why })
         }
     }
@@ -69,7 +69,7 @@ fn open_file(path: &Location, options: &OpenOptions) -> Result<Model> {
             warn_epochs(&params, &others, &mut model.report);
             together(program, model, bundle, &params)?
         }
-        // A Gluon block may have saved its own under this name.
+        // A Gluon block may have saved its own parameters under this name.
         Params::Beside(params) => match bound(&mut program, &params, options) {
             Ok(model) => together(program, model, bundle, &params)?,
             Err(error) => alone(program, &bundle, Some(error))?,
@@ -80,7 +80,7 @@ fn open_file(path: &Location, options: &OpenOptions) -> Result<Model> {
     Ok(model)
 }
 
-/// A program with its parameters.
+/// Combines a program with its parameters.
 fn together(
     program: Program,
     mut model: Model,
@@ -95,7 +95,7 @@ fn together(
     Ok(model)
 }
 
-/// A program alone; `error` says why what is beside it are not its parameters.
+/// Returns a program without parameters; `error` is the reason why the file beside it does not hold its parameters.
 fn alone(mut program: Program, bundle: &Bundle, error: Option<Error>) -> Result<Model> {
     let mut model = Model { format: ALONE.name.to_owned(), ..Model::default() };
     if let Some(error) = error {
@@ -116,13 +116,13 @@ fn alone(mut program: Program, bundle: &Bundle, error: Option<Error>) -> Result<
     Ok(model)
 }
 
-/// Where the parameters of a program are.
+/// The location of the parameters of a program.
 enum Params {
-    /// In a file that was named.
+    /// A file given by the user.
     Named(Location),
-    /// In the file of the last epoch; the names of other parameters with the prefix.
+    /// The file of the last epoch, and the names of other parameter files of the prefix.
     Epoch(Location, Vec<String>),
-    /// In a file that is called like the program.
+    /// A file named after the program.
     Beside(Location),
     None,
 }
@@ -141,7 +141,7 @@ fn find_params(directory: &Location, symbol: &str, options: &OpenOptions) -> Res
     }
 }
 
-/// Parameters that share the prefix of an epoch's file, that file left out.
+/// Returns the parameter files of the prefix other than that of `epoch`.
 fn beside(epoch: &Location, prefix: &str) -> Result<Vec<String>> {
     let mut others = candidates(prefix, &epoch.directory().list()?);
     others.pop();
@@ -158,7 +158,7 @@ fn warn_epochs(opened: &Location, others: &[String], report: &mut Report) {
     }
 }
 
-/// The parameters of a program: marks its variables that are, and says what does not fit.
+/// Reads the parameters of a program, marks its variables that are parameters, and reports mismatches.
 pub(super) fn bound(
     program: &mut Program,
     path: &Location,

@@ -1,4 +1,4 @@
-//! Models to files. The program is published last, so that one that is there has its parameters.
+//! Writes models to files. The program is published last, so that a published program has its parameters.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::mxnet::params::{self, Layout};
 use crate::mxnet::symbol;
 use crate::{Error, Result, Staged, WriteOptions};
 
-/// Writes `X-symbol.json` and `X-0000.params`, or into a directory under the names they had.
+/// Writes `X-symbol.json` and `X-0000.params`, or writes into a directory under the original names.
 pub(super) fn write_bundle(
     model: &Model,
     path: &Location,
@@ -52,7 +52,7 @@ pub(super) fn write_bundle(
     Ok(if into { staged } else { staged.opened_by(symbol) })
 }
 
-/// Writes a program alone.
+/// Writes a program without parameters.
 pub(super) fn write_symbol(
     model: &Model,
     path: &Location,
@@ -67,7 +67,7 @@ fn program_of<'a>(model: &'a Model, format: &'static str) -> Result<&'a Program>
     model.main().ok_or_else(|| Error::Incompatible { format, what: what() })
 }
 
-/// Fails if parameters that the program had are not there any more: they would become inputs.
+/// Fails if parameters of the program have been removed, because they would become inputs.
 fn check(model: &Model, program: &Program) -> Result<()> {
     if model.parameters.is_empty() {
         return Ok(());

@@ -1,16 +1,16 @@
-//! Truth values, which MXNet stores as whatever byte was in memory: any but 0 is true.
+//! Booleans, which MXNet stores as arbitrary bytes from memory: any byte but 0 is true.
 
 use std::sync::Arc;
 
 use lodstone_model::DType;
 use lodstone_store::{Blob, Derive, Result};
 
-/// The elements of an array, truth values as 0 and 1.
+/// Returns the elements of an array, with booleans normalized to 0 and 1.
 pub(super) fn normalized(dtype: DType, data: Blob) -> Blob {
     if dtype == DType::Bool { Blob::derived(Arc::new(Bools { source: data })) } else { data }
 }
 
-/// The bytes as they are stored.
+/// Returns the stored bytes.
 pub(super) fn stored(data: &Blob) -> &Blob {
     data.derivation::<Bools>().map_or(data, |bools| &bools.source)
 }

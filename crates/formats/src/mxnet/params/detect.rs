@@ -1,9 +1,9 @@
-//! What MXNet's parameters look like.
+//! Detection of MXNet parameters.
 
-/// How a file begins.
+/// The first eight bytes of a file.
 pub(super) const MAGIC: u64 = 0x112;
 
-/// Whether a file of `len` bytes may be a list or dict of arrays.
+/// Returns whether a file of `len` bytes may be a list or dict of arrays.
 pub fn is_params(head: &[u8], len: u64) -> bool {
     let word = |at: usize| {
         head.get(at..).and_then(|rest| rest.first_chunk()).map(|word| u64::from_le_bytes(*word))
@@ -11,8 +11,8 @@ pub fn is_params(head: &[u8], len: u64) -> bool {
     if word(0) != Some(MAGIC) {
         return false;
     }
-    // It may be the size of a record of another format, too; then zeros follow, and something else
-    // where the number of names is.
+    // The value may also be the size of a record of another format; then zeros follow, and another value
+    // in the place of the number of names.
     match (word(8), word(16), word(24)) {
         (_, Some(0), names) => matches!(names, None | Some(0)),
         (Some(0), ..) => true,

@@ -1,36 +1,36 @@
-//! What a file says beyond its tensors, remembered so that it can be written back.
+//! The contents of a file beyond its tensors, stored so that they can be written back.
 
 use lodstone_model::{Model, Parameter};
 use serde::{Deserialize, Serialize};
 
 use crate::{Result, format};
 
-/// Owner of the residual of a model: a layout, as JSON.
+/// The owner of the residual of a model: a layout, as JSON.
 const OWNER: &str = "mxnet params";
 
-/// What is around the tensors of a file.
+/// The contents of a file around its tensors.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Layout {
-    /// Whether it is an archive of NumPy's.
+    /// Whether the file is a NumPy archive.
     pub(super) archive: bool,
-    /// The number behind the magic.
+    /// The integer after the magic.
     pub(super) reserved: u64,
     /// Whether there are names, which may all be empty.
     pub(super) named: bool,
-    /// How many tensors there were.
+    /// The number of tensors.
     pub(super) tensors: usize,
     /// Arrays that were never filled.
     pub(super) nones: Vec<Unfilled>,
-    /// Names that are not UTF-8, by the number of the tensor.
+    /// Names that are not UTF-8, by the index of the tensor.
     pub(super) names: Vec<(usize, Vec<u8>)>,
-    /// What follows the names.
+    /// The bytes after the names.
     pub(super) trailing: Vec<u8>,
 }
 
 /// An array that was never filled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Unfilled {
-    /// How many tensors are before it.
+    /// The number of tensors before it.
     pub(super) before: usize,
     pub(super) name: Vec<u8>,
     /// The whole record.
@@ -38,7 +38,7 @@ pub(super) struct Unfilled {
 }
 
 impl Layout {
-    /// Remembers what is not what every file of these tensors has.
+    /// Stores the layout, unless it is the default one for these tensors.
     pub(super) fn remember(&self, model: &mut Model) -> Result<()> {
         match *self == Self::usual(model) {
             true => Ok(()),
@@ -46,30 +46,30 @@ impl Layout {
         }
     }
 
-    /// What is around the tensors of a model, if they are as many as they were.
+    /// Returns the layout of a model, if the number of tensors is unchanged.
     pub(crate) fn of(model: &Model) -> Result<Self> {
         let layout: Option<Self> = format::recall(model, OWNER)?;
         let same = layout.filter(|layout| layout.fits(model));
         Ok(same.unwrap_or_else(|| Self::usual(model)))
     }
 
-    /// Whether a model has as many tensors as there were.
+    /// Returns whether a model has the original number of tensors.
     pub(crate) fn fits(&self, model: &Model) -> bool {
         self.tensors == model.parameters.len()
     }
 
-    /// What is around tensors that come from elsewhere.
+    /// Returns the default layout, for tensors from elsewhere.
     pub(crate) fn usual(model: &Model) -> Self {
         let named = model.parameters.iter().any(|parameter| !parameter.name.is_empty());
         Self { named, tensors: model.parameters.len(), ..Self::default() }
     }
 
-    /// Whether the file is an archive of NumPy's.
+    /// Returns whether the file is a NumPy archive.
     pub(super) fn is_archive(&self) -> bool {
         self.archive
     }
 
-    /// The name of tensor `index` as it is in the file.
+    /// Returns the name of tensor `index` in the file.
     pub(super) fn name<'a>(&'a self, index: usize, parameter: &'a Parameter) -> &'a [u8] {
         let place = self.names.binary_search_by_key(&index, |(index, _)| *index).ok();
         let raw = place.and_then(|place| self.names.get(place)).map(|(_, raw)| raw.as_slice());

@@ -1,52 +1,52 @@
 //! MXNet parameters: `.params`, `.nd`, `.ndarray`; lists and dicts of arrays.
 //!
-//! | bytes | what |
+//! | bytes | contents |
 //! |---|---|
 //! | `u64` | `0x112` |
-//! | `u64` | reserved; written as 0, and not looked at |
+//! | `u64` | reserved; written as 0, and ignored |
 //! | `u64` | number of arrays |
 //! | ... | that many records |
 //! | `u64` | number of names: none for a list, otherwise one for each array |
 //! | ... | that many times `u64` size, name |
 //!
-//! A record, whose version is told by its first `u32`, each by itself:
+//! Each record has its own version, which its first `u32` determines:
 //!
 //! | part | V0, to 0.10 | V1, 0.11 | V2, 0.12 on | V3, 1.5 on, NumPy shapes |
 //! |---|---|---|---|---|
 //! | `u32` | | `0xf993fac8` | `0xf993fac9` | `0xf993faca` |
 //! | `i32` storage | | | 0 dense, 1 row-sparse, 2 CSR | 0 |
-//! | extents of the values | | | if sparse | |
-//! | extents | `u32` each | `i64` each | `i64` each | `i64` each |
-//! | `i32`, `i32` | kind and number of the device that it was on; means nothing in a file | | | |
+//! | dims of the values | | | if sparse | |
+//! | dims | `u32` each | `i64` each | `i64` each | `i64` each |
+//! | `i32`, `i32` | type and id of the original device; irrelevant in a file | | | |
 //! | `i32` | element type | | | |
-//! | for each index array | | | `i32` element type, extents | |
+//! | for each index array | | | `i32` element type, dims | |
 //! | elements | row-major | | the values, then the index arrays | |
 //!
-//! Extents are preceded by their number, a `u32` or `i32`. A record ends behind its extents if it
-//! is *none*, an array that was never filled: V0 to V2 if there are no extents, V3 if there are -1,
-//! or one is. But releases from 1.5 on write scalars as V2 without extents and with all the rest;
-//! they are told apart by what follows (`scalar.rs`). Row-sparse arrays have one index array, the
-//! rows; CSR matrices two, where rows begin and the columns. Where values were still being computed
-//! when they were saved, their extents say that there are none; then the index arrays tell.
+//! Dims follow their number, a `u32` or `i32`. A record ends after its dims if it
+//! is *none*, an array that was never filled: in V0 to V2 if there are no dims, in V3 if their number is -1
+//! or a dim is. However, releases from 1.5 on write scalars as V2 without dims and with all the rest;
+//! the bytes that follow distinguish them (`scalar.rs`). Row-sparse arrays have one index array, the
+//! rows; CSR matrices have two, the row offsets and the columns. If values were still being computed
+//! when they were saved, their dims are those of an empty array; the index arrays then determine them.
 //!
-//! A *none* array has nothing to show and is left out with a warning; a write-back puts it where it
-//! was. Names that are not UTF-8 are shown with replacement characters and written back as they
-//! were. Index arrays are not read here: `Tensor::broken_indices` says whether they are right, and
-//! the writer asks.
+//! A *none* array has no contents and is skipped with a warning; a write-back restores its
+//! record. Names that are not UTF-8 are shown with replacement characters and written back
+//! unchanged. Index arrays are not read here: `Tensor::broken_indices` validates them, and
+//! the writer calls it.
 //!
-//! MXNet 2 keeps the same arrays in NumPy's archives (`npz.rs`), often under the same names of
-//! files: dense ones as members, sparse ones as folders.
+//! MXNet 2 stores the same arrays in NumPy archives (`npz.rs`), often under the same file
+//! names: dense ones as members, sparse ones as folders.
 //!
-//! | member | what |
+//! | member | contents |
 //! |---|---|
 //! | `K/data.npy`, `K/indices.npy`, `K/indptr.npy` | as above |
-//! | `K/shape.npy` | `int64` extents |
-//! | `K/format.npy` | `row_sparse` or `csr` behind a header that no NumPy reads |
+//! | `K/shape.npy` | `int64` dims |
+//! | `K/format.npy` | `row_sparse` or `csr` after a header that NumPy cannot parse |
 //!
 //! Source of truth: `src/ndarray/ndarray.cc` and `src/serialization/cnpy.cc` of MXNet, and files
 //! that 0.9.5, 0.11.0, 1.5.1, 1.9.1 and 2.0.0b1 wrote.
 //!
-//! Not supported: files of machines that store the high byte first. `.states` of optimizers are
+//! Not supported: files from big-endian machines. `.states` of optimizers are
 //! pickles: `mxnet::states`.
 
 mod bools;
@@ -72,7 +72,7 @@ use lodstone_store::Output;
 
 use crate::{Format, Holds, Result};
 
-/// Arrays in MXNet's own form.
+/// Arrays in MXNet's own format.
 pub static PARAMS: Format = Format {
     name: "mxnet-params",
     title: "MXNet parameters",
@@ -91,7 +91,7 @@ pub static PARAMS: Format = Format {
     stage: write::write,
 };
 
-/// Arrays in an archive of NumPy's, as MXNet 2 writes them.
+/// Arrays in a NumPy archive, as written by MXNet 2.
 pub static NPZ: Format = Format {
     name: "mxnet-npz",
     title: "MXNet 2 parameters, an archive of NumPy arrays",
@@ -118,7 +118,7 @@ const HOLDS: Holds = Holds {
     stand_in: |_| None,
 };
 
-/// Writes parameters in the container that a layout is of.
+/// Writes parameters in the container of a layout.
 pub(crate) fn put(
     out: &mut Output,
     parameters: &[Parameter],

@@ -1,4 +1,4 @@
-//! Arrays in an archive of NumPy's, as MXNet 2 writes them: a sparse array is a folder.
+//! Arrays in a NumPy archive, as written by MXNet 2: a sparse array is a folder.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -13,15 +13,15 @@ use crate::encoding::zip::{Member, Writer, members};
 use crate::numpy::{self, BFLOAT16, encode_as};
 use crate::{Error, OpenOptions, Probe, Result, Staged, WriteOptions};
 
-/// What the name of a member that is an array ends in.
+/// The suffix of members that are arrays.
 const SUFFIX: &str = ".npy";
 
-/// Whether a file may be an archive: a zip file, of no members too.
+/// Returns whether a file may be an archive: a zip file, even without members.
 pub(crate) fn is_archive(head: &[u8]) -> bool {
     head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06")
 }
 
-/// Archives are MXNet's by their name, or by the folder of a sparse array.
+/// Detects archives of MXNet by their name, or by the folder of a sparse array.
 pub(super) fn detect(probe: &Probe<'_>) -> bool {
     if !is_archive(probe.head) {
         return false;
@@ -29,7 +29,7 @@ pub(super) fn detect(probe: &Probe<'_>) -> bool {
     if probe.path.extension().is_some_and(|extension| extension == "params") {
         return true;
     }
-    // Sparse arrays first, so that the first member is the values of one.
+    // Sparse arrays come first, so the first member holds the values of one.
     let Ok(file) = SourceFile::open(probe.path, false) else { return false };
     let listed = members(&Blob::file(file.into()), &Limits::default());
     numpy::is_npz(probe.head)
@@ -43,7 +43,7 @@ pub(super) fn read(path: &Location, options: &OpenOptions) -> Result<Model> {
 /// Reads an archive of arrays.
 ///
 /// # Errors
-/// If it is no archive that is unambiguous, or a member is no array that is supported.
+/// Fails if the archive is invalid or ambiguous, or a member is not a supported array.
 pub fn read_npz_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     let (format, files) = (NPZ.name.to_owned(), vec![blob.clone()]);
     let origin = numpy::origin(blob);
@@ -64,7 +64,9 @@ pub fn read_npz_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
             continue;
         }
         let Some(name) = member.name.strip_suffix(SUFFIX) else {
-            model.report.warn(format!("left out `{}`, which is no array by its name", member.name));
+            model
+                .report
+                .warn(format!("skipped `{}`: its name is not that of an array", member.name));
             continue;
         };
         let tensor = dense(member, &origin).map_err(inside)?;
@@ -81,10 +83,10 @@ fn dense(member: &Member, origin: &Path) -> Result<Tensor> {
     Ok(tensor)
 }
 
-/// Members of a folder by what they are.
+/// The members of a folder by their role.
 type Folder<'a> = BTreeMap<&'a str, &'a Member>;
 
-/// Folders that hold the parts of one sparse array and nothing else.
+/// Returns the folders that contain exactly the parts of a sparse array.
 fn folders(members: &[Member]) -> HashMap<&str, Folder<'_>> {
     let mut folders: HashMap<&str, Folder<'_>> = HashMap::new();
     for member in members {
@@ -116,10 +118,10 @@ fn sparse(parts: &Folder<'_>, origin: &Path) -> Result<Tensor> {
         }
         Ok(Indices { dtype, data })
     };
-    let extents = numbers("shape.npy")?;
+    let dims = numbers("shape.npy")?;
     let mut shape = Vec::new();
-    if extents.count() <= 64 {
-        extents.for_each(|extent| shape.extend(u64::try_from(extent).ok()))?;
+    if dims.count() <= 64 {
+        dims.for_each(|dim| shape.extend(u64::try_from(dim).ok()))?;
     }
     let mut tensor = array("data.npy")?;
     let values = std::mem::replace(&mut tensor.shape, shape);
@@ -137,18 +139,18 @@ fn sparse(parts: &Folder<'_>, origin: &Path) -> Result<Tensor> {
         }
     };
     let rank = if matches!(tensor.kind, Kind::Csr { .. }) { 2..=2 } else { 1..=64 };
-    let complete = extents.count() == tensor.shape.len() as u64;
+    let complete = dims.count() == tensor.shape.len() as u64;
     if !complete || !rank.contains(&tensor.shape.len()) || tensor.stored_shape() != values {
         let expected = format!("values of shape {values:?} that fit the indices and the shape");
         let found = format!("{:?} of {:?}", tensor.stored_shape(), tensor.shape);
         return Err(tensor.data.malformed(0, expected, found).into());
     }
-    // Its header is that of the values.
+    // The header belongs to the values.
     tensor.residual.clear();
     Ok(tensor)
 }
 
-/// What `format.npy` says. Its header cannot be parsed, and is skipped by its size.
+/// Reads `format.npy`. Its header cannot be parsed, and is skipped by its size.
 fn format(member: &Member) -> Result<Vec<u8>> {
     let whole = member.whole();
     let mut cursor = Cursor::new(&whole);
@@ -159,12 +161,12 @@ fn format(member: &Member) -> Result<Vec<u8>> {
         u64::from(cursor.u32("the size of the header")?)
     };
     cursor.blob(size, "the header")?;
-    /// More than any name of a format.
-    const MOST: u64 = 64;
-    Ok(cursor.bytes(cursor.remaining().min(MOST), "the format")?)
+    /// Longer than any format name.
+    const MAX: u64 = 64;
+    Ok(cursor.bytes(cursor.remaining().min(MAX), "the format")?)
 }
 
-/// Whether there is a way to write an element type.
+/// Returns whether an element type can be written.
 pub(super) fn has_code(dtype: DType) -> bool {
     dtype == DType::BFloat16 || (numpy::NPZ.holds.dtype)(dtype) && (HOLDS.dtype)(dtype)
 }
@@ -190,7 +192,7 @@ pub(super) fn put(out: &mut Output, parameters: &[Parameter], _: &Layout, _: boo
     writer.finish(out)
 }
 
-/// The members that a tensor becomes.
+/// Returns the members of a tensor.
 fn files(Parameter { name, tensor }: &Parameter) -> Result<Vec<(String, [Blob; 2])>> {
     let list = |indices: &Indices| {
         Tensor::dense(indices.dtype, vec![indices.count()], indices.data.clone())
@@ -207,20 +209,20 @@ fn files(Parameter { name, tensor }: &Parameter) -> Result<Vec<(String, [Blob; 2
         return Err(Error::Incompatible { format: NPZ.name, what });
     }
     let values = Tensor::dense(tensor.dtype, tensor.stored_shape(), tensor.data.clone());
-    let extents: Vec<u8> = tensor.shape.iter().flat_map(|extent| extent.to_le_bytes()).collect();
-    let shape = Tensor::dense(DType::Int64, vec![tensor.shape.len() as u64], extents.into());
+    let dims: Vec<u8> = tensor.shape.iter().flat_map(|dim| dim.to_le_bytes()).collect();
+    let shape = Tensor::dense(DType::Int64, vec![tensor.shape.len() as u64], dims.into());
     let mut files = vec![(format!("{name}/data{SUFFIX}"), array(name, &values)?)];
     for (part, numbers) in numbers.iter().chain(&[("shape", shape)]) {
         files.push((format!("{name}/{part}{SUFFIX}"), array(name, numbers)?));
     }
-    // A header that MXNet and NumPy read alike.
+    // A header that both MXNet and NumPy can read.
     let header = header(name, &format!("'|S{}'", format.len()), &[])?;
     let parts = [Blob::memory(header), Blob::memory(format.as_bytes())];
     files.push((format!("{name}/format{SUFFIX}"), parts));
     Ok(files)
 }
 
-/// An array: its header and its elements.
+/// Returns the header and elements of an array.
 fn array(name: &str, tensor: &Tensor) -> Result<[Blob; 2]> {
     let mut tensor = tensor.clone();
     tensor.data = stored(&tensor.data).clone();
@@ -240,7 +242,7 @@ fn array(name: &str, tensor: &Tensor) -> Result<[Blob; 2]> {
 
 fn header(name: &str, descr: &str, shape: &[u64]) -> Result<Vec<u8>> {
     encode_as(descr, shape).ok_or_else(|| {
-        let what = format!("the tensor `{name}`, which has {} dimensions", shape.len());
+        let what = format!("the tensor `{name}`, which has {} dims", shape.len());
         Error::Incompatible { format: NPZ.name, what }
     })
 }

@@ -1,4 +1,4 @@
-//! Bytes to tensors. Elements are not read.
+//! Reads tensors without their elements.
 
 use std::collections::HashSet;
 
@@ -12,13 +12,13 @@ use super::scalar::Rest;
 use super::{PARAMS, npz};
 use crate::{OpenOptions, Result};
 
-/// How many bytes behind the names are kept for a write-back.
-const TRAILING: u64 = 1 << 20;
+/// Maximum number of bytes after the names that are kept for a write-back.
+const MAX_TRAILING: u64 = 1 << 20;
 
-/// Opens a file of parameters in whichever form it is.
+/// Opens a file of parameters in either format.
 ///
 /// # Errors
-/// As [`read_blob`], or what the archive is.
+/// The errors of [`read_blob`] or of the archive reader.
 pub fn read(path: &Location, options: &OpenOptions) -> Result<Model> {
     let blob = options.file(path)?;
     let head = blob.head(4)?;
@@ -28,10 +28,10 @@ pub fn read(path: &Location, options: &OpenOptions) -> Result<Model> {
     read_blob(&blob, &options.limits)
 }
 
-/// Reads a list or dict of arrays in MXNet's own form.
+/// Reads a list or dict of arrays in MXNet's own format.
 ///
 /// # Errors
-/// If it is none, or is cut off.
+/// Fails if the file is not of this format, or is truncated.
 pub fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     let mut cursor = Cursor::new(blob);
     let magic = cursor.u64("the magic of a list of arrays")?;
@@ -60,14 +60,14 @@ enum Array {
 }
 
 fn arrays(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Vec<Array>> {
-    /// Size of the smallest record, an array of V0 that was never filled.
+    /// The size of the smallest record, an array of V0 that was never filled.
     const SMALLEST: u64 = 4;
     let at = cursor.position();
     let count = cursor.u64("the number of arrays")?;
-    // The names, or that there are none, take eight bytes.
-    let most = cursor.remaining().saturating_sub(8) / SMALLEST;
-    if count > most {
-        let expected = format!("at most {most} arrays, which fit the file");
+    // The number of names takes eight bytes.
+    let max = cursor.remaining().saturating_sub(8) / SMALLEST;
+    if count > max {
+        let expected = format!("at most {max} arrays, which fit the file");
         return Err(cursor.error_at(at, expected, count.to_string()).into());
     }
     if count > limits.tensors as u64 {
@@ -75,7 +75,7 @@ fn arrays(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Vec<Array>> {
     }
     let mut arrays = Vec::new();
     for number in 0..usize::try_from(count).unwrap_or(usize::MAX) {
-        limits.go_on()?;
+        limits.check_cancelled()?;
         let rest = if number as u64 + 1 < count { Rest::Record } else { Rest::Names(count) };
         let start = cursor.position();
         let tensor = record::read(cursor, rest).map_err(|error| error.in_record(number))?;
@@ -91,7 +91,7 @@ fn arrays(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Vec<Array>> {
     Ok(arrays)
 }
 
-/// The names of `arrays` arrays; none for a list.
+/// Reads the names of `arrays` arrays; `None` for a list.
 fn names(cursor: &mut Cursor<'_>, arrays: usize) -> Result<Option<Vec<Vec<u8>>>> {
     let at = cursor.position();
     let count = cursor.u64("the number of names")?;
@@ -110,7 +110,7 @@ fn names(cursor: &mut Cursor<'_>, arrays: usize) -> Result<Option<Vec<Vec<u8>>>>
     Ok(Some(names))
 }
 
-/// Puts arrays and their names into a model.
+/// Adds arrays and their names to a model.
 fn add(model: &mut Model, layout: &mut Layout, arrays: impl Iterator<Item = (Array, Vec<u8>)>) {
     for (array, name) in arrays {
         let before = model.parameters.len();
@@ -135,11 +135,11 @@ fn add(model: &mut Model, layout: &mut Layout, arrays: impl Iterator<Item = (Arr
 fn warn(model: &mut Model, layout: &Layout, left: u64) {
     if !layout.nones.is_empty() {
         let place = |none: &Unfilled| match none.name.as_slice() {
-            [] => format!("behind {} others", none.before),
+            [] => format!("after {} others", none.before),
             name => format!("`{}`", String::from_utf8_lossy(name)),
         };
         let places = some(layout.nones.iter().map(place));
-        model.report.warn(format!("arrays that were never filled are left out: {places}"));
+        model.report.warn(format!("arrays that were never filled are skipped: {places}"));
     }
     if !layout.names.is_empty() {
         let names = layout.names.iter().map(|(_, raw)| format!("`{}`", raw.escape_ascii()));
@@ -150,19 +150,19 @@ fn warn(model: &mut Model, layout: &Layout, left: u64) {
         let names = model.parameters.iter().map(|parameter| parameter.name.as_str());
         let again = some(names.filter(|name| !known.insert(*name)).map(|n| format!("`{n}`")));
         if !again.is_empty() {
-            let warning = format!("names are there again, of which MXNet takes the last: {again}");
+            let warning = format!("duplicate names, of which MXNet uses the last: {again}");
             model.report.warn(warning);
         }
     }
     if left > 0 {
-        let lost = if left > TRAILING { ", nor does a write-back keep" } else { "" };
+        let lost = if left > MAX_TRAILING { ", nor does a write-back keep" } else { "" };
         let warning = format!("{left} bytes follow the names, which MXNet does not read{lost}");
         model.report.warn(warning);
     }
 }
 
-/// What follows the names, if it is not too much to be kept.
+/// Reads the bytes after the names, if there are not too many to keep.
 fn trailing(cursor: &mut Cursor<'_>) -> Result<Vec<u8>> {
     let left = cursor.remaining();
-    Ok(if left > TRAILING { Vec::new() } else { cursor.bytes(left, "trailing bytes")? })
+    Ok(if left > MAX_TRAILING { Vec::new() } else { cursor.bytes(left, "trailing bytes")? })
 }

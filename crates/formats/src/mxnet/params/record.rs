@@ -1,4 +1,4 @@
-//! One array in MXNet's own form: what is before its elements, read and written.
+//! A record in MXNet's own format: the part before its elements, read and written.
 
 use lodstone_model::{DType, Indices, Kind, Residual, Tensor};
 use lodstone_store::{Blob, Cursor};
@@ -8,13 +8,13 @@ use super::scalar::{Rest, is_scalar};
 use crate::Result;
 use lodstone_schema::mxnet::{dtype_of, type_flag};
 
-/// Owner of the residual of a tensor: what was before its elements.
+/// The owner of the residual of a tensor: the bytes before its elements.
 pub(super) const RESIDUAL: &str = "mxnet record";
 
-/// Extents that an array may have; MXNet's own limit is 32, and older releases had none.
-const DIMENSIONS: i64 = 64;
+/// Maximum rank of an array; MXNet's own limit is 32, but older releases had none.
+const MAX_RANK: i64 = 64;
 
-/// How a record is laid out.
+/// The version of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Version {
     V0,
@@ -26,20 +26,20 @@ pub(super) enum Version {
 const MAGICS: [(u32, Version); 3] =
     [(0xf993_fac8, Version::V1), (0xf993_fac9, Version::V2), (0xf993_faca, Version::V3)];
 
-/// What is before the elements.
+/// The part before the elements.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) version: Version,
     dtype: DType,
     shape: Vec<u64>,
-    /// Type and number of each index array; none for a dense array.
+    /// The type and length of each index array; empty for a dense array.
     indices: Vec<(DType, u64)>,
 }
 
 /// Reads an array; `None` if it was never filled.
 ///
 /// # Errors
-/// If it is none that MXNet writes, or is cut off.
+/// Fails if the record is not one that MXNet writes, or is truncated.
 pub(super) fn read(cursor: &mut Cursor<'_>, rest: Rest) -> Result<Option<Tensor>> {
     let start = cursor.position();
     let Some(head) = Head::read(cursor, rest)? else { return Ok(None) };
@@ -72,11 +72,11 @@ pub(super) fn read(cursor: &mut Cursor<'_>, rest: Rest) -> Result<Option<Tensor>
     Ok(Some(tensor))
 }
 
-/// Reads a record that is by itself, as pickles have them, and the size of what is before its
-/// elements; `None` if it was never filled.
+/// Reads a separate record, as in pickles; also returns the size of the part before its
+/// elements. `None` if the array was never filled.
 ///
 /// # Errors
-/// As [`read`].
+/// The errors of [`read`].
 pub(crate) fn read_alone(cursor: &mut Cursor<'_>) -> Result<Option<(Tensor, u64)>> {
     let tensor = read(cursor, Rest::Nothing)?;
     let head = |tensor: &Tensor| tensor.residual.of(RESIDUAL).map_or(0, |raw| raw.len() as u64);
@@ -86,12 +86,12 @@ pub(crate) fn read_alone(cursor: &mut Cursor<'_>) -> Result<Option<(Tensor, u64)
     }))
 }
 
-/// The bytes of a tensor as its record has them: the elements, then the index arrays.
+/// Returns the stored bytes of a tensor: the elements, then the index arrays.
 pub(crate) fn stored_blobs(tensor: &Tensor) -> Vec<Blob> {
     tensor.blobs().map(|blob| stored(blob).clone()).collect()
 }
 
-/// Puts other blobs into the places of [`stored_blobs`].
+/// Replaces the blobs that [`stored_blobs`] returns.
 pub(crate) fn replace_stored(tensor: &mut Tensor, blobs: Vec<Blob>) {
     let mut blobs = blobs.into_iter();
     if let Some(data) = blobs.next() {
@@ -105,16 +105,16 @@ pub(crate) fn replace_stored(tensor: &mut Tensor, blobs: Vec<Blob>) {
     indices.into_iter().zip(blobs).for_each(|(indices, blob)| indices.data = blob);
 }
 
-/// Whether the record of a tensor is that of another, but for its elements.
+/// Returns whether the records of two tensors are equal except for their elements.
 pub(crate) fn same_head(tensor: &Tensor, other: &Tensor) -> bool {
     let (now, then) = (as_it_was(tensor), as_it_was(other));
     now.is_some() && now == then
 }
 
-/// What is before the elements of a tensor in a record of version V2 or V3; `None` if MXNet has no
-/// number for a type.
+/// Encodes the part before the elements in a record of version V2 or V3; `None` if MXNet has no
+/// code for a type.
 pub(super) fn encode(tensor: &Tensor, version: Version) -> Option<Vec<u8>> {
-    /// The device that everything can be on: `cpu(0)`.
+    /// A device that every array can be on: `cpu(0)`.
     const DEVICE: [i32; 2] = [1, 0];
     let (magic, _) = MAGICS.iter().find(|(_, known)| *known == version)?;
     let head = Head::of(tensor, version);
@@ -122,28 +122,28 @@ pub(super) fn encode(tensor: &Tensor, version: Version) -> Option<Vec<u8>> {
     let mut bytes = magic.to_le_bytes().to_vec();
     bytes.extend(storage.to_le_bytes());
     if storage > 0 {
-        bytes.extend(extents(&head.stored_shape())?);
+        bytes.extend(dims_from(&head.stored_shape())?);
     }
-    bytes.extend(extents(&head.shape)?);
+    bytes.extend(dims_from(&head.shape)?);
     bytes.extend(DEVICE.map(i32::to_le_bytes).as_flattened());
     bytes.extend(type_flag(head.dtype)?.to_le_bytes());
     for (dtype, count) in &head.indices {
         bytes.extend(type_flag(*dtype)?.to_le_bytes());
-        bytes.extend(extents(&[*count])?);
+        bytes.extend(dims_from(&[*count])?);
     }
     Some(bytes)
 }
 
-fn extents(shape: &[u64]) -> Option<Vec<u8>> {
+fn dims_from(shape: &[u64]) -> Option<Vec<u8>> {
     let mut bytes = i32::try_from(shape.len()).ok()?.to_le_bytes().to_vec();
-    for extent in shape {
-        bytes.extend(i64::try_from(*extent).ok()?.to_le_bytes());
+    for dim in shape {
+        bytes.extend(i64::try_from(*dim).ok()?.to_le_bytes());
     }
     Some(bytes)
 }
 
-/// What was before the elements of a tensor, with its version, if that still says what the tensor
-/// is.
+/// Returns the original part before the elements, with its version, if it still describes
+/// the tensor.
 pub(super) fn as_it_was(tensor: &Tensor) -> Option<(Version, &[u8])> {
     let raw = tensor.residual.of(RESIDUAL)?;
     let blob = Blob::memory(raw.clone());
@@ -164,7 +164,7 @@ impl Head {
         Self { version, dtype: tensor.dtype, shape: tensor.shape.clone(), indices }
     }
 
-    /// Extents of the values.
+    /// Returns the dims of the values.
     fn stored_shape(&self) -> Vec<u64> {
         match self.indices.as_slice() {
             [] => self.shape.clone(),
@@ -226,76 +226,74 @@ impl Head {
         Ok(Some(head))
     }
 
-    /// The layout without a magic: the first number is that of the extents.
+    /// Reads the version without a magic: the first integer is the number of dims.
     fn read_v0(cursor: &mut Cursor<'_>) -> Result<Option<Self>> {
         let start = cursor.position();
         let count = cursor.u32("a record")?;
-        if i64::from(count) > DIMENSIONS {
-            let expected = format!("the magic of a record, or at most {DIMENSIONS} extents");
+        if i64::from(count) > MAX_RANK {
+            let expected = format!("the magic of a record, or at most {MAX_RANK} dims");
             return Err(cursor.error_at(start, expected, format!("{count:#x}")).into());
         }
         if count == 0 {
             return Ok(None);
         }
-        cursor.need(u64::from(count) * 4, "extents")?;
+        cursor.need(u64::from(count) * 4, "dims")?;
         let mut shape = Vec::new();
         for _ in 0..count {
-            shape.push(u64::from(cursor.u32("an extent")?));
+            shape.push(u64::from(cursor.u32("a dim")?));
         }
         let dtype = device_and_type(cursor)?;
         Ok(Some(Self { version: Version::V0, dtype, shape, indices: Vec::new() }))
     }
 
-    /// Whether the extents of a sparse array fit each other; those of its values stand at `place`.
+    /// Checks the consistency of the dims of a sparse array; those of its values are at offset `place`.
     fn check(&self, cursor: &Cursor<'_>, at: u64, place: u64, stored: &[u64]) -> Result<()> {
         if self.indices.len() == 2 && self.shape.len() != 2 {
             let found = format!("shape {:?}", self.shape);
-            return Err(cursor.error_at(at, "two extents of a CSR matrix", found).into());
+            return Err(cursor.error_at(at, "two dims of a CSR matrix", found).into());
         }
         let expected = self.stored_shape();
-        // What was still being computed when it was saved has no values by its extents.
+        // Arrays that were still being computed when they were saved have empty dims.
         let unfinished = stored.is_empty() || stored.contains(&0);
         if !unfinished && stored != expected {
-            let expected = format!("values of shape {expected:?}, as the indices say");
+            let expected = format!("values of shape {expected:?}, according to the indices");
             return Err(cursor.error_at(place, expected, format!("{stored:?}")).into());
         }
         Ok(())
     }
 }
 
-/// Extents of 64 bits; `None` if they are unknown.
+/// Reads dims of 64 bits; `None` if they are unknown.
 fn shape(cursor: &mut Cursor<'_>, version: Version) -> Result<Option<Vec<u64>>> {
     let start = cursor.position();
-    let count = cursor.i32("the number of extents")?;
+    let count = cursor.i32("the number of dims")?;
     if version == Version::V3 && count == -1 {
         return Ok(None);
     }
     let Ok(size) = u64::try_from(count) else {
-        return Err(cursor.error_at(start, "a number of extents", count.to_string()).into());
+        return Err(cursor.error_at(start, "a number of dims", count.to_string()).into());
     };
-    cursor.need(size * 8, "extents")?;
-    if i64::from(count) > DIMENSIONS {
-        return Err(cursor.over_limit_at(start, format!("0 to {DIMENSIONS} extents")).into());
+    cursor.need(size * 8, "dims")?;
+    if i64::from(count) > MAX_RANK {
+        return Err(cursor.over_limit_at(start, format!("0 to {MAX_RANK} dims")).into());
     }
     let (mut shape, mut unknown) = (Vec::new(), false);
     for _ in 0..size {
         let at = cursor.position();
-        let extent = cursor.i64("an extent")?;
-        unknown |= version == Version::V3 && extent == -1;
-        match u64::try_from(extent) {
-            Ok(extent) => shape.push(extent),
+        let dim = cursor.i64("a dim")?;
+        unknown |= version == Version::V3 && dim == -1;
+        match u64::try_from(dim) {
+            Ok(dim) => shape.push(dim),
             Err(_) if unknown => {}
             Err(_) => {
-                return Err(cursor
-                    .error_at(at, "an extent of 0 or more", extent.to_string())
-                    .into());
+                return Err(cursor.error_at(at, "a dim of 0 or more", dim.to_string()).into());
             }
         }
     }
     Ok((!unknown).then_some(shape))
 }
 
-/// The device says nothing: elements are in the file, wherever they were.
+/// Skips the device, which is irrelevant in a file, and reads the element type.
 fn device_and_type(cursor: &mut Cursor<'_>) -> Result<DType> {
     cursor.array::<8>("the device")?;
     let at = cursor.position();
@@ -304,7 +302,7 @@ fn device_and_type(cursor: &mut Cursor<'_>) -> Result<DType> {
     Ok(known.ok_or_else(|| cursor.error_at(at, "an element type of 0 to 12", flag.to_string()))?)
 }
 
-/// Type and number of an index array.
+/// Reads the type and length of an index array.
 fn index_array(cursor: &mut Cursor<'_>) -> Result<(DType, u64)> {
     let at = cursor.position();
     let flag = cursor.i32("the type of indices")?;
@@ -313,11 +311,9 @@ fn index_array(cursor: &mut Cursor<'_>) -> Result<(DType, u64)> {
         return Err(cursor.error_at(at, expected, flag.to_string()).into());
     };
     let at = cursor.position();
-    let extents = shape(cursor, Version::V2)?.unwrap_or_default();
-    match extents.as_slice() {
+    let dims = shape(cursor, Version::V2)?.unwrap_or_default();
+    match dims.as_slice() {
         [count] => Ok((dtype, *count)),
-        other => {
-            Err(cursor.error_at(at, "one extent of an index array", format!("{other:?}")).into())
-        }
+        other => Err(cursor.error_at(at, "one dim of an index array", format!("{other:?}")).into()),
     }
 }

@@ -1,10 +1,10 @@
-//! Telling scalars from arrays that were never filled.
+//! Distinguishes scalars from arrays that were never filled.
 //!
-//! A V2 record without extents is either: MXNet to 1.4 ends it there (*none*), from 1.5 on it goes
-//! on with device, type and one element, which MXNet itself cannot load (apache/mxnet#15988). So it
-//! is a scalar if what follows looks like the rest of one and like what follows one. Of the records
-//! behind it only the first bytes are looked at, and names only behind the last one: however many
-//! such records there are, the time is that of reading the file twice.
+//! A V2 record without dims is either: MXNet up to 1.4 ends it there (*none*), from 1.5 on it continues
+//! with device, type and one element, which MXNet itself cannot load (apache/mxnet#15988). So it
+//! is a scalar if the following bytes look like the rest of one and like the successor of one. Only the first bytes of
+//! later records are inspected, and names only after the last one: whatever the number of
+//! such records, the cost is that of reading the file twice.
 
 use lodstone_store::{Cursor, Result};
 
@@ -15,13 +15,13 @@ use lodstone_schema::mxnet::dtype_of;
 pub(super) enum Rest {
     /// Another record.
     Record,
-    /// The names of so many arrays.
+    /// The names of this many arrays.
     Names(u64),
-    /// The end: what is read is known to be a scalar or to end here.
+    /// The end: the record is known to be a scalar or to end here.
     Nothing,
 }
 
-/// Whether a record without extents goes on; leaves the cursor where it is.
+/// Returns whether a record without dims continues; does not move the cursor.
 pub(super) fn is_scalar(cursor: &mut Cursor<'_>, rest: Rest) -> Result<bool> {
     let start = cursor.position();
     let scalar = looks_like_body(cursor, rest);
@@ -41,7 +41,7 @@ fn looks_like_body(cursor: &mut Cursor<'_>, rest: Rest) -> Result<bool> {
     match behind_names(cursor, count)? {
         None => Ok(false),
         Some(0) => Ok(true),
-        // Empty names look like anything: what ends with the file is what it is.
+        // Empty names match anything, so the interpretation that ends with the file wins.
         Some(_) => {
             cursor.seek(start);
             Ok(behind_names(cursor, count)? != Some(0))
@@ -49,21 +49,21 @@ fn looks_like_body(cursor: &mut Cursor<'_>, rest: Rest) -> Result<bool> {
     }
 }
 
-/// Size of an element, if a device and a type that exist are next.
+/// Returns the size of an element, if a valid device and type follow.
 fn device_and_type(cursor: &mut Cursor<'_>) -> Result<Option<u64>> {
     /// More devices than any machine has.
-    const DEVICES: i32 = 4096;
+    const MAX_DEVICES: i32 = 4096;
     if cursor.remaining() < 12 {
         return Ok(None);
     }
     let (kind, number) = (cursor.i32("the device")?, cursor.i32("the device")?);
     let dtype = dtype_of(cursor.i32("the element type")?);
-    let device = matches!(kind, 1 | 2 | 3 | 5) && (0..DEVICES).contains(&number);
+    let device = matches!(kind, 1 | 2 | 3 | 5) && (0..MAX_DEVICES).contains(&number);
     let size = dtype.and_then(|dtype| dtype.size_of(&[]));
     Ok(size.filter(|_| device))
 }
 
-/// Whether the next bytes begin a record of any version.
+/// Returns whether the next bytes begin a record of any version.
 fn looks_like_record(cursor: &mut Cursor<'_>) -> Result<bool> {
     if cursor.remaining() < 4 {
         return Ok(false);
@@ -78,7 +78,7 @@ fn looks_like_record(cursor: &mut Cursor<'_>) -> Result<bool> {
     }
 }
 
-/// How many bytes follow the names of `count` arrays, if that is what is next.
+/// Returns the number of bytes after the names of `count` arrays, if such names follow.
 fn behind_names(cursor: &mut Cursor<'_>, count: u64) -> Result<Option<u64>> {
     if cursor.remaining() < 8 {
         return Ok(None);

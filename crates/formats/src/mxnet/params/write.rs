@@ -1,4 +1,4 @@
-//! Tensors to bytes, as MXNet writes them.
+//! Writes tensors as MXNet does.
 
 use std::collections::HashSet;
 
@@ -16,16 +16,16 @@ use crate::{Error, Result, Staged, WriteOptions};
 /// Writes a list if no tensor has a name, and a dict otherwise.
 ///
 /// # Errors
-/// If MXNet has no place for a tensor, or could not load it; or what reading and writing give.
+/// Fails if MXNet cannot represent a tensor, or could not load it, or if reading or writing fails.
 pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
     let layout = if options.same { Layout::of(model)? } else { Layout::usual(model) };
     Staged::file(path, options, |out| put(out, &model.parameters, &layout, options.same))
 }
 
-/// Writes parameters in the layout of a file, as they were or as they are written today.
+/// Writes parameters in the layout of the original file, or as current releases write them.
 ///
 /// # Errors
-/// If MXNet has no place for a tensor, or could not load it; or what reading and writing give.
+/// Fails if MXNet cannot represent a tensor, or could not load it, or if reading or writing fails.
 pub(crate) fn put(
     out: &mut Output,
     parameters: &[Parameter],
@@ -103,10 +103,10 @@ fn put_record(
     Ok(())
 }
 
-/// Fails unless MXNet has a place for a tensor.
+/// Fails if MXNet cannot represent a tensor.
 fn check(name: &str, tensor: &Tensor) -> Result<()> {
     /// MXNet's own limit.
-    const DIMENSIONS: usize = 32;
+    const MAX_RANK: usize = 32;
     let refuse = |what: String| Err(Error::Incompatible { format: PARAMS.name, what });
     let kind = &tensor.kind;
     if !matches!(kind, Kind::Dense | Kind::RowSparse { .. } | Kind::Csr { .. }) {
@@ -115,33 +115,31 @@ fn check(name: &str, tensor: &Tensor) -> Result<()> {
     if !tensor.lod.is_empty() {
         return refuse(format!("the LoD of the tensor `{name}`"));
     }
-    if tensor.shape.len() > DIMENSIONS {
+    if tensor.shape.len() > MAX_RANK {
         let found = tensor.shape.len();
-        return refuse(format!(
-            "the {found} dimensions of the tensor `{name}`: {DIMENSIONS} is most"
-        ));
+        return refuse(format!("the {found} dims of the tensor `{name}`, more than {MAX_RANK}"));
     }
     if type_flag(tensor.dtype).is_none() {
         return Err(Error::dtype(PARAMS.name, name, tensor.dtype));
     }
-    // MXNet believes them, and reads and writes out of bounds.
+    // MXNet trusts the indices, and accesses memory out of bounds.
     match tensor.broken_indices()? {
         Some(broken) => refuse(format!("the indices of the tensor `{name}`: {broken}")),
         None => Ok(()),
     }
 }
 
-/// The version that new records of a file have. MXNet loads V2 where NumPy's shapes are off and V3
-/// where they are on, so a file has one or the other.
+/// Returns the version of new records in a file. MXNet loads V2 with NumPy shapes disabled and V3
+/// with them enabled, so a file must not mix them.
 fn version(parameters: &[Parameter], same: bool) -> Result<Version> {
     let was = |tensor| if same { as_it_was(tensor).map(|(version, _)| version) } else { None };
     let dense = |tensor: &Tensor| matches!(tensor.kind, Kind::Dense);
-    // Without NumPy's shapes, no extents and extents of 0 mean that the shape is not known.
+    // Without NumPy shapes, no dims and dims of 0 mean that the shape is unknown.
     let numpy =
         |tensor: &Tensor| dense(tensor) && (tensor.shape.is_empty() || tensor.shape.contains(&0));
     let new: Vec<_> = parameters.iter().filter(|p| was(&p.tensor).is_none()).collect();
     let was_v3 = parameters.iter().any(|p| was(&p.tensor) == Some(Version::V3));
-    // Records that stay as they are need no version.
+    // Unmodified records keep their version.
     if new.is_empty() || !(was_v3 || new.iter().any(|p| numpy(&p.tensor))) {
         return Ok(Version::V2);
     }
@@ -150,7 +148,7 @@ fn version(parameters: &[Parameter], same: bool) -> Result<Version> {
         Some(Parameter { name, tensor }) => {
             let kind = tensor.kind.name();
             let what = format!(
-                "the {kind} tensor `{name}` beside one without elements or extents: MXNet loads \
+                "the {kind} tensor `{name}` beside one without elements or dims: MXNet loads \
                  them in different modes"
             );
             Err(Error::Incompatible { format: PARAMS.name, what })
@@ -166,7 +164,7 @@ fn check_names(parameters: &[Parameter]) -> Result<()> {
         if !names.insert(name) {
             return refuse(format!("two tensors called `{name}`"));
         }
-        // MXNet hands names on as C strings.
+        // MXNet passes names as C strings.
         if name.contains('\0') {
             return refuse(format!("the name {name:?}, which has a zero byte"));
         }

@@ -1,4 +1,4 @@
-//! What states hold: arrays and plain values, each with its path.
+//! The contents of states: arrays and plain values, each with its path.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -12,42 +12,42 @@ use crate::encoding::pickle::json::{Budget, again, json, key, quoted};
 use crate::encoding::pickle::{Builds, Id, Latin1, Node, Shapes, Span, Spelling, Value, survey};
 use crate::mxnet::params::{read_alone, replace_stored, stored_blobs};
 
-/// The state of an optimizer has this name where it is in the pickle.
+/// The path of the optimizer's own state, if the pickle contains it.
 const OPTIMIZER: &str = "optimizer";
 
-/// An array of MXNet's.
+/// An MXNet array.
 #[derive(Debug)]
 pub(super) struct Array {
     pub(super) tensor: Tensor,
-    /// What is behind the description in its record: elements, then index arrays.
+    /// The part of the record after the description: elements, then index arrays.
     pub(super) hole: Span,
     pub(super) spelling: Spelling,
 }
 
-/// All there is.
+/// The contents of a pickle of states.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     /// The arrays of the pickle; `None` for those that were never filled.
     pub(super) arrays: HashMap<Id, Option<Array>>,
-    /// Paths of arrays, and which they are.
+    /// The paths of arrays, with their ids.
     pub(super) tensors: Vec<(String, Id)>,
     pub(super) metadata: BTreeMap<String, String>,
-    /// Paths that two values have.
+    /// Paths of more than one value.
     pub(super) clashes: Vec<String>,
 }
 
-/// Whether the elements are there, or zeros in their place.
+/// Whether the elements are present, or replaced by zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Elements {
     Whole,
     Cut,
 }
 
-/// Sees what a pickle holds.
+/// Collects the contents of a pickle.
 ///
 /// # Errors
-/// If an array is not as MXNet pickles it; if values lie in circles, too deep, or are shared so
-/// often that the whole would be many times what is stored; if a dict has a key twice.
+/// Fails if an array is not pickled as MXNet does it, if values are cyclic, nested too deeply, or shared so
+/// often that their expansion would be many times the file, or if a dict has a duplicate key.
 pub(super) fn contents(shapes: &Shapes, limits: &Limits, elements: Elements) -> Result<Contents> {
     let arrays = arrays(shapes, elements)?;
     let holds = survey(shapes, limits, |id| Ok(arrays.contains_key(&id)))?;
@@ -79,12 +79,12 @@ pub(super) fn contents(shapes: &Shapes, limits: &Limits, elements: Elements) -> 
     Ok(seeker.contents)
 }
 
-/// What a value is, if it is no array.
+/// Returns a value, if it is not an array.
 fn value<'a>(shapes: &'a Shapes, contents: &Contents, id: Id) -> Result<Option<Value<'a>>> {
     if contents.arrays.contains_key(&id) { Ok(None) } else { shapes.value(id).map(Some) }
 }
 
-/// Every array in a pickle, reachable or not.
+/// Returns every array in a pickle, reachable or not.
 fn arrays(shapes: &Shapes, elements: Elements) -> Result<HashMap<Id, Option<Array>>> {
     let mut arrays = HashMap::new();
     for (id, node) in shapes.tree.nodes() {
@@ -115,7 +115,8 @@ fn arrays(shapes: &Shapes, elements: Elements) -> Result<HashMap<Id, Option<Arra
     Ok(arrays)
 }
 
-/// The record of an array, or that there is none; `None` for what MXNet does not write.
+/// Returns the handle of an array: its record, or Python's `None`. Returns `None` for an object that MXNet does not
+/// write.
 fn handle(shapes: &Shapes, id: Id) -> Option<Id> {
     let Node::Object(object) = shapes.tree.node(id) else { return None };
     let is_none = |id: &Id| matches!(shapes.tree.node(*id), Node::None);
@@ -128,9 +129,9 @@ fn handle(shapes: &Shapes, id: Id) -> Option<Id> {
     (bare && made && is_handle && object.is_call()).then_some(*handle)
 }
 
-/// A record as it is in the file.
+/// Reads a record that is stored as plain bytes.
 fn plain(shapes: &Shapes, span: Span) -> Result<Option<Array>> {
-    // Behind it, so that offsets in messages are those in the file.
+    // The slice begins at 0, so that offsets in messages are those in the file.
     let blob = shapes.tree.blob().slice(0, span.start.saturating_add(span.len))?;
     let mut cursor = Cursor::at(&blob, span.start);
     let record = read_alone(&mut cursor)?;
@@ -143,7 +144,7 @@ fn plain(shapes: &Shapes, span: Span) -> Result<Option<Array>> {
     Ok(Some(Array { tensor, hole, spelling: Spelling::Plain }))
 }
 
-/// A record that is written as text. Its bytes are taken apart so that each part knows its own text.
+/// Reads a record that is encoded as a string. Its bytes are split so that each part has its own string.
 fn spelled(
     shapes: &Shapes,
     span: Span,
@@ -155,7 +156,7 @@ fn spelled(
     let decoded = Blob::derived(Arc::clone(&text) as _);
     let mut cursor = Cursor::new(&decoded);
     let record = read_alone(&mut cursor)?;
-    // Zeros are shorter than what they stand for.
+    // Zeros are shorter than the bytes that they replace.
     if cursor.remaining() > 0 && elements == Elements::Whole {
         let found = format!("{} bytes more", cursor.remaining());
         return Err(cursor.error_at(cursor.position(), "the end of the record", found).into());
@@ -181,7 +182,7 @@ fn spelled(
 struct Seeker<'a> {
     shapes: &'a Shapes,
     contents: Contents,
-    /// Whether each value is or holds an array.
+    /// Whether each value is or contains an array.
     holds: HashMap<Id, bool>,
     budget: Budget,
     limits: &'a Limits,
@@ -208,7 +209,7 @@ impl Seeker<'_> {
         self.pairs(pairs)
     }
 
-    /// One step down. How deep that goes was bounded by [`survey`].
+    /// Descends into a value. [`survey`] has bounded the depth.
     fn inside(&mut self, key: &str, id: Id) -> Result<()> {
         let before = self.path.len();
         if before > 0 {

@@ -1,4 +1,4 @@
-//! What states of optimizers look like.
+//! Detection of optimizer states.
 
 use lodstone_model::Limits;
 use lodstone_store::Blob;
@@ -6,17 +6,17 @@ use lodstone_store::Blob;
 use crate::Probe;
 use crate::encoding::pickle::{Node, Steps, read_leniently};
 
-/// Whether a file is a pickle that refers to something of MXNet's near its beginning, or has the name
-/// of states and says that none was needed. Others have pickles of that name, too.
+/// Returns whether a file is a pickle that refers to MXNet near its beginning, or has the extension
+/// of states and contains only `None` states. Others also use the extension for pickles.
 pub(super) fn detect(probe: &Probe<'_>) -> bool {
     let is_named = probe.path.extension().is_some_and(|extension| extension == "states");
     probe.entries.is_none()
         && is_pickle(probe.head)
-        && (refers(probe.head) || (is_named && says_none(probe.head)))
+        && (refers(probe.head) || (is_named && holds_none(probe.head)))
 }
 
-/// Whether bytes begin a dict of numbers to `None`.
-fn says_none(head: &[u8]) -> bool {
+/// Returns whether `head` begins a dict of integers to `None`.
+fn holds_none(head: &[u8]) -> bool {
     let mut steps = Steps { left: head.len() as u64, ..Steps::default() };
     let head = Blob::memory(head.to_vec());
     let tree = read_leniently(&head, 0, &Limits::default(), &mut steps).tree;
@@ -26,12 +26,12 @@ fn says_none(head: &[u8]) -> bool {
         && nodes.all(|node| matches!(node, Node::Int(_) | Node::None))
 }
 
-/// Whether bytes may begin a pickle of a dict or a tuple, of any protocol.
+/// Returns whether `head` may begin a pickle of a dict or a tuple, of any protocol.
 fn is_pickle(head: &[u8]) -> bool {
     matches!(head, [0x80, 2..=5, _, ..] | [b'}', b'q' | b'.', ..] | [b'(', b'd' | b'(' | b'}', ..])
 }
 
-/// Whether something of MXNet's is imported: by a line, or by a text before the name.
+/// Returns whether something of MXNet is imported: by a line, or by a string before the name.
 fn refers(head: &[u8]) -> bool {
     const MODULE: &[u8] = b"mxnet.";
     let mut places = head.windows(MODULE.len()).enumerate().filter(|(_, window)| *window == MODULE);

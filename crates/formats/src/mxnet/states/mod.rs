@@ -1,30 +1,30 @@
-//! What MXNet's optimizers remember (`.states`): momenta and the like, in a pickle.
+//! States of MXNet's optimizers (`.states`): momenta and the like, in a pickle.
 //!
-//! | what saves it | the pickle |
+//! | saved by | the pickle |
 //! |---|---|
 //! | `Module.save_optimizer_states`, `KVStore` and `Updater` | dict: number or name of a parameter to its state |
 //! | `Trainer.save_states`, the others with `dump_optimizer` | tuple of the dict and the optimizer |
 //!
-//! | value | in the pickle | here |
+//! | value | in the pickle | in the model |
 //! |---|---|---|
-//! | array | `NDArray(None)`, then the state `{'handle': bytearray}`, a record as in `.params` | a tensor, called by its path |
-//! | state of several parts | tuple or list, which may lie in each other | the same, `0.1` |
+//! | array | `NDArray(None)`, then the state `{'handle': bytearray}`, a record as in `.params` | a tensor, named by its path |
+//! | state of several parts | tuple or list, which may be nested | the same, `0.1` |
 //! | no state | `None` | metadata: `null` |
 //! | optimizer | an instance and its attributes | metadata: `optimizer.lr` and so on, `optimizer.__class__` |
-//! | arrays among its attributes: to 1.2 it has the parameters of a trainer | | tensors: `optimizer.param_dict.0._data.0` |
+//! | arrays among its attributes: up to 1.2 it has the parameters of a trainer | | tensors: `optimizer.param_dict.0._data.0` |
 //!
-//! A path joins keys and places with dots. The values of metadata are JSON, in which objects have
-//! a `__class__`. Elements are slices of the file; protocols before 3, which Python 2 knows alone,
-//! write them as text, which is decoded when it is read.
+//! A path joins keys and indices with dots. The values of metadata are JSON, in which objects have
+//! a `__class__`. Elements are slices of the file; protocols before 3, the only ones of Python 2,
+//! encode them as strings, which are decoded on read.
 //!
-//! What was read is written back byte for byte, also with other values of the same sizes. Anything
-//! else is refused: an optimizer means something only together with its parameters and its class.
+//! States are written back byte for byte, including edited elements of the same sizes. Any other
+//! edit is rejected: an optimizer is only meaningful together with its parameters and its class.
 //!
 //! Source of truth: `optimizer.py`, `gluon/trainer.py` and `ndarray.py` of MXNet, and files that
 //! 0.9.5, 0.11.0, 1.2.1, 1.5.1 (with Python 2 too), 1.9.1 and 2.0.0b1 wrote.
 //!
-//! Not supported: optimizers, schedules and initializers that MXNet does not have itself, and
-//! symbols, which optimizers of before 1.0 refer to.
+//! Not supported: optimizers, schedules and initializers that are not part of MXNet, and
+//! symbols, which optimizers before 1.0 refer to.
 
 mod contents;
 mod detect;
@@ -39,10 +39,10 @@ use crate::encoding::pickle::known::Use;
 use crate::encoding::pickle::{BUILTINS, Builds, MULTIARRAY, Rule, rule};
 use crate::{Format, Holds};
 
-/// Name of the format, and owner of the residuals of its models.
+/// The name of the format, and the owner of the residuals of its models.
 const NAME: &str = "mxnet-states";
 
-/// What an optimizer remembers.
+/// Optimizer states.
 pub static FORMAT: Format = Format {
     name: NAME,
     title: "MXNet optimizer states",
@@ -75,15 +75,15 @@ pub static FORMAT: Format = Format {
     stage: write::write,
 };
 
-/// What may be done with a name of a module; `None` if pickles of tensors do not need it.
+/// Returns the allowed use of an import; `None` if pickles of tensors do not need it.
 pub(crate) fn imports(module: &str, name: &str) -> Option<Use> {
     pickled(module, name).map(|_| Use::Attributes)
 }
 
-/// What protocols 0 and 1 make instances with, in Python 3 and 2.
+/// The module of functions that create instances in protocols 0 and 1, in Python 3 and 2.
 const COPYREG: &[&str] = &["copyreg", "copy_reg"];
 
-/// All that these pickles may refer to, beside classes of MXNet's.
+/// All allowed imports other than classes of MXNet.
 const RULES: &[Rule] = &[
     rule(COPYREG, "_reconstructor", Builds::Reconstructor),
     rule(BUILTINS, "object", Builds::Object),
@@ -97,7 +97,7 @@ const RULES: &[Rule] = &[
     rule(MULTIARRAY, "scalar", Builds::Scalar),
 ];
 
-/// What something that a pickle imports stands for; `None` for what is not allowed.
+/// Returns what an import represents; `None` if it is not allowed.
 fn builds(module: &str, name: &str) -> Option<Builds> {
     match pickled(module, name) {
         Some(Pickled::Array) => Some(Builds::Opaque),

@@ -1,5 +1,5 @@
-//! Bytes to tensors and metadata. Elements are not read, but for a look through those that are
-//! written as text.
+//! Reads tensors and metadata. Elements are not read, except for a scan of those that are
+//! encoded as strings.
 
 use lodstone_model::{Limits, Model, Parameter, Residual, some};
 use lodstone_store::{Blob, Location};
@@ -12,16 +12,16 @@ use crate::{OpenOptions, Result};
 /// Opens the states of an optimizer.
 ///
 /// # Errors
-/// As [`read_blob`].
+/// The errors of [`read_blob`].
 pub(super) fn read(path: &Location, options: &OpenOptions) -> Result<Model> {
     read_blob(&options.file(path)?, &options.limits)
 }
 
-/// Reads the states of an optimizer, to the last byte.
+/// Reads the states of an optimizer, up to the last byte.
 ///
 /// # Errors
-/// If they are none, or hold anything but arrays, plain values and MXNet's own optimizers: what,
-/// and where.
+/// Fails if the file is not a pickle of states, or contains anything but arrays, plain values and MXNet's own
+/// optimizers; the error names the object and its offset.
 pub fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     let (shapes, contents) = look(blob, limits, Elements::Whole)?;
     if shapes.tree.end() != blob.len() {
@@ -35,13 +35,13 @@ pub fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     let (format, files) = (NAME.to_owned(), vec![blob.clone()]);
     let mut model = Model { format, files, ..Model::default() };
     model.residual = Residual::new(NAME, kept.encode());
-    // Values may be shared; all of them may not be many times the file.
+    // Values may be shared, but their total size is bounded by the file size.
     let mut left = blob.len().saturating_mul(64).saturating_add(1 << 20);
     for (path, id) in &contents.tensors {
         let Some(Some(array)) = contents.arrays.get(id) else { continue };
         let Some(less) = left.checked_sub(array.tensor.nbytes()) else {
-            let expected = "arrays that are not shared again and again";
-            let found = "many times as many bytes as are stored";
+            let expected = "arrays that are not shared excessively";
+            let found = "many times the stored bytes";
             return Err(blob.malformed(0, expected, found).into());
         };
         left = less;
@@ -49,14 +49,14 @@ pub fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     }
     if !contents.clashes.is_empty() {
         let paths = some(&contents.clashes);
-        let what = "values whose paths are the same, of which one is shown";
+        let what = "values with the same path, of which one is shown";
         model.report.warn(format!("{what}: {paths}"));
     }
     model.metadata = contents.metadata;
     Ok(model)
 }
 
-/// A pickle and what it holds.
+/// Returns a pickle and its contents.
 pub(super) fn look(blob: &Blob, limits: &Limits, elements: Elements) -> Result<(Shapes, Contents)> {
     let shapes = Shapes::check(pickle::read(blob, 0, limits)?, builds)?;
     let contents = contents(&shapes, limits, elements)?;

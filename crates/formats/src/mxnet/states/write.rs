@@ -1,4 +1,4 @@
-//! States back to where they came from.
+//! Writes states back.
 
 use std::collections::HashMap;
 
@@ -12,19 +12,18 @@ use crate::encoding::pickle::{Kept, Latin1, Piece, Spelling, is_one};
 use crate::mxnet::params::{same_head, stored_blobs};
 use crate::{Error, Result, Staged, WriteOptions};
 
-/// Writes states as they were, with the elements that they have now.
+/// Writes the original states with the current elements.
 ///
 /// # Errors
-/// If they were not read from such a file, or are others now; or what reading and writing give.
+/// Fails if the model was not read from such a file, or has other edits, or if reading or writing fails.
 pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
     let refuse = |what: &str| Error::Incompatible { format: NAME, what: what.to_owned() };
     let kept = model.residual.of(NAME).and_then(Kept::decode);
-    let kept =
-        kept.ok_or_else(|| refuse("what was not read from states: they are not made anew"))?;
-    // What was read once was within the limits then.
+    let kept = kept.ok_or_else(|| refuse("a model that was not read from optimizer states"))?;
+    // The file was within the limits when it was read.
     let (_, contents) = look(&kept.blob(), &Limits::none(), Elements::Cut)?;
     let holes = holes(model, &contents);
-    let edited = "states that were edited, but for elements: they are written back as they were";
+    let edited = "edited states: only elements may change";
     let holes = holes.ok_or_else(|| refuse(edited))?;
     Staged::file(path, options, |out| {
         kept.pieces().try_for_each(|piece| match piece {
@@ -37,7 +36,7 @@ pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> R
     })
 }
 
-/// What to put into each hole, by its beginning, if everything else is as it was.
+/// Returns the new contents of each hole, by offset, if nothing else was edited.
 fn holes(model: &Model, contents: &Contents) -> Option<HashMap<u64, Vec<Blob>>> {
     if model.metadata != contents.metadata || model.parameters.len() != contents.tensors.len() {
         return None;
@@ -50,7 +49,7 @@ fn holes(model: &Model, contents: &Contents) -> Option<HashMap<u64, Vec<Blob>>> 
         }
         let blobs = written(array, stored_blobs(&parameter.tensor))?;
         if let Some(others) = holes.get(&array.hole.start) {
-            // A shared array, of which another copy was edited.
+            // An array is shared, and another copy was edited.
             let same = others.iter().zip(&blobs).all(|(a, b)| is_one(a, b));
             if !same {
                 return None;
@@ -61,7 +60,7 @@ fn holes(model: &Model, contents: &Contents) -> Option<HashMap<u64, Vec<Blob>>> 
     Some(holes)
 }
 
-/// What the bytes of an array are written as, if that fits its hole.
+/// Returns the encoded bytes of an array, if they fit its hole.
 fn written(array: &Array, blobs: Vec<Blob>) -> Option<Vec<Blob>> {
     let spelled = |blob: &Blob| match array.spelling {
         Spelling::Plain => Some(blob.clone()),

@@ -1,6 +1,6 @@
-//! What a program looks like.
+//! Detection of programs.
 
-/// Whether a file may be a program: JSON whose first key is one of a graph's, with nodes.
+/// Returns whether a file may be a program: a JSON object whose first key is one of a graph, with nodes.
 pub fn is_symbol(head: &[u8]) -> bool {
     const KEYS: [&[u8]; 5] =
         [b"\"nodes\"", b"\"arg_nodes\"", b"\"heads\"", b"\"node_row_ptr\"", b"\"attrs\""];
@@ -9,9 +9,9 @@ pub fn is_symbol(head: &[u8]) -> bool {
     let has = |key: &[u8]| head.windows(key.len()).any(|window| window == key);
     let first = KEYS.iter().position(|key| text.starts_with(key));
     match first {
-        // With a long list of numbers before them, the nodes are further on.
+        // After a long list of integers, the nodes may be out of sight.
         Some(1..=3) => true,
-        // A node says what it does and what it is called.
+        // A node has an operator and a name.
         Some(_) => has(b"\"nodes\"") && (has(b"\"op\"") || has(b"\"name\"") || head.len() < 64),
         None => false,
     }

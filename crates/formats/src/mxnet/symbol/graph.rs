@@ -1,4 +1,4 @@
-//! A graph as its JSON has it.
+//! The JSON types of a graph.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-/// A graph: the whole program, or one that a node runs.
+/// A graph: the whole program, or a subgraph of a node.
 #[derive(Debug, Deserialize)]
 pub(super) struct Graph {
     pub(super) nodes: Vec<Node>,
@@ -14,7 +14,7 @@ pub(super) struct Graph {
     pub(super) arg_nodes: Vec<usize>,
     pub(super) node_row_ptr: Option<Vec<usize>>,
     pub(super) heads: Vec<Entry>,
-    /// Settings as `["int", 10901]`; those that have another form say nothing.
+    /// Settings as `["int", 10901]`; those of another form are ignored.
     #[serde(default)]
     attrs: HashMap<String, Setting>,
 }
@@ -44,7 +44,7 @@ pub(super) struct Node {
 pub(super) struct Entry {
     pub(super) node: usize,
     pub(super) output: usize,
-    /// How often the variable was changed before; 0 where the file does not say.
+    /// The number of previous modifications of the variable; 0 if the file does not record it.
     pub(super) version: u32,
 }
 
@@ -60,7 +60,7 @@ impl<'de> Visitor<'de> for EntryVisitor {
     type Value = Entry;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an entry: [node, output] or [node, output, version]")
+        f.write_str("an entry `[node, output] or [node, output, version]")
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut numbers: A) -> Result<Entry, A::Error> {
@@ -74,21 +74,21 @@ impl<'de> Visitor<'de> for EntryVisitor {
     }
 }
 
-/// Attributes by name, each a text; `None` for what is none. Where a name is there twice, the last
-/// counts, as for MXNet.
+/// Attributes by name, each a string; `None` for other values. Of duplicates, the last
+/// one is used, as in MXNet.
 #[derive(Debug, Default)]
 pub(super) struct Texts(pub(super) Vec<(String, Option<String>)>);
 
-/// The number in a setting.
+/// The integer in a setting.
 #[derive(Debug)]
 struct Setting(Option<i64>);
 
-/// A value that is kept if it is a text or a number, and dropped without being built otherwise: of
-/// two bytes, any other would be a structure.
+/// A value that is kept if it is a string or a number, and otherwise dropped without being built: a
+/// value of two bytes could become a large structure.
 struct Plain {
     text: Option<String>,
     number: Option<i64>,
-    /// The second number of a list.
+    /// The second element of a list.
     second: Option<i64>,
 }
 
@@ -104,7 +104,7 @@ impl<'de> Visitor<'de> for TextsVisitor {
     type Value = Texts;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of texts")
+        f.write_str("an object of strings")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Texts, A::Error> {
@@ -187,12 +187,12 @@ impl<'de> Visitor<'de> for PlainVisitor {
 }
 
 impl Graph {
-    /// MXNet's version, as it encodes it.
+    /// Returns MXNet's version in its own encoding.
     pub(super) fn version(&self) -> Option<i64> {
         self.attrs.get("mxnet_version")?.0
     }
 
-    /// Whether extents of 0 mean 0, and not that they are unknown.
+    /// Returns whether a dim of 0 means 0, instead of unknown.
     pub(super) fn has_numpy_shapes(&self) -> bool {
         let flag = self.attrs.get("is_np_shape").and_then(|setting| setting.0);
         flag.is_some_and(|flag| flag != 0)

@@ -1,11 +1,11 @@
-//! JSON as dmlc-core writes it: two blanks a level, a blank behind each comma, short lists in one
-//! line, and no escapes but five.
+//! JSON in the style of dmlc-core: two spaces per level, a space after each comma, short lists on one
+//! line, and only five escapes.
 
-/// A text that is being written.
+/// The text being written.
 #[derive(Debug, Default)]
 pub(super) struct Text {
     text: String,
-    /// Whether each open list or object has a line for each member, and has one already.
+    /// For each open list or object: whether each member has its own line, and whether there is one already.
     open: Vec<(bool, bool)>,
 }
 
@@ -22,7 +22,7 @@ impl Text {
         self.text.push(bracket);
     }
 
-    /// Goes to the next member of a list.
+    /// Starts the next member of a list.
     pub(super) fn next(&mut self) {
         let Some((lines, some)) = self.open.last_mut() else { return };
         let lines = *lines;
@@ -34,7 +34,7 @@ impl Text {
         }
     }
 
-    /// Goes to the next member of an object.
+    /// Starts the next member of an object.
     pub(super) fn key(&mut self, key: &str) {
         self.next();
         self.string(key);
@@ -60,9 +60,9 @@ impl Text {
         self.text.push_str(text);
     }
 
-    /// A list of numbers.
+    /// Writes a list of integers.
     pub(super) fn numbers(&mut self, numbers: &[usize]) {
-        /// Up to so many are in one line.
+        /// Maximum length of a list on one line.
         const SHORT: usize = 10;
         self.begin('[', numbers.len() > SHORT);
         for number in numbers {
@@ -72,7 +72,7 @@ impl Text {
         self.end(']');
     }
 
-    /// A list of short lists of numbers.
+    /// Writes a list of short lists of integers.
     pub(super) fn entries(&mut self, entries: &[[usize; 3]]) {
         const SHORT: usize = 10;
         self.begin('[', entries.len() > SHORT);

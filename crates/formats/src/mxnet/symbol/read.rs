@@ -1,4 +1,4 @@
-//! Text to programs.
+//! Reads programs.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -16,20 +16,20 @@ use crate::encoding::json::{JSON_DEPTH, is_too_deep};
 use crate::format::block_number;
 use crate::{Error, Result};
 
-/// Owner of the residuals: the text of a program, and versions of the inputs of an operator.
+/// The owner of the residuals: the text of a program, and the versions of the inputs of an operator.
 pub(super) const OWNER: &str = "mxnet symbol";
 
-/// Operands that name nodes rather than values, by the first value of each.
+/// Operands that refer to nodes instead of values, by the first output of each node.
 pub(super) const CONTROL: &str = "control_deps";
 pub(super) const SOURCE: &str = "backward_source_id";
 
-/// The attribute that has the blocks an operator runs.
+/// The attribute that holds the blocks that an operator runs.
 pub(super) const SUBGRAPHS: &str = "subgraphs";
 
 /// Reads a program.
 ///
 /// # Errors
-/// If it is none, or refers to nodes that are not there.
+/// Fails if the text is not a program, or refers to missing nodes.
 pub fn read(blob: &Blob, limits: &Limits) -> Result<Program> {
     if blob.len() > limits.structure_bytes {
         let limit = format!("at most {} bytes of a program", limits.structure_bytes);
@@ -70,13 +70,13 @@ fn parse(blob: &Blob, text: &[u8]) -> Result<Graph> {
     })
 }
 
-/// What is shared by all graphs of a file.
+/// The state shared by all graphs of a file.
 struct Reader<'a> {
     blob: &'a Blob,
-    /// How many nodes may still come.
+    /// The remaining number of nodes.
     nodes: usize,
     limits: &'a Limits,
-    /// Bytes that names of values may still take: every use of a value repeats its name, and a name
+    /// The remaining bytes of value names: every use of a value repeats its name, which
     /// may be long.
     names: usize,
     numpy_shapes: bool,
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
         for argument in &graph.arg_nodes {
             if !graph.nodes.get(*argument).is_some_and(is_variable) {
                 return Err(
-                    self.wrong("`arg_nodes` that are variables", format!("node {argument}"))
+                    self.wrong("`arg_nodes` that refer to variables", format!("node {argument}"))
                 );
             }
         }
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
             let wrong = |error: Error| error.inside(&*place);
             if is_variable(&node) {
                 values.add_variable(number, &node.name);
-                // Variables of one name are one: they are bound by name.
+                // Variables of the same name are one, because they are bound by name.
                 if values.is_new(&node.name) {
                     block.vars.push(self.variable(node).map_err(wrong)?);
                 }
@@ -138,17 +138,18 @@ impl<'a> Reader<'a> {
         Ok(block)
     }
 
-    /// How many outputs each node has: as many as the graph says, and those that are used.
+    /// Returns the number of outputs of each node: as declared by the graph, extended by those that are used.
     fn outputs(&self, graph: &Graph) -> Result<Vec<usize>> {
         let mut counts = vec![1; graph.nodes.len()];
         if let Some(starts) = &graph.node_row_ptr {
             let ends = starts.iter().skip(1);
-            let said = starts.iter().zip(ends).map(|(start, end)| end.checked_sub(*start));
-            let said: Option<Vec<usize>> = said.collect();
+            let declared = starts.iter().zip(ends).map(|(start, end)| end.checked_sub(*start));
+            let declared: Option<Vec<usize>> = declared.collect();
             let all = starts.last().copied().unwrap_or(0);
-            // Each takes a few bytes where it is used, and few are not.
-            let most = usize::try_from(self.blob.len()).unwrap_or(usize::MAX);
-            let fits = said.filter(|said| said.len() == graph.nodes.len() && all <= most);
+            // Each output takes a few bytes where it is used, and few are unused.
+            let max = usize::try_from(self.blob.len()).unwrap_or(usize::MAX);
+            let fits =
+                declared.filter(|declared| declared.len() == graph.nodes.len() && all <= max);
             counts = fits.ok_or_else(|| {
                 let expected = format!("a `node_row_ptr` that ascends over {} nodes", counts.len());
                 self.wrong(expected, "another one")
@@ -156,15 +157,15 @@ impl<'a> Reader<'a> {
         }
         let entries = graph.nodes.iter().flat_map(|node| &node.inputs).chain(&graph.heads);
         for entry in entries {
-            let said = graph.node_row_ptr.is_some();
+            let declared = graph.node_row_ptr.is_some();
             if let Some(count) = counts.get_mut(entry.node)
                 && *count <= entry.output
             {
-                /// More than any operator has whose outputs are not counted.
-                const MOST: usize = 1 << 12;
-                if said || entry.output >= MOST {
+                /// More outputs than any operator with an undeclared number of outputs has.
+                const MAX: usize = 1 << 12;
+                if declared || entry.output >= MAX {
                     let found = format!("output {} of node {}", entry.output, entry.node);
-                    return Err(self.wrong("outputs that nodes have", found));
+                    return Err(self.wrong("existing outputs of nodes", found));
                 }
                 *count = entry.output + 1;
             }
@@ -196,7 +197,7 @@ impl<'a> Reader<'a> {
             }
             inputs.push(Operand { slot: CONTROL.to_owned(), args });
         }
-        // -1 is what operators of a forward graph have.
+        // Operators of a forward graph have -1.
         if let Some(source) = node.backward_source_id.and_then(|id| usize::try_from(id).ok()) {
             let args = vec![self.value(values, first(source), number)?];
             inputs.push(Operand { slot: SOURCE.to_owned(), args });
@@ -208,19 +209,19 @@ impl<'a> Reader<'a> {
             attributes: self.attributes(node)?,
             ..Op::default()
         };
-        let said: Vec<u32> = node.inputs.iter().map(|entry| entry.version).collect();
-        remember_versions(&mut op, &said);
+        let declared: Vec<u32> = node.inputs.iter().map(|entry| entry.version).collect();
+        remember_versions(&mut op, &declared);
         Ok(op)
     }
 
-    /// All that a node says about itself, under whatever key its release has it.
+    /// Returns all attributes of a node, under the keys of any release.
     fn attributes(&self, node: &Node) -> Result<Vec<Attribute>> {
         let mut merged: Vec<Attribute> = Vec::new();
         let mut known = HashSet::new();
-        // Where a key is there twice, the parameters of the operator are what counts.
+        // Of duplicate keys, the parameters of the operator take precedence.
         for (name, value) in node.param.0.iter().chain(&node.attrs.0).chain(&node.attr.0) {
             let Some(text) = value else {
-                let expected = format!("a text as the attribute `{name}`");
+                let expected = format!("a string as the attribute `{name}`");
                 return Err(self.wrong(expected, "another value"));
             };
             if known.insert(name) {
@@ -231,23 +232,23 @@ impl<'a> Reader<'a> {
         Ok(merged)
     }
 
-    /// The name of what node `number` reads, which has to be before it.
+    /// Returns the name of an input of node `number`, which must be the output of an earlier node.
     fn value(&mut self, values: &Values, entry: Entry, number: usize) -> Result<String> {
         let names = values.names.get(entry.node).filter(|_| entry.node < number);
         let Some(name) = names.and_then(|names| names.get(entry.output)) else {
             let found = format!("output {} of node {}", entry.output, entry.node);
-            return Err(self.wrong("an output of a node before", found));
+            return Err(self.wrong("an output of an earlier node", found));
         };
         self.spend(name.len())?;
         Ok(name.clone())
     }
 
-    /// Takes the bytes of a name from those that names may have.
+    /// Subtracts the bytes of a name from the budget.
     fn spend(&mut self, size: usize) -> Result<()> {
-        // A text is more than its bytes.
+        // A string takes more than its bytes.
         const EMPTY: usize = 24;
         let left = self.names.checked_sub(size.saturating_add(EMPTY));
-        let limit = "names that take at most 16 times the bytes of the file";
+        let limit = "names of at most 16 times the size of the file";
         self.names = left.ok_or_else(|| self.over_limit(limit))?;
         Ok(())
     }
@@ -261,15 +262,15 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// How often each input was changed before it is read, as a rule: once if the operator changes it.
+/// Returns the default version of each input: 1 if the operator modifies it, 0 otherwise.
 pub(super) fn usual_versions(op: &Op) -> Vec<u32> {
     (0..op.input("").len()).map(|index| u32::from(is_auxiliary(op, index))).collect()
 }
 
-/// Keeps what a file says of how often each input was changed, if that is not as a rule.
-pub(super) fn remember_versions(op: &mut Op, said: &[u32]) {
-    if said != usual_versions(op)
-        && let Ok(json) = serde_json::to_vec(said)
+/// Stores the versions of the inputs in the file, if they are not the defaults.
+pub(super) fn remember_versions(op: &mut Op, declared: &[u32]) {
+    if declared != usual_versions(op)
+        && let Ok(json) = serde_json::to_vec(declared)
     {
         op.residual = Residual::new(OWNER, json.into());
     }
@@ -279,25 +280,25 @@ fn is_variable(node: &Node) -> bool {
     node.op == "null"
 }
 
-/// The beginning of a name, for messages.
+/// Returns the beginning of a name, for messages.
 fn short(name: &str) -> &str {
-    const MOST: usize = 80;
-    name.char_indices().nth(MOST).and_then(|(end, _)| name.get(..end)).unwrap_or(name)
+    const MAX: usize = 80;
+    name.char_indices().nth(MAX).and_then(|(end, _)| name.get(..end)).unwrap_or(name)
 }
 
-/// Names of the outputs of the nodes of a graph, each once.
+/// The unique names of the outputs of the nodes of a graph.
 struct Values {
     counts: Vec<usize>,
     names: Vec<Vec<String>>,
-    /// Names that are taken, and the number that the next of that name gets.
+    /// Names in use, with the number for the next duplicate.
     taken: HashMap<String, u64>,
-    /// Variables that have been there.
+    /// Variables that have occurred.
     seen: HashSet<String>,
 }
 
 impl Values {
     fn new(counts: Vec<usize>, graph: &Graph) -> Self {
-        // Variables keep their names: by these they are bound.
+        // Variables keep their names, by which they are bound.
         let variables = graph.nodes.iter().filter(|node| is_variable(node));
         let taken = variables.map(|node| (node.name.clone(), 1)).collect();
         Self { names: vec![Vec::new(); counts.len()], counts, taken, seen: HashSet::new() }
@@ -309,7 +310,7 @@ impl Values {
         }
     }
 
-    /// Whether a variable is the first of its name.
+    /// Returns whether a variable is the first of its name.
     fn is_new(&mut self, name: &str) -> bool {
         self.seen.insert(name.to_owned())
     }
@@ -346,7 +347,7 @@ impl Values {
     }
 }
 
-/// What a variable says that it holds.
+/// Returns the type that a variable declares.
 fn declared(attributes: &[Attribute], numpy_shapes: bool) -> Option<TensorType> {
     let text = |name: &str| {
         let attribute = attributes.iter().find(|attribute| attribute.name == name)?;
@@ -357,18 +358,18 @@ fn declared(attributes: &[Attribute], numpy_shapes: bool) -> Option<TensorType> 
     };
     let shape = text("__shape__")?.trim();
     let inner = shape.strip_prefix(['(', '['])?.strip_suffix([')', ']'])?;
-    let unknown = |extent: i64| extent < 0 || (extent == 0 && !numpy_shapes);
+    let unknown = |dim: i64| dim < 0 || (dim == 0 && !numpy_shapes);
     let mut dims = Vec::new();
-    for extent in inner.split(',').map(str::trim).filter(|extent| !extent.is_empty()) {
-        let extent: i64 = extent.trim_end_matches('L').parse().ok()?;
-        let known = u64::try_from(extent).ok().filter(|_| !unknown(extent));
+    for dim in inner.split(',').map(str::trim).filter(|dim| !dim.is_empty()) {
+        let dim: i64 = dim.trim_end_matches('L').parse().ok()?;
+        let known = u64::try_from(dim).ok().filter(|_| !unknown(dim));
         dims.push(known.map_or(Dim::Unknown, Dim::Known));
     }
-    // Without extents nothing is known, unless shapes are NumPy's.
+    // Without NumPy shapes, an empty shape is unknown.
     if dims.is_empty() && !numpy_shapes {
         return None;
     }
-    // What is not said is what MXNet infers where nothing says otherwise.
+    // Without a declaration, the default that MXNet infers.
     let flag = text("__dtype__").and_then(|flag| flag.parse().ok());
     let dtype = flag.and_then(dtype_of).unwrap_or(DType::Float32);
     Some(TensorType::new(dtype, Some(dims)))

@@ -1,11 +1,11 @@
-//! Programs of old releases, as newer ones take them.
+//! Upgrades of programs of old releases to the current one.
 //!
-//! | before | what is different |
+//! | before | difference |
 //! |---|---|
-//! | 1.9.1 | what users said may be under bare keys: `lr_mult`, or `weight_lr_mult` for an input |
+//! | 1.9.1 | user attributes may have bare keys: `lr_mult`, or `weight_lr_mult` for an input |
 //! | 0.9.0 | auxiliary states are not in the file: they follow the other inputs |
-//! | 0.9.4 | auxiliary states do not say how they are initialised |
-//! | 0.9.5 | `axis` -1 of `argmax` and `argmin` means that there is none |
+//! | 0.9.4 | auxiliary states have no initializer |
+//! | 0.9.5 | `axis` -1 of `argmax` and `argmin` means no axis |
 //!
 //! Source of truth: `src/nnvm/legacy_json_util.cc` of MXNet 1.9.1.
 
@@ -16,15 +16,15 @@ use lodstone_schema::mxnet::{operator, real_name};
 
 use super::read::remember_versions;
 
-/// Keys that are the user's and not the operator's.
+/// Keys of user attributes, in contrast to those of operators.
 const HIDDEN: [&str; 5] = ["ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage"];
 
 /// The version that programs are upgraded to.
 pub(super) const CURRENT: i64 = 10_901;
 
-/// Brings a program to what MXNet 1.9.1 would make of it.
+/// Upgrades a program as MXNet 1.9.1 does.
 pub(super) fn upgrade(program: &mut Program) {
-    /// What a file is that does not say.
+    /// The version of a file that does not record one.
     const UNSAID: i64 = 800;
     let version = program.version.unwrap_or(UNSAID);
     for block in &mut program.blocks {
@@ -47,7 +47,7 @@ fn text(value: &str) -> AttributeValue {
     AttributeValue::String(ByteString::from(value))
 }
 
-/// The variables of a block by their names.
+/// Returns the indices of the variables of a block by name.
 fn places(block: &Block) -> HashMap<String, usize> {
     block.vars.iter().enumerate().map(|(place, var)| (var.name.clone(), place)).collect()
 }

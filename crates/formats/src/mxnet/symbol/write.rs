@@ -1,4 +1,4 @@
-//! Programs to text.
+//! Writes programs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,11 +14,11 @@ use crate::{Error, Result};
 
 const FORMAT: &str = "an MXNet program";
 
-/// Encodes a program: with `same` as it was, if it was not edited, and as MXNet 1.9.1 writes it
-/// otherwise.
+/// Encodes a program: with `same`, an unedited program as its original text, and any other in the format of MXNet
+/// 1.9.1.
 ///
 /// # Errors
-/// If it is no graph of MXNet's operators.
+/// Fails if the program is not a graph of MXNet operators.
 pub fn write(program: &Program, same: bool) -> Result<Bytes> {
     if program.dialect != Dialect::Mxnet {
         return refuse(format!("a program of {}", program.dialect.name()));
@@ -36,14 +36,14 @@ fn refuse<T>(what: String) -> Result<T> {
     Err(Error::Incompatible { format: FORMAT, what })
 }
 
-/// The text that a program was read from, if that is what it still says.
+/// Returns the original text of a program, if it still matches.
 fn unedited(program: &Program) -> Option<Bytes> {
     let text = program.residual.of(OWNER)?;
     let then = read(&Blob::memory(text.clone()), &Limits::none()).ok()?;
     (without_marks(then) == without_marks(program.clone())).then(|| text.clone())
 }
 
-/// A program without what parameter files say about it.
+/// Returns a program without the markings from parameter files.
 fn without_marks(mut program: Program) -> Program {
     for var in program.blocks.iter_mut().flat_map(|block| &mut block.vars) {
         (var.persistable, var.is_parameter) = (false, false);
@@ -51,21 +51,21 @@ fn without_marks(mut program: Program) -> Program {
     program
 }
 
-/// What MXNet calls a node: a variable or an operator.
+/// A node of the graph: a variable or an operator.
 #[derive(Clone, Copy)]
 enum Node<'a> {
     Var(&'a Var),
     Op(&'a Op),
 }
 
-/// Who makes each value of a block, and as which output.
+/// The node and output index that produces each value of a block.
 type Producers<'a> = HashMap<&'a str, (Node<'a>, usize)>;
 
 fn put_graph(text: &mut Text, program: &Program, block: &Block, depth: usize) -> Result<()> {
-    /// As deep as a reader of ours goes.
-    const DEPTH: usize = 30;
-    if depth > DEPTH {
-        return refuse(format!("graphs in graphs, more than {DEPTH}"));
+    /// The nesting limit of our own reader.
+    const MAX_DEPTH: usize = 30;
+    if depth > MAX_DEPTH {
+        return refuse(format!("graphs in graphs, more than {MAX_DEPTH}"));
     }
     let nodes = in_order(block)?;
     let numbers: HashMap<*const u8, usize> =
@@ -76,7 +76,7 @@ fn put_graph(text: &mut Text, program: &Program, block: &Block, depth: usize) ->
         let found = producers
             .get(name)
             .and_then(|(node, output)| Some([*numbers.get(&node.address())?, *output, version]));
-        found.map_or_else(|| refuse(format!("the value `{name}`, which nothing makes")), Ok)
+        found.map_or_else(|| refuse(format!("the value `{name}`, which no operator produces")), Ok)
     };
     let list = |args: &[String]| -> Result<Vec<usize>> {
         args.iter().map(|name| entry(name, 0).map(|[node, ..]| node)).collect()
@@ -112,7 +112,7 @@ fn put_graph(text: &mut Text, program: &Program, block: &Block, depth: usize) ->
             for number in blocks {
                 let index = usize::try_from(number).ok();
                 let Some(inner) = index.and_then(|index| program.blocks.get(index)) else {
-                    return refuse(format!("block {number}, which is not there"));
+                    return refuse(format!("block {number}, which does not exist"));
                 };
                 text.next();
                 put_graph(text, program, inner, depth + 1)?;
@@ -152,12 +152,12 @@ fn producers(block: &Block) -> Producers<'_> {
     producers
 }
 
-/// The nodes that the outputs of a block need, each behind those that it reads: the order in which
+/// Returns the nodes that the outputs of a block depend on, each after its inputs: the order in which
 /// MXNet visits them.
 fn in_order(block: &Block) -> Result<Vec<Node<'_>>> {
     let producers = producers(block);
     let mut ordered = Vec::new();
-    // Nodes that were met, and whether all that they read is in place.
+    // Visited nodes, and whether all their inputs are in place.
     let mut met: HashMap<*const u8, bool> = HashMap::new();
     let mut open: Vec<(Node<'_>, usize)> = Vec::new();
     for output in &block.outputs {
@@ -165,12 +165,12 @@ fn in_order(block: &Block) -> Result<Vec<Node<'_>>> {
         loop {
             if let Some(name) = next.take() {
                 let Some((node, _)) = producers.get(name) else {
-                    return refuse(format!("the value `{name}`, which nothing makes"));
+                    return refuse(format!("the value `{name}`, which no operator produces"));
                 };
                 match met.get(&node.address()) {
                     Some(true) => {}
                     Some(false) => {
-                        return refuse(format!("the value `{name}`, which needs itself"));
+                        return refuse(format!("the value `{name}`, which depends on itself"));
                     }
                     None => {
                         met.insert(node.address(), false);
@@ -195,21 +195,22 @@ fn in_order(block: &Block) -> Result<Vec<Node<'_>>> {
     Ok(ordered)
 }
 
-/// How often each input was changed before it is read, as the file said or as a rule.
+/// Returns the version of each input, from the file or the default.
 fn versions(op: &Op) -> Vec<u32> {
-    let said = op.residual.of(OWNER).and_then(|json| serde_json::from_slice::<Vec<u32>>(json).ok());
-    said.filter(|said| said.len() == op.input("").len()).unwrap_or_else(|| usual_versions(op))
+    let stored =
+        op.residual.of(OWNER).and_then(|json| serde_json::from_slice::<Vec<u32>>(json).ok());
+    stored.filter(|stored| stored.len() == op.input("").len()).unwrap_or_else(|| usual_versions(op))
 }
 
-/// What the file says about itself: the version that reads it without upgrades, and whatever else
-/// it said.
+/// Writes the attributes of the graph: the version that reads it without upgrades, and the other
+/// original attributes.
 fn put_attributes(text: &mut Text, program: &Program) {
     let mut attributes = BTreeMap::new();
     if let Some(json) = program.residual.of(OWNER)
         && let Ok(Value::Object(graph)) = serde_json::from_slice::<Value>(json)
-        && let Some(Value::Object(said)) = graph.get("attrs")
+        && let Some(Value::Object(stored)) = graph.get("attrs")
     {
-        attributes.extend(said.iter().map(|(key, value)| (key.clone(), value.clone())));
+        attributes.extend(stored.iter().map(|(key, value)| (key.clone(), value.clone())));
     }
     let version = program.version.unwrap_or(0).max(CURRENT);
     let value = Value::from(vec![Value::from("int"), Value::from(version)]);
@@ -223,7 +224,7 @@ fn put_attributes(text: &mut Text, program: &Program) {
     text.end('}');
 }
 
-/// A value with its type.
+/// Writes a value with its type.
 fn put_value(text: &mut Text, value: &Value) {
     match value {
         Value::Array(values) if values.iter().all(|value| !value.is_array()) => {
@@ -240,7 +241,7 @@ fn put_value(text: &mut Text, value: &Value) {
 }
 
 impl<'a> Node<'a> {
-    /// What tells nodes of one block apart.
+    /// Returns an address that distinguishes the nodes of a block.
     fn address(&self) -> *const u8 {
         match self {
             Self::Var(var) => std::ptr::from_ref(*var).cast(),
@@ -248,7 +249,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The value number `place` of those that it needs.
+    /// Returns the value at index `place` of its inputs.
     fn reads(&self, place: usize) -> Option<&'a str> {
         let Self::Op(op) = *self else { return None };
         let slot = |operand: &&Operand| operand.slot.is_empty() || operand.slot == CONTROL;
@@ -269,7 +270,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Operator, name and attributes.
+    /// Writes operator, name and attributes.
     fn put_head(&self, text: &mut Text) -> Result<()> {
         let (kind, name, attributes) = match self {
             Self::Var(var) => ("null", &var.name, &var.attributes),
@@ -281,21 +282,27 @@ impl<'a> Node<'a> {
                 AttributeValue::String(value) => {
                     let value = std::str::from_utf8(&value.0).ok();
                     let Some(value) = value else {
-                        return refuse(format!("the attribute `{}`, not UTF-8", attribute.name));
+                        return refuse(format!(
+                            "the attribute `{}`, which is not UTF-8",
+                            attribute.name
+                        ));
                     };
                     sorted.insert(attribute.name.as_str(), value);
                 }
                 AttributeValue::Block(_) | AttributeValue::Blocks(_) => {}
                 _ => {
-                    return refuse(format!("the attribute `{}`, no text", attribute.name));
+                    return refuse(format!(
+                        "the attribute `{}`, which is not a string",
+                        attribute.name
+                    ));
                 }
             }
         }
         let texts = sorted.iter().flat_map(|(key, value)| [*key, *value]).chain([kind, name]);
-        for said in texts {
-            // MXNet reads no other escapes, and JSON allows no such characters without.
-            if said.chars().any(|c| c.is_control() && c < ' ' && !"\r\n\t".contains(c)) {
-                return refuse(format!("a control character in {said:?}"));
+        for stored in texts {
+            // MXNet reads no other escapes, and JSON forbids these characters unescaped.
+            if stored.chars().any(|c| c.is_control() && c < ' ' && !"\r\n\t".contains(c)) {
+                return refuse(format!("a control character in {stored:?}"));
             }
         }
         text.key("op");

@@ -1,4 +1,4 @@
-//! What PaddlePaddle's files look like, and which of them belong together.
+//! Detection of PaddlePaddle files, and of files that belong together.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::paddle::stream::{begins_record, is_stream};
 use crate::registry::SIGNATURES;
 use crate::{Error, Probe, Result};
 
-/// What a file is, by its first bytes.
+/// The content of a file, according to its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     Program,
@@ -32,7 +32,7 @@ pub(super) fn content(head: &[u8], len: u64) -> Option<Content> {
     })
 }
 
-/// Whether a file may begin with the size of a record, or be a vocabulary.
+/// Returns whether a file may begin with the size of a record, or be a vocabulary.
 fn is_counted(head: &[u8], len: u64) -> bool {
     let Some((size, record)) = head.split_first_chunk::<8>() else { return false };
     let (size, left) = (u64::from_le_bytes(*size), len.saturating_sub(8));
@@ -40,7 +40,7 @@ fn is_counted(head: &[u8], len: u64) -> bool {
     is_vocabulary(head, len) || (size <= left && is_record)
 }
 
-/// Whether a file may begin with a number of tokens and the size of the first.
+/// Returns whether a file may begin with a number of tokens and the size of the first.
 fn is_vocabulary(head: &[u8], len: u64) -> bool {
     let Some((count, rest)) = head.split_first_chunk::<8>() else { return false };
     let (count, left) = (u64::from_le_bytes(*count), len.saturating_sub(8));
@@ -68,22 +68,22 @@ pub(super) fn detect(probe: &Probe<'_>) -> bool {
     }
 }
 
-/// Whether a file has a name that PaddlePaddle alone gives.
+/// Returns whether a file has a name that only PaddlePaddle uses.
 pub(super) fn has_own_name(path: &Location) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str());
     matches!(extension, Some("pdmodel" | "pdiparams" | "pdparams" | "pdopt" | "pdtensor"))
         || matches!(path.name(), Some("__model__" | "__params__"))
 }
 
-/// Whether a file begins as those of another framework do.
+/// Returns whether a file begins with the signature of another framework.
 fn is_of_others(head: &[u8], len: u64) -> bool {
     SIGNATURES.iter().any(|is_signed| is_signed(head, len))
 }
 
-/// Whether one of the first files of a directory, or of the directories in it, is a tensor stream.
+/// Returns whether a tensor stream is among the first files of a directory or its subdirectories.
 fn has_variable(directory: &Location, entries: &[Entry]) -> bool {
-    /// Files that are looked at; a directory of variables has little else.
-    const TRIED: usize = 64;
+    /// Maximum number of files to inspect; a directory of variables contains little else.
+    const MAX_TRIED: usize = 64;
     let is_variable = |path: &Location| {
         let Ok(file) = SourceFile::open(path, false) else { return false };
         let Ok(head) = head(&file) else { return false };
@@ -91,25 +91,28 @@ fn has_variable(directory: &Location, entries: &[Entry]) -> bool {
             && !is_of_others(&head, file.len())
             && begins_record(&Blob::file(Arc::new(file)))
     };
-    entries.iter().take(TRIED).any(|entry| {
+    entries.iter().take(MAX_TRIED).any(|entry| {
         let path = directory.join(&entry.name);
         if !entry.is_dir {
             return is_variable(&path);
         }
         // Variables with slashes in their names are files in directories.
         let inner = path.list().unwrap_or_default();
-        inner.iter().take(TRIED).any(|inner| !inner.is_dir && is_variable(&path.join(&inner.name)))
+        inner
+            .iter()
+            .take(MAX_TRIED)
+            .any(|inner| !inner.is_dir && is_variable(&path.join(&inner.name)))
     })
 }
 
-/// The first bytes of a file.
+/// Reads the first bytes of a file.
 fn head(file: &SourceFile) -> lodstone_store::Result<Vec<u8>> {
     let mut head = vec![0; usize::try_from(file.len().min(4096)).unwrap_or(0)];
     file.read_at(0, &mut head)?;
     Ok(head)
 }
 
-/// The program of a directory, and the others that it holds.
+/// The program of a directory, and its other programs.
 #[derive(Debug, Default)]
 pub(super) struct ProgramIn {
     pub(super) name: String,
@@ -117,7 +120,7 @@ pub(super) struct ProgramIn {
     pub(super) others: Vec<String>,
 }
 
-/// The program of a directory: the only one with a name that PaddlePaddle uses, or the only `.pdmodel`.
+/// Returns the program of a directory: the only one with a name that PaddlePaddle uses, or the only `.pdmodel`.
 pub(super) fn program_in(directory: &Location, entries: &[Entry]) -> Result<Option<ProgramIn>> {
     let names = || entries.iter().filter(|entry| !entry.is_dir).map(|entry| entry.name.as_str());
     let is_usual = |name: &&str| {
@@ -125,7 +128,7 @@ pub(super) fn program_in(directory: &Location, entries: &[Entry]) -> Result<Opti
     };
     let mut usual: Vec<&str> = names().filter(is_usual).collect();
     if usual.len() > 1 {
-        // Other files may have these names, too.
+        // Other files may have these names too.
         usual.retain(|name| {
             let file = SourceFile::open(directory.join(name), false);
             file.and_then(|file| head(&file)).is_ok_and(|head| is_binary(&head) || is_text(&head))
@@ -141,14 +144,14 @@ pub(super) fn program_in(directory: &Location, entries: &[Entry]) -> Result<Opti
         }
         ([], [name]) => Ok(Some(ProgramIn { name: (*name).to_owned(), others: Vec::new() })),
         (several @ [_, ..], _) | ([], several) => {
-            let why = format!("it holds several programs; name one of {}", several.join(", "));
+            let why = format!("it holds several programs; pass one of {}", several.join(", "));
             Err(Error::NoModel { path: directory.to_path_buf(), why })
         }
     }
 }
 
-/// The PIR program of a directory: `inference.json` or the only `.json` that has parameters; where
-/// there is none, the only one that has pickles.
+/// Returns the PIR program of a directory: `inference.json` or the only `.json` with a parameter file;
+/// without one, the only one with pickles.
 pub(super) fn pir_in(directory: &Location, entries: &[Entry]) -> Option<String> {
     let names = || entries.iter().filter(|entry| !entry.is_dir).map(|entry| entry.name.as_str());
     let with = |name: &&str, end: &str| {
@@ -157,7 +160,7 @@ pub(super) fn pir_in(directory: &Location, entries: &[Entry]) -> Option<String> 
     };
     let mut candidates: Vec<&str> = names().filter(|name| with(name, ".pdiparams")).collect();
     if candidates.is_empty() {
-        // Other things that are called like a pickle may be JSON too.
+        // Other files named after a pickle may be JSON too.
         let is_pir = |name: &&str| {
             let head = SourceFile::open(directory.join(name), false).and_then(|file| head(&file));
             head.is_ok_and(|head| pir::is_pir(&head))
@@ -170,32 +173,33 @@ pub(super) fn pir_in(directory: &Location, entries: &[Entry]) -> Option<String> 
     }
 }
 
-/// The combined parameters of a directory without a program, if there are such once.
+/// Returns the combined parameters of a directory without a program, if there is exactly one such file.
 pub(super) fn only_params_in(entries: &[Entry]) -> Option<String> {
     let mut params = entries.iter().filter(|entry| entry.name.ends_with(".pdiparams"));
     let only = params.next().filter(|_| params.next().is_none())?;
     Some(only.name.clone())
 }
 
-/// The combined parameters that share the prefix of a program.
+/// Returns the name of the combined parameters that share the prefix of a program.
 pub(super) fn own_params_of(program: &str) -> String {
     let stem = program.rsplit_once('.').map_or(program, |(stem, _)| stem);
     format!("{stem}.pdiparams")
 }
 
-/// Names that combined parameters have by convention, whatever their program is called.
+/// Conventional names of combined parameters, independent of the name of their program.
 pub(super) const USUAL_PARAMS: [&str; 2] = ["__params__", "params"];
 
-/// Names that programs have by convention, beside [`USUAL_PARAMS`] or a file for each variable.
+/// Conventional names of programs, with [`USUAL_PARAMS`] or a file for each variable.
 const USUAL_PROGRAMS: [&str; 3] = ["__model__", "model", "main_program"];
 
-/// Whether parameters of a conventional name belong to a program: its name states no prefix that they would share.
+/// Returns whether parameters of a conventional name belong to a program: its name contains no prefix that they would
+/// share.
 pub(super) fn has_usual_params(program: &str) -> bool {
     let name = program.strip_suffix(".txt").unwrap_or(program);
     ![".pdmodel", ".json"].iter().any(|end| name.ends_with(end))
 }
 
-/// Files of one extension whose names begin as that of a program does, up to the first dot: those of functions that
+/// Returns the files of one extension whose names share that of a program up to the first dot: those of functions that
 /// were saved together (`net.pdmodel`, `net.encode.pdmodel`).
 pub(super) fn family(directory: &Location, program: &str, extension: &str) -> Result<Vec<String>> {
     let first = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
@@ -207,14 +211,14 @@ pub(super) fn family(directory: &Location, program: &str, extension: &str) -> Re
     Ok(of_family.collect())
 }
 
-/// Names of the pickles of a program that `static.save` wrote.
+/// Returns the names of the pickles of a program written by `static.save`.
 pub(super) fn pickles_of(program: &str) -> [String; 2] {
     let stem = [".pdmodel", ".json"].iter().find_map(|end| program.strip_suffix(end));
     let stem = stem.unwrap_or(program);
     ["pdparams", "pdopt"].map(|extension| format!("{stem}.{extension}"))
 }
 
-/// Names that the program of combined parameters may have.
+/// Returns the possible names of the program of combined parameters.
 pub(super) fn programs_of(params: &str) -> Vec<String> {
     match params.strip_suffix(".pdiparams") {
         Some(stem) => vec![format!("{stem}.pdmodel"), format!("{stem}.json")],

@@ -1,4 +1,4 @@
-//! How the files of a model are laid out, remembered so that it can be written back the same way.
+//! The file layout of a model, stored so that the model can be written back in the same layout.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,26 @@ use serde::{Deserialize, Serialize};
 use crate::paddle::stream::Layout;
 use crate::{Result, format};
 
-/// Owner of the residual of a model.
+/// The owner of the residual of a model.
 const OWNER: &str = "paddle";
 
-/// Names of the files in their directory, and the layout of the parameters.
+/// The names of the files in their directory, and the layout of the parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Bundle {
-    /// Whether a directory was opened rather than one of its files.
+    /// Whether a directory was opened, instead of one of its files.
     pub(super) directory: bool,
-    /// The program's file.
+    /// The file of the program.
     pub(super) program: Option<String>,
-    /// The combined parameters' file; none if each variable has its own.
+    /// The file of the combined parameters; `None` if each variable has its own.
     pub(super) params: Option<String>,
-    /// How the records of combined parameters are laid out.
+    /// The layout of the records of combined parameters.
     pub(super) layout: Layout,
-    /// The same for variables with files of their own, where it is not the usual layout.
+    /// The layouts of variables in separate files, if not the default.
     pub(super) layouts: BTreeMap<String, Layout>,
-    /// The file with structured names beside the combined parameters, if there is one.
+    /// The file of structured names beside the combined parameters.
     #[serde(default)]
     pub(super) info: Option<String>,
-    /// The pickles that the parameters are in, instead.
+    /// The pickles of the parameters, if they are not in combined files.
     #[serde(default)]
     pub(super) pickles: Vec<Pickle>,
 }
@@ -35,13 +35,13 @@ pub(super) struct Bundle {
 /// A pickle beside a program, without the elements of its tensors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Pickle {
-    /// Extension of the file.
+    /// The extension of the file.
     pub(super) extension: String,
-    /// Names of its tensors.
+    /// The names of its tensors.
     pub(super) names: Vec<String>,
-    /// What else it says.
+    /// Its other contents.
     pub(super) metadata: BTreeMap<String, String>,
-    /// What `paddle::pickle` remembers of it, in hexadecimal.
+    /// The residual of `paddle::pickle`, in hexadecimal.
     pub(super) kept: String,
 }
 

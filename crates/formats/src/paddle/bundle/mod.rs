@@ -1,24 +1,24 @@
-//! PaddlePaddle models as people have them: a program and its parameters, in files that belong
+//! PaddlePaddle models as distributed: a program and its parameters, in files that belong
 //! together.
 //!
 //! | era | program | parameters |
 //! |---|---|---|
-//! | 0.11 to 1.8 | `__model__`, or any name | one file a variable, or `__params__`, `params` |
+//! | 0.11 to 1.8 | `__model__`, or any name | one file per variable, or `__params__`, `params` |
 //! | 2.0 to 2.6 | `X.pdmodel` | `X.pdiparams` |
 //! | 3.0 on | `X.json` (PIR) | `X.pdiparams` |
-//! | `static.save` of all | `X.pdmodel` or `X.json`, whole | `X.pdparams` and `X.pdopt`, pickles |
+//! | `static.save` of all | `X.pdmodel` or `X.json`, unpruned | `X.pdparams` and `X.pdopt`, pickles |
 //!
 //! Parameter files hold no names: the n-th record is the n-th of the persistable variables of the
-//! program, sorted by name. A path may be any of the files, a directory, or the prefix `X`. A
-//! program and parameters that do not fit each other are an error that names the first difference.
+//! program, sorted by name. A path may be any of the files, a directory, or the prefix `X`. If the
+//! program and the parameters do not match, the error names the first difference.
 //!
 //! Source of truth: `fluid/io.py`, `static/io.py` and `jit/api.py` of PaddlePaddle, and models that
 //! 1.8.5, 2.6.2 and 3.3.1 wrote.
 //!
-//! Pickles (`.pdparams`, `.pdopt`) are read by `paddle::pickle`; a program beside them tells the types
-//! that pickles do not say.
+//! Pickles (`.pdparams`, `.pdopt`) are read by `paddle::pickle`; a program beside them provides the element types
+//! that pickles do not record.
 //!
-//! Not supported: the topology in PIR JSON (the names of the parameters are taken from it).
+//! Not supported: the topology in PIR JSON (only the names of the parameters are read from it).
 
 mod detect;
 mod layout;
@@ -53,7 +53,7 @@ const ALL: Holds = Holds {
 
 const TENSORS: Holds = Holds { program: None, names: false, ..ALL };
 
-/// A format that is detected as [`BUNDLE`], whose reader finds out which it is.
+/// Returns a format that is detected as [`BUNDLE`], whose reader determines the actual format.
 const fn part(name: &'static str, title: &'static str, extension: &'static str) -> Format {
     let (read, stage) = (read::open, write::write_bundle);
     let (splits, aligns, externals) = (false, true, false);
@@ -78,7 +78,7 @@ const fn part(name: &'static str, title: &'static str, extension: &'static str) 
     }
 }
 
-/// A program and its parameters in one file each; also whatever is found of them.
+/// A program and its parameters in one file each; detection covers all PaddlePaddle models.
 pub static BUNDLE: Format = Format {
     holds: ALL,
     detect: detect::detect,
@@ -105,33 +105,33 @@ pub static SAVE: Format = Format {
     ..part(SAVED, "Paddle program and pickles (`static.save`)", "")
 };
 
-/// Name of [`SAVE`].
+/// The name of [`SAVE`].
 const SAVED: &str = "paddle-save";
 
-/// Parameters end to end in one file.
+/// Concatenated parameters in one file.
 pub static PARAMS: Format = Format {
     stage: write::write_params,
     ..part("paddle-params", "Paddle combined parameters", "pdiparams")
 };
 
-/// Parameters in one file, each behind its size.
+/// Parameters in one file, each after its size.
 pub static PARAMS_SIZED: Format = Format {
     stage: write::write_params_sized,
     ..part("paddle-params-sized", "Paddle size-prefixed parameters", "")
 };
 
-/// One tensor.
+/// A single tensor.
 pub static TENSOR: Format =
     Format { stage: write::write_tensor, ..part("paddle-tensor", "Paddle tensor stream", "") };
 
-/// One tensor in the layout of 2017.
+/// A single tensor in the layout of 2017.
 pub static TENSOR_LOD_LAST: Format = Format {
     holds: Holds { selected_rows: false, vocabulary: false, ..TENSORS },
     stage: write::write_tensor_lod_last,
     ..part("paddle-tensor-lod-last", "Paddle tensor stream, LoD last (2017)", "")
 };
 
-/// What `paddle.save` writes.
+/// A file of `paddle.save`.
 pub static PICKLE: Format = Format {
     holds: Holds {
         lod: false,
@@ -147,14 +147,14 @@ pub static PICKLE: Format = Format {
     ..part(crate::paddle::pickle::NAME, "Paddle pickle (`paddle.save`)", "pdparams")
 };
 
-/// A program alone.
+/// A program without parameters.
 pub static PROGRAM: Format = Format {
     holds: Holds { tensors: false, ..ALL },
     stage: write::write_program,
     ..part("paddle-program", "Paddle program", "pb")
 };
 
-/// A program alone, in text form.
+/// A program without parameters, in text format.
 pub static PROGRAM_TEXT: Format = Format {
     holds: Holds { tensors: false, ..ALL },
     stage: write::write_program_text,

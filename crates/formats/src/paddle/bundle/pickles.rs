@@ -1,4 +1,4 @@
-//! Pickles, and the programs that tell what they do not say.
+//! Pickles, and the programs that declare the types of their tensors.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use crate::paddle::pickle::{self, AS_INTEGERS, TABLE};
 use crate::paddle::{pir, program};
 use crate::{OpenOptions, Result};
 
-/// Opens what `paddle.save` wrote, or the pickled program of 2017.
+/// Opens a file of `paddle.save`, or the pickled program of 2017.
 pub(super) fn open(path: &Location, blob: &Blob, options: &OpenOptions) -> Result<Model> {
     let name = path.name().unwrap_or_default();
     if name == "__model__"
@@ -38,7 +38,7 @@ pub(super) fn open(path: &Location, blob: &Blob, options: &OpenOptions) -> Resul
             }
             Err(error) => {
                 let name = beside.display();
-                model.report.warn(format!("`{name}` gives no element types: {error}"));
+                model.report.warn(format!("no element types were read from `{name}`: {error}"));
             }
         }
     }
@@ -50,7 +50,7 @@ fn dtypes(model: &Model) -> Vec<DType> {
     model.parameters.iter().map(|parameter| parameter.tensor.dtype).collect()
 }
 
-/// Adds the parameters of a program that `static.save` wrote beside it: `.pdparams`, and `.pdopt` with
+/// Adds the parameters that `static.save` wrote beside a program: `.pdparams`, and `.pdopt` with
 /// the state of the optimizer; `types` are those of its variables.
 pub(super) fn add(
     paths: &[Location],
@@ -71,7 +71,7 @@ pub(super) fn add(
             metadata: part.metadata.clone(),
             kept: kept.iter().map(|byte| format!("{byte:02x}")).collect(),
         });
-        // Tensors carry their number in their own pickle; here they count through all of them.
+        // Tensors hold their index in their own pickle; here the indices continue across pickles.
         let before = model.parameters.len() as u64;
         model.files.append(&mut part.files);
         for parameter in &mut part.parameters {
@@ -85,9 +85,7 @@ pub(super) fn add(
         let again: Vec<String> = again.map(|(key, _)| format!("`{key}`")).collect();
         if !again.is_empty() {
             let keys = some(again);
-            model
-                .report
-                .warn(format!("values that both pickles have, of which one is shown: {keys}"));
+            model.report.warn(format!("values in both pickles, of which one is shown: {keys}"));
         }
         model.metadata.append(&mut part.metadata);
         model.report.warnings.append(&mut part.report.warnings);
@@ -95,12 +93,12 @@ pub(super) fn add(
     Ok(())
 }
 
-/// The models that the pickles of a model are written from, each with the extension of its file.
+/// Splits a model into the models of its pickles, each with the extension of its file.
 pub(super) fn split(model: &Model, bundle: &Bundle) -> Vec<(String, Model)> {
     let mut parts: Vec<(String, Model)> = Vec::new();
     let mut base = 0;
     let mut left: Vec<&Parameter> = model.parameters.iter().collect();
-    let mut said = model.metadata.clone();
+    let mut metadata = model.metadata.clone();
     for pickle in &bundle.pickles {
         let end = base + pickle.names.len() as u64;
         let names: HashSet<&String> = pickle.names.iter().collect();
@@ -116,8 +114,8 @@ pub(super) fn split(model: &Model, bundle: &Bundle) -> Vec<(String, Model)> {
             shift(parameter, |number| number.checked_sub(base));
         }
         for (key, own) in &pickle.metadata {
-            said.remove(key);
-            // Both pickles may have it; what was not edited is each one's own.
+            metadata.remove(key);
+            // Both pickles may have the key; an unedited value is that of each pickle.
             let shown = bundle.pickles.iter().rev().find_map(|pickle| pickle.metadata.get(key));
             let Some(now) = model.metadata.get(key) else { continue };
             let value = if Some(now) == shown { own } else { now };
@@ -132,12 +130,12 @@ pub(super) fn split(model: &Model, bundle: &Bundle) -> Vec<(String, Model)> {
     }
     if let Some((_, first)) = parts.first_mut() {
         first.parameters.extend(left.into_iter().cloned());
-        first.metadata.append(&mut said);
+        first.metadata.append(&mut metadata);
     }
     parts
 }
 
-/// The number that a tensor carries.
+/// Returns the index that a tensor holds.
 fn number(parameter: &Parameter) -> Option<u64> {
     let bytes = parameter.tensor.residual.of(pickle::NAME)?;
     Some(u64::from_le_bytes(bytes.as_ref().try_into().ok()?))
@@ -150,8 +148,8 @@ fn shift(parameter: &mut Parameter, to: impl Fn(u64) -> Option<u64>) {
     }
 }
 
-/// The program of 2017: the topology, and what goes in and out as metadata, for such programs have
-/// no operators that say it.
+/// Opens the program of 2017: the topology, with inputs and outputs as metadata, because such programs have
+/// no feed and fetch operators.
 fn program(path: &Location, early: &pickle::Early, options: &OpenOptions) -> Result<Model> {
     let origin = path.display().to_string();
     let program = program::read(&early.program, &origin, &options.limits)?;
@@ -164,18 +162,17 @@ fn program(path: &Location, early: &pickle::Early, options: &OpenOptions) -> Res
         metadata: metadata.collect(),
         ..Model::default()
     };
-    let what =
-        "a program of 2017: its parameters are files of their own, which were not looked for";
+    let what = "a program of 2017: its parameters are separate files, which were not read";
     model.report.warn(what);
     Ok(model)
 }
 
-/// Whether elements of this type may be those of another.
+/// Returns whether elements of this type may be those of another.
 fn is_open(dtype: DType) -> bool {
     AS_INTEGERS.iter().any(|(_, integer)| *integer == dtype)
 }
 
-/// The program that belongs to a pickle: of the same stem, or the only one there.
+/// Returns the program of a pickle: the one with the same stem, or the only one in the directory.
 fn program_beside(path: &Location) -> Option<Location> {
     let of_stem = ["pdmodel", "json"].map(|end| path.at(path.path().with_extension(end)));
     if let Some(program) = of_stem.into_iter().find(|path| path.exists()) {
@@ -190,7 +187,7 @@ fn program_beside(path: &Location) -> Option<Location> {
         .map(|name| directory.join(name))
 }
 
-/// A program, and the element types of its variables by name.
+/// Reads a program, and returns its file and the element types of its variables by name.
 fn types(program: &Location, options: &OpenOptions) -> Result<(Blob, HashMap<String, DType>)> {
     let blob = options.file(program)?;
     if program.extension().is_some_and(|extension| extension == "json") {
@@ -203,15 +200,15 @@ fn types(program: &Location, options: &OpenOptions) -> Result<(Blob, HashMap<Str
     Ok((blob, types))
 }
 
-/// Element types of the variables of a program.
+/// Returns the element types of the variables of a program.
 pub(super) fn types_in(program: &Program) -> HashMap<String, DType> {
     let typed =
         program.vars().filter_map(|var| Some((var.name.clone(), var.value.tensor_type()?.dtype)));
     typed.collect()
 }
 
-/// Gives tensors that are pickled as integers the types that their variables have; gives the names
-/// of those that are integers indeed.
+/// Gives tensors that are pickled as integers the types of their variables; returns the names
+/// of those that are declared as integers.
 fn retype(model: &mut Model, types: &HashMap<String, DType>) -> HashSet<String> {
     let table: HashMap<String, String> = model
         .metadata

@@ -1,4 +1,4 @@
-//! PIR programs with their parameters: in one file, or in the pickles that `static.save` wrote.
+//! PIR programs with their parameters: in one file, or in pickles written by `static.save`.
 
 use std::collections::HashSet;
 
@@ -12,10 +12,10 @@ use crate::paddle::pir;
 use crate::paddle::stream;
 use crate::{Error, OpenOptions, Result};
 
-/// Name and title of the format, which is not written.
+/// The name and title of the format, which is not written.
 pub const PIR: (&str, &str) = ("paddle-pir", "Paddle 3 program (PIR)");
 
-/// The parameters of a PIR program, by the names in it.
+/// Opens the parameters of a PIR program, under the names in it.
 pub(super) fn open(directory: &Location, name: &str, options: &OpenOptions) -> Result<Model> {
     let path = directory.join(name);
     let program = options.file(&path)?;
@@ -42,7 +42,7 @@ pub(super) fn open(directory: &Location, name: &str, options: &OpenOptions) -> R
     Ok(Model { files: vec![program, blob], ..model })
 }
 
-/// The parameters of a PIR program that `static.save` wrote, out of the pickles beside it.
+/// Opens the parameters of a PIR program from the pickles that `static.save` wrote beside it.
 fn open_pickles(
     path: &Location,
     program: Blob,
@@ -64,7 +64,7 @@ fn open_pickles(
     missing.sort();
     if !missing.is_empty() {
         let missing = some(missing.iter().map(|name| format!("`{name}`")));
-        let what = "parameters of the program that are not there";
+        let what = "parameters of the program were not found";
         model.report.warn(format!("{what}: {missing}"));
     }
     Ok(model)
@@ -74,7 +74,7 @@ fn without_topology(program: &str) -> String {
     format!("`{program}` is a PIR program: its parameters were opened, not its topology")
 }
 
-/// How many tensors there are and how many a PIR program names, if that differs.
+/// Describes the number of tensors and of names in a PIR program, if they differ.
 pub(super) fn uncounted(program: &str, names: &[String], tensors: &[Tensor]) -> Option<String> {
     let (held, named) = (tensors.len(), names.len());
     (held != named).then(|| format!("it holds {held} tensors, `{program}` names {named}"))

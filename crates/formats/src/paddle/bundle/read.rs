@@ -1,4 +1,4 @@
-//! Paths to models.
+//! Opens models by path.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -18,7 +18,7 @@ use crate::{Error, ModelDir, OpenOptions, Result};
 /// Opens a file, a directory or a prefix.
 ///
 /// # Errors
-/// If there is no model, a file is damaged, or the parameters do not fit the program.
+/// Fails if there is no model, a file is damaged, or the parameters do not match the program.
 pub fn open(path: &Location, options: &OpenOptions) -> Result<Model> {
     if path.is_dir() {
         return open_directory(path, options);
@@ -34,18 +34,18 @@ pub fn open(path: &Location, options: &OpenOptions) -> Result<Model> {
         }
         return Ok(model);
     }
-    let why = "there is no such file or directory, nor one with `.pdmodel`, `.json`, \
+    let why = "neither this file or directory exists, nor one with `.pdmodel`, `.json`, \
                `.pdiparams` or `.pdparams` added";
     Err(Error::NoModel { path: path.to_path_buf(), why: why.to_owned() })
 }
 
-/// The first of the files whose names begin with a prefix.
+/// Returns the first existing file of a prefix.
 pub(super) fn by_prefix(path: &Location) -> Option<Location> {
-    // Added, not replaced: prefixes may contain dots.
+    // Appended, not replaced: prefixes may contain dots.
     let mut files = [".pdmodel", ".json", ".pdiparams", ".pdparams"]
         .map(|end| (end, path.append(end)))
         .into_iter();
-    // Other things are JSON, too.
+    // Other files are JSON too.
     let found = files.find(|(end, file)| file.exists() && (*end != ".json" || is_pir(file)));
     found.map(|(_, file)| file)
 }
@@ -57,9 +57,9 @@ fn is_pir(path: &Location) -> bool {
             .is_ok_and(|head| pir::is_pir(&head))
 }
 
-/// The warning where a model is there in both forms.
+/// Returns the warning for a model that exists in both formats.
 fn both(pir: &str, program: &str) -> String {
-    format!("there is a PIR program `{pir}` too; `{program}` was opened")
+    format!("a PIR program `{pir}` exists too; `{program}` was opened")
 }
 
 fn open_directory(path: &Location, options: &OpenOptions) -> Result<Model> {
@@ -99,10 +99,10 @@ fn open_file(path: &Location, options: &OpenOptions) -> Result<Model> {
         Some(Content::Program | Content::ProgramText) => open_program(&directory, name, options),
         Some(Content::Pir) => pir_model::open(&directory, name, options),
         Some(Content::Pickle) if !detect::has_own_name(path) => {
-            // Other programs write pickles, too.
+            // Other programs write pickles too.
             pickles::open(path, &blob, options).map_err(|error| match error {
                 Error::Store(StoreError::Malformed { .. }) => {
-                    let what = "a pickle that holds something else than tensors of PaddlePaddle";
+                    let what = "a pickle with objects other than PaddlePaddle tensors";
                     Error::Unsupported { path: path.to_path_buf(), what }
                 }
                 error => error,
@@ -120,11 +120,11 @@ fn open_file(path: &Location, options: &OpenOptions) -> Result<Model> {
     }
 }
 
-/// The record number `index` of a file of records, found by hopping over those before it; `None` if
-/// the file is something else.
+/// Reads the record at `index` of a file of records, skipping those before it; `None` if
+/// the file does not consist of records.
 ///
 /// # Errors
-/// If there is no such record, or it is damaged.
+/// Fails if there is no such record, or it is damaged.
 pub fn open_record(path: &Location, index: usize, options: &OpenOptions) -> Result<Option<Tensor>> {
     if path.is_dir() || !path.exists() {
         return Ok(None);
@@ -140,12 +140,12 @@ fn head(blob: &Blob) -> Result<Vec<u8>> {
     Ok(blob.head(4096)?)
 }
 
-/// The directory of a file, and its name there.
+/// Splits a path into the directory and the name of a file.
 pub(super) fn split(path: &Location) -> (Location, &str) {
     (path.directory(), path.name().unwrap_or_default())
 }
 
-/// A program and the parameters that belong to it.
+/// Opens a program and its parameters.
 fn open_program(directory: &Location, name: &str, options: &OpenOptions) -> Result<Model> {
     let path = directory.join(name);
     let blob = options.file(&path)?;
@@ -172,8 +172,8 @@ fn open_program(directory: &Location, name: &str, options: &OpenOptions) -> Resu
         && let Some(together) = read_together(directory, name, &wanted, options)?
     {
         model.report.warn(format!(
-            "the parameters are those in `{}` that the program has: it holds those of other functions too, \
-             which were saved with it",
+            "the parameters are those of the program in `{}`, which also holds those of other functions \
+             saved with it",
             split(&together.path).1
         ));
         shared = true;
@@ -190,14 +190,14 @@ fn open_program(directory: &Location, name: &str, options: &OpenOptions) -> Resu
                 model.files.push(blob);
                 read_info(path, shared, options, &mut bundle, &mut model);
                 bundle.layout = layout;
-                // One that it shares with others is not written back as it was.
+                // A shared parameter file cannot be written back.
                 bundle.params = Some(match shared {
                     true => detect::own_params_of(name),
                     false => split(path).1.to_owned(),
                 });
                 model.report.warnings.extend(found.warning);
             }
-            // What lies beside it by chance is not a part of it.
+            // A file that is beside the program by chance is not part of it.
             Err(error) if is_guess => {
                 model.report.warn(format!("`{}` was not read: {error}", split(path).1));
                 params = Params::None;
@@ -234,7 +234,7 @@ fn open_program(directory: &Location, name: &str, options: &OpenOptions) -> Resu
     Ok(model)
 }
 
-/// A record that cannot be read is named, as the program tells what it is.
+/// Adds the name of the variable to the error of its record.
 fn explain(error: Error, wanted: &[&Var]) -> Error {
     match &error {
         Error::InRecord { number, .. } => match wanted.get(*number) {
@@ -245,16 +245,16 @@ fn explain(error: Error, wanted: &[&Var]) -> Error {
     }
 }
 
-/// Where the parameters of a program are.
+/// The location of the parameters of a program.
 pub(super) enum Params {
     Combined(Location),
     Separate(Location),
-    /// What `static.save` wrote.
+    /// Pickles written by `static.save`.
     Pickles(Vec<Location>),
     None,
 }
 
-/// The parameters of a program, and what to warn of if neither a prefix nor a convention connects them.
+/// The parameters of a program, and a warning if neither a prefix nor a convention connects them.
 pub(super) struct Found {
     pub(super) params: Params,
     pub(super) warning: Option<String>,
@@ -266,9 +266,9 @@ impl From<Params> for Found {
     }
 }
 
-/// The parameters that share the prefix of a program; where there are none, those with a conventional name, and a
-/// file for each of the variables `wanted`, if they are known. Several candidates are an error: nothing in them says
-/// which are meant.
+/// Finds the parameters that share the prefix of a program; otherwise those with a conventional name, or a
+/// file for each of the variables `wanted`, if they are known. Several candidates are an error, because their contents
+/// do not identify the program.
 pub(super) fn find_params(
     directory: &Location,
     program: &str,
@@ -317,7 +317,7 @@ pub(super) fn find_params(
     Ok(Found { params, warning })
 }
 
-/// The parameters that share the prefix of a program.
+/// Finds the parameters that share the prefix of a program.
 fn own_params(directory: &Location, program: &str) -> Result<Option<Params>> {
     let combined = directory.join(detect::own_params_of(program));
     let pickles = pickles_beside(directory, program);
@@ -336,13 +336,13 @@ pub(super) fn is_params_pickle(path: &Location) -> bool {
     path.extension().is_some_and(|extension| extension == "pdparams")
 }
 
-/// The pickles that `static.save` wrote beside a program.
+/// Finds the pickles that `static.save` wrote beside a program.
 pub(super) fn pickles_beside(directory: &Location, program: &str) -> Vec<Location> {
     let pickles = detect::pickles_of(program).map(|name| directory.join(name));
     pickles.into_iter().filter(|path| path.exists()).collect()
 }
 
-/// Says what of a program is not in its pickles, and what is there in another shape.
+/// Warns about parameters of a program that its pickles lack, or that have another shape.
 fn check_pickled(wanted: &[&Var], model: &mut Model) {
     let tensors: HashMap<&str, &Tensor> =
         model.parameters.iter().map(|p| (p.name.as_str(), &p.tensor)).collect();
@@ -357,7 +357,7 @@ fn check_pickled(wanted: &[&Var], model: &mut Model) {
         }
     }
     if !missing.is_empty() {
-        warnings.push(format!("parameters of the program that are not there: {}", some(&missing)));
+        warnings.push(format!("parameters of the program were not found: {}", some(&missing)));
     }
     model.report.warnings.append(&mut warnings);
 }
@@ -366,12 +366,12 @@ fn is_variable(dir: &ModelDir, name: &str) -> bool {
     match dir.open_file(name) {
         Ok(Some(blob)) => head(&blob).is_ok_and(|head| is_stream(&head)),
         Ok(None) => false,
-        // A link that leads out: there is something, and reading it will say what is wrong.
+        // A link that leads out exists; reading it reports the error.
         Err(_) => check_relative(name).is_ok(),
     }
 }
 
-/// Reads the tensors of a combined file, which have the order of the program.
+/// Reads the tensors of a combined file, which are in the order of the program.
 fn read_combined(
     path: &Location,
     wanted: &[&Var],
@@ -391,8 +391,8 @@ fn read_combined(
     }
 }
 
-/// Reads the structured names beside combined parameters, if they are there. The functions of a layer (`X.enc`) have
-/// those of the layer (`X`). They are written back only with the parameters that they are called like.
+/// Reads the structured names beside combined parameters, if there are any. The functions of a layer (`X.enc`) share
+/// those of the layer (`X`). They are written back only with the parameters of the same prefix.
 fn read_info(
     params: &Location,
     shared: bool,
@@ -426,14 +426,14 @@ fn read_info(
     }
 }
 
-/// Parameters of several functions in one file.
+/// The parameters of several functions in one file.
 struct Together {
     path: Location,
     found: (Layout, Blob, Vec<Tensor>),
 }
 
-/// The parameters of a program out of those of all functions that `jit.save` saved together with it
-/// (`combine_params`): all of them are in the file of one of the functions, sorted by name.
+/// Reads the parameters of a program from those of all functions that `jit.save` saved together with it
+/// (`combine_params`): the file of one of the functions holds all of them, sorted by name.
 fn read_together(
     directory: &Location,
     program: &str,
@@ -468,7 +468,7 @@ fn read_together(
     Ok(None)
 }
 
-/// The first difference between what a program saves and what a combined file holds.
+/// Describes the first difference between the saved variables of a program and the contents of a combined file.
 fn difference(wanted: &[&Var], tensors: &[Tensor]) -> Option<String> {
     for (number, (var, tensor)) in wanted.iter().zip(tensors).enumerate() {
         if let Some(why) = contradiction(var, tensor) {
@@ -483,7 +483,7 @@ fn difference(wanted: &[&Var], tensors: &[Tensor]) -> Option<String> {
     (found > expected).then(|| format!("it holds {found} tensors, the program declares {expected}"))
 }
 
-/// Why a tensor cannot be the value of a variable.
+/// Describes why a tensor cannot be the value of a variable.
 fn contradiction(var: &Var, tensor: &Tensor) -> Option<String> {
     let declared = var.value.tensor_type()?;
     if !matches!(tensor.kind, Kind::Dense) || declared.admits(&tensor.shape) {
@@ -493,8 +493,8 @@ fn contradiction(var: &Var, tensor: &Tensor) -> Option<String> {
     Some(format!("of shape [{}], and is of shape {:?}", dims.join(", "), tensor.shape))
 }
 
-/// How a tensor's element type is not that of its variable: `save_as_fp16` and some converters leave
-/// the program as it was.
+/// Describes how the element type of a tensor differs from that of its variable: `save_as_fp16` and some converters
+/// do not update the program.
 fn other_dtype(var: &Var, tensor: &Tensor) -> Option<String> {
     let declared = var.value.tensor_type().filter(|_| matches!(tensor.kind, Kind::Dense))?;
     let (name, is, was) = (&var.name, tensor.dtype, declared.dtype);
@@ -513,7 +513,7 @@ fn warn_dtypes<'a>(
     }
 }
 
-/// Reads one file for each variable.
+/// Reads a separate file for each variable.
 fn read_separate(
     directory: &Location,
     wanted: &[&Var],
@@ -561,7 +561,7 @@ fn read_variable(
     }
 }
 
-/// A directory of variables without a program: every stream in it, under its relative path.
+/// Opens a directory of variables without a program: every stream in it, under its relative path.
 fn open_variables(path: &Location, options: &OpenOptions) -> Result<Model> {
     let dir = options.dir(path)?;
     let mut model = Model { format: "paddle-vars".to_owned(), ..Model::default() };
@@ -571,7 +571,7 @@ fn open_variables(path: &Location, options: &OpenOptions) -> Result<Model> {
         let blob = match dir.open_file(&name) {
             Ok(Some(blob)) => blob,
             Ok(None) => continue,
-            // A link that leads out, or a pipe; anything else may be wrong with a variable.
+            // A link that leads out, or a pipe; any other error may be that of a variable.
             Err(Error::Store(StoreError::Escapes { why, .. })) => {
                 others.push(format!("`{name}` ({why})"));
                 continue;
@@ -604,14 +604,14 @@ fn open_variables(path: &Location, options: &OpenOptions) -> Result<Model> {
     }
     if !others.is_empty() {
         let names = some(&others);
-        model.report.warn(format!("files that are not those of one variable: {names}"));
+        model.report.warn(format!("files that do not hold a single variable: {names}"));
     }
     bundle.remember(&mut model)?;
     check_lods(&mut model);
     Ok(model)
 }
 
-/// A parameter file, with the names of the program beside it if there is one that fits.
+/// Opens a parameter file, with the names of the program beside it if one matches.
 fn open_params(path: &Location, blob: &Blob, options: &OpenOptions) -> Result<Model> {
     let (layout, tensors) = stream::read(blob, &[], &options.limits)?;
     let (directory, name) = split(path);
@@ -634,7 +634,7 @@ fn open_params(path: &Location, blob: &Blob, options: &OpenOptions) -> Result<Mo
     Ok(Model { files, ..model })
 }
 
-/// A model of parameters alone, in one file.
+/// Returns a model of the parameters in one file, without a program.
 pub(super) fn without_program(
     format: &str,
     (names, tensors): (Vec<String>, Vec<Tensor>),
@@ -650,8 +650,8 @@ pub(super) fn without_program(
     Ok(model)
 }
 
-/// The program beside parameters and their names by it, if they fit it; a program that they do not
-/// fit, or that cannot be read, is no reason not to show them.
+/// Finds the program beside parameters, and the names in it, if they match; a program that does not
+/// match, or cannot be read, does not prevent opening the parameters.
 fn names_beside(
     directory: &Location,
     params: &str,
@@ -665,22 +665,21 @@ fn names_beside(
     for name in there {
         match names_by(directory, name, params, tensors, options) {
             Ok(names) => found.push((name, names)),
-            Err(error) => report.warn(format!("`{name}` gives no names: {error}")),
+            Err(error) => report.warn(format!("no names were read from `{name}`: {error}")),
         }
     }
     let (name, names) = found.pop()?;
     match found.into_iter().find(|(_, (_, others))| *others != names.1) {
         Some((other, _)) => {
-            report.warn(format!(
-                "`{other}` and `{name}` name them differently: they stay without names"
-            ));
+            report
+                .warn(format!("`{other}` and `{name}` name them differently: they remain unnamed"));
             None
         }
         None => Some(names),
     }
 }
 
-/// A program, and the names that it gives to parameters.
+/// Reads a program, and returns its names for parameters.
 fn names_by(
     directory: &Location,
     program: &str,

@@ -1,4 +1,4 @@
-//! Models to files. The program is published last, so that one that is there has its parameters.
+//! Writes models to files. The program is published last, so that a published program has its parameters.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::paddle::stream::{self, Layout};
 use crate::paddle::{pickle, program};
 use crate::{Error, Result, Staged, WriteOptions};
 
-/// Writes `X.pdmodel` and `X.pdiparams`, or into a directory under the names they had.
+/// Writes `X.pdmodel` and `X.pdiparams`, or writes into a directory under the original names.
 pub(super) fn write_bundle(
     model: &Model,
     path: &Location,
@@ -27,7 +27,7 @@ pub(super) fn write_bundle(
     let (directory, program_name, params_name) = if into {
         let names = Bundle::of(model)?.unwrap_or_default();
         let program = names.program.unwrap_or_else(|| "inference.pdmodel".to_owned());
-        // The name that goes with the program's.
+        // Derived from the name of the program.
         let params = names.params.unwrap_or_else(|| {
             let stem = program.strip_suffix(".pdmodel");
             stem.map_or("__params__".to_owned(), |stem| format!("{stem}.pdiparams"))
@@ -49,7 +49,7 @@ pub(super) fn write_bundle(
     Ok(if into { staged } else { staged.opened_by(program_name) })
 }
 
-/// The file with the structured names, if all of them are still those of parameters.
+/// Returns the file of structured names, if all of them still belong to parameters.
 fn info<'a>(model: &'a Model, bundle: &Bundle) -> Option<&'a Blob> {
     let name = bundle.info.as_deref()?;
     let is_current = model.are_structured_names_current();
@@ -59,7 +59,7 @@ fn info<'a>(model: &'a Model, bundle: &Bundle) -> Option<&'a Blob> {
     model.files.iter().filter(|_| is_current).find(is_it)
 }
 
-/// Writes `X.pdparams`, `X.pdopt` and `X.pdmodel` of a model that had them.
+/// Writes `X.pdparams`, `X.pdopt` and `X.pdmodel` of a model that was read from them.
 pub(super) fn write_saved(
     model: &Model,
     path: &Location,
@@ -100,7 +100,7 @@ pub(super) fn write_vars(model: &Model, path: &Location, options: &WriteOptions)
     let mut staged = Staged::directory(path, options)?;
     for Parameter { name, tensor } in &model.parameters {
         if name.is_empty() {
-            let what = "a tensor without a name: names are names of files".to_owned();
+            let what = "a tensor without a name, which would be its file name".to_owned();
             return Err(Error::Incompatible { format: "paddle-vars", what });
         }
         let layout = bundle.layouts.get(name).copied().unwrap_or_default();
@@ -108,7 +108,7 @@ pub(super) fn write_vars(model: &Model, path: &Location, options: &WriteOptions)
         staged.write(name, |out| stream::write_record(out, name, tensor, layout))?;
     }
     if let Some(program) = model.main() {
-        // What was not in such a directory may have a name by which nobody looks in one.
+        // A tensor from elsewhere may have a name that readers of such directories ignore.
         let known = bundle.directory && bundle.params.is_none();
         let name = bundle.program.filter(|_| known).unwrap_or_else(|| "__model__".to_owned());
         let encoded = encode(program, &name, options)?;
@@ -117,7 +117,7 @@ pub(super) fn write_vars(model: &Model, path: &Location, options: &WriteOptions)
     Ok(staged)
 }
 
-/// How the files were, if that is to be kept.
+/// Returns the original layout, if it is to be kept.
 fn remembered(model: &Model, options: &WriteOptions) -> Result<Bundle> {
     Ok(Bundle::of(model)?.filter(|_| options.same).unwrap_or_default())
 }
@@ -192,14 +192,14 @@ fn write_stream(
     some_tensor(model, "paddle-params")?;
     let mut tensors: Vec<_> =
         model.parameters.iter().map(|p| (p.name.as_str(), &p.tensor)).collect();
-    // A program that will name these records goes by sorted names.
+    // Programs that assign names to these records use sorted names.
     if tensors.iter().all(|(name, _)| !name.is_empty()) {
         tensors.sort_by_key(|(name, _)| *name);
     }
     Staged::file(path, options, |out| stream::write(out, tensors, layout))
 }
 
-/// Encodes a program in the form it had, or the one that a name asks for.
+/// Encodes a program in its original form, or the one that the extension implies.
 fn encode(program: &Program, name: &str, options: &WriteOptions) -> Result<bytes::Bytes> {
     let text = if options.same { program::was_text(program) } else { name.ends_with(".pbtxt") };
     if text { program::write_text(program) } else { program::write(program) }
@@ -210,7 +210,7 @@ fn program_of<'a>(model: &'a Model, format: &'static str) -> Result<&'a Program>
     model.main().ok_or_else(|| Error::Incompatible { format, what: what() })
 }
 
-/// Nothing could be told from a file or directory of nothing.
+/// Fails for a model without tensors, whose file or directory could not be recognized.
 fn some_tensor(model: &Model, format: &'static str) -> Result<()> {
     match model.parameters.is_empty() {
         true => Err(Error::Incompatible { format, what: "a model without tensors".to_owned() }),
@@ -222,13 +222,13 @@ fn one_tensor(model: &Model, format: &'static str) -> Result<()> {
     match model.parameters.len() {
         1 => Ok(()),
         count => {
-            let what = format!("{count} tensors; it holds one, `paddle-params` several");
+            let what = format!("{count} tensors instead of one; `paddle-params` holds several");
             Err(Error::Incompatible { format, what })
         }
     }
 }
 
-/// The parameters that the program will ask for, in the order in which it will.
+/// Returns the parameters that the program saves, in its order.
 fn in_order<'a>(model: &'a Model, program: &'a Program) -> Result<Vec<(&'a str, &'a Tensor)>> {
     let mut known: HashMap<&str, &Tensor> =
         model.parameters.iter().map(|p| (p.name.as_str(), &p.tensor)).collect();

@@ -1,4 +1,4 @@
-//! Arrays to tensors and back to the bytes they were written as.
+//! Converts arrays to tensors, and back to their original bytes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use crate::Result;
 use crate::encoding::array::elements::{Elements, Stored};
 use crate::encoding::pickle::{Array, Latin1, Shapes, Spelling};
 
-/// Texts that were looked through, by where they begin: arrays may share them.
+/// Strings that have been scanned, by offset: arrays may share them.
 #[derive(Default)]
 pub(super) struct Decoded(HashMap<u64, Arc<Latin1>>);
 
 impl Decoded {
-    /// The elements of an array, row-major and little-endian.
+    /// Returns the elements of an array, row-major and little-endian.
     pub(super) fn elements(&mut self, shapes: &Shapes, array: &Array) -> Result<Blob> {
         let span = array.data.span;
         let raw = shapes.tree.blob().slice(span.start, span.len)?;
@@ -53,8 +53,8 @@ fn stored(array: &Array) -> Stored {
     Stored::new(array.swap, array.fortran, &array.shape)
 }
 
-/// What the elements `data` of a tensor were written as, if they still are the elements of these
-/// arrays or can take their place as they are.
+/// Returns the original encoding of the elements `data` of a tensor, if they are still those of
+/// these arrays, or can replace them unchanged.
 pub(super) fn written(found: &Found, data: &Blob) -> Option<Vec<Blob>> {
     let mut start = 0;
     let mut pieces = Vec::new();
@@ -81,7 +81,7 @@ pub(super) fn written(found: &Found, data: &Blob) -> Option<Vec<Blob>> {
     (start == data.len()).then_some(pieces)
 }
 
-/// Whether a tensor of type `now` has the bits that an array of type `then` is written as.
+/// Returns whether a tensor of type `now` has the bits of an array of type `then`.
 pub(super) fn same_bits(now: DType, then: DType) -> bool {
     now == then || AS_INTEGERS.contains(&(now, then))
 }

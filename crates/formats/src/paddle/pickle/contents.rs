@@ -1,4 +1,4 @@
-//! What a pickle holds: tensors and plain values, each with its path.
+//! The contents of a pickle: tensors and plain values, each with its path.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -14,47 +14,47 @@ use crate::encoding::pickle::{Array, Encoding, Id, Shapes, Span, Value, survey};
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) path: String,
-    /// Size of what comes before its own key in the path, if it is a value of a dict.
+    /// The length of the path before its own key, if it is a value of a dict.
     pub(super) prefix: Option<usize>,
-    /// Its extents.
+    /// The dims.
     pub(super) shape: Vec<u64>,
-    /// The array, or the parts of one that was cut.
+    /// The array, or the parts of a split array.
     pub(super) parts: Vec<Array>,
 }
 
-/// All there is, in the order in which [`Walk`] comes by.
+/// The contents, in the order of [`Walk`].
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     pub(super) tensors: Vec<Found>,
     pub(super) metadata: BTreeMap<String, String>,
-    /// Paths that two values have.
+    /// Paths of more than one value.
     pub(super) clashes: Vec<String>,
     pub(super) walk: Walk,
 }
 
-/// What is known of each value that is reachable.
+/// Properties of each reachable value.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
-    /// By value: whether it is or holds a tensor.
+    /// By value: whether it is or contains a tensor.
     holds: HashMap<Id, bool>,
-    /// Arrays that were cut: their name, by the key of the first part; and all keys that are parts.
+    /// Split arrays: their name, by the key of the first part; and all keys of parts.
     pub(super) cut: HashMap<String, Cut>,
 }
 
-/// A key of the outermost dict that is a part of an array that was cut.
+/// A key of the outermost dict that is a part of a split array.
 #[derive(Debug)]
 pub(super) enum Cut {
-    /// The first part, of the array of this name and shape with these parts.
+    /// The first part, with the name, shape and parts of the array.
     First { name: String, shape: Vec<u64>, parts: Vec<Id> },
     /// Another part.
     Later,
 }
 
-/// Sees what a pickle holds.
+/// Collects the contents of a pickle.
 ///
 /// # Errors
-/// If values lie in circles, too deep, or are shared so often that the whole would be many times
-/// what is stored; if a dict has a key twice.
+/// Fails if values are cyclic, nested too deeply, or shared so often that their expansion would be many times
+/// the file, or if a dict has a duplicate key.
 pub(super) fn contents(shapes: &Shapes, limits: &Limits) -> Result<Contents> {
     let root = shapes.tree.root();
     let mut contents = Contents::default();
@@ -75,14 +75,14 @@ pub(super) fn contents(shapes: &Shapes, limits: &Limits) -> Result<Contents> {
     Ok(seeker.contents)
 }
 
-/// The name that a tensor has beside its path, where it is written.
+/// The name that a tensor has in addition to its path, as stored.
 pub(super) type Name = Option<(Span, Encoding)>;
 
-/// The array that a value is, and the name that it has beside it.
+/// Returns the array of a value, and its additional name.
 pub(super) fn tensor(shapes: &Shapes, id: Id) -> Result<Option<(Array, Name)>> {
     Ok(match shapes.value(id)? {
         Value::Array(array) => Some((array, None)),
-        // A tensor of PaddlePaddle: its name and its value.
+        // A PaddlePaddle tensor: its name and its value.
         Value::Tuple([name, array]) => match (shapes.value(*name)?, shapes.value(*array)?) {
             (Value::Text(span, encoding), Value::Array(array)) => {
                 Some((array, Some((span, encoding))))
@@ -93,7 +93,7 @@ pub(super) fn tensor(shapes: &Shapes, id: Id) -> Result<Option<(Array, Name)>> {
     })
 }
 
-/// What the table of arrays that were cut says.
+/// Reads the table of split arrays.
 fn cut(shapes: &Shapes, root: &[(Id, Id)], budget: &mut Budget) -> Result<HashMap<String, Cut>> {
     let mut cut = HashMap::new();
     let mut table = None;
@@ -105,7 +105,7 @@ fn cut(shapes: &Shapes, root: &[(Id, Id)], budget: &mut Budget) -> Result<HashMa
     let Some(table) = table else { return Ok(cut) };
     let odd = |id: Id| {
         let found = format!("`{}`", shapes.tree.describe(id));
-        shapes.tree.error(id, "names, shapes and parts of arrays that were cut", found)
+        shapes.tree.error(id, "names, shapes and parts of split arrays", found)
     };
     let mut values = HashMap::new();
     for (id, value) in root {
@@ -124,14 +124,14 @@ fn cut(shapes: &Shapes, root: &[(Id, Id)], budget: &mut Budget) -> Result<HashMa
             }
         }
         let (Some(shape), Some(slices)) = (shape, slices) else { return Err(odd(*info)) };
-        let (Value::Tuple(extents) | Value::List(extents)) = shapes.value(shape)? else {
+        let (Value::Tuple(dims) | Value::List(dims)) = shapes.value(shape)? else {
             return Err(odd(shape));
         };
-        let extent = |id: &Id| match shapes.value(*id)? {
-            Value::Int(extent) => u64::try_from(extent).map_err(|_| odd(*id)),
+        let dim = |id: &Id| match shapes.value(*id)? {
+            Value::Int(dim) => u64::try_from(dim).map_err(|_| odd(*id)),
             _ => Err(odd(*id)),
         };
-        let shape = extents.iter().take(65).map(extent).collect::<Result<Vec<_>>>()?;
+        let shape = dims.iter().take(65).map(dim).collect::<Result<Vec<_>>>()?;
         let (Value::List(keys) | Value::Tuple(keys)) = shapes.value(slices)? else {
             return Err(odd(slices));
         };
@@ -150,7 +150,7 @@ fn cut(shapes: &Shapes, root: &[(Id, Id)], budget: &mut Budget) -> Result<HashMa
             .zip(std::iter::once(first).chain(std::iter::repeat_with(|| Cut::Later)))
             .enumerate()
         {
-            // A part of two arrays, or twice of one.
+            // A part of two arrays, or a duplicate part of one.
             if cut.insert(part, whole).is_some() {
                 return Err(odd(keys.get(number).copied().unwrap_or(slices)));
             }
@@ -160,7 +160,7 @@ fn cut(shapes: &Shapes, root: &[(Id, Id)], budget: &mut Budget) -> Result<HashMa
 }
 
 impl Walk {
-    /// Whether a value is or holds a tensor.
+    /// Returns whether a value is or contains a tensor.
     pub(super) fn holds(&self, id: Id) -> bool {
         self.holds.get(&id).copied().unwrap_or_default()
     }
@@ -175,7 +175,7 @@ struct Seeker<'a> {
 }
 
 impl Seeker<'_> {
-    /// The values of a dict; the outermost may hold arrays that were cut.
+    /// Visits the values of a dict; the outermost may contain split arrays.
     fn dict(&mut self, pairs: &[(Id, Id)], outermost: bool) -> Result<()> {
         let mut keys = HashSet::new();
         for (id, value) in pairs {
@@ -197,7 +197,7 @@ impl Seeker<'_> {
         Ok(())
     }
 
-    /// One step down.
+    /// Descends into a value.
     fn inside(&mut self, key: &str, id: Id) -> Result<()> {
         let before = self.path.len();
         let prefix = self.step(key);
@@ -206,7 +206,7 @@ impl Seeker<'_> {
         Ok(())
     }
 
-    /// Adds a key to the path; gives how long it was before, with the dot.
+    /// Appends a key to the path; returns its previous length, including the dot.
     fn step(&mut self, key: &str) -> usize {
         if !self.path.is_empty() {
             self.path.push('.');
@@ -251,13 +251,13 @@ impl Seeker<'_> {
         }
     }
 
-    /// An array that was cut.
+    /// Adds a split array.
     fn joined(&mut self, id: Id, name: &str, shape: &[u64], parts: &[Id]) -> Result<()> {
         let mut arrays = Vec::new();
         let mut size = 0u64;
         for part in parts {
             let Value::Array(array) = self.shapes.value(*part)? else {
-                return Err(self.shapes.tree.error(*part, "a part of an array", "something else"));
+                return Err(self.shapes.tree.error(*part, "a part of an array", "another value"));
             };
             size = size.saturating_add(array.dtype.size_of(&array.shape).unwrap_or(u64::MAX));
             arrays.push(array);
@@ -302,7 +302,7 @@ impl Seeker<'_> {
     }
 }
 
-/// Names that PaddlePaddle gives to tensors that have none.
+/// Returns whether PaddlePaddle generated the name of an unnamed tensor.
 fn is_made_up(name: &str) -> bool {
     ["generated_tensor_", "eager_tmp_", "generated_var_"].iter().any(|start| {
         name.strip_prefix(start).is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()))

@@ -1,4 +1,4 @@
-//! The same objects with other tensors: the tree of a pickle that was read, written again.
+//! Rewrites the tree of a pickle with other tensors.
 
 use lodstone_model::Model;
 use lodstone_store::{Blob, Output};
@@ -12,7 +12,7 @@ use crate::encoding::pickle::write as put;
 use crate::encoding::pickle::{Builds, Data, Id, Node, Shapes, Value};
 use crate::{Error, Result};
 
-/// Goes through the values in the order in which they were read. How deep they are was bounded
+/// Visits the values in the order in which they were read. Their depth was bounded
 /// then.
 pub(super) struct Writer<'a> {
     out: &'a mut Output,
@@ -21,7 +21,7 @@ pub(super) struct Writer<'a> {
     contents: &'a Contents,
     plan: &'a Plan,
     arrays: Arrays,
-    /// Number of the next tensor.
+    /// The index of the next tensor.
     next: usize,
     path: String,
     budget: Budget,
@@ -39,7 +39,7 @@ impl<'a> Writer<'a> {
         Self { out, model, shapes, contents, plan, arrays, next: 0, path, budget }
     }
 
-    /// Writes all of it.
+    /// Writes the whole pickle.
     pub(super) fn root(&mut self) -> Result<()> {
         let root = self.shapes.tree.root();
         match self.shapes.tree.node(root) {
@@ -54,7 +54,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Parameters and metadata that were not there.
+    /// Writes new parameters and metadata.
     fn additions(&mut self) -> Result<()> {
         for index in &self.plan.moved {
             if let Some(parameter) = self.model.parameters.get(*index) {
@@ -71,14 +71,14 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// The items of a dict that are still there.
+    /// Writes the remaining items of a dict.
     fn pairs(&mut self, pairs: &[(Id, Id)], outermost: bool) -> Result<()> {
         for (id, value) in pairs {
             let name = key(self.shapes, *id, &mut self.budget)?;
             let cut = self.contents.walk.cut.get(&name).filter(|_| outermost);
             match cut {
                 Some(Cut::First { name, .. }) => {
-                    // In one piece now: only protocols before 4 needed it cut.
+                    // In one piece, because only protocols before 4 required splitting.
                     if let Some((index, renamed)) = self.take() {
                         put::text(self.out, renamed.as_ref().unwrap_or(name))?;
                         self.array(index)?;
@@ -117,12 +117,12 @@ impl<'a> Writer<'a> {
         Ok(tensor(self.shapes, id)?.is_some())
     }
 
-    /// Whether the metadata at the path is what it was.
+    /// Returns whether the metadata at the path is unchanged.
     fn is_kept(&self) -> bool {
         self.model.metadata.get(&self.path) == self.contents.metadata.get(&self.path)
     }
 
-    /// Whether a value was taken away; its tensor is passed by then.
+    /// Returns whether a value was removed, and skips its tensor if so.
     fn is_gone(&mut self, id: Id) -> Result<bool> {
         if self.is_tensor(id)? {
             let gone = self.plan.now.get(self.next).is_none_or(Option::is_none);
@@ -132,7 +132,7 @@ impl<'a> Writer<'a> {
         Ok(!self.contents.walk.holds(id) && !self.model.metadata.contains_key(&self.path))
     }
 
-    /// The next tensor.
+    /// Returns the next tensor.
     fn take(&mut self) -> Option<(usize, Option<String>)> {
         let now = self.plan.now.get(self.next).cloned().flatten();
         self.next += 1;
@@ -146,7 +146,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Names of parameters, without those that are gone.
+    /// Writes the names of the remaining parameters.
     fn table(&mut self, pairs: &[(Id, Id)]) -> Result<()> {
         put::op(self.out, put::EMPTY_DICT)?;
         put::op(self.out, put::MARK)?;
@@ -222,7 +222,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A mark, the items that are still there, and what makes something of them.
+    /// Writes a mark, the remaining items, and the opcode that builds a value from them.
     fn items(&mut self, items: &[Id], code: u8) -> Result<()> {
         put::op(self.out, put::MARK)?;
         for (number, item) in items.iter().enumerate() {
@@ -239,7 +239,7 @@ impl<'a> Writer<'a> {
         Ok(put::op(self.out, code)?)
     }
 
-    /// A tensor in the form it had: an array, a name and an array, or an evaluation.
+    /// Writes a tensor in its original form: an array, a name and an array, or an evaluation.
     fn tensor(&mut self, id: Id, name: Name) -> Result<()> {
         let Some((index, _)) = self.take() else { return Ok(put::op(self.out, put::NONE)?) };
         let builds = match self.shapes.tree.node(id) {
@@ -282,7 +282,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A value without tensors, as it was.
+    /// Writes an unchanged value without tensors.
     fn plain(&mut self, id: Id) -> Result<()> {
         let tree = &self.shapes.tree;
         match tree.node(id) {
@@ -380,7 +380,7 @@ impl<'a> Writer<'a> {
         Ok(put::op(self.out, put::SETITEMS)?)
     }
 
-    /// What is called, by the name it had.
+    /// Writes a callable under its original name.
     fn callable(&mut self, id: Id) -> Result<()> {
         let global = self.shapes.tree.global(id);
         let (module, name) =
@@ -400,14 +400,14 @@ impl<'a> Writer<'a> {
         Ok(put::op(self.out, put::REDUCE)?)
     }
 
-    /// Metadata that was changed or added.
+    /// Writes changed or new metadata.
     fn json(&mut self, text: &str) -> Result<()> {
-        // What is no JSON is the text itself.
+        // Text that is not JSON is a string.
         let value = serde_json::from_str(text).unwrap_or_else(|_| Json::from(text));
         self.json_value(&value)
     }
 
-    /// The parser has bounded how deep it is.
+    /// Writes a JSON value; the parser has bounded its depth.
     fn json_value(&mut self, value: &Json) -> Result<()> {
         match value {
             Json::Null => Ok(put::op(self.out, put::NONE)?),

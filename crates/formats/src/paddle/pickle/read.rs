@@ -1,5 +1,5 @@
-//! Bytes to tensors and metadata. Elements are not read, but for a look through those that are
-//! written as text.
+//! Reads tensors and metadata. Elements are not read, except for a scan of those that are
+//! encoded as strings.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,18 +12,19 @@ use super::{NAME, builds};
 use crate::Result;
 use crate::encoding::pickle::{self, Id, Kept, Shapes, Span, Spelling, Value};
 
-/// Whether a file begins like a pickle of protocol 2 or later: the protocol, then something. One
-/// ends with `STOP`, which needs at least a byte more.
+/// Returns whether a file begins like a pickle of protocol 2 or later: the protocol, then at least one byte. A pickle
+/// ends with `STOP`, so one more byte must follow.
 pub(crate) fn is_pickle(head: &[u8]) -> bool {
     matches!(head, [0x80, 2..=5, _, ..])
 }
 
-/// Reads a pickle, to the last byte.
+/// Reads a pickle, up to the last byte.
 ///
-/// Element types are those that the pickle says: bfloat16 is uint16 there, and float8 int8.
+/// Element types are those in the pickle: bfloat16 is uint16 there, and float8 int8.
 ///
 /// # Errors
-/// If it is none, or holds anything but tensors and plain values: what, and where.
+/// Fails if the file is not a pickle, or contains anything but tensors and plain values; the error names the object and
+/// its offset.
 pub fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     let tree = pickle::read(blob, 0, limits)?;
     if tree.end() != blob.len() {
@@ -37,13 +38,13 @@ pub fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     let (format, files) = (NAME.to_owned(), vec![blob.clone()]);
     let mut model = Model { format, files, ..Model::default() };
     let mut decoded = Decoded::default();
-    // Arrays may share their bytes; all of them may not be many times the file.
+    // Arrays may share their bytes, but their total size is bounded by the file size.
     let mut left = blob.len().saturating_mul(64).saturating_add(1 << 20);
     for (number, found) in (0u64..).zip(&contents.tensors) {
         let tensor = tensor(&shapes, found, &mut decoded)?;
         let Some(less) = left.checked_sub(tensor.data.len()) else {
-            let expected = "tensors that are not shared again and again";
-            let found = "many times as many bytes as are stored";
+            let expected = "tensors that are not shared excessively";
+            let found = "many times the stored bytes";
             return Err(blob.malformed(0, expected, found).into());
         };
         left = less;
@@ -56,12 +57,11 @@ pub fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     model.residual = Residual::new(NAME, Kept::new(blob, &elements, limits)?.encode());
     if !contents.clashes.is_empty() {
         let paths = some(&contents.clashes);
-        model
-            .report
-            .warn(format!("values whose paths are the same, of which one is shown: {paths}"));
+        model.report.warn(format!("values with the same path, of which one is shown: {paths}"));
     }
     if contents.metadata.get("__class__").is_some_and(|class| class.contains(".Metadata")) {
-        let what = "this lists the tensors of a distributed checkpoint; they are in `*.distcp`";
+        let what =
+            "this file lists the tensors of a distributed checkpoint, which are in `*.distcp`";
         model.report.warn(what);
     }
     model.metadata = contents.metadata;
@@ -81,7 +81,7 @@ fn tensor(shapes: &Shapes, found: &Found, decoded: &mut Decoded) -> Result<Tenso
 /// `structured_name` each.
 ///
 /// # Errors
-/// If it is not such a dict: what, and where.
+/// Fails if the file is not such a dict; the error names the object and its offset.
 pub(crate) fn read_structured_names(
     blob: &Blob,
     limits: &Limits,
@@ -108,14 +108,14 @@ pub(crate) fn read_structured_names(
 pub(crate) struct Early {
     /// The program, a protobuf.
     pub(crate) program: Blob,
-    /// Names of inputs and of outputs.
+    /// The names of inputs and outputs.
     pub(crate) interface: [Vec<String>; 2],
 }
 
-/// Whether a pickle is a program of 2017: a dict of three keys, as Python 2 wrote it.
+/// Reads a program of 2017: a dict of three keys, pickled by Python 2. `None` if the pickle is another object.
 ///
 /// # Errors
-/// As [`read_blob`].
+/// The errors of [`read_blob`].
 pub(crate) fn read_early(blob: &Blob, limits: &Limits) -> Result<Option<Early>> {
     let shapes = Shapes::check(pickle::read(blob, 0, limits)?, builds)?;
     let Value::Dict(pairs) = shapes.value(shapes.tree.root())? else { return Ok(None) };
@@ -140,7 +140,7 @@ pub(crate) fn read_early(blob: &Blob, limits: &Limits) -> Result<Option<Early>> 
         };
         items.iter().map(name).collect()
     };
-    // Offsets in messages are those in the file.
+    // The slice begins at 0, so that offsets in messages are those in the file.
     let program = match data.spelling {
         Spelling::Plain => blob.slice(data.span.start, data.span.len)?,
         _ => Blob::memory(shapes.decoded(data)?),
@@ -148,12 +148,18 @@ pub(crate) fn read_early(blob: &Blob, limits: &Limits) -> Result<Option<Early>> 
     Ok(Some(Early { program, interface: [names(feeds)?, names(fetches)?] }))
 }
 
-/// Says which tensors may be of another type than their file says, and why; `known` are those that
+/// Warns about tensors whose actual type may differ from that in the file; `known` are those that
 /// a program confirms.
 pub(crate) fn warn_bits(model: &mut Model, known: &HashSet<String>) {
     for (dtype, what) in [
-        (DType::Uint16, "uint16, as which PaddlePaddle pickles bfloat16: no program tells which"),
-        (DType::Int8, "int8, as which PaddlePaddle pickles float8 too: no program tells which"),
+        (
+            DType::Uint16,
+            "uint16, as which PaddlePaddle also pickles bfloat16; no program declares the type",
+        ),
+        (
+            DType::Int8,
+            "int8, as which PaddlePaddle also pickles float8; no program declares the type",
+        ),
     ] {
         let is = |parameter: &&Parameter| {
             parameter.tensor.dtype == dtype && !known.contains(&parameter.name)

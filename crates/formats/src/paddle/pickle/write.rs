@@ -1,4 +1,4 @@
-//! Tensors to a pickle: as it was, as the same objects with other tensors, or a new one.
+//! Writes tensors to a pickle: unchanged, as the same objects with other tensors, or a new one.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use lodstone_store::{Blob, Location, Output};
 use super::array::{same_bits, written};
 use super::contents::{Contents, contents};
 use super::{AS_INTEGERS, CUT, NAME, TABLE, builds, edit};
-use crate::encoding::array::{DIMENSIONS, code};
+use crate::encoding::array::{MAX_RANK, code};
 use crate::encoding::pickle::write as put;
 use crate::encoding::pickle::{self, Kept, Node, Piece, Shapes, is_one};
 use crate::format::signed_dims;
@@ -17,7 +17,7 @@ use crate::{Error, Result, Staged, WriteOptions};
 /// Writes one file.
 ///
 /// # Errors
-/// If the format has no place for a tensor; or what reading and writing give.
+/// Fails if the format cannot represent a tensor, or if reading or writing fails.
 pub(crate) fn write(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
     Staged::file(path, options, |out| put_model(out, model))
 }
@@ -25,7 +25,7 @@ pub(crate) fn write(model: &Model, path: &Location, options: &WriteOptions) -> R
 /// Writes the pickle of a model.
 ///
 /// # Errors
-/// As [`write`].
+/// The errors of [`write`].
 pub(crate) fn put_model(out: &mut Output, model: &Model) -> Result<()> {
     check(model)?;
     let Some(kept) = model.residual.of(NAME).and_then(Kept::decode) else {
@@ -46,11 +46,11 @@ pub(crate) fn put_model(out: &mut Output, model: &Model) -> Result<()> {
     check_keys(model, &contents, &plan)?;
     let is_dict = matches!(shapes.tree.node(shapes.tree.root()), Node::Dict(_));
     if !is_dict && model.metadata.contains_key("__class__") && model.metadata != contents.metadata {
-        let what = "attributes of an object that were edited".to_owned();
+        let what = "edited attributes of an object".to_owned();
         return Err(Error::Incompatible { format: NAME, what });
     }
     if !is_dict && !plan.moved.is_empty() {
-        // There is no dict in which they would have a name.
+        // Without a dict, the parameters have no keys.
         return fresh(out, &model.parameters);
     }
     put::begin(out)?;
@@ -58,16 +58,16 @@ pub(crate) fn put_model(out: &mut Output, model: &Model) -> Result<()> {
     Ok(put::end(out)?)
 }
 
-/// What a pickle that was kept holds: all but the elements.
+/// Returns the contents of a kept pickle, without the elements.
 fn read(kept: &Kept) -> Result<(Shapes, Contents)> {
-    // What was read once was within the limits then.
+    // The file was within the limits when it was read.
     let limits = Limits::none();
     let shapes = Shapes::check(pickle::read(&kept.blob(), 0, &limits)?, builds)?;
     let contents = contents(&shapes, &limits)?;
     Ok((shapes, contents))
 }
 
-/// Fails unless the format has a place for every tensor.
+/// Fails unless the format can represent every tensor.
 fn check(model: &Model) -> Result<()> {
     let mut names = HashSet::new();
     let kept = model.residual.of(NAME).is_some();
@@ -77,7 +77,7 @@ fn check(model: &Model) -> Result<()> {
             return refuse("a tensor without a name".to_owned());
         }
         if [TABLE, CUT].contains(&name.as_str()) {
-            return refuse(format!("a tensor called `{name}`, which is a key of its own"));
+            return refuse(format!("a tensor called `{name}`, which is a reserved key"));
         }
         if !names.insert(name) && !kept {
             return refuse(format!("two tensors called `{name}`"));
@@ -88,15 +88,14 @@ fn check(model: &Model) -> Result<()> {
         if !tensor.lod.is_empty() {
             return refuse(format!("the LoD of the tensor `{name}`"));
         }
-        if tensor.shape.len() > DIMENSIONS {
+        if tensor.shape.len() > MAX_RANK {
             let found = tensor.shape.len();
-            let what =
-                format!("the {found} dimensions of the tensor `{name}`: {DIMENSIONS} is most");
+            let what = format!("the {found} dims of the tensor `{name}`, more than {MAX_RANK}");
             return refuse(what);
         }
-        if tensor.shape.iter().any(|extent| i64::try_from(*extent).is_err()) {
+        if tensor.shape.iter().any(|dim| i64::try_from(*dim).is_err()) {
             let shape = &tensor.shape;
-            return refuse(format!("the tensor `{name}` of shape {shape:?}: 2^63 - 1 is most"));
+            return refuse(format!("the tensor `{name}` of shape {shape:?}: larger than 2^63 - 1"));
         }
         signed_dims(NAME, name, &tensor.shape)?;
         if code(as_integer(tensor.dtype)).is_none() {
@@ -110,7 +109,7 @@ fn check(model: &Model) -> Result<()> {
     Ok(())
 }
 
-/// Fails if names that tensors have now are those of other values, or of each other: one of both
+/// Fails if the new name of a tensor is that of another value or tensor, because one of them
 /// would be lost.
 fn check_keys(model: &Model, contents: &Contents, plan: &Plan) -> Result<()> {
     let refuse = |what: String| Err(Error::Incompatible { format: NAME, what });
@@ -129,17 +128,19 @@ fn check_keys(model: &Model, contents: &Contents, plan: &Plan) -> Result<()> {
     let renamed = plan.renamed.values().flatten();
     let clash = renamed.into_iter().find(|name| model.metadata.contains_key(*name));
     match clash {
-        Some(name) => refuse(format!("a tensor called `{name}`, as another value is")),
+        Some(name) => {
+            refuse(format!("a tensor called `{name}`, which is also the name of another value"))
+        }
         None => Ok(()),
     }
 }
 
-/// The type under which the bits of another are pickled.
+/// Returns the type as which the bits of another are pickled.
 fn as_integer(dtype: DType) -> DType {
     AS_INTEGERS.iter().find(|(known, _)| *known == dtype).map_or(dtype, |(_, integer)| *integer)
 }
 
-/// A dict of arrays.
+/// Writes a dict of arrays.
 fn fresh(out: &mut Output, parameters: &[Parameter]) -> Result<()> {
     put::begin(out)?;
     put::op(out, put::EMPTY_DICT)?;
@@ -155,14 +156,14 @@ fn fresh(out: &mut Output, parameters: &[Parameter]) -> Result<()> {
     Ok(put::end(out)?)
 }
 
-/// Writes arrays; what all of them refer to is written once.
+/// The writer of arrays; shared objects are written once.
 #[derive(Default)]
 pub(super) struct Arrays {
     memo: HashMap<String, u32>,
 }
 
 impl Arrays {
-    /// What is called `key`, from the memo or by `make`.
+    /// Writes the object `key`, from the memo or by `make`.
     fn shared(
         &mut self,
         out: &mut Output,
@@ -174,7 +175,7 @@ impl Arrays {
         }
         make(self, out)?;
         put::memoize(out)?;
-        // Every `MEMOIZE` there is comes from here, so that they count up together.
+        // All `MEMOIZE` opcodes are written here, so that the indices stay in sync.
         let number = u32::try_from(self.memo.len());
         let number = number.map_err(|_| Error::internal("the memo of a pickle is too long"))?;
         self.memo.insert(key.to_owned(), number);
@@ -221,9 +222,9 @@ impl Arrays {
         put::op(out, put::MARK)?;
         put::int(out, 1)?;
         put::op(out, put::MARK)?;
-        for extent in &tensor.shape {
-            let extent = i64::try_from(*extent);
-            put::int(out, extent.map_err(|_| Error::internal("an extent was not checked"))?)?;
+        for dim in &tensor.shape {
+            let dim = i64::try_from(*dim);
+            put::int(out, dim.map_err(|_| Error::internal("a dim was not checked"))?)?;
         }
         put::op(out, put::TUPLE)?;
         self.dtype(out, as_integer(tensor.dtype))?;
@@ -234,8 +235,8 @@ impl Arrays {
     }
 }
 
-/// For each tensor that was read, which parameter it is now: by the number that it carries, by its
-/// name, or, where as many are left as there are places, by order.
+/// Matches each tensor that was read to a parameter: by the index that it holds, by its
+/// name, or by order, if the number of the remaining ones is equal.
 fn places(model: &Model, contents: &Contents) -> Vec<Option<usize>> {
     let mut places = vec![None; contents.tensors.len()];
     let mut placed = vec![false; model.parameters.len()];
@@ -271,7 +272,7 @@ fn places(model: &Model, contents: &Contents) -> Vec<Option<usize>> {
     places
 }
 
-/// What to put into each hole, by its beginning, if the pickle can be written as it was.
+/// Returns the contents of each hole, by offset, if the pickle is otherwise unedited.
 fn unedited(
     model: &Model,
     contents: &Contents,
@@ -299,13 +300,13 @@ fn unedited(
     Some(holes)
 }
 
-/// What becomes of each tensor that was read.
+/// The new state of each tensor that was read.
 pub(super) struct Plan {
-    /// The parameter in its place, and its key if that is another now; `None` if it is gone.
+    /// The parameter in its place, and its key if that changed; `None` if it was removed.
     pub(super) now: Vec<Option<(usize, Option<String>)>>,
-    /// Parameters that belong into the outermost dict, under their names.
+    /// Parameters to be added to the outermost dict, under their names.
     pub(super) moved: Vec<usize>,
-    /// New names by old ones, for the table of names; `None` for those that are gone.
+    /// New names by old ones, for the table of names; `None` for removed ones.
     pub(super) renamed: HashMap<String, Option<String>>,
 }
 

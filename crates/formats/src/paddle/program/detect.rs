@@ -1,10 +1,10 @@
-//! What a program looks like.
+//! Detection of programs.
 
 use super::schema::PROGRAM;
 use crate::encoding::protobuf::glance::Glance;
 
-/// Whether a file may be a binary `ProgramDesc`: its first field that is known is a block (field 1,
-/// length-delimited) whose first field is its number (field 1, varint).
+/// Returns whether a file may be a binary `ProgramDesc`: its first known field is a block (field 1,
+/// length-delimited) whose first field is its index (field 1, varint).
 pub fn is_binary(head: &[u8]) -> bool {
     let mut glance = Glance { bytes: head, left: u64::MAX };
     loop {
@@ -21,7 +21,7 @@ pub fn is_binary(head: &[u8]) -> bool {
     }
 }
 
-/// Whether a file may be a `ProgramDesc` in text form: it begins, after comments, with the name of
+/// Returns whether a file may be a `ProgramDesc` in text format: it begins, after comments, with the name of
 /// one of its fields and a bracket.
 pub fn is_text(head: &[u8]) -> bool {
     let mut text = head.trim_ascii_start();

@@ -1,4 +1,4 @@
-//! PaddlePaddle programs: `__model__`, `.pdmodel`, and their text form.
+//! PaddlePaddle programs: `__model__`, `.pdmodel`, and their text format.
 //!
 //! One protobuf message `ProgramDesc` (package `paddle.framework.proto`, proto2):
 //!
@@ -10,15 +10,15 @@
 //! | `VarType` | 1 type, 2 `selected_rows`, 3 `lod_tensor`, 4 `tensor_array`, 5 reader, 7 tuple, 8-12 string .. `sparse_csr` |
 //! | `OpDesc` | 1 inputs\*, 2 outputs\*, 3 type, 4 attrs\*, 5 `is_target` |
 //!
-//! Repeated numbers are written unpacked; packed ones are read too. Versions are numbers like
-//! 2006002 (2.6.2); 0 is 1.2 and older; no version is refused.
+//! Repeated values are written unpacked, but also read packed. Versions are integers such as
+//! 2006002 (2.6.2); 0 is 1.2 and older; no version is rejected.
 //!
 //! Source of truth: `paddle/fluid/framework/framework.proto` of PaddlePaddle, and files that
 //! 1.8.5, 2.6.2 and 3.3.1 wrote.
 //!
 //! Not supported: the pickled `__model__` of October and November 2017 and the first protobuf
-//! layout (until January 2018), in which the type of a variable is a bare enum; both are refused
-//! by name.
+//! layout (until January 2018), in which the type of a variable is a bare enum; the errors for both
+//! name the layout.
 
 mod detect;
 mod read;

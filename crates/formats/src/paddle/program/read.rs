@@ -1,4 +1,4 @@
-//! Bytes to [`Program`].
+//! Reads a [`Program`].
 
 use bytes::Bytes;
 use lodstone_model::{
@@ -16,10 +16,10 @@ use crate::encoding::protobuf::text;
 use crate::encoding::protobuf::wire::{Field, Message, Packed, Source};
 use crate::{Error, Result};
 
-/// Reads a program, binary or in text form; `origin` names the file in messages.
+/// Reads a program in binary or text format; `origin` names the file in messages.
 ///
 /// # Errors
-/// As [`read`] and [`read_text`].
+/// The errors of [`read`] and [`read_text`].
 pub fn open(blob: &Blob, origin: &str, limits: &Limits) -> Result<Program> {
     match is_text(&blob.head(4096)?) {
         true => read_text(blob, origin, limits),
@@ -30,7 +30,7 @@ pub fn open(blob: &Blob, origin: &str, limits: &Limits) -> Result<Program> {
 /// Reads a binary program; `origin` names the file in messages.
 ///
 /// # Errors
-/// If the bytes are no `ProgramDesc`: with the place in the program and the offset in the file.
+/// Fails if the bytes are not a `ProgramDesc`, with the location in the program and the offset in the file.
 pub fn read(blob: &Blob, origin: &str, limits: &Limits) -> Result<Program> {
     let bytes = structure(blob, limits)?;
     let source = Source::new(origin, limits);
@@ -42,16 +42,16 @@ pub fn read(blob: &Blob, origin: &str, limits: &Limits) -> Result<Program> {
     Ok(program)
 }
 
-/// Reads a program in text form.
+/// Reads a program in text format.
 ///
 /// # Errors
-/// If the text is no protobuf text: with the offset in the file; if it is no `ProgramDesc`: with the
-/// place in the program.
+/// Fails if the text is not protobuf text, with the offset in the file, or not a `ProgramDesc`, with the
+/// location in the program.
 pub fn read_text(blob: &Blob, origin: &str, limits: &Limits) -> Result<Program> {
     let text = structure(blob, limits)?;
     let wire = text::parse(&Source::new(origin, limits), &schema::PROGRAM, &text, limits)?;
-    // What is wrong with the messages is told by its place in the program; offsets are no longer
-    // those of the text.
+    // Errors in the messages are located by their place in the program; their offsets are not those
+    // of the text.
     let origin = format!("the encoding of {origin}");
     let mut program = read(&Blob::memory(wire), &origin, limits)?;
     program.residual = Residual::new(write::TEXT, text);
@@ -180,7 +180,7 @@ pub(super) fn var(message: &Message<'_>) -> Result<Var> {
     Ok(var)
 }
 
-/// The field of `VarType` that describes a kind of variable.
+/// Returns the field of `VarType` that describes a kind of variable.
 pub(super) fn type_field(kind: &ValueType) -> Option<u32> {
     Some(match kind {
         ValueType::Tensor(_) => 3,
@@ -200,12 +200,12 @@ pub(super) fn type_field(kind: &ValueType) -> Option<u32> {
     })
 }
 
-/// Takes a message that may be there once. Protobuf's own parsers merge those that repeat; nothing
-/// writes such, and who reads them otherwise would see another program.
+/// Sets a singular message field. Protobuf's own parsers merge duplicates; no
+/// writer creates any, and other readers would see another program.
 fn once<T>(slot: &mut Option<T>, value: T, field: &Field<'_>) -> Result<()> {
     match slot.replace(value) {
         None => Ok(()),
-        Some(_) => Err(field.error(format!("field {} once", field.number), "it again")),
+        Some(_) => Err(field.error(format!("field {} once", field.number), "a duplicate")),
     }
 }
 
@@ -260,7 +260,7 @@ fn var_type(message: &Message<'_>) -> Result<ValueType> {
                 *tensor = TensorDesc::read(&field.message()?)?.into_type(0);
                 tensor.layout = layout;
             }
-            // Those have no field that describes them.
+            // These kinds have no descriptive field.
             _ => {}
         }
     }
@@ -321,7 +321,7 @@ fn operand(message: &Message<'_>) -> Result<Operand> {
     Ok(Operand { slot: slot.ok_or_else(|| message.missing("the name of a slot"))?, args })
 }
 
-/// All values that an attribute message can hold; its type says which of them counts.
+/// All values that an attribute message can hold; its type determines which is used.
 #[derive(Default)]
 struct Values {
     name: Option<String>,
@@ -373,7 +373,7 @@ fn attribute(message: &Message<'_>) -> Result<Attribute> {
     finish(message, v)
 }
 
-/// Attributes of variables have fewer types, under other field numbers.
+/// Reads an attribute of a variable, which has fewer types, under other field numbers.
 fn var_attribute(message: &Message<'_>) -> Result<Attribute> {
     let mut v = Values::default();
     for field in message.fields() {

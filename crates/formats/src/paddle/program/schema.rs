@@ -1,5 +1,5 @@
-//! The messages of `framework.proto` as tables. Where 3.x renamed a field or value without
-//! changing its number (`LOD_TENSOR`, `lod_tensor`), both names are there.
+//! Tables of the messages of `framework.proto`. For fields and values that 3.x renamed without
+//! changing their numbers (`LOD_TENSOR`, `lod_tensor`), they contain both names.
 
 use crate::encoding::protobuf::schema::{Enum, Kind, Message, many, one};
 

@@ -1,4 +1,4 @@
-//! `TensorDesc`, which programs and tensor streams share.
+//! `TensorDesc`, which is part of programs and of tensor streams.
 
 use bytes::Bytes;
 use lodstone_model::{DType, Dim, TensorType};
@@ -7,7 +7,7 @@ use lodstone_schema::paddle::codes;
 use crate::Result;
 use crate::encoding::protobuf::wire::{Encoder, Message, Packed};
 
-/// A `TensorDesc` as it is written: extents may be -1 for "any".
+/// A `TensorDesc` in its stored form: a dim of -1 means "any".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TensorDesc {
     pub(crate) dtype: DType,
@@ -29,7 +29,7 @@ impl TensorDesc {
         Ok(Self { dtype, dims })
     }
 
-    /// The canonical encoding; `None` if PaddlePaddle has no code for the element type.
+    /// Returns the canonical encoding; `None` if PaddlePaddle has no code for the element type.
     pub(crate) fn write(&self) -> Option<Bytes> {
         let mut encoder = Encoder::default();
         encoder.int(1, codes::dtype_code(self.dtype)?);
@@ -37,10 +37,10 @@ impl TensorDesc {
         Some(encoder.finish().into())
     }
 
-    /// What a program says of a tensor; `None` if an extent is too large for it.
+    /// Creates the description of a tensor type; `None` if a dim overflows.
     pub(crate) fn of(tensor: &TensorType) -> Option<Self> {
         let dims = tensor.shape.iter().flatten().map(|dim| match dim {
-            Dim::Known(extent) => i64::try_from(*extent).ok(),
+            Dim::Known(size) => i64::try_from(*size).ok(),
             Dim::Symbol(_) | Dim::Unknown => Some(-1),
         });
         Some(Self { dtype: tensor.dtype, dims: dims.collect::<Option<_>>()? })

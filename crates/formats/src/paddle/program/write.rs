@@ -1,7 +1,7 @@
-//! [`Program`] to bytes.
+//! Writes a [`Program`].
 //!
-//! Every node is encoded canonically, as protobuf's own writers do; where it was read from a
-//! program, the difference to what it was then is put into the bytes that it came from.
+//! Every node is encoded canonically, as by protobuf's own writers. For a node that was read from a
+//! program, the difference to its original canonical encoding is applied to the original bytes.
 
 use bytes::Bytes;
 use lodstone_model::{
@@ -18,22 +18,22 @@ use crate::encoding::protobuf::text::{self, Style};
 use crate::encoding::protobuf::wire::{Encoder, Message, Source};
 use crate::{Error, Result};
 
-/// Owners of the residuals of nodes, and of a program that was read from text.
+/// The owners of the residuals of nodes, and of a program that was read from text.
 pub(super) const BINARY: &str = "paddle-program";
 pub(super) const TEXT: &str = "paddle-program-text";
 
-/// Encodes a program; one that was read from a binary program and not edited gives the same bytes.
+/// Encodes a program; an unedited program that was read from a binary file results in the same bytes.
 ///
 /// # Errors
-/// If it holds something that PaddlePaddle has no code for.
+/// Fails if PaddlePaddle has no code for a part of the program.
 pub fn write(program: &Program) -> Result<Bytes> {
     encode(program)
 }
 
-/// Prints a program; one that was read from text and not edited gives the same text.
+/// Prints a program; an unedited program that was read from text results in the same text.
 ///
 /// # Errors
-/// As [`write()`].
+/// The errors of [`write()`].
 pub fn write_text(program: &Program) -> Result<Bytes> {
     let wire = encode(program)?;
     if let Some(text) = program.residual.of(TEXT)
@@ -43,25 +43,25 @@ pub fn write_text(program: &Program) -> Result<Bytes> {
     }
     let limits = Limits::none();
     let source = Source::new("the program", &limits);
-    // 3.x renamed the LoD tensor; its parser knows no other name.
+    // 3.x renamed the LoD tensor, and its parser accepts only the new name.
     let modern = program.version.is_some_and(|version| version >= 3_000_000);
     let generation = if modern { Generation::Latest } else { Generation::First };
     let style = Style { generation, floats_as_doubles: true };
     Ok(text::print(&source, &schema::PROGRAM, &wire, style)?.into())
 }
 
-/// Whether a program was read from text.
+/// Returns whether a program was read from text.
 pub fn was_text(program: &Program) -> bool {
     program.residual.of(TEXT).is_some()
 }
 
-/// A node that has an encoding of its own.
+/// A node with its own encoding.
 trait Node: Sized {
     const SCHEMA: &'static MessageType;
     fn decode(message: &Message<'_>) -> Result<Self>;
-    /// The fields that the model knows, in the order of their numbers; nodes inside by `inner`.
+    /// Encodes the fields that the model represents, in numerical order; `inner` selects the encoding of inner nodes.
     fn canonical(&self, inner: Inner) -> Result<Encoder>;
-    /// The encoding that it was read from.
+    /// Returns the original encoding.
     fn raw(&self) -> Result<Option<Bytes>>;
 }
 
@@ -75,12 +75,12 @@ fn encode<N: Node>(node: &N) -> Result<Bytes> {
     patch(N::SCHEMA, &raw, &then, &now)
 }
 
-/// What stands for the nodes inside a node.
+/// The encoding of the nodes inside a node.
 #[derive(Clone, Copy)]
 enum Inner {
-    /// Their encoding now.
+    /// The current encoding.
     Encoded,
-    /// The bytes that they were just read from.
+    /// The original bytes.
     AsRead,
 }
 
@@ -299,7 +299,7 @@ fn attribute(attribute: &Attribute) -> Result<Encoder> {
         A::Scalars(values) => {
             values.iter().for_each(|value| out.message(21, |out| scalar(out, value)));
         }
-        // The value of an unknown type is in the residual; the others have no code.
+        // The value of an unknown type is in the residual; the other kinds have no code.
         A::Unknown(_)
         | A::None
         | A::Tensor(_)
@@ -315,13 +315,13 @@ fn attribute(attribute: &Attribute) -> Result<Encoder> {
     Ok(out)
 }
 
-/// The error that an attribute holds what PaddlePaddle has no type for.
+/// Returns the error for an attribute that PaddlePaddle has no type for.
 fn no_type(attribute: &Attribute, of: &str) -> Error {
     let what = format!("the attribute `{}` of {of}: {:?}", attribute.name, attribute.value);
     Error::Incompatible { format: "a Paddle program", what }
 }
 
-/// The code in `AttrType`; `None` if there is none.
+/// Returns the code in `AttrType`; `None` if there is none.
 fn type_code(value: &AttributeValue) -> Option<i32> {
     use AttributeValue as A;
     Some(match value {

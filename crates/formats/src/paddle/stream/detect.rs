@@ -1,4 +1,4 @@
-//! Which layout a file has.
+//! Detection of the layout of a file.
 //!
 //! With A the `u32` at 0, B the `u32` at 4 and C the byte at 8:
 //! - A is a version word, always 0, unless the file begins with a size (or with the count of a
@@ -8,14 +8,14 @@
 //! - with B not 0, C is the tag of the first field of a description, 8 (LoD last), or the high
 //!   half of a count, 0 (LoD first, `SelectedRows`).
 //!
-//! These rules order the guesses; a strict parse to the end of the file confirms one.
+//! These rules order the candidates; a strict parse to the end of the file confirms one.
 
 use lodstone_store::{Blob, Cursor};
 
-use super::{LEVELS, Layout};
+use super::{Layout, MAX_LEVELS};
 use crate::Result;
 
-/// Whether a file may begin with a record: a version word of 0 and a plausible count or size.
+/// Returns whether a file may begin with a record: a version word of 0 and a plausible count or size.
 pub fn is_stream(head: &[u8]) -> bool {
     match head.first_chunk::<9>() {
         Some([0, 0, 0, 0, count @ .., c]) => match u32::from_le_bytes(*count) {
@@ -26,8 +26,8 @@ pub fn is_stream(head: &[u8]) -> bool {
     }
 }
 
-/// Whether a file begins with the whole head of a record, in any layout: what [`is_stream`] lets pass because it is
-/// damaged, or cut off, does not.
+/// Returns whether a file begins with the complete head of a record, in any layout. In contrast to [`is_stream`], it
+/// rejects damaged and truncated heads.
 pub(crate) fn begins_record(blob: &Blob) -> bool {
     [0, 8].into_iter().any(|start| {
         let heads = [lod_first, lod_last, selected_rows];
@@ -35,9 +35,9 @@ pub(crate) fn begins_record(blob: &Blob) -> bool {
     }) || vocabularies(blob)
 }
 
-/// Vocabularies end to end, of which the first may be empty, and may follow its size.
+/// Returns whether a file may hold concatenated vocabularies, of which the first may be empty, and may follow its size.
 fn vocabularies(blob: &Blob) -> bool {
-    /// Empty ones that are passed over.
+    /// Maximum number of empty vocabularies to skip.
     const EMPTY: u64 = 8;
     let is_one = |start: u64| tokens(&mut Cursor::at(blob, start)).is_some();
     let is_empty = |start: u64| {
@@ -48,10 +48,10 @@ fn vocabularies(blob: &Blob) -> bool {
     is_one(8) || is_one(empty * 8)
 }
 
-/// A version word, LoD levels, and the head of a tensor.
+/// Parses a version word, LoD levels, and the head of a tensor.
 fn lod_first(cursor: &mut Cursor<'_>) -> Option<()> {
     version(cursor)?;
-    let levels = cursor.u64("levels").ok().filter(|levels| *levels <= LEVELS)?;
+    let levels = cursor.u64("levels").ok().filter(|levels| *levels <= MAX_LEVELS)?;
     for _ in 0..levels {
         let size = cursor.u64("a level").ok().filter(|size| size.is_multiple_of(8))?;
         hop(cursor, size)?;
@@ -60,13 +60,13 @@ fn lod_first(cursor: &mut Cursor<'_>) -> Option<()> {
     description(cursor)
 }
 
-/// A version word, and the description of a tensor.
+/// Parses a version word, and the description of a tensor.
 fn lod_last(cursor: &mut Cursor<'_>) -> Option<()> {
     version(cursor)?;
     description(cursor)
 }
 
-/// A version word, the numbers of rows, the height, and the head of a tensor.
+/// Parses a version word, the row indices, the height, and the head of a tensor.
 fn selected_rows(cursor: &mut Cursor<'_>) -> Option<()> {
     version(cursor)?;
     let rows = cursor.u64("rows").ok()?;
@@ -79,7 +79,7 @@ fn version(cursor: &mut Cursor<'_>) -> Option<()> {
     cursor.u32("a version").ok().filter(|version| *version == 0).map(drop)
 }
 
-/// A `TensorDesc`: its size, then the tag and the number of its element type.
+/// Parses the head of a `TensorDesc`: its size, then the tag and the code of its element type.
 fn description(cursor: &mut Cursor<'_>) -> Option<()> {
     let size = cursor.u32("the size of a description").ok()?;
     let left = u32::try_from(cursor.remaining()).unwrap_or(u32::MAX);
@@ -87,18 +87,18 @@ fn description(cursor: &mut Cursor<'_>) -> Option<()> {
     ((2..=left).contains(&size) && tag == 0x08 && dtype < 0x80).then_some(())
 }
 
-/// The number of tokens, and the first of them: texts without zeros.
+/// Parses the number of tokens, and the first of them: strings without zero bytes.
 fn tokens(cursor: &mut Cursor<'_>) -> Option<()> {
-    /// Tokens that are looked at, and bytes of each.
+    /// Maximum number of tokens to inspect, and maximum bytes of each.
     const SOME: u64 = 16;
-    const LONGEST: u64 = 4096;
+    const MAX_LEN: u64 = 4096;
     let count = cursor.u64("tokens").ok()?;
     if count == 0 || count > cursor.remaining() / 12 {
         return None;
     }
     let mut is_text = false;
     for _ in 0..count.min(SOME) {
-        let size = cursor.u64("a token").ok().filter(|size| *size <= LONGEST)?;
+        let size = cursor.u64("a token").ok().filter(|size| *size <= MAX_LEN)?;
         let token = String::from_utf8(cursor.bytes(size, "a token").ok()?).ok()?;
         cursor.i32("the id of a token").ok()?;
         if token.contains('\0') {
@@ -114,7 +114,7 @@ fn hop(cursor: &mut Cursor<'_>, bytes: u64) -> Option<()> {
     (bytes <= cursor.remaining()).then(|| cursor.seek(position))
 }
 
-/// The layouts that a file may have, the likelier first.
+/// Returns the possible layouts of a file, the more likely one first.
 pub(super) fn candidates(blob: &Blob) -> Result<[Layout; 2]> {
     let plain = |lod_last| Layout { lod_last, ..Layout::default() };
     let sized = |lod_last| Layout { sized: true, ..plain(lod_last) };

@@ -1,17 +1,17 @@
-//! Bytes to tensors. Elements are hopped over, not read.
+//! Reads tensors. Elements are skipped, not read.
 
 use lodstone_model::{Kind, Limits, Lod, Residual, Tensor};
 use lodstone_store::{Blob, Cursor};
 
-use super::{DESC, DESCRIPTION, Expect, LEVELS, Layout, detect};
+use super::{DESC, DESCRIPTION, Expect, Layout, MAX_LEVELS, detect};
 use crate::Result;
 use crate::encoding::protobuf::wire::{Message, Source};
 use crate::paddle::program::types::TensorDesc;
 
-/// Reads all records of a file; `expect` tells what the n-th one is, where a program tells.
+/// Reads all records of a file; `expect` holds the kind of each record, if a program declares it.
 ///
 /// # Errors
-/// If no layout fits the file to its last byte: what the likeliest layout asks for, and where.
+/// Fails if no layout matches the whole file; the error is that of the most likely layout.
 pub fn read(blob: &Blob, expect: &[Expect], limits: &Limits) -> Result<(Layout, Vec<Tensor>)> {
     if blob.is_empty() {
         return Err(blob.malformed(0, "a record", "an empty file").into());
@@ -19,15 +19,15 @@ pub fn read(blob: &Blob, expect: &[Expect], limits: &Limits) -> Result<(Layout, 
     try_layouts(blob, |layout| Ok((layout, records(blob, layout, expect, limits)?)))
 }
 
-/// Reads the record number `index` alone, hopping over those before it.
+/// Reads the record at `index`, skipping those before it.
 ///
 /// # Errors
-/// As [`read`], or if there are fewer records.
+/// The errors of [`read`]; fails if there are fewer records.
 pub fn read_record(blob: &Blob, index: usize, limits: &Limits) -> Result<Tensor> {
     try_layouts(blob, |layout| nth(blob, layout, index, limits))
 }
 
-/// Reads by the first layout that fits; if none does, the likelier one says what is wrong.
+/// Tries both layouts; if none matches, the error is that of the more likely one.
 fn try_layouts<T>(blob: &Blob, read: impl Fn(Layout) -> Result<T>) -> Result<T> {
     let [likely, other] = detect::candidates(blob)?;
     read(likely).or_else(|error| read(other).map_err(|_| error))
@@ -57,7 +57,7 @@ fn records(blob: &Blob, layout: Layout, expect: &[Expect], limits: &Limits) -> R
     let mut cursor = Cursor::new(blob);
     let mut tensors = Vec::new();
     while cursor.remaining() > 0 {
-        limits.go_on()?;
+        limits.check_cancelled()?;
         if tensors.len() >= limits.tensors {
             let limit = format!("at most {} records", limits.tensors);
             return Err(cursor.over_limit_at(cursor.position(), limit).into());
@@ -85,14 +85,14 @@ fn record(
     let mut inner = Cursor::new(&record);
     let tensor = body(&mut inner, layout, expect, limits)?;
     if inner.remaining() > 0 {
-        let expected = format!("a record of {size} bytes, as its size says");
+        let expected = format!("a record of {size} bytes, its declared size");
         let found = format!("one of {}", inner.position());
         return Err(cursor.error_at(start, expected, found).into());
     }
     Ok(tensor)
 }
 
-/// Reads one record of any kind; leaves the cursor behind it.
+/// Reads a record of any kind; leaves the cursor after it.
 fn body(
     cursor: &mut Cursor<'_>,
     layout: Layout,
@@ -127,12 +127,12 @@ fn body(
     dense
 }
 
-/// Whether eight zeros are an empty vocabulary. They begin almost any other record too, and end
-/// one that was cut off; where nobody tells, they are believed only if another record follows
+/// Returns whether eight zeros are an empty vocabulary. Most other records begin with zeros too, and
+/// truncated ones end with them. If the kind is undeclared, a vocabulary is assumed only if another record follows
 /// that cannot be the rest of this one.
 fn is_empty_vocabulary(cursor: &mut Cursor<'_>) -> Result<bool> {
     let count = cursor.u64("the number of tokens")?;
-    // Of a tensor these would be the upper half of the number of LoD levels, then the version of
+    // In a tensor, these would be the upper half of the number of LoD levels, then the version of
     // the tensor part, then the size of the description, which is never 0.
     let next = cursor.u32("a record")?;
     Ok(count == 0 && (next != 0 || (cursor.u32("a record")?, cursor.u32("a record")?) == (0, 0)))
@@ -145,7 +145,7 @@ fn dense(cursor: &mut Cursor<'_>, layout: Layout, limits: &Limits) -> Result<Ten
         return Ok(tensor);
     }
     version(cursor)?;
-    // Hopped over until the rest is known to fit: this may be a guess, and one for each record.
+    // Not read before the rest matches: the layout may be a wrong guess, once per record.
     let lod = lod(cursor)?;
     let mut tensor = elements(cursor, limits)?;
     tensor.lod = decode(&lod)?;
@@ -158,7 +158,7 @@ fn selected_rows(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Tensor> {
     let size = count
         .checked_mul(8)
         .ok_or_else(|| cursor.error("a number of rows that fits the file", count.to_string()))?;
-    let rows = cursor.blob(size, "the row numbers")?;
+    let rows = cursor.blob(size, "the row indices")?;
     let height = cursor.i64("the height")?;
     let start = cursor.position();
     let mut tensor = elements(cursor, limits)?;
@@ -171,15 +171,15 @@ fn selected_rows(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Tensor> {
     Ok(tensor)
 }
 
-/// The tensor part: version, description, elements.
+/// Reads the tensor part: version, description, elements.
 fn elements(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Tensor> {
     version(cursor)?;
     let start = cursor.position();
     let signed = cursor.i32("the size of a description")?;
     let size = u64::try_from(signed).ok().filter(|size| DESCRIPTION.contains(size));
     let size = size.ok_or_else(|| {
-        let (least, most) = (DESCRIPTION.start(), DESCRIPTION.end());
-        let expected = format!("the size of a description, {least} to {most} bytes");
+        let (least, max) = (DESCRIPTION.start(), DESCRIPTION.end());
+        let expected = format!("the size of a description, {least} to {max} bytes");
         cursor.error_at(start, expected, signed.to_string())
     })?;
     let start = cursor.position();
@@ -188,9 +188,8 @@ fn elements(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Tensor> {
     let desc = TensorDesc::read(&Message::new(&source, raw.clone()))
         .map_err(|error| error.inside(format!("the description at offset {start}")))?;
     let shape = desc.dims.iter().map(|dim| u64::try_from(*dim).ok()).collect::<Option<Vec<_>>>();
-    let shape = shape.ok_or_else(|| {
-        cursor.error_at(start, "extents of 0 or more", format!("{:?}", desc.dims))
-    })?;
+    let shape = shape
+        .ok_or_else(|| cursor.error_at(start, "dims of 0 or more", format!("{:?}", desc.dims)))?;
     let nbytes = desc.dtype.size_of(&shape).ok_or_else(|| {
         let expected = "a known element type and a size that fits 64 bits";
         cursor.error_at(start, expected, format!("{} of shape {shape:?}", desc.dtype))
@@ -203,12 +202,12 @@ fn elements(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Tensor> {
     Ok(tensor)
 }
 
-/// The levels of a LoD, not read yet.
+/// Returns the levels of a LoD without reading them.
 fn lod(cursor: &mut Cursor<'_>) -> Result<Vec<Blob>> {
     let levels = cursor.u64("the number of LoD levels")?;
-    if levels > LEVELS {
-        // Of bytes that are something else, rather than of a tensor, which has two or three.
-        let expected = format!("at most {LEVELS} LoD levels");
+    if levels > MAX_LEVELS {
+        // More levels mean that the bytes are not a tensor, which has two or three.
+        let expected = format!("at most {MAX_LEVELS} LoD levels");
         return Err(cursor.error_at(cursor.position() - 8, expected, levels.to_string()).into());
     }
     let mut lod = Vec::new();
@@ -243,7 +242,7 @@ fn version(cursor: &mut Cursor<'_>) -> Result<()> {
 }
 
 fn vocabulary(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Tensor> {
-    /// Size of an empty token with its id.
+    /// The size of an empty token with its id.
     const SMALLEST: u64 = 12;
     let start = cursor.position();
     let count = cursor.u64("the number of tokens")?;

@@ -1,4 +1,4 @@
-//! Tensors to bytes, as PaddlePaddle writes them.
+//! Writes tensors as PaddlePaddle does.
 
 use bytes::Bytes;
 use lodstone_model::{Kind, Limits, Lod, Tensor};
@@ -13,10 +13,10 @@ use crate::{Error, Result};
 
 const FORMAT: &str = "a Paddle tensor stream";
 
-/// Writes records end to end; `tensors` gives each with the name for messages.
+/// Writes concatenated records; `tensors` yields each with its name for messages.
 ///
 /// # Errors
-/// As [`write_record`].
+/// The errors of [`write_record`].
 pub fn write<'a>(
     out: &mut Output,
     tensors: impl IntoIterator<Item = (&'a str, &'a Tensor)>,
@@ -25,11 +25,11 @@ pub fn write<'a>(
     tensors.into_iter().try_for_each(|(name, tensor)| write_record(out, name, tensor, layout))
 }
 
-/// Writes one record.
+/// Writes a record.
 ///
 /// # Errors
-/// If PaddlePaddle has no code for the element type, the data does not fit the shape, or the
-/// layout has no such record; or what reading and writing give.
+/// Fails if PaddlePaddle has no code for the element type, the data does not match the shape, the
+/// layout has no such record, or if reading or writing fails.
 pub fn write_record(out: &mut Output, name: &str, tensor: &Tensor, layout: Layout) -> Result<()> {
     let start = out.position() + if layout.sized { 8 } else { 0 };
     let head = head(name, tensor, layout, start)?;
@@ -45,7 +45,7 @@ pub fn write_record(out: &mut Output, name: &str, tensor: &Tensor, layout: Layou
     Ok(())
 }
 
-/// Everything before the elements of a record that begins at offset `start` of the file.
+/// Encodes the part before the elements of a record at offset `start` of the file.
 fn head(name: &str, tensor: &Tensor, layout: Layout, start: u64) -> Result<Vec<u8>> {
     let mut head = Vec::new();
     match &tensor.kind {
@@ -96,14 +96,14 @@ fn head(name: &str, tensor: &Tensor, layout: Layout, start: u64) -> Result<Vec<u
     Ok(head)
 }
 
-/// The description of a tensor, at offset `start` of the file.
+/// Encodes the description of a tensor at offset `start` of the file.
 fn description(name: &str, tensor: &Tensor, layout: Layout, start: u64) -> Result<Bytes> {
     let unsupported = || Error::dtype(FORMAT, name, tensor.dtype);
     let dims: Result<_, _> = tensor.shape.iter().map(|dim| i64::try_from(*dim)).collect();
     let desc = dims.ok().and_then(|dims| TensorDesc { dtype: tensor.dtype, dims }.write());
     let canonical = desc.ok_or_else(unsupported)?;
     if canonical.len() as u64 > *DESCRIPTION.end() {
-        let what = format!("the tensor `{name}` of {} dimensions", tensor.shape.len());
+        let what = format!("the tensor `{name}` of {} dims", tensor.shape.len());
         return Err(Error::Incompatible { format: FORMAT, what });
     }
     if layout.align > 1 {
@@ -116,16 +116,16 @@ fn description(name: &str, tensor: &Tensor, layout: Layout, start: u64) -> Resul
     patch(&TENSOR_DESC, raw, &then.ok_or_else(unsupported)?, &canonical)
 }
 
-/// Adds a field of zeros that nothing knows, so that what follows begins at a multiple of `align`.
+/// Adds an unknown field of zeros, so that the next bytes are aligned to `align`.
 fn pad(canonical: &Bytes, align: u64, start: u64) -> Bytes {
-    /// Unused by every release; one byte as a tag.
+    /// A field number that no release uses; its tag is one byte.
     const FIELD: u32 = 15;
     let end = start + canonical.len() as u64;
     let short = end.next_multiple_of(align) - end;
     if short == 0 {
         return canonical.clone();
     }
-    // Tag and length take two bytes, three from 128 bytes of zeros on.
+    // Tag and length take two bytes, or three from 128 bytes of zeros on.
     let mut field = short;
     while field < 2 || field == 130 {
         field += align;

@@ -1,11 +1,11 @@
-"""Describes the golden files of Glow in `index.json`: what protobuf's own parser finds in them.
+"""Describes the golden files of Glow in `index.json`: the contents according to protobuf's own parser.
 
     python index_glow.py DIRECTORY
 
 The files were written by Glow itself (commit 05dd99b9, built in debug mode): those whose names begin with
 a capital by the tests of its exporter (`ONNXExporterTest.cpp`), the others by a program that builds
-a graph of what the name says and calls `ONNXModelWriter` in each of its modes. Glow is archived, and its
-build needs a compiler and an LLVM of 2020, so that there is no script that makes them again.
+a graph as the name suggests and calls `ONNXModelWriter` in each of its modes. Glow is archived, and its
+build needs a compiler and an LLVM of 2020, so no script recreates them.
 """
 
 import os

@@ -1,17 +1,17 @@
-"""Chooses recorded runs of Glow, and lists them in `runs.json`.
+"""Selects recorded runs of Glow, and lists them in `runs.json`.
 
     python select_runs.py COLLECTION
 
-Models are what Glow's own exporter wrote of a model of its tests (commit 05dd99b9, built in debug mode) when
-it had loaded it; inputs and outputs are what went into its interpreter in that test, and came out.
-COLLECTION has all of them, in `cases.json`. Chosen are the smallest that have together every kind of node
-with every kind of elements and every layout that any of them has. Glow is archived, and its build needs
-a compiler and an LLVM of 2020, so that there is no script that makes them again.
+Models were written by Glow's own exporter from models of its tests (commit 05dd99b9, built in debug mode) after
+loading them; inputs and outputs are those of its interpreter in that test.
+COLLECTION has all of them, in `cases.json`. The selection is the smallest runs that together cover every kind of node
+with every element kind and every layout of the collection. Glow is archived, and its build needs
+a compiler and an LLVM of 2020, so no script recreates them.
 
     {"runs": [{"path": PATH, "inputs": ARRAYS, "outputs": ARRAYS, "tolerance": T}, ...]}
 
-ARRAYS is {name: {"dtype", "shape", "data", "quantized"}}: what is quantized is raw integers, and may differ by
-one. T is there where the greatest difference to be accepted is not the usual one, with the reason beside
+ARRAYS is {name: {"dtype", "shape", "data", "quantized"}}: quantized arrays hold raw integers, and may differ by
+one. T is present if the maximum accepted difference is not the default, with the reason beside
 it here.
 """
 
@@ -42,8 +42,8 @@ def array(tensor):
     data = tensor.get("values")
     if data is None:
         count = 1
-        for extent in tensor["dims"]:
-            count *= extent
+        for dim in tensor["dims"]:
+            count *= dim
         data = [tensor["fill"]] * count
     told = {"dtype": tensor["dtype"], "shape": tensor["dims"], "data": data}
     if "scale" in tensor:
@@ -73,7 +73,7 @@ def candidates(root):
         if case["kind"] not in ("run", "run_extra") or "glowcustom.onnx" not in written:
             continue
         if case["id"].endswith(("#1", "#2", "#3", "#4")):
-            continue  # The model is of other extents.
+            continue  # The model is of other dims.
         tensors = list(case["inputs"].values()) + list(case["outputs"].values())
         if any("values" not in tensor and "fill" not in tensor for tensor in tensors):
             continue

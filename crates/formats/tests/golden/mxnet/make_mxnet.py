@@ -10,8 +10,8 @@ Run once with each of
     mxnet==1.9.1 numpy==1.23.5         Python 3.11: V2 and V3, subgraphs
     mxnet==2.0.0b1 "numpy<1.24"        Python 3.8: NumPy archives
 
-The program in the form of 0.8, of which there is no package, is that of 1.9.1 rewritten; what is
-recorded about it is what 1.9.1 makes of it.
+The program in the format of 0.8, of which there is no package, is that of 1.9.1 rewritten; its facts are those
+that 1.9.1 reports.
 """
 
 import ctypes

@@ -2,8 +2,8 @@
 
     python make_mxnet_block.py OUT_DIR
 
-Needs Python 3.8 and `mxnet==2.0.0b1 numpy<1.24`. `expected.json` records, for each directory, which parameter each
-variable of the program is: by the arrays that MXNet holds, never by reading a file back.
+Needs Python 3.8 and `mxnet==2.0.0b1 numpy<1.24`. `expected.json` maps, for each directory, the variables of the
+program to parameters, by the arrays in MXNet's memory, never by reading a file back.
 """
 
 import hashlib

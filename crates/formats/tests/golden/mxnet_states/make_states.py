@@ -11,7 +11,7 @@ Run once with each of
     mxnet==1.9.1 numpy==1.23.5         Python 3.11
     mxnet==2.0.0b1 "numpy<1.24"        Python 3.8
 
-What is recorded is what the optimizer has in memory when it is saved.
+The facts are the state in memory when the optimizer is saved.
 """
 
 import hashlib

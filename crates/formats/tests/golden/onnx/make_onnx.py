@@ -2,9 +2,9 @@
 
     python make_onnx.py OUT_DIR
 
-Every field of the specification is in one of them, every element type in each of the ways in which
-elements can be written, and every version of the representation. Files that ONNX's own functions
-cannot write (types before there was a field for them, fields that no release knows) are made of its
+They cover every field of the specification, every element type in each of its encodings,
+and every IR version. Files that ONNX's own functions
+cannot write (types before there was a field for them, unknown fields) are built from its
 messages.
 """
 

@@ -1,9 +1,9 @@
-"""Writes `collection.json`: what ONNX's checker says of the models of a collection.
+"""Writes `collection.json`: the results of ONNX's checker for the models of a collection.
 
     python judge.py DIR..
 
-Run with onnx 1.23.2. Of each `.onnx` and `.onnxtxt` file below the directories, by its last two names:
-`fine`, `full` if only `full_check` refuses it, `refused`, or `unreadable` if protobuf does.
+Run with onnx 1.23.2. The result of each `.onnx` and `.onnxtxt` file below the directories, by its last two path components:
+`fine`, `full` if only `full_check` rejects it, `refused`, or `unreadable` if protobuf rejects it.
 """
 
 import json

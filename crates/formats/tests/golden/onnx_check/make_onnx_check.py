@@ -1,9 +1,10 @@
-"""Writes models that break one rule each, and what ONNX's checker says of them.
+"""Writes models that violate one rule each, and the messages of ONNX's checker.
 
     python make_onnx_check.py
 
-Run with onnx 1.23.2. `index.json` has for each model what `onnx.checker.check_model` says (`null` if
-nothing) without and with `full_check`, what Lodstone has to find, types included, and where the two differ, why.
+Run with onnx 1.23.2. `index.json` holds for each model the message of `onnx.checker.check_model` (`null` if
+there is none) without and with `full_check`, the finding that Lodstone must report, including type inference, and the
+reason if the two differ.
 """
 
 import json
@@ -81,16 +82,16 @@ def with_attribute(attribute):
 def versions():
     case("good", RELU)
     case("no_ir_version", relu(lambda m: m.ClearField("ir_version")), "has no IR version")
-    case("ir_version_of_tomorrow", relu(lambda m: put(m, ir_version=99)), "has the IR version 99")
+    case("ir_version_of_tomorrow", relu(lambda m: put(m, ir_version=99)), "has IR version 99")
     case(
         "no_operator_sets",
         relu(lambda m: m.ClearField("opset_import")),
-        "does not say which sets of operators",
+        "declares no opsets",
     )
     case(
         "operator_sets_before_there_were",
         relu(lambda m: put(m, ir_version=2)),
-        "says sets of operators, which IR version 2 has not",
+        "declares opsets, which IR version 2 does not have",
     )
     case(
         "operator_sets_not_yet",
@@ -113,7 +114,7 @@ def versions():
     case(
         "version_that_none_can_be",
         relu(lambda m: put(m.opset_import[0], version=1 << 40)),
-        "which none can be",
+        "which is out of range",
     )
     case("of_tomorrow", relu(lambda m: put(m.opset_import[0], version=99)))
     case("operator_set_of_others", RELU.replace('"" : 21', '"" : 21, "com.example" : 7'))
@@ -132,7 +133,7 @@ def names():
     def twice(model):
         model.graph.input.append(model.graph.input[0])
 
-    case("input_twice", relu(twice), "input 1 (`x`): has the name of an input before it")
+    case("input_twice", relu(twice), "input 1 (`x`): has the name of another input")
     case(
         "input_without_type",
         relu(lambda m: m.graph.input[0].ClearField("type")),
@@ -154,37 +155,37 @@ def names():
         "output 0 (`y`): has no shape",
     )
     empty = lambda kind: lambda m: getattr(m.graph.input.add(name="e").type, kind).SetInParent()
-    case("sequence_of_nothing", relu(empty("sequence_type")), "does not say what is in it")
-    case("optional_of_nothing", relu(empty("optional_type")), "does not say what is in it")
-    case("map_of_nothing", relu(empty("map_type")), "has no type of keys")
+    case("sequence_of_nothing", relu(empty("sequence_type")), "has no element type")
+    case("optional_of_nothing", relu(empty("optional_type")), "has no element type")
+    case("map_of_nothing", relu(empty("map_type")), "has no key type")
     case("sparse_of_nothing", relu(empty("sparse_tensor_type")), "has no element type")
 
     def valueless(model):
         model.graph.input.add(name="e").type.map_type.key_type = TensorProto.INT64
 
-    case("map_of_no_values", relu(valueless), "does not say what is in it")
-    case("opaque_without_name", relu(empty("opaque_type")), "has no name of its opaque type")
+    case("map_of_no_values", relu(valueless), "has no element type")
+    case("opaque_without_name", relu(empty("opaque_type")), "has an opaque type without a name")
 
     def opaque(model, op_type):
         named = model.graph.input.add(name="e").type.opaque_type
         named.domain, named.name = "my", "Kind"
         model.graph.node.add(op_type=op_type, input=["e"], output=["f"])
 
-    case("opaque", relu(lambda m: opaque(m, "Identity")), "`input` is opaque(my,Kind), which V cannot be")
+    case("opaque", relu(lambda m: opaque(m, "Identity")), "`input` is opaque(my,Kind), which V does not allow")
 
 
 def order():
     text = HEAD + "g (float[2] x) => (float[2] y) { y = Relu(z) z = Relu(x) }"
-    case("read_before_written", text, "operator 0 (`Relu`), input 0: reads `z`, which nothing")
+    case("read_before_written", text, "operator 0 (`Relu`), input 0: reads `z`, which is not defined")
     text = HEAD + "g (float[2] x) => (float[2] y) { y = Relu(x) y = Abs(x) }"
-    case("written_twice", text, "operator 1 (`Abs`), output 0: writes `y`, which is there already")
+    case("written_twice", text, "operator 1 (`Abs`), output 0: writes `y`, which is already defined")
     text = HEAD + "g (float[2] x) => (float[2] x) { x = Relu(x) }"
     case("input_is_written", text, "output 0: writes `x`")
     text = HEAD + "g (float[2] x) => (float[2] z) { y = Relu(x) }"
-    case("output_of_nothing", text, "output 0 (`z`): is written by none")
+    case("output_of_nothing", text, "output 0 (`z`): is not defined by the block")
     case("input_is_output", HEAD + "g (float[2] x) => (float[2] x) { y = Relu(x) }")
     text = HEAD + "g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { w = Relu(x) y = Abs(w) }"
-    case("initializer_is_written", text, "output 0: writes `w`, which is there already")
+    case("initializer_is_written", text, "output 0: writes `w`, which is already defined")
     body = HEAD + "g (bool c, float[2] x) => (float[2] y) { y = If (c) <then_branch = a () => "
     body += "(float[2] p) { %s }, else_branch = b () => (float[2] q) { q = Abs(x) }> %s }"
     case("outer_names_are_seen", body % ("p = Relu(x)", ""))
@@ -210,7 +211,7 @@ def order():
     case(
         "output_of_outer_name",
         body.replace("(float[2] p)", "(float[2] x)") % ("p = Relu(x)", ""),
-        "`then_branch`, output 0 (`x`): is written by none of its operators",
+        "`then_branch`, output 0 (`x`): is not defined by the block",
     )
     case(
         "subgraph_without_name",
@@ -225,7 +226,7 @@ def order():
     loop += "{ e = Identity(d) r = Relu(x) }> }"
     case("loop", loop % "v")
     case("inner_input_hides_outer_name", loop % "x")
-    case("inner_input_twice", loop % "d", "`body`, input 2 (`d`): has the name of an input")
+    case("inner_input_twice", loop % "d", "`body`, input 2 (`d`): has the name of another input")
 
 
 def operators():
@@ -234,7 +235,7 @@ def operators():
     )
     case("unknown_kind", one("y = NoSuch(x)"), "`ai.onnx` 21 has no such operator")
     case("kind_of_tomorrow", one("y = Gelu(x)", '"" : 19'), "`ai.onnx` 19 has no such operator")
-    case("deprecated", one("y = Upsample(x, x)"), "`ai.onnx` has it no more since 10")
+    case("deprecated", one("y = Upsample(x, x)"), "`ai.onnx` does not have it since version 10")
     case("not_yet_deprecated", one('y = Upsample <mode = "nearest"> (x, x)', '"" : 9'))
     case("experimental", one("y = Affine(x)"))
     case(
@@ -246,7 +247,7 @@ def operators():
     case(
         "custom_without_its_set",
         one("y = com.example.Mine(x)"),
-        "is of `com.example`, whose version the model does not say",
+        "is of `com.example`, whose version the model does not declare",
     )
     case("no_own_set", one("y = Relu(x)", '"com.example" : 1'), "is of `ai.onnx`, whose version")
     case(
@@ -255,13 +256,13 @@ def operators():
         None,
         "the specification lets the empty name stand for `ai.onnx`; the checker compares letters",
     )
-    case("no_kind", relu(lambda m: m.graph.node[0].ClearField("op_type")), "what it does")
+    case("no_kind", relu(lambda m: m.graph.node[0].ClearField("op_type")), "has no operator type")
 
     def nothing(model):
         del model.graph.node[0].input[:], model.graph.node[0].output[:]
         model.graph.node.add(op_type="Relu", input=["x"], output=["y"])
 
-    case("nothing_in_nothing_out", relu(nothing), "reads nothing and writes nothing")
+    case("nothing_in_nothing_out", relu(nothing), "has no inputs and no outputs")
     case("too_many_inputs", one("y = Relu(x, x)"), "has 2 inputs, expected 1")
     case("too_few_inputs", one("y = Add(x)"), "has 1 inputs, expected 2")
     case("too_many_outputs", one("y, z = Relu(x)"), "has 2 outputs, expected 1")
@@ -270,21 +271,21 @@ def operators():
         one("y, z = BatchNormalization(x, x, x, x, x)", '"" : 9'),
         "has 2 outputs, expected 1 or 5",
     )
-    case("left_out", one('y = Add(x, "")'), "input 1: `B` is left out")
+    case("left_out", one('y = Add(x, "")'), "input 1: required `B` is missing")
     case("optional_left_out", one('y = Clip(x, "", "")'))
     case("variadic_left_out", one('y = Sum(x, "")'), None)
     case(
         "first_variadic_left_out",
         one('y = Sum("", x)'),
-        "operator 0 (`Sum`), input 0: `data_0` is left out",
+        "operator 0 (`Sum`), input 0: required `data_0` is missing",
     )
     blank = lambda m: m.graph.node.add(op_type="Abs", input=["x"], output=[""])
-    case("output_left_out", relu(blank), "output 0: `Y` is left out")
+    case("output_left_out", relu(blank), "output 0: required `Y` is missing")
 
 
 def attributes():
     made = helper.make_attribute
-    case("unknown_attribute", with_attribute(made("beta", 1.0)), "has an attribute `beta`, which")
+    case("unknown_attribute", with_attribute(made("beta", 1.0)), "has unknown attribute `beta`")
     case("private_attribute", with_attribute(made("__beta", 1.0)))
     leaky = lambda attribute: changed(
         RELU.replace("Relu", "LeakyRelu"), lambda m: m.graph.node[0].attribute.append(attribute)
@@ -296,7 +297,7 @@ def attributes():
     def twice(model):
         model.graph.node[0].attribute.extend([made("alpha", 1.0)] * 2)
 
-    case("attribute_twice", changed(RELU.replace("Relu", "LeakyRelu"), twice), "is there twice")
+    case("attribute_twice", changed(RELU.replace("Relu", "LeakyRelu"), twice), "is a duplicate")
     case(
         "required", HEAD + "g (float[2] x) => (float[2] y) { y = Concat(x) }", "no attribute `axis`"
     )
@@ -329,7 +330,7 @@ def attributes():
     case(
         "reference_outside_functions",
         leaky(AttributeProto(name="alpha", ref_attr_name="a", type=AttributeProto.FLOAT)),
-        "is the attribute `a` of a function, and is in none",
+        "refers to attribute `a` of a function, but is not in one",
         "there is nothing that it could stand for; the checker asks for nothing of it",
     )
     case(
@@ -353,11 +354,11 @@ def tensors():
     def twice(model):
         model.graph.initializer.extend([tensor(float_data=[1, 2])] * 2)
 
-    case("initializer_twice", relu(twice), "has the name of an initializer before it")
+    case("initializer_twice", relu(twice), "has the name of another initializer")
     case(
         "initializer_that_is_no_input",
         with_tensor(tensor(float_data=[1, 2]), ir=3),
-        "is no input, which IR version 3 asks for",
+        "is not an input, which IR version 3 requires",
     )
     undefined = tensor(kind=0, float_data=[1, 2])
     case("tensor_of_undefined_type", with_tensor(undefined), "has no element type")
@@ -367,7 +368,7 @@ def tensors():
     case(
         "tensor_of_unknown_type",
         with_tensor(tensor(kind=99, raw_data=b"12345678")),
-        "is no type of ONNX",
+        "which ONNX does not have",
         "the checker asks the types of elements that are not raw alone",
     )
     case("tensor_without_elements", with_tensor(tensor()), "has no elements")
@@ -392,7 +393,7 @@ def tensors():
     )
     six = TensorProto.FLOAT6E2M3
     case("six_bits", with_tensor(tensor(dims=[1], kind=six, raw_data=b"\x3f"), ir=14))
-    padding = "has bits behind its last element that are not 0"
+    padding = "has padding bits after its last element that are not 0"
     case("six_bits_and_padding", with_tensor(tensor(dims=[1], kind=six, raw_data=b"\x40"), ir=14), padding)
     case("six_bits_typed", with_tensor(tensor(dims=[1], kind=six, int32_data=[63]), ir=14))
     case(
@@ -409,7 +410,7 @@ def tensors():
     case("too_few_raw_elements", with_tensor(tensor(raw_data=b"1234")), "expected 8 bytes")
     case("too_few_elements", with_tensor(tensor(float_data=[1])), "expected 8 bytes")
     text = tensor(kind=TensorProto.STRING, string_data=[b"a"])
-    case("too_few_texts", with_tensor(text), "expected as many texts")
+    case("too_few_texts", with_tensor(text), "expected as many strings")
     case(
         "too_many_raw_elements",
         with_tensor(tensor(raw_data=b"123456781234")),
@@ -438,12 +439,12 @@ def sparse():
         "sparse initializer 0 (`s`): index",
     )
     case("sparse_twice", with_sparse([4], [1, 2], [3, 3], [2]), "does not ascend")
-    case("sparse_beyond", with_sparse([4], [1, 2], [0, 4], [2]), "is 4, not 0 to 4 - 1")
+    case("sparse_beyond", with_sparse([4], [1, 2], [0, 4], [2]), "is 4, expected 0 to 4 - 1")
     case("sparse_negative", with_sparse([4], [1, 2], [-1, 0], [2]), "is -1")
     case("sparse_places_descend", with_sparse([2, 2], [1, 2], [1, 0, 0, 1], [2, 2]), "not ascend")
     case("sparse_places_beyond", with_sparse([2, 2], [1, 2], [0, 1, 1, 2], [2, 2]), "is 2, not")
-    case("sparse_scalar", with_sparse([], [1], [0], [1]), "without dimensions")
-    case("sparse_of_nothing_at_all", with_sparse([0], [], [], [0]), "one of which is 0")
+    case("sparse_scalar", with_sparse([], [1], [0], [1]), "sparse tensor of rank 0")
+    case("sparse_of_nothing_at_all", with_sparse([0], [], [], [0]), "with a dim of 0")
     case("sparse_counts", with_sparse([4], [1, 2], [0, 1, 2], [3]), "expected 2 indices")
     case("sparse_rank", with_sparse([4], [1], [0], [1, 1, 1]), "expected 1 indices")
     indices = with_sparse([4], [1, 2], [0, 3], [2], TensorProto.INT32)
@@ -454,7 +455,7 @@ def sparse():
 
     made = with_sparse([4], [1, 2], [0, 3], [2])
     rank(made)
-    case("sparse_values_of_rank_2", made, "values in one dimension")
+    case("sparse_values_of_rank_2", made, "one-dimensional values")
     made = with_sparse([4], [1, 2], [0, 3], [2])
     made.graph.sparse_initializer[0].ClearField("indices")
     case("sparse_without_indices", made, "the indices of a sparse tensor")
@@ -466,7 +467,7 @@ def sparse():
     case("sparse_without_name", made, "has no name")
     made = with_sparse([4], [1, 2], [0, 3], [2])
     made.graph.initializer.append(tensor("s", float_data=[1, 2]))
-    case("sparse_has_name_of_dense", made, "has the name of an initializer before it")
+    case("sparse_has_name_of_dense", made, "has the name of another initializer")
 
 
 def functions():
@@ -476,18 +477,18 @@ def functions():
     first = main + sets + "f (a) => (b) { b = Relu(a) }\n"
     edited = lambda change, text=first: changed(text, lambda m: change(m.functions[0]))
     case("function", first)
-    case("function_twice", first + sets + "f (a) => (b) { b = Abs(a) }", "`f`: is there twice")
+    case("function_twice", first + sets + "f (a) => (b) { b = Abs(a) }", "`f`: is a duplicate")
     overloads = changed(first + sets + "f (a) => (b) { b = Abs(a) }", lambda m: None)
     overloads.functions[1].overload = "other"
     case("function_overloaded", overloads)
     case("function_without_name", edited(lambda f: f.ClearField("name")), "has no name")
-    case("function_without_set", edited(lambda f: f.ClearField("domain")), "set of operators")
+    case("function_without_set", edited(lambda f: f.ClearField("domain")), "has no domain")
     case("function_input_twice", edited(lambda f: f.input.append("a")), "input 1 (`a`)")
-    case("function_output_twice", edited(lambda f: f.output.append("b")), "the output `b` twice")
+    case("function_output_twice", edited(lambda f: f.output.append("b")), "has duplicate output `b`")
     case(
         "function_attribute_twice",
         edited(lambda f: f.attribute.extend(["k", "k"])),
-        "the attribute `k` twice",
+        "has duplicate attribute `k`",
     )
     case("function_reads_nothing", main + sets + "f (a) => (b) { b = Relu(z) }", "reads `z`")
     case(
@@ -498,12 +499,12 @@ def functions():
     case(
         "function_writes_twice",
         main + sets + "f (a) => (b) { b = Relu(a) b = Abs(a) }",
-        "writes `b`, which is there already",
+        "writes `b`, which is already defined",
     )
     case(
         "function_output_of_nothing",
         edited(lambda f: f.output.__setitem__(0, "z")),
-        "output 0 (`z`): is written by none of its operators",
+        "output 0 (`z`): is not defined by the block",
         "who puts the function in place of its call has nothing to put there",
     )
     case(
@@ -511,17 +512,17 @@ def functions():
     )
     case("function_has_bad_operator", edited(lambda f: f.node[0].input.append("a")), "2 inputs")
     recursive = main + sets + "f (a) => (b) { b = my.f(a) }"
-    case("function_calls_itself", recursive, "calls itself, or a function that does")
+    case("function_calls_itself", recursive, "is recursive, or calls a recursive function")
     mutual = main + sets + "f (a) => (b) { b = my.h(a) }\n" + sets + "h (a) => (b) { b = my.f(a) }"
-    case("functions_call_each_other", mutual, "`h`: calls itself, or a function that does")
+    case("functions_call_each_other", mutual, "`h`: is recursive, or calls a recursive function")
     hidden = main + sets + "f (a) => (b) { c = Constant <value = bool {1}> () b = If (c) <"
     hidden += (
         "then_branch = t () => (p) { p = my.f(a) }, else_branch = e () => (q) { q = Abs(a) }> }"
     )
-    case("function_calls_itself_inside", hidden, "calls itself, or a function that does")
+    case("function_calls_itself_inside", hidden, "is recursive, or calls a recursive function")
     old = main + sets.replace("21", "13") + "f (a) => (b) { b = Relu(a) }\n"
     unlike = old.replace("Relu(a)", "Identity(a)")
-    case("function_of_other_version", unlike, "is another in `ai.onnx` 13")
+    case("function_of_other_version", unlike, "differs between `ai.onnx` 13")
     case("function_of_like_version", old.replace("Relu(a)", "Neg(a)"))
     case(
         "function_before_there_were",
@@ -537,14 +538,14 @@ def types():
     one = lambda text: HEAD + "g (float[2] x, int64[2] n) => (float[2] y) { %s }" % text
     case("types_agree", one("y = Add(x, x)"))
     case("types_differ", one("y = Add(x, n)"), "`B` is tensor(int64), where T is tensor(float)")
-    case("type_is_not_allowed", one("z = Det(n) y = Relu(x)"), "which T cannot be")
+    case("type_is_not_allowed", one("z = Det(n) y = Relu(x)"), "which T does not allow")
     case("type_is_another", one("y = Reshape(x, x)"), "expected tensor(int64)")
     case("output_of_other_type", one("y = Abs(n)"), "output 0: `Y` is tensor(float), where T is")
     case("type_follows", one("z = Abs(n) y = Add(x, z)"), "operator 1 (`Add`), input 1: `B` is")
     text = HEAD + "g (float[2] x) => (float[2] y) <int64[2] w = {1, 2}> { y = Add(x, w) }"
     case("initializer_of_other_type", text, "`B` is tensor(int64), where T is tensor(float)")
     text = HEAD + "g (seq(float[2]) x) => (float[2] y) { y = Relu(x) }"
-    case("sequence_for_a_tensor", text, "`X` is seq(tensor(float)), which T cannot be")
+    case("sequence_for_a_tensor", text, "`X` is seq(tensor(float)), which T does not allow")
     text = HEAD + "g (seq(float[2]) x, int64 i) => (float[2] y) { y = SequenceAt(x, i) }"
     case("sequence", text)
 

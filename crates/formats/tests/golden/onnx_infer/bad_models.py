@@ -1,4 +1,4 @@
-"""Models that are wrong, most of which ONNX's strict inference refuses: operators with what does not fit."""
+"""Invalid models, most of which ONNX's strict inference rejects: operators with inconsistent operands."""
 
 import onnx
 from onnx import TensorProto as T

@@ -1,16 +1,16 @@
-"""Records what ONNX's own inference says of the node tests of its package.
+"""Records the results of ONNX's own inference for the node tests of its package.
 
     python3.11 -m venv v && v/bin/pip install onnx==1.23.2 numpy==2.4.6 ml_dtypes==0.6.0
     v/bin/python make_corpus.py            # writes the files beside it
-    v/bin/python make_corpus.py --check    # compares them with what ONNX gives
+    v/bin/python make_corpus.py --check    # compares them with ONNX
 
 `node_tests.gz` is a compressed list of cases, each a length (u32, little-endian), JSON, a length, a model. A model is
-that of the test without the types of its outputs. The JSON says for each output, in order,
+that of the test without the types of its outputs. The JSON holds for each output, in order,
 
-    inferred   what `infer_shapes(strict_mode=True, data_prop=True)` says of it, or null
+    inferred   the result of `infer_shapes(strict_mode=True, data_prop=True)`, or null
     folded     the same if the small integer inputs are constants of the model
-    declared   what the test declares
-    recorded   the shape of what was recorded, of tensors alone
+    declared   the type that the test declares
+    recorded   the shape of the recorded output, only for tensors
 
 and in `values` the small inputs. A type is `[kinds, dtype, shape]`: kinds from outside in.
 

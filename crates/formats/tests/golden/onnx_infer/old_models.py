@@ -1,4 +1,4 @@
-"""Operators of old versions, which said as attributes what are inputs now, and the like."""
+"""Operators of old versions, with attributes that later became inputs, and similar differences."""
 
 import numpy as np
 from onnx import TensorProto as T

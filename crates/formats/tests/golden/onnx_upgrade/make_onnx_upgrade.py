@@ -1,11 +1,11 @@
-"""Writes models of old sets of operators, and what they compute.
+"""Writes models of old opsets, and their results.
 
     python make_onnx_upgrade.py
 
-Run with onnx 1.23.2 and onnxruntime 1.31.1. There is a model for each change of an operator that asks
-for more than its new version. `index.json` has inputs and outputs of each, and which of the two computed
-them: ONNX Runtime where it has the old version, the reference evaluator of onnx otherwise; or NumPy, by
-the text of the old specification, where neither has it.
+Run with onnx 1.23.2 and onnxruntime 1.31.1. There is a model for each change of an operator that requires
+more than its new version. `index.json` holds the inputs and outputs of each, and which implementation computed
+them: ONNX Runtime if it has the old version, otherwise the reference evaluator of onnx, or NumPy, according to
+the text of the old specification, if neither has it.
 """
 
 import json

@@ -2,7 +2,7 @@
 
     python check.py [DIR]
 
-Needs nothing but Python: it knows the formats from their written layouts alone, so that it can
+Needs only Python. It implements the formats from their documented layouts, so that it can
 find a mistake in the facts as well as in a reader that is tested with them.
 """
 

@@ -1,7 +1,7 @@
-"""Recorded facts of the golden files, shared by the scripts that make them.
+"""Recorded facts of the golden files, shared by the scripts that create them.
 
 Every script describes the files it writes in one `index.json`. The facts come from the arrays
-that were handed to the framework, or that the framework holds, never from reading a file back,
+that were passed to the framework, or that the framework holds, never from reading a file back,
 so that they can judge a reader. Works with Python 3.8 and later.
 """
 

@@ -1,10 +1,10 @@
-"""Models of several functions, as `jit.save` of PaddlePaddle 2.6.2 writes them.
+"""Models of several functions, written by `jit.save` of PaddlePaddle 2.6.2.
 
     python make_functions.py DIRECTORY
 
-`apart` has the parameters of each function in a file of its own; `together` (`combine_params`) has those of all
-functions in the file of the last of them, too. (2.6.2 takes the name of each function for the prefix of the next, and
-puts what is given by a relative path into directories that it nests.)
+`apart` has the parameters of each function in a separate file; `together` (`combine_params`) also has those of all
+functions in the file of the last one. (2.6.2 uses the name of each function as the prefix of the next, and
+writes to nested directories if the path is relative.)
 """
 
 import os

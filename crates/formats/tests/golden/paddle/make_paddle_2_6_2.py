@@ -7,11 +7,11 @@ Three limits of this release shape the script:
 - The `save` operator has no kernel for bool, complex and vocabulary variables. Single tensors
   are therefore written by `core.save_lod_tensor`, which writes the same stream, and a single
   vocabulary by `save_combine` with one input.
-- `save_combine` takes vocabularies or tensors, but not both: with a mixed list it takes the
-  tensors for vocabularies and dies (SIGSEGV). `load_combine` does read a file of both, so one is
-  joined here from records that this release wrote. (Loading also decomposes the tokens to
-  Unicode form NFD and drops the empty one; the facts tell what is in the file.)
-- `save_as_fp16` cuts float32 to float16 instead of rounding; `truncate_to_half` predicts it.
+- `save_combine` takes vocabularies or tensors, but not both: with a mixed list it treats the
+  tensors as vocabularies and crashes (SIGSEGV). `load_combine` does read a file of both, so one is
+  concatenated here from records that this release wrote. (Loading also decomposes the tokens to
+  Unicode form NFD and drops the empty one; the facts describe the file.)
+- `save_as_fp16` truncates float32 to float16 instead of rounding; `truncate_to_half` predicts it.
 """
 
 import os

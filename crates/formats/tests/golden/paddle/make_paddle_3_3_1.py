@@ -2,9 +2,9 @@
 
     python make_paddle_3_3_1.py OUT_DIR
 
-This release stores programs as JSON ("PIR") unless it is told not to; parameters are stored as
-before. It adds two element types of one byte, for which numpy has no names, so that these
-tensors are made from their bits.
+This release stores programs as JSON ("PIR") by default; parameters are stored as
+before. It adds two element types of one byte, for which numpy has no names, so these
+tensors are created from their bits.
 """
 
 import os

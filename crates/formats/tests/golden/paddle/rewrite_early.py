@@ -2,8 +2,8 @@
 
     python rewrite_early.py OUT_DIR
 
-Run it after `make_paddle_2_6_2.py`, with the same directory. No framework can be installed that
-writes these layouts, so they are made from their written descriptions:
+Run it after `make_paddle_2_6_2.py`, with the same directory. No installable framework
+writes these layouts, so they are created from their descriptions:
 
 - LoD last, the first `save` operator of October 2017, with one version word:
   u32 version | u32 size of description | description | data | u64 levels | levels

@@ -1,8 +1,8 @@
-"""Writes the pickles of PaddlePaddle 2.6.2, or of 3.3.1 if that is what is installed.
+"""Writes the pickles of PaddlePaddle 2.6.2, or of 3.3.1 if that is installed.
 
     python make_paddle_2_x.py OUT_DIR
 
-Names that PaddlePaddle makes up for tensors count up from the start of the process: a second run
+Names that PaddlePaddle generates for tensors are numbered from the start of the process: a second run
 writes the same bytes.
 """
 

@@ -1,7 +1,7 @@
-"""What the scripts here share: the facts of `../paddle/facts.py`, and objects to save.
+"""Code shared by the scripts: the facts of `../paddle/facts.py`, and objects to save.
 
-`tensors` are in the order of the file, called by their paths. `metadata` is what the other values
-are, as Python sees them. The facts come from the arrays that were handed to the framework.
+`tensors` are in the order of the file, named by their paths. `metadata` holds the other values,
+as in Python. The facts come from the arrays that were passed to the framework.
 """
 
 import os
@@ -35,7 +35,7 @@ def tensors_of(arrays, dtypes=None):
 
 
 def orders():
-    """Arrays that are stored in another order of bytes or dimensions, empty and without extents."""
+    """Arrays that are stored in another order of bytes or dimensions, empty and without dims."""
     base = np.arange(24, dtype="float32").reshape(2, 3, 4) / 7
     return {
         "c": base,

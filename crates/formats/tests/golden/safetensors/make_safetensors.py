@@ -3,8 +3,8 @@
     python make_safetensors.py OUT_DIR
 
 Needs numpy and ml_dtypes. The Python package has no names for the two 6-bit floats, so no file
-has them. It leaves the order of several keys of metadata to chance: `metadata.safetensors` has
-another one in every run.
+has them. It writes the keys of metadata in random order: `metadata.safetensors` differs
+in every run.
 """
 
 import ctypes

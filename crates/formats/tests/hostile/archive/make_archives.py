@@ -1,8 +1,8 @@
-"""Writes archives that hide a pickle from who looks into them, and one that is honest.
+"""Writes archives that hide a pickle from scanners, and an honest one.
 
     python make_archives.py OUT_DIR
 
-Nothing is loaded. `index.json` says of each file what it would call, or that readers disagree about
+Nothing is loaded. `index.json` records for each file what it would call, that readers disagree about
 it ("ambiguous"), or neither ("clean").
 """
 

@@ -1,11 +1,11 @@
-"""Models of ONNX that attack whoever opens them, named by the advisory or the change that is about them.
+"""Hostile ONNX models, named after the advisory or change that describes them.
 
     python make_attacks.py        # in this directory, with onnx 1.23.2
 
-Writes them, and index.json: what has to become of each. "refused" are not opened, with an error that has all
-of the words; "broken" are opened, and are wrong by rules, with a finding that has them; "harmless" are right.
+Writes them, and index.json with the expected result of each: for "refused", opening fails with an error that contains
+all of the words; "broken" models open, but violate rules, with a finding that contains them; "harmless" ones are valid.
 
-Beside a model there are, when it is tried: a file `secret` above its directory, `link` and `hard`, which are
+The test creates beside a model: a file `secret` above its directory, `link` and `hard`, which are
 links to it, `linked`, a link to the directory above, a directory `junk`, and `weights`, 64 bytes of zeros.
 """
 

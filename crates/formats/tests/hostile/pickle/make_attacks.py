@@ -1,10 +1,10 @@
-"""Writes pickles that attack whoever loads them, byte by byte; none is ever loaded here.
+"""Writes hostile pickles byte by byte; none is ever loaded here.
 
     python make_attacks.py OUT_DIR
 
-Each file is called like the advisory it is made after, or like what it does. `index.json` says for
-each what a reader that executes nothing should find: `error`, words of its message (none for a file
-that is harmless after all), and `calls`, what a scan has to list. Needs nothing but Python.
+Each file is named after the advisory that describes it, or after its effect. `index.json` records for
+each what a reader that executes nothing should report: `error`, parts of its message (null for a
+harmless file), and `calls`, what a scan must list. Needs only Python.
 """
 
 import json
@@ -104,7 +104,7 @@ def make_hidden():
     case("stack-global-by-memo-overwritten.pdparams", swap, refused, ["os.system"])
     dup = P4 + short("os") + b"2\x93."
     case("stack-global-by-dup.pdparams", dup, refused, ["os.os"])
-    case("stack-global-of-no-texts.pdparams", P4 + b"K\x01K\x02\x93.", "a module and a name, two texts")
+    case("stack-global-of-no-texts.pdparams", P4 + b"K\x01K\x02\x93.", "a module and a name as strings")
     case("damaged-after-the-call.pdparams", P2 + call("os", "system", "id") + b"\xff\xff\xff", "an opcode of pickle protocols", ["os.system"])
     case("cut-after-the-call.pdparams", P2 + call("os", "system", "id"), "up to STOP", ["os.system"])
     case("import-by-a-line-that-is-torn.pdparams", P2 + b"cos\nsystem2", "a line feed", ["os.system"])
@@ -160,30 +160,30 @@ def make_sizes():
     case("text-of-2-64-bytes.pdparams", P4 + b"\x8d" + struct.pack("<Q", u64) + b"abc.", "BINUNICODE8")
     case("bytes-longer-than-the-file.pdparams", P4 + b"\x8e" + struct.pack("<Q", 1 << 50) + b"abc.", "BINBYTES8")
     case("bytearray-longer-than-the-file.pdparams", P5 + b"\x96" + struct.pack("<Q", 1 << 62) + b"abc.", "BYTEARRAY8")
-    case("string-of-negative-size.pdparams", P2 + b"T\xff\xff\xff\xffabc.", "a size from 0 on")
-    case("integer-of-negative-size.pdparams", P2 + b"\x8b\xff\xff\xff\xffabc.", "a size from 0 on")
+    case("string-of-negative-size.pdparams", P2 + b"T\xff\xff\xff\xffabc.", "a nonnegative size")
+    case("integer-of-negative-size.pdparams", P2 + b"\x8b\xff\xff\xff\xffabc.", "a nonnegative size")
     case("integer-of-2-gib.pdparams", P2 + b"\x8b\xff\xff\xff\x7fabc.", "LONG4")
     case("integer-of-64-kib.pdparams", P2 + b"\x8b" + struct.pack("<i", 65536) + b"\x01" * 65536 + b".", "an integer of at most 1024 bytes")
     case("digits-without-end.pdparams", P2 + b"L" + b"9" * 100000 + b"L\n.", "a number of at most 1024 digits")
     case("memo-number-of-32-bits.pdparams", P2 + HONEST + b"r\xff\xff\xff\xff0j\xff\xff\xff\xff.", None, harmless=True)
     case("memo-number-of-64-bits.pdparams", P2 + HONEST + b"p9223372036854775807\n.", None, harmless=True)
-    case("memo-number-beyond.pdparams", P2 + HONEST + b"p99999999999999999999\n.", "a number from 0 on")
-    case("memo-number-negative.pdparams", P2 + HONEST + b"p-1\n.", "a number from 0 on")
-    case("memo-of-nothing.pdparams", P2 + b"h\x07.", "put under the number 7")
+    case("memo-number-beyond.pdparams", P2 + HONEST + b"p99999999999999999999\n.", "a nonnegative integer")
+    case("memo-number-negative.pdparams", P2 + HONEST + b"p-1\n.", "a nonnegative integer")
+    case("memo-of-nothing.pdparams", P2 + b"h\x07.", "memo entry 7")
     case("protocol-255.pdparams", P2 + b"\x80\xff" + HONEST + b".", "a pickle protocol from 0 to 5")
-    case("buffer-out-of-band.pdparams", P5 + b"\x97.", "out of band")
+    case("buffer-out-of-band.pdparams", P5 + b"\x97.", "out-of-band")
     case("nothing-before-stop.pdparams", P2 + b".", "a value on the stack for STOP")
     case("mark-before-stop.pdparams", P2 + b"}(.", "a value on the stack for STOP")
     case("below-the-mark.pdparams", P2 + b"}(K\x01s.", "a value on the stack for SETITEM")
     case("mark-missing.pdparams", P2 + b"}u.", "a mark on the stack for SETITEMS")
     case("odd-number-of-items.pdparams", P2 + b"}(K\x01u.", "keys and values in pairs")
-    case("key-that-is-a-list.pdparams", P2 + b"}]K\x01s.", "a key that can be hashed")
-    case("key-that-is-a-dict.pdparams", P2 + b"}(}K\x01u.", "a key that can be hashed")
-    case("key-twice.pdparams", P2 + b"}(" + text("a") + b"K\x01" + text("a") + b"K\x02u.", ["each key once", "`a` again"])
+    case("key-that-is-a-list.pdparams", P2 + b"}]K\x01s.", "a hashable key")
+    case("key-that-is-a-dict.pdparams", P2 + b"}(}K\x01u.", "a hashable key")
+    case("key-twice.pdparams", P2 + b"}(" + text("a") + b"K\x01" + text("a") + b"K\x02u.", ["unique keys", "`a` twice"])
     case("append-to-a-tuple.pdparams", P2 + b")K\x01a.", "a list to append to")
     case("build-on-a-tuple.pdparams", P2 + b")}b.", "an object to give a state")
     case("reduce-without-a-tuple.pdparams", P2 + glob("collections", "OrderedDict") + b"]R.", "arguments in a tuple", ["collections.OrderedDict"])
-    case("text-that-is-no-utf-8.pdparams", P2 + b"}X\x02\x00\x00\x00\xc3\x28K\x01s.", "text in its encoding")
+    case("text-that-is-no-utf-8.pdparams", P2 + b"}X\x02\x00\x00\x00\xc3\x28K\x01s.", "valid text in its encoding")
     case("no-line-feed.pdparams", P2 + b"I12345", "a line feed")
     case("number-in-words.pdparams", P2 + b"Itwelve\n.", "decimal digits")
 
@@ -194,13 +194,13 @@ def make_arrays():
     calls = ["numpy.core.multiarray._reconstruct"]
     case("array-too-large.pdparams", replaced(b"K\x02\x85", b"J\xff\xff\xff\x7f\x85"), "2147483647 bytes, uint8", calls)
     case("array-too-small.pdparams", replaced(b"K\x02\x85", b"K\x01\x85"), "1 bytes, uint8", calls)
-    case("array-negative.pdparams", replaced(b"K\x02\x85", b"J\xff\xff\xff\xff\x85"), "extents from 0 on", calls)
+    case("array-negative.pdparams", replaced(b"K\x02\x85", b"J\xff\xff\xff\xff\x85"), "nonnegative dims", calls)
     huge = b"\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f"
     case("array-product-of-2-126.pdparams", replaced(b"K\x02\x85", huge + huge + b"\x86"), "a size that fits 64 bits", calls)
     case("array-empty-and-huge.pdparams", replaced(b"K\x02\x85", b"K\x00" + huge + b"\x86").replace(b"C\x02ab", b"C\x00"), None, calls, harmless=True)
-    case("array-of-objects.pdparams", replaced(text("u1"), text("O8")), "an element type of numbers", calls)
-    case("array-of-text.pdparams", replaced(text("u1"), text("U2")), "an element type of numbers", calls)
-    case("array-of-65-dimensions.pdparams", replaced(b"K\x02\x85", b"(" + b"K\x01" * 65 + b"t"), "at most 64 extents", calls)
+    case("array-of-objects.pdparams", replaced(text("u1"), text("O8")), "a numeric element type", calls)
+    case("array-of-text.pdparams", replaced(text("u1"), text("U2")), "a numeric element type", calls)
+    case("array-of-65-dimensions.pdparams", replaced(b"K\x02\x85", b"(" + b"K\x01" * 65 + b"t"), "at most 64 nonnegative dims", calls)
     case("array-without-state.pdparams", P2 + b"}" + text("w") + ARRAY[: ARRAY.index(b"R(") + 1] + b"s.", "without one state", calls)
     two = ARRAY + ARRAY[ARRAY.index(b"R(") + 1 :]
     case("array-of-two-states.pdparams", P2 + b"}" + text("w") + two + b"s.", "without one state", calls)
@@ -212,26 +212,26 @@ def make_bombs():
     laughs = P2 + b"]q\x00" + text("ha") + b"a0" + b"".join(
         b"]" + bytes([ord("q"), n + 1]) + b"(" + b"h" + bytes([n]) + b"h" + bytes([n]) + b"e0" for n in range(60)
     ) + b"h\x3c."
-    case("billion-laughs-memo.pdparams", laughs, "shared again and again")
+    case("billion-laughs-memo.pdparams", laughs, "shared excessively")
     doubled = P2 + b"]" + b"2\x86" * 64 + b"."
-    case("billion-laughs-dup.pdparams", doubled, "shared again and again")
+    case("billion-laughs-dup.pdparams", doubled, "shared excessively")
     keys = P2 + b"}" + text("k" * 1000) + b"q\x00" + b"K\x01s0" + b"](" + b"".join(b"}h\x00K\x01s" for _ in range(100000)) + b"e."
-    case("long-key-again-and-again.pdparams", keys, "shared again and again")
+    case("long-key-again-and-again.pdparams", keys, "shared excessively")
     many = P2 + b"}(" + text("a") + b"C\xff" + b"x" * 255 + b"q\x00" + b"".join(
         text(str(n)) + b"h\x00" for n in range(40000)) + b"u."
-    case("bytes-again-and-again.pdparams", many, "shared again and again")
+    case("bytes-again-and-again.pdparams", many, "shared excessively")
     array = P4 + b"}(" + text("a") + ARRAY.replace(b"K\x02\x85", b"J" + struct.pack("<i", 60000) + b"\x85").replace(
         b"C\x02ab", b"B" + struct.pack("<I", 60000) + b"\x00" * 60000) + b"q\x00" + b"".join(
         text(str(n)) + b"h\x00" for n in range(5000)) + b"u."
-    case("tensor-again-and-again.pdparams", array, "shared again and again", ["numpy.dtype"])
+    case("tensor-again-and-again.pdparams", array, "shared excessively", ["numpy.dtype"])
     case("deep-lists.pdparams", P2 + b"]" * 100000 + b"a" * 99999 + b".", "values at most")
     case("deep-tuples.pdparams", P2 + b")" + b"\x85" * 100000 + b".", "values at most")
     case("deep-dicts.pdparams", P2 + (b"}" + text("a")) * 30000 + b"N" + b"s" * 30000 + b".", "values at most")
     case("marks-without-end.pdparams", P2 + b"(" * 100000, "up to STOP")
-    case("list-in-itself.pdparams", P2 + b"]q\x00h\x00a.", "values that end")
-    case("dict-in-itself.pdparams", P2 + b"}q\x00" + text("a") + b"h\x00s.", "values that end")
-    case("tuple-in-its-list.pdparams", P2 + b"]q\x00h\x00\x85a.", "values that end")
-    case("object-in-itself.pdparams", P2 + glob("collections", "OrderedDict") + b")Rq\x00" + text("a") + b"h\x00s.", "values that end", ["collections.OrderedDict"])
+    case("list-in-itself.pdparams", P2 + b"]q\x00h\x00a.", "acyclic values")
+    case("dict-in-itself.pdparams", P2 + b"}q\x00" + text("a") + b"h\x00s.", "acyclic values")
+    case("tuple-in-its-list.pdparams", P2 + b"]q\x00h\x00\x85a.", "acyclic values")
+    case("object-in-itself.pdparams", P2 + glob("collections", "OrderedDict") + b")Rq\x00" + text("a") + b"h\x00s.", "acyclic values", ["collections.OrderedDict"])
 
 
 def main(out_dir):

@@ -1,4 +1,4 @@
-//! Files made by hand.
+//! Files built by hand.
 
 use flate2::write::DeflateEncoder;
 use flate2::{Compression, Crc};
@@ -6,7 +6,7 @@ use flate2::{Compression, Crc};
 use super::{Kind, Made};
 use crate::support::varint;
 
-/// A zip archive of members, deflated or stored.
+/// Returns a zip archive of members, deflated or stored.
 pub fn zip<'a>(members: impl IntoIterator<Item = (&'a [u8], &'a [u8])>, deflate: bool) -> Vec<u8> {
     let (mut file, mut directory, mut count) = (Vec::new(), Vec::new(), 0u16);
     for (name, bytes) in members {
@@ -40,50 +40,50 @@ fn deflated(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().expect("memory")
 }
 
-/// An array with this header and so many bytes of elements.
+/// Returns an array with this header and this many bytes of elements.
 pub fn npy(dict: &str, elements: usize) -> Vec<u8> {
     let size = u16::try_from(dict.len()).expect("short").to_le_bytes();
     [b"\x93NUMPY\x01\x00", &size[..], dict.as_bytes(), &vec![0; elements]].concat()
 }
 
-/// A safetensors file with this header and so many bytes of elements.
+/// Returns a safetensors file with this header and this many bytes of elements.
 pub fn safetensors(header: &str, elements: usize) -> Vec<u8> {
     [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &vec![0; elements]].concat()
 }
 
-/// A field of a protobuf message that has a length.
+/// Returns a length-delimited protobuf field.
 pub fn field(number: u64, bytes: &[u8]) -> Vec<u8> {
     [&varint(number << 3 | 2)[..], &varint(bytes.len() as u64), bytes].concat()
 }
 
-/// A field of a protobuf message that is a number.
+/// Returns a varint protobuf field.
 pub fn number(number: u64, value: i64) -> Vec<u8> {
     [varint(number << 3), varint(value.cast_unsigned())].concat()
 }
 
-/// A record of Paddle's tensor streams without LoD, of these extents and so many bytes of elements.
-pub fn tensor(extents: &[i64], elements: usize) -> Vec<u8> {
+/// Returns a record of a Paddle tensor stream without LoD, with these dims and this many bytes of elements.
+pub fn tensor(dims: &[i64], elements: usize) -> Vec<u8> {
     let mut description = number(1, 5);
-    extents.iter().for_each(|extent| description.extend(number(2, *extent)));
+    dims.iter().for_each(|dim| description.extend(number(2, *dim)));
     let size = u32::try_from(description.len()).expect("short").to_le_bytes();
     [&[0; 16][..], &size, &description, &vec![0; elements]].concat()
 }
 
-/// A program of one block that declares variables, each a tensor that is saved.
+/// Returns a program of one block that declares variables, each a saved tensor.
 pub fn program(variables: &[&str]) -> Vec<u8> {
     let variables: Vec<u8> = variables.iter().flat_map(|name| field(3, &variable(name))).collect();
     let block = [number(1, 0), number(2, -1), variables].concat();
     [field(1, &block), field(4, &number(1, 0))].concat()
 }
 
-/// A variable that is saved: a tensor of one float32.
+/// Returns a saved variable: a tensor of one float32.
 pub fn variable(name: &str) -> Vec<u8> {
     let tensor = field(1, &[number(1, 5), number(2, 1)].concat());
     let kind = [number(1, 7), field(3, &tensor)].concat();
     [field(1, name.as_bytes()), field(2, &kind), number(3, 1)].concat()
 }
 
-/// Fields of a message that are messages, by the numbers of both: of `framework.proto`, and of
+/// Fields of messages that are messages, with the types of both: of `framework.proto`, and of
 /// `onnx.proto` from `model` on.
 const MESSAGES: &[(&str, u64, &str)] = &[
     ("program", 1, "block"),
@@ -126,15 +126,15 @@ const MESSAGES: &[(&str, u64, &str)] = &[
     ("shape", 1, "dimension"),
 ];
 
-/// What a length says instead of the truth, by the truth and the size of the file.
+/// A wrong length, computed from the correct one and the size of the file.
 type Lie = (&'static str, fn(u64, u64) -> u64);
 
-/// A program of PaddlePaddle in which one length, and none of those around it, is a lie.
+/// Returns PaddlePaddle programs in which exactly one length is wrong.
 pub fn lying_program(file: &[u8]) -> Vec<Made> {
     lying_message("program", file)
 }
 
-/// A message in which one length, and none of those around it, is a lie.
+/// Returns messages in which exactly one length is wrong.
 pub fn lying_message(root: &str, file: &[u8]) -> Vec<Made> {
     let lies: [Lie; 8] = [
         ("0", |_, _| 0),
@@ -149,7 +149,7 @@ pub fn lying_message(root: &str, file: &[u8]) -> Vec<Made> {
     let mut made = Vec::new();
     let mut rewrite = Rewrite { at: usize::MAX, seen: 0, what: String::new(), lie: |n| n };
     assert_eq!(rewrite.message(root, file), file, "nothing changes");
-    // Messages of one kind are alike: some of the lengths are enough.
+    // Messages of one type are similar, so a sample of the lengths suffices.
     let step = rewrite.seen.div_ceil(60);
     for at in (0..rewrite.seen).step_by(step) {
         for (name, lie) in lies {
@@ -166,7 +166,7 @@ pub fn lying_message(root: &str, file: &[u8]) -> Vec<Made> {
 }
 
 struct Rewrite<F> {
-    /// The length that lies, by its number.
+    /// The index of the wrong length.
     at: usize,
     seen: usize,
     what: String,

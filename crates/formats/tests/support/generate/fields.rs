@@ -1,8 +1,8 @@
-//! Where the lengths and extents of a file are, found by walking through it, and what they lie.
+//! Finds the lengths and dims of a file by walking through it, and replaces them with wrong values.
 
 use super::{Kind, Made};
 
-/// A number of a file that says how much there is of something.
+/// A length, count or dim in a file.
 pub struct Field {
     at: usize,
     form: Form,
@@ -10,17 +10,17 @@ pub struct Field {
     what: String,
 }
 
-/// How a number is written.
+/// The encoding of a number.
 #[derive(Clone, Copy)]
 enum Form {
-    /// So many bytes, little-endian.
+    /// This many bytes, little-endian.
     Unsigned(usize),
     Signed(usize),
-    /// So many characters.
+    /// This many characters.
     Text(usize),
 }
 
-/// What a number says instead of the truth, by the truth and the size of the file.
+/// A wrong value, computed from the correct one and the size of the file.
 type Lie = (&'static str, fn(i128, usize) -> i128);
 
 const LIES: [Lie; 9] = [
@@ -35,11 +35,10 @@ const LIES: [Lie; 9] = [
     ("-1", |_, _| -1),
 ];
 
-/// What is mended after a number took more or fewer characters than before: at which place, by how
-/// many.
+/// Repairs a file after a number at a given offset grew by a number of characters.
 pub type Mend = fn(&mut Vec<u8>, usize, isize);
 
-/// A file with each of its numbers telling each of the lies.
+/// Returns the file with each of its numbers replaced by each wrong value.
 pub fn lies(file: &[u8], fields: &[Field], mend: Mend) -> Vec<Made> {
     let mut made = Vec::new();
     for field in fields {
@@ -65,11 +64,11 @@ pub fn lies(file: &[u8], fields: &[Field], mend: Mend) -> Vec<Made> {
     made
 }
 
-/// Nothing is mended: what comes before and after does not say where it is.
+/// Repairs nothing, for formats without positions that depend on lengths.
 pub fn as_it_is(_: &mut Vec<u8>, _: usize, _: isize) {}
 
 impl Field {
-    /// Whether what it is called begins so.
+    /// Returns whether the name of the field begins with `what`.
     pub fn is(&self, what: &str) -> bool {
         self.what.starts_with(what)
     }
@@ -109,7 +108,7 @@ impl Form {
     }
 }
 
-/// A walk through a file from front to back.
+/// A sequential walk through a file.
 struct Walk<'a> {
     file: &'a [u8],
     at: usize,
@@ -139,7 +138,7 @@ impl<'a> Walk<'a> {
         self.number(Form::Unsigned(width), Kind::Length, what)
     }
 
-    /// A number that is no size.
+    /// Reads a number that is not a size.
     fn code(&mut self, width: usize) -> usize {
         let value = self.number(Form::Unsigned(width), Kind::Length, "");
         self.fields.pop();
@@ -147,7 +146,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Records of Paddle's tensor streams, which are of these kinds.
+/// Returns the fields of the records of a Paddle tensor stream, which are of these kinds.
 pub fn stream(file: &[u8], kinds: &[String], lod_last: bool, sized: bool) -> Vec<Field> {
     let mut walk = Walk::new(file);
     for (number, kind) in kinds.iter().enumerate() {
@@ -194,7 +193,7 @@ pub fn stream(file: &[u8], kinds: &[String], lod_last: bool, sized: bool) -> Vec
     walk.fields
 }
 
-/// Bytes of the elements that a `TensorDesc` describes.
+/// Returns the size of the elements that a `TensorDesc` describes.
 fn elements_of(description: &[u8]) -> usize {
     let (mut at, mut size) = (0, 1);
     while at < description.len() {
@@ -215,14 +214,14 @@ fn elements_of(description: &[u8]) -> usize {
             (8, 2 | 5) => 4,
             (8, 3 | 6 | 23) => 8,
             (8, 24) => 16,
-            (0x10, extent) => extent,
+            (0x10, dim) => dim,
             other => panic!("{other:?} in a description"),
         };
     }
     size
 }
 
-/// MXNet's lists of arrays.
+/// Returns the fields of an MXNet list of arrays.
 pub fn params(file: &[u8]) -> Vec<Field> {
     let mut walk = Walk::new(file);
     walk.skip(16);
@@ -231,30 +230,29 @@ pub fn params(file: &[u8]) -> Vec<Field> {
         let of = |what: &str| format!("array {array}, {what}");
         let record = walk.at;
         let magic = walk.code(4);
-        let extents = |walk: &mut Walk<'_>, what: &str| {
+        let dims = |walk: &mut Walk<'_>, what: &str| {
             let count = walk.number(Form::Signed(4), Kind::Length, of(&format!("rank {what}")));
-            let extent = |walk: &mut Walk<'_>| {
-                walk.number(Form::Signed(8), Kind::Shape, of(&format!("an extent {what}")))
+            let dim = |walk: &mut Walk<'_>| {
+                walk.number(Form::Signed(8), Kind::Shape, of(&format!("a dim {what}")))
             };
-            (0..count).map(|_| extent(walk)).product::<usize>()
+            (0..count).map(|_| dim(walk)).product::<usize>()
         };
         let (mut storage, mut stored) = (0, 0);
         let all = match magic {
-            0xf993_fac8 => extents(&mut walk, "of it"),
+            0xf993_fac8 => dims(&mut walk, "of it"),
             0xf993_fac9 | 0xf993_faca => {
                 storage = walk.code(4);
                 if storage > 0 {
-                    stored = extents(&mut walk, "of its values");
+                    stored = dims(&mut walk, "of its values");
                 }
-                extents(&mut walk, "of it")
+                dims(&mut walk, "of it")
             }
             _ => {
                 walk.at -= 4;
                 let count = walk.size(4, of("rank"));
-                let extent = |walk: &mut Walk<'_>| {
-                    walk.number(Form::Unsigned(4), Kind::Shape, of("an extent"))
-                };
-                (0..count).map(|_| extent(&mut walk)).product()
+                let dim =
+                    |walk: &mut Walk<'_>| walk.number(Form::Unsigned(4), Kind::Shape, of("a dim"));
+                (0..count).map(|_| dim(&mut walk)).product()
             }
         };
         walk.skip(8);
@@ -269,11 +267,11 @@ pub fn params(file: &[u8]) -> Vec<Field> {
         let mut indices = 0;
         for _ in 0..storage {
             let item = flag(&mut walk);
-            indices += item * extents(&mut walk, "of its indices");
+            indices += item * dims(&mut walk, "of its indices");
         }
         walk.skip(item * if storage > 0 { stored } else { all } + indices);
         if all * stored.max(1) == 0 || storage > 0 {
-            // One without elements, or that are few of a whole, may have any other extents.
+            // An array without elements, or with few of a whole, may have any other dims.
             walk.fields.retain(|field| field.kind != Kind::Shape || field.at < record);
         }
     }
@@ -286,7 +284,7 @@ pub fn params(file: &[u8]) -> Vec<Field> {
     walk.fields
 }
 
-/// A zip archive.
+/// Returns the fields of a zip archive.
 pub fn zip(file: &[u8]) -> Vec<Field> {
     let mut walk = Walk::new(file);
     let end = file.len() - 22;
@@ -317,20 +315,20 @@ pub fn zip(file: &[u8]) -> Vec<Field> {
     walk.fields
 }
 
-/// An array of NumPy's.
+/// Returns the fields of a NumPy array.
 pub fn npy(file: &[u8]) -> Vec<Field> {
     let mut walk = Walk::new(file);
     walk.at = 8;
     let width = if file[6] == 1 { 2 } else { 4 };
     let header = walk.size(width, "size of the header");
     let shape = file.windows(9).position(|window| window == b"'shape': ").expect("a shape");
-    walk.fields.extend(numbers(&file[..8 + width + header], shape, |_| "an extent".to_owned()));
+    walk.fields.extend(numbers(&file[..8 + width + header], shape, |_| "a dim".to_owned()));
     walk.fields
 }
 
-/// Keeps the header of an array as long as it was: blanks at its end are there for that.
+/// Keeps the length of the header of an array, by means of the spaces at its end.
 pub fn mend_npy(file: &mut Vec<u8>, at: usize, grown: isize) {
-    // What is said before is not part of the text.
+    // Numbers before the text need no repair.
     let Some(end) = file.iter().skip(at).position(|byte| *byte == b'\n').filter(|_| at > 12) else {
         return;
     };
@@ -343,7 +341,7 @@ pub fn mend_npy(file: &mut Vec<u8>, at: usize, grown: isize) {
     }
 }
 
-/// A safetensors file.
+/// Returns the fields of a safetensors file.
 pub fn safetensors(file: &[u8]) -> Vec<Field> {
     let mut walk = Walk::new(file);
     let size = walk.size(8, "size of the header");
@@ -351,8 +349,8 @@ pub fn safetensors(file: &[u8]) -> Vec<Field> {
     walk.fields
 }
 
-/// Lets the size of the header be that of the header.
-#[expect(clippy::ptr_arg, reason = "as `Mend` asks for")]
+/// Updates the size of the header.
+#[expect(clippy::ptr_arg, reason = "the signature of `Mend`")]
 pub fn mend_safetensors(file: &mut Vec<u8>, at: usize, grown: isize) {
     if at > 0 {
         let size = u64::from_le_bytes(*file.first_chunk().expect("a size"));
@@ -360,10 +358,10 @@ pub fn mend_safetensors(file: &mut Vec<u8>, at: usize, grown: isize) {
     }
 }
 
-/// Numbers of a JSON text, called like the keys that they follow, with their places in lists.
+/// Returns the numbers of a JSON text, named by the preceding keys and their positions in lists.
 pub fn json(file: &[u8], from: usize) -> Vec<Field> {
     let named = |before: &[u8]| {
-        // The last text that a colon follows.
+        // The last string before a colon.
         let colon = before.windows(2).rposition(|pair| pair == b"\":").unwrap_or(0);
         let start = before[..colon].iter().rposition(|byte| *byte == b'"').unwrap_or(0);
         let key = String::from_utf8_lossy(before.get(start + 1..colon).unwrap_or_default());
@@ -378,7 +376,7 @@ pub fn json(file: &[u8], from: usize) -> Vec<Field> {
     numbers(file, from, named)
 }
 
-/// Numbers that are written in digits, outside of quotes.
+/// Returns the decimal numbers outside of quotes.
 fn numbers(file: &[u8], from: usize, name: impl Fn(&[u8]) -> String) -> Vec<Field> {
     let (mut fields, mut quoted, mut at) = (Vec::new(), None, from);
     while at < file.len() {
@@ -392,7 +390,7 @@ fn numbers(file: &[u8], from: usize, name: impl Fn(&[u8]) -> String) -> Vec<Fiel
                 let len = file[at..].iter().take_while(|byte| b"-0123456789".contains(byte));
                 let len = len.count();
                 let what = name(&file[..at]);
-                let kind = if what.contains("shape") || what.contains("extent") {
+                let kind = if what.contains("shape") || what.contains("dim") {
                     Kind::Shape
                 } else {
                     Kind::Length
@@ -408,7 +406,7 @@ fn numbers(file: &[u8], from: usize, name: impl Fn(&[u8]) -> String) -> Vec<Fiel
     fields
 }
 
-/// Sizes in a pickle.
+/// Returns the sizes in a pickle.
 pub fn pickle(file: &[u8]) -> Vec<Field> {
     let mut walk = Walk::new(file);
     while walk.at < file.len() {

@@ -1,5 +1,5 @@
-//! Hostile files of every format, made of honest ones and by hand, and what each has to be answered
-//! with.
+//! Hostile files of every format, derived from valid ones and built by hand, and the expected result of
+//! each.
 #![allow(dead_code, unreachable_pub, reason = "each suite uses a part")]
 
 pub mod build;
@@ -11,36 +11,36 @@ use std::path::{Path, PathBuf};
 use crate::support::facts::cases;
 use crate::support::{bytes, golden};
 
-/// What is hostile about a file.
+/// The kind of a hostile file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A length or count that is not the truth.
+    /// A wrong length or count.
     Length,
-    /// Extents that no tensor has.
+    /// Dims that no tensor has.
     Shape,
-    /// Things in things in things.
+    /// Excessive nesting.
     Nesting,
-    /// A name or field that may be there once, again.
+    /// A duplicate name or field.
     Twice,
     /// A name that leads out of the directory.
     Path,
 }
 
-/// A file by itself, before it is known what it has to be answered with.
+/// A single file, before its expected result is known.
 pub struct Made {
     pub kind: Kind,
     pub what: String,
     pub bytes: Vec<u8>,
 }
 
-/// What a file has to be answered with.
+/// The expected result for a file.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// An error of one of these kinds, whose message has these words.
+    /// An error of one of these kinds, whose message contains these words.
     Refused(&'static [&'static str], Vec<String>),
-    /// It is a model, for this reason.
+    /// A valid model, for this reason.
     Readable(&'static str),
-    /// It is malformed or a model, for this reason.
+    /// Either malformed or a valid model, for this reason.
     Perhaps(&'static str),
 }
 
@@ -49,21 +49,21 @@ pub struct Hostile {
     pub kind: Kind,
     pub what: String,
     pub files: Vec<(String, Vec<u8>)>,
-    /// Symbolic links: name and target.
+    /// Symlinks: name and target.
     pub links: Vec<(String, String)>,
-    /// The file that is opened, or the directory.
+    /// The file that is opened; empty for the directory.
     pub open: &'static str,
     pub answer: Answer,
 }
 
-/// What every format that reads bytes answers with.
+/// The error kinds of every format that reads bytes.
 pub const MALFORMED: &[&str] = &["Malformed"];
 
-/// What may be whole, and more than a reader takes.
+/// The error kinds of files that may be valid, but exceed a limit.
 const TOO_MUCH: &[&str] = &["Limit", "Malformed"];
 
 impl Hostile {
-    /// A file that has to be refused: as malformed, or for a limit where such a file may be whole.
+    /// Creates a file that must be rejected: as malformed, or for a limit if such a file may be valid.
     pub fn new(kind: Kind, what: impl Into<String>, open: &'static str, bytes: Vec<u8>) -> Self {
         let (files, links) = (vec![(open.to_owned(), bytes)], Vec::new());
         let kinds = match kind {
@@ -74,13 +74,13 @@ impl Hostile {
         Self { kind, what: what.into(), files, links, open, answer }
     }
 
-    /// Other files beside.
+    /// Adds other files beside it.
     pub fn beside(mut self, files: &[(&str, &[u8])]) -> Self {
         self.files.extend(files.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec())));
         self
     }
 
-    /// The directory is opened.
+    /// Opens the directory instead of the file.
     pub fn directory(self) -> Self {
         Self { open: "", ..self }
     }
@@ -99,7 +99,7 @@ impl Hostile {
     }
 }
 
-/// Files by themselves, opened under a name; `readable` gives the reason for those that are models.
+/// Converts single files, opened under a name; `readable` returns the reason for those that are valid models.
 pub fn alone(
     open: &'static str,
     made: Vec<Made>,
@@ -115,17 +115,17 @@ pub fn alone(
     })
 }
 
-/// No lie is a model.
+/// For formats in which no wrong value is a valid model.
 pub fn never(_: &str) -> Option<&'static str> {
     None
 }
 
-/// A golden file.
+/// Reads a golden file.
 pub fn file(path: &str) -> Vec<u8> {
     bytes(&root().join(path))
 }
 
-/// Kinds of the tensors in a golden file of Paddle's.
+/// Returns the kinds of the tensors in a golden file of Paddle.
 pub fn kinds(path: &str) -> Vec<String> {
     let cases = cases(&root().join("paddle"));
     let case = cases.iter().find(|case| Path::new("paddle").join(&case.path) == Path::new(path));
@@ -136,19 +136,19 @@ fn root() -> PathBuf {
     golden().with_file_name("")
 }
 
-/// Names that lead out of a directory, or nowhere: what is said of each.
+/// Names that lead out of a directory, or nowhere, with the error for each.
 pub const PATHS: &[(&str, &str)] = &[
-    ("../secret", "it climbs with `..`"),
-    ("sub/../../secret", "it climbs with `..`"),
-    ("./../secret", "it climbs with `..`"),
-    ("sub//..//../secret", "it climbs with `..`"),
-    ("..", "it climbs with `..`"),
-    ("sub/..", "it climbs with `..`"),
+    ("../secret", "it contains `..`"),
+    ("sub/../../secret", "it contains `..`"),
+    ("./../secret", "it contains `..`"),
+    ("sub//..//../secret", "it contains `..`"),
+    ("..", "it contains `..`"),
+    ("sub/..", "it contains `..`"),
     ("/etc/passwd", "it is absolute"),
     ("//server/share", "it is absolute"),
     ("/", "it is absolute"),
-    ("..\\secret", "it climbs with `..`"),
-    ("sub\\..\\..\\secret", "it climbs with `..`"),
+    ("..\\secret", "it contains `..`"),
+    ("sub\\..\\..\\secret", "it contains `..`"),
     ("\\secret", "it is absolute on another system"),
     ("\\\\server\\share\\secret", "it is absolute on another system"),
     ("C:\\secret", "it is absolute on another system"),
@@ -159,12 +159,12 @@ pub const PATHS: &[(&str, &str)] = &[
     ("", "it is empty"),
 ];
 
-/// Names that are longer than any file system takes.
+/// Returns names that exceed the limit of any file system.
 pub fn long_names() -> [String; 2] {
     ["x".repeat(300), "x/".repeat(3000) + "x"]
 }
 
-/// Symbolic links that lead out, with a name that passes each.
+/// Symlinks that lead out, with a name that passes each.
 pub const LINKS: &[(&str, &str, &str)] = &[
     ("link", "../secret", "link"),
     ("link", "/etc/hostname", "link"),
@@ -173,10 +173,10 @@ pub const LINKS: &[(&str, &str, &str)] = &[
     ("link", "./../secret", "link"),
 ];
 
-/// Brackets, one in the other.
+/// Returns nested brackets.
 pub fn nested(open: &str, levels: usize, close: &str) -> String {
     open.repeat(levels) + &close.repeat(levels)
 }
 
-/// As deep as no honest file is, and as would exhaust a stack.
+/// A depth that no valid file has, and that would exhaust a stack.
 pub const DEEP: usize = 100_000;

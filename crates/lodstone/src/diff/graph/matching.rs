@@ -1,8 +1,8 @@
-//! Which operators of two programs are the same ones.
+//! Pairing of the operators of two programs.
 //!
-//! First by name, then by what they come from and what becomes of them, then along the values between
-//! operators that are known, and what is left by likeness. All of it in time that grows with the number
-//! of operators, times a bound for the last step.
+//! Operators are paired by name, then by what they depend on and what depends on them, then along the data flow from
+//! known pairs, and the rest by similarity. The time is linear in the number
+//! of operators, times a limit for the last step.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
@@ -14,36 +14,36 @@ use crate::wiring::{Node, Use, Wiring};
 
 /// Pairs of operators.
 pub(super) struct Matching {
-    /// For each operator of the first program, the one of the second.
+    /// The operator of the second program, for each operator of the first.
     pub(super) a: Vec<Option<usize>>,
-    /// For each operator of the second program, the one of the first.
+    /// The operator of the first program, for each operator of the second.
     pub(super) b: Vec<Option<usize>>,
-    /// How many pairs could as well have been others.
+    /// The number of ambiguous pairs.
     pub(super) ambiguous: usize,
 }
 
-/// How far operators of one hash are alike.
+/// The criterion by which operators have equal hashes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Alike {
-    /// In what they come from and in what becomes of them; there are as many in both programs.
+    /// Both what they depend on and what depends on them; both programs have equally many.
     Both,
-    /// In one of these.
+    /// One of these.
     One,
-    /// In both, and one program has more of them.
+    /// Both, and one program has more of them.
     More,
 }
 
-/// How many pairs are compared by likeness at most.
+/// The maximum number of pairs that are compared by similarity.
 const BUDGET: usize = 1 << 20;
 
-/// Readers of one value that are looked at to find those of another.
+/// The maximum number of readers of one value that are searched for those of another.
 const READERS: usize = 32;
 
 impl Matching {
     /// Pairs the operators of two programs.
     ///
     /// # Errors
-    /// If an operator that was numbered is missing, which is a defect.
+    /// An internal error if a numbered operator is missing.
     pub(super) fn new(a: &Wiring<'_>, b: &Wiring<'_>) -> Result<Self, Finding> {
         let mut matching =
             Self { a: vec![None; a.nodes.len()], b: vec![None; b.nodes.len()], ambiguous: 0 };
@@ -56,12 +56,12 @@ impl Matching {
         matching.by_hash(a, b, Alike::More, |node| (node.forward, node.backward))?;
         matching.by_likeness(a, b)?;
         matching.along(a, b)?;
-        // What has its name, and is another kind of operator now.
+        // Operators with the same name whose kind changed.
         matching.unique(a, b, &names(a), &names(b), false)?;
         Ok(matching)
     }
 
-    /// Pairs two operators, unless one of them has a pair already.
+    /// Pairs two operators, unless one of them is paired already.
     fn pair(&mut self, a: usize, b: usize) -> Result<(), Finding> {
         let (of_a, of_b) = (at_mut(&mut self.a, a)?, at_mut(&mut self.b, b)?);
         if of_a.is_none() && of_b.is_none() {
@@ -78,7 +78,7 @@ impl Matching {
         self.b.get(b) == Some(&None)
     }
 
-    /// Pairs operators of one name.
+    /// Pairs operators with the same name.
     fn unique<K: Hash + Eq>(
         &mut self,
         a: &Wiring<'_>,
@@ -97,7 +97,7 @@ impl Matching {
         Ok(())
     }
 
-    /// Pairs operators of one hash, in their order, since nothing tells them apart.
+    /// Pairs operators with the same hash in their order, since nothing distinguishes them.
     fn by_hash(
         &mut self,
         a: &Wiring<'_>,
@@ -123,7 +123,7 @@ impl Matching {
         Ok(())
     }
 
-    /// Follows the values between operators that are known to be the same.
+    /// Follows the data flow between paired operators.
     fn along(&mut self, a: &Wiring<'_>, b: &Wiring<'_>) -> Result<(), Finding> {
         let known = self.a.iter().enumerate().filter_map(|(a, b)| Some((a, (*b)?)));
         let mut open: VecDeque<(usize, usize)> = known.collect();
@@ -163,7 +163,7 @@ impl Matching {
         Ok(())
     }
 
-    /// Pairs what is left of one kind with what is most alike, if anything around it is known.
+    /// Pairs each remaining operator with the most similar one of its kind, if a neighbour is paired.
     fn by_likeness(&mut self, a: &Wiring<'_>, b: &Wiring<'_>) -> Result<(), Finding> {
         let mut kinds: HashMap<&str, (Vec<usize>, Vec<usize>)> = HashMap::new();
         for index in (0..a.nodes.len()).filter(|index| self.free_a(*index)) {
@@ -200,7 +200,7 @@ impl Matching {
         Ok(())
     }
 
-    /// How many values of two operators come from, or go to, operators that are the same.
+    /// Returns the number of values of two operators that connect them to paired operators.
     fn likeness(&self, node_a: &Node<'_>, node_b: &Node<'_>) -> usize {
         let mut score = 0;
         for (slot, uses) in &node_a.reads {
@@ -220,7 +220,7 @@ impl Matching {
                 .count()
     }
 
-    /// Whether two operators read the same.
+    /// Returns whether two operators read the same values.
     pub(super) fn is_same(&self, a: &Use<'_>, b: &Use<'_>) -> bool {
         match (a, b) {
             (Use::Value(a, place), Use::Value(b, other)) => {
@@ -235,7 +235,7 @@ fn kind<'a>(side: &Wiring<'a>, index: usize) -> Result<&'a str, Finding> {
     Ok(&side.node(index)?.op.kind)
 }
 
-/// Names of operators, or of what they write: each that is there once.
+/// Returns the names of operators, or of their outputs, that occur once.
 fn names<'a>(side: &Wiring<'a>) -> HashMap<(usize, &'a str), usize> {
     let mut known: HashMap<(usize, &str), Option<usize>> = HashMap::new();
     for (index, node) in side.nodes.iter().enumerate() {

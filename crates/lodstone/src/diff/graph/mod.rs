@@ -1,7 +1,7 @@
-//! How two programs differ, operator by operator.
+//! The differences between two programs, operator by operator.
 //!
-//! Operators are paired ([`matching`]); of each pair it is said what is different. Where values come from
-//! counts, not what they are called: a value that has another name is told once.
+//! Operators are paired ([`matching`]), and the differences of each pair are reported. The data flow
+//! counts, not the names of values: a renamed value is reported once.
 
 mod matching;
 
@@ -18,92 +18,92 @@ use crate::wiring::{Node, Use, Wiring};
 use crate::words;
 use matching::Matching;
 
-/// How two programs differ.
+/// The differences between two programs.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ProgramDifference {
-    /// Whether they do not: the same operators with the same constants over the same variables. Where
-    /// in a training script they were made does not count, nor does the order of operators where it
+    /// Whether the programs are equal: the same operators with the same attributes over the same variables.
+    /// References to a training script do not count, nor does the order of operators where it
     /// has no meaning.
     pub same: bool,
-    /// How many operators are the same.
+    /// The number of equal operators.
     pub equal: usize,
-    /// Kinds of operators of which one has more, with how many each has.
+    /// The operator kinds with different counts, and both counts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<(String, usize, usize)>,
-    /// Operators that are not the same, in the order of the first program, then of the second.
+    /// The operators that differ, in the order of the first program, then of the second.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub operators: Vec<OperatorDifference>,
-    /// How many operators may have been paired with another one that is as much like them.
+    /// The number of operators that have another, equally similar counterpart.
     #[serde(skip_serializing_if = "is_none")]
     pub ambiguous: usize,
-    /// How many operators come earlier or later, where that has no meaning.
+    /// The number of operators that come earlier or later, where that has no meaning.
     #[serde(skip_serializing_if = "is_none")]
     pub moved: usize,
-    /// Values and operators that have other names: the old one and the new one.
+    /// The values and operators that were renamed: the old name and the new one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub renamed: Vec<(String, String)>,
-    /// What else is different: what goes in and comes out, types of variables, versions of operators.
+    /// Other differences: inputs and outputs, types of variables, opset versions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<Detail>,
 }
 
-/// An operator that is different.
+/// An operator that differs.
 #[derive(Clone, Debug, Serialize)]
 pub struct OperatorDifference {
-    /// What happened to it; several things may have.
+    /// The changes, of which there may be several.
     pub changes: Vec<OperatorChange>,
-    /// Where it is in the first program, unless it was added.
+    /// The location in the first program, unless it was added.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub a: Option<OperatorPlace>,
-    /// Where it is in the second program, unless it was removed.
+    /// The location in the second program, unless it was removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub b: Option<OperatorPlace>,
-    /// What of it is different.
+    /// The details of the changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<Detail>,
 }
 
-/// What can happen to an operator.
+/// A change of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OperatorChange {
-    /// Only the second program has it.
+    /// Only the second program has the operator.
     Added,
-    /// Only the first program has it.
+    /// Only the first program has the operator.
     Removed,
-    /// It is of another kind.
+    /// The kind differs.
     Kind,
-    /// It reads other values.
+    /// The inputs differ.
     Rewired,
-    /// It has other constants.
+    /// The attributes differ.
     Attributes,
-    /// It comes earlier or later, which may give other results.
+    /// The operator comes earlier or later, which may change results.
     Moved,
 }
 
-/// Where an operator is.
+/// The location of an operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OperatorPlace {
-    /// The block it is in.
+    /// The index of the block.
     pub block: usize,
-    /// Its number in that block, counted from 0.
+    /// The index in that block, counted from 0.
     pub number: usize,
-    /// Its name, or the first value that it writes.
+    /// The name of the operator, or of its first output.
     pub name: String,
-    /// What it does.
+    /// The operator kind.
     pub kind: String,
 }
 
-/// Something that is different.
+/// A single difference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Detail {
-    /// What it is: `attribute axis`, `input 1`.
+    /// The thing that differs: `attribute axis`, `input 1`.
     pub what: String,
-    /// What it is in the first program, if it is there.
+    /// Its value in the first program, if it is present.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub a: Option<String>,
-    /// What it is in the second program, if it is there.
+    /// Its value in the second program, if it is present.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub b: Option<String>,
 }
@@ -116,7 +116,7 @@ fn is_none(count: &usize) -> bool {
 /// Compares two programs of one dialect.
 ///
 /// # Errors
-/// What reading tensors in attributes gives.
+/// If reading tensors in attributes fails.
 pub(super) fn programs(a: &Program, b: &Program) -> Result<ProgramDifference> {
     let (side_a, side_b) = (Wiring::new(a)?, Wiring::new(b)?);
     let matching = Matching::new(&side_a, &side_b)?;
@@ -174,9 +174,9 @@ fn kinds(a: &Program, b: &Program) -> Vec<(String, usize, usize)> {
     differ.map(|(kind, (a, b))| (kind.to_owned(), a, b)).collect()
 }
 
-/// What values of the first program are called in the second.
+/// A map from value names of the first program to those of the second.
 struct Names<'a> {
-    /// Names that only one of the programs has.
+    /// The names that only one of the programs has.
     only_a: HashSet<&'a str>,
     only_b: HashSet<&'a str>,
     to_b: HashMap<&'a str, &'a str>,
@@ -195,10 +195,10 @@ impl<'a> Names<'a> {
         Self { only_a, only_b, to_b: HashMap::new(), order: Vec::new() }
     }
 
-    /// Learns them from operators that are the same: what they write, and what they read from outside.
+    /// Learns names from paired operators: those of their outputs, and of the outside values that they read.
     fn learn(&mut self, a: &Wiring<'a>, b: &Wiring<'a>, matching: &Matching) -> Result<()> {
         for (node, other) in a.nodes.iter().zip(&matching.a) {
-            // An operator that has no pair tells nothing.
+            // An operator without a pair gives no information.
             let Some(other) = *other else { continue };
             let other = b.node(other)?;
             let pairs = |of_a: &'a Op, of_b: &'a Op| {
@@ -222,7 +222,7 @@ impl<'a> Names<'a> {
         Ok(())
     }
 
-    /// Takes a name for another, if that is not the name of something else.
+    /// Maps a name to another, unless that is the name of something else.
     fn add(&mut self, old: &'a str, new: &'a str) {
         let fresh = self.only_a.contains(old) && self.only_b.contains(new);
         if fresh && !self.to_b.contains_key(old) {
@@ -231,7 +231,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// What a value of the first program is called in the second, as far as that is known.
+    /// Returns the name of a value of the first program in the second, if it is known.
     fn of<'n>(&'n self, name: &'n str) -> &'n str {
         self.to_b.get(name).copied().unwrap_or(name)
     }
@@ -243,12 +243,12 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The pairs that are not in the longest row of pairs that both programs have in one order.
+/// Returns the pairs that are not in the longest sequence that has the same order in both programs.
 fn out_of_order(matching: &Matching) -> Result<HashSet<usize>> {
     let pairs: Vec<(usize, usize)> =
         matching.a.iter().enumerate().filter_map(|(a, b)| Some((a, (*b)?))).collect();
-    // For each length the pair that such a row ends with and what it has of the second program, and before each pair the
-    // one it follows.
+    // For each length, the last pair of such a sequence and its index in the second program; for each pair, its
+    // predecessor.
     let mut ends: Vec<(usize, usize)> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
     for (index, (_, b)) in pairs.iter().enumerate() {
@@ -270,7 +270,7 @@ fn out_of_order(matching: &Matching) -> Result<HashSet<usize>> {
     Ok(late)
 }
 
-/// What of an operator is different.
+/// Returns the differences of an operator.
 fn compare<'a>(
     (a, side_a): (&Node<'a>, &Wiring<'a>),
     (b, side_b): (&Node<'a>, &Wiring<'a>),
@@ -347,12 +347,12 @@ impl Detail {
     }
 }
 
-/// Whether two constants are the same. Blocks are, since what is in them is compared by itself.
+/// Returns whether two attribute values are equal. Blocks are, since their contents are compared separately.
 fn same_values(a: Option<&AttributeValue>, b: Option<&AttributeValue>) -> Result<bool> {
     use AttributeValue as A;
     let (Some(a), Some(b)) = (a, b) else { return Ok(a.is_none() && b.is_none()) };
     match (a, b) {
-        // Variables are among what is read.
+        // Variables are compared as inputs.
         (A::Block(_), A::Block(_)) | (A::Var(_), A::Var(_)) | (A::Vars(_), A::Vars(_)) => Ok(true),
         (A::Blocks(a), A::Blocks(b)) => Ok(a.len() == b.len()),
         (a, b) if std::mem::discriminant(a) != std::mem::discriminant(b) => Ok(false),
@@ -389,7 +389,7 @@ fn same_values(a: Option<&AttributeValue>, b: Option<&AttributeValue>) -> Result
                 }
             }
         }
-        // Not a number is no other number, and says the same of itself.
+        // NaN is not equal to itself, but has the same `Debug` form.
         (a, b) => Ok(a == b || format!("{a:?}") == format!("{b:?}")),
     }
 }
@@ -412,12 +412,12 @@ fn same_tensors(a: &Tensor, b: &Tensor) -> Result<bool> {
     Ok((a.dtype, &a.shape, &a.doc_string) == (b.dtype, &b.shape, &b.doc_string))
 }
 
-/// A constant in a few words.
+/// Returns the short text form of an attribute value.
 fn short(value: &AttributeValue) -> String {
     words::cut(&words::constant(value))
 }
 
-/// What is different around the operators.
+/// Returns the differences outside the operators.
 fn around(a: &Program, b: &Program, names: &Names<'_>) -> Vec<Detail> {
     let mut details = Vec::new();
     let empty = Block::default();
@@ -450,7 +450,7 @@ fn around(a: &Program, b: &Program, names: &Names<'_>) -> Vec<Detail> {
     for name in of_a.keys().chain(of_b.keys()).collect::<BTreeSet<_>>() {
         let (old, new) = (of_a.get(name), of_b.get(name));
         if old != new {
-            let what = match (conventions(a).has_operator_sets, name.as_str()) {
+            let what = match (conventions(a).has_opsets, name.as_str()) {
                 (true, "") => "opset".to_owned(),
                 (true, name) => format!("opset {name}"),
                 (false, name) => format!("version of `{name}`"),
@@ -472,7 +472,7 @@ fn around(a: &Program, b: &Program, names: &Names<'_>) -> Vec<Detail> {
     details
 }
 
-/// What a variable is declared to be.
+/// Returns the declared type of a variable.
 fn declared(program: &Program, var: &Var) -> String {
     let mut text = String::new();
     add_kinds(&var.value, &mut text);
@@ -484,7 +484,7 @@ fn declared(program: &Program, var: &Var) -> String {
     text
 }
 
-/// The kinds of a value and of what is in it, from outside in.
+/// Returns the kinds of a value and of its nested values, from the outside in.
 fn add_kinds(value: &ValueType, text: &mut String) {
     text.push_str(&value.kind());
     let mut inner = |value: &ValueType| {

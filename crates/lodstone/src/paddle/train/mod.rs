@@ -1,4 +1,4 @@
-//! Models that are trained.
+//! Training of models.
 
 mod samples;
 #[cfg(test)]
@@ -21,35 +21,35 @@ use crate::numbers::decoder;
 use crate::{Error, Inputs, Renames, Result, dirs_beside, open_with};
 use samples::Samples;
 
-/// The files of a program that trains, in its directory: what each step does, and what comes before the first.
+/// The files of a trainable program in its directory: the training step, and the startup program.
 const MAIN: &str = "main_program";
 const STARTUP: &str = "startup_program";
 
-/// What metadata of checkpoints call which samples a step is given.
+/// The metadata key in checkpoints for the batch selection.
 const SAMPLES: &str = "samples";
 
 /// The file of its variables.
 const PARAMS: &str = "__params__";
 
-/// How a model is trained.
+/// The options of a training run.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct TrainOptions {
-    /// The variable that is the loss; what the program begins its gradients with if not given.
+    /// The loss variable; by default, the root of the backward pass.
     pub loss: Option<String>,
-    /// Other variables of one number each to watch.
+    /// Further scalar variables to report.
     pub watch: Vec<String>,
-    /// What a step is given.
+    /// The batch selection.
     pub samples: SampleOptions,
-    /// Fails at the first operator that gives an infinite number or none (NaN).
+    /// Fails at the first operator whose result is infinite or NaN.
     pub check_finite: bool,
-    /// Where operators of the program may load and save.
+    /// The directories where operators of the program may load and save.
     pub dirs: Dirs,
-    /// The checkpoint that it goes on from.
+    /// The checkpoint to resume from.
     pub resume: Option<Serial>,
-    /// Whether what fits of it is loaded, where not all does.
+    /// Whether to load the matching part of a checkpoint that does not match completely.
     pub partial: bool,
-    /// What the program calls variables of it that have other names there.
+    /// The map from variable names of the program to those of the checkpoint.
     pub renames: Renames,
 }
 
@@ -64,14 +64,14 @@ lodstone_model::with_fields!(TrainOptions {
     with_renames(renames: Renames),
 });
 
-/// Which samples a step is given.
+/// The samples of each step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SampleOptions {
-    /// How many; as many as the program declares, or all, if not given.
+    /// The batch size; by default, the declared one, or all samples.
     pub batch: Option<u64>,
-    /// What their order comes of, another one for each time that all are gone through; they come as they lie if not
-    /// given.
+    /// The seed that shuffles each epoch; by default, samples are in file
+    /// order.
     pub shuffle: Option<u64>,
 }
 
@@ -80,7 +80,7 @@ lodstone_model::with_fields!(SampleOptions {
     with_shuffle(shuffle: Option<u64>),
 });
 
-/// A model while it is trained.
+/// A model in training.
 #[derive(Debug)]
 pub struct Training {
     program: Program,
@@ -97,14 +97,14 @@ pub struct Training {
 }
 
 impl Training {
-    /// Begins to train a model of PaddlePaddle, whose program computes gradients and changes parameters. Its variables
-    /// are those that it was opened with; where some are missing, its program `startup` is run before.
+    /// Starts to train a PaddlePaddle model, whose program computes gradients and updates parameters. Its variables
+    /// have the values of the model; if some are missing, the program `startup` runs first.
     ///
-    /// `data` is what the program is fed; names that it does not know are left out.
+    /// `data` holds the inputs of the program; unknown names are ignored.
     ///
     /// # Errors
-    /// If the model has no program, it cannot be run, or trains nothing; an input or a variable is missing, or
-    /// is not what the program declares.
+    /// If the model has no program, or it cannot run or does not train; if an input or a variable is missing, or
+    /// does not match its declaration.
     pub fn new(model: &Model, data: Inputs, options: TrainOptions) -> Result<Self> {
         let program = model.main();
         let startup = model.programs.get(Programs::STARTUP).cloned();
@@ -119,8 +119,9 @@ impl Training {
         let step = if options.check_finite { prepared.checking_finite() } else { prepared };
 
         let inputs = interface(&program).inputs;
-        let mut fed = data.named(&inputs)?;
-        fed.retain(|(name, _)| inputs.contains(&name.as_str()));
+        let inputs: Vec<String> = inputs.into_iter().map(str::to_owned).collect();
+        let mut fed = data.named(&inputs, &[])?;
+        fed.retain(|(name, _)| inputs.contains(name));
         check_reads(&program, &fed)?;
         let samples = Samples::new(&program, fed, options.samples)?;
 
@@ -143,17 +144,17 @@ impl Training {
         })
     }
 
-    /// Whether variables began as the startup program says, because the model does not have them.
+    /// Returns whether the startup program initialized variables, because the model does not have them.
     pub fn has_run_startup(&self) -> bool {
         self.has_run_startup
     }
 
-    /// What was restored of the checkpoint that it goes on from.
+    /// Returns what was restored from the checkpoint.
     pub fn restored(&self) -> Option<&Restored> {
         self.restored.as_ref()
     }
 
-    /// What a checkpoint has to have for it to go on from here.
+    /// Returns the contents of a checkpoint that resumes from here.
     ///
     /// # Errors
     /// If a variable has no value.
@@ -170,20 +171,20 @@ impl Training {
         Ok(snapshot.with(SAMPLES, said(self.options)))
     }
 
-    /// The variables that are watched, the loss first.
+    /// Returns the names of the reported variables, the loss first.
     pub fn watched(&self) -> &[String] {
         self.step.fetched()
     }
 
-    /// How many steps have been done.
+    /// Returns the number of completed steps.
     pub fn done(&self) -> u64 {
         self.done
     }
 
-    /// Does a step; gives the numbers that are watched.
+    /// Runs a step; returns the values of the reported variables.
     ///
     /// # Errors
-    /// If an operator fails, or what is watched is more than a number. Variables are then as they were.
+    /// If an operator fails, or a reported variable is not a scalar. The variables are then unchanged.
     pub fn step(&mut self) -> Result<Vec<f64>> {
         let fed = self.samples.of_step(self.done)?;
         let found = self.step.run(&mut self.scope, &fed, &self.dirs)?;
@@ -192,15 +193,15 @@ impl Training {
         named.map(|(name, tensor)| number(tensor).or_else(|what| wrong(name, what))).collect()
     }
 
-    /// The variables.
+    /// Returns the variables.
     pub fn scope(&self) -> &Scope {
         &self.scope
     }
 
-    /// Writes the program with its variables as they are now, and other files with them, into a directory: all of it
-    /// or nothing. It can be opened, and trained on: the state of random numbers is one of the variables.
+    /// Writes the program with its current variables, and additional files, into a directory, atomically.
+    /// It can be opened and trained further: the state of the random number generator is a variable.
     ///
-    /// Of `options`, those of formats with a choice have no effect. Missing directories above `dir` are created.
+    /// `options` for formats with a choice have no effect. Missing parent directories of `dir` are created.
     ///
     /// # Errors
     /// If a variable has no value, a file exists that may not be replaced, or writing fails.
@@ -235,7 +236,7 @@ impl Training {
         Ok(commit.publish()?)
     }
 
-    /// The program; it declares the state of random numbers if there is one.
+    /// Returns the program; it declares the state of the random number generator if there is one.
     fn with_random(&self) -> Program {
         let mut program = self.program.clone();
         let is_declared = program.vars().any(|var| var.name == RANDOM_STATE);
@@ -250,8 +251,8 @@ impl Training {
     }
 }
 
-/// The values that variables have before the first step: those of the model, and, where some of them are missing, what
-/// the startup program gives; tells whether that was run.
+/// Returns the initial values of variables: those of the model and, where some are missing, the results of
+/// the startup program. Also returns whether the startup program ran.
 fn first_values(model: &Model, program: &Program, options: &TrainOptions) -> Result<(Scope, bool)> {
     let mut scope = Scope::default();
     let is_missing = |name: &&str| model.parameter(name).is_none();
@@ -268,7 +269,7 @@ fn first_values(model: &Model, program: &Program, options: &TrainOptions) -> Res
     Ok((scope, startup.is_some()))
 }
 
-/// Restores a checkpoint, which has to have been trained with the same samples in the same order.
+/// Restores a checkpoint, which must have been trained with the same samples in the same order.
 fn resume(
     serial: &Serial,
     program: &Program,
@@ -289,16 +290,16 @@ fn resume(
     }
 }
 
-/// Which samples a step is given, as checkpoints say it.
+/// Returns the batch selection as recorded in checkpoints.
 fn said(options: SampleOptions) -> serde_json::Value {
     serde_json::json!({ "batch": options.batch, "shuffle": options.shuffle })
 }
 
-/// Opens a model to train it: its program `startup`, which gives variables their first values, is the one in the file
+/// Opens a model for training. The program that initializes its variables is in the file
 /// `startup`, or, if that is `None`, in the file `startup_program` in the directory of the model, if there is one.
 ///
 /// # Errors
-/// As [`open_with`]; if the startup program is there, and cannot be read.
+/// The errors of [`open_with`]; if the startup program exists but cannot be read.
 pub fn open_training(
     path: impl Into<Location>,
     startup: Option<&Location>,
@@ -320,7 +321,7 @@ pub fn open_training(
     Ok(model)
 }
 
-/// A program alone, whatever lies beside it.
+/// Opens a program alone, ignoring the files beside it.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -330,14 +331,14 @@ pub fn open_program(path: impl Into<Location>, options: &OpenOptions) -> Result<
     Ok(program::open(&blob, &path.display().to_string(), &options.limits)?)
 }
 
-/// Fails if operators read what nobody has written, and nobody feeds.
+/// Fails if operators read variables that are neither written nor inputs.
 fn check_reads(program: &Program, fed: &[(String, Tensor)]) -> Result<()> {
     let Some(block) = program.blocks.first() else { return Ok(()) };
     let vars = block.vars.iter().map(|var| (var.name.as_str(), var));
     let vars: BTreeMap<&str, &Var> = vars.collect();
     let mut known: BTreeSet<&str> = fed.iter().map(|(name, _)| name.as_str()).collect();
     for (number, op) in block.ops.iter().enumerate() {
-        // What a block reads may be what it writes itself.
+        // A block may read what it writes itself.
         let reads = op.reads().filter(|_| op.blocks().next().is_none());
         for name in reads.filter(|name| !known.contains(name)) {
             let is_tensor =
@@ -355,7 +356,7 @@ fn check_reads(program: &Program, fed: &[(String, Tensor)]) -> Result<()> {
     Ok(())
 }
 
-/// Fails if variables that a program reads are missing, or are not what it declares: with all of them.
+/// Fails with all variables that a program reads and that are missing or do not match their declaration.
 fn check_variables(program: &Program, scope: &Scope) -> Result<()> {
     let needed: BTreeSet<&str> = needed(program).into_iter().collect();
     let (mut missing, mut others) = (Vec::new(), Vec::new());
@@ -384,7 +385,7 @@ fn check_variables(program: &Program, scope: &Scope) -> Result<()> {
     }
 }
 
-/// The number that a tensor of one element is.
+/// Returns the number in a tensor of one element.
 fn number(tensor: &Tensor) -> Result<f64, Finding> {
     let found = || format!("expected one number, found {}{:?}", tensor.dtype, tensor.shape);
     if tensor.shape.iter().product::<u64>() != 1 || tensor.dtype == DType::String {

@@ -1,4 +1,4 @@
-//! What a program that trains is given at each step: all there is, or some samples of it.
+//! The inputs of each training step: all samples, or a batch of them.
 //!
 //! A sample is an entry of the first axis of each tensor, or a sequence of its outermost LoD level.
 
@@ -11,37 +11,37 @@ use lodstone_store::Blob;
 use super::{SampleOptions, wrong};
 use crate::Result;
 
-/// Tensors that a program is fed, by name.
+/// The input tensors of a program, by name.
 #[derive(Debug)]
 pub(super) struct Samples {
-    /// Those that each step gets as they are.
+    /// The tensors that each step gets whole.
     whole: Vec<(String, Tensor)>,
-    /// Those that each step gets some samples of.
+    /// The tensors of which each step gets some samples.
     cut: Vec<(String, Tensor)>,
-    /// How many samples a step gets, and of how many.
+    /// The batch size, and the number of samples.
     batch: u64,
     count: u64,
-    /// What the order of the samples comes of; they come as they lie without.
+    /// The seed of the shuffle; without one, samples are in file order.
     shuffle: Option<u64>,
-    /// The order of the epoch that was asked for last, and its number.
+    /// The order of the most recent epoch, and its number.
     order: Option<(u64, Vec<u64>)>,
 }
 
-/// How much of a tensor a step takes.
+/// The part of a tensor that a step takes.
 enum Takes {
     /// All of it.
     Whole,
     /// Any number of its samples.
     Any,
-    /// So many of its samples.
+    /// A fixed number of its samples.
     Some(u64),
 }
 
 impl Samples {
-    /// Samples for a program.
+    /// Creates the samples for a program.
     ///
     /// # Errors
-    /// If a tensor is not what the program takes, or they have different numbers of samples.
+    /// If a tensor does not match the program, or the tensors have different numbers of samples.
     pub(super) fn new(
         program: &Program,
         fed: Vec<(String, Tensor)>,
@@ -84,8 +84,8 @@ impl Samples {
         Ok(Self { whole, cut, batch, count, shuffle, order: None })
     }
 
-    /// What a step is given, counted from 0. When fewer samples are left than a step takes, it begins anew: with the
-    /// first, or in another order.
+    /// Returns the inputs of a step, counted from 0. If fewer samples are left than a step takes, a new epoch starts: with
+    /// the first sample, or in another order.
     pub(super) fn of_step(&mut self, step: u64) -> Result<Vec<(&str, Tensor)>> {
         let chosen = self.chosen(step).or_else(|what| wrong("samples", what))?;
         let whole = self.whole.iter().map(|(name, tensor)| (name.as_str(), tensor.clone()));
@@ -97,7 +97,7 @@ impl Samples {
         Ok(fed)
     }
 
-    /// The numbers of the samples of a step.
+    /// Returns the indices of the samples of a step.
     fn chosen(&mut self, step: u64) -> Result<Vec<u64>, Finding> {
         if self.cut.is_empty() {
             return Ok(Vec::new());
@@ -119,7 +119,7 @@ impl Samples {
     }
 }
 
-/// How much of a tensor a program takes.
+/// Returns the part of a tensor that a step of a program takes.
 fn takes(program: &Program, name: &str, tensor: &Tensor) -> Result<Takes> {
     let rows = tensor.shape.first().copied().unwrap_or(0);
     if let Err(broken) = tensor.lod.check(rows) {
@@ -128,9 +128,9 @@ fn takes(program: &Program, name: &str, tensor: &Tensor) -> Result<Takes> {
     let vars = program.blocks.first().map_or(&[][..], |block| &block.vars);
     let var = vars.iter().find(|var| var.name == name);
     let Some(wanted) = var.and_then(|var| var.value.tensor_type()) else { return Ok(Takes::Any) };
-    let extent = wanted.shape.as_ref().and_then(|dims| dims.first());
-    let known = match extent {
-        Some(Dim::Known(extent)) => Some(*extent),
+    let dim = wanted.shape.as_ref().and_then(|dims| dims.first());
+    let known = match dim {
+        Some(Dim::Known(dim)) => Some(*dim),
         _ => None,
     };
     let mut some = tensor.shape.clone();
@@ -140,13 +140,13 @@ fn takes(program: &Program, name: &str, tensor: &Tensor) -> Result<Takes> {
             let found = format!("{}{:?}", tensor.dtype, tensor.shape);
             wrong(name, format!("expected {wanted}, found {found}"))
         }
-        None if extent.is_some() => Ok(Takes::Any),
+        None if dim.is_some() => Ok(Takes::Any),
         Some(known) if known != rows => Ok(Takes::Some(known)),
         _ => Ok(Takes::Whole),
     }
 }
 
-/// How many samples a tensor has.
+/// Returns the number of samples in a tensor.
 fn samples(tensor: &Tensor) -> u64 {
     match tensor.lod.0.first() {
         Some(level) => (level.len() as u64).saturating_sub(1),
@@ -154,7 +154,7 @@ fn samples(tensor: &Tensor) -> u64 {
     }
 }
 
-/// Some samples of a tensor, in the order that they are asked for.
+/// Selects samples of a tensor, in the given order.
 fn pick(tensor: &Tensor, chosen: &[u64]) -> Result<Tensor, Finding> {
     let (lod, rows) = descend(&tensor.lod, chosen);
     let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
@@ -185,7 +185,7 @@ fn pick(tensor: &Tensor, chosen: &[u64]) -> Result<Tensor, Finding> {
     Ok(made)
 }
 
-/// The rows of some sequences, and how these are grouped.
+/// Returns the rows of some sequences, and their LoD levels.
 fn descend(lod: &Lod, chosen: &[u64]) -> (Lod, Vec<Range<u64>>) {
     let mut parts: Vec<Range<u64>> = chosen.iter().map(|one| *one..*one + 1).collect();
     let mut levels = Vec::new();
@@ -206,8 +206,8 @@ fn descend(lod: &Lod, chosen: &[u64]) -> (Lod, Vec<Range<u64>>) {
     (Lod(levels), parts)
 }
 
-/// The numbers below `count` in an order that a seed and the number of an epoch decide: by a hash of each
-/// (the finalizer of SplitMix64; Steele et al., 2014), so that any epoch can be begun with.
+/// Returns a permutation of the indices below `count` that depends on a seed and the number of an epoch: sorted by a hash
+/// of each (the finalizer of SplitMix64; Steele et al., 2014), so that any epoch can be computed directly.
 fn shuffled(count: u64, seed: u64, epoch: u64) -> Vec<u64> {
     let mix = |value: u64| {
         let value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -8,10 +8,10 @@ use lodstone_store::Blob;
 use super::SampleOptions;
 use super::samples::Samples;
 
-/// A program that is fed `int64` of such extents; open ones are -1.
+/// A program that is fed `int64` of such dims; open ones are -1.
 fn program(vars: &[(&str, &[i64])]) -> Program {
-    let dim = |extent: &i64| match u64::try_from(*extent) {
-        Ok(extent) => Dim::Known(extent),
+    let dim = |size: &i64| match u64::try_from(*size) {
+        Ok(size) => Dim::Known(size),
         Err(_) => Dim::Unknown,
     };
     let var = |(name, dims): &(&str, &[i64])| {
@@ -58,7 +58,7 @@ fn batches_come_as_they_lie_and_begin_anew_when_too_few_are_left() {
     let mut some = samples(&[("x", &[-1, 2]), ("rate", &[1])], fed, Some(2), None).unwrap();
     for (number, wanted) in [(0, [0, 1, 2, 3]), (1, [4, 5, 6, 7]), (2, [0, 1, 2, 3])] {
         let fed = step(&mut some, number);
-        // What has the extents that are declared is given whole.
+        // What has the dims that are declared is given whole.
         assert_eq!([fed[0].shape.as_slice(), fed[1].shape.as_slice()], [&[1][..], &[2, 2]]);
         assert_eq!(numbers(&fed[1]), wanted);
     }

@@ -1,9 +1,9 @@
-//! Functions of each element that networks bend numbers with.
+//! Activation functions.
 
 use lodstone_schema::glow::ElemKind;
 
 use super::elementwise::{clipped, filled, together, unary};
-use super::graph::{Said, Value, plain};
+use super::graph::{MemberValue, Value, plain};
 use super::op::{Cx, Fault, Outcome, Rule, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -29,7 +29,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("ThresholdedRelu", thresholded),
 ];
 
-/// A number for each element where it is positive, and another where not.
+/// Selects between two values for each element, by whether it is positive.
 fn where_positive(
     cx: &mut Cx<'_>,
     value: Value,
@@ -82,7 +82,11 @@ fn gelu(cx: &mut Cx<'_>) -> Outcome {
     match cx.text("approximate", "none")?.as_str() {
         "tanh" => return unary(cx, "Gelu"),
         "none" => {}
-        other => return Err(format!("expected a way to compute it, found `{other}`").into()),
+        other => {
+            return Err(
+                format!("expected `none` or `tanh` as `approximate`, found `{other}`").into()
+            );
+        }
     }
     // 0.5 * x * (1 + erf(x / sqrt(2)))
     let value = cx.input(0)?;
@@ -149,7 +153,7 @@ fn leaky_relu(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
     let alpha = cx.float("alpha", 0.01)?;
     let of = cx.shaped(value, cx.shape(value));
-    one(cx.node("LeakyRelu", "", &[value], vec![("Alpha", Said::Float(alpha))], of)?)
+    one(cx.node("LeakyRelu", "", &[value], vec![("Alpha", MemberValue::Float(alpha))], of)?)
 }
 
 fn p_relu(cx: &mut Cx<'_>) -> Outcome {
@@ -157,7 +161,11 @@ fn p_relu(cx: &mut Cx<'_>) -> Outcome {
     let shape = cx.shape(value);
     let together = together(&[&shape, cx.graph.shape(slope)])?;
     if together != shape {
-        return Err(format!("a slope of {:?} does not fit {shape:?}", cx.shape(slope)).into());
+        return Err(format!(
+            "expected a slope that broadcasts to {shape:?}, found {:?}",
+            cx.shape(slope)
+        )
+        .into());
     }
     let slope = cx.broadcast_always(slope, &shape, "slope")?;
     one(cx.pair("PRelu", value, slope, "")?)
@@ -183,14 +191,14 @@ fn is_inf(cx: &mut Cx<'_>) -> Outcome {
         (true, true) => (cx.each("Abs", value, "abs")?, f32::INFINITY),
         (true, false) => (value, f32::NEG_INFINITY),
         (false, true) => (value, f32::INFINITY),
-        (false, false) => return Err("expected a sign to look for".into()),
+        (false, false) => return Err("expected `detect_negative` or `detect_positive`".into()),
     };
     let limit = filled(cx, limit, value, "limit")?;
     let of = plain(ElemKind::Bool, cx.shape(value));
     one(cx.node("CmpEQ", "", &[value, limit], Vec::new(), of)?)
 }
 
-/// What is near zero is zero, and what is not comes nearer.
+/// Elements near zero become zero, others move towards zero.
 fn shrink(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
     let (limit, bias) = (cx.float("lambd", 0.5)?, cx.float("bias", 0.0)?);

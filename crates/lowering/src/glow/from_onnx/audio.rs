@@ -1,4 +1,4 @@
-//! Sound: operators of Glow's loader whose tables follow from their attributes.
+//! Audio operators of Glow's loader, whose tables follow from their attributes.
 //!
 //! Source of truth: the tables in files that Glow wrote.
 
@@ -6,24 +6,22 @@ use std::f64::consts::PI;
 
 use lodstone_schema::glow::ElemKind;
 
-use super::graph::{Said, Value};
+use super::graph::{MemberValue, Value};
 use super::op::{Cx, Fault, Outcome, Rule, long, narrow, one};
 
 pub(super) const RULES: &[(&str, Rule)] =
     &[("AudioSpectrogram", spectrogram), ("MFCC", coefficients)];
 
-/// Longest window, most bins and most bands whose tables are written down.
+/// The maximum length of a window, and the maximum numbers of bins and bands, whose tables are stored.
 const LONGEST: usize = 1 << 16;
 
 fn size(cx: &Cx<'_>, name: &str) -> Result<usize, Fault> {
     let number = cx.int(name, 0)?;
     let size = usize::try_from(number).ok().filter(|size| (1..=LONGEST).contains(size));
-    size.ok_or_else(|| {
-        format!("expected a size up to {LONGEST} as `{name}`, found {number}").into()
-    })
+    size.ok_or_else(|| format!("expected at most {LONGEST} as `{name}`, found {number}").into())
 }
 
-/// A number of samples, exactly: they are few.
+/// Converts a number of samples exactly: it is small.
 fn real(number: usize) -> f64 {
     u32::try_from(number).map_or(f64::MAX, f64::from)
 }
@@ -47,7 +45,7 @@ fn integers(cx: &mut Cx<'_>, name: &str, numbers: &[usize]) -> Result<Value, Fau
     Ok(cx.graph.constant_of(&name, ElemKind::Int32I, vec![long(numbers.len())], bytes)?)
 }
 
-/// Real and imaginary parts of roots of unity: `exp(-2 pi i k / period)`.
+/// Returns the real and imaginary parts of roots of unity: `exp(-2 pi i k / period)`.
 fn roots(count: usize, period: usize) -> impl Iterator<Item = (f64, f64)> {
     (0..count).map(move |k| {
         let angle = -2.0 * PI * real(k) / real(period);
@@ -65,7 +63,7 @@ fn spectrogram(cx: &mut Cx<'_>) -> Outcome {
         return Err(format!("expected one row of at least {window} samples").into());
     }
     let windows = (samples - long(window)) / long(stride) + 1;
-    // The transform is of a power of two, and of half as many complex numbers.
+    // The transform has the size of a power of two, and half that many complex values.
     let length = window.next_power_of_two();
     let half = length / 2;
     let hann = (0..window).map(|n| 0.5 - 0.5 * (2.0 * PI * real(n) / real(window)).cos());
@@ -81,15 +79,15 @@ fn spectrogram(cx: &mut Cx<'_>) -> Outcome {
     let apart = floats(cx, "ComplexToRealWeights", vec![long(quarter * 2)], apart)?;
     let of = cx.shaped(value, vec![windows, long(half + 1)]);
     let members = vec![
-        ("WindowSize", Said::Int(long(window))),
-        ("WindowStride", Said::Int(long(stride))),
-        ("MagnitudeSquared", Said::Int(squared.into())),
+        ("WindowSize", MemberValue::Int(long(window))),
+        ("WindowStride", MemberValue::Int(long(stride))),
+        ("MagnitudeSquared", MemberValue::Int(squared.into())),
     ];
     let inputs = [value, hann, twiddle, order, apart];
     one(cx.node("AudioSpectrogram", "", &inputs, members, of)?)
 }
 
-/// The frequency on the scale of pitches.
+/// Converts a frequency to the mel scale.
 fn mel(frequency: f64) -> f64 {
     1127.0 * (frequency / 700.0).ln_1p()
 }
@@ -97,7 +95,7 @@ fn mel(frequency: f64) -> f64 {
 fn coefficients(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
     let [rows, bins] = *cx.shape(value) else {
-        return Err("expected a spectrogram: rows of bins".into());
+        return Err("expected a spectrogram of rank 2".into());
     };
     let rate = cx.float("sample_rate", 0.0)?;
     let (lowest, highest) =
@@ -105,9 +103,9 @@ fn coefficients(cx: &mut Cx<'_>) -> Outcome {
     let bands = size(cx, "filterbank_channel_count")?;
     let count = size(cx, "dct_coefficient_count")?;
     let bins = usize::try_from(bins).ok().filter(|bins| (2..=LONGEST).contains(bins));
-    let bins = bins.ok_or("expected a spectrogram of more, or fewer, bins")?;
+    let bins = bins.ok_or("expected a spectrogram of 2 to 65536 bins")?;
     if count > bands || bands.saturating_mul(count) > LONGEST {
-        return Err(format!("{bands} bands do not give {count} coefficients").into());
+        return Err(format!("{count} coefficients of {bands} bands are not supported").into());
     }
     let pitches = [rate, lowest, highest].map(f64::from);
     let (ranges, weights) = triangles(bins, bands, pitches)?;
@@ -121,16 +119,16 @@ fn coefficients(cx: &mut Cx<'_>) -> Outcome {
     let cosines = floats(cx, "DCTMat", shape, cosines)?;
     let of = cx.shaped(value, vec![rows, long(count)]);
     let members = vec![
-        ("SampleRate", Said::Float(rate)),
-        ("LowerFrequency", Said::Float(lowest)),
-        ("UpperFrequency", Said::Float(highest)),
-        ("FilterBankCount", Said::Int(long(bands))),
-        ("NumCoefficients", Said::Int(long(count))),
+        ("SampleRate", MemberValue::Float(rate)),
+        ("LowerFrequency", MemberValue::Float(lowest)),
+        ("UpperFrequency", MemberValue::Float(highest)),
+        ("FilterBankCount", MemberValue::Int(long(bands))),
+        ("NumCoefficients", MemberValue::Int(long(count))),
     ];
     one(cx.node("MFCC", "", &[value, weights, ranges, cosines], members, of)?)
 }
 
-/// First and last bins of each band, and the weights of bins in it: they rise to its middle and fall.
+/// Returns the first and last bin of each band, and the triangular weights of its bins.
 fn triangles(
     bins: usize,
     bands: usize,
@@ -138,12 +136,12 @@ fn triangles(
 ) -> Result<(Vec<usize>, Vec<f64>), Fault> {
     let fits = rate > 0.0 && lowest >= 0.0 && highest > lowest && highest <= rate / 2.0;
     if !fits {
-        return Err("expected frequencies that rise up to half of the rate".into());
+        return Err("expected frequencies that rise up to half of the sampling rate".into());
     }
     let step = rate / 2.0 / real(bins - 1);
     let (low, high) = (mel(lowest), mel(highest));
     let middle = |band: usize| low + (high - low) * real(band) / real(bands + 1);
-    // The first bin that counts is not only above the lowest frequency, but nearer to it than half.
+    // Bins up to half a bin above the lowest frequency are skipped.
     let skipped = (1..bins).take_while(|bin| real(*bin) <= 0.5 + lowest / step).count() + 1;
     let (mut ranges, mut weights) = (Vec::new(), Vec::new());
     for band in 0..bands {
@@ -156,11 +154,11 @@ fn triangles(
             };
             (bin, weight)
         };
-        // What is rounded to no part of it is none.
+        // A bin whose weight rounds to zero does not belong to the band.
         let inside: Vec<(usize, f64)> =
             (skipped..bins).map(of_bin).filter(|(_, weight)| *weight > 1e-9).collect();
         let (Some((first, _)), Some((last, _))) = (inside.first(), inside.last()) else {
-            return Err(format!("the band {band} is narrower than a bin").into());
+            return Err(format!("band {band} is narrower than a bin").into());
         };
         ranges.extend([*first, *last]);
         weights.extend(inside.iter().map(|(_, weight)| *weight));

@@ -1,4 +1,4 @@
-//! Branches and loops, which Glow has none of: what runs is known where they are said.
+//! Branches and loops, which Glow does not have: branches are resolved and loops are unrolled.
 
 use lodstone_model::{AttributeValue, DType, Dim, Op};
 use lodstone_schema::onnx::infer::{Element, ValueInfo};
@@ -9,11 +9,11 @@ use super::op::{Cx, Entry, Fault};
 use super::storage::info_of;
 use super::walk::Walk;
 
-/// Most often that a loop is gone through, as in Glow.
-const MOST_TIMES: i64 = 20;
+/// The maximum number of iterations of a loop, as in Glow.
+const MAX_TIMES: i64 = 20;
 
 impl Walk<'_> {
-    /// The branch that is taken, which has to be known.
+    /// Translates the branch that is taken, which must be known.
     pub(super) fn branch(
         &mut self,
         op: &Op,
@@ -25,7 +25,7 @@ impl Walk<'_> {
         self.body(block, Vec::new())
     }
 
-    /// All turns of a loop, one after the other.
+    /// Unrolls a loop.
     pub(super) fn unroll(
         &mut self,
         op: &Op,
@@ -33,10 +33,10 @@ impl Walk<'_> {
     ) -> Result<Vec<Option<usize>>, Fault> {
         let block = block_of(op, "body")?;
         let most = match inputs.first().copied().flatten() {
-            Some(entry) => self.integer(entry).ok_or("expected a constant number of turns")?,
+            Some(entry) => self.integer(entry).ok_or("expected a constant trip count")?,
             None => i64::MAX,
         };
-        // Glow does not look at what a loop without a condition says of one.
+        // Glow ignores the condition that the body of a loop without a condition returns.
         let conditional = inputs.get(1).copied().flatten();
         let mut goes_on = match conditional {
             Some(entry) => self.condition(Some(entry))?,
@@ -47,10 +47,11 @@ impl Walk<'_> {
         let mut scanned: Vec<Vec<usize>> = vec![Vec::new(); scans];
         let mut turn = 0;
         while goes_on && turn < most {
-            if turn >= MOST_TIMES {
-                return Err(
-                    format!("expected a loop of at most {MOST_TIMES} turns, found more").into()
-                );
+            if turn >= MAX_TIMES {
+                return Err(format!(
+                    "expected a loop of at most {MAX_TIMES} iterations, found more"
+                )
+                .into());
             }
             let number = self.add(known(&[], DType::Int64, turn));
             let goes = self.add(known(&[], DType::Bool, 1));
@@ -63,7 +64,7 @@ impl Walk<'_> {
             }
             carried = given_back.by_ref().take(carried.len()).collect();
             for (all, value) in scanned.iter_mut().zip(given_back) {
-                all.push(value.ok_or("expected a value that is collected, found none")?);
+                all.push(value.ok_or("expected a scan output, found none")?);
             }
             turn += 1;
         }
@@ -71,7 +72,8 @@ impl Walk<'_> {
         for values in scanned {
             let asked = op.output("").get(outputs.len()).is_some_and(|name| !name.is_empty());
             if values.is_empty() && asked {
-                let what = "a loop without a turn collects nothing, which Glow has no tensors for";
+                let what =
+                    "a loop without iterations has an empty output, and Glow has no empty tensors";
                 return Err(what.into());
             }
             let collected = match asked {
@@ -83,7 +85,7 @@ impl Walk<'_> {
         Ok(outputs)
     }
 
-    /// Values of all turns as one, along a new axis.
+    /// Stacks the values of all iterations along a new axis.
     fn collect(&mut self, op: &Op, index: usize, turns: Vec<usize>) -> Result<usize, Fault> {
         let mut values: Vec<Value> = Vec::new();
         for entry in turns {
@@ -118,13 +120,13 @@ impl Walk<'_> {
             return Err(Fault::Before(place));
         }
         let known = self.integer(entry).map(|number| number != 0);
-        known.ok_or_else(|| "expected a constant as condition, found one that is computed".into())
+        known.ok_or_else(|| "expected a constant condition, found a computed one".into())
     }
 }
 
-/// An integer that is known.
+/// Creates an entry for a known integer.
 fn known(shape: &[u64], dtype: DType, number: i64) -> Entry {
-    let dims = shape.iter().map(|extent| Dim::Known(*extent)).collect();
+    let dims = shape.iter().map(|dim| Dim::Known(*dim)).collect();
     let mut info = ValueInfo::tensor(dtype, Some(dims));
     info.contents = Some(vec![Element::Int(number)].into());
     Entry { name: "turn".to_owned(), info, ..Entry::default() }
@@ -133,6 +135,6 @@ fn known(shape: &[u64], dtype: DType, number: i64) -> Entry {
 fn block_of(op: &Op, name: &str) -> Result<i32, Fault> {
     match op.attribute(name) {
         Some(AttributeValue::Block(block)) => Ok(*block),
-        _ => Err(format!("expected a graph as `{name}`").into()),
+        _ => Err(format!("expected a graph in `{name}`").into()),
     }
 }

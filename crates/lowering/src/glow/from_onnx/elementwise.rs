@@ -1,9 +1,9 @@
-//! Operators on each element, with NumPy's rule of shapes.
+//! Element-wise operators, with NumPy's broadcasting rules.
 
 use lodstone_schema::Finding;
 use lodstone_schema::glow::{ElemKind, Type};
 
-use super::graph::{Said, Value, kind_of, plain};
+use super::graph::{MemberValue, Value, kind_of, plain};
 use super::op::{Cx, Fault, Outcome, Rule, from_front, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -53,7 +53,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Xor", |cx| binary(cx, "Xor")),
 ];
 
-/// Operators of before there was NumPy's rule: `axis` says where the extents of the second begin.
+/// Operators that predate NumPy's broadcasting rules: `axis` is the position of the second operand's dims.
 pub(super) const OLD: &[(&str, Rule)] = &[
     ("Add", |cx| old(cx, "Add", false)),
     ("And", |cx| old(cx, "And", false)),
@@ -73,18 +73,18 @@ pub(super) fn unary(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
     one(cx.each(kind, value, "")?)
 }
 
-/// The shape of several values together, by NumPy's rule.
+/// Returns the broadcast shape of several values, by NumPy's rules.
 pub(super) fn together(shapes: &[&[i64]]) -> Result<Vec<i64>, Finding> {
     let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
     let mut all = vec![1_i64; rank];
     for shape in shapes {
-        for (to, extent) in all.iter_mut().rev().zip(shape.iter().rev()) {
-            match (*to, *extent) {
+        for (to, dim) in all.iter_mut().rev().zip(shape.iter().rev()) {
+            match (*to, *dim) {
                 (_, 1) => {}
-                (1, extent) => *to = extent,
-                (known, extent) if known == extent => {}
-                (known, extent) => {
-                    return Err(format!("{known} and {extent} elements do not fit").into());
+                (1, dim) => *to = dim,
+                (known, dim) if known == dim => {}
+                (known, dim) => {
+                    return Err(format!("dims {known} and {dim} do not broadcast").into());
                 }
             }
         }
@@ -92,8 +92,8 @@ pub(super) fn together(shapes: &[&[i64]]) -> Result<Vec<i64>, Finding> {
     Ok(all)
 }
 
-/// Values repeated to a shape that all have.
-fn alike(cx: &mut Cx<'_>, values: &[Value]) -> Result<Vec<Value>, Fault> {
+/// Broadcasts values to their common shape.
+fn broadcast_all(cx: &mut Cx<'_>, values: &[Value]) -> Result<Vec<Value>, Fault> {
     let shapes: Vec<_> = values.iter().map(|value| cx.graph.shape(*value)).collect();
     let shape = together(&shapes)?;
     values.iter().map(|value| cx.broadcast(*value, &shape, "broadcast")).collect()
@@ -101,7 +101,7 @@ fn alike(cx: &mut Cx<'_>, values: &[Value]) -> Result<Vec<Value>, Fault> {
 
 fn two(cx: &mut Cx<'_>) -> Result<(Value, Value), Fault> {
     let (left, right) = (cx.input(0)?, cx.input(1)?);
-    match alike(cx, &[left, right])?.as_slice() {
+    match broadcast_all(cx, &[left, right])?.as_slice() {
         [left, right] => Ok((*left, *right)),
         _ => Err("expected two tensors".into()),
     }
@@ -139,7 +139,8 @@ fn old(cx: &mut Cx<'_>, kind: &'static str, is_swapped: bool) -> Outcome {
     let (left, right) = (cx.input(0)?, cx.input(1)?);
     let shape = cx.shape(left);
     let rank = cx.rank(right);
-    let from_end = shape.len().checked_sub(rank).ok_or("expected fewer extents of the second")?;
+    let from_end =
+        shape.len().checked_sub(rank).ok_or("expected a lower rank of the second operand")?;
     let axis = match cx.op.attribute("axis") {
         Some(_) => from_front(cx.int("axis", 0)?, shape.len())?,
         None => from_end,
@@ -148,7 +149,7 @@ fn old(cx: &mut Cx<'_>, kind: &'static str, is_swapped: bool) -> Outcome {
     let own = cx.shape(right);
     let fits = inside.is_some_and(|inside| inside.iter().zip(&own).all(|(a, b)| a == b || *b == 1));
     if !fits {
-        return Err(format!("{own:?} does not fit {shape:?} from axis {axis} on").into());
+        return Err(format!("{own:?} does not broadcast to {shape:?} from axis {axis}").into());
     }
     let right = match own == shape {
         true => right,
@@ -161,12 +162,12 @@ fn old(cx: &mut Cx<'_>, kind: &'static str, is_swapped: bool) -> Outcome {
     }
 }
 
-/// Any number of values, two at a time.
+/// Combines any number of values, two at a time.
 fn several(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
     let mut result = cx.input(0)?;
     for index in 1..cx.count() {
         let next = cx.input(index)?;
-        let both = alike(cx, &[result, next])?;
+        let both = broadcast_all(cx, &[result, next])?;
         if let [left, right] = both.as_slice() {
             result = cx.pair(kind, *left, *right, "")?;
         }
@@ -184,7 +185,7 @@ fn power(cx: &mut Cx<'_>) -> Outcome {
     one(cx.pair("Pow", left, right, "")?)
 }
 
-/// The mean of values is that along a new axis.
+/// Stacks the values along a new axis and computes the mean along it.
 fn mean(cx: &mut Cx<'_>) -> Outcome {
     let mut values = Vec::new();
     for index in 0..cx.count() {
@@ -203,16 +204,16 @@ fn mean(cx: &mut Cx<'_>) -> Outcome {
     }
     let all = cx.concat(rows, 0, "rows")?;
     let of = cx.shaped(all, shape);
-    one(cx.node("BatchedReduceMean", "", &[all], vec![("Axes", Said::Ints(vec![0]))], of)?)
+    one(cx.node("BatchedReduceMean", "", &[all], vec![("Axes", MemberValue::Ints(vec![0]))], of)?)
 }
 
 fn cast(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
     let dtype = cx.outputs.first().map_or(lodstone_model::DType::Unknown(0), |info| info.dtype());
-    let to = kind_of(dtype).ok_or_else(|| format!("Glow has no elements of the type {dtype}"))?;
+    let to = kind_of(dtype).ok_or_else(|| format!("Glow has no element type {dtype}"))?;
     let from = cx.type_of(value);
     if to.is_quantized() || from.kind.is_quantized() {
-        return Err("Glow converts no integers of 8 or 16 bits; quantize them".into());
+        return Err("Glow does not convert integers of 8 or 16 bits; quantize them".into());
     }
     one(cx.convert(value, to, "")?)
 }
@@ -231,13 +232,13 @@ pub(super) fn clipped(
     suffix: &str,
 ) -> Result<Value, Fault> {
     let of = cx.shaped(value, cx.shape(value));
-    let members = vec![("Min", Said::Float(least)), ("Max", Said::Float(most))];
+    let members = vec![("Min", MemberValue::Float(least)), ("Max", MemberValue::Float(most))];
     cx.node("Clip", suffix, &[value], members, of)
 }
 
 fn dropout(cx: &mut Cx<'_>) -> Outcome {
     if cx.has(2) && cx.ints(2)?.iter().any(|number| *number != 0) {
-        return Err("Glow does not drop out: expected no training".into());
+        return Err("Glow has no dropout in training mode".into());
     }
     let value = cx.input(0)?;
     let mask = match cx.wants(1) {
@@ -247,7 +248,7 @@ fn dropout(cx: &mut Cx<'_>) -> Outcome {
     Ok(vec![Some(value), mask])
 }
 
-/// A tensor like another, of one number.
+/// Creates a tensor of the shape of another one, filled with one value.
 pub(super) fn filled(
     cx: &mut Cx<'_>,
     number: f32,
@@ -263,10 +264,10 @@ fn modulo(cx: &mut Cx<'_>) -> Outcome {
     if is_float {
         return binary(cx, "Fmod");
     }
-    // The sign follows the divisor, as in Python.
+    // The result has the sign of the divisor, as in Python.
     let divisor = cx.ints(1)?;
     let [divisor] = divisor.as_slice() else {
-        return Err("expected one number that is constant to divide by".into());
+        return Err("expected a constant divisor of one element".into());
     };
     if *divisor <= 0 {
         return Err(format!("expected a positive divisor, found {divisor}").into());
@@ -275,13 +276,14 @@ fn modulo(cx: &mut Cx<'_>) -> Outcome {
     let shape = cx.shape_out(0)?;
     let value = cx.broadcast(value, &shape, "broadcast")?;
     let of = cx.shaped(value, shape);
-    let members = vec![("Divisor", Said::Int(*divisor)), ("SignFollowDivisor", Said::Int(1))];
+    let members =
+        vec![("Divisor", MemberValue::Int(*divisor)), ("SignFollowDivisor", MemberValue::Int(1))];
     one(cx.node("Modulo", "", &[value], members, of)?)
 }
 
 fn select(cx: &mut Cx<'_>) -> Outcome {
     let values = [cx.input(0)?, cx.input(1)?, cx.input(2)?];
-    let values = alike(cx, &values)?;
+    let values = broadcast_all(cx, &values)?;
     let of = match values.as_slice() {
         [_, yes, _] => cx.shaped(*yes, cx.shape(*yes)),
         _ => return Err("expected three tensors".into()),

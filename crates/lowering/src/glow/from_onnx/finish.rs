@@ -1,4 +1,4 @@
-//! The program of Glow as a model: its operators with their types, its storage with its properties.
+//! Writes a Glow program as a model: operators with their types, storage with its properties.
 
 use std::collections::HashSet;
 
@@ -11,36 +11,36 @@ use lodstone_schema::{Finding, Origin, Origins};
 
 use crate::glow::kinds;
 
-use super::graph::{Graph, Node, Said, Source, Value};
+use super::graph::{Graph, MemberValue, Node, Source, Value};
 use super::storage;
 use super::walk::Walked;
 
-/// What Glow calls itself: its reader takes operators as nodes only by this name.
+/// The producer name: Glow's reader accepts operators as nodes only from this producer.
 const PRODUCER: &str = "GlowONNXModelWriter";
 
-/// What Glow's own tools write.
+/// The IR version that Glow's own tools write.
 const IR_VERSION: i64 = 7;
 const OPSET: i64 = 9;
 
-/// Where each value is found: a name.
+/// Maps values to names.
 struct Writer<'g> {
     graph: &'g Graph,
     ops: Vec<Op>,
 }
 
-/// What is written where an input of the program and an output are called.
+/// An output and its placeholder.
 pub(super) struct Saved {
-    /// What the output is called in the program that is read.
+    /// The name of the output in the source program.
     pub(super) original: String,
     /// The name of its placeholder.
     pub(super) name: String,
     pub(super) value: Value,
 }
 
-/// The model of a graph, and what became of the values of the source.
+/// Writes a graph as a model, and returns the origins of the source's values.
 ///
 /// # Errors
-/// If a value that is written has no name, which is a defect: the walk reports what cannot be said.
+/// An internal error if a value that is written has no name: the walk reports what has no equivalent.
 pub(super) fn finish(model: &Model, walked: Walked) -> Result<(Model, Origins), Finding> {
     let Walked { mut graph, outputs: saved, named, constants, .. } = walked;
     let live = live(&graph, &saved);
@@ -83,22 +83,22 @@ pub(super) fn finish(model: &Model, walked: Walked) -> Result<(Model, Origins), 
         origins.insert(0, &name, Origin::Folded(constant));
     }
     for (name, value) in &named {
-        // A value that has no equivalent, and that nothing reads, is removed.
-        if !matches!(graph.source(*value), Source::Unsaid(_)) {
+        // A value without an equivalent that no node reads is removed.
+        if !matches!(graph.source(*value), Source::Untranslated(_)) {
             origins.insert(0, name, Origin::Value(writer.name(*value)?.into()));
         }
     }
     main.ops = writer.ops;
-    let asked = asked(&graph, &live, &main);
+    let used_constants = used_constants(&graph, &live, &main);
     let written: HashSet<&str> = main
         .ops
         .iter()
         .flat_map(Op::writes)
         .chain(main.inputs.iter().map(String::as_str))
         .collect();
-    origins.retain(|name| written.contains(name) || asked.contains(name));
+    origins.retain(|name| written.contains(name) || used_constants.contains(name));
     let parameters =
-        graph.constants.iter().filter(|constant| asked.contains(&constant.stored.name));
+        graph.constants.iter().filter(|constant| used_constants.contains(&constant.stored.name));
     let parameters = parameters.map(|constant| {
         let of = graph.type_of(constant.stored.value);
         let mut tensor = constant.tensor.clone();
@@ -128,13 +128,13 @@ pub(super) fn finish(model: &Model, walked: Walked) -> Result<(Model, Origins), 
     Ok((made, origins))
 }
 
-/// Whether a node is there for what it does, whoever reads its results.
+/// Whether a node has side effects and is kept even if its results are unused.
 pub(super) fn acts(node: &Node) -> bool {
     node.results.is_empty()
         || node.kind.results.iter().all(|result| result.like.is_some()) && node.is_own
 }
 
-/// Which nodes outputs depend on, and those that are there for what they do.
+/// Returns which nodes the outputs depend on, including those with side effects.
 pub(super) fn live(graph: &Graph, saved: &[Saved]) -> Vec<bool> {
     let mut live = vec![false; graph.nodes.len()];
     let mut open: Vec<Value> = saved.iter().map(|saved| saved.value).collect();
@@ -156,14 +156,13 @@ pub(super) fn live(graph: &Graph, saved: &[Saved]) -> Vec<bool> {
     live
 }
 
-/// Live nodes in an order in which each comes after what it reads: that in which they were made, where
-/// that is one.
+/// Returns the live nodes in topological order: the order of creation, as far as possible.
 fn order(graph: &Graph, live: &[bool]) -> Vec<usize> {
     let mut order = Vec::new();
     let mut is_done = vec![false; graph.nodes.len()];
     let first = live.iter().enumerate().filter(|(_, live)| **live).map(|(number, _)| number);
     for number in first {
-        // A node is met again when all that it reads is there.
+        // A node is visited again after its inputs.
         let mut open = vec![(number, false)];
         while let Some((number, is_ready)) = open.pop() {
             let (Some(done), Some(node)) = (is_done.get_mut(number), graph.nodes.get(number))
@@ -189,8 +188,8 @@ fn order(graph: &Graph, live: &[bool]) -> Vec<usize> {
     order
 }
 
-/// The constants that operators read.
-fn asked(graph: &Graph, live: &[bool], main: &Block) -> HashSet<String> {
+/// Returns the names of the constants that operators read.
+fn used_constants(graph: &Graph, live: &[bool], main: &Block) -> HashSet<String> {
     let nodes = graph.nodes.iter().zip(live).filter(|(_, live)| **live);
     let read =
         nodes.flat_map(|(node, _)| node.reads()).filter_map(|value| match graph.source(value) {
@@ -211,7 +210,7 @@ impl Writer<'_> {
             Source::Result(node, result) => {
                 graph.nodes.get(node).map(|node| format!("{}:{result}", node.name))
             }
-            Source::Unsaid(_) => None,
+            Source::Untranslated(_) => None,
         };
         name.ok_or_else(|| Finding::internal("a value that is written has no name"))
     }
@@ -219,8 +218,8 @@ impl Writer<'_> {
     fn node(&mut self, node: &Node) -> Result<(), Finding> {
         let mut attributes = Vec::new();
         let mut inputs: Vec<Value> = node.inputs.clone();
-        for (_, said) in &node.members {
-            if let Said::Values(values) = said {
+        for (_, value) in &node.members {
+            if let MemberValue::Values(values) = value {
                 inputs.extend(values);
             }
         }
@@ -231,17 +230,17 @@ impl Writer<'_> {
             say_type(&mut attributes, &format!("o{index}"), &self.graph.type_of(*value));
         }
         let mut position = node.inputs.len();
-        for (name, said) in &node.members {
-            if let Said::Values(values) = said {
+        for (name, value) in &node.members {
+            if let MemberValue::Values(values) = value {
                 attributes.push(long(&format!("{name}_Index"), position));
                 attributes.push(long(&format!("{name}Size"), values.len()));
                 position += values.len();
             }
         }
         for (name, member) in &node.kind.members {
-            let said = node.members.iter().find(|(known, _)| known == name);
-            if let Some((_, said)) = said {
-                self.member(&mut attributes, name, *member, said)?;
+            let value = node.members.iter().find(|(known, _)| known == name);
+            if let Some((_, value)) = value {
+                self.member(&mut attributes, name, *member, value)?;
             }
         }
         if let Some(predicate) = node.predicate {
@@ -267,21 +266,21 @@ impl Writer<'_> {
         attributes: &mut Vec<Attribute>,
         name: &str,
         member: Member,
-        said: &Said,
+        member_value: &MemberValue,
     ) -> Result<(), Finding> {
-        let value = match said {
-            Said::Float(number) => AttributeValue::Float(*number),
-            Said::Floats(numbers) => AttributeValue::Floats(numbers.clone()),
-            Said::Int(number) => AttributeValue::Long(*number),
-            Said::Ints(numbers) => AttributeValue::Longs(numbers.clone()),
-            Said::Text(text) => AttributeValue::String(text.as_str().into()),
-            Said::Values(values) => {
+        let value = match member_value {
+            MemberValue::Float(number) => AttributeValue::Float(*number),
+            MemberValue::Floats(numbers) => AttributeValue::Floats(numbers.clone()),
+            MemberValue::Int(number) => AttributeValue::Long(*number),
+            MemberValue::Ints(numbers) => AttributeValue::Longs(numbers.clone()),
+            MemberValue::Text(text) => AttributeValue::String(text.as_str().into()),
+            MemberValue::Values(values) => {
                 let names = values.iter().map(|value| Ok(self.name(*value)?.as_str().into()));
                 AttributeValue::Strings(names.collect::<Result<_, Finding>>()?)
             }
         };
         attributes.push(Attribute { name: name.to_owned(), value });
-        if let (Member::Values, Said::Values(values)) = (member, said) {
+        if let (Member::Values, MemberValue::Values(values)) = (member, member_value) {
             for (index, value) in values.iter().enumerate() {
                 say_type(attributes, &format!("{name}_i{index}"), &self.graph.type_of(*value));
             }
@@ -323,7 +322,7 @@ fn say_type(attributes: &mut Vec<Attribute>, of: &str, known: &Type) {
     }
 }
 
-/// Properties with what follows from the type.
+/// Completes storage properties with those that follow from the type.
 fn typed(storage: &Storage, of: &Type) -> Storage {
     Storage {
         layout: storage.layout.clone().or_else(|| Some("*".to_owned())),
@@ -342,7 +341,7 @@ fn placeholder(name: &str, original: &str, of: &Type, storage: Storage) -> Var {
         loader_name: storage.loader_name.clone().or(loader_name),
         ..typed(&storage, of)
     };
-    let dim = |extent: &i64| u64::try_from(*extent).map_or(Dim::Unknown, Dim::Known);
+    let dim = |size: &i64| u64::try_from(*size).map_or(Dim::Unknown, Dim::Known);
     let shape = Some(of.shape.iter().map(dim).collect());
     let value = ValueType::tensor(TensorType::new(of.kind.dtype(), shape));
     let attributes = vec![text(Var::DOC_STRING, &storage.to_text(false))];

@@ -1,14 +1,14 @@
-//! Numbers that are read from integers, computed with, and quantized again: one node of quantized types.
+//! Fusion: integers that are dequantized, computed with, and quantized again become one node of quantized types.
 //!
 //! | in ONNX | in Glow |
 //! |---|---|
 //! | integers - DequantizeLinear - `Conv`, `MatMul`, `Add` - QuantizeLinear | the node between integers |
 //! | the same with a scale for each channel of the weights | `ChannelwiseQuantizedConvolution` |
-//! | the same around what only moves elements, of one scale | the node between integers |
+//! | the same around operators that only move elements, of one scale | the node between integers |
 //!
-//! What stands between a node and its integers and only moves elements (a transposition, another shape)
-//! moves the integers. A node stays one of numbers where Glow's would say something else: with a bias that
-//! is not of the scale of the products, or where others read the numbers, too.
+//! Operators that only move elements (transposition, reshape) between a node and its integers move the integers instead.
+//! A node keeps computing with floats where Glow's quantized node would mean something else: if its bias does not have
+//! the scale of the products, or if other nodes also read the floats.
 
 use std::collections::HashMap;
 
@@ -16,11 +16,11 @@ use lodstone_schema::Finding;
 use lodstone_schema::glow::{Type, node as kind_of};
 use lodstone_schema::places::at_mut;
 
-use super::graph::{Constant, Graph, Node, Said, Source, Value};
+use super::graph::{Constant, Graph, MemberValue, Node, Source, Value};
 use super::walk::Walked;
-use super::weights::{bias_of, channels_of, channelwise, spread, told_bias};
+use super::weights::{bias_of, channels_of, channelwise, declared_bias, spread};
 
-/// Which of a node's operands are integers where its result is, and how their types are bound.
+/// The operands of a node that are integers where its result is, and the constraints on their types.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operands {
     /// All of them, of any scale.
@@ -29,7 +29,7 @@ enum Operands {
     Same,
     /// The first, of the scale of the result.
     First,
-    /// The first two, and a bias of their product.
+    /// The first two, and a bias with the product of their scales.
     Biased,
 }
 
@@ -61,16 +61,16 @@ const NODES: &[(&str, Operands)] = &[
     ("Transpose", Operands::First),
 ];
 
-/// Nodes that only move elements of their one operand.
+/// Nodes that only move elements of their single operand.
 const MOVES: &[&str] = &["Broadcast", "Flip", "Reshape", "Slice", "Tile", "Transpose"];
 
-/// Most moves between a node and its integers.
-const MOST_MOVES: usize = 8;
+/// The maximum number of moves between a node and its integers.
+const MAX_MOVES: usize = 8;
 
-/// Makes nodes between integers of what is read, computed and quantized.
+/// Fuses dequantized, computed and quantized values into nodes between integers.
 ///
 /// # Errors
-/// If a node is missing or of no kind of Glow, which is a defect.
+/// An internal error if a node is missing or Glow does not have its kind.
 pub(super) fn fuse(walked: &mut Walked) -> Result<(), Finding> {
     let Walked { graph, outputs, .. } = walked;
     let mut uses: HashMap<Value, usize> = HashMap::new();
@@ -80,7 +80,7 @@ pub(super) fn fuse(walked: &mut Walked) -> Result<(), Finding> {
     }
     let mut instead: HashMap<Value, Value> = HashMap::new();
     for number in 0..graph.nodes.len() {
-        // What is read may have been replaced before.
+        // The operand may have been replaced before.
         for value in at_mut(&mut graph.nodes, number)?.reads_mut() {
             *value = instead.get(value).copied().unwrap_or(*value);
         }
@@ -90,7 +90,7 @@ pub(super) fn fuse(walked: &mut Walked) -> Result<(), Finding> {
     }
     put(walked, &instead);
     let graph = &mut walked.graph;
-    // What was moved there and back between numbers may now be so between integers.
+    // Transpositions that cancelled out between floats may now be adjacent between integers.
     let mut instead: HashMap<Value, Value> = HashMap::new();
     for number in 0..graph.nodes.len() {
         let node = at_mut(&mut graph.nodes, number)?;
@@ -98,7 +98,7 @@ pub(super) fn fuse(walked: &mut Walked) -> Result<(), Finding> {
             *value = instead.get(value).copied().unwrap_or(*value);
         }
         let order = match (node.kind.kind, node.members.first()) {
-            ("Transpose", Some((_, Said::Ints(order)))) => order.clone(),
+            ("Transpose", Some((_, MemberValue::Ints(order)))) => order.clone(),
             _ => continue,
         };
         let (Some(result), Some(input)) = (node.results.first(), node.inputs.first()) else {
@@ -113,7 +113,7 @@ pub(super) fn fuse(walked: &mut Walked) -> Result<(), Finding> {
     Ok(())
 }
 
-/// Lets others read what stands for a value now.
+/// Replaces values in all nodes and outputs.
 fn put(walked: &mut Walked, instead: &HashMap<Value, Value>) {
     for node in &mut walked.graph.nodes {
         for value in node.reads_mut() {
@@ -126,8 +126,7 @@ fn put(walked: &mut Walked, instead: &HashMap<Value, Value>) {
     }
 }
 
-/// Makes what comes before a node that quantizes one of integers; gives what it gave, and what gives
-/// that now.
+/// Fuses a quantizing node with the nodes before it; returns its old result and the new one.
 fn around(
     graph: &mut Graph,
     uses: &HashMap<Value, usize>,
@@ -136,7 +135,7 @@ fn around(
     let quantize = graph.nodes.get(number).filter(|node| node.kind.kind == "Quantize")?;
     let (result, from) = (*quantize.results.first()?, *quantize.inputs.first()?);
     let of = graph.type_of(result);
-    // The same integers, if nothing was done between.
+    // The same integers, if nothing is computed between dequantizing and quantizing.
     if let Some((maker, _)) = graph.maker(from)
         && maker.kind.kind == "Dequantize"
     {
@@ -144,11 +143,11 @@ fn around(
         return (graph.type_of(integers) == of).then_some(Ok((result, integers)));
     }
     let once = |value: Value| uses.get(&value) == Some(&1);
-    // Back over moves that nothing else reads.
+    // Back over moves whose results have no other reader.
     let mut moved = Vec::new();
     let mut at = from;
     loop {
-        if !once(at) || moved.len() > MOST_MOVES {
+        if !once(at) || moved.len() > MAX_MOVES {
             return None;
         }
         let Source::Result(maker, place) = graph.source(at) else { return None };
@@ -176,13 +175,13 @@ fn around(
     Some(Ok((result, from)))
 }
 
-/// A node's operands as integers.
+/// The operands of a node as integers.
 enum Integers {
-    /// In the place of its inputs and of the values of its members.
+    /// In the positions of its inputs and member values.
     Plain(Vec<Value>),
-    /// Of a convolution with a scale for each channel.
+    /// Those of a convolution with a scale for each channel.
     Channelwise(Vec<Value>),
-    /// Of a product with a scale for each row of weights.
+    /// Those of a product with a scale for each row of weights.
     Rowwise(Vec<Value>),
 }
 
@@ -193,7 +192,7 @@ fn replace(graph: &mut Graph, number: usize, integers: Integers) -> Result<(), F
             for (old, new) in node.reads_mut().zip(values) {
                 *old = new;
             }
-            // That of Glow computes with numbers alone.
+            // Glow's own node computes only with floats.
             if node.kind.kind == "Gemm" {
                 become_kind(node, "FullyConnected", &[])?;
             }
@@ -212,7 +211,7 @@ fn replace(graph: &mut Graph, number: usize, integers: Integers) -> Result<(), F
     Ok(())
 }
 
-/// Makes a node one of another kind, which has these of its members.
+/// Changes the kind of a node, keeping these of its members.
 fn become_kind(node: &mut Node, kind: &str, members: &[&str]) -> Result<(), Finding> {
     let found = kind_of(kind);
     node.kind = found.ok_or_else(|| Finding::internal(format!("Glow has no node `{kind}`")))?;
@@ -237,7 +236,7 @@ fn integers(graph: &mut Graph, number: usize, operands: Operands, of: &Type) -> 
             return values.map(Integers::Channelwise);
         }
         if let Some((channels, None)) = channels_of(graph, weights).filter(|_| is_gemm && by_rows) {
-            let bias = told_bias(graph, bias)?;
+            let bias = declared_bias(graph, bias)?;
             let names = ["weights", "scales", "offsets"].map(|part| format!("{name}_{part}"));
             let [weights, scales, offsets] = spread(graph, &channels, names)?;
             return Some(Integers::Rowwise(vec![input, weights, scales, offsets, bias]));
@@ -249,9 +248,9 @@ fn integers(graph: &mut Graph, number: usize, operands: Operands, of: &Type) -> 
         let bias = bias_of(graph, &name, bias, &[input, weights])?;
         return Some(Integers::Plain(vec![input, weights, bias]));
     }
-    // All are looked at before anything is made.
+    // All operands are checked before any node is created.
     for value in reads.iter().take(count) {
-        let (integers, _) = behind(graph, *value)?;
+        let (integers, _) = dequantized_from(graph, *value)?;
         let found = graph.type_of(integers);
         let same = (found.kind, found.quantization) == (of.kind, of.quantization);
         if operands != Operands::All && !same || found.kind != of.kind {
@@ -265,8 +264,8 @@ fn integers(graph: &mut Graph, number: usize, operands: Operands, of: &Type) -> 
     Some(Integers::Plain(values))
 }
 
-/// The integers that a value is read from, and the nodes that move them after.
-pub(super) fn behind(graph: &Graph, value: Value) -> Option<(Value, Vec<usize>)> {
+/// Returns the integers that a value is dequantized from, and the nodes that move it afterwards.
+pub(super) fn dequantized_from(graph: &Graph, value: Value) -> Option<(Value, Vec<usize>)> {
     let (mut at, mut moves) = (value, Vec::new());
     loop {
         let Source::Result(number, 0) = graph.source(at) else { return None };
@@ -274,24 +273,24 @@ pub(super) fn behind(graph: &Graph, value: Value) -> Option<(Value, Vec<usize>)>
         let input = *node.inputs.first()?;
         match node.kind.kind {
             "Dequantize" => return Some((input, moves)),
-            kind if MOVES.contains(&kind) && moves.len() < MOST_MOVES => moves.push(number),
+            kind if MOVES.contains(&kind) && moves.len() < MAX_MOVES => moves.push(number),
             _ => return None,
         }
         at = input;
     }
 }
 
-/// The same value as integers.
+/// Returns the integers that a value is dequantized from, moved likewise.
 fn integers_of(graph: &mut Graph, value: Value) -> Option<Value> {
-    let (mut integers, moves) = behind(graph, value)?;
+    let (mut integers, moves) = dequantized_from(graph, value)?;
     for number in moves.into_iter().rev() {
-        integers = again(graph, number, integers)?;
+        integers = repeat_move(graph, number, integers)?;
     }
     Some(integers)
 }
 
-/// The constant that a value is moved from, and the nodes that move it, the last first.
-pub(super) fn constant_behind(
+/// Returns the constant that a value is moved from, and the nodes that move it, the last first.
+pub(super) fn constant_of_moves(
     graph: &Graph,
     value: Value,
 ) -> Option<(Value, Constant, Vec<usize>)> {
@@ -306,20 +305,20 @@ pub(super) fn constant_behind(
             _ => return None,
         };
         let node = graph.nodes.get(number)?;
-        let moves_on = MOVES.contains(&node.kind.kind) && moves.len() < MOST_MOVES;
+        let moves_on = MOVES.contains(&node.kind.kind) && moves.len() < MAX_MOVES;
         moves_on.then(|| moves.push(number))?;
         at = *node.inputs.first()?;
     }
 }
 
-/// A move of other elements.
-pub(super) fn again(graph: &mut Graph, number: usize, value: Value) -> Option<Value> {
+/// Repeats a move on another value.
+pub(super) fn repeat_move(graph: &mut Graph, number: usize, value: Value) -> Option<Value> {
     let node = graph.nodes.get(number)?;
     let (kind, name, members) = (node.kind.kind, node.name.clone(), node.members.clone());
     let shape = graph.shape(*node.results.first()?).to_vec();
     let of = Type { shape, strides: None, ..graph.type_of(value) };
     let moved = graph.node(kind, &name, vec![value], members, vec![of]).ok()?.first().copied();
-    // The one that goes on to be read keeps the name, which as a rule is the new one.
+    // The node that continues to be read keeps the name; usually it is the new one.
     let made = graph.nodes.len().checked_sub(1)?;
     let given = std::mem::replace(&mut graph.nodes.get_mut(made)?.name, name);
     graph.nodes.get_mut(number)?.name = given;

@@ -1,4 +1,4 @@
-//! A program of Glow while it is made: nodes that know the types of their results.
+//! A Glow program under construction: nodes with the types of their results.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -11,22 +11,22 @@ use lodstone_store::Blob;
 use super::names::Names;
 use super::quantize::Channels;
 
-/// A value: what a node gives, or storage. Only its graph makes one, so that the graph has every value.
+/// A value: a result of a node, or storage. Only the graph creates values, so that it has all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Value(usize);
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// An input of the program, by number.
+    /// An input of the program, by index.
     Placeholder(usize),
-    /// A constant, by number.
+    /// A constant, by index.
     Constant(usize),
-    /// A result of a node: the numbers of both.
+    /// A result of a node, by the indices of both.
     Result(usize, usize),
-    /// An operator that could not be said: the place where that is told. What comes after it goes on
-    /// with its type, so that all such operators are told.
-    Unsaid(usize),
+    /// An operator without an equivalent, by the index of its failure. Its outputs keep their types, so that operators
+    /// after it are checked too.
+    Untranslated(usize),
 }
 
 /// A node.
@@ -35,19 +35,19 @@ pub(super) struct Node {
     pub(super) kind: &'static Kind,
     pub(super) name: String,
     pub(super) inputs: Vec<Value>,
-    pub(super) members: Vec<(&'static str, Said)>,
+    pub(super) members: Vec<(&'static str, MemberValue)>,
     pub(super) results: Vec<Value>,
-    /// The value that tells which elements count.
+    /// The value that selects the elements that matter.
     pub(super) predicate: Option<Value>,
     /// Options of backends, which stay with the node: `NodeOpt_...`.
     pub(super) options: Vec<lodstone_model::Attribute>,
-    /// Whether it was a node of Glow in the program that is read, and stays for what it does.
+    /// Whether it was a Glow node in the source program, and is kept for its side effects.
     pub(super) is_own: bool,
 }
 
-/// What a member is.
+/// The value of a member.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Said {
+pub(super) enum MemberValue {
     Float(f32),
     Floats(Vec<f32>),
     Int(i64),
@@ -56,7 +56,7 @@ pub(super) enum Said {
     Values(Vec<Value>),
 }
 
-/// Storage that is given a name and is an input, or is a constant.
+/// Named storage: an input or a constant.
 #[derive(Clone, Debug)]
 pub(super) struct Stored {
     pub(super) name: String,
@@ -71,7 +71,7 @@ pub(super) struct Constant {
     pub(super) tensor: Tensor,
 }
 
-/// A program while it is made.
+/// A program under construction.
 #[derive(Debug)]
 pub(super) struct Graph {
     pub(super) names: Names,
@@ -79,40 +79,40 @@ pub(super) struct Graph {
     pub(super) placeholders: Vec<Stored>,
     pub(super) constants: Vec<Constant>,
     values: Vec<(Source, Type)>,
-    /// Whether a value was looked for that is not of this graph.
+    /// Whether a value of another graph was looked up.
     is_broken: Cell<bool>,
-    /// Constants with a scale for each channel, by the numbers that they stand for.
+    /// Constants with a scale for each channel, by the values that they dequantize to.
     pub(super) channels: HashMap<Value, Channels>,
-    /// Kinds that nodes are told to have been, by name.
+    /// Recorded kinds of nodes, by name.
     pub(super) kinds: HashMap<String, &'static str>,
-    /// Values that are computed by nodes even if they are known, as they were in Glow.
-    pub(super) told: HashSet<Value>,
-    /// What a user should know of what it means.
+    /// Values that nodes compute even if they are known, as they did in Glow.
+    pub(super) computed: HashSet<Value>,
+    /// Notes for users.
     pub(super) notes: Vec<String>,
-    /// Nodes that may still be added.
+    /// The number of nodes that may still be added.
     left: usize,
-    /// Bytes of constants that may still be made; none once more were asked for.
+    /// The number of bytes of constants that may still be created; `None` once the limit was exceeded.
     pub(super) room: Option<usize>,
 }
 
-/// Most extents of a tensor of Glow.
-pub(super) const MOST_EXTENTS: usize = 6;
+/// The maximum rank of a Glow tensor.
+pub(super) const MAX_RANK: usize = 6;
 
-/// Most nodes that a program becomes beyond those that follow from its size: recurrent operators and loops
-/// are unrolled, and how often is only a number in the file. A hundred thousand are some 100 MB.
-const MOST_NODES: usize = 100_000;
+/// The maximum number of nodes beyond those that follow from the size of the program: recurrent operators and loops are
+/// unrolled, and the number of iterations is only a value in the file. A hundred thousand nodes take about 100 MB.
+const MAX_NODES: usize = 100_000;
 
-/// Bytes of constants that a program may ask for by numbers: ranges, windows, triangles.
-const MOST_BYTES: usize = 256 << 20;
+/// The maximum size in bytes of generated constants: ranges, windows, triangles.
+const MAX_BYTES: usize = 256 << 20;
 
 impl Graph {
-    /// Nothing yet, of a program of so many operators.
+    /// Creates an empty graph for a program of this number of operators.
     pub(super) fn new(names: Names, operators: usize) -> Self {
-        let left = operators.saturating_mul(16).saturating_add(MOST_NODES);
+        let left = operators.saturating_mul(16).saturating_add(MAX_NODES);
         let (nodes, placeholders, constants) = (Vec::new(), Vec::new(), Vec::new());
         let (values, notes, channels) = (Vec::new(), Vec::new(), HashMap::new());
-        let (kinds, told) = (HashMap::new(), HashSet::new());
-        let (room, is_broken) = (Some(MOST_BYTES), Cell::new(false));
+        let (kinds, computed) = (HashMap::new(), HashSet::new());
+        let (room, is_broken) = (Some(MAX_BYTES), Cell::new(false));
         Self {
             names,
             nodes,
@@ -122,19 +122,19 @@ impl Graph {
             is_broken,
             channels,
             kinds,
-            told,
+            computed,
             notes,
             left,
             room,
         }
     }
 
-    /// Fails if a value was ever looked for that is not of this graph. That is a defect, and what was made after it
-    /// is worth nothing; that it is remembered spares a hundred callers to hand the error on.
+    /// Fails if a value of another graph was ever looked up. That is a defect that invalidates the result; recording it
+    /// spares a hundred callers the error handling.
     pub(super) fn check(&self) -> Result<(), Finding> {
         match self.is_broken.get() {
             false => Ok(()),
-            true => Err(Finding::internal("a value of another graph was looked for")),
+            true => Err(Finding::internal("a value of another graph was looked up")),
         }
     }
 
@@ -145,7 +145,7 @@ impl Graph {
     }
 
     pub(super) fn source(&self, value: Value) -> Source {
-        self.known(value).map_or(Source::Unsaid(0), |(source, _)| *source)
+        self.known(value).map_or(Source::Untranslated(0), |(source, _)| *source)
     }
 
     pub(super) fn type_of(&self, value: Value) -> Type {
@@ -162,12 +162,12 @@ impl Graph {
         Value(self.values.len() - 1)
     }
 
-    /// A value that could not be made.
-    pub(super) fn unsaid(&mut self, place: usize, of: Type) -> Value {
-        self.add(Source::Unsaid(place), of)
+    /// Creates a value for an operator without an equivalent.
+    pub(super) fn untranslated(&mut self, place: usize, of: Type) -> Value {
+        self.add(Source::Untranslated(place), of)
     }
 
-    /// Changes what a result is said to be, where its node is made another one.
+    /// Changes the type of a result whose node is replaced.
     pub(super) fn retype(&mut self, value: Value, of: Type) {
         match self.values.get_mut(value.0) {
             Some((_, known)) => *known = of,
@@ -175,7 +175,7 @@ impl Graph {
         }
     }
 
-    /// An input of the program.
+    /// Adds an input of the program.
     pub(super) fn placeholder(&mut self, name: &str, of: Type, storage: Storage) -> Value {
         let value = self.add(Source::Placeholder(self.placeholders.len()), of);
         let name = self.names.give(name);
@@ -183,7 +183,7 @@ impl Graph {
         value
     }
 
-    /// A constant.
+    /// Adds a constant.
     pub(super) fn constant(
         &mut self,
         name: &str,
@@ -197,16 +197,16 @@ impl Graph {
         value
     }
 
-    /// Takes the room of bytes that are made; `None` if there is not so much left.
+    /// Charges the bytes of constants; `None` if the limit is exceeded.
     pub(super) fn afford(&mut self, bytes: usize) -> Option<()> {
         self.room = self.room?.checked_sub(bytes);
         self.room.map(drop)
     }
 
-    /// A constant of these elements.
+    /// Adds a constant of these elements.
     ///
     /// # Errors
-    /// If it is of no type of Glow, or the program has asked for too many bytes of constants.
+    /// If Glow does not have its type, or the constants of the program become too large.
     pub(super) fn constant_of(
         &mut self,
         name: &str,
@@ -214,31 +214,31 @@ impl Graph {
         shape: Vec<i64>,
         bytes: Vec<u8>,
     ) -> Result<Value, Finding> {
-        self.afford(bytes.len()).ok_or("its constants would become too large")?;
+        self.afford(bytes.len()).ok_or("the constants become too large")?;
         let of = checked(plain(kind, shape))?;
-        let extents: Result<_, _> = of.shape.iter().map(|extent| u64::try_from(*extent)).collect();
-        let extents = extents.map_err(|_| Finding::internal("a checked extent is below 0"))?;
-        let tensor = Tensor::dense(kind.dtype(), extents, Blob::memory(bytes));
+        let dims: Result<_, _> = of.shape.iter().map(|dim| u64::try_from(*dim)).collect();
+        let dims = dims.map_err(|_| Finding::internal("a checked dim is below 0"))?;
+        let tensor = Tensor::dense(kind.dtype(), dims, Blob::memory(bytes));
         Ok(self.constant(name, of, Storage::default(), tensor))
     }
 
-    /// A node; gives its results.
+    /// Adds a node; returns its results.
     ///
     /// # Errors
-    /// If there are too many, or a result is of no type of Glow.
+    /// If there are too many nodes, or Glow does not have the type of a result.
     pub(super) fn node(
         &mut self,
         kind: &'static str,
         name: &str,
         inputs: Vec<Value>,
-        members: Vec<(&'static str, Said)>,
+        members: Vec<(&'static str, MemberValue)>,
         results: Vec<Type>,
     ) -> Result<Vec<Value>, Finding> {
         let kind = node(kind).ok_or_else(|| format!("Glow has no node `{kind}`"))?;
-        members.iter().try_for_each(|(name, said)| fits(kind, name, said))?;
+        members.iter().try_for_each(|(name, value)| fits(kind, name, value))?;
         let results: Result<Vec<_>, _> = results.into_iter().map(checked).collect();
         let results = results?;
-        self.left = self.left.checked_sub(1).ok_or("it would become too many nodes")?;
+        self.left = self.left.checked_sub(1).ok_or("the program becomes too many nodes")?;
         let number = self.nodes.len();
         let name = self.names.give(name);
         let results = results.into_iter().enumerate();
@@ -251,7 +251,7 @@ impl Graph {
         Ok(results_of)
     }
 
-    /// The node that gives a value, if one does.
+    /// Returns the node that computes a value, if any.
     pub(super) fn maker(&self, value: Value) -> Option<(&Node, usize)> {
         match self.source(value) {
             Source::Result(number, result) => {
@@ -263,10 +263,10 @@ impl Graph {
         }
     }
 
-    /// What a transposed value was before, if this order brings it back.
+    /// Returns the operand of a transposition that this permutation reverses, if any.
     pub(super) fn turned_back(&self, value: Value, order: &[i64]) -> Option<Value> {
         let (node, _) = self.maker(value).filter(|(node, _)| node.kind.kind == "Transpose")?;
-        let (_, Said::Ints(before)) = node.members.first()? else { return None };
+        let (_, MemberValue::Ints(before)) = node.members.first()? else { return None };
         let from = |axis: &i64| usize::try_from(*axis).ok().and_then(|axis| before.get(axis));
         let place = |(to, axis): (i64, &i64)| from(axis) == Some(&to);
         let value = *node.inputs.first()?;
@@ -275,71 +275,73 @@ impl Graph {
 }
 
 impl Node {
-    /// Everything it reads: inputs, then values of members, then its predicate.
+    /// Returns all operands: inputs, then values of members, then the predicate.
     pub(super) fn reads(&self) -> impl Iterator<Item = Value> + '_ {
-        let members = self.members.iter().flat_map(|(_, said)| match said {
-            Said::Values(values) => values.as_slice(),
+        let members = self.members.iter().flat_map(|(_, value)| match value {
+            MemberValue::Values(values) => values.as_slice(),
             _ => &[],
         });
         self.inputs.iter().chain(members).copied().chain(self.predicate)
     }
 
     pub(super) fn reads_mut(&mut self) -> impl Iterator<Item = &mut Value> {
-        let members = self.members.iter_mut().flat_map(|(_, said)| match said {
-            Said::Values(values) => values.as_mut_slice(),
+        let members = self.members.iter_mut().flat_map(|(_, value)| match value {
+            MemberValue::Values(values) => values.as_mut_slice(),
             _ => &mut [],
         });
         self.inputs.iter_mut().chain(members).chain(&mut self.predicate)
     }
 }
 
-/// Whether a member may be what is said of it.
-fn fits(kind: &Kind, name: &str, said: &Said) -> Result<(), Finding> {
+/// Checks that a value is allowed for a member.
+fn fits(kind: &Kind, name: &str, value: &MemberValue) -> Result<(), Finding> {
     let member = kind.members.iter().find(|(known, _)| *known == name).map(|(_, member)| *member);
-    let (least, numbers) = match (member, said) {
-        (Some(Member::Int(least)), Said::Int(number)) => (least, std::slice::from_ref(number)),
-        (Some(Member::Ints(least)), Said::Ints(numbers)) => (least, numbers.as_slice()),
+    let (least, numbers) = match (member, value) {
+        (Some(Member::Int(least)), MemberValue::Int(number)) => {
+            (least, std::slice::from_ref(number))
+        }
+        (Some(Member::Ints(least)), MemberValue::Ints(numbers)) => (least, numbers.as_slice()),
         _ => return Ok(()),
     };
     match numbers.iter().find(|number| **number < least) {
         Some(number) => {
-            Err(format!("expected numbers from {least} on as `{name}`, found {number}").into())
+            Err(format!("expected values of at least {least} as `{name}`, found {number}").into())
         }
         None => Ok(()),
     }
 }
 
-/// A type without scale and offset; one of a quantized kind stands for its integers.
+/// Returns a type without scale and offset; one of a quantized kind stands for its integers.
 pub(super) fn plain(kind: ElemKind, shape: Vec<i64>) -> Type {
     let quantization = kind.is_quantized().then_some((1.0, 0));
     Type { kind, shape, strides: None, quantization }
 }
 
-/// A type that Glow has.
+/// Checks that Glow has a type.
 pub(super) fn checked(of: Type) -> Result<Type, Finding> {
-    if of.shape.len() > MOST_EXTENTS {
+    if of.shape.len() > MAX_RANK {
         let found = of.shape.len();
-        return Err(format!("expected at most {MOST_EXTENTS} extents, found {found}").into());
+        return Err(format!("expected at most {MAX_RANK} dims, found {found}").into());
     }
-    if of.shape.iter().any(|extent| *extent < 0) {
-        return Err(format!("expected extents from 0 on, found {:?}", of.shape).into());
+    if of.shape.iter().any(|dim| *dim < 0) {
+        return Err(format!("expected dims of at least 0, found {:?}", of.shape).into());
     }
     count(&of.shape)?;
     Ok(of)
 }
 
-/// How many elements a shape has.
+/// Returns the number of elements of a shape.
 pub(super) fn count(shape: &[i64]) -> Result<i64, Finding> {
-    // The bytes of it have to be a number, too.
+    // The size in bytes must not overflow either.
     let fits = |count: &i64| *count <= i64::MAX / 8;
     if shape.contains(&0) {
         return Ok(0);
     }
-    let count = shape.iter().try_fold(1_i64, |count, extent| count.checked_mul(*extent));
+    let count = shape.iter().try_fold(1_i64, |count, dim| count.checked_mul(*dim));
     count.filter(fits).ok_or_else(|| format!("a tensor of the shape {shape:?} is too large").into())
 }
 
-/// What elements of a type are in Glow, without quantization.
+/// Returns Glow's kind of an element type, without quantization.
 pub(super) fn kind_of(dtype: DType) -> Option<ElemKind> {
     Some(match dtype {
         DType::Float32 => ElemKind::Float,
@@ -350,7 +352,7 @@ pub(super) fn kind_of(dtype: DType) -> Option<ElemKind> {
         DType::Uint8 => ElemKind::UInt8I,
         DType::Int32 => ElemKind::Int32I,
         DType::Int64 => ElemKind::Int64I,
-        // These have no plain kind: their integers are of scale 1.
+        // These have no plain kind: their integers have scale 1.
         DType::Int8 => ElemKind::Int8Q,
         DType::Int16 => ElemKind::Int16Q,
         _ => return None,

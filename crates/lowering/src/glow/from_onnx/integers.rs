@@ -1,10 +1,10 @@
-//! Operators between integers, as Glow's writer says its own nodes in ONNX's set: with the scale and the
-//! offset of what comes out as attributes, and channels last.
+//! Operators between integers, as Glow's writer encodes its own nodes in ONNX's domain: the scale and the offset of the
+//! result are attributes, and channels are last.
 
 use lodstone_schema::glow::{ElemKind, Type};
 
 use super::conv::{Window, window, with_channels_last};
-use super::graph::{Said, Value, plain};
+use super::graph::{MemberValue, Value, plain};
 use super::loader::inputs;
 use super::op::{Cx, Fault, Outcome, Rule, long, one};
 
@@ -20,30 +20,30 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("RowwiseQuantizedFullyConnected", fully_connected),
 ];
 
-/// Whether attributes say what an operator gives, so that it is one between integers.
-pub(super) fn is_said(op: &lodstone_model::Op) -> bool {
+/// Whether the attributes of an operator hold the scale and offset of its result, so that it computes on integers.
+pub(super) fn is_quantized(op: &lodstone_model::Op) -> bool {
     let kinds = ["AveragePool", "Conv", "MaxPool"];
-    let says = ["out_scale", "out_offset"].iter().all(|name| op.attribute(name).is_some());
-    kinds.contains(&op.kind.as_str()) && says
+    let has_both = ["out_scale", "out_offset"].iter().all(|name| op.attribute(name).is_some());
+    kinds.contains(&op.kind.as_str()) && has_both
 }
 
-/// The scale and the offset that two attributes say.
+/// Reads the scale and the offset from two attributes.
 fn quantization(cx: &Cx<'_>, scale: &str, offset: &str) -> Result<(f32, i32), Fault> {
     let number = i32::try_from(cx.int(offset, 0)?);
-    let number = number.map_err(|_| format!("expected 32 bits as `{offset}`"))?;
+    let number = number.map_err(|_| format!("expected a 32-bit integer as `{offset}`"))?;
     Ok((cx.float(scale, 1.0)?, number))
 }
 
-/// The type of what comes out: integers like those of an input.
+/// Returns the type of the result: integers like those of an input.
 fn result(cx: &Cx<'_>, like: Value, shape: Vec<i64>) -> Result<Type, Fault> {
     let of = cx.shaped(like, shape);
     if !of.kind.is_quantized() {
-        return Err("expected quantized integers, found numbers".into());
+        return Err("expected quantized integers, found floats".into());
     }
     Ok(Type { quantization: Some(quantization(cx, "out_scale", "out_offset")?), ..of })
 }
 
-/// How often a window fits along each axis.
+/// Returns the number of window positions along each axis.
 fn steps(image: &[i64], window: &Window) -> Result<Vec<i64>, Fault> {
     let axes = image.len();
     let step = |axis: usize| -> Option<i64> {
@@ -57,7 +57,7 @@ fn steps(image: &[i64], window: &Window) -> Result<Vec<i64>, Fault> {
     Ok(steps.ok_or("the window does not fit the image")?)
 }
 
-/// Batch, the extents of an image, and channels, which are last.
+/// Splits a shape with channels last into batch, dims of the image, and channels.
 fn image(cx: &Cx<'_>, value: Value) -> Result<(i64, [i64; 2], i64), Fault> {
     match *cx.shape(value) {
         [batch, height, width, channels] => Ok((batch, [height, width], channels)),
@@ -68,58 +68,58 @@ fn image(cx: &Cx<'_>, value: Value) -> Result<(i64, [i64; 2], i64), Fault> {
 fn conv(cx: &mut Cx<'_>, kind: &'static str, operands: usize) -> Outcome {
     let inputs = inputs(cx, operands)?;
     let (value, filter) = (cx.input(0)?, cx.input(1)?);
-    let (batch, extents, channels) = image(cx, value)?;
+    let (batch, dims, channels) = image(cx, value)?;
     let (depth, kernel, each) = image(cx, filter)?;
     let group = cx.int("group", 1)?;
     if each.checked_mul(group) != Some(channels) || group < 1 || depth % group != 0 {
         let what = format!("{depth} filters of {each} channels in {group} groups");
         return Err(format!("{what} do not fit {channels} channels").into());
     }
-    let mut window = window(cx, &extents, Some(kernel.to_vec()))?;
-    // Glow writes it in the singular.
+    let mut window = window(cx, &dims, Some(kernel.to_vec()))?;
+    // Glow writes the singular `dilation`.
     if let Some(dilation) = cx.longs("dilation")? {
-        if dilation.len() != extents.len() || dilation.iter().any(|n| *n < 1) {
+        if dilation.len() != dims.len() || dilation.iter().any(|n| *n < 1) {
             return Err(
                 format!("expected 2 positive numbers as `dilation`, found {dilation:?}").into()
             );
         }
         window.dilations = dilation;
     }
-    let small = steps(&extents, &window)?;
+    let small = steps(&dims, &window)?;
     let of = result(cx, value, with_channels_last(batch, &small, depth))?;
     let mut members = vec![
-        ("Kernels", Said::Ints(window.kernel)),
-        ("Strides", Said::Ints(window.strides)),
-        ("Pads", Said::Ints(window.pads)),
-        ("Group", Said::Int(group)),
-        ("Dilation", Said::Ints(window.dilations)),
-        ("FusedActivation", Said::Text("NONE".to_owned())),
-        ("FusedActivationArgs", Said::Floats(Vec::new())),
+        ("Kernels", MemberValue::Ints(window.kernel)),
+        ("Strides", MemberValue::Ints(window.strides)),
+        ("Pads", MemberValue::Ints(window.pads)),
+        ("Group", MemberValue::Int(group)),
+        ("Dilation", MemberValue::Ints(window.dilations)),
+        ("FusedActivation", MemberValue::Text("NONE".to_owned())),
+        ("FusedActivationArgs", MemberValue::Floats(Vec::new())),
     ];
     if kind == "Convolution" {
-        members.push(("Layout", Said::Text("NHWC".to_owned())));
+        members.push(("Layout", MemberValue::Text("NHWC".to_owned())));
     }
     one(cx.node(kind, "", &inputs, members, of)?)
 }
 
 fn pool(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
     let value = cx.input(0)?;
-    let (batch, extents, channels) = image(cx, value)?;
-    let window = window(cx, &extents, None)?;
-    let small = steps(&extents, &window)?;
+    let (batch, dims, channels) = image(cx, value)?;
+    let window = window(cx, &dims, None)?;
+    let small = steps(&dims, &window)?;
     let shape = with_channels_last(batch, &small, channels);
     let of = result(cx, value, shape.clone())?;
     let mut members = vec![
-        ("Kernels", Said::Ints(window.kernel)),
-        ("Strides", Said::Ints(window.strides)),
-        ("Pads", Said::Ints(window.pads)),
-        ("Layout", Said::Int(0)),
+        ("Kernels", MemberValue::Ints(window.kernel)),
+        ("Strides", MemberValue::Ints(window.strides)),
+        ("Pads", MemberValue::Ints(window.pads)),
+        ("Layout", MemberValue::Int(0)),
     ];
     let mut results = vec![of];
     match kind {
         "AvgPool" => {
             let counts = cx.flag("count_include_pad", false)?;
-            members.push(("CountIncludePads", Said::Int(counts.into())));
+            members.push(("CountIncludePads", MemberValue::Int(counts.into())));
         }
         _ => results.push(plain(ElemKind::Int64I, shape)),
     }
@@ -136,13 +136,13 @@ fn fully_connected(cx: &mut Cx<'_>) -> Outcome {
         return Err("expected two matrices".into());
     };
     if inner != other {
-        return Err(format!("{inner} columns do not fit weights of {other}").into());
+        return Err(format!("{inner} columns do not match weights of {other}").into());
     }
     let of = result(cx, value, vec![*rows, *columns])?;
     one(cx.node("RowwiseQuantizedFullyConnected", "", &inputs, Vec::new(), of)?)
 }
 
-/// A table of what each integer becomes.
+/// Maps each integer by a lookup table.
 fn lookup(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
     let values = cx.longs("values")?.ok_or("expected `values`")?;
@@ -151,14 +151,14 @@ fn lookup(cx: &mut Cx<'_>) -> Outcome {
     let expected = match of.kind {
         ElemKind::Int8Q => {
             for number in &values {
-                let narrow = i8::try_from(*number).map_err(|_| "expected integers of 8 bits")?;
+                let narrow = i8::try_from(*number).map_err(|_| "expected 8-bit integers")?;
                 bytes.push(narrow.cast_unsigned());
             }
             1 << 8
         }
         ElemKind::Int16Q => {
             for number in &values {
-                let narrow = i16::try_from(*number).map_err(|_| "expected integers of 16 bits")?;
+                let narrow = i16::try_from(*number).map_err(|_| "expected 16-bit integers")?;
                 bytes.extend(narrow.to_le_bytes());
             }
             1 << 16
@@ -167,7 +167,7 @@ fn lookup(cx: &mut Cx<'_>) -> Outcome {
     };
     if values.len() != expected {
         let found = values.len();
-        return Err(format!("expected {expected} numbers as `values`, found {found}").into());
+        return Err(format!("expected {expected} `values`, found {found}").into());
     }
     let name = format!("{}_mapping", cx.base);
     let table = cx.graph.constant_of(&name, of.kind, vec![long(expected)], bytes)?;

@@ -1,4 +1,4 @@
-//! What is known of a value before it is asked for: constants, and what follows from them.
+//! Known values: constants, and values that follow from them.
 
 use lodstone_model::{Dim, Kind, Tensor};
 use lodstone_schema::glow::{ElemKind, Type};
@@ -7,13 +7,13 @@ use lodstone_schema::onnx::infer::{Element, ValueInfo};
 use super::graph::{Graph, Value, checked, kind_of, plain};
 use super::op::{Entry, Fault, narrow};
 
-/// The value of an entry: what it has, or a constant that is made of what is known of it.
+/// Returns the value of an entry, or creates a constant from its tensor or its inferred elements.
 pub(super) fn value_of(
     graph: &mut Graph,
     entries: &mut [Entry],
     entry: usize,
 ) -> Result<Value, Fault> {
-    let Some(entry) = entries.get_mut(entry) else { return Err("there is no such value".into()) };
+    let Some(entry) = entries.get_mut(entry) else { return Err("the value does not exist".into()) };
     if let Some(value) = entry.value {
         return Ok(value);
     }
@@ -32,11 +32,11 @@ fn constant(graph: &mut Graph, entry: &Entry, tensor: &Tensor) -> Result<Value, 
     let kind = match entry.storage.kind {
         Some(kind) => kind,
         None => kind_of(tensor.dtype)
-            .ok_or_else(|| format!("Glow has no elements of the type {}", tensor.dtype))?,
+            .ok_or_else(|| format!("Glow has no element type {}", tensor.dtype))?,
     };
     if !matches!(tensor.kind, Kind::Dense | Kind::Absent) {
         return Err(format!(
-            "`{}` is {}, and Glow's tensors have all their elements",
+            "`{}` is {}, but Glow has only dense tensors",
             entry.name,
             tensor.kind.name()
         )
@@ -51,16 +51,18 @@ fn constant(graph: &mut Graph, entry: &Entry, tensor: &Tensor) -> Result<Value, 
     let is_whole = tensor.dtype.size_of(&tensor.shape) == Some(tensor.data.len());
     let is_absent = matches!(tensor.kind, Kind::Absent);
     if !is_whole && !is_absent && of.strides.is_none() {
-        return Err(format!("`{}` has fewer or more elements than its shape", entry.name).into());
+        return Err(
+            format!("the number of elements of `{}` does not match its shape", entry.name).into()
+        );
     }
     Ok(graph.constant(&entry.name, of, entry.storage.clone(), tensor.clone()))
 }
 
-/// A constant of elements that follow from the program.
+/// Creates a constant from inferred elements.
 fn folded(graph: &mut Graph, entry: &Entry) -> Result<Value, Fault> {
-    let unknown = || format!("what `{}` is is not known", entry.name);
+    let unknown = || format!("the value of `{}` is unknown", entry.name);
     let kind = kind_of(entry.info.dtype()).ok_or_else(unknown)?;
-    let (Some(shape), Some(contents)) = (extents(&entry.info), &entry.info.contents) else {
+    let (Some(shape), Some(contents)) = (dims_from(&entry.info), &entry.info.contents) else {
         return Err(unknown().into());
     };
     let mut bytes = Vec::new();
@@ -96,19 +98,19 @@ fn push(bytes: &mut Vec<u8>, kind: ElemKind, element: &Element) -> Option<()> {
 pub(super) fn is_known(info: &ValueInfo) -> bool {
     let known = |element: &Element| matches!(element, Element::Int(_) | Element::Float(_));
     info.contents.as_ref().is_some_and(|contents| contents.iter().all(known))
-        && extents(info).is_some()
+        && dims_from(info).is_some()
 }
 
-/// The extents of a value, if all of them are known.
-pub(super) fn extents(info: &ValueInfo) -> Option<Vec<i64>> {
+/// Returns the dims of a value, if all of them are known.
+pub(super) fn dims_from(info: &ValueInfo) -> Option<Vec<i64>> {
     let known = |dim: &Dim| match dim {
-        Dim::Known(extent) => i64::try_from(*extent).ok(),
+        Dim::Known(size) => i64::try_from(*size).ok(),
         _ => None,
     };
     info.shape()?.iter().map(known).collect()
 }
 
-/// The type that a value has by the rules of ONNX, if it is known.
+/// Returns the inferred type of a value, if it is complete.
 pub(super) fn known_type(info: &ValueInfo) -> Option<Type> {
-    checked(plain(kind_of(info.dtype())?, extents(info)?)).ok()
+    checked(plain(kind_of(info.dtype())?, dims_from(info)?)).ok()
 }

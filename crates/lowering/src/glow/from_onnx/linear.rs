@@ -1,7 +1,7 @@
-//! Products of matrices.
+//! Matrix products.
 
 use super::elementwise::together;
-use super::graph::{Graph, Node, Said, Value};
+use super::graph::{Graph, MemberValue, Node, Value};
 use super::op::{Cx, Fault, Outcome, Rule, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[("Gemm", gemm), ("MatMul", matmul)];
@@ -31,34 +31,34 @@ fn gemm(cx: &mut Cx<'_>) -> Outcome {
         }
     }
     let members = vec![
-        ("Alpha", Said::Float(alpha)),
-        ("Beta", Said::Float(beta)),
-        ("TransposeA", Said::Int(left.into())),
-        ("TransposeB", Said::Int(right.into())),
+        ("Alpha", MemberValue::Float(alpha)),
+        ("Beta", MemberValue::Float(beta)),
+        ("TransposeA", MemberValue::Int(left.into())),
+        ("TransposeB", MemberValue::Int(right.into())),
     ];
     one(cx.node("Gemm", "", &[a, b, c], members, of)?)
 }
 
-/// Whether a value is as many numbers as there are columns.
+/// Whether a value has one element for each column.
 fn is_row(graph: &Graph, value: Value, columns: i64) -> bool {
     graph.shape(value) == [columns]
 }
 
-/// Whether a node `Gemm` is the product of two matrices, the second one transposed or not, and one row for
-/// all rows.
+/// Whether a `Gemm` node is the product of two matrices, the second one transposed or not, plus one bias row for all
+/// rows.
 pub(super) fn is_fully_connected(graph: &Graph, node: &Node, transposed: bool) -> bool {
     let plain = [
-        ("Alpha", Said::Float(1.0)),
-        ("Beta", Said::Float(1.0)),
-        ("TransposeA", Said::Int(0)),
-        ("TransposeB", Said::Int(transposed.into())),
+        ("Alpha", MemberValue::Float(1.0)),
+        ("Beta", MemberValue::Float(1.0)),
+        ("TransposeA", MemberValue::Int(0)),
+        ("TransposeB", MemberValue::Int(transposed.into())),
     ];
     let columns = node.results.first().and_then(|result| graph.shape(*result).get(1));
     let bias = node.inputs.get(2).zip(columns);
     node.members == plain && bias.is_some_and(|(bias, columns)| is_row(graph, *bias, *columns))
 }
 
-/// Extents of a stack of matrices: those of the stack, then rows and columns.
+/// Splits a shape into the dims of the stack, rows and columns.
 fn stack(shape: &[i64]) -> Option<(&[i64], i64, i64)> {
     match shape {
         [stack @ .., rows, columns] => Some((stack, *rows, *columns)),
@@ -71,7 +71,7 @@ fn matmul(cx: &mut Cx<'_>) -> Outcome {
     one(product(cx, a, b)?)
 }
 
-/// The product of two stacks of matrices, by NumPy's rule.
+/// Multiplies two stacks of matrices, by NumPy's rules.
 pub(super) fn product(cx: &mut Cx<'_>, a: Value, b: Value) -> Result<Value, Fault> {
     let (whole_a, whole_b) = (cx.shape(a), cx.shape(b));
     // A vector is a row on the left, and a column on the right.
@@ -86,9 +86,9 @@ pub(super) fn product(cx: &mut Cx<'_>, a: Value, b: Value) -> Result<Value, Faul
     let (shape_a, shape_b) = (cx.shape(a), cx.shape(b));
     let matrices = stack(&shape_a).zip(stack(&shape_b));
     let ((stack_a, rows, inner), (stack_b, other, columns)) =
-        matrices.ok_or("expected matrices, found numbers")?;
+        matrices.ok_or("expected matrices, found scalars")?;
     if inner != other {
-        return Err(format!("{inner} columns do not fit {other} rows").into());
+        return Err(format!("{inner} columns do not match {other} rows").into());
     }
     let all = together(&[stack_a, stack_b])?;
     let result = match (stack_a, stack_b) {

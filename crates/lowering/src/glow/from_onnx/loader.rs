@@ -1,8 +1,8 @@
-//! Operators that Glow's loader takes as ONNX's own, and ONNX does not have.
+//! Operators that Glow's loader accepts in ONNX's own domain, although ONNX does not have them.
 
 use lodstone_schema::glow::ElemKind;
 
-use super::graph::{Said, Value, count, kind_of, plain};
+use super::graph::{MemberValue, Value, count, kind_of, plain};
 use super::indexing::suppression;
 use super::op::{Cx, Fault, Outcome, Rule, from_front, long, one};
 
@@ -40,7 +40,7 @@ fn alias(cx: &mut Cx<'_>) -> Outcome {
     one(value)
 }
 
-/// A node whose result has the type of its first input.
+/// Adds a node whose result has the type of its first input.
 fn like_first(cx: &mut Cx<'_>, kind: &'static str, count: usize) -> Outcome {
     let inputs = inputs(cx, count)?;
     let value = cx.input(0)?;
@@ -57,7 +57,7 @@ fn less_or_equal(cx: &mut Cx<'_>) -> Outcome {
     one(cx.node("CmpLTE", "", &inputs?, Vec::new(), plain(ElemKind::Bool, shape))?)
 }
 
-/// The rest of a tensor's extents as one, from its first on.
+/// Flattens the dims after the axis.
 fn fully_connected(cx: &mut Cx<'_>) -> Outcome {
     let [value, weights, bias] = [cx.input(0)?, cx.input(1)?, cx.input(2)?];
     let shape = cx.shape(value);
@@ -65,14 +65,14 @@ fn fully_connected(cx: &mut Cx<'_>) -> Outcome {
         Some(_) => from_front(cx.int("axis", 1)?, shape.len())?,
         None => 1,
     };
-    let (rows, columns) = shape.split_at_checked(axis).ok_or("expected at least one extent")?;
+    let (rows, columns) = shape.split_at_checked(axis).ok_or("expected at least one dim")?;
     let value = cx.reshape(value, &[count(rows)?, count(columns)?], "fc_in")?;
     let [inner, width] = *cx.shape(weights) else {
         return Err("expected a matrix of weights".into());
     };
     let [rows, columns] = *cx.shape(value) else { return Err("expected a matrix".into()) };
     if inner != columns {
-        return Err(format!("{columns} columns do not fit weights of {inner} rows").into());
+        return Err(format!("{columns} columns do not match weights of {inner} rows").into());
     }
     let of = cx.shaped(value, vec![rows, width]);
     one(cx.node("FullyConnected", "", &[value, weights, bias], Vec::new(), of)?)
@@ -82,7 +82,7 @@ fn convert_to(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
     let shape = cx.op.attribute("shape").and_then(|shape| shape.tensors().next());
     let dtype = shape.map(|tensor| tensor.dtype).ok_or("expected a tensor as `shape`")?;
-    let kind = kind_of(dtype).ok_or_else(|| format!("Glow has no elements of the type {dtype}"))?;
+    let kind = kind_of(dtype).ok_or_else(|| format!("Glow has no element type {dtype}"))?;
     one(cx.convert(value, kind, "")?)
 }
 
@@ -102,7 +102,7 @@ fn flip(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
     let axis = cx.axis("axis", 0, cx.rank(value))?;
     let of = cx.type_of(value);
-    one(cx.node("Flip", "flip", &[value], vec![("Axis", Said::Int(long(axis)))], of)?)
+    one(cx.node("Flip", "flip", &[value], vec![("Axis", MemberValue::Int(long(axis)))], of)?)
 }
 
 fn expand_dims(cx: &mut Cx<'_>) -> Outcome {
@@ -117,7 +117,7 @@ fn expand_dims(cx: &mut Cx<'_>) -> Outcome {
     let mut rest = cx.shape(value).into_iter();
     let next = |axis| if axes.contains(&axis) { Some(1) } else { rest.next() };
     let shape: Option<Vec<i64>> = (0..rank).map(next).collect();
-    let shape = shape.ok_or("expected axes that differ")?;
+    let shape = shape.ok_or("expected distinct axes")?;
     one(cx.reshape_always(value, &shape, "expanddims")?)
 }
 
@@ -125,7 +125,7 @@ fn replace_nan(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
     let number = cx.float("value", 0.0)?;
     let of = cx.type_of(value);
-    one(cx.node("ReplaceNaN", "", &[value], vec![("Value", Said::Float(number))], of)?)
+    one(cx.node("ReplaceNaN", "", &[value], vec![("Value", MemberValue::Float(number))], of)?)
 }
 
 fn adaptive_pool(cx: &mut Cx<'_>) -> Outcome {
@@ -154,7 +154,7 @@ fn box_cox(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
     let epsilon = cx.float("epsilon", f32::MIN_POSITIVE)?;
     let of = cx.type_of(value);
-    one(cx.node("BatchBoxCox", "", &inputs, vec![("Epsilon", Said::Float(epsilon))], of)?)
+    one(cx.node("BatchBoxCox", "", &inputs, vec![("Epsilon", MemberValue::Float(epsilon))], of)?)
 }
 
 fn batch_gather(cx: &mut Cx<'_>) -> Outcome {
@@ -164,11 +164,11 @@ fn batch_gather(cx: &mut Cx<'_>) -> Outcome {
     let rest = shape.iter().skip(axis + 1);
     let result = shape.iter().take(axis).chain(&positions).chain(rest).copied().collect();
     let of = cx.shaped(data, result);
-    let members = vec![("BatchDims", Said::Int(long(axis)))];
+    let members = vec![("BatchDims", MemberValue::Int(long(axis)))];
     one(cx.node("Gather", "", &[data, indices], members, of)?)
 }
 
-/// Rows multiplied and added up.
+/// Multiplies rows and sums the products.
 fn dot_product(cx: &mut Cx<'_>) -> Outcome {
     let (left, right) = (cx.input(0)?, cx.input(1)?);
     let product = cx.pair("Mul", left, right, "mul")?;
@@ -180,7 +180,7 @@ fn dot_product(cx: &mut Cx<'_>) -> Outcome {
     let (rows, rest) = (*rows, count(rest)?);
     let flat = cx.reshape(product, &[rows, rest], "rows")?;
     let of = cx.shaped(flat, vec![rows]);
-    one(cx.node("BatchedReduceAdd", "", &[flat], vec![("Axis", Said::Int(1))], of)?)
+    one(cx.node("BatchedReduceAdd", "", &[flat], vec![("Axis", MemberValue::Int(1))], of)?)
 }
 
 fn insert_tensor(cx: &mut Cx<'_>) -> Outcome {
@@ -188,9 +188,9 @@ fn insert_tensor(cx: &mut Cx<'_>) -> Outcome {
     let big = cx.input(0)?;
     let start = cx.longs("start")?.ok_or("expected `start`")?;
     let members = vec![
-        ("Start", Said::Ints(start)),
-        ("Count", Said::Int(cx.int("count", 1)?)),
-        ("Axis", Said::Int(cx.int("axis", 0)?)),
+        ("Start", MemberValue::Ints(start)),
+        ("Count", MemberValue::Int(cx.int("count", 1)?)),
+        ("Axis", MemberValue::Int(cx.int("axis", 0)?)),
     ];
     let of = cx.type_of(big);
     one(cx.node("InsertTensor", "", &inputs, members, of)?)
@@ -201,7 +201,7 @@ fn scatter(cx: &mut Cx<'_>) -> Outcome {
     let data = cx.input(0)?;
     let adds = cx.flag("cumulative", false)?;
     let of = cx.type_of(data);
-    let members = vec![("Cumulative", Said::Int(adds.into()))];
+    let members = vec![("Cumulative", MemberValue::Int(adds.into()))];
     one(cx.node("ScatterData", "", &inputs, members, of)?)
 }
 
@@ -216,7 +216,7 @@ fn non_max_suppression(cx: &mut Cx<'_>) -> Outcome {
     let inputs = inputs(cx, 2)?;
     let most = match cx.ints(2)?.as_slice() {
         [most] => *most,
-        other => return Err(format!("expected one number, found {}", other.len()).into()),
+        other => return Err(format!("expected one value, found {}", other.len()).into()),
     };
     let members = suppression(cx, most, true)?;
     let of = || plain(ElemKind::Int64I, vec![most]);

@@ -1,33 +1,33 @@
-//! Nodes that many operators are made of.
+//! Nodes that many operators are built from.
 
 use lodstone_schema::Finding;
 use lodstone_schema::glow::{ElemKind, Type};
 use lodstone_schema::places::at_mut;
 
-use super::graph::{Said, Value, checked, count, plain};
+use super::graph::{MemberValue, Value, checked, count, plain};
 use super::op::{Cx, Fault, long};
 
 impl Cx<'_> {
-    /// A node; gives its first result. `suffix` is what is after the name of the operator.
+    /// Adds a node; returns its first result. `suffix` is appended to the name of the operator.
     pub(super) fn node(
         &mut self,
         kind: &'static str,
         suffix: &str,
         inputs: &[Value],
-        members: Vec<(&'static str, Said)>,
+        members: Vec<(&'static str, MemberValue)>,
         result: Type,
     ) -> Result<Value, Fault> {
         let results = self.nodes(kind, suffix, inputs, members, vec![result])?;
-        results.first().copied().ok_or_else(|| Finding::internal("a node gives nothing").into())
+        results.first().copied().ok_or_else(|| Finding::internal("a node has no results").into())
     }
 
-    /// A node of several results.
+    /// Adds a node with several results.
     pub(super) fn nodes(
         &mut self,
         kind: &'static str,
         suffix: &str,
         inputs: &[Value],
-        members: Vec<(&'static str, Said)>,
+        members: Vec<(&'static str, MemberValue)>,
         results: Vec<Type>,
     ) -> Result<Vec<Value>, Fault> {
         let name = match suffix {
@@ -37,7 +37,7 @@ impl Cx<'_> {
         Ok(self.graph.node(kind, &name, inputs.to_vec(), members, results)?)
     }
 
-    /// The same elements in another shape; the value itself if it has the shape.
+    /// Reshapes a value; returns the value itself if it has the shape.
     pub(super) fn reshape(
         &mut self,
         value: Value,
@@ -50,7 +50,7 @@ impl Cx<'_> {
         self.reshape_always(value, shape, suffix)
     }
 
-    /// The same elements in another shape, by a node in any case.
+    /// Reshapes a value, by a node in any case.
     pub(super) fn reshape_always(
         &mut self,
         value: Value,
@@ -59,16 +59,17 @@ impl Cx<'_> {
     ) -> Result<Value, Fault> {
         let (old, new) = (count(self.graph.shape(value))?, checked_count(shape)?);
         if old != new {
-            return Err(format!("{old} elements have no shape {shape:?}").into());
+            return Err(format!("{old} elements cannot have the shape {shape:?}").into());
         }
         let of = self.shaped(value, shape.to_vec());
-        let members =
-            vec![("Dims", Said::Ints(shape.to_vec())), ("Layout", Said::Text("*".to_owned()))];
+        let members = vec![
+            ("Dims", MemberValue::Ints(shape.to_vec())),
+            ("Layout", MemberValue::Text("*".to_owned())),
+        ];
         self.node("Reshape", suffix, &[value], members, of)
     }
 
-    /// The extents in another order: result extent i is extent `order[i]`. `layout` is what the result
-    /// is then.
+    /// Transposes a value: result dim i is dim `order[i]`. `layout` is the layout of the result.
     pub(super) fn transpose(
         &mut self,
         value: Value,
@@ -81,19 +82,21 @@ impl Cx<'_> {
         let picked: Option<Vec<_>> = order.iter().map(pick).collect();
         let fits = order.len() == shape.len();
         let Some(picked) = picked.filter(|_| fits) else {
-            return Err(format!("expected {} extents, found {}", order.len(), shape.len()).into());
+            return Err(format!("expected rank {}, found {}", order.len(), shape.len()).into());
         };
         let of = self.shaped(value, picked);
         let order: Vec<i64> = order.iter().map(|axis| long(*axis)).collect();
         if let Some(before) = self.graph.turned_back(value, &order) {
             return Ok(before);
         }
-        let members =
-            vec![("Shuffle", Said::Ints(order)), ("Layout", Said::Text(layout.to_owned()))];
+        let members = vec![
+            ("Shuffle", MemberValue::Ints(order)),
+            ("Layout", MemberValue::Text(layout.to_owned())),
+        ];
         self.node("Transpose", suffix, &[value], members, of)
     }
 
-    /// The value repeated to a shape by the rule of NumPy; the value itself if it has the shape.
+    /// Broadcasts a value to a shape by NumPy's rules; returns the value itself if it has the shape.
     pub(super) fn broadcast(
         &mut self,
         value: Value,
@@ -106,7 +109,7 @@ impl Cx<'_> {
         self.broadcast_always(value, shape, suffix)
     }
 
-    /// The same, by a node in any case.
+    /// Broadcasts a value to a shape by NumPy's rules, by a node in any case.
     pub(super) fn broadcast_always(
         &mut self,
         value: Value,
@@ -115,11 +118,12 @@ impl Cx<'_> {
     ) -> Result<Value, Fault> {
         let rank = self.rank(value);
         let axis = shape.len().checked_sub(rank);
-        let axis = axis.ok_or_else(|| format!("{rank} extents cannot become {shape:?}"))?;
+        let axis =
+            axis.ok_or_else(|| format!("a tensor of rank {rank} does not broadcast to {shape:?}"))?;
         self.broadcast_at(value, shape, axis, suffix)
     }
 
-    /// The same where extents begin at an axis of the shape.
+    /// Broadcasts a value whose dims begin at an axis of the shape.
     pub(super) fn broadcast_at(
         &mut self,
         value: Value,
@@ -128,17 +132,19 @@ impl Cx<'_> {
         suffix: &str,
     ) -> Result<Value, Fault> {
         let of = self.shaped(value, shape.to_vec());
-        let members =
-            vec![("Axis", Said::Int(long(axis))), ("TargetDim", Said::Ints(shape.to_vec()))];
+        let members = vec![
+            ("Axis", MemberValue::Int(long(axis))),
+            ("TargetDim", MemberValue::Ints(shape.to_vec())),
+        ];
         self.node("Broadcast", suffix, &[value], members, of)
     }
 
-    /// A tensor of one number.
+    /// Adds a tensor filled with one value.
     pub(super) fn splat(&mut self, number: f32, of: Type, suffix: &str) -> Result<Value, Fault> {
-        self.node("Splat", suffix, &[], vec![("Value", Said::Float(number))], of)
+        self.node("Splat", suffix, &[], vec![("Value", MemberValue::Float(number))], of)
     }
 
-    /// A part of a tensor.
+    /// Slices a tensor.
     pub(super) fn slice(
         &mut self,
         value: Value,
@@ -147,19 +153,19 @@ impl Cx<'_> {
         suffix: &str,
     ) -> Result<Value, Fault> {
         let whole = self.graph.shape(value);
-        let fits = whole.iter().zip(start.iter().zip(&shape)).all(|(whole, (start, extent))| {
-            *start >= 0
-                && *extent >= 0
-                && start.checked_add(*extent).is_some_and(|end| end <= *whole)
+        let fits = whole.iter().zip(start.iter().zip(&shape)).all(|(whole, (start, dim))| {
+            *start >= 0 && *dim >= 0 && start.checked_add(*dim).is_some_and(|end| end <= *whole)
         });
         if !fits || start.len() != whole.len() || shape.len() != whole.len() {
-            return Err(format!("{shape:?} from {start:?} on is not in {whole:?}").into());
+            return Err(
+                format!("a slice of {shape:?} at {start:?} is out of range of {whole:?}").into()
+            );
         }
         let of = self.shaped(value, shape);
-        self.node("Slice", suffix, &[value], vec![("Start", Said::Ints(start))], of)
+        self.node("Slice", suffix, &[value], vec![("Start", MemberValue::Ints(start))], of)
     }
 
-    /// Tensors end to end along an axis.
+    /// Concatenates tensors along an axis.
     pub(super) fn concat(
         &mut self,
         values: Vec<Value>,
@@ -173,17 +179,18 @@ impl Cx<'_> {
             let other = self.graph.shape(*value);
             let fits = other.len() == shape.len()
                 && other.iter().zip(&shape).enumerate().all(|(i, (a, b))| i == axis || a == b);
-            let extent = other.get(axis).filter(|_| fits);
-            let extent = extent.ok_or_else(|| format!("{other:?} does not fit {shape:?}"))?;
-            total = total.checked_add(*extent).ok_or("the shape is too large")?;
+            let dim = other.get(axis).filter(|_| fits);
+            let dim = dim.ok_or_else(|| format!("{other:?} does not match {shape:?}"))?;
+            total = total.checked_add(*dim).ok_or("the shape is too large")?;
         }
         *at_mut(&mut shape, axis)? = total;
         let of = self.shaped(first, shape);
-        let members = vec![("Inputs", Said::Values(values)), ("Dim", Said::Int(long(axis)))];
+        let members =
+            vec![("Inputs", MemberValue::Values(values)), ("Dim", MemberValue::Int(long(axis)))];
         self.node("Concat", suffix, &[], members, of)
     }
 
-    /// The numbers as those of another type.
+    /// Converts elements to another type.
     pub(super) fn convert(
         &mut self,
         value: Value,
@@ -194,7 +201,7 @@ impl Cx<'_> {
         self.node("ConvertTo", suffix, &[value], Vec::new(), of)
     }
 
-    /// An operation on each element of two tensors.
+    /// Adds a binary element-wise operation.
     pub(super) fn pair(
         &mut self,
         kind: &'static str,
@@ -207,7 +214,7 @@ impl Cx<'_> {
         self.node(kind, suffix, &[left, right], Vec::new(), of)
     }
 
-    /// Integers of 8 or 16 bits are quantized numbers in Glow, which are rounded and do not wrap.
+    /// Rejects integers of 8 or 16 bits, which in Glow are quantized values that round and do not wrap.
     fn has_arithmetic(&self, kind: &str, value: Value) -> Result<(), Finding> {
         let kept = ["Max", "Min"].contains(&kind);
         match self.type_of(value).kind.is_quantized() && !kept {
@@ -216,7 +223,7 @@ impl Cx<'_> {
         }
     }
 
-    /// An operation on each element.
+    /// Adds a unary element-wise operation.
     pub(super) fn each(
         &mut self,
         kind: &'static str,

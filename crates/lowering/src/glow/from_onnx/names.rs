@@ -1,18 +1,18 @@
-//! Names as Glow gives them: legal, and each once.
+//! Names as Glow assigns them: legal and unique.
 
 use std::collections::{HashMap, HashSet};
 
-/// Names of a program.
+/// The names of a program.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     taken: HashSet<String>,
-    /// Names of the program that is read, which keep the numbers at their ends.
+    /// The names of the source program, which keep the numbers at their ends.
     original: HashSet<String>,
-    /// The number to try next, by what is before it, so that giving names is linear.
+    /// The number to try next for each prefix, so that assigning names takes linear time.
     next: HashMap<String, u64>,
 }
 
-/// Glow cuts longer names.
+/// The maximum length of a name; Glow truncates longer ones.
 const LONGEST: usize = 500;
 
 impl Names {
@@ -20,7 +20,7 @@ impl Names {
         Self { original: original.collect(), ..Self::default() }
     }
 
-    /// A legal name like `name` that nothing else has.
+    /// Returns a legal, unused name derived from `name`.
     pub(super) fn give(&mut self, name: &str) -> String {
         let legal = legal(name);
         if self.taken.insert(legal.clone()) {
@@ -45,7 +45,7 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A name of letters, digits and `_` that does not begin with a digit.
+/// Returns a name of letters, digits and `_` that does not begin with a digit.
 fn legal(name: &str) -> String {
     let is_legal = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let first = name.chars().next();
@@ -53,7 +53,7 @@ fn legal(name: &str) -> String {
     if first.is_none_or(|first| first.is_ascii_digit()) {
         legal.push('A');
     }
-    // Glow sees bytes, each of which becomes one `_`.
+    // Glow replaces each byte, not each character, by `_`.
     for letter in name.chars() {
         match is_legal(letter) {
             true => legal.push(letter),

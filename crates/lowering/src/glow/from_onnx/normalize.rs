@@ -1,10 +1,10 @@
-//! Numbers scaled by what is around them.
+//! Normalization.
 
 use lodstone_schema::glow::ElemKind;
 use lodstone_schema::places::at_mut;
 
 use super::elementwise::filled;
-use super::graph::{Said, Value, count, plain};
+use super::graph::{MemberValue, Value, count, plain};
 use super::op::{Cx, Fault, Outcome, Rule, from_front, long, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -20,7 +20,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 
 fn batch(cx: &mut Cx<'_>) -> Outcome {
     if cx.flag("training_mode", false)? {
-        return Err("Glow normalizes by what was learned, found `training_mode`".into());
+        return Err("Glow normalizes with learned statistics, found `training_mode`".into());
     }
     let mut inputs = Vec::new();
     for index in 0..5 {
@@ -28,9 +28,9 @@ fn batch(cx: &mut Cx<'_>) -> Outcome {
     }
     let value = cx.input(0)?;
     let members = vec![
-        ("ChannelIdx", Said::Int(1)),
-        ("Epsilon", Said::Float(cx.float("epsilon", 1e-5)?)),
-        ("Momentum", Said::Float(cx.float("momentum", 0.9)?)),
+        ("ChannelIdx", MemberValue::Int(1)),
+        ("Epsilon", MemberValue::Float(cx.float("epsilon", 1e-5)?)),
+        ("Momentum", MemberValue::Float(cx.float("momentum", 0.9)?)),
     ];
     let of = cx.shaped(value, cx.shape(value));
     one(cx.node("BatchNormalization", "", &inputs, members, of)?)
@@ -40,7 +40,8 @@ fn instance(cx: &mut Cx<'_>) -> Outcome {
     let inputs = [cx.input(0)?, cx.input(1)?, cx.input(2)?];
     let value = cx.input(0)?;
     let epsilon = cx.float("epsilon", 1e-5)?;
-    let members = vec![("ChannelIdx", Said::Int(1)), ("Epsilon", Said::Float(epsilon))];
+    let members =
+        vec![("ChannelIdx", MemberValue::Int(1)), ("Epsilon", MemberValue::Float(epsilon))];
     let of = cx.shaped(value, cx.shape(value));
     one(cx.node("InstanceNormalization", "", &inputs, members, of)?)
 }
@@ -53,10 +54,10 @@ fn local_response(cx: &mut Cx<'_>) -> Outcome {
     }
     let value = cx.transpose(value, &[0, 2, 3, 1], "NHWC", "in")?;
     let members = vec![
-        ("HalfWindowSize", Said::Int((size - 1) / 2)),
-        ("Alpha", Said::Float(cx.float("alpha", 1e-4)?)),
-        ("Beta", Said::Float(cx.float("beta", 0.75)?)),
-        ("K", Said::Float(cx.float("bias", 1.0)?)),
+        ("HalfWindowSize", MemberValue::Int((size - 1) / 2)),
+        ("Alpha", MemberValue::Float(cx.float("alpha", 1e-4)?)),
+        ("Beta", MemberValue::Float(cx.float("beta", 0.75)?)),
+        ("K", MemberValue::Float(cx.float("bias", 1.0)?)),
     ];
     let of = cx.shaped(value, cx.shape(value));
     let result = cx.node("LocalResponseNormalization", "", &[value], members, of)?;
@@ -75,17 +76,17 @@ fn layer(cx: &mut Cx<'_>) -> Outcome {
         None => filled(cx, 0.0, scale, "bias")?,
     };
     let of = cx.shaped(value, shape);
-    let members = vec![("Epsilon", Said::Float(cx.float("epsilon", 1e-5)?))];
+    let members = vec![("Epsilon", MemberValue::Float(cx.float("epsilon", 1e-5)?))];
     one(cx.node("LayerNormalization", "", &[value, scale, bias], members, of)?)
 }
 
-/// Glow's is of rows; other axes are brought to the end, all others become rows.
+/// Glow's node works on rows; the axis is moved to the end, and all others become rows.
 fn softmax(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
     let value = cx.input(0)?;
     let shape = cx.shape(value);
     let rank = shape.len();
     let axis = from_front(cx.int("axis", -1)?, rank)?;
-    let last = rank.checked_sub(1).ok_or("expected at least one extent")?;
+    let last = rank.checked_sub(1).ok_or("expected at least one dim")?;
     let mut order: Vec<usize> = (0..rank).collect();
     order.swap(axis, last);
     let value = match axis == last {
@@ -106,29 +107,34 @@ fn softmax(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
     }
 }
 
-/// Most rows whose classes are written down, all of them 0.
-const MOST_SELECTED: i64 = 1 << 16;
+/// The maximum number of rows whose classes, all of them 0, are stored.
+const MAX_SELECTED: i64 = 1 << 16;
 
-/// The classes of a batch, which training alone asks for.
+/// Returns the classes of a batch, which only training uses.
 fn selected(cx: &mut Cx<'_>, batch: i64) -> Result<Value, Fault> {
     let shape = vec![batch, 1];
     match usize::try_from(batch) {
-        Ok(rows) if batch <= MOST_SELECTED => {
+        Ok(rows) if batch <= MAX_SELECTED => {
             Ok(cx.graph.constant_of("selected", ElemKind::Int64I, shape, vec![0; rows * 8])?)
         }
         _ => cx.splat(0.0, plain(ElemKind::Int64I, shape), "selected"),
     }
 }
 
-/// The mean of squares along the last axes, beside each of them.
+/// Returns the mean of squares along the last axes, broadcast to the input.
 fn mean_square(cx: &mut Cx<'_>, value: Value, axis: usize) -> Result<Value, Fault> {
     let shape = cx.shape(value);
     let square = cx.pair("Mul", value, value, "square")?;
     let lead: Vec<i64> = shape.iter().take(axis).copied().collect();
     let axes = (axis..shape.len()).map(long).collect();
     let of = cx.shaped(square, lead.clone());
-    let mean =
-        cx.node("BatchedReduceMean", "mean", &[square], vec![("Axes", Said::Ints(axes))], of)?;
+    let mean = cx.node(
+        "BatchedReduceMean",
+        "mean",
+        &[square],
+        vec![("Axes", MemberValue::Ints(axes))],
+        of,
+    )?;
     let ones = std::iter::repeat_n(1, shape.len() - axis);
     let column: Vec<i64> = lead.into_iter().chain(ones).collect();
     cx.reshape(mean, &column, "keepdims")
@@ -150,7 +156,7 @@ fn root_mean_square(cx: &mut Cx<'_>) -> Outcome {
     one(cx.pair("Mul", normal, scale, "")?)
 }
 
-/// Divided by what is its length along an axis.
+/// Divides by the norm along an axis.
 fn norm(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
     let shape = cx.shape(value);
@@ -164,13 +170,18 @@ fn norm(cx: &mut Cx<'_>) -> Outcome {
     let mut rest = shape.clone();
     rest.remove(axis);
     let of = cx.shaped(parts, rest);
-    let sum =
-        cx.node("BatchedReduceAdd", "sum", &[parts], vec![("Axis", Said::Int(long(axis)))], of)?;
+    let sum = cx.node(
+        "BatchedReduceAdd",
+        "sum",
+        &[parts],
+        vec![("Axis", MemberValue::Int(long(axis)))],
+        of,
+    )?;
     let mut kept = shape.clone();
     *at_mut(&mut kept, axis)? = 1;
     let sum = cx.reshape(sum, &kept, "keepdims")?;
     let length = if p == 2 { cx.each("Sqrt", sum, "root")? } else { sum };
-    // What has no length stays nothing.
+    // Vectors of norm 0 stay 0.
     let zeros = filled(cx, 0.0, length, "zero")?;
     let ones = filled(cx, 1.0, length, "one")?;
     let of = plain(ElemKind::Bool, kept.clone());

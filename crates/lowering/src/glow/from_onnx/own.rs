@@ -1,16 +1,16 @@
-//! Nodes of Glow in a program of ONNX: what ONNX has no operator for.
+//! Glow nodes without an ONNX equivalent that an ONNX program keeps in their own domain.
 
 use lodstone_model::AttributeValue;
 use lodstone_schema::Finding;
 use lodstone_schema::glow::{Member, PREFIX, Type, node as kind_of};
 
-use super::graph::Said;
+use super::graph::MemberValue;
 use super::op::{Cx, Outcome};
 
-/// The set of operators that they belong to.
+/// The domain of these operators.
 pub(super) const DOMAIN: &str = "com.facebook.glow";
 
-/// The node that an operator is, with its members, and types of results that it says.
+/// Restores the node with its members and the declared types of its results.
 pub(super) fn node(cx: &mut Cx<'_>) -> Outcome {
     let name = cx.op.kind.strip_prefix(PREFIX).unwrap_or(&cx.op.kind);
     let kind = kind_of(name).ok_or_else(|| format!("Glow has no node `{name}`"))?;
@@ -26,7 +26,7 @@ pub(super) fn node(cx: &mut Cx<'_>) -> Outcome {
     let groups = kind.members.iter().filter(|(_, member)| *member == Member::Values).count();
     let mut members = Vec::new();
     for (member, class) in &kind.members {
-        let said = match class {
+        let member_value = match class {
             Member::Values => {
                 let count = match groups {
                     1 => rest.len(),
@@ -34,11 +34,11 @@ pub(super) fn node(cx: &mut Cx<'_>) -> Outcome {
                         usize::try_from(cx.int(&format!("{member}Size"), 0)?).unwrap_or(usize::MAX)
                     }
                 };
-                Said::Values(rest.by_ref().take(count).collect())
+                MemberValue::Values(rest.by_ref().take(count).collect())
             }
-            class => said(cx, member, *class)?,
+            class => member_value(cx, member, *class)?,
         };
-        members.push((*member, said));
+        members.push((*member, member_value));
     }
     let mut results = Vec::new();
     for (index, result) in kind.results.iter().enumerate() {
@@ -67,27 +67,27 @@ pub(super) fn node(cx: &mut Cx<'_>) -> Outcome {
     Ok(results.into_iter().map(Some).collect())
 }
 
-fn said(cx: &Cx<'_>, name: &str, class: Member) -> Result<Said, Finding> {
+fn member_value(cx: &Cx<'_>, name: &str, class: Member) -> Result<MemberValue, Finding> {
     use AttributeValue as A;
     let value = cx.op.attribute(name);
     let value = value.ok_or_else(|| format!("expected the attribute `{name}`, found none"))?;
     let is_in = |least: i64, number: i64| number >= least;
     Ok(match (class, value) {
-        (Member::Float, A::Float(number)) => Said::Float(*number),
-        (Member::Floats, A::Floats(numbers)) => Said::Floats(numbers.clone()),
-        (Member::Floats, A::Unknown(0)) => Said::Floats(Vec::new()),
-        (Member::Int(least), A::Long(number)) if is_in(least, *number) => Said::Int(*number),
-        (Member::Bool, A::Long(number @ 0..=1)) => Said::Int(*number),
+        (Member::Float, A::Float(number)) => MemberValue::Float(*number),
+        (Member::Floats, A::Floats(numbers)) => MemberValue::Floats(numbers.clone()),
+        (Member::Floats, A::Unknown(0)) => MemberValue::Floats(Vec::new()),
+        (Member::Int(least), A::Long(number)) if is_in(least, *number) => MemberValue::Int(*number),
+        (Member::Bool, A::Long(number @ 0..=1)) => MemberValue::Int(*number),
         (Member::Ints(least), A::Longs(numbers))
             if numbers.iter().all(|number| is_in(least, *number)) =>
         {
-            Said::Ints(numbers.clone())
+            MemberValue::Ints(numbers.clone())
         }
-        (Member::Ints(_), A::Unknown(0)) => Said::Ints(Vec::new()),
-        (Member::String, A::String(text)) => Said::Text(text.to_string()),
+        (Member::Ints(_), A::Unknown(0)) => MemberValue::Ints(Vec::new()),
+        (Member::String, A::String(text)) => MemberValue::Text(text.to_string()),
         (Member::Name(names), A::String(text)) if names.contains(&text.to_string().as_str()) => {
-            Said::Text(text.to_string())
+            MemberValue::Text(text.to_string())
         }
-        _ => return Err(format!("expected another value as `{name}`").into()),
+        _ => return Err(format!("attribute `{name}` has the wrong type").into()),
     })
 }

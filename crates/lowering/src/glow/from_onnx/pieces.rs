@@ -1,15 +1,15 @@
-//! Tensors in parts and put together.
+//! Tensors that are split, sliced, concatenated and padded.
 
 use lodstone_schema::glow::{ElemKind, Type};
 use lodstone_schema::places::at_mut;
 
-use super::graph::{Said, Value};
-use super::op::{Cx, Fault, Outcome, Rule, extent_of, from_front, long, one};
+use super::graph::{MemberValue, Value};
+use super::op::{Cx, Fault, Outcome, Rule, dim_of, from_front, long, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Concat", concat),
     ("Pad", pad),
-    ("ReverseSequence", |_| Err("Glow has no node that reverses sequences".into())),
+    ("ReverseSequence", |_| Err("Glow has no node for `ReverseSequence`".into())),
     ("Slice", slice),
     ("Split", split),
     ("Trilu", trilu),
@@ -38,16 +38,16 @@ fn split(cx: &mut Cx<'_>) -> Outcome {
     let mut start = 0_i64;
     for index in 0..cx.op.output("").len() {
         let part = cx.shape_out(index)?;
-        let extent = extent_of(&part, long(axis))?;
+        let dim = dim_of(&part, long(axis))?;
         let mut from = vec![0; shape.len()];
         *at_mut(&mut from, axis)? = start;
         results.push(Some(cx.slice(value, from, part, "out")?));
-        start = start.checked_add(extent).ok_or("the parts do not fit")?;
+        start = start.checked_add(dim).ok_or("the sizes do not match the dim")?;
     }
     Ok(results)
 }
 
-/// A part of each axis in steps: steps back are a flip, wider ones leave the rest of each step out.
+/// Slices with steps: negative steps become a flip, larger ones skip the rest of each step.
 fn slice(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
     let shape = cx.shape(value);
@@ -58,16 +58,16 @@ fn slice(cx: &mut Cx<'_>) -> Outcome {
     };
     let steps = if cx.has(4) { cx.ints(4)? } else { vec![1; starts.len()] };
     if ends.len() != starts.len() || axes.len() != starts.len() || steps.len() != starts.len() {
-        return Err("expected as many starts as ends, axes and steps".into());
+        return Err("expected equally many starts, ends, axes and steps".into());
     }
     let mut from = vec![0; shape.len()];
     let mut to = shape.clone();
     let mut by = vec![1_i64; shape.len()];
     for ((start, end), (axis, step)) in starts.iter().zip(&ends).zip(axes.iter().zip(&steps)) {
-        // The last of an axis that is named twice counts, as in Glow.
+        // The last entry of a repeated axis applies, as in Glow.
         let axis = from_front(*axis, shape.len())?;
-        let extent = cx.extent(value, long(axis))?;
-        let (first, last) = bounds(*start, *end, *step, extent)?;
+        let dim = cx.dim(value, long(axis))?;
+        let (first, last) = bounds(*start, *end, *step, dim)?;
         for (all, one) in [(&mut from, first), (&mut to, last), (&mut by, *step)] {
             *at_mut(all, axis)? = one;
         }
@@ -77,23 +77,23 @@ fn slice(cx: &mut Cx<'_>) -> Outcome {
         value = stepped(cx, value, &mut from, &mut to, &by)?;
         return one(value);
     }
-    let extents: Vec<i64> = to.iter().zip(&from).map(|(to, from)| (to - from).max(0)).collect();
-    if extents.contains(&0) {
-        return Err("a part without elements, which Glow has no tensors for".into());
+    let dims: Vec<i64> = to.iter().zip(&from).map(|(to, from)| (to - from).max(0)).collect();
+    if dims.contains(&0) {
+        return Err("the slice is empty, and Glow has no empty tensors".into());
     }
-    one(cx.slice(value, from, extents, "")?)
+    one(cx.slice(value, from, dims, "")?)
 }
 
-/// The first element and the one after the last, from the front; of steps back, of the flipped axis.
-fn bounds(start: i64, end: i64, step: i64, extent: i64) -> Result<(i64, i64), Fault> {
-    let from_front = |place: i64| if place < 0 { place.saturating_add(extent) } else { place };
+/// Returns the first position and the end of a slice; for negative steps, on the flipped axis.
+fn bounds(start: i64, end: i64, step: i64, dim: i64) -> Result<(i64, i64), Fault> {
+    let from_front = |place: i64| if place < 0 { place.saturating_add(dim) } else { place };
     match step {
-        1.. => Ok((from_front(start).clamp(0, extent), from_front(end).clamp(0, extent))),
-        0 => Err("expected steps other than 0".into()),
+        1.. => Ok((from_front(start).clamp(0, dim), from_front(end).clamp(0, dim))),
+        0 => Err("expected a step other than 0".into()),
         _ => {
-            let start = from_front(start).clamp(-1, extent - 1);
-            let end = from_front(end).clamp(-1, extent - 1);
-            Ok((extent - 1 - start, extent - 1 - end))
+            let start = from_front(start).clamp(-1, dim - 1);
+            let end = from_front(end).clamp(-1, dim - 1);
+            Ok((dim - 1 - start, dim - 1 - end))
         }
     }
 }
@@ -108,14 +108,14 @@ fn stepped(
     let mut value = value;
     for (axis, _) in by.iter().enumerate().filter(|(_, step)| **step < 0) {
         let of = cx.shaped(value, cx.shape(value));
-        let members = vec![("Axis", Said::Int(long(axis)))];
+        let members = vec![("Axis", MemberValue::Int(long(axis)))];
         value = cx.node("Flip", "flip", &[value], members, of)?;
     }
-    let extents: Vec<i64> = to.iter().zip(&*from).map(|(to, from)| (to - from).max(0)).collect();
-    if extents.contains(&0) {
-        return Err("a part without elements, which Glow has no tensors for".into());
+    let dims: Vec<i64> = to.iter().zip(&*from).map(|(to, from)| (to - from).max(0)).collect();
+    if dims.contains(&0) {
+        return Err("the slice is empty, and Glow has no empty tensors".into());
     }
-    value = cx.slice(value, from.to_vec(), extents, "slice")?;
+    value = cx.slice(value, from.to_vec(), dims, "slice")?;
     for (axis, step) in by.iter().enumerate().map(|(axis, step)| (axis, step.saturating_abs())) {
         if step > 1 {
             value = every(cx, value, axis, step)?;
@@ -124,22 +124,22 @@ fn stepped(
     Ok(value)
 }
 
-/// Every so many elements along an axis: the axis is padded to whole steps, cut into them, and the first
-/// of each is taken.
+/// Takes every `step`th element along an axis: pads the axis to a multiple of the step, reshapes it into steps, and takes
+/// the first element of each.
 fn every(cx: &mut Cx<'_>, value: Value, axis: usize, step: i64) -> Result<Value, Fault> {
     let shape = cx.shape(value);
-    let extent = cx.extent(value, long(axis))?;
-    let count = extent / step + i64::from(extent % step != 0);
+    let dim = cx.dim(value, long(axis))?;
+    let count = dim / step + i64::from(dim % step != 0);
     if count <= 1 {
         let mut first = shape.clone();
         *at_mut(&mut first, axis)? = 1;
         return cx.slice(value, vec![0; shape.len()], first, "first");
     }
     let whole = count.checked_mul(step).ok_or("the steps are too wide")?;
-    let value = padded_after(cx, value, axis, whole - extent)?;
-    let split_at = |extents: [i64; 2]| {
+    let value = padded_after(cx, value, axis, whole - dim)?;
+    let split_at = |dims: [i64; 2]| {
         let mut split = shape.clone();
-        split.splice(axis..axis + 1, extents);
+        split.splice(axis..axis + 1, dims);
         split
     };
     let split = cx.reshape(value, &split_at([count, step]), "steps")?;
@@ -149,7 +149,7 @@ fn every(cx: &mut Cx<'_>, value: Value, axis: usize, step: i64) -> Result<Value,
     cx.reshape(first, &shape, "")
 }
 
-/// Elements after those of an axis; what they are does not matter.
+/// Appends elements along an axis; their values do not matter.
 fn padded_after(cx: &mut Cx<'_>, value: Value, axis: usize, more: i64) -> Result<Value, Fault> {
     if more == 0 {
         return Ok(value);
@@ -164,7 +164,7 @@ fn padded_after(cx: &mut Cx<'_>, value: Value, axis: usize, more: i64) -> Result
 fn pad(cx: &mut Cx<'_>) -> Outcome {
     let mode = cx.text("mode", "constant")?;
     if mode != "constant" {
-        return Err(format!("Glow pads with a constant only, found `{mode}` as `mode`").into());
+        return Err(format!("Glow pads only with a constant, found `{mode}` as `mode`").into());
     }
     let value = cx.input(0)?;
     let given = cx.ints(1)?;
@@ -177,27 +177,30 @@ fn pad(cx: &mut Cx<'_>) -> Outcome {
         false => (0..rank).collect(),
     };
     if given.len() != axes.len().saturating_mul(2) {
-        return Err(format!("expected {} numbers, found {}", axes.len() * 2, given.len()).into());
+        return Err(format!("expected {} pads, found {}", axes.len() * 2, given.len()).into());
     }
     let (before, after) = given.split_at(axes.len());
     let mut pads = vec![0; rank * 2];
     for (axis, (before, after)) in axes.iter().zip(before.iter().zip(after)) {
         for (place, number) in [(*axis, before), (axis + rank, after)] {
-            i32::try_from(*number).map_err(|_| format!("{number} is too much to pad"))?;
+            i32::try_from(*number).map_err(|_| format!("a pad of {number} is too large"))?;
             *at_mut(&mut pads, place)? = *number;
         }
     }
     let number = cx.number(2, 0.0)?;
     let of = cx.shaped(value, cx.shape_out(0)?);
-    let members =
-        vec![("Mode", Said::Int(0)), ("Pads", Said::Ints(pads)), ("Value", Said::Float(number))];
+    let members = vec![
+        ("Mode", MemberValue::Int(0)),
+        ("Pads", MemberValue::Ints(pads)),
+        ("Value", MemberValue::Float(number)),
+    ];
     one(cx.node("Pad", "", &[value], members, of)?)
 }
 
-/// Most elements of a triangle that are written down.
-const MOST_TRIANGLE: i64 = 1 << 20;
+/// The maximum number of elements of a triangle mask that is stored.
+const MAX_TRIANGLE: i64 = 1 << 20;
 
-/// What is in the triangle, and zeros beside it.
+/// Keeps a triangle of a matrix and zeros the rest.
 fn trilu(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
     let shape = cx.shape(value);
@@ -206,10 +209,8 @@ fn trilu(cx: &mut Cx<'_>) -> Outcome {
         true => cx.integer(1)?,
         false => 0,
     };
-    if super::graph::count(&[rows, columns])? > MOST_TRIANGLE {
-        return Err(
-            format!("a triangle of {rows} by {columns} is too large to be written down").into()
-        );
+    if super::graph::count(&[rows, columns])? > MAX_TRIANGLE {
+        return Err(format!("a triangle mask of {rows} by {columns} is too large").into());
     }
     let is_upper = cx.flag("upper", true)?;
     let is_in = |row: i64, column: i64| {

@@ -1,10 +1,10 @@
-//! The largest, or the mean, of each window.
+//! Max and average pooling.
 
 use lodstone_schema::glow::ElemKind;
 use lodstone_schema::places::{at, at_mut};
 
 use super::conv::{Window, as_image, channels_first, orders, parts, window, with_channels_last};
-use super::graph::{Said, Value, plain};
+use super::graph::{MemberValue, Value, plain};
 use super::op::{Cx, Fault, Outcome, Rule, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -14,7 +14,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("MaxPool", largest),
 ];
 
-/// A pool's operand with channels last, its window, and the shape of what it gives.
+/// A pool's operand with channels last, its window, and the shape of its result.
 struct Pool {
     value: Value,
     rank: usize,
@@ -28,11 +28,11 @@ fn pool(cx: &mut Cx<'_>) -> Result<Pool, Fault> {
     let shape = cx.shape(value);
     let (batch, channels, image) = parts(&shape)?;
     if image.len() > 2 {
-        return Err(format!("Glow pools images of at most two axes, found {}", image.len()).into());
+        return Err(format!("Glow pools at most 2 spatial dims, found {}", image.len()).into());
     }
     let mut window = window(cx, image, None)?;
     if window.dilations.iter().any(|dilation| *dilation != 1) {
-        return Err(format!("Glow has no steps inside a window: {:?}", window.dilations).into());
+        return Err(format!("Glow has no dilations for pools: {:?}", window.dilations).into());
     }
     let result = cx.shape_out(0)?;
     let (_, _, small) = parts(&result)?;
@@ -51,14 +51,14 @@ fn pool(cx: &mut Cx<'_>) -> Result<Pool, Fault> {
     Ok(Pool { value, rank: shape.len() - usize::from(image.len() == 1), channels, window, shape })
 }
 
-/// Pads so much after the image that the last window, which hangs over it, is whole.
+/// Pads the end of the image so that the last, overhanging window is complete.
 fn reach_the_end(window: &mut Window, image: &[i64], small: &[i64]) -> Result<(), Fault> {
     let axes = image.len();
-    for (axis, (extent, steps)) in image.iter().zip(small).enumerate() {
+    for (axis, (dim, steps)) in image.iter().zip(small).enumerate() {
         let (kernel, stride) = (at(&window.kernel, axis)?, at(&window.strides, axis)?);
         let end = (steps - 1).checked_mul(stride).and_then(|start| start.checked_add(kernel));
         let before = at(&window.pads, axis)?;
-        let needed = end.and_then(|end| end.checked_sub(extent.checked_add(before)?));
+        let needed = end.and_then(|end| end.checked_sub(dim.checked_add(before)?));
         let needed = needed.ok_or("the window is too large")?;
         let after = at_mut(&mut window.pads, axes + axis)?;
         *after = needed.max(*after);
@@ -66,19 +66,19 @@ fn reach_the_end(window: &mut Window, image: &[i64], small: &[i64]) -> Result<()
     Ok(())
 }
 
-fn members(window: Window) -> Vec<(&'static str, Said)> {
+fn members(window: Window) -> Vec<(&'static str, MemberValue)> {
     vec![
-        ("Kernels", Said::Ints(window.kernel)),
-        ("Strides", Said::Ints(window.strides)),
-        ("Pads", Said::Ints(window.pads)),
-        ("Layout", Said::Int(0)),
+        ("Kernels", MemberValue::Ints(window.kernel)),
+        ("Strides", MemberValue::Ints(window.strides)),
+        ("Pads", MemberValue::Ints(window.pads)),
+        ("Layout", MemberValue::Int(0)),
     ]
 }
 
 fn largest(cx: &mut Cx<'_>) -> Outcome {
     let Pool { value, rank, channels, window, shape } = pool(cx)?;
     if cx.wants(1) && cx.int("storage_order", 0)? != 0 {
-        return Err("expected positions by rows, found `storage_order`".into());
+        return Err("expected row-major indices, found `storage_order`".into());
     }
     let of = cx.shaped(value, shape.clone());
     let positions = plain(ElemKind::Int64I, shape);
@@ -89,7 +89,7 @@ fn largest(cx: &mut Cx<'_>) -> Outcome {
         return one(result);
     }
     if channels != 1 {
-        let what = "says positions in images with channels last, as Glow does";
+        let what = "returns indices into images with channels last, as Glow does";
         cx.graph.notes.push(format!("`{}` {what}", cx.base));
     }
     let positions = channels_first(cx, positions, rank)?;
@@ -101,11 +101,11 @@ fn average(cx: &mut Cx<'_>) -> Outcome {
     let plain_ceil = cx.flag("ceil_mode", false)?;
     let Pool { value, rank, window, shape, .. } = pool(cx)?;
     if counts && plain_ceil {
-        return Err("Glow counts what hangs over the image as padding, found `ceil_mode`".into());
+        return Err("Glow counts the overhang of windows as padding, found `ceil_mode`".into());
     }
     let of = cx.shaped(value, shape);
     let mut members = members(window);
-    members.push(("CountIncludePads", Said::Int(counts.into())));
+    members.push(("CountIncludePads", MemberValue::Int(counts.into())));
     let result = cx.node("AvgPool", "", &[value], members, of)?;
     one(channels_first(cx, result, rank)?)
 }
@@ -127,7 +127,7 @@ fn global_average(cx: &mut Cx<'_>) -> Outcome {
     };
     let of = cx.shaped(value, with_channels_last(batch, &[1, 1], channels));
     let mut members = members(window);
-    members.push(("CountIncludePads", Said::Int(1)));
+    members.push(("CountIncludePads", MemberValue::Int(1)));
     let result = cx.node("AvgPool", "", &[value], members, of)?;
     one(channels_first(cx, result, 4)?)
 }
@@ -136,14 +136,14 @@ fn global_max(cx: &mut Cx<'_>) -> Outcome {
     whole(cx, "BatchedReduceMax")
 }
 
-/// One number for each image.
+/// Reduces each image to one value.
 fn whole(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
     let value = cx.input(0)?;
     let shape = cx.shape(value);
     let (batch, channels, image) = parts(&shape)?;
     let axes = (2..).zip(image).map(|(axis, _)| axis).collect();
     let of = cx.shaped(value, vec![batch, channels]);
-    let result = cx.node(kind, "", &[value], vec![("Axes", Said::Ints(axes))], of)?;
+    let result = cx.node(kind, "", &[value], vec![("Axes", MemberValue::Ints(axes))], of)?;
     let shape = cx.shape_out(0)?;
     one(cx.reshape_always(result, &shape, "keepdims")?)
 }

@@ -1,8 +1,8 @@
-//! A program of ONNX in the newest operators, with those of Glow's loader that ONNX does not have in a set
-//! of their own.
+//! Upgrades an ONNX program to the newest operators, and moves the operators that only Glow's loader has to a domain of
+//! their own.
 //!
-//! Glow's loader takes operators of every set as they are. Here each is handled in one form, its newest;
-//! where that would say something else than Glow does of an old one, the old one is kept.
+//! Glow's loader accepts operators of every opset as they are. Here, each is handled in its newest form only. If that
+//! form differs from what Glow computes for an old operator, the old one is kept.
 
 use std::collections::HashSet;
 
@@ -13,17 +13,17 @@ use lodstone_schema::onnx::{self, UpgradeError, domain_name, infer};
 
 use super::{integers, own, rules, spelled};
 
-/// The set of operators that Glow's loader knows in ONNX's own set, and ONNX does not.
+/// The domain for operators that Glow's loader accepts in ONNX's own domain, although ONNX does not have them.
 pub(super) const LOADER: &str = "com.facebook.glow.loader";
 
-/// An attribute that says which operator of its block an operator is, or was made of.
+/// An attribute with the index of an operator, or of the operator that it was made from, in its block.
 const NUMBER: &str = "com.facebook.glow.number";
 
-/// Operators that had `broadcast` and `axis` before there was NumPy's rule.
+/// Operators that had `broadcast` and `axis` before NumPy's broadcasting rules.
 const BROADCASTING: &[&str] =
     &["Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor"];
 
-/// The program of a model in the newest operators.
+/// Returns the model with the newest operators.
 pub(super) fn prepare(model: &Model) -> Result<Model, Findings> {
     let mut prepared = model.clone();
     if let Some(program) = prepared.main_mut() {
@@ -63,7 +63,7 @@ fn mark(program: &mut Program) {
             let is_function =
                 functions.contains(&(domain_name(&op.domain).to_owned(), op.kind.clone()));
             let is_known = onnx::versions(domain_name(&op.domain), &op.kind).next().is_some();
-            // Glow looks at no domains.
+            // Glow ignores domains.
             let is_others = !is_own && !is_known && rules::rule(LOADER, &op.kind).is_some();
             let is_others = is_others && op.domain != own::DOMAIN;
             if !is_function && (is_own && is_loaders(op) || is_others) {
@@ -78,10 +78,10 @@ fn mark(program: &mut Program) {
     }
 }
 
-/// Leaves out what says nothing, and what Glow does not look at.
+/// Removes attributes and outputs that have no effect, or that Glow ignores.
 fn tidy(op: &mut Op, read: &HashSet<String>) {
     match op.kind.as_str() {
-        // Statistics of training that nothing reads.
+        // Training statistics without a reader.
         "BatchNormalization" => {
             for operand in &mut op.outputs {
                 while operand.args.len() > 1
@@ -91,8 +91,8 @@ fn tidy(op: &mut Op, read: &HashSet<String>) {
                 }
             }
         }
-        // Glow does not look at what is added; if it is not said axis by axis, nobody can. Nor does it look at `pads`
-        // beside `auto_pad`, which ONNX refuses.
+        // Glow ignores `output_padding`; one of zeros or of the wrong length is removed. It also ignores `pads` beside
+        // `auto_pad`, which ONNX rejects.
         "ConvTranspose" => {
             let is_automatic = match op.attribute("auto_pad") {
                 Some(AttributeValue::String(text)) => text.0 != "NOTSET".as_bytes(),
@@ -118,11 +118,11 @@ fn tidy(op: &mut Op, read: &HashSet<String>) {
 fn is_loaders(op: &Op) -> bool {
     let broadcasts = op.attribute("broadcast") == Some(&AttributeValue::Long(1));
     onnx::versions("", &op.kind).next().is_none()
-        || integers::is_said(op)
+        || integers::is_quantized(op)
         || broadcasts && BROADCASTING.contains(&op.kind.as_str())
 }
 
-/// Which operator of its block an operator was, and the operator without the mark.
+/// Returns the index that marks an operator.
 pub(super) fn number(op: &Op) -> Option<usize> {
     match op.attribute(NUMBER) {
         Some(AttributeValue::Long(number)) => usize::try_from(*number).ok(),
@@ -130,7 +130,7 @@ pub(super) fn number(op: &Op) -> Option<usize> {
     }
 }
 
-/// The operator as rules see it: without the mark, and with the attributes of the call that it is in.
+/// Returns the operator for its rule: without the mark, and with the attributes of the call around it.
 pub(super) fn resolved(op: &Op, scope: &Scope<'_, Option<usize>>) -> Op {
     let mut attributes = scope.resolved(op);
     attributes.retain(|attribute| attribute.name != NUMBER);

@@ -1,7 +1,6 @@
-//! Numbers as integers with a scale and an offset, and back.
+//! Quantization and dequantization.
 //!
-//! Operators on integers are said as reading, computing and quantizing again; `fused` makes one node of
-//! that.
+//! Operators on integers become dequantization, computation and quantization; `fused` merges these into one node.
 
 use std::sync::Arc;
 
@@ -10,8 +9,8 @@ use lodstone_schema::Finding;
 use lodstone_schema::glow::{ElemKind, Storage, Type};
 use lodstone_store::{Blob, Derive};
 
-use super::fused::{again, constant_behind};
-use super::graph::{Said, Value, plain};
+use super::fused::{constant_of_moves, repeat_move};
+use super::graph::{MemberValue, Value, plain};
 use super::op::{Cx, Entry, Fault, Outcome, Rule, from_front, one};
 use super::storage::{is_dense, quantized_kind};
 use crate::glow::elements::{floats_of, ints_of};
@@ -30,7 +29,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     }),
 ];
 
-/// Scales and offsets of a constant along an axis.
+/// A constant with scales and offsets along an axis.
 #[derive(Clone, Debug)]
 pub(super) struct Channels {
     /// The integers.
@@ -39,18 +38,18 @@ pub(super) struct Channels {
     pub(super) axis: usize,
     pub(super) scales: Vec<f32>,
     pub(super) offsets: Vec<i32>,
-    /// What the constants are called that the integers, the scales and the offsets were.
+    /// The names of the constants of integers, scales and offsets.
     pub(super) names: [String; 3],
-    /// What is said of the storage of the integers.
+    /// The storage properties of the integers.
     pub(super) storage: Storage,
-    /// The constant of the integers, if there is one already.
+    /// The value of the integers, if the graph has it already.
     pub(super) integers: Option<Value>,
 }
 
-/// Scales, and the offset of each: none said is 0.
+/// Returns the scales and the offset of each; the default offset is 0.
 fn parameters(cx: &Cx<'_>, scale: usize, zero: usize) -> Result<(Vec<f32>, Vec<i32>), Fault> {
     let scales = match cx.tensor(scale) {
-        Some(tensor) => floats_of(tensor).ok_or("expected scales of single precision")?,
+        Some(tensor) => floats_of(tensor).ok_or("expected float32 scales")?,
         None => cx.floats(scale)?,
     };
     let offsets = match cx.has(zero) {
@@ -59,29 +58,29 @@ fn parameters(cx: &Cx<'_>, scale: usize, zero: usize) -> Result<(Vec<f32>, Vec<i
     };
     if scales.len() != offsets.len() || scales.is_empty() {
         let found = (scales.len(), offsets.len());
-        return Err(format!("expected as many offsets as scales, found {found:?}").into());
+        return Err(format!("expected one offset for each scale, found {found:?}").into());
     }
     Ok((scales, offsets))
 }
 
-/// Offsets, of which there may be more than inference follows.
+/// Returns offsets, of which there may be more than inference follows.
 fn integers(cx: &Cx<'_>, index: usize) -> Result<Vec<i32>, Fault> {
     match cx.tensor(index).and_then(ints_of) {
         Some(numbers) => Ok(numbers),
         None => {
             let narrow: Result<Vec<_>, _> =
                 cx.ints(index)?.into_iter().map(i32::try_from).collect();
-            Ok(narrow.map_err(|_| "expected offsets of 32 bits")?)
+            Ok(narrow.map_err(|_| "expected 32-bit offsets")?)
         }
     }
 }
 
-/// What integers stand for; `at` are the integers, their scale and their offset.
+/// Dequantizes a value; `at` are the inputs for the integers, their scale and their offset.
 pub(super) fn dequantized(cx: &mut Cx<'_>, at: [usize; 3], axis: i64) -> Result<Value, Fault> {
     let [input, scale, zero] = at;
     let (scales, offsets) = parameters(cx, scale, zero)?;
     if cx.int("block_size", 0)? != 0 {
-        return Err("Glow has no scales of blocks".into());
+        return Err("Glow has no blockwise scales".into());
     }
     let result = ElemKind::Float;
     let ([scale], [offset]) = (&*scales, &*offsets) else {
@@ -92,15 +91,15 @@ pub(super) fn dequantized(cx: &mut Cx<'_>, at: [usize; 3], axis: i64) -> Result<
     let mut value = cx.input(input)?;
     let of = cx.type_of(value);
     if of.quantization != quantization || !of.kind.is_quantized() {
-        // A constant that is read in several ways is several constants.
-        let (_, behind, moves) = constant_behind(cx.graph, value).ok_or_else(|| {
+        // A constant that is dequantized in different ways becomes several constants.
+        let (_, behind, moves) = constant_of_moves(cx.graph, value).ok_or_else(|| {
             let found = of.quantization;
             let expected = "expected integers of this scale and offset";
             format!("{expected}, {quantization:?}; found those of {found:?}")
         })?;
         let tensor = behind.tensor;
         let kind = quantized_kind(tensor.dtype)
-            .ok_or_else(|| format!("Glow quantizes to no {}", tensor.dtype))?;
+            .ok_or_else(|| format!("Glow has no quantized type for {}", tensor.dtype))?;
         let storage = Storage { kind: Some(kind), quantization, ..Storage::default() };
         let shape = shape_of(&tensor)?;
         let of = Type { kind, quantization, ..plain(kind, shape) };
@@ -111,8 +110,8 @@ pub(super) fn dequantized(cx: &mut Cx<'_>, at: [usize; 3], axis: i64) -> Result<
     cx.node("Dequantize", "", &[value], Vec::new(), of)
 }
 
-/// A constant with a scale for each of its channels: the numbers that its integers stand for, computed
-/// when they are read. What convolves with it finds the integers again.
+/// Adds a constant with a scale for each channel: its elements are dequantized when they are read. A convolution with
+/// it finds the integers again.
 fn channels(
     cx: &mut Cx<'_>,
     input: usize,
@@ -124,22 +123,22 @@ fn channels(
         Some(tensor) => (None, tensor, cx.storage(input), Vec::new()),
         None => {
             let value = cx.input(input)?;
-            let behind = constant_behind(cx.graph, value);
+            let behind = constant_of_moves(cx.graph, value);
             let (integers, constant, moves) =
-                behind.ok_or("Glow has scales of channels for constants only")?;
+                behind.ok_or("Glow supports per-channel scales only for constants")?;
             (Some(integers), constant.tensor, constant.stored.storage, moves)
         }
     };
     if !is_dense(&tensor) {
-        return Err("expected a constant with its elements".into());
+        return Err("expected a dense constant".into());
     }
     let axis = axis_behind(cx, from_front(axis, tensor.shape.len())?, &moves)?;
-    let extent = tensor.shape.get(axis).and_then(|extent| usize::try_from(*extent).ok());
+    let dim = tensor.shape.get(axis).and_then(|dim| usize::try_from(*dim).ok());
     let kind = quantized_kind(tensor.dtype)
-        .ok_or_else(|| format!("Glow quantizes to no {}", tensor.dtype))?;
+        .ok_or_else(|| format!("Glow has no quantized type for {}", tensor.dtype))?;
     let fits = tensor.dtype.size_of(&tensor.shape) == Some(tensor.data.len());
-    if extent != Some(scales.len()) || !fits {
-        return Err(format!("{} scales do not fit the axis {axis}", scales.len()).into());
+    if dim != Some(scales.len()) || !fits {
+        return Err(format!("{} scales do not match axis {axis}", scales.len()).into());
     }
     let shape = shape_of(&tensor)?;
     let [name, ..] = &names;
@@ -154,7 +153,7 @@ fn channels(
     let mut value = cx.graph.constant(&name, of, Storage::default(), floats);
     cx.graph.channels.insert(value, channels);
     for number in moves.into_iter().rev() {
-        value = again(cx.graph, number, value).ok_or("it would become too many nodes")?;
+        value = repeat_move(cx.graph, number, value).ok_or("the program becomes too many nodes")?;
     }
     Ok(value)
 }
@@ -164,7 +163,7 @@ fn shape_of(tensor: &Tensor) -> Result<Vec<i64>, Fault> {
     Ok(shape.map_err(|_| "the constant is too large")?)
 }
 
-/// A constant, moved as another one is.
+/// Moves a constant like another one.
 fn moved(
     cx: &mut Cx<'_>,
     name: &str,
@@ -173,19 +172,19 @@ fn moved(
 ) -> Result<Value, Fault> {
     let mut value = cx.graph.constant(name, of, storage, tensor);
     for number in moves.into_iter().rev() {
-        value = again(cx.graph, number, value).ok_or("it would become too many nodes")?;
+        value = repeat_move(cx.graph, number, value).ok_or("the program becomes too many nodes")?;
     }
     Ok(value)
 }
 
-/// The axis of a constant that is an axis of what it is transposed to.
+/// Returns the axis of a constant that corresponds to an axis of its transposition.
 fn axis_behind(cx: &Cx<'_>, axis: usize, moves: &[usize]) -> Result<usize, Fault> {
     let mut axis = axis;
     for number in moves {
         let node = cx.graph.nodes.get(*number).filter(|node| node.kind.kind == "Transpose");
-        let order = node.and_then(|node| node.members.first()).map(|(_, said)| said);
-        let Some(Said::Ints(order)) = order else {
-            return Err("Glow has scales of channels for constants only".into());
+        let order = node.and_then(|node| node.members.first()).map(|(_, member)| member);
+        let Some(MemberValue::Ints(order)) = order else {
+            return Err("Glow supports per-channel scales only for constants".into());
         };
         let before = order.get(axis).and_then(|axis| usize::try_from(*axis).ok());
         axis = before.ok_or("expected an axis of the constant")?;
@@ -193,7 +192,7 @@ fn axis_behind(cx: &Cx<'_>, axis: usize, moves: &[usize]) -> Result<usize, Fault
     Ok(axis)
 }
 
-/// Integers for numbers; `at` are their scale and their offset.
+/// Quantizes a value; `at` are the inputs for the scale and the offset.
 pub(super) fn quantized(
     cx: &mut Cx<'_>,
     value: Value,
@@ -207,23 +206,23 @@ pub(super) fn quantized(
     };
     let dtype = cx.outputs.first().map_or(DType::Unknown(0), |info| info.dtype());
     let kind = quantized_kind(dtype).filter(|kind| *kind != ElemKind::Int32Q);
-    let kind = kind.ok_or_else(|| format!("Glow quantizes to no {dtype}"))?;
+    let kind = kind.ok_or_else(|| format!("Glow has no quantized type for {dtype}"))?;
     if cx.type_of(value).kind.is_quantized() {
-        return Err("expected numbers, found integers".into());
+        return Err("expected floats, found integers".into());
     }
     let quantization = Some((*scale, *offset));
     let of = Type { quantization, ..plain(kind, cx.shape(value)) };
     cx.node("Quantize", suffix, &[value], Vec::new(), of)
 }
 
-/// A product of integers is one of numbers, between integers.
+/// Translates an integer product to a float product between dequantization and quantization.
 fn product(cx: &mut Cx<'_>) -> Outcome {
     let (left, right) = (dequantized(cx, [0, 1, 2], 0)?, dequantized(cx, [3, 4, 5], 0)?);
     let result = super::linear::product(cx, left, right)?;
     one(quantized(cx, result, [6, 7], "quantize")?)
 }
 
-/// The same for a convolution, whose bias has the scale of the products.
+/// Translates an integer convolution likewise; its bias has the scale of the products.
 fn convolution(cx: &mut Cx<'_>) -> Outcome {
     let (image, filter) = (dequantized(cx, [0, 1, 2], 0)?, dequantized(cx, [3, 4, 5], 0)?);
     let mut operands = vec![image, filter];
@@ -231,7 +230,7 @@ fn convolution(cx: &mut Cx<'_>) -> Outcome {
         let (outer, _) = parameters(cx, 1, 2)?;
         let (each, _) = parameters(cx, 4, 5)?;
         let [scale] = *outer else {
-            let wrong = format!("expected one scale of the images, found {}", outer.len());
+            let wrong = format!("expected one scale of the image, found {}", outer.len());
             return Err(Finding::from(wrong).about_input(1).into());
         };
         let scales: Vec<f32> = each.iter().map(|each| each * scale).collect();
@@ -270,14 +269,14 @@ fn convolution(cx: &mut Cx<'_>) -> Outcome {
         outputs: cx.outputs.clone(),
     };
     let result = super::conv::conv(&mut inner)?.into_iter().flatten().next();
-    let result = result.ok_or_else(|| Finding::internal("a convolution gives nothing"))?;
+    let result = result.ok_or_else(|| Finding::internal("a convolution has no result"))?;
     one(quantized(cx, result, [6, 7], "quantize")?)
 }
 
-/// The numbers that integers stand for.
+/// The dequantized elements of a constant.
 struct Numbers {
     channels: Channels,
-    /// Elements between those of one channel and the next.
+    /// The number of elements between those of one channel and the next.
     inner: u64,
 }
 
@@ -310,8 +309,8 @@ impl Derive for Numbers {
 }
 
 impl Numbers {
-    /// The number that an integer at a position stands for.
-    #[expect(clippy::cast_precision_loss, reason = "that is how it is computed")]
+    /// Dequantizes the integer at a position.
+    #[expect(clippy::cast_precision_loss, reason = "the computation is defined in float32")]
     fn number(&self, element: u64, integer: [u8; 4]) -> f32 {
         let [low, high, ..] = integer;
         let integer = match self.channels.tensor.dtype {

@@ -1,8 +1,8 @@
-//! Recurrent operators, which Glow has none of: their steps one after the other.
+//! Recurrent operators, which Glow does not have: their steps are unrolled.
 
 use lodstone_schema::Finding;
 
-use super::graph::{Said, Value};
+use super::graph::{MemberValue, Value};
 use super::op::{Cx, Fault, Outcome, Rule, long};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -13,7 +13,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 
 /// A kind of recurrent operator.
 struct Cell {
-    /// Its gates, in the order in which weights are stored.
+    /// The names of its gates, in the order of the weights.
     gates: &'static [&'static str],
     activations: &'static [&'static str],
     has_memory: bool,
@@ -34,14 +34,14 @@ const LSTM: Cell = Cell {
     step: lstm,
 };
 
-/// What goes from step to step: what it gave, and what it keeps.
+/// The state between steps: the hidden state and the cell state.
 #[derive(Clone, Copy)]
 struct State {
     hidden: Value,
     memory: Value,
 }
 
-/// Weights of a gate: for what goes in and for what it gave, with their biases.
+/// The weights of a gate for the input and the hidden state, with their biases.
 #[derive(Clone, Copy)]
 struct Gate {
     name: &'static str,
@@ -54,7 +54,7 @@ struct Gate {
 struct Steps<'s, 'a> {
     cx: &'s mut Cx<'a>,
     gates: Vec<Gate>,
-    /// For input, output and forgetting, if what it keeps is looked at.
+    /// The peephole weights for input, output and forget gate, if any.
     peepholes: Option<[Value; 3]>,
     activations: Vec<&'static str>,
     clip: Option<f32>,
@@ -77,7 +77,7 @@ fn recurrent(cx: &mut Cx<'_>, cell: &Cell) -> Outcome {
     let recurrence = cx.input(2)?;
     let (x, r) = (cx.shape(value), cx.shape(recurrence));
     let ([steps, batch, input], [directions, _, hidden]) = (&*x, &*r) else {
-        return Err("expected three extents of the input and the weights".into());
+        return Err("expected rank 3 of the input and the weights".into());
     };
     let sizes = Sizes {
         steps: *steps,
@@ -94,7 +94,11 @@ fn recurrent(cx: &mut Cx<'_>, cell: &Cell) -> Outcome {
         other => return Err(format!("expected a direction, found `{other}`").into()),
     };
     if long(backward.len()) != sizes.directions {
-        return Err(format!("{} directions have weights", sizes.directions).into());
+        return Err(format!(
+            "`direction` does not match weights for {} directions",
+            sizes.directions
+        )
+        .into());
     }
     let bias = cx.optional(3)?;
     let first = initial(cx, &sizes, 5, "initial_h")?;
@@ -145,15 +149,15 @@ fn recurrent(cx: &mut Cx<'_>, cell: &Cell) -> Outcome {
     outputs(cx, cell, &sizes, &given, &last)
 }
 
-/// What is said that the steps do not follow.
+/// Rejects attributes and inputs that the steps do not implement.
 fn check(cx: &Cx<'_>, cell: &Cell, sizes: &Sizes) -> Result<(), Fault> {
     if cx.int("layout", 0)? != 0 {
-        return Err("expected steps before the batch, found `layout` 1".into());
+        return Err("expected the time axis before the batch, found `layout` 1".into());
     }
     if cx.has(4) && cx.ints(4)?.iter().any(|length| *length != sizes.steps) {
-        return Err("Glow has no lengths of sequences: expected all of them whole".into());
+        return Err("Glow does not support sequences of different lengths".into());
     }
-    let weights = cx.info(1).and_then(super::known::extents);
+    let weights = cx.info(1).and_then(super::known::dims_from);
     let rows = sizes.hidden.checked_mul(long(cell.gates.len()));
     let expected = rows.map(|rows| vec![sizes.directions, rows, sizes.input]);
     if expected.is_none() || expected != weights {
@@ -167,12 +171,12 @@ fn check(cx: &Cx<'_>, cell: &Cell, sizes: &Sizes) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Nodes that apply what the operator names.
+/// Returns the kinds of nodes for the activations of the operator.
 fn activations(cx: &Cx<'_>, cell: &Cell, direction: i64) -> Result<Vec<&'static str>, Fault> {
-    let Some(said) = cx.texts("activations")? else { return Ok(cell.activations.to_vec()) };
+    let Some(names) = cx.texts("activations")? else { return Ok(cell.activations.to_vec()) };
     let count = cell.activations.len();
     let skipped = usize::try_from(direction).unwrap_or(0).saturating_mul(count);
-    let own = said.iter().skip(skipped).take(count);
+    let own = names.iter().skip(skipped).take(count);
     let own = own.map(|name| match name.to_ascii_lowercase().as_str() {
         "relu" => Ok("Relu"),
         "sigmoid" => Ok("Sigmoid"),
@@ -183,7 +187,7 @@ fn activations(cx: &Cx<'_>, cell: &Cell, direction: i64) -> Result<Vec<&'static 
     match own.len() == count {
         true => Ok(own),
         false => {
-            Err(format!("expected {count} activations a direction, found {}", own.len()).into())
+            Err(format!("expected {count} activations per direction, found {}", own.len()).into())
         }
     }
 }
@@ -201,7 +205,7 @@ fn initial(cx: &mut Cx<'_>, sizes: &Sizes, index: usize, name: &str) -> Result<V
     }
 }
 
-/// What goes in at each step: `[batch, input]`.
+/// Returns the input of each step: `[batch, input]`.
 fn each_step(cx: &mut Cx<'_>, value: Value, sizes: &Sizes) -> Result<Vec<Value>, Fault> {
     let (batch, input) = (sizes.batch, sizes.input);
     let mut steps = Vec::new();
@@ -213,7 +217,7 @@ fn each_step(cx: &mut Cx<'_>, value: Value, sizes: &Sizes) -> Result<Vec<Value>,
     Ok(steps)
 }
 
-/// `[batch, hidden]` of a direction.
+/// Returns the state of a direction: `[batch, hidden]`.
 fn row_of(
     cx: &mut Cx<'_>,
     value: Value,
@@ -259,7 +263,7 @@ fn gates(
     Ok(gates)
 }
 
-/// A gate's weights, turned: `[columns, hidden]`.
+/// Returns the transposed weights of a gate: `[columns, hidden]`.
 fn matrix(
     cx: &mut Cx<'_>,
     value: Value,
@@ -282,14 +286,14 @@ fn vector(
     cx.reshape_always(part, &[count], &format!("{name}_reshape"))
 }
 
-/// Weights of peepholes for each of the batch: input, output, forgetting.
+/// Returns the peephole weights, broadcast to the batch: input, output, forget.
 fn peepholes(cx: &mut Cx<'_>, sizes: &Sizes, direction: i64) -> Result<Option<[Value; 3]>, Fault> {
     let Some(value) = cx.optional(7)? else { return Ok(None) };
     let mut of = |number: i64, name: &str| -> Result<Value, Fault> {
         let start = number.checked_mul(sizes.hidden).ok_or("the weights are too large")?;
         let part = cx.slice(value, vec![direction, start], vec![1, sizes.hidden], name)?;
         let whole = cx.shaped(part, vec![sizes.batch, sizes.hidden]);
-        let members = vec![("Count", Said::Int(sizes.batch)), ("Axis", Said::Int(0))];
+        let members = vec![("Count", MemberValue::Int(sizes.batch)), ("Axis", MemberValue::Int(0))];
         cx.node("Tile", &format!("{name}_repeat"), &[part], members, whole)
     };
     Ok(Some([of(0, "Pi")?, of(1, "Po")?, of(2, "Pf")?]))
@@ -300,7 +304,7 @@ impl Steps<'_, '_> {
         self.gates.get(number).copied().ok_or_else(|| "expected more gates".into())
     }
 
-    /// A product with weights and, where there is one, a bias.
+    /// Multiplies by weights and adds the bias, if there is one.
     fn weighted(
         &mut self,
         value: Value,
@@ -309,7 +313,7 @@ impl Steps<'_, '_> {
         name: &str,
     ) -> Result<Value, Fault> {
         let ([rows, _], [_, columns]) = (&*self.cx.shape(value), &*self.cx.shape(weights)) else {
-            return Err(Finding::internal("a gate's operands are no matrices").into());
+            return Err(Finding::internal("the operands of a gate are not matrices").into());
         };
         let (rows, columns) = (*rows, *columns);
         let of = self.cx.shaped(value, vec![rows, columns]);
@@ -331,7 +335,7 @@ impl Steps<'_, '_> {
         self.weighted(value, gate.hidden, bias, &format!("{}_fc2", gate.name))
     }
 
-    /// Both products together.
+    /// Returns the sum of both products.
     fn sum(&mut self, number: usize, input: Value, hidden: Value) -> Result<Value, Fault> {
         let gate = self.gate(number)?;
         let (left, right) = (self.of_input(gate, input)?, self.of_hidden(gate, hidden)?);
@@ -343,7 +347,8 @@ impl Steps<'_, '_> {
         let value = match self.clip {
             Some(most) => {
                 let of = self.cx.shaped(value, self.cx.shape(value));
-                let members = vec![("Min", Said::Float(-most)), ("Max", Said::Float(most))];
+                let members =
+                    vec![("Min", MemberValue::Float(-most)), ("Max", MemberValue::Float(most))];
                 self.cx.node("Clip", &format!("{name}_clip"), &[value], members, of)?
             }
             None => value,
@@ -351,7 +356,7 @@ impl Steps<'_, '_> {
         self.cx.each(kind, value, &format!("{name}_act"))
     }
 
-    /// What is kept, weighted by a peephole and added.
+    /// Adds the cell state, weighted by a peephole.
     fn peeped(
         &mut self,
         number: usize,
@@ -427,7 +432,7 @@ fn lstm(steps: &mut Steps<'_, '_>, input: Value, state: State) -> Result<State, 
     Ok(State { hidden, memory })
 }
 
-/// All steps, and the last of each direction; those that are asked for.
+/// Returns all hidden states and the last ones of each direction, as far as they are used.
 fn outputs(
     cx: &mut Cx<'_>,
     cell: &Cell,

@@ -1,9 +1,9 @@
-//! Many numbers made one along axes.
+//! Reductions along axes.
 
 use lodstone_schema::glow::ElemKind;
 
 use super::elementwise::filled;
-use super::graph::{Said, Value, plain};
+use super::graph::{MemberValue, Value, plain};
 use super::op::{Cx, Fault, Outcome, Rule, from_front, long, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -22,30 +22,30 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("ReduceSumSquare", sum_square),
 ];
 
-/// The axes, ascending, and whether they stay as ones; no axes if all is left as it is.
+/// Returns the axes, ascending, and whether they are kept as 1; no axes for a reduction that does nothing.
 fn axes(cx: &Cx<'_>, rank: usize) -> Result<(Vec<usize>, bool), Fault> {
     let keeps = cx.flag("keepdims", true)?;
-    let said = cx.ints_by("axes", 1)?.unwrap_or_default();
-    if said.is_empty() {
+    let listed = cx.ints_by("axes", 1)?.unwrap_or_default();
+    if listed.is_empty() {
         let does_nothing = cx.flag("noop_with_empty_axes", false)?;
         return Ok((if does_nothing { Vec::new() } else { (0..rank).collect() }, keeps));
     }
-    let axes: Result<Vec<_>, _> = said.iter().map(|axis| from_front(*axis, rank)).collect();
+    let axes: Result<Vec<_>, _> = listed.iter().map(|axis| from_front(*axis, rank)).collect();
     let mut axes = axes?;
     axes.sort_unstable();
     axes.dedup();
     Ok((axes, keeps))
 }
 
-/// A shape without some axes.
+/// Returns a shape without some axes.
 fn without(shape: &[i64], axes: &[usize]) -> Vec<i64> {
     let kept = shape.iter().enumerate().filter(|(axis, _)| !axes.contains(axis));
-    kept.map(|(_, extent)| *extent).collect()
+    kept.map(|(_, dim)| *dim).collect()
 }
 
-/// The same with ones in their places.
+/// Returns a shape with 1 at some axes.
 fn with_ones(shape: &[i64], axes: &[usize]) -> Vec<i64> {
-    let one = |(axis, extent): (usize, &i64)| if axes.contains(&axis) { 1 } else { *extent };
+    let one = |(axis, dim): (usize, &i64)| if axes.contains(&axis) { 1 } else { *dim };
     shape.iter().enumerate().map(one).collect()
 }
 
@@ -58,7 +58,7 @@ fn together(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
     one(reduced(cx, kind, value, &axes, keeps)?)
 }
 
-/// All axes by one node.
+/// Reduces all axes by one node.
 fn reduced(
     cx: &mut Cx<'_>,
     kind: &'static str,
@@ -68,15 +68,15 @@ fn reduced(
 ) -> Result<Value, Fault> {
     let shape = cx.shape(value);
     let of = cx.shaped(value, without(&shape, axes));
-    let said = axes.iter().map(|axis| long(*axis)).collect();
-    let result = cx.node(kind, "", &[value], vec![("Axes", Said::Ints(said))], of)?;
+    let members = axes.iter().map(|axis| long(*axis)).collect();
+    let result = cx.node(kind, "", &[value], vec![("Axes", MemberValue::Ints(members))], of)?;
     match keeps {
         true => cx.reshape_always(result, &with_ones(&shape, axes), "keepdims"),
         false => Ok(result),
     }
 }
 
-/// An axis a node, the last first.
+/// Reduces each axis by its own node, the last first.
 fn chain(
     cx: &mut Cx<'_>,
     kind: &'static str,
@@ -88,7 +88,7 @@ fn chain(
     for axis in axes.iter().rev() {
         let shape = cx.shape(result);
         let of = cx.shaped(result, without(&shape, &[*axis]));
-        let members = vec![("Axis", Said::Int(long(*axis)))];
+        let members = vec![("Axis", MemberValue::Int(long(*axis)))];
         result = cx.node(kind, "", &[result], members, of)?;
         if keeps {
             result = cx.reshape_always(result, &with_ones(&shape, &[*axis]), "expanddims")?;
@@ -136,7 +136,7 @@ fn log_sum(cx: &mut Cx<'_>) -> Outcome {
     one(cx.each("Log", sum, "")?)
 }
 
-/// Relative to the largest, so that powers do not overflow.
+/// Relative to the maximum, so that exponentials do not overflow.
 fn log_sum_exp(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
     let shape = cx.shape(value);
@@ -160,12 +160,11 @@ fn position(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
     let axis = cx.axis("axis", 0, cx.rank(value))?;
     let keeps = cx.flag("keepdims", true)?;
     if cx.flag("select_last_index", false)? {
-        return Err(
-            "Glow takes the first of those that are equal, found `select_last_index`".into()
-        );
+        return Err("Glow returns the first of equal elements, found `select_last_index`".into());
     }
     let of = plain(ElemKind::Int64I, cx.shape_out(0)?);
-    let members = vec![("Axis", Said::Int(long(axis))), ("KeepDims", Said::Int(keeps.into()))];
+    let members =
+        vec![("Axis", MemberValue::Int(long(axis))), ("KeepDims", MemberValue::Int(keeps.into()))];
     one(cx.node(kind, "", &[value], members, of)?)
 }
 
@@ -178,9 +177,9 @@ fn cumulative(cx: &mut Cx<'_>) -> Outcome {
     };
     let of = cx.shaped(value, cx.shape(value));
     let members = vec![
-        ("Dim", Said::Int(long(axis))),
-        ("Exclusive", Said::Int(cx.flag("exclusive", false)?.into())),
-        ("Reverse", Said::Int(cx.flag("reverse", false)?.into())),
+        ("Dim", MemberValue::Int(long(axis))),
+        ("Exclusive", MemberValue::Int(cx.flag("exclusive", false)?.into())),
+        ("Reverse", MemberValue::Int(cx.flag("reverse", false)?.into())),
     ];
     one(cx.node("CumSum", "", &[value], members, of)?)
 }

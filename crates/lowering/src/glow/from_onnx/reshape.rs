@@ -1,11 +1,11 @@
-//! The same elements in another shape or order, and tensors that are made of a number.
+//! Operators that change shape or order, and generated tensors.
 
 use lodstone_schema::Finding;
 use lodstone_schema::glow::ElemKind;
 use lodstone_schema::onnx::infer::ValueInfo;
 
-use super::graph::{Said, Value, kind_of, plain};
-use super::known::extents;
+use super::graph::{MemberValue, Value, kind_of, plain};
+use super::known::dims_from;
 use super::op::{Cx, Fault, Outcome, Rule, long, narrow, one};
 use crate::glow::elements::floats_of;
 
@@ -27,7 +27,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Unsqueeze", to_shape),
 ];
 
-/// What the rules of ONNX say the shape is.
+/// Reshapes to the inferred shape.
 fn to_shape(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
     let shape = cx.shape_out(0)?;
@@ -47,7 +47,7 @@ fn transpose(cx: &mut Cx<'_>) -> Outcome {
     one(cx.transpose(value, &order, layout_of(&order), "")?)
 }
 
-/// The layout that Glow says a result of this order of extents has.
+/// Returns the name of the layout that a permutation of dims results in.
 fn layout_of(order: &[usize]) -> &'static str {
     match order {
         [0, 2, 3, 1] => "NHWC",
@@ -64,22 +64,23 @@ fn tile(cx: &mut Cx<'_>) -> Outcome {
     one(tiled(cx, value, &counts)?)
 }
 
-/// A tensor repeated along each axis, an axis a node.
+/// Repeats a tensor along each axis, by one node for each.
 pub(super) fn tiled(cx: &mut Cx<'_>, value: Value, counts: &[i64]) -> Result<Value, Fault> {
     if counts.len() != cx.rank(value) {
-        return Err(format!("expected {} counts, found {}", cx.rank(value), counts.len()).into());
+        return Err(format!("expected {} repeats, found {}", cx.rank(value), counts.len()).into());
     }
     let mut result = value;
     for (axis, count) in counts.iter().enumerate().filter(|(_, count)| **count != 1) {
         let mut shape = cx.shape(result);
-        if let Some(extent) = shape.get_mut(axis) {
-            *extent = extent.checked_mul(*count).ok_or("the shape is too large")?;
+        if let Some(dim) = shape.get_mut(axis) {
+            *dim = dim.checked_mul(*count).ok_or("the shape is too large")?;
         }
         if *count < 1 {
-            return Err(format!("expected counts from 1 on, found {count}").into());
+            return Err(format!("expected repeats of at least 1, found {count}").into());
         }
         let of = cx.shaped(result, shape);
-        let members = vec![("Count", Said::Int(*count)), ("Axis", Said::Int(long(axis)))];
+        let members =
+            vec![("Count", MemberValue::Int(*count)), ("Axis", MemberValue::Int(long(axis)))];
         result = cx.node("Tile", &axis.to_string(), &[result], members, of)?;
     }
     Ok(result)
@@ -100,7 +101,8 @@ fn expand(cx: &mut Cx<'_>) -> Outcome {
         return one(cx.splat(narrow(*number), of, "")?);
     }
     let own = cx.shape(value);
-    let lead = shape.len().checked_sub(own.len()).ok_or("expected no fewer extents")?;
+    let lead =
+        shape.len().checked_sub(own.len()).ok_or("expected a shape of at least the same rank")?;
     let own: Vec<i64> = std::iter::repeat_n(1, lead).chain(own).collect();
     let value = cx.reshape(value, &own, "expanddims")?;
     let count = |(to, from): (&i64, &i64)| if to == from { 1 } else { *to };
@@ -108,30 +110,33 @@ fn expand(cx: &mut Cx<'_>) -> Outcome {
     one(tiled(cx, value, &counts)?)
 }
 
-/// By the node that repeats, which aligns extents itself where only ones were put behind them.
+/// Broadcasts by Glow's node, which itself aligns dims to which a reshape only appended dims of 1.
 fn repeated(cx: &mut Cx<'_>, value: Value, shape: &[i64]) -> Result<Value, Fault> {
-    // One that is called after this is a part of it.
+    // The prefix of the name of a reshape that belongs to the operator.
     let part = format!("{}_Reshape", cx.base);
     let aligned = cx.graph.maker(value);
     let aligned =
         aligned.filter(|(node, _)| node.kind.kind == "Reshape" && node.name.starts_with(&part));
     if let Some(before) = aligned.and_then(|(node, _)| node.inputs.first().copied()) {
         let (from, to) = (cx.graph.shape(before), cx.graph.shape(value));
-        let behind = to.strip_prefix(from).filter(|ones| ones.iter().all(|extent| *extent == 1));
+        let behind = to.strip_prefix(from).filter(|ones| ones.iter().all(|dim| *dim == 1));
         let axis = behind.and_then(|ones| shape.len().checked_sub(from.len() + ones.len()));
         if let Some(axis) = axis {
             return cx.broadcast_at(before, shape, axis, "");
         }
     }
-    let axis = shape.len().checked_sub(cx.rank(value)).ok_or("expected no fewer extents")?;
+    let axis = shape
+        .len()
+        .checked_sub(cx.rank(value))
+        .ok_or("expected a shape of at least the same rank")?;
     cx.broadcast_at(value, shape, axis, "")
 }
 
-/// Extents `[n, c, h, w]` of a value.
+/// Returns the dims `[n, c, h, w]` of a value.
 fn image(cx: &Cx<'_>, value: Value) -> Result<[i64; 4], Fault> {
     let shape = cx.shape(value);
     let found = shape.len();
-    shape.try_into().map_err(|_| format!("expected 4 extents, found {found}").into())
+    shape.try_into().map_err(|_| format!("expected rank 4, found {found}").into())
 }
 
 fn depth_to_space(cx: &mut Cx<'_>) -> Outcome {
@@ -139,7 +144,9 @@ fn depth_to_space(cx: &mut Cx<'_>) -> Outcome {
     let block = cx.int("blocksize", 0)?;
     let [n, c, h, w] = image(cx, value)?;
     let parts = block.checked_mul(block).filter(|parts| *parts > 0 && c % parts == 0);
-    let depth = parts.map(|parts| c / parts).ok_or("the blocks do not divide the channels")?;
+    let depth = parts
+        .map(|parts| c / parts)
+        .ok_or("the number of channels is no multiple of the block size")?;
     let last = cx.transpose(value, &[0, 2, 3, 1], "NHWC", "nhwc")?;
     let (split, order) = match cx.text("mode", "DCR")?.as_str() {
         "DCR" => ([n, h, w, block, block, depth], [0, 1, 3, 2, 4, 5]),
@@ -148,7 +155,7 @@ fn depth_to_space(cx: &mut Cx<'_>) -> Outcome {
     };
     let split = cx.reshape_always(last, &split, "reshape_in")?;
     let moved = cx.transpose(split, &order, "*", "transpose")?;
-    let long = |extent: i64| extent.checked_mul(block).ok_or("the shape is too large");
+    let long = |dim: i64| dim.checked_mul(block).ok_or("the shape is too large");
     let whole = cx.reshape_always(moved, &[n, long(h)?, long(w)?, depth], "reshape_out")?;
     one(cx.transpose(whole, &[0, 3, 1, 2], "NCHW", "")?)
 }
@@ -158,12 +165,12 @@ fn space_to_depth(cx: &mut Cx<'_>) -> Outcome {
     let block = cx.int("blocksize", 0)?;
     let [n, c, h, w] = image(cx, value)?;
     if block <= 0 || h % block != 0 || w % block != 0 {
-        return Err("the blocks do not divide the image".into());
+        return Err("the dims of the image are no multiples of the block size".into());
     }
     let depth = block.checked_mul(block).and_then(|parts| parts.checked_mul(c));
     let depth = depth.ok_or("the shape is too large")?;
     if cx.text("mode", "DCR")? == "CRD" {
-        // Channels before the places in a block.
+        // Channels before the positions in a block.
         let split = [n, c, h / block, block, w / block, block];
         let split = cx.reshape_always(value, &split, "blocks")?;
         let moved = cx.transpose(split, &[0, 1, 3, 5, 2, 4], "*", "transpose")?;
@@ -171,11 +178,12 @@ fn space_to_depth(cx: &mut Cx<'_>) -> Outcome {
     }
     let last = cx.transpose(value, &[0, 2, 3, 1], "NHWC", "nhwc")?;
     let of = cx.shaped(last, vec![n, h / block, w / block, depth]);
-    let deep = cx.node("SpaceToDepth", "", &[last], vec![("BlockSize", Said::Int(block))], of)?;
+    let deep =
+        cx.node("SpaceToDepth", "", &[last], vec![("BlockSize", MemberValue::Int(block))], of)?;
     one(cx.transpose(deep, &[0, 3, 1, 2], "NCHW", "nchw")?)
 }
 
-/// Integers that a number of single precision holds exactly.
+/// The bound up to which `f32` holds all integers exactly.
 const EXACT: i64 = 1 << 24;
 
 fn constant_of_shape(cx: &mut Cx<'_>) -> Outcome {
@@ -183,7 +191,7 @@ fn constant_of_shape(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.op.attribute("value").and_then(|value| value.tensors().next());
     let kind = match value {
         Some(tensor) => kind_of(tensor.dtype)
-            .ok_or_else(|| format!("Glow has no elements of the type {}", tensor.dtype))?,
+            .ok_or_else(|| format!("Glow has no element type {}", tensor.dtype))?,
         None => ElemKind::Float,
     };
     let number = match value.map(|tensor| (ValueInfo::of(tensor).ints(), floats_of(tensor))) {
@@ -191,7 +199,7 @@ fn constant_of_shape(cx: &mut Cx<'_>) -> Outcome {
         Some((Some(numbers), _)) => match numbers.as_slice() {
             [number] if number.abs() <= EXACT => narrow(approximate(*number)),
             [number] => {
-                let what = "is no number of single precision, which Glow fills tensors with";
+                let what = "is not a `float32`, the type with which Glow fills tensors";
                 return Err(format!("{number} {what}").into());
             }
             _ => return Err("expected one element as `value`".into()),
@@ -200,15 +208,15 @@ fn constant_of_shape(cx: &mut Cx<'_>) -> Outcome {
             [number] => *number,
             _ => return Err("expected one element as `value`".into()),
         },
-        Some((None, None)) => return Err("expected a known number as `value`".into()),
+        Some((None, None)) => return Err("expected a known value as `value`".into()),
     };
     one(cx.splat(number, plain(kind, shape), "")?)
 }
 
-/// Most elements of a range that are written down.
-const MOST_RANGED: i64 = 1 << 20;
+/// The maximum number of elements of a range that is stored.
+const MAX_RANGED: i64 = 1 << 20;
 
-/// The numbers of a range are known, and constants.
+/// Folds a range to a constant.
 fn range(cx: &mut Cx<'_>) -> Outcome {
     let name = cx.output_name(0);
     let kind = cx.kind_out(0)?;
@@ -219,21 +227,21 @@ fn range(cx: &mut Cx<'_>) -> Outcome {
         let mut bytes = Vec::new();
         for index in 0..count {
             let number = step.checked_mul(index).and_then(|more| from.checked_add(more));
-            let number = number.ok_or("the range does not fit")?;
+            let number = number.ok_or("the range overflows")?;
             match kind {
                 ElemKind::Int64I => bytes.extend(number.to_le_bytes()),
                 ElemKind::Int32I => {
-                    let number = i32::try_from(number).map_err(|_| "the range does not fit")?;
+                    let number = i32::try_from(number).map_err(|_| "the range overflows")?;
                     bytes.extend(number.to_le_bytes());
                 }
-                _ => return Err("expected integers of 32 or 64 bits".into()),
+                _ => return Err("expected 32-bit or 64-bit integers".into()),
             }
         }
         return one(cx.graph.constant_of(&name, kind, shape, bytes)?);
     }
     let (from, step) = (cx.number(0, 0.0)?, cx.number(2, 1.0)?);
     let to = cx.number(1, 0.0)?;
-    let shape = match cx.outputs.first().and_then(extents) {
+    let shape = match cx.outputs.first().and_then(dims_from) {
         Some(shape) => shape,
         None => vec![steps(from, to, step)?],
     };
@@ -247,7 +255,7 @@ fn range(cx: &mut Cx<'_>) -> Outcome {
     one(cx.graph.constant_of(&name, kind, shape, bytes)?)
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "it is compared before")]
+#[expect(clippy::cast_possible_truncation, reason = "the bounds are compared first")]
 fn steps(from: f32, to: f32, step: f32) -> Result<i64, Finding> {
     let count = ((f64::from(to) - f64::from(from)) / f64::from(step)).ceil().max(0.0);
     let fits = count.is_finite() && count <= 1_048_576.0;
@@ -256,14 +264,14 @@ fn steps(from: f32, to: f32, step: f32) -> Result<i64, Finding> {
 
 fn counted(shape: &[i64]) -> Result<i64, Finding> {
     let count = super::graph::count(shape)?;
-    match count <= MOST_RANGED {
+    match count <= MAX_RANGED {
         true => Ok(count),
-        false => Err(format!("a range of {count} elements is too long to be written down").into()),
+        false => Err(format!("a range of {count} elements is too long").into()),
     }
 }
 
-/// The nearest number of double precision; those asked for are exact.
-#[expect(clippy::cast_precision_loss, reason = "that is what it is for")]
+/// Returns the nearest `f64`; the values in use are exact.
+#[expect(clippy::cast_precision_loss, reason = "rounding is intended")]
 fn approximate(number: i64) -> f64 {
     number as f64
 }

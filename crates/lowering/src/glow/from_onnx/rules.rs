@@ -1,4 +1,4 @@
-//! How operators are said: a table by kind, the rules of a family in a file each.
+//! The table of rules by kind; each family of rules is a file.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -12,7 +12,7 @@ use super::{
     pieces, pool, prepare, quantize, recurrent, reduce, reshape, resize, tables,
 };
 
-/// Every rule, by the set and the kind of the operator.
+/// All rules, by domain and kind of the operator.
 static RULES: LazyLock<HashMap<(&str, &str), Rule>> = LazyLock::new(|| {
     let families = [
         ("ai.onnx", activations::RULES),
@@ -40,7 +40,7 @@ static RULES: LazyLock<HashMap<(&str, &str), Rule>> = LazyLock::new(|| {
     rules.collect()
 });
 
-/// How an operator is said, if there is a way.
+/// Returns the rule of an operator, if there is one.
 pub(super) fn rule(domain: &str, kind: &str) -> Option<Rule> {
     match domain {
         own::DOMAIN => Some(own::node),
@@ -48,13 +48,13 @@ pub(super) fn rule(domain: &str, kind: &str) -> Option<Rule> {
     }
 }
 
-/// Whether an operator becomes a node even if what it gives is known: a number that fills a tensor is
-/// smaller so.
+/// Whether an operator becomes a node even if its result is known: a fill value takes less space than the
+/// filled tensor.
 pub(super) fn is_made_even_if_known(domain: &str, kind: &str) -> bool {
     domain == own::DOMAIN || kind == "ConstantOfShape"
 }
 
-/// The tensor that an operator `Constant` is.
+/// Returns the tensor of a `Constant` operator.
 pub(super) fn constant(op: &Op) -> Result<Option<Tensor>, Fault> {
     if op.kind != "Constant" || !op.domain.is_empty() && op.domain != "ai.onnx" {
         return Ok(None);
@@ -73,7 +73,7 @@ pub(super) fn constant(op: &Op) -> Result<Option<Tensor>, Fault> {
             ("value_float", AttributeValue::Float(n)) => {
                 Some(scalar(DType::Float32, &n.to_le_bytes()))
             }
-            // Glow's own loader takes a list as the value, too, and its writer writes one.
+            // Glow's own loader also accepts a list as the value, and its writer writes one.
             ("value" | "value_ints", AttributeValue::Longs(all)) => {
                 Some(list(DType::Int64, all.len(), longs(all)))
             }
@@ -83,5 +83,5 @@ pub(super) fn constant(op: &Op) -> Result<Option<Tensor>, Fault> {
             }
             _ => None,
         });
-    tensor.map(Some).ok_or_else(|| "expected a dense tensor of numbers as its value".into())
+    tensor.map(Some).ok_or_else(|| "expected a dense numeric tensor as the value".into())
 }

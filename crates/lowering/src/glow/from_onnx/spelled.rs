@@ -1,8 +1,8 @@
-//! Integers that are dequantized by arithmetic, because no zero point can be their offset or because runtimes
-//! would take `DequantizeLinear` for something else: the way back of what [`to_onnx`](super::super::to_onnx)
-//! spells.
+//! Recognizes integers that are dequantized by arithmetic, because no zero point can hold their offset or because
+//! runtimes would interpret `DequantizeLinear` differently: the inverse of what [`to_onnx`](super::super::to_onnx)
+//! writes.
 //!
-//! Only integers whose storage says the same scale and offset are taken, so nothing is guessed.
+//! Only integers whose storage properties have the same scale and offset are recognized, so nothing is guessed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,22 +15,22 @@ use super::prepare::LOADER;
 use super::storage;
 use crate::glow::elements::floats_of;
 
-/// What the graph is made of, by name.
+/// The operators and values of the graph, by name.
 struct Known<'m> {
     writers: HashMap<&'m str, &'m Op>,
     constants: HashMap<&'m str, &'m Tensor>,
     vars: HashMap<&'m str, &'m Var>,
 }
 
-/// Integers that are dequantized.
+/// A recognized dequantization.
 struct Spelled {
-    /// The integers; their scales and offsets, if there are several.
+    /// The integers; also their scales and offsets, if there is one for each element.
     inputs: Vec<String>,
-    /// Values on the way that nothing else may read.
+    /// Intermediate values that nothing else may read.
     between: Vec<String>,
 }
 
-/// Makes one operator of each such arithmetic.
+/// Replaces each recognized arithmetic by one operator.
 pub(super) fn gather(main: &mut Block, parameters: &[Parameter]) {
     let known = Known {
         writers: main.ops.iter().flat_map(|op| op.writes().map(move |name| (name, op))).collect(),
@@ -54,7 +54,7 @@ pub(super) fn gather(main: &mut Block, parameters: &[Parameter]) {
             operand.args = inputs;
         }
     }
-    // From the last on, so that what only they read is not read any more, either.
+    // Backwards, so that operators whose only readers are removed are removed too.
     let mut read: HashMap<String, usize> = HashMap::new();
     for name in main.ops.iter().flat_map(Op::reads).chain(main.outputs.iter().map(String::as_str)) {
         *read.entry(name.to_owned()).or_default() += 1;
@@ -78,12 +78,12 @@ pub(super) fn gather(main: &mut Block, parameters: &[Parameter]) {
 }
 
 impl<'m> Known<'m> {
-    /// The operator of a kind that gives a value.
+    /// Returns the operator of a kind that writes a value.
     fn made(&self, name: &str, kind: &str) -> Option<&'m Op> {
         self.writers.get(name).copied().filter(|op| is(op, kind))
     }
 
-    /// `(integers - offset) * scale`, computed in numbers with fractions.
+    /// Recognizes `(integers - offset) * scale`, computed in floats.
     fn spelled(&self, op: &Op) -> Option<Spelled> {
         let [steps, scale] = operands(op).filter(|_| is(op, "Mul"))?;
         let [wide_steps] = self.made(steps, "Cast").and_then(operands)?;
@@ -105,15 +105,16 @@ impl<'m> Known<'m> {
             Some(tensor) => tensor.dtype,
             None => self.vars.get(integers)?.value.tensor_type()?.dtype,
         };
-        let storage = storage::said(text, dtype)?;
-        let said = storage.quantization?;
+        let storage = storage::parse_storage(text, dtype)?;
+        let declared = storage.quantization?;
         if scales.shape.is_empty() && offsets.shape.is_empty() {
             let [offset] = *ValueInfo::of(offsets).ints()? else { return None };
             let [scale] = *floats_of(scales)? else { return None };
-            let is_said = said.0.to_bits() == scale.to_bits() && i64::from(said.1) == offset;
-            return is_said.then(|| Spelled { inputs: vec![integers.to_owned()], between });
+            let is_declared =
+                declared.0.to_bits() == scale.to_bits() && i64::from(declared.1) == offset;
+            return is_declared.then(|| Spelled { inputs: vec![integers.to_owned()], between });
         }
-        // A scale for each number, of a bias.
+        // A bias has a scale for each element.
         let shape = &self.constants.get(integers)?.shape;
         let fits = shape.len() == 1 && [&scales.shape, &offsets.shape] == [shape, shape];
         let fits = fits && storage.kind == Some(ElemKind::Int32Q) && offsets.dtype == dtype;
@@ -126,7 +127,7 @@ fn is(op: &Op, kind: &str) -> bool {
     op.kind == kind && domain_name(&op.domain) == "ai.onnx"
 }
 
-/// The names of what an operator reads, if they are so many.
+/// Returns the names of an operator's inputs, if there are exactly `N`.
 fn operands<const N: usize>(op: &Op) -> Option<[&str; N]> {
     let names: Vec<&str> = op.input("").iter().map(String::as_str).collect();
     names.try_into().ok()

@@ -1,7 +1,7 @@
-//! What goes into a program and its constants: types with scales and offsets, and properties of storage.
+//! Inputs and constants of a program: types with scales and offsets, and storage properties.
 //!
-//! ONNX says scale and offset where integers are read (`DequantizeLinear`), Glow where they are stored. A
-//! text that Glow wrote for the storage says it, too, and counts if it fits the elements.
+//! ONNX declares scale and offset where integers are read (`DequantizeLinear`), Glow where they are stored. A doc string
+//! that Glow wrote also declares them, and takes precedence if it matches the element type.
 
 use std::collections::HashMap;
 
@@ -12,13 +12,13 @@ use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::{Code, Finding};
 
 use super::graph::{Graph, Value, checked, kind_of};
-use super::known::extents;
+use super::known::dims_from;
 use crate::glow::elements::floats_of;
 
-/// Scales and offsets of values by name, where all that reads them agrees.
+/// Scales and offsets of values by name, where all readers agree on them.
 pub(super) type Hints<'p> = HashMap<&'p str, (f32, i32)>;
 
-/// The scales and offsets by which what goes into a graph is read.
+/// Returns the scales and offsets with which the readers of inputs and constants dequantize them.
 pub(super) fn hints<'p>(model: &'p Model, main: &'p Block) -> Hints<'p> {
     let constants: HashMap<&str, &Tensor> =
         model.parameters.iter().map(|p| (p.name.as_str(), &p.tensor)).collect();
@@ -42,7 +42,7 @@ pub(super) fn hints<'p>(model: &'p Model, main: &'p Block) -> Hints<'p> {
     found.into_iter().filter_map(|(name, parameters)| Some((name, parameters?))).collect()
 }
 
-/// The scale and the offset that follow an operand.
+/// Returns the scale and the offset that follow an operand.
 fn read_by(op: &Op, operand: usize, constants: &HashMap<&str, &Tensor>) -> Option<(f32, i32)> {
     let input = |after: usize| op.input("").get(operand + after).map(String::as_str);
     let [scale] = floats_of(constants.get(input(1)?)?)?.try_into().ok()?;
@@ -56,7 +56,7 @@ fn read_by(op: &Op, operand: usize, constants: &HashMap<&str, &Tensor>) -> Optio
     Some((scale, offset))
 }
 
-/// The kind of elements that have a scale and an offset.
+/// Returns the quantized kind of an element type.
 pub(super) fn quantized_kind(dtype: DType) -> Option<ElemKind> {
     Some(match dtype {
         DType::Int8 => ElemKind::Int8Q,
@@ -67,8 +67,8 @@ pub(super) fn quantized_kind(dtype: DType) -> Option<ElemKind> {
     })
 }
 
-/// The properties that a text says of storage; nothing if it is another text.
-pub(super) fn said(text: Option<&ByteString>, dtype: DType) -> Option<Storage> {
+/// Parses the storage properties of a doc string; `None` if it is other text.
+pub(super) fn parse_storage(text: Option<&ByteString>, dtype: DType) -> Option<Storage> {
     let text = text?.to_string();
     let storage = match text.starts_with('$') {
         true => Storage::parse(&text).ok()?,
@@ -79,7 +79,7 @@ pub(super) fn said(text: Option<&ByteString>, dtype: DType) -> Option<Storage> {
         .then_some(storage)
 }
 
-/// What Glow's writer says of a quantized constant where it keeps to ONNX's operators: `i8:0.5:3`, or
+/// Parses the doc string that Glow's writer gives a quantized constant in ONNX's own operators: `i8:0.5:3`, or
 /// just `i8` in old files.
 fn of_standard(text: &str) -> Option<Storage> {
     let mut parts = text.split(':');
@@ -92,9 +92,9 @@ fn of_standard(text: &str) -> Option<Storage> {
     Some(Storage { kind: Some(kind), quantization: Some(quantization), ..Storage::default() })
 }
 
-/// The properties of a constant.
+/// Returns the storage properties of a constant.
 pub(super) fn of_tensor(tensor: &Tensor, hint: Option<&(f32, i32)>) -> Storage {
-    if let Some(storage) = said(tensor.doc_string.as_ref(), tensor.dtype) {
+    if let Some(storage) = parse_storage(tensor.doc_string.as_ref(), tensor.dtype) {
         return storage;
     }
     let hinted = hint.and_then(|hint| Some((quantized_kind(tensor.dtype)?, *hint)));
@@ -102,9 +102,10 @@ pub(super) fn of_tensor(tensor: &Tensor, hint: Option<&(f32, i32)>) -> Storage {
     Storage { kind, quantization, ..Storage::default() }
 }
 
-/// The properties of what comes out, as a text says them.
+/// Returns the storage properties of an output, from its doc string and type.
 pub(super) fn of_output(var: Option<&Var>, of: &Type) -> Storage {
-    let storage = var.and_then(|var| said(var.doc_string(), of.kind.dtype())).unwrap_or_default();
+    let storage =
+        var.and_then(|var| parse_storage(var.doc_string(), of.kind.dtype())).unwrap_or_default();
     Storage {
         kind: Some(of.kind),
         quantization: of.quantization,
@@ -113,7 +114,7 @@ pub(super) fn of_output(var: Option<&Var>, of: &Type) -> Storage {
     }
 }
 
-/// Makes what goes in a placeholder.
+/// Adds a placeholder for an input.
 pub(super) fn placeholder(
     graph: &mut Graph,
     name: &str,
@@ -125,36 +126,33 @@ pub(super) fn placeholder(
     let Some(dims) = info.shape() else {
         return Err("expected a tensor of a declared shape".into());
     };
-    let Some(shape) = extents(info) else {
+    let Some(shape) = dims_from(info) else {
         let unknown = dims.iter().find(|dim| !matches!(dim, Dim::Known(_)));
         let unknown = unknown.map(ToString::to_string).unwrap_or_default();
-        let wrong = format!(
-            "expected extents that are numbers, found `{unknown}`: shapes of Glow are fixed"
-        );
+        let wrong = format!("expected constant dims, found `{unknown}`: shapes of Glow are fixed");
         return Err(Finding::new(Code::UnknownDims, wrong));
     };
-    let said = var.and_then(|var| said(var.doc_string(), dtype));
+    let parse_storage = var.and_then(|var| parse_storage(var.doc_string(), dtype));
     let hint = hints.get(name).copied();
-    let storage = said.unwrap_or_else(|| {
+    let storage = parse_storage.unwrap_or_else(|| {
         let quantized = hint.zip(quantized_kind(dtype));
         let kind = quantized.map(|(_, kind)| kind).or_else(|| kind_of(dtype));
         Storage { kind, quantization: quantized.map(|(hint, _)| hint), ..Storage::default() }
     });
-    let no_kind = || format!("Glow has no elements of the type {dtype}");
+    let no_kind = || format!("Glow has no element type {dtype}");
     let kind = storage.kind.ok_or_else(no_kind)?;
     let quantization = kind.is_quantized().then_some(storage.quantization.unwrap_or((1.0, 0)));
     let of = checked(Type { kind, shape, strides: storage.strides.clone(), quantization })?;
     Ok(graph.placeholder(name, of, storage))
 }
 
-/// What is known of a value of a type of Glow.
+/// Returns the ONNX type of a value of a Glow type.
 pub(super) fn info_of(of: &Type) -> ValueInfo {
-    let dims =
-        of.shape.iter().map(|extent| u64::try_from(*extent).map_or(Dim::Unknown, Dim::Known));
+    let dims = of.shape.iter().map(|dim| u64::try_from(*dim).map_or(Dim::Unknown, Dim::Known));
     ValueInfo::tensor(of.kind.dtype(), Some(dims.collect()))
 }
 
-/// Whether a tensor has all its elements at hand.
+/// Whether a tensor has all of its elements.
 pub(super) fn is_dense(tensor: &Tensor) -> bool {
     matches!(tensor.kind, Kind::Dense)
 }

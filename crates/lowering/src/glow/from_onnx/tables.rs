@@ -1,10 +1,9 @@
-//! Rows of tables that are looked up and added up, and what is sparse: operators that Glow's loader knows
-//! and ONNX does not have.
+//! Embedding lookups and sparse operators, which Glow's loader has and ONNX does not.
 
 use lodstone_model::{DType, Packing};
 use lodstone_schema::glow::{ElemKind, Type};
 
-use super::graph::{Said, Value, plain};
+use super::graph::{MemberValue, Value, plain};
 use super::loader::inputs;
 use super::op::{Cx, Fault, Outcome, Rule, long, one};
 
@@ -29,12 +28,12 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("SparseToDenseMask", sparse_to_dense_mask),
 ];
 
-/// How long groups of rows are: one each, or as is said.
-fn lengths_members(cx: &Cx<'_>) -> Result<Vec<(&'static str, Said)>, Fault> {
+/// The lengths of groups of rows: 1 each, or an attribute.
+fn lengths_members(cx: &Cx<'_>) -> Result<Vec<(&'static str, MemberValue)>, Fault> {
     let mode = if cx.flag("length1", false)? { "AllOne" } else { "Variable" };
     Ok(vec![
-        ("LengthsMode", Said::Text(mode.to_owned())),
-        ("AvgLength", Said::Float(cx.float("average_lookup_length", f32::NAN)?)),
+        ("LengthsMode", MemberValue::Text(mode.to_owned())),
+        ("AvgLength", MemberValue::Float(cx.float("average_lookup_length", f32::NAN)?)),
     ])
 }
 
@@ -49,17 +48,17 @@ fn sparse_lengths(cx: &mut Cx<'_>, kind: &'static str, operands: usize) -> Outco
     one(cx.node(kind, "", &inputs, members, of)?)
 }
 
-/// The same of rows that are integers; each has a scale and an offset in two other tensors.
+/// Sums groups of quantized rows; each row has a scale and an offset in two other tensors.
 fn rowwise_lengths(cx: &mut Cx<'_>) -> Outcome {
     let inputs = inputs(cx, 6)?;
     let (data, lengths) = (cx.input(0)?, cx.input(5)?);
     if cx.type_of(data).kind != ElemKind::UInt8Q {
-        return Err("expected quantized integers of 8 bits without a sign as its rows".into());
+        return Err("expected uint8 rows".into());
     }
     let mut shape = cx.shape(data);
-    let groups = cx.extent(lengths, 0)?;
+    let groups = cx.dim(lengths, 0)?;
     *shape.first_mut().ok_or("expected rows")? = groups;
-    let mut members = vec![("UseFP16Accumulation", Said::Int(0))];
+    let mut members = vec![("UseFP16Accumulation", MemberValue::Int(0))];
     members.extend(lengths_members(cx)?);
     let of = plain(ElemKind::Float, shape);
     one(cx.node("RowwiseQuantizedSparseLengthsWeightedSum", "", &inputs, members, of)?)
@@ -70,9 +69,9 @@ fn fused_lengths(cx: &mut Cx<'_>, kind: &'static str, operands: usize) -> Outcom
     let (data, lengths) = (cx.input(0)?, cx.input(operands - 1)?);
     let rows = cx.type_of(data);
     let Some(Packing::RowwiseFused { bits, scale }) = rows.kind.packing() else {
-        return Err("expected rows that end with their scales, as their text says".into());
+        return Err("expected rows that end with their scales, by their doc string".into());
     };
-    // Bytes of the scale and the offset, what comes out.
+    // The bytes of scale and offset, and the type of the result.
     let (end, result) = match scale {
         DType::Float16 => (4, ElemKind::Float16),
         _ => (8, ElemKind::Float),
@@ -82,22 +81,22 @@ fn fused_lengths(cx: &mut Cx<'_>, kind: &'static str, operands: usize) -> Outcom
         .checked_sub(end)
         .and_then(|columns| columns.checked_mul(if bits == 4 { 2 } else { 1 }));
     let columns = columns.filter(|columns| *columns >= 0).ok_or("the rows are too short")?;
-    let groups = cx.extent(lengths, 0)?;
-    let mut members = vec![("UseFP16Accumulation", Said::Int(0))];
+    let groups = cx.dim(lengths, 0)?;
+    let mut members = vec![("UseFP16Accumulation", MemberValue::Int(0))];
     members.extend(lengths_members(cx)?);
     let of = plain(result, vec![groups, columns]);
     one(cx.node(kind, "", &inputs, members, of)?)
 }
 
-/// Groups of rows by where they begin.
+/// Sums groups of rows by their offsets.
 fn embedding_bag(cx: &mut Cx<'_>) -> Outcome {
     let inputs = inputs(cx, 4)?;
     let (data, offsets) = (cx.input(0)?, cx.input(3)?);
     let has_end = cx.flag("has_end_offset", false)?;
-    let groups = cx.extent(offsets, 0)?;
+    let groups = cx.dim(offsets, 0)?;
     let mut shape = cx.shape(data);
     *shape.first_mut().ok_or("expected rows")? = groups - i64::from(has_end);
-    let mut members = vec![("HasEndOffset", Said::Int(has_end.into()))];
+    let mut members = vec![("HasEndOffset", MemberValue::Int(has_end.into()))];
     members.extend(lengths_members(cx)?);
     let of = cx.shaped(data, shape);
     one(cx.node("EmbeddingBag", "", &inputs, members, of)?)
@@ -105,14 +104,14 @@ fn embedding_bag(cx: &mut Cx<'_>) -> Outcome {
 
 fn embedding(cx: &mut Cx<'_>) -> Outcome {
     let (weights, indices) = (cx.input(0)?, cx.input(1)?);
-    let width = cx.extent(weights, 1)?;
+    let width = cx.dim(weights, 1)?;
     let mut shape = cx.shape(indices);
     shape.push(width);
     let of = cx.shaped(weights, shape);
     let members = vec![
-        ("PadIdx", Said::Int(cx.int("padIdx", -1)?)),
-        ("Scale", Said::Int(cx.flag("scale", false)?.into())),
-        ("Sparse", Said::Int(cx.flag("sparse", false)?.into())),
+        ("PadIdx", MemberValue::Int(cx.int("padIdx", -1)?)),
+        ("Scale", MemberValue::Int(cx.flag("scale", false)?.into())),
+        ("Sparse", MemberValue::Int(cx.flag("sparse", false)?.into())),
     ];
     one(cx.node("Embedding", "", &[weights, indices], members, of)?)
 }
@@ -170,20 +169,19 @@ fn sparse_to_dense_mask(cx: &mut Cx<'_>) -> Outcome {
     shape.push(long(mask.len()));
     shape.extend(cx.shape(default));
     let of = cx.shaped(values, shape);
-    one(cx.node("SparseToDenseMask", "", &inputs, vec![("Mask", Said::Ints(mask))], of)?)
+    one(cx.node("SparseToDenseMask", "", &inputs, vec![("Mask", MemberValue::Ints(mask))], of)?)
 }
 
-/// Slices added up in the places of a tensor of zeros that their numbers say; the third input says how
-/// many places there are.
+/// Adds slices to a tensor of zeros at the positions in their indices; the third input has the number of positions.
 fn sparse_to_dense(cx: &mut Cx<'_>) -> Outcome {
     let (indices, values, like) = (cx.input(0)?, cx.input(1)?, cx.input(2)?);
-    let [many] = *cx.shape(indices) else { return Err("expected a list of numbers".into()) };
+    let [many] = *cx.shape(indices) else { return Err("expected indices of rank 1".into()) };
     let mut shape = cx.shape(values);
-    *shape.first_mut().ok_or("expected slices")? = cx.extent(like, 0)?;
+    *shape.first_mut().ok_or("expected slices")? = cx.dim(like, 0)?;
     let of = Type { quantization: None, ..cx.shaped(values, shape) };
     let data: Value = cx.splat(0.0, of.clone(), "data")?;
     let places = cx.reshape_always(indices, &[many, 1], "indices2D")?;
-    let members = vec![("Cumulative", Said::Int(1))];
+    let members = vec![("Cumulative", MemberValue::Int(1))];
     one(cx.node("ScatterData", "scatterData", &[data, places, values], members, of)?)
 }
 

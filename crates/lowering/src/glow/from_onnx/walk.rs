@@ -1,8 +1,7 @@
-//! Through a program of ONNX, operator by operator, in the order in which they run.
+//! Walks an ONNX program operator by operator, in execution order.
 //!
-//! Functions are said where they are called, branches where they are taken, loops as often as they run.
-//! What each value is is asked of the rules of ONNX as the walk goes: what shapes are computed from is
-//! known then, and needs no nodes.
+//! Functions are inlined at their calls, branches where they are taken, and loops are unrolled. The types of values are
+//! inferred during the walk, so that the operands of shape computations are known and need no nodes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,51 +17,50 @@ use crate::glow::kinds;
 
 use super::finish::{self, Saved};
 use super::graph::{Graph, Node, Source, Value};
-use super::known::{extents, is_known, known_type, value_of};
+use super::known::{dims_from, is_known, known_type, value_of};
 use super::names::Names;
 use super::op::{Cx, Entry, Fault};
 use super::{prepare, rules, storage};
 
-/// An operator that cannot be said.
+/// An operator without an equivalent.
 #[derive(Debug)]
 struct Failure {
     place: String,
-    /// Nothing if it is only because of what is before it.
+    /// The reason; `None` if it is only an input without an equivalent.
     what: Option<Finding>,
-    /// What is before it, by number: it need not be among the inputs, because blocks see what is around them.
+    /// The failure of an input, by index: it need not be among the operator's inputs, since blocks see values around them.
     cause: Option<usize>,
-    /// The entries that it reads.
+    /// The entries that the operator reads.
     needs: Vec<usize>,
 }
 
-/// Values that a program may have beyond those that follow from its size: functions and loops have theirs
-/// each time. Two hundred thousand are some 100 MB.
-const MOST_VALUES: usize = 200_000;
+/// The maximum number of values beyond those that follow from the size of the program: functions and loops create values
+/// each time. Two hundred thousand values take about 100 MB.
+const MAX_VALUES: usize = 200_000;
 
-/// Why a program is not gone through to the end.
-const TOO_MUCH: &str = "it asks for more work than its size warrants";
+/// The reason why a walk stops early.
+const TOO_MUCH: &str = "the program exceeds the work limit for its size";
 
 pub(super) struct Walk<'p> {
     opset: i64,
     pub(super) graph: Graph,
     pub(super) entries: Vec<Entry>,
-    /// Entries that names stand for; none where an input is left out.
+    /// The entries of names; `None` for an omitted input.
     scopes: Scopes<'p, Option<usize>>,
     failures: Vec<Failure>,
-    /// Constants inside blocks and functions, which are the same ones in each turn and call: by the block, and
-    /// the number in it.
+    /// Constants inside blocks and functions, which all iterations and calls share: by the block and the index in it.
     constants: HashMap<(usize, Inside), usize>,
     work: Work,
-    /// Values that there may be.
+    /// The maximum number of values.
     most: usize,
-    /// How many calls of functions were said in full.
+    /// The number of inlined function calls.
     pub(super) calls: usize,
     findings: Findings,
-    /// Entries of the main graph by name.
+    /// The entries of the main graph by name.
     named: Vec<(String, usize)>,
 }
 
-/// A constant of a block, by its number there.
+/// A constant of a block, by its index there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Inside {
     Initializer(usize),
@@ -84,24 +82,24 @@ const MOVES: &[&str] = &[
     "Unsqueeze",
 ];
 
-/// Whether a value is of a type that shapes are computed in.
+/// Whether a value has a type in which shapes are computed.
 fn is_wide(info: &ValueInfo) -> bool {
     !matches!(info.dtype(), DType::Int8 | DType::Uint8 | DType::Int16)
 }
 
-/// What a program becomes.
+/// The result of the walk.
 pub(super) struct Walked {
     pub(super) graph: Graph,
-    /// What is saved.
+    /// The saved outputs.
     pub(super) outputs: Vec<Saved>,
     pub(super) calls: usize,
-    /// Values of the main graph by the names that they have in the source.
+    /// Values of the main graph by their names in the source.
     pub(super) named: Vec<(String, Value)>,
-    /// Those that are constants and no nodes.
+    /// Values of the main graph that are constants rather than nodes.
     pub(super) constants: Vec<(String, Arc<Tensor>)>,
 }
 
-/// Goes through the program of a model that [`prepare`](super::prepare) gave.
+/// Walks the program of a model that [`prepare`](super::prepare) returned.
 pub(super) fn walk(model: &Model) -> Result<Walked, Findings> {
     let mut findings = Findings::default();
     let Some(program) = model.main() else { return Err(findings) };
@@ -111,7 +109,7 @@ pub(super) fn walk(model: &Model) -> Result<Walked, Findings> {
     };
     let mut walk = Walk::new(program);
     walk.graph.kinds = kinds::take(&mut model.metadata.clone());
-    // The names of what goes in and comes out are those that people know it by.
+    // Inputs and outputs get their names first, since these are the names that users refer to.
     let inputs = walk.inputs(model, main);
     let names: Vec<_> = main.outputs.iter().map(|name| walk.graph.names.give(name)).collect();
     let outputs = match walk.graph(model, inputs) {
@@ -119,7 +117,7 @@ pub(super) fn walk(model: &Model) -> Result<Walked, Findings> {
         Err(fault) => {
             let what = match fault {
                 Fault::What(what) => what,
-                Fault::Before(_) => "cannot be said".into(),
+                Fault::Before(_) => "has no equivalent".into(),
             };
             walk.findings.add("the graph", what);
             return Err(walk.findings);
@@ -130,7 +128,7 @@ pub(super) fn walk(model: &Model) -> Result<Walked, Findings> {
     for ((original, name), entry) in main.outputs.iter().zip(names).zip(outputs) {
         let value = match entry {
             Some(entry) => value_of(&mut walk.graph, &mut walk.entries, entry),
-            None => Err(Fault::from("there is no such value")),
+            None => Err(Fault::from("the value does not exist")),
         };
         match value {
             Ok(value) => saved.push(Saved { original: original.clone(), name, value }),
@@ -142,10 +140,10 @@ pub(super) fn walk(model: &Model) -> Result<Walked, Findings> {
     }
     let is_reached = !reached.is_empty();
     let acting = walk.graph.nodes.iter().filter(|node| finish::acts(node)).flat_map(Node::reads);
-    let asked = saved.iter().map(|saved| saved.value).chain(acting).collect();
-    walk.tell(reached, asked);
+    let required = saved.iter().map(|saved| saved.value).chain(acting).collect();
+    walk.report_failures(reached, required);
     if is_reached && walk.findings.is_empty() {
-        let finding = Finding::internal("an output cannot be said, and nothing tells why");
+        let finding = Finding::internal("an output has no equivalent, and no reason was reported");
         walk.findings.add("the graph", finding);
     }
     if !walk.findings.is_empty() {
@@ -182,14 +180,14 @@ impl<'p> Walk<'p> {
             failures: Vec::new(),
             constants: HashMap::new(),
             work: Work::of(program),
-            most: values.saturating_mul(16).saturating_add(MOST_VALUES),
+            most: values.saturating_mul(16).saturating_add(MAX_VALUES),
             calls: 0,
             findings: Findings::default(),
             named: Vec::new(),
         }
     }
 
-    /// What goes into the graph. Tensors that are inputs, too, are constants.
+    /// Adds the inputs of the graph. Those with a parameter of their name are constants.
     fn inputs(&mut self, model: &'p Model, main: &'p lodstone_model::Block) -> Vec<Option<usize>> {
         let hints = storage::hints(model, main);
         let vars: HashMap<_, _> = main.vars.iter().map(|var| (var.name.as_str(), var)).collect();
@@ -220,7 +218,7 @@ impl<'p> Walk<'p> {
         entries
     }
 
-    /// Goes through the main graph, of which all parameters are constants.
+    /// Walks the main graph; all parameters are constants.
     fn graph(
         &mut self,
         model: &'p Model,
@@ -259,7 +257,7 @@ impl<'p> Walk<'p> {
         self.failures.len() - 1
     }
 
-    /// Goes through the block that was entered, and leaves it; gives what comes out.
+    /// Walks the entered block and leaves it; returns its outputs.
     fn block(&mut self, inputs: Vec<Option<usize>>) -> Result<Vec<Option<usize>>, Fault> {
         let done = self.entered(inputs);
         self.scopes.leave()?;
@@ -273,7 +271,7 @@ impl<'p> Walk<'p> {
             0 => block.inputs.iter().collect(),
             _ => formal_inputs(block, inputs.len()),
         };
-        // What a function is not given is left out; what a branch is not given it sees around it.
+        // Missing arguments of a function are omitted; a branch sees the values around it instead.
         let left_out = std::iter::repeat(None).take_while(|_| is_function);
         for (name, entry) in formal.into_iter().zip(inputs.into_iter().chain(left_out)) {
             self.keep(name, entry)?;
@@ -304,7 +302,7 @@ impl<'p> Walk<'p> {
         Ok(block.outputs.iter().map(|name| self.see(name).flatten()).collect())
     }
 
-    /// Whether an operator is a constant that was there in a turn or a call before; then it is there again.
+    /// Binds an operator that is a constant of an earlier iteration or call; returns whether it is one.
     fn known_constant(&mut self, at: (usize, Inside), op: &'p Op) -> Result<bool, Finding> {
         let known = self.constants.get(&at).copied();
         if let (Some(entry), Some(name)) = (known, op.output("").first()) {
@@ -313,7 +311,7 @@ impl<'p> Walk<'p> {
         Ok(known.is_some())
     }
 
-    /// Remembers an operator that gives a constant, whatever its function is given.
+    /// Records an operator whose constant does not depend on the arguments of its function.
     fn remember(&mut self, at: (usize, Inside), op: &Op) {
         let is_given = |value: &AttributeValue| matches!(value, AttributeValue::Reference { .. });
         let is_fixed = !op.attributes.iter().any(|attribute| is_given(&attribute.value));
@@ -326,20 +324,20 @@ impl<'p> Walk<'p> {
         }
     }
 
-    /// Takes the room of the values from number `before` on; `None` if there is not so much left.
+    /// Charges the values from index `before`; `None` if the limit is exceeded.
     fn afford(&mut self, before: usize) -> Option<()> {
-        // What a cell of the work is sized for.
+        // The size for which a cell of the work limit stands.
         const BYTES: usize = 16;
         let room = |entry: &Entry| {
-            let extents = entry.info.shape().map_or(0, |shape| shape.len());
+            let dims = entry.info.shape().map_or(0, |shape| shape.len());
             let elements = entry.info.contents.as_ref().map_or(0, |contents| contents.len());
-            extents.saturating_add(elements).saturating_add(entry.name.len() / BYTES)
+            dims.saturating_add(elements).saturating_add(entry.name.len() / BYTES)
         };
         let cells = self.entries.iter().skip(before).map(room).fold(0, usize::saturating_add);
         self.work.keep(cells).filter(|()| self.entries.len() <= self.most)
     }
 
-    /// What a name stands for: nothing if there is none, none if it is left out.
+    /// Looks up a name: the outer `None` if it is not defined, the inner one if it is omitted.
     fn see(&self, name: &str) -> Option<Option<usize>> {
         self.scopes.see(name).copied()
     }
@@ -358,7 +356,7 @@ impl<'p> Walk<'p> {
                 ("", _) => inputs.push(None),
                 (_, Some(entry)) => inputs.push(entry),
                 (name, None) => {
-                    absent = Some(format!("there is no value {}", quoted(name)));
+                    absent = Some(format!("value {} does not exist", quoted(name)));
                     inputs.push(None);
                 }
             }
@@ -378,7 +376,7 @@ impl<'p> Walk<'p> {
                 }
             }
             Err(fault) => {
-                // The types go on, as far as they are known.
+                // The outputs keep their inferred types.
                 let infos = self.infer(&op, &inputs).unwrap_or_default();
                 let (what, cause) = match fault {
                     Fault::What(what) => (Some(what), None),
@@ -388,7 +386,7 @@ impl<'p> Walk<'p> {
                 let mut infos = infos.into_iter();
                 for name in names.iter() {
                     let info = infos.next().unwrap_or_default();
-                    let value = known_type(&info).map(|of| self.graph.unsaid(failure, of));
+                    let value = known_type(&info).map(|of| self.graph.untranslated(failure, of));
                     let entry = Entry {
                         name: name.clone(),
                         info,
@@ -404,14 +402,14 @@ impl<'p> Walk<'p> {
         Ok(())
     }
 
-    /// What comes out by the rules of ONNX.
+    /// Infers the outputs of an operator.
     fn infer(&self, op: &Op, inputs: &[Option<usize>]) -> Result<Vec<ValueInfo>, Finding> {
         let info = |entry: &Option<usize>| entry.and_then(|e| self.entries.get(e)).map(|e| &e.info);
         let inputs: Vec<_> = inputs.iter().map(info).collect();
         infer::infer_op(op, self.opset, &inputs, &mut NoBodies)
     }
 
-    /// What an operator gives, by position.
+    /// Translates an operator; returns its outputs by position.
     fn outputs(
         &mut self,
         original: &'p Op,
@@ -425,7 +423,7 @@ impl<'p> Walk<'p> {
         }
         let domain = domain_name(&op.domain);
         match (domain, op.kind.as_str()) {
-            // Another name for the same value.
+            // An alias of the same value.
             ("ai.onnx", "Identity") => return Ok(inputs.to_vec()),
             ("ai.onnx", "If") => return self.branch(op, inputs),
             ("ai.onnx", "Loop") => return self.unroll(op, inputs),
@@ -439,8 +437,8 @@ impl<'p> Walk<'p> {
             let entry = Entry { name, info, tensor: Some(tensor), storage, ..Entry::default() };
             return Ok(vec![Some(self.add(entry))]);
         }
-        let is_told = self.graph.kinds.contains_key(&op.name);
-        let is_made = is_told || rules::is_made_even_if_known(domain, &op.kind);
+        let has_kind = self.graph.kinds.contains_key(&op.name);
+        let is_made = has_kind || rules::is_made_even_if_known(domain, &op.kind);
         let read_plain = self.reads_plain(op, inputs)?;
         let folds = !is_made && read_plain;
         if folds && !infos.is_empty() && infos.iter().all(|info| is_known(info) && is_wide(info)) {
@@ -471,23 +469,21 @@ impl<'p> Walk<'p> {
                     continue;
                 }
                 return Err(
-                    format!("Glow does not give its output {index}, {}", quoted(name)).into()
+                    format!("Glow does not compute output {index}, {}", quoted(name)).into()
                 );
             };
             let of = self.graph.type_of(value);
-            if let Some(shape) = extents(&info).filter(|shape| *shape != of.shape) {
+            if let Some(shape) = dims_from(&info).filter(|shape| *shape != of.shape) {
                 let found = of.shape;
-                return Err(
-                    format!("expected it to give the shape {shape:?}, found {found:?}").into()
-                );
+                return Err(format!("expected the output shape {shape:?}, found {found:?}").into());
             }
             let is_tensor = matches!(info.value, ValueType::Tensor(_));
-            let info = match is_tensor && extents(&info).is_some() {
+            let info = match is_tensor && dims_from(&info).is_some() {
                 true => info,
                 false => ValueInfo { contents: info.contents, ..storage::info_of(&of) },
             };
-            if is_told || !read_plain {
-                self.graph.told.insert(value);
+            if has_kind || !read_plain {
+                self.graph.computed.insert(value);
             }
             let entry = Entry { name: name.clone(), info, value: Some(value), ..Entry::default() };
             entries.push(Some(self.add(entry)));
@@ -495,26 +491,26 @@ impl<'p> Walk<'p> {
         Ok(entries)
     }
 
-    /// Whether what is computed of all these values need not be computed by nodes, if they are known.
+    /// Whether results that are computed from these values need no nodes if they are known.
     fn reads_plain(&self, op: &Op, inputs: &[Option<usize>]) -> Result<bool, Finding> {
         let mut entries = inputs.iter().flatten();
         entries.try_fold(true, |all, number| {
             let entry = self.entries.get(*number);
-            let absent = || Finding::internal(format!("there is no entry {number}"));
+            let absent = || Finding::internal(format!("entry {number} does not exist"));
             Ok(all && self.is_plain(entry.ok_or_else(absent)?, op))
         })
     }
 
     fn is_plain(&self, entry: &Entry, op: &Op) -> bool {
-        // Integers that stand for numbers go on doing so where they are only moved; constants of Glow are
-        // what it computes with.
+        // Quantized integers keep their nodes if they are only moved; constants with Glow's storage properties
+        // are operands of Glow's computations.
         let is_moved = MOVES.contains(&op.kind.as_str());
         let is_own = entry.storage.layout.is_some();
-        let is_made = entry.value.is_some_and(|value| self.graph.told.contains(&value));
+        let is_made = entry.value.is_some_and(|value| self.graph.computed.contains(&value));
         !(is_moved && entry.storage.quantization.is_some() || is_own || is_made)
     }
 
-    /// A block that the operator runs, which sees what is around it.
+    /// Translates a block of an operator, which sees the values around it.
     pub(super) fn body(
         &mut self,
         block: i32,
@@ -530,8 +526,8 @@ impl<'p> Walk<'p> {
         self.block(inputs)
     }
 
-    /// Tells what cannot be said of all that is asked for.
-    fn tell(&mut self, mut failed: Vec<usize>, mut values: Vec<Value>) {
+    /// Reports all failures that the given values depend on.
+    fn report_failures(&mut self, mut failed: Vec<usize>, mut values: Vec<Value>) {
         let mut seen_nodes = vec![false; self.graph.nodes.len()];
         let mut seen = vec![false; self.failures.len()];
         loop {
@@ -545,7 +541,7 @@ impl<'p> Walk<'p> {
                             values.extend(node.reads());
                         }
                     }
-                    Source::Unsaid(failure) => failed.push(failure),
+                    Source::Untranslated(failure) => failed.push(failure),
                     Source::Placeholder(_) | Source::Constant(_) => {}
                 }
             }
@@ -554,7 +550,7 @@ impl<'p> Walk<'p> {
                 continue;
             }
             let Some(failure) = self.failures.get(number) else {
-                let finding = Finding::internal("a value was not made, and nothing tells why");
+                let finding = Finding::internal("a value is missing, and no reason was reported");
                 self.findings.add("the graph", finding);
                 continue;
             };
@@ -564,8 +560,8 @@ impl<'p> Walk<'p> {
                 failed.extend(entry.fault);
             }
         }
-        let told = self.failures.iter().zip(seen).filter(|(_, seen)| *seen);
-        for (failure, _) in told {
+        let computed = self.failures.iter().zip(seen).filter(|(_, seen)| *seen);
+        for (failure, _) in computed {
             if let Some(what) = &failure.what {
                 self.findings.add(&failure.place, what.clone());
             }

@@ -1,18 +1,18 @@
 //! Weights and biases of nodes between integers: constants with one scale, or one for each channel.
 //!
-//! A bias has to be of the scale of the products, or an exact multiple of it; one whose storage tells its
-//! own scale is taken as it is.
+//! A bias must have the scale of the products, or be an exact multiple of it; a bias whose storage properties declare
+//! its own scale is used as it is.
 
 use lodstone_model::Tensor;
 use lodstone_schema::glow::{ElemKind, Storage, Type};
 use lodstone_store::Blob;
 
-use super::fused::{again, behind};
-use super::graph::{Graph, Said, Source, Value, plain};
+use super::fused::{dequantized_from, repeat_move};
+use super::graph::{Graph, MemberValue, Source, Value, plain};
 use super::quantize::Channels;
 use crate::glow::elements::floats_of;
 
-/// Channels of weights that are constant, and the node that transposes them.
+/// Returns the per-channel constant behind weights, and the node that transposes it.
 pub(super) fn channels_of(graph: &Graph, value: Value) -> Option<(Channels, Option<usize>)> {
     let (at, number) = match graph.source(value) {
         Source::Result(number, _) => {
@@ -29,11 +29,11 @@ fn scale_of(graph: &Graph, value: Value) -> Option<f32> {
     graph.type_of(value).quantization.map(|(scale, _)| scale)
 }
 
-/// Whether a value is nothing but zeros.
+/// Whether all elements of a value are zero.
 fn is_zero(graph: &Graph, value: Value) -> bool {
     if let Some((node, _)) = graph.maker(value) {
-        let number = node.members.first().map(|(_, said)| said);
-        return node.kind.kind == "Splat" && number == Some(&Said::Float(0.0));
+        let number = node.members.first().map(|(_, member)| member);
+        return node.kind.kind == "Splat" && number == Some(&MemberValue::Float(0.0));
     }
     match graph.source(value) {
         Source::Constant(number) => graph.constants.get(number).is_some_and(|constant| {
@@ -44,7 +44,7 @@ fn is_zero(graph: &Graph, value: Value) -> bool {
     }
 }
 
-/// A bias as integers whose scale is that of the products.
+/// Returns a bias as integers with the scale of the products.
 pub(super) fn bias_of(
     graph: &mut Graph,
     name: &str,
@@ -58,31 +58,31 @@ pub(super) fn bias_of(
     if is_zero(graph, bias) {
         return zeros(graph, name, of);
     }
-    if let Some(told) = told_bias(graph, bias) {
-        return Some(told);
+    if let Some(declared) = declared_bias(graph, bias) {
+        return Some(declared);
     }
     if let Some(numbers) = multiples(graph, bias, &[scale]) {
         return stored(graph, &format!("{name}_bias"), of, numbers);
     }
-    let (integers, moves) = behind(graph, bias)?;
+    let (integers, moves) = dequantized_from(graph, bias)?;
     let found = graph.type_of(integers);
     let (_, offset) = found.quantization?;
     let fits = found.kind == ElemKind::Int32Q && offset == 0 && moves.is_empty();
     (fits && close(found.quantization?.0, scale)).then_some(integers)
 }
 
-/// The integers of a bias whose storage tells what they are: Glow's nodes take any scale.
-pub(super) fn told_bias(graph: &Graph, bias: Value) -> Option<Value> {
-    let (integers, moves) = behind(graph, bias)?;
+/// Returns the integers of a bias whose storage properties declare its quantization: Glow's nodes accept any scale.
+pub(super) fn declared_bias(graph: &Graph, bias: Value) -> Option<Value> {
+    let (integers, moves) = dequantized_from(graph, bias)?;
     let Source::Constant(number) = graph.source(integers) else { return None };
     let storage = &graph.constants.get(number)?.stored.storage;
-    // Only a text has a layout, too.
-    let is_told = storage.layout.is_some() && storage.quantization.is_some();
+    // Only properties from a doc string include a layout.
+    let is_declared = storage.layout.is_some() && storage.quantization.is_some();
     let is_kind = matches!(storage.kind, Some(ElemKind::Int8Q | ElemKind::Int32Q));
-    (is_told && is_kind && moves.is_empty()).then_some(integers)
+    (is_declared && is_kind && moves.is_empty()).then_some(integers)
 }
 
-/// The integers by which a constant is a multiple of scales, if it is exactly that.
+/// Returns a constant as integer multiples of scales, if it is exactly that.
 fn multiples(graph: &Graph, value: Value, scales: &[f32]) -> Option<Vec<u8>> {
     const EXACT: f32 = 16_777_216.0;
     let Source::Constant(number) = graph.source(value) else { return None };
@@ -90,33 +90,33 @@ fn multiples(graph: &Graph, value: Value, scales: &[f32]) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     for (number, scale) in numbers.iter().zip(scales.iter().cycle()) {
         let count = (number / scale).round();
-        #[expect(clippy::float_cmp, reason = "it has to be the same")]
+        #[expect(clippy::float_cmp, reason = "equality is intended")]
         let is_exact = count * scale == *number && count.abs() <= EXACT;
-        #[expect(clippy::cast_possible_truncation, reason = "it was compared")]
+        #[expect(clippy::cast_possible_truncation, reason = "the bound is checked first")]
         let integer = is_exact.then_some(count as i32)?;
         bytes.extend(integer.to_le_bytes());
     }
     Some(bytes)
 }
 
-/// Whether two scales are the same up to how they were rounded.
+/// Whether two scales are equal up to rounding.
 fn close(one: f32, other: f32) -> bool {
     (one - other).abs() <= other.abs() * 1e-6
 }
 
-/// Most zeros that are written down.
-const MOST_ZEROS: i64 = 1 << 20;
+/// The maximum number of zeros that are stored.
+const MAX_ZEROS: i64 = 1 << 20;
 
 fn zeros(graph: &mut Graph, name: &str, of: Type) -> Option<Value> {
-    let count = super::graph::count(&of.shape).ok().filter(|count| *count <= MOST_ZEROS)?;
+    let count = super::graph::count(&of.shape).ok().filter(|count| *count <= MAX_ZEROS)?;
     let bytes = vec![0; usize::try_from(count).ok()?.checked_mul(4)?];
     stored(graph, &format!("{name}_bias"), of, bytes)
 }
 
 fn stored(graph: &mut Graph, name: &str, of: Type, bytes: Vec<u8>) -> Option<Value> {
     graph.afford(bytes.len())?;
-    let extents = of.shape.iter().map(|extent| u64::try_from(*extent).unwrap_or(0)).collect();
-    let tensor = Tensor::dense(of.kind.dtype(), extents, Blob::memory(bytes));
+    let dims = of.shape.iter().map(|dim| u64::try_from(*dim).unwrap_or(0)).collect();
+    let tensor = Tensor::dense(of.kind.dtype(), dims, Blob::memory(bytes));
     Some(graph.constant(name, of, Storage::default(), tensor))
 }
 
@@ -155,15 +155,14 @@ pub(super) fn channelwise(
     };
     let [filter, of_filter, offsets] = spread(graph, channels, names("filter"))?;
     let filter = match *transpose {
-        Some(transpose) => again(graph, transpose, filter)?,
+        Some(transpose) => repeat_move(graph, transpose, filter)?,
         None => filter,
     };
     let [bias, of_bias, bias_offsets] = bias;
     Some(vec![input, filter, bias, of_filter, offsets, of_bias, bias_offsets])
 }
 
-/// Integers, and the scale and the offset of each channel, as constants; `names` are those of constants
-/// that had none.
+/// Adds the integers, scales and offsets of a per-channel constant; `names` are used where the source has no names.
 pub(super) fn spread(
     graph: &mut Graph,
     channels: &Channels,
@@ -180,9 +179,9 @@ pub(super) fn spread(
         Some(value) => value,
         None => {
             let shape: Option<Vec<i64>> =
-                tensor.shape.iter().map(|extent| i64::try_from(*extent).ok()).collect();
+                tensor.shape.iter().map(|dim| i64::try_from(*dim).ok()).collect();
             let of = plain(*kind, shape?);
-            // Who reads them has scales for them; what the storage says is there for who wrote it.
+            // The readers have per-channel scales; those of the storage properties are kept for the writer.
             let quantization = storage.quantization.filter(|_| storage.kind == Some(*kind));
             let of = Type { quantization: quantization.or(of.quantization), ..of };
             graph.constant(&name, of, storage.clone(), tensor.clone())

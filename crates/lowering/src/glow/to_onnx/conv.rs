@@ -1,8 +1,7 @@
 //! Convolutions.
 //!
-//! Glow's channels are last: `[batch, height, width, channel]`, and filters `[out, height, width, in]`.
-//! ONNX's come after the batch, so that there is a transposition before and behind; that of a filter
-//! that is constant is folded by every runtime.
+//! Glow's channels are last: `[batch, height, width, channel]`, and filters `[out, height, width, in]`. ONNX's come after
+//! the batch, so inputs and outputs are transposed; every runtime folds the transposition of a constant filter.
 
 use lodstone_model::Attribute;
 
@@ -18,33 +17,32 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Convolution3D", convolution),
 ];
 
-/// With the channels after the batch.
+/// Moves the channels after the batch.
 pub(super) fn channels_first(n: &mut Node<'_>, value: &Value) -> Outcome<Value> {
     let rank = i64::try_from(value.rank()?).unwrap_or(0);
     let order: Vec<i64> = [0, rank - 1].into_iter().chain(1..rank - 1).collect();
     match rank {
-        ..3 => Err(format!("expected channels behind extents, found {rank} extents").into()),
+        ..3 => Err(format!("expected at least rank 3, found {rank}").into()),
         _ => Ok(n.transpose(value, &order)?),
     }
 }
 
-/// With the channels last.
+/// Moves the channels to the end.
 pub(super) fn channels_last(n: &mut Node<'_>, value: &Value) -> Outcome<Value> {
     let rank = i64::try_from(value.rank()?).unwrap_or(0);
     let order: Vec<i64> = [0].into_iter().chain(2..rank).chain([1]).collect();
     match rank {
-        ..3 => Err(format!("expected extents behind channels, found {rank} extents").into()),
+        ..3 => Err(format!("expected at least rank 3, found {rank}").into()),
         _ => Ok(n.transpose(value, &order)?),
     }
 }
 
-/// Whether channels are after the batch for Glow, too.
+/// Whether Glow's channels are after the batch, too.
 pub(super) fn is_channels_first(n: &Node<'_>) -> bool {
     n.text("Layout").is_ok_and(|layout| layout == "NCHW" || layout == "NCTHW")
 }
 
-/// Kernels, strides and pads, which begin at the first extent, and end at the first; dilations, if the
-/// kind has them.
+/// Returns kernel size, strides and pads, from the first spatial dim; also dilations, if the kind has them.
 fn window(n: &Node<'_>) -> Outcome<Vec<Attribute>> {
     let mut attributes = vec![
         ints("kernel_shape", n.ints("Kernels")?),
@@ -58,8 +56,7 @@ fn window(n: &Node<'_>) -> Outcome<Vec<Attribute>> {
     Ok(attributes)
 }
 
-/// Pads as ONNX has them: all that are in front, then all that are behind. Of three extents, Glow has
-/// them pair by pair.
+/// Returns pads in ONNX's order: all begins, then all ends. For three dims, Glow has pairs for each dim.
 pub(super) fn pads(n: &Node<'_>) -> Outcome<Vec<i64>> {
     let pads = n.ints("Pads")?;
     Ok(match *pads {
@@ -78,8 +75,8 @@ fn convolution(n: &mut Node<'_>) -> Outcome {
     convolved(n, &filter, &bias)
 }
 
-/// An input as ONNX has its extents. What is quantized is so arranged before it is dequantized:
-/// runtimes look for `DequantizeLinear` just before a convolution.
+/// Returns an input in ONNX's layout. Quantized inputs are transposed before they are dequantized: runtimes look for
+/// `DequantizeLinear` directly before a convolution.
 fn arranged(n: &mut Node<'_>, index: usize) -> Outcome<Value> {
     let value = n.raw(index)?;
     if is_channels_first(n) { Ok(value) } else { channels_first(n, &value) }
@@ -114,7 +111,7 @@ fn convolved(n: &mut Node<'_>, filter: &Value, bias: &Value) -> Outcome {
     n.put_raw(0, &value)
 }
 
-/// What a node does to its result, if it does something.
+/// Applies the fused activation, if there is one.
 fn activated(n: &mut Node<'_>, value: &Value) -> Outcome<Value> {
     let Ok(activation) = n.text("FusedActivation") else { return Ok(value.clone()) };
     let numbers = n.floats("FusedActivationArgs")?;
@@ -127,13 +124,14 @@ fn activated(n: &mut Node<'_>, value: &Value) -> Outcome<Value> {
         ("LEAKY_RELU", [alpha]) => n.call("LeakyRelu", &[value], [float("alpha", *alpha)])?,
         (other, numbers) => {
             let count = numbers.len();
-            let what = format!("`FusedActivation` is `{other}`, which has not {count} numbers");
+            let what =
+                format!("`FusedActivation` `{other}` with {count} arguments is not supported");
             return Err(what.into());
         }
     })
 }
 
-/// A filter is `[out, height, width, in]` for Glow, and `[in, out, height, width]` for ONNX.
+/// Glow's filter is `[out, height, width, in]`, ONNX's `[in, out, height, width]`.
 fn transposed(n: &mut Node<'_>) -> Outcome {
     let dtype = n.computed(0)?;
     let (input, filter) = (n.real_as(0, dtype)?, n.real_as(1, dtype)?);

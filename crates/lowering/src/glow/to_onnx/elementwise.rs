@@ -1,8 +1,8 @@
-//! Element by element: arithmetic, comparisons, logic, activations.
+//! Element-wise operators: arithmetic, comparisons, logic, activations.
 
 use lodstone_model::DType;
 
-use super::node::{Node, Outcome, Rule, no_words};
+use super::node::{Node, Outcome, Rule, no_equivalent};
 use crate::onnx::{Value, float, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -72,7 +72,7 @@ fn unary(n: &mut Node<'_>, kind: &str) -> Outcome {
     n.put(0, &value)
 }
 
-/// Both inputs in the type that is computed in.
+/// Returns both inputs in the type of the computation.
 fn both(n: &mut Node<'_>) -> Outcome<(Value, Value)> {
     let dtype = n.computed(0)?;
     Ok((n.real_as(0, dtype)?, n.real_as(1, dtype)?))
@@ -106,10 +106,10 @@ fn logic(n: &mut Node<'_>, kind: &str) -> Outcome {
     n.put(0, &value)
 }
 
-/// Bits of integers; truth values have operators of their own.
+/// Bitwise operators on integers; Booleans have operators of their own.
 fn bitwise(n: &mut Node<'_>, kind: &str, of_truth: &str) -> Outcome {
     if n.ty(0)?.kind.is_quantized() {
-        return no_words("the bits of quantized numbers mean nothing");
+        return no_equivalent("bitwise operators on quantized values have no meaning");
     }
     let values: Vec<Value> = n.inputs.iter().map(|input| input.value.clone()).collect();
     let values: Vec<&Value> = values.iter().collect();
@@ -125,14 +125,14 @@ fn clip(n: &mut Node<'_>) -> Outcome {
     n.put(0, &value)
 }
 
-/// Between two numbers.
+/// Clips to a range.
 pub(super) fn clipped(n: &mut Node<'_>, value: &Value, least: f32, most: f32) -> Outcome<Value> {
     let least = n.number(value.dtype(), f64::from(least))?;
     let most = n.number(value.dtype(), f64::from(most))?;
     n.call("Clip", &[value, &least, &most], [])
 }
 
-/// The quotient without its fraction, towards zero or down.
+/// Integer quotient, rounded towards zero or down.
 fn floor_div(n: &mut Node<'_>) -> Outcome {
     let (left, right) = both(n)?;
     let quotient = n.div(&left, &right)?;
@@ -142,8 +142,8 @@ fn floor_div(n: &mut Node<'_>) -> Outcome {
         (true, false) => truncated(n, &quotient)?,
         (false, false) => n.call("Floor", &[&quotient], [])?,
         (false, true) => {
-            // Integers are divided towards zero. A remainder whose sign is that of the divisor is
-            // left out of a multiple of it, which is the quotient that is rounded down.
+            // Integer division rounds towards zero. Subtracting the remainder with the sign of the divisor first leaves
+            // a multiple, whose quotient is rounded down.
             let rest = n.call("Mod", &[&left, &right], [])?;
             let multiple = n.sub(&left, &rest)?;
             n.div(&multiple, &right)?
@@ -162,7 +162,7 @@ fn modulo(n: &mut Node<'_>) -> Outcome {
     let value = n.raw(0)?;
     let divisor = n.int("Divisor")?;
     let follows = n.flag("SignFollowDivisor")?;
-    // What is a number of 64 bits for Glow is one for ONNX.
+    // Glow's divisor has 64 bits.
     let wide = n.cast(&value, DType::Int64)?;
     let divisor = n.long(divisor);
     let rest = n.call("Mod", &[&wide, &divisor], [int("fmod", i64::from(!follows))])?;
@@ -185,7 +185,7 @@ fn leaky_relu(n: &mut Node<'_>) -> Outcome {
     n.put(0, &value)
 }
 
-/// `log(x / (1 - x))` of what is not nearer to 0 or 1 than `Epsilon`.
+/// `log(x / (1 - x))`, with `x` clipped to `Epsilon` from 0 and 1.
 fn logit(n: &mut Node<'_>) -> Outcome {
     let value = n.real(0)?;
     let epsilon = n.float("Epsilon")?;
@@ -234,7 +234,7 @@ fn truncate(n: &mut Node<'_>) -> Outcome {
     n.put(0, &value)
 }
 
-/// Without the fraction.
+/// Rounds towards zero.
 fn truncated(n: &mut Node<'_>, value: &Value) -> Outcome<Value> {
     let sign = n.call("Sign", &[value], [])?;
     let size = n.call("Abs", &[value], [])?;
@@ -242,7 +242,7 @@ fn truncated(n: &mut Node<'_>, value: &Value) -> Outcome<Value> {
     n.mul(&sign, &size)
 }
 
-/// By the hyperbolic tangent, as Glow computes it.
+/// The approximation by the hyperbolic tangent, as Glow computes it.
 fn gelu(n: &mut Node<'_>) -> Outcome {
     let value = n.real(0)?;
     let value = n.call("Gelu", &[&value], [text("approximate", "tanh")])?;

@@ -1,4 +1,4 @@
-//! The program that was made, as a model.
+//! Writes the ONNX program as a model.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,16 +11,16 @@ use lodstone_schema::glow::SAVE;
 use lodstone_schema::{Origin, Origins};
 
 use super::{DOMAIN, Work};
-use crate::glow::kinds::tell;
+use crate::glow::kinds::record;
 
-/// Who wrote the program that is made; Glow's name would tell its reader that it has Glow's operators.
+/// The producer name; Glow's own name would make its reader expect Glow's operators.
 const PRODUCER: &str = "lodstone";
 
 impl Work<'_> {
-    /// The model, and what became of values. Losses are added to the report.
+    /// Returns the model and the origins of its values. Losses are added to the report.
     ///
     /// # Errors
-    /// If no release of ONNX has the operators that were emitted, which is a defect.
+    /// An internal error if no release of ONNX has the emitted operators.
     pub(super) fn finish(mut self, report: &mut Report) -> Result<(Model, Origins), Finding> {
         let metadata = self.model.metadata.iter().filter(|(key, _)| {
             let is_partition = *key == "numPartitions" || key.starts_with("partition_");
@@ -30,7 +30,7 @@ impl Work<'_> {
             !is_partition
         });
         let mut metadata = metadata.map(|(key, value)| (key.clone(), value.clone())).collect();
-        tell(&mut metadata, &self.kinds);
+        record(&mut metadata, &self.kinds);
         for (loss, places) in self.losses {
             places.into_iter().for_each(|place| report.lose(loss, place));
         }
@@ -44,7 +44,7 @@ impl Work<'_> {
         let kept = self.model.parameters.iter().filter(|p| is_needed(&p.name)).cloned();
         let made = self.graph.constants.into_iter().filter(|p| read.contains(p.name.as_str()));
         let parameters: Vec<_> = kept.chain(made).collect();
-        // Variables of constants that are gone, and of values that are gone, go.
+        // Variables of removed constants and values are removed.
         let names: HashSet<&str> = (parameters.iter().map(|p| p.name.as_str()))
             .chain(ops.iter().flat_map(Op::writes))
             .chain(self.main.inputs.iter().map(String::as_str))
@@ -89,8 +89,8 @@ impl Work<'_> {
     }
 }
 
-/// Leaves out copies that only give a value the name of an output: its writer can give it that name. Returns the values
-/// that have such a name now.
+/// Removes copies that only give a value the name of an output: the operator that computes it can write that name.
+/// Returns the renamed values.
 fn unsaved(ops: Vec<Op>, outputs: &[String]) -> (Vec<Op>, HashMap<String, String>) {
     let outputs: HashSet<&str> = outputs.iter().map(String::as_str).collect();
     let written: HashSet<&str> = ops.iter().flat_map(Op::writes).collect();

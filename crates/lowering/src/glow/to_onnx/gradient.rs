@@ -1,11 +1,11 @@
-//! Gradients, where they are said by operators that ONNX has.
+//! Gradient nodes, as far as ONNX's operators can express them.
 //!
-//! A node has the inputs of the one that it is the gradient of, then that one's results, each with its
-//! gradient, and a result for each of its inputs; one that nothing reads is left out.
+//! A gradient node has the inputs of its forward node, then the forward results, each with its gradient, and a result
+//! for each forward input; unused results are omitted.
 
 use lodstone_model::DType;
 
-use super::node::{Node, Outcome, Rule, no_words};
+use super::node::{Node, Outcome, Rule, no_equivalent};
 use crate::onnx::{Value, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -29,7 +29,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("ThresholdGrad", threshold),
 ];
 
-/// Gradients of two inputs, from that of the result.
+/// Returns the gradients of two inputs, given that of the result.
 type Pair = fn(&mut Node<'_>, &Value) -> Outcome<[Value; 2]>;
 
 fn pair(n: &mut Node<'_>, gradients: Pair) -> Outcome {
@@ -53,7 +53,7 @@ fn quotient(n: &mut Node<'_>, grad: &Value) -> Outcome<[Value; 2]> {
     Ok([of_left, n.div(&scaled, &square)?])
 }
 
-/// A gradient that is zero: nothing comes from it.
+/// Writes a gradient of zero.
 fn nothing(n: &mut Node<'_>, result: usize) -> Outcome {
     if !n.is_read(result) {
         return Ok(());
@@ -75,7 +75,7 @@ fn threshold(n: &mut Node<'_>) -> Outcome {
     passed(n, &input, limit, &grad)
 }
 
-/// A gradient where a value is above a limit.
+/// Passes the gradient where a value is above a limit.
 fn passed(n: &mut Node<'_>, value: &Value, limit: f64, grad: &Value) -> Outcome {
     let limit = n.number(value.dtype(), limit)?;
     let zero = n.number(grad.dtype(), 0.0)?;
@@ -102,7 +102,7 @@ fn sigmoid(n: &mut Node<'_>) -> Outcome {
     n.put(0, &grad)
 }
 
-/// What a probability is above the one that is right: the loss that it goes into is taken for granted.
+/// The probabilities minus 1 at the selected class: the gradient of the loss is assumed.
 fn probabilities(n: &mut Node<'_>, logarithms: bool) -> Outcome {
     let [rows, columns] = n.ranked::<2>(0)?;
     let (selected, mut output) = (n.raw(1)?, n.real(2)?);
@@ -120,7 +120,7 @@ fn probabilities(n: &mut Node<'_>, logarithms: bool) -> Outcome {
     nothing(n, 1)
 }
 
-/// `-1 / p` at labels, whatever the gradient of the loss is.
+/// `-1 / p` at the labels, whatever the gradient of the loss.
 fn cross_entropy(n: &mut Node<'_>) -> Outcome {
     let [rows, columns] = n.ranked::<2>(0)?;
     let (output, labels) = (n.real(0)?, n.raw(1)?);
@@ -153,14 +153,14 @@ fn fully_connected(n: &mut Node<'_>) -> Outcome {
     n.put(2, &of_bias)
 }
 
-/// With `h` an element, `m` the mean and `v` the variance of its channel, of which there are `N`:
+/// With element `h`, mean `m` and variance `v` of its channel of `N` elements:
 /// `g / (N sqrt(v + e)) (N dy - sum(dy) - (h - m) / (v + e) sum(dy (h - m)))`.
 fn batch_normalization(n: &mut Node<'_>) -> Outcome {
     let (axis, epsilon) = (n.axis("ChannelIdx", 0)?, f64::from(n.float("Epsilon")?));
     let dims = n.dims(0)?;
     let others: Vec<i64> = (0..).take(dims.len()).filter(|other| *other != axis).collect();
     let aligned: Vec<i64> =
-        (0..).zip(dims).map(|(at, extent)| if at == axis { *extent } else { 1 }).collect();
+        (0..).zip(dims).map(|(at, dim)| if at == axis { *dim } else { 1 }).collect();
     let (input, grad) = (n.real(0)?, n.real(6)?);
     let mut of_channel = |index: usize| -> Outcome<Value> {
         let value = n.real(index)?;
@@ -173,7 +173,7 @@ fn batch_normalization(n: &mut Node<'_>) -> Outcome {
     let sum = n.reduce("ReduceSum", &grad, &others, true)?;
     let variance = n.plus(&variance, epsilon)?;
     let deviation = n.call("Sqrt", &[&variance], [])?;
-    // Sums over N, so that what is in the brackets is divided by it already.
+    // Means instead of sums over N, so that the bracket is already divided by N.
     let mean_grad = n.reduce("ReduceMean", &grad, &others, true)?;
     let mean_weighted = n.mul(&grad, &from_mean)?;
     let mean_weighted = n.reduce("ReduceMean", &mean_weighted, &others, true)?;
@@ -195,7 +195,7 @@ fn batch_normalization(n: &mut Node<'_>) -> Outcome {
     nothing(n, 4)
 }
 
-/// `dy s^-b - 2 a b x sum(dy y / s)`, the sum over a window of channels, `s` what was divided by.
+/// `dy s^-b - 2 a b x sum(dy y / s)`, summed over a window of channels; `s` is the forward divisor.
 fn local_response(n: &mut Node<'_>) -> Outcome {
     let half = n.int("HalfWindowSize")?;
     let size = half.checked_mul(2).and_then(|size| size.checked_add(1));
@@ -206,7 +206,7 @@ fn local_response(n: &mut Node<'_>) -> Outcome {
     let rows = batch.checked_mul(height).and_then(|rows| rows.checked_mul(width));
     let rows = rows.ok_or("the image is too large")?;
     let (input, output, grad) = (n.real(0)?, n.real(1)?, n.real(2)?);
-    // The mean over the window, with zeros around it, is the sum divided by its size.
+    // The mean over the window, padded with zeros, is the sum divided by its size.
     let mean = |n: &mut Node<'_>, value: &Value| -> Outcome<Value> {
         let value = n.reshape(value, &[rows, 1, channels])?;
         let attributes = [
@@ -233,8 +233,8 @@ fn local_response(n: &mut Node<'_>) -> Outcome {
     n.put(0, &value)
 }
 
-/// What each row that was summed gets is the gradient of its group, times its weight; that of the weight
-/// is the product with the row.
+/// The gradient of a row is that of its group times the row's weight; the gradient of the weight is the dot product of
+/// the group's gradient and the row.
 fn lengths_sum(
     n: &mut Node<'_>,
     weights: Option<usize>,
@@ -283,10 +283,10 @@ fn lengths_sum(
     nothing(n, lengths)
 }
 
-/// One step of gradient descent, if it remembers nothing.
+/// One step of gradient descent, without momentum.
 fn step(n: &mut Node<'_>) -> Outcome {
     if n.float("Momentum")? > 0.0 {
-        return no_words("the sum of gradients that it keeps between runs has no place");
+        return no_equivalent("a momentum that is kept between runs is not supported");
     }
     let (first, second) = (f64::from(n.float("L1Decay")?), f64::from(n.float("L2Decay")?));
     let (rate, batch) = (f64::from(n.float("LearningRate")?), n.int("BatchSize")?);

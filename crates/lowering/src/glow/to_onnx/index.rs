@@ -1,8 +1,8 @@
-//! Elements by number: gathered, scattered, found.
+//! Indexing: gathering, scattering, searching.
 
 use lodstone_model::DType;
 
-use super::node::{Node, Outcome, Rule, no_words};
+use super::node::{Node, Outcome, Rule, no_equivalent};
 use crate::onnx::{Value, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -19,7 +19,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("SparseLabelSplit", split_labels),
 ];
 
-/// Along the extent behind those of a batch, which all have the same numbers.
+/// Gathers along the dim after the batch dims, which share the indices.
 fn gather(n: &mut Node<'_>) -> Outcome {
     let axis = n.axis("BatchDims", 0)?;
     let numbers = n.raw(1)?;
@@ -39,13 +39,13 @@ fn gather_nd(n: &mut Node<'_>) -> Outcome {
     n.moved("GatherND", &[&numbers], [batch])
 }
 
-/// Slices written into data, or added to it, at places that the rows of a matrix say.
+/// Writes or adds slices to data at the positions in the rows of a matrix.
 fn scatter(n: &mut Node<'_>) -> Outcome {
     let cumulative = n.flag("Cumulative")?;
     let result = n.out(0)?;
     let [count, depth] = n.ranked::<2>(1)?;
     let inner = usize::try_from(depth).ok().and_then(|depth| result.shape.get(depth..));
-    let inner = inner.ok_or_else(|| format!("there are no {depth} extents to count along"))?;
+    let inner = inner.ok_or_else(|| format!("indices of {depth} values exceed the rank"))?;
     let dims: Vec<i64> = std::iter::once(count).chain(inner.iter().copied()).collect();
     let places = n.raw(1)?;
     let places = n.cast(&places, DType::Int64)?;
@@ -62,7 +62,7 @@ fn scatter(n: &mut Node<'_>) -> Outcome {
     n.put_raw(0, &written)
 }
 
-/// Rows of weights by number; that of `PadIdx` are zeros.
+/// Looks up rows of weights; that of `PadIdx` is zero.
 fn embedding(n: &mut Node<'_>) -> Outcome {
     let pad = n.int("PadIdx")?;
     let (weights, numbers) = (n.real(0)?, n.raw(1)?);
@@ -79,7 +79,7 @@ fn embedding(n: &mut Node<'_>) -> Outcome {
     n.put(0, &rows)
 }
 
-/// How many boundaries are not above each element.
+/// Counts the boundaries that are not above each element.
 fn bucketize(n: &mut Node<'_>) -> Outcome {
     let value = n.real_as(0, DType::Float32)?;
     let boundaries = n.floats("Boundaries")?;
@@ -91,7 +91,7 @@ fn bucketize(n: &mut Node<'_>) -> Outcome {
     n.put(0, &count)
 }
 
-/// `Alpha` times slices, added at numbers along an axis.
+/// Adds `Alpha` times slices at indices along an axis.
 fn index_add(n: &mut Node<'_>) -> Outcome {
     let (axis, alpha) = (n.axis("Dim", 0)?, f64::from(n.float("Alpha")?));
     let (data, numbers, added) = (n.real(0)?, n.raw(1)?, n.real(2)?);
@@ -106,7 +106,7 @@ fn index_add(n: &mut Node<'_>) -> Outcome {
     n.put(0, &value)
 }
 
-/// The numbers of elements that are true, and zeros behind them.
+/// Returns the indices of elements that are true, padded with zeros.
 fn non_zero(n: &mut Node<'_>) -> Outcome {
     let result = n.out(0)?;
     let value = n.raw(0)?;
@@ -118,7 +118,7 @@ fn non_zero(n: &mut Node<'_>) -> Outcome {
     n.put(0, &padded)
 }
 
-/// The first rows of a matrix; zeros where there are fewer.
+/// Returns the first rows of a matrix, padded with zeros.
 pub(super) fn padded(n: &mut Node<'_>, value: &Value, rows: i64, columns: i64) -> Outcome<Value> {
     let zeros = n.filled(value.dtype(), 0.0, &[rows, columns])?;
     let all = n.concat(&[value, &zeros], 0)?;
@@ -126,11 +126,11 @@ pub(super) fn padded(n: &mut Node<'_>, value: &Value, rows: i64, columns: i64) -
     n.reshape(&first, &[rows, columns])
 }
 
-/// Rows in the places where an indicator is true, zeros in others.
+/// Writes rows where an indicator is true, and zeros elsewhere.
 fn fill_examples(n: &mut Node<'_>) -> Outcome {
     let result = n.out(0)?;
     if result.kind.is_quantized() {
-        return no_words("rows that are filled in are numbers with fractions");
+        return no_equivalent("the filled rows must be floats");
     }
     let (data, indicator) = (n.raw(0)?, n.raw(1)?);
     let truth = n.cast(&indicator, DType::Bool)?;
@@ -152,7 +152,7 @@ fn fill_examples(n: &mut Node<'_>) -> Outcome {
     n.put_raw(0, &value)
 }
 
-/// Values in rows by lengths, and columns by number.
+/// Scatters values to rows by lengths and columns by index.
 fn sparse_to_dense(n: &mut Node<'_>) -> Outcome {
     let default = f64::from(n.float("DefaultValue")?);
     let result = n.out(0)?;
@@ -164,7 +164,7 @@ fn sparse_to_dense(n: &mut Node<'_>) -> Outcome {
     let row = n.unsqueeze(&segments.number, &[-1])?;
     let column = n.unsqueeze(&numbers, &[-1])?;
     let places = n.concat(&[&row, &column], 1)?;
-    // What is in no row goes into one more.
+    // Values of no row go to an additional row.
     let all = n.filled(result.kind.dtype(), default, &[rows.saturating_add(1), columns])?;
     let values = n.cast(&values, all.dtype())?;
     let written = n.call("ScatterND", &[&all, &places, &values], [])?;
@@ -172,8 +172,8 @@ fn sparse_to_dense(n: &mut Node<'_>) -> Outcome {
     n.put(0, &value)
 }
 
-/// Pairs of a label and a value, in rows by lengths: for each label its values and their rows, in order,
-/// and for each pair which of its label it is.
+/// Splits pairs of a label and a value, in rows by lengths. Outputs: for each label its values and their rows, in order,
+/// and for each pair its position within its label.
 fn split_labels(n: &mut Node<'_>) -> Outcome {
     let labels = n.int("NumLabels")?;
     let [many] = n.ranked::<1>(1)?;

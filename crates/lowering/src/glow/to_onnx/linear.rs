@@ -1,4 +1,4 @@
-//! Products of matrices.
+//! Matrix products.
 
 use lodstone_model::{DType, Tensor};
 use lodstone_schema::glow::Type;
@@ -44,9 +44,9 @@ fn gemm(n: &mut Node<'_>) -> Outcome {
     n.put(0, &value)
 }
 
-/// `[rows, in]` by `[in, out]`, and `[out]` added.
+/// `[rows, in]` times `[in, out]` plus `[out]`.
 fn fully_connected(n: &mut Node<'_>) -> Outcome {
-    // What is given in several precisions is computed in the greater one.
+    // Operands of different precisions are computed in the higher one.
     let dtype = n.computed(0)?;
     let given = [n.real(0)?, n.real(1)?, n.added(2, Some([0, 1]))?];
     let dtype =
@@ -58,14 +58,14 @@ fn fully_connected(n: &mut Node<'_>) -> Outcome {
     n.put(0, &value)
 }
 
-/// Integers with a scale and an offset for each of the first extent, as numbers: `[rows, ..]`.
+/// Dequantizes integers with a scale and an offset for each index of the first dim: `[rows, ..]`.
 pub(super) fn by_row(
     n: &mut Node<'_>,
     value: &Value,
     scales: &Value,
     offsets: &Value,
 ) -> Outcome<Value> {
-    // `DequantizeLinear` has zero points of the type of the integers alone; offsets of Glow are wider.
+    // Zero points of `DequantizeLinear` have the type of the integers; Glow's offsets are wider.
     let rank = value.rank()?;
     let mut dims = vec![1; rank];
     if let (Some(rows), Some(first)) = (value.dims()?.first(), dims.first_mut()) {
@@ -80,7 +80,7 @@ pub(super) fn by_row(
     n.mul(&steps, &scales)
 }
 
-/// The same, by `DequantizeLinear` where it is known that its zero points can hold the offsets.
+/// Dequantizes by row, with `DequantizeLinear` if zero points can hold the known offsets.
 pub(super) fn dequantized_by_row(
     n: &mut Node<'_>,
     value: &Value,
@@ -99,8 +99,8 @@ pub(super) fn dequantized_by_row(
     by_row(n, value, scales, offsets)
 }
 
-/// A bias of 32 bits with a scale for each of its numbers, by `DequantizeLinear` where that is the product of
-/// the others, which runtimes take it for.
+/// Dequantizes a 32-bit bias with a scale for each element, with `DequantizeLinear` if that scale is the product of the
+/// other scales, as runtimes assume.
 pub(super) fn dequantized_bias(
     n: &mut Node<'_>,
     [bias, scales, offsets]: [&Value; 3],
@@ -120,7 +120,7 @@ pub(super) fn dequantized_bias(
     }
 }
 
-/// `[rows, in]` by the rows of `[out, in]`, each of which has a scale and an offset.
+/// `[rows, in]` times the rows of `[out, in]`, each of which has a scale and an offset.
 fn rowwise(n: &mut Node<'_>) -> Outcome {
     let input = n.real(0)?;
     let (weights, scales, offsets) = (n.raw(1)?, n.raw(2)?, n.raw(3)?);
@@ -130,14 +130,13 @@ fn rowwise(n: &mut Node<'_>) -> Outcome {
     n.put(0, &value)
 }
 
-/// What quantizing the input at run time does to it: a scale for all of it or for each row, from its
-/// extrema.
+/// Applies the effect of quantizing the input at run time: one scale for the tensor or for each row, from its extrema.
 fn dynamically(n: &mut Node<'_>, input: &Value) -> Outcome<Value> {
     let (symmetric, by_row) = (n.flag("IsSymmetric")?, n.flag("IsPerBatchElement")?);
     let axes: &[i64] = if by_row { &[1] } else { &[0, 1] };
     let least = n.reduce("ReduceMin", input, axes, true)?;
     let most = n.reduce("ReduceMax", input, axes, true)?;
-    // Zero has to be a quantized number.
+    // Zero must be representable.
     let zero = n.number(DType::Float32, 0.0)?;
     let mut least = n.call("Min", &[&least, &zero], [])?;
     let mut most = n.call("Max", &[&most, &zero], [])?;
@@ -147,10 +146,10 @@ fn dynamically(n: &mut Node<'_>, input: &Value) -> Outcome<Value> {
         least = n.call("Neg", &[&most], [])?;
     }
     let range = n.sub(&most, &least)?;
-    // With zero in the middle, -128 is not used.
+    // If quantization is symmetric, -128 is not used.
     let steps = n.number(DType::Float32, if symmetric { 254.0 } else { 255.0 })?;
     let scale = n.div(&range, &steps)?;
-    // All are zero, and any scale will do.
+    // If all elements are zero, any scale will do.
     let is_none = n.call("Equal", &[&scale, &zero], [])?;
     let any = n.number(DType::Float32, 0.1)?;
     let scale = n.choose(&is_none, &any, &scale)?;
@@ -188,7 +187,7 @@ fn dynamic_rowwise(n: &mut Node<'_>) -> Outcome {
     n.put(0, &value)
 }
 
-/// The product of each vector with each one before it.
+/// The dot product of each vector with each one before it.
 fn pairwise(n: &mut Node<'_>) -> Outcome {
     let count = n.inputs.len();
     let dtype = n.computed(0)?;
@@ -204,7 +203,7 @@ fn pairwise(n: &mut Node<'_>) -> Outcome {
     let many = i64::try_from(count).unwrap_or(0);
     let pairs = many.checked_mul(many).ok_or("there are too many vectors")?;
     let products = n.reshape(&products, &[batch, pairs])?;
-    // Row by row, what is below the diagonal.
+    // The elements below the diagonal, row by row.
     let ones = n.filled(DType::Int64, 1.0, &[many, many])?;
     let diagonal = n.long(-1);
     let below = n.call("Trilu", &[&ones, &diagonal], [int("upper", 0)])?;
@@ -214,15 +213,15 @@ fn pairwise(n: &mut Node<'_>) -> Outcome {
     n.put(0, &value)
 }
 
-/// What gates and a cell make: `[batch, 4 * hidden]` has the gates for input and forgetting, what is
-/// new, and the gate for output.
+/// Applies gates and a cell: `[batch, 4 * hidden]` holds the input gate, the forget gate, the cell input and the output
+/// gate.
 fn lstm_unit(n: &mut Node<'_>) -> Outcome {
     let gates = n.real(0)?;
     let cell = n.real(1)?;
     let [_, hidden] = n.ranked::<2>(1)?;
     let mut gate = |number: i64, kind: &str| -> Outcome<Value> {
         let ends = hidden.checked_mul(number).zip(hidden.checked_mul(number + 1));
-        let (start, end) = ends.ok_or("the gates have no such extent")?;
+        let (start, end) = ends.ok_or("the gates are out of range of the dim")?;
         let gate = n.slice(&gates, 1, start, end)?;
         n.call(kind, &[&gate], [])
     };

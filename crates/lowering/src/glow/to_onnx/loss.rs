@@ -30,20 +30,20 @@ fn cross_entropy(n: &mut Node<'_>) -> Outcome {
     n.put(0, &loss)
 }
 
-/// The input; what is expected is there for the gradient.
+/// Passes the input through; the expected values are only used by the gradient.
 fn regression(n: &mut Node<'_>) -> Outcome {
     let value = n.raw(0)?;
     n.put_raw(0, &value)
 }
 
-/// `log(1 + exp(-|x|))`, which does not overflow.
+/// `log(1 + exp(-|x|))`, without overflow.
 fn soft_part(n: &mut Node<'_>, value: &Value) -> Outcome<Value> {
     let size = n.call("Abs", &[value], [])?;
     let size = n.call("Neg", &[&size], [])?;
     n.call("Softplus", &[&size], [])
 }
 
-/// The mean over the last extent of `max(x, 0) - x t + log(1 + exp(-|x|))`.
+/// The mean over the last dim of `max(x, 0) - x t + log(1 + exp(-|x|))`.
 fn sigmoid_cross_entropy(n: &mut Node<'_>) -> Outcome {
     let (value, target) = (n.real(0)?, n.real(1)?);
     let soft = soft_part(n, &value)?;
@@ -55,8 +55,8 @@ fn sigmoid_cross_entropy(n: &mut Node<'_>) -> Outcome {
     n.put(0, &loss)
 }
 
-/// `w ((1 - t) x + (1 + (p - 1) t) (log(1 + exp(-|x|)) + max(-x, 0)))`; each element, or their mean, or
-/// their sum.
+/// `w ((1 - t) x + (1 + (p - 1) t) (log(1 + exp(-|x|)) + max(-x, 0)))`: for each element, or its mean, or
+/// its sum.
 fn binary(n: &mut Node<'_>, weight: Option<usize>, positive: Option<usize>) -> Outcome {
     let (value, target) = (n.real(0)?, n.real(1)?);
     let one = n.number(value.dtype(), 1.0)?;

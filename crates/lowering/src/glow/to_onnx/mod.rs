@@ -1,14 +1,14 @@
-//! Glow's own operators as ONNX's.
+//! Translation of Glow nodes to ONNX operators.
 //!
-//! [`table`] has a decision for every kind of node: a function that says it in ONNX's operators, or why
-//! there is none. What ONNX has no words for stays what it is, in a set of operators of Glow's own
-//! ([`DOMAIN`]), which is a loss that has to be allowed; what contradicts itself is an error.
+//! [`table`] has a decision for every kind of node: a function that translates it, or the reason why ONNX has no
+//! equivalent. Nodes without an equivalent are kept, in a domain of their own ([`DOMAIN`]), which is a loss that must be
+//! allowed; contradictions are errors.
 //!
-//! Quantized graphs become what the field calls QDQ: values are raw integers, operators compute with what
-//! `DequantizeLinear` makes of them, and `QuantizeLinear` makes integers again. What a placeholder or
-//! a constant is in Glow stays in its text (`doc_string`), so that nothing of it is lost.
+//! Quantized graphs use what is known as QDQ: values are raw integers, operators compute on the results of
+//! `DequantizeLinear`, and `QuantizeLinear` makes integers again. The storage properties of placeholders and constants
+//! are kept in their doc strings, so that nothing of them is lost.
 //!
-//! Source of truth: what Glow's interpreter computes (commit 05dd99b9), and results that it gave.
+//! Source of truth: Glow's interpreter (commit 05dd99b9), and its results.
 
 mod conv;
 mod elementwise;
@@ -43,13 +43,13 @@ use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::onnx::place_of;
 use lodstone_schema::{Code, Finding, Findings, Origins};
 
-use super::kinds::is_untold;
+use super::kinds::is_ambiguous;
 use crate::onnx::{Graph, Value};
-use node::{Given, Node, Wanted};
+use node::{GlowValue, Node, OutputSpec};
 use storage::{info_of, tensor_of, type_of};
 use table::{Decision, decision};
 
-/// The set of operators that nodes keep which ONNX has no words for.
+/// The domain of nodes that ONNX has no equivalent for.
 pub(crate) const DOMAIN: &str = "com.facebook.glow";
 
 /// The constants of a program, by name.
@@ -84,21 +84,21 @@ struct Work<'m> {
     main: &'m Block,
     constants: Constants<'m>,
     graph: Graph,
-    /// Values of Glow that are there.
-    values: HashMap<&'m str, Given>,
-    /// Variables of the program that is made.
+    /// The Glow values that are defined.
+    values: HashMap<&'m str, GlowValue>,
+    /// The variables of the result.
     vars: Vec<Var>,
-    /// Which of them each name is.
+    /// Indices into these variables, by name.
     numbers: HashMap<&'m str, usize>,
     findings: Findings,
     losses: BTreeMap<Loss, Vec<String>>,
-    /// The names of values that something reads.
+    /// The names of values that are read.
     read: HashSet<String>,
-    /// The names of values that are given.
+    /// The names of inputs.
     inputs: HashSet<&'m str>,
-    /// Whether an operator stayed what it was.
+    /// Whether a node was kept.
     keeps: bool,
-    /// Kinds of nodes that their operators do not tell.
+    /// Kinds of nodes that their ONNX operators do not determine.
     kinds: Vec<(String, &'static str)>,
 }
 
@@ -134,21 +134,21 @@ impl<'m> Work<'m> {
         }
     }
 
-    /// Takes in placeholders and constants.
+    /// Defines placeholders and constants.
     fn storage(&mut self) {
         let mut seen = HashSet::new();
         for parameter in &self.model.parameters {
             let tensor = &parameter.tensor;
             if !seen.insert(&parameter.name) {
-                self.findings.add("the graph", format!("`{}` is a constant again", parameter.name));
+                self.findings.add("the graph", format!("duplicate constant `{}`", parameter.name));
             }
-            let shape = tensor.shape.iter().map(|extent| i64::try_from(*extent).ok()).collect();
+            let shape = tensor.shape.iter().map(|dim| i64::try_from(*dim).ok()).collect();
             let dense = matches!(tensor.kind, Kind::Dense | Kind::Absent);
             let found = (tensor.dtype, shape);
             match type_of(tensor.doc_string.as_ref(), dense.then_some(found)) {
                 Ok(ty) => {
                     let value = Value::new(&parameter.name, ValueInfo::of(tensor));
-                    self.values.insert(&parameter.name, Given { value, ty });
+                    self.values.insert(&parameter.name, GlowValue { value, ty });
                 }
                 Err(what) => {
                     self.findings.add(format!("the constant `{}`", parameter.name), what);
@@ -158,7 +158,7 @@ impl<'m> Work<'m> {
         let mut seen = HashSet::new();
         for name in &self.main.inputs {
             if !seen.insert(name) {
-                self.findings.add("the graph", format!("`{name}` is an input again"));
+                self.findings.add("the graph", format!("duplicate input `{name}`"));
             }
             if self.constants.contains_key(name.as_str()) {
                 continue;
@@ -169,38 +169,38 @@ impl<'m> Work<'m> {
             match type_of(var.and_then(Var::doc_string), found) {
                 Ok(ty) => {
                     let value = Value::new(name, info_of(&ty));
-                    self.values.insert(name, Given { value, ty });
+                    self.values.insert(name, GlowValue { value, ty });
                 }
                 Err(what) => self.findings.add(format!("the variable `{name}`"), what),
             }
         }
     }
 
-    /// Tells outputs that nothing gives, unless it was told already what stands in the way.
+    /// Reports outputs that no operator writes, unless there are findings that explain it.
     fn outputs(&mut self) {
         let mut seen = HashSet::new();
         for name in &self.main.outputs {
             if !seen.insert(name) {
-                self.findings.add("the graph", format!("`{name}` is an output again"));
+                self.findings.add("the graph", format!("duplicate output `{name}`"));
             }
             if self.findings.is_empty() && !self.values.contains_key(name.as_str()) {
-                self.findings.add("the graph", format!("nothing gives the output `{name}`"));
+                self.findings.add("the graph", format!("no operator writes the output `{name}`"));
             }
         }
     }
 
-    /// The order in which operators have what they need; those that never have are told.
+    /// Returns a topological order of the operators; reports those that have none.
     fn order(&mut self) -> Vec<usize> {
         let mut writer: HashMap<&str, usize> = HashMap::new();
         for (number, op) in self.main.ops.iter().enumerate() {
             for name in op.writes().filter(|_| !is_fact(op)) {
                 let is_storage = self.constants.contains_key(name) || self.inputs.contains(name);
                 if is_storage || writer.insert(name, number).is_some() {
-                    self.findings.add(place(number, op), format!("`{name}` is there already"));
+                    self.findings.add(place(number, op), format!("`{name}` is already defined"));
                 }
             }
         }
-        // How many values an operator waits for, and who waits for a value.
+        // The number of inputs that each operator waits for, and the operators that wait for each writer.
         let mut waits = vec![0usize; self.main.ops.len()];
         let mut waiting: HashMap<usize, Vec<usize>> = HashMap::new();
         for (number, op) in self.main.ops.iter().enumerate() {
@@ -214,7 +214,7 @@ impl<'m> Work<'m> {
                 if let Some(writer) = writer.get(name.as_str()) {
                     waiting.entry(*writer).or_default().push(number);
                 }
-                // A value that nobody writes is never there.
+                // An input without a writer is never defined.
                 if let Some(waits) = waits.get_mut(number) {
                     *waits += 1;
                 }
@@ -236,7 +236,7 @@ impl<'m> Work<'m> {
         }
         for (number, waits) in waits.iter().enumerate() {
             if let Some(op) = self.main.ops.get(number).filter(|_| *waits > 0) {
-                self.findings.add(place(number, op), "a value that it reads never is there");
+                self.findings.add(place(number, op), "an input is never defined");
             }
         }
         order
@@ -264,14 +264,14 @@ impl<'m> Work<'m> {
         }
     }
 
-    /// A save node: its output is a placeholder.
+    /// Translates a save node: its output is a placeholder.
     fn save(&mut self, op: &'m Op) -> Result<(), Finding> {
         let names = (op.input("").first(), op.output("").first());
         let (Some(input), Some(output)) = names else {
             return Err("expected an input and an output".into());
         };
         let given = self.values.get(input.as_str()).cloned();
-        let given = given.ok_or_else(|| format!("there is no value `{input}`"))?;
+        let given = given.ok_or_else(|| format!("value `{input}` does not exist"))?;
         self.graph.begin(&op.name);
         let value = self.graph.call("Identity", &[&given.value], [])?;
         let value = self.graph.name(&value, output, &op.name)?;
@@ -279,11 +279,11 @@ impl<'m> Work<'m> {
         if let Some(var) = number.and_then(|number| self.vars.get_mut(number)) {
             var.value = value.value_type().clone();
         }
-        self.values.insert(output, Given { value, ty: given.ty });
+        self.values.insert(output, GlowValue { value, ty: given.ty });
         Ok(())
     }
 
-    /// A node of one of Glow's kinds.
+    /// Translates a node.
     fn node(&mut self, number: usize, op: &'m Op) -> Result<(), Finding> {
         let kind = op.kind.strip_prefix(PREFIX).and_then(node_kind);
         let kind = kind.ok_or("Glow has no such operator")?;
@@ -292,9 +292,11 @@ impl<'m> Work<'m> {
             match self.values.get(name.as_str()) {
                 Some(given) => inputs.push(given.clone()),
                 None if self.findings.is_empty() => {
-                    return Err(Finding::internal(format!("`{name}` is read before it is there")));
+                    return Err(Finding::internal(format!(
+                        "`{name}` is read before it is defined"
+                    )));
                 }
-                // What reads a value that was not understood is not reported again.
+                // Readers of a value with an unknown type are not reported again.
                 None => return Ok(()),
             }
         }
@@ -306,9 +308,9 @@ impl<'m> Work<'m> {
                 Some(input) => Ok(input.ty.clone()),
                 None => Type::of(op, &format!("o{index}")),
             };
-            Wanted { name: name.clone(), ty, given: None }
+            OutputSpec { name: name.clone(), ty, given: None }
         });
-        let wanted: Vec<Wanted> = wanted.collect();
+        let wanted: Vec<OutputSpec> = wanted.collect();
         self.graph.begin(&op.name);
         let mut node = Node {
             graph: &mut self.graph,
@@ -320,17 +322,17 @@ impl<'m> Work<'m> {
         };
         let outcome = match decision(kind.kind) {
             Some(Decision::Rule(rule)) => rule(&mut node),
-            Some(Decision::NoWords(why)) => node::no_words(why),
-            None => node::no_words("nothing is known of it"),
+            Some(Decision::NoEquivalent(why)) => node::no_equivalent(why),
+            None => node::no_equivalent("the table has no decision for it"),
         };
-        let told = node.wanted;
+        let results = node.wanted;
         let wanted = match outcome {
             Ok(()) => {
                 self.graph.name_what_computes(&op.name);
-                if is_untold(kind.kind) {
+                if is_ambiguous(kind.kind) {
                     self.kinds.push((op.name.clone(), kind.kind));
                 }
-                told
+                results
             }
             Err(finding) if finding.code != Code::NoEquivalent => return Err(finding),
             Err(finding) => {
@@ -342,19 +344,19 @@ impl<'m> Work<'m> {
         for (name, wanted) in op.output("").iter().zip(wanted) {
             match wanted.given {
                 Some(given) => drop(self.values.insert(name, given)),
-                // What nothing reads need not be computed.
+                // Unused results need not be computed.
                 None if !self.read.contains(name) => {}
-                None => return Err(format!("the result `{name}` is not told").into()),
+                None => return Err(format!("the result `{name}` is not set").into()),
             }
         }
         Ok(())
     }
 
-    /// Keeps an operator as it is.
-    fn keep(&mut self, op: &Op, wanted: Vec<Wanted>) -> Result<Vec<Wanted>, Finding> {
+    /// Keeps a node in its own domain.
+    fn keep(&mut self, op: &Op, wanted: Vec<OutputSpec>) -> Result<Vec<OutputSpec>, Finding> {
         use AttributeValue as A;
         self.keeps = true;
-        let is_said = |value: &A| {
+        let is_supported = |value: &A| {
             matches!(
                 value,
                 A::Long(_)
@@ -365,14 +367,13 @@ impl<'m> Work<'m> {
                     | A::Strings(_)
             )
         };
-        if let Some(other) = op.attributes.iter().find(|attribute| !is_said(&attribute.value)) {
-            return Err(
-                format!("the attribute `{}` is of a type that no node has", other.name).into()
-            );
+        if let Some(other) = op.attributes.iter().find(|attribute| !is_supported(&attribute.value))
+        {
+            return Err(format!("attribute `{}` has a type that no node has", other.name).into());
         }
         let arg = |name: String| match self.values.get(name.as_str()) {
             Some(given) => Ok(given.value.name().to_owned()),
-            None => Err(Finding::internal(format!("`{name}` is read before it is there"))),
+            None => Err(Finding::internal(format!("`{name}` is read before it is defined"))),
         };
         let args = reads(op).into_iter().map(arg).collect::<Result<_, _>>()?;
         let kept = Op {
@@ -382,7 +383,7 @@ impl<'m> Work<'m> {
             ..op.clone()
         };
         self.graph.ops.push(Op { residual: Residual::default(), ..kept });
-        let mut told = Vec::new();
+        let mut results = Vec::new();
         for wanted in wanted {
             let ty = wanted.ty.clone()?;
             let info = info_of(&ty);
@@ -392,9 +393,9 @@ impl<'m> Work<'m> {
                 ..Var::default()
             });
             let value = Value::new(&wanted.name, info);
-            told.push(Wanted { given: Some(Given { value, ty }), ..wanted });
+            results.push(OutputSpec { given: Some(GlowValue { value, ty }), ..wanted });
         }
-        Ok(told)
+        Ok(results)
     }
 
     fn lose(&mut self, loss: Loss, place: String) {
@@ -402,13 +403,13 @@ impl<'m> Work<'m> {
     }
 }
 
-/// Whether an operator only says how the program came to be.
+/// Whether an operator only records how the program was made.
 fn is_fact(op: &Op) -> bool {
     [CONSTANT_FOLDING, STATIC_PLACEHOLDER].contains(&op.kind.as_str())
 }
 
-/// The values that Glow reads for an operator: those of inputs by position, those of a member by its
-/// names.
+/// Returns all values that an operator reads: its inputs by position, and the values of members by
+/// name.
 fn reads(op: &Op) -> Vec<String> {
     let by_position = op.input("");
     let Some(kind) = op.kind.strip_prefix(PREFIX).and_then(node_kind) else {
@@ -423,7 +424,7 @@ fn reads(op: &Op) -> Vec<String> {
     names
 }
 
-/// Where an operator is.
+/// Returns the place of an operator.
 fn place(number: usize, op: &Op) -> String {
     place_of("the graph", number, op)
 }

@@ -1,8 +1,8 @@
-//! Elements moved, not computed: extents, pieces, repetitions.
+//! Operators that move elements: transposing, slicing, repeating.
 
 use lodstone_schema::{Finding, places};
 
-use super::node::{Node, Outcome, Rule, no_words};
+use super::node::{Node, Outcome, Rule, no_equivalent};
 use crate::onnx::{int, ints, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -21,7 +21,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Transpose", transpose),
 ];
 
-/// Aligned at an axis, then repeated.
+/// Aligns the dims at an axis, then broadcasts.
 fn broadcast(n: &mut Node<'_>) -> Outcome {
     let result = n.out(0)?;
     let value = n.raw_like(0, &result)?;
@@ -30,7 +30,7 @@ fn broadcast(n: &mut Node<'_>) -> Outcome {
         .ok()
         .and_then(|axis| result.shape.len().checked_sub(axis.checked_add(dims.len())?))
     else {
-        let what = format!("`Axis` {axis} and {} extents do not fit the result", dims.len());
+        let what = format!("`Axis` {axis} and rank {} do not match the result", dims.len());
         return Err(what.into());
     };
     let aligned: Vec<i64> = dims.iter().copied().chain(std::iter::repeat_n(1, behind)).collect();
@@ -39,16 +39,16 @@ fn broadcast(n: &mut Node<'_>) -> Outcome {
     n.put_raw(0, &value)
 }
 
-/// Channels are `Group` groups of as many; the first of each come first, then the second.
+/// The channels form `Group` groups; the first of each group come first, then the second of each.
 fn channel_shuffle(n: &mut Node<'_>) -> Outcome {
     let dims = n.dims(0)?;
     let (group, axis) = (n.int("Group")?, n.axis("Kernel", 0)?);
-    let at = usize::try_from(axis).map_err(|_| Finding::internal("an axis is below 0"))?;
+    let at = usize::try_from(axis).map_err(|_| Finding::internal("an axis is negative"))?;
     let Some((before, [channels, behind @ ..])) = dims.split_at_checked(at) else {
-        return Err(Finding::internal(format!("{dims:?} has no extent {at}")));
+        return Err(Finding::internal(format!("{dims:?} has no dim {at}")));
     };
     let Some(each) = channels.checked_div(group) else {
-        return Err("expected groups, found none".into());
+        return Err("expected at least 1 group, found none".into());
     };
     let split: Vec<i64> = [before, &[group, each], behind].concat();
     let mut order: Vec<i64> = (0..).take(split.len()).collect();
@@ -76,7 +76,7 @@ fn flip(n: &mut Node<'_>) -> Outcome {
     n.moved("Slice", &[&first, &end, &axes, &step], [])
 }
 
-/// `Small`, `Count` times behind itself along an axis, written into `Big`.
+/// Writes `Small`, repeated `Count` times along an axis, into `Big`.
 fn insert(n: &mut Node<'_>) -> Outcome {
     let result = n.out(0)?;
     let (big, small) = (n.raw_like(0, &result)?, n.raw_like(1, &result)?);
@@ -88,21 +88,21 @@ fn insert(n: &mut Node<'_>) -> Outcome {
     let small = n.call("Tile", &[&small, &repeats], [])?;
     let inner = small.dims()?;
     if start.len() != inner.len() || inner.len() != result.shape.len() {
-        return Err(format!("expected {} places as `Start`", inner.len()).into());
+        return Err(format!("expected {} values as `Start`", inner.len()).into());
     }
-    // From inside out: what is in front of it along each axis, it, and what is behind.
+    // From the last axis: the elements before, the inserted ones, and those after.
     let mut middle = small;
     for at in (0..inner.len()).rev() {
         let axis = i64::try_from(at).unwrap_or(i64::MAX);
         let (first, many) = (places::at(start, at)?, places::at(&inner, at)?);
         let all = places::at(&result.shape, at)?;
         let Some(end) = first.checked_add(many).filter(|end| first >= 0 && *end <= all) else {
-            return Err(format!("what is inserted is outside along axis {axis}").into());
+            return Err(format!("the inserted tensor exceeds axis {axis}").into());
         };
         if first == 0 && end == all {
             continue;
         }
-        // The part of `Big` that has the place of what is inserted along the axes in front.
+        // The part of `Big` at the position of the inserted tensor along the axes before.
         let mut around = big.clone();
         let in_front: Vec<i64> = (0..axis).collect();
         if !in_front.is_empty() {
@@ -134,7 +134,7 @@ fn pad(n: &mut Node<'_>) -> Outcome {
     n.put_raw(0, &value)
 }
 
-/// A number as an element of a type has it.
+/// Converts a value to an element of a type.
 fn stored(
     n: &mut Node<'_>,
     ty: &lodstone_schema::glow::Type,
@@ -142,7 +142,7 @@ fn stored(
 ) -> Outcome<crate::onnx::Value> {
     let steps = match ty.quantization {
         Some(_) if ty.kind.is_fused() => {
-            return no_words("its rows end with scales of their own");
+            return no_equivalent("its rows end with their own scales");
         }
         Some((scale, offset)) => number / f64::from(scale) + f64::from(offset),
         None => number,
@@ -163,7 +163,7 @@ fn slice(n: &mut Node<'_>) -> Outcome {
     let ends: Option<Vec<i64>> =
         start.iter().zip(&result.shape).map(|(start, size)| start.checked_add(*size)).collect();
     let Some(ends) = ends.filter(|ends| ends.len() == start.len()) else {
-        return Err("`Start` does not fit the result".into());
+        return Err("`Start` does not match the result".into());
     };
     let axes: Vec<i64> = (0..).take(start.len()).collect();
     let value = n.raw_like(0, &result)?;
@@ -174,7 +174,7 @@ fn slice(n: &mut Node<'_>) -> Outcome {
     n.put_raw(0, &value)
 }
 
-/// Blocks become channels, of `[batch, height, width, channel]`.
+/// Blocks become channels: `[batch, height, width, channel]`.
 fn space_to_depth(n: &mut Node<'_>) -> Outcome {
     let value = n.raw_like(0, &n.out(0)?)?;
     let size = n.int("BlockSize")?;
@@ -201,7 +201,7 @@ fn tile(n: &mut Node<'_>) -> Outcome {
     n.moved("Tile", &[&repeats], [])
 }
 
-/// What nobody says anything about: zeros are as good as anything.
+/// Uninitialized contents become zeros.
 fn touch(n: &mut Node<'_>) -> Outcome {
     let result = n.out(0)?;
     let value = n.filled(result.kind.dtype(), 0.0, &result.shape)?;

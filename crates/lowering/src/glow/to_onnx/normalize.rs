@@ -1,7 +1,7 @@
-//! Normalizations, and probabilities.
+//! Normalization and softmax.
 
 use super::conv::{channels_first, channels_last};
-use super::node::{Node, Outcome, Rule, no_words};
+use super::node::{Node, Outcome, Rule, no_equivalent};
 use crate::onnx::{Value, float, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -15,11 +15,11 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("SoftMax", |n| probabilities(n, "Softmax")),
 ];
 
-/// The order of extents that has the channel after the batch, and the way back.
+/// Returns the permutation that moves the channel after the batch, and its inverse.
 fn around(n: &Node<'_>) -> Outcome<(Vec<i64>, Vec<i64>)> {
     let (axis, rank) = (n.axis("ChannelIdx", 0)?, n.dims(0)?.len());
     if axis == 0 {
-        return no_words("its channel is the first extent");
+        return no_equivalent("its channel is the first dim");
     }
     let others = (1..).take(rank.saturating_sub(1)).filter(|other| *other != axis);
     let order: Vec<i64> = [0, axis].into_iter().chain(others).collect();
@@ -46,7 +46,7 @@ fn by_channel(n: &mut Node<'_>, kind: &str, inputs: usize) -> Outcome {
     n.put(0, &value)
 }
 
-/// Over the last extents, those that the scale has.
+/// Normalizes over the last dims, those that the scale has.
 fn layer(n: &mut Node<'_>) -> Outcome {
     let dtype = n.computed(0)?;
     let epsilon = n.float("Epsilon")?;
@@ -76,17 +76,17 @@ fn local_response(n: &mut Node<'_>) -> Outcome {
     n.put(0, &value)
 }
 
-/// Of the rows of a matrix. What was selected is there for the gradient.
+/// Over the rows of a matrix. The selected classes are only used by the gradient.
 fn probabilities(n: &mut Node<'_>, kind: &str) -> Outcome {
     if n.dims(0)?.len() != 2 {
-        return no_words("probabilities are defined of the rows of a matrix");
+        return no_equivalent("it is only defined for the rows of a matrix");
     }
     let value = n.real(0)?;
     let value = n.call(kind, &[&value], [int("axis", 1)])?;
     n.put(0, &value)
 }
 
-/// The mean and the variance of each channel, mixed into those that were known.
+/// The mean and the variance of each channel, mixed into the previous ones.
 fn running(n: &mut Node<'_>) -> Outcome {
     let value = n.real(0)?;
     let (axis, momentum) = (n.axis("ChannelIdx", 0)?, f64::from(n.float("Momentum")?));

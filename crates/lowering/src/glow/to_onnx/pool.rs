@@ -1,4 +1,4 @@
-//! Pools: the greatest, or the mean, of what is in a window.
+//! Max and average pooling.
 
 use lodstone_model::DType;
 use lodstone_schema::Finding;
@@ -10,7 +10,7 @@ use crate::onnx::{Value, int, ints};
 pub(super) const RULES: &[(&str, Rule)] =
     &[("AdaptiveAvgPool", adaptive), ("AvgPool", average), ("MaxPool", greatest)];
 
-/// Layouts of pools are numbers: `NHWC`, `NCHW`, `NTHWC`, `NCTHW`.
+/// Layouts of pools are integers: `NHWC`, `NCHW`, `NTHWC`, `NCTHW`.
 fn is_first(n: &Node<'_>) -> Outcome<bool> {
     Ok(n.int("Layout")? % 2 == 1)
 }
@@ -33,7 +33,7 @@ fn greatest(n: &mut Node<'_>) -> Outcome {
     let attributes = windows(n)?;
     let outputs = n.emit("MaxPool", &[Some(&value)], attributes, outputs)?;
     let greatest = outputs.first();
-    let greatest = greatest.ok_or_else(|| Finding::internal("`MaxPool` gives nothing"))?;
+    let greatest = greatest.ok_or_else(|| Finding::internal("`MaxPool` has no result"))?;
     let greatest = if first { greatest.clone() } else { channels_last(n, greatest)? };
     n.put_raw(0, &greatest)?;
     let Some(places) = outputs.get(1) else { return Ok(()) };
@@ -46,11 +46,11 @@ fn greatest(n: &mut Node<'_>) -> Outcome {
     n.put(1, &places)
 }
 
-/// Places of elements that are counted with the channels first, counted with the channels last.
+/// Converts indices into images with channels first to indices with channels last.
 fn renumbered(n: &mut Node<'_>, places: &Value) -> Outcome<Value> {
     let [_, height, width, channels] = n.ranked::<4>(0)?;
     let Some(area) = height.checked_mul(width) else {
-        return Err("the extents are too large".into());
+        return Err("the dims are too large".into());
     };
     let (area, channels) = (n.long(area), n.long(channels));
     let within = n.call("Mod", &[places, &area], [])?;
@@ -77,7 +77,7 @@ fn average(n: &mut Node<'_>) -> Outcome {
     n.put_raw(0, &value)
 }
 
-/// Windows that begin and end at the nearest elements around equal parts of an extent.
+/// Windows cover equal parts of a dim, rounded outwards to whole elements.
 fn adaptive(n: &mut Node<'_>) -> Outcome {
     let [_, height, width, _] = n.ranked::<4>(0)?;
     let [_, rows, columns, _] = n.out_ranked::<4>(0)?;
@@ -91,11 +91,11 @@ fn adaptive(n: &mut Node<'_>) -> Outcome {
     n.put(0, &value)
 }
 
-/// How much each of `many` elements counts in each of `parts` means: computed at run time, because it may be
+/// Returns the weight of each of `many` elements in each of `parts` means: computed at run time, because it may be
 /// large.
 pub(super) fn weights(n: &mut Node<'_>, parts: i64, many: i64) -> Outcome<Value> {
     if parts < 1 {
-        return Err("expected parts, found none".into());
+        return Err("expected at least 1 part, found none".into());
     }
     let (count, all) = (n.long(parts), n.long(many));
     let part = n.range(parts)?;

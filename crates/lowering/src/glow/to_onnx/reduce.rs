@@ -1,4 +1,4 @@
-//! Along axes: sums, extrema, positions of extrema, what is largest.
+//! Reductions along axes: sums, extrema, their indices, and `TopK`.
 
 use lodstone_model::DType;
 use lodstone_schema::glow::{ElemKind, Type};
@@ -30,7 +30,7 @@ fn several(n: &mut Node<'_>, kind: &str) -> Outcome {
     reduced(n, kind, axes)
 }
 
-/// Extents that are reduced are gone, unless the result has them.
+/// Reduced dims are removed, unless the result has them.
 fn reduced(n: &mut Node<'_>, kind: &str, axes: &[i64]) -> Outcome {
     let value = n.real(0)?;
     let keep = n.out(0)?.shape.len() == n.dims(0)?.len();
@@ -43,7 +43,7 @@ fn position(n: &mut Node<'_>, kind: &str) -> Outcome {
     let keep = int("keepdims", n.int("KeepDims")?);
     let mut value = n.raw(0)?;
     if n.ty(0)?.kind.is_quantized() {
-        // Integers are in the order of what they stand for; not all runtimes look for the narrow ones.
+        // Integers have the order of their values; not all runtimes support the narrow ones.
         value = n.cast(&value, DType::Int32)?;
     }
     let value = n.call(kind, &[&value], [axis, keep])?;
@@ -60,7 +60,7 @@ fn cumulated(n: &mut Node<'_>) -> Outcome {
     n.put(0, &value)
 }
 
-/// The greatest integers stand for the greatest numbers, which are quantized as they were.
+/// The largest integers have the largest values, whose quantization does not change.
 fn largest(n: &mut Node<'_>) -> Outcome {
     let result = n.out(0)?;
     let count = n.int("K")?;
@@ -86,8 +86,8 @@ fn largest(n: &mut Node<'_>) -> Outcome {
     n.put(1, &places)
 }
 
-/// Whether integers of a type are in the order of the numbers that they stand for, each of which is another
-/// and becomes the integer again.
+/// Whether integers of a type have the order of the values that they stand for, all of which differ and quantize to the
+/// same integer again.
 fn keeps_order(ty: &Type) -> bool {
     let is_narrow = [ElemKind::Int8Q, ElemKind::UInt8Q, ElemKind::Int16Q].contains(&ty.kind);
     let in_range = |(scale, offset): (f32, i32)| {
@@ -97,12 +97,12 @@ fn keeps_order(ty: &Type) -> bool {
     is_narrow && ty.quantization.is_some_and(in_range)
 }
 
-/// The root of the sum of squares; Glow has no other power.
+/// The root of the sum of squares; Glow computes no other power.
 fn norm(n: &mut Node<'_>) -> Outcome {
     let value = n.real(0)?;
     let axis = n.axis("Axis", 0)?;
     if n.int("P")? != 2 {
-        return super::node::no_words("norms of other powers than 2 are nowhere defined");
+        return super::node::no_equivalent("norms of powers other than 2 are undefined");
     }
     let axes = n.longs(&[axis]);
     let value = n.call("ReduceL2", &[&value, &axes], [int("keepdims", 0)])?;

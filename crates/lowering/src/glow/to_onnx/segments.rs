@@ -1,27 +1,27 @@
-//! Rows in groups, one behind the other, as lengths or offsets say them.
+//! Consecutive groups of rows, given by lengths or offsets.
 //!
-//! The group of each row is how many groups end before it: a one is added where each ends, and summed up.
-//! That is linear in rows and groups, and needs no loop. Rows that are in no group are in one more, behind
-//! the last, which is left out in the end.
+//! The group of each row is the number of groups that end before it: a one is added at each end, and a cumulative sum
+//! computed. That is linear in rows and groups, and needs no loop. Rows outside of all groups are in an additional one
+//! after the last, which is dropped at the end.
 
 use lodstone_model::DType;
 
 use super::node::{Node, Outcome};
 use crate::onnx::{Value, int, text};
 
-/// Which group rows are in.
+/// The assignment of rows to groups.
 pub(super) struct Segments {
-    /// The number of the group of each row: `[rows]`.
+    /// The index of the group of each row: `[rows]`.
     pub(super) number: Value,
-    /// Where each group begins: `[groups]`.
+    /// The first row of each group: `[groups]`.
     pub(super) starts: Value,
-    /// How many groups there are.
+    /// The number of groups.
     pub(super) groups: i64,
-    /// How many rows there are.
+    /// The number of rows.
     pub(super) rows: i64,
 }
 
-/// Groups of `rows` rows by their lengths.
+/// Returns the groups of `rows` rows by their lengths.
 pub(super) fn by_lengths(n: &mut Node<'_>, lengths: &Value, rows: i64) -> Outcome<Segments> {
     let lengths = n.cast(lengths, DType::Int64)?;
     let lengths = n.reshape(&lengths, &[-1])?;
@@ -33,7 +33,7 @@ pub(super) fn by_lengths(n: &mut Node<'_>, lengths: &Value, rows: i64) -> Outcom
     Ok(Segments { number, starts, groups, rows })
 }
 
-/// Groups of `rows` rows by where they begin, and, with `has_end`, where the last ends.
+/// Returns the groups of `rows` rows by their offsets, which with `has_end` include the end of the last group.
 pub(super) fn by_offsets(
     n: &mut Node<'_>,
     offsets: &Value,
@@ -49,14 +49,14 @@ pub(super) fn by_offsets(
     // A group ends where the next begins.
     let starts = n.slice(&offsets, 0, 0, groups)?;
     let ends = n.slice(&offsets, 0, 1, many)?;
-    let ends_told = *ends.dims()?.first().unwrap_or(&0);
-    let number = counted(n, &ends, ends_told, rows)?;
+    let end_count = *ends.dims()?.first().unwrap_or(&0);
+    let number = counted(n, &ends, end_count, rows)?;
     Ok(Segments { number, starts, groups, rows })
 }
 
-/// How many of `ends` are not behind each row.
+/// Counts the `ends` that are not after each row.
 fn counted(n: &mut Node<'_>, ends: &Value, many: i64, rows: i64) -> Outcome<Value> {
-    // An end behind all rows is counted behind them.
+    // An end after all rows is counted after them.
     let last = n.long(rows);
     let ends = n.call("Min", &[ends, &last], [])?;
     let zeros = n.filled(DType::Int64, 0.0, &[rows.saturating_add(1)])?;
@@ -69,13 +69,13 @@ fn counted(n: &mut Node<'_>, ends: &Value, many: i64, rows: i64) -> Outcome<Valu
 }
 
 impl Segments {
-    /// Whether each row is in a group.
+    /// Returns whether each row is in a group.
     pub(super) fn is_inside(&self, n: &mut Node<'_>) -> Outcome<Value> {
         let groups = n.long(self.groups);
         n.call("Less", &[&self.number, &groups], [])
     }
 
-    /// Numbers of the rows that are in a group; 0 for others, whose numbers mean nothing.
+    /// Replaces the indices of rows outside of all groups, which have no meaning, by 0.
     pub(super) fn numbers(&self, n: &mut Node<'_>, numbers: &Value) -> Outcome<Value> {
         let inside = self.is_inside(n)?;
         let numbers = n.cast(numbers, DType::Int64)?;
@@ -83,14 +83,14 @@ impl Segments {
         n.choose(&inside, &numbers, &none)
     }
 
-    /// What a value of each group is for each row; that of the last group where a row is in none.
+    /// Returns for each row the value of its group; for rows outside of all groups, that of the last one.
     pub(super) fn spread(&self, n: &mut Node<'_>, of_groups: &Value) -> Outcome<Value> {
         let last = n.long(self.groups.saturating_sub(1));
         let number = n.call("Min", &[&self.number, &last], [])?;
         n.gather(of_groups, &number, 0)
     }
 
-    /// Which row of its group each row is.
+    /// Returns the position of each row within its group.
     pub(super) fn within(&self, n: &mut Node<'_>) -> Outcome<Value> {
         let row = n.range(self.rows)?;
         let row = n.reshape(&row, &[self.rows])?;
@@ -98,7 +98,7 @@ impl Segments {
         n.sub(&row, &start)
     }
 
-    /// The sum of the rows of each group: `[rows, ..]` become `[groups, ..]`.
+    /// Sums the rows of each group: `[rows, ..]` become `[groups, ..]`.
     pub(super) fn sum(&self, n: &mut Node<'_>, values: &Value) -> Outcome<Value> {
         let dims = values.dims()?;
         let mut sums = dims.clone();

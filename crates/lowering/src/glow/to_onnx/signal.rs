@@ -1,4 +1,4 @@
-//! Sound: spectra, and what the ear makes of them.
+//! Audio: spectrograms and MFCC.
 
 use lodstone_model::DType;
 
@@ -7,14 +7,15 @@ use crate::onnx::int;
 
 pub(super) const RULES: &[(&str, Rule)] = &[("AudioSpectrogram", spectrogram), ("MFCC", mfcc)];
 
-/// The spectrum of each window, of the next power of two of its length. (Inputs behind the window are
-/// tables for computing that, which no runtime needs.)
+/// The spectrum of each window, padded to the next power of two. (The inputs after the window are precomputed tables,
+/// which no runtime needs.)
 fn spectrogram(n: &mut Node<'_>) -> Outcome {
     let (size, stride) = (n.int("WindowSize")?, n.int("WindowStride")?);
     let [count, _] = n.out_ranked::<2>(0)?;
     let length = u64::try_from(size).ok().and_then(u64::checked_next_power_of_two);
     let length = length.and_then(|length| i64::try_from(length).ok());
-    let length = length.ok_or_else(|| format!("expected a size of windows, found {size}"))?;
+    let length =
+        length.ok_or_else(|| format!("expected a window size of at least 1, found {size}"))?;
     let (sound, window) = (n.real(0)?, n.real(1)?);
     let sound = n.reshape(&sound, &[-1])?;
     let first = n.range(count)?;
@@ -37,8 +38,8 @@ fn spectrogram(n: &mut Node<'_>) -> Outcome {
     n.put(0, &power)
 }
 
-/// The logarithm of what is in each band, and the cosine transform of that. The weights of bands are
-/// one behind the other; ranges say the first and the last frequency of each.
+/// The logarithm of the energy in each band, and its cosine transform. The weights of all bands are concatenated; the
+/// ranges hold the first and the last frequency bin of each.
 fn mfcc(n: &mut Node<'_>) -> Outcome {
     let [_, frequencies] = n.ranked::<2>(0)?;
     let bands = n.int("FilterBankCount")?;

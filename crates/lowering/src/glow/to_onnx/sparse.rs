@@ -1,9 +1,9 @@
-//! Sums over groups of rows, and what lengths of groups say.
+//! Sums over groups of rows, and operators on lengths of groups.
 
 use lodstone_model::{DType, Packing};
 use lodstone_schema::Finding;
 
-use super::node::{Node, Outcome, Rule, no_words};
+use super::node::{Node, Outcome, Rule, no_equivalent};
 use super::segments::{Segments, by_lengths, by_offsets};
 use crate::onnx::{Value, int};
 
@@ -27,10 +27,10 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("SparseToDenseMask", dense_mask),
 ];
 
-/// How rows of data are made numbers, by their numbers: `[rows, ..]`.
+/// Returns rows of data by index, dequantized: `[rows, ..]`.
 type Rows = fn(&mut Node<'_>, &Value) -> Outcome<Value>;
 
-/// Rows as they are.
+/// Rows of floats.
 fn rows_of(n: &mut Node<'_>, numbers: &Value) -> Outcome<Value> {
     let data = n.raw(0)?;
     let rows = n.gather(&data, numbers, 0)?;
@@ -38,7 +38,7 @@ fn rows_of(n: &mut Node<'_>, numbers: &Value) -> Outcome<Value> {
     n.cast(&rows, DType::Float32)
 }
 
-/// Rows of integers whose scales and offsets are inputs of their own; the offset is added.
+/// Rows of integers with scales and offsets in separate inputs; the offset is added.
 fn scaled_rows(n: &mut Node<'_>, numbers: &Value) -> Outcome<Value> {
     let (data, scales, offsets) = (n.raw(0)?, n.raw(1)?, n.raw(2)?);
     let rows = n.gather(&data, numbers, 0)?;
@@ -54,13 +54,13 @@ fn scaled_rows(n: &mut Node<'_>, numbers: &Value) -> Outcome<Value> {
         parts.push(n.reshape(&part, &dims)?);
     }
     let [scale, offset] = &parts[..] else {
-        return Err(Finding::internal("rows have other than a scale and an offset"));
+        return Err(Finding::internal("a row does not have exactly a scale and an offset"));
     };
     let rows = n.mul(&rows, scale)?;
     n.add(&rows, offset)
 }
 
-/// Rows of integers that end with their scale and their offset, as the bytes of two numbers.
+/// Rows of integers that end with their scale and their offset, as the bytes of two floats.
 fn fused_rows(n: &mut Node<'_>, numbers: &Value) -> Outcome<Value> {
     let [_, width] = n.ranked::<2>(0)?;
     let kind = n.ty(0)?.kind;
@@ -87,7 +87,7 @@ fn fused_rows(n: &mut Node<'_>, numbers: &Value) -> Outcome<Value> {
     n.add(&values, &offset)
 }
 
-/// Both halves of each byte, the lower one first.
+/// Both halves of each byte, the low one first.
 fn halves(n: &mut Node<'_>, bytes: &Value) -> Outcome<Value> {
     let sixteenth = n.times(bytes, 1.0 / 16.0)?;
     let high = n.call("Floor", &[&sixteenth], [])?;
@@ -102,17 +102,17 @@ fn halves(n: &mut Node<'_>, bytes: &Value) -> Outcome<Value> {
     n.reshape(&both, &[rows, many.saturating_mul(2)])
 }
 
-/// The number that four or two bytes are in each row: `[rows, bytes]` become `[rows, 1]`.
+/// Decodes the float in the four or two bytes of each row: `[rows, bytes]` become `[rows, 1]`.
 ///
-/// ONNX has no operator for it. A sign, an exponent and a fraction are taken out of the bits by division;
-/// double precision has all that comes up exactly.
+/// ONNX has no operator for it. Sign, exponent and fraction are extracted by division; `float64` holds all intermediate
+/// values exactly.
 fn number_of(n: &mut Node<'_>, bytes: &Value) -> Outcome<Value> {
     let dims = bytes.dims()?;
-    // Bytes, bits of the fraction, bias of the exponent.
+    // The number of bytes, the bits of the fraction, the exponent bias.
     let (count, fraction_bits, bias) = match dims[..] {
         [_, 4] => (4, 23, 127.0),
         [_, 2] => (2, 10, 15.0),
-        _ => return Err("expected two or four bytes".into()),
+        _ => return Err("expected 2 or 4 bytes".into()),
     };
     let places: Vec<f32> = (0..count).map(|byte| 256f32.powi(byte)).collect();
     let places = n.singles(&places);
@@ -124,7 +124,7 @@ fn number_of(n: &mut Node<'_>, bytes: &Value) -> Outcome<Value> {
     let unit = 2f64.powi(fraction_bits);
     let (exponent, fraction) = split(n, &bits, unit)?;
     let fraction = n.times(&fraction, 1.0 / unit)?;
-    // Without an exponent there is no leading one, and the exponent is that of the smallest.
+    // Subnormal values have no leading one, and the exponent of the smallest normal value.
     let zero = n.number(DType::Float64, 0.0)?;
     let one = n.number(DType::Float64, 1.0)?;
     let is_small = n.call("Equal", &[&exponent, &zero], [])?;
@@ -141,7 +141,7 @@ fn number_of(n: &mut Node<'_>, bytes: &Value) -> Outcome<Value> {
     n.cast(&number, DType::Float32)
 }
 
-/// What is left of integers above a power of two, and what is below it.
+/// Splits integers into the parts above and below a power of two.
 fn split(n: &mut Node<'_>, value: &Value, power: f64) -> Outcome<(Value, Value)> {
     let above = n.times(value, 1.0 / power)?;
     let above = n.call("Floor", &[&above], [])?;
@@ -150,7 +150,7 @@ fn split(n: &mut Node<'_>, value: &Value, power: f64) -> Outcome<(Value, Value)>
     Ok((above, below))
 }
 
-/// Rows by number, weighted, summed in groups.
+/// Sums weighted rows by index, in groups.
 fn grouped(
     n: &mut Node<'_>,
     segments: &Segments,
@@ -204,7 +204,7 @@ fn rows_sum(n: &mut Node<'_>) -> Outcome {
     n.put(0, &sums)
 }
 
-/// Where each group begins, and how long it is.
+/// The start and the length of each group.
 fn ranges(n: &mut Node<'_>) -> Outcome {
     let lengths = n.raw(0)?;
     let axis = n.long(0);
@@ -214,7 +214,7 @@ fn ranges(n: &mut Node<'_>) -> Outcome {
     n.put(0, &value)
 }
 
-/// Which of its group each row is; zeros behind the last group.
+/// The position of each row within its group, padded with zeros.
 fn range_fill(n: &mut Node<'_>) -> Outcome {
     let [rows] = n.out_ranked::<1>(0)?;
     let lengths = n.raw(0)?;
@@ -224,7 +224,7 @@ fn range_fill(n: &mut Node<'_>) -> Outcome {
     n.put(0, &value)
 }
 
-/// Ranges of data, one behind the other; zeros behind the last.
+/// Concatenates ranges of data, padded with zeros.
 fn gather_ranges(n: &mut Node<'_>) -> Outcome {
     let [examples, each, _] = n.ranked::<3>(1)?;
     let [many] = n.out_ranked::<1>(0)?;
@@ -247,7 +247,7 @@ fn gather_ranges(n: &mut Node<'_>) -> Outcome {
     n.put(1, &totals)
 }
 
-/// Whether each feature has each of its values, which are one behind the other by lengths.
+/// Whether each feature has each of its values, which are concatenated by lengths.
 fn one_hot(n: &mut Node<'_>) -> Outcome {
     let [many] = n.ranked::<1>(2)?;
     let (data, lengths, values) = (n.raw(0)?, n.raw(1)?, n.raw(2)?);
@@ -255,7 +255,7 @@ fn one_hot(n: &mut Node<'_>) -> Outcome {
     let last = n.long(segments.groups.saturating_sub(1));
     let feature = n.call("Min", &[&segments.number, &last], [])?;
     let found = n.gather(&data, &feature, 1)?;
-    // Raw integers are compared, as Glow does.
+    // Raw integers are compared, as in Glow.
     let (found, values) = match data.dtype() {
         DType::Int8 => (n.cast(&found, DType::Int32)?, n.cast(&values, DType::Int32)?),
         _ => (found, values),
@@ -266,7 +266,7 @@ fn one_hot(n: &mut Node<'_>) -> Outcome {
     n.put_raw(0, &value)
 }
 
-/// Values in the columns that a mask has for their numbers, a default value in others.
+/// Writes values to the columns that a mask assigns to their indices, with a default elsewhere.
 fn dense_mask(n: &mut Node<'_>) -> Outcome {
     let mask = n.ints("Mask")?;
     let columns = i64::try_from(mask.len()).unwrap_or(i64::MAX);
@@ -275,7 +275,7 @@ fn dense_mask(n: &mut Node<'_>) -> Outcome {
     let (default, lengths) = (n.raw_like(2, &result)?, n.raw(3)?);
     let [many] = n.ranked::<1>(0)?;
     if mask.is_empty() {
-        return no_words("its mask is empty");
+        return no_equivalent("its mask is empty");
     }
     let segments = by_lengths(n, &lengths, many)?;
     let numbers = n.cast(&numbers, DType::Int64)?;
@@ -288,7 +288,7 @@ fn dense_mask(n: &mut Node<'_>) -> Outcome {
     let has_column = n.cast(&has_column, DType::Bool)?;
     let inside = segments.is_inside(n)?;
     let has_place = n.call("And", &[&has_column, &inside], [])?;
-    // What has no place is written behind all.
+    // Values without a column are written to an additional one at the end.
     let all = segments.groups.checked_mul(columns).and_then(|all| all.checked_add(1));
     let all = all.ok_or("the result is too large")?;
     let (wide, nowhere) = (n.long(columns), n.long(all - 1));
@@ -305,7 +305,7 @@ fn dense_mask(n: &mut Node<'_>) -> Outcome {
     n.put_raw(0, &value)
 }
 
-/// Blocks of columns in another order.
+/// Permutes blocks of columns.
 fn permuted(n: &mut Node<'_>) -> Outcome {
     let [_, columns] = n.ranked::<2>(0)?;
     let (data, offsets, order) = (n.raw(0)?, n.raw(1)?, n.raw(2)?);
@@ -325,12 +325,11 @@ fn permuted(n: &mut Node<'_>) -> Outcome {
     n.put_raw(0, &value)
 }
 
-/// Tables of single weights, summed in groups: `[tasks, all tables, 1]` become `[tasks, batch, tables]`.
+/// Sums tables of scalar weights in groups: `[tasks, all tables, 1]` become `[tasks, batch, tables]`.
 fn unary_bags(n: &mut Node<'_>) -> Outcome {
     let [tasks, batch, tables] = n.out_ranked::<3>(0)?;
     let weights = n.real_as(0, DType::Float32)?;
-    let size =
-        weights.dims()?.iter().skip(1).try_fold(1i64, |all, extent| all.checked_mul(*extent));
+    let size = weights.dims()?.iter().skip(1).try_fold(1i64, |all, dim| all.checked_mul(*dim));
     let size = size.ok_or("the tables are too large")?;
     let weights = n.reshape(&weights, &[tasks, size])?;
     let (table_offsets, offsets, numbers) = (n.raw(1)?, n.raw(2)?, n.raw(3)?);

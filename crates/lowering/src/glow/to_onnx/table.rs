@@ -1,4 +1,4 @@
-//! What becomes of each kind of node.
+//! The decisions for all kinds of nodes.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -9,13 +9,13 @@ use super::{
     signal, sparse, vision, window_gradient,
 };
 
-/// What becomes of a kind of node.
+/// The decision for a kind of node.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Decision {
-    /// It is said so.
+    /// A rule translates it.
     Rule(Rule),
-    /// ONNX has no words for it, because of this.
-    NoWords(&'static str),
+    /// ONNX has no equivalent, for this reason.
+    NoEquivalent(&'static str),
 }
 
 /// Families of rules, each a file.
@@ -37,31 +37,28 @@ const FAMILIES: &[&[(&str, Rule)]] = &[
     window_gradient::RULES,
 ];
 
-/// Why ONNX has no words for a kind.
-const NO_WORDS: &[(&str, &str)] = &[
-    ("BatchedPairwiseDotProductGrad", "Glow takes the pairs in another order than in the products"),
-    ("CollectRpnProposals", "what it computes is nowhere defined but on hardware that had it"),
-    ("GaussianFill", "its random numbers are those of Glow's own generator"),
-    ("IntNBitSplitEmbeddingBags", "its tables are of several types in one stretch of bytes"),
-    (
-        "IntNBitSplitEmbeddingWeightedBags",
-        "its tables are of several types in one stretch of bytes",
-    ),
-    ("LookupTable", "how its table is looked up is a matter of hardware that had it"),
-    ("QuantizationProfile", "it writes a histogram beside the graph"),
+/// Kinds without an ONNX equivalent, and the reasons.
+const NO_EQUIVALENT: &[(&str, &str)] = &[
+    ("BatchedPairwiseDotProductGrad", "Glow orders the pairs differently than in the products"),
+    ("CollectRpnProposals", "it is only defined on hardware that implements it"),
+    ("GaussianFill", "its random numbers come from Glow's own generator"),
+    ("IntNBitSplitEmbeddingBags", "its tables have several types in one buffer"),
+    ("IntNBitSplitEmbeddingWeightedBags", "its tables have several types in one buffer"),
+    ("LookupTable", "it is only defined on hardware that implements it"),
+    ("QuantizationProfile", "it writes a histogram as a side effect"),
     ("TFLiteCustomOperator", "it is an operator of another framework, by name"),
     ("TFLiteDetectionPostProcess", "it selects boxes by other rules than `NonMaxSuppression`"),
-    ("TraceEvent", "it writes times beside the graph"),
+    ("TraceEvent", "it writes timings as a side effect"),
 ];
 
 static DECISIONS: LazyLock<HashMap<&str, Decision>> = LazyLock::new(|| {
     let rules = FAMILIES.iter().flat_map(|family| family.iter());
     let rules = rules.map(|(kind, rule)| (*kind, Decision::Rule(*rule)));
-    let reasons = NO_WORDS.iter().map(|(kind, why)| (*kind, Decision::NoWords(why)));
+    let reasons = NO_EQUIVALENT.iter().map(|(kind, why)| (*kind, Decision::NoEquivalent(why)));
     rules.chain(reasons).collect()
 });
 
-/// What becomes of a kind of node; nothing if nobody decided.
+/// Returns the decision for a kind of node; `None` if the table has none.
 pub(super) fn decision(kind: &str) -> Option<Decision> {
     DECISIONS.get(kind).copied()
 }
@@ -70,12 +67,13 @@ pub(super) fn decision(kind: &str) -> Option<Decision> {
 mod tests {
     use lodstone_schema::glow::nodes;
 
-    use super::{FAMILIES, NO_WORDS, decision};
+    use super::{FAMILIES, NO_EQUIVALENT, decision};
 
     #[test]
-    fn every_kind_of_node_is_decided_once() {
+    fn every_kind_of_node_has_one_decision() {
         let rules = FAMILIES.iter().flat_map(|family| family.iter().map(|(kind, _)| *kind));
-        let mut decided: Vec<&str> = rules.chain(NO_WORDS.iter().map(|(kind, _)| *kind)).collect();
+        let mut decided: Vec<&str> =
+            rules.chain(NO_EQUIVALENT.iter().map(|(kind, _)| *kind)).collect();
         decided.sort_unstable();
         let mut kinds: Vec<&str> = nodes().iter().map(|node| node.kind).collect();
         kinds.sort_unstable();

@@ -1,10 +1,10 @@
-//! Images: resizing, and boxes in them.
+//! Resizing of images, and boxes in them.
 
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use super::conv::{channels_first, channels_last};
-use super::node::{Node, Outcome, Rule, no_words};
+use super::node::{Node, Outcome, Rule, no_equivalent};
 use crate::onnx::{Value, float, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -15,17 +15,19 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("ResizeNearest", |n| resize(n, "nearest")),
 ];
 
-/// Coordinates are multiplied, and rounded down.
+/// Coordinates are multiplied and rounded down.
 fn resize(n: &mut Node<'_>, mode: &str) -> Outcome {
     let scales = n.floats("Scale")?;
     let result = n.out(0)?;
     let is_linear = mode == "linear";
     if is_linear && result.kind.is_quantized() {
-        return no_words("Glow mixes the integers of a quantized image without their scale");
+        return no_equivalent(
+            "Glow interpolates the integers of a quantized image without their scale",
+        );
     }
     let value = if is_linear { n.real(0)? } else { n.raw_like(0, &result)? };
     let is_narrow = !is_linear && result.kind.is_quantized();
-    // Not all runtimes resize the narrow integers.
+    // Not all runtimes resize narrow integers.
     let value = if is_narrow { n.cast(&value, DType::Int32)? } else { value };
     let scales = n.singles(scales);
     let attributes = [
@@ -40,10 +42,10 @@ fn resize(n: &mut Node<'_>, mode: &str) -> Outcome {
 
 fn align(n: &mut Node<'_>) -> Outcome {
     if n.flag("Rotated")? {
-        return no_words("its boxes are rotated");
+        return no_equivalent("its boxes are rotated");
     }
     if n.int("Mode")? != 0 {
-        return no_words("the greatest of ONNX's `RoiAlign` is that of corners with their weights");
+        return no_equivalent("`max` of ONNX's `RoiAlign` is the maximum of weighted corners");
     }
     let coordinates = if n.flag("Aligned")? { "half_pixel" } else { "output_half_pixel" };
     let attributes = [
@@ -57,7 +59,7 @@ fn align(n: &mut Node<'_>) -> Outcome {
     let [count, width] = n.ranked::<2>(1)?;
     let (image, mut boxes, mut batches) = (n.real(0)?, n.real(1)?, n.raw(2)?);
     if width == 5 {
-        // The batch is the first number of a box.
+        // The batch index is the first value of a box.
         batches = n.slice(&boxes, 1, 0, 1)?;
         batches = n.reshape(&batches, &[count])?;
         boxes = n.slice(&boxes, 1, 1, 5)?;
@@ -69,11 +71,11 @@ fn align(n: &mut Node<'_>) -> Outcome {
     n.put(0, &value)
 }
 
-/// Most images whose boxes are selected: each is an operator of its own.
-const MOST_IMAGES: i64 = 16;
+/// The maximum number of images whose boxes are selected: each takes its own operator.
+const MAX_IMAGES: i64 = 16;
 
-/// As many boxes of each image as there is room for; the rest of the room is filled with the selected box
-/// of the least score, or with the first, if that is of less.
+/// Selects up to a maximum number of boxes of each image. Free slots are filled with the selected box of the lowest
+/// score, or with the first box if its score is lower.
 fn suppress(n: &mut Node<'_>) -> Outcome {
     let is_flat = n.flag("IsTFVersion4")?;
     let (boxes, scores) = (n.real(0)?, n.real(1)?);
@@ -83,8 +85,8 @@ fn suppress(n: &mut Node<'_>) -> Outcome {
     };
     let images = *scores.dims()?.first().unwrap_or(&0);
     let room = *n.out(0)?.shape.first().unwrap_or(&0);
-    if !(1..=MOST_IMAGES).contains(&images) {
-        return no_words(format!("{images} images are not 1 to {MOST_IMAGES}"));
+    if !(1..=MAX_IMAGES).contains(&images) {
+        return no_equivalent(format!("expected 1 to {MAX_IMAGES} images, found {images}"));
     }
     let room = room / images;
     let (mut rows, mut counts) = (Vec::new(), Vec::new());
@@ -111,7 +113,7 @@ fn suppress(n: &mut Node<'_>) -> Outcome {
     n.put(1, &counts)
 }
 
-/// The boxes of one image: `[room, 3]`, and how many they are: `[1]`.
+/// Returns the boxes of one image, `[room, 3]`, and their number, `[1]`.
 fn selected(
     n: &mut Node<'_>,
     boxes: &Value,
@@ -128,7 +130,7 @@ fn selected(
     let attributes = [int("center_point_box", centered)];
     let found = n.call("NonMaxSuppression", &inputs, attributes)?;
     let shape = n.call("Shape", &[&found], [int("end", 1)])?;
-    // The first box of the first class is there if nothing else is.
+    // If no box is selected, the first box of the first class is used.
     let first = n.filled(DType::Int64, 0.0, &[1, 3])?;
     let candidates = n.concat(&[&first, &found], 0)?;
     let of_candidates = n.call("GatherND", &[scores, &candidates], [])?;
@@ -144,17 +146,17 @@ fn selected(
     Ok((all, shape))
 }
 
-/// The logarithm of how much larger a box may become.
+/// The logarithm of the maximum scale of a box.
 const LARGEST: f64 = 4.135_166_556_742_356;
 
-/// Boxes moved and scaled by deltas, and cut at the edges of their images.
+/// Moves and scales boxes by deltas, and clips them at the edges of their images.
 fn transform_boxes(n: &mut Node<'_>) -> Outcome {
     if n.flag("Rotated")? {
-        return no_words("its boxes are rotated");
+        return no_equivalent("its boxes are rotated");
     }
     let weights = n.floats("Weights")?;
     let [across, down, wide, high] = *weights else {
-        return Err(format!("expected 4 numbers as `Weights`, found {}", weights.len()).into());
+        return Err(format!("expected 4 `Weights`, found {}", weights.len()).into());
     };
     let scaled = n.flag("ApplyScale")?;
     let one = if n.flag("LegacyPlusOne")? { 1.0 } else { 0.0 };
@@ -163,7 +165,7 @@ fn transform_boxes(n: &mut Node<'_>) -> Outcome {
     let [_, columns] = n.ranked::<2>(1)?;
     let [batch, _] = n.ranked::<2>(2)?;
     let classes = columns / 4;
-    // The number of the image of each box, and what is known of that.
+    // The index of the image of each box, and the properties of that image.
     let number = if width == 4 {
         n.filled(DType::Int64, 0.0, &[count])?
     } else {
@@ -190,8 +192,8 @@ fn transform_boxes(n: &mut Node<'_>) -> Outcome {
     let (dx, dy) = (delta(n, 0, across)?, delta(n, 1, down)?);
     let (dw, dh) = (delta(n, 2, wide)?, delta(n, 3, high)?);
     let mut edges = Vec::new();
-    let extents = [(left, right, dx, dw, image_width), (top, bottom, dy, dh, height)];
-    for (first, last, shift, growth, edge) in extents {
+    let dims = [(left, right, dx, dw, image_width), (top, bottom, dy, dh, height)];
+    for (first, last, shift, growth, edge) in dims {
         let size = n.sub(&last, &first)?;
         let size = n.plus(&size, one)?;
         let half = n.times(&size, 0.5)?;
@@ -203,7 +205,7 @@ fn transform_boxes(n: &mut Node<'_>) -> Outcome {
         let growth = n.call("Exp", &[&growth], [])?;
         let size = n.mul(&growth, &size)?;
         let half = n.times(&size, 0.5)?;
-        // Images are of whole pixels.
+        // Images have whole pixels.
         let edge = n.div(&edge, &scale)?;
         let edge = n.plus(&edge, 0.5)?;
         let edge = n.call("Floor", &[&edge], [])?;
@@ -220,7 +222,7 @@ fn transform_boxes(n: &mut Node<'_>) -> Outcome {
         }
     }
     let [x1, x2, y1, y2] = &edges[..] else {
-        return Err(Finding::internal("a box has other than four edges"));
+        return Err(Finding::internal("a box does not have four edges"));
     };
     let value = n.concat(&[x1, y1, x2, y2], 2)?;
     let value = n.reshape(&value, &[count, columns])?;

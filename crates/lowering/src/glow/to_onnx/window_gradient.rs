@@ -1,9 +1,9 @@
-//! Gradients of what slides a window: convolutions and pools.
+//! Gradients of operators with sliding windows: convolutions and pools.
 
 use lodstone_model::DType;
 
 use super::conv::{channels_first, channels_last, pads};
-use super::node::{Node, Outcome, Rule, no_words};
+use super::node::{Node, Outcome, Rule, no_equivalent};
 use super::pool::weights;
 use crate::onnx::{Value, int, ints, text};
 
@@ -15,7 +15,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("MaxPoolGrad", greatest),
 ];
 
-/// What is known of windows.
+/// The window of a node.
 struct Window {
     kernels: Vec<i64>,
     strides: Vec<i64>,
@@ -30,9 +30,9 @@ fn window(n: &Node<'_>) -> Outcome<Window> {
         None => vec![1; kernels.len()],
     };
     let (strides, pads) = (n.ints("Strides")?.to_vec(), pads(n)?);
-    let extents = kernels.len();
-    if [strides.len(), dilations.len()] != [extents; 2] || pads.len() != 2 * extents {
-        return Err("kernels, strides, pads and dilations are not of as many extents"
+    let dims = kernels.len();
+    if [strides.len(), dilations.len()] != [dims; 2] || pads.len() != 2 * dims {
+        return Err("kernels, strides, pads and dilations have different numbers of dims"
             .to_owned()
             .into());
     }
@@ -40,13 +40,13 @@ fn window(n: &Node<'_>) -> Outcome<Window> {
 }
 
 impl Window {
-    /// How many elements of the input no window reaches, along each extent.
+    /// Returns the number of input elements that no window covers, along each dim.
     fn rest(&self, input: &[i64], output: &[i64]) -> Option<Vec<i64>> {
         let (before, behind) = self.pads.split_at_checked(self.kernels.len())?;
         let windows = self.kernels.iter().zip(&self.strides).zip(&self.dilations);
-        let extents = input.iter().zip(output).zip(before.iter().zip(behind));
-        let rest = windows.zip(extents).map(|(((kernel, stride), dilation), extent)| {
-            let ((input, output), (before, behind)) = extent;
+        let dims = input.iter().zip(output).zip(before.iter().zip(behind));
+        let rest = windows.zip(dims).map(|(((kernel, stride), dilation), dim)| {
+            let ((input, output), (before, behind)) = dim;
             let span = kernel.checked_sub(1)?.checked_mul(*dilation)?.checked_add(1)?;
             let reach = output.checked_sub(1)?.checked_mul(*stride)?.checked_add(span)?;
             input.checked_add(*before)?.checked_add(*behind)?.checked_sub(reach)
@@ -57,7 +57,7 @@ impl Window {
 
 fn convolution(n: &mut Node<'_>) -> Outcome {
     if super::conv::is_channels_first(n) {
-        return no_words("Glow has gradients for channels that are last");
+        return no_equivalent("Glow only has gradients for channels that are last");
     }
     let window = window(n)?;
     let group = n.int("Group")?;
@@ -66,8 +66,8 @@ fn convolution(n: &mut Node<'_>) -> Outcome {
     let (input, filter) = (n.real(0)?, n.real(1)?);
     let (input, filter) = (channels_first(n, &input)?, channels_first(n, &filter)?);
     let (input_dims, grad_dims) = (input.dims()?, grad.dims()?);
-    let extents = input_dims.get(2..).zip(grad_dims.get(2..));
-    let rest = extents.and_then(|(input, output)| window.rest(input, output));
+    let spatial = input_dims.get(2..).zip(grad_dims.get(2..));
+    let rest = spatial.and_then(|(input, output)| window.rest(input, output));
     let Some(rest) = rest.filter(|rest| rest.iter().all(|rest| *rest >= 0)) else {
         return Err("the windows do not fit the image".into());
     };
@@ -86,17 +86,17 @@ fn convolution(n: &mut Node<'_>) -> Outcome {
     }
     if n.is_read(1) {
         if group != 1 {
-            return no_words("the gradient of the filter is that of groups");
+            return no_equivalent("the gradient of a grouped filter is not supported");
         }
-        // Channels and batch change places: images are convolved with gradients, whose steps are strides.
+        // With channels and batch swapped, images are convolved with gradients, whose dilations are the strides.
         let order: Vec<i64> = [1, 0].into_iter().chain((2..).take(window.kernels.len())).collect();
         let (images, gradients) = (n.transpose(&input, &order)?, n.transpose(&grad, &order)?);
-        // What no window reaches is left out behind.
-        let extents = window.kernels.len();
-        let (before, behind) = window.pads.split_at(extents);
+        // Elements that no window covers are dropped at the end.
+        let spatial = window.kernels.len();
+        let (before, behind) = window.pads.split_at(spatial);
         let behind = behind.iter().zip(&rest).map(|(pad, rest)| pad - rest);
         let pads: Vec<i64> = before.iter().copied().chain(behind).collect();
-        let (images, pads) = cut(n, &images, pads, extents)?;
+        let (images, pads) = cut(n, &images, pads, spatial)?;
         let attributes = [
             ints("strides", &window.dilations),
             ints("pads", &pads),
@@ -115,15 +115,15 @@ fn convolution(n: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// Pads that are negative cut the image instead.
+/// Negative pads crop the image instead.
 fn cut(
     n: &mut Node<'_>,
     images: &Value,
     pads: Vec<i64>,
-    extents: usize,
+    dims: usize,
 ) -> Outcome<(Value, Vec<i64>)> {
     let mut images = images.clone();
-    for (axis, pad) in (2i64..).zip(pads.iter().skip(extents)) {
+    for (axis, pad) in (2i64..).zip(pads.iter().skip(dims)) {
         if *pad < 0 {
             images = n.slice(&images, axis, 0, *pad)?;
         }
@@ -131,10 +131,10 @@ fn cut(
     Ok((images, pads.iter().map(|pad| (*pad).max(0)).collect()))
 }
 
-/// The gradient of each mean goes to all that it was made of.
+/// The gradient of each mean is distributed to all elements of its window.
 fn average(n: &mut Node<'_>) -> Outcome {
     if n.int("Layout")? != 0 {
-        return no_words("Glow has gradients for channels that are last");
+        return no_equivalent("Glow only has gradients for channels that are last");
     }
     let window = window(n)?;
     let [_, height, width, channels] = n.ranked::<4>(0)?;
@@ -142,13 +142,13 @@ fn average(n: &mut Node<'_>) -> Outcome {
     let grad = channels_first(n, &grad)?;
     let kernels = &window.kernels;
     let [rows, columns] = kernels[..] else {
-        return Err("expected kernels of two extents".into());
+        return Err("expected 2 kernel dims".into());
     };
     let area = if n.flag("CountIncludePads")? {
         let area = n.filled(DType::Float32, 1.0, &[1, 1, rows, columns])?;
         n.reduce("ReduceSum", &area, &[0, 1, 2, 3], true)?
     } else {
-        // How many elements are in each window.
+        // The number of elements in each window.
         let image = n.filled(DType::Float32, 1.0, &[1, 1, height, width])?;
         let kernel = n.filled(DType::Float32, 1.0, &[1, 1, rows, columns])?;
         let attributes = [ints("strides", &window.strides), ints("pads", &window.pads)];
@@ -171,11 +171,11 @@ fn average(n: &mut Node<'_>) -> Outcome {
     n.put(0, &value)
 }
 
-/// The gradient of each greatest goes to where that was.
+/// The gradient of each maximum goes to its position.
 fn greatest(n: &mut Node<'_>) -> Outcome {
     let (grad, places) = (n.real(2)?, n.raw(3)?);
     let dims = n.out(0)?.shape;
-    let count = dims.iter().try_fold(1i64, |count, extent| count.checked_mul(*extent));
+    let count = dims.iter().try_fold(1i64, |count, dim| count.checked_mul(*dim));
     let count = count.ok_or("the image is too large")?;
     let zeros = n.filled(grad.dtype(), 0.0, &[count])?;
     let (grad, places) = (n.reshape(&grad, &[-1])?, n.reshape(&places, &[-1])?);

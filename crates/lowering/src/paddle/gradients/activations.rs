@@ -70,7 +70,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
         })
     }),
     ("relu6_grad", |op| {
-        // The attribute counts up to 2.4.
+        // The attribute applies up to 2.4.
         let old = op.is_older_than(2_005_000);
         let most = if old { op.float("threshold").unwrap_or(6.0) } else { 6.0 };
         between(op, "Out", (0.0, most.into()), 1.0)
@@ -137,7 +137,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     }),
 ];
 
-/// What counts times how steep the function is, which comes of what is in a slot.
+/// Multiplies the output gradient by the derivative, which depends on the value of a slot.
 fn steep(
     op: &mut Operator<'_>,
     slot: &str,
@@ -149,15 +149,15 @@ fn steep(
     op.put_gradient("X", &x)
 }
 
-/// Of a function that is nowhere steep.
+/// The derivative is 0 everywhere.
 fn flat(op: &mut Operator<'_>) -> Outcome {
     let given = op.gradient("Out")?;
-    // What is no number, or infinite, shows.
+    // NaN and infinities propagate.
     let x = op.times(&given, 0.0)?;
     op.put_gradient("X", &x)
 }
 
-/// Of a function that is steep where what is in a slot lies between two ends, without these.
+/// The derivative is `slope` where the value of a slot is strictly between two bounds, else 0.
 fn between(op: &mut Operator<'_>, slot: &str, (least, most): (f64, f64), slope: f64) -> Outcome {
     let (value, given) = (op.input(slot)?, op.gradient("Out")?);
     let (above, below) = (op.above(&value, least)?, op.below(&value, most)?);
@@ -167,7 +167,7 @@ fn between(op: &mut Operator<'_>, slot: &str, (least, most): (f64, f64), slope: 
     op.put_gradient("X", &x)
 }
 
-/// Of a function that is steep away from 0.
+/// The derivative is 1 beyond a distance from 0.
 fn beyond(op: &mut Operator<'_>, name: &str) -> Outcome {
     let (x, given, near) = (op.input("X")?, op.gradient("Out")?, op.float(name)?);
     let size = op.call("Abs", &[&x], [])?;
@@ -176,7 +176,7 @@ fn beyond(op: &mut Operator<'_>, name: &str) -> Outcome {
     op.put_gradient("X", &x)
 }
 
-/// Of a function that is straight above 0, and below as steep as it is far from its limit, `-depth`.
+/// The derivative is `slope` above 0; below, it is the distance of the result from its limit, `-depth`.
 fn bent(op: &mut Operator<'_>, slope: f64, depth: f64) -> Outcome {
     let (y, given) = (op.input("Out")?, op.gradient("Out")?);
     let side = op.optional("X")?.unwrap_or_else(|| y.clone());
@@ -187,7 +187,7 @@ fn bent(op: &mut Operator<'_>, slope: f64, depth: f64) -> Outcome {
     op.put_gradient("X", &x)
 }
 
-/// Of one that is straight where its result is above 0, or no number.
+/// The derivative is constant where the result is above 0, or NaN.
 fn selu(op: &mut Operator<'_>, slope: f64, depth: f64) -> Outcome {
     let (y, given) = (op.input("Out")?, op.gradient("Out")?);
     let zero = op.number(y.dtype(), 0.0)?;
@@ -215,7 +215,7 @@ fn bell(op: &mut Operator<'_>, x: &Value, factor: f64) -> Outcome<Value> {
     op.call("Exp", &[&square], [])
 }
 
-/// How much of a normal distribution lies below `x`, and `x` times how dense it is there.
+/// The cumulative normal distribution at `x`, plus `x` times its density.
 fn gelu(op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
     let scaled = op.times(x, 1.0 / SQRT_2)?;
     let error = op.call("Erf", &[&scaled], [])?;
@@ -227,7 +227,7 @@ fn gelu(op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
     op.add(&share, &product)
 }
 
-/// The same of `x / 2 (1 + tanh(k (x + 0.044715 x^3)))`.
+/// The derivative of `x / 2 (1 + tanh(k (x + 0.044715 x^3)))`.
 fn gelu_by_tanh(op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
     const CUBE: f64 = 0.044_715;
     let k = (2.0 / PI).sqrt();
@@ -250,7 +250,7 @@ fn gelu_by_tanh(op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
 }
 
 fn hard_swish(op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
-    // Its attributes count up to 2.4.
+    // Its attributes apply up to 2.4.
     let (threshold, scale, offset) = match op.is_older_than(2_005_000) {
         true => (op.float("threshold")?, op.float("scale")?, op.float("offset")?),
         false => (6.0, 6.0, 3.0),
@@ -261,7 +261,7 @@ fn hard_swish(op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
     let twice = op.times(x, 2.0)?;
     let bent = op.plus(&twice, offset)?;
     let bent = op.times(&bent, 1.0 / scale)?;
-    // What is infinite, or no number, shows.
+    // Infinities and NaN propagate.
     let above = op.cast(&above, x.dtype())?;
     let bent = op.mul(&above, &bent)?;
     let (below, rest) = (op.cast(&below, x.dtype())?, op.call("Not", &[&below], [])?);
@@ -280,7 +280,7 @@ fn leaky_relu(op: &mut Operator<'_>) -> Outcome {
     op.put_gradient("X", &x)
 }
 
-/// `tanh(s) + x (1 - tanh(s)^2) (1 - exp(-s))`, `s` being the softplus of `x`.
+/// `tanh(s) + x (1 - tanh(s)^2) (1 - exp(-s))`, where `s` is the softplus of `x`.
 fn mish(op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
     let soft = soft_plus(op, x, 1.0, op.float("threshold")?.into())?;
     let tanh = op.call("Tanh", &[&soft], [])?;
@@ -321,7 +321,7 @@ fn prelu(op: &mut Operator<'_>) -> Outcome {
     Ok(())
 }
 
-/// The sums of what counts along the axis; what counts itself where there is none.
+/// Sums the output gradient along the axis; returns it unchanged if there is no axis.
 fn sums(op: &mut Operator<'_>, value: &Value) -> Outcome<Value> {
     match value.rank()? {
         0 => Ok(value.clone()),
@@ -358,7 +358,7 @@ fn soft_plus_slope(op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
     op.choose(&straight, &one, &soft)
 }
 
-/// `s + b x s (1 - s)`, `s` being the sigmoid of `b x`.
+/// `s + b x s (1 - s)`, where `s` is the sigmoid of `b x`.
 fn swish(op: &mut Operator<'_>, beta: f32) -> Outcome {
     let (x, given) = (op.input("X")?, op.gradient("Out")?);
     let scaled = if beta == 1.0 { x } else { op.times(&x, beta.into())? };

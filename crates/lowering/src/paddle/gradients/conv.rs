@@ -1,9 +1,9 @@
 //! Gradients of convolutions, which are convolutions.
 //!
-//! | of            | by its input                          | by its filter                                      |
-//! |---------------|---------------------------------------|----------------------------------------------------|
-//! | a convolution | what counts, convolved transposed     | the input, convolved with what counts              |
-//! | a transposed  | what counts, convolved                | what counts, convolved with the input              |
+//! | of                     | with respect to the input                     | with respect to the filter                     |
+//! |------------------------|-----------------------------------------------|------------------------------------------------|
+//! | a convolution          | output gradient, transposed convolution       | input, convolved with the output gradient      |
+//! | transposed convolution | output gradient, convolved                    | output gradient, convolved with the input      |
 
 use super::super::conv::{Pads, fitted, same_pads};
 use super::super::operator::{Operator, Outcome, Rule};
@@ -17,31 +17,29 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("depthwise_conv2d_transpose_grad", conv_transpose),
 ];
 
-/// How a filter goes over a tensor.
+/// The sliding windows of a filter.
 struct Windows {
-    /// The extents of the filter.
+    /// The dims of the filter.
     kernel: Vec<i64>,
     strides: Vec<i64>,
     dilations: Vec<i64>,
-    /// What is added at the beginning of each extent, then at the end of each.
+    /// The padding at the beginning of each dim, then at the end of each.
     pads: Vec<i64>,
     groups: i64,
 }
 
 impl Windows {
-    /// Those over a tensor. Where they are as many as its extents divided by the steps, they lie close to each other.
+    /// Returns the windows over a tensor. With `SAME` padding, there is no dilation.
     fn of(op: &Operator<'_>, x: &Value, filter: &Value) -> Outcome<Self> {
         let (dims, kernel) = (images(x)?, images(filter)?);
-        let extents = kernel.len();
-        if dims.len() != extents {
-            return Err(
-                format!("expected {extents} extents to go over, found {}", dims.len()).into()
-            );
+        let spatial = kernel.len();
+        if dims.len() != spatial {
+            return Err(format!("expected {spatial} spatial dims, found {}", dims.len()).into());
         }
-        let strides = op.each("strides", extents)?;
-        let (pads, dilations) = match op.pads(extents)? {
-            Pads::Explicit(pads) => (pads, op.each("dilations", extents)?),
-            Pads::Same => (same_pads(&dims, &kernel, &strides)?, vec![1; extents]),
+        let strides = op.each("strides", spatial)?;
+        let (pads, dilations) = match op.pads(spatial)? {
+            Pads::Explicit(pads) => (pads, op.each("dilations", spatial)?),
+            Pads::Same => (same_pads(&dims, &kernel, &strides)?, vec![1; spatial]),
         };
         let too_large = [&kernel, &strides, &dilations, &pads]
             .into_iter()
@@ -53,7 +51,7 @@ impl Windows {
         Ok(Self { kernel, strides, dilations, pads, groups: op.int("groups")?.max(1) })
     }
 
-    /// Convolves a tensor with a filter, by these windows.
+    /// Convolves a tensor with a filter.
     fn convolved(&self, op: &mut Operator<'_>, x: &Value, filter: &Value) -> Outcome<Value> {
         let attributes = [
             ints("pads", &self.pads),
@@ -64,7 +62,7 @@ impl Windows {
         op.call("Conv", &[x, filter], attributes)
     }
 
-    /// How much the elements of a tensor that was convolved count.
+    /// Returns the gradient with respect to the input.
     fn by_input(
         &self,
         op: &mut Operator<'_>,
@@ -78,7 +76,7 @@ impl Windows {
             int("group", self.groups),
         ];
         let whole = op.call("ConvTranspose", &[given, filter], attributes)?;
-        // Without what was added, and with what no window reached.
+        // Without padding, and with elements that no window covers.
         let begins = self.pads.iter().map(|pad| -pad);
         let begins: Vec<i64> = begins.take(self.kernel.len()).collect();
         let ends = dims.iter().zip(images(&whole)?).zip(&begins);
@@ -88,25 +86,27 @@ impl Windows {
         op.call("Pad", &[&whole, &pads, &zero], [])
     }
 
-    /// How much the elements of a filter count that gave `given` of `x`: examples take the part of channels.
+    /// Returns the gradient with respect to the filter, for output gradient `given` and input `x`.
     fn by_filter(&self, op: &mut Operator<'_>, x: &Value, given: &Value) -> Outcome<Value> {
         let dims = x.dims()?;
         let [examples, channels, inner @ ..] = dims.as_slice() else {
-            return Err("expected examples and channels".into());
+            return Err("expected batch and channels".into());
         };
         if self.groups > *channels || channels % self.groups != 0 {
-            return Err(
-                format!("expected {} groups of channels, found {channels}", self.groups).into()
-            );
+            return Err(format!(
+                "expected a multiple of {} groups as channels, found {channels}",
+                self.groups
+            )
+            .into());
         }
         let each = channels / self.groups;
-        // [channels of a group, groups * examples, inner..]
+        // [channels per group, groups * batch, spatial..]
         let split = op.reshape(x, &[&[*examples, self.groups, each], inner].concat())?;
         let order: Vec<i64> = [2, 1, 0].into_iter().chain(3..).take(split.rank()?).collect();
         let turned = op.transpose(&split, &order)?;
         let flat = [&[each, self.groups.saturating_mul(*examples)], inner].concat();
         let turned = op.reshape(&turned, &flat)?;
-        // [filters, examples, inner..]
+        // [filters, batch, spatial..]
         let given = swapped(op, given)?;
         let attributes = [
             ints("pads", &self.pads),
@@ -118,27 +118,27 @@ impl Windows {
         let axes: Vec<i64> = (2..).take(self.kernel.len()).collect();
         let sums = match images(&sums)? == self.kernel {
             true => sums,
-            // What the last window did not reach.
+            // The elements that the last window does not cover.
             false => op.slices(&sums, &axes, &vec![0; axes.len()], &self.kernel)?,
         };
         swapped(op, &sums)
     }
 }
 
-/// The extents behind examples and channels.
+/// Returns the spatial dims.
 fn images(value: &Value) -> Outcome<Vec<i64>> {
     let dims = value.dims()?;
     let inner = dims.get(2..).map(<[i64]>::to_vec);
-    inner.ok_or_else(|| format!("expected examples and channels, found {dims:?}").into())
+    inner.ok_or_else(|| format!("expected batch and channels, found {dims:?}").into())
 }
 
-/// The first two extents in each other's place.
+/// Swaps the first two dims.
 fn swapped(op: &mut Operator<'_>, value: &Value) -> Outcome<Value> {
     let order: Vec<i64> = [1, 0].into_iter().chain(2..).take(value.rank()?).collect();
     op.transpose(value, &order)
 }
 
-/// The input and what counts, channels first.
+/// Returns the input and the output gradient, channels first.
 fn both(op: &mut Operator<'_>, last: bool) -> Outcome<(Value, Value)> {
     let (x, given) = (op.input("Input")?, op.gradient("Output")?);
     match last {

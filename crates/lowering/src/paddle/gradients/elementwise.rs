@@ -1,4 +1,4 @@
-//! Gradients of functions of two tensors, element by element: what was spread is added up again.
+//! Gradients of element-wise functions of two tensors: broadcast dims are summed.
 
 use super::super::operator::{Operator, Outcome, Rule};
 use crate::onnx::Value;
@@ -14,7 +14,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("where_grad", choose),
 ];
 
-/// Tells how much the elements of `X` and of `Y`, as they were laid over each other, count.
+/// Sets the gradients of `X` and `Y` from those of the broadcast operands.
 fn put(
     op: &mut Operator<'_>,
     slot: &str,
@@ -59,7 +59,7 @@ fn divide(op: &mut Operator<'_>) -> Outcome {
     })
 }
 
-/// Of the greater or the lesser one; of equal ones the second counts, and neither where one is no number.
+/// Of `max` and `min`: of equal elements, the second gets the gradient, and neither where one is NaN.
 fn one_of(op: &mut Operator<'_>, first: &str, second: &str) -> Outcome {
     let ((x, y), given) = (op.pair()?, op.gradient("Out")?);
     let is_first = op.call(first, &[&x, &y], [])?;

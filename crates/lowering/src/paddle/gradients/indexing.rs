@@ -1,4 +1,4 @@
-//! Gradients of elements that are taken, moved or put: they go back to where they came from.
+//! Gradients of operators that move elements: gathering, padding, scattering.
 
 use lodstone_model::DType;
 use lodstone_schema::Finding;
@@ -27,7 +27,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
         let given = op.gradient("Out")?;
         let kept = op.follow(arrange::triangle, "X", &given)?;
         let kept = kept.first();
-        op.put_gradient("X", kept.ok_or_else(|| Finding::internal("a rule gives nothing"))?)
+        op.put_gradient("X", kept.ok_or_else(|| Finding::internal("a rule has no output"))?)
     }),
     ("unfold_grad", |op| moved(op, arrange::unfold, "X", "Y")),
 ];
@@ -39,7 +39,7 @@ fn pairs(paddings: &[i64]) -> Outcome<Vec<[i64; 2]>> {
     }
 }
 
-/// Without what was added before and behind each extent.
+/// Removes the padding of each dim.
 fn cut(op: &mut Operator<'_>, pairs: &[[i64; 2]]) -> Outcome {
     let given = op.gradient("Out")?;
     if pairs.len() != given.rank()? {
@@ -53,7 +53,7 @@ fn cut(op: &mut Operator<'_>, pairs: &[[i64; 2]]) -> Outcome {
     op.put_gradient("X", &y)
 }
 
-/// What was repeated counts where it came from; other numbers count for nothing.
+/// Gradients of replicated elements go to their source; those of constants are dropped.
 fn pad_around(op: &mut Operator<'_>) -> Outcome {
     if op.text("mode")? != "constant" {
         return moved(op, arrange::pad_cube, "X", "Out");
@@ -77,10 +77,10 @@ fn pixel_shuffle(op: &mut Operator<'_>) -> Outcome {
     let last = op.channels_last("data_format")?;
     let given = if last { op.channels_to_front(&given)? } else { given };
     let [batch, channels, rows, columns] = given.dims()?[..] else {
-        return Err(format!("expected pictures, found {} extents", given.rank()?).into());
+        return Err(format!("expected images, found rank {}", given.rank()?).into());
     };
     let (Some(down), Some(across)) = (rows.checked_div(factor), columns.checked_div(factor)) else {
-        return Err(format!("expected 1 or more as `upscale_factor`, found {factor}").into());
+        return Err(format!("expected at least 1 as `upscale_factor`, found {factor}").into());
     };
     // [batch, channels, rows, row of a block, columns, column of a block]
     let split = op.reshape(&given, &[batch, channels, down, factor, across, factor])?;
@@ -91,7 +91,7 @@ fn pixel_shuffle(op: &mut Operator<'_>) -> Outcome {
     op.put_gradient("X", &y)
 }
 
-/// What was replaced does not count, and what replaced it does.
+/// Overwritten elements have gradient 0; updates get the gradients at their positions.
 fn scatter(op: &mut Operator<'_>) -> Outcome {
     let (ids, given) = (op.input("Ids")?, op.gradient("Out")?);
     let ids = op.cast(&ids, DType::Int64)?;
@@ -114,7 +114,7 @@ fn scatter_nd_add(op: &mut Operator<'_>) -> Outcome {
     op.put_gradient("Updates", &updates)
 }
 
-/// Zeros around what was cut out.
+/// Pads the gradient of the slice with zeros.
 fn slice(op: &mut Operator<'_>) -> Outcome {
     let (x, given) = (op.input("Input")?, op.gradient("Out")?);
     let axes = op.ints("axes")?;
@@ -126,12 +126,12 @@ fn slice(op: &mut Operator<'_>) -> Outcome {
     let mut gone = op.ints("decrease_axis")?;
     gone.sort_unstable();
     if gone.len() == dims.len() {
-        // It may have one extent of 1 in place of none.
+        // A result of shape [1] may stand for a scalar.
         kept.clear();
     }
     for axis in gone {
         let place = usize::try_from(axis).ok().filter(|place| *place <= kept.len());
-        kept.insert(place.ok_or("expected extents that it has as `decrease_axis`")?, 1);
+        kept.insert(place.ok_or("`decrease_axis` is out of range")?, 1);
     }
     let given = op.reshape(&given, &kept)?;
     let mut begins = vec![0; dims.len()];

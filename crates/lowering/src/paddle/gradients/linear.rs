@@ -1,4 +1,4 @@
-//! Gradients of products of matrices, and of tables that are looked up.
+//! Gradients of matrix products and embedding lookups.
 
 use lodstone_model::DType;
 
@@ -35,19 +35,19 @@ fn mul(op: &mut Operator<'_>) -> Outcome {
     Ok(())
 }
 
-/// One of the two that are multiplied.
+/// A factor of a product.
 struct Factor {
-    /// Matrices, as they are multiplied.
+    /// The factor as matrices.
     value: Value,
     is_turned: bool,
 }
 
 impl Factor {
-    /// A list is a row if it comes first, and a column if it comes second.
+    /// A vector is a row on the left, and a column on the right.
     fn of(op: &mut Operator<'_>, value: Value, flag: Option<&str>, list: i64) -> Outcome<Self> {
         let is_turned = value.rank()? > 1 && flag.map_or(Ok(false), |flag| op.flag(flag))?;
         let value = match value.rank()? {
-            0 => return Err("expected extents of what is multiplied, found none".into()),
+            0 => return Err("expected at least rank 1 of the factors, found 0".into()),
             1 => op.unsqueeze(&value, &[list])?,
             _ if is_turned => op.turned(&value)?,
             _ => value,
@@ -55,7 +55,7 @@ impl Factor {
         Ok(Self { value, is_turned })
     }
 
-    /// Tells how much the elements count, given how much those of the matrices do.
+    /// Sets the gradient of the factor, given that of its matrices.
     fn put(&self, op: &mut Operator<'_>, slot: &str, product: &Value) -> Outcome {
         let own = op.input(slot)?;
         let sums = op.gathered(product, &self.value)?;
@@ -95,11 +95,11 @@ fn matmul(op: &mut Operator<'_>, turns_x: Option<&str>, turns_y: Option<&str>) -
     Ok(())
 }
 
-/// What counts is added up for each row of the table; the row of `padding_idx` does not count.
+/// Sums the gradients for each row of the table, except for `padding_idx`.
 fn lookup(op: &mut Operator<'_>) -> Outcome {
     let (table, ids, given) = (op.input("W")?, op.input("Ids")?, op.gradient("Out")?);
     let [_, width] = table.dims()?[..] else {
-        return Err(format!("expected a table, found {} extents", table.rank()?).into());
+        return Err(format!("expected a table of rank 2, found {}", table.rank()?).into());
     };
     let ids = op.cast(&ids, DType::Int64)?;
     let ids = op.reshape(&ids, &[-1, 1])?;

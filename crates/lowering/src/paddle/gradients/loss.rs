@@ -24,7 +24,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("softmax_with_cross_entropy_grad", softmax_with_cross_entropy),
 ];
 
-/// Where a label is in its row; 0 where it is `ignore_index`, and whether it is.
+/// Returns the position of each label in its row, 0 where it is `ignore_index`, and whether it is.
 fn places(op: &mut Operator<'_>, label: &Value) -> Outcome<(Value, Value)> {
     let label = op.cast(label, DType::Int64)?;
     let ignored = op.int("ignore_index")?;
@@ -54,7 +54,7 @@ fn cross_entropy(op: &mut Operator<'_>) -> Outcome {
     op.put_gradient("X", &y)
 }
 
-/// The extents of `X` are those of `XShape` before the last, which is 0.
+/// The dims of `X` are those of `XShape` without the last one, which is 0.
 fn cross_entropy2(op: &mut Operator<'_>) -> Outcome {
     let (label, found, given) = (op.input("Label")?, op.input("MatchX")?, op.gradient("Y")?);
     let mut dims = op.input("XShape")?.dims()?;
@@ -101,7 +101,7 @@ fn softmax_with_cross_entropy(op: &mut Operator<'_>) -> Outcome {
     op.put_gradient("Logits", &y)
 }
 
-/// `(x - z) / (x (1 - x))`, whose divisor is at least `1e-12`.
+/// `(x - z) / (x (1 - x))`, with a divisor of at least `1e-12`.
 fn bce_loss(op: &mut Operator<'_>) -> Outcome {
     let (x, label, given) = (op.input("X")?, op.input("Label")?, op.gradient("Out")?);
     let (rest, other) = (op.sub(&x, &label)?, op.one_less(&x)?);
@@ -112,7 +112,7 @@ fn bce_loss(op: &mut Operator<'_>) -> Outcome {
     op.put_gradient("X", &y)
 }
 
-/// As far as they are apart, and no more than `delta`.
+/// The error, clamped to `delta`.
 fn huber_loss(op: &mut Operator<'_>) -> Outcome {
     let (rest, given) = (op.input("Residual")?, op.gradient("Out")?);
     let delta = f64::from(op.float("delta")?);
@@ -129,9 +129,9 @@ fn kldiv_loss(op: &mut Operator<'_>) -> Outcome {
     let count = match op.text("reduction")?.as_str() {
         "none" | "sum" => None,
         "mean" => Some(op.call("Size", &[&x], [])?),
-        "batchmean" => Some(op.extent(&x, 0)?),
+        "batchmean" => Some(op.dim(&x, 0)?),
         other => {
-            return Err(format!("expected a way to reduce as `reduction`, found `{other}`").into());
+            return Err(format!("unknown `reduction` `{other}`").into());
         }
     };
     let above = op.above(&target, 0.0)?;
@@ -157,7 +157,7 @@ fn log_loss(op: &mut Operator<'_>) -> Outcome {
     op.put_gradient("Predicted", &y)
 }
 
-/// The weight of the label, turned round, at its place; the mean is one of weights.
+/// The negative weight of the label at its position; the mean is weighted too.
 fn nll_loss(op: &mut Operator<'_>) -> Outcome {
     let (x, label, given) = (op.input("X")?, op.input("Label")?, op.gradient("Out")?);
     let (place, skip) = places(op, &label)?;
@@ -173,7 +173,7 @@ fn nll_loss(op: &mut Operator<'_>) -> Outcome {
             given = op.div(&given, &total)?;
         }
         other => {
-            return Err(format!("expected a way to reduce as `reduction`, found `{other}`").into());
+            return Err(format!("unknown `reduction` `{other}`").into());
         }
     }
     let product = op.mul(&given, &weight)?;
@@ -185,7 +185,7 @@ fn nll_loss(op: &mut Operator<'_>) -> Outcome {
     op.put_gradient("X", &y)
 }
 
-/// `w s - z`, `s` being the sigmoid of `x`, and `w` 1 or `pos_weight`: not what it should be, but what it is there.
+/// `w s - z`, where `s` is the sigmoid of `x`, and `w` 1 or `pos_weight`: not the true gradient, but PaddlePaddle's.
 fn sigmoid_cross_entropy(op: &mut Operator<'_>) -> Outcome {
     let (x, label, given) = (op.input("X")?, op.input("Label")?, op.gradient("Out")?);
     let mut share = op.call("Sigmoid", &[&x], [])?;
@@ -195,7 +195,7 @@ fn sigmoid_cross_entropy(op: &mut Operator<'_>) -> Outcome {
     let slope = op.sub(&share, &label)?;
     let y = op.mul(&given, &slope)?;
     let ignored = op.int("ignore_index")?;
-    #[expect(clippy::cast_precision_loss, reason = "labels are numbers with fractions")]
+    #[expect(clippy::cast_precision_loss, reason = "labels are floats")]
     let ignored = op.number(x.dtype(), ignored as f64)?;
     let skip = op.call("Equal", &[&label, &ignored], [])?;
     let mut y = op.except(&skip, &y)?;

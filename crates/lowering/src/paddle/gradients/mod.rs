@@ -1,8 +1,8 @@
-//! Gradients of operators: how much each element of an input counts, when it is told how much each of an output does.
+//! Gradient operators: the gradients of inputs, given those of outputs.
 //!
-//! The gradient operator of `relu` is `relu_grad`; that of its output `Out` is its input `Out@GRAD`, that of its input
-//! `X` its output `X@GRAD`. It has the attributes of the operator, and reads what that read and wrote, as far as it
-//! needs it. One that nobody asks for is not computed.
+//! The gradient operator of `relu` is `relu_grad`; the gradient of the output `Out` is its input `Out@GRAD`, that of the
+//! input `X` its output `X@GRAD`. It has the attributes of the forward operator, and reads those of its inputs and outputs
+//! that it needs. A gradient that is not requested is not computed.
 //!
 //! Source of truth: the kernels of PaddlePaddle 2.6.2, and results that they gave.
 
@@ -40,29 +40,30 @@ pub(super) const FAMILIES: &[&[(&str, Rule)]] = &[
 ];
 
 impl Operator<'_> {
-    /// How much each element of an output counts.
+    /// Returns the gradient of an output.
     fn gradient(&self, slot: &str) -> Outcome<Value> {
         self.input(&format!("{slot}@GRAD"))
     }
 
-    /// Whether it is asked how much each element of an input counts.
+    /// Whether the gradient of an input is requested.
     fn wants_gradient(&self, slot: &str) -> bool {
         self.wants(&format!("{slot}@GRAD"))
     }
 
-    /// Tells how much each element of an input counts.
+    /// Sets the gradient of an input.
     fn put_gradient(&mut self, slot: &str, value: &Value) -> Outcome {
         self.put(&format!("{slot}@GRAD"), value)
     }
 
-    /// The sums of what was spread from a tensor of the extents of `like`.
+    /// Sums a gradient over the dims that were broadcast from a tensor of the dims of `like`.
     fn gathered(&mut self, value: &Value, like: &Value) -> Outcome<Value> {
         if value.shape()? == like.shape()? && !value.shape()?.contains(&Dim::Unknown) {
             return Ok(value.clone());
         }
         let (dims, wanted) = (value.dims()?, like.dims()?);
         let more = dims.len().checked_sub(wanted.len());
-        let more = more.ok_or_else(|| format!("expected {wanted:?} to spread to {dims:?}"))?;
+        let more = more
+            .ok_or_else(|| format!("expected dims that {wanted:?} broadcast to, found {dims:?}"))?;
         let pairs = dims.iter().skip(more).zip(&wanted);
         let spread = (0_i64..).zip(pairs).filter(|(_, (dim, wanted))| dim != wanted);
         let ahead = i64::try_from(more).unwrap_or(i64::MAX);
@@ -75,42 +76,42 @@ impl Operator<'_> {
         self.reshape(&sum, &wanted)
     }
 
-    /// Elements where a condition holds, and 0 elsewhere.
+    /// Keeps elements where a condition holds, and 0 elsewhere.
     fn only(&mut self, condition: &Value, value: &Value) -> Outcome<Value> {
         let zero = self.number(value.dtype(), 0.0)?;
         self.choose(condition, value, &zero)
     }
 
-    /// Elements where it does not hold, and 0 where it does.
+    /// Keeps elements where a condition does not hold, and 0 elsewhere.
     fn except(&mut self, condition: &Value, value: &Value) -> Outcome<Value> {
         let zero = self.number(value.dtype(), 0.0)?;
         self.choose(condition, &zero, value)
     }
 
-    /// Which elements are greater than a number.
+    /// Returns which elements are greater than a number.
     fn above(&mut self, value: &Value, number: f64) -> Outcome<Value> {
         let number = self.number(value.dtype(), number)?;
         self.call("Greater", &[value, &number], [])
     }
 
-    /// Which elements are less than a number.
+    /// Returns which elements are less than a number.
     fn below(&mut self, value: &Value, number: f64) -> Outcome<Value> {
         let number = self.number(value.dtype(), number)?;
         self.call("Less", &[value, &number], [])
     }
 
-    /// One less each element.
+    /// Returns `1 - value`.
     fn one_less(&mut self, value: &Value) -> Outcome<Value> {
         let one = self.number(value.dtype(), 1.0)?;
         self.sub(&one, value)
     }
 
-    /// Each number times itself.
+    /// Squares each element.
     fn squared(&mut self, value: &Value) -> Outcome<Value> {
         self.mul(value, value)
     }
 
-    /// Elements added up at their places along an axis, where the rest is 0.
+    /// Adds elements at indices along an axis to a tensor of zeros.
     fn scattered(
         &mut self,
         like: &Value,
@@ -124,19 +125,19 @@ impl Operator<'_> {
     }
 }
 
-/// Of an operator that moves elements, and may put zeros between them: as it moves their numbers, so each result goes
-/// back to where it came from.
+/// The gradient of an operator that moves elements, and may insert zeros: moves the indices of the elements forward, and
+/// adds each result to the position that it came from.
 fn moved(op: &mut Operator<'_>, forward: Rule, slot: &'static str, out: &str) -> Outcome {
     let (x, given) = (op.input(slot)?, op.gradient(out)?);
     let dims = x.dims()?;
     let count = dims.iter().try_fold(1_i64, |all, dim| all.checked_mul(*dim));
-    let count = count.and_then(|count| count.checked_add(1)).ok_or("it is too large")?;
-    // From 1 on: what is 0 comes from nowhere.
+    let count = count.and_then(|count| count.checked_add(1)).ok_or("the input is too large")?;
+    // Indices start at 1: 0 marks inserted zeros.
     let (first, end, step) = (op.long(1), op.long(count), op.long(1));
     let numbers = op.call("Range", &[&first, &end, &step], [])?;
     let numbers = op.reshape(&numbers, &dims)?;
     let places = op.follow(forward, slot, &numbers)?;
-    let places = places.first().ok_or_else(|| Finding::internal("a rule gives nothing"))?;
+    let places = places.first().ok_or_else(|| Finding::internal("a rule has no output"))?;
     let (places, given) = (op.reshape(places, &[-1])?, op.reshape(&given, &[-1])?);
     let all = op.filled(given.dtype(), 0.0, &[count])?;
     let sums = op.scattered(&all, &places, &given, 0)?;

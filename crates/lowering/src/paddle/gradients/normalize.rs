@@ -13,7 +13,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("norm_grad", norm),
 ];
 
-/// Normalized elements, and the root of their variance turned over.
+/// Normalized elements, and the inverse standard deviation.
 struct Normal {
     value: Value,
     inverse: Value,
@@ -25,14 +25,14 @@ impl Normal {
         Ok(Self { value: op.mul(&centred, inverse)?, inverse: inverse.clone() })
     }
 
-    /// How much elements count before they are normalized over axes, given how much they do then.
+    /// Returns the gradient of the elements before normalization over axes, given the one after it.
     fn before(&self, op: &mut Operator<'_>, given: &Value, axes: &[i64]) -> Outcome<Value> {
         let mean = op.reduce("ReduceMean", given, axes, true)?;
         let centred = op.sub(given, &mean)?;
         self.scaled(op, given, &centred, axes)
     }
 
-    /// As far as they change the variance; `rest` is what they count otherwise.
+    /// Subtracts the part that acts through the variance from `rest`.
     fn scaled(
         &self,
         op: &mut Operator<'_>,
@@ -56,18 +56,18 @@ fn inverse(op: &mut Operator<'_>, variance: &Value) -> Outcome<Value> {
     op.call("Reciprocal", &[&root], [])
 }
 
-/// The number of a channel at each of its elements, channels being the second of so many extents.
+/// Broadcasts one element for each channel, the second of `rank` dims.
 fn by_channel(op: &mut Operator<'_>, value: &Value, rank: usize) -> Outcome<Value> {
     let ones = vec![1; rank.saturating_sub(2)];
     op.reshape(value, &[&[-1], ones.as_slice()].concat())
 }
 
-/// All axes but the second.
+/// Returns all axes but the second.
 fn but_channels(rank: usize) -> Vec<i64> {
     (0..).take(rank).filter(|axis| *axis != 1).collect()
 }
 
-/// Tells how much `Scale` and `Bias` count, which are spread over axes.
+/// Sets the gradients of `Scale` and `Bias`, which are broadcast over axes.
 fn put_scale(op: &mut Operator<'_>, given: &Value, normal: &Value, axes: &[i64]) -> Outcome {
     if op.wants_gradient("Scale") {
         let product = op.mul(given, normal)?;
@@ -83,7 +83,7 @@ fn put_scale(op: &mut Operator<'_>, given: &Value, normal: &Value, axes: &[i64])
     Ok(())
 }
 
-/// Where statistics are given they do not change with the batch.
+/// Given statistics do not depend on the batch.
 fn batch_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, given) = (op.input("X")?, op.gradient("Y")?);
     let last = op.channels_last("data_layout")? && x.rank()? > 2;
@@ -98,7 +98,7 @@ fn batch_norm(op: &mut Operator<'_>) -> Outcome {
         true => {
             let running = |op: &Operator<'_>, slot: &str| match op.optional(slot)? {
                 Some(value) => Ok(value),
-                // It is the same variable.
+                // Both slots have the same variable.
                 None => op.input(&format!("{slot}Out")),
             };
             let (mean, variance) = (running(op, "Mean")?, running(op, "Variance")?);
@@ -132,7 +132,7 @@ fn layer_norm(op: &mut Operator<'_>) -> Outcome {
     let dims = x.dims()?;
     let front = usize::try_from(begin).ok().and_then(|begin| dims.get(..begin));
     let front = front.filter(|front| front.len() < dims.len());
-    let front = front.ok_or("expected an extent as `begin_norm_axis`")?;
+    let front = front.ok_or("`begin_norm_axis` is out of range")?;
     let inner = dims.get(front.len()..).unwrap_or_default();
     let rows = [front, &vec![1; inner.len()]].concat();
     let (mean, variance) = (op.input("Mean")?, op.input("Variance")?);
@@ -141,7 +141,7 @@ fn layer_norm(op: &mut Operator<'_>) -> Outcome {
     let normal = Normal::of(op, &x, &mean, &inverse)?;
     let outer: Vec<i64> = (0..begin).collect();
     if outer.is_empty() {
-        return Err("expected extents that are not normalized".into());
+        return Err("the dims before the normalized ones must be known".into());
     }
     put_scale(op, &given, &normal.value, &outer)?;
     if !op.wants_gradient("X") {
@@ -159,7 +159,7 @@ fn layer_norm(op: &mut Operator<'_>) -> Outcome {
     op.put_gradient("X", &y)
 }
 
-/// Times `Scale`, if it is there: a number for each channel, the second extent.
+/// Multiplies by `Scale`, if it is present: one element for each channel, the second dim.
 fn scaled(op: &mut Operator<'_>, given: &Value) -> Outcome<Value> {
     match op.optional("Scale")? {
         Some(scale) => {
@@ -170,7 +170,7 @@ fn scaled(op: &mut Operator<'_>, given: &Value) -> Outcome<Value> {
     }
 }
 
-/// Each sample's channels for themselves.
+/// Each channel of each sample is normalized separately.
 fn instance_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, given) = (op.input("X")?, op.gradient("Y")?);
     let dims = x.dims()?;
@@ -187,7 +187,7 @@ fn instance_norm(op: &mut Operator<'_>) -> Outcome {
     op.put_gradient("X", &y)
 }
 
-/// Each sample's groups of channels for themselves.
+/// Each group of channels of each sample is normalized separately.
 fn group_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, given, groups) = (op.input("X")?, op.gradient("Y")?, op.int("groups")?);
     let last = op.channels_last("data_layout")?;
@@ -196,19 +196,19 @@ fn group_norm(op: &mut Operator<'_>) -> Outcome {
         false => (x, given),
     };
     let dims = x.dims()?;
-    let examples = *dims.first().ok_or("expected examples, found none")?;
+    let examples = *dims.first().ok_or("expected a batch dim, found none")?;
     let (mean, variance) = (op.input("Mean")?, op.input("Variance")?);
     let rows = [examples, groups, 1];
     let (mean, variance) = (op.reshape(&mean, &rows)?, op.reshape(&variance, &rows)?);
     let inverse = inverse(op, &variance)?;
-    // [examples, groups, channels of a group and what they hold]
+    // [batch, groups, channels per group and spatial dims]
     let grouped = op.reshape(&x, &[examples, groups, -1])?;
     let normal = Normal::of(op, &grouped, &mean, &inverse)?;
     let value = op.reshape(&normal.value, &dims)?;
     put_scale(op, &given, &value, &but_channels(dims.len()))?;
     let scaled = scaled(op, &given)?;
     let scaled = op.reshape(&scaled, &[examples, groups, -1])?;
-    // Without `Scale` PaddlePaddle leaves out what elements count for the mean.
+    // Without `Scale`, PaddlePaddle omits the part that acts through the mean.
     let y = match op.optional("Scale")? {
         Some(_) => normal.before(op, &scaled, &[2])?,
         None => normal.scaled(op, &scaled, &scaled, &[2])?,
@@ -243,14 +243,14 @@ fn affine_channel(op: &mut Operator<'_>) -> Outcome {
     op.put_gradient("X", &y)
 }
 
-/// What was dropped does not count; the rest does as it was scaled.
+/// Dropped elements have gradient 0; the others are scaled as in the forward pass.
 fn dropout(op: &mut Operator<'_>) -> Outcome {
     let given = op.gradient("Out")?;
     let probability = f64::from(op.float("dropout_prob")?);
     let upscale = match op.text("dropout_implementation")?.as_str() {
         "upscale_in_train" => true,
         "downgrade_in_infer" => false,
-        other => return Err(format!("expected a way to drop out, found `{other}`").into()),
+        other => return Err(format!("unknown dropout mode `{other}`").into()),
     };
     let y = if op.flag("is_test")? {
         if upscale { given } else { op.times(&given, 1.0 - probability)? }

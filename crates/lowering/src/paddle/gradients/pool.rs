@@ -1,4 +1,4 @@
-//! Gradients of pooling: an element counts for each window that it is the greatest of, or for its share in each mean.
+//! Gradients of pooling: a maximum gets the gradients of its windows, an element of a mean its share of them.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use lodstone_model::DType;
 
 use super::super::conv::{Pads, same_pads};
 use super::super::operator::{Operator, Outcome, Rule};
-use super::super::pool::{MOST_WINDOWS, Window, Windows, padded};
+use super::super::pool::{MAX_WINDOWS, Window, Windows, padded};
 use super::reduce::spread;
 use crate::onnx::{Value, int};
 
@@ -17,8 +17,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("pool3d_grad", pool),
 ];
 
-/// Most elements of a matrix of windows and elements.
-const MOST_ELEMENTS: usize = 1 << 24;
+/// The maximum number of elements of a matrix of windows and elements.
+const MAX_ELEMENTS: usize = 1 << 24;
 
 fn pool(op: &mut Operator<'_>) -> Outcome {
     let (x, given) = (op.input("X")?, op.gradient("Out")?);
@@ -36,16 +36,16 @@ fn pool(op: &mut Operator<'_>) -> Outcome {
     op.put_gradient("X", &y)
 }
 
-/// Of the elements of each picture that are told.
+/// The gradient of `max_pool_with_index`: goes to the recorded indices of each image.
 fn by_places(op: &mut Operator<'_>) -> Outcome {
     let (x, places, given) = (op.input("X")?, op.input("Mask")?, op.gradient("Out")?);
     let [examples, channels, ..] = x.dims()?[..] else {
-        return Err("expected examples and channels".into());
+        return Err("expected batch and channels".into());
     };
     let places = op.cast(&places, DType::Int64)?;
     let mut lined = |value: &Value| op.reshape(value, &[examples, channels, -1]);
     let (lines, places, given) = (lined(&x)?, lined(&places)?, lined(&given)?);
-    // Where there is no greatest element, none counts.
+    // Windows without a maximum have no gradient.
     let (first, nothing) = (op.long(0), op.number(given.dtype(), 0.0)?);
     let is_none = op.call("Less", &[&places, &first], [])?;
     let places = op.choose(&is_none, &first, &places)?;
@@ -55,10 +55,10 @@ fn by_places(op: &mut Operator<'_>) -> Outcome {
     op.put_gradient("X", &y)
 }
 
-/// Of the greatest element of each channel: the first of equal ones counts.
+/// The gradient of the maximum of each channel: the first of equal elements gets it.
 fn greatest(op: &mut Operator<'_>, x: &Value, given: &Value) -> Outcome<Value> {
     let [examples, channels, ..] = x.dims()?[..] else {
-        return Err("expected examples and channels".into());
+        return Err("expected batch and channels".into());
     };
     let lines = op.reshape(x, &[examples, channels, -1])?;
     let top = op.call("GlobalMaxPool", &[x], [])?;
@@ -72,13 +72,13 @@ fn greatest(op: &mut Operator<'_>, x: &Value, given: &Value) -> Outcome<Value> {
     op.reshape_as(&y, x)
 }
 
-/// What counts where the greatest element is a number: no element is equal to what is none.
+/// Masks the output gradient where the maximum is NaN, since no element equals NaN.
 fn counting(op: &mut Operator<'_>, tops: &Value, given: &Value) -> Outcome<Value> {
     let none = op.call("IsNaN", &[tops], [])?;
     op.except(&none, given)
 }
 
-/// Of the greatest element of each window: the first of equal ones counts.
+/// The gradient of the maximum of each window: the first of equal elements gets it.
 fn maxima(op: &mut Operator<'_>, x: &Value, given: &Value) -> Outcome<Value> {
     let size = op.ints("ksize")?;
     let windows = Windows::of(op, x, &size, true)?;
@@ -97,13 +97,13 @@ fn maxima(op: &mut Operator<'_>, x: &Value, given: &Value) -> Outcome<Value> {
     }
 }
 
-/// The elements of the tensor under a window along an extent, and how many it is said to have.
+/// The elements of the tensor that a window covers along a dim, and the number by which its sum is divided.
 struct Share {
     inside: Range<i64>,
     count: i64,
 }
 
-/// Of means: along each extent the windows are rows of a matrix, of ones where they have an element.
+/// The gradient of means: along each dim, the windows are rows of a matrix, with ones at their elements.
 fn means(op: &mut Operator<'_>, x: &Value, given: &Value, is_global: bool) -> Outcome<Value> {
     let (dims, found) = (x.dims()?, given.dims()?);
     let (dims, found) = (dims.get(2..).unwrap_or_default(), found.get(2..).unwrap_or_default());
@@ -112,7 +112,7 @@ fn means(op: &mut Operator<'_>, x: &Value, given: &Value, is_global: bool) -> Ou
     }
     if is_global || found.iter().all(|count| *count == 1) && op.flag("adaptive")? {
         let count = dims.iter().try_fold(1_i64, |all, dim| all.checked_mul(*dim));
-        let count = op.number(given.dtype(), count.ok_or("it is too large")? as f64)?;
+        let count = op.number(given.dtype(), count.ok_or("the image is too large")? as f64)?;
         let share = op.div(given, &count)?;
         return spread(op, &share, x);
     }
@@ -124,14 +124,14 @@ fn means(op: &mut Operator<'_>, x: &Value, given: &Value, is_global: bool) -> Ou
     Ok(y)
 }
 
-/// The windows along each extent.
+/// Returns the windows along each dim.
 fn along(op: &Operator<'_>, dims: &[i64], found: &[i64]) -> Outcome<Vec<Vec<Share>>> {
-    let extents = dims.len();
+    let spatial = dims.len();
     let adaptive = op.flag("adaptive")?;
     let exclusive = op.flag("exclusive")?;
-    let (size, strides) = (op.each("ksize", extents)?, op.each("strides", extents)?);
-    let pads = match op.pads(extents)? {
-        _ if adaptive => vec![0; 2 * extents],
+    let (size, strides) = (op.each("ksize", spatial)?, op.each("strides", spatial)?);
+    let pads = match op.pads(spatial)? {
+        _ if adaptive => vec![0; 2 * spatial],
         Pads::Explicit(pads) => pads,
         Pads::Same => same_pads(dims, &size, &strides)?,
     };
@@ -139,7 +139,7 @@ fn along(op: &Operator<'_>, dims: &[i64], found: &[i64]) -> Outcome<Vec<Vec<Shar
     if numbers.into_iter().any(|number| number.unsigned_abs() > u64::from(u32::MAX >> 1)) {
         return Err(format!("windows of {size:?} over {dims:?} are too large").into());
     }
-    let begins = pads.get(..extents).ok_or("expected paddings")?;
+    let begins = pads.get(..spatial).ok_or("expected pads at begins and ends")?;
     let mut all = Vec::new();
     for (axis, (dim, count)) in dims.iter().zip(found).enumerate() {
         let at = |list: &[i64]| list.get(axis).copied().unwrap_or(0);
@@ -150,16 +150,16 @@ fn along(op: &Operator<'_>, dims: &[i64], found: &[i64]) -> Outcome<Vec<Vec<Shar
             }
             let before = at(begins);
             let window = Window::at(number * at(&strides) - before, at(&size), *dim, before);
-            // One that has no elements counts for nothing.
+            // A window without elements has no gradient.
             Share { inside: window.inside(*dim), count: window.count(*dim, exclusive).max(1) }
         };
-        let windows: Vec<Share> = (0..*count).take(MOST_WINDOWS).map(share).collect();
+        let windows: Vec<Share> = (0..*count).take(MAX_WINDOWS).map(share).collect();
         all.push(windows);
     }
     Ok(all)
 }
 
-/// What counts for the windows along an extent, as it counts for its elements.
+/// Maps the gradients of the windows along a dim to those of its elements.
 fn over(
     op: &mut Operator<'_>,
     given: &Value,
@@ -168,10 +168,8 @@ fn over(
     dim: i64,
 ) -> Outcome<Value> {
     let width = usize::try_from(dim).unwrap_or(usize::MAX);
-    if windows.len().checked_mul(width).is_none_or(|all| all > MOST_ELEMENTS) {
-        return Err(
-            format!("{} windows over an extent of {dim} are too many", windows.len()).into()
-        );
+    if windows.len().checked_mul(width).is_none_or(|all| all > MAX_ELEMENTS) {
+        return Err(format!("{} windows over a dim of {dim} are too many", windows.len()).into());
     }
     let row = |window: &Share| {
         let inside = window.inside.clone();
@@ -183,12 +181,12 @@ fn over(
     let (ones, counts) = (op.singles(&ones), op.singles(&counts));
     let (ones, counts) = (op.cast(&ones, given.dtype())?, op.cast(&counts, given.dtype())?);
     let ones = op.reshape(&ones, &[rows, dim])?;
-    // The extent becomes the last one.
+    // The dim is moved to the end.
     let mut order: Vec<i64> = (0..).take(given.rank()?).collect();
     let place = usize::try_from(axis).unwrap_or(usize::MAX);
     let last = order.len().saturating_sub(1);
     if place > last {
-        return Err("expected an extent to pool".into());
+        return Err("expected a dim to pool".into());
     }
     order.swap(place, last);
     let lines = op.transpose(given, &order)?;

@@ -1,4 +1,4 @@
-//! Gradients of sums, means and extremes: one result counts for all that it is of.
+//! Gradients of sums, means and extrema: the gradient of a result goes to all elements that it depends on.
 
 use lodstone_model::DType;
 
@@ -47,7 +47,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("top_k_v2_grad", |op| chosen(op, op.int("axis")?)),
 ];
 
-/// Repeated to the extents of another value.
+/// Broadcasts to the dims of another value.
 pub(super) fn spread(op: &mut Operator<'_>, value: &Value, like: &Value) -> Outcome<Value> {
     match like.known_dims() {
         Some(dims) => op.expand(value, &dims),
@@ -58,7 +58,7 @@ pub(super) fn spread(op: &mut Operator<'_>, value: &Value, like: &Value) -> Outc
     }
 }
 
-/// A result of a reduction over extents of `x`, with those extents as ones.
+/// Restores the reduced dims of `x` as 1.
 fn kept(op: &mut Operator<'_>, x: &Value, value: &Value, [dim, keep]: [&str; 2]) -> Outcome<Value> {
     let rank = x.rank()?;
     let dims = op.ints(dim)?;
@@ -72,7 +72,7 @@ fn kept(op: &mut Operator<'_>, x: &Value, value: &Value, [dim, keep]: [&str; 2])
     op.unsqueeze(value, &axes)
 }
 
-/// What was reduced, what came of it and how much that counts, so that they go over each other.
+/// Returns the input, the output and the output gradient of a reduction, aligned for broadcasting.
 fn reduced(op: &mut Operator<'_>) -> Outcome<(Value, Value, Value)> {
     let (x, out, given) = (op.input("X")?, op.input("Out")?, op.gradient("Out")?);
     let out = kept(op, &x, &out, ["dim", "keep_dim"])?;
@@ -92,7 +92,7 @@ fn mean(op: &mut Operator<'_>, x: &Value, given: &Value) -> Outcome {
     op.put_gradient("X", &y)
 }
 
-/// Each element that is the extreme counts, however many they are.
+/// Each element that equals the extremum gets the gradient, however many there are.
 fn extreme(op: &mut Operator<'_>) -> Outcome {
     let (x, out, given) = reduced(op)?;
     let is_extreme = op.call("Equal", &[&x, &out], [])?;
@@ -100,7 +100,7 @@ fn extreme(op: &mut Operator<'_>) -> Outcome {
     op.put_gradient("X", &y)
 }
 
-/// Of elements that were chosen by their places along an axis.
+/// The gradient of elements that were selected by their indices along an axis.
 fn chosen(op: &mut Operator<'_>, axis: i64) -> Outcome {
     let (x, places, given) = (op.input("X")?, op.input("Indices")?, op.gradient("Out")?);
     let places = op.cast(&places, DType::Int64)?;
@@ -111,7 +111,7 @@ fn chosen(op: &mut Operator<'_>, axis: i64) -> Outcome {
     op.put_gradient("X", &y)
 }
 
-/// Sums that run the other way.
+/// The cumulative sum in the other direction.
 fn cumsum(op: &mut Operator<'_>) -> Outcome {
     let (x, given) = (op.input("X")?, op.gradient("Out")?);
     if x.known_dims().is_some_and(|dims| dims.iter().all(|dim| *dim == 1)) {
@@ -137,7 +137,7 @@ fn logsumexp(op: &mut Operator<'_>) -> Outcome {
     op.put_gradient("X", &y)
 }
 
-/// `sign(x) (|x| / y)^(porder - 1)`; of infinite orders, where `|x|` is the extreme.
+/// `sign(x) (|x| / y)^(porder - 1)`; for infinite orders, 1 where `|x|` is the extremum.
 fn p_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, out, given) = (op.input("X")?, op.input("Out")?, op.gradient("Out")?);
     let order = op.float("porder")?;
@@ -160,7 +160,7 @@ fn p_norm(op: &mut Operator<'_>) -> Outcome {
     let slope = if order.is_infinite() {
         let is_extreme = op.call("Equal", &[&size, &out], [])?;
         let is_extreme = op.cast(&is_extreme, x.dtype())?;
-        // What is no number shows.
+        // NaN propagates.
         op.mul(&is_extreme, &sign)?
     } else if order == 1.0 {
         sign
@@ -170,7 +170,7 @@ fn p_norm(op: &mut Operator<'_>) -> Outcome {
         let power = op.call("Pow", &[&share, &power], [])?;
         let slope = op.mul(&sign, &power)?;
         let is_none = op.call("Equal", &[&out, &size], [])?;
-        // What has no length has no direction; what is alone has its sign.
+        // A norm of 0 has gradient 0; the norm of a single element has its sign.
         op.choose(&is_none, &sign, &slope)?
     };
     let y = op.mul(&given, &slope)?;

@@ -1,4 +1,4 @@
-//! Gradients of the same elements under other extents, in another order, one behind the other, or repeated.
+//! Gradients of operators that reshape, transpose, concatenate or repeat tensors.
 
 use super::super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int};
@@ -23,7 +23,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("unstack_grad", unstack),
 ];
 
-/// The extents that a tensor had, behind a 0 in `XShape`.
+/// The dims of the input follow the 0 in `XShape`.
 fn shaped(op: &mut Operator<'_>) -> Outcome {
     let (shape, given) = (op.input("XShape")?, op.gradient("Out")?);
     let dims = shape.dims()?;
@@ -46,7 +46,7 @@ fn transpose(op: &mut Operator<'_>) -> Outcome {
     let order: Vec<i64> = back.into_iter().map(|(_, place)| place).collect();
     if order.len() != given.rank()? {
         return Err(
-            format!("expected {} extents as `axis`, found {}", given.rank()?, order.len()).into()
+            format!("expected {} dims as `axis`, found {}", given.rank()?, order.len()).into()
         );
     }
     let y = op.transpose(&given, &order)?;
@@ -57,7 +57,7 @@ fn concat(op: &mut Operator<'_>) -> Outcome {
     let (inputs, given) = (op.inputs("X")?, op.gradient("Out")?);
     let axis = op.axis("AxisTensor", "axis")?;
     let axis = op.place(axis, &given)?;
-    let sizes = inputs.iter().map(|input| op.known_extent(input, axis));
+    let sizes = inputs.iter().map(|input| op.known_dim(input, axis));
     let sizes = sizes.collect::<Outcome<Vec<_>>>()?;
     let parts = op.longs(&sizes);
     let made = op.emit("Split", &[Some(&given), Some(&parts)], [int("axis", axis)], sizes.len())?;
@@ -90,7 +90,7 @@ fn expand(op: &mut Operator<'_>) -> Outcome {
     op.put_gradient("X", &y)
 }
 
-/// Each list counts by the sums over the extents of the others.
+/// The gradient of each list is summed over the dims of the others.
 fn mesh(op: &mut Operator<'_>) -> Outcome {
     let (lists, given) = (op.inputs("X")?, op.inputs("outputs@GRAD")?);
     let mut made = Vec::new();

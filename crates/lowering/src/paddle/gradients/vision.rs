@@ -1,4 +1,4 @@
-//! Gradients of pictures of another size: what an element has of another, that counts for.
+//! Gradients of resizing: an input element gets the output gradients, weighted by its share in each output element.
 
 use super::super::operator::{Operator, Outcome, Rule};
 use super::super::vision::Resizing;
@@ -13,30 +13,29 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("trilinear_interp_v2_grad", |op| resize(op, "linear", 3)),
 ];
 
-/// Most elements of an extent: shares are a matrix of those that come out and those that there are.
-const MOST_ELEMENTS: i64 = 1 << 12;
+/// The maximum number of elements of a dim: the weights are a matrix of output and input elements.
+const MAX_ELEMENTS: i64 = 1 << 12;
 
-fn resize(op: &mut Operator<'_>, mode: &str, extents: usize) -> Outcome {
+fn resize(op: &mut Operator<'_>, mode: &str, spatial: usize) -> Outcome {
     let (x, given) = (op.input("X")?, op.gradient("Out")?);
     let last = op.channels_last("data_layout")?;
     let (x, given) = match last {
         true => (op.channels_to_front(&x)?, op.channels_to_front(&given)?),
         false => (x, given),
     };
-    let resizing = Resizing::of(op, &x, mode, extents)?;
+    let resizing = Resizing::of(op, &x, mode, spatial)?;
     let (dims, found) = (x.dims()?, given.dims()?);
-    if dims.iter().chain(&found).skip(2).any(|dim| *dim > MOST_ELEMENTS) {
-        return Err(format!(
-            "expected at most {MOST_ELEMENTS} elements along an extent of a picture"
-        )
-        .into());
+    if dims.iter().chain(&found).skip(2).any(|dim| *dim > MAX_ELEMENTS) {
+        return Err(
+            format!("expected at most {MAX_ELEMENTS} elements along a dim of an image").into()
+        );
     }
     let mut y = given;
-    for (extent, dim) in dims.iter().skip(2).enumerate() {
-        let shares = resizing.shares(op, extent, *dim, y.dtype())?;
-        // The extent becomes the last one.
+    for (size, dim) in dims.iter().skip(2).enumerate() {
+        let shares = resizing.shares(op, size, *dim, y.dtype())?;
+        // The dim is moved to the end.
         let mut order: Vec<i64> = (0..).take(dims.len()).collect();
-        order.swap(extent + 2, dims.len() - 1);
+        order.swap(size + 2, dims.len() - 1);
         let lines = op.transpose(&y, &order)?;
         let sums = op.call("MatMul", &[&lines, &shares], [])?;
         y = op.transpose(&sums, &order)?;

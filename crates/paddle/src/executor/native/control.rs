@@ -1,4 +1,4 @@
-//! What comes in and goes out, what is run when, and arrays of tensors.
+//! Feeding and fetching, selection of variables, and arrays of tensors.
 
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
 use lodstone_schema::Finding;
@@ -10,13 +10,13 @@ use crate::executor::frame::Frame;
 use crate::executor::layout::{Slot, Step};
 use crate::executor::value::Value;
 
-/// Most tensors of an array.
+/// The maximum length of an array.
 const LONGEST: usize = 1 << 20;
 
 pub(super) const OPERATORS: &[(&str, Run)] = &[
     ("assign", assign),
     ("feed", feed),
-    // What is fetched stays until the end, where it is taken.
+    // Fetched variables stay until the end of the run, where they are taken.
     ("fetch", |frame, step, _| Ok(frame.value(input(step, "X")?).map(drop)?)),
     ("fetch_v2", |frame, step, _| Ok(frame.value(input(step, "X")?).map(drop)?)),
     ("increment", increment),
@@ -27,7 +27,7 @@ pub(super) const OPERATORS: &[(&str, Run)] = &[
     ("write_to_array", write_to_array),
 ];
 
-/// It is there already: who runs the program has put it there.
+/// The caller has already set the variable.
 fn feed(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let slot = output(step, "Out")?;
     let name = frame.layout.vars.get(slot).map_or("", |var| &var.name).to_owned();
@@ -46,33 +46,33 @@ fn assign(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
 fn select_input(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let number = index(frame, input(step, "Mask")?)?;
     let chosen = step.inputs("X").get(number).copied().flatten();
-    let chosen = chosen.ok_or_else(|| format!("expected one of its `X`, found {number}"))?;
+    let chosen = chosen.ok_or_else(|| format!("expected an index into `X`, found {number}"))?;
     let value = frame.value(chosen)?.clone();
     frame.set(output(step, "Out")?, value)?;
     Ok(())
 }
 
-/// Gives one of several variables a value; the others stay.
+/// Writes one of several variables; the others keep their values.
 fn select_output(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let number = index(frame, input(step, "Mask")?)?;
     let chosen = step.outputs("Out").get(number).copied().flatten();
-    let chosen = chosen.ok_or_else(|| format!("expected one of its `Out`, found {number}"))?;
+    let chosen = chosen.ok_or_else(|| format!("expected an index into `Out`, found {number}"))?;
     let value = frame.value(input(step, "X")?)?.clone();
     frame.set(chosen, value)?;
     Ok(())
 }
 
-/// The number of a member that a variable says.
+/// Returns the array index in a variable.
 fn index(frame: &Frame<'_>, slot: Slot) -> Outcome<usize> {
     let number = match frame.tensor(slot)?.dtype {
         DType::Bool => i64::from(frame.is_true(slot)?),
         _ => long(frame, slot)?,
     };
     let place = usize::try_from(number).ok().filter(|place| *place < LONGEST);
-    Ok(place.ok_or_else(|| format!("expected a number below {LONGEST}, found {number}"))?)
+    Ok(place.ok_or_else(|| format!("expected an index below {LONGEST}, found {number}"))?)
 }
 
-/// Adds a step to one number; integers go round where they end.
+/// Adds a step to a number; integers wrap around.
 fn increment(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let (from, to) = (input(step, "X")?, output(step, "Out")?);
     let by = match op.attribute("step") {
@@ -81,7 +81,7 @@ fn increment(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     };
     let tensor = frame.tensor(from)?;
     let bytes = tensor.data.bytes()?;
-    #[expect(clippy::cast_possible_truncation, reason = "a step of integers is a whole number")]
+    #[expect(clippy::cast_possible_truncation, reason = "a step of integers has no fraction")]
     let more = match (tensor.dtype, &*bytes) {
         (DType::Int32, &[a, b, c, d]) => {
             i32::from_le_bytes([a, b, c, d]).wrapping_add(by as i32).to_le_bytes().to_vec()
@@ -96,7 +96,7 @@ fn increment(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
             (f64::from_le_bytes(bytes) + f64::from(by)).to_le_bytes().to_vec()
         }
         (dtype, _) => {
-            return Err(format!("expected one number, found {dtype}{:?}", tensor.shape).into());
+            return Err(format!("expected a single number, found {dtype}{:?}", tensor.shape).into());
         }
     };
     let mut made = Tensor::dense(tensor.dtype, tensor.shape.clone(), Blob::memory(more));
@@ -117,14 +117,14 @@ fn write_to_array(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     if array.len() <= place {
         array.resize_with(place + 1, || None);
     }
-    let lost = || Finding::internal(format!("the array has no place {place}"));
+    let lost = || Finding::internal(format!("the array has no index {place}"));
     *array.get_mut(place).ok_or_else(lost)? = Some(tensor);
     frame.set(slot, Value::Array(array))?;
     Ok(())
 }
 
-/// A member of an array. Where it is how much a member of another counts, one that is not there counts nothing: it is
-/// zeros like `X_W`, which was put there.
+/// Reads an array member. In an array of gradients, an absent member has gradient zero: the result is zeros like `X_W`,
+/// the tensor that was written there.
 fn read_from_array(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let place = index(frame, input(step, "I")?)?;
     let written = input(step, "X_W").ok();

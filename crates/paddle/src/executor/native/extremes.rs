@@ -1,9 +1,9 @@
-//! Extremes of elements of which some are no numbers.
+//! Maxima and minima of tensors with NaN.
 //!
-//! PaddlePaddle's loops let each element take the place of the one before unless that is greater, which nothing is than
-//! what is no number: the greatest is that of the elements behind the last one that is none. Where a tensor is reduced
-//! to one element, its library goes through as many elements at once as 256 bits hold, and leaves those that are no
-//! numbers out; the rest at the end goes one by one. ONNX's operators do all others.
+//! PaddlePaddle's loops replace the maximum by each element unless the maximum is greater. Comparisons with NaN are false,
+//! so the result is the maximum of the elements after the last NaN. Where a tensor is reduced to one element, its library
+//! processes as many elements at once as fit in 256 bits, and skips NaN; the remainder is processed one by one. ONNX's
+//! operators compute all other cases.
 
 use lodstone_engine::Dense;
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
@@ -33,7 +33,7 @@ fn flag(op: &Op, name: &str) -> bool {
     matches!(attribute(op, name), Some(AttributeValue::Bool(true)))
 }
 
-/// The elements of a tensor.
+/// Returns the elements of a tensor.
 fn elements(frame: &Frame<'_>, tensor: &Tensor) -> Outcome<Vec<f64>> {
     let elements = tensor.shape.iter().product::<u64>();
     frame.reserve(elements.saturating_mul(16))?;
@@ -60,7 +60,7 @@ fn reduce(frame: &mut Frame<'_>, step: &Step, op: &Op, greatest: bool) -> Outcom
     put(frame, step, tensor.dtype, shape, &found)
 }
 
-/// The greatest or the least size along an axis, or of all elements.
+/// The maximum or minimum absolute value along an axis, or of all elements.
 fn norm(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let tensor = frame.tensor(input(step, "X")?)?;
     let mut values = elements(frame, tensor)?;
@@ -81,7 +81,7 @@ fn norm(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     put(frame, step, tensor.dtype, shape, &found)
 }
 
-/// Axes, counted from the first, in order.
+/// Returns the axes as non-negative indices, sorted.
 fn places(axes: &[i64], rank: usize) -> Outcome<Vec<usize>> {
     let place = |axis: &i64| {
         let from_end = if *axis < 0 { i64::try_from(rank).unwrap_or(i64::MAX) } else { 0 };
@@ -89,7 +89,8 @@ fn places(axes: &[i64], rank: usize) -> Outcome<Vec<usize>> {
         place.filter(|place| *place < rank)
     };
     let places: Option<Vec<usize>> = axes.iter().map(place).collect();
-    let mut places = places.ok_or_else(|| format!("expected some of {rank} extents: {axes:?}"))?;
+    let mut places =
+        places.ok_or_else(|| format!("expected axes of rank {rank}, found {axes:?}"))?;
     places.sort_unstable();
     places.dedup();
     Ok(places)
@@ -100,18 +101,18 @@ fn reduced(shape: &[u64], is_reduced: impl Fn(usize) -> bool, keeps: bool) -> Ve
     dims.map(|(axis, dim)| if is_reduced(axis) { 1 } else { *dim }).collect()
 }
 
-/// How many elements the library goes through at once.
+/// Returns the number of elements that the library processes at once.
 fn lanes(dtype: DType) -> usize {
     if dtype == DType::Float32 { 8 } else { 4 }
 }
 
-/// The one of both that counts: the new one, unless the other is greater (or less).
+/// Returns the new value, unless the old one is greater (or less).
 fn taken(best: f64, value: f64, greatest: bool) -> f64 {
     let stays = if greatest { best > value } else { best < value };
     if stays { best } else { value }
 }
 
-/// What stands before anything is compared.
+/// Returns the initial value of the comparison.
 fn bottom(greatest: bool) -> f64 {
     if greatest { f64::NEG_INFINITY } else { f64::INFINITY }
 }
@@ -120,7 +121,7 @@ fn one_by_one(values: impl Iterator<Item = f64>, greatest: bool) -> f64 {
     values.fold(bottom(greatest), |best, value| taken(best, value, greatest))
 }
 
-/// All elements: those that are taken several at once, and the rest.
+/// Reduces all elements: the vectorized part, and the remainder.
 fn whole(values: &[f64], lanes: usize, greatest: bool) -> f64 {
     let (front, rest) = values.split_at(values.len() / lanes * lanes);
     let front = front.iter().copied().filter(|value| !value.is_nan());
@@ -129,18 +130,18 @@ fn whole(values: &[f64], lanes: usize, greatest: bool) -> f64 {
     if rest.is_nan() { rest } else { taken(rest, front, greatest) }
 }
 
-/// Along some axes, which ascend: the last of them goes the slowest.
+/// Reduces along some axes, in ascending order: the last of them is the outermost loop.
 fn partial(
     values: &[f64],
     shape: &[u64],
     axes: &[usize],
     greatest: bool,
 ) -> Result<Vec<f64>, Finding> {
-    let extents: Vec<usize> =
+    let dims: Vec<usize> =
         shape.iter().map(|dim| usize::try_from(*dim).unwrap_or(usize::MAX)).collect();
-    let stride = |axis: usize| extents.iter().skip(axis + 1).product();
+    let stride = |axis: usize| dims.iter().skip(axis + 1).product();
     let lines: Vec<(usize, usize, usize)> =
-        extents.iter().enumerate().map(|(axis, dim)| (axis, *dim, stride(axis))).collect();
+        dims.iter().enumerate().map(|(axis, dim)| (axis, *dim, stride(axis))).collect();
     let rest = offsets(lines.iter().filter(|(axis, ..)| !axes.contains(axis)));
     let along = offsets(lines.iter().rev().filter(|(axis, ..)| axes.contains(axis)));
     let extreme = |begin: &usize| {
@@ -151,7 +152,7 @@ fn partial(
     rest.iter().map(extreme).collect()
 }
 
-/// The places of elements along axes, each with its extent and its stride; the first of them goes the slowest.
+/// Returns the offsets of elements along axes, given as (axis, dim, stride); the first of them is the outermost loop.
 fn offsets<'l>(lines: impl Iterator<Item = &'l (usize, usize, usize)>) -> Vec<usize> {
     lines.fold(vec![0], |offsets, (_, dim, stride)| {
         let steps = |offset: usize| (0..*dim).map(move |step| offset + step * stride);
@@ -167,7 +168,7 @@ fn put(
     values: &[f64],
 ) -> Outcome {
     let bytes: Vec<u8> = match dtype {
-        #[expect(clippy::cast_possible_truncation, reason = "they were of single precision")]
+        #[expect(clippy::cast_possible_truncation, reason = "the values were float32")]
         DType::Float32 => values.iter().flat_map(|it| (*it as f32).to_le_bytes()).collect(),
         _ => values.iter().flat_map(|it| it.to_le_bytes()).collect(),
     };

@@ -20,7 +20,7 @@ pub(super) const OPERATORS: &[(&str, Run)] = &[
 fn path(op: &Op) -> Outcome<String> {
     match op.attribute("file_path") {
         Some(AttributeValue::String(path)) if !path.0.is_empty() => Ok(path.to_string()),
-        _ => Err("it has no `file_path`".into()),
+        _ => Err("the attribute `file_path` is missing".into()),
     }
 }
 
@@ -28,7 +28,7 @@ fn name_of<'f>(frame: &'f Frame<'_>, slot: Slot) -> &'f str {
     frame.layout.vars.get(slot).map_or("", |var| &var.name)
 }
 
-/// The same in half precision.
+/// Converts a tensor to half precision.
 fn as_half(frame: &Frame<'_>, tensor: &Tensor) -> Outcome<Tensor> {
     if tensor.dtype != DType::Float32 {
         return Ok(tensor.clone());
@@ -41,7 +41,7 @@ fn as_half(frame: &Frame<'_>, tensor: &Tensor) -> Outcome<Tensor> {
     Ok(Tensor { dtype: DType::Float16, data, ..tensor.clone() })
 }
 
-/// As PaddlePaddle 2.6.2 rounds on a processor: towards 0, and what is more than the greatest to infinity.
+/// Rounds towards 0, as PaddlePaddle 2.6.2 does on CPUs; values beyond the maximum become infinite.
 fn half_of(number: f32) -> f16 {
     let nearest = f16::from_f32(number);
     if number.abs() > f16::MAX.to_f32() {
@@ -55,7 +55,7 @@ fn half_of(number: f32) -> f16 {
 
 fn save(frame: &mut Frame<'_>, step: &Step, op: &Op, slots: &[Option<Slot>]) -> Outcome {
     if flag(op, "save_to_memory", false) {
-        return Err("it saves into memory, which is not done here".into());
+        return Err("saving into memory is not supported".into());
     }
     let half = flag(op, "save_as_fp16", false);
     let mut records = Vec::new();
@@ -72,7 +72,7 @@ fn save(frame: &mut Frame<'_>, step: &Step, op: &Op, slots: &[Option<Slot>]) -> 
     }
 }
 
-/// Fails if a tensor is not what the program declares a variable to be.
+/// Fails if a tensor does not have the declared type of a variable.
 fn check(frame: &Frame<'_>, slot: Slot, tensor: &Tensor, path: &str) -> Outcome {
     let name = name_of(frame, slot);
     let declared = frame.layout.program.vars().find(|var| var.name == name);
@@ -81,29 +81,29 @@ fn check(frame: &Frame<'_>, slot: Slot, tensor: &Tensor, path: &str) -> Outcome 
         return Ok(());
     }
     let found = format!("{}{:?}", tensor.dtype, tensor.shape);
-    Err(format!("`{path}` has {found} where the program has `{name}`, {wanted}").into())
+    Err(format!("expected {wanted} for `{name}` in `{path}`, found {found}").into())
 }
 
 fn expected(frame: &Frame<'_>, slot: Slot) -> Expect {
     frame.layout.vars.get(slot).map_or(Expect::Anything, |var| var.expect)
 }
 
-/// The elements from the one that `seek` says on, in the extents that `shape` says; all if there is no `seek`.
+/// Returns the elements from position `seek`, with dims `shape`; all elements if there is no `seek`.
 fn part(op: &Op, tensor: Tensor, path: &str) -> Outcome<Tensor> {
     let Some(AttributeValue::Long(seek @ 0..)) = op.attribute("seek") else { return Ok(tensor) };
     let shape: Option<Vec<u64>> = match op.attribute("shape") {
         Some(AttributeValue::Longs(shape)) => {
-            shape.iter().map(|extent| u64::try_from(*extent).ok()).collect()
+            shape.iter().map(|dim| u64::try_from(*dim).ok()).collect()
         }
         _ => None,
     };
-    let shape = shape.ok_or("expected extents as `shape`, as it has a `seek`")?;
+    let shape = shape.ok_or("expected dims as `shape`, since `seek` is set")?;
     let (begin, len) =
         (tensor.dtype.size_of(&[seek.cast_unsigned()]), tensor.dtype.size_of(&shape));
     let data = begin.zip(len).and_then(|(begin, len)| tensor.data.slice(begin, len).ok());
     let data = data.ok_or_else(|| {
         let (dtype, all) = (tensor.dtype, &tensor.shape);
-        format!("`{path}` has {dtype}{all:?}, and no {shape:?} from element {seek} on")
+        format!("`{path}` has {dtype}{all:?}, which does not contain {shape:?} at element {seek}")
     })?;
     Ok(Tensor::dense(tensor.dtype, shape, data))
 }
@@ -126,7 +126,7 @@ fn load(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let merged = flag(op, MERGED, false);
     let position = record_position(op);
     let position = usize::try_from(position)
-        .map_err(|_| format!("expected the number of a record, found {position}"))?;
+        .map_err(|_| format!("expected the index of a record, found {position}"))?;
     if let Some(held) = frame.files.held(&path) {
         if !merged && held.len() != 1 {
             return Err(format!("expected one tensor in `{path}`, found {}", held.len()).into());
@@ -153,7 +153,7 @@ fn load(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
 
 fn load_combine(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     if flag(op, "model_from_memory", false) {
-        return Err("it loads from memory, which is not done here".into());
+        return Err("loading from memory is not supported".into());
     }
     let path = path(op)?;
     let slots: Vec<Slot> = step.outputs("Out").iter().flatten().copied().collect();
@@ -165,7 +165,7 @@ fn load_combine(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
             stream::read(&blob, &expects, &Limits::default())?.1
         }
     };
-    // All of them first: nothing is changed by a file of another program.
+    // All tensors are checked first: a file of another program changes nothing.
     for (slot, tensor) in slots.iter().zip(&tensors) {
         if !flag(op, "load_as_fp16", false) {
             check(frame, *slot, tensor, &path)?;

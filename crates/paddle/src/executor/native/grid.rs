@@ -1,6 +1,6 @@
-//! The gradient of `grid_sampler`: how much pixels count, and the places at which they were taken.
+//! The gradient of `grid_sampler`, with respect to the pixels and the sampled coordinates.
 //!
-//! Source of truth: the kernels of PaddlePaddle 2.6.2 for processors, and results that they gave.
+//! Source of truth: PaddlePaddle 2.6.2's CPU kernels, and their results.
 
 use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::paddle::attribute;
@@ -13,7 +13,7 @@ use crate::executor::layout::Step;
 
 pub(super) const OPERATORS: &[(&str, Run)] = &[("grid_sampler_grad", gradient)];
 
-/// What lies around a picture.
+/// The padding around an image.
 #[derive(Clone, Copy)]
 enum Around {
     Zeros,
@@ -21,12 +21,12 @@ enum Around {
     Reflection,
 }
 
-/// How places are told and looked at.
+/// The sampling mode.
 struct Sampling {
     around: Around,
-    /// Whether -1 and 1 are the middles of the outermost pixels, rather than their edges.
+    /// Whether -1 and 1 are the centers of the outermost pixels, rather than their edges.
     corners: bool,
-    /// Whether the nearest pixel is taken, rather than shares of four.
+    /// Whether the nearest pixel is taken, rather than a bilinear interpolation.
     nearest: bool,
 }
 
@@ -40,25 +40,25 @@ impl Sampling {
             "zeros" => Around::Zeros,
             "border" => Around::Border,
             "reflection" => Around::Reflection,
-            other => return Err(format!("expected a way to pad, found `{other}`").into()),
+            other => return Err(format!("unknown `padding_mode` `{other}`").into()),
         };
         let nearest = match text("mode").as_str() {
             "bilinear" => false,
             "nearest" => true,
-            other => return Err(format!("expected a way to sample, found `{other}`").into()),
+            other => return Err(format!("unknown `mode` `{other}`").into()),
         };
         let corners =
             matches!(attribute(op, "align_corners"), Some(AttributeValue::Bool(true)) | None);
         Ok(Self { around, corners, nearest })
     }
 
-    /// Where a place from -1 to 1 is among so many pixels, and how much farther that is if it is moved.
+    /// Converts a coordinate from -1 to 1 to a pixel position; returns it with its derivative.
     #[expect(clippy::cast_precision_loss, reason = "as the kernel computes")]
-    fn place(&self, told: f32, pixels: usize) -> (f32, f32) {
+    fn place(&self, coordinate: f32, pixels: usize) -> (f32, f32) {
         let (size, last) = (pixels as f32, pixels.saturating_sub(1) as f32);
         let (place, slope) = match self.corners {
-            true => ((told + 1.0) * last / 2.0, last / 2.0),
-            false => (((told + 1.0) * size - 1.0) / 2.0, size / 2.0),
+            true => ((coordinate + 1.0) * last / 2.0, last / 2.0),
+            false => (((coordinate + 1.0) * size - 1.0) / 2.0, size / 2.0),
         };
         let inside = |place: f32, slope: f32| {
             (place.clamp(0.0, last), if (0.0..=last).contains(&place) { slope } else { 0.0 })
@@ -78,11 +78,11 @@ impl Sampling {
     }
 }
 
-/// A number of a pixel, with how much of it is taken and how fast that changes; `None` beside the picture.
+/// The index of a pixel, its weight, and the derivative of the weight; the index is `None` outside of the image.
 type Tap = (Option<usize>, f32, f32);
 
 fn pixel(place: f32, pixels: usize) -> Option<usize> {
-    #[expect(clippy::cast_possible_truncation, reason = "it is a whole number")]
+    #[expect(clippy::cast_possible_truncation, reason = "the value has no fraction")]
     let number = place as i64;
     usize::try_from(number).ok().filter(|number| *number < pixels && place.is_finite())
 }
@@ -96,18 +96,18 @@ fn taps(place: f32, pixels: usize) -> [Tap; 2] {
 fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let sampling = Sampling::of(op)?;
     let (x, grid) = (frame.tensor(input(step, "X")?)?, frame.tensor(input(step, "Grid")?)?);
-    let extents = |shape: &[u64]| -> Option<[usize; 4]> {
+    let sizes = |shape: &[u64]| -> Option<[usize; 4]> {
         let dims: Option<Vec<usize>> = shape.iter().map(|dim| usize::try_from(*dim).ok()).collect();
         dims?.try_into().ok()
     };
     let (Some([examples, channels, rows, columns]), Some([batch, high, wide, 2])) =
-        (extents(&x.shape), extents(&grid.shape))
+        (sizes(&x.shape), sizes(&grid.shape))
     else {
         let (x, grid) = (&x.shape, &grid.shape);
-        return Err(format!("expected pictures and places, found {x:?} and {grid:?}").into());
+        return Err(format!("expected images and a grid, found {x:?} and {grid:?}").into());
     };
     if examples != batch {
-        return Err(format!("expected places in {examples} pictures, found {batch}").into());
+        return Err(format!("expected a grid for {examples} images, found {batch}").into());
     }
     let of_x_like = (x.shape.clone(), x.lod.clone());
     let of_grid_like = (grid.shape.clone(), grid.lod.clone());
@@ -116,9 +116,9 @@ fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let planes = examples.saturating_mul(channels);
     let given = numbers(frame, step, "Output@GRAD", planes.saturating_mul(points))?;
     let (mut of_x, mut of_grid) = (zeros(frame, x.len())?, zeros(frame, grid.len())?);
-    for (number, told) in grid.as_chunks::<2>().0.iter().enumerate() {
+    for (number, coordinate) in grid.as_chunks::<2>().0.iter().enumerate() {
         let (example, point) = (number / points.max(1), number % points.max(1));
-        let [across, down] = *told;
+        let [across, down] = *coordinate;
         let (across, across_slope) = sampling.place(across, columns);
         let (down, down_slope) = sampling.place(down, rows);
         let nearest = |place: f32, pixels| [(pixel(place.round(), pixels), 1.0, 0.0); 1];

@@ -1,6 +1,6 @@
-//! Numbers of half precision that others become.
+//! Casts to half precision.
 //!
-//! PaddlePaddle cuts off the bits that do not fit, on processors; ONNX rounds to the nearest number.
+//! PaddlePaddle truncates on CPUs; ONNX rounds to the nearest value.
 
 use lodstone_engine::{Dense, Threads};
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
@@ -14,10 +14,10 @@ use crate::executor::layout::Step;
 
 pub(super) const OPERATORS: &[(&str, Run)] = &[("cast", cast)];
 
-/// What makes a number of half precision of the bits of single precision.
+/// Converts the bits of a `float32` to those of a half.
 type Cut = fn(u32) -> u16;
 
-/// The half precision that the attribute asks for, and what makes it of the bits of single precision.
+/// Returns the half precision that the attribute requests, and its conversion.
 fn half(op: &Op) -> Option<(DType, Cut)> {
     let Some(AttributeValue::Int(code)) = op.attribute("out_dtype") else { return None };
     match codes::dtype(*code) {
@@ -28,11 +28,11 @@ fn half(op: &Op) -> Option<(DType, Cut)> {
 }
 
 fn cast(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
-    let not_half = || Finding::internal("`cast` is native only if it makes half precision");
+    let not_half = || Finding::internal("`cast` is native only for casts to half precision");
     let (dtype, cut) = half(op).ok_or_else(not_half)?;
     let tensor = frame.tensor(input(step, "X")?)?;
     let elements = tensor.shape.iter().product::<u64>();
-    // On their way they are of single precision.
+    // The intermediate type is float32.
     frame.reserve(elements.saturating_mul(6))?;
     let bytes: Vec<u8> =
         singles(tensor, &frame.threads)?.flat_map(|bits| cut(bits).to_le_bytes()).collect();
@@ -41,7 +41,7 @@ fn cast(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     Ok(frame.make(output(step, "Out")?, made)?)
 }
 
-/// The bits of elements as numbers of single precision.
+/// Returns the elements as bits of `float32`.
 fn singles(tensor: &Tensor, threads: &Threads) -> Outcome<std::vec::IntoIter<u32>> {
     let bits: Vec<u32> = if tensor.dtype == DType::Float16 {
         let bytes = tensor.data.bytes()?;
@@ -53,7 +53,7 @@ fn singles(tensor: &Tensor, threads: &Threads) -> Outcome<std::vec::IntoIter<u32
     Ok(bits.into_iter())
 }
 
-/// Single precision of half: what is no number keeps its fraction as it is.
+/// Widens a half to `float32`; NaN keeps its payload.
 fn widened(half: u16) -> u32 {
     let bits = u32::from(half);
     match bits & 0x7FFF {
@@ -62,25 +62,25 @@ fn widened(half: u16) -> u32 {
     }
 }
 
-/// The upper half.
+/// Keeps the upper half.
 fn bfloat16(bits: u32) -> u16 {
     (bits >> 16) as u16
 }
 
-/// What is too large is infinite, what is too small 0; what is no number keeps the upper bits of its fraction.
+/// Values that are too large become infinite, those that are too small 0; NaN keeps the upper bits of its payload.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "all that is kept fits 16 bits"
+    reason = "the remaining bits fit in 16 bits"
 )]
 fn float16(bits: u32) -> u16 {
-    /// Bits of the largest number, of the smallest that has all its bits, and of infinity.
+    /// The bits of the largest value, of the smallest normal value, and of infinity.
     const LARGEST: u32 = 0x477F_E000;
     const SMALLEST: u32 = 0x3880_0000;
     const INFINITE: u32 = 0x7F80_0000;
     let (sign, size) = ((bits >> 16) as u16 & 0x8000, bits & 0x7FFF_FFFF);
     let half = match size {
-        // A number without fraction left would be infinite.
+        // A NaN must not lose all bits of its payload, or it would become infinite.
         _ if size > INFINITE => ((size >> 13) as u16 & 0x03FF).max(1) | 0x7C00,
         _ if size > LARGEST => 0x7C00,
         _ if size < SMALLEST => {

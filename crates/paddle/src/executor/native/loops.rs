@@ -1,10 +1,10 @@
 //! Operators that run a block, and their gradients.
 //!
-//! A loop that has gradients keeps what its block leaves in each round: variables of the block's own, and of those
-//! around it that it changes what they were before. The gradients run a block of theirs as often, in the last round
-//! first, where all of this is there again. What they count is told from outside to inside by `original_output_grad`,
-//! which names the variables of the inner block for `Out@GRAD`; what comes of a round for `X` is called as the gradient
-//! of that, and added up for `X@GRAD` — or takes its place where it is told to the next round again.
+//! A loop with gradients keeps the values that its block leaves in each iteration: the block's own variables, and the
+//! previous values of outer variables that it changes. The gradient operator runs its block for each iteration, the last
+//! one first, with these values restored. Gradients of outputs are copied into the block: `original_output_grad` names
+//! the inner variables for `Out@GRAD`. The inner gradient of an input, named after the input, is added to `X@GRAD`, or
+//! replaces it if the next iteration reads it again.
 //!
 //! Source of truth: `controlflow/while_op.cc` and `conditional_block_op.cc` of PaddlePaddle 2.6.2.
 
@@ -20,8 +20,8 @@ use crate::executor::frame::Frame;
 use crate::executor::layout::{Slot, Step};
 use crate::executor::value::{Round, Rounds, Value};
 
-/// Most times that a loop goes round.
-const MOST_ROUNDS: u64 = 1 << 32;
+/// The maximum number of iterations of a loop.
+const MAX_ROUNDS: u64 = 1 << 32;
 
 pub(super) const OPERATORS: &[(&str, Run)] = &[
     ("conditional_block", conditional_block),
@@ -31,12 +31,12 @@ pub(super) const OPERATORS: &[(&str, Run)] = &[
     ("while_grad", while_gradient),
 ];
 
-/// The variable that keeps what a block leaves, if that is asked for.
+/// Returns the variable that keeps the values of a block, if gradients need it.
 fn left(frame: &Frame<'_>, step: &Step, slot: &str) -> Option<Slot> {
     output(step, slot).ok().filter(|slot| frame.layout.left.contains(slot))
 }
 
-/// Keeps what a block left.
+/// Keeps the values that a block left.
 fn keep(frame: &Frame<'_>, rounds: &mut Rounds, values: Vec<(Slot, Value)>) -> Outcome {
     let members = |value: &Value| match value {
         Value::Array(array) => array.len(),
@@ -48,13 +48,13 @@ fn keep(frame: &Frame<'_>, rounds: &mut Rounds, values: Vec<(Slot, Value)>) -> O
     Ok(())
 }
 
-/// Runs the block as long as the condition is true.
+/// Runs the block while the condition is true.
 fn run_while(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let condition = input(step, "Condition")?;
     let left = left(frame, step, "StepScopes").filter(|_| !flag(op, "is_test", false));
     let changed = if left.is_some() { changed(frame, step)? } else { Vec::new() };
     let mut rounds = Rounds::default();
-    for _ in 0..MOST_ROUNDS {
+    for _ in 0..MAX_ROUNDS {
         frame.files.check_cancelled()?;
         if !frame.is_true(condition)? {
             if let Some(left) = left {
@@ -75,14 +75,14 @@ fn run_while(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
             keep(frame, &mut rounds, values)?;
         }
     }
-    let wrong = format!("it goes round more than {MOST_ROUNDS} times");
+    let wrong = format!("the loop exceeds {MAX_ROUNDS} iterations");
     Err(Finding::new(Code::Limit, wrong).into())
 }
 
-/// What a loop reads and writes, without what an operator of its block changes in place: that is changed back by its
-/// gradient, as a counter is.
+/// Returns the variables that a loop reads and writes, except those that an operator of its block changes in place, such
+/// as a counter: their gradient operators restore them.
 fn changed(frame: &Frame<'_>, step: &Step) -> Outcome<Vec<Slot>> {
-    let steps = &frame.layout.block_of(step.block.ok_or("it has no block")?)?.steps;
+    let steps = &frame.layout.block_of(step.block.ok_or("the operator has no block")?)?.steps;
     let in_place = |slot: &Slot| {
         steps.iter().any(|step| {
             step.reads().any(|read| read == *slot) && step.writes().any(|written| written == *slot)
@@ -93,24 +93,26 @@ fn changed(frame: &Frame<'_>, step: &Step) -> Outcome<Vec<Slot>> {
     Ok(read.filter(|slot| written.contains(&Some(*slot)) && !in_place(slot)).collect())
 }
 
-/// A gradient outside of a block, and the variable that it is inside.
+/// A gradient outside of a block, and the corresponding variable inside.
 struct Link {
     outside: Slot,
     inside: Slot,
-    /// What it is the gradient of.
+    /// The variable that it is the gradient of.
     of: Option<Slot>,
 }
 
-/// The gradients of what a loop gave, as its inner block calls them.
-fn told(frame: &Frame<'_>, step: &Step, op: &Op, block: usize) -> Outcome<Vec<Link>> {
+/// Returns the gradients of the outputs of a loop, with their names in the gradient block.
+fn outputs_grad(frame: &Frame<'_>, step: &Step, op: &Op, block: usize) -> Outcome<Vec<Link>> {
     let names = match op.attribute("original_output_grad") {
         Some(AttributeValue::Strings(names)) => names.iter().map(ToString::to_string).collect(),
         _ => Vec::new(),
     };
     let outside = step.inputs("Out@GRAD");
     if names.len() != outside.len() {
-        let (told, found) = (names.len(), outside.len());
-        return Err(format!("expected {told} variables as `Out@GRAD`, found {found}").into());
+        let (outputs_grad, found) = (names.len(), outside.len());
+        return Err(
+            format!("expected {outputs_grad} variables as `Out@GRAD`, found {found}").into()
+        );
     }
     let link = |(outside, name): (&Option<Slot>, &String)| {
         let inside = frame.layout.slot(block, name)?;
@@ -120,8 +122,8 @@ fn told(frame: &Frame<'_>, step: &Step, op: &Op, block: usize) -> Outcome<Vec<Li
     Ok(outside.iter().zip(&names).filter_map(link).collect())
 }
 
-/// The gradients that are asked for of what an operator read, as its inner block calls them.
-fn asked(frame: &Frame<'_>, step: &Step, op: &Op, slot: &str, block: usize) -> Vec<Link> {
+/// Returns the requested gradients of inputs, with their names in the gradient block.
+fn inputs_grad(frame: &Frame<'_>, step: &Step, op: &Op, slot: &str, block: usize) -> Vec<Link> {
     let outside = step.outputs(&gradient_of(slot)).iter().copied();
     let link = |((outside, of), name): ((Option<Slot>, &Option<Slot>), &String)| {
         let outside = outside?;
@@ -132,34 +134,35 @@ fn asked(frame: &Frame<'_>, step: &Step, op: &Op, slot: &str, block: usize) -> V
 }
 
 fn while_gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
-    let Some(block) = step.block else { return Err("it has no block".into()) };
+    let Some(block) = step.block else { return Err("the operator has no block".into()) };
     let rounds = rounds(frame, input(step, "StepScopes")?)?;
-    let told = told(frame, step, op, block)?;
-    let asked = asked(frame, step, op, "X", block);
-    for link in &told {
+    let outputs_grad = outputs_grad(frame, step, op, block)?;
+    let inputs_grad = inputs_grad(frame, step, op, "X", block);
+    for link in &outputs_grad {
         if frame.value(link.outside).is_err()
             && let Some(zeros) = zeros_for(frame, link)?
         {
             frame.set(link.outside, zeros)?;
         }
     }
-    let goes_on = |link: &Link| told.iter().any(|told| told.outside == link.outside);
-    for link in asked.iter().filter(|link| !goes_on(link)) {
+    let goes_on =
+        |link: &Link| outputs_grad.iter().any(|outputs_grad| outputs_grad.outside == link.outside);
+    for link in inputs_grad.iter().filter(|link| !goes_on(link)) {
         if link.inside == link.outside {
             let name = frame.layout.vars.get(link.inside).map_or("", |var| &var.name);
-            return Err(format!("its block has no `{name}` of its own to add up").into());
+            return Err(format!("the block has no own variable `{name}` to sum").into());
         }
-        // What is added up begins anew, whatever another loop has left there.
+        // The sum starts anew, whatever another loop has left there.
         frame.clear(link.outside)?;
     }
     for round in rounds.0.iter().rev() {
         frame.files.check_cancelled()?;
-        let given: Vec<(Slot, Option<Value>)> = told
+        let given: Vec<(Slot, Option<Value>)> = outputs_grad
             .iter()
             .map(|link| (link.inside, frame.value(link.outside).ok().cloned()))
             .collect();
         let own = inside(frame, step, round, given)?;
-        for link in &asked {
+        for link in &inputs_grad {
             let made = own.iter().find(|(slot, _)| *slot == link.inside).map(|(_, value)| value);
             let made = made.or_else(|| frame.value(link.inside).ok()).cloned();
             let Some(made) = made.filter(|_| link.inside != link.outside) else { continue };
@@ -170,19 +173,19 @@ fn while_gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
             frame.set(link.outside, sum)?;
         }
     }
-    put_zeros(frame, &asked)
+    put_zeros(frame, &inputs_grad)
 }
 
-/// What a block left each time that it ran.
+/// Returns the values that a block left in each iteration.
 fn rounds(frame: &Frame<'_>, slot: Slot) -> Outcome<Rounds> {
     match frame.value(slot)? {
         Value::Rounds(rounds) => Ok(rounds.clone()),
-        other => Err(format!("expected what a block left, found {}", other.kind()).into()),
+        other => Err(format!("expected the state of a block, found {}", other.kind()).into()),
     }
 }
 
-/// Runs the block of a gradient where what a round left is there again, and what it is given; gives the variables of
-/// its own.
+/// Runs the gradient block with the values of an iteration restored and the given gradients set; returns the block's own
+/// variables.
 fn inside(
     frame: &mut Frame<'_>,
     step: &Step,
@@ -210,15 +213,15 @@ fn inside(
     Ok(own)
 }
 
-/// Zeros for a gradient, if what it is of is there.
+/// Returns zeros for a gradient, if its variable has a value.
 fn zeros_for(frame: &Frame<'_>, link: &Link) -> Outcome<Option<Value>> {
     let of = link.of.and_then(|of| frame.value(of).ok());
     of.map(|of| zeros_like_value(frame, of)).transpose()
 }
 
-/// What nothing came of counts nothing.
-fn put_zeros(frame: &mut Frame<'_>, asked: &[Link]) -> Outcome {
-    for link in asked {
+/// Sets requested gradients that were not computed to zero.
+fn put_zeros(frame: &mut Frame<'_>, inputs_grad: &[Link]) -> Outcome {
+    for link in inputs_grad {
         if frame.value(link.outside).is_err()
             && let Some(zeros) = zeros_for(frame, link)?
         {
@@ -228,9 +231,10 @@ fn put_zeros(frame: &mut Frame<'_>, asked: &[Link]) -> Outcome {
     Ok(())
 }
 
-/// If the condition is true; without a scalar one, if there are elements at all.
+/// Whether the block runs: the condition is true, or, if it is not a scalar, has elements.
 fn runs(frame: &Frame<'_>, step: &Step, op: &Op) -> Outcome<bool> {
-    let condition = step.inputs("Cond").first().copied().flatten().ok_or("it has no `Cond`")?;
+    let condition =
+        step.inputs("Cond").first().copied().flatten().ok_or("input `Cond` is missing")?;
     let scalar = matches!(op.attribute("is_scalar_condition"), Some(AttributeValue::Bool(true)));
     Ok(match scalar {
         true => frame.is_true(condition)?,
@@ -251,22 +255,22 @@ fn conditional_block(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     Ok(())
 }
 
-/// What the block has no gradient of its own of, or did not run for, counts nothing.
+/// Gradients that the block does not compute, or all of them if it did not run, are zero.
 fn conditional_gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
-    let Some(block) = step.block else { return Err("it has no block".into()) };
-    let asked = asked(frame, step, op, "Input", block);
+    let Some(block) = step.block else { return Err("the operator has no block".into()) };
+    let inputs_grad = inputs_grad(frame, step, op, "Input", block);
     let own = if runs(frame, step, op)? {
         let rounds = rounds(frame, input(step, "Scope")?)?;
-        let round = rounds.0.first().ok_or("its block has left nothing")?;
+        let round = rounds.0.first().ok_or("the block has left no state")?;
         inside(frame, step, round, Vec::new())?
     } else {
         Vec::new()
     };
-    for link in &asked {
+    for link in &inputs_grad {
         match own.iter().find(|(slot, _)| *slot == link.inside) {
             Some((_, value)) => frame.set(link.outside, value.clone())?,
             None => frame.clear(link.outside)?,
         }
     }
-    put_zeros(frame, &asked)
+    put_zeros(frame, &inputs_grad)
 }

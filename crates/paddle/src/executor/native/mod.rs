@@ -1,6 +1,6 @@
 //! Operators that are native to the executor: those that move values rather than compute them, run blocks, count,
-//! draw random numbers, read and write files, go through sequences, or change parameters; those of values that ONNX
-//! has not, and gradients that it has no words for.
+//! draw random numbers, read and write files, process sequences, or update parameters; also operators on values that ONNX
+//! does not have, and gradients without an ONNX equivalent.
 
 mod control;
 mod extremes;
@@ -29,7 +29,7 @@ use crate::executor::error::Outcome;
 use crate::executor::frame::Frame;
 use crate::executor::layout::{Slot, Step};
 
-/// What an operator does.
+/// The native function of an operator.
 pub(crate) type Run = fn(&mut Frame<'_>, &Step, &Op) -> Outcome;
 
 /// Families of functions, each a file.
@@ -52,43 +52,43 @@ const FAMILIES: &[&[(&str, Run)]] = &[
 static FUNCTIONS: LazyLock<HashMap<&str, Run>> =
     LazyLock::new(|| FAMILIES.iter().flat_map(|family| family.iter().copied()).collect());
 
-/// The native function of a kind of operator.
+/// Returns the native function of a kind of operator.
 ///
 /// # Errors
-/// If there is none, which is a defect: the rows of the schema declare which operators have one.
+/// An internal error if there is none: the rows of the schema declare which operators have one.
 pub(crate) fn function(kind: &str) -> Result<Run, Finding> {
     let function = FUNCTIONS.get(kind).copied();
     function.ok_or_else(|| Finding::internal(format!("`{kind}` has no native function")))
 }
 
-/// The variable of an input slot.
+/// Returns the variable of an input slot.
 fn input(step: &Step, slot: &str) -> Outcome<Slot> {
     let found = step.inputs(slot).first().copied().flatten();
-    found.ok_or_else(|| Finding::from(format!("it has no `{slot}`")).about_slot(slot).into())
+    found.ok_or_else(|| Finding::from(format!("input `{slot}` is missing")).about_slot(slot).into())
 }
 
-/// The variable of an output slot.
+/// Returns the variable of an output slot.
 fn output(step: &Step, slot: &str) -> Outcome<Slot> {
     let found = step.outputs(slot).first().copied().flatten();
     found.ok_or_else(|| {
-        let wrong = Finding::from(format!("it writes no `{slot}`"));
+        let wrong = Finding::from(format!("output `{slot}` is missing"));
         wrong.about(Operand::Output(slot.to_owned(), 0)).into()
     })
 }
 
-/// The integer that a variable of one element is.
+/// Returns the integer in a variable of one element.
 fn long(frame: &Frame<'_>, slot: Slot) -> Outcome<i64> {
     match ValueInfo::of(frame.tensor(slot)?).ints().as_deref() {
         Some([number]) => Ok(*number),
-        _ => Err("expected one integer".into()),
+        _ => Err("expected a single integer".into()),
     }
 }
 
-/// An attribute that is a truth value, or what it is otherwise.
-fn flag(op: &Op, name: &str, otherwise: bool) -> bool {
+/// Returns the Boolean attribute `name`, or the default.
+fn flag(op: &Op, name: &str, default: bool) -> bool {
     match op.attribute(name) {
         Some(AttributeValue::Bool(value)) => *value,
-        _ => otherwise,
+        _ => default,
     }
 }
 

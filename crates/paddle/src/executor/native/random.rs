@@ -11,8 +11,8 @@ use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
 use crate::executor::random::Random;
 
-/// Most elements that are drawn at once.
-const MOST: u64 = 1 << 31;
+/// The maximum number of elements that are drawn at once.
+const MAX: u64 = 1 << 31;
 
 pub(super) const OPERATORS: &[(&str, Run)] = &[
     ("dropout", dropout),
@@ -28,7 +28,7 @@ pub fn draws(op: &Op) -> bool {
     OPERATORS.iter().any(|(kind, _)| *kind == op.kind) && is_native() == Some(true)
 }
 
-/// Draws two numbers.
+/// Draws two values.
 type Draw = Box<dyn Fn(&mut Random) -> [f64; 2]>;
 
 fn number(op: &Op, name: &str, otherwise: f32) -> f64 {
@@ -51,7 +51,7 @@ fn uniform(op: &Op) -> Draw {
     Box::new(move |random| random.pair().map(|share| least + share * (most - least)))
 }
 
-/// Two independent normal numbers (Box and Muller, 1958).
+/// Draws two independent normal values (Box and Muller, 1958).
 fn normal(random: &mut Random) -> [f64; 2] {
     let [a, b] = random.pair();
     let (radius, angle) = ((-2.0 * (1.0 - a).ln()).sqrt(), std::f64::consts::TAU * b);
@@ -63,7 +63,7 @@ fn gaussian(op: &Op) -> Draw {
     Box::new(move |random| normal(random).map(|value| mean + deviation * value))
 }
 
-/// Drawn again where they are more than two deviations from the mean.
+/// Values that are more than two standard deviations from the mean are drawn again.
 fn truncated(op: &Op) -> Draw {
     let (mean, deviation) = (number(op, "mean", 0.0), number(op, "std", 1.0));
     let one = move |random: &mut Random| loop {
@@ -74,8 +74,8 @@ fn truncated(op: &Op) -> Draw {
     Box::new(move |random| [one(random), one(random)])
 }
 
-/// The extents that an operator fills.
-fn extents(frame: &Frame<'_>, step: &Step, op: &Op) -> Outcome<Vec<u64>> {
+/// Returns the dims that an operator fills.
+fn dims_from(frame: &Frame<'_>, step: &Step, op: &Op) -> Outcome<Vec<u64>> {
     let mut dims: Vec<i64> = match op.attribute("shape") {
         Some(AttributeValue::Longs(dims)) => dims.clone(),
         Some(AttributeValue::Ints(dims)) => dims.iter().copied().map(i64::from).collect(),
@@ -83,7 +83,7 @@ fn extents(frame: &Frame<'_>, step: &Step, op: &Op) -> Outcome<Vec<u64>> {
     };
     let known = |slot| {
         let info = lodstone_schema::onnx::infer::ValueInfo::of(frame.tensor(slot)?);
-        info.ints().ok_or_else(|| Finding::from("expected extents"))
+        info.ints().ok_or_else(|| Finding::from("expected dims"))
     };
     let parts = step.inputs("ShapeTensorList");
     if !parts.is_empty() {
@@ -94,17 +94,17 @@ fn extents(frame: &Frame<'_>, step: &Step, op: &Op) -> Outcome<Vec<u64>> {
     } else if let Ok(slot) = input(step, "ShapeTensor") {
         dims = known(slot)?;
     }
-    let extents: Result<Vec<u64>, _> = dims.iter().map(|dim| u64::try_from(*dim)).collect();
-    let whole = extents.as_ref().ok().and_then(|extents| {
-        extents.iter().try_fold(1_u64, |all, dim| all.checked_mul(*dim)).filter(|all| *all <= MOST)
+    let sizes: Result<Vec<u64>, _> = dims.iter().map(|dim| u64::try_from(*dim)).collect();
+    let whole = sizes.as_ref().ok().and_then(|sizes| {
+        sizes.iter().try_fold(1_u64, |all, dim| all.checked_mul(*dim)).filter(|all| *all <= MAX)
     });
-    match (extents, whole) {
-        (Ok(extents), Some(_)) => Ok(extents),
-        _ => Err(format!("{dims:?} are no extents of a tensor that can be filled").into()),
+    match (sizes, whole) {
+        (Ok(sizes), Some(_)) => Ok(sizes),
+        _ => Err(format!("a tensor of dims {dims:?} cannot be filled").into()),
     }
 }
 
-/// The generator of an operator: its own, if it has a seed.
+/// Draws from the generator of an operator: its own, if it has a seed.
 fn with_seed<T>(frame: &mut Frame<'_>, op: &Op, draw: impl FnOnce(&mut Random) -> T) -> T {
     match long(op, "seed", 0) {
         0 => draw(&mut frame.random),
@@ -112,12 +112,12 @@ fn with_seed<T>(frame: &mut Frame<'_>, op: &Op, draw: impl FnOnce(&mut Random) -
     }
 }
 
-/// A tensor of numbers, rounded to its type.
+/// Returns a tensor of values, rounded to its type.
 fn tensor(values: &[f64], shape: Vec<u64>, dtype: DType, threads: &Threads) -> Outcome<Tensor> {
     let bytes: Vec<u8> = match dtype {
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "rounded to the type that is asked for"
+            reason = "rounding to the requested type is intended"
         )]
         DType::Float32 => values.iter().flat_map(|value| (*value as f32).to_le_bytes()).collect(),
         _ => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
@@ -130,15 +130,16 @@ fn tensor(values: &[f64], shape: Vec<u64>, dtype: DType, threads: &Threads) -> O
     Ok(Dense::of(&made)?.cast(dtype, threads)?.tensor()?)
 }
 
-/// Fails if there is no room for so many numbers, as they are drawn and as they are kept.
+/// Checks that there is memory for a number of values, as they are drawn and as they are stored.
 fn reserve(frame: &Frame<'_>, count: usize) -> Outcome {
     Ok(frame.reserve((count as u64).saturating_mul(16))?)
 }
 
 fn fill(frame: &mut Frame<'_>, step: &Step, op: &Op, draw: fn(&Op) -> Draw) -> Outcome {
-    let shape = extents(frame, step, op)?;
+    let shape = dims_from(frame, step, op)?;
     let code = i32::try_from(long(op, "dtype", 5)).unwrap_or(-1);
-    let count = usize::try_from(shape.iter().product::<u64>()).map_err(|_| "it is too large")?;
+    let count =
+        usize::try_from(shape.iter().product::<u64>()).map_err(|_| "the tensor is too large")?;
     reserve(frame, count)?;
     let draw = draw(op);
     let values = with_seed(frame, op, |random| {
@@ -154,16 +155,18 @@ fn fill(frame: &mut Frame<'_>, step: &Step, op: &Op, draw: fn(&Op) -> Draw) -> O
 }
 
 fn randint(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
-    let shape = extents(frame, step, op)?;
+    let shape = dims_from(frame, step, op)?;
     let (low, high) = (long(op, "low", 0), long(op, "high", 0));
     if low >= high {
-        return Err(format!("expected integers from {low} to below {high}").into());
+        return Err(
+            format!("expected a range of integers, found {low} to {high} (exclusive)").into()
+        );
     }
     let range = (i128::from(high) - i128::from(low)) as f64;
     let count = shape.iter().product::<u64>();
     reserve(frame, usize::try_from(count).unwrap_or(usize::MAX))?;
     let values: Vec<u8> = with_seed(frame, op, |random| {
-        #[expect(clippy::cast_possible_truncation, reason = "below the range, rounded down")]
+        #[expect(clippy::cast_possible_truncation, reason = "the value is within the range")]
         let one = |_| low.saturating_add((random.pair()[0] * range) as i64).min(high - 1);
         (0..count).map(one).flat_map(i64::to_le_bytes).collect()
     });
@@ -173,7 +176,7 @@ fn randint(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     Ok(frame.make(output(step, "Out")?, made)?)
 }
 
-/// Each element is dropped with a probability; `Mask` has 1 for those that stay.
+/// Drops each element with a probability; `Mask` is 1 for those that are kept.
 fn dropout(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let x = frame.tensor(input(step, "X")?)?.clone();
     let probability = number(op, "dropout_prob", 0.5);
@@ -184,7 +187,8 @@ fn dropout(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         op.attribute("dropout_implementation"),
         Some(AttributeValue::String(how)) if how.to_string() == "upscale_in_train"
     );
-    let count = usize::try_from(x.shape.iter().product::<u64>()).map_err(|_| "it is too large")?;
+    let count =
+        usize::try_from(x.shape.iter().product::<u64>()).map_err(|_| "the tensor is too large")?;
     reserve(frame, count)?;
     let mask: Vec<u8> = with_seed(frame, op, |random| {
         let mut mask = Vec::with_capacity(count + 1);
@@ -211,7 +215,7 @@ fn product(a: &Tensor, b: &Tensor, threads: &Threads) -> Outcome<Tensor> {
     let factors = [Some(Value::of(a)?), Some(Value::of(b)?)];
     match evaluate(&product, &factors, threads)?.as_slice() {
         [made] => Ok(made.tensor()?),
-        _ => Err(Finding::internal("a product is not one value").into()),
+        _ => Err(Finding::internal("a product has more than one value").into()),
     }
 }
 

@@ -1,7 +1,7 @@
-//! Sequences step by step: what PaddlePaddle 1.x makes of a loop over sequences of several lengths.
+//! Operators that process sequences step by step: how PaddlePaddle 1.x loops over sequences of different lengths.
 //!
-//! They are ranked by length, longest first, so that those that still have a row at a step are the first ones; an
-//! array has the rows of each step. Source of truth: the kernels of PaddlePaddle 1.8.5, and results that they gave.
+//! Sequences are ranked by length, longest first, so that those that have a row at a step come first; an array has the
+//! rows of each step. Source of truth: PaddlePaddle 1.8.5's kernels, and their results.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -32,13 +32,13 @@ type Ranks = [(usize, usize)];
 fn ranks<'f>(frame: &'f Frame<'_>, step: &Step) -> Outcome<&'f Ranks> {
     match frame.value(input(step, "RankTable")?)? {
         Value::Ranks(ranks) => Ok(ranks),
-        other => Err(format!("expected sequences by length, found {}", other.kind()).into()),
+        other => Err(format!("expected a rank table, found {}", other.kind()).into()),
     }
 }
 
-/// The rows of each sequence of a level.
+/// Returns the rows of each sequence of a level.
 fn sequences(tensor: &Tensor, level: usize) -> Outcome<Vec<Range<usize>>> {
-    let offsets = tensor.lod.0.get(level).ok_or("it has no such level of LoD")?;
+    let offsets = tensor.lod.0.get(level).ok_or("the LoD does not have this level")?;
     let place = |offset: &u64| usize::try_from(*offset).unwrap_or(usize::MAX);
     let pairs = offsets.iter().zip(offsets.iter().skip(1));
     Ok(pairs.map(|(start, end)| place(start)..place(end)).collect())
@@ -54,7 +54,7 @@ fn rank(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let sequences = sequences(tensor, level.ok_or("expected a level of LoD")?)?;
     let mut ranks: Vec<(usize, usize)> =
         sequences.iter().enumerate().map(|(number, rows)| (number, rows.len())).collect();
-    // Those of one length stay in their order.
+    // Sequences of equal length keep their order.
     ranks.sort_by_key(|(_, length)| Reverse(*length));
     frame.set(output(step, "Out")?, Value::Ranks(ranks))?;
     Ok(())
@@ -67,7 +67,7 @@ fn longest(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     Ok(frame.make(output(step, "Out")?, made)?)
 }
 
-/// Rows of a tensor, as bytes.
+/// The rows of a tensor, as bytes.
 struct Rows<'t> {
     tensor: &'t Tensor,
     bytes: bytes::Bytes,
@@ -77,18 +77,18 @@ struct Rows<'t> {
 impl<'t> Rows<'t> {
     fn of(tensor: &'t Tensor) -> Outcome<Self> {
         let bytes = tensor.data.bytes()?;
-        let rows = tensor.shape.first().copied().ok_or("expected rows, found one element")?;
-        let rows = usize::try_from(rows).map_err(|_| "it has too many rows")?;
+        let rows = tensor.shape.first().copied().ok_or("expected rows, found a scalar")?;
+        let rows = usize::try_from(rows).map_err(|_| "there are too many rows")?;
         let size = bytes.len().checked_div(rows).unwrap_or(0);
         Ok(Self { tensor, bytes, size })
     }
 
     fn row(&self, number: usize) -> Outcome<&[u8]> {
         let row = self.bytes.get(number * self.size..(number + 1) * self.size);
-        Ok(row.ok_or_else(|| format!("there is no row {number}"))?)
+        Ok(row.ok_or_else(|| format!("row {number} does not exist"))?)
     }
 
-    /// A tensor of other rows.
+    /// Returns a tensor of other rows.
     fn with(&self, bytes: Vec<u8>, rows: usize) -> Tensor {
         let rest = self.tensor.shape.iter().skip(1).copied();
         let shape = std::iter::once(rows as u64).chain(rest).collect();
@@ -96,14 +96,14 @@ impl<'t> Rows<'t> {
     }
 }
 
-/// Fails unless each sequence is as long as it was ranked by.
+/// Checks that each sequence has the length that it was ranked by.
 fn check(ranks: &Ranks, sequences: &[Range<usize>]) -> Outcome {
     let fits = |(number, length): &(usize, usize)| {
         sequences.get(*number).is_some_and(|rows| rows.len() == *length)
     };
     match ranks.len() == sequences.len() && ranks.iter().all(fits) {
         true => Ok(()),
-        false => Err("its sequences are not those that were ranked".into()),
+        false => Err("the sequences differ from those of the rank table".into()),
     }
 }
 
@@ -137,9 +137,8 @@ fn join(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
         Value::Array(array) => array,
         other => return Err(format!("expected an array, found {}", other.kind()).into()),
     };
-    let steps = array
-        .iter()
-        .map(|step| Rows::of(step.as_ref().ok_or("a member of the array is not there")?));
+    let steps =
+        array.iter().map(|step| Rows::of(step.as_ref().ok_or("a member of the array is absent")?));
     let steps = steps.collect::<Outcome<Vec<_>>>()?;
     let mut order: Vec<(usize, usize, usize)> = ranks
         .iter()
@@ -162,18 +161,17 @@ fn join(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     Ok(frame.make(output(step, "Out")?, made)?)
 }
 
-/// The rows of the sequences that still go on at a step: the first ones.
+/// Keeps the rows of the sequences that are not finished at a step: the first ones.
 fn shrink(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let at = at_step(frame, input(step, "I")?)?;
     let count = ranks(frame, step)?.iter().filter(|(_, length)| *length > at).count();
     let rows = Rows::of(frame.tensor(input(step, "X")?)?)?;
-    let bytes =
-        rows.bytes.get(..count * rows.size).ok_or("it has fewer rows than sequences go on")?;
+    let bytes = rows.bytes.get(..count * rows.size).ok_or("there are fewer rows than sequences")?;
     let made = rows.with(bytes.to_vec(), count);
     Ok(frame.make(output(step, "Out")?, made)?)
 }
 
-/// Those that did not go on count nothing.
+/// Rows of finished sequences have gradient zero.
 fn shrink_back(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let x = frame.tensor(input(step, "X")?)?;
     let mut made = zeros_like(x)?;
@@ -183,7 +181,7 @@ fn shrink_back(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
         let mut all = made.data.bytes()?.to_vec();
         let fits = given.dtype == x.dtype && given.shape.get(1..) == x.shape.get(1..);
         let first = all.get_mut(..bytes.len()).filter(|_| fits);
-        first.ok_or("`Out@GRAD` is not of the first rows of `X`")?.copy_from_slice(&bytes);
+        first.ok_or("`Out@GRAD` has more rows than `X`")?.copy_from_slice(&bytes);
         made.data = Blob::memory(all);
     }
     Ok(frame.make(output(step, "X@GRAD")?, made)?)
@@ -191,16 +189,16 @@ fn shrink_back(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
 
 fn at_step(frame: &Frame<'_>, slot: Slot) -> Outcome<usize> {
     let at = long(frame, slot)?;
-    Ok(usize::try_from(at).map_err(|_| format!("there is no step {at}"))?)
+    Ok(usize::try_from(at).map_err(|_| format!("step {at} does not exist"))?)
 }
 
-/// Rows, or sequences of such, in the order of the ranks.
+/// Reorders rows, or sequences of rows, by rank.
 fn reorder(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let order: Vec<usize> = ranks(frame, step)?.iter().map(|(number, _)| *number).collect();
     moved(frame, step, &order)
 }
 
-/// The same in the order that they were in before.
+/// Restores the order before `reorder`.
 fn reorder_back(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let ranks = ranks(frame, step)?;
     let mut order: Vec<usize> = (0..ranks.len()).collect();
@@ -208,7 +206,7 @@ fn reorder_back(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     moved(frame, step, &order)
 }
 
-/// Writes rows, or sequences of such, in another order.
+/// Writes rows, or sequences of rows, in another order.
 fn moved(frame: &mut Frame<'_>, step: &Step, order: &[usize]) -> Outcome {
     let tensor = frame.tensor(input(step, "X")?)?;
     let rows = Rows::of(tensor)?;
@@ -219,7 +217,7 @@ fn moved(frame: &mut Frame<'_>, step: &Step, order: &[usize]) -> Outcome {
     };
     let (mut bytes, mut offsets, mut count) = (Vec::new(), vec![0_u64], 0);
     for number in order {
-        let piece = pieces.get(*number).cloned().ok_or("it has fewer rows than were ranked")?;
+        let piece = pieces.get(*number).cloned().ok_or("there are fewer rows than ranks")?;
         for row in piece.clone() {
             bytes.extend_from_slice(rows.row(row)?);
         }

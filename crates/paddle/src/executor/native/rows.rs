@@ -1,7 +1,6 @@
-//! Some rows of a tensor: how much those of a table count that were looked up, and what becomes of such before a
-//! parameter is changed by them.
+//! Selected rows: the gradients of embedding tables, and operators on them before parameters are updated.
 //!
-//! What has to look at each row once adds up those of one number before.
+//! Operators that process each row once first sum the rows with equal indices.
 
 use lodstone_model::{AttributeValue, DType, Kind, Op, Tensor};
 use lodstone_schema::paddle::attribute;
@@ -23,13 +22,13 @@ pub(super) const OPERATORS: &[(&str, Run)] = &[
     ("scale", scale),
 ];
 
-/// A row for each number that was looked up, in their order: what its result counts. (PaddlePaddle leaves out
-/// `padding_idx` only where it gives all rows.)
+/// The gradient has a row for each looked-up index, in order. (PaddlePaddle omits `padding_idx` only in dense
+/// gradients.)
 fn looked_up(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let (table, ids) = (frame.tensor(input(step, "W")?)?, frame.tensor(input(step, "Ids")?)?);
     let given = frame.tensor(input(step, "Out@GRAD")?)?;
     let [height, width] = *table.shape.as_slice() else {
-        return Err(format!("expected a table, found {:?}", table.shape).into());
+        return Err(format!("expected a table of rank 2, found {:?}", table.shape).into());
     };
     let numbers = numbers(ids)?;
     let shape = vec![numbers.len() as u64, width];
@@ -41,7 +40,7 @@ fn looked_up(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     }
     let height = i64::try_from(height).map_err(|_| "the table is too large")?;
     if let Some(number) = numbers.iter().find(|number| !(0..height).contains(*number)) {
-        return Err(format!("there is no row {number} in a table of {height}").into());
+        return Err(format!("row {number} is out of range of a table of {height} rows").into());
     }
     frame.reserve((numbers.len() as u64).saturating_mul(8))?;
     let rows: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
@@ -50,7 +49,7 @@ fn looked_up(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     Ok(frame.make(output(step, "W@GRAD")?, made)?)
 }
 
-/// Integers of any length.
+/// Reads integers of any width.
 fn numbers(tensor: &Tensor) -> Outcome<Vec<i64>> {
     let bytes = tensor.data.bytes()?;
     match (tensor.dtype, &tensor.kind) {
@@ -60,11 +59,11 @@ fn numbers(tensor: &Tensor) -> Outcome<Vec<i64>> {
         (DType::Int32, Kind::Dense) => {
             Ok(bytes.as_chunks().0.iter().map(|bytes| i32::from_le_bytes(*bytes).into()).collect())
         }
-        (dtype, _) => Err(format!("expected numbers of rows, found {dtype}").into()),
+        (dtype, _) => Err(format!("expected integer indices, found {dtype}").into()),
     }
 }
 
-/// The values that rows have, as a tensor with all its elements.
+/// Returns the values of the rows as a dense tensor.
 fn stored(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let tensor = frame.tensor(input(step, "X")?)?;
     SomeRows::of(tensor)?;
@@ -72,7 +71,7 @@ fn stored(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     Ok(frame.make(output(step, "Out")?, made)?)
 }
 
-/// Writes what becomes of rows, added up by number before if `merges`.
+/// Writes rows, with equal indices summed first if `merges`.
 fn put(
     frame: &mut Frame<'_>,
     step: &Step,
@@ -87,10 +86,13 @@ fn put(
     Ok(frame.make(output(step, "Out")?, made)?)
 }
 
-/// What a function makes of each number of rows.
+/// Applies a function to each value of the rows.
 fn each(mut rows: Tensor, of: impl Fn(f64) -> f64) -> Outcome<Tensor> {
     let bytes = rows.data.bytes()?;
-    #[expect(clippy::cast_possible_truncation, reason = "rounded to the type that it was of")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "rounding to the original type is intended"
+    )]
     let single = |bytes: &[u8; 4]| (of(f32::from_le_bytes(*bytes).into()) as f32).to_le_bytes();
     let double = |bytes: &[u8; 8]| of(f64::from_le_bytes(*bytes)).to_le_bytes();
     let made: Vec<u8> = match rows.dtype {
@@ -109,7 +111,7 @@ fn float(op: &Op, name: &str) -> Outcome<f64> {
     }
 }
 
-/// The number that a variable of one element is, if there is such a variable.
+/// Returns the number in a variable of one element, if the slot has a variable.
 fn one(frame: &Frame<'_>, step: &Step, slot: &str) -> Outcome<Option<f64>> {
     let Ok(variable) = input(step, slot) else { return Ok(None) };
     let tensor = frame.tensor(variable)?;
@@ -120,8 +122,8 @@ fn one(frame: &Frame<'_>, step: &Step, slot: &str) -> Outcome<Option<f64>> {
         _ => None,
     };
     let (dtype, shape) = (tensor.dtype, &tensor.shape);
-    let number =
-        number.ok_or_else(|| format!("expected one number as `{slot}`, found {dtype}{shape:?}"))?;
+    let number = number
+        .ok_or_else(|| format!("expected a single number as `{slot}`, found {dtype}{shape:?}"))?;
     Ok(Some(number))
 }
 
@@ -150,9 +152,9 @@ fn clip_by_norm(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     put(frame, step, clipped, true)
 }
 
-/// Rows times one number.
+/// Multiplies rows by a number.
 fn multiply(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
-    let factor = one(frame, step, "Y")?.ok_or("it has no `Y`")?;
+    let factor = one(frame, step, "Y")?.ok_or("input `Y` is missing")?;
     put(frame, step, |_, rows| each(rows, |value| value * factor), false)
 }
 

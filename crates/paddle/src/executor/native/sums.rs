@@ -1,7 +1,7 @@
-//! Sums of values of any kind: tensors with all their elements, some rows of such, and arrays of them.
+//! Sums of values of any kind: dense tensors, selected rows, and arrays of them.
 //!
-//! Rows of one number are added up where there are several; where a tensor with all its elements is among them, they
-//! are added to that. An array has the sum of all members that are there at each place.
+//! Rows with equal indices are summed; if there is a dense tensor among the values, rows are added to it. Arrays are
+//! summed member by member, over those that are present.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::executor::value::Value;
 
 pub(super) const OPERATORS: &[(&str, Run)] = &[("sum", sum)];
 
-/// Adds up all that it reads and that is there.
+/// Sums all inputs that have a value.
 fn sum(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let slots = step.inputs("X").iter().copied().flatten();
     let values: Vec<&Value> = slots.map(|slot| frame.value(slot)).collect::<Result<_, _>>()?;
@@ -25,7 +25,7 @@ fn sum(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     Ok(())
 }
 
-/// The sum of values.
+/// Returns the sum of values.
 pub(super) fn total(frame: &Frame<'_>, values: &[&Value]) -> Outcome<Value> {
     let arrays = values.iter().map(|value| match value {
         Value::Array(array) => Some(array),
@@ -48,7 +48,7 @@ pub(super) fn total(frame: &Frame<'_>, values: &[&Value]) -> Outcome<Value> {
 fn of_tensors(frame: &Frame<'_>, tensors: &[&Tensor]) -> Outcome<Tensor> {
     let is_dense = |tensor: &&&Tensor| matches!(tensor.kind, Kind::Dense);
     let first = match (tensors, tensors.iter().find(is_dense)) {
-        ([], _) => return Err("there is nothing to add up".into()),
+        ([], _) => return Err("expected at least one value to sum".into()),
         ([one], _) => return Ok((*one).clone()),
         (_, Some(dense)) => *dense,
         _ => return merged(frame, tensors),
@@ -67,19 +67,21 @@ fn of_tensors(frame: &Frame<'_>, tensors: &[&Tensor]) -> Outcome<Tensor> {
             }
             Kind::Dense => {
                 let (wanted, found) = (&first.shape, &tensor.shape);
-                return Err(format!("expected the extents {wanted:?}, found {found:?}").into());
+                return Err(format!("expected dims {wanted:?}, found {found:?}").into());
             }
             _ => {
                 let rows = SomeRows::of(tensor)?;
                 if rows.whole() != first.shape {
                     let (wanted, found) = (&first.shape, rows.whole());
-                    return Err(format!("expected rows of {wanted:?}, found of {found:?}").into());
+                    return Err(
+                        format!("expected rows of {wanted:?}, found rows of {found:?}").into()
+                    );
                 }
                 for row in rows.each() {
                     let (number, row) = row?;
                     let start = number.saturating_mul(row.len());
                     let sum = sums.get_mut(start..start.saturating_add(row.len()));
-                    let lost = || Finding::internal(format!("there is no row {number}"));
+                    let lost = || Finding::internal(format!("row {number} does not exist"));
                     add(first.dtype, sum.ok_or_else(lost)?, row)?;
                 }
             }
@@ -90,7 +92,7 @@ fn of_tensors(frame: &Frame<'_>, tensors: &[&Tensor]) -> Outcome<Tensor> {
     Ok(frame.charged(made)?)
 }
 
-/// Adds numbers to others of their type.
+/// Adds values to others of the same type.
 fn add(dtype: DType, sums: &mut [u8], values: &[u8]) -> Outcome {
     macro_rules! add {
         ($type:ty) => {
@@ -108,65 +110,65 @@ fn add(dtype: DType, sums: &mut [u8], values: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// Some rows of a tensor, with their numbers.
+/// Selected rows of a tensor, with their indices.
 pub(super) struct SomeRows<'t> {
     tensor: &'t Tensor,
     pub(super) numbers: Vec<usize>,
     height: usize,
     bytes: bytes::Bytes,
-    /// How many bytes a row has.
+    /// The size of a row in bytes.
     size: usize,
 }
 
 impl<'t> SomeRows<'t> {
     pub(super) fn of(tensor: &'t Tensor) -> Outcome<Self> {
         let Kind::SelectedRows { rows, height } = &tensor.kind else {
-            return Err(format!("expected rows of a tensor, found {}", tensor.kind.name()).into());
+            return Err(format!("expected selected rows, found {}", tensor.kind.name()).into());
         };
-        let height = usize::try_from(*height).map_err(|_| "its height is below 0")?;
+        let height = usize::try_from(*height).map_err(|_| "the height is negative")?;
         let rows = rows.bytes()?;
         let number = |bytes: &[u8; 8]| {
             let number = i64::from_le_bytes(*bytes);
             let place = usize::try_from(number).ok().filter(|number| *number < height);
-            place.ok_or_else(|| format!("it has a row {number} of {height}"))
+            place.ok_or_else(|| format!("row {number} is out of range of height {height}"))
         };
         let numbers = rows.as_chunks().0.iter().map(number).collect::<Result<Vec<_>, _>>()?;
         let bytes = tensor.data.bytes()?;
         let size = bytes.len().checked_div(numbers.len()).unwrap_or(0);
         if tensor.dtype.size_of(&tensor.shape) != Some(bytes.len() as u64) {
             let (count, shape) = (bytes.len(), &tensor.shape);
-            return Err(format!("{count} bytes are not those of {shape:?}").into());
+            return Err(format!("{count} bytes do not match the dims {shape:?}").into());
         }
         match tensor.shape.first() == Some(&(numbers.len() as u64)) {
             true => Ok(Self { tensor, numbers, height, bytes, size }),
             false => {
                 let (count, shape) = (numbers.len(), &tensor.shape);
-                Err(format!("it has numbers of {count} rows, and the extents {shape:?}").into())
+                Err(format!("{count} indices do not match the dims {shape:?}").into())
             }
         }
     }
 
-    /// The extents of the tensor that they are of.
+    /// Returns the dims of the whole tensor.
     fn whole(&self) -> Vec<u64> {
         let rest = self.tensor.shape.iter().skip(1).copied();
         std::iter::once(self.height as u64).chain(rest).collect()
     }
 
-    /// Each row with its number.
+    /// Returns each row with its index.
     fn each(&self) -> impl Iterator<Item = Outcome<(usize, &[u8])>> {
         let numbers = self.numbers.iter().enumerate();
         numbers.map(|(place, number)| {
             let row = self.bytes.get(place * self.size..(place + 1) * self.size);
-            let lost = || Finding::internal(format!("there is no row {place}"));
+            let lost = || Finding::internal(format!("row {place} does not exist"));
             Ok((*number, row.ok_or_else(lost)?))
         })
     }
 }
 
-/// Rows of one tensor, each number once: in their order if they are that already, and ascending otherwise.
+/// Merges rows with equal indices: in their order if indices are already unique, else ascending.
 pub(super) fn merged(frame: &Frame<'_>, tensors: &[&Tensor]) -> Outcome<Tensor> {
     let all = tensors.iter().map(|tensor| SomeRows::of(tensor)).collect::<Outcome<Vec<_>>>()?;
-    let first = all.first().ok_or("there is nothing to add up")?;
+    let first = all.first().ok_or("expected at least one value to sum")?;
     let dtype = first.tensor.dtype;
     frame.reserve(all.iter().map(|rows| rows.bytes.len() as u64).fold(0, u64::saturating_add))?;
     let mut places: BTreeMap<usize, usize> = BTreeMap::new();
@@ -174,7 +176,7 @@ pub(super) fn merged(frame: &Frame<'_>, tensors: &[&Tensor]) -> Outcome<Tensor> 
     for rows in &all {
         if (rows.tensor.dtype, rows.whole()) != (dtype, first.whole()) {
             let (wanted, found) = (first.whole(), rows.whole());
-            return Err(format!("expected rows of {wanted:?}, found of {found:?}").into());
+            return Err(format!("expected rows of {wanted:?}, found rows of {found:?}").into());
         }
         for row in rows.each() {
             let (number, row) = row?;
@@ -195,21 +197,21 @@ pub(super) fn merged(frame: &Frame<'_>, tensors: &[&Tensor]) -> Outcome<Tensor> 
     let shape = std::iter::once(made.len() as u64).chain(rest).collect();
     let bytes: Vec<u8> = made.into_iter().flat_map(|(_, row)| row).collect();
     let mut made = Tensor::dense(dtype, shape, Blob::memory(bytes));
-    let height = i64::try_from(first.height).map_err(|_| "its height is too large")?;
+    let height = i64::try_from(first.height).map_err(|_| "the height is too large")?;
     made.kind = Kind::SelectedRows { rows: Blob::memory(rows), height };
     Ok(frame.charged(made)?)
 }
 
-/// As many zeros as a tensor has elements.
+/// Returns zeros with the dims of a tensor.
 pub(super) fn zeros_like(tensor: &Tensor) -> Outcome<Tensor> {
     let size = tensor.dtype.size_of(&tensor.shape).and_then(|size| usize::try_from(size).ok());
-    let zeros = vec![0; size.ok_or("it is too large")?];
+    let zeros = vec![0; size.ok_or("the tensor is too large")?];
     let mut made = Tensor::dense(tensor.dtype, tensor.shape.clone(), Blob::memory(zeros));
     made.lod = tensor.lod.clone();
     Ok(made)
 }
 
-/// Zeros in the place of a value.
+/// Returns zeros with the structure of a value.
 pub(super) fn zeros_like_value(frame: &Frame<'_>, value: &Value) -> Outcome<Value> {
     let zeros = |tensor: &Tensor| -> Outcome<Tensor> {
         frame.reserve(tensor.nbytes())?;

@@ -1,4 +1,4 @@
-//! Gradients of operators that run blocks: those run a block, too, of the gradients of what is in theirs.
+//! Gradients of operators that run blocks: operators that run a gradient block.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -8,15 +8,15 @@ use lodstone_schema::paddle::{EMPTY, forward_block, gradient_of};
 use crate::program::error::{self, Result, block_number};
 use crate::program::role::set;
 
-/// Most blocks that may lie in each other.
+/// The maximum nesting of blocks.
 const DEEPEST: usize = 64;
 
-/// The block that an operator runs.
+/// Returns the block that an operator runs.
 pub(super) fn inner(op: &Op) -> Option<usize> {
     op.blocks().next().and_then(|block| usize::try_from(block).ok())
 }
 
-/// Fails unless each block that an operator runs lies in that of the operator, and no other runs it.
+/// Fails unless the parent of each block that an operator runs is the operator's block, and no other operator runs it.
 pub(super) fn check(program: &Program) -> Result<()> {
     let mut depths: HashMap<usize, usize> = HashMap::new();
     for (number, block) in program.blocks.iter().enumerate() {
@@ -28,7 +28,7 @@ pub(super) fn check(program: &Program) -> Result<()> {
                 let is_inside = parent.and_then(|it| usize::try_from(it).ok()) == Some(number);
                 let is_new = known.is_some_and(|inner| depths.insert(inner, depth).is_none());
                 if !is_inside || !is_new || depth > DEEPEST {
-                    let what = format!("it runs block {inner}, which is not its own");
+                    let what = format!("the operator runs block {inner}, which is not its own");
                     return error::operator(&op.kind, what);
                 }
             }
@@ -37,7 +37,7 @@ pub(super) fn check(program: &Program) -> Result<()> {
     Ok(())
 }
 
-/// The variable of a name that a block sees: its own, one of a block that it has the gradients of, or one around it.
+/// Returns the variable of a name that a block sees: its own, one of its forward block, or an outer one.
 pub(super) fn declaration<'p>(
     program: &'p Program,
     names: &[Names],
@@ -58,10 +58,10 @@ pub(super) fn declaration<'p>(
     None
 }
 
-/// The places of the variables that a block declares, by name.
+/// Indices of the variables that a block declares, by name.
 pub(super) type Names = HashMap<String, usize>;
 
-/// The names that each block declares.
+/// Returns the names that each block declares.
 pub(super) fn names(program: &Program) -> Vec<Names> {
     let names = |block: &Block| {
         let vars = block.vars.iter().enumerate();
@@ -74,7 +74,7 @@ fn operand(slot: &str, args: Vec<String>) -> Operand {
     Operand { slot: slot.to_owned(), args }
 }
 
-/// The gradients of variables; a name of its own stands for those that nobody wants.
+/// Returns the names of gradients, with a special name for those that are not needed.
 fn wanted(names: &[String], is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let gradient = |name: &String| match is_wanted(name) {
         true => gradient_of(name),
@@ -87,8 +87,8 @@ fn number(block: usize) -> Result<AttributeValue> {
     block_number(block).map(AttributeValue::Block)
 }
 
-/// The gradient operator of a `while`; `block` is that of its gradients. It is given what that reads and nobody gives
-/// it there.
+/// Returns the gradient operator of a `while`; `block` is its gradient block. Its inputs are the gradients that the block
+/// reads but does not compute.
 pub(super) fn while_gradient(
     program: &Program,
     op: &Op,
@@ -130,10 +130,10 @@ pub(super) fn while_gradient(
     Ok(gradient)
 }
 
-/// The gradient operator of a `conditional_block`; `block` is that of its gradients.
+/// Returns the gradient operator of a `conditional_block`; `block` is its gradient block.
 ///
 /// # Errors
-/// If it changes a variable that it reads: nothing says what that counts if the block does not run.
+/// If the block changes a variable that it reads: the gradient is undefined if the block does not run.
 pub(super) fn conditional_gradient(
     op: &Op,
     block: usize,
@@ -141,7 +141,7 @@ pub(super) fn conditional_gradient(
 ) -> Result<Op> {
     let is_changed = |name: &&String| is_wanted(name) && op.output("Out").contains(name);
     if let Some(name) = op.input("Input").iter().find(is_changed) {
-        let what = format!("it changes `{name}`, which it reads: that has no gradient");
+        let what = format!("the block changes `{name}`, which it reads: that has no gradient");
         return error::operator(&op.kind, what);
     }
     let of_results = op.output("Out").iter().map(|name| gradient_of(name)).collect();

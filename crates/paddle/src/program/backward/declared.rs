@@ -1,7 +1,7 @@
-//! The variables of gradients, and the operators that are left when those are declared.
+//! Declares the variables of gradients, and removes operators that compute none.
 //!
-//! A branch has variables of its own for the gradients of what it read, even if there is one of that name around it.
-//! PaddlePaddle has not: where a branch in a loop reads a variable of the loop, its gradient is lost there.
+//! A branch has its own variables for the gradients of its inputs, even if there is an outer one of the same name.
+//! PaddlePaddle does not: if a branch in a loop reads a variable of the loop, its gradient is lost there.
 
 use std::collections::HashSet;
 
@@ -12,11 +12,11 @@ use super::blocks::{Names, declaration, inner, names};
 use super::sums::gradient_names;
 use crate::program::error::{Result, block_mut, internal};
 
-/// Operators whose results have no LoD where programs are made, whatever they are of.
+/// Operators whose outputs have no LoD while programs are built, whatever their inputs.
 const WITHOUT_LOD: &[&str] = &["gru_grad", "lstm_grad", "sequence_softmax_grad"];
 
-/// Declares what the operators of a block from `first` on write, and those of the blocks that they run; takes those
-/// away that write nothing, or to which no gradient comes.
+/// Declares the outputs of the operators of a block from `first`, and of the blocks that they run; removes operators
+/// without outputs or without incoming gradients.
 pub(super) fn declare(program: &mut Program, block: usize, first: usize) -> Result<()> {
     let names = names(program);
     Declaring { program, names }.block(block, first, &HashSet::new(), &HashSet::new())
@@ -24,13 +24,13 @@ pub(super) fn declare(program: &mut Program, block: usize, first: usize) -> Resu
 
 struct Declaring<'p> {
     program: &'p mut Program,
-    /// What each block declares.
+    /// The declared names of each block.
     names: Vec<Names>,
 }
 
 impl Declaring<'_> {
-    /// `given` are variables that the operator that runs the block gives it and takes from it, `own` those that it
-    /// looks for in the block alone: one of this name around it is another.
+    /// `given` are variables that the operator exchanges with its block, `own` those that only the block itself
+    /// declares: an outer one of the same name is different.
     fn block(
         &mut self,
         number: usize,
@@ -80,7 +80,7 @@ impl Declaring<'_> {
         Ok(())
     }
 
-    /// The variable that a block calls so.
+    /// Returns the variable of a name in a block.
     fn var(&self, block: usize, name: &str) -> Option<&Var> {
         declaration(self.program, &self.names, block, name)
     }

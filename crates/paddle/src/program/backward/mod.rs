@@ -1,6 +1,6 @@
-//! Gradients of a program: operators that compute them, behind those whose gradients they are.
+//! Backward pass: appends the operators that compute the gradients of a program.
 //!
-//! What is appended is what PaddlePaddle 2.6.2 appends: the same operators in the same order with the same names.
+//! The result is that of PaddlePaddle 2.6.2: the same operators in the same order with the same names.
 //! Source of truth: `base/backward.py` and the makers of gradients (`schema/data/paddle_operators.tsv`).
 
 mod blocks;
@@ -26,13 +26,13 @@ use path::{Paths, path, unused};
 use sums::summed;
 
 impl Network {
-    /// Appends operators that compute the gradients of a loss by the parameters of the main program, as far as it
-    /// depends on them; gives each parameter with its gradient, in the order of the parameters.
+    /// Appends operators that compute the gradients of a loss with respect to the parameters of the main program that it
+    /// depends on; returns each parameter with its gradient, in the order of the parameters.
     ///
-    /// Gradients end at variables that are marked so (`stop_gradient`: what is fed, statistics), and at `no_grad`.
+    /// Gradients stop at variables that are marked (`stop_gradient`: inputs, statistics), and at `no_grad`.
     ///
     /// # Errors
-    /// If the loss is not one number, or it depends on parameters through an operator whose gradients are not known.
+    /// If the loss is not a single number, or depends on parameters through an operator without a known gradient.
     pub fn append_backward(
         &mut self,
         loss: &Variable,
@@ -49,10 +49,10 @@ impl Network {
     }
 }
 
-/// The same for a program of any origin: of its first block, and those that it runs.
+/// Appends gradients to a program of any origin: to its first block, and the blocks that it runs.
 ///
 /// # Errors
-/// As [`Network::append_backward`]. The program is then as it was.
+/// Like [`Network::append_backward`]. The program is then unchanged.
 pub fn append_backward(
     program: &mut Program,
     loss: &Variable,
@@ -104,13 +104,13 @@ pub fn append_backward(
     Ok(paired(ops.collect(), parameters))
 }
 
-/// The variables of a block at which gradients end.
+/// Returns the variables of a block at which gradients stop.
 fn stopped_in(block: &Block) -> HashSet<String> {
     let stopped = block.vars.iter().filter(|var| stop_gradient(var));
     stopped.map(|var| var.name.clone()).collect()
 }
 
-/// Parameters that have a gradient, with that; the operators that give it say so.
+/// Returns the parameters that have a gradient, with it, and marks the operators that compute them.
 fn paired(mut ops: Vec<&mut Op>, parameters: Vec<Variable>) -> Vec<(Variable, Variable)> {
     let mut pairs = Vec::new();
     for parameter in parameters {
@@ -127,10 +127,10 @@ fn paired(mut ops: Vec<&mut Op>, parameters: Vec<Variable>) -> Vec<(Variable, Va
     pairs
 }
 
-/// What gradients are appended to.
+/// The state of the backward pass.
 struct Appending<'p> {
     program: &'p mut Program,
-    /// The variables of each block at which gradients end.
+    /// The variables of each block at which gradients stop.
     stopped: Vec<HashSet<String>>,
     /// The operators of each block that the loss depends on.
     paths: Paths,
@@ -138,7 +138,7 @@ struct Appending<'p> {
 }
 
 impl Appending<'_> {
-    /// The gradient operators of a block's; they will be in block `target`.
+    /// Returns the gradient operators of a block's operators, for block `target`.
     fn gradients(&mut self, block: usize, target: usize) -> Result<Vec<Op>> {
         let ops = &block_mut(self.program, block)?.ops;
         let path = self.paths.get(&block).map_or(&[][..], Vec::as_slice).iter();
@@ -159,7 +159,7 @@ impl Appending<'_> {
         Ok(made)
     }
 
-    /// The gradient operators of one operator.
+    /// Returns the gradient operators of one operator.
     fn of(&mut self, op: &Op, block: usize, target: usize) -> Result<Vec<Op>> {
         let inner = match inner(op) {
             Some(inner) => Some(self.inside(inner, target)?),
@@ -175,12 +175,12 @@ impl Appending<'_> {
                 vec![conditional_gradient(op, inner, is_wanted)?]
             }
             (kind, Some(_)) => {
-                return error::operator(kind, "gradients of its block are not appended");
+                return error::operator(kind, "gradients of its block are not supported");
             }
         })
     }
 
-    /// Makes a block of the gradients of another, in block `target`; gives its number.
+    /// Builds the gradient block of a block, inside block `target`; returns its index.
     fn inside(&mut self, forward: usize, target: usize) -> Result<usize> {
         let made = self.program.blocks.len();
         let (index, parent) = (block_number(made)?, block_number(target)?);
@@ -195,21 +195,23 @@ impl Appending<'_> {
 
 fn check_loss(vars: &HashMap<&str, &Var>, loss: &Variable) -> Result<()> {
     let Some(var) = vars.get(loss.name()) else {
-        return variable(loss.name(), "the program has no such variable");
+        return variable(loss.name(), "the program does not have this variable");
     };
     let tensor = var.value.tensor_type();
     let shape = tensor.and_then(|tensor| tensor.shape.as_ref());
     let is_one = |dim: &lodstone_model::Dim| *dim == lodstone_model::Dim::Known(1);
     match shape.is_some_and(|dims| dims.iter().all(is_one)) {
         true => Ok(()),
-        false => variable(loss.name(), "expected one number as a loss"),
+        false => variable(loss.name(), "expected a single number as the loss"),
     }
 }
 
-/// The operator that the gradient of the loss begins with: it is 1.
+/// Returns the operator that sets the gradient of the loss to 1.
 fn beginning(vars: &HashMap<&str, &Var>, loss: &Variable) -> Result<Op> {
     let tensor = vars.get(loss.name()).and_then(|var| var.value.tensor_type());
-    let Some(tensor) = tensor else { return variable(loss.name(), "expected a tensor as a loss") };
+    let Some(tensor) = tensor else {
+        return variable(loss.name(), "expected a tensor as the loss");
+    };
     let shape = vec![1_i64; tensor.shape.as_ref().map_or(0, Vec::len)];
     let gradient = Variable::named(&gradient_of(loss.name()));
     Operator::new("fill_constant")

@@ -1,4 +1,4 @@
-//! Gradient operators that nobody needs.
+//! Removal of gradient operators that are not needed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use lodstone_schema::paddle::{EMPTY, GRAD, gradient_of};
 use super::sums::gradient_names;
 use crate::program::role::{BACKWARD, set, set_role};
 
-/// Without operators whose results nobody wants, or which read gradients of nothing; what others read of these is
+/// Removes operators whose results are not needed, or which only read absent gradients; other readers of these get
 /// zeros.
 pub(super) fn without_branches(ops: Vec<Op>, stopped: &HashSet<String>, loss: &str) -> Vec<Op> {
     let mut nothing: HashSet<String> = stopped.iter().map(|name| gradient_of(name)).collect();
@@ -53,18 +53,18 @@ fn zeros(gradient: &str) -> Op {
     op
 }
 
-/// A value of a variable: it is another with each operator that writes it.
+/// A version of a variable: each operator that writes it creates a new one.
 #[derive(Default)]
 struct Version {
     /// The operators that read it.
     read_by: Vec<usize>,
 }
 
-/// Operators and the values between them.
+/// Operators and the versions between them.
 #[derive(Default)]
 struct Graph {
     versions: Vec<Version>,
-    /// What each operator reads and writes.
+    /// The versions that each operator reads and writes.
     reads: Vec<Vec<usize>>,
     writes: Vec<Vec<usize>>,
 }
@@ -95,7 +95,7 @@ impl Graph {
         self.versions.len() - 1
     }
 
-    /// The operators that read what comes of one, if none of them reads anything else; that one among them.
+    /// Returns an operator and those that only depend on its results, if none of them reads anything else.
     fn alone(&self, first: usize) -> Option<HashSet<usize>> {
         let reads = |op: usize| self.reads.get(op).map_or(&[][..], Vec::as_slice);
         let mut ready: HashSet<usize> = reads(first).iter().copied().collect();
@@ -116,7 +116,7 @@ impl Graph {
     }
 }
 
-/// Without those that go on from gradients of nothing and come to nothing else; but with all, if all of them do.
+/// Removes operators that only continue absent gradients and lead to nothing else, unless all of them do.
 pub(super) fn connected<'o>(ops: Vec<Op>, forward: impl Iterator<Item = &'o Op>) -> Vec<Op> {
     let mut known: HashSet<&str> = forward.flat_map(|op| op.reads().chain(op.writes())).collect();
     let graph = Graph::of(&ops);

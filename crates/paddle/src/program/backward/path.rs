@@ -1,4 +1,4 @@
-//! The operators that a variable depends on, in a block and in those that it runs.
+//! The operators that a variable depends on, in a block and the blocks that it runs.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,10 +7,10 @@ use lodstone_schema::paddle::has_gradient;
 
 use super::blocks::inner;
 
-/// The numbers of operators by block.
+/// The indices of operators, by block.
 pub(super) type Paths = HashMap<usize, Vec<usize>>;
 
-/// The numbers of the operators of a block that variables depend on; those of the blocks that it runs go to `paths`.
+/// Returns the indices of the operators of a block that variables depend on; those of inner blocks are added to `paths`.
 pub(super) fn path(
     program: &Program,
     block: usize,
@@ -37,7 +37,7 @@ pub(super) fn path(
             found.insert(number);
         }
     }
-    // What a round of a loop does not need of itself, the next one may.
+    // An iteration of a loop may need values that only the next one reads.
     for (number, op) in ops.iter().enumerate().rev().filter(|_| is_loop) {
         if !found.contains(&number) && op.writes().any(|name| wanted.contains(name)) {
             goes_on(op, &mut wanted);
@@ -47,7 +47,7 @@ pub(super) fn path(
     (0..ops.len()).filter(|number| found.contains(number)).collect()
 }
 
-/// The same of a block that an operator runs, for variables that it writes.
+/// Finds the operators of a block that an operator runs, for the variables that it writes.
 fn path_inside(
     program: &Program,
     op: &Op,
@@ -63,7 +63,7 @@ fn path_inside(
     path(program, block, wanted, &HashSet::new(), op.kind == "while", paths)
 }
 
-/// Variables that operators on the path write and none of them reads.
+/// Returns the variables that operators on the path write and none of them reads.
 pub(super) fn unused(
     ops: &[Op],
     path: &[usize],

@@ -1,4 +1,4 @@
-//! Gradients of which there are several: what counts in several ways counts as much as all of them together.
+//! Sums of gradients: the gradient of a variable with several readers is the sum of all parts.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use lodstone_schema::paddle::{EMPTY, GRAD};
 use crate::program::error::{Result, internal};
 use crate::program::role::{BACKWARD, set, set_role};
 
-/// A gradient of which there are several.
+/// A gradient with several parts.
 #[derive(Default)]
 struct Several {
-    /// What its parts are called: as it is itself, as long as there is one.
+    /// The names of its parts; the name of the gradient itself while there is only one.
     names: Vec<String>,
-    /// The operator that writes the first.
+    /// The index of the operator that writes the first part.
     first: usize,
-    /// How many parts have been given names.
+    /// The number of parts with generated names.
     count: usize,
 }
 
-/// Where several operators write one gradient, each writes a part, and a sum of them is computed before it is read.
+/// Where several operators write the same gradient, lets each write a part, and inserts a sum before it is read.
 pub(super) fn summed(mut ops: Vec<Op>, block: usize) -> Result<Vec<Op>> {
     let mut parts: BTreeMap<String, Several> = BTreeMap::new();
     let mut order: Vec<String> = Vec::new();
@@ -36,7 +36,7 @@ pub(super) fn summed(mut ops: Vec<Op>, block: usize) -> Result<Vec<Op>> {
         }
         for (slot, place) in places {
             let name = output(&mut ops, number, slot, place)?.clone();
-            // What is changed in place stays one.
+            // A gradient that is updated in place has a single part.
             if !name.contains(GRAD) || name == EMPTY || read.contains(&name) {
                 continue;
             }
@@ -59,7 +59,7 @@ pub(super) fn summed(mut ops: Vec<Op>, block: usize) -> Result<Vec<Op>> {
                     rename(op, &name, &part);
                 }
                 if first == number {
-                    // Both are written by this one: the first of them is renamed.
+                    // One operator writes both: the first one is renamed.
                     rename_first(op_mut(&mut ops, number)?, &name, &part);
                 }
             }
@@ -107,7 +107,7 @@ fn rename_first(op: &mut Op, from: &str, to: &str) {
     }
 }
 
-/// Where the outputs of an operator are: slots, and places in them.
+/// Returns the positions of the outputs of an operator: slots, and indices in them.
 fn places(op: &Op) -> Vec<(usize, usize)> {
     let slots = op.outputs.iter().enumerate();
     slots

@@ -10,10 +10,10 @@ use crate::program::initializers::given;
 use crate::program::network::{Network, Variable};
 use crate::program::operator::Operator;
 
-/// A tensor of one number.
+/// A tensor filled with one value.
 ///
 /// # Errors
-/// If no program has such an element type, or the tensor is too large to be meant.
+/// If programs do not have the element type, or the tensor is unreasonably large.
 pub fn fill_constant(
     net: &mut Network,
     shape: &[u64],
@@ -28,17 +28,17 @@ pub fn fill_constant(
 /// The elements of a tensor as a constant of the program.
 ///
 /// # Errors
-/// If it has more elements than PaddlePaddle takes, or of a type that it does not.
+/// If it has more elements than PaddlePaddle accepts, or an element type that it does not.
 pub fn assign_value(net: &mut Network, tensor: &Tensor) -> Result<Variable> {
     let out = Variable::named(&net.name("assign_value.tmp"));
     net.append(given(&out, tensor)?.output("Out", [&out]))?;
     Ok(out)
 }
 
-/// Adds a step to a variable of one number, in place.
+/// Adds a step to a variable of one element, in place.
 ///
 /// # Errors
-/// If there is no such variable.
+/// If the variable does not exist.
 pub fn increment(net: &mut Network, x: &Variable, step: f32) -> Result<()> {
     net.append(
         Operator::new("increment").input("X", [x]).output("Out", [x]).attribute("step", step),
@@ -48,25 +48,25 @@ pub fn increment(net: &mut Network, x: &Variable, step: f32) -> Result<()> {
 /// A copy of a tensor or an array.
 ///
 /// # Errors
-/// If there is no such variable.
+/// If the variable does not exist.
 pub fn assign(net: &mut Network, x: &Variable) -> Result<Variable> {
     let name = net.name("assign");
     net.call(&name, "Out", Operator::new("assign").input("X", [x]))
 }
 
-/// Writes a variable again: it becomes a copy of another.
+/// Overwrites a variable with a copy of another.
 ///
 /// # Errors
-/// If one of them is not there, or they are of different types.
+/// If one of them does not exist, or their types differ.
 pub fn assign_to(net: &mut Network, x: &Variable, out: &Variable) -> Result<()> {
     net.info(out)?;
     net.append(Operator::new("assign").input("X", [x]).output("Out", [out]))
 }
 
-/// An array of tensors without any yet. All of them have the extents of the first that is written.
+/// An empty array of tensors. All members have the dims of the first one that is written.
 ///
 /// # Errors
-/// If no program has such an element type.
+/// If programs do not have the element type.
 pub fn create_array(net: &mut Network, dtype: DType) -> Result<Variable> {
     let name = net.name("array");
     let value = ValueType::from(Holder::TensorArray(TensorType::new(dtype, None)));
@@ -76,10 +76,10 @@ pub fn create_array(net: &mut Network, dtype: DType) -> Result<Variable> {
     Ok(net.declare(net.current, var, value.into()))
 }
 
-/// Writes a tensor to a place of an array, whose number is in a variable; places before it may be empty.
+/// Writes a tensor to an array, at an index in a variable; members before it may be absent.
 ///
 /// # Errors
-/// If the tensor does not fit the array, or the place is no integer.
+/// If the tensor does not match the array, or the index is not an integer.
 pub fn array_write(
     net: &mut Network,
     x: &Variable,
@@ -93,20 +93,20 @@ pub fn array_write(
     )
 }
 
-/// The tensor at a place of an array.
+/// The member of an array at an index.
 ///
 /// # Errors
-/// If it is no array, or the place is no integer.
+/// If it is not an array, or the index is not an integer.
 pub fn array_read(net: &mut Network, array: &Variable, place: &Variable) -> Result<Variable> {
     check_place(net, place)?;
     let name = net.name("array_read");
     net.call(&name, "Out", Operator::new("read_from_array").input("X", [array]).input("I", [place]))
 }
 
-/// How many places an array has.
+/// The length of an array.
 ///
 /// # Errors
-/// If it is no array.
+/// If it is not an array.
 pub fn array_length(net: &mut Network, array: &Variable) -> Result<Variable> {
     let name = net.name("array_length");
     net.call(&name, "Out", Operator::new("lod_array_length").input("X", [array]))
@@ -115,13 +115,13 @@ pub fn array_length(net: &mut Network, array: &Variable) -> Result<Variable> {
 fn check_place(net: &Network, place: &Variable) -> Result<()> {
     match net.dtype(place)? {
         DType::Int64 => Ok(()),
-        other => variable(place.name(), format!("expected int64 as a place, found {other}")),
+        other => variable(place.name(), format!("expected an index of int64, found {other}")),
     }
 }
 
-/// Repeats `body` as long as `test` of the variables is true: `vars` become what the body gives.
+/// Repeats `body` while `test` of the variables is true; `vars` are updated with the results of the body.
 ///
-/// `is_test` says that nothing is kept for gradients.
+/// With `is_test`, nothing is kept for gradients.
 ///
 /// ```
 /// use lodstone_model::DType;
@@ -141,7 +141,7 @@ fn check_place(net: &Network, place: &Variable) -> Result<()> {
 /// ```
 ///
 /// # Errors
-/// If the test gives no truth value, or the body gives other variables: not as many, or of other types.
+/// If the test is not a single Boolean, or the body returns another number of variables, or other types.
 pub fn while_loop(
     net: &mut Network,
     vars: &[Variable],
@@ -153,11 +153,15 @@ pub fn while_loop(
     net.while_loop_with(&condition, is_test, |net| {
         let mut next = body(net, vars)?;
         if next.len() != vars.len() {
-            let what = format!("the loop has {} variables, and gives {}", vars.len(), next.len());
+            let what = format!(
+                "the loop has {} variables, but its body returns {}",
+                vars.len(),
+                next.len()
+            );
             return variable(condition.name(), what);
         }
         let goes_on = test(net, &next)?;
-        // Variables that change places would be written before they are read.
+        // Variables that swap places would be overwritten before they are read.
         for (place, (from, to)) in next.iter_mut().zip(vars).enumerate() {
             let is_overwritten = vars.iter().take(place).any(|earlier| earlier == from);
             if from != to && is_overwritten {
@@ -172,11 +176,11 @@ pub fn while_loop(
     })
 }
 
-/// What one of two branches gives: the first if a truth value is true, or the second.
+/// The results of one of two branches: the first if a Boolean is true, else the second.
 ///
 /// # Errors
-/// If the condition is not one truth value, a branch writes it, or the branches give other variables than each
-/// other: not as many, or of other types.
+/// If the condition is not a single Boolean, a branch writes it, or the branches return different numbers or types of
+/// variables.
 pub fn cond(
     net: &mut Network,
     condition: &Variable,
@@ -188,7 +192,7 @@ pub fn cond(
     let otherwise = net.call(&name, "Out", Operator::new("logical_not").input("X", [condition]))?;
     let no = branch(net, &otherwise, condition, no)?;
     if yes.len() != no.len() {
-        let what = format!("one branch gives {} variables, the other {}", yes.len(), no.len());
+        let what = format!("one branch returns {} variables, the other {}", yes.len(), no.len());
         return variable(condition.name(), what);
     }
     if yes.is_empty() {
@@ -204,8 +208,7 @@ pub fn cond(
     yes.into_iter().zip(no).map(select).collect()
 }
 
-/// A block that runs if `runs` is true; what it gives is assigned to variables outside. `condition` is still asked
-/// when it has run.
+/// A block that runs if `runs` is true; its results are assigned to outer variables. `condition` is read again after it.
 fn branch(
     net: &mut Network,
     runs: &Variable,
@@ -215,7 +218,7 @@ fn branch(
     net.conditional_block(runs, |net| {
         let given = body(net)?;
         if net.writes_outside(condition) {
-            return variable(condition.name(), "a branch writes it, and depends on it");
+            return variable(condition.name(), "a branch writes the condition that it depends on");
         }
         given.iter().map(|var| net.carry_out(var)).collect()
     })

@@ -3,34 +3,34 @@
 use super::{activated, biased};
 use crate::program::error::{Result, variable};
 use crate::program::initializers::normal;
-use crate::program::network::{Network, Parameter, Variable};
+use crate::program::network::{Network, ParamAttr, Variable};
 use crate::program::operator::Operator;
 
-/// A convolution over images.
+/// A 2-D convolution.
 #[derive(Clone, Debug)]
 pub struct Conv2d {
-    /// How many channels the result has.
+    /// The number of output channels.
     pub num_filters: u64,
-    /// Height and width of the window.
+    /// The kernel size: height and width.
     pub filter_size: [u64; 2],
-    /// How far it goes at once.
+    /// The stride.
     pub stride: [i32; 2],
-    /// What is added above and below, left and right.
+    /// The padding above and below, left and right.
     pub padding: [i32; 2],
-    /// How far elements of the window lie apart.
+    /// The dilation.
     pub dilation: [i32; 2],
-    /// In how many groups channels are convolved by themselves.
+    /// The number of groups of channels.
     pub groups: u64,
-    /// An activation: the kind of its operator.
+    /// The activation: the kind of its operator.
     pub act: Option<&'static str>,
     /// The filter.
-    pub weight: Parameter,
-    /// What is added to each channel; nothing if there is none.
-    pub bias: Option<Parameter>,
+    pub weight: ParamAttr,
+    /// The bias of each channel, if there is one.
+    pub bias: Option<ParamAttr>,
 }
 
 impl Conv2d {
-    /// So many channels by a square window.
+    /// Creates a convolution with a square kernel.
     pub fn new(num_filters: u64, filter_size: u64) -> Self {
         Self {
             num_filters,
@@ -40,32 +40,33 @@ impl Conv2d {
             dilation: [1; 2],
             groups: 1,
             act: None,
-            weight: Parameter::default(),
-            bias: Some(Parameter::default()),
+            weight: ParamAttr::default(),
+            bias: Some(ParamAttr::default()),
         }
     }
 }
 
-/// Convolves images: examples, channels, height, width.
+/// Convolves images: [batch, channels, height, width].
 ///
 /// # Errors
-/// If the number of channels is not known, or the groups do not divide it.
+/// If the number of channels is unknown, or not a multiple of the groups.
 pub fn conv2d(net: &mut Network, x: &Variable, layer: &Conv2d) -> Result<Variable> {
     let name = net.name("conv2d");
     let dtype = net.dtype(x)?;
     let shape = net.shape(x)?;
     let Some(channels) = shape.get(1).copied().flatten() else {
-        return variable(x.name(), "expected channels of a known number as the second extent");
+        return variable(x.name(), "the number of channels, the second dim, must be known");
     };
     let divides = |count: u64| layer.groups != 0 && count.is_multiple_of(layer.groups);
     if !divides(channels) || !divides(layer.num_filters) {
-        let what = format!("{channels} channels cannot be convolved in {} groups", layer.groups);
+        let what =
+            format!("expected a multiple of {} groups as channels, found {channels}", layer.groups);
         return variable(x.name(), what);
     }
     let [height, width] = layer.filter_size;
     let filter = [layer.num_filters, channels / layer.groups, height, width];
-    // All channels count, whatever the groups.
-    #[expect(clippy::cast_precision_loss, reason = "extents of layers are far below 2^53")]
+    // The fan-in counts all channels, whatever the groups.
+    #[expect(clippy::cast_precision_loss, reason = "dims of layers are far below 2^53")]
     let otherwise = normal(2.0, channels as f64 * height as f64 * width as f64, 0);
     let weight = net.parameter(&layer.weight, &format!("{name}.w"), dtype, &filter, otherwise)?;
     let conv = Operator::new("conv2d")
@@ -82,12 +83,12 @@ pub fn conv2d(net: &mut Network, x: &Variable, layer: &Conv2d) -> Result<Variabl
     activated(net, &name, y, layer.act)
 }
 
-/// Which of the elements in a window is taken.
+/// The kind of pooling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooling {
-    /// The greatest.
+    /// The maximum of each window.
     Max,
-    /// Their mean.
+    /// The mean of each window.
     Avg,
 }
 
@@ -100,10 +101,10 @@ impl Pooling {
     }
 }
 
-/// Pools images; what is padded does not count for a mean.
+/// Pools images; padding does not count for means.
 ///
 /// # Errors
-/// If they are none.
+/// If the input is not a batch of images.
 pub fn pool2d(
     net: &mut Network,
     x: &Variable,
@@ -123,10 +124,10 @@ pub fn pool2d(
     net.call(&name, "Out", pool)
 }
 
-/// Pools images to a height and width, by windows of about the same size; to 1 and 1, each channel as a whole.
+/// Pools images to a height and width, by windows of approximately equal size; 1 and 1 reduces each channel.
 ///
 /// # Errors
-/// If they are none.
+/// If the input is not a batch of images.
 pub fn adaptive_pool2d(
     net: &mut Network,
     x: &Variable,

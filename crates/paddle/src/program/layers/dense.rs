@@ -1,36 +1,36 @@
-//! Products with matrices and tables.
+//! Fully connected layers, embeddings and matrix products.
 
 use lodstone_model::DType;
 
 use super::{activated, biased, sizes};
 use crate::program::error::Result;
 use crate::program::initializers::Initializer;
-use crate::program::network::{Network, Parameter, Variable};
+use crate::program::network::{Network, ParamAttr, Variable};
 use crate::program::operator::Operator;
 
 /// A fully connected layer.
 #[derive(Clone, Debug)]
 pub struct Fc {
-    /// How many results each row has.
+    /// The number of outputs per row.
     pub size: u64,
-    /// How many extents make up the rows; the rest is what is multiplied.
+    /// The number of leading dims that make up the rows; the others are multiplied by the weight.
     pub num_flatten_dims: usize,
-    /// An activation: the kind of its operator.
+    /// The activation: the kind of its operator.
     pub act: Option<&'static str>,
-    /// The matrix.
-    pub weight: Parameter,
-    /// What is added; nothing if there is none.
-    pub bias: Option<Parameter>,
+    /// The weight matrix.
+    pub weight: ParamAttr,
+    /// The bias, if there is one.
+    pub bias: Option<ParamAttr>,
 }
 
 impl Fc {
-    /// So many results, with a bias.
+    /// Creates a layer with a bias.
     pub fn new(size: u64) -> Self {
-        let (weight, bias) = (Parameter::default(), Some(Parameter::default()));
+        let (weight, bias) = (ParamAttr::default(), Some(ParamAttr::default()));
         Self { size, num_flatten_dims: 1, act: None, weight, bias }
     }
 
-    /// With an activation.
+    /// Sets the activation.
     #[must_use]
     pub fn act(mut self, act: &'static str) -> Self {
         self.act = Some(act);
@@ -41,7 +41,7 @@ impl Fc {
 /// Multiplies rows by a matrix, and adds a bias.
 ///
 /// # Errors
-/// If the extents of what is multiplied are not known.
+/// If the multiplied dims are unknown.
 pub fn fc(net: &mut Network, x: &Variable, layer: &Fc) -> Result<Variable> {
     let name = net.name("fc");
     let dtype = net.dtype(x)?;
@@ -58,23 +58,23 @@ pub fn fc(net: &mut Network, x: &Variable, layer: &Fc) -> Result<Variable> {
     activated(net, &name, y, layer.act)
 }
 
-/// Rows of a table of `rows` times `size` by number.
+/// Looks up rows of a `rows` by `size` table by index.
 ///
 /// # Errors
-/// If the ids are no integers.
+/// If the ids are not integers.
 pub fn embedding(
     net: &mut Network,
     ids: &Variable,
-    extents: [u64; 2],
+    dims: [u64; 2],
     padding: Option<i64>,
 ) -> Result<Variable> {
-    embedding_with(net, ids, extents, padding, false)
+    embedding_with(net, ids, dims, padding, false)
 }
 
-/// The same; `is_sparse` says that the gradient of the table has the rows alone that were looked up.
+/// Looks up rows like [`embedding`]; with `is_sparse`, the gradient of the table has only the looked-up rows.
 ///
 /// # Errors
-/// As [`embedding`].
+/// Like [`embedding`].
 pub fn embedding_with(
     net: &mut Network,
     ids: &Variable,
@@ -85,7 +85,7 @@ pub fn embedding_with(
     let name = net.name("embedding");
     let otherwise = Initializer::Xavier { seed: 0 };
     let table = net.parameter(
-        &Parameter::default(),
+        &ParamAttr::default(),
         &format!("{name}.w"),
         DType::Float32,
         &[rows, size],
@@ -99,10 +99,10 @@ pub fn embedding_with(
     net.call(&name, "Out", lookup)
 }
 
-/// The product of matrices, either of which may be transposed.
+/// The product of two matrices, each optionally transposed.
 ///
 /// # Errors
-/// If they do not fit each other.
+/// If their dims do not match.
 pub fn matmul(
     net: &mut Network,
     x: &Variable,

@@ -1,14 +1,14 @@
-//! Losses, and how often a network is right.
+//! Losses and accuracy.
 
 use super::{elementwise, square};
 use crate::program::error::Result;
 use crate::program::network::{Network, Variable};
 use crate::program::operator::Operator;
 
-/// The negative logarithm of the share that a label has. What is needed for its gradient is kept.
+/// The negative logarithm of the label's probability. Intermediate results for its gradient are kept.
 ///
 /// # Errors
-/// If the label does not fit.
+/// If the dims of the label do not match.
 pub fn cross_entropy(net: &mut Network, shares: &Variable, label: &Variable) -> Result<Variable> {
     let name = net.name("cross_entropy");
     let [matches, shape] = [0; 2].map(|_| Variable::named(&net.name(&format!("{name}.tmp"))));
@@ -20,10 +20,10 @@ pub fn cross_entropy(net: &mut Network, shares: &Variable, label: &Variable) -> 
     net.call(&name, "Y", entropy)
 }
 
-/// The same where labels are shares, too.
+/// The cross entropy with probabilities as labels.
 ///
 /// # Errors
-/// If the labels do not fit.
+/// If the dims of the labels do not match.
 pub fn soft_cross_entropy(
     net: &mut Network,
     shares: &Variable,
@@ -34,10 +34,10 @@ pub fn soft_cross_entropy(
     net.call(&name, "Y", entropy.attribute("soft_label", true))
 }
 
-/// The negative logarithm of the share that a label has, of numbers that are no shares yet; gives the loss of each row.
+/// The cross entropy of logits; returns the loss of each row.
 ///
 /// # Errors
-/// If the label does not fit.
+/// If the dims of the label do not match.
 pub fn softmax_with_cross_entropy(
     net: &mut Network,
     logits: &Variable,
@@ -52,19 +52,19 @@ pub fn softmax_with_cross_entropy(
     net.call(&name, "Loss", entropy)
 }
 
-/// The square of what two differ by.
+/// The square of the difference.
 ///
 /// # Errors
-/// If they do not fit each other.
+/// If the dims do not match.
 pub fn square_error_cost(net: &mut Network, x: &Variable, label: &Variable) -> Result<Variable> {
     let difference = elementwise(net, "sub", x, label, -1)?;
     square(net, &difference)
 }
 
-/// The share of rows of which one of the `k` greatest is the label.
+/// The fraction of rows whose label is among the `k` largest.
 ///
 /// # Errors
-/// If the label does not fit.
+/// If the dims of the label do not match.
 pub fn accuracy(net: &mut Network, x: &Variable, label: &Variable, k: i32) -> Result<Variable> {
     let name = net.name("accuracy");
     let [values, indices, correct, total] =

@@ -1,4 +1,4 @@
-//! Element by element, along extents, and the same elements under other extents.
+//! Element-wise functions, reductions, and reshapes.
 
 use lodstone_model::DType;
 
@@ -6,7 +6,7 @@ use crate::program::error::Result;
 use crate::program::network::{Network, Variable};
 use crate::program::operator::Operator;
 
-/// The operator of one input and one output that is called so: `relu`, `tanh`, `mean`.
+/// Appends the operator of one input and one output `kind`: `relu`, `tanh`, `mean`.
 pub(super) fn unary(net: &mut Network, kind: &str, x: &Variable) -> Result<Variable> {
     let name = net.name(kind);
     net.call(&name, "Out", Operator::new(kind).input("X", [x]))
@@ -17,7 +17,7 @@ macro_rules! unary {
         $($(#[$doc])*
         ///
         /// # Errors
-        /// If it cannot take what it is given.
+        /// If the operator rejects its input.
         pub fn $name(net: &mut Network, x: &Variable) -> Result<Variable> {
             unary(net, stringify!($name), x)
         })+
@@ -25,27 +25,27 @@ macro_rules! unary {
 }
 
 unary! {
-    /// What is above 0.
+    /// The rectifier: `max(x, 0)`.
     relu,
-    /// The exact curve of Gauss' error function.
+    /// The Gaussian error linear unit, computed exactly.
     gelu,
     /// The hyperbolic tangent.
     tanh,
-    /// The logistic curve.
+    /// The logistic function.
     sigmoid,
-    /// Shares along the last extent.
+    /// Softmax along the last dim.
     softmax,
-    /// Each element times itself.
+    /// The square of each element.
     square,
-    /// Where it is not true.
+    /// The negation of each Boolean.
     logical_not,
 }
 
-/// `add`, `sub`, `mul`, `div`, `max`, `min`, `pow`: the second is laid over the first from `axis` on; -1 for its
-/// end.
+/// `add`, `sub`, `mul`, `div`, `max`, `min`, `pow`: the dims of the second operand are aligned with those of the first from
+/// `axis`; -1 aligns them at the end.
 ///
 /// # Errors
-/// If they do not fit each other.
+/// If the dims do not match.
 pub fn elementwise(
     net: &mut Network,
     kind: &str,
@@ -59,10 +59,10 @@ pub fn elementwise(
     net.call(&name, "Out", both)
 }
 
-/// `sum`, `mean`, `max`, `min`, `prod` over extents; over all if there are none.
+/// `sum`, `mean`, `max`, `min`, `prod` over dims; over all if `dims` is empty.
 ///
 /// # Errors
-/// If there are no such extents.
+/// If a dim does not exist.
 pub fn reduce(
     net: &mut Network,
     kind: &str,
@@ -72,7 +72,7 @@ pub fn reduce(
 ) -> Result<Variable> {
     let kind = format!("reduce_{kind}");
     let name = net.name(&kind);
-    // No extents are all of them; a sum is not told so twice.
+    // Empty dims mean all of them; for a sum, `reduce_all` is not set as well.
     let reduce = Operator::new(&kind)
         .input("X", [x])
         .attribute("dim", dims.to_vec())
@@ -84,25 +84,25 @@ pub fn reduce(
 /// The mean of all elements.
 ///
 /// # Errors
-/// If it cannot take what it is given.
+/// If the operator rejects its input.
 pub fn mean(net: &mut Network, x: &Variable) -> Result<Variable> {
     reduce(net, "mean", x, &[], false)
 }
 
-/// Each element times a number, and then another added.
+/// Multiplies each element by a factor, and adds a bias.
 ///
 /// # Errors
-/// If it cannot take what it is given.
+/// If the operator rejects its input.
 pub fn scale(net: &mut Network, x: &Variable, factor: f32, bias: f32) -> Result<Variable> {
     let name = net.name("scale");
     let scale = Operator::new("scale").input("X", [x]).attribute("scale", factor);
     net.call(&name, "Out", scale.attribute("bias", bias))
 }
 
-/// The elements as another type.
+/// Converts the elements to another type.
 ///
 /// # Errors
-/// If the program has no such type, or no such variable.
+/// If programs do not have the type, or the variable does not exist.
 pub fn cast(net: &mut Network, x: &Variable, dtype: DType) -> Result<Variable> {
     let name = net.name("cast");
     let from = net.dtype(x)?;
@@ -110,7 +110,7 @@ pub fn cast(net: &mut Network, x: &Variable, dtype: DType) -> Result<Variable> {
     net.call(&name, "Out", cast.dtype("in_dtype", from).dtype("out_dtype", dtype))
 }
 
-/// `less_than` and its like: of which elements of two it is true.
+/// Appends a comparison such as `less_than`.
 fn compare(net: &mut Network, kind: &str, x: &Variable, y: &Variable) -> Result<Variable> {
     let name = net.name(kind);
     net.call(&name, "Out", Operator::new(kind).input("X", [x]).input("Y", [y]))
@@ -121,7 +121,7 @@ macro_rules! compare {
         $($(#[$doc])*
         ///
         /// # Errors
-        /// If the two do not fit each other.
+        /// If the dims do not match.
         pub fn $name(net: &mut Network, x: &Variable, y: &Variable) -> Result<Variable> {
             compare(net, stringify!($name), x, y)
         })+
@@ -129,30 +129,30 @@ macro_rules! compare {
 }
 
 compare! {
-    /// Where the first is below the second.
+    /// Whether the first is less than the second.
     less_than,
-    /// Where the first is not above the second.
+    /// Whether the first is at most the second.
     less_equal,
-    /// Where the first is above the second.
+    /// Whether the first is greater than the second.
     greater_than,
-    /// Where the first is not below the second.
+    /// Whether the first is at least the second.
     greater_equal,
-    /// Where the two are the same.
+    /// Whether both are equal.
     equal,
-    /// Where the two are not the same.
+    /// Whether both differ.
     not_equal,
-    /// Where both are true.
+    /// Whether both are true.
     logical_and,
-    /// Where one of the two is true, or both.
+    /// Whether at least one is true.
     logical_or,
-    /// Where one of the two is true.
+    /// Whether exactly one is true.
     logical_xor,
 }
 
-/// Other extents: 0 keeps one, -1 is what is left.
+/// Changes the dims: 0 keeps a dim, -1 is inferred.
 ///
 /// # Errors
-/// If the elements do not fit them.
+/// If the number of elements does not match.
 pub fn reshape(net: &mut Network, x: &Variable, shape: &[i32]) -> Result<Variable> {
     let name = net.name("reshape2");
     let shapes = Variable::named(&net.name(&format!("{name}.tmp")));
@@ -160,10 +160,10 @@ pub fn reshape(net: &mut Network, x: &Variable, shape: &[i32]) -> Result<Variabl
     net.call(&name, "Out", reshape.attribute("shape", shape.to_vec()))
 }
 
-/// One behind the other along an axis.
+/// Concatenates tensors along an axis.
 ///
 /// # Errors
-/// If they do not fit each other.
+/// If their dims do not match.
 pub fn concat(net: &mut Network, values: &[&Variable], axis: i32) -> Result<Variable> {
     let name = net.name("concat");
     let concat = Operator::new("concat").input("X", values.iter().copied());

@@ -1,10 +1,9 @@
-//! Layers, as PaddlePaddle 2.6.2 makes them: operators, slots, attributes and how parameters begin.
+//! Layers, as PaddlePaddle 2.6.2 builds them: operators, slots, attributes and initializers.
 //!
-//! A layer appends operators to the current block of the main program; its parameters are those of the whole
-//! program, filled by the startup program. Types of what comes out are those that the lowering of the operators
-//! says.
+//! A layer appends operators to the current block of the main program; its parameters belong to the whole program, and
+//! the startup program initializes them. The types of outputs are those that the lowering of the operators infers.
 //!
-//! Source of truth: programs that the layers of PaddlePaddle made, and 1.8.5 where 2.6.2 has a layer no more.
+//! Source of truth: programs that PaddlePaddle's layers built, and 1.8.5 for layers that 2.6.2 no longer has.
 
 mod control;
 mod conv;
@@ -30,15 +29,15 @@ use lodstone_schema::paddle::{set_need_check_feed, with_stop_gradient};
 
 use crate::program::error::{Result, variable};
 use crate::program::initializers::Initializer;
-use crate::program::network::{Network, Parameter, Variable};
+use crate::program::network::{Network, ParamAttr, Variable};
 use crate::program::operator::Operator;
 
-/// What is fed to the program: `None` is an extent that may be anything.
+/// An input of the program: `None` is an arbitrary dim.
 pub fn data(net: &mut Network, name: &str, shape: &[Option<u64>], dtype: DType) -> Variable {
     sequence_data(net, name, shape, dtype, 0)
 }
 
-/// What is fed to the program as sequences, with so many levels of LoD.
+/// An input of sequences, with a number of LoD levels.
 pub fn sequence_data(
     net: &mut Network,
     name: &str,
@@ -46,9 +45,9 @@ pub fn sequence_data(
     dtype: DType,
     lod_level: u32,
 ) -> Variable {
-    // One that is not known is the same wherever it goes.
+    // An unknown dim becomes a symbol, which stays the same wherever it goes.
     let known = |(place, dim): (usize, &Option<u64>)| match dim {
-        Some(extent) => Dim::Known(*extent),
+        Some(size) => Dim::Known(*size),
         None => Dim::Symbol(Arc::from(format!("{name}.{place}"))),
     };
     let dims: Vec<Dim> = shape.iter().enumerate().map(known).collect();
@@ -62,13 +61,13 @@ pub fn sequence_data(
     net.declare(0, var, info)
 }
 
-/// Extents of which all behind the first `from` have to be known.
+/// Returns dims, of which all from index `from` must be known.
 fn sizes(net: &Network, var: &Variable, from: usize) -> Result<Vec<u64>> {
     let shape = net.shape(var)?;
     let known: Option<Vec<u64>> = shape.iter().skip(from).copied().collect();
     match known {
         Some(known) => Ok(known),
-        None => variable(var.name(), format!("expected extents that are known, found {shape:?}")),
+        None => variable(var.name(), format!("expected known dims, found {shape:?}")),
     }
 }
 
@@ -76,7 +75,7 @@ fn biased(
     net: &mut Network,
     name: &str,
     y: &Variable,
-    bias: &Parameter,
+    bias: &ParamAttr,
     size: u64,
     axis: i32,
 ) -> Result<Variable> {

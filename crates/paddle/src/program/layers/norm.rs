@@ -1,23 +1,23 @@
-//! What keeps numbers in bounds: normalization and dropout.
+//! Normalization and dropout.
 
 use super::sizes;
 use crate::program::error::{Result, variable};
 use crate::program::initializers::Initializer;
-use crate::program::network::{Network, Parameter, Variable};
+use crate::program::network::{Network, ParamAttr, Variable};
 use crate::program::operator::Operator;
 
-/// Normalizes each channel: by the batch while it trains, by what it has seen when `is_test`.
+/// Normalizes each channel: by the statistics of the batch in training, by running statistics if `is_test`.
 ///
 /// # Errors
-/// If the number of channels is not known.
+/// If the number of channels is unknown.
 pub fn batch_norm(net: &mut Network, x: &Variable, is_test: bool) -> Result<Variable> {
     let name = net.name("batch_norm");
     let dtype = net.dtype(x)?;
     let Some(channels) = net.shape(x)?.get(1).copied().flatten() else {
-        return variable(x.name(), "expected channels of a known number as the second extent");
+        return variable(x.name(), "the number of channels, the second dim, must be known");
     };
     let (weight, bias) = (format!("{name}.w"), format!("{name}.b"));
-    let usual = Parameter::default();
+    let usual = ParamAttr::default();
     let one = Initializer::Constant(1.0);
     let scale = net.parameter(&usual, &weight, dtype, &[channels], one)?;
     let offset = net.parameter(&usual, &bias, dtype, &[channels], Initializer::Constant(0.0))?;
@@ -36,7 +36,7 @@ pub fn batch_norm(net: &mut Network, x: &Variable, is_test: bool) -> Result<Vari
         .output("SavedMean", [&saved_mean])
         .output("SavedVariance", [&saved_variance])
         .attribute("is_test", is_test);
-    // What a device keeps for the gradient; nothing on a processor.
+    // Memory that a GPU reserves for the gradient; unused on CPUs.
     let reserve = Variable::named(&net.name(&format!("{name}.tmp")));
     let norm = if is_test { norm } else { norm.output("ReserveSpace", [&reserve]) };
     let y = net.call(&name, "Y", norm)?;
@@ -46,15 +46,15 @@ pub fn batch_norm(net: &mut Network, x: &Variable, is_test: bool) -> Result<Vari
     Ok(y)
 }
 
-/// Normalizes each example over its extents from `begin` on.
+/// Normalizes each example over its dims from `begin`.
 ///
 /// # Errors
-/// If those extents are not known.
+/// If those dims are unknown.
 pub fn layer_norm(net: &mut Network, x: &Variable, begin: usize) -> Result<Variable> {
     let name = net.name("layer_norm");
     let dtype = net.dtype(x)?;
     let size: u64 = sizes(net, x, begin)?.iter().product();
-    let usual = Parameter::default();
+    let usual = ParamAttr::default();
     let one = Initializer::Constant(1.0);
     let scale = net.parameter(&usual, &format!("{name}.w"), dtype, &[size], one)?;
     let zero = Initializer::Constant(0.0);
@@ -74,10 +74,10 @@ pub fn layer_norm(net: &mut Network, x: &Variable, begin: usize) -> Result<Varia
     Ok(y)
 }
 
-/// Drops elements with a probability while it trains.
+/// Drops elements with a probability in training.
 ///
 /// # Errors
-/// If the variable is not there.
+/// If the variable does not exist.
 pub fn dropout(
     net: &mut Network,
     x: &Variable,

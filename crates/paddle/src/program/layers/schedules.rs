@@ -1,10 +1,10 @@
-//! Learning rates that change from step to step, as operators of the program.
+//! Learning-rate schedules, as operators of the program.
 //!
-//! The step is counted in a variable that persists, [`COUNTER`]: who saves and loads it goes on where the counting
-//! ended. All of them are one number of single precision.
+//! The step is counted in a persistable variable, [`COUNTER`]: a program that loads it continues the count. All results are
+//! single float32 values.
 //!
-//! Source of truth: programs that `paddle.optimizer.lr` of PaddlePaddle 2.6.2 made (its functions, not its classes,
-//! which compute on the side of Python).
+//! Source of truth: programs that `paddle.optimizer.lr` of PaddlePaddle 2.6.2 built (its functions, not its classes,
+//! which compute in Python).
 
 use std::f64::consts::PI;
 
@@ -14,7 +14,7 @@ use super::math::unary;
 use super::{assign_to, cast, cond, elementwise, less_than, scale};
 use crate::program::error::{self, Result};
 use crate::program::initializers::Initializer;
-use crate::program::network::{Network, Parameter, Variable};
+use crate::program::network::{Network, ParamAttr, Variable};
 use crate::program::operator::{Operator, dims, single};
 use crate::program::optimizer::marked;
 use crate::program::role::SCHEDULES;
@@ -25,9 +25,9 @@ pub const COUNTER: &str = "@LR_DECAY_COUNTER@";
 /// `rate * sqrt(size)^-1 * min(step^-0.5, step * warmup^-1.5)`, with steps from 1 (Vaswani et al., 2017).
 ///
 /// # Errors
-/// If the network has another variable of the counter's name.
+/// If the network has a different variable with the counter's name.
 pub fn noam_decay(net: &mut Network, size: u64, warmup: u64, rate: f64) -> Result<Variable> {
-    let step = counted(net, 1)?;
+    let step = step_counter(net, 1)?;
     marked(net, SCHEDULES, &[], |net| {
         let falls = power(net, &step, -0.5)?;
         let rises = times(net, &step, (warmup as f64).powf(-1.5))?;
@@ -39,7 +39,7 @@ pub fn noam_decay(net: &mut Network, size: u64, warmup: u64, rate: f64) -> Resul
 /// `rate * decay^(step / steps)`; in a staircase, the exponent is rounded down.
 ///
 /// # Errors
-/// As [`noam_decay`].
+/// Like [`noam_decay`].
 pub fn exponential_decay(
     net: &mut Network,
     rate: f64,
@@ -57,7 +57,7 @@ pub fn exponential_decay(
 /// `rate * exp(-decay * step / steps)`; in a staircase, the quotient is rounded down.
 ///
 /// # Errors
-/// As [`noam_decay`].
+/// Like [`noam_decay`].
 pub fn natural_exp_decay(
     net: &mut Network,
     rate: f64,
@@ -75,7 +75,7 @@ pub fn natural_exp_decay(
 /// `rate / (1 + decay * step / steps)`; in a staircase, the quotient is rounded down.
 ///
 /// # Errors
-/// As [`noam_decay`].
+/// Like [`noam_decay`].
 pub fn inverse_time_decay(
     net: &mut Network,
     rate: f64,
@@ -91,11 +91,11 @@ pub fn inverse_time_decay(
     })
 }
 
-/// `(rate - end) * (1 - step / steps)^power + end`. Behind its end it stays there; in a cycle, `steps` are as often
-/// `steps` as the step needs.
+/// `(rate - end) * (1 - step / steps)^power + end`. After `steps`, the rate stays at `end`; with `cycle`, `steps` is
+/// multiplied as often as the step requires.
 ///
 /// # Errors
-/// As [`noam_decay`].
+/// Like [`noam_decay`].
 pub fn polynomial_decay(
     net: &mut Network,
     rate: f64,
@@ -104,12 +104,12 @@ pub fn polynomial_decay(
     power: f64,
     cycle: bool,
 ) -> Result<Variable> {
-    let step = counted(net, 0)?;
+    let step = step_counter(net, 0)?;
     marked(net, SCHEDULES, &[], |net| {
         let share = match cycle {
             true => cycled(net, &step, steps)?,
             false => {
-                let last = told(net, steps as f64, false)?;
+                let last = constant(net, steps as f64, false)?;
                 let step = elementwise(net, "min", &step, &last, -1)?;
                 times(net, &step, 1.0 / steps as f64)?
             }
@@ -121,11 +121,11 @@ pub fn polynomial_decay(
     })
 }
 
-/// A step as a share of so many cycles of `steps` as it needs, at least one.
+/// Returns the step divided by the required number of cycles of `steps`, at least one.
 fn cycled(net: &mut Network, step: &Variable, steps: u64) -> Result<Variable> {
     let share = times(net, step, 1.0 / steps as f64)?;
     let cycles = unary(net, "ceil", &share)?;
-    let [zero, one] = [told(net, 0.0, false)?, told(net, 1.0, false)?];
+    let [zero, one] = [constant(net, 0.0, false)?, constant(net, 1.0, false)?];
     let begins = super::equal(net, step, &zero)?;
     let needed = cond(net, &begins, |_| Ok(vec![one]), |_| Ok(vec![cycles.clone()]))?;
     for needed in &needed {
@@ -135,17 +135,17 @@ fn cycled(net: &mut Network, step: &Variable, steps: u64) -> Result<Variable> {
     elementwise(net, "div", step, &all, -1)
 }
 
-/// One of `rates` in each interval of steps that `bounds` end; there is one more of them.
+/// A rate for each interval of steps; `bounds` are the ends of the intervals, and there is one more rate.
 ///
 /// # Errors
-/// If there are not, or as [`noam_decay`].
+/// If the number of rates differs; otherwise like [`noam_decay`].
 pub fn piecewise_decay(net: &mut Network, bounds: &[u64], rates: &[f64]) -> Result<Variable> {
-    let [pieces @ .., last] = rates else { return wrong("there are no rates") };
+    let [pieces @ .., last] = rates else { return wrong("expected at least one rate") };
     if pieces.len() != bounds.len() {
-        return wrong("there has to be one rate more than bounds");
+        return wrong("expected one rate more than bounds");
     }
-    let step = counted(net, 0)?;
-    let rate = kept(net, "learning_rate")?;
+    let step = step_counter(net, 0)?;
+    let rate = persistable_rate(net, "learning_rate")?;
     let set = |net: &mut Network, condition: &Variable, value: f64| {
         let fill = Operator::filled(&[1], DType::Float32, value).output("Out", [&rate]);
         net.conditional_block(condition, |net| net.append(fill))
@@ -153,7 +153,7 @@ pub fn piecewise_decay(net: &mut Network, bounds: &[u64], rates: &[f64]) -> Resu
     marked(net, SCHEDULES, &[], |net| {
         let mut later: Option<Variable> = None;
         for (bound, value) in bounds.iter().zip(pieces) {
-            let bound = told(net, *bound as f64, true)?;
+            let bound = constant(net, *bound as f64, true)?;
             let before = less_than(net, &step, &bound)?;
             let behind = super::logical_not(net, &before)?;
             let (now, rest) = match &later {
@@ -176,10 +176,10 @@ pub fn piecewise_decay(net: &mut Network, bounds: &[u64], rates: &[f64]) -> Resu
     Ok(rate)
 }
 
-/// `rate / 2 * (cos(pi * epoch / epochs) + 1)`, where an epoch has so many steps (Loshchilov and Hutter, 2017).
+/// `rate / 2 * (cos(pi * epoch / epochs) + 1)`, with a number of steps per epoch (Loshchilov and Hutter, 2017).
 ///
 /// # Errors
-/// As [`noam_decay`].
+/// Like [`noam_decay`].
 pub fn cosine_decay(net: &mut Network, rate: f64, steps: u64, epochs: u64) -> Result<Variable> {
     by_share(net, steps, true, |net, epoch| {
         let turned = times(net, epoch, PI)?;
@@ -190,10 +190,10 @@ pub fn cosine_decay(net: &mut Network, rate: f64, steps: u64, epochs: u64) -> Re
     })
 }
 
-/// From `start` to `end` in `steps` steps; what `rate` says afterwards.
+/// Increases linearly from `start` to `end` in `steps` steps, and then follows `rate`.
 ///
 /// # Errors
-/// As [`noam_decay`].
+/// Like [`noam_decay`].
 pub fn linear_lr_warmup(
     net: &mut Network,
     rate: impl Into<Rate>,
@@ -201,12 +201,12 @@ pub fn linear_lr_warmup(
     start: f64,
     end: f64,
 ) -> Result<Variable> {
-    let warm = kept(net, "learning_rate_warmup")?;
-    let step = counted(net, 0)?;
+    let warm = persistable_rate(net, "learning_rate_warmup")?;
+    let step = step_counter(net, 0)?;
     let rate = rate.into();
     marked(net, SCHEDULES, &[], |net| {
         let rate = match rate {
-            Rate::Number(rate) => told(net, rate, false)?,
+            Rate::Number(rate) => constant(net, rate, false)?,
             Rate::Variable(rate) => rate,
         };
         let last = number(net, &[], steps as f64)?;
@@ -224,12 +224,12 @@ pub fn linear_lr_warmup(
     Ok(warm)
 }
 
-/// A learning rate: a number, or a variable of one number.
+/// A learning rate: a number, or a variable of one element.
 #[derive(Clone, Debug)]
 pub enum Rate {
-    /// That number, in a variable that persists: who runs the program may set another before a step.
+    /// A number, in a persistable variable: the caller may change it before a step.
     Number(f64),
-    /// What a variable says.
+    /// The value of a variable.
     Variable(Variable),
 }
 
@@ -249,12 +249,12 @@ fn wrong<T>(what: &str) -> Result<T> {
     error::operator("piecewise_decay", what)
 }
 
-/// The step, counted once in a run before everything else, in single precision.
-fn counted(net: &mut Network, begin: i8) -> Result<Variable> {
+/// Returns the step as float32; it is incremented once per run, before everything else.
+fn step_counter(net: &mut Network, begin: i8) -> Result<Variable> {
     let is_new = !net.has(COUNTER);
-    let named = Parameter { name: Some(COUNTER.to_owned()), initializer: None };
+    let named = ParamAttr { name: Some(COUNTER.to_owned()), initializer: None };
     let before = Initializer::Constant(f32::from(begin) - 1.0);
-    let counter = net.kept(&named, "", DType::Int64, &[1], before)?;
+    let counter = net.untrained(&named, "", DType::Int64, &[1], before)?;
     if is_new {
         net.begin_on_processor(&counter);
         let count = Operator::new("increment").input("X", [&counter]).output("Out", [&counter]);
@@ -263,31 +263,31 @@ fn counted(net: &mut Network, begin: i8) -> Result<Variable> {
     marked(net, SCHEDULES, &[], |net| cast(net, &counter, DType::Float32))
 }
 
-/// A learning rate that outlives runs.
-fn kept(net: &mut Network, name: &str) -> Result<Variable> {
-    let named = Parameter { name: Some(name.to_owned()), initializer: None };
-    net.kept(&named, "", DType::Float32, &[1], Initializer::Constant(0.0))
+/// Adds a persistable learning rate.
+fn persistable_rate(net: &mut Network, name: &str) -> Result<Variable> {
+    let named = ParamAttr { name: Some(name.to_owned()), initializer: None };
+    net.untrained(&named, "", DType::Float32, &[1], Initializer::Constant(0.0))
 }
 
 fn times(net: &mut Network, x: &Variable, factor: f64) -> Result<Variable> {
     scale(net, x, single(factor), 0.0)
 }
 
-/// What comes of the quotient of the step and so many.
+/// Returns the result of a function of `step / steps`.
 fn by_share(
     net: &mut Network,
     steps: u64,
     whole: bool,
     rate: impl FnOnce(&mut Network, &Variable) -> Result<Variable>,
 ) -> Result<Variable> {
-    let step = counted(net, 0)?;
+    let step = step_counter(net, 0)?;
     marked(net, SCHEDULES, &[], |net| {
         let share = share(net, &step, steps, whole)?;
         rate(net, &share)
     })
 }
 
-/// The quotient of a step and so many.
+/// Returns `step / steps`, rounded down if `whole`.
 fn share(net: &mut Network, step: &Variable, steps: u64, whole: bool) -> Result<Variable> {
     let share = times(net, step, 1.0 / steps as f64)?;
     if whole { unary(net, "floor", &share) } else { Ok(share) }
@@ -298,7 +298,7 @@ fn power(net: &mut Network, x: &Variable, exponent: f64) -> Result<Variable> {
     elementwise(net, "pow", x, &exponent, -1)
 }
 
-/// An operand that is a number.
+/// Returns a constant operand.
 fn number(net: &mut Network, shape: &[u64], value: f64) -> Result<Variable> {
     let fill = Operator::new("fill_constant")
         .attribute("shape", dims(shape))
@@ -307,8 +307,8 @@ fn number(net: &mut Network, shape: &[u64], value: f64) -> Result<Variable> {
     net.call("fill_constant", "Out", fill)
 }
 
-/// A constant of one number.
-fn told(net: &mut Network, value: f64, on_processor: bool) -> Result<Variable> {
+/// Returns a constant of one element.
+fn constant(net: &mut Network, value: f64, on_processor: bool) -> Result<Variable> {
     let name = net.name("fill_constant");
     let fill = Operator::filled(&[1], DType::Float32, value).attribute("force_cpu", on_processor);
     net.call(&name, "Out", fill)

@@ -1,4 +1,4 @@
-//! What becomes of gradients before parameters are changed by them.
+//! Clipping and regularization of gradients.
 
 use super::{Pair, marked};
 use crate::program::error::Result;
@@ -7,28 +7,28 @@ use crate::program::network::{Network, Variable};
 use crate::program::operator::Operator;
 use crate::program::role::OPTIMIZES;
 
-/// Bounds of gradients.
+/// Clipping of gradients.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Clip {
-    /// Each element is from the first to the second.
+    /// Clips each element to a range.
     Value(f32, f32),
-    /// Each gradient is at most so long.
+    /// Clips the norm of each gradient.
     Norm(f32),
-    /// All gradients as one are at most so long.
+    /// Clips the norm of all gradients together.
     GlobalNorm(f32),
 }
 
-/// What pulls parameters to zero, by their gradients.
+/// Regularization: weight decay by gradients.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Decay {
-    /// As strongly everywhere.
+    /// Independent of the size of the parameters.
     L1(f32),
-    /// As strongly as they are large.
+    /// Proportional to the parameters.
     L2(f32),
 }
 
 impl Clip {
-    /// Puts gradients that are within bounds in the place of those that need not be.
+    /// Replaces gradients by clipped ones.
     pub(super) fn apply(self, net: &mut Network, pairs: &mut [Pair]) -> Result<()> {
         let (kind, bounds) = match self {
             Self::Value(least, most) => ("clip", vec![("min", least), ("max", most)]),
@@ -80,19 +80,19 @@ fn by_global_norm(net: &mut Network, pairs: &[Pair], most: f32) -> Result<()> {
     Ok(())
 }
 
-/// Whether a gradient has some rows alone.
+/// Whether a gradient has selected rows.
 fn has_rows(net: &Network, grad: &Variable) -> Result<bool> {
     Ok(net.info(grad)?.value.is_selected_rows())
 }
 
-/// What an operator makes of a variable.
+/// Appends an operator of one input and one output.
 fn called(net: &mut Network, kind: &str, x: &Variable) -> Result<Variable> {
     let name = net.name(kind);
     net.call(&name, "Out", Operator::new(kind).input("X", [x]))
 }
 
 impl Decay {
-    /// Adds to gradients what pulls parameters to zero: in place, but to some rows alone in the place of those.
+    /// Adds the weight decay to gradients: in place, or to a copy for selected rows.
     pub(super) fn apply(self, net: &mut Network, pairs: &mut [Pair]) -> Result<()> {
         for (param, grad) in pairs {
             let (param, given) = (&*param, grad.clone());

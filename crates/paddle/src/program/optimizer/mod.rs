@@ -1,9 +1,9 @@
-//! Optimizers: operators that change parameters by their gradients, and what they keep from step to step.
+//! Optimizers: operators that update parameters by their gradients, and their accumulators.
 //!
-//! What is kept (accumulators, the learning rate) is a variable that persists, as a parameter is: who saves and
-//! loads all of them goes on exactly where a run ended.
+//! Accumulators and the learning rate are persistable variables, like parameters: saving and loading all of them resumes
+//! a run exactly where it ended.
 //!
-//! Source of truth: programs that `paddle.optimizer` of PaddlePaddle 2.6.2 made.
+//! Source of truth: programs that `paddle.optimizer` of PaddlePaddle 2.6.2 built.
 //!
 //! ```
 //! use lodstone_paddle::program::optimizer::{Adam, Clip, Optimizer};
@@ -26,14 +26,14 @@ use lodstone_model::{AttributeValue, ByteString};
 
 use crate::program::error::Result;
 use crate::program::initializers::Initializer;
-use crate::program::network::{Network, Parameter, Variable};
+use crate::program::network::{Network, ParamAttr, Variable};
 use crate::program::operator::{Operator, single};
 use crate::program::role::{OPTIMIZES, set, set_role};
 
 /// A parameter and its gradient.
 pub type Pair = (Variable, Variable);
 
-/// How parameters are changed.
+/// An optimizer: an update rule, a learning rate, and the treatment of gradients.
 #[derive(Clone, Debug)]
 pub struct Optimizer<R> {
     rule: R,
@@ -42,53 +42,53 @@ pub struct Optimizer<R> {
     decay: Option<Decay>,
 }
 
-/// What a rule keeps of a parameter.
+/// An accumulator of a rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Accumulator {
-    /// The slot of the operator that reads it; it is written in that with `Out` behind.
+    /// The slot of the operator that reads it; the slot that writes it has the suffix `Out`.
     pub slot: &'static str,
-    /// What stands behind the name of the parameter in its name.
+    /// The suffix of its name, after that of the parameter.
     pub name: &'static str,
-    /// Whether it is one number; it has the extents of the parameter otherwise.
+    /// Whether it has a single element; otherwise, it has the dims of the parameter.
     pub is_one: bool,
-    /// What it begins with.
+    /// The initial value.
     pub value: f32,
 }
 
 impl<R: Rule> Optimizer<R> {
-    /// A rule at a learning rate.
+    /// Creates an optimizer from a rule and a learning rate.
     pub fn new(rule: R, rate: impl Into<Rate>) -> Self {
         Self { rule, rate: rate.into(), clip: None, decay: None }
     }
 
-    /// With gradients that are kept within bounds.
+    /// Clips gradients.
     #[must_use]
     pub fn clip(mut self, clip: Clip) -> Self {
         self.clip = Some(clip);
         self
     }
 
-    /// With parameters that are pulled to zero.
+    /// Applies weight decay.
     #[must_use]
     pub fn decay(mut self, decay: Decay) -> Self {
         self.decay = Some(decay);
         self
     }
 
-    /// Appends the gradients of a loss, and what changes parameters by them; gives each parameter with its gradient.
+    /// Appends the gradients of a loss, and the updates of parameters; returns each parameter with its gradient.
     ///
     /// # Errors
-    /// As [`Network::append_backward`] and [`apply`](Self::apply).
+    /// Like [`Network::append_backward`] and [`apply`](Self::apply).
     pub fn minimize(&self, net: &mut Network, loss: &Variable) -> Result<Vec<Pair>> {
         let pairs = net.append_backward(loss, &[])?;
         self.apply(net, &pairs)?;
         Ok(pairs)
     }
 
-    /// Appends what changes parameters by their gradients, in the order of the parameters' names.
+    /// Appends the updates of parameters by their gradients, in the order of the parameters' names.
     ///
     /// # Errors
-    /// If a parameter or a gradient is not there, or they do not fit each other.
+    /// If a parameter or a gradient does not exist, or they do not match.
     pub fn apply(&self, net: &mut Network, pairs: &[Pair]) -> Result<()> {
         let mut pairs = pairs.to_vec();
         pairs.sort_by(|(a, _), (b, _)| a.name().cmp(b.name()));
@@ -124,7 +124,7 @@ impl<R: Rule> Optimizer<R> {
         Ok(())
     }
 
-    /// What is kept of a parameter.
+    /// Adds an accumulator of a parameter.
     fn accumulate(
         &self,
         net: &mut Network,
@@ -138,7 +138,7 @@ impl<R: Rule> Optimizer<R> {
             let base = format!("{}_{}", param.name(), accumulator.name);
             let shape = if accumulator.is_one { &[1][..] } else { &shape };
             let begin = Initializer::Constant(accumulator.value);
-            let var = net.kept(&Parameter::default(), &base, dtype, shape, begin)?;
+            let var = net.untrained(&ParamAttr::default(), &base, dtype, shape, begin)?;
             net.stop(var.name(), false);
             made.push((accumulator, var));
         }
@@ -146,7 +146,7 @@ impl<R: Rule> Optimizer<R> {
     }
 }
 
-/// Gives operators that `work` appends a role, and says of which parameter and gradient they are.
+/// Sets the role, the parameter and the gradient of all operators that `work` appends.
 pub(crate) fn marked<T>(
     net: &mut Network,
     role: i32,

@@ -1,30 +1,30 @@
-//! The rules by which parameters change: operators, what they keep, and their attributes.
+//! Update rules: operators, their accumulators and their attributes.
 
 use super::{Accumulator, Decay};
 use crate::program::operator::Operator;
 
-/// A rule by which parameters change. Its fields are named as PaddlePaddle's arguments are.
+/// An update rule. Its fields are named like PaddlePaddle's arguments.
 pub trait Rule {
     /// The kind of its operator.
     fn kind(&self) -> &'static str;
 
-    /// What it keeps of each parameter, in the order in which it is made.
+    /// The accumulators of each parameter, in the order in which they are created.
     fn accumulators(&self) -> Vec<Accumulator>;
 
-    /// The operator with its attributes.
+    /// Sets the attributes of the operator.
     fn attributes(&self, operator: Operator, decay: Option<Decay>) -> Operator;
 
-    /// Whether the operator itself pulls parameters to zero so.
+    /// Whether the operator itself applies this weight decay.
     fn decays(&self, _: Decay) -> bool {
         false
     }
 }
 
-/// Steps along the gradient.
+/// Gradient descent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sgd;
 
-/// Steps along a sum of gradients that fades.
+/// Gradient descent with momentum.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "see `Rule`")]
 pub struct Momentum {
@@ -32,7 +32,7 @@ pub struct Momentum {
     pub use_nesterov: bool,
 }
 
-/// Steps that are shorter where gradients were long (Duchi et al., 2011).
+/// Steps that decrease with the sum of squared gradients (Duchi et al., 2011).
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "see `Rule`")]
 pub struct Adagrad {
@@ -40,7 +40,7 @@ pub struct Adagrad {
     pub initial_accumulator_value: f32,
 }
 
-/// Steps by means of gradients and of their squares (Kingma and Ba, 2015).
+/// Steps by moving averages of gradients and their squares (Kingma and Ba, 2015).
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "see `Rule`")]
 pub struct Adam {
@@ -50,7 +50,7 @@ pub struct Adam {
     pub lazy_mode: bool,
 }
 
-/// [`Adam`] that pulls parameters to zero apart from gradients (Loshchilov and Hutter, 2019).
+/// [`Adam`] with decoupled weight decay (Loshchilov and Hutter, 2019).
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "see `Rule`")]
 pub struct AdamW {
@@ -61,7 +61,7 @@ pub struct AdamW {
     pub lazy_mode: bool,
 }
 
-/// Steps by the mean of squares of gradients (Hinton, 2012).
+/// Steps that are normalized by a moving average of squared gradients (Hinton, 2012).
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "see `Rule`")]
 pub struct RmsProp {
@@ -71,7 +71,7 @@ pub struct RmsProp {
     pub centered: bool,
 }
 
-/// [`Adam`] whose steps are as long as parameters are (You et al., 2020).
+/// [`Adam`] with steps proportional to the norm of the parameter (You et al., 2020).
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "see `Rule`")]
 pub struct Lamb {
@@ -120,12 +120,12 @@ impl Default for Lamb {
     }
 }
 
-/// One of the extents of the parameter.
+/// An accumulator with the dims of the parameter.
 fn like(slot: &'static str, name: &'static str) -> Accumulator {
     Accumulator { slot, name, is_one: false, value: 0.0 }
 }
 
-/// Two moments, and the powers by which they are corrected.
+/// Two moments, and the powers of their decays for bias correction.
 fn moments(beta1: f32, beta2: f32) -> Vec<Accumulator> {
     let power = |slot, name, value| Accumulator { slot, name, is_one: true, value };
     vec![
@@ -136,7 +136,7 @@ fn moments(beta1: f32, beta2: f32) -> Vec<Accumulator> {
     ]
 }
 
-/// How fast moments fade, and what keeps from a division by zero.
+/// Sets the decays of moments, and the epsilon.
 fn fading(operator: Operator, beta1: f32, beta2: f32, epsilon: f32) -> Operator {
     operator.attribute("beta1", beta1).attribute("beta2", beta2).attribute("epsilon", epsilon)
 }

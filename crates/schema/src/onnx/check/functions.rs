@@ -1,4 +1,4 @@
-//! Functions: what they are called, which sets of operators they use, and that none calls itself.
+//! Checks of functions: names, opsets, and recursion.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use super::{Checked, Imports, gathered, quoted};
 use crate::Findings;
 use crate::onnx::{domain_name, operator};
 
-/// What an operator says of the function that it calls, and a function of itself.
+/// What identifies a function: domain, name and overload.
 type Name<'m> = (&'m str, &'m str, &'m str);
 
 fn name_of(function: &Function) -> Name<'_> {
@@ -22,14 +22,14 @@ pub(super) fn check(checked: Checked<'_>, findings: &mut Findings) {
     let mut by_name = HashMap::new();
     for (number, function) in functions.iter().enumerate() {
         if by_name.insert(name_of(function), number).is_some() {
-            findings.add(place(function), "is there twice");
+            findings.add(place(function), "is a duplicate");
         }
     }
     calls(checked, &by_name, findings);
-    // What the model does not say a version of is of the version that the first function says.
+    // The version of an opset that the model does not declare is that of the first function that declares it.
     let mut merged: Imports<'_> = HashMap::new();
-    let told = functions.iter().flat_map(|function| &function.operator_versions);
-    for (domain, version) in checked.program.operator_versions.iter().chain(told) {
+    let declared = functions.iter().flat_map(|function| &function.operator_versions);
+    for (domain, version) in checked.program.operator_versions.iter().chain(declared) {
         merged.entry(domain_name(domain)).or_insert(*version);
     }
     for function in functions {
@@ -52,7 +52,7 @@ fn one<'m>(
         findings.add(place.as_str(), "has no name");
     }
     if function.domain.is_empty() {
-        findings.add(place.as_str(), "does not say which set of operators it belongs to");
+        findings.add(place.as_str(), "has no domain");
     }
     let imports = gathered(&function.operator_versions, &place, findings);
     let index = usize::try_from(function.block).unwrap_or(usize::MAX);
@@ -60,17 +60,17 @@ fn one<'m>(
     let mut outputs = HashSet::new();
     for name in block.iter().flat_map(|block| &block.outputs) {
         if !outputs.insert(name) {
-            findings.add(place.as_str(), format!("has the output {} twice", quoted(name)));
+            findings.add(place.as_str(), format!("has duplicate output {}", quoted(name)));
         }
     }
     let mut attributes = HashSet::new();
     for name in &function.required {
         if !attributes.insert(name) {
-            findings.add(place.as_str(), format!("has the attribute {} twice", quoted(name)));
+            findings.add(place.as_str(), format!("has duplicate attribute {}", quoted(name)));
         }
     }
     for (number, op) in block.iter().flat_map(|block| &block.ops).enumerate() {
-        if let Some(wrong) = unlike(op, &imports, merged) {
+        if let Some(wrong) = version_conflict(op, &imports, merged) {
             let kind = quoted(&op.kind);
             findings.add(format!("{place}, operator {number} ({kind})"), wrong);
         }
@@ -78,9 +78,9 @@ fn one<'m>(
     Walk::new(checked, imports, Some(function)).check(findings);
 }
 
-/// Whether an operator is another by the version that the function says than by that of the model: who
-/// puts the function in place of its call makes it that of the model.
-fn unlike(op: &Op, imports: &Imports<'_>, merged: &Imports<'_>) -> Option<String> {
+/// Whether an operator differs between the opset version of the function and that of the model: inlining makes it an
+/// operator of the model's.
+fn version_conflict(op: &Op, imports: &Imports<'_>, merged: &Imports<'_>) -> Option<String> {
     let domain = domain_name(&op.domain);
     let (own, models) = (imports.get(domain)?, merged.get(domain)?);
     let since = |version| operator(domain, &op.kind, version).map(|operator| operator.since);
@@ -88,10 +88,10 @@ fn unlike(op: &Op, imports: &Imports<'_>, merged: &Imports<'_>) -> Option<String
         return None;
     }
     let domain = quoted(domain);
-    Some(format!("is another in {domain} {own}, of the function, than in {models}, of the model"))
+    Some(format!("differs between {domain} {own} of the function and {models} of the model"))
 }
 
-/// Finds functions that call themselves, through whatever others.
+/// Finds functions that call themselves, directly or indirectly.
 fn calls(checked: Checked<'_>, by_name: &HashMap<Name<'_>, usize>, findings: &mut Findings) {
     let program = checked.program;
     let mut called: Vec<Vec<usize>> = Vec::new();
@@ -113,7 +113,7 @@ fn calls(checked: Checked<'_>, by_name: &HashMap<Name<'_>, usize>, findings: &mu
         callees.dedup();
         called.push(callees);
     }
-    // Functions whose callees are all done are done; what is left calls itself, or what does.
+    // A function is done once all of its callees are. Those that remain call themselves or a recursive function.
     let mut callers: Vec<Vec<usize>> = vec![Vec::new(); called.len()];
     let mut waiting: Vec<usize> = called.iter().map(Vec::len).collect();
     for (caller, callees) in called.iter().enumerate() {
@@ -137,7 +137,7 @@ fn calls(checked: Checked<'_>, by_name: &HashMap<Name<'_>, usize>, findings: &mu
     }
     for (function, left) in program.functions.iter().zip(waiting) {
         if left > 0 {
-            findings.add(place(function), "calls itself, or a function that does");
+            findings.add(place(function), "is recursive, or calls a recursive function");
         }
     }
 }

@@ -1,20 +1,20 @@
-//! Whether a model is what ONNX's specification asks for.
+//! Checks of a model against ONNX's specification.
 //!
-//! It finds what `onnx.checker.check_model` finds, all of it rather than the first, and of types what
-//! `full_check` does, as far as they are declared or handed in: [`check_with`] takes types that were
-//! inferred. Shapes are not looked at, and the values of operators are not computed.
+//! They find what `onnx.checker.check_model` finds, but all problems rather than the first, and the type errors that
+//! `full_check` finds, as far as types are declared or passed in: [`check_with`] takes inferred types. Shapes are not
+//! checked, and no operator is computed.
 //!
 //! | part | rules |
 //! |---|---|
-//! | here | versions of the representation and of the sets of operators |
-//! | `walk` | names: each is written once, before it is read, where it can be seen |
+//! | here | the IR version and the versions of the opsets |
+//! | `walk` | names: each is written once, before it is read, where it is visible |
 //! | `values` | types of inputs and outputs; initializers and other tensors |
-//! | `node` | an operator beside the table: kind, number of inputs and outputs, attributes |
-//! | `types` | types of what an operator reads and writes |
-//! | `functions` | names, sets of operators and calls of functions |
+//! | `node` | an operator against the table: kind, number of inputs and outputs, attributes |
+//! | `types` | types of the inputs and outputs of an operator |
+//! | `functions` | names, opsets and calls of functions |
 //!
-//! What a reader of files has already refused or decided is not seen here: tensors whose elements do not
-//! fit their shapes, attributes that have a value of another type beside theirs.
+//! Problems that the reader of a file rejects or resolves are not visible here: tensors whose elements do not fit their
+//! shapes, attributes with a second value of another type.
 //!
 //! Source of truth: `checker.cc` and `OpSchema::Verify` of onnx 1.23.2. Where this is stricter or laxer,
 //! `crates/formats/tests/golden/onnx_check` has a model for it, and the reason.
@@ -33,13 +33,12 @@ use self::walk::Walk;
 use super::{domain_name, introduced, newest_ir_version, quoted};
 use crate::Findings;
 
-/// What is wrong with a model by ONNX's rules; nothing if it has no program.
+/// Checks a model against ONNX's rules. A model without a program has no findings.
 pub fn check(model: &Model) -> Findings {
     check_with(model, &[])
 }
 
-/// The same, with the types of values that are known beyond those that the program declares: by block
-/// and name.
+/// Checks a model like [`check`], with inferred types beside those that the program declares, by block and name.
 pub fn check_with(model: &Model, inferred: &[HashMap<String, ValueType>]) -> Findings {
     let mut findings = Findings::default();
     let Some(program) = model.main() else { return findings };
@@ -53,18 +52,18 @@ pub fn check_with(model: &Model, inferred: &[HashMap<String, ValueType>]) -> Fin
     findings
 }
 
-/// What is being checked.
+/// The model that is checked.
 #[derive(Clone, Copy, Debug)]
 struct Checked<'m> {
     program: &'m Program,
     /// The initializers of the first block.
     parameters: &'m [Parameter],
-    /// Types that are known beyond those that are declared, by block.
+    /// Inferred types, by block and name.
     inferred: &'m [HashMap<String, ValueType>],
     ir_version: i64,
 }
 
-/// Versions of the sets of operators, by domain.
+/// The versions of opsets, by domain.
 type Imports<'m> = HashMap<&'m str, i64>;
 
 fn ir_version(program: &Program, findings: &mut Findings) -> i64 {
@@ -72,12 +71,12 @@ fn ir_version(program: &Program, findings: &mut Findings) -> i64 {
     match program.version {
         None | Some(0) => {
             findings.add("the model", "has no IR version");
-            // What follows is judged by today's rules.
+            // The newest rules apply to the rest.
             newest
         }
         Some(version) => {
             if version > newest {
-                let what = format!("has the IR version {version}; {newest} is the newest known");
+                let what = format!("has IR version {version}; the newest known is {newest}");
                 findings.add("the model", what);
             }
             version
@@ -89,10 +88,10 @@ fn imports<'m>(program: &'m Program, ir_version: i64, findings: &mut Findings) -
     let versions = &program.operator_versions;
     let has_sets = ir_version >= introduced::OPERATOR_SETS;
     if has_sets && versions.is_empty() {
-        findings.add("the model", "does not say which sets of operators it uses");
+        findings.add("the model", "declares no opsets");
     }
     if !has_sets && !versions.is_empty() {
-        let what = format!("says sets of operators, which IR version {ir_version} has not");
+        let what = format!("declares opsets, which IR version {ir_version} does not have");
         findings.add("the model", what);
     }
     let mut imports = gathered(versions, "the model", findings);
@@ -102,7 +101,7 @@ fn imports<'m>(program: &'m Program, ir_version: i64, findings: &mut Findings) -
     imports
 }
 
-/// Sets of operators by domain, the last of several.
+/// Returns opset versions by domain, the last declaration of each.
 fn gathered<'m>(
     versions: &'m [(String, i64)],
     place: &str,
@@ -111,10 +110,11 @@ fn gathered<'m>(
     let mut imports = Imports::new();
     for (domain, version) in versions {
         if i32::try_from(*version).is_err() {
-            let what = format!("uses version {version} of {}, which none can be", quoted(domain));
+            let what =
+                format!("uses version {version} of {}, which is out of range", quoted(domain));
             findings.add(place, what);
         }
-        // The checker lets the last count; what runs the model may take another.
+        // The checker uses the last declaration; runtimes may use another.
         let other = imports.insert(domain_name(domain), *version);
         if let Some(other) = other.filter(|other| other != version) {
             let domain = quoted(domain_name(domain));

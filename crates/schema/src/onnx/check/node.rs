@@ -1,4 +1,4 @@
-//! An operator beside the table of operators.
+//! Checks of an operator against the table of operators.
 
 use std::collections::HashSet;
 
@@ -9,8 +9,7 @@ use super::{quoted, types, values};
 use crate::onnx::{Formal, Operator, Presence, attribute_kind, domain_name, operator};
 use crate::{Finding, Findings};
 
-/// Operators that old exporters wrote as ONNX's and that no set of operators has; the checker lets them
-/// pass.
+/// Operators that old exporters wrote into ONNX's own domain although no opset has them; the checker accepts them.
 const EXPERIMENTAL: [&str; 11] = [
     "ATen",
     "Affine",
@@ -25,31 +24,31 @@ const EXPERIMENTAL: [&str; 11] = [
     "ScaledTanh",
 ];
 
-/// Sets of operators that have no others than those in the table.
+/// Domains whose operators are all in the table.
 const CLOSED: [&str; 3] = ["ai.onnx", "ai.onnx.ml", "ai.onnx.training"];
 
-/// Whether an operator is one that old exporters wrote without its being in any set.
+/// Whether an operator is among those that old exporters wrote although no opset has them.
 pub(super) fn is_experimental(op: &Op) -> bool {
     domain_name(&op.domain) == "ai.onnx" && EXPERIMENTAL.contains(&op.kind.as_str())
 }
 
-/// Checks an operator of the block that is open.
+/// Checks an operator of the innermost open block.
 pub(super) fn check(walk: &Walk<'_>, op: &Op, findings: &mut Findings) {
     let mut add = |what: String| findings.add(walk.place(), what);
     if op.kind.is_empty() {
-        add("does not say what it does".to_owned());
+        add("has no operator type".to_owned());
     }
     let count = |operands: &[lodstone_model::Operand]| -> usize {
         operands.iter().map(|operand| operand.args.len()).sum()
     };
     if count(&op.inputs) == 0 && count(&op.outputs) == 0 {
-        add("reads nothing and writes nothing".to_owned());
+        add("has no inputs and no outputs".to_owned());
     }
     attributes(walk, op, findings);
     let domain = domain_name(&op.domain);
     let Some(version) = walk.imports.get(domain) else {
         let whose = if walk.function.is_some() { "the function" } else { "the model" };
-        let what = format!("is of {}, whose version {whose} does not say", quoted(domain));
+        let what = format!("is of {}, whose version {whose} does not declare", quoted(domain));
         return findings.add(walk.place(), what);
     };
     if is_experimental(op) {
@@ -63,13 +62,13 @@ pub(super) fn check(walk: &Walk<'_>, op: &Op, findings: &mut Findings) {
         None => {}
         Some(known) if known.deprecated => {
             let (domain, since) = (quoted(domain), known.since);
-            findings.add(walk.place(), format!("{domain} has it no more since {since}"));
+            findings.add(walk.place(), format!("{domain} does not have it since version {since}"));
         }
-        Some(known) => against(walk, op, known, findings),
+        Some(known) => check_against(walk, op, known, findings),
     }
 }
 
-fn against(walk: &Walk<'_>, op: &Op, known: &Operator, findings: &mut Findings) {
+fn check_against(walk: &Walk<'_>, op: &Op, known: &Operator, findings: &mut Findings) {
     let inputs: Vec<&str> = arguments(&op.inputs);
     let outputs: Vec<&str> = arguments(&op.outputs);
     for (what, given, count) in
@@ -85,7 +84,7 @@ fn against(walk: &Walk<'_>, op: &Op, known: &Operator, findings: &mut Findings) 
     {
         let is_needed = |(number, (_, formal)): &(usize, (&&str, &Formal))| match formal.presence {
             Presence::Single => true,
-            // Of any number of inputs, the first has to be there.
+            // A variadic input must have at least its first value.
             Presence::Variadic => has_first && *number == 0,
             Presence::Optional => false,
         };
@@ -93,15 +92,15 @@ fn against(walk: &Walk<'_>, op: &Op, known: &Operator, findings: &mut Findings) 
         for (number, (name, formal)) in left_out {
             if name.is_empty() {
                 let place = format!("{}, {what} {number}", walk.place());
-                findings.add(place, format!("{} is left out", quoted(formal.name)));
+                findings.add(place, format!("required {} is missing", quoted(formal.name)));
             }
         }
     }
     for Attribute { name, value } in &op.attributes {
         let Some(parameter) = known.attribute(name) else {
-            // What begins so is whoever's wrote it.
+            // Names with this prefix are free for exporters.
             if !name.starts_with("__") {
-                let wrong = format!("has an attribute {}, which it knows not", quoted(name));
+                let wrong = format!("has unknown attribute {}", quoted(name));
                 findings.add(walk.place(), Finding::from(wrong).about_attribute(name));
             }
             continue;
@@ -122,12 +121,12 @@ fn against(walk: &Walk<'_>, op: &Op, known: &Operator, findings: &mut Findings) 
     types::check(walk, known, (&inputs, &outputs), findings);
 }
 
-/// All that is in the slots of an operator.
+/// Returns all names in the slots of an operator.
 pub(super) fn arguments(operands: &[lodstone_model::Operand]) -> Vec<&str> {
     operands.iter().flat_map(|operand| &operand.args).map(String::as_str).collect()
 }
 
-/// What is wrong with attributes whatever the operator.
+/// Checks attributes by rules that hold for all operators.
 fn attributes(walk: &Walk<'_>, op: &Op, findings: &mut Findings) {
     let mut seen = HashSet::new();
     for Attribute { name, value } in &op.attributes {
@@ -139,13 +138,16 @@ fn attributes(walk: &Walk<'_>, op: &Op, findings: &mut Findings) {
             add("has no name".to_owned());
         }
         if !seen.insert(name.as_str()) {
-            add("is there twice".to_owned());
+            add("is a duplicate".to_owned());
         }
         match value {
             AttributeValue::Unknown(0) => add("has no type".to_owned()),
-            AttributeValue::Unknown(code) => add(format!("is of type {code}, which is unknown")),
+            AttributeValue::Unknown(code) => add(format!("has unknown type {code}")),
             AttributeValue::Reference { name, .. } if walk.function.is_none() => {
-                add(format!("is the attribute {} of a function, and is in none", quoted(name)));
+                add(format!(
+                    "refers to attribute {} of a function, but is not in one",
+                    quoted(name)
+                ));
             }
             _ => {}
         }

@@ -1,8 +1,7 @@
-//! Types of what operators read and write, where they are known.
+//! Checks of the types of an operator's inputs and outputs, where they are known.
 //!
-//! A name of types (`T`) stands for one type wherever it appears in an operator, but for inputs and
-//! outputs that may be of different types each. What it stands for is known from the inputs as a rule,
-//! and then tells the types of outputs that declare none.
+//! A type variable (`T`) stands for one type wherever it appears in an operator, except for variadic inputs and outputs
+//! that may have different types. Usually the inputs bind it, which determines the types of outputs that declare none.
 
 use std::collections::HashMap;
 
@@ -14,12 +13,12 @@ use crate::Findings;
 use crate::onnx::bound::Bound;
 use crate::onnx::{Operator, domain_name, operator, tensor_name, type_name};
 
-/// The type that a value is said to be of, if all of it is said.
+/// Returns the declared type of a value, if it is complete.
 pub(super) fn of_value<'m>(value: &ValueType) -> Option<TypeName<'m>> {
     type_name(value).map(TypeName::Owned)
 }
 
-/// The type of a tensor.
+/// Returns the type of a tensor.
 pub(super) fn of_tensor<'m>(tensor: &Tensor) -> Option<TypeName<'m>> {
     if super::values::is_sparse(tensor) {
         return super::super::dtype::element_name(tensor.dtype)
@@ -28,7 +27,7 @@ pub(super) fn of_tensor<'m>(tensor: &Tensor) -> Option<TypeName<'m>> {
     tensor_name(tensor.dtype).map(TypeName::Owned)
 }
 
-/// Checks the types of what an operator reads, and of what it is declared to write.
+/// Checks the types of the inputs of an operator, and the declared types of its outputs.
 pub(super) fn check(
     walk: &Walk<'_>,
     known: &Operator,
@@ -56,7 +55,7 @@ pub(super) fn check(
     }
 }
 
-/// The types of what an operator writes, by number, as far as they follow from what it reads.
+/// Returns the types of an operator's outputs, by index, as far as they follow from its inputs.
 pub(super) fn written<'m>(walk: &Walk<'m>, op: &'m Op) -> HashMap<usize, TypeName<'m>> {
     let domain = domain_name(&op.domain);
     let version = walk.imports.get(domain).filter(|_| !is_experimental(op));

@@ -1,8 +1,8 @@
-//! What values say of themselves, and tensors.
+//! Checks of declared types, and of tensors.
 
 use lodstone_model::{DType, Kind, Tensor, ValueType, Var};
 
-/// What the type of an input or output of the main graph lacks.
+/// Describes what the type of an input or output of the main graph lacks.
 pub(super) fn incomplete(var: Option<&Var>) -> Option<&'static str> {
     let value = var.map(|var| &var.value)?;
     let undefined = DType::Unknown(0);
@@ -15,11 +15,11 @@ pub(super) fn incomplete(var: Option<&Var>) -> Option<&'static str> {
             tensor if tensor.shape.is_none() => Some("has no shape"),
             _ => None,
         },
-        ValueType::Dict(key, _) if *key == undefined => Some("has no type of keys"),
+        ValueType::Dict(key, _) if *key == undefined => Some("has no key type"),
         ValueType::Dict(_, inner) | ValueType::List(inner) | ValueType::Optional(inner) => {
-            (**inner == ValueType::Unspecified).then_some("does not say what is in it")
+            (**inner == ValueType::Unspecified).then_some("has no element type")
         }
-        ValueType::Class(name) => name.is_empty().then_some("has no name of its opaque type"),
+        ValueType::Class(name) => name.is_empty().then_some("has an opaque type without a name"),
         ValueType::Scalar(_)
         | ValueType::Tuple(_)
         | ValueType::Holder(_)
@@ -27,28 +27,28 @@ pub(super) fn incomplete(var: Option<&Var>) -> Option<&'static str> {
     }
 }
 
-/// Whether a tensor is a sparse one in ONNX's sense.
+/// Whether a tensor is sparse in ONNX's sense.
 pub(super) fn is_sparse(tensor: &Tensor) -> bool {
     matches!(tensor.kind, Kind::Coo { .. })
 }
 
-/// What is wrong with a tensor. Its elements are not read, but for those of six bits; the places of those of a sparse one
-/// are.
+/// Describes what is wrong with a tensor. Its elements are not read, except for 6-bit ones; the indices of a sparse
+/// tensor are.
 pub(super) fn broken(tensor: &Tensor) -> Option<String> {
     match tensor.dtype {
         DType::Unknown(0) => return Some("has no element type".to_owned()),
         dtype if super::super::dtype::element_name(dtype).is_none() => {
-            return Some(format!("is of {dtype}, which is no type of ONNX"));
+            return Some(format!("has element type {dtype}, which ONNX does not have"));
         }
         _ => {}
     }
     match &tensor.kind {
         Kind::Absent => Some("has no elements".to_owned()),
         Kind::Coo { .. } if tensor.shape.is_empty() => {
-            Some("is a sparse tensor without dimensions".to_owned())
+            Some("is a sparse tensor of rank 0".to_owned())
         }
         Kind::Coo { .. } if tensor.shape.contains(&0) => {
-            Some(format!("is a sparse tensor of shape {:?}, one of which is 0", tensor.shape))
+            Some(format!("is a sparse tensor with a dim of 0: {:?}", tensor.shape))
         }
         Kind::Coo { .. } => match tensor.broken_indices() {
             Ok(broken) => broken,
@@ -58,13 +58,13 @@ pub(super) fn broken(tensor: &Tensor) -> Option<String> {
             padding(tensor)
         }
         Kind::Dense | Kind::Strings { .. } => None,
-        kind => Some(format!("is {}, which ONNX has not", kind.name())),
+        kind => Some(format!("is {}, which ONNX does not have", kind.name())),
     }
 }
 
-/// What is wrong with the bits behind the last element of six bits: they are 0.
+/// Checks that the padding bits after the last 6-bit element are 0.
 fn padding(tensor: &Tensor) -> Option<String> {
-    let count = tensor.shape.iter().try_fold(1u64, |count, extent| count.checked_mul(*extent))?;
+    let count = tensor.shape.iter().try_fold(1u64, |count, dim| count.checked_mul(*dim))?;
     let used = count % 4 * 6 % 8;
     let last = tensor.data.len().checked_sub(1)?;
     let mut byte = [0];
@@ -73,5 +73,5 @@ fn padding(tensor: &Tensor) -> Option<String> {
     }
     let [byte] = byte;
     (used > 0 && byte >> used != 0)
-        .then(|| "has bits behind its last element that are not 0".to_owned())
+        .then(|| "has padding bits after its last element that are not 0".to_owned())
 }

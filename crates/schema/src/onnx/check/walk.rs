@@ -1,8 +1,7 @@
-//! Through a block and those inside it, in the order in which they run.
+//! Walks a block and its subgraphs in execution order.
 //!
-//! Each value is written once, before it is read. A block sees the names of the blocks around it, as far
-//! as they are known where it stands; no operator may write one of them again. A function sees nothing
-//! but its inputs.
+//! Each value is written once, before it is read. A block sees the names that are defined in the blocks around it before
+//! it; no operator may write them again. A function sees only its inputs.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -13,24 +12,24 @@ use super::{Checked, Imports, introduced, node, quoted, types, values};
 use crate::onnx::scopes::Scopes;
 use crate::{Finding, Findings};
 
-/// A type by the name that ONNX has for it.
+/// A type, by its ONNX name.
 pub(super) type TypeName<'m> = Cow<'m, str>;
 
-/// Open blocks, and what is known in them.
+/// The open blocks, and the values that are defined in them.
 pub(super) struct Walk<'m> {
     pub(super) checked: Checked<'m>,
     pub(super) imports: Imports<'m>,
-    /// The function that is checked, if it is one.
+    /// The function that is checked, if any.
     pub(super) function: Option<&'m Function>,
-    /// Visible values and their types, as far as these are known.
+    /// The visible values and their types, as far as these are known.
     scopes: Scopes<'m, Option<TypeName<'m>>>,
-    /// The types that each open block declares for its values.
+    /// The declared types of the values of each open block.
     declared: Vec<Declared<'m>>,
-    /// Blocks that were entered: each belongs to one operator.
+    /// The blocks that were entered: each may belong to one operator only.
     entered: HashSet<i32>,
 }
 
-/// Types of the values of a block.
+/// The types of the values of a block.
 struct Declared<'m> {
     vars: HashMap<&'m str, &'m ValueType>,
     inferred: Option<&'m HashMap<String, ValueType>>,
@@ -54,7 +53,7 @@ impl<'m> Walk<'m> {
         Self { checked, imports, function, scopes, declared, entered: HashSet::new() }
     }
 
-    /// Checks the main graph or the function, with all subgraphs.
+    /// Checks the main graph or the function, including subgraphs.
     pub(super) fn check(&mut self, findings: &mut Findings) {
         let (number, place, entered) = match self.function {
             Some(function) => {
@@ -69,7 +68,7 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Checks the block that was entered.
+    /// Checks the entered block.
     fn block(&mut self, number: i32, findings: &mut Findings) -> Result<(), Finding> {
         self.entered.insert(number);
         let (block, index) = {
@@ -96,7 +95,7 @@ impl<'m> Walk<'m> {
         for (number, op) in block.ops.iter().enumerate() {
             self.scopes.reach(number, op)?;
             self.read(op, findings);
-            // Subgraphs do not see what the operator writes.
+            // Subgraphs do not see the outputs of their operator.
             for (attribute, body) in inside(op) {
                 match self.enter(body) {
                     Ok(()) => self.block(body, findings)?,
@@ -110,27 +109,27 @@ impl<'m> Walk<'m> {
         for (number, name) in block.outputs.iter().enumerate() {
             if !self.is_known_here(name) {
                 let at = format!("output {number} ({})", quoted(name));
-                self.add_at(&at, "is written by none of its operators", findings);
+                self.add_at(&at, "is not defined by the block", findings);
             }
         }
         self.declared.pop();
         self.scopes.leave().map(|_| ())
     }
 
-    /// Enters a subgraph of the operator that is checked.
+    /// Enters a subgraph of the current operator.
     fn enter(&mut self, number: i32) -> Result<(), Finding> {
         match self.entered.contains(&number) {
-            true => Err(format!("block {number} belongs to another operator, too").into()),
+            true => Err(format!("block {number} also belongs to another operator").into()),
             false => self.scopes.body(number),
         }
     }
 
-    /// Whether values say in full what they are: those of the main graph do.
+    /// Whether values must have complete types, as in the main graph.
     fn is_main(&self) -> bool {
         self.scopes.depth() == 1 && self.function.is_none()
     }
 
-    /// The location of the operator that is checked: "the graph, operator 3 (`Conv` `conv1`)".
+    /// Returns the place of the current operator: "the graph, operator 3 (`Conv` `conv1`)".
     pub(super) fn place(&self) -> String {
         self.scopes.place()
     }
@@ -149,7 +148,7 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// What inputs and outputs say of themselves.
+    /// Checks the names and types of inputs and outputs.
     fn values(&self, block: &'m Block, findings: &mut Findings) {
         let vars: HashMap<&str, &Var> =
             block.vars.iter().map(|var| (var.name.as_str(), var)).collect();
@@ -172,7 +171,7 @@ impl<'m> Walk<'m> {
         for (number, name) in block.inputs.iter().enumerate() {
             if self.is_known_here(name) {
                 let at = format!("input {number} ({})", quoted(name));
-                self.add_at(&at, "has the name of an input before it", findings);
+                self.add_at(&at, "has the name of another input", findings);
             }
             self.make_known(name, None)?;
         }
@@ -193,14 +192,14 @@ impl<'m> Walk<'m> {
             if name.is_empty() {
                 self.add_at(&format!("{what} {number}"), "has no name", findings);
             } else if !seen.insert(name.as_str()) {
-                self.add_at(&at(), "has the name of an initializer before it", findings);
+                self.add_at(&at(), "has the name of another initializer", findings);
             }
             if let Some(wrong) = values::broken(tensor) {
                 self.add_at(&at(), wrong, findings);
             }
             if !is_free && !sparse && !self.is_known_here(name) {
                 let version = self.checked.ir_version;
-                let what = format!("is no input, which IR version {version} asks for");
+                let what = format!("is not an input, which IR version {version} requires");
                 self.add_at(&at(), what, findings);
             }
             self.make_known(name, types::of_tensor(tensor))?;
@@ -208,27 +207,27 @@ impl<'m> Walk<'m> {
         Ok(())
     }
 
-    /// Checks an operator, and that what it reads is there.
+    /// Checks an operator, and that its inputs are defined.
     fn read(&mut self, op: &'m Op, findings: &mut Findings) {
         let inputs = op.inputs.iter().flat_map(|operand| &operand.args).enumerate();
         for (number, name) in inputs.filter(|(_, name)| !name.is_empty()) {
             if self.scopes.see(name).is_none() {
                 let place = format!("{}, input {number}", self.place());
-                let wrong = format!("reads {}, which nothing before it writes", quoted(name));
+                let wrong = format!("reads {}, which is not defined before it", quoted(name));
                 findings.add(place, Finding::from(wrong).about_input(number));
             }
         }
         node::check(self, op, findings);
     }
 
-    /// Makes known what an operator writes.
+    /// Defines the outputs of an operator.
     fn write(&mut self, op: &'m Op, findings: &mut Findings) -> Result<(), Finding> {
         let written = types::written(self, op);
         let outputs = op.outputs.iter().flat_map(|operand| &operand.args).enumerate();
         for (number, name) in outputs.filter(|(_, name)| !name.is_empty()) {
             if self.scopes.see(name).is_some() {
                 let place = format!("{}, output {number}", self.place());
-                let wrong = format!("writes {}, which is there already", quoted(name));
+                let wrong = format!("writes {}, which is already defined", quoted(name));
                 findings.add(place, Finding::from(wrong).about_output(number));
             }
             self.make_known(name, written.get(&number).cloned())?;
@@ -240,8 +239,7 @@ impl<'m> Walk<'m> {
         self.scopes.innermost().is_ok_and(|scope| scope.names.contains_key(name))
     }
 
-    /// Makes a name known in the open block, with the type that it is declared or inferred to have there, or else
-    /// `found`.
+    /// Defines a name in the innermost block, with its declared or inferred type there, or `found` if it has none.
     fn make_known(&mut self, name: &'m str, found: Option<TypeName<'m>>) -> Result<(), Finding> {
         let value = self.declared(name).or(found);
         let names = &mut self.scopes.innermost_mut()?.names;
@@ -250,18 +248,18 @@ impl<'m> Walk<'m> {
         Ok(())
     }
 
-    /// The type of a value that is known.
+    /// Returns the type of a visible value.
     pub(super) fn type_of(&self, name: &str) -> Option<&TypeName<'m>> {
         self.scopes.see(name)?.as_ref()
     }
 
-    /// The type that a value is declared or inferred to have in the open block.
+    /// Returns the declared or inferred type of a value of the innermost block.
     pub(super) fn declared(&self, name: &str) -> Option<TypeName<'m>> {
         self.declared.last()?.of(name)
     }
 }
 
-/// The blocks of an operator with the attributes that they are.
+/// Returns the subgraphs of an operator, each with the name of its attribute.
 fn inside(op: &Op) -> impl Iterator<Item = (&str, i32)> {
     op.attributes.iter().flat_map(|attribute| {
         attribute.value.blocks().map(|number| (attribute.name.as_str(), number))

@@ -11,10 +11,10 @@ use crate::Finding;
 pub(super) const RULES: &[(&str, Rule)] =
     &[("Attention", attention), ("LinearAttention", linear), ("RotaryEmbedding", rotary)];
 
-/// Of `ai.onnx.preview`.
+/// Rules of `ai.onnx.preview`.
 pub(super) const PREVIEW: &[(&str, Rule)] = &[("FlexAttention", flexible)];
 
-/// Queries, keys or values with their heads apart.
+/// The dims of queries, keys or values, with separate heads.
 struct Heads {
     batch: Dim,
     heads: Dim,
@@ -23,7 +23,7 @@ struct Heads {
 }
 
 impl Heads {
-    /// Merges the batch, the heads and the length of keys with those of values.
+    /// Merges the batch, heads and sequence length of keys with those of values.
     fn unify(&mut self, values: &mut Self) -> Outcome {
         for (own, other) in [
             (&mut self.batch, &mut values.batch),
@@ -38,7 +38,7 @@ impl Heads {
     }
 }
 
-/// The heads of an input, apart or packed into the last extent.
+/// Returns the heads of an input, which are separate or packed into the last dim.
 fn heads(node: &Node<'_>, index: usize, attribute: &str) -> Checked<Option<Heads>> {
     match node.shape(index) {
         Some([batch, heads, sequence, size]) => Ok(Some(Heads {
@@ -60,7 +60,7 @@ fn heads(node: &Node<'_>, index: usize, attribute: &str) -> Checked<Option<Heads
             }))
         }
         Some(other) => Err(Finding::from(format!(
-            "expected 3 or 4 extents of input {index}, found {}",
+            "expected 3 or 4 dims of input {index}, found {}",
             show(other)
         ))
         .about_input(index)),
@@ -73,18 +73,21 @@ fn positive(node: &Node<'_>, attribute: &str) -> Checked<Option<u64>> {
         None => Ok(None),
         Some(number) => match u64::try_from(number) {
             Ok(number @ 1..) => Ok(Some(number)),
-            _ => Err(Finding::from(format!("expected `{attribute}` from 1 on, found {number}"))
-                .about_attribute(attribute)),
+            _ => {
+                Err(Finding::from(format!("expected `{attribute}` of at least 1, found {number}"))
+                    .about_attribute(attribute))
+            }
         },
     }
 }
 
-/// The size of each of so many heads.
+/// Divides a packed dim by the number of heads.
 fn parted(packed: &Dim, heads: u64, attribute: &str) -> Checked<Dim> {
     match packed {
-        Dim::Known(packed) if packed % heads != 0 => {
-            Err(format!("expected {heads} heads by `{attribute}`, found {packed} numbers").into())
-        }
+        Dim::Known(packed) if packed % heads != 0 => Err(format!(
+            "expected a multiple of the {heads} heads of `{attribute}`, found {packed}"
+        )
+        .into()),
         Dim::Known(packed) => Ok(Dim::Known(packed / heads)),
         _ => Ok(Dim::Unknown),
     }
@@ -93,29 +96,29 @@ fn parted(packed: &Dim, heads: u64, attribute: &str) -> Checked<Dim> {
 fn times(a: &Dim, b: &Dim) -> Checked<Dim> {
     match a {
         Dim::Known(1) => Ok(b.clone()),
-        Dim::Known(a) => mapped(b, "an extent", |b| b.checked_mul(i128::from(*a))),
+        Dim::Known(a) => mapped(b, "a dim", |b| b.checked_mul(i128::from(*a))),
         _ => Ok(Dim::Unknown),
     }
 }
 
-/// The number of heads that an attribute has to be there for.
+/// Returns the number of heads of a required attribute.
 fn required(node: &Node<'_>, attribute: &str) -> Checked<u64> {
     positive(node, attribute)?.ok_or_else(|| {
         Finding::from(format!("expected `{attribute}`, found none")).about_attribute(attribute)
     })
 }
 
-/// What came with version 25: windows, and what may be there together.
+/// Checks the additions of version 25: windows, and which inputs and outputs exclude each other.
 fn newest(node: &Node<'_>) -> Outcome {
     for name in ["left_window_size", "right_window_size"] {
         if let Some(size) = node.int_attribute(name).filter(|size| *size < -1) {
-            let wrong = format!("expected `{name}` from -1 on, found {size}");
+            let wrong = format!("expected `{name}` of at least -1, found {size}");
             return Err(Finding::from(wrong).about_attribute(name));
         }
     }
     let heads = ["q_num_heads", "kv_num_heads"].into_iter().find(|name| node.has_attribute(name));
     if let (Some([_, _, _, _]), Some(name)) = (node.shape(0), heads) {
-        let wrong = format!("expected no `{name}` for queries of 4 extents");
+        let wrong = format!("expected no `{name}` for queries of rank 4");
         return Err(Finding::from(wrong).about_attribute(name));
     }
     let has_output =
@@ -124,7 +127,7 @@ fn newest(node: &Node<'_>) -> Outcome {
     let present = (has_output(1), has_output(2));
     for ((keys, values), what) in [(past, "past"), (present, "present")] {
         if keys != values {
-            return Err(format!("expected {what} keys and values together, found one").into());
+            return Err(format!("expected both {what} keys and values, found one").into());
         }
     }
     match node.has(6) && (past.0 || present.0) {
@@ -133,7 +136,7 @@ fn newest(node: &Node<'_>) -> Outcome {
     }
 }
 
-/// The length of keys or values of the past, whose other extents are those of the new ones.
+/// Returns the length of past keys or values, whose other dims equal those of the new ones.
 fn past(node: &Node<'_>, index: usize, new: Option<&mut Heads>) -> Checked<Dim> {
     let mut length = if node.has(index) { Dim::Unknown } else { Dim::Known(0) };
     match new {
@@ -148,7 +151,7 @@ fn past(node: &Node<'_>, index: usize, new: Option<&mut Heads>) -> Checked<Dim> 
 }
 
 fn attention(node: &mut Node<'_>) -> Outcome {
-    node.alike([0, 1])?;
+    node.same_dtype([0, 1])?;
     if node.opset >= 25 {
         newest(node)?;
     }
@@ -216,11 +219,11 @@ fn attention(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// [batch, query heads, query sequence, value size]; blocks change scores and probabilities, each [batch,
+/// Output: [batch, query heads, query sequence, value size]. Blocks modify scores and probabilities, each [batch,
 /// query heads, query sequence, key sequence].
 fn flexible(node: &mut Node<'_>) -> Outcome {
     node.only_tensors()?;
-    let dtype = node.alike(0..3)?;
+    let dtype = node.same_dtype(0..3)?;
     let [mut batch, mut heads, mut sequence, mut size] = [const { Dim::Unknown }; 4];
     let [mut key_heads, mut length, mut value_size] = [const { Dim::Unknown }; 3];
     node.unify(0, &mut [&mut batch, &mut heads, &mut sequence, &mut size])?;
@@ -262,19 +265,22 @@ fn flexible(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// Fails unless each head of keys is for as many heads of queries.
+/// Checks that the number of query heads is a multiple of the number of key heads.
 fn divides(keys: u64, queries: u64) -> Outcome {
     match queries.checked_rem(keys) {
         Some(0) => Ok(()),
         _ if queries == keys => Ok(()),
-        _ => Err(format!("expected heads of queries for {keys} of keys, found {queries}").into()),
+        _ => {
+            Err(format!("expected a multiple of {keys} key heads as query heads, found {queries}")
+                .into())
+        }
     }
 }
 
-/// [batch, time, heads of value size], and a state [batch, key heads, key size, value size].
+/// Output: [batch, time, heads * value size]; state: [batch, key heads, key size, value size].
 fn linear(node: &mut Node<'_>) -> Outcome {
     const RULES: [&str; 4] = ["linear", "gated", "delta", "gated_delta"];
-    let dtype = node.alike([0, 1, 2])?;
+    let dtype = node.same_dtype([0, 1, 2])?;
     let (queries, keys) = (required(node, "q_num_heads")?, required(node, "kv_num_heads")?);
     divides(keys, queries)?;
     let rule = node.choice("update_rule", &RULES)?.unwrap_or("gated_delta");
@@ -305,7 +311,7 @@ fn linear(node: &mut Node<'_>) -> Outcome {
     size = size_of(&size, &query, queries, "q_num_heads")?;
     size = size_of(&size, &key, keys, "kv_num_heads")?;
     value_size = size_of(&value_size, &value, keys, "kv_num_heads")?;
-    // A number for each head, or for each element of its key.
+    // One decay for each head, or one for each element of its key.
     if let Dim::Known(found) = decay {
         let fits = match size {
             Dim::Known(size) => found == keys || Some(found) == keys.checked_mul(size),
@@ -320,10 +326,10 @@ fn linear(node: &mut Node<'_>) -> Outcome {
         && found != 1
         && found != keys
     {
-        let wrong = format!("expected 1 or {keys} numbers in `beta`, found {found}");
+        let wrong = format!("expected 1 or {keys} values in `beta`, found {found}");
         return Err(Finding::from(wrong).about_input(5));
     }
-    // The state may be kept more exactly than what goes in.
+    // The state may have a higher precision than the inputs.
     let stated = if node.has(3) { node.dtype(3) } else { dtype };
     let packed = times(&Dim::Known(queries), &value_size)?;
     node.tensor(0, dtype, Some(vec![batch.clone(), time, packed]));
@@ -339,7 +345,7 @@ fn rotary(node: &mut Node<'_>) -> Outcome {
                     .about_attribute("num_heads"));
             }
             3 | 4 => {}
-            _ => return Err(format!("expected 3 or 4 extents, found {}", show(shape)).into()),
+            _ => return Err(format!("expected 3 or 4 dims, found {}", show(shape)).into()),
         }
     }
     node.like(0, 0);

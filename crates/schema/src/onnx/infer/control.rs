@@ -11,7 +11,7 @@ use crate::Finding;
 pub(super) const RULES: &[(&str, Rule)] =
     &[("If", branch), ("Loop", repeat), ("Scan", scan), ("SequenceMap", map)];
 
-/// What both branches have in common; one that is never taken is not looked at.
+/// Infers what both branches have in common. A branch that is never taken is not inferred.
 fn branch(node: &mut Node<'_>) -> Outcome {
     let (first, second) = (node.block("then_branch")?, node.block("else_branch")?);
     let condition = node.int(0);
@@ -51,7 +51,7 @@ fn branch(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// What is known of a value that is one or the other; fails if they are of different types.
+/// Returns what is known of a value that is either of two; fails if their types differ.
 fn either(a: &ValueInfo, b: &ValueInfo) -> Result<Option<ValueType>, ()> {
     if a.is_unknown() || b.is_unknown() {
         return Ok(None);
@@ -64,15 +64,15 @@ fn either(a: &ValueInfo, b: &ValueInfo) -> Result<Option<ValueType>, ()> {
     common_type(&a.value, &b.value).map(Some).ok_or(())
 }
 
-/// The state of a loop after the block ran often enough to know what stays the same: each time less is
-/// known of it, and of what is known at first little can be lost.
+/// Runs a loop's block until its state no longer changes. Each round loses information about the state, and there is
+/// little to lose.
 fn settle(
     state: &[ValueInfo],
     what: &str,
     mut run: impl FnMut(Vec<ValueInfo>) -> Result<Vec<ValueInfo>, Finding>,
 ) -> Result<(Vec<ValueInfo>, Vec<ValueInfo>), Finding> {
     let mut state: Vec<ValueInfo> = state.iter().map(|info| info.value.clone().into()).collect();
-    // Once with what is known, once with what stayed, once with nothing of shapes.
+    // Once with all that is known, once with what did not change, once without shapes.
     for time in 0..3 {
         let results = run(state.clone())?;
         if results.len() < state.len() {
@@ -83,7 +83,7 @@ fn settle(
         let mut next = Vec::with_capacity(state.len());
         for (index, (before, after)) in state.iter().zip(&results).enumerate() {
             let common = either(before, after).or_else(|()| {
-                // What may not be there at first may be there for certain later.
+                // A value that is optional at first may be certain later.
                 if let Ok(Some(inner)) = in_optional(Some(before))
                     && merged_types(&inner, &after.value).is_some()
                 {
@@ -92,7 +92,7 @@ fn settle(
                 let (before, after) = (show_type(&before.value), show_type(&after.value));
                 Err(format!("expected {what} {index} of {before} again, found {after}"))
             })?;
-            // What the block says of a value that nothing was known of.
+            // If nothing was known of a value, the block decides.
             let common = match common {
                 Some(common) => common,
                 None if before.is_unknown() && time == 0 => unshaped(&after.value),
@@ -110,8 +110,8 @@ fn settle(
     Ok((state, results))
 }
 
-/// An input that goes into the block, and may not be left out.
-fn there(node: &Node<'_>, index: usize) -> Result<ValueInfo, Finding> {
+/// Returns a required input of the block.
+fn required_input(node: &Node<'_>, index: usize) -> Result<ValueInfo, Finding> {
     let missing = || Finding::from(format!("expected an input {index}")).about_input(index);
     node.input(index).cloned().ok_or_else(missing)
 }
@@ -122,10 +122,10 @@ fn unshaped(value: &ValueType) -> ValueType {
     value
 }
 
-/// Trips and condition, then the state; out comes the state, then what the block gave at each trip.
+/// Inputs: trip count, condition, state. Outputs: the final state, then the stacked results of each iteration.
 fn repeat(node: &mut Node<'_>) -> Outcome {
     let block = node.block("body")?;
-    let initial = (2..node.inputs.len()).map(|index| there(node, index));
+    let initial = (2..node.inputs.len()).map(|index| required_input(node, index));
     let initial = initial.collect::<Result<Vec<_>, _>>()?;
     let count = initial.len();
     let bodies = &mut *node.bodies;
@@ -135,7 +135,7 @@ fn repeat(node: &mut Node<'_>) -> Outcome {
         let inputs = [trip, condition].into_iter().chain(state).collect();
         let mut results = bodies.body(block, inputs)?;
         if results.is_empty() {
-            return Err("expected a condition from the graph, found nothing".into());
+            return Err("expected a condition from the graph, found none".into());
         }
         let condition = results.remove(0);
         if !matches!(condition.dtype(), DType::Bool | UNDEFINED) {
@@ -147,14 +147,14 @@ fn repeat(node: &mut Node<'_>) -> Outcome {
         let (expected, found) = (node.outputs.len(), results.len());
         return Err(format!("expected {expected} values from the graph, found {found}").into());
     }
-    // Without a condition and with a known number of trips, that is how many there are.
+    // Without a condition, a known trip count is the number of iterations.
     let trips = match (node.contents(0), node.contents(1)) {
         (Some([trips]), None) if !node.has(1) => trips.dim().unwrap_or(Dim::Unknown),
         _ => Dim::Unknown,
     };
     for (index, result) in results.into_iter().enumerate() {
         if let Some(state) = state.get(index).filter(|_| index < count) {
-            // If there is no trip, it is what it was.
+            // Without an iteration, the value is the initial one.
             let is_optional = |info: &ValueInfo| matches!(info.value, ValueType::Optional(_));
             let certain = is_optional(state) && !is_optional(&result);
             node.set(index, if certain { result } else { state.clone() });
@@ -165,15 +165,17 @@ fn repeat(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// Tensors of several trips as one, with an extent for the trips.
+/// Stacks the tensors of all iterations along a new dim.
 fn stacked(result: ValueInfo, trips: &Dim, axis: i64) -> Result<ValueInfo, Finding> {
     if result.is_unknown() {
         return Ok(ValueInfo::default());
     }
     if !matches!(result.value, ValueType::Tensor(_)) {
-        return Err(
-            format!("expected a tensor at each trip, found {}", show_type(&result.value)).into()
-        );
+        return Err(format!(
+            "expected a tensor at each iteration, found {}",
+            show_type(&result.value)
+        )
+        .into());
     }
     let shape = match result.shape() {
         Some(shape) => {
@@ -187,8 +189,8 @@ fn stacked(result: ValueInfo, trips: &Dim, axis: i64) -> Result<ValueInfo, Findi
     Ok(ValueInfo::tensor(result.dtype(), shape))
 }
 
-/// The state, then what is taken apart along an axis. In version 8, everything has a batch in front, and
-/// the lengths of the sequences come first.
+/// Inputs: the state, then the tensors that are sliced along an axis. In version 8, everything has a batch dim in front,
+/// and the first input is the lengths of the sequences.
 fn scan(node: &mut Node<'_>) -> Outcome {
     node.only_tensors()?;
     let block = node.block("body")?;
@@ -204,7 +206,7 @@ fn scan(node: &mut Node<'_>) -> Outcome {
     let mut initial = Vec::new();
     let mut slices = Vec::new();
     for index in 0..count {
-        let input = there(node, index + first)?;
+        let input = required_input(node, index + first)?;
         let axis = index.checked_sub(states).map(|at| input_axes.get(at).copied().unwrap_or(0));
         let (dtype, shape) = (input.dtype(), input.shape().map(<[Dim]>::to_vec));
         let shape = match shape {
@@ -220,7 +222,7 @@ fn scan(node: &mut Node<'_>) -> Outcome {
                     let before = show(&shape);
                     let found = shape.remove(place);
                     trips = merged(&trips, &found).ok_or_else(|| {
-                        format!("expected {trips} trips over input {index}, found {before}")
+                        format!("expected {trips} iterations over input {index}, found {before}")
                     })?;
                 }
                 Some(shape)
@@ -255,7 +257,7 @@ fn scan(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// An axis for each of so many values, the first if none is said.
+/// Returns one axis for each of `count` values; the default is 0.
 fn axes(node: &Node<'_>, name: &str, count: usize) -> Result<Vec<i64>, Finding> {
     match node.ints_attribute(name) {
         Some(axes) if axes.len() == count => Ok(axes.to_vec()),
@@ -273,18 +275,18 @@ fn with_batch(mut info: ValueInfo, batch: &Dim) -> ValueInfo {
     info
 }
 
-/// The block at each element of a sequence; tensors go to each.
+/// Runs the block on each element of a sequence; tensors are passed to each run as they are.
 fn map(node: &mut Node<'_>) -> Outcome {
     let block = node.block("body")?;
     let Some(element) = node.sequence(0)? else {
         if node.has(0) {
             return Ok(());
         }
-        return Err("expected a sequence, found nothing".into());
+        return Err("expected a sequence, found none".into());
     };
     let mut inputs = vec![ValueInfo::from(element)];
     for index in 1..node.inputs.len() {
-        let input = there(node, index)?;
+        let input = required_input(node, index)?;
         inputs.push(match node.sequence(index) {
             Ok(Some(element)) => element.into(),
             _ => input,

@@ -1,4 +1,4 @@
-//! Convolutions: [batch, channels, spatial..] with weights [filters, channels of a group, kernel..].
+//! Convolutions: [batch, channels, spatial..] with weights [filters, channels per group, kernel..].
 
 use lodstone_model::{DType, Dim};
 
@@ -18,7 +18,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 ];
 
 fn conv(node: &mut Node<'_>) -> Outcome {
-    let dtype = node.alike([0, 1])?;
+    let dtype = node.same_dtype([0, 1])?;
     let shape = convolved(node, 0, 1)?;
     node.tensor(0, dtype, shape);
     Ok(())
@@ -30,29 +30,29 @@ fn conv_integer(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// The type is that of the zero point of the output.
+/// The element type is that of the output's zero point.
 fn conv_quantized(node: &mut Node<'_>) -> Outcome {
     let shape = convolved(node, 0, 3)?;
     node.tensor(0, node.dtype(7), shape);
     Ok(())
 }
 
-/// The kernel of weights: as `kernel_shape` says, or as they are.
+/// Returns the kernel size: `kernel_shape`, or the dims of the weights.
 fn kernel(node: &Node<'_>, weights: Option<&[Dim]>, count: usize) -> Checked<Vec<Dim>> {
-    let said = kernel_shape(node, count)?;
+    let output_shape = kernel_shape(node, count)?;
     let Some([_, _, kernel @ ..]) = weights else {
-        return Ok(said.unwrap_or_else(|| vec![Dim::Unknown; count]));
+        return Ok(output_shape.unwrap_or_else(|| vec![Dim::Unknown; count]));
     };
-    let Some(said) = said else { return Ok(kernel.to_vec()) };
-    let both = said.iter().zip(kernel).map(|(said, dim)| merged(said, dim));
+    let Some(output_shape) = output_shape else { return Ok(kernel.to_vec()) };
+    let both = output_shape.iter().zip(kernel).map(|(output_shape, dim)| merged(output_shape, dim));
     both.collect::<Option<_>>().ok_or_else(|| {
-        let (expected, found) = (show(&said), show(kernel));
+        let (expected, found) = (show(&output_shape), show(kernel));
         let wrong = format!("expected a kernel of {expected} by `kernel_shape`, found {found}");
         Finding::from(wrong).about_attribute("kernel_shape")
     })
 }
 
-/// Weights that have as many extents as the input.
+/// Returns the shape of weights, which must have the rank of the input.
 fn weights<'a>(node: &Node<'a>, index: usize, rank: usize) -> Checked<Option<&'a [Dim]>> {
     node.ranked(index, rank)
 }
@@ -60,7 +60,7 @@ fn weights<'a>(node: &Node<'a>, index: usize, rank: usize) -> Checked<Option<&'a
 fn group(node: &Node<'_>) -> Checked<u64> {
     let group = node.int_attribute("group").unwrap_or(1);
     let known = u64::try_from(group).ok().filter(|group| *group > 0);
-    known.ok_or_else(|| format!("expected a `group` from 1 on, found {group}").into())
+    known.ok_or_else(|| format!("expected a `group` of at least 1, found {group}").into())
 }
 
 fn convolved(node: &Node<'_>, input: usize, weight: usize) -> Checked<Option<Vec<Dim>>> {
@@ -90,9 +90,9 @@ fn convolved(node: &Node<'_>, input: usize, weight: usize) -> Checked<Option<Vec
     Ok(Some(head.into_iter().chain(window.places(spatial)?).collect()))
 }
 
-/// The weights are [channels, filters of a group, kernel..].
+/// The weights are [channels, filters per group, kernel..].
 fn transposed(node: &mut Node<'_>) -> Outcome {
-    let dtype = node.alike([0, 1])?;
+    let dtype = node.same_dtype([0, 1])?;
     let shape = match node.at_least(0, 3)? {
         Some(shape) => Some(transposed_shape(node, shape)?),
         None => None,
@@ -113,7 +113,7 @@ fn transposed_shape(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
     if let Some(Dim::Known(channels)) = head.get(1)
         && !channels.is_multiple_of(groups)
     {
-        return Err(format!("expected channels in {groups} groups, found {channels}").into());
+        return Err(format!("expected a multiple of {groups} channels, found {channels}").into());
     }
     let group = i128::from(groups);
     let filters = match weights.and_then(|dims| dims.get(1)) {
@@ -136,24 +136,25 @@ fn transposed_shape(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
         }
         numbers => Ok(numbers),
     };
-    let (said, more) = (numbers("output_shape")?, numbers("output_padding")?);
+    let (output_shape, more) = (numbers("output_shape")?, numbers("output_padding")?);
     if let Some(found) = more.and_then(|more| more.iter().find(|padding| **padding < 0)) {
-        let wrong = format!("expected `output_padding` from 0 on, found {found}");
+        let wrong = format!("expected `output_padding` of at least 0, found {found}");
         return Err(Finding::from(wrong).about_attribute("output_padding"));
     }
     let mut result = vec![head.first().cloned().unwrap_or(Dim::Unknown), filters];
     for (at, (dim, size)) in spatial.iter().zip(&window.kernel).enumerate() {
         let stride = i128::from(window.strides.get(at).copied().unwrap_or(1));
-        if let Some(said) = said.and_then(|said| said.get(at)) {
-            let extent = u64::try_from(*said);
-            let extent = extent
-                .map_err(|_| format!("expected an `output_shape` from 0 on, found {said}"))?;
-            result.push(Dim::Known(extent));
+        if let Some(output_shape) = output_shape.and_then(|output_shape| output_shape.get(at)) {
+            let n = u64::try_from(*output_shape);
+            let n = n.map_err(|_| {
+                format!("expected an `output_shape` of at least 0, found {output_shape}")
+            })?;
+            result.push(Dim::Known(n));
             continue;
         }
         let pads = match &window.padding {
             Padding::Same => {
-                result.push(mapped(dim, "an extent", |extent| extent.checked_mul(stride))?);
+                result.push(mapped(dim, "a dim", |n| n.checked_mul(stride))?);
                 continue;
             }
             Padding::Given(begins, ends) => [begins, ends].map(|pads| pads.get(at).copied()),
@@ -166,16 +167,16 @@ fn transposed_shape(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
             continue;
         };
         let reach = dilation * (i128::from(*size) - 1);
-        result.push(mapped(dim, "an extent", |extent| {
-            Some((extent - 1).checked_mul(stride)? + more + reach + 1 - pads)
+        result.push(mapped(dim, "a dim", |n| {
+            Some((n - 1).checked_mul(stride)? + more + reach + 1 - pads)
         })?);
     }
     Ok(result)
 }
 
-/// Depthwise over [batch, channels, length]; the state is the last positions.
+/// Depthwise over [batch, channels, length]; the state holds the last positions.
 fn causal(node: &mut Node<'_>) -> Outcome {
-    let dtype = node.alike(0..4)?;
+    let dtype = node.same_dtype(0..4)?;
     node.choice("activation", &["none", "silu", "swish"])?;
     let [mut batch, mut channels, mut length, mut size, mut kept] = [const { Dim::Unknown }; 5];
     node.unify(0, &mut [&mut batch, &mut channels, &mut length])?;

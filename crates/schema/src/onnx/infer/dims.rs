@@ -1,17 +1,17 @@
-//! Arithmetic of extents: some are known, some are symbols, some are nothing.
+//! Arithmetic of dims, each of which is known, a symbol, or unknown.
 
 use lodstone_model::{DType, Dim, TensorType, ValueType};
 
 use super::value::UNDEFINED;
 use crate::Finding;
 
-/// Most extents of a tensor that are followed; frameworks end at 64 or before.
-pub(super) const MOST_EXTENTS: usize = 256;
+/// The maximum rank that inference follows; frameworks support at most 64 dims.
+pub(super) const MAX_RANK: usize = 256;
 
-/// The extents, or what is wrong with them.
+/// A result, or the finding.
 pub(super) type Checked<T> = Result<T, Finding>;
 
-/// What is known of an extent that two places speak of; `None` if they contradict each other.
+/// Merges two statements about a dim; `None` if they contradict each other.
 pub(super) fn merged(a: &Dim, b: &Dim) -> Option<Dim> {
     match (a, b) {
         (Dim::Known(a), Dim::Known(b)) if a != b => None,
@@ -21,7 +21,7 @@ pub(super) fn merged(a: &Dim, b: &Dim) -> Option<Dim> {
     }
 }
 
-/// The same of shapes.
+/// Merges two statements about a shape; `None` if they contradict each other.
 pub(super) fn merged_shapes(a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>> {
     if a.len() != b.len() {
         return None;
@@ -29,18 +29,18 @@ pub(super) fn merged_shapes(a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>> {
     a.iter().zip(b).map(|(a, b)| merged(a, b)).collect()
 }
 
-/// What two shapes have in common: what is known of a value that has one or the other.
+/// Returns what two shapes have in common: what is known of a value that has either shape.
 pub(super) fn common_shape(a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>> {
     let common = |(a, b): (&Dim, &Dim)| if a == b { a.clone() } else { Dim::Unknown };
     (a.len() == b.len()).then(|| a.iter().zip(b).map(common).collect())
 }
 
-/// Everything that two places say of a type; `None` if they contradict each other.
+/// Merges two statements about a type; `None` if they contradict each other.
 pub fn merged_types(a: &ValueType, b: &ValueType) -> Option<ValueType> {
     use ValueType as V;
     // The result is as deep as the deeper of the two, so that nesting it again never fails.
     match (a, b) {
-        // What says nothing contradicts nothing.
+        // An unspecified type contradicts nothing.
         (V::Unspecified, other) | (other, V::Unspecified) => Some(other.clone()),
         (V::Tensor(a), V::Tensor(b)) => merged_tensors(a, b).map(V::Tensor),
         (V::Sparse(a), V::Sparse(b)) => merged_tensors(a, b).map(V::Sparse),
@@ -65,7 +65,7 @@ fn merged_tensors(a: &TensorType, b: &TensorType) -> Option<TensorType> {
     Some(TensorType { dtype, shape, ..a.clone() })
 }
 
-/// What two types have in common, if they are of one kind.
+/// Returns what two types of the same kind have in common; `None` if their kinds differ.
 pub fn common_type(a: &ValueType, b: &ValueType) -> Option<ValueType> {
     use ValueType as V;
     let inner = |a: &V, b: &V| match (a, b) {
@@ -73,7 +73,7 @@ pub fn common_type(a: &ValueType, b: &ValueType) -> Option<ValueType> {
         (a, b) => common_type(a, b),
     };
     match (a, b) {
-        // A sequence of which nothing is known, an empty one for example, says nothing against another.
+        // A sequence of an unknown type, such as an empty one, does not contradict another.
         (V::Unspecified, _) | (_, V::Unspecified) => None,
         (V::Tensor(a), V::Tensor(b)) => Some(V::Tensor(common_tensors(a, b))),
         (V::Sparse(a), V::Sparse(b)) => Some(V::Sparse(common_tensors(a, b))),
@@ -93,29 +93,29 @@ fn common_tensors(a: &TensorType, b: &TensorType) -> TensorType {
     TensorType { dtype, shape, ..a.clone() }
 }
 
-/// The shape that shapes are broadcast to, as NumPy does it; nothing if one of them is not known.
+/// Broadcasts shapes as NumPy does; `None` if any of them is unknown.
 pub(super) fn broadcast(shapes: &[Option<&[Dim]>]) -> Checked<Option<Vec<Dim>>> {
     let Some(shapes) = shapes.iter().copied().collect::<Option<Vec<_>>>() else { return Ok(None) };
     let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
     let mut all = Vec::with_capacity(rank);
     for place in 0..rank {
-        let mut extent = Dim::Known(1);
+        let mut dim = Dim::Known(1);
         for shape in &shapes {
-            // Counted from the end; what is not there is 1.
+            // Aligned at the end; missing dims are 1.
             let Some(from) = (place + shape.len()).checked_sub(rank) else { continue };
             let Some(next) = shape.get(from) else { continue };
-            extent = broadcast_extents(&extent, next).ok_or_else(|| {
+            dim = broadcast_dims(&dim, next).ok_or_else(|| {
                 let shapes: Vec<_> = shapes.iter().map(|shape| show(shape)).collect();
                 format!("expected shapes that broadcast, found {}", shapes.join(" and "))
             })?;
         }
-        all.push(extent);
+        all.push(dim);
     }
     Ok(Some(all))
 }
 
-/// One of the extents is 1, or both are the same.
-fn broadcast_extents(a: &Dim, b: &Dim) -> Option<Dim> {
+/// Broadcasts two dims: one of them is 1, or they are equal.
+fn broadcast_dims(a: &Dim, b: &Dim) -> Option<Dim> {
     match (a, b) {
         (Dim::Known(1), other) | (other, Dim::Known(1)) => Some(other.clone()),
         (Dim::Known(a), Dim::Known(b)) => (a == b).then_some(Dim::Known(*a)),
@@ -125,7 +125,7 @@ fn broadcast_extents(a: &Dim, b: &Dim) -> Option<Dim> {
     }
 }
 
-/// The product of extents; a symbol is kept where the others are 1.
+/// Returns the product of dims; a symbol is kept if all others are 1.
 pub(super) fn product(dims: &[Dim]) -> Dim {
     if dims.contains(&Dim::Known(0)) {
         return Dim::Known(0);
@@ -141,7 +141,7 @@ pub(super) fn product(dims: &[Dim]) -> Dim {
     all
 }
 
-/// The sum of extents; a symbol is kept where the others are 0.
+/// Returns the sum of dims; a symbol is kept if the other is 0.
 pub(super) fn sum(a: &Dim, b: &Dim) -> Dim {
     match (a, b) {
         (Dim::Known(a), Dim::Known(b)) => Dim::Known(a.saturating_add(*b)),
@@ -150,26 +150,26 @@ pub(super) fn sum(a: &Dim, b: &Dim) -> Dim {
     }
 }
 
-/// An extent from a calculation: where it is known, what comes out has to be one.
+/// Computes a dim from another one; if that is known, the result must be a valid dim.
 pub(super) fn mapped(
     dim: &Dim,
     what: &str,
     calculate: impl Fn(i128) -> Option<i128>,
 ) -> Checked<Dim> {
-    let Dim::Known(extent) = dim else { return Ok(Dim::Unknown) };
-    let result = calculate(i128::from(*extent));
+    let Dim::Known(size) = dim else { return Ok(Dim::Unknown) };
+    let result = calculate(i128::from(*size));
     match result.map(u64::try_from) {
-        Some(Ok(extent)) => Ok(Dim::Known(extent)),
+        Some(Ok(size)) => Ok(Dim::Known(size)),
         Some(Err(_)) => {
             let found = result.unwrap_or_default();
-            let range = if found < 0 { "from 0 on" } else { "below 2^63" };
-            Err(format!("expected {what} {range}, found {found} (of {extent})").into())
+            let range = if found < 0 { "of at least 0" } else { "below 2^63" };
+            Err(format!("expected {what} {range}, found {found} (of {size})").into())
         }
         None => Ok(Dim::Unknown),
     }
 }
 
-/// The place of an axis, which may count from the end.
+/// Returns the index of an axis, which may count from the end.
 pub(super) fn axis_of(axis: i64, rank: usize) -> Checked<usize> {
     let signed = i64::try_from(rank).unwrap_or(i64::MAX);
     let place = if axis < 0 { axis.checked_add(signed) } else { Some(axis) };
@@ -180,26 +180,26 @@ pub(super) fn axis_of(axis: i64, rank: usize) -> Checked<usize> {
     })
 }
 
-/// Which of `rank` places axes name, each once.
+/// Returns which of `rank` axes are listed, each at most once.
 pub(super) fn axes_of(axes: &[i64], rank: usize) -> Checked<Vec<bool>> {
     let mut named = vec![false; rank];
     for axis in axes {
         let place = axis_of(*axis, rank)?;
         match named.get_mut(place) {
             Some(known) if !*known => *known = true,
-            _ => return Err(format!("expected each axis once, found {axis} again").into()),
+            _ => return Err(format!("expected distinct axes, found {axis} twice").into()),
         }
     }
     Ok(named)
 }
 
-/// Shapes as people write them: `[2, batch, ?]`.
+/// Formats a shape for display: `[2, batch, ?]`.
 pub(super) fn show(dims: &[Dim]) -> String {
     let dims: Vec<_> = dims.iter().map(Dim::to_string).collect();
     format!("[{}]", dims.join(", "))
 }
 
-/// Types as people write them: `sequence of float32[2, ?]`.
+/// Formats a type for display: `sequence of float32[2, ?]`.
 pub fn show_type(value: &ValueType) -> String {
     let tensor = |tensor: &TensorType| match tensor.dtype {
         UNDEFINED | DType::Unspecified => match &tensor.shape {

@@ -1,4 +1,4 @@
-//! Operators that compute each element by itself: of one tensor, or of several that are broadcast.
+//! Element-wise operators: unary, or broadcast over several inputs.
 
 use lodstone_model::{DType, Dim};
 
@@ -84,7 +84,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Where", choose),
 ];
 
-/// The type of the first input.
+/// The output has the type of the first input.
 pub(super) fn same(node: &mut Node<'_>) -> Outcome {
     node.like(0, 0);
     Ok(())
@@ -95,7 +95,7 @@ fn shape_of(node: &Node<'_>, index: usize) -> Option<Vec<Dim>> {
 }
 
 fn clip(node: &mut Node<'_>) -> Outcome {
-    node.alike(0..node.inputs.len())?;
+    node.same_dtype(0..node.inputs.len())?;
     same(node)
 }
 
@@ -104,7 +104,7 @@ fn truth(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// The shape of the input, and the type that `dtype` says.
+/// The output has the shape of the input and the element type of the `dtype` attribute.
 fn typed(node: &mut Node<'_>) -> Outcome {
     let dtype = node.dtype_attribute("dtype")?.unwrap_or(node.dtype(0));
     node.tensor(0, dtype, shape_of(node, 0));
@@ -137,7 +137,7 @@ fn cast_like(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// The second output says which elements were kept.
+/// The second output marks the elements that were kept.
 fn dropout(node: &mut Node<'_>) -> Outcome {
     for (index, what) in [(1, "ratio"), (2, "mode")] {
         if let Some(shape) = node.shape(index).filter(|shape| !shape.is_empty()) {
@@ -151,17 +151,17 @@ fn dropout(node: &mut Node<'_>) -> Outcome {
 
 /// The slope is broadcast to the input.
 fn slope(node: &mut Node<'_>) -> Outcome {
-    node.alike(0..2)?;
-    // Before version 9, it could also be one for each channel.
+    node.same_dtype(0..2)?;
+    // Before version 9, it could also have one element for each channel.
     if node.opset >= 9 {
         broadcast(&[node.shape(0), node.shape(1)])?;
     }
     same(node)
 }
 
-/// Two inputs of one shape.
+/// Both inputs have the same shape.
 fn gated(node: &mut Node<'_>) -> Outcome {
-    let dtype = node.alike(0..2)?;
+    let dtype = node.same_dtype(0..2)?;
     let shape = match (node.shape(0), node.shape(1)) {
         (Some(a), Some(b)) => Some(merged_shapes(a, b).ok_or_else(|| {
             format!("expected inputs of one shape, found {} and {}", show(a), show(b))
@@ -172,8 +172,8 @@ fn gated(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// The shape of two inputs together. Before version 7, the second was broadcast to the first, if that
-/// was asked for.
+/// Returns the broadcast shape of two inputs. Before version 7, the second was broadcast to the first, and only with the
+/// attribute `broadcast`.
 fn together(node: &Node<'_>) -> Result<Option<Vec<Dim>>, Finding> {
     if node.opset >= 7 {
         return broadcast(&[node.shape(0), node.shape(1)]);
@@ -190,13 +190,13 @@ fn together(node: &Node<'_>) -> Result<Option<Vec<Dim>>, Finding> {
 }
 
 fn binary(node: &mut Node<'_>) -> Outcome {
-    let dtype = node.alike(0..2)?;
+    let dtype = node.same_dtype(0..2)?;
     let shape = together(node)?;
     node.tensor(0, dtype, shape);
     Ok(())
 }
 
-/// The type is that of the base.
+/// The output has the type of the base.
 fn power(node: &mut Node<'_>) -> Outcome {
     let shape = together(node)?;
     node.tensor(0, node.dtype(0), shape);
@@ -204,15 +204,15 @@ fn power(node: &mut Node<'_>) -> Outcome {
 }
 
 fn compare(node: &mut Node<'_>) -> Outcome {
-    node.alike(0..2)?;
+    node.same_dtype(0..2)?;
     let shape = together(node)?;
     node.tensor(0, DType::Bool, shape);
     Ok(())
 }
 
-/// Any number of inputs. Before version 8, all of one shape.
+/// Any number of inputs; before version 8, all of the same shape.
 fn variadic(node: &mut Node<'_>) -> Outcome {
-    let dtype = node.alike(0..node.inputs.len())?;
+    let dtype = node.same_dtype(0..node.inputs.len())?;
     let shapes: Vec<_> = (0..node.inputs.len()).map(|index| node.shape(index)).collect();
     if node.opset >= 8 {
         let shape = broadcast(&shapes)?;
@@ -241,7 +241,7 @@ fn choose(node: &mut Node<'_>) -> Outcome {
     if !matches!(condition, DType::Bool | UNDEFINED) {
         return Err(format!("expected a condition of bool, found {condition}").into());
     }
-    let dtype = node.alike(1..3)?;
+    let dtype = node.same_dtype(1..3)?;
     let shape = broadcast(&[node.shape(0), node.shape(1), node.shape(2)])?;
     node.tensor(0, dtype, shape);
     Ok(())

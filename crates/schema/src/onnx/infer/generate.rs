@@ -1,4 +1,4 @@
-//! Tensors out of nothing but shapes, limits and seeds.
+//! Tensors that are generated from shapes, ranges and seeds.
 
 use lodstone_model::{AttributeValue, DType, Dim};
 
@@ -6,7 +6,7 @@ use super::Rule;
 use super::dims::show;
 use super::indexing::whole;
 use super::node::{Node, Outcome};
-use super::reshape::said;
+use super::reshape::list_of;
 use super::value::{Contents, Element, UNDEFINED, ValueInfo};
 use crate::Finding;
 
@@ -22,7 +22,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Range", range),
 ];
 
-/// One of several attributes.
+/// The value of exactly one of several attributes.
 fn constant(node: &mut Node<'_>) -> Outcome {
     use AttributeValue as A;
     const NAMES: [&str; 8] = [
@@ -43,22 +43,22 @@ fn constant(node: &mut Node<'_>) -> Outcome {
     let list = |count: usize| vec![Dim::Known(count as u64)];
     let elements = |dtype, elements: Vec<Element>, shape| {
         let mut info = ValueInfo::tensor(dtype, Some(shape));
-        let few = elements.len() <= super::value::MOST_ELEMENTS;
+        let few = elements.len() <= super::value::MAX_ELEMENTS;
         info.contents = few.then(|| Contents::from(elements));
         info
     };
     let info = match given {
         Some(A::Tensor(tensor)) => ValueInfo::of(tensor),
-        // Constants are dense, however they are written.
+        // Constants are dense, whatever their encoding.
         Some(A::SparseTensor(tensor)) => {
-            let shape = tensor.shape.iter().map(|extent| Dim::Known(*extent)).collect();
+            let shape = tensor.shape.iter().map(|dim| Dim::Known(*dim)).collect();
             ValueInfo::tensor(tensor.dtype, Some(shape))
         }
         Some(A::Float(number)) => {
             elements(DType::Float32, vec![Element::Float(f64::from(*number))], Vec::new())
         }
         Some(A::Floats(numbers)) => {
-            let all = numbers.iter().take(super::value::MOST_ELEMENTS + 1);
+            let all = numbers.iter().take(super::value::MAX_ELEMENTS + 1);
             let all = all.map(|number| Element::Float(f64::from(*number))).collect();
             let mut info = elements(DType::Float32, all, list(numbers.len()));
             info.contents = info.contents.filter(|all| all.len() == numbers.len());
@@ -66,7 +66,7 @@ fn constant(node: &mut Node<'_>) -> Outcome {
         }
         Some(A::Long(number)) => elements(DType::Int64, vec![Element::Int(*number)], Vec::new()),
         Some(A::Longs(numbers)) => {
-            let all = numbers.iter().take(super::value::MOST_ELEMENTS + 1);
+            let all = numbers.iter().take(super::value::MAX_ELEMENTS + 1);
             let all = all.map(|number| Element::Int(*number)).collect();
             let mut info = elements(DType::Int64, all, list(numbers.len()));
             info.contents = info.contents.filter(|all| all.len() == numbers.len());
@@ -74,7 +74,7 @@ fn constant(node: &mut Node<'_>) -> Outcome {
         }
         Some(A::String(_)) => ValueInfo::tensor(DType::String, Some(Vec::new())),
         Some(A::Strings(texts)) => ValueInfo::tensor(DType::String, Some(list(texts.len()))),
-        // In a function, it may be what the function was given.
+        // In a function, the attribute may be bound by the call.
         _ if node.op.attributes.is_empty() => {
             return Err("expected a value, found none".into());
         }
@@ -84,7 +84,7 @@ fn constant(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// The shape that an input says, of what the attribute says: a zero if it is not there.
+/// A tensor whose shape is an input, filled with an attribute; the default is zero.
 fn filled(node: &mut Node<'_>) -> Outcome {
     let dtype = match node.attribute("value") {
         Some(AttributeValue::Tensor(tensor)) => match tensor.shape.as_slice() {
@@ -96,17 +96,17 @@ fn filled(node: &mut Node<'_>) -> Outcome {
         },
         _ => DType::Float32,
     };
-    let shape = extents(node, 0)?;
+    let shape = dims_from(node, 0)?;
     node.tensor(0, dtype, shape);
     Ok(())
 }
 
-/// The extents that an input says, none of them negative.
-pub(super) fn extents(node: &Node<'_>, index: usize) -> Result<Option<Vec<Dim>>, Finding> {
-    let Some(elements) = said(node, index)? else { return Ok(None) };
+/// Reads dims from an input; none may be negative.
+pub(super) fn dims_from(node: &Node<'_>, index: usize) -> Result<Option<Vec<Dim>>, Finding> {
+    let Some(elements) = list_of(node, index)? else { return Ok(None) };
     let dims: Option<Vec<_>> = elements.iter().map(Element::dim).collect();
     let dims = dims.ok_or_else(|| {
-        format!("expected extents from 0 on in input {index}, found a negative one")
+        format!("expected dims of at least 0 in input {index}, found a negative one")
     })?;
     Ok(Some(dims))
 }
@@ -118,14 +118,14 @@ fn eye(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// The type that `dtype` says, which has to be one of numbers with fractions.
-fn fractional(node: &Node<'_>, otherwise: DType) -> Result<DType, Finding> {
+/// Reads a floating-point type from `dtype`.
+fn fractional(node: &Node<'_>, default: DType) -> Result<DType, Finding> {
     match node.dtype_attribute("dtype")? {
         Some(dtype) if !dtype.is_float() => {
-            Err(Finding::from(format!("expected a type with fractions in `dtype`, found {dtype}"))
+            Err(Finding::from(format!("expected a floating-point type in `dtype`, found {dtype}"))
                 .about_attribute("dtype"))
         }
-        said => Ok(said.unwrap_or(otherwise)),
+        dtype => Ok(dtype.unwrap_or(default)),
     }
 }
 
@@ -133,8 +133,8 @@ fn random(node: &mut Node<'_>) -> Outcome {
     let dtype = fractional(node, DType::Float32)?;
     let shape = node.ints_attribute("shape").ok_or("expected a `shape`, found none")?;
     let dims: Option<Vec<_>> =
-        shape.iter().map(|extent| u64::try_from(*extent).ok().map(Dim::Known)).collect();
-    let dims = dims.ok_or("expected extents from 0 on in `shape`, found a negative one")?;
+        shape.iter().map(|dim| u64::try_from(*dim).ok().map(Dim::Known)).collect();
+    let dims = dims.ok_or("expected dims of at least 0 in `shape`, found a negative one")?;
     node.tensor(0, dtype, Some(dims));
     Ok(())
 }
@@ -151,7 +151,7 @@ fn multinomial(node: &mut Node<'_>) -> Outcome {
     let dtype = node.dtype_attribute("dtype")?.unwrap_or(DType::Int32);
     let samples = node.int_attribute("sample_size").unwrap_or(1);
     let samples = u64::try_from(samples)
-        .map_err(|_| format!("expected a `sample_size` from 0 on, found {samples}"))?;
+        .map_err(|_| format!("expected a `sample_size` of at least 0, found {samples}"))?;
     let batch = match node.ranked(0, 2)? {
         Some([batch, _]) => batch.clone(),
         _ => Dim::Unknown,
@@ -161,7 +161,7 @@ fn multinomial(node: &mut Node<'_>) -> Outcome {
 }
 
 fn range(node: &mut Node<'_>) -> Outcome {
-    let dtype = node.alike(0..3)?;
+    let dtype = node.same_dtype(0..3)?;
     for index in 0..3 {
         if let Some(shape) = node.shape(index)
             && !(shape.is_empty() || shape == [Dim::Known(1)])
@@ -181,11 +181,11 @@ fn range(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// How many steps there are from a start to a limit.
+/// Returns the number of steps from a start to a limit.
 fn count(start: &Element, limit: &Element, delta: &Element) -> Result<Dim, Finding> {
     use Element as E;
     match (start, limit, delta) {
-        (.., E::Int(0)) => Err("expected steps other than 0".into()),
+        (.., E::Int(0)) => Err("expected a step other than 0".into()),
         (E::Int(start), E::Int(limit), E::Int(delta)) => {
             let (span, delta) = (i128::from(*limit) - i128::from(*start), i128::from(*delta));
             let count = if span.signum() != delta.signum() {
@@ -207,7 +207,7 @@ fn count(start: &Element, limit: &Element, delta: &Element) -> Result<Dim, Findi
     }
 }
 
-/// The type that an attribute says, if it says one.
-pub(super) fn or_said(node: &Node<'_>, name: &str, otherwise: DType) -> Result<DType, Finding> {
-    Ok(node.dtype_attribute(name)?.filter(|dtype| *dtype != UNDEFINED).unwrap_or(otherwise))
+/// Reads an element type from an attribute, or returns the default.
+pub(super) fn dtype_or(node: &Node<'_>, name: &str, default: DType) -> Result<DType, Finding> {
+    Ok(node.dtype_attribute(name)?.filter(|dtype| *dtype != UNDEFINED).unwrap_or(default))
 }

@@ -1,4 +1,4 @@
-//! Elements by their places: taken, put, chosen, sorted.
+//! Indexing: gathering, scattering, slicing, selecting and sorting elements.
 
 use lodstone_model::{DType, Dim};
 
@@ -28,7 +28,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Unique", unique),
 ];
 
-/// Indices take the place of the axis.
+/// The dims of the indices replace the axis.
 fn gather(node: &mut Node<'_>) -> Outcome {
     let shape = match node.at_least(0, 1)? {
         Some(data) => {
@@ -60,12 +60,12 @@ fn same_rank(data: &[Dim], indices: &[Dim]) -> Outcome {
         true => Ok(()),
         false => {
             let (expected, found) = (data.len(), show(indices));
-            Err(format!("expected {expected} extents of the indices, found {found}").into())
+            Err(format!("expected {expected} dims of the indices, found {found}").into())
         }
     }
 }
 
-/// The last extent of the indices is how many places of the data each of them says.
+/// The last dim of the indices is the number of leading dims of the data that each of them indexes.
 fn gather_nd(node: &mut Node<'_>) -> Outcome {
     let (data, indices) = (node.at_least(0, 1)?, node.at_least(1, 1)?);
     let shape = match (data, indices) {
@@ -90,7 +90,7 @@ fn gather_nd(node: &mut Node<'_>) -> Outcome {
 }
 
 fn scatter_elements(node: &mut Node<'_>) -> Outcome {
-    node.alike([0, 2])?;
+    node.same_dtype([0, 2])?;
     if let Some(data) = node.shape(0) {
         node.axis("axis", 0, data.len())?;
         if let Some(indices) = node.shape(1) {
@@ -100,13 +100,13 @@ fn scatter_elements(node: &mut Node<'_>) -> Outcome {
     same(node)
 }
 
-/// Updates are [indices.., what is left of the data..].
+/// The updates are [indices.., remaining dims of the data..].
 fn scatter_nd(node: &mut Node<'_>) -> Outcome {
-    node.alike([0, 2])?;
+    node.same_dtype([0, 2])?;
     if let (Some(data), Some([rest @ .., Dim::Known(depth)])) = (node.shape(0), node.shape(1)) {
         let left = usize::try_from(*depth).ok().and_then(|depth| data.get(depth..));
         let left = left.ok_or_else(|| {
-            format!("expected indices of at most {} numbers each, found {depth}", data.len())
+            format!("expected indices of at most {} values each, found {depth}", data.len())
         })?;
         let expected: Vec<Dim> = rest.iter().chain(left).cloned().collect();
         if let Some(updates) = node.shape(2)
@@ -124,11 +124,11 @@ fn scatter_nd(node: &mut Node<'_>) -> Outcome {
 }
 
 fn cache(node: &mut Node<'_>) -> Outcome {
-    node.alike([0, 1])?;
+    node.same_dtype([0, 1])?;
     if let Some(shape) = node.shape(0) {
         let axis = node.axis("axis", -2, shape.len())?;
         if axis == 0 {
-            let wrong = "expected an axis other than that of the batch, found the first";
+            let wrong = "expected an axis other than the batch axis, found the first";
             return Err(Finding::from(wrong).about_attribute("axis"));
         }
         let mut cached = shape.to_vec();
@@ -184,7 +184,7 @@ fn sliced(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
         }
         _ => return Ok(unknown),
     };
-    // Before version 10, the last slice of an axis counts after those before it.
+    // Before version 10, repeated axes are sliced one after the other.
     if node.opset >= 10 {
         axes_of(&axes, shape.len())?;
     }
@@ -204,21 +204,21 @@ fn sliced(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
             list.as_ref().and_then(|list| list.get(at)).cloned().unwrap_or(Element::Unknown)
         };
         let place = axis_of(*axis, shape.len())?;
-        let extent = at_mut(&mut result, place)?;
-        *extent = cut(extent, &of(&starts), &of(&ends), &of(&steps))?;
+        let dim = at_mut(&mut result, place)?;
+        *dim = cut(dim, &of(&starts), &of(&ends), &of(&steps))?;
     }
     Ok(result)
 }
 
-/// How much of an extent is from a start to an end.
-fn cut(extent: &Dim, start: &Element, end: &Element, step: &Element) -> Checked<Dim> {
+/// Returns the size of a slice of a dim.
+fn cut(size: &Dim, start: &Element, end: &Element, step: &Element) -> Checked<Dim> {
     use Element as E;
-    /// What exporters write for the end, whatever it is.
+    /// The end that exporters write for "to the end", whatever the dim.
     const FAR: i64 = i32::MAX as i64;
-    match (extent, start, end, step) {
-        (.., E::Int(0)) => Err("expected steps other than 0".into()),
-        (Dim::Known(extent), E::Int(start), E::Int(end), E::Int(step)) => {
-            let whole = i128::from(*extent);
+    match (size, start, end, step) {
+        (.., E::Int(0)) => Err("expected a step other than 0".into()),
+        (Dim::Known(size), E::Int(start), E::Int(end), E::Int(step)) => {
+            let whole = i128::from(*size);
             let from_end = |place: i64| {
                 let place = i128::from(place);
                 if place < 0 { place + whole } else { place }
@@ -233,15 +233,15 @@ fn cut(extent: &Dim, start: &Element, end: &Element, step: &Element) -> Checked<
         }
         (dim, E::Int(0), E::Int(FAR..), E::Int(1)) => Ok(dim.clone()),
         (Dim::Symbol(name), E::Int(0), E::Symbol(end), E::Int(1)) if name == end => {
-            Ok(extent.clone())
+            Ok(size.clone())
         }
-        // At most nothing.
+        // The slice may be empty.
         (_, E::Int(start), E::Int(end), E::Int(1)) if start == end => Ok(Dim::Known(0)),
         _ => Ok(Dim::Unknown),
     }
 }
 
-/// Those that a condition is true of.
+/// Selects the elements for which a condition is true.
 fn compress(node: &mut Node<'_>) -> Outcome {
     node.ranked(1, 1)?;
     let Some(data) = node.at_least(0, 1)? else {
@@ -253,22 +253,22 @@ fn compress(node: &mut Node<'_>) -> Outcome {
         None => (vec![product(data)], 0),
         Some(axis) => (data.to_vec(), axis_of(axis, data.len())?),
     };
-    if let Some(extent) = shape.get_mut(place) {
-        let all = match extent {
+    if let Some(dim) = shape.get_mut(place) {
+        let all = match dim {
             Dim::Known(all) => usize::try_from(*all).ok(),
             _ => None,
         };
-        // A condition may be longer or shorter.
+        // The condition may be longer or shorter than the input.
         let kept = node.ints(1).zip(all).map(|(condition, all)| {
             condition.iter().take(all).filter(|number| **number != 0).count()
         });
-        *extent = kept.map_or(Dim::Unknown, |kept| Dim::Known(kept as u64));
+        *dim = kept.map_or(Dim::Unknown, |kept| Dim::Known(kept as u64));
     }
     node.tensor(0, node.dtype(0), Some(shape));
     Ok(())
 }
 
-/// [extents of the input, how many there are]
+/// Output: [rank of the input, number of elements that are not zero].
 fn non_zero(node: &mut Node<'_>) -> Outcome {
     let rank = node.shape(0).map_or(Dim::Unknown, |shape| Dim::Known(shape.len() as u64));
     let count = match node.contents(0) {
@@ -295,7 +295,7 @@ fn one_hot(node: &mut Node<'_>) -> Outcome {
         return Err(format!("expected two values, off and on, found {values}").into());
     }
     if let Some(found) = negative(node.contents(0)).filter(|_| node.opset < 11) {
-        let wrong = format!("expected indices from 0 on before version 11, found {found}");
+        let wrong = format!("expected indices of at least 0 before version 11, found {found}");
         return Err(Finding::from(wrong).about_input(0));
     }
     let shape = match node.at_least(0, 1)? {
@@ -309,7 +309,7 @@ fn one_hot(node: &mut Node<'_>) -> Outcome {
                 Some([depth]) => depth.clone(),
                 _ => Element::Unknown,
             };
-            let depth = depth.dim().ok_or("expected a depth from 0 on")?;
+            let depth = depth.dim().ok_or("expected a depth of at least 0")?;
             let mut shape = indices.to_vec();
             shape.insert(place.min(indices.len()), depth);
             Some(shape)
@@ -320,12 +320,12 @@ fn one_hot(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// The first negative number of some elements.
+/// Returns the first negative element.
 fn negative(elements: Option<&[Element]>) -> Option<f64> {
     elements?.iter().filter_map(Element::number).find(|number| *number < 0.0)
 }
 
-/// A number without a fraction as an integer.
+/// Converts a float without a fraction to an integer.
 #[expect(clippy::cast_possible_truncation, reason = "it is within 52 bits")]
 pub(super) fn whole(number: f64) -> Option<i64> {
     const EXACT: f64 = 4_503_599_627_370_496.0;
@@ -336,7 +336,7 @@ fn top(node: &mut Node<'_>) -> Outcome {
     if let Some([count]) = node.ranked(1, 1)?
         && merged(count, &Dim::Known(1)).is_none()
     {
-        return Err(format!("expected one number in `K`, found {count}").into());
+        return Err(format!("expected one value in `K`, found {count}").into());
     }
     let shape = match node.at_least(0, 1)? {
         Some(shape) => {
@@ -346,15 +346,15 @@ fn top(node: &mut Node<'_>) -> Outcome {
                 (None, Some([count])) => count.clone(),
                 _ => Element::Unknown,
             };
-            let count = count.dim().ok_or("expected a number from 0 on in `k`")?;
+            let count = count.dim().ok_or("expected a number of at least 0 in `k`")?;
             let mut shape = shape.to_vec();
-            if let Some(extent) = shape.get_mut(place) {
-                if let (Dim::Known(all), Dim::Known(count)) = (&*extent, &count)
+            if let Some(size) = shape.get_mut(place) {
+                if let (Dim::Known(all), Dim::Known(count)) = (&*size, &count)
                     && count > all
                 {
                     return Err(format!("expected at most {all} in `k`, found {count}").into());
                 }
-                *extent = count;
+                *size = count;
             }
             Some(shape)
         }

@@ -1,4 +1,4 @@
-//! Products of matrices and sums of products.
+//! Matrix products and Einstein sums.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 ];
 
 fn matmul(node: &mut Node<'_>) -> Outcome {
-    let dtype = node.alike(0..2)?;
+    let dtype = node.same_dtype(0..2)?;
     let shape = product(node, 0, 1)?;
     node.tensor(0, dtype, shape);
     Ok(())
@@ -31,20 +31,22 @@ fn matmul_integer(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// The type is that of the zero point of the output.
+/// The element type is that of the output's zero point.
 fn matmul_quantized(node: &mut Node<'_>) -> Outcome {
     let shape = product(node, 0, 3)?;
     node.tensor(0, node.dtype(7), shape);
     Ok(())
 }
 
-/// The shape of a product of stacks of matrices; a vector is a row on the left and a column on the right.
+/// Returns the shape of a batched matrix product; a vector is a row on the left and a column on the right.
 fn product(node: &Node<'_>, left: usize, right: usize) -> Checked<Option<Vec<Dim>>> {
     let (a, b) = (node.at_least(left, 1)?, node.at_least(right, 1)?);
     let (Some(a), Some(b)) = (a, b) else { return Ok(None) };
     let wrong = || {
         let (a, b) = (show(a), show(b));
-        format!("expected as many columns of the first as rows of the second, found {a} and {b}")
+        format!(
+            "expected equal inner dims (columns of the first, rows of the second), found {a} and {b}"
+        )
     };
     // [.., rows, inner] times [.., inner, columns]
     let (stack_a, rows, inner_a) = match a {
@@ -66,7 +68,7 @@ fn product(node: &Node<'_>, left: usize, right: usize) -> Checked<Option<Vec<Dim
 }
 
 fn gemm(node: &mut Node<'_>) -> Outcome {
-    let dtype = node.alike(0..3)?;
+    let dtype = node.same_dtype(0..3)?;
     let (a, b) = (node.ranked(0, 2)?, node.ranked(1, 2)?);
     let sides = |shape: Option<&[Dim]>, transposed: bool| match (shape, transposed) {
         (Some([rows, columns]), false) | (Some([columns, rows]), true) => {
@@ -78,7 +80,7 @@ fn gemm(node: &mut Node<'_>) -> Outcome {
     let (inner_b, columns) = sides(b, node.flag("transB"));
     if merged(&inner_a, &inner_b).is_none() {
         return Err(format!(
-            "expected as many columns of the first as rows of the second, found {inner_a} and \
+            "expected equal inner dims (columns of the first, rows of the second), found {inner_a} and \
              {inner_b}"
         )
         .into());
@@ -102,9 +104,9 @@ fn determinant(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// A letter for each extent of each input; those behind the arrow are the output's.
+/// The equation has a letter for each dim of each input; the letters after the arrow are the output's.
 fn einsum(node: &mut Node<'_>) -> Outcome {
-    let dtype = node.alike(0..node.inputs.len())?;
+    let dtype = node.same_dtype(0..node.inputs.len())?;
     let equation = node.text("equation").ok_or("expected an `equation`, found none")?;
     let shape = einsum_shape(node, equation)?;
     node.tensor(0, dtype, shape);
@@ -125,7 +127,7 @@ fn einsum_shape(node: &Node<'_>, equation: &[u8]) -> Checked<Option<Vec<Dim>>> {
             format!("expected {} inputs for `{equation}`, found {found}", terms.len()).into()
         );
     }
-    let (mut extents, mut counts) = (HashMap::new(), HashMap::new());
+    let (mut dims, mut counts) = (HashMap::new(), HashMap::new());
     let (mut ellipses, mut known) = (Vec::new(), true);
     for (index, term) in terms.iter().enumerate() {
         let parts: Vec<&str> = term.split("...").collect();
@@ -154,12 +156,12 @@ fn einsum_shape(node: &Node<'_>, equation: &[u8]) -> Checked<Option<Vec<Dim>>> {
         }
         let named = parts.iter().flat_map(|part| part.chars()).zip(before.iter().chain(after));
         for (letter, dim) in named {
-            let other = extents.entry(letter).or_insert(Dim::Known(1));
+            let other = dims.entry(letter).or_insert(Dim::Known(1));
             let both =
                 broadcast(&[Some(std::slice::from_ref(other)), Some(std::slice::from_ref(dim))]);
             let one = both.ok().flatten().and_then(|shape| shape.first().cloned());
             *other = one.ok_or_else(|| {
-                format!("expected one extent for `{letter}`, found {other} and {dim}")
+                format!("expected one dim for `{letter}`, found {other} and {dim}")
             })?;
         }
     }
@@ -168,24 +170,25 @@ fn einsum_shape(node: &Node<'_>, equation: &[u8]) -> Checked<Option<Vec<Dim>>> {
     }
     let shapes: Vec<_> = ellipses.iter().map(|shape| Some(*shape)).collect();
     let hidden = broadcast(&shapes)?.unwrap_or_default();
-    let extent = |letter: char| extents.get(&letter).cloned().unwrap_or(Dim::Unknown);
+    let size = |letter: char| dims.get(&letter).cloned().unwrap_or(Dim::Unknown);
     let Some(right) = right else {
-        // Letters that are there once, sorted.
+        // Without an arrow: the letters that appear once, sorted.
         let mut once: Vec<char> =
             counts.iter().filter(|(_, count)| **count == 1).map(|(letter, _)| *letter).collect();
         once.sort_unstable();
-        return Ok(Some(hidden.into_iter().chain(once.into_iter().map(extent)).collect()));
+        return Ok(Some(hidden.into_iter().chain(once.into_iter().map(size)).collect()));
     };
     let (before, after) = right.split_once("...").unwrap_or((right, ""));
     if let Some(letter) = before.chars().chain(after.chars()).find(|l| !counts.contains_key(l)) {
-        return Err(
-            format!("expected a letter of the inputs, found `{letter}` in `{equation}`").into()
-        );
+        return Err(format!(
+            "expected letters of the inputs after the arrow of `{equation}`, found `{letter}`"
+        )
+        .into());
     }
-    let mut shape: Vec<Dim> = before.chars().map(extent).collect();
+    let mut shape: Vec<Dim> = before.chars().map(size).collect();
     if right.contains("...") {
         shape.extend(hidden);
     }
-    shape.extend(after.chars().map(extent));
+    shape.extend(after.chars().map(size));
     Ok(Some(shape))
 }

@@ -9,7 +9,7 @@ use super::node::{Node, Outcome};
 pub(super) const RULES: &[(&str, Rule)] =
     &[("NegativeLogLikelihoodLoss", likelihood), ("SoftmaxCrossEntropyLoss", entropy)];
 
-/// Of scores [batch, classes, ..] and labels [batch, ..]: a number for each label, or one for all.
+/// Inputs: scores [batch, classes, ..] and labels [batch, ..]. Output: one value for each label, or one for all.
 fn likelihood(node: &mut Node<'_>) -> Outcome {
     let scores = node.at_least(0, 2)?;
     let labels = node.shape(1);

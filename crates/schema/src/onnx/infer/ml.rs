@@ -1,4 +1,4 @@
-//! `ai.onnx.ml`: classical models, and what is done to features before them.
+//! `ai.onnx.ml`: classical models, and the preprocessing of features.
 
 use lodstone_model::{AttributeValue, DType, Dim, ValueType};
 
@@ -43,7 +43,7 @@ fn floats(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// How many elements a list has that is an attribute, if it is there.
+/// Returns the length of a list attribute, if it is present.
 fn count(node: &Node<'_>, name: &str) -> Option<u64> {
     let count = match node.attribute(name)? {
         AttributeValue::Longs(numbers) => numbers.len(),
@@ -54,22 +54,22 @@ fn count(node: &Node<'_>, name: &str) -> Option<u64> {
     (count > 0).then_some(count as u64)
 }
 
-/// The rows of [rows, features], or 1 of [features].
+/// Returns the number of rows of [rows, features], or 1 for [features].
 fn rows(node: &Node<'_>) -> Result<Dim, Finding> {
     match node.shape(0) {
         Some([rows, _]) => Ok(rows.clone()),
         Some([_]) => Ok(Dim::Known(1)),
-        Some(shape) => Err(format!("expected 1 or 2 extents, found {}", shape.len()).into()),
+        Some(shape) => Err(format!("expected 1 or 2 dims, found {}", shape.len()).into()),
         None => Ok(Dim::Unknown),
     }
 }
 
-/// Indices apply to the last extent.
+/// The indices apply to the last dim.
 fn extract(node: &mut Node<'_>) -> Outcome {
     node.only_tensors()?;
     let taken = node.shape(1).map_or(Dim::Unknown, product);
     let shape = match node.shape(0) {
-        // One row.
+        // A single row.
         Some([_]) => Some(vec![Dim::Known(1), taken]),
         Some([before @ .., _]) => Some(before.iter().cloned().chain([taken]).collect()),
         _ => None,
@@ -78,7 +78,7 @@ fn extract(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// The type that the values of a map are of.
+/// Returns the type of the values of a map.
 fn of_map(node: &Node<'_>) -> Result<DType, Finding> {
     let Some(input) = node.input(0).filter(|input| !input.is_unknown()) else {
         return Ok(UNDEFINED);
@@ -102,7 +102,7 @@ fn cast_map(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// Texts to integers, and integers to texts.
+/// Strings to integers, and integers to strings.
 fn categories(node: &mut Node<'_>) -> Outcome {
     node.only_tensors()?;
     let (numbers, texts) = (required(node, "cats_int64s")?, required(node, "cats_strings")?);
@@ -124,7 +124,7 @@ fn vectorize(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// All features of a row, one behind the other.
+/// Concatenates all features of a row.
 fn features(node: &mut Node<'_>) -> Outcome {
     node.only_tensors()?;
     let width = node.ints_attribute("inputdimensions").and_then(|sizes| {
@@ -136,7 +136,7 @@ fn features(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// An attribute that is a list, or a tensor of one extent: its element type and its length.
+/// Returns the element type and length of an attribute that is a list, or a tensor of rank 1.
 fn list(node: &Node<'_>, name: &str) -> Result<Option<(DType, u64)>, Finding> {
     Ok(Some(match node.attribute(name) {
         Some(AttributeValue::Longs(numbers)) => (DType::Int64, numbers.len() as u64),
@@ -145,7 +145,7 @@ fn list(node: &Node<'_>, name: &str) -> Result<Option<(DType, u64)>, Finding> {
         Some(AttributeValue::Tensor(tensor)) => match tensor.shape.as_slice() {
             [length] => (tensor.dtype, *length),
             other => {
-                let wrong = format!("expected `{name}` of one extent, found {other:?}");
+                let wrong = format!("expected `{name}` of one dim, found {other:?}");
                 return Err(Finding::from(wrong).about_attribute(name));
             }
         },
@@ -153,13 +153,13 @@ fn list(node: &Node<'_>, name: &str) -> Result<Option<(DType, u64)>, Finding> {
     }))
 }
 
-/// The same, of an attribute that has to be there.
+/// Returns the element type and length of a required attribute.
 fn required(node: &Node<'_>, name: &str) -> Result<(DType, u64), Finding> {
     let missing = || Finding::from(format!("expected `{name}`, found none")).about_attribute(name);
     list(node, name)?.ok_or_else(missing)
 }
 
-/// The only one of some attributes that is there, with its element type and its length.
+/// Returns the only one of several attributes that is present, with its element type and length.
 fn only<'n>(node: &Node<'_>, names: &[&'n str]) -> Result<(&'n str, DType, u64), Finding> {
     let mut found = names.iter().filter(|name| node.has_attribute(name));
     match (found.next(), found.next()) {
@@ -182,7 +182,7 @@ fn same_length((name, length): (&str, u64), (other, found): (&str, u64)) -> Outc
     }
 }
 
-/// Fails if an attribute is of another element type than the input.
+/// Checks that an attribute has the element type of the input.
 fn same_type(node: &Node<'_>, name: &str, dtype: DType) -> Outcome {
     match node.dtype(0) {
         UNDEFINED => Ok(()),
@@ -195,13 +195,13 @@ fn same_type(node: &Node<'_>, name: &str, dtype: DType) -> Outcome {
     }
 }
 
-/// Keys to values, which are lists of one length.
+/// Maps keys to values, two lists of the same length.
 fn labels(node: &mut Node<'_>) -> Outcome {
     const KEYS: [&str; 4] = ["keys_tensor", "keys_strings", "keys_int64s", "keys_floats"];
     const VALUES: [&str; 4] = ["values_tensor", "values_strings", "values_int64s", "values_floats"];
     node.only_tensors()?;
     let dtype = match node.dtype(0) {
-        // Version 1 knew texts and their numbers.
+        // Version 1 has strings and their indices.
         DType::String if node.opset < 2 => DType::Int64,
         DType::Int64 if node.opset < 2 => DType::String,
         _ if node.opset < 2 => UNDEFINED,
@@ -226,7 +226,7 @@ fn labels(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// What is given as a list and as a tensor.
+/// Checks that no value is present both as a list and as a tensor.
 fn not_both(node: &Node<'_>, names: &[&str]) -> Outcome {
     for name in names {
         let tensor = format!("{name}_as_tensor");
@@ -238,7 +238,7 @@ fn not_both(node: &Node<'_>, names: &[&str]) -> Outcome {
     Ok(())
 }
 
-/// [rows, features], whose classes have to be known, from version 3 to 4.
+/// Input: [rows, features]. From version 3 to 4, the classes are required.
 fn tree_classifier(node: &mut Node<'_>) -> Outcome {
     if (3..5).contains(&node.opset) {
         not_both(node, &["nodes_values", "nodes_hitrates", "class_weights", "base_values"])?;
@@ -251,7 +251,7 @@ fn tree_classifier(node: &mut Node<'_>) -> Outcome {
     classifier(node)
 }
 
-/// A label for each row, and scores of each class.
+/// Outputs: a label for each row, and the scores of each class.
 fn classifier(node: &mut Node<'_>) -> Outcome {
     const LABELS: [(&str, DType); 3] = [
         ("classlabels_strings", DType::String),
@@ -266,7 +266,7 @@ fn classifier(node: &mut Node<'_>) -> Outcome {
     };
     let rows = rows(node)?;
     node.tensor(0, dtype, Some(vec![rows.clone()]));
-    // Of two classes, one score may be all there is.
+    // With two classes, there may be a single score.
     let scores = match (node.op.kind.as_str(), &classes) {
         ("SVMClassifier", _) => Dim::Unknown,
         _ => classes,
@@ -275,12 +275,12 @@ fn classifier(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-fn targets(node: &mut Node<'_>, dtype: DType, attribute: &str, otherwise: u64) -> Outcome {
+fn targets(node: &mut Node<'_>, dtype: DType, attribute: &str, default: u64) -> Outcome {
     node.only_tensors()?;
     let targets = match node.int_attribute(attribute) {
         Some(targets) => u64::try_from(targets)
-            .map_err(|_| format!("expected `{attribute}` from 0 on, found {targets}"))?,
-        None => otherwise,
+            .map_err(|_| format!("expected `{attribute}` of at least 0, found {targets}"))?,
+        None => default,
     };
     let rows = rows(node)?;
     node.tensor(0, dtype, Some(vec![rows, Dim::Known(targets)]));
@@ -299,7 +299,7 @@ fn tree_regressor(node: &mut Node<'_>) -> Outcome {
     targets(node, DType::Float32, "n_targets", 1)
 }
 
-/// Attributes of nodes are as long as each other, and so are those of leaves.
+/// The attributes of nodes have equal lengths, and so do those of leaves.
 fn trees(node: &mut Node<'_>) -> Outcome {
     const NODES: [(&str, DType, bool); 8] = [
         ("nodes_featureids", DType::Int64, true),
@@ -341,7 +341,7 @@ fn regressor(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// A new extent: one for each category.
+/// Adds a dim with one element for each category.
 fn one_hot(node: &mut Node<'_>) -> Outcome {
     node.only_tensors()?;
     let known = match (count(node, "cats_int64s"), count(node, "cats_strings")) {
@@ -353,7 +353,7 @@ fn one_hot(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// A sequence of maps from labels to scores, one for each row.
+/// Output: a sequence of maps from labels to scores, one for each row.
 fn zip(node: &mut Node<'_>) -> Outcome {
     node.only_tensors()?;
     rows(node)?;

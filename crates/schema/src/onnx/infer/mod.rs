@@ -1,11 +1,11 @@
-//! The types of all values of an ONNX program: kinds, element types and extents, known or symbolic.
+//! Type inference for ONNX programs: kinds, element types and dims, known or symbolic.
 //!
-//! [`infer`] goes through a program, [`infer_op`] applies the rule of one operator. Rules are a table,
-//! `FAMILIES`, of functions by the kind of the operator; one handles all versions of it, by the
-//! attributes and inputs that it is given. What shapes are computed from is followed too: elements of
+//! [`infer`] walks a program, [`infer_op`] applies the rule of one operator. Rules are functions in a table, `FAMILIES`,
+//! by the kind of the operator; a rule handles all versions of its operator, by its attributes and inputs. The elements
+//! of small tensors from which shapes are computed, known or symbols, are also propagated, by the rules of `contents`.
 //! small tensors, known or symbols, through the operators of `contents`.
-//!
-//! What contradicts itself is a finding. What cannot be known is unknown; nothing is guessed. The work is
+//! A contradiction is a finding. What cannot be inferred stays unknown; nothing is guessed. The work is
+//! bounded by the size of the program, not by values in it.
 //! bounded by the size of the program, not by numbers in it.
 //!
 //! Source of truth: the operator specification of ONNX 1.23 (`docs/Operators.md`, opset 28), and
@@ -50,51 +50,51 @@ use crate::Finding;
 
 pub use node::{Bodies, NoBodies};
 pub use program::{Inference, Options, infer};
-pub use value::{Contents, Element, MOST_ELEMENTS, UNDEFINED, ValueInfo};
+pub use value::{Contents, Element, MAX_ELEMENTS, UNDEFINED, ValueInfo};
 pub use work::Work;
 
 pub use dims::{common_type, merged_types, show_type};
 use node::{Node, Outcome};
 
-/// What an operator does to types.
+/// The inference rule of an operator.
 type Rule = fn(&mut Node<'_>) -> Outcome;
 
 /// Rules of a family of operators.
 struct Family {
-    /// The set of operators that they belong to.
+    /// The domain of the operators.
     domain: &'static str,
-    /// Whether all inputs have to be tensors.
-    tensors: bool,
+    /// Whether all inputs must be tensors.
+    only_tensors: bool,
     rules: &'static [(&'static str, Rule)],
 }
 
-const fn tensors(rules: &'static [(&'static str, Rule)]) -> Family {
-    Family { domain: "", tensors: true, rules }
+const fn only_tensors(rules: &'static [(&'static str, Rule)]) -> Family {
+    Family { domain: "", only_tensors: true, rules }
 }
 
 const fn values(domain: &'static str, rules: &'static [(&'static str, Rule)]) -> Family {
-    Family { domain, tensors: false, rules }
+    Family { domain, only_tensors: false, rules }
 }
 
 static FAMILIES: &[Family] = &[
-    tensors(elementwise::RULES),
-    tensors(reduce::RULES),
-    tensors(linear::RULES),
-    tensors(conv::RULES),
-    tensors(pool::RULES),
-    tensors(normalize::RULES),
-    tensors(reshape::RULES),
-    tensors(pieces::RULES),
-    tensors(indexing::RULES),
-    tensors(resize::RULES),
-    tensors(vision::RULES),
-    tensors(generate::RULES),
-    tensors(signal::RULES),
-    tensors(recurrent::RULES),
-    tensors(quantize::RULES),
-    tensors(attention::RULES),
-    tensors(loss::RULES),
-    tensors(text::RULES),
+    only_tensors(elementwise::RULES),
+    only_tensors(reduce::RULES),
+    only_tensors(linear::RULES),
+    only_tensors(conv::RULES),
+    only_tensors(pool::RULES),
+    only_tensors(normalize::RULES),
+    only_tensors(reshape::RULES),
+    only_tensors(pieces::RULES),
+    only_tensors(indexing::RULES),
+    only_tensors(resize::RULES),
+    only_tensors(vision::RULES),
+    only_tensors(generate::RULES),
+    only_tensors(signal::RULES),
+    only_tensors(recurrent::RULES),
+    only_tensors(quantize::RULES),
+    only_tensors(attention::RULES),
+    only_tensors(loss::RULES),
+    only_tensors(text::RULES),
     values("", control::RULES),
     values("", sequence::RULES),
     values("ai.onnx.ml", ml::RULES),
@@ -105,7 +105,7 @@ static FAMILIES: &[Family] = &[
 /// A rule and its family.
 type Entry = (&'static Family, Rule);
 
-/// Every rule, by the set and the kind of the operator.
+/// All rules, by domain and kind of the operator.
 static RULES: LazyLock<HashMap<(&str, &str), Entry>> = LazyLock::new(|| {
     let rules = FAMILIES.iter().flat_map(|family| {
         family.rules.iter().map(move |(kind, rule)| ((family.domain, *kind), (family, *rule)))
@@ -118,19 +118,18 @@ pub fn is_known(domain: &str, kind: &str) -> bool {
     RULES.contains_key(&(domain_of(domain), kind))
 }
 
-/// The set of operators that a name stands for: ONNX's own has two.
+/// Returns the canonical form of a domain: ONNX's own has two names.
 pub(super) fn domain_of(domain: &str) -> &str {
     if domain == "ai.onnx" { "" } else { domain }
 }
 
-/// What is known of the outputs of an operator, in order.
+/// Infers the outputs of one operator, in order.
 ///
-/// `inputs` are by position, none where one is left out. An operator that has blocks asks `bodies` what
-/// they give. An output that nothing is known of is [unknown](ValueInfo::is_unknown); so are all outputs
-/// of an operator that there is no rule for.
+/// `inputs` are by position, `None` where an input is omitted. `bodies` infers the blocks of the operator. Outputs that
+/// cannot be inferred are [unknown](ValueInfo::is_unknown), as are all outputs of an operator without a rule.
 ///
 /// # Errors
-/// What is wrong with the operator: what was expected, and what was found.
+/// If the operator breaks a rule; the finding has what was expected and what was found.
 pub fn infer_op(
     op: &Op,
     opset: i64,
@@ -140,7 +139,7 @@ pub fn infer_op(
     apply(op, opset, inputs, &Bindings::new(), bodies)
 }
 
-/// The same, of an operator in a function that was given attributes.
+/// Infers the outputs of one operator, with the attributes of the function call around it.
 fn apply(
     op: &Op,
     opset: i64,
@@ -153,7 +152,7 @@ fn apply(
         return Ok(outputs);
     };
     let mut node = Node { op, opset, inputs, bindings, outputs, bodies };
-    if family.tensors {
+    if family.only_tensors {
         node.only_tensors()?;
     }
     rule(&mut node)?;
@@ -162,16 +161,15 @@ fn apply(
     Ok(node.outputs)
 }
 
-/// Fails if an extent is more than an `int64` says, which all extents are in a file.
+/// Checks that all dims fit into the `int64` of a file.
 fn fits(info: &ValueInfo) -> Result<(), Finding> {
     let tensors = info.value.tensors().into_iter();
     let shapes = tensors.filter_map(|tensor| tensor.shape.as_deref());
-    let is_too_large =
-        |dim: &Dim| matches!(dim, Dim::Known(extent) if i64::try_from(*extent).is_err());
+    let is_too_large = |dim: &Dim| matches!(dim, Dim::Known(size) if i64::try_from(*size).is_err());
     match shapes.flatten().any(is_too_large) {
         true => {
             let found = dims::show_type(&info.value);
-            Err(format!("expected extents below 2^63, found {found} or more").into())
+            Err(format!("expected dims below 2^63, found {found}").into())
         }
         false => Ok(()),
     }

@@ -1,50 +1,50 @@
-//! An operator as its rule sees it: versions, attributes and inputs asked, outputs told.
+//! An operator as its rule sees it: the opset version, attributes, inputs, and the outputs to infer.
 
 use lodstone_model::{AttributeValue, DType, Dim, Op, TooDeep, ValueType};
 
 use super::super::dtype;
 use super::super::scopes::Bindings;
 use super::dims::{self, Checked, merged, show, show_type};
-use super::value::{Contents, Element, MOST_ELEMENTS, UNDEFINED, ValueInfo};
+use super::value::{Contents, Element, MAX_ELEMENTS, UNDEFINED, ValueInfo};
 use crate::Finding;
 
-/// What a rule gives: outputs that were told, or what is wrong.
+/// The result of a rule; the outputs are set in the node.
 pub(super) type Outcome = Checked<()>;
 
-/// Runs the blocks of operators.
+/// Infers the blocks of operators.
 pub trait Bodies {
-    /// What comes out of a block when `inputs` go in.
+    /// Infers the outputs of a block from its `inputs`.
     ///
     /// # Errors
-    /// If there is no such block, or it has other inputs.
+    /// If the block does not exist or takes other inputs.
     fn body(&mut self, block: i32, inputs: Vec<ValueInfo>) -> Result<Vec<ValueInfo>, Finding>;
 }
 
-/// The blocks of operators that have none.
+/// The [`Bodies`] of an operator without blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct NoBodies;
 
 impl Bodies for NoBodies {
     fn body(&mut self, block: i32, _: Vec<ValueInfo>) -> Result<Vec<ValueInfo>, Finding> {
-        Err(format!("there is no graph {block}").into())
+        Err(format!("graph {block} does not exist").into())
     }
 }
 
-/// An operator, and what is known around it.
+/// An operator, and the context in which its rule is applied.
 pub(super) struct Node<'a> {
     pub(super) op: &'a Op,
-    /// The version of the set of operators that it belongs to.
+    /// The version of its opset.
     pub(super) opset: i64,
-    /// Inputs by position; those that are left out are none.
+    /// The inputs by position, `None` where one is omitted.
     pub(super) inputs: &'a [Option<&'a ValueInfo>],
     pub(super) bindings: &'a Bindings<'a>,
-    /// What is known of the outputs, as far as the rule has told.
+    /// The outputs, as far as the rule has set them.
     pub(super) outputs: Vec<ValueInfo>,
     pub(super) bodies: &'a mut dyn Bodies,
 }
 
 impl<'a> Node<'a> {
-    /// An input, if it is there.
+    /// Returns an input, if it is present.
     pub(super) fn input(&self, index: usize) -> Option<&'a ValueInfo> {
         self.inputs.get(index).copied().flatten()
     }
@@ -61,39 +61,39 @@ impl<'a> Node<'a> {
         self.input(index)?.shape()
     }
 
-    /// The extents of an input that has to have so many.
+    /// Returns the shape of an input; fails if its rank is another.
     pub(super) fn ranked(&self, index: usize, rank: usize) -> Checked<Option<&'a [Dim]>> {
         match self.shape(index) {
             Some(shape) if shape.len() != rank => {
                 let found = show(shape);
-                let wrong = format!("expected {rank} extents of input {index}, found {found}");
+                let wrong = format!("expected rank {rank} of input {index}, found {found}");
                 Err(Finding::from(wrong).about_input(index))
             }
             shape => Ok(shape),
         }
     }
 
-    /// The extents of an input that has to have so many or more.
+    /// Returns the shape of an input; fails if its rank is lower.
     pub(super) fn at_least(&self, index: usize, rank: usize) -> Checked<Option<&'a [Dim]>> {
         match self.shape(index) {
             Some(shape) if shape.len() < rank => {
                 let found = show(shape);
                 let wrong =
-                    format!("expected {rank} extents or more of input {index}, found {found}");
+                    format!("expected at least rank {rank} of input {index}, found {found}");
                 Err(Finding::from(wrong).about_input(index))
             }
             shape => Ok(shape),
         }
     }
 
-    /// Merges the extents of an input into what other inputs have in their places; fails if the input has another
-    /// rank, or other extents.
+    /// Merges the dims of an input into those that other inputs have at the same positions; fails if the rank or a dim
+    /// differs.
     pub(super) fn unify(&self, index: usize, dims: &mut [&mut Dim]) -> Outcome {
         let Some(shape) = self.ranked(index, dims.len())? else { return Ok(()) };
         for (dim, found) in dims.iter_mut().zip(shape) {
             **dim = merged(dim, found).ok_or_else(|| {
                 let shape = show(shape);
-                let wrong = format!("expected {dim} in place of {found} in input {index}, {shape}");
+                let wrong = format!("expected {dim} instead of {found} in input {index}, {shape}");
                 Finding::from(wrong).about_input(index)
             })?;
         }
@@ -112,7 +112,7 @@ impl<'a> Node<'a> {
         self.input(index)?.contents.as_deref()
     }
 
-    /// The one integer that an input is.
+    /// Returns the value of an input that is a single integer.
     pub(super) fn int(&self, index: usize) -> Option<i64> {
         match self.contents(index)? {
             [Element::Int(number)] => Some(*number),
@@ -124,7 +124,7 @@ impl<'a> Node<'a> {
         self.attribute(name).is_some()
     }
 
-    /// An attribute, or what the function that the operator is in was given for it.
+    /// Returns an attribute, or the value that the function call binds to it.
     pub(super) fn attribute(&self, name: &str) -> Option<&'a AttributeValue> {
         match self.op.attribute(name)? {
             AttributeValue::Reference { name, .. } => self.bindings.get(name.as_str()).copied(),
@@ -139,7 +139,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Whether an integer attribute is there and not 0.
+    /// Whether an integer attribute is present and not 0.
     pub(super) fn flag(&self, name: &str) -> bool {
         self.int_attribute(name).is_some_and(|number| number != 0)
     }
@@ -165,7 +165,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The text attribute `name`; fails if it is none of the allowed texts.
+    /// Returns the string attribute `name`; fails if it is not an allowed value.
     pub(super) fn choice(
         &self,
         name: &str,
@@ -192,10 +192,10 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The element type whose code an attribute says.
+    /// Returns the element type of an attribute that holds its code.
     pub(super) fn dtype_attribute(&self, name: &str) -> Checked<Option<DType>> {
         if let Some(AttributeValue::String(text)) = self.attribute(name) {
-            // Casts of version 1 spelled it.
+            // `Cast` of version 1 has the name of the type.
             return Ok(Some(dtype::from_name(&text.to_string()).unwrap_or(UNDEFINED)));
         }
         let Some(code) = self.int_attribute(name) else { return Ok(None) };
@@ -209,7 +209,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Numbers that are an attribute in older versions and an input in newer ones.
+    /// Returns integers that are an attribute in older versions and an input in newer ones.
     pub(super) fn numbers(&self, name: &str, index: usize) -> Numbers {
         if let Some(numbers) = self.ints_attribute(name) {
             return Numbers::Known(numbers.to_vec());
@@ -221,51 +221,51 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// An axis that is an attribute, as a place in `rank`.
-    pub(super) fn axis(&self, name: &str, otherwise: i64, rank: usize) -> Checked<usize> {
-        let axis = self.int_attribute(name).unwrap_or(otherwise);
+    /// Returns the index of the axis of an attribute.
+    pub(super) fn axis(&self, name: &str, default: i64, rank: usize) -> Checked<usize> {
+        let axis = self.int_attribute(name).unwrap_or(default);
         dims::axis_of(axis, rank)
             .map_err(|finding| finding.within(format!("`{name}`")).about_attribute(name))
     }
 
-    /// Tells an output.
+    /// Sets an output.
     pub(super) fn set(&mut self, index: usize, info: ValueInfo) {
         if let Some(output) = self.outputs.get_mut(index) {
             *output = info;
         }
     }
 
-    /// Tells an output that is a tensor.
+    /// Sets an output that is a tensor.
     pub(super) fn tensor(&mut self, index: usize, dtype: DType, shape: Option<Vec<Dim>>) {
         self.set(index, ValueInfo::tensor(dtype, shape));
     }
 
-    /// Tells an output that is a tensor of known extents.
+    /// Sets an output that is a tensor of known dims.
     pub(super) fn known(&mut self, index: usize, dtype: DType, shape: &[u64]) {
-        let shape = shape.iter().map(|extent| Dim::Known(*extent)).collect();
+        let shape = shape.iter().map(|dim| Dim::Known(*dim)).collect();
         self.tensor(index, dtype, Some(shape));
     }
 
-    /// Tells an output that has the type of an input.
+    /// Sets an output to the type of an input.
     pub(super) fn like(&mut self, index: usize, input: usize) {
         if let Some(input) = self.input(input) {
             self.set(index, input.value.clone().into());
         }
     }
 
-    /// Tells elements of an output, if they are few.
-    pub(super) fn tell(&mut self, index: usize, contents: Vec<Element>) {
+    /// Sets the elements of an output, if there are at most [`MAX_ELEMENTS`].
+    pub(super) fn set_contents(&mut self, index: usize, contents: Vec<Element>) {
         let known = contents.iter().any(|element| *element != Element::Unknown);
         if let Some(output) = self.outputs.get_mut(index)
-            && contents.len() <= MOST_ELEMENTS
+            && contents.len() <= MAX_ELEMENTS
             && (known || contents.is_empty())
         {
             output.contents = Some(Contents::from(contents));
         }
     }
 
-    /// Fails unless the elements of some inputs are of one type, as far as it is known.
-    pub(super) fn alike(&self, inputs: impl IntoIterator<Item = usize>) -> Checked<DType> {
+    /// Returns the common element type of some inputs; fails if their known types differ.
+    pub(super) fn same_dtype(&self, inputs: impl IntoIterator<Item = usize>) -> Checked<DType> {
         let mut known = UNDEFINED;
         for index in inputs {
             match self.dtype(index) {
@@ -281,7 +281,7 @@ impl<'a> Node<'a> {
         Ok(known)
     }
 
-    /// Fails unless all inputs are tensors, as far as it is known.
+    /// Checks that all inputs of known type are tensors.
     pub(super) fn only_tensors(&self) -> Outcome {
         for (index, input) in self.inputs.iter().enumerate() {
             let Some(input) = input else { continue };
@@ -295,7 +295,7 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
-    /// Fails unless an input is a sequence; gives what it is of, if that is known.
+    /// Returns the element type of an input that must be a sequence, if it is known.
     pub(super) fn sequence(&self, index: usize) -> Checked<Option<ValueType>> {
         let Some(info) = self.input(index).filter(|info| !info.is_unknown()) else {
             return Ok(None);
@@ -311,18 +311,18 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Numbers of an operator.
+/// Integers of an operator.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Numbers {
-    /// There are none.
+    /// The attribute or input is absent.
     Absent,
-    /// There are some.
+    /// It is present, but its value is unknown.
     Unknown,
-    /// There are these.
+    /// Its value.
     Known(Vec<i64>),
 }
 
-/// What an optional value is of, if it is known; fails with the type of another value.
+/// Returns the element type of an optional value, if it is known; fails with the type of another value.
 pub(super) fn in_optional(info: Option<&ValueInfo>) -> Result<Option<ValueType>, &ValueType> {
     let Some(info) = info.filter(|info| !info.is_unknown()) else { return Ok(None) };
     match &info.value {
@@ -331,12 +331,12 @@ pub(super) fn in_optional(info: Option<&ValueInfo>) -> Result<Option<ValueType>,
     }
 }
 
-/// A sequence of a type.
+/// Returns the type of a sequence.
 pub(super) fn sequence_of(element: ValueType) -> Checked<ValueType> {
     ValueType::list(element).map_err(too_deep)
 }
 
-/// A value of a type that may not be there.
+/// Returns the type of an optional value.
 pub(super) fn optional_of(element: ValueType) -> Checked<ValueType> {
     ValueType::optional(element).map_err(too_deep)
 }

@@ -1,4 +1,4 @@
-//! Normalization, and what else looks at neighbours and keeps the shape.
+//! Normalization and other operators that keep the shape.
 
 use lodstone_model::{DType, Dim};
 
@@ -24,23 +24,23 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Softmax", softmax),
 ];
 
-/// Along one axis: the last one, up to version 12 all from the second on.
+/// Along one axis, by default the last; up to version 12, over all axes from the second one.
 fn softmax(node: &mut Node<'_>) -> Outcome {
     node.at_least(0, 1)?;
-    let otherwise = if node.opset < 13 { 1 } else { -1 };
-    checked_axis(node, otherwise)
+    let default = if node.opset < 13 { 1 } else { -1 };
+    checked_axis(node, default)
 }
 
 fn last(node: &mut Node<'_>) -> Outcome {
     checked_axis(node, -1)
 }
 
-fn checked_axis(node: &mut Node<'_>, otherwise: i64) -> Outcome {
+fn checked_axis(node: &mut Node<'_>, default: i64) -> Outcome {
     if let Some(shape) = node.shape(0) {
-        // The axis that is meant if none is said may not be there.
+        // The default axis may be out of range.
         let given = node.int_attribute("axis").is_some();
-        let axis = node.axis("axis", otherwise, shape.len());
-        // Before version 13, it was a place between extents.
+        let axis = node.axis("axis", default, shape.len());
+        // Before version 13, the axis separates two groups of dims.
         let end = node.opset < 13
             && node.int_attribute("axis").and_then(|axis| usize::try_from(axis).ok())
                 == Some(shape.len());
@@ -51,7 +51,7 @@ fn checked_axis(node: &mut Node<'_>, otherwise: i64) -> Outcome {
     same(node)
 }
 
-/// Statistics have the extent of the channels.
+/// Statistics have the size of the channel dim.
 fn batch(node: &mut Node<'_>) -> Outcome {
     if node.opset >= 14 {
         let (mode, count) = match node.flag("training_mode") {
@@ -69,12 +69,11 @@ fn batch(node: &mut Node<'_>) -> Outcome {
         _ => Dim::Unknown,
     };
     for index in 1..5 {
-        // Before version 9, they could be of each place.
-        if let Some([extent]) =
-            if node.opset < 9 { node.shape(index) } else { node.ranked(index, 1)? }
+        // Before version 9, there could be statistics for each position.
+        if let Some([dim]) = if node.opset < 9 { node.shape(index) } else { node.ranked(index, 1)? }
         {
-            channels = merged(&channels, extent).ok_or_else(|| {
-                format!("expected {channels} elements of input {index}, found {extent}")
+            channels = merged(&channels, dim).ok_or_else(|| {
+                format!("expected {channels} elements of input {index}, found {dim}")
             })?;
         }
     }
@@ -94,16 +93,16 @@ fn instance(node: &mut Node<'_>) -> Outcome {
     let input = node.at_least(0, 3)?;
     let mut channels = input.and_then(|shape| shape.get(1)).cloned().unwrap_or(Dim::Unknown);
     for index in 1..3 {
-        if let Some([extent]) = node.ranked(index, 1)? {
-            channels = merged(&channels, extent).ok_or_else(|| {
-                format!("expected {channels} elements of input {index}, found {extent}")
+        if let Some([dim]) = node.ranked(index, 1)? {
+            channels = merged(&channels, dim).ok_or_else(|| {
+                format!("expected {channels} elements of input {index}, found {dim}")
             })?;
         }
     }
     same(node)
 }
 
-/// Mean and deviation have 1 from the axis on.
+/// The mean and the deviation have dims of 1 from the axis.
 fn layer(node: &mut Node<'_>) -> Outcome {
     node.like(0, 0);
     let shape = match node.shape(0) {

@@ -1,11 +1,11 @@
-//! Tensors put together, taken apart, repeated and padded.
+//! Tensors that are concatenated, split, tiled and padded.
 
 use lodstone_model::Dim;
 
 use super::Rule;
 use super::dims::{Checked, axes_of, axis_of, mapped, merged, show, sum};
 use super::node::{Node, Numbers, Outcome};
-use super::reshape::said;
+use super::reshape::list_of;
 use super::value::Element;
 use crate::Finding;
 use crate::places::at_mut;
@@ -22,7 +22,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 fn tile(node: &mut Node<'_>) -> Outcome {
     let input = node.shape(0);
     let repeats = match (input, node.opset) {
-        // How often, and along which axis.
+        // Repeats and axis.
         (Some(shape), ..6) => match (node.int(1), node.int(2)) {
             (Some(times), Some(axis)) => {
                 let axis = axis_of(axis, shape.len())?;
@@ -31,7 +31,7 @@ fn tile(node: &mut Node<'_>) -> Outcome {
             }
             _ => Some(vec![Element::Unknown; shape.len()]),
         },
-        _ => said(node, 1)?,
+        _ => list_of(node, 1)?,
     };
     let shape = match (input, repeats) {
         (Some(shape), Some(repeats)) if shape.len() != repeats.len() => {
@@ -41,13 +41,13 @@ fn tile(node: &mut Node<'_>) -> Outcome {
         (Some(shape), Some(repeats)) => {
             let tiled = |(dim, times): (&Dim, &Element)| match (dim, times) {
                 (_, Element::Int(times @ ..0)) => {
-                    Err(format!("expected repetitions from 0 on, found {times}").into())
+                    Err(format!("expected repetitions of at least 0, found {times}").into())
                 }
                 (dim, Element::Int(1)) => Ok(dim.clone()),
                 (_, Element::Int(0)) => Ok(Dim::Known(0)),
                 (Dim::Known(1), Element::Symbol(name)) => Ok(Dim::Symbol(name.clone())),
                 (dim, Element::Int(times)) => {
-                    mapped(dim, "an extent", |extent| extent.checked_mul(i128::from(*times)))
+                    mapped(dim, "a dim", |size| size.checked_mul(i128::from(*times)))
                 }
                 _ => Ok(Dim::Unknown),
             };
@@ -62,7 +62,7 @@ fn tile(node: &mut Node<'_>) -> Outcome {
 }
 
 fn concat(node: &mut Node<'_>) -> Outcome {
-    let dtype = node.alike(0..node.inputs.len())?;
+    let dtype = node.same_dtype(0..node.inputs.len())?;
     let axis = match node.int_attribute("axis") {
         Some(axis) => axis,
         None if node.opset < 4 => 1,
@@ -74,7 +74,7 @@ fn concat(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// Shapes one behind the other along an axis.
+/// Concatenates shapes along an axis.
 pub(super) fn joined(shapes: &[Option<&[Dim]>], axis: i64) -> Checked<Option<Vec<Dim>>> {
     let Some(first) = shapes.iter().flatten().next() else { return Ok(None) };
     let place = axis_of(axis, first.len())?;
@@ -87,7 +87,7 @@ pub(super) fn joined(shapes: &[Option<&[Dim]>], axis: i64) -> Checked<Option<Vec
         };
         let wrong = || {
             format!(
-                "expected shapes that differ at axis {place} alone, found {} and {}",
+                "expected shapes that differ only at axis {place}, found {} and {}",
                 show(first),
                 show(shape)
             )
@@ -115,7 +115,7 @@ fn split(node: &mut Node<'_>) -> Outcome {
     };
     let axis = node.axis("axis", 0, shape.len())?;
     let whole = shape.get(axis).cloned().unwrap_or(Dim::Unknown);
-    // From version 18 on, sizes or their number are given. One part is the whole without either.
+    // From version 18, either the sizes or their number is required, except for a single part.
     let is_counted = node.has_attribute("num_outputs");
     if node.opset >= 18 && node.has(1) == is_counted && (is_counted || count > 1) {
         let found = if is_counted { "both" } else { "neither" };
@@ -125,17 +125,18 @@ fn split(node: &mut Node<'_>) -> Outcome {
         Numbers::Known(sizes) => {
             let dims: Option<Vec<_>> =
                 sizes.iter().map(|size| u64::try_from(*size).ok().map(Dim::Known)).collect();
-            let dims = dims.ok_or("expected sizes from 0 on in `split`, found a negative one")?;
+            let dims =
+                dims.ok_or("expected sizes of at least 0 in `split`, found a negative one")?;
             if dims.len() != count {
                 return Err(format!(
-                    "expected {count} sizes for as many outputs, found {}",
+                    "expected {count} sizes for {count} outputs, found {}",
                     dims.len()
                 )
                 .into());
             }
             let all = dims.iter().fold(Dim::Known(0), |all, dim| sum(&all, dim));
             if merged(&all, &whole).is_none() {
-                return Err(format!("expected sizes that make up {whole}, found {all}").into());
+                return Err(format!("expected sizes with the sum {whole}, found {all}").into());
             }
             dims
         }
@@ -144,13 +145,13 @@ fn split(node: &mut Node<'_>) -> Outcome {
         Numbers::Absent => {
             let parts = count as u64;
             match node.int_attribute("num_outputs") {
-                Some(said) if u64::try_from(said) != Ok(parts) => {
+                Some(declared) if u64::try_from(declared) != Ok(parts) => {
                     return Err(Finding::from(format!(
-                        "expected `num_outputs` of {count} outputs, found {said}"
+                        "expected `num_outputs` of {count} outputs, found {declared}"
                     ))
                     .about_attribute("num_outputs"));
                 }
-                said => even(&whole, parts, said.is_some())?,
+                declared => even(&whole, parts, declared.is_some())?,
             }
         }
     };
@@ -162,7 +163,7 @@ fn split(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// Parts of one size; the last one may be smaller where that is allowed.
+/// Splits a dim into equal parts; the last one may be smaller if `uneven`.
 fn even(whole: &Dim, parts: u64, uneven: bool) -> Checked<Vec<Dim>> {
     let Dim::Known(whole) = whole else {
         return Ok((0..parts).map(|_| Dim::Unknown).collect());
@@ -171,7 +172,7 @@ fn even(whole: &Dim, parts: u64, uneven: bool) -> Checked<Vec<Dim>> {
         return Ok(Vec::new());
     }
     if whole % parts != 0 && !uneven {
-        return Err(format!("expected an extent that splits into {parts}, found {whole}").into());
+        return Err(format!("expected a multiple of {parts} to split, found {whole}").into());
     }
     let size = whole.div_ceil(parts);
     let part = |index: u64| {
@@ -190,7 +191,7 @@ fn pad(node: &mut Node<'_>) -> Outcome {
     let given = node.ints_attribute("pads").or_else(|| node.ints_attribute("paddings"));
     let pads = match given {
         Some(pads) => Some(pads.iter().copied().map(Element::Int).collect()),
-        None => said(node, 1)?,
+        None => list_of(node, 1)?,
     };
     let axes = match node.numbers("axes", 3) {
         Numbers::Absent => (0..shape.len()).collect(),
@@ -213,14 +214,14 @@ fn pad(node: &mut Node<'_>) -> Outcome {
     let mut padded = shape.to_vec();
     let (begins, ends) = pads.split_at(axes.len());
     for (axis, (begin, end)) in axes.into_iter().zip(begins.iter().zip(ends)) {
-        let extent = at_mut(&mut padded, axis)?;
-        *extent = match (begin, end) {
+        let dim = at_mut(&mut padded, axis)?;
+        *dim = match (begin, end) {
             (Element::Int(begin), Element::Int(end)) => {
                 let more = i128::from(*begin) + i128::from(*end);
                 if more == 0 {
                     continue;
                 }
-                mapped(extent, "an extent", |extent| Some(extent + more))?
+                mapped(dim, "a dim", |dim| Some(dim + more))?
             }
             _ => Dim::Unknown,
         };
@@ -233,17 +234,17 @@ fn block_size(node: &Node<'_>) -> Checked<i128> {
     let size = node.int_attribute("blocksize").ok_or("expected a `blocksize`, found none")?;
     match size {
         1.. => Ok(i128::from(size)),
-        _ => Err(Finding::from(format!("expected a `blocksize` from 1 on, found {size}"))
+        _ => Err(Finding::from(format!("expected a `blocksize` of at least 1, found {size}"))
             .about_attribute("blocksize")),
     }
 }
 
-/// [batch, channels, height, width], with channels of blocks laid out.
+/// Input: [batch, channels, height, width]; the channels hold blocks of pixels.
 fn to_space(node: &mut Node<'_>) -> Outcome {
     let size = block_size(node)?;
     let shape = match node.ranked(0, 4)? {
         Some([batch, channels, height, width]) => {
-            let side = |dim| mapped(dim, "an extent", |extent| extent.checked_mul(size));
+            let side = |dim| mapped(dim, "a dim", |n| n.checked_mul(size));
             Some(vec![
                 batch.clone(),
                 parted(channels, size.saturating_mul(size), "channels")?,
@@ -262,7 +263,7 @@ fn to_depth(node: &mut Node<'_>) -> Outcome {
     let shape = match node.ranked(0, 4)? {
         Some([batch, channels, height, width]) => {
             let square = size.saturating_mul(size);
-            let channels = mapped(channels, "channels", |extent| extent.checked_mul(square))?;
+            let channels = mapped(channels, "channels", |dim| dim.checked_mul(square))?;
             Some(vec![
                 batch.clone(),
                 channels,
@@ -276,12 +277,12 @@ fn to_depth(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// An extent in parts of a size.
+/// Divides a dim by a size.
 fn parted(dim: &Dim, size: i128, what: &str) -> Checked<Dim> {
-    if let Dim::Known(extent) = dim
-        && i128::from(*extent) % size != 0
+    if let Dim::Known(n) = dim
+        && i128::from(*n) % size != 0
     {
-        return Err(format!("expected {what} in blocks of {size}, found {extent}").into());
+        return Err(format!("expected {what} divisible by {size}, found {dim}").into());
     }
-    mapped(dim, what, |extent| Some(extent / size))
+    mapped(dim, what, |n| Some(n / size))
 }

@@ -1,4 +1,4 @@
-//! Windows that move over extents, and pooling.
+//! Sliding windows, and pooling.
 
 use lodstone_model::{DType, Dim};
 
@@ -17,39 +17,39 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("MaxUnpool", unpool),
 ];
 
-/// How a window moves over spatial extents.
+/// A window that slides over spatial dims.
 pub(super) struct Window {
     pub(super) kernel: Vec<Dim>,
     pub(super) strides: Vec<i64>,
     pub(super) dilations: Vec<i64>,
     pub(super) padding: Padding,
-    /// Whether windows that are not filled count.
+    /// Whether incomplete windows at the end count.
     pub(super) ceil: bool,
 }
 
-/// What is put around the extents.
+/// The padding of the spatial dims.
 pub(super) enum Padding {
-    /// So many at the beginnings and at the ends.
+    /// Pads at the beginnings and at the ends.
     Given(Vec<i64>, Vec<i64>),
-    /// As much as it takes to have a result for each step.
+    /// The padding that gives one result for each step.
     Same,
 }
 
 impl Window {
-    /// The window that the attributes of an operator say, over so many extents.
+    /// Reads the window of an operator from its attributes.
     pub(super) fn of(node: &Node<'_>, kernel: Vec<Dim>) -> Checked<Self> {
         let count = kernel.len();
-        let each = |name: &str, otherwise: i64, least: i64| -> Checked<Vec<i64>> {
+        let each = |name: &str, default: i64, least: i64| -> Checked<Vec<i64>> {
             let numbers = match node.ints_attribute(name) {
                 Some(numbers) => numbers.to_vec(),
-                None => vec![otherwise; count],
+                None => vec![default; count],
             };
             match numbers.iter().find(|number| **number < least) {
                 _ if numbers.len() != count => {
                     Err(format!("expected {count} `{name}`, found {}", numbers.len()).into())
                 }
                 Some(number) => {
-                    Err(format!("expected `{name}` from {least} on, found {number}").into())
+                    Err(format!("expected `{name}` of at least {least}, found {number}").into())
                 }
                 None => Ok(numbers),
             }
@@ -63,13 +63,13 @@ impl Window {
             return wrong(format!("expected {} `pads`, found {}", none.len(), pads.len()));
         }
         if let Some(found) = pads.iter().find(|pad| **pad < 0) {
-            return wrong(format!("expected `pads` from 0 on, found {found}"));
+            return wrong(format!("expected `pads` of at least 0, found {found}"));
         }
         let padding =
             match node.choice("auto_pad", &["NOTSET", "", "VALID", "SAME_UPPER", "SAME_LOWER"])? {
                 Some("SAME_UPPER" | "SAME_LOWER") => Padding::Same,
-                said => {
-                    let pads = if said == Some("VALID") { &none } else { pads };
+                mode => {
+                    let pads = if mode == Some("VALID") { &none } else { pads };
                     let (begins, ends) = pads.split_at(count);
                     Padding::Given(begins.to_vec(), ends.to_vec())
                 }
@@ -77,72 +77,69 @@ impl Window {
         Ok(Self { kernel, strides, dilations, padding, ceil: node.flag("ceil_mode") })
     }
 
-    /// How many places there are along each extent.
+    /// Returns the number of window positions along each dim.
     pub(super) fn places(&self, spatial: &[Dim]) -> Checked<Vec<Dim>> {
         let sizes = self.kernel.iter().zip(&self.dilations);
         let steps = self.strides.iter().zip(sizes);
-        let extents = spatial.iter().zip(steps).enumerate();
-        extents
-            .map(|(at, (dim, (stride, (size, dilation))))| {
-                let stride = i128::from(*stride);
-                let pads = match &self.padding {
-                    Padding::Same if stride == 1 => return Ok(dim.clone()),
-                    Padding::Same => {
-                        return mapped(dim, "places", |extent| {
-                            Some((extent + stride - 1) / stride)
-                        });
-                    }
-                    Padding::Given(begins, ends) => {
-                        let pad = |pads: &[i64]| i128::from(pads.get(at).copied().unwrap_or(0));
-                        (pad(begins), pad(ends))
-                    }
-                };
-                let Dim::Known(size) = size else { return Ok(Dim::Unknown) };
-                // From the first element of the window to the last.
-                let reach = i128::from(*dilation) * (i128::from(*size) - 1);
-                if stride == 1 && reach == pads.0 + pads.1 {
-                    return Ok(dim.clone());
+        let dims = spatial.iter().zip(steps).enumerate();
+        dims.map(|(at, (dim, (stride, (size, dilation))))| {
+            let stride = i128::from(*stride);
+            let pads = match &self.padding {
+                Padding::Same if stride == 1 => return Ok(dim.clone()),
+                Padding::Same => {
+                    return mapped(dim, "places", |n| Some((n + stride - 1) / stride));
                 }
-                mapped(dim, "places of a window", |extent| {
-                    let room = extent + pads.0 + pads.1 - reach - 1;
-                    if room < 0 {
-                        // Some runtimes take what is cut off for none.
-                        return Some(if self.ceil {
-                            (room + stride - 1).div_euclid(stride) + 1
-                        } else {
-                            room.div_euclid(stride) + 1
-                        });
-                    }
-                    if !self.ceil {
-                        return Some(room / stride + 1);
-                    }
-                    let count = (room + stride - 1) / stride + 1;
-                    // A window that would begin in the padding at the end does not count.
-                    Some(count - i128::from((count - 1) * stride >= extent + pads.0))
-                })
+                Padding::Given(begins, ends) => {
+                    let pad = |pads: &[i64]| i128::from(pads.get(at).copied().unwrap_or(0));
+                    (pad(begins), pad(ends))
+                }
+            };
+            let Dim::Known(size) = size else { return Ok(Dim::Unknown) };
+            // The distance between the first and the last element of the window.
+            let reach = i128::from(*dilation) * (i128::from(*size) - 1);
+            if stride == 1 && reach == pads.0 + pads.1 {
+                return Ok(dim.clone());
+            }
+            mapped(dim, "positions of a window", |n| {
+                let room = n + pads.0 + pads.1 - reach - 1;
+                if room < 0 {
+                    // Some runtimes treat negative padding as zero.
+                    return Some(if self.ceil {
+                        (room + stride - 1).div_euclid(stride) + 1
+                    } else {
+                        room.div_euclid(stride) + 1
+                    });
+                }
+                if !self.ceil {
+                    return Some(room / stride + 1);
+                }
+                let count = (room + stride - 1) / stride + 1;
+                // A window that would start in the padding at the end does not count.
+                Some(count - i128::from((count - 1) * stride >= n + pads.0))
             })
-            .collect()
+        })
+        .collect()
     }
 }
 
-/// The extents of a kernel that `kernel_shape` says, of so many.
+/// Reads `kernel_shape`, which must have `count` dims.
 pub(super) fn kernel_shape(node: &Node<'_>, count: usize) -> Checked<Option<Vec<Dim>>> {
     let Some(sizes) = node.ints_attribute("kernel_shape") else { return Ok(None) };
     if sizes.len() != count {
         return Err(Finding::from(format!(
-            "expected {count} extents in `kernel_shape`, found {}",
+            "expected {count} dims in `kernel_shape`, found {}",
             sizes.len()
         ))
         .about_attribute("kernel_shape"));
     }
-    let extent = |size: &i64| {
+    let dim = |size: &i64| {
         let known = u64::try_from(*size).ok().filter(|size| *size > 0).map(Dim::Known);
         known.ok_or_else(|| {
-            let wrong = format!("expected `kernel_shape` from 1 on, found {size}");
+            let wrong = format!("expected `kernel_shape` of at least 1, found {size}");
             Finding::from(wrong).about_attribute("kernel_shape")
         })
     };
-    sizes.iter().map(extent).collect::<Checked<_>>().map(Some)
+    sizes.iter().map(dim).collect::<Checked<_>>().map(Some)
 }
 
 /// [batch, channels, spatial..]
@@ -174,7 +171,7 @@ fn global(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// The inverse of pooling: as large as is said, or as small as may have been pooled.
+/// The inverse of pooling. The output has the given shape, or the smallest that could have been pooled.
 fn unpool(node: &mut Node<'_>) -> Outcome {
     let Some(shape) = node.at_least(0, 2)? else {
         node.tensor(0, node.dtype(0), None);
@@ -190,10 +187,9 @@ fn unpool(node: &mut Node<'_>) -> Outcome {
         kernel_shape(node, spatial.len())?.ok_or("expected a `kernel_shape`, found none")?;
     let window = Window::of(node, kernel)?;
     let result = match node.numbers("output_shape", 2) {
-        Numbers::Known(extents) if extents.len() == shape.len() => extents
-            .iter()
-            .map(|extent| u64::try_from(*extent).map_or(Dim::Unknown, Dim::Known))
-            .collect(),
+        Numbers::Known(dims) if dims.len() == shape.len() => {
+            dims.iter().map(|n| u64::try_from(*n).map_or(Dim::Unknown, Dim::Known)).collect()
+        }
         Numbers::Known(_) | Numbers::Unknown => vec![Dim::Unknown; shape.len()],
         Numbers::Absent => {
             let mut result = head.to_vec();
@@ -206,8 +202,8 @@ fn unpool(node: &mut Node<'_>) -> Outcome {
                 let stride = i128::from(window.strides.get(at).copied().unwrap_or(1));
                 let Dim::Known(size) = size else { continue };
                 let size = i128::from(*size);
-                result.push(mapped(dim, "an extent", |extent| {
-                    Some((extent - 1).checked_mul(stride)? + size - pads)
+                result.push(mapped(dim, "a dim", |n| {
+                    Some((n - 1).checked_mul(stride)? + size - pads)
                 })?);
             }
             result

@@ -1,8 +1,7 @@
-//! Through a program, block by block.
+//! Inference of a whole program, block by block.
 //!
-//! Blocks of operators are gone through when the operator is, with what goes into them; functions at each
-//! call. What is found of a block at several calls is what they have in common. How often that is is
-//! bounded: [`Work`] is what a program may ask for.
+//! Subgraphs are inferred when their operator is, with its inputs; functions at each call. If a block is inferred several
+//! times, the result is what all times have in common. [`Work`] limits how often that may happen.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,23 +11,23 @@ use lodstone_model::{Block, Dim, Model, Op, Program, Tensor, TensorType, ValueTy
 use super::super::scopes::{MAX_DEPTH, Scope, Scopes};
 use super::super::{formal_inputs, introduced, place_of, quoted};
 use super::apply;
-use super::dims::{MOST_EXTENTS, common_type, merged_types, show_type};
+use super::dims::{MAX_RANK, common_type, merged_types, show_type};
 use super::node::Bodies;
 use super::value::ValueInfo;
 use super::work::{Fresh, Work};
 use crate::{Code, Finding, Findings, Located};
 
-/// What inference is told beside the model.
+/// Options of inference.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// What is known of inputs of the graph, instead of what it declares.
+    /// Types or contents of inputs of the graph, instead of the declared types.
     pub inputs: HashMap<String, ValueInfo>,
-    /// Whether extents that are unknown get symbols of their own, so that it is seen where they go.
+    /// Whether unknown dims get symbols of their own, so that equal ones can be recognized.
     pub fresh_symbols: bool,
     /// Whether a run may replace initializers that are also inputs of the graph, so that only their declared types
-    /// are certain. Otherwise they count as constants. Up to IR version 3, where every initializer has to be an
-    /// input, they always do.
+    /// are certain. If `false`, they are constants. Up to IR version 3, where every initializer must be an input, they
+    /// always are.
     pub overridable: bool,
 }
 
@@ -38,36 +37,35 @@ lodstone_model::with_fields!(Options {
     with_overridable(overridable: bool),
 });
 
-/// What was found of a program.
+/// The result of inference.
 #[derive(Clone, Debug, Default)]
 pub struct Inference {
-    /// What is known of the values of each block, by the number of the block. Those of blocks that are
-    /// never run are not there.
+    /// The values of each block, by the index of the block and by name. Blocks that are never run have none.
     pub blocks: Vec<HashMap<String, ValueInfo>>,
-    /// Contradictions.
+    /// The contradictions.
     pub findings: Findings,
-    /// Whether all of the program was gone through: one that asks for more work than its size warrants
-    /// is left unfinished, and what was not reached is not known.
+    /// Whether the whole program was inferred: inference stops at the work limit for the size of the program, and
+    /// values that it did not reach are unknown.
     pub complete: bool,
 }
 
-/// What a name stands for; none where an input is left out.
-type Seen = Option<Arc<ValueInfo>>;
+/// The value of a name; `None` for an omitted input.
+type Binding = Option<Arc<ValueInfo>>;
 
 struct Walk<'p> {
     model: &'p Model,
     program: &'p Program,
     parameters: HashMap<&'p str, &'p Tensor>,
-    scopes: Scopes<'p, Seen>,
+    scopes: Scopes<'p, Binding>,
     work: Work,
     fresh: Option<Fresh>,
     found: Inference,
-    told: HashSet<(String, String)>,
+    reported: HashSet<(String, String)>,
 }
 
-/// What is known of the values of a program, and where it contradicts itself.
+/// Infers the values of a program and finds contradictions.
 ///
-/// Integer constants are read where they are small. A model without a program has no values.
+/// Small integer constants are read. A model without a program has no values.
 pub fn infer(model: &Model, options: &Options) -> Inference {
     let Some(program) = model.main() else {
         return Inference { complete: true, ..Inference::default() };
@@ -76,7 +74,7 @@ pub fn infer(model: &Model, options: &Options) -> Inference {
     if let Some(main) = program.blocks.first() {
         let inputs = walk.graph_inputs(main, options);
         if let Err(finding) = walk.block(0, inputs, Scopes::graph) {
-            walk.tell(finding.at("the graph"));
+            walk.add_finding(finding.at("the graph"));
         }
     }
     walk.found
@@ -97,11 +95,11 @@ impl<'p> Walk<'p> {
             work: Work::of(program),
             fresh: options.fresh_symbols.then(|| Fresh::of(program)),
             found,
-            told: HashSet::new(),
+            reported: HashSet::new(),
         }
     }
 
-    /// What goes into the graph: what was given, the initializer of the name, or what is declared.
+    /// Returns the inputs of the graph: from the options, the initializer of the name, or the declared type.
     fn graph_inputs(&mut self, main: &'p Block, options: &Options) -> Vec<Option<ValueInfo>> {
         let (declared, given) = (declared(main), &options.inputs);
         let is_old =
@@ -116,7 +114,7 @@ impl<'p> Walk<'p> {
             let constant = self.parameters.get(name.as_str()).filter(|_| !given.contains_key(name));
             if let Some(constant) = constant.map(|tensor| ValueInfo::of(tensor)) {
                 let what = || format!("the graph, input {}", quoted(name));
-                let agreed = self.agreed(constant, Some(&input.value), How::Constant, what);
+                let agreed = self.agreed(constant, Some(&input.value), TypeSource::Constant, what);
                 if is_old || !options.overridable {
                     input = agreed;
                 }
@@ -126,12 +124,12 @@ impl<'p> Walk<'p> {
         inputs
     }
 
-    /// Goes through a block that `enter` enters; gives what comes out.
+    /// Infers the block that `enter` enters; returns its outputs.
     fn block(
         &mut self,
         number: i32,
         inputs: Vec<Option<ValueInfo>>,
-        enter: impl FnOnce(&mut Scopes<'p, Seen>) -> Result<(), Finding>,
+        enter: impl FnOnce(&mut Scopes<'p, Binding>) -> Result<(), Finding>,
     ) -> Result<Vec<ValueInfo>, Finding> {
         if self.scopes.depth() >= MAX_DEPTH {
             self.found.complete = false;
@@ -173,7 +171,7 @@ impl<'p> Walk<'p> {
             let what = || format!("{place}, input {}", quoted(name));
             let input = input.map(|input| {
                 let input = as_declared(input, known);
-                self.agreed(input, known, How::Given, what)
+                self.agreed(input, known, TypeSource::Given, what)
             });
             self.keep(name, input)?;
         }
@@ -201,7 +199,7 @@ impl<'p> Walk<'p> {
             Ok(outputs) => outputs,
             Err(wrong) => {
                 let place = self.scopes.innermost()?.op_place();
-                self.tell(wrong.at(place));
+                self.add_finding(wrong.at(place));
                 Vec::new()
             }
         };
@@ -217,16 +215,16 @@ impl<'p> Walk<'p> {
             }
             let known = declared.get(name.as_str()).copied();
             let place = || format!("{}, output {}", place_of(&block, number, op), quoted(name));
-            info = self.agreed(info, known, How::Inferred, place);
+            info = self.agreed(info, known, TypeSource::Inferred, place);
             self.name_unknown(&mut info);
             self.keep(name, Some(info))?;
         }
         Ok(())
     }
 
-    /// What comes out of an operator.
+    /// Infers the outputs of an operator.
     fn outputs(&mut self, op: &'p Op) -> Result<Vec<ValueInfo>, Finding> {
-        // An input is unknown if it is not there, or not yet.
+        // Inputs that are not defined (yet) are unknown.
         let inputs: Vec<Option<Arc<ValueInfo>>> = op
             .input("")
             .iter()
@@ -250,10 +248,10 @@ impl<'p> Walk<'p> {
         self.keep(name, Some(ValueInfo::of(tensor)))
     }
 
-    /// Lets a name stand for a value in the block that is gone through.
+    /// Binds a name in the innermost block.
     fn keep(&mut self, name: &'p str, mut info: Option<ValueInfo>) -> Result<(), Finding> {
         if let Some(info) = &mut info {
-            let is_too_much = rank(info) > MOST_EXTENTS;
+            let is_too_much = rank(info) > MAX_RANK;
             if is_too_much || self.work.keep(cells(info)).is_none() {
                 self.found.complete = false;
                 info.contents = None;
@@ -263,12 +261,12 @@ impl<'p> Walk<'p> {
         self.scopes.keep(name, info.map(Arc::new)).map(|_| ())
     }
 
-    /// What two places say of a value together; tells if they contradict each other.
+    /// Merges an inferred type with the declared one; adds a finding if they contradict each other.
     fn agreed(
         &mut self,
         info: ValueInfo,
         declared: Option<&ValueType>,
-        how: How,
+        source: TypeSource,
         place: impl Fn() -> String,
     ) -> ValueInfo {
         let Some(declared) = declared else { return info };
@@ -278,24 +276,24 @@ impl<'p> Walk<'p> {
                 let (expected, found) = (show_type(declared), show_type(&info.value));
                 let code =
                     match merged_types(&without_shapes(declared), &without_shapes(&info.value)) {
-                        Some(_) if how != How::Constant => Code::Inconsistent,
+                        Some(_) if source != TypeSource::Constant => Code::Inconsistent,
                         _ => Code::Rule,
                     };
-                let what = format!("declared as {expected}, {} as {found}", how.word());
-                self.tell(Finding::new(code, what).at(place()));
+                let what = format!("declared as {expected}, {} as {found}", source.word());
+                self.add_finding(Finding::new(code, what).at(place()));
                 info
             }
         }
     }
 
-    fn tell(&mut self, located: Located) {
-        // A block that is walked through twice repeats its findings.
-        let said = (located.place.clone(), located.finding.message.clone());
-        if self.told.contains(&said) {
+    fn add_finding(&mut self, located: Located) {
+        // A block that is inferred several times repeats its findings.
+        let key = (located.place.clone(), located.finding.message.clone());
+        if self.reported.contains(&key) {
             return;
         }
         if self.found.findings.more + self.found.findings.more_inconsistent == 0 {
-            self.told.insert(said);
+            self.reported.insert(key);
         }
         self.found.findings.push(located);
     }
@@ -309,12 +307,14 @@ impl<'p> Walk<'p> {
         }
     }
 
-    /// Notes what was found of a block.
-    fn record(&mut self, scope: Scope<'p, Seen>) {
+    /// Records the values of a block.
+    fn record(&mut self, scope: Scope<'p, Binding>) {
         let Some(known) = self.found.blocks.get_mut(scope.number) else {
-            return self.tell(Finding::internal("a block is not of the program").at(&*scope.place));
+            return self.add_finding(
+                Finding::internal("a block does not belong to the program").at(&*scope.place),
+            );
         };
-        // Of another time, only what both have in common is kept.
+        // Of several times, only what all have in common is kept.
         if !known.is_empty() {
             let cells = scope.names.values().flatten().map(|info| cells(info));
             self.work.release(cells.fold(0, usize::saturating_add));
@@ -350,18 +350,18 @@ impl Bodies for Walk<'_> {
     }
 }
 
-/// How many extents a value has.
+/// Returns the number of dims of a value.
 fn rank(info: &ValueInfo) -> usize {
     let tensors = info.value.tensors();
     tensors.into_iter().filter_map(|tensor| tensor.shape.as_ref()).map(Vec::len).sum()
 }
 
-/// How many extents and elements are kept of a value.
+/// Returns the number of dims and elements of a value.
 fn cells(info: &ValueInfo) -> usize {
     rank(info).saturating_add(info.contents.as_ref().map_or(0, |contents| contents.len()))
 }
 
-/// A scalar as the vector of one element that many exporters declare trips and conditions of loops as.
+/// Converts a scalar to a vector of one element, as many exporters declare trip counts and conditions of loops.
 fn as_declared(mut input: ValueInfo, declared: Option<&ValueType>) -> ValueInfo {
     let declared = declared.and_then(|value| value.tensor_type()?.shape.as_deref());
     if declared == Some(&[Dim::Known(1)])
@@ -373,20 +373,20 @@ fn as_declared(mut input: ValueInfo, declared: Option<&ValueType>) -> ValueInfo 
     input
 }
 
-/// The types that a block declares, by name.
+/// Returns the types that a block declares, by name.
 fn declared(block: &Block) -> HashMap<&str, &ValueType> {
     block.vars.iter().map(|var| (var.name.as_str(), &var.value)).collect()
 }
 
-/// How a type is known that is compared with the declared one.
+/// The source of a type that is compared with the declared one.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum How {
+enum TypeSource {
     Constant,
     Given,
     Inferred,
 }
 
-impl How {
+impl TypeSource {
     fn word(self) -> &'static str {
         match self {
             Self::Constant => "constant",

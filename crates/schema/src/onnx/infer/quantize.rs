@@ -1,4 +1,4 @@
-//! To quantized numbers and back.
+//! Quantization and dequantization.
 
 use lodstone_model::DType;
 
@@ -19,38 +19,38 @@ fn shaped(node: &mut Node<'_>, dtype: DType) -> Outcome {
     Ok(())
 }
 
-/// The type that an attribute says; 0 says none.
-fn said(node: &Node<'_>) -> Result<Option<DType>, Finding> {
+/// Reads `output_dtype`; `None` if it is 0.
+fn output_dtype(node: &Node<'_>) -> Result<Option<DType>, Finding> {
     match node.int_attribute("output_dtype") {
         None | Some(0) => Ok(None),
         Some(_) => node.dtype_attribute("output_dtype"),
     }
 }
 
-/// The type is that of the zero point, or what is said, or `uint8`.
+/// The element type is that of the zero point, or `output_dtype`, or `uint8`.
 fn quantize(node: &mut Node<'_>) -> Outcome {
     let zero = node.input(2).map(|zero| zero.dtype());
-    let dtype = match (zero, said(node)?) {
-        (Some(zero), Some(said)) if zero != said && zero != UNDEFINED => {
+    let dtype = match (zero, output_dtype(node)?) {
+        (Some(zero), Some(output_dtype)) if zero != output_dtype && zero != UNDEFINED => {
             return Err(Finding::from(format!(
-                "expected a zero point of {said} by `output_dtype`, found {zero}"
+                "expected a zero point of {output_dtype} by `output_dtype`, found {zero}"
             ))
             .about_attribute("output_dtype"));
         }
-        (Some(UNDEFINED) | None, Some(said)) => said,
+        (Some(UNDEFINED) | None, Some(output_dtype)) => output_dtype,
         (Some(zero), _) => zero,
         (None, None) => DType::Uint8,
     };
     shaped(node, dtype)
 }
 
-/// The type is that of the scale, or what is said.
+/// The element type is that of the scale, or `output_dtype`.
 fn dequantize(node: &mut Node<'_>) -> Outcome {
-    let zero = if node.has(2) { node.alike([0, 2]).map(|_| ()) } else { Ok(()) };
+    let zero = if node.has(2) { node.same_dtype([0, 2]).map(|_| ()) } else { Ok(()) };
     zero?;
-    let dtype = match said(node)? {
-        Some(said) => said,
-        // Scales were of `float32` alone.
+    let dtype = match output_dtype(node)? {
+        Some(output_dtype) => output_dtype,
+        // In older versions, scales are always `float32`.
         None if node.opset < 19 => DType::Float32,
         None => node.dtype(1),
     };

@@ -1,4 +1,4 @@
-//! Recurrent networks: [time, batch, features] in, [time, directions, batch, hidden] out.
+//! Recurrent networks. Input: [time, batch, features]; output: [time, directions, batch, hidden].
 
 use lodstone_model::Dim;
 
@@ -11,7 +11,7 @@ pub(super) const RULES: &[(&str, Rule)] =
     &[("GRU", recurrent), ("LSTM", recurrent), ("RNN", recurrent)];
 
 fn recurrent(node: &mut Node<'_>) -> Outcome {
-    let dtype = node.alike([0, 1, 2])?;
+    let dtype = node.same_dtype([0, 1, 2])?;
     let directions = match node.choice("direction", &["forward", "reverse", "bidirectional"])? {
         Some("bidirectional") => 2,
         _ => 1,
@@ -27,16 +27,16 @@ fn recurrent(node: &mut Node<'_>) -> Outcome {
             .about_input(index));
         }
     }
-    // Weights of the recurrence are [directions, gates of hidden, hidden].
+    // Recurrent weights are [directions, gates * hidden, hidden].
     let mut hidden = match node.shape(2) {
         Some([_, _, hidden]) => hidden.clone(),
         _ => Dim::Unknown,
     };
-    if let Some(said) = node.int_attribute("hidden_size") {
-        let said = u64::try_from(said).ok().filter(|said| *said > 0).map(Dim::Known);
-        let said = said.ok_or("expected a `hidden_size` from 1 on")?;
-        hidden = merged(&said, &hidden)
-            .ok_or_else(|| format!("expected weights of `hidden_size` {said}, found {hidden}"))?;
+    if let Some(size) = node.int_attribute("hidden_size") {
+        let size = u64::try_from(size).ok().filter(|size| *size > 0).map(Dim::Known);
+        let size = size.ok_or("expected a `hidden_size` of at least 1")?;
+        hidden = merged(&size, &hidden)
+            .ok_or_else(|| format!("expected weights of `hidden_size` {size}, found {hidden}"))?;
     }
     let batch_first = node.flag("layout");
     let (time, batch) = match (node.ranked(0, 3)?, batch_first) {

@@ -1,4 +1,4 @@
-//! Operators that make fewer elements of the elements along axes.
+//! Reductions along axes.
 
 use lodstone_model::{DType, Dim};
 
@@ -21,7 +21,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("ArgMin", position),
 ];
 
-/// Along `axes`, all of them if there are none, unless `noop_with_empty_axes` says that there are none.
+/// Reduces along `axes`; along all axes if there are none, unless `noop_with_empty_axes` is set.
 fn reduce(node: &mut Node<'_>) -> Outcome {
     let keep = node.int_attribute("keepdims").is_none_or(|keep| keep != 0);
     let axes = match node.numbers("axes", 1) {
@@ -36,7 +36,7 @@ fn reduce(node: &mut Node<'_>) -> Outcome {
         }
         (Some(shape), Numbers::Absent) => Some(reduced(shape, &vec![true; shape.len()], keep)),
         (None, Numbers::Absent) if !keep => Some(Vec::new()),
-        // At least so many extents are left.
+        // The rank is kept.
         (Some(shape), Numbers::Unknown) if keep => Some(vec![Dim::Unknown; shape.len()]),
         _ => None,
     };
@@ -44,7 +44,7 @@ fn reduce(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// A shape without the extents at some axes, or with 1 in their place.
+/// Removes the reduced dims of a shape, or replaces them by 1.
 fn reduced(shape: &[Dim], axes: &[bool], keep: bool) -> Vec<Dim> {
     let left = shape.iter().zip(axes).filter_map(|(dim, gone)| match (gone, keep) {
         (true, true) => Some(Dim::Known(1)),
@@ -54,7 +54,7 @@ fn reduced(shape: &[Dim], axes: &[bool], keep: bool) -> Vec<Dim> {
     left.collect()
 }
 
-/// Where along one axis something is.
+/// The index of an extreme element along one axis.
 fn position(node: &mut Node<'_>) -> Outcome {
     let keep = node.int_attribute("keepdims").is_none_or(|keep| keep != 0);
     let shape = match node.shape(0) {

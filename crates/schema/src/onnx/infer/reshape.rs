@@ -1,4 +1,4 @@
-//! The same elements in another shape.
+//! Operators that change the shape and keep the elements.
 
 use lodstone_model::{DType, Dim};
 
@@ -19,8 +19,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Unsqueeze", unsqueeze),
 ];
 
-/// The extents that an input says: each known, a symbol or nothing, if it is known how many there are.
-pub(super) fn said(node: &Node<'_>, index: usize) -> Checked<Option<Vec<Element>>> {
+/// Returns the elements of an input of rank 1, each known, a symbol or unknown; `None` if their number is unknown.
+pub(super) fn list_of(node: &Node<'_>, index: usize) -> Checked<Option<Vec<Element>>> {
     if let Some(elements) = node.contents(index) {
         return Ok(Some(elements.to_vec()));
     }
@@ -29,14 +29,14 @@ pub(super) fn said(node: &Node<'_>, index: usize) -> Checked<Option<Vec<Element>
         Dim::Known(count) => usize::try_from(*count).ok(),
         _ => None,
     };
-    let count = count.filter(|count| *count <= super::dims::MOST_EXTENTS);
+    let count = count.filter(|count| *count <= super::dims::MAX_RANK);
     Ok(count.map(|count| vec![Element::Unknown; count]))
 }
 
 fn reshape(node: &mut Node<'_>) -> Outcome {
     let target = match node.ints_attribute("shape") {
         Some(shape) => Some(shape.iter().copied().map(Element::Int).collect()),
-        None => said(node, 1)?,
+        None => list_of(node, 1)?,
     };
     let shape = match target {
         Some(target) => Some(reshaped(node, &target)?),
@@ -46,7 +46,7 @@ fn reshape(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// 0 is the extent of the input at that place, unless `allowzero` says otherwise; -1 is what is left.
+/// 0 copies the dim of the input at that position, unless `allowzero`; -1 is inferred from the rest.
 fn reshaped(node: &Node<'_>, target: &[Element]) -> Checked<Vec<Dim>> {
     let input = node.shape(0);
     let wanted = || {
@@ -61,7 +61,9 @@ fn reshaped(node: &Node<'_>, target: &[Element]) -> Checked<Vec<Dim>> {
     for (place, element) in target.iter().enumerate() {
         shape.push(match element {
             Element::Int(-1) if rest => {
-                return Err(format!("expected one -1 in the shape, found [{}]", wanted()).into());
+                return Err(
+                    format!("expected a single -1 in the shape, found [{}]", wanted()).into()
+                );
             }
             Element::Int(-1) => {
                 rest = true;
@@ -71,16 +73,13 @@ fn reshaped(node: &Node<'_>, target: &[Element]) -> Checked<Vec<Dim>> {
             Element::Int(0) if !node.flag("allowzero") => match input {
                 None => Dim::Unknown,
                 Some(input) => input.get(place).cloned().ok_or_else(|| {
-                    format!(
-                        "expected an extent {place} for a 0 in the shape, found {}",
-                        show(input)
-                    )
+                    format!("expected dim {place} for a 0 in the shape, found {}", show(input))
                 })?,
             },
             element => {
                 let dim = element.dim();
                 let dim = dim
-                    .ok_or_else(|| format!("expected extents from -1 on, found [{}]", wanted()))?;
+                    .ok_or_else(|| format!("expected dims of at least -1, found [{}]", wanted()))?;
                 if dim == Dim::Unknown {
                     open.push(place);
                 }
@@ -89,7 +88,8 @@ fn reshaped(node: &Node<'_>, target: &[Element]) -> Checked<Vec<Dim>> {
         });
     }
     let Some(input) = input else { return Ok(shape) };
-    let wrong = || format!("expected as many elements as {}, found [{}]", show(input), wanted());
+    let wrong =
+        || format!("expected the same number of elements as {}, found [{}]", show(input), wanted());
     match open.as_slice() {
         [] => match (product(input), product(&shape)) {
             (Dim::Known(a), Dim::Known(b)) if a != b => return Err(wrong().into()),
@@ -112,19 +112,19 @@ fn reshaped(node: &Node<'_>, target: &[Element]) -> Checked<Vec<Dim>> {
     Ok(shape)
 }
 
-/// Most symbols of a shape that are compared one by one.
-const MOST_SYMBOLS: usize = 16;
+/// The maximum number of symbols of a shape that are compared one by one.
+const MAX_SYMBOLS: usize = 16;
 
-/// What is left of a product of extents when others are divided out; `None` if that is no whole number.
+/// Divides a product of dims by other dims; `None` if the result is not an integer.
 fn divided(all: &[Dim], others: &[Dim]) -> Option<Dim> {
     let apart = |dims: &[Dim]| -> (Vec<Dim>, Vec<Dim>) {
         dims.iter().cloned().partition(|dim| matches!(dim, Dim::Known(_)))
     };
     let ((known, mut symbols), (others, mut rest)) = (apart(all), apart(others));
-    if symbols.len() > MOST_SYMBOLS || rest.len() > MOST_SYMBOLS {
+    if symbols.len() > MAX_SYMBOLS || rest.len() > MAX_SYMBOLS {
         return Some(Dim::Unknown);
     }
-    // The same on both sides goes.
+    // Equal symbols on both sides cancel out.
     rest.retain(|other| match symbols.iter().position(|dim| dim == other) {
         Some(place) if *other != Dim::Unknown => {
             symbols.swap_remove(place);
@@ -134,7 +134,7 @@ fn divided(all: &[Dim], others: &[Dim]) -> Option<Dim> {
     });
     let others = if rest.is_empty() { product(&others) } else { Dim::Unknown };
     match (product(&known), others) {
-        // Of nothing, any number is left.
+        // 0 divided by 0 may be any number.
         (_, Dim::Known(0)) => Some(Dim::Unknown),
         (Dim::Known(all), Dim::Known(others)) if symbols.is_empty() => {
             (all % others == 0).then(|| Dim::Known(all / others))
@@ -144,12 +144,12 @@ fn divided(all: &[Dim], others: &[Dim]) -> Option<Dim> {
     }
 }
 
-/// [before the axis, from the axis on]
+/// Output: [dims before the axis, dims from the axis].
 fn flatten(node: &mut Node<'_>) -> Outcome {
     let shape = match node.shape(0) {
         Some(shape) => {
             let axis = node.int_attribute("axis").unwrap_or(1);
-            // It is a place between extents: the end is one, too.
+            // The axis may also be the end, after the last dim.
             let place = match usize::try_from(axis) {
                 Ok(place) if place == shape.len() => place,
                 _ => axis_of(axis, shape.len())?,
@@ -171,7 +171,7 @@ fn squeeze(node: &mut Node<'_>) -> Outcome {
             let one = |dim: &Dim| merged(dim, &Dim::Known(1)).is_some();
             if let Some((dim, _)) = shape.iter().zip(&gone).find(|(dim, gone)| **gone && !one(dim))
             {
-                return Err(format!("expected extents of 1 at the axes, found {dim}").into());
+                return Err(format!("expected dims of 1 at the axes, found {dim}").into());
             }
             Some(shape.iter().zip(gone).filter(|(_, gone)| !gone).map(|(d, _)| d.clone()).collect())
         }
@@ -199,11 +199,11 @@ fn unsqueeze(node: &mut Node<'_>) -> Outcome {
             return Err(Finding::from("expected `axes`, found none").about_attribute("axes"));
         }
         (Some(shape), Numbers::Unknown) => match node.shape(1) {
-            // So many more extents, wherever they are.
+            // Only the rank of the result is known.
             Some([Dim::Known(count)]) => {
                 let count = usize::try_from(*count).ok();
                 let rank = count.and_then(|count| shape.len().checked_add(count));
-                let rank = rank.filter(|rank| *rank <= super::dims::MOST_EXTENTS);
+                let rank = rank.filter(|rank| *rank <= super::dims::MAX_RANK);
                 rank.map(|rank| vec![Dim::Unknown; rank])
             }
             _ => None,
@@ -228,7 +228,7 @@ fn transpose(node: &mut Node<'_>) -> Outcome {
             let dims = perm.iter().map(dim).collect::<Checked<Vec<_>>>()?;
             Some(dims.into_iter().flatten().cloned().collect())
         }
-        (None, Some(perm)) => Some(vec![Dim::Unknown; perm.len().min(super::dims::MOST_EXTENTS)]),
+        (None, Some(perm)) => Some(vec![Dim::Unknown; perm.len().min(super::dims::MAX_RANK)]),
         (None, None) => None,
     };
     node.tensor(0, node.dtype(0), shape);
@@ -236,10 +236,10 @@ fn transpose(node: &mut Node<'_>) -> Outcome {
 }
 
 fn expand(node: &mut Node<'_>) -> Outcome {
-    let target = match said(node, 1)? {
+    let target = match list_of(node, 1)? {
         Some(target) => {
             let dims = target.iter().map(Element::dim).collect::<Option<Vec<_>>>();
-            Some(dims.ok_or("expected extents from 0 on, found a negative one")?)
+            Some(dims.ok_or("expected dims of at least 0, found a negative one")?)
         }
         None => None,
     };
@@ -248,7 +248,7 @@ fn expand(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// The places that `start` and `end` say of so many extents.
+/// Returns the range of dims between `start` and `end`.
 pub(super) fn shape_range(node: &Node<'_>, rank: usize) -> std::ops::Range<usize> {
     let place = |axis: i64| {
         let signed = i64::try_from(rank).unwrap_or(i64::MAX);

@@ -1,4 +1,4 @@
-//! Other sizes of the same picture.
+//! Resizing of images.
 
 use lodstone_model::{AttributeValue, Dim};
 
@@ -6,7 +6,7 @@ use super::Rule;
 use super::dims::{Checked, axes_of, axis_of, show};
 use super::indexing::whole;
 use super::node::{Node, Outcome};
-use super::reshape::said;
+use super::reshape::list_of;
 use super::value::approximate;
 use crate::Finding;
 use crate::places::at_mut;
@@ -14,7 +14,7 @@ use crate::places::at_mut;
 pub(super) const RULES: &[(&str, Rule)] =
     &[("CenterCropPad", crop), ("Resize", resize), ("Upsample", upsample)];
 
-/// Scales or sizes, of which one is given.
+/// Exactly one of scales and sizes is given.
 fn resize(node: &mut Node<'_>) -> Outcome {
     let dtype = node.dtype(0);
     let shape = match node.shape(0) {
@@ -35,7 +35,7 @@ fn resized(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
     };
     let policy =
         node.choice("keep_aspect_ratio_policy", &["stretch", "not_larger", "not_smaller"])?;
-    // Version 10 has no region.
+    // Version 10 has no region of interest.
     let (scales, sizes) = if node.opset < 11 { (1, None) } else { (2, Some(3)) };
     let empty = |index: usize| node.shape(index) == Some(&[Dim::Known(0)]);
     if let Some(sizes) = sizes.filter(|index| node.has(*index) && !empty(*index)) {
@@ -55,7 +55,7 @@ fn resized(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
     scaled(shape, &axes, given.as_deref())
 }
 
-/// Numbers of which there have to be so many.
+/// Checks the length of a list.
 fn counted<T>(numbers: Option<Vec<T>>, count: usize, what: &str) -> Checked<Option<Vec<T>>> {
     match numbers {
         Some(numbers) if numbers.len() != count => {
@@ -65,18 +65,18 @@ fn counted<T>(numbers: Option<Vec<T>>, count: usize, what: &str) -> Checked<Opti
     }
 }
 
-/// A shape with some extents scaled.
+/// Scales some dims of a shape.
 fn scaled(shape: &[Dim], axes: &[usize], scales: Option<&[f64]>) -> Checked<Vec<Dim>> {
     let mut result = shape.to_vec();
     for (at, axis) in axes.iter().enumerate() {
-        let extent = at_mut(&mut result, *axis)?;
-        *extent = match (scales.and_then(|scales| scales.get(at)), &*extent) {
+        let size = at_mut(&mut result, *axis)?;
+        *size = match (scales.and_then(|scales| scales.get(at)), &*size) {
             (Some(scale), _) if *scale <= 0.0 => {
                 return Err(format!("expected scales above 0, found {scale}").into());
             }
             (Some(scale), dim) if *scale == 1.0 => dim.clone(),
-            (Some(scale), Dim::Known(extent)) => {
-                floor(i64::try_from(*extent).map_or(f64::INFINITY, approximate) * scale)
+            (Some(scale), Dim::Known(size)) => {
+                floor(i64::try_from(*size).map_or(f64::INFINITY, approximate) * scale)
             }
             _ => Dim::Unknown,
         };
@@ -85,11 +85,11 @@ fn scaled(shape: &[Dim], axes: &[usize], scales: Option<&[f64]>) -> Checked<Vec<
 }
 
 fn floor(number: f64) -> Dim {
-    let extent = whole(number.floor()).and_then(|extent| u64::try_from(extent).ok());
-    extent.map_or(Dim::Unknown, Dim::Known)
+    let dim = whole(number.floor()).and_then(|dim| u64::try_from(dim).ok());
+    dim.map_or(Dim::Unknown, Dim::Known)
 }
 
-/// As large as is said, or as it fits while the extents keep their proportions.
+/// The given size, or the size that keeps the aspect ratio.
 fn sized(
     node: &Node<'_>,
     shape: &[Dim],
@@ -97,21 +97,21 @@ fn sized(
     index: usize,
     policy: Option<&str>,
 ) -> Checked<Vec<Dim>> {
-    let sizes = counted(said(node, index)?, axes.len(), "sizes")?;
+    let sizes = counted(list_of(node, index)?, axes.len(), "sizes")?;
     let mut result = shape.to_vec();
     let ratio = match policy {
         None | Some("stretch") => None,
         Some(policy) => Some(proportion(node, shape, axes, index, policy == "not_larger")),
     };
     for (at, axis) in axes.iter().enumerate() {
-        let extent = at_mut(&mut result, *axis)?;
+        let dim = at_mut(&mut result, *axis)?;
         let size = sizes.as_ref().and_then(|sizes| sizes.get(at));
-        *extent = match (&ratio, size, &*extent) {
-            (None, Some(size), _) => size.dim().ok_or("expected sizes from 0 on")?,
-            (Some(Some(ratio)), _, Dim::Known(extent)) => {
-                let extent = i64::try_from(*extent).map_or(f64::INFINITY, approximate);
-                // Halves go up.
-                floor(extent * ratio + 0.5)
+        *dim = match (&ratio, size, &*dim) {
+            (None, Some(size), _) => size.dim().ok_or("expected sizes of at least 0")?,
+            (Some(Some(ratio)), _, Dim::Known(n)) => {
+                let n = i64::try_from(*n).map_or(f64::INFINITY, approximate);
+                // Halves are rounded up.
+                floor(n * ratio + 0.5)
             }
             _ => Dim::Unknown,
         };
@@ -119,7 +119,7 @@ fn sized(
     Ok(result)
 }
 
-/// The smallest or the largest of the ratios of sizes to extents.
+/// Returns the smallest or the largest ratio of sizes to dims.
 fn proportion(
     node: &Node<'_>,
     shape: &[Dim],
@@ -130,8 +130,8 @@ fn proportion(
     let sizes = node.ints(index)?;
     let mut found: Option<f64> = None;
     for (axis, size) in axes.iter().zip(&sizes) {
-        let Some(Dim::Known(extent)) = shape.get(*axis) else { return None };
-        let ratio = approximate(*size) / approximate(i64::try_from(*extent).ok()?);
+        let Some(Dim::Known(dim)) = shape.get(*axis) else { return None };
+        let ratio = approximate(*size) / approximate(i64::try_from(*dim).ok()?);
         found = Some(match found {
             None => ratio,
             Some(found) if smallest => found.min(ratio),
@@ -165,7 +165,7 @@ fn upsample(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// Some extents become what is said.
+/// Some dims take the given sizes.
 fn crop(node: &mut Node<'_>) -> Outcome {
     let dtype = node.dtype(0);
     let shape = match node.shape(0) {
@@ -178,11 +178,9 @@ fn crop(node: &mut Node<'_>) -> Outcome {
                 }
                 None => (0..shape.len()).collect(),
             };
-            let sizes = super::generate::extents(node, 1)?;
+            let sizes = super::generate::dims_from(node, 1)?;
             if let Some(sizes) = sizes.as_ref().filter(|sizes| sizes.len() != axes.len()) {
-                return Err(
-                    format!("expected {} extents, found {}", axes.len(), show(sizes)).into()
-                );
+                return Err(format!("expected {} dims, found {}", axes.len(), show(sizes)).into());
             }
             let mut shape = shape.to_vec();
             for (at, axis) in axes.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Sequences, optional values, and what takes values of any kind.
+//! Sequences, optional values, and operators on values of any kind.
 
 use lodstone_model::{AttributeValue, DType, Dim, TensorType, ValueType};
 
@@ -28,10 +28,10 @@ fn identity(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// A sequence of tensors of what they have in common.
+/// A sequence of the common type of several tensors.
 fn construct(node: &mut Node<'_>) -> Outcome {
     node.only_tensors()?;
-    let dtype = node.alike(0..node.inputs.len())?;
+    let dtype = node.same_dtype(0..node.inputs.len())?;
     let mut common: Option<ValueType> = None;
     for input in node.inputs.iter().flatten() {
         common = match common {
@@ -108,7 +108,7 @@ fn length(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// One behind the other, or each of them a new extent.
+/// Concatenates tensors along an axis, or stacks them along a new one.
 fn concat(node: &mut Node<'_>) -> Outcome {
     let axis = node.int_attribute("axis").ok_or("expected an `axis`, found none")?;
     if let Some(new) = node.int_attribute("new_axis").filter(|new| !matches!(new, 0 | 1)) {
@@ -124,7 +124,7 @@ fn concat(node: &mut Node<'_>) -> Outcome {
             let new = node.flag("new_axis");
             let place = axis_of(axis, shape.len().saturating_add(usize::from(new)))?;
             match shape.get_mut(place) {
-                Some(extent) if !new => *extent = Dim::Unknown,
+                Some(dim) if !new => *dim = Dim::Unknown,
                 _ => shape.insert(place, Dim::Unknown),
             }
             Some(shape)
@@ -135,7 +135,7 @@ fn concat(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// Parts along an axis: of sizes, of one size, or of 1, whose extent may go.
+/// Parts along an axis: of given sizes, of one size, or of size 1, whose dim may be removed.
 fn split(node: &mut Node<'_>) -> Outcome {
     node.only_tensors()?;
     let shape = match node.shape(0) {
@@ -146,7 +146,7 @@ fn split(node: &mut Node<'_>) -> Outcome {
             let mut shape = shape.to_vec();
             let size = match (node.has(1), node.ints(1), node.shape(1)) {
                 (false, ..) => Some(Dim::Known(1)),
-                // Parts of one size, if they are all of the same.
+                // All parts have the same size if it divides the dim.
                 (true, Some(sizes), Some([])) => match (sizes.as_slice(), &whole) {
                     ([size], Dim::Known(whole)) if *size > 0 => {
                         let size = u64::try_from(*size).ok();
@@ -160,7 +160,7 @@ fn split(node: &mut Node<'_>) -> Outcome {
                 },
                 (true, Some(sizes), _) if !makes_up(&sizes, &whole) => {
                     return Err(
-                        format!("expected sizes that make up {whole}, found {sizes:?}").into()
+                        format!("expected sizes with the sum {whole}, found {sizes:?}").into()
                     );
                 }
                 (true, Some(sizes), _) if sizes.is_empty() => {
@@ -174,8 +174,8 @@ fn split(node: &mut Node<'_>) -> Outcome {
                 },
                 _ => Some(Dim::Unknown),
             };
-            if let (Some(extent), Some(size)) = (shape.get_mut(place), size) {
-                *extent = size;
+            if let (Some(dim), Some(size)) = (shape.get_mut(place), size) {
+                *dim = size;
             }
             if !keep && !node.has(1) && place < shape.len() {
                 shape.remove(place);
@@ -189,7 +189,7 @@ fn split(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// Whether sizes of parts are those of a whole, as far as it is known.
+/// Whether sizes of parts add up to the whole, as far as it is known.
 fn makes_up(sizes: &[i64], whole: &Dim) -> bool {
     let all = sizes.iter().try_fold(0u64, |all, size| all.checked_add(u64::try_from(*size).ok()?));
     match (all, whole) {
@@ -198,19 +198,19 @@ fn makes_up(sizes: &[i64], whole: &Dim) -> bool {
     }
 }
 
-/// A value that may not be there; without an input, of the type that is said.
+/// An optional value; without an input, its type is an attribute.
 fn optional(node: &mut Node<'_>) -> Outcome {
-    let said = match node.attribute("type") {
-        Some(AttributeValue::Type(said)) => Some(said),
+    let declared = match node.attribute("type") {
+        Some(AttributeValue::Type(declared)) => Some(declared),
         _ => None,
     };
-    let element = match (node.input(0), said) {
-        (Some(input), Some(said)) => merged_types(said, &input.value).ok_or_else(|| {
-            let (expected, found) = (show_type(said), show_type(&input.value));
+    let element = match (node.input(0), declared) {
+        (Some(input), Some(declared)) => merged_types(declared, &input.value).ok_or_else(|| {
+            let (expected, found) = (show_type(declared), show_type(&input.value));
             format!("expected {expected} by `type`, found {found}")
         })?,
         (Some(input), None) => input.value.clone(),
-        (None, Some(said)) => (**said).clone(),
+        (None, Some(declared)) => (**declared).clone(),
         (None, None) => return Err("expected an input or a `type`, found neither".into()),
     };
     if element != ValueType::Unspecified {
@@ -219,7 +219,7 @@ fn optional(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// What is in an optional value; another value is taken as it is.
+/// The element of an optional value; other values are passed through.
 fn get(node: &mut Node<'_>) -> Outcome {
     let Some(input) = node.input(0) else { return Err("expected an input".into()) };
     match in_optional(Some(input)) {

@@ -1,10 +1,10 @@
-//! Signals: [batch, length, real and imaginary part].
+//! Signal processing: [batch, length, real and imaginary part].
 
 use lodstone_model::{DType, Dim};
 
 use super::Rule;
 use super::dims::{Checked, axis_of, mapped};
-use super::generate::or_said;
+use super::generate::dtype_or;
 use super::node::{Node, Outcome};
 use super::value::Element;
 use crate::Finding;
@@ -19,43 +19,43 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("STFT", short_transform),
 ];
 
-/// The extent that a scalar says; nothing if it is not known.
+/// Returns the dim of a scalar input; unknown if its value is.
 fn scalar(node: &Node<'_>, index: usize) -> Checked<Dim> {
     match node.contents(index) {
         Some([element]) => {
             node.ranked(index, 0)?;
             let dim = element.dim();
-            dim.ok_or_else(|| format!("expected a number from 0 on in input {index}").into())
+            dim.ok_or_else(|| format!("expected a number of at least 0 in input {index}").into())
         }
         _ => Ok(Dim::Unknown),
     }
 }
 
 fn window(node: &mut Node<'_>) -> Outcome {
-    let dtype = or_said(node, "output_datatype", DType::Float32)?;
+    let dtype = dtype_or(node, "output_datatype", DType::Float32)?;
     let length = scalar(node, 0)?;
     if length == Dim::Known(0) {
-        return Err(Finding::from("expected a size from 1 on, found 0").about_input(0));
+        return Err(Finding::from("expected a size of at least 1, found 0").about_input(0));
     }
     node.tensor(0, dtype, Some(vec![length]));
     Ok(())
 }
 
-/// [frequencies, bins]
+/// Output: [frequencies, bins].
 fn mel(node: &mut Node<'_>) -> Outcome {
-    let dtype = or_said(node, "output_datatype", DType::Float32)?;
+    let dtype = dtype_or(node, "output_datatype", DType::Float32)?;
     let frequencies = one_sided(&scalar(node, 1)?)?;
     let bins = scalar(node, 0)?;
     node.tensor(0, dtype, Some(vec![frequencies, bins]));
     Ok(())
 }
 
-/// How many of so many values of a transform are not the mirror of others.
+/// Returns the number of values of a transform that do not mirror others.
 fn one_sided(length: &Dim) -> Checked<Dim> {
     mapped(length, "frequencies", |length| Some(length / 2 + 1))
 }
 
-/// Along an axis, which is an attribute before version 20.
+/// Transforms along an axis, which is an attribute before version 20.
 fn transform(node: &mut Node<'_>) -> Outcome {
     let (dtype, onesided, inverse) = (node.dtype(0), node.flag("onesided"), node.flag("inverse"));
     let Some(shape) = node.at_least(0, 2)? else {
@@ -66,22 +66,21 @@ fn transform(node: &mut Node<'_>) -> Outcome {
         (Some(axis), _) => Some(axis),
         (None, Some([Element::Int(axis)])) => Some(*axis),
         (None, _) if node.has(2) => None,
-        // It was the first after the batch.
+        // The default is the first axis after the batch.
         (None, _) => Some(if node.opset < 20 { 1 } else { -2 }),
     };
     if let Some(Dim::Known(parts)) = shape.last()
         && !matches!(parts, 1 | 2)
     {
         return Err(
-            format!("expected real and imaginary parts in the last extent, found {parts}").into()
+            format!("expected real and imaginary parts in the last dim, found {parts}").into()
         );
     }
-    // The inverse of a one-sided transform is real; the signal of another one is.
+    // A one-sided transform takes a real signal; its inverse takes a complex one.
     if let (Some(Dim::Known(found)), true) = (shape.last(), onesided) {
         let expected = if inverse { 2 } else { 1 };
         if *found != expected {
-            let wrong =
-                format!("expected a last extent of {expected} by `onesided`, found {found}");
+            let wrong = format!("expected a last dim of {expected} by `onesided`, found {found}");
             return Err(Finding::from(wrong).about_attribute("onesided"));
         }
     }
@@ -91,9 +90,9 @@ fn transform(node: &mut Node<'_>) -> Outcome {
     }
     let last = result.len() - 1;
     let Some(axis) = axis else {
-        // A whole transform is as long as the signal, whatever the axis.
+        // A full transform has the length of the signal, whatever the axis.
         if onesided || node.has(1) {
-            result.iter_mut().take(last).for_each(|extent| *extent = Dim::Unknown);
+            result.iter_mut().take(last).for_each(|dim| *dim = Dim::Unknown);
         }
         node.tensor(0, dtype, Some(result));
         return Ok(());
@@ -105,10 +104,10 @@ fn transform(node: &mut Node<'_>) -> Outcome {
     let length = match node.has(1) {
         true => scalar(node, 1)?,
         false => {
-            let extent = shape.get(place).cloned().unwrap_or(Dim::Unknown);
+            let dim = shape.get(place).cloned().unwrap_or(Dim::Unknown);
             match onesided && inverse {
-                true => mapped(&extent, "values", |extent| Some(2 * (extent - 1)))?,
-                false => extent,
+                true => mapped(&dim, "values", |dim| Some(2 * (dim - 1)))?,
+                false => dim,
             }
         }
     };
@@ -117,7 +116,7 @@ fn transform(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// [batch, frames, frequencies, 2]
+/// Output: [batch, frames, frequencies, 2].
 fn short_transform(node: &mut Node<'_>) -> Outcome {
     let dtype = node.dtype(0);
     let (batch, signal) = match node.ranked(0, 3)? {
@@ -131,7 +130,7 @@ fn short_transform(node: &mut Node<'_>) -> Outcome {
     }
     let frames = match (node.int(1), &length) {
         (Some(step), _) if step <= 0 => {
-            return Err(format!("expected a step from 1 on, found {step}").into());
+            return Err(format!("expected a step of at least 1, found {step}").into());
         }
         (Some(step), Dim::Known(length)) => mapped(&signal, "frames", |signal| {
             Some((signal - i128::from(*length)).div_euclid(i128::from(step)) + 1)

@@ -1,4 +1,4 @@
-//! Texts, and what is made of them.
+//! Strings and features of strings.
 
 use lodstone_model::{AttributeValue, DType, Dim};
 
@@ -27,15 +27,15 @@ fn concat(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// [texts] or [1, texts]; texts that are stopwords go.
+/// Input: [strings] or [1, strings]; stop words are removed.
 fn normalize(node: &mut Node<'_>) -> Outcome {
     let shape = match node.shape(0) {
         Some([_]) => Some(vec![Dim::Unknown]),
         Some([Dim::Known(1) | Dim::Symbol(_) | Dim::Unknown, _]) => {
             Some(vec![Dim::Known(1), Dim::Unknown])
         }
-        Some([first, _]) => return Err(format!("expected 1 row of texts, found {first}").into()),
-        Some(shape) => return Err(format!("expected 1 or 2 extents, found {}", shape.len()).into()),
+        Some([first, _]) => return Err(format!("expected 1 row of strings, found {first}").into()),
+        Some(shape) => return Err(format!("expected 1 or 2 dims, found {}", shape.len()).into()),
         None => None,
     };
     let stays = match node.attribute("stopwords") {
@@ -47,7 +47,7 @@ fn normalize(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// As many parts as the longest has, and how many each has.
+/// Outputs: the parts, padded to the largest number of parts, and the number of parts of each string.
 fn split(node: &mut Node<'_>) -> Outcome {
     let shape = node.shape(0).map(<[Dim]>::to_vec);
     let parts = shape.clone().map(|mut shape| {
@@ -59,20 +59,21 @@ fn split(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// A number for each n-gram of the pool: one more than the largest of their places.
+/// One value for each n-gram of the pool: the size is one more than the largest index.
 fn frequencies(node: &mut Node<'_>) -> Outcome {
     let places = node.ints_attribute("ngram_indexes").unwrap_or_default();
     let counts = places.iter().map(|place| u64::try_from(*place).ok()?.checked_add(1));
     let counts = counts.collect::<Option<Vec<_>>>();
     let count = counts.and_then(|counts| counts.into_iter().max()).map(Dim::Known);
     let count = count.ok_or_else(|| {
-        let wrong = "expected places from 0 on in `ngram_indexes`, found a negative one or none";
+        let wrong =
+            "expected indices of at least 0 in `ngram_indexes`, found a negative one or none";
         Finding::from(wrong).about_attribute("ngram_indexes")
     })?;
     let shape = match node.shape(0) {
         Some([_]) => Some(vec![count]),
         Some([rows, _]) => Some(vec![rows.clone(), count]),
-        Some(shape) => return Err(format!("expected 1 or 2 extents, found {}", shape.len()).into()),
+        Some(shape) => return Err(format!("expected 1 or 2 dims, found {}", shape.len()).into()),
         None => None,
     };
     node.tensor(0, DType::Float32, shape);

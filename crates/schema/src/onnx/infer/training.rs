@@ -9,7 +9,7 @@ use crate::Finding;
 pub(super) const RULES: &[(&str, Rule)] =
     &[("Adagrad", one), ("Adam", two), ("Gradient", gradient), ("Momentum", one)];
 
-/// Values, gradients and states in; values and states out.
+/// Inputs: values, gradients and states. Outputs: values and states.
 fn optimizer(node: &mut Node<'_>, states: usize) -> Outcome {
     node.only_tensors()?;
     let count = node.inputs.len().saturating_sub(2);
@@ -25,7 +25,7 @@ fn optimizer(node: &mut Node<'_>, states: usize) -> Outcome {
         return Err(format!("expected {expected} outputs, found {found}").into());
     }
     for index in 0..each * (1 + states) {
-        // The gradients are between the values and the states.
+        // The gradients lie between the values and the states.
         let input = if index < each { index } else { index + each };
         node.like(index, 2 + input);
     }
@@ -40,7 +40,7 @@ fn two(node: &mut Node<'_>) -> Outcome {
     optimizer(node, 2)
 }
 
-/// A gradient has the type of what it is by.
+/// A gradient has the type of the value that it belongs to.
 fn gradient(node: &mut Node<'_>) -> Outcome {
     let by = match node.attribute("xs") {
         Some(AttributeValue::Strings(names)) => names.len(),

@@ -1,57 +1,56 @@
-//! What is known of a value: its type, and, of small tensors, some or all of its elements.
+//! Inferred facts about a value: its type, and for small tensors some or all of its elements.
 
 use std::sync::Arc;
 
 use lodstone_model::{DType, Dim, Kind, Tensor, TensorType, ValueType};
 use lodstone_store::Blob;
 
-/// The type of elements that nothing is known of, as a file says it that leaves it out.
+/// The unknown element type, as in a file that does not declare it.
 pub const UNDEFINED: DType = DType::Unknown(0);
 
-/// Most elements of a tensor whose contents are followed. Those that say shapes, axes and repetitions
-/// are far below it.
-pub const MOST_ELEMENTS: usize = 1024;
+/// The maximum number of elements of a tensor whose contents are propagated. Shapes, axes and repeats have far fewer.
+pub const MAX_ELEMENTS: usize = 1024;
 
-/// Most floating-point numbers of a constant that are read: scales of [`Resize`] for each extent, limits
+/// The maximum number of floating-point elements of a constant that are read: scales of [`Resize`] for each dim, limits
 /// of a range.
 ///
 /// [`Resize`]: https://onnx.ai/onnx/operators/onnx__Resize.html
-const MOST_FLOATS: u64 = 16;
+const MAX_FLOATS: u64 = 16;
 
-/// What is known of a value.
+/// Inferred facts about a value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ValueInfo {
-    /// Its type; [`ValueType::Unspecified`] if nothing is known of it.
+    /// The type; [`ValueType::Unspecified`] if it is unknown.
     pub value: ValueType,
-    /// Its elements, row by row, if it is a tensor of few of which some are known.
+    /// The elements in row-major order, for a small tensor of which some are known.
     pub contents: Option<Contents>,
 }
 
-/// Elements of a tensor, row by row.
+/// The elements of a tensor, in row-major order.
 pub type Contents = Arc<[Element]>;
 
-/// What is known of an element.
+/// An element, as far as it is known.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Element {
-    /// An integer, or a truth value as 0 or 1.
+    /// An integer, or a Boolean as 0 or 1.
     Int(i64),
-    /// A number with a fraction.
+    /// A float.
     Float(f64),
-    /// The extent that a symbol stands for.
+    /// The dim of a symbol.
     Symbol(Arc<str>),
-    /// Nothing.
+    /// Unknown.
     Unknown,
 }
 
 impl ValueInfo {
-    /// A tensor.
+    /// Creates a tensor.
     pub fn tensor(dtype: DType, shape: Option<Vec<Dim>>) -> Self {
         ValueType::tensor(TensorType::new(dtype, shape)).into()
     }
 
-    /// A tensor with its elements, those of integer types if there are few.
+    /// Creates a tensor with its elements, if it is small and of an integer type.
     pub fn of(tensor: &Tensor) -> Self {
-        let shape = tensor.shape.iter().map(|extent| Dim::Known(*extent)).collect();
+        let shape = tensor.shape.iter().map(|dim| Dim::Known(*dim)).collect();
         let of = TensorType::new(tensor.dtype, Some(shape));
         match tensor.kind {
             Kind::Coo { .. } => ValueType::Sparse(of).into(),
@@ -60,31 +59,31 @@ impl ValueInfo {
         }
     }
 
-    /// The type of its elements, if it is a tensor, sparse or dense.
+    /// Returns the element type of a tensor, sparse or dense.
     pub fn dtype(&self) -> DType {
         self.as_tensor().map_or(UNDEFINED, |tensor| tensor.dtype)
     }
 
-    /// Its extents, if it is a tensor and they are known to be so many.
+    /// Returns the dims of a tensor of known rank.
     pub fn shape(&self) -> Option<&[Dim]> {
         self.as_tensor()?.shape.as_deref()
     }
 
-    /// How many bytes its elements take, if its extents are known; the most there is if no number counts them.
+    /// Returns the size of the elements in bytes, if the dims are known; saturates at the maximum.
     pub fn nbytes(&self) -> Option<u64> {
         let known = |dim: &Dim| match dim {
-            Dim::Known(extent) => Some(*extent),
+            Dim::Known(size) => Some(*size),
             _ => None,
         };
         let shape: Vec<u64> = self.shape()?.iter().map(known).collect::<Option<_>>()?;
         self.dtype().bits().map(|_| self.dtype().size_of(&shape).unwrap_or(u64::MAX))
     }
 
-    /// The tensor of integers or truth values that it is known to be.
+    /// Returns the integer or Boolean tensor, if all of its elements are known.
     pub fn constant(&self) -> Option<Tensor> {
         let ValueType::Tensor(_) = self.value else { return None };
         let known = |dim: &Dim| match dim {
-            Dim::Known(extent) => Some(*extent),
+            Dim::Known(size) => Some(*size),
             _ => None,
         };
         let shape: Vec<u64> = self.shape()?.iter().map(known).collect::<Option<_>>()?;
@@ -113,7 +112,7 @@ impl ValueInfo {
         self.value == ValueType::Unspecified
     }
 
-    /// All of its elements as integers, if all of them are known to be.
+    /// Returns all elements as integers, if all of them are known integers.
     pub fn ints(&self) -> Option<Vec<i64>> {
         let int = |element: &Element| match element {
             Element::Int(number) => Some(*number),
@@ -122,7 +121,7 @@ impl ValueInfo {
         self.contents.as_ref()?.iter().map(int).collect()
     }
 
-    /// All of its elements as numbers, if all of them are known.
+    /// Returns all elements as floats, if all of them are known.
     pub fn floats(&self) -> Option<Vec<f64>> {
         self.contents.as_ref()?.iter().map(Element::number).collect()
     }
@@ -135,7 +134,7 @@ impl From<ValueType> for ValueInfo {
 }
 
 impl Element {
-    /// The number, if it is known.
+    /// Returns the element as a float, if it is known.
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Int(number) => Some(approximate(*number)),
@@ -144,16 +143,16 @@ impl Element {
         }
     }
 
-    /// What an extent is as an element of a tensor.
+    /// Converts a dim to an element.
     pub fn of_dim(dim: &Dim) -> Self {
         match dim {
-            Dim::Known(extent) => i64::try_from(*extent).map_or(Self::Unknown, Self::Int),
+            Dim::Known(size) => i64::try_from(*size).map_or(Self::Unknown, Self::Int),
             Dim::Symbol(name) => Self::Symbol(Arc::clone(name)),
             Dim::Unknown => Self::Unknown,
         }
     }
 
-    /// The extent that an element says; `None` of a negative number or one with a fraction.
+    /// Converts the element to a dim; `None` for negative values and fractions.
     pub fn dim(&self) -> Option<Dim> {
         match self {
             Self::Int(number) => u64::try_from(*number).ok().map(Dim::Known),
@@ -164,24 +163,24 @@ impl Element {
     }
 }
 
-/// The nearest number of double precision.
-#[expect(clippy::cast_precision_loss, reason = "that is what it is for")]
+/// Returns the nearest `f64`.
+#[expect(clippy::cast_precision_loss, reason = "rounding is intended")]
 pub(super) fn approximate(number: i64) -> f64 {
     number as f64
 }
 
-/// The elements of a small tensor.
+/// Reads the elements of a small tensor.
 fn contents(tensor: &Tensor) -> Option<Contents> {
-    let count = tensor.shape.iter().try_fold(1u64, |count, extent| count.checked_mul(*extent))?;
+    let count = tensor.shape.iter().try_fold(1u64, |count, dim| count.checked_mul(*dim))?;
     let is_float = tensor.dtype.is_float();
-    let most = if is_float { MOST_FLOATS } else { MOST_ELEMENTS as u64 };
+    let most = if is_float { MAX_FLOATS } else { MAX_ELEMENTS as u64 };
     let width = tensor.dtype.bits().filter(|bits| bits % 8 == 0 && *bits <= 64)? / 8;
     let size = count.checked_mul(u64::from(width))?;
     if count > most || tensor.data.len() != size {
         return None;
     }
     let mut bytes = vec![0; usize::try_from(size).ok()?];
-    // What cannot be read is not known; who reads all of the tensor says why.
+    // Elements that cannot be read are unknown; the error is reported where the whole tensor is read.
     tensor.data.read_at(0, &mut bytes).ok()?;
     let chunks = bytes.chunks_exact(usize::try_from(width).ok()?);
     chunks.map(|chunk| element(tensor.dtype, chunk)).collect()

@@ -1,9 +1,9 @@
-//! Pictures: [batch, channels, height, width], regions and grids in them.
+//! Images: [batch, channels, height, width], and regions and grids in them.
 
 use lodstone_model::{DType, Dim};
 
 use super::Rule;
-use super::dims::{MOST_EXTENTS, merged, show};
+use super::dims::{MAX_RANK, merged, show};
 use super::node::{Node, Outcome};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -16,10 +16,10 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("RoiAlign", align),
 ];
 
-/// The coordinates of each place of an output of the size that is said.
+/// The coordinates of each position of an output of the given size.
 fn grid(node: &mut Node<'_>) -> Outcome {
     let theta = node.ranked(0, 3)?;
-    let dims = super::generate::extents(node, 1)?;
+    let dims = super::generate::dims_from(node, 1)?;
     let shape = match dims.as_deref() {
         Some([batch, _, spatial @ ..]) if matches!(spatial.len(), 2 | 3) => {
             let batch = theta.and_then(|theta| merged(batch, theta.first()?));
@@ -34,7 +34,7 @@ fn grid(node: &mut Node<'_>) -> Outcome {
             )
         }
         Some(other) => {
-            return Err(format!("expected a size of 4 or 5 extents, found {}", show(other)).into());
+            return Err(format!("expected a size of 4 or 5 dims, found {}", show(other)).into());
         }
         None => None,
     };
@@ -42,7 +42,7 @@ fn grid(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// [batch, channels of blocks, blocks] to [batch, channels, image..]
+/// Input: [batch, channels * block size, blocks]; output: [batch, channels, image..].
 fn from_columns(node: &mut Node<'_>) -> Outcome {
     let columns = node.ranked(0, 3)?;
     let mut rank = Dim::Unknown;
@@ -54,12 +54,14 @@ fn from_columns(node: &mut Node<'_>) -> Outcome {
         rank = merged(&rank, &Dim::Known(found / each))
             .filter(|_| found.is_multiple_of(each))
             .ok_or_else(|| {
-                format!("expected {each} `{name}` for each extent of the image, found {found}")
+                format!(
+                    "expected {each} values of `{name}` for each dim of the image, found {found}"
+                )
             })?;
     }
-    let image = match (super::generate::extents(node, 1)?, &rank) {
+    let image = match (super::generate::dims_from(node, 1)?, &rank) {
         (None, Dim::Known(rank)) => {
-            let rank = usize::try_from(*rank).ok().filter(|rank| *rank <= MOST_EXTENTS);
+            let rank = usize::try_from(*rank).ok().filter(|rank| *rank <= MAX_RANK);
             rank.map(|rank| vec![Dim::Unknown; rank])
         }
         (image, _) => image,
@@ -67,17 +69,18 @@ fn from_columns(node: &mut Node<'_>) -> Outcome {
     let block = node.ints(2);
     let channels = match (columns, block) {
         (Some([_, Dim::Known(all), _]), Some(block)) => {
-            let size = block.iter().try_fold(1u64, |size, extent| {
-                u64::try_from(*extent).ok().and_then(|extent| size.checked_mul(extent))
+            let size = block.iter().try_fold(1u64, |size, dim| {
+                u64::try_from(*dim).ok().and_then(|dim| size.checked_mul(dim))
             });
             match size {
                 Some(size) if size > 0 && all % size == 0 => Dim::Known(all / size),
                 Some(size) => {
-                    return Err(
-                        format!("expected channels of blocks of {size}, found {all}").into()
-                    );
+                    return Err(format!(
+                        "expected a multiple of the block size {size} as channels, found {all}"
+                    )
+                    .into());
                 }
-                None => return Err("expected a block of extents from 1 on".into()),
+                None => return Err("expected a block of dims of at least 1".into()),
             }
         }
         _ => Dim::Unknown,
@@ -88,19 +91,19 @@ fn from_columns(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// [batch, channels] of the input, and the places of the grid.
+/// Output: [batch, channels] of the input, and the spatial dims of the grid.
 fn sample(node: &mut Node<'_>) -> Outcome {
     let (input, grid) = (node.at_least(0, 3)?, node.at_least(1, 3)?);
     if let (Some(input), Some(grid)) = (input, grid)
         && input.len() != grid.len()
     {
         let (expected, found) = (input.len(), show(grid));
-        return Err(format!("expected {expected} extents of the grid, found {found}").into());
+        return Err(format!("expected rank {expected} of the grid, found {found}").into());
     }
     if let Some([_, places @ .., last]) = grid {
         let spatial = Dim::Known(places.len() as u64);
         if merged(last, &spatial).is_none() {
-            return Err(format!("expected {spatial} coordinates of a place, found {last}").into());
+            return Err(format!("expected {spatial} coordinates per position, found {last}").into());
         }
     }
     let shape = match (input, grid) {
@@ -119,7 +122,7 @@ fn sample(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// [height, width, channels]
+/// Output: [height, width, channels].
 fn decode(node: &mut Node<'_>) -> Outcome {
     node.ranked(0, 1)?;
     let channels = match node.choice("pixel_format", &["RGB", "BGR", "Grayscale"])? {
@@ -131,13 +134,13 @@ fn decode(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// Pools each of the regions, which have so many numbers each: [regions, channels, height, width].
+/// Pools each region, which is given by `numbers` values. Output: [regions, channels, height, width].
 fn regions(node: &mut Node<'_>, numbers: u64, [height, width]: [Dim; 2]) -> Outcome {
     let [mut batch, mut channels, mut rows, mut columns, mut count] = [const { Dim::Unknown }; 5];
     let mut numbers = Dim::Known(numbers);
     node.unify(0, &mut [&mut batch, &mut channels, &mut rows, &mut columns])?;
     node.unify(1, &mut [&mut count, &mut numbers])?;
-    // The picture that each region is of, where there are such numbers.
+    // The image of each region, if this input is present.
     node.unify(2, &mut [&mut count])?;
     node.tensor(0, node.dtype(0), Some(vec![count, channels, height, width]));
     Ok(())
@@ -145,16 +148,16 @@ fn regions(node: &mut Node<'_>, numbers: u64, [height, width]: [Dim; 2]) -> Outc
 
 fn pool_regions(node: &mut Node<'_>) -> Outcome {
     let pooled = node.ints_attribute("pooled_shape").ok_or("expected a `pooled_shape`")?;
-    let extents: Option<Vec<_>> = pooled.iter().map(|extent| extent_of(*extent)).collect();
-    let extents = extents.and_then(|extents| <[Dim; 2]>::try_from(extents).ok());
-    let extents = extents.ok_or_else(|| {
-        format!("expected 2 extents from 1 on in `pooled_shape`, found {pooled:?}")
+    let dims: Option<Vec<_>> = pooled.iter().map(|dim| dim_of(*dim)).collect();
+    let dims = dims.and_then(|dims| <[Dim; 2]>::try_from(dims).ok());
+    let dims = dims.ok_or_else(|| {
+        format!("expected 2 dims of at least 1 in `pooled_shape`, found {pooled:?}")
     })?;
-    regions(node, 5, extents)
+    regions(node, 5, dims)
 }
 
-fn extent_of(extent: i64) -> Option<Dim> {
-    u64::try_from(extent).ok().filter(|extent| *extent > 0).map(Dim::Known)
+fn dim_of(dim: i64) -> Option<Dim> {
+    u64::try_from(dim).ok().filter(|dim| *dim > 0).map(Dim::Known)
 }
 
 fn align(node: &mut Node<'_>) -> Outcome {
@@ -162,13 +165,13 @@ fn align(node: &mut Node<'_>) -> Outcome {
         let side = node.int_attribute(name).unwrap_or(1);
         u64::try_from(side)
             .map(Dim::Known)
-            .map_err(|_| format!("expected `{name}` from 0 on, found {side}"))
+            .map_err(|_| format!("expected `{name}` of at least 0, found {side}"))
     };
-    let extents = [side("output_height")?, side("output_width")?];
-    regions(node, 4, extents)
+    let dims = [side("output_height")?, side("output_width")?];
+    regions(node, 4, dims)
 }
 
-/// [selected, (batch, class, box)]
+/// Output: [selected, (batch, class, box)].
 fn suppress(node: &mut Node<'_>) -> Outcome {
     node.ranked(0, 3)?;
     node.ranked(1, 3)?;

@@ -1,75 +1,75 @@
-//! What going through a program takes: a bound on it, new symbols, names of places.
+//! The work limit of walking a program, and fresh symbols.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use lodstone_model::{AttributeValue, Block, Dim, Op, Program};
 
-/// What going through a program may take, by the size of the program: blocks are gone through again where
-/// loops, branches and calls are nested, and how often is not to be up to a few bytes.
+/// A work limit that depends on the size of the program: nested loops, branches and calls walk blocks repeatedly, and a
+/// few bytes must not decide how often.
 #[derive(Debug)]
 pub struct Work {
-    /// Operators, operands, attributes and variables that may still be gone through.
+    /// The number of operators, operands, attributes and variables that may still be visited.
     steps: usize,
-    /// Extents and elements that may still be kept.
+    /// The number of dims and elements that may still be stored.
     cells: usize,
 }
 
 impl Work {
-    /// A block is gone through several times if it is nested in loops, or a function called from
-    /// several places.
-    const TIMES: usize = 64;
-    /// Extents and elements of what an operator, an operand or a variable is: those of a whole model are
-    /// fewer, and these bound the memory.
-    const CELLS: usize = 8;
-    /// What a small program may ask for: cells of it are 24 MB.
-    const LEAST: usize = 1_000_000;
+    /// The average number of visits of a block: blocks are visited repeatedly in nested loops, and functions at each
+    /// call.
+    const MAX_VISITS: usize = 64;
+    /// The average number of dims and elements for each operator, operand or variable. Real models have fewer; the limit
+    /// bounds the memory.
+    const MAX_CELLS: usize = 8;
+    /// The minimum for small programs: this number of cells takes 24 MB.
+    const MIN: usize = 1_000_000;
 
-    /// What a program may ask for.
+    /// Returns the limit for a program.
     pub fn of(program: &Program) -> Self {
         let blocks = program.blocks.iter().map(of_block);
         let all = blocks.chain(program.ops().map(of_op)).fold(0, usize::saturating_add);
-        let most = |times| all.saturating_mul(times).saturating_add(Self::LEAST);
-        Self { steps: most(Self::TIMES), cells: most(Self::CELLS) }
+        let most = |times| all.saturating_mul(times).saturating_add(Self::MIN);
+        Self { steps: most(Self::MAX_VISITS), cells: most(Self::MAX_CELLS) }
     }
 
-    /// Takes the work of entering a block; `None` if there is not so much left.
+    /// Charges the work of entering a block; `None` if the limit is exceeded.
     #[must_use]
     pub fn enter(&mut self, block: &Block) -> Option<()> {
         self.steps = self.steps.checked_sub(of_block(block))?;
         Some(())
     }
 
-    /// Takes the work of an operator; `None` if there is not so much left.
+    /// Charges the work of an operator; `None` if the limit is exceeded.
     #[must_use]
     pub fn apply(&mut self, op: &Op) -> Option<()> {
         self.steps = self.steps.checked_sub(of_op(op))?;
         Some(())
     }
 
-    /// Takes the room for extents and elements; `None` if there is not so much left.
+    /// Charges the storage of dims and elements; `None` if the limit is exceeded.
     #[must_use]
     pub fn keep(&mut self, cells: usize) -> Option<()> {
         self.cells = self.cells.checked_sub(cells)?;
         Some(())
     }
 
-    /// Gives back the room for what is not kept.
+    /// Releases the storage of dims and elements.
     pub(super) fn release(&mut self, cells: usize) {
         self.cells = self.cells.saturating_add(cells);
     }
 }
 
-/// What it takes to enter a block.
+/// Returns the work of entering a block.
 fn of_block(block: &Block) -> usize {
     let lists =
         [block.vars.len(), block.initializers.len(), block.inputs.len(), block.outputs.len()];
     lists.into_iter().fold(1, usize::saturating_add)
 }
 
-/// What it takes to apply a rule: what it may look at.
+/// Returns the work of applying a rule, by the amount of data that it may read.
 fn of_op(op: &Op) -> usize {
-    // Texts are copied and compared, which is fast.
+    // Strings are copied and compared, which is fast.
     let of_text = |text: usize| text / 64;
     let of_texts = |all: &[String]| {
         let each = all.iter().map(|text| of_text(text.len()));
@@ -92,7 +92,7 @@ fn of_op(op: &Op) -> usize {
     operands.chain(attributes).fold(1 + of_text(op.name.len()), usize::saturating_add)
 }
 
-/// Symbols of extents that have none.
+/// Generates symbols for unknown dims.
 pub(super) struct Fresh {
     taken: HashSet<Arc<str>>,
     next: usize,
@@ -109,7 +109,7 @@ impl Fresh {
         Self { taken: taken.collect(), next: 0 }
     }
 
-    /// A symbol that nothing else has.
+    /// Returns an unused symbol.
     pub(super) fn symbol(&mut self) -> Arc<str> {
         loop {
             let name: Arc<str> = Arc::from(format!("unknown_{}", self.next));

@@ -1,4 +1,4 @@
-//! Operators whose output equals a value that is there already.
+//! Operators whose output equals an existing value.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::Finding;
 use crate::onnx::dtype;
 
 impl<'p, 'a> Pass<'p, 'a> {
-    /// Makes the output of an operator stand for a value that it equals; returns whether it equals one.
+    /// Makes the output of an operator an alias of an existing value that it equals; returns whether it did.
     pub(super) fn alias(
         &mut self,
         op: &'p Op,
@@ -39,7 +39,7 @@ impl<'p, 'a> Pass<'p, 'a> {
         }
     }
 
-    /// Lets a `Transpose` of a `Transpose` read what the first one reads, and notes what it transposes.
+    /// Lets a `Transpose` of a `Transpose` read the input of the first one, and records the composed permutation.
     pub(super) fn transpose(
         &mut self,
         op: &'p Op,
@@ -81,7 +81,7 @@ impl Fact<'_> {
     }
 }
 
-/// The type that an operator casts to.
+/// Returns the target type of a `Cast`.
 fn cast_to(op: &Op) -> Option<DType> {
     match op.attribute("to") {
         Some(AttributeValue::Long(code)) => dtype::from_code(i32::try_from(*code).ok()?),
@@ -89,7 +89,7 @@ fn cast_to(op: &Op) -> Option<DType> {
     }
 }
 
-/// What a `Transpose` makes another order of, through those before it, and the whole permutation.
+/// Returns the value that a chain of `Transpose` operators starts from, and the composed permutation.
 fn composed<'f, 'a>(op: &Op, input: &'f Fact<'a>) -> Option<(&'f Fact<'a>, Vec<usize>)> {
     let order = match op.attribute("perm") {
         Some(AttributeValue::Longs(order)) => {

@@ -1,4 +1,4 @@
-//! What no output depends on.
+//! Removal of unused operators and constants.
 
 use std::collections::HashSet;
 
@@ -7,8 +7,8 @@ use lodstone_model::{Op, Topology};
 use super::Infos;
 use crate::Origins;
 
-/// Removes operators and constants of the main graph and its subgraphs that no output depends on, and what is known of
-/// their values.
+/// Removes operators and constants of the main graph and its subgraphs that no output depends on, with the inferred
+/// types of their values.
 pub(super) fn remove(program: &mut Topology, infos: &mut Infos, origins: &mut Origins) {
     remove_from(program, 0);
     let mut left: HashSet<&str> = HashSet::new();
@@ -21,7 +21,7 @@ pub(super) fn remove(program: &mut Topology, infos: &mut Infos, origins: &mut Or
     origins.retain(|name| left.contains(name));
 }
 
-/// Removes them from a block; returns all names that it and its subgraphs read.
+/// Removes unused operators of a block; returns all names that the block and its subgraphs read.
 fn remove_from(program: &mut Topology, number: usize) -> HashSet<String> {
     let Some(block) = program.blocks.get_mut(number) else { return HashSet::new() };
     let ops = std::mem::take(&mut block.ops);

@@ -1,4 +1,4 @@
-//! Operators whose results are known before the program runs.
+//! Constant folding.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const RANDOM: [&str; 6] = [
 ];
 
 impl<'p, 'a> Pass<'p, 'a> {
-    /// Replaces an operator by constants, if its results are known and within bounds; returns whether they are.
+    /// Replaces an operator by constants, if its results are known and within bounds; returns whether it did.
     pub(super) fn fold(&mut self, op: &'p Op, facts: &[Option<Fact<'a>>]) -> Result<bool, Finding> {
         let is_random = RANDOM.contains(&op.kind.as_str()) || op.kind == "Dropout";
         if is_random || op.blocks().next().is_some() || self.writes_output(op)? {
@@ -32,7 +32,7 @@ impl<'p, 'a> Pass<'p, 'a> {
                 None => return Ok(false),
             },
         };
-        // The tensor of a `Constant` is that of the model.
+        // The tensor of a `Constant` belongs to the model, so bounds do not apply.
         let is_new = op.kind != "Constant";
         let sizes = made.iter().map(|tensor| tensor.data.len());
         let size = sizes.clone().fold(0, u64::saturating_add);
@@ -55,7 +55,7 @@ impl<'p, 'a> Pass<'p, 'a> {
         Ok(true)
     }
 
-    /// The integers that inference found an operator to compute: shapes, and what is computed from them.
+    /// Returns the integers that inference found an operator to compute: shapes, and values computed from them.
     fn inferred(&self, op: &Op) -> Result<Option<Tensor>, Finding> {
         let [output] = op.output("") else { return Ok(None) };
         let block = self.scopes.innermost()?.number;
@@ -63,7 +63,7 @@ impl<'p, 'a> Pass<'p, 'a> {
         Ok(info.filter(|_| op.kind != "Constant").and_then(ValueInfo::constant))
     }
 
-    /// What an operator computes from constants.
+    /// Evaluates an operator on constants.
     fn evaluated(
         &self,
         op: &Op,
@@ -73,7 +73,7 @@ impl<'p, 'a> Pass<'p, 'a> {
         let infos = self.infos.get(block);
         let size = |name: &str| infos.and_then(|infos| infos.get(name)).and_then(ValueInfo::nbytes);
         let is_small = |size: u64| size <= self.bounds.each;
-        // What is too large is not computed first.
+        // Results that are too large are not computed at all.
         let fits =
             op.kind == "Constant" || op.writes().all(|name| size(name).is_some_and(is_small));
         let constant = |(name, fact): (&String, &'_ Option<Fact<'a>>)| match fact {

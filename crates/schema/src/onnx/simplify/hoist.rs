@@ -8,7 +8,7 @@ use crate::onnx::blocks::copy;
 use crate::onnx::infer::ValueInfo;
 
 impl<'p, 'a> Pass<'p, 'a> {
-    /// Puts the branch that an `If` takes in its place, if that is known; returns whether it is.
+    /// Replaces an `If` by the branch that it takes, if that is known; returns whether it did.
     pub(super) fn hoist(
         &mut self,
         op: &'p Op,
@@ -42,7 +42,7 @@ impl<'p, 'a> Pass<'p, 'a> {
     }
 }
 
-/// The truth value that a value is known to be.
+/// Returns the Boolean value of a constant.
 fn truth(fact: &Fact<'_>) -> Option<bool> {
     let constant = fact.constant.as_deref().map(ValueInfo::of);
     let known = constant.as_ref().or(fact.info)?.ints()?;

@@ -7,8 +7,8 @@
 //! | `If` with a known condition: the branch that it takes replaces it | `hoist` |
 //! | operators and constants that no output depends on | `dead` |
 //!
-//! Inputs and outputs of the main graph keep their names. Functions stay as they are: [`inline`](super::inline) removes
-//! them. [`Origins`] has what became of each value.
+//! Inputs and outputs of the main graph keep their names. Functions are not changed: [`inline`](super::inline) removes
+//! them. [`Origins`] maps each value of the source.
 //!
 //! The pass computes nothing itself; the [`Evaluator`] does.
 
@@ -31,12 +31,12 @@ use crate::{Finding, Located, Origin, Origins};
 
 /// Computes operators on constants.
 pub trait Evaluator {
-    /// The outputs of an operator; `None` if it cannot be computed or fails. `inputs` are by position, `None` where one
-    /// is left out.
+    /// Evaluates an operator; `None` if it cannot be computed or fails. `inputs` are by position, `None` where one is
+    /// omitted.
     fn evaluate(&self, op: &Op, inputs: &[Option<&Tensor>]) -> Option<Vec<Tensor>>;
 }
 
-/// Computes nothing, so that nothing is folded but shapes.
+/// An evaluator that computes nothing, so that only shapes are folded.
 #[derive(Clone, Copy, Debug)]
 pub struct NoEvaluator;
 
@@ -46,16 +46,16 @@ impl Evaluator for NoEvaluator {
     }
 }
 
-/// Bounds of the constants that folding makes, in bytes.
+/// Limits of the constants that folding makes, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// The largest size of one constant.
+    /// The maximum size of one constant.
     pub each: u64,
-    /// The largest size of all of them together.
+    /// The maximum size of all of them together.
     pub all: u64,
 }
 
-/// What is known of the values of a program, by the number of their block and their name.
+/// Inferred values of a program, by the index of their block and by name.
 pub type Infos = Vec<HashMap<String, ValueInfo>>;
 
 /// A simplified program.
@@ -65,17 +65,17 @@ pub struct Simplified {
     pub program: Program,
     /// The constants of the main graph: those of the source that are still read, and folded ones.
     pub parameters: Vec<Parameter>,
-    /// What is known of its values.
+    /// The inferred values of the program.
     pub infos: Infos,
-    /// What became of the values of the source.
+    /// The origins of the values of the source.
     pub origins: Origins,
-    /// The size of folded constants in bytes.
+    /// The total size of folded constants in bytes.
     pub folded: u64,
 }
 
-/// Simplifies a program. `parameters` are the constants of its main graph beside the initializers there; `infos` is what
-/// inference found of its values, as far as it is known. It has to hold for every run: inputs that a run may replace are
-/// no constants there ([`Options::overridable`](super::infer::Options::overridable)).
+/// Simplifies a program. `parameters` are the constants of its main graph beside the initializers there; `infos` is the
+/// result of inference. It must hold for every run: inputs that a run may replace must not be constants there
+/// ([`Options::overridable`](super::infer::Options::overridable)).
 ///
 /// # Errors
 /// If a subgraph is missing, runs itself, or is nested too deep.
@@ -104,7 +104,7 @@ pub fn simplify(
     for (block, written) in program.blocks.iter().zip(written) {
         let (block, known) = match written {
             Some(written) => written.block(block),
-            // Of a function, or of a branch that is never taken.
+            // A block of a function, or of a branch that is never taken.
             None => (block.clone(), HashMap::new()),
         };
         rewritten.push(block);
@@ -121,15 +121,15 @@ pub fn simplify(
     Ok(Simplified { program: made.into(), parameters, infos, origins, folded })
 }
 
-/// What a name of the source stands for in the result.
+/// The value in the result that a name of the source is bound to.
 #[derive(Clone, Debug)]
 struct Fact<'a> {
-    /// The value of the result; empty for an input that is left out.
+    /// The name of the value in the result; empty for an omitted input.
     name: Arc<str>,
-    /// The block of the result, by its number in the source, that has the value.
+    /// The block of the result that defines the value, by its index in the source.
     owner: usize,
     info: Option<&'a ValueInfo>,
-    /// Its elements, if it is a constant.
+    /// The tensor, if the value is a constant.
     constant: Option<Arc<Tensor>>,
     /// The value that it is a transposition of, and the permutation.
     transposed: Option<Arc<(Fact<'a>, Vec<usize>)>>,
@@ -138,7 +138,7 @@ struct Fact<'a> {
 /// A block of the result.
 #[derive(Debug, Default)]
 struct Written {
-    /// Its number in the source.
+    /// Its index in the source.
     number: usize,
     inputs: Vec<String>,
     outputs: Vec<String>,
@@ -148,7 +148,7 @@ struct Written {
 }
 
 impl Written {
-    /// The block, in the place of one of the source, and what is known of its values.
+    /// Returns the block that replaces one of the source, and its inferred values.
     fn block(self, source: &Block) -> (Block, HashMap<String, ValueInfo>) {
         let block = Block {
             index: source.index,
@@ -175,13 +175,13 @@ struct Pass<'p, 'a> {
     folded: u64,
     /// Blocks of the result that are being written, innermost last.
     open: Vec<Written>,
-    /// Those that are done, by their number in the source.
+    /// Finished blocks, by their index in the source.
     blocks: Vec<Option<Written>>,
     origins: Origins,
 }
 
 impl<'p, 'a> Pass<'p, 'a> {
-    /// Simplifies the block that was entered, and leaves it.
+    /// Simplifies the entered block, and leaves it.
     fn block(&mut self, parameters: &'p [Parameter]) -> Result<(), Finding> {
         let scope = self.scopes.innermost()?;
         let (block, number) = (scope.block, scope.number);
@@ -198,7 +198,7 @@ impl<'p, 'a> Pass<'p, 'a> {
         for name in &block.outputs {
             let output = match self.scopes.see(name) {
                 Some(fact) if fact.owner == number => fact.name.to_string(),
-                // A block returns what its own operators write.
+                // A block returns only values that its own operators write.
                 Some(fact) => {
                     let (from, to) = (Arc::clone(&fact.name), self.names.fresh(name));
                     self.written()?.ops.push(copy(&from, &to));
@@ -211,12 +211,12 @@ impl<'p, 'a> Pass<'p, 'a> {
         self.scopes.leave()?;
         let done = self.open.pop();
         let room = self.blocks.get_mut(number);
-        *room.ok_or_else(|| Finding::internal("a block has no room"))? = done;
+        *room.ok_or_else(|| Finding::internal("a block index is out of range"))? = done;
         Ok(())
     }
 
-    /// Keeps the constants of the block that was entered. One that is an input, too, may be another one at a run, but in
-    /// programs up to IR version 3, where all constants are inputs.
+    /// Keeps the constants of the entered block. A run may replace one that is also an input, except in programs up to IR
+    /// version 3, where all constants are inputs.
     fn constants(
         &mut self,
         parameters: impl Iterator<Item = &'p Parameter>,
@@ -271,8 +271,8 @@ impl<'p, 'a> Pass<'p, 'a> {
         self.open.last_mut().ok_or_else(|| Finding::internal("no block is being written"))
     }
 
-    /// Defines a value of the block that was entered; returns its name in the result. Values of a block that replaces
-    /// an operator get new names there.
+    /// Defines a value of the entered block; returns its name in the result. Values of a block that replaces
+    /// an operator get fresh names there.
     fn define(
         &mut self,
         name: &'p str,
@@ -293,7 +293,7 @@ impl<'p, 'a> Pass<'p, 'a> {
         Ok(new)
     }
 
-    /// Makes a name of the block that was entered stand for a value of the result.
+    /// Binds a name of the entered block to a value of the result.
     fn keep(&mut self, name: &'p str, fact: Fact<'a>) -> Result<(), Finding> {
         let block = self.scopes.innermost()?.number;
         let origin = Origin::Value(Arc::clone(&fact.name));
@@ -301,7 +301,7 @@ impl<'p, 'a> Pass<'p, 'a> {
         self.scopes.keep(name, fact).map(|_| ())
     }
 
-    /// Whether an operator writes an output of the block that is being written, which has to stay.
+    /// Whether an operator writes an output of the block that is being written, which must be kept.
     fn writes_output(&self, op: &Op) -> Result<bool, Finding> {
         let scope = self.scopes.innermost()?;
         let is_written = self.open.last().is_some_and(|written| written.number == scope.number);

@@ -1,4 +1,4 @@
-//! One operator on its way to the next version of it, and what adapters can do with it.
+//! An operator that is upgraded to its next version, and the tools of adapters.
 
 use lodstone_model::{Attribute, AttributeValue, Block, DType, Dim, Op, Operand, Program, Tensor};
 use lodstone_store::Blob;
@@ -7,10 +7,10 @@ use super::super::names::Names;
 use super::known::Known;
 use crate::Finding;
 
-/// An operator, where it is, and what is put around it.
+/// An operator, its location, and the operators that are added around it.
 pub(super) struct Change<'a> {
     pub(super) op: Op,
-    /// The version that it is of when the adapter is done.
+    /// The version of the operator after the adapter.
     pub(super) version: i64,
     target: i64,
     block: usize,
@@ -18,14 +18,14 @@ pub(super) struct Change<'a> {
     names: &'a mut Names,
     before: Vec<(Op, i64)>,
     after: Vec<(Op, i64)>,
-    /// A block that takes the place of its own one, which is inside it.
+    /// A block that replaces the operator's own one, which becomes its subgraph.
     wrapped: Option<Block>,
 }
 
-/// The first version whose constants may be given by attributes of functions.
+/// The first version whose constants may refer to attributes of functions.
 const REFERENCES: i64 = 12;
 
-/// The first version that can cast to the type of another value.
+/// The first version with an operator that casts to the type of another value.
 const CAST_LIKE: i64 = 15;
 
 impl<'a> Change<'a> {
@@ -41,10 +41,10 @@ impl<'a> Change<'a> {
         Self { op, version, target, block, known, names, before, after, wrapped: None }
     }
 
-    /// What the operator became, in order, each with the version that it is of.
+    /// Returns the resulting operators, in order, each with its version.
     ///
     /// # Errors
-    /// If the program has more blocks than it can number, which is a defect.
+    /// An internal error if the program has more blocks than an index can hold.
     pub(super) fn finish(self, program: &mut Program) -> Result<Vec<(Op, i64)>, Finding> {
         let Self { mut op, version, before, after, wrapped, block, .. } = self;
         if let Some(mut wrapped) = wrapped {
@@ -66,38 +66,38 @@ impl<'a> Change<'a> {
         Ok(before.into_iter().chain([(op, version)]).chain(after).collect())
     }
 
-    /// Whether the model is to be of a version, or a newer one.
+    /// Whether the target version of the model is at least `version`.
     pub(super) fn reaches(&self, version: i64) -> bool {
         self.target >= version
     }
 
-    /// The name of input number `index`; empty if it is left out.
+    /// Returns the name of an input; empty if it is omitted.
     pub(super) fn input(&self, index: usize) -> &str {
         argument(&self.op.inputs, index)
     }
 
-    /// The name of output number `index`; empty if it is left out.
+    /// Returns the name of an output; empty if it is omitted.
     pub(super) fn output(&self, index: usize) -> &str {
         argument(&self.op.outputs, index)
     }
 
-    /// Names of the outputs, but for those at the end that are left out.
+    /// Returns the number of outputs, not counting omitted ones at the end.
     pub(super) fn outputs(&self) -> usize {
         let outputs = self.op.outputs.first().map_or(&[][..], |outputs| &outputs.args);
         outputs.iter().rposition(|name| !name.is_empty()).map_or(0, |last| last + 1)
     }
 
-    /// Replaces or adds input number `index`.
+    /// Replaces or adds an input.
     pub(super) fn set_input(&mut self, index: usize, name: String) {
         put(&mut self.op.inputs, index, name);
     }
 
-    /// Replaces output number `index`.
+    /// Replaces an output.
     pub(super) fn set_output(&mut self, index: usize, name: String) {
         put(&mut self.op.outputs, index, name);
     }
 
-    /// Removes an attribute; gives what it was.
+    /// Removes an attribute; returns its value.
     pub(super) fn take(&mut self, name: &str) -> Option<AttributeValue> {
         let index = self.op.attributes.iter().position(|attribute| attribute.name == name)?;
         Some(self.op.attributes.remove(index).value)
@@ -108,7 +108,7 @@ impl<'a> Change<'a> {
         set(&mut self.op, name, value);
     }
 
-    /// The integer that an attribute is.
+    /// Returns an integer attribute.
     pub(super) fn int(&self, name: &str) -> Result<Option<i64>, Finding> {
         match self.op.attribute(name) {
             None => Ok(None),
@@ -117,7 +117,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// The text that an attribute is.
+    /// Returns a string attribute.
     pub(super) fn text(&self, name: &str) -> Result<Option<String>, Finding> {
         match self.op.attribute(name) {
             None => Ok(None),
@@ -126,33 +126,33 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// The element type of a value.
+    /// Returns the element type of a value.
     pub(super) fn dtype(&self, name: &str) -> Option<DType> {
         self.known.dtype(self.block, name)
     }
 
-    /// The extents of a value.
+    /// Returns the dims of a value.
     pub(super) fn shape(&self, name: &str) -> Option<&[Dim]> {
         self.known.shape(self.block, name)
     }
 
-    /// How many dimensions a value has.
+    /// Returns the rank of a value.
     pub(super) fn rank(&self, name: &str) -> Result<usize, Finding> {
-        let name_of = || format!("it cannot be told how many dimensions `{name}` has").into();
+        let name_of = || format!("the rank of `{name}` is unknown").into();
         self.shape(name).map(<[Dim]>::len).ok_or_else(name_of)
     }
 
-    /// The numbers that a value is, if it is a small constant.
+    /// Returns the elements of a small constant.
     pub(super) fn numbers(&self, name: &str) -> Option<Vec<f64>> {
         self.known.numbers(self.block, name)
     }
 
-    /// A name for a value that belongs to the operator.
+    /// Returns a fresh name for a value that belongs to the operator.
     pub(super) fn fresh(&mut self, what: &str) -> String {
         self.names.fresh(&format!("{}_{what}", self.output(0).to_owned()))
     }
 
-    /// Puts an operator before it, of the version that this change is to; gives what that writes.
+    /// Adds an operator before it, of the version of this change; returns its output.
     pub(super) fn before<const N: usize>(
         &mut self,
         kind: &str,
@@ -165,7 +165,7 @@ impl<'a> Change<'a> {
         name
     }
 
-    /// Puts an operator after it.
+    /// Adds an operator after it.
     pub(super) fn after<const N: usize>(
         &mut self,
         kind: &str,
@@ -176,7 +176,7 @@ impl<'a> Change<'a> {
         self.after.push((op(kind, &inputs, output, attributes), self.version));
     }
 
-    /// Puts a constant before it; gives its name.
+    /// Adds a constant before it; returns its name.
     pub(super) fn constant(&mut self, tensor: Tensor) -> String {
         self.before(
             "Constant",
@@ -185,13 +185,13 @@ impl<'a> Change<'a> {
         )
     }
 
-    /// Puts a list of integers before it; gives its name.
+    /// Adds a list of integers before it; returns its name.
     pub(super) fn integers(&mut self, numbers: &[i64]) -> String {
         self.constant(integers(numbers))
     }
 
-    /// What an attribute is as a value: a list of integers, or what the function that the operator is
-    /// in was given for it.
+    /// Converts an attribute to a value that is a list of integers; the attribute may refer to one of the enclosing
+    /// function.
     pub(super) fn as_integers(
         &mut self,
         name: &str,
@@ -206,7 +206,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// What an attribute is as a number of the type of `like`.
+    /// Converts a float attribute to a value of the element type of `like`.
     pub(super) fn as_number(
         &mut self,
         name: &str,
@@ -232,7 +232,7 @@ impl<'a> Change<'a> {
                 let to = match dtype {
                     DType::Float16 => 10,
                     dtype => {
-                        let wrong = format!("attribute `{name}` cannot be made one of {dtype}");
+                        let wrong = format!("attribute `{name}` cannot be converted to {dtype}");
                         return Err(Finding::from(wrong).about_attribute(name));
                     }
                 };
@@ -243,7 +243,7 @@ impl<'a> Change<'a> {
                 ))
             }
             None if self.target < CAST_LIKE => {
-                Err(format!("it cannot be told of which type `{like}` is").into())
+                Err(format!("the element type of `{like}` is unknown").into())
             }
             _ => {
                 let value = AttributeValue::Tensor(Box::new(float(number)));
@@ -253,29 +253,29 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Puts a constant before it, cast to the type of `like`.
+    /// Adds a constant before it, cast to the type of `like`.
     fn cast_like(&mut self, mut constant: Op, like: &str) -> String {
         let (number, name) = (self.fresh("constant"), self.fresh("cast"));
         put(&mut constant.outputs, 0, number.clone());
-        // Both are of the version that has the cast, whatever version the change is to.
+        // Both have the version that introduced the cast, whatever the version of the change.
         let version = self.version.max(CAST_LIKE);
         self.before.push((constant, version));
         self.before.push((op("CastLike", &[&number, like], &name, Vec::new()), version));
         name
     }
 
-    /// Puts a block in place of the one that the operator has; the latter has to be inside it.
+    /// Replaces the block of the operator; the replaced block must be a subgraph of the new one.
     pub(super) fn wrap(&mut self, block: Block) {
         self.wrapped = Some(block);
     }
 
-    /// A name for a value of a new block.
+    /// Returns a fresh name for a value of a new block.
     pub(super) fn named(&mut self, what: &str) -> String {
         self.names.fresh(what)
     }
 }
 
-/// An operator of ONNX's own set that writes one value.
+/// Creates an operator of ONNX's own domain that writes one value.
 pub(super) fn op(kind: &str, inputs: &[&str], output: &str, attributes: Vec<Attribute>) -> Op {
     let slot = |args| vec![Operand { slot: String::new(), args }];
     Op {
@@ -291,13 +291,13 @@ pub(super) fn attribute(name: &str, value: AttributeValue) -> Attribute {
     Attribute { name: name.to_owned(), value }
 }
 
-/// A list of integers as a tensor.
+/// Creates a tensor from a list of integers.
 pub(super) fn integers(numbers: &[i64]) -> Tensor {
     let data: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
     Tensor::dense(DType::Int64, vec![numbers.len() as u64], Blob::memory(data))
 }
 
-/// A list of numbers as a tensor.
+/// Creates a tensor from a list of floats.
 pub(super) fn floats(numbers: &[f32]) -> Tensor {
     let data: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
     Tensor::dense(DType::Float32, vec![numbers.len() as u64], Blob::memory(data))
@@ -332,11 +332,11 @@ fn put(operands: &mut Vec<Operand>, index: usize, name: String) {
     }
 }
 
-/// An attribute whose value is of another type than its operator has.
+/// Creates the finding for an attribute with a value of the wrong type.
 fn mistyped(name: &str, value: &AttributeValue) -> Finding {
     let found = match value {
-        AttributeValue::Reference { .. } => "given by the caller of the function",
-        _ => "not of the type that it should be of",
+        AttributeValue::Reference { .. } => "bound by the caller of the function",
+        _ => "of the wrong type",
     };
     Finding::from(format!("attribute `{name}` is {found}")).about_attribute(name)
 }

@@ -5,7 +5,7 @@ use lodstone_model::AttributeValue;
 use super::change::Change;
 use crate::Finding;
 
-/// `axes` of ReduceX, Squeeze and Unsqueeze. None, or no axis, stands for all, but for Unsqueeze.
+/// `axes` of ReduceX, Squeeze and Unsqueeze. Absent or empty axes stand for all, except for Unsqueeze.
 pub(super) fn axes(change: &mut Change<'_>) -> Result<(), Finding> {
     let stands_for_all = change.op.kind != "Unsqueeze";
     match change.take("axes") {
@@ -56,11 +56,11 @@ pub(super) fn split(change: &mut Change<'_>) -> Result<(), Finding> {
     Ok(())
 }
 
-/// `split` as an input of Split, which the second version had not any more.
+/// `split` as an input of Split, which the second version does not have.
 pub(super) fn split_input(change: &mut Change<'_>) -> Result<(), Finding> {
     match change.input(1) {
         "" => Ok(()),
-        _ => Err("has sizes as an input, which the version after it has not".into()),
+        _ => Err("has sizes as an input, which its next version does not support".into()),
     }
 }
 
@@ -83,7 +83,7 @@ pub(super) fn pad(change: &mut Change<'_>) -> Result<(), Finding> {
     change.set_input(1, pads);
     match change.take("value") {
         None => Ok(()),
-        // What is not said is zero.
+        // The default is zero.
         Some(AttributeValue::Float(0.0)) => Ok(()),
         Some(value) => {
             let like = change.input(0).to_owned();
@@ -94,7 +94,7 @@ pub(super) fn pad(change: &mut Change<'_>) -> Result<(), Finding> {
     }
 }
 
-/// `ratio` of Dropout. It does nothing but in training, which these versions did not know.
+/// `ratio` of Dropout. It has an effect only in training, which these versions do not support.
 pub(super) fn ratio(change: &mut Change<'_>) -> Result<(), Finding> {
     if let Some(value) = change.take("ratio") {
         let like = change.input(0).to_owned();
@@ -104,7 +104,7 @@ pub(super) fn ratio(change: &mut Change<'_>) -> Result<(), Finding> {
     Ok(())
 }
 
-/// `axis` of DFT, which was the first after the batch if nothing was said, and is the last but one now.
+/// `axis` of DFT, whose default was the first axis after the batch and is now the last but one.
 pub(super) fn dft(change: &mut Change<'_>) -> Result<(), Finding> {
     let axis = change.int("axis")?.unwrap_or(1);
     change.take("axis");
@@ -115,21 +115,21 @@ pub(super) fn dft(change: &mut Change<'_>) -> Result<(), Finding> {
     Ok(())
 }
 
-/// `tiles` and `axis` of Tile, which became a number for each dimension.
+/// `tiles` and `axis` of Tile, which became one repeat for each dim.
 pub(super) fn tile(change: &mut Change<'_>) -> Result<(), Finding> {
     let number = |index| {
         let numbers = change.numbers(change.input(index)).unwrap_or_default();
         let whole = |number: &&f64| number.fract() == 0.0 && number.abs() < f64::from(i32::MAX);
         let [number] = *numbers.as_slice() else { return None };
-        // An integer of 32 bits by what was just asked.
+        // A 32-bit integer, as just checked.
         Some(number).as_ref().filter(whole).map(ToString::to_string)?.parse::<i64>().ok()
     };
     let (Some(tiles), Some(axis)) = (number(1), number(2)) else {
-        return Err("tiles by numbers that are no constants".into());
+        return Err("has repeats that are not constants".into());
     };
     let rank = change.rank(change.input(0))?;
     let axis = usize::try_from(axis).ok().filter(|axis| *axis < rank);
-    let axis = axis.ok_or("tiles along an axis that its input has not")?;
+    let axis = axis.ok_or("has an axis out of range of its input")?;
     let repeats: Vec<i64> = (0..rank).map(|index| if index == axis { tiles } else { 1 }).collect();
     let repeats = change.integers(&repeats);
     for operand in &mut change.op.inputs {

@@ -1,6 +1,6 @@
-//! What is known of the values of a program: element types, ranks, small constants.
+//! Known facts about the values of a program: element types, ranks, small constants.
 //!
-//! Types are those that are declared, or follow from what operators read; ranks and extents are declared.
+//! Types are declared, or follow from the inputs of operators; ranks and dims are declared.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use super::super::{operator, tensor_name, type_name};
 use crate::Finding;
 use crate::places::at_mut;
 
-/// What is known of values, by block.
+/// Known facts about values, by block.
 #[derive(Debug)]
 pub(super) struct Known {
     blocks: Vec<HashMap<String, Fact>>,
@@ -21,7 +21,7 @@ pub(super) struct Known {
 
 #[derive(Clone, Debug, Default)]
 struct Fact {
-    /// The type as ONNX calls it.
+    /// The ONNX name of the type.
     kind: Option<String>,
     shape: Option<Vec<Dim>>,
     constant: Option<Tensor>,
@@ -52,10 +52,10 @@ impl Known {
         Self { blocks, parents }
     }
 
-    /// Takes note of what an operator of a block writes.
+    /// Records the outputs of an operator of a block.
     ///
     /// # Errors
-    /// If the program has no such block, which is a defect.
+    /// An internal error if the program has no such block.
     pub(super) fn follow(&mut self, block: usize, op: &Op, version: i64) -> Result<(), Finding> {
         let outputs: Vec<String> = op.writes().map(str::to_owned).collect();
         if let (Some(AttributeValue::Tensor(value)), [name]) =
@@ -89,10 +89,10 @@ impl Known {
         Ok(())
     }
 
-    /// What is known of a name where a block sees it.
+    /// Returns the facts about a name that a block sees.
     fn fact(&self, block: usize, name: &str) -> Option<&Fact> {
         let mut block = block;
-        // A block is inside at most all others.
+        // The depth of a block is at most the number of blocks.
         for _ in 0..=self.blocks.len() {
             if let Some(fact) = self.blocks.get(block)?.get(name) {
                 return Some(fact);
@@ -102,23 +102,23 @@ impl Known {
         None
     }
 
-    /// The element type of a tensor.
+    /// Returns the element type of a tensor.
     pub(super) fn dtype(&self, block: usize, name: &str) -> Option<DType> {
         let kind = self.fact(block, name)?.kind.as_ref()?;
         ELEMENTS.into_iter().find(|dtype| tensor_name(*dtype).as_ref() == Some(kind))
     }
 
-    /// The extents of a tensor.
+    /// Returns the dims of a tensor.
     pub(super) fn shape(&self, block: usize, name: &str) -> Option<&[Dim]> {
         self.fact(block, name)?.shape.as_deref()
     }
 
-    /// The numbers of a small constant.
+    /// Returns the elements of a small constant.
     pub(super) fn numbers(&self, block: usize, name: &str) -> Option<Vec<f64>> {
-        /// More than there are dimensions of any tensor.
-        const MOST: u64 = 1024;
+        /// More than any tensor has dims.
+        const MAX: u64 = 1024;
         let tensor = self.fact(block, name)?.constant.as_ref()?;
-        let is_plain = matches!(tensor.kind, Kind::Dense) && tensor.data.len() <= MOST;
+        let is_plain = matches!(tensor.kind, Kind::Dense) && tensor.data.len() <= MAX;
         let bytes = tensor.data.read().ok().filter(|_| is_plain)?;
         match tensor.dtype {
             DType::Float32 => {
@@ -133,7 +133,7 @@ impl Known {
     }
 }
 
-/// Element types that operators which need to know them may have.
+/// The element types that matter to adapters.
 const ELEMENTS: [DType; 16] = [
     DType::Float32,
     DType::Float64,
@@ -161,7 +161,7 @@ fn declared(value: &ValueType) -> Fact {
     Fact { kind: type_name(value), shape, constant: None }
 }
 
-/// Adds what was not known.
+/// Adds facts that are not known yet.
 fn merge(known: &mut Fact, fact: Fact) {
     known.kind = known.kind.take().or(fact.kind);
     known.shape = known.shape.take().or(fact.shape);
@@ -170,6 +170,6 @@ fn merge(known: &mut Fact, fact: Fact) {
 
 fn constant(tensor: &Tensor) -> Fact {
     let kind = element_name(tensor.dtype).and_then(|_| tensor_name(tensor.dtype));
-    let shape = tensor.shape.iter().map(|extent| Dim::Known(*extent)).collect();
+    let shape = tensor.shape.iter().map(|dim| Dim::Known(*dim)).collect();
     Fact { kind, shape: Some(shape), constant: Some(tensor.clone()) }
 }

@@ -1,14 +1,13 @@
-//! A model of an old set of operators as one of a newer set.
+//! Upgrades of models to a newer opset.
 //!
-//! Every operator goes through the versions of it one after the other, each change by its decision in
-//! `data/onnx_changes.tsv`: `same` if whatever the older version computes the newer one computes too, or
-//! the name of an adapter. An adapter changes the operator, and may put others before and after it, which
-//! then go the same way from where they are. A test holds that there is a decision for each change that
-//! the table of operators has: a new set of operators asks for new ones.
+//! Every operator goes through its versions one after the other, each change by its decision in `data/onnx_changes.tsv`:
+//! `same` if the newer version computes whatever the older one computes, or the name of an adapter. An adapter changes
+//! the operator and may add others before and after it, which are then upgraded from their own versions. A test checks
+//! that there is a decision for each change in the table of operators: a new opset requires new ones.
 //!
-//! It goes up only, and for ONNX's own set: other sets stay at the versions that they have. What can not
-//! be told from the program alone (the rank of a value that declares none, scales that are computed) and
-//! matters is refused, all such operators at once.
+//! Only upgrades are supported, and only of ONNX's own opset: other opsets keep their versions. If an upgrade depends on
+//! something that the program alone does not determine (the rank of a value that declares none, scales that are
+//! computed), it is rejected; all such operators are reported at once.
 //!
 //! Source of truth: the changelog of onnx 1.23.2; `docs/Versioning.md`.
 
@@ -31,52 +30,51 @@ use super::names::Names;
 use super::{NEWEST_OPSET, domain_name, introduced, ir_version_of_opset, quoted, versions};
 use crate::{Finding, Findings};
 
-/// Why a model cannot be made one of another set of operators.
+/// Why a model cannot be upgraded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UpgradeError {
-    /// It has no program of ONNX, or none that says which set of its operators it uses.
+    /// The model has no ONNX program, or its program does not declare the version of ONNX's opset.
     NoOperators,
-    /// There is no such version.
+    /// The target version does not exist.
     Unknown {
-        /// The version that was asked for.
-        asked: i64,
-        /// The newest that is known.
+        /// The requested version.
+        requested: i64,
+        /// The newest known version.
         newest: i64,
     },
-    /// It uses a newer version.
+    /// The model uses a newer version.
     Downgrade {
-        /// The version that it uses.
+        /// The version that the model uses.
         from: i64,
-        /// The version that was asked for.
+        /// The requested version.
         to: i64,
     },
-    /// It breaks rules of ONNX: what it computes is not defined.
+    /// The model breaks rules of ONNX, so that its meaning is undefined.
     Invalid(Findings),
-    /// Some operators have no newer form, or it cannot be told which.
+    /// Some operators have no equivalent in the newer version, or it cannot be determined.
     Operators(Findings),
 }
 
 impl fmt::Display for UpgradeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoOperators => f.write_str("there is no program with operators of ONNX"),
-            Self::Unknown { asked, newest } => {
-                write!(f, "there is no version {asked} of ONNX's operators; the newest is {newest}")
+            Self::NoOperators => f.write_str("the model has no program with ONNX operators"),
+            Self::Unknown { requested, newest } => {
+                write!(f, "opset version {requested} does not exist; the newest known is {newest}")
             }
-            Self::Downgrade { from, to } => write!(
-                f,
-                "the operators are of version {from}, and cannot be made ones of the older {to}"
-            ),
+            Self::Downgrade { from, to } => {
+                write!(f, "the model uses opset {from}; downgrading to {to} is not supported")
+            }
             Self::Invalid(findings) => {
                 f.write_str("the program is not valid ONNX")?;
-                findings.told.iter().try_for_each(|finding| write!(f, "; {finding}"))
+                findings.located.iter().try_for_each(|finding| write!(f, "; {finding}"))
             }
             Self::Operators(findings) => {
                 let count = findings.count();
                 let operators = if count == 1 { "operator" } else { "operators" };
                 write!(f, "{count} {operators} cannot be upgraded")?;
-                findings.told.iter().try_for_each(|finding| write!(f, "; {finding}"))
+                findings.located.iter().try_for_each(|finding| write!(f, "; {finding}"))
             }
         }
     }
@@ -84,10 +82,10 @@ impl fmt::Display for UpgradeError {
 
 impl std::error::Error for UpgradeError {}
 
-/// Changes an operator to the version that brought a change, or says why it cannot.
+/// Changes an operator to the version of a change, or reports why it cannot.
 type Adapter = fn(&mut Change<'_>) -> Result<(), Finding>;
 
-/// The decisions of `onnx_changes.tsv` but for `same`.
+/// The adapters of `onnx_changes.tsv`.
 const ADAPTERS: &[(&str, Adapter)] = &[
     ("axes", inputs::axes),
     ("broadcast", shapes::broadcast),
@@ -129,8 +127,8 @@ const ADAPTERS: &[(&str, Adapter)] = &[
     ("upsample", sizes::upsample),
 ];
 
-/// How versions of an operator of ONNX's own set differ from those before them: the version, and `same` or
-/// the name of an adapter, oldest first.
+/// Returns the versions of an operator of ONNX's own domain after its first, oldest first, each with `same` or the name
+/// of its adapter.
 pub fn changes(kind: &str) -> &'static [(i64, &'static str)] {
     static CHANGES: LazyLock<HashMap<&str, Vec<(i64, &str)>>> = LazyLock::new(|| {
         let change = |word: &'static str| {
@@ -146,21 +144,20 @@ pub fn changes(kind: &str) -> &'static [(i64, &'static str)] {
     CHANGES.get(kind).map_or(&[], Vec::as_slice)
 }
 
-/// Makes a model one of version `target` of ONNX's operators, in the main graph and all that is inside it,
-/// and in functions. The version of the representation is raised to one that such models may have.
+/// Upgrades a model to version `target` of ONNX's opset, including subgraphs and functions. The IR version is raised to
+/// one that supports it.
 ///
 /// # Errors
-/// If there is no such version, the model is of a newer one, or some of its operators cannot
-/// be upgraded, all of which are named with their places; the model stays as it was.
+/// If the version does not exist, the model is of a newer one, or some operators cannot be upgraded, all of which are
+/// reported with their places. The model is then unchanged.
 pub fn upgrade(model: &mut Model, target: i64) -> Result<(), UpgradeError> {
     upgrade_with(model, target, &[])
 }
 
-/// The same, with the types of values that are known beyond those
-/// that it declares: by block and name.
+/// Upgrades a model like [`upgrade`], with inferred types beside those that it declares, by block and name.
 ///
 /// # Errors
-/// As [`upgrade`].
+/// Like [`upgrade`].
 pub fn upgrade_with(
     model: &mut Model,
     target: i64,
@@ -170,7 +167,7 @@ pub fn upgrade_with(
     let Some(program) = program else { return Err(UpgradeError::NoOperators) };
     let ir_version = ir_version_of_opset("", target).filter(|_| target >= 1);
     let Some(ir_version) = ir_version else {
-        return Err(UpgradeError::Unknown { asked: target, newest: NEWEST_OPSET });
+        return Err(UpgradeError::Unknown { requested: target, newest: NEWEST_OPSET });
     };
     let from = used(&program.operator_versions, program.version);
     if let Some(from) = from.filter(|from| *from > target) {
@@ -208,15 +205,14 @@ pub fn upgrade_with(
     Ok(())
 }
 
-/// The version of ONNX's own set that a program or function uses. Programs of before there were sets use
-/// the first.
+/// Returns the version of ONNX's opset that a program or function uses. Programs older than opsets use version 1.
 fn used(versions: &[(String, i64)], ir_version: Option<i64>) -> Option<i64> {
     let own = versions.iter().rev().find(|(domain, _)| domain_name(domain) == "ai.onnx");
     let had_none = ir_version.is_some_and(|version| version < introduced::OPERATOR_SETS);
     own.map(|(_, version)| *version).or(had_none.then_some(1))
 }
 
-/// Says which set of operators a program is of now.
+/// Declares the opset version of a program.
 fn declare(program: &mut Topology, target: i64, ir_version: i64) {
     if program.operator_versions.is_empty() {
         program.operator_versions.push((String::new(), target));
@@ -232,7 +228,7 @@ fn declare(program: &mut Topology, target: i64, ir_version: i64) {
     }
 }
 
-/// The graph or a function, with all that is inside it.
+/// The graph or a function, including subgraphs.
 struct Body<'a> {
     program: &'a mut Program,
     known: &'a mut Known,
@@ -246,7 +242,7 @@ impl Body<'_> {
         let (mut open, mut seen) = (vec![(block, place)], HashSet::new());
         while let Some((number, place)) = open.pop() {
             let index = usize::try_from(number).unwrap_or(usize::MAX);
-            // A program made by hand may have a block inside itself.
+            // A program that was built by hand may have a block inside itself.
             if !seen.insert(number) {
                 continue;
             }
@@ -258,7 +254,7 @@ impl Body<'_> {
                     "" => quoted(&op.kind),
                     name => format!("{} {}", quoted(&op.kind), quoted(name)),
                 };
-                // Places are long where blocks are deep: they are told of what needs one.
+                // The place of a deep block is long, so it is only built if it is needed.
                 let place = || format!("{place}, operator {number} ({called})");
                 open.extend(op.blocks().map(|block| (block, place())));
                 let known = self.known.follow(index, &op, self.from);
@@ -272,9 +268,9 @@ impl Body<'_> {
         }
     }
 
-    /// Makes an operator one of the newer set, or several.
+    /// Upgrades an operator, which may become several.
     fn operator(&mut self, block: usize, op: Op, changed: &mut Vec<Op>) -> Result<(), Finding> {
-        // What is still to be done, the first last.
+        // The operators that remain to be upgraded, the first last.
         let mut open = vec![(op, self.from)];
         while let Some((op, version)) = open.pop() {
             let next = changes(&op.kind).iter().find(|(since, _)| *since > version);
@@ -282,7 +278,7 @@ impl Body<'_> {
             let is_own = domain_name(&op.domain) == "ai.onnx";
             let Some((since, decision)) = next.filter(|_| is_own) else {
                 if is_own && versions("", &op.kind).next().is_none() {
-                    return Err("is no operator of ONNX".into());
+                    return Err("is not an ONNX operator".into());
                 }
                 changed.push(op);
                 continue;

@@ -1,18 +1,18 @@
-//! Attributes that are called otherwise, mean something else if they are not there, or are there no more.
+//! Attributes that were renamed, that were removed, or whose defaults changed.
 
 use lodstone_model::{AttributeValue, DType};
 
 use super::change::Change;
 use crate::Finding;
 
-/// `consumed_inputs` said which inputs may be written over.
+/// `consumed_inputs` listed the inputs that may be overwritten.
 pub(super) fn consumed(change: &mut Change<'_>) -> Result<(), Finding> {
     change.take("consumed_inputs");
     Ok(())
 }
 
-/// `is_test` of BatchNormalization and Dropout. Operators that do not say it were run for inference by
-/// everybody, whatever the default; those that say that they train are something else now.
+/// `is_test` of BatchNormalization and Dropout. All runtimes ran operators without it for inference, whatever the
+/// default; those in training mode mean something else now.
 pub(super) fn test_mode(change: &mut Change<'_>) -> Result<(), Finding> {
     if change.int("is_test")? == Some(0) {
         return Err("is in training mode (`is_test` is 0)".into());
@@ -24,16 +24,16 @@ pub(super) fn test_mode(change: &mut Change<'_>) -> Result<(), Finding> {
 /// `spatial` of BatchNormalization.
 pub(super) fn spatial(change: &mut Change<'_>) -> Result<(), Finding> {
     if change.int("spatial")?.is_some_and(|spatial| spatial != 1) {
-        return Err("normalizes each place by itself (`spatial` is 0)".into());
+        return Err("normalizes each position by itself (`spatial` is 0)".into());
     }
     change.take("spatial");
     Ok(())
 }
 
-/// BatchNormalization whose further outputs are used trains: they were others than they are now.
+/// BatchNormalization with more than one output in use is training; the statistics that it writes have changed.
 pub(super) fn inference(change: &mut Change<'_>) -> Result<(), Finding> {
     if change.outputs() > 1 {
-        return Err("writes statistics of training, which are others now".into());
+        return Err("writes training statistics, whose meaning has changed".into());
     }
     for operand in &mut change.op.outputs {
         operand.args.truncate(1);
@@ -41,7 +41,7 @@ pub(super) fn inference(change: &mut Change<'_>) -> Result<(), Finding> {
     Ok(())
 }
 
-/// What Dropout says of what it left out became `bool`.
+/// The mask of Dropout became `bool`.
 pub(super) fn mask(change: &mut Change<'_>) -> Result<(), Finding> {
     let mask = change.output(1).to_owned();
     if mask.is_empty() {
@@ -51,7 +51,7 @@ pub(super) fn mask(change: &mut Change<'_>) -> Result<(), Finding> {
         Some(DType::Float32) => 1,
         Some(DType::Float16) => 10,
         Some(DType::Float64) => 11,
-        _ => return Err("has a mask, and it cannot be told of which type".into()),
+        _ => return Err("has a mask, and its element type is unknown".into()),
     };
     let name = change.fresh("mask");
     change.set_output(1, name.clone());
@@ -60,7 +60,7 @@ pub(super) fn mask(change: &mut Change<'_>) -> Result<(), Finding> {
     Ok(())
 }
 
-/// Types by the names that Cast of the first version had for them, and their codes.
+/// The type names of Cast in its first version, and their codes.
 const TYPES: [(&str, i64); 15] = [
     ("FLOAT", 1),
     ("UINT8", 2),
@@ -83,12 +83,12 @@ const TYPES: [(&str, i64); 15] = [
 pub(super) fn cast(change: &mut Change<'_>) -> Result<(), Finding> {
     let to = change.text("to")?.ok_or("has no attribute `to`")?;
     let code = TYPES.iter().find(|(name, _)| name.eq_ignore_ascii_case(&to));
-    let (_, code) = code.ok_or("casts to a type that there is not")?;
+    let (_, code) = code.ok_or("casts to an unknown type")?;
     change.set("to", AttributeValue::Long(*code));
     Ok(())
 }
 
-/// Concat went along the second axis if nothing was said.
+/// The default axis of Concat was the second one.
 pub(super) fn concat(change: &mut Change<'_>) -> Result<(), Finding> {
     if change.op.attribute("axis").is_none() {
         change.set("axis", AttributeValue::Long(1));
@@ -96,23 +96,23 @@ pub(super) fn concat(change: &mut Change<'_>) -> Result<(), Finding> {
     Ok(())
 }
 
-/// Types that are no floating-point ones are computed no more.
+/// Types other than floating-point ones are no longer supported.
 pub(super) fn floats(change: &mut Change<'_>) -> Result<(), Finding> {
     match change.dtype(change.input(0)) {
         Some(dtype) if !dtype.is_float() => {
-            Err(format!("computes {dtype}, which it does no more").into())
+            Err(format!("computes {dtype}, which is no longer supported").into())
         }
         _ => Ok(()),
     }
 }
 
-/// `broadcast` of Gemm: what is not of the same shape is broadcast anyhow.
+/// `broadcast` of Gemm, which now always broadcasts.
 pub(super) fn gemm(change: &mut Change<'_>) -> Result<(), Finding> {
     change.take("broadcast");
     Ok(())
 }
 
-/// Modes of GridSample have the names that Resize has for them.
+/// GridSample took over the names of modes from Resize.
 pub(super) fn grid_sample(change: &mut Change<'_>) -> Result<(), Finding> {
     let name = match change.text("mode")?.as_deref() {
         Some("bilinear") => "linear",
@@ -123,7 +123,7 @@ pub(super) fn grid_sample(change: &mut Change<'_>) -> Result<(), Finding> {
     Ok(())
 }
 
-/// Split says how many parts there are, where it does not say how large they are.
+/// Split requires the number of parts if it has no sizes.
 pub(super) fn num_outputs(change: &mut Change<'_>) -> Result<(), Finding> {
     if change.input(1).is_empty() {
         let outputs = change.op.outputs.iter().map(|operand| operand.args.len()).sum::<usize>();
@@ -140,7 +140,7 @@ pub(super) fn paddings(change: &mut Change<'_>) -> Result<(), Finding> {
     Ok(())
 }
 
-/// `p` of LpPool and GlobalLpPool became an integer. The former has to say over what it goes.
+/// `p` of LpPool and GlobalLpPool became an integer. LpPool requires `kernel_shape`.
 pub(super) fn power(change: &mut Change<'_>) -> Result<(), Finding> {
     if change.op.kind == "LpPool" && change.op.attribute("kernel_shape").is_none() {
         return Err("has no attribute `kernel_shape`".into());
@@ -150,12 +150,12 @@ pub(super) fn power(change: &mut Change<'_>) -> Result<(), Finding> {
         AttributeValue::Float(p) if p.fract() == 0.0 => p.to_string().parse().ok(),
         _ => None,
     };
-    let whole = whole.ok_or("has a `p` that is no integer, which it has to be now")?;
+    let whole = whole.ok_or("has a fractional `p`, which is no longer supported")?;
     change.set("p", AttributeValue::Long(whole));
     Ok(())
 }
 
-/// RoiAlign begins half a pixel earlier if nothing is said.
+/// The default of RoiAlign was to begin half a pixel earlier.
 pub(super) fn roi_align(change: &mut Change<'_>) -> Result<(), Finding> {
     let mode = AttributeValue::String("output_half_pixel".into());
     change.set("coordinate_transformation_mode", mode);
@@ -168,7 +168,7 @@ pub(super) fn scatter(change: &mut Change<'_>) -> Result<(), Finding> {
     Ok(())
 }
 
-/// Selu has more digits of its numbers if they are not said.
+/// The defaults of Selu got more digits.
 pub(super) fn selu(change: &mut Change<'_>) -> Result<(), Finding> {
     change.take("consumed_inputs");
     for (name, number) in [("alpha", 1.6732), ("gamma", 1.0507)] {
@@ -179,8 +179,8 @@ pub(super) fn selu(change: &mut Change<'_>) -> Result<(), Finding> {
     Ok(())
 }
 
-/// `output_sequence` of recurrent operators said whether the first output is written, which its being
-/// there says.
+/// `output_sequence` of recurrent operators declared whether the first output is written, which its presence
+/// now declares.
 pub(super) fn sequence(change: &mut Change<'_>) -> Result<(), Finding> {
     change.take("output_sequence");
     Ok(())

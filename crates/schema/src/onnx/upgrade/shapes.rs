@@ -1,4 +1,4 @@
-//! Operators that see other dimensions than before.
+//! Operators whose handling of dims changed.
 
 use lodstone_model::{AttributeValue, Block, Dim, Operand, ValueType, Var};
 
@@ -9,8 +9,8 @@ fn ints(name: &str, numbers: Vec<i64>) -> lodstone_model::Attribute {
     attribute(name, AttributeValue::Longs(numbers))
 }
 
-/// `broadcast` and `axis` of arithmetic and logic: the second input had the dimensions of the first from
-/// `axis` on, and has the last ones now.
+/// `broadcast` and `axis` of arithmetic and logic: the second input was aligned with the dims of the first from `axis`,
+/// and is now aligned with the last ones.
 pub(super) fn broadcast(change: &mut Change<'_>) -> Result<(), Finding> {
     change.take("consumed_inputs");
     let (broadcast, axis) = (change.int("broadcast")?, change.int("axis")?);
@@ -23,9 +23,7 @@ pub(super) fn broadcast(change: &mut Change<'_>) -> Result<(), Finding> {
     let axis = if axis < 0 { axis.saturating_add(signed(first_rank)) } else { axis };
     let behind = signed(first_rank).saturating_sub(axis).saturating_sub(signed(rank));
     if axis < 0 || behind < 0 {
-        return Err(
-            format!("broadcasts {rank} dimensions from axis {axis} of {first_rank} on").into()
-        );
+        return Err(format!("broadcasts {rank} dims from axis {axis} of {first_rank}").into());
     }
     if behind > 0 {
         let axes = (signed(rank)..signed(rank) + behind).collect();
@@ -35,10 +33,10 @@ pub(super) fn broadcast(change: &mut Change<'_>) -> Result<(), Finding> {
     Ok(())
 }
 
-/// The slope of PRelu was one for each channel, and is broadcast to the last dimensions now.
+/// The slope of PRelu had one element for each channel; it is now broadcast to the last dims.
 pub(super) fn slope(change: &mut Change<'_>) -> Result<(), Finding> {
     let slope = change.input(1).to_owned();
-    let shape = change.shape(&slope).ok_or("it cannot be told of which shape the slope is")?;
+    let shape = change.shape(&slope).ok_or("has a slope of unknown shape")?;
     let (one, rank) = (shape.iter().all(|dim| *dim == Dim::Known(1)), shape.len());
     if one || rank != 1 {
         return Ok(());
@@ -53,8 +51,8 @@ pub(super) fn slope(change: &mut Change<'_>) -> Result<(), Finding> {
     Ok(())
 }
 
-/// Softmax, LogSoftmax and Hardmax went over all dimensions from `axis` on, as if they were one, and go
-/// over one now.
+/// Softmax, LogSoftmax and Hardmax normalized over all dims from `axis`, as if they were one; they now normalize over
+/// one dim.
 pub(super) fn flatten(change: &mut Change<'_>) -> Result<(), Finding> {
     let axis = change.int("axis")?.unwrap_or(1);
     change.set("axis", AttributeValue::Long(-1));
@@ -74,7 +72,7 @@ pub(super) fn flatten(change: &mut Change<'_>) -> Result<(), Finding> {
     Ok(())
 }
 
-/// GroupNormalization had scales and biases for each group, and has them for each channel now.
+/// GroupNormalization had scales and biases for each group; it now has them for each channel.
 pub(super) fn group_normalization(change: &mut Change<'_>) -> Result<(), Finding> {
     let groups = change.int("num_groups")?.ok_or("has no attribute `num_groups`")?;
     let input = change.input(0).to_owned();
@@ -88,7 +86,7 @@ pub(super) fn group_normalization(change: &mut Change<'_>) -> Result<(), Finding
     let row = change.integers(&[-1]);
     for index in [1, 2] {
         let name = change.input(index).to_owned();
-        // [groups] to [groups, 1], to [groups, channels in one], to [channels].
+        // [groups] to [groups, 1], to [groups, channels per group], to [channels].
         let name = change.before("Reshape", [&name, &column], Vec::new());
         let name = change.before("Expand", [&name, &shape], Vec::new());
         let name = change.before("Reshape", [&name, &row], Vec::new());
@@ -97,11 +95,11 @@ pub(super) fn group_normalization(change: &mut Change<'_>) -> Result<(), Finding
     Ok(())
 }
 
-/// Scan went over batches of sequences, and goes over one sequence now: one of it goes over the batch,
-/// and has one in it that goes over each sequence.
+/// Scan iterated over batches of sequences, and now iterates over one sequence: an outer Scan iterates over the batch,
+/// and an inner one over each sequence.
 pub(super) fn scan(change: &mut Change<'_>) -> Result<(), Finding> {
     if !change.input(0).is_empty() {
-        return Err("has sequences of several lengths, which it cannot have any more".into());
+        return Err("has sequences of different lengths, which is no longer supported".into());
     }
     let Some(AttributeValue::Block(body)) = change.op.attribute("body").cloned() else {
         return Err("has no body".into());

@@ -1,10 +1,10 @@
 //! Upsample and Resize.
 //!
-//! | versions | how places of the output become places of the input |
+//! | versions | how an output position maps to an input position |
 //! |---|---|
-//! | Upsample 1 to 9 | divided by the scale, which is 1 or more; the nearest is the one before |
-//! | Resize 10 | divided by the scale; the nearest is the one before where it grows, after where it shrinks |
-//! | Resize 11 on | by attributes, whose defaults are others than that |
+//! | Upsample 1 to 9 | divided by the scale, which is at least 1; nearest rounds down |
+//! | Resize 10 | divided by the scale; nearest rounds down when growing, up when shrinking |
+//! | Resize from 11 | by attributes, whose defaults differ from both |
 
 use lodstone_model::AttributeValue;
 
@@ -17,7 +17,7 @@ pub(super) fn height_and_width(change: &mut Change<'_>) -> Result<(), Finding> {
     for name in ["height_scale", "width_scale"] {
         match change.take(name) {
             Some(AttributeValue::Float(scale)) => scales.push(scale),
-            _ => return Err(format!("has no number `{name}`").into()),
+            _ => return Err(format!("has no attribute `{name}` with a number").into()),
         }
     }
     change.set("scales", AttributeValue::Floats(scales));
@@ -27,40 +27,42 @@ pub(super) fn height_and_width(change: &mut Change<'_>) -> Result<(), Finding> {
 /// `scales` of Upsample became an input.
 pub(super) fn scales(change: &mut Change<'_>) -> Result<(), Finding> {
     let Some(AttributeValue::Floats(scales)) = change.take("scales") else {
-        return Err("has no numbers `scales`".into());
+        return Err("has no attribute `scales` with floats".into());
     };
     let scales = change.constant(floats(&scales));
     change.set_input(1, scales);
     Ok(())
 }
 
-/// Upsample is Resize.
+/// Upsample became Resize.
 pub(super) fn upsample(change: &mut Change<'_>) -> Result<(), Finding> {
     change.op.kind = "Resize".to_owned();
     if change.op.attribute("mode").is_none() {
         change.set("mode", AttributeValue::String("nearest".into()));
     }
     if change.reaches(RESIZE) {
-        // Of the version after that, as it is known that nothing shrinks.
+        // The version after that, since it is known that no dim shrinks.
         change.version = RESIZE;
         explicit(change, "floor")?;
     }
     Ok(())
 }
 
-/// The version in which Resize says how it computes.
+/// The version in which Resize got attributes for how it computes.
 const RESIZE: i64 = 11;
 
-/// Resize says how it computes, and may have a region of interest.
+/// Resize got attributes for how it computes, and an optional region of interest.
 pub(super) fn resize(change: &mut Change<'_>) -> Result<(), Finding> {
     let is_nearest = change.text("mode")?.is_none_or(|mode| mode == "nearest");
     let scales = change.numbers(change.input(1));
     let nearest = match scales {
         _ if !is_nearest => "floor",
-        None => return Err("takes the nearest by scales that are no constants".into()),
+        None => return Err("takes the nearest by scales that are not constants".into()),
         Some(scales) if scales.iter().all(|scale| *scale >= 1.0) => "floor",
         Some(scales) if scales.iter().all(|scale| *scale <= 1.0) => "ceil",
-        Some(_) => return Err("takes the nearest, and grows and shrinks at once".into()),
+        Some(_) => {
+            return Err("takes the nearest while growing some dims and shrinking others".into());
+        }
     };
     explicit(change, nearest)
 }
@@ -70,7 +72,7 @@ fn explicit(change: &mut Change<'_>, nearest: &str) -> Result<(), Finding> {
     match change.text("mode")?.as_deref() {
         None | Some("nearest") => change.set("nearest_mode", text(nearest)),
         Some("linear" | "bilinear") => change.set("mode", text("linear")),
-        Some(_) => return Err("has a mode that there is not".into()),
+        Some(_) => return Err("has an unknown mode".into()),
     }
     change.set("coordinate_transformation_mode", text("asymmetric"));
     let scales = change.input(1).to_owned();
@@ -80,11 +82,11 @@ fn explicit(change: &mut Change<'_>, nearest: &str) -> Result<(), Finding> {
     Ok(())
 }
 
-/// Resize has either scales or sizes.
+/// Resize takes either scales or sizes.
 pub(super) fn sizes(change: &mut Change<'_>) -> Result<(), Finding> {
     const REMOVED: &str = "tf_half_pixel_for_nn";
     if change.text("coordinate_transformation_mode")?.as_deref() == Some(REMOVED) {
-        return Err(format!("transforms coordinates by `{REMOVED}`, which there is no more").into());
+        return Err(format!("uses the coordinate mode `{REMOVED}`, which was removed").into());
     }
     if !change.input(3).is_empty() {
         change.set_input(2, String::new());

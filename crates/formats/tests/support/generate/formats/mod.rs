@@ -1,4 +1,4 @@
-//! What is hostile in each format: a function for each, a file for each family.
+//! Hostile files by format: a function for each format, a module for each family.
 
 mod mxnet;
 mod numpy;
@@ -12,10 +12,10 @@ mod seal;
 
 use super::Hostile;
 
-/// A format, and what is hostile in it.
+/// A format and its hostile files.
 type Generator = (&'static str, fn() -> Vec<Hostile>);
 
-/// Every format, and the seal.
+/// All formats, and the seal.
 pub const GENERATORS: &[Generator] = &[
     ("safetensors", safetensors::safetensors),
     ("mxnet-params", mxnet::mxnet_params),

@@ -1,4 +1,4 @@
-//! What MXNet writes: lists of arrays, archives, programs, and both together.
+//! Hostile files of MXNet: lists of arrays, archives, programs, and both together.
 
 use super::numpy::archives;
 use crate::generate::Kind::{Nesting, Path, Shape, Twice};
@@ -6,7 +6,7 @@ use crate::generate::build::{npy as array, zip};
 use crate::generate::fields::{self, as_it_is, lies};
 use crate::generate::{Answer, DEEP, Hostile, MALFORMED, PATHS, alone, file, nested};
 
-/// A program and parameters, one of which is hostile.
+/// Returns programs with parameters, one of which is hostile.
 pub(super) fn mxnet() -> Vec<Hostile> {
     const SYMBOL: &str = "model-symbol.json";
     const PARAMS: &str = "model-0000.params";
@@ -19,7 +19,7 @@ pub(super) fn mxnet() -> Vec<Hostile> {
         let both = Hostile::new(kind, what, PARAMS, bytes).beside(&[(SYMBOL, &symbol)]).directory();
         all.push(match answer {
             Answer::Refused(..) => both,
-            // What is a list of arrays is not the one of this program.
+            // A valid list of arrays does not belong to this program.
             Answer::Readable(_) => both.refused(&["Mismatch"], &["it has none of"]),
             Answer::Perhaps(_) => both.refused(&["Mismatch", "Malformed"], &[]),
         });
@@ -51,11 +51,11 @@ pub(super) fn mxnet_params() -> Vec<Hostile> {
             alone(FILE, made, |what| {
                 let of_last = what.strip_prefix("size of name ").and_then(|w| w.split_once(": "));
                 match of_last {
-                    Some((name, "0" | "one less")) if name == last => Some(
-                        "bytes behind the names are not read, by MXNet neither; a warning says so",
-                    ),
+                    Some((name, "0" | "one less")) if name == last => {
+                        Some("bytes after the names are ignored, by MXNet too, with a warning")
+                    }
                     _ if what == "number of names: 0" => {
-                        Some("a list without names, with bytes behind it")
+                        Some("a list without names, with bytes after it")
                     }
                     _ => None,
                 }
@@ -63,14 +63,15 @@ pub(super) fn mxnet_params() -> Vec<Hostile> {
             .map(|hostile| {
                 let none = [": 0", ": one less"].iter().any(|lie| hostile.what.ends_with(lie));
                 match none && hostile.what.contains("rank") {
-                    true => hostile
-                        .perhaps("without extents: a scalar, or never filled, by what follows"),
+                    true => {
+                        hostile.perhaps("without dims: a scalar, or never filled, by what follows")
+                    }
                     false => hostile,
                 }
             }),
         );
     }
-    for extents in [
+    for dims in [
         &[1 << 32, 1 << 32][..],
         &[i64::MAX, i64::MAX],
         &[i64::MAX, 2],
@@ -81,33 +82,33 @@ pub(super) fn mxnet_params() -> Vec<Hostile> {
         &[1; 65],
         &[1; 10_000],
     ] {
-        let short = &extents[..extents.len().min(4)];
-        let bytes = list(&[record(extents, 4)], &["x"]);
-        all.push(Hostile::new(Shape, format!("{} extents {short:?}", extents.len()), FILE, bytes));
+        let short = &dims[..dims.len().min(4)];
+        let bytes = list(&[record(dims, 4)], &["x"]);
+        all.push(Hostile::new(Shape, format!("{} dims {short:?}", dims.len()), FILE, bytes));
     }
     let twice = list(&[record(&[1], 4), record(&[1], 4)], &["x", "x"]);
-    let last = "MXNet takes the last of one name; a warning says so";
+    let last = "MXNet uses the last of duplicate names; a warning reports it";
     all.push(Hostile::new(Twice, "a name", FILE, twice).readable(last));
     for (path, _) in PATHS {
         let bytes = list(&[record(&[1], 4)], &[path]);
-        let reason = "names of arrays are no files; where they become such, they are refused";
+        let reason = "names of arrays are not files; where they become files, they are rejected";
         all.push(Hostile::new(Path, *path, FILE, bytes).readable(reason));
     }
     all
 }
 
-/// A record of MXNet's, of these extents and so many bytes of elements.
-pub(super) fn record(extents: &[i64], elements: usize) -> Vec<u8> {
+/// Returns a record of MXNet with these dims and this many bytes of elements.
+pub(super) fn record(dims: &[i64], elements: usize) -> Vec<u8> {
     let mut bytes = 0xf993_fac9_u32.to_le_bytes().to_vec();
     bytes.extend([0; 4]);
-    bytes.extend(u32::try_from(extents.len()).expect("few").to_le_bytes());
-    extents.iter().for_each(|extent| bytes.extend(extent.to_le_bytes()));
+    bytes.extend(u32::try_from(dims.len()).expect("few").to_le_bytes());
+    dims.iter().for_each(|dim| bytes.extend(dim.to_le_bytes()));
     bytes.extend([1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     bytes.extend(vec![0; elements]);
     bytes
 }
 
-/// A list of records with names.
+/// Returns a list of records with names.
 fn list(records: &[Vec<u8>], names: &[&str]) -> Vec<u8> {
     let count = |count: usize| (count as u64).to_le_bytes();
     let names = names.iter().flat_map(|name| [&count(name.len())[..], name.as_bytes()].concat());
@@ -121,11 +122,11 @@ pub(super) fn mxnet_npz() -> Vec<Hostile> {
     const FILE: &str = "model.params";
     let mut all = archives(FILE, &["mxnet/2.0.0b1/gluon.params", "mxnet/2.0.0b1/sparse.params"]);
     // The parts of a sparse array, one of which is hostile.
-    let list = |extents: &[i64]| {
+    let list = |dims: &[i64]| {
         let dict =
-            format!("{{'descr': '<i8', 'fortran_order': False, 'shape': ({},), }}", extents.len());
+            format!("{{'descr': '<i8', 'fortran_order': False, 'shape': ({},), }}", dims.len());
         let mut bytes = array(&dict, 0);
-        extents.iter().for_each(|extent| bytes.extend(extent.to_le_bytes()));
+        dims.iter().for_each(|dim| bytes.extend(dim.to_le_bytes()));
         bytes
     };
     let values = array("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }", 8);
@@ -133,10 +134,10 @@ pub(super) fn mxnet_npz() -> Vec<Hostile> {
         [&array("{'descr': '|S10', 'fortran_order': False, 'shape': (), }", 0), &b"row_sparse"[..]]
             .concat();
     for (what, indices, shape) in [
-        ("a negative extent", list(&[0]), list(&[-1, 2])),
-        ("an extent that differs", list(&[0]), list(&[4, 3])),
-        ("no extents", list(&[0]), list(&[])),
-        ("65 extents", list(&[0]), list(&[1; 65])),
+        ("a negative dim", list(&[0]), list(&[-1, 2])),
+        ("a dim that differs", list(&[0]), list(&[4, 3])),
+        ("no dims", list(&[0]), list(&[])),
+        ("65 dims", list(&[0]), list(&[1; 65])),
         ("more indices than rows", list(&[0, 1]), list(&[4, 2])),
         ("no indices", list(&[]), list(&[4, 2])),
     ] {
@@ -157,10 +158,10 @@ pub(super) fn mxnet_symbol() -> Vec<Hostile> {
     for golden in ["1.9.1/foreach", "1.9.1/split", "1.9.1/shared"] {
         let honest = file(&format!("mxnet/{golden}-symbol.json"));
         let mut fields = fields::json(&honest, 0);
-        // Versions are whatever they are.
+        // All versions are valid.
         fields.retain(|field| !field.is("mxnet_version"));
         let mut made = lies(&honest, &fields, as_it_is);
-        // A node that is near another is one too.
+        // A nearby node is a node too.
         let near = ["0", "one less", "one more"];
         made.retain(|made| !near.iter().any(|lie| made.what.ends_with(&format!(": {lie}"))));
         all.extend(
@@ -174,9 +175,7 @@ pub(super) fn mxnet_symbol() -> Vec<Hostile> {
                 let outputs =
                     hostile.what.starts_with("node_row_ptr") && hostile.what.ends_with("file");
                 match outputs {
-                    true => {
-                        hostile.perhaps("the last of them is how many outputs there are in all")
-                    }
+                    true => hostile.perhaps("the last of them is the total number of outputs"),
                     false => hostile,
                 }
             }),
@@ -188,7 +187,7 @@ pub(super) fn mxnet_symbol() -> Vec<Hostile> {
     for shape in ["(-1,)", "(99999999999999999999,)", "(1, 1e9)", "((1,),)"] {
         let text = symbol(&plain(""))
             .replace("\"x\",", &format!("\"x\",\"attrs\":{{\"__shape__\":\"{shape}\"}},"));
-        let reason = "a shape that a user noted: what is no number is not known";
+        let reason = "a shape from user attributes: invalid dims are unknown";
         all.push(Hostile::new(Shape, shape, FILE, text.into_bytes()).readable(reason));
     }
     for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
@@ -227,21 +226,21 @@ pub(super) fn mxnet_symbol() -> Vec<Hostile> {
     let twice = symbol(&plain("")).replace("\"arg_nodes\"", "\"nodes\":[],\"arg_nodes\"");
     let twice = Hostile::new(Twice, "nodes", FILE, twice.into_bytes());
     all.push(twice.refused(MALFORMED, &["duplicate field"]));
-    let last = "MXNet takes the last of one key, as is done here";
+    let last = "MXNet uses the last of duplicate keys, and so does the reader";
     all.push(
         node(Twice, "an attribute", &plain(",\"attrs\":{\"a\":\"1\",\"a\":\"2\"}")).readable(last),
     );
-    let same = "variables of one name are one: they are bound by name";
+    let same = "variables of the same name are one, because they are bound by name";
     all.push(node(Twice, "a variable", &plain("").replace("relu", "null")).readable(same));
     for (path, _) in PATHS {
         let name = serde_json::to_string(path).expect("JSON");
-        let reason = "names of values are no files; where they become such, they are refused";
+        let reason = "names of values are not files; where they become files, they are rejected";
         all.push(node(Path, path, &plain("").replace("\"y\"", &name)).readable(reason));
     }
     all
 }
 
-/// A program of MXNet's around a node.
+/// Returns an MXNet program around a node.
 fn symbol(node: &str) -> String {
     let variable = r#"{"op":"null","name":"x","inputs":[]}"#;
     format!(

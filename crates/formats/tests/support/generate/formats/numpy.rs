@@ -1,4 +1,4 @@
-//! Arrays of NumPy, alone and in archives.
+//! Hostile NumPy arrays, alone and in archives.
 
 use crate::generate::Kind::{Nesting, Path, Shape, Twice};
 use crate::generate::build::{npy as array, zip};
@@ -9,7 +9,7 @@ pub(super) fn npz() -> Vec<Hostile> {
     archives("model.npz", &["numpy/archive/stored.npz", "numpy/archive/deflated.npz"])
 }
 
-/// Words of an array of NumPy's that break a rule.
+/// Returns arrays with invalid headers.
 pub(super) fn npy() -> Vec<Hostile> {
     const FILE: &str = "model.npy";
     let mut all = Vec::new();
@@ -22,7 +22,7 @@ pub(super) fn npy() -> Vec<Hostile> {
         let dict = format!("{{'descr': '<f4', 'fortran_order': False, {rest}}}");
         Hostile::new(kind, what, FILE, array(&dict, 4))
     };
-    for extents in [
+    for dims in [
         "(4294967296, 4294967296)",
         "(18446744073709551615, 2)",
         "(18446744073709551616,)",
@@ -35,10 +35,10 @@ pub(super) fn npy() -> Vec<Hostile> {
         "1",
         "[1]",
     ] {
-        all.push(header(Shape, extents, &format!("'shape': {extents}, ")));
+        all.push(header(Shape, dims, &format!("'shape': {dims}, ")));
     }
     let many = format!("'shape': ({}), ", "1,".repeat(20_000));
-    all.push(header(Shape, "20,000 extents", &many));
+    all.push(header(Shape, "20,000 dims", &many));
     for open in ["(", "[", "{", "((1,),"] {
         let deep = open.repeat(65_000 / open.len() - 100);
         all.push(header(Nesting, &format!("{open} in a shape"), &format!("'shape': {deep}")));
@@ -47,7 +47,7 @@ pub(super) fn npy() -> Vec<Hostile> {
         format!("{{'descr': {}, 'fortran_order': False, 'shape': (1,), }}", "(".repeat(60_000));
     let structure = Hostile::new(Nesting, "( in a type", FILE, array(&deep, 4));
     all.push(structure.refused(&["Unsupported"], &["structures"]));
-    let again = ["each key once"];
+    let again = ["unique keys"];
     for rest in [
         "'shape': (1,), 'shape': (1,), ",
         "'descr': '<f4', 'shape': (1,), ",
@@ -58,7 +58,7 @@ pub(super) fn npy() -> Vec<Hostile> {
     all
 }
 
-/// Archives of arrays, whichever format they are opened as.
+/// Returns archives of arrays, for any format that opens them.
 pub(super) fn archives(open: &'static str, goldens: &[&str]) -> Vec<Hostile> {
     let mut all = Vec::new();
     for golden in goldens {
@@ -75,7 +75,7 @@ pub(super) fn archives(open: &'static str, goldens: &[&str]) -> Vec<Hostile> {
             Hostile::new(kind, what, open, archive)
         })
     };
-    // What is hostile in an array is so in an archive.
+    // Hostile arrays are hostile in an archive too.
     for Hostile { kind, what, files, answer, .. } in npy() {
         for hostile in member(kind, &format!("a member: {what}"), &files[0].1) {
             all.push(Hostile { answer: answer.clone(), ..hostile });
@@ -94,7 +94,8 @@ pub(super) fn archives(open: &'static str, goldens: &[&str]) -> Vec<Hostile> {
     for (path, _) in PATHS {
         let name = format!("{path}.npy");
         let archive = zip([(name.as_bytes(), &good[..])], false);
-        let reason = "names of members are names of tensors: nothing is unpacked, `scan` tells";
+        let reason =
+            "names of members are names of tensors: nothing is unpacked, `scan` reports them";
         all.push(Hostile::new(Path, *path, open, archive).readable(reason));
     }
     all

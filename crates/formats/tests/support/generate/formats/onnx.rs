@@ -1,4 +1,4 @@
-//! ONNX models, binary, as text and in Glow's archive.
+//! Hostile ONNX models, binary, as text and in Glow's archive.
 
 use crate::generate::Kind::{Length, Nesting, Path, Shape, Twice};
 use crate::generate::build::{field, lying_message, number, zip};
@@ -9,34 +9,34 @@ use crate::generate::{
 
 const FILE: &str = "model.onnx";
 
-/// A model whose graph holds this.
+/// Returns a model with the contents of a graph.
 fn model(graph: &[u8]) -> Vec<u8> {
     let graph = [field(2, b"g"), graph.to_vec()].concat();
     [number(1, 10), field(7, &graph), field(8, &number(2, 21))].concat()
 }
 
-/// A float tensor of these extents, whose message goes on with `elements`.
-fn tensor(extents: &[i64], elements: &[u8]) -> Vec<u8> {
-    let extents: Vec<u8> = extents.iter().flat_map(|extent| number(1, *extent)).collect();
-    [extents, number(2, 1), field(8, b"w"), elements.to_vec()].concat()
+/// Returns a float tensor with these dims, whose message continues with `elements`.
+fn tensor(dims: &[i64], elements: &[u8]) -> Vec<u8> {
+    let dims: Vec<u8> = dims.iter().flat_map(|dim| number(1, *dim)).collect();
+    [dims, number(2, 1), field(8, b"w"), elements.to_vec()].concat()
 }
 
-fn with_tensor(extents: &[i64], elements: &[u8]) -> Vec<u8> {
-    model(&field(5, &tensor(extents, elements)))
+fn with_tensor(dims: &[i64], elements: &[u8]) -> Vec<u8> {
+    model(&field(5, &tensor(dims, elements)))
 }
 
-/// `external_data` at a location.
+/// Returns `external_data` with a location.
 fn outside(location: &str) -> Vec<u8> {
     let entry = [field(1, b"location"), field(2, location.as_bytes())].concat();
     [field(13, &entry), number(14, 1)].concat()
 }
 
-/// A message in a message, as deep as it is asked for.
+/// Returns nested messages.
 fn deep(levels: usize, wrap: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
     (0..levels).fold(Vec::new(), |inner, _| wrap(&inner))
 }
 
-/// Files of one dialect with lying lengths.
+/// Returns files of one dialect with wrong lengths.
 fn lying(golden: &[&str]) -> Vec<Hostile> {
     let mut all = Vec::new();
     for golden in golden {
@@ -44,9 +44,7 @@ fn lying(golden: &[&str]) -> Vec<Hostile> {
         all.extend(alone(FILE, made, never).map(|hostile| {
             let shorter = [": one less", ": 0"].iter().any(|lie| hostile.what.ends_with(lie));
             match shorter {
-                true => {
-                    hostile.perhaps("what is left of a text is a field or none, by its letters")
-                }
+                true => hostile.perhaps("the rest of a string may happen to be a field"),
                 false => hostile,
             }
         }));
@@ -54,20 +52,21 @@ fn lying(golden: &[&str]) -> Vec<Hostile> {
     all
 }
 
-/// Single tensors.
+/// Returns single tensors.
 pub(super) fn onnx_tensor() -> Vec<Hostile> {
     const FILE: &str = "x.pb";
     let mut all = Vec::new();
     for golden in ["float32-raw", "int64-typed", "strings", "scalar"] {
         let made = lying_message("tensor_proto", &file(&format!("onnx_tensor/{golden}.pb")));
-        all.extend(alone(FILE, made, never).map(|hostile| {
-            hostile.perhaps("what is left of a text is a field or none, by its letters")
-        }));
+        all.extend(
+            alone(FILE, made, never)
+                .map(|hostile| hostile.perhaps("the rest of a string may happen to be a field")),
+        );
     }
     let ours = |kind, what: &str, bytes: Vec<u8>| Hostile::new(kind, what, FILE, bytes);
-    for extents in [&[1 << 32, 1 << 32][..], &[i64::MAX, i64::MAX], &[i64::MIN], &[-1], &[5]] {
+    for dims in [&[1 << 32, 1 << 32][..], &[i64::MAX, i64::MAX], &[i64::MIN], &[-1], &[5]] {
         for (how, elements) in [("raw", field(9, &[0; 16])), ("floats", field(4, &[0; 16]))] {
-            all.push(ours(Shape, &format!("{how}, {extents:?}"), tensor(extents, &elements)));
+            all.push(ours(Shape, &format!("{how}, {dims:?}"), tensor(dims, &elements)));
         }
     }
     for (what, bytes) in [
@@ -76,7 +75,7 @@ pub(super) fn onnx_tensor() -> Vec<Hostile> {
     ] {
         all.push(ours(Nesting, what, bytes));
     }
-    let last = "of a field that may be there once the last counts, as protobuf has it";
+    let last = "the last of duplicate singular fields is used, as in protobuf";
     let elements = field(9, &[0; 4]).repeat(2);
     all.push(ours(Twice, "elements", tensor(&[1], &elements)).readable(last));
     for (path, why) in PATHS {
@@ -92,17 +91,16 @@ pub(super) fn onnx_tensor() -> Vec<Hostile> {
 pub(super) fn onnx() -> Vec<Hostile> {
     let mut all = lying(&["onnx/attributes.onnx", "onnx/types/typed.onnx", "onnx/sparse.onnx"]);
     let ours = |kind, what: &str, bytes: Vec<u8>| Hostile::new(kind, what, FILE, bytes);
-    for extents in
-        [&[1 << 32, 1 << 32][..], &[i64::MAX, i64::MAX], &[i64::MIN], &[-1], &[5], &[2; 65]]
+    for dims in [&[1 << 32, 1 << 32][..], &[i64::MAX, i64::MAX], &[i64::MIN], &[-1], &[5], &[2; 65]]
     {
         for (how, elements) in [("raw", field(9, &[0; 16])), ("floats", field(4, &[0; 16]))] {
-            all.push(ours(Shape, &format!("{how}, {extents:?}"), with_tensor(extents, &elements)));
+            all.push(ours(Shape, &format!("{how}, {dims:?}"), with_tensor(dims, &elements)));
         }
-        let beside = ours(Shape, &format!("{extents:?}"), with_tensor(extents, &outside("data")));
+        let beside = ours(Shape, &format!("{dims:?}"), with_tensor(dims, &outside("data")));
         all.push(beside.beside(&[("data", &[0; 16])]));
     }
     let many = with_tensor(&[1; 10_000], &field(9, &[0; 4]));
-    all.push(ours(Shape, "many extents", many).readable("all of them are 1"));
+    all.push(ours(Shape, "many dims", many).readable("all of them are 1"));
     let varints = |elements: &[u8]| {
         let tensor = [number(1, 4), number(2, 7), field(8, b"w"), field(7, elements)].concat();
         model(&field(5, &tensor))
@@ -132,14 +130,14 @@ pub(super) fn onnx() -> Vec<Hostile> {
     let again = [model(&[]), graph].concat();
     all.push(ours(Twice, "a graph", again).refused(MALFORMED, &["one graph"]));
     let elements = field(9, &[0; 4]).repeat(2);
-    let last = "of a field that may be there once the last counts, as protobuf has it";
+    let last = "the last of duplicate singular fields is used, as in protobuf";
     all.push(ours(Twice, "elements", with_tensor(&[1], &elements)).readable(last));
-    let told = "two tensors of one name are both there: the names say so";
+    let told = "both of two tensors with the same name are read, under that name";
     let both = field(5, &tensor(&[1], &field(9, &[0; 4]))).repeat(2);
     all.push(ours(Twice, "a tensor", model(&both)).readable(told));
     let twice = [outside("data"), outside("data")].concat();
     let place = ours(Twice, "a location", with_tensor(&[1], &twice));
-    all.push(place.beside(&[("data", &[0; 4])]).refused(MALFORMED, &["once"]));
+    all.push(place.beside(&[("data", &[0; 4])]).refused(MALFORMED, &["a single"]));
     let at = |location: &str| with_tensor(&[1], &outside(location));
     for (path, why) in PATHS {
         let hostile = ours(Path, path, at(path));
@@ -149,7 +147,7 @@ pub(super) fn onnx() -> Vec<Hostile> {
         });
     }
     for name in long_names() {
-        let reason = "a file of that name cannot be there: it is missing, as a warning says";
+        let reason = "a file of that name cannot exist: it is missing, with a warning";
         all.push(ours(Path, "a long name", at(&name)).readable(reason));
     }
     all.push(ours(Path, "a directory", at(".")).refused(&["NotAFile"], &[]));
@@ -171,19 +169,15 @@ pub(super) fn onnx_text() -> Vec<Hostile> {
     for value in
         ["18446744073709551616", "-9223372036854775809", "1.5", "1e3", "nan", "--1", "\"1\""]
     {
-        let extent = format!("initializer {{ dims: {value} data_type: 1 }}");
-        all.push(text(Shape, value, &extent));
+        let dim = format!("initializer {{ dims: {value} data_type: 1 }}");
+        all.push(text(Shape, value, &dim));
         let element = format!("initializer {{ dims: 1 data_type: 7 int64_data: {value} }}");
         all.push(text(Length, value, &element));
     }
     all.push(text(Length, "below zero", "initializer { uint64_data: -1 }"));
-    for extents in ["dims: -1", "dims: 4294967296 dims: 4294967296", "dims: 5"] {
+    for dims in ["dims: -1", "dims: 4294967296 dims: 4294967296", "dims: 5"] {
         let elements = "raw_data: \"\\000\\000\\000\\000\"";
-        all.push(text(
-            Shape,
-            extents,
-            &format!("initializer {{ {extents} data_type: 1 {elements} }}"),
-        ));
+        all.push(text(Shape, dims, &format!("initializer {{ {dims} data_type: 1 {elements} }}")));
     }
     for open in [
         "node {",
@@ -211,7 +205,7 @@ pub(super) fn onnx_text() -> Vec<Hostile> {
     all
 }
 
-/// Archives of one dialect, of a golden one and made by hand.
+/// Returns archives of one dialect, derived from a golden one and built by hand.
 fn archives(golden: &str, message: &[u8]) -> Vec<Hostile> {
     const FILE: &str = "model.onnx.zip";
     let honest = file(golden);
@@ -239,7 +233,7 @@ fn archives(golden: &str, message: &[u8]) -> Vec<Hostile> {
     let large = tensor(&[1 << 32, 1 << 32], &field(9, &[0; 4]));
     let members: &[(&[u8], &[u8])] =
         &[(b"main/weights", b"1\n"), (b"main/weight_0", &large), (b"main/model", message)];
-    all.push(archive(Shape, "extents", members));
+    all.push(archive(Shape, "dims", members));
     let wrap = |inner: &[u8]| field(1, &field(5, &field(6, inner)));
     let nested = [message, &field(7, &deep(2000, wrap))].concat();
     let members: &[(&[u8], &[u8])] = &[(b"main/weights", b"0\n"), (b"main/model", &nested)];
@@ -250,7 +244,7 @@ fn archives(golden: &str, message: &[u8]) -> Vec<Hostile> {
     let outside = tensor(&[1], &outside("../secret"));
     let members: &[(&[u8], &[u8])] =
         &[(b"main/weights", b"1\n"), (b"main/weight_0", &outside), (b"main/model", message)];
-    all.push(archive(Path, "a location", members).refused(&["Escapes"], &["it climbs with `..`"]));
+    all.push(archive(Path, "a location", members).refused(&["Escapes"], &["it contains `..`"]));
     all
 }
 
@@ -258,7 +252,7 @@ pub(super) fn onnx_zip() -> Vec<Hostile> {
     archives("glow/all_elemkinds_constants_std.zip", &model(&[]))
 }
 
-/// A model of Glow's.
+/// Returns a Glow model.
 fn glow(graph: &[u8]) -> Vec<u8> {
     [field(2, b"GlowONNXModelWriter"), model(graph)].concat()
 }
@@ -266,14 +260,14 @@ fn glow(graph: &[u8]) -> Vec<u8> {
 pub(super) fn onnx_glow() -> Vec<Hostile> {
     let mut all = lying(&["glow/member_types.onnx", "glow/storage_properties.onnx"]);
     let bytes = glow(&field(5, &tensor(&[1 << 32, 1 << 32], &field(9, &[0; 4]))));
-    all.push(Hostile::new(Shape, "extents", FILE, bytes));
+    all.push(Hostile::new(Shape, "dims", FILE, bytes));
     let wrap = |inner: &[u8]| field(1, &field(5, &field(6, inner)));
     all.push(Hostile::new(Nesting, "graphs", FILE, glow(&deep(2000, wrap))));
     let again = [glow(&[]), field(7, &[])].concat();
     all.push(Hostile::new(Twice, "a graph", FILE, again));
     let bytes = glow(&field(5, &tensor(&[1], &outside("../secret"))));
     let hostile = Hostile::new(Path, "a location", FILE, bytes);
-    all.push(hostile.refused(&["Escapes"], &["it climbs with `..`"]));
+    all.push(hostile.refused(&["Escapes"], &["it contains `..`"]));
     all
 }
 

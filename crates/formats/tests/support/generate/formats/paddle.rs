@@ -1,7 +1,7 @@
-//! Programs of PaddlePaddle with their parameters, and directories of those.
+//! Hostile PaddlePaddle programs with their parameters, and directories of those.
 
 use super::paddle_program::left_over;
-use super::paddle_stream::{extents, paddle_tensor};
+use super::paddle_stream::{dims_from, paddle_tensor};
 use super::pickle::{marks, pickled, pickled_array, short_frame};
 use crate::generate::Kind::{Length, Path, Shape, Twice};
 use crate::generate::build::{lying_program, program, tensor};
@@ -37,19 +37,19 @@ pub(super) fn paddle() -> Vec<Hostile> {
         let hostile = ours(&program(&["x", "y"]), &one.repeat(count), Length, what);
         all.push(hostile.refused(&["Mismatch"], &[words]));
     }
-    let other = ours(&program(&["x"]), &tensor(&[2], 8), Shape, "other extents than declared");
+    let other = ours(&program(&["x"]), &tensor(&[2], 8), Shape, "other dims than declared");
     all.push(other.refused(&["Mismatch"], &["of shape [1], and is of shape [2]"]));
-    for hostile in extents(PARAMS, tensor) {
+    for hostile in dims_from(PARAMS, tensor) {
         all.push(hostile.beside(&[(PROGRAM, &program(&["x"]))]).directory());
     }
     let two = Hostile::new(Twice, "two programs", PROGRAM, program(&["x"]));
     let two = two.beside(&[("other.pdmodel", &program(&["x"]))]);
-    // One of the names that are usual would be it.
+    // A conventional name would be preferred.
     let mut two = two.directory().refused(&["NoModel"], &["several programs"]);
     two.files[0].0 = "mine.pdmodel".to_owned();
     all.push(two);
     let again = ours(&program(&["x", "x"]), &one, Twice, "a variable");
-    all.push(again.readable("two variables of one name are one, with one record"));
+    all.push(again.readable("two variables of the same name are one, with one record"));
     for (path, _) in PATHS {
         let reason = "records of one file have no files of their own";
         all.push(ours(&program(&[path]), &one, Path, path).readable(reason));
@@ -73,7 +73,7 @@ pub(super) fn paddle_vars() -> Vec<Hostile> {
         all.push(beside);
     }
     let again = ours(&["x", "x"], Twice, "a variable");
-    all.push(again.readable("two variables of one name are one, with one file"));
+    all.push(again.readable("two variables of the same name are one, with one file"));
     let mut two = ours(&["x", "y"], Twice, "two records in a file");
     two.files.push(("y".to_owned(), one.repeat(2)));
     all.push(two.refused(MALFORMED, &["one record", "2 records"]));
@@ -81,7 +81,7 @@ pub(super) fn paddle_vars() -> Vec<Hostile> {
         all.push(ours(&["x", path], Path, path).refused(&["Escapes"], &[why]));
     }
     for name in long_names() {
-        let reason = "a file of that name cannot be there: it is missing, as a warning says";
+        let reason = "a file of that name cannot exist: it is missing, with a warning";
         all.push(ours(&["x", &name], Path, "a long name").readable(reason));
     }
     all.push(ours(&["x", "sub"], Path, "a directory").refused(&["NotAFile"], &[]));
@@ -111,7 +111,7 @@ pub(super) fn paddle_save() -> Vec<Hostile> {
     };
     let mut all = Vec::new();
     for (name, pickle) in [("lenet.pdparams", &params), ("lenet.pdopt", &states)] {
-        // The pickles are alike throughout.
+        // The pickles are similar throughout.
         let mut fields = fields::pickle(pickle);
         fields.truncate(40);
         for made in lies(pickle, &fields, as_it_is) {
@@ -131,10 +131,10 @@ pub(super) fn paddle_save() -> Vec<Hostile> {
             });
         }
         let bytes = pickled_array(&["4294967296", "4294967296"], 4);
-        all.push(beside(name, Made { kind: Shape, what: "extents".to_owned(), bytes }));
+        all.push(beside(name, Made { kind: Shape, what: "dims".to_owned(), bytes }));
     }
     let twice = Made { kind: Twice, what: "a tensor in both".to_owned(), bytes: params.clone() };
-    let reason = "each pickle is its own dict; the names say that there are two";
+    let reason = "each pickle is its own dict; the names show that there are two";
     all.push(beside("lenet.pdopt", twice).readable(reason));
     all
 }

@@ -1,4 +1,4 @@
-//! Streams of tensors, as PaddlePaddle writes them.
+//! Hostile PaddlePaddle tensor streams.
 
 use crate::generate::Kind::{Nesting, Shape, Twice};
 use crate::generate::build::{number, tensor};
@@ -15,7 +15,7 @@ pub(super) fn paddle_tensor() -> Vec<Hostile> {
         "2.6.2/tokens.vocab",
     ];
     let mut all = streams(FILE, &goldens, false, false);
-    all.extend(extents(FILE, tensor));
+    all.extend(dims_from(FILE, tensor));
     let described = |description: &[u8]| {
         let size = u32::try_from(description.len()).expect("short").to_le_bytes();
         [&[0; 16][..], &size, description, &[0; 4]].concat()
@@ -23,7 +23,7 @@ pub(super) fn paddle_tensor() -> Vec<Hostile> {
     let groups = [number(1, 5), number(2, 1), nested("\x2b", 2000, "\x2c").into_bytes()].concat();
     all.push(Hostile::new(Nesting, "groups in a description", FILE, described(&groups)));
     let twice = [number(1, 6), number(1, 5), number(2, 1)].concat();
-    let reason = "protobuf takes the last of a number, and PaddlePaddle is protobuf";
+    let reason = "protobuf uses the last of duplicate values, and PaddlePaddle uses protobuf";
     all.push(Hostile::new(Twice, "an element type", FILE, described(&twice)).readable(reason));
     all
 }
@@ -33,7 +33,7 @@ pub(super) fn paddle_tensor_lod_last() -> Vec<Hostile> {
     let goldens = ["early/lod_last/lod3.lodtensor", "early/lod_last/float32.lodtensor"];
     let mut all = streams(FILE, &goldens, true, false);
     // The number of levels follows the elements.
-    all.extend(extents(FILE, |extents, elements| tensor(extents, elements)[12..].to_vec()));
+    all.extend(dims_from(FILE, |dims, elements| tensor(dims, elements)[12..].to_vec()));
     all
 }
 
@@ -46,9 +46,7 @@ pub(super) fn paddle_params() -> Vec<Hostile> {
     ];
     let mut all = streams(FILE, &goldens, false, false);
     let honest = tensor(&[1], 4);
-    all.extend(extents(FILE, |extents, elements| {
-        [honest.clone(), tensor(extents, elements)].concat()
-    }));
+    all.extend(dims_from(FILE, |dims, elements| [honest.clone(), tensor(dims, elements)].concat()));
     all
 }
 
@@ -58,13 +56,13 @@ pub(super) fn paddle_params_sized() -> Vec<Hostile> {
     let mut all = streams(FILE, &goldens, false, true);
     let sized = |record: Vec<u8>| [&(record.len() as u64).to_le_bytes()[..], &record].concat();
     let honest = sized(tensor(&[1], 4));
-    all.extend(extents(FILE, |extents, elements| {
-        [honest.clone(), sized(tensor(extents, elements))].concat()
+    all.extend(dims_from(FILE, |dims, elements| {
+        [honest.clone(), sized(tensor(dims, elements))].concat()
     }));
     all
 }
 
-/// Lies of streams in golden files of Paddle's, under the name of a file.
+/// Returns golden Paddle streams with wrong values, under the name of a file.
 fn streams(open: &'static str, goldens: &[&str], lod_last: bool, sized: bool) -> Vec<Hostile> {
     let mut all = Vec::new();
     for golden in goldens {
@@ -76,8 +74,8 @@ fn streams(open: &'static str, goldens: &[&str], lod_last: bool, sized: bool) ->
     all
 }
 
-/// Extents of a record that is made by `record`.
-pub(super) fn extents(
+/// Returns records with hostile dims, built by `record`.
+pub(super) fn dims_from(
     open: &'static str,
     record: impl Fn(&[i64], usize) -> Vec<u8>,
 ) -> Vec<Hostile> {
@@ -92,9 +90,9 @@ pub(super) fn extents(
         &[2, 1 << 61, 2],
         &[1; 5000],
     ];
-    let made = hostile.map(|extents| {
-        let what = format!("{} extents {:?}", extents.len(), &extents[..extents.len().min(4)]);
-        Hostile::new(Shape, what, open, record(extents, 4))
+    let made = hostile.map(|dims| {
+        let what = format!("{} dims {:?}", dims.len(), &dims[..dims.len().min(4)]);
+        Hostile::new(Shape, what, open, record(dims, 4))
     });
     made.into_iter().collect()
 }

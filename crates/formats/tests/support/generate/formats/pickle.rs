@@ -1,4 +1,4 @@
-//! What is pickled: PaddlePaddle's values, and the states of MXNet's optimizers.
+//! Hostile pickles: values of PaddlePaddle, and states of MXNet's optimizers.
 
 use super::mxnet::record;
 use crate::generate::Kind::{Length, Nesting, Path, Shape, Twice};
@@ -15,7 +15,7 @@ pub(super) fn paddle_pickle() -> Vec<Hostile> {
     }
     let good = pickled_array(&["1"], 4);
     assert!(good.ends_with(b"s."));
-    for extents in [
+    for dims in [
         &["4294967296", "4294967296"][..],
         &["18446744073709551615", "2"],
         &["9223372036854775807", "9223372036854775807"],
@@ -25,8 +25,8 @@ pub(super) fn paddle_pickle() -> Vec<Hostile> {
         &["1"; 65],
         &["1"; 10_000],
     ] {
-        let what = format!("{} extents {:?}", extents.len(), &extents[..extents.len().min(4)]);
-        all.push(Hostile::new(Shape, what, FILE, pickled_array(extents, 4)));
+        let what = format!("{} dims {:?}", dims.len(), &dims[..dims.len().min(4)]);
+        all.push(Hostile::new(Shape, what, FILE, pickled_array(dims, 4)));
     }
     for made in pickled().into_iter().map(|(kind, what, bytes)| Made { kind, what, bytes }) {
         all.extend(alone(FILE, vec![made], marks));
@@ -36,9 +36,9 @@ pub(super) fn paddle_pickle() -> Vec<Hostile> {
         let key = [b"X", &size[..], path.as_bytes()].concat();
         let named = good.windows(6).position(|window| window == b"X\x01\0\0\0x").expect("a key");
         let bytes = [&good[..named], &key, &good[named + 6..]].concat();
-        let reason = "keys are no files; where they become such, they are refused";
+        let reason = "keys are not files; where they become files, they are rejected";
         all.push(Hostile::new(Path, *path, FILE, bytes).readable(reason));
-        // What is stored elsewhere under a name is not looked for.
+        // References to external storage are not resolved.
         let elsewhere = [b"\x80\x02", &key[..], b"Q."].concat();
         all.push(Hostile::new(Path, format!("{path} by a persistent number"), FILE, elsewhere));
     }
@@ -64,11 +64,10 @@ pub(super) fn mxnet_states() -> Vec<Hostile> {
     };
     let honest = Hostile::new(Shape, "an honest one", FILE, state(&record(&[1], 4)));
     all.push(honest.readable("it is honest"));
-    for extents in
-        [&[1 << 32, 1 << 32][..], &[i64::MAX, 2], &[-1], &[1 << 62], &[1; 65], &[1; 10_000]]
+    for dims in [&[1 << 32, 1 << 32][..], &[i64::MAX, 2], &[-1], &[1 << 62], &[1; 65], &[1; 10_000]]
     {
-        let what = format!("{} extents {:?}", extents.len(), &extents[..extents.len().min(4)]);
-        all.push(Hostile::new(Shape, what, FILE, state(&record(extents, 4))));
+        let what = format!("{} dims {:?}", dims.len(), &dims[..dims.len().min(4)]);
+        all.push(Hostile::new(Shape, what, FILE, state(&record(dims, 4))));
     }
     for (what, bytes) in [("elements less", record(&[2], 4)), ("elements more", record(&[1], 8))] {
         all.push(Hostile::new(Length, what, FILE, state(&bytes)));
@@ -76,7 +75,7 @@ pub(super) fn mxnet_states() -> Vec<Hostile> {
     all
 }
 
-/// Values of pickles that are hostile in any format: what, and what comes before `STOP`.
+/// Returns pickled values that are hostile in any format: kind, name, and the bytes before `STOP`.
 pub(super) fn pickled() -> Vec<(Kind, String, Vec<u8>)> {
     let begin = b"\x80\x02".to_vec();
     let mut all = Vec::new();
@@ -103,26 +102,26 @@ pub(super) fn pickled() -> Vec<(Kind, String, Vec<u8>)> {
     all
 }
 
-/// Marks that nothing goes back to.
+/// Unmatched marks.
 pub(super) fn marks(what: &str) -> Option<&'static str> {
-    (what == "marks").then_some("the value above them is that of the pickle, for CPython too")
+    (what == "marks").then_some("the value above them is the result, as in CPython")
 }
 
 /// A frame that ends before the pickle does.
 pub(super) fn short_frame(what: &str) -> Option<&'static str> {
     let short = what.starts_with("size of a frame")
         && matches!(what.split(": ").nth(1), Some("0" | "one less"));
-    short.then_some("what follows a frame need not be in one: each opcode lies in it or behind it")
+    short.then_some("the rest need not be in a frame: each opcode is inside the frame or after it")
 }
 
-/// An array of NumPy's in a pickle, of these extents and so many bytes of elements.
-pub(super) fn pickled_array(extents: &[&str], elements: usize) -> Vec<u8> {
-    let extents: String = extents.iter().map(|extent| format!("L{extent}L\n")).collect();
+/// Returns a pickled NumPy array with these dims and this many bytes of elements.
+pub(super) fn pickled_array(dims: &[&str], elements: usize) -> Vec<u8> {
+    let dims: String = dims.iter().map(|dim| format!("L{dim}L\n")).collect();
     let size = u8::try_from(elements).expect("few");
     [
         &b"\x80\x02}X\x01\0\0\0xcnumpy.core.multiarray\n_reconstruct\n"[..],
         b"cnumpy\nndarray\nK\0\x85C\x01b\x87R(K\x01(",
-        extents.as_bytes(),
+        dims.as_bytes(),
         b"tcnumpy\ndtype\nX\x02\0\0\0f4\x89\x88\x87R(K\x03X\x01\0\0\0<",
         b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tb\x89C",
         &[size],

@@ -1,4 +1,4 @@
-//! safetensors files, and the index of shards.
+//! Hostile safetensors files, and indexes of shards.
 
 use crate::generate::Kind::{Nesting, Path, Shape, Twice};
 use crate::generate::build::{self};
@@ -21,7 +21,7 @@ pub(super) fn safetensors() -> Vec<Hostile> {
     };
     let shape =
         |shape: &str| format!(r#"{{"x":{{"dtype":"F32","shape":{shape},"data_offsets":[0,4]}}}}"#);
-    for extents in [
+    for dims in [
         "[4294967296,4294967296]",
         "[18446744073709551615,2]",
         "[9223372036854775808,2,1]",
@@ -35,27 +35,27 @@ pub(super) fn safetensors() -> Vec<Hostile> {
         "{}",
         "null",
     ] {
-        all.push(header(Shape, extents, &shape(extents)));
+        all.push(header(Shape, dims, &shape(dims)));
     }
     let many = format!("[1{}]", ",1".repeat(DEEP));
-    all.push(header(Shape, "many extents", &shape(&many)));
+    all.push(header(Shape, "many dims", &shape(&many)));
     for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
         let deep = nested(open, DEEP, close);
         all.push(header(Nesting, open, &deep));
         all.push(header(Nesting, "in a tensor", &format!("{{\"x\":{deep}}}")));
-        all.push(header(Nesting, "in extents", &shape(&deep)));
+        all.push(header(Nesting, "in dims", &shape(&deep)));
         all.push(header(Nesting, "in metadata", &format!(r#"{{"__metadata__":{{"a":{deep}}}}}"#)));
         all.push(header(Nesting, "in an offset", &shape("[1]").replace("[0,4]", &deep)));
     }
     let one = r#""x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}"#;
-    let again = ["a second time"];
+    let again = [" twice"];
     for (what, text) in [
         ("a tensor", format!("{{{one},{one}}}")),
         (
             "a type",
             shape("[1]").replace("{\"dtype\":\"F32\"", "{\"dtype\":\"F32\",\"dtype\":\"F32\""),
         ),
-        ("extents", shape("[1],\"shape\":[1]")),
+        ("dims", shape("[1],\"shape\":[1]")),
         ("offsets", shape("[1],\"data_offsets\":[0,4]")),
         ("a fact", format!(r#"{{"__metadata__":{{"a":"","a":""}},{one}}}"#)),
         ("all facts", format!(r#"{{"__metadata__":{{}},"__metadata__":{{}},{one}}}"#)),
@@ -71,9 +71,9 @@ pub(super) fn safetensors() -> Vec<Hostile> {
     };
     let deep = nested("[", DEEP, "]");
     all.push(index(Nesting, "in an index", format!(r#"{{"weight_map":{deep}}}"#)));
-    let passed = "what is under other keys is passed over";
+    let passed = "values under other keys are skipped";
     let text = format!(r#"{{"metadata":{deep},"weight_map":{{"x":"a.safetensors"}}}}"#);
-    all.push(index(Nesting, "where nobody looks", text).readable(passed));
+    all.push(index(Nesting, "in a skipped value", text).readable(passed));
     let entry = r#""x":"a.safetensors""#;
     for (what, text) in [
         ("a tensor of an index", format!(r#"{{"weight_map":{{{entry},{entry}}}}}"#)),
@@ -90,7 +90,7 @@ pub(super) fn safetensors() -> Vec<Hostile> {
     let both = build::safetensors(&format!("{{{one},{second}}}"), 4);
     for spelled in ["./a.safetensors", ".//a.safetensors"] {
         let text = format!(r#"{{"weight_map":{{{entry},"y":"{spelled}"}}}}"#);
-        let once = ["a file that the index names once"];
+        let once = ["a file that the index lists once"];
         let mut hostile = index(Twice, spelled, text).refused(MALFORMED, &once);
         hostile.files[1].1.clone_from(&both);
         all.push(hostile);

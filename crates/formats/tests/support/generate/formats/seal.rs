@@ -1,4 +1,4 @@
-//! The seal of a directory.
+//! Hostile seals of a directory.
 
 use lodstone_formats::{OpenOptions, Seal, SealedFile, SealedModel, TensorRanges, numpy};
 use lodstone_store::{Commit, Location, Progress, SEAL, checksum};
@@ -8,7 +8,7 @@ use crate::generate::fields::{self, lies};
 use crate::generate::{DEEP, Hostile, PATHS, file, nested, root};
 use crate::support::{bytes, varint};
 
-/// The seal of a directory, with what is hostile in it, opened by the array that it is of.
+/// Returns hostile seals, each opened through the array that it lists.
 pub(super) fn seal() -> Vec<Hostile> {
     const FILE: &str = "model.npy";
     const KINDS: &[&str] = &["Seal", "Resized", "Json", "Escapes", "Damaged"];
@@ -61,7 +61,9 @@ pub(super) fn seal() -> Vec<Hostile> {
     let twice = encoded(vec![sealed(FILE), sealed(FILE)]);
     all.push(with(Twice, "a file", &twice).refused(&["Seal"], &["twice"]));
     let spelled = encoded(vec![sealed("./model.npy")]);
-    all.push(with(Twice, "a file by another name", &spelled).refused(&["Seal"], &["another name"]));
+    all.push(
+        with(Twice, "a file by another name", &spelled).refused(&["Seal"], &["not normalized"]),
+    );
     for (path, why) in PATHS {
         let hostile = with(Path, path, &encoded(vec![sealed(FILE), sealed(path)]));
         all.push(hostile.refused(&["Escapes"], &[why]));
@@ -73,7 +75,7 @@ pub(super) fn seal() -> Vec<Hostile> {
     all
 }
 
-/// Gives a seal the checksum of itself.
+/// Updates the checksum of a seal.
 fn mend_seal(seal: &mut Vec<u8>, _: usize, _: isize) {
     let line = seal.windows(8).rposition(|window| window == b"\"self\": ").expect("a sum");
     seal.truncate(line);

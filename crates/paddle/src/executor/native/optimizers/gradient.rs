@@ -1,4 +1,4 @@
-//! Gradients: all elements, or some rows.
+//! Gradients: dense, or selected rows.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,34 +13,36 @@ use super::{Outcome, Rows, elements};
 
 /// The gradient of a parameter.
 pub(super) enum Gradient {
-    /// All elements.
+    /// A dense gradient.
     Dense(Bytes),
-    /// Some rows; nothing happens to the others.
+    /// Selected rows; the others are not updated.
     Rows(Merged),
 }
 
-/// Rows, each once.
+/// Rows with unique indices.
 pub(super) struct Merged {
-    /// Where each is in the bytes, by its number.
+    /// The position of each row in the bytes, by its index.
     places: BTreeMap<usize, usize>,
     bytes: Vec<u8>,
-    /// How many elements a row has, and how many bytes.
+    /// The number of elements of a row, and its size in bytes.
     width: usize,
     size: usize,
 }
 
 impl Gradient {
-    /// The gradient of a parameter of such extents.
+    /// Reads the gradient of a parameter of dims `shape`.
     pub(super) fn of<T: Number>(tensor: &Tensor, shape: &[u64], rows: Rows) -> Outcome<Self> {
         let Kind::SelectedRows { rows: numbers, height } = &tensor.kind else {
             return Ok(Self::Dense(elements::<T>(tensor, "Grad", shape)?));
         };
-        if rows == Rows::Refused {
-            return Err("expected all elements as `Grad`, found some rows".into());
+        if rows == Rows::Rejected {
+            return Err("expected a dense `Grad`, found selected rows".into());
         }
         let count = shape.first().copied().unwrap_or(0);
         if u64::try_from(*height) != Ok(count) {
-            return Err(format!("`Grad` has some of {height} rows, and `Param` has {count}").into());
+            return Err(
+                format!("expected `Grad` of height {count}, as `Param`, found {height}").into()
+            );
         }
         let mut own = shape.to_vec();
         own.iter_mut().zip(&tensor.shape).take(1).for_each(|(own, stored)| *own = *stored);
@@ -54,15 +56,13 @@ impl Gradient {
 }
 
 impl Merged {
-    /// Adds up rows of one number, in their order.
+    /// Sums rows with equal indices, in their order.
     fn of<T: Number>(values: &[u8], numbers: &Blob, shape: &[u64], count: u64) -> Outcome<Self> {
         let numbers = numbers.bytes()?;
         let numbers = numbers.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes));
         let stored = shape.first().copied().unwrap_or(0);
         if numbers.len() as u64 != stored {
-            return Err(
-                format!("`Grad` has {stored} rows, and numbers of {}", numbers.len()).into()
-            );
+            return Err(format!("`Grad` has {stored} rows, but {} indices", numbers.len()).into());
         }
         let width = shape.iter().skip(1).product::<u64>();
         let width = usize::try_from(width).map_err(|_| "a row is too large")?;
@@ -70,8 +70,9 @@ impl Merged {
         let (mut places, mut bytes) = (BTreeMap::new(), Vec::<u8>::new());
         for (row, number) in values.chunks(size.max(1)).zip(numbers) {
             let place = usize::try_from(number).ok().filter(|place| (*place as u64) < count);
-            let number = place
-                .ok_or_else(|| format!("`Grad` has a row {number}, and `Param` has {count}"))?;
+            let number = place.ok_or_else(|| {
+                format!("row {number} of `Grad` is out of range of `Param`, which has {count}")
+            })?;
             match places.get(&number).and_then(|start: &usize| bytes.get_mut(*start..*start + size))
             {
                 Some(sum) => {
@@ -88,7 +89,7 @@ impl Merged {
         Ok(Self { places, bytes, width, size })
     }
 
-    /// Each row, with the numbers of its elements in the parameter.
+    /// Returns each row, with the range of its elements in the parameter.
     pub(super) fn rows(&self) -> impl Iterator<Item = Outcome<(Range<usize>, &[u8])>> {
         self.places.iter().map(|(number, start)| {
             let first = number.saturating_mul(self.width);
@@ -96,13 +97,13 @@ impl Merged {
         })
     }
 
-    /// The row that begins at a place.
+    /// Returns the row that begins at an offset.
     fn row(&self, start: usize) -> Outcome<&[u8]> {
         let row = self.bytes.get(start..start + self.size);
-        Ok(row.ok_or_else(|| Finding::internal("a row of the gradient is not there"))?)
+        Ok(row.ok_or_else(|| Finding::internal("a row of the gradient does not exist"))?)
     }
 
-    /// All elements of a tensor of so many rows.
+    /// Returns a dense gradient of `count` rows.
     fn spread(&self, count: u64) -> Outcome<Bytes> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         let mut all = vec![0; count.saturating_mul(self.size)];

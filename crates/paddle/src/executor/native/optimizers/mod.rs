@@ -1,22 +1,22 @@
-//! Optimizers: what becomes of parameters by their gradients.
+//! Optimizers: operators that update parameters by their gradients.
 //!
-//! An operator reads a parameter, its gradient, a learning rate, and what it keeps of gradients before
-//! (accumulators), and writes the parameter and the accumulators anew, each in one pass. Nothing is written before
-//! everything has been checked.
+//! An operator reads a parameter, its gradient, a learning rate, and accumulators with statistics of previous gradients,
+//! and writes the parameter and the accumulators, each in one pass. Nothing is written before everything has been
+//! checked.
 //!
 //! | operator | accumulators |
 //! | --- | --- |
 //! | `sgd` | |
 //! | `momentum` | `Velocity` |
 //! | `adagrad` | `Moment` |
-//! | `adam`, `adamw`, `lamb` | `Moment1`, `Moment2`; `Beta1Pow`, `Beta2Pow` of one number each |
-//! | `rmsprop` | `MeanSquare`, `Moment`, and `MeanGrad` where it is centered |
+//! | `adam`, `adamw`, `lamb` | `Moment1`, `Moment2`; `Beta1Pow`, `Beta2Pow` of one element each |
+//! | `rmsprop` | `MeanSquare`, `Moment`, and `MeanGrad` if it is centered |
 //!
-//! Elements are float32 or float64, and computed in their type. A gradient may be some rows of a tensor, as that of a
-//! table is: those of one number are added up; where rows are missing, either nothing changes, or they are zero.
-//! (PaddlePaddle's `momentum` and `rmsprop` look for rows as if they were sorted, and miss some that are not.)
+//! Elements are float32 or float64, and computed in their type. A gradient may be selected rows, such as that of an
+//! embedding table: rows with equal indices are summed; missing rows are either not updated or zero.
+//! (PaddlePaddle's `momentum` and `rmsprop` search rows as if they were sorted, and miss some that are not.)
 //!
-//! Source of truth: the kernels of PaddlePaddle 2.6.2 for processors, and results that they gave.
+//! Source of truth: PaddlePaddle 2.6.2's CPU kernels, and their results.
 
 mod gradient;
 mod number;
@@ -59,25 +59,25 @@ pub(super) const OPERATORS: &[(&str, Run)] = &[
     ("sgd", by_type!(rules::sgd)),
 ];
 
-/// An optimizer's operator where it runs.
+/// A call of an optimizer's operator.
 struct Call<'c, 'p> {
     frame: &'c mut Frame<'p>,
     step: &'c Step,
     op: &'c Op,
 }
 
-/// What becomes of a parameter where its gradient has some rows alone.
+/// How an optimizer handles a gradient of selected rows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rows {
-    /// The other rows stay, or something else becomes of them.
+    /// Other rows are not updated, or only by a separate rule.
     Alone,
     /// The gradient of the other rows is zero.
     Spread,
-    /// PaddlePaddle has no kernel for it.
-    Refused,
+    /// PaddlePaddle has no kernel for it, so it is rejected.
+    Rejected,
 }
 
-/// Tensors of the type and the extents of a parameter, which is the first of them; slots by name.
+/// Tensors of the type and dims of a parameter, which is the first of them, by slot.
 struct State<const N: usize> {
     slots: [&'static str; N],
     shape: Vec<u64>,
@@ -88,18 +88,18 @@ struct State<const N: usize> {
 impl Call<'_, '_> {
     fn dtype(&self) -> Outcome<DType> {
         if self.flag("multi_precision") || input(self.step, "MasterParam").is_ok() {
-            return Err("a parameter with a master of another precision is not computed".into());
+            return Err("master parameters of another precision are not supported".into());
         }
         Ok(self.frame.tensor(input(self.step, "Param")?)?.dtype)
     }
 
-    /// Whether the gradient has some rows alone.
+    /// Whether the gradient has selected rows.
     fn has_rows(&self) -> Outcome<bool> {
         let grad = self.frame.tensor(input(self.step, "Grad")?)?;
         Ok(matches!(grad.kind, Kind::SelectedRows { .. }))
     }
 
-    /// The number that a variable of one element is.
+    /// Returns the number in a variable of one element.
     fn one<T: Number>(&self, slot: &str) -> Outcome<T> {
         let tensor = self.frame.tensor(input(self.step, slot)?)?;
         let bytes = tensor.data.bytes()?;
@@ -113,11 +113,11 @@ impl Call<'_, '_> {
         let is_one = tensor.shape.iter().product::<u64>() == 1;
         found.filter(|_| is_one).ok_or_else(|| {
             let (dtype, shape) = (tensor.dtype, &tensor.shape);
-            format!("expected one number as `{slot}`, found {dtype}{shape:?}").into()
+            format!("expected a single number as `{slot}`, found {dtype}{shape:?}").into()
         })
     }
 
-    /// A number that is an attribute, unless a variable of one element says it.
+    /// Returns a number from a variable of one element, or else from an attribute.
     fn number<T: Number>(&self, slot: &str, name: &str) -> Outcome<T> {
         match input(self.step, slot) {
             Ok(_) => self.one(slot),
@@ -143,7 +143,7 @@ impl Call<'_, '_> {
         }
     }
 
-    /// The elements of what is to be changed.
+    /// Returns the tensors to update.
     fn state<T: Number, const N: usize>(&self, slots: [&'static str; N]) -> Outcome<State<N>> {
         let shape = self.frame.tensor(input(self.step, "Param")?)?.shape.clone();
         let mut old = slots.map(|_| bytes::Bytes::new());
@@ -158,8 +158,7 @@ impl Call<'_, '_> {
         Ok(State { slots, shape, old, new })
     }
 
-    /// Computes what becomes of the tensors in `slots`, element by element: `rule` gives it for a gradient and what
-    /// they were.
+    /// Updates the tensors in `slots` element by element: `rule` computes new values from the gradient and the old values.
     fn compute<T: Each<N>, const N: usize>(
         &self,
         slots: [&'static str; N],
@@ -169,8 +168,8 @@ impl Call<'_, '_> {
         self.compute_or(slots, rows, rule, |_, old| old)
     }
 
-    /// The same; where rows of a gradient are [`Rows::Alone`], the others become what `rest` gives for a gradient of
-    /// zero.
+    /// Updates the tensors in `slots`; if the gradient has selected rows and [`Rows::Alone`] applies, `rest` updates the
+    /// other rows.
     fn compute_or<T: Each<N>, const N: usize>(
         &self,
         slots: [&'static str; N],
@@ -192,7 +191,7 @@ impl Call<'_, '_> {
                 for row in grad.rows() {
                     let (place, row) = row?;
                     if old.iter().any(|old| old.len() < place.end) {
-                        let wrong = format!("there are no elements {place:?}");
+                        let wrong = format!("elements {place:?} do not exist");
                         return Err(Finding::internal(wrong).into());
                     }
                     let old = old.map(|old| old.split_at(place.end).0.split_at(place.start).1);
@@ -206,7 +205,7 @@ impl Call<'_, '_> {
         Ok(state)
     }
 
-    /// Writes what has become of tensors.
+    /// Writes the updated tensors.
     fn write<T: Number, const N: usize>(&mut self, state: State<N>) -> Outcome {
         for (slot, new) in state.slots.iter().zip(state.new) {
             let made = Tensor::dense(T::DTYPE, state.shape.clone(), Blob::memory(new));
@@ -215,7 +214,7 @@ impl Call<'_, '_> {
         Ok(())
     }
 
-    /// Writes a number where another was, if it is asked for.
+    /// Writes a number of an accumulator, if the slot has a variable.
     fn write_one<T: Number>(&mut self, slot: &str, value: T) -> Outcome {
         let Ok(out) = output(self.step, &format!("{slot}Out")) else { return Ok(()) };
         let shape = self.frame.tensor(input(self.step, slot)?)?.shape.clone();
@@ -224,7 +223,7 @@ impl Call<'_, '_> {
         Ok(self.frame.make(out, Tensor::dense(T::DTYPE, shape, Blob::memory(bytes)))?)
     }
 
-    /// Whether nothing is to be done; what would have changed is then handed on as it is.
+    /// Whether the update is skipped; the inputs are then copied to the outputs.
     fn skips(&mut self, slots: &[&str]) -> Outcome<bool> {
         let Ok(skip) = input(self.step, "SkipUpdate") else { return Ok(false) };
         if !self.frame.is_true(skip)? {
@@ -240,11 +239,11 @@ impl Call<'_, '_> {
     }
 }
 
-/// The elements of a dense tensor, if it is what it has to be.
+/// Returns the elements of a dense tensor, after checking its type and dims.
 fn elements<T: Number>(tensor: &Tensor, slot: &str, shape: &[u64]) -> Outcome<bytes::Bytes> {
     let wrong = |found: String| {
         let wanted = T::DTYPE;
-        format!("expected {wanted}{shape:?} as `{slot}`, as `Param` is; found {found}")
+        format!("expected {wanted}{shape:?} as `{slot}`, like `Param`, found {found}")
     };
     if !matches!(tensor.kind, Kind::Dense) {
         return Err(wrong(tensor.kind.name().to_owned()).into());

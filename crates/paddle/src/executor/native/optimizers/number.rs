@@ -1,10 +1,10 @@
-//! Numbers of single and double precision in bytes, and passes over several tensors of them at once.
+//! Floats in bytes, and passes over several tensors of them at once.
 
 use std::ops::{Add, Div, Mul, Sub};
 
 use lodstone_model::DType;
 
-/// A number of a tensor.
+/// A floating-point type of tensors.
 pub(super) trait Number:
     Copy
     + PartialOrd
@@ -14,24 +14,24 @@ pub(super) trait Number:
     + Div<Output = Self>
     + Into<f64>
 {
-    /// Its element type.
+    /// The element type.
     const DTYPE: DType;
     /// 0 and 1.
     const ZERO: Self;
     const ONE: Self;
-    /// Its bytes, little-endian.
+    /// The little-endian bytes of a value.
     type Bytes: Copy + 'static;
 
-    /// The bytes of each number.
+    /// Splits bytes into those of each value.
     fn chunks(bytes: &[u8]) -> &[Self::Bytes];
     fn chunks_mut(bytes: &mut [u8]) -> &mut [Self::Bytes];
     fn read(bytes: Self::Bytes) -> Self;
     fn bytes(self) -> Self::Bytes;
-    /// The nearest number.
+    /// Returns the nearest value.
     fn nearest(value: f64) -> Self;
     fn root(self) -> Self;
 
-    /// All numbers of bytes.
+    /// Returns all values in bytes.
     fn all(bytes: &[u8]) -> impl Iterator<Item = Self> {
         Self::chunks(bytes).iter().map(|bytes| Self::read(*bytes))
     }
@@ -61,10 +61,10 @@ macro_rules! number {
                 self.to_le_bytes()
             }
 
-            #[expect(clippy::allow_attributes, reason = "one of the two types loses nothing")]
+            #[expect(clippy::allow_attributes, reason = "for one of the two types nothing is lost")]
             #[allow(
                 clippy::cast_possible_truncation,
-                reason = "rounded to the type that is asked for"
+                reason = "rounding to the requested type is intended"
             )]
             fn nearest(value: f64) -> Self {
                 value as $type
@@ -80,9 +80,9 @@ macro_rules! number {
 number!(f32, Float32);
 number!(f64, Float64);
 
-/// Numbers of which `N` tensors and a gradient are gone through together.
+/// A floating-point type of which `N` tensors and a gradient are processed together.
 pub(super) trait Each<const N: usize>: Number {
-    /// Writes what `rule` gives for each number of a gradient and those of the tensors at its place.
+    /// Writes the results of `rule` for each value of a gradient and the values of the tensors at its position.
     fn each(
         grad: &[Self::Bytes],
         old: [&[Self::Bytes]; N],

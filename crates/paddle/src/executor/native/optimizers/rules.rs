@@ -1,11 +1,11 @@
-//! What each optimizer does with a number, its gradient and what is kept of gradients before.
+//! The update rules of optimizers: new values from a parameter, its gradient and its accumulators.
 //!
-//! The second argument of a rule is of the type that it computes in, and nothing else.
+//! The second argument of a rule only determines the type in which it computes.
 
 use super::number::{Each, Number};
 use super::{Call, Outcome, Rows};
 
-/// The first release of PaddlePaddle whose epsilons are corrected as the moments are.
+/// The first release of PaddlePaddle with bias correction of epsilon as well.
 const CORRECTED: i64 = 2_000_000;
 
 /// `p - lr g`
@@ -15,16 +15,16 @@ pub(super) fn sgd<T: Each<1>>(call: &mut Call<'_, '_>, _: T) -> Outcome {
     call.write::<T, 1>(state)
 }
 
-/// `v = mu v + g`, `p - lr v`; with Nesterov's look ahead, `p - lr (g + mu v)`.
+/// `v = mu v + g`, `p - lr v`; with Nesterov momentum, `p - lr (g + mu v)`.
 pub(super) fn momentum<T: Each<2>>(call: &mut Call<'_, '_>, _: T) -> Outcome {
     let (lr, mu): (T, T) = (call.one("LearningRate")?, call.float("mu")?);
     let decay: T = match call.text("regularization_method").as_str() {
         "l2_decay" => call.float("regularization_coeff")?,
         "" => T::ZERO,
-        other => return Err(format!("expected l2_decay as regularization, found `{other}`").into()),
+        other => return Err(format!("unknown regularization `{other}`").into()),
     };
     let ahead = call.flag("use_nesterov");
-    // Where all elements are there, processors do not scale them.
+    // Dense gradients are not scaled on CPUs.
     let factor = if call.has_rows()? { call.float("rescale_grad")? } else { T::ONE };
     let rule = |grad: T, [param, velocity]: [T; 2]| {
         let grad = factor * grad + decay * param;
@@ -47,8 +47,8 @@ pub(super) fn adagrad<T: Each<2>>(call: &mut Call<'_, '_>, _: T) -> Outcome {
     call.write::<T, 2>(state)
 }
 
-/// `s = rho s + (1 - rho) g^2`, `m = mu m + lr g / sqrt(s + epsilon)`, `p - m`; centered, the square of the mean of
-/// gradients is taken from `s` in the root.
+/// `s = rho s + (1 - rho) g^2`, `m = mu m + lr g / sqrt(s + epsilon)`, `p - m`; if centered, the squared mean of
+/// gradients is subtracted from `s` in the root.
 pub(super) fn rmsprop<T: Each<3> + Each<4>>(call: &mut Call<'_, '_>, _: T) -> Outcome {
     let (lr, epsilon): (T, T) = (call.one("LearningRate")?, call.float("epsilon")?);
     let (rho, mu): (T, T) = (call.float("decay")?, call.float("momentum")?);
@@ -76,11 +76,11 @@ pub(super) fn rmsprop<T: Each<3> + Each<4>>(call: &mut Call<'_, '_>, _: T) -> Ou
 /// The parameter and its moments.
 const MOMENTS: [&str; 3] = ["Param", "Moment1", "Moment2"];
 
-/// What is known of a run of `adam` and its like.
+/// The state of `adam` and similar rules.
 struct Betas<T> {
-    /// How much of each moment is kept.
+    /// The decay of each moment.
     keep: [T; 2],
-    /// That to the power of the steps so far.
+    /// The decays to the power of the steps so far.
     powers: [T; 2],
     epsilon: T,
 }
@@ -98,13 +98,13 @@ impl<T: Number> Betas<T> {
         (one * first + (T::ONE - one) * grad, two * second + (T::ONE - two) * grad * grad)
     }
 
-    /// The powers of the next step.
+    /// Returns the powers of the next step.
     fn next(&self) -> [T; 2] {
         let ([one, two], [first, second]) = (self.keep, self.powers);
         [first * one, second * two]
     }
 
-    /// Writes the powers of the next step, unless someone else counts them.
+    /// Writes the powers of the next step, unless another operator updates them.
     fn write(&self, call: &mut Call<'_, '_>, counts: bool) -> Outcome {
         let [first, second] = if counts { self.next() } else { self.powers };
         call.write_one("Beta1Pow", first)?;
@@ -112,24 +112,24 @@ impl<T: Number> Betas<T> {
     }
 }
 
-/// The slots of what does not change where a step is left out.
+/// The slots that are copied unchanged if a step is skipped.
 const SKIPPED: [&str; 5] = ["Param", "Moment1", "Moment2", "Beta1Pow", "Beta2Pow"];
 
-/// `p - lr m1 / (sqrt(m2) + epsilon)`, where both moments are corrected for having begun at zero.
+/// `p - lr m1 / (sqrt(m2) + epsilon)`, with bias correction of both moments.
 pub(super) fn adam<T: Each<3>>(call: &mut Call<'_, '_>, _: T) -> Outcome {
     decoupled(call, T::ZERO, Rows::Alone)
 }
 
-/// As `adam`, with a share of the parameter taken off before.
+/// Like `adam`, with decoupled weight decay, which is applied first.
 pub(super) fn adamw<T: Each<3>>(call: &mut Call<'_, '_>, _: T) -> Outcome {
     let decay = match call.flag("with_decay") {
         true => call.float::<T>("lr_ratio")? * call.float("coeff")?,
         false => T::ZERO,
     };
-    decoupled(call, decay, Rows::Refused)
+    decoupled(call, decay, Rows::Rejected)
 }
 
-/// `decay` is the share that is taken off for a learning rate of 1.
+/// `decay` is the weight decay for a learning rate of 1.
 fn decoupled<T: Each<3>>(call: &mut Call<'_, '_>, decay: T, rows: Rows) -> Outcome {
     if call.skips(&SKIPPED)? {
         return Ok(());
@@ -137,7 +137,7 @@ fn decoupled<T: Each<3>>(call: &mut Call<'_, '_>, decay: T, rows: Rows) -> Outco
     let lr: T = call.one("LearningRate")?;
     let betas = Betas::<T>::of(call)?;
     let counts = !call.flag("use_global_beta_pow");
-    // Where a gradient has some rows alone, the powers have been counted in place before they are read.
+    // For sparse gradients, the powers are updated in place before they are read.
     let powers = if counts && call.has_rows()? { betas.next() } else { betas.powers };
     let [first, second] = powers.map(|power| T::ONE - power);
     let rate = lr * (second.root() / first);
@@ -151,20 +151,20 @@ fn decoupled<T: Each<3>>(call: &mut Call<'_, '_>, decay: T, rows: Rows) -> Outco
         [param * kept - rate * (one / (two.root() + epsilon)), one, two]
     };
     let is_lazy = call.flag("lazy_mode");
-    // Rows that are missing go on with an epsilon that is not corrected.
+    // Missing rows use an epsilon without correction.
     let rest = |grad, old| if is_lazy { old } else { step(betas.epsilon, grad, old) };
     let state = call.compute_or(MOMENTS, rows, |grad, old| step(epsilon, grad, old), rest)?;
     call.write::<T, 3>(state)?;
     betas.write(call, counts)
 }
 
-/// Whether the program is one of 1.x, which correct less.
+/// Whether the program is of 1.x, which has less bias correction.
 fn is_older(call: &Call<'_, '_>) -> bool {
     (1..CORRECTED).contains(&call.frame.release())
 }
 
-/// As `adam` with decay, and each parameter steps as far as it is long (You et al., 2020). Up to 1.x, moments are
-/// not corrected, and others count the powers.
+/// Like `adam` with weight decay, and steps that are proportional to the norm of the parameter (You et al., 2020). Up to
+/// 1.x, moments are not corrected, and other operators update the powers.
 pub(super) fn lamb<T: Each<3>>(call: &mut Call<'_, '_>, _: T) -> Outcome {
     if call.skips(&SKIPPED)? {
         return Ok(());
@@ -174,7 +174,7 @@ pub(super) fn lamb<T: Each<3>>(call: &mut Call<'_, '_>, _: T) -> Outcome {
     let decay: T = call.float("weight_decay")?;
     let betas = Betas::<T>::of(call)?;
     let [first, second] = betas.powers.map(|power| if is_older { T::ONE } else { T::ONE - power });
-    // The step of the parameter is in its place.
+    // The step is stored in place of the parameter.
     let mut state = call.compute(MOMENTS, Rows::Spread, |grad: T, [param, one, two]| {
         let (one, two) = betas.moments(grad, one, two);
         let step = (one / first) / ((two / second).root() + betas.epsilon) + decay * param;
@@ -192,7 +192,7 @@ pub(super) fn lamb<T: Each<3>>(call: &mut Call<'_, '_>, _: T) -> Outcome {
     betas.write(call, !is_older)
 }
 
-/// The root of the sum of all squares.
+/// Returns the root of the sum of squares.
 fn norm<T: Number>(bytes: &[u8]) -> f64 {
     T::all(bytes).map(Into::into).map(|value: f64| value * value).sum::<f64>().sqrt()
 }

@@ -1,10 +1,10 @@
-//! `gru`: gates are update, reset and candidate; the memory of the weights is a matrix for the first two, then one for
-//! the candidate, whatever extents it is declared with.
+//! `gru`: the gates are update, reset and candidate. The weights hold a matrix for the first two, then one for the
+//! candidate, whatever their declared dims.
 //!
 //! | for gradients | |
 //! | --- | --- |
-//! | `BatchGate` | the gates behind their activations |
-//! | `BatchResetHiddenPrev` | what the reset gate leaves of the hidden state before |
+//! | `BatchGate` | the gates after their activations |
+//! | `BatchResetHiddenPrev` | the previous hidden state, multiplied by the reset gate |
 //! | `BatchHidden` | the hidden states |
 
 use lodstone_model::{Lod, Op};
@@ -14,11 +14,11 @@ use super::super::sequences::{
     Rows, add, add_outer, add_product, add_product_back, copy, made, numbers, part, part_mut, zeros,
 };
 use super::super::{Outcome, flag, input, output};
-use super::{Curve, asked, beginning, in_order, keep, places, put_gradient};
+use super::{Curve, beginning, in_order, keep, places, put_gradient, requested};
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
 
-/// What the operator and its gradient read.
+/// The inputs of the operator and its gradient.
 struct Gru {
     /// [rows, 3 * size]
     rows: Rows,
@@ -30,7 +30,7 @@ struct Gru {
     reversed: bool,
     gate: Curve,
     candidate: Curve,
-    /// Whether the update gate says what stays, rather than what is new.
+    /// Whether the update gate is the weight of the previous state, rather than of the candidate.
     keeps: bool,
     /// [sequences, size]
     first: Vec<f32>,
@@ -59,13 +59,13 @@ impl Gru {
         })
     }
 
-    /// How much there is of the new, by the update gate.
+    /// Returns the weight of the candidate, from the update gate.
     fn share(&self, update: f32) -> f32 {
         if self.keeps { 1.0 - update } else { update }
     }
 }
 
-/// Number by number.
+/// Multiplies element-wise.
 fn product(a: &[f32], b: &[f32]) -> Vec<f32> {
     a.iter().zip(b).map(|(a, b)| a * b).collect()
 }
@@ -76,7 +76,7 @@ pub(super) fn gru(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let total = rows.count();
     let mut hiddens = zeros(frame, total * size)?;
     let kept = [("BatchGate", 3 * size), ("BatchResetHiddenPrev", size), ("BatchHidden", size)];
-    let kept = kept.map(|(slot, width)| (asked(step, slot), width));
+    let kept = kept.map(|(slot, width)| (requested(step, slot), width));
     let [mut all_gates, mut all_left, mut all_hiddens] =
         kept.map(|(slot, width)| vec![0.0; slot.map_or(0, |_| total * width)]);
     let (of_gates, of_candidate) = this.weight.split_at(size * 2 * size);
@@ -116,7 +116,7 @@ pub(super) fn gru(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     Ok(())
 }
 
-/// Goes through the steps from the last to the first.
+/// Processes the steps from the last to the first.
 pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let this = Gru::of(frame, step, op)?;
     let (rows, size) = (&this.rows, this.size);
@@ -133,7 +133,7 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let (gates_slopes, candidate_slopes) = of_weight.split_at_mut(size * 2 * size);
     let places = places(&rows.sequences, this.reversed)?;
     for (number, sequence) in rows.sequences.iter().enumerate() {
-        // What the hidden state counts by the steps behind.
+        // The gradient of the hidden state from later steps.
         let mut later = vec![0.0; size];
         let order = in_order(sequence.clone(), this.reversed);
         for (at_step, row) in order.iter().enumerate().rev() {

@@ -1,10 +1,10 @@
-//! `lstm`: gates are candidate, input, forget and output; the bias has, with peepholes, three more parts, which look
-//! at the cell for the last three.
+//! `lstm`: the gates are candidate, input, forget and output. With peepholes, the bias has three more parts: the weights
+//! of the cell for the last three gates.
 //!
 //! | for gradients | |
 //! | --- | --- |
-//! | `BatchGate` | the gates behind their activations |
-//! | `BatchCellPreAct` | the cell behind its activation |
+//! | `BatchGate` | the gates after their activations |
+//! | `BatchCellPreAct` | the cell before its activation |
 
 use lodstone_model::{Lod, Op};
 use lodstone_schema::Finding;
@@ -14,11 +14,11 @@ use super::super::sequences::{
     Rows, add, add_outer, add_product, add_product_back, copy, made, numbers, part, part_mut, zeros,
 };
 use super::super::{Outcome, flag, input, output};
-use super::{Curve, asked, beginning, in_order, keep, places, put_gradient};
+use super::{Curve, beginning, in_order, keep, places, put_gradient, requested};
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
 
-/// What the operator and its gradient read.
+/// The inputs of the operator and its gradient.
 struct Lstm {
     /// [rows, 4 * size]
     rows: Rows,
@@ -60,7 +60,7 @@ impl Lstm {
         })
     }
 
-    /// How much a gate (4 to 6) looks at a number of the cell.
+    /// Returns the peephole weight of an element of the cell for a gate (4 to 6).
     fn peephole(&self, gate: usize, place: usize) -> Result<f32, Finding> {
         if self.peepholes { at(part(&self.bias, gate, self.size)?, place) } else { Ok(0.0) }
     }
@@ -72,7 +72,7 @@ pub(super) fn lstm(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let total = rows.count();
     let (mut hiddens, mut cells) = (zeros(frame, total * size)?, zeros(frame, total * size)?);
     let kept = [("BatchGate", 4 * size), ("BatchCellPreAct", size)];
-    let kept = kept.map(|(slot, width)| (asked(step, slot), width));
+    let kept = kept.map(|(slot, width)| (requested(step, slot), width));
     let [mut all_gates, mut all_active] =
         kept.map(|(slot, width)| vec![0.0; slot.map_or(0, |_| total * width)]);
     let places = places(&rows.sequences, this.reversed)?;
@@ -120,7 +120,7 @@ pub(super) fn lstm(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     Ok(())
 }
 
-/// Goes through the steps from the last to the first. That the cell counts by itself PaddlePaddle does not ask.
+/// Processes the steps from the last to the first. PaddlePaddle ignores the gradient of the cell output.
 pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let this = Lstm::of(frame, step, op)?;
     let (rows, size) = (&this.rows, this.size);
@@ -137,7 +137,7 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let mut of_cell = zeros(frame, this.first_cell.len())?;
     let places = places(&rows.sequences, this.reversed)?;
     for (number, sequence) in rows.sequences.iter().enumerate() {
-        // What the hidden state and the cell count by the steps behind.
+        // The gradients of the hidden state and the cell from later steps.
         let (mut later, mut later_cell) = (vec![0.0; size], vec![0.0; size]);
         let order = in_order(sequence.clone(), this.reversed);
         for (at_step, row) in order.iter().enumerate().rev() {

@@ -1,10 +1,10 @@
-//! Recurrent operators over sequences of PaddlePaddle 1.x: `lstm` and `gru`, whose inputs are projected already; and
+//! Recurrent operators of PaddlePaddle 1.x over sequences, `lstm` and `gru`, whose inputs are already projected; and
 //! their gradients.
 //!
-//! What the gradients need of what was computed is in outputs that nobody else reads: gates (`BatchGate`), and others.
+//! Intermediate results for the gradients are outputs that no other operator reads: gates (`BatchGate`) and others.
 //! Their rows are those of all sequences in the order in which PaddlePaddle computes them together: step by step, the
-//! longest sequence first; those of one length stay in their order. (Of more than 16 sequences PaddlePaddle has those of
-//! one length in another order.)
+//! longest sequence first; sequences of equal length keep their order. (With more than 16 sequences, PaddlePaddle orders
+//! those of equal length differently.)
 
 mod gru;
 mod lstm;
@@ -28,7 +28,7 @@ pub(super) const OPERATORS: &[(&str, Run)] = &[
     ("lstm_grad", lstm::gradient),
 ];
 
-/// A function of each number.
+/// An activation function.
 #[derive(Clone, Copy)]
 enum Curve {
     Identity,
@@ -41,7 +41,7 @@ impl Curve {
     fn named(op: &Op, name: &str, otherwise: &str) -> Outcome<Self> {
         let kind = match op.attribute(name) {
             Some(AttributeValue::String(kind)) => kind.to_string(),
-            // Gated units of 1.x tell it by number.
+            // GRU operators of 1.x have an index instead of a name.
             Some(AttributeValue::Int(kind)) => ["identity", "sigmoid", "tanh", "relu"]
                 .get(usize::try_from(*kind).unwrap_or(usize::MAX))
                 .map_or_else(|| kind.to_string(), |kind| (*kind).to_owned()),
@@ -53,7 +53,7 @@ impl Curve {
             "sigmoid" => Self::Sigmoid,
             "tanh" => Self::Tanh,
             other => {
-                return Err(format!("expected an activation as `{name}`, found `{other}`").into());
+                return Err(format!("unknown activation `{other}` as `{name}`").into());
             }
         })
     }
@@ -67,7 +67,7 @@ impl Curve {
         }
     }
 
-    /// How steep it is where it has a value.
+    /// Returns the derivative, given the value of the function.
     fn slope(self, value: f32) -> f32 {
         match self {
             Self::Identity => 1.0,
@@ -78,7 +78,7 @@ impl Curve {
     }
 }
 
-/// What each sequence begins with: rows of a variable, or zeros.
+/// Returns the initial state of each sequence: rows of a variable, or zeros.
 fn beginning(
     frame: &Frame<'_>,
     step: &Step,
@@ -92,7 +92,7 @@ fn beginning(
     }
 }
 
-/// Keeps the numbers of a row among those of all rows; there is no place for them if nobody asks for them.
+/// Stores a row among those of all sequences; does nothing if the output is not requested.
 fn keep(all: &mut [f32], row: usize, values: &[f32]) -> Result<(), Finding> {
     if !all.is_empty() {
         copy(part_mut(all, row, values.len())?, values);
@@ -100,12 +100,12 @@ fn keep(all: &mut [f32], row: usize, values: &[f32]) -> Result<(), Finding> {
     Ok(())
 }
 
-/// Rows from the first to the last, or the other way round.
+/// Returns the rows in forward or reverse order.
 fn in_order(rows: Range<usize>, reversed: bool) -> Vec<usize> {
     if reversed { rows.rev().collect() } else { rows.collect() }
 }
 
-/// The place of each row among those of all sequences, step by step.
+/// Returns the index of each row among those of all sequences, step by step.
 fn places(sequences: &[Range<usize>], reversed: bool) -> Result<Vec<usize>, Finding> {
     let mut ranked: Vec<&Range<usize>> = sequences.iter().collect();
     ranked.sort_by_key(|sequence| Reverse(sequence.len()));
@@ -121,12 +121,12 @@ fn places(sequences: &[Range<usize>], reversed: bool) -> Result<Vec<usize>, Find
     Ok(places)
 }
 
-/// The variable of an output slot that somebody reads later.
-fn asked(step: &Step, slot: &str) -> Option<Slot> {
+/// Returns the variable of an output slot if it is read later.
+fn requested(step: &Step, slot: &str) -> Option<Slot> {
     output(step, slot).ok().filter(|slot| !step.last.contains(slot))
 }
 
-/// Tells how much each element of an input counts, if that is asked for; it has no LoD.
+/// Sets the gradient of an input, if it is requested; it has no LoD.
 fn put_gradient(frame: &mut Frame<'_>, step: &Step, slot: &str, values: &[f32]) -> Outcome {
     let Ok(out) = output(step, &format!("{slot}@GRAD")) else { return Ok(()) };
     let shape = frame.tensor(input(step, slot)?)?.shape.clone();

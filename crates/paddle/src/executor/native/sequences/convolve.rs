@@ -1,4 +1,4 @@
-//! `sequence_conv`: each row with those around it, as far as its sequence goes, times a filter.
+//! `sequence_conv`: multiplies each row and its neighbours within the sequence by a filter.
 
 use std::ops::Range;
 
@@ -12,13 +12,13 @@ use super::{
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
 
-/// What a convolution reads.
+/// The inputs of a convolution.
 struct Convolution {
     rows: Rows,
     /// [context * width, size]
     filter: Vec<f32>,
     size: usize,
-    /// Where the first row of the context is, beside the row itself, and how many rows it has.
+    /// The first row of the context, relative to the row itself, and the number of rows of the context.
     start: i64,
     context: usize,
 }
@@ -29,24 +29,25 @@ impl Convolution {
         let filter = frame.tensor(input(step, "Filter")?)?;
         let (length, start) = (int(op, "contextLength", 1), int(op, "contextStart", 0));
         if int(op, "contextStride", 1) != 1 {
-            return Err("expected a step of 1 from row to row".into());
+            return Err("expected a stride of 1".into());
         }
         if matches!(op.attribute("paddingTrainable"), Some(AttributeValue::Bool(true))) {
-            return Err("it has rows of its own around sequences, which is not computed".into());
+            return Err("trainable padding rows are not supported".into());
         }
         let context = usize::try_from(length).ok().filter(|length| *length > 0);
-        let context = context.ok_or_else(|| format!("expected rows as context, found {length}"))?;
+        let context =
+            context.ok_or_else(|| format!("expected a positive context length, found {length}"))?;
         let [inner, size] = *filter.shape.as_slice() else {
             return Err(format!("expected a matrix as filter, found {:?}", filter.shape).into());
         };
         if context.checked_mul(rows.width) != Some(place(inner)) {
-            return Err(format!("{context} rows of {} do not fit the filter", rows.width).into());
+            return Err(format!("{context} rows of {} do not match the filter", rows.width).into());
         }
         let filter = singles(filter)?;
         Ok(Self { rows, filter, size: place(size), start: start.into(), context })
     }
 
-    /// The rows around one, and the rows of the filter that each begins with.
+    /// Returns the rows of the context of a row, each with the first row of its part of the filter.
     fn around(&self, sequence: &Range<usize>, row: usize) -> impl Iterator<Item = (usize, usize)> {
         let (sequence, start, width) = (sequence.clone(), self.start, self.rows.width);
         (0..self.context).filter_map(move |step| {

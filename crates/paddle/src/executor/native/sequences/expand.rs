@@ -1,4 +1,4 @@
-//! `sequence_expand`: rows, or sequences of such, as often as the sequences of another are long.
+//! `sequence_expand`: repeats rows, or sequences of rows, as often as the sequences of another variable are long.
 
 use std::ops::Range;
 
@@ -11,13 +11,13 @@ use super::{add, int, made, numbers, place, width, zeros};
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
 
-/// The rows that are repeated together, and how often.
+/// Returns the rows that are repeated together, and the number of repeats.
 fn repeated(x: &Tensor, y: &Tensor, op: &Op) -> Outcome<Vec<(Range<usize>, u64)>> {
     let level = match usize::try_from(int(op, "ref_level", -1)) {
         Ok(level) => y.lod.0.get(level),
         Err(_) => y.lod.0.last(),
     };
-    let counts = level.ok_or("its `Y` has no such level of LoD")?;
+    let counts = level.ok_or("the LoD of `Y` does not have this level")?;
     let rows = place(x.shape.first().copied().unwrap_or(0));
     let own: Vec<Range<usize>> = match x.lod.0.as_slice() {
         [] => (0..rows).map(|row| row..row + 1).collect(),
@@ -26,7 +26,7 @@ fn repeated(x: &Tensor, y: &Tensor, op: &Op) -> Outcome<Vec<(Range<usize>, u64)>
     };
     let pairs = counts.iter().zip(counts.iter().skip(1));
     let times: Option<Vec<u64>> = pairs.map(|(a, b)| b.checked_sub(*a)).collect();
-    let times = times.ok_or("the LoD of its `Y` is not ascending")?;
+    let times = times.ok_or("the LoD of `Y` is not ascending")?;
     if own.len() != times.len() {
         let (found, wanted) = (own.len(), times.len());
         return Err(format!("expected {wanted} sequences to repeat, found {found}").into());
@@ -42,8 +42,8 @@ pub(super) fn expand(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let (mut made, mut count, mut offsets) = (Vec::new(), 0_u64, vec![0_u64]);
     for (range, times) in repeated(x, y, op)? {
         let piece = bytes.get(range.start * size..range.end * size);
-        let piece = piece.ok_or("it has fewer rows than its LoD says")?;
-        // An empty one repeated takes its offsets.
+        let piece = piece.ok_or("there are fewer rows than in the LoD")?;
+        // Repeats of an empty sequence have offsets.
         frame.reserve((piece.len() as u64 + 8).saturating_mul(times))?;
         for _ in 0..times {
             made.extend_from_slice(piece);
@@ -59,7 +59,7 @@ pub(super) fn expand(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     Ok(frame.make(output(step, "Out")?, tensor)?)
 }
 
-/// What counts for each repetition is added up.
+/// The gradients of all repeats are summed.
 pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let x = frame.tensor(input(step, "X")?)?;
     let repeated = repeated(x, frame.tensor(input(step, "Y")?)?, op)?;
@@ -72,14 +72,14 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let mut rest = given.as_slice();
     for (range, times) in repeated {
         let sums = values.get_mut(range.start * width..range.end * width);
-        let sums = sums.ok_or("it has fewer rows than its LoD says")?;
+        let sums = sums.ok_or("there are fewer rows than in the LoD")?;
         if sums.is_empty() {
             continue;
         }
         for _ in 0..times {
             add(sums, rest);
             let more = rest.get(sums.len()..);
-            rest = more.ok_or_else(|| Finding::internal("a repetition counts nothing"))?;
+            rest = more.ok_or_else(|| Finding::internal("a repeat has no gradient"))?;
         }
     }
     let made = made(&values, x.shape.clone(), x.lod.clone());

@@ -1,7 +1,7 @@
-//! Operators of sequences: rows grouped by LoD; and their gradients.
+//! Sequence operators, on rows grouped by LoD; and their gradients.
 //!
-//! They compute with 32-bit floats in a fixed order, sequence by sequence, so that the number of threads changes
-//! nothing. Source of truth: the kernels of PaddlePaddle 1.8.5 and 2.6.2, and results that they gave.
+//! They compute in float32 in a fixed order, sequence by sequence, so that the result does not depend on the number of
+//! threads. Source of truth: PaddlePaddle 1.8.5's and 2.6.2's kernels, and their results.
 
 mod convolve;
 mod expand;
@@ -29,7 +29,7 @@ pub(super) const OPERATORS: &[(&str, Run)] = &[
     ("sequence_softmax_grad", softmax::gradient),
 ];
 
-/// Rows of numbers, grouped into sequences by the last level of their LoD.
+/// Rows of floats, grouped into sequences by the last level of their LoD.
 pub(super) struct Rows {
     pub(super) values: Vec<f32>,
     pub(super) width: usize,
@@ -39,48 +39,50 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Those of a variable, which has to have a LoD.
+    /// Reads the rows of a variable, which must have LoD.
     pub(super) fn of(frame: &Frame<'_>, slot: Slot) -> Outcome<Self> {
         let tensor = frame.tensor(slot)?;
         let last = tensor.lod.0.last().ok_or_else(|| {
             let name = frame.layout.vars.get(slot).map_or("", |var| &var.name);
-            format!("`{name}` has no LoD: its rows are no sequences")
+            format!("`{name}` has no LoD")
         })?;
         let ends = last.windows(2).map(|pair| match pair {
             [start, end] => Ok(place(*start)..place(*end)),
-            _ => Err(Finding::internal("a window of two ends has another length")),
+            _ => Err(Finding::internal("a window of two offsets has another length")),
         });
         let sequences = ends.collect::<Result<_, Finding>>()?;
         let width = width(tensor);
         let values = singles(tensor)?;
-        // What is computed of rows and sequences relies on this.
+        // The kernels rely on this.
         let rows = place(tensor.shape.first().copied().unwrap_or(0));
         let is_inside = last.is_sorted() && last.last().is_none_or(|end| place(*end) <= rows);
         if !is_inside || Some(values.len()) != rows.checked_mul(width) {
             let name = frame.layout.vars.get(slot).map_or("", |var| &var.name);
             let shape = &tensor.shape;
-            return Err(format!("`{name}`: its LoD and its elements do not fit {shape:?}").into());
+            return Err(
+                format!("the LoD or the elements of `{name}` do not match {shape:?}").into()
+            );
         }
         Ok(Self { values, width, sequences, lod: tensor.lod.clone(), shape: tensor.shape.clone() })
     }
 
-    /// A row.
+    /// Returns a row.
     pub(super) fn row(&self, number: usize) -> Result<&[f32], Finding> {
         part(&self.values, number, self.width)
     }
 
-    /// How many rows the sequences have.
+    /// Returns the number of rows.
     pub(super) fn count(&self) -> usize {
         self.sequences.last().map_or(0, |last| last.end)
     }
 
-    /// Its extents, with another number of rows.
-    fn extents(&self, rows: usize) -> Vec<u64> {
+    /// Returns the dims, with another number of rows.
+    fn dims(&self, rows: usize) -> Vec<u64> {
         let rest = self.shape.iter().skip(1).copied();
         std::iter::once(rows as u64).chain(rest).collect()
     }
 
-    /// A tensor of its extents and its LoD.
+    /// Returns a tensor with the same dims and LoD.
     pub(super) fn like(&self, values: &[f32]) -> Tensor {
         made(values, self.shape.clone(), self.lod.clone())
     }
@@ -90,12 +92,12 @@ fn place(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// How many numbers a row has.
+/// Returns the number of elements of a row.
 pub(super) fn width(tensor: &Tensor) -> usize {
     place(tensor.shape.iter().skip(1).product())
 }
 
-/// The numbers of a tensor.
+/// Returns the elements of a `float32` tensor.
 pub(super) fn singles(tensor: &Tensor) -> Outcome<Vec<f32>> {
     if tensor.dtype != DType::Float32 {
         return Err(format!("expected float32, found {}", tensor.dtype).into());
@@ -105,7 +107,7 @@ pub(super) fn singles(tensor: &Tensor) -> Outcome<Vec<f32>> {
     Ok(numbers.iter().map(|four| f32::from_le_bytes(*four)).collect())
 }
 
-/// The numbers of an input slot, which has to have so many.
+/// Returns the elements of an input slot; fails unless there are `count`.
 pub(super) fn numbers(
     frame: &Frame<'_>,
     step: &Step,
@@ -116,18 +118,18 @@ pub(super) fn numbers(
     match values.len() == count {
         true => Ok(values),
         false => {
-            Err(format!("expected {count} numbers as `{slot}`, found {}", values.len()).into())
+            Err(format!("expected {count} elements in `{slot}`, found {}", values.len()).into())
         }
     }
 }
 
-/// So many zeros, if they fit.
+/// Returns zeros, if there is memory for them.
 pub(super) fn zeros(frame: &Frame<'_>, count: usize) -> Outcome<Vec<f32>> {
     frame.reserve((count as u64).saturating_mul(4))?;
     Ok(vec![0.0; count])
 }
 
-/// A tensor of numbers.
+/// Creates a `float32` tensor.
 pub(super) fn made(values: &[f32], shape: Vec<u64>, lod: Lod) -> Tensor {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     let mut tensor = Tensor::dense(DType::Float32, shape, Blob::memory(bytes));
@@ -135,20 +137,22 @@ pub(super) fn made(values: &[f32], shape: Vec<u64>, lod: Lod) -> Tensor {
     tensor
 }
 
-/// A part of numbers: parts of one size come after each other.
+/// Returns a part of values that consist of parts of equal size.
 ///
 /// # Errors
-/// If there are fewer numbers, which is a defect: callers have checked how many there are.
+/// An internal error if the part does not exist: callers have checked the number of values.
 pub(super) fn part(values: &[f32], number: usize, size: usize) -> Result<&[f32], Finding> {
     let start = number.saturating_mul(size);
     let part = values.get(start..start.saturating_add(size));
-    part.ok_or_else(|| Finding::internal(format!("there is no part {number} of {size} numbers")))
+    part.ok_or_else(|| {
+        Finding::internal(format!("part {number} of {size} elements does not exist"))
+    })
 }
 
-/// The same, to be changed.
+/// Returns a mutable part of values that consist of parts of equal size.
 ///
 /// # Errors
-/// As [`part`].
+/// An internal error if the part does not exist.
 pub(super) fn part_mut(
     values: &mut [f32],
     number: usize,
@@ -156,25 +160,27 @@ pub(super) fn part_mut(
 ) -> Result<&mut [f32], Finding> {
     let start = number.saturating_mul(size);
     let part = values.get_mut(start..start.saturating_add(size));
-    part.ok_or_else(|| Finding::internal(format!("there is no part {number} of {size} numbers")))
+    part.ok_or_else(|| {
+        Finding::internal(format!("part {number} of {size} elements does not exist"))
+    })
 }
 
-/// Puts numbers into the place of others.
+/// Copies values.
 pub(super) fn copy(places: &mut [f32], values: &[f32]) {
     places.iter_mut().zip(values).for_each(|(place, value)| *place = *value);
 }
 
-/// Adds numbers to others.
+/// Adds values to others.
 pub(super) fn add(sums: &mut [f32], values: &[f32]) {
     sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
 }
 
-/// Adds numbers times a factor to others.
+/// Adds values times a factor to others.
 pub(super) fn add_times(sums: &mut [f32], values: &[f32], factor: f32) {
     sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value * factor);
 }
 
-/// Adds a row times a matrix, whose rows begin at the one called `first`.
+/// Adds a row times a matrix that begins at row `first`.
 pub(super) fn add_product(
     sums: &mut [f32],
     row: &[f32],
@@ -187,8 +193,8 @@ pub(super) fn add_product(
     Ok(())
 }
 
-/// Adds a row times a turned matrix, whose rows begin at the one called `first`: it goes back from a product to what
-/// was multiplied.
+/// Adds a row times the transpose of a matrix that begins at row `first`: the gradient of a product with respect to its
+/// left factor.
 pub(super) fn add_product_back(
     sums: &mut [f32],
     row: &[f32],
@@ -202,7 +208,7 @@ pub(super) fn add_product_back(
     Ok(())
 }
 
-/// Adds to a matrix, from its row called `first` on, each number of a column times a row.
+/// Adds the outer product of a column and a row to a matrix that begins at row `first`.
 pub(super) fn add_outer(
     matrix: &mut [f32],
     column: &[f32],

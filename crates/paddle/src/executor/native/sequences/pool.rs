@@ -1,4 +1,4 @@
-//! `sequence_pool`: one row for each sequence, and where it came from.
+//! `sequence_pool`: reduces each sequence to one row.
 
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
 use lodstone_schema::Finding;
@@ -10,7 +10,7 @@ use super::{Rows, add, copy, made, numbers, part, part_mut, text, zeros};
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
 
-/// How a sequence becomes a row.
+/// How a sequence is reduced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Average,
@@ -31,11 +31,11 @@ impl Way {
             "FIRST" => Self::First,
             "LAST" => Self::Last,
             "MAX" => Self::Largest,
-            other => return Err(format!("expected a way to pool, found `{other}`").into()),
+            other => return Err(format!("unknown `pooltype` `{other}`").into()),
         })
     }
 
-    /// What a sum of so many is divided by.
+    /// Returns the divisor of a sum of `count` rows.
     #[expect(clippy::cast_precision_loss, reason = "as the kernel divides")]
     fn divisor(self, count: usize) -> f32 {
         match self {
@@ -46,8 +46,8 @@ impl Way {
     }
 }
 
-/// For each sequence, and each number of a row, the row that has the largest, the first of equal ones; -1 for those
-/// without rows.
+/// Returns, for each sequence and each element of a row, the row with the maximum, the first of equal ones; -1 for
+/// sequences without rows.
 fn largest(rows: &Rows) -> Outcome<Vec<i32>> {
     let mut places = Vec::with_capacity(rows.sequences.len() * rows.width);
     for sequence in &rows.sequences {
@@ -60,13 +60,13 @@ fn largest(rows: &Rows) -> Outcome<Vec<i32>> {
                 }
             }
             let place = best.map_or(Ok(-1), |(row, _)| i32::try_from(row));
-            places.push(place.map_err(|_| "it has too many rows")?);
+            places.push(place.map_err(|_| "there are too many rows")?);
         }
     }
     Ok(places)
 }
 
-/// One row for each sequence; its LoD has one level less.
+/// One row for each sequence; the LoD has one level less.
 pub(super) fn pool(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let rows = Rows::of(frame, input(step, "X")?)?;
     let empty = match op.attribute("pad_value") {
@@ -92,8 +92,8 @@ pub(super) fn pool(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
                 let places = places.iter().skip(number * rows.width);
                 for (column, (made, place)) in made.iter_mut().zip(places).enumerate() {
                     let row = usize::try_from(*place);
-                    let row =
-                        row.map_err(|_| Finding::internal("a sequence has no largest row"))?;
+                    let row = row
+                        .map_err(|_| Finding::internal("a sequence has no row with the maximum"))?;
                     *made = at(rows.row(row)?, column)?;
                 }
             }
@@ -101,19 +101,19 @@ pub(super) fn pool(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     }
     let mut lod = rows.lod.clone();
     lod.0.pop();
-    frame.make(output(step, "Out")?, made(&values, rows.extents(count), lod))?;
+    frame.make(output(step, "Out")?, made(&values, rows.dims(count), lod))?;
     if let Ok(slot) = output(step, "MaxIndex")
         && way == Way::Largest
     {
         let bytes: Vec<u8> = places.iter().flat_map(|place| place.to_le_bytes()).collect();
-        let shape = rows.extents(count);
+        let shape = rows.dims(count);
         frame.make(slot, Tensor::dense(DType::Int32, shape, Blob::memory(bytes)))?;
     }
     Ok(())
 }
 
-/// The rows that the forward operator told as the largest, or that are.
-fn told(frame: &Frame<'_>, step: &Step, rows: &Rows) -> Outcome<Vec<i32>> {
+/// Returns the rows of the maxima that the forward operator recorded, or computes them.
+fn maxima(frame: &Frame<'_>, step: &Step, rows: &Rows) -> Outcome<Vec<i32>> {
     let Ok(slot) = input(step, "MaxIndex") else { return largest(rows) };
     let tensor = frame.tensor(slot)?;
     let bytes = tensor.data.bytes()?;
@@ -129,12 +129,12 @@ fn told(frame: &Frame<'_>, step: &Step, rows: &Rows) -> Outcome<Vec<i32>> {
     }
 }
 
-/// What counts for a result counts for the rows that it was made of.
+/// Distributes the gradient of a result to the rows of its sequence.
 pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let rows = Rows::of(frame, input(step, "X")?)?;
     let (way, count) = (Way::of(op)?, rows.sequences.len());
     let given = numbers(frame, step, "Out@GRAD", count.saturating_mul(rows.width))?;
-    let places = if way == Way::Largest { told(frame, step, &rows)? } else { Vec::new() };
+    let places = if way == Way::Largest { maxima(frame, step, &rows)? } else { Vec::new() };
     let mut values = zeros(frame, rows.values.len())?;
     for (number, sequence) in rows.sequences.iter().enumerate() {
         let given = part(&given, number, rows.width)?;

@@ -1,4 +1,4 @@
-//! `sequence_softmax`: shares within each sequence of numbers.
+//! `sequence_softmax`: softmax within each sequence.
 
 use lodstone_model::Op;
 use lodstone_schema::Finding;
@@ -12,11 +12,11 @@ fn sequences(frame: &Frame<'_>, step: &Step) -> Outcome<Rows> {
     let rows = Rows::of(frame, input(step, "X")?)?;
     match rows.width {
         1 => Ok(rows),
-        width => Err(format!("expected one number a row, found {width}").into()),
+        width => Err(format!("expected one element per row, found {width}").into()),
     }
 }
 
-/// A sequence without its rows, although its LoD was checked.
+/// Reports a sequence without its rows, although its LoD was checked.
 fn lost() -> Finding {
     Finding::internal("a sequence has no rows")
 }
@@ -34,7 +34,7 @@ pub(super) fn softmax(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     Ok(frame.make(output(step, "Out")?, made)?)
 }
 
-/// Each share times what it counts more than all of its sequence do.
+/// `y (dy - sum(y dy))`, summed over the sequence.
 pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let rows = sequences(frame, step)?;
     let shares = numbers(frame, step, "Out", rows.values.len())?;

@@ -8,7 +8,7 @@ use super::super::dims::axes_of;
 use super::super::indexing::whole;
 use super::super::node::{Node, Numbers};
 use super::super::value::{Element, approximate};
-use super::{Array, Fold, count, extents};
+use super::{Array, Fold, count, dims_from};
 
 use Element as E;
 
@@ -28,23 +28,23 @@ pub(super) const FOLDS: &[(&str, Fold)] = &[
     ("Sqrt", |node| one(node, |_| None, f64::sqrt)),
     ("Cast", cast),
     ("CastLike", cast),
-    ("Add", |node| two(node, add)),
-    ("Div", |node| two(node, div)),
-    ("Max", |node| two(node, |a, b| pick(a, b, Ordering::Greater))),
-    ("Min", |node| two(node, |a, b| pick(a, b, Ordering::Less))),
+    ("Add", |node| broadcast_all(node, add)),
+    ("Div", |node| broadcast_all(node, div)),
+    ("Max", |node| broadcast_all(node, |a, b| pick(a, b, Ordering::Greater))),
+    ("Min", |node| broadcast_all(node, |a, b| pick(a, b, Ordering::Less))),
     ("Mod", remainder),
-    ("Mul", |node| two(node, mul)),
-    ("Pow", |node| two(node, pow)),
-    ("Sub", |node| two(node, sub)),
-    ("Sum", |node| two(node, add)),
-    ("And", |node| two(node, |a, b| Some(truth(int(a)? != 0 && int(b)? != 0)))),
-    ("Or", |node| two(node, |a, b| Some(truth(int(a)? != 0 || int(b)? != 0)))),
-    ("Xor", |node| two(node, |a, b| Some(truth((int(a)? != 0) != (int(b)? != 0))))),
-    ("Equal", |node| two(node, |a, b| compared(a, b, Ordering::is_eq))),
-    ("Greater", |node| two(node, |a, b| compared(a, b, Ordering::is_gt))),
-    ("GreaterOrEqual", |node| two(node, |a, b| compared(a, b, Ordering::is_ge))),
-    ("Less", |node| two(node, |a, b| compared(a, b, Ordering::is_lt))),
-    ("LessOrEqual", |node| two(node, |a, b| compared(a, b, Ordering::is_le))),
+    ("Mul", |node| broadcast_all(node, mul)),
+    ("Pow", |node| broadcast_all(node, pow)),
+    ("Sub", |node| broadcast_all(node, sub)),
+    ("Sum", |node| broadcast_all(node, add)),
+    ("And", |node| broadcast_all(node, |a, b| Some(truth(int(a)? != 0 && int(b)? != 0)))),
+    ("Or", |node| broadcast_all(node, |a, b| Some(truth(int(a)? != 0 || int(b)? != 0)))),
+    ("Xor", |node| broadcast_all(node, |a, b| Some(truth((int(a)? != 0) != (int(b)? != 0))))),
+    ("Equal", |node| broadcast_all(node, |a, b| compared(a, b, Ordering::is_eq))),
+    ("Greater", |node| broadcast_all(node, |a, b| compared(a, b, Ordering::is_gt))),
+    ("GreaterOrEqual", |node| broadcast_all(node, |a, b| compared(a, b, Ordering::is_ge))),
+    ("Less", |node| broadcast_all(node, |a, b| compared(a, b, Ordering::is_lt))),
+    ("LessOrEqual", |node| broadcast_all(node, |a, b| compared(a, b, Ordering::is_le))),
     ("Where", choose),
     ("ReduceMax", |node| reduce(node, |a, b| pick(a, b, Ordering::Greater))),
     ("ReduceMin", |node| reduce(node, |a, b| pick(a, b, Ordering::Less))),
@@ -52,8 +52,8 @@ pub(super) const FOLDS: &[(&str, Fold)] = &[
     ("ReduceSum", |node| reduce(node, add)),
 ];
 
-/// The result of an operation; none if it is not known.
-type Two = fn(&Element, &Element) -> Option<Element>;
+/// A binary operation; `None` if the result is unknown.
+type Binary = fn(&Element, &Element) -> Option<Element>;
 
 fn int(element: &Element) -> Option<i64> {
     match element {
@@ -66,7 +66,7 @@ fn truth(is: bool) -> Element {
     E::Int(i64::from(is))
 }
 
-/// A number as elements of a type are: rounded, or unknown where it does not fit.
+/// Rounds a value to an element type; unknown if it does not fit.
 #[expect(clippy::cast_possible_truncation, reason = "rounds as single precision does")]
 fn fitted(element: Option<Element>, dtype: DType) -> Element {
     let range = match dtype {
@@ -104,7 +104,7 @@ fn one(
     };
     let elements = node.contents(0)?.iter().map(|element| fitted(result(element), dtype));
     let elements = elements.collect();
-    node.tell(0, elements);
+    node.set_contents(0, elements);
     Some(())
 }
 
@@ -121,14 +121,14 @@ fn cast(node: &mut Node<'_>) -> Option<()> {
     };
     let elements = node.contents(0)?.iter().map(|element| fitted(converted(element), dtype));
     let elements = elements.collect();
-    node.tell(0, elements);
+    node.set_contents(0, elements);
     Some(())
 }
 
-/// Two or more inputs, broadcast.
-fn two(node: &mut Node<'_>, operation: Two) -> Option<()> {
+/// Applies a binary operation to two or more inputs, broadcast.
+fn broadcast_all(node: &mut Node<'_>, operation: Binary) -> Option<()> {
     let output = node.outputs.first()?;
-    let (dtype, target) = (output.dtype(), extents(output.shape()?)?);
+    let (dtype, target) = (output.dtype(), dims_from(output.shape()?)?);
     let mut all = Array::of(node, 0)?.broadcast(&target)?;
     for index in 1..node.inputs.len() {
         let next = Array::of(node, index)?.broadcast(&target)?;
@@ -136,16 +136,16 @@ fn two(node: &mut Node<'_>, operation: Two) -> Option<()> {
             *element = fitted(operation(element, next), dtype);
         }
     }
-    node.tell(0, all);
+    node.set_contents(0, all);
     Some(())
 }
 
 fn remainder(node: &mut Node<'_>) -> Option<()> {
     if node.flag("fmod") {
-        return two(node, |a, b| int(a)?.checked_rem(int(b)?).map(E::Int));
+        return broadcast_all(node, |a, b| int(a)?.checked_rem(int(b)?).map(E::Int));
     }
-    // The sign is that of the divisor.
-    two(node, |a, b| {
+    // The result has the sign of the divisor.
+    broadcast_all(node, |a, b| {
         let (a, b) = (int(a)?, int(b)?);
         let rest = a.checked_rem(b)?;
         Some(E::Int(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest }))
@@ -185,7 +185,7 @@ fn mul(a: &Element, b: &Element) -> Option<Element> {
     }
 }
 
-/// Integers are cut off towards zero.
+/// Integer division truncates towards zero.
 fn div(a: &Element, b: &Element) -> Option<Element> {
     match (a, b) {
         (E::Int(a), E::Int(b)) => a.checked_div(*b).map(E::Int),
@@ -199,7 +199,7 @@ fn pow(a: &Element, b: &Element) -> Option<Element> {
     int(a)?.checked_pow(u32::try_from(int(b)?).ok()?).map(E::Int)
 }
 
-/// How two elements compare, if it is known. An extent is never negative.
+/// Compares two elements, if they are known. A dim is never negative.
 fn order(a: &Element, b: &Element) -> Option<Ordering> {
     match (a, b) {
         (E::Int(a), E::Int(b)) => Some(a.cmp(b)),
@@ -221,7 +221,7 @@ fn compared(a: &Element, b: &Element, is: fn(Ordering) -> bool) -> Option<Elemen
 }
 
 fn choose(node: &mut Node<'_>) -> Option<()> {
-    let target = extents(node.outputs.first()?.shape()?)?;
+    let target = dims_from(node.outputs.first()?.shape()?)?;
     let condition = Array::of(node, 0)?.broadcast(&target)?;
     let (yes, no) =
         (Array::of(node, 1)?.broadcast(&target)?, Array::of(node, 2)?.broadcast(&target)?);
@@ -232,14 +232,14 @@ fn choose(node: &mut Node<'_>) -> Option<()> {
         _ => E::Unknown,
     });
     let chosen = chosen.collect();
-    node.tell(0, chosen);
+    node.set_contents(0, chosen);
     Some(())
 }
 
-/// Along axes, all of them if there are none. Floats are added in an order of their own everywhere.
-fn reduce(node: &mut Node<'_>, operation: Two) -> Option<()> {
+/// Reduces along axes, all of them if there are none. Not for floats, whose order of summation differs everywhere.
+fn reduce(node: &mut Node<'_>, operation: Binary) -> Option<()> {
     let (data, dtype) = (Array::of(node, 0)?, node.dtype(0));
-    let rank = data.extents.len();
+    let rank = data.dims.len();
     let gone = match node.numbers("axes", 1) {
         Numbers::Known(axes) if !axes.is_empty() => axes_of(&axes, rank).ok()?,
         Numbers::Unknown => return None,
@@ -248,17 +248,17 @@ fn reduce(node: &mut Node<'_>, operation: Two) -> Option<()> {
     if dtype.is_float() {
         return None;
     }
-    let kept = data.extents.iter().zip(&gone).map(|(extent, gone)| if *gone { 1 } else { *extent });
+    let kept = data.dims.iter().zip(&gone).map(|(dim, gone)| if *gone { 1 } else { *dim });
     let mut results: Vec<Option<Element>> = vec![None; count(&kept.collect::<Vec<_>>())?];
     for (place, element) in data.elements.iter().enumerate() {
-        // The place of the result, from the last axis to the first.
+        // The index of the result, from the last axis to the first.
         let (mut rest, mut target, mut stride) = (place, 0, 1);
-        for (extent, gone) in data.extents.iter().zip(&gone).rev() {
-            let at = rest.checked_rem(*extent)?;
-            rest = rest.checked_div(*extent)?;
+        for (dim, gone) in data.dims.iter().zip(&gone).rev() {
+            let at = rest.checked_rem(*dim)?;
+            rest = rest.checked_div(*dim)?;
             if !gone {
                 target += at * stride;
-                stride *= extent;
+                stride *= dim;
             }
         }
         let result = results.get_mut(target)?;
@@ -268,6 +268,6 @@ fn reduce(node: &mut Node<'_>, operation: Two) -> Option<()> {
         });
     }
     let elements = results.into_iter().collect::<Option<Vec<_>>>()?;
-    node.tell(0, elements);
+    node.set_contents(0, elements);
     Some(())
 }

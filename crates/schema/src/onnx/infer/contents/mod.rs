@@ -1,7 +1,7 @@
-//! Elements of small tensors, followed through the operators that shapes are computed with.
+//! Elements of small tensors, propagated through the operators that compute shapes.
 //!
-//! A symbol stays one as long as it is only moved, and where arithmetic does nothing to it. What does not
-//! fit, or is not computed as every framework does it, is unknown.
+//! A symbol is kept as long as operators only move it, or arithmetic does not change it. Results that overflow, or that
+//! frameworks compute differently, are unknown.
 
 mod arithmetic;
 mod arrange;
@@ -12,24 +12,24 @@ use std::sync::LazyLock;
 use lodstone_model::Dim;
 
 use super::node::Node;
-use super::value::{Element, MOST_ELEMENTS};
+use super::value::{Element, MAX_ELEMENTS};
 
-/// Tells the elements of outputs, if they are known.
+/// Sets the elements of outputs, if they are known.
 type Fold = fn(&mut Node<'_>) -> Option<()>;
 
 static FOLDS: LazyLock<HashMap<&str, Fold>> =
     LazyLock::new(|| arrange::FOLDS.iter().chain(arithmetic::FOLDS).copied().collect());
 
-/// Tells what is known of the elements of the outputs of an operator whose types were told.
+/// Infers the elements of the outputs of an operator, whose types are set.
 pub(super) fn follow(node: &mut Node<'_>) {
     if !super::domain_of(&node.op.domain).is_empty() {
         return;
     }
     let Some(fold) = FOLDS.get(node.op.kind.as_str()) else { return };
-    // Nothing to tell leaves nothing told.
+    // If nothing is known, the output stays as it is.
     let _ = fold(node);
     for output in &mut node.outputs {
-        let count = output.shape().and_then(extents).map(|extents| count(&extents));
+        let count = output.shape().and_then(dims_from).map(|dims| count(&dims));
         if let (Some(contents), Some(count)) = (&output.contents, count)
             && count != Some(contents.len())
         {
@@ -38,49 +38,49 @@ pub(super) fn follow(node: &mut Node<'_>) {
     }
 }
 
-/// Extents as numbers, if all of them are known and small.
-fn extents(shape: &[Dim]) -> Option<Vec<usize>> {
-    let extent = |dim: &Dim| match dim {
-        Dim::Known(extent) => usize::try_from(*extent).ok().filter(|e| *e <= MOST_ELEMENTS),
+/// Returns dims as integers, if all of them are known and small.
+fn dims_from(shape: &[Dim]) -> Option<Vec<usize>> {
+    let size = |dim: &Dim| match dim {
+        Dim::Known(size) => usize::try_from(*size).ok().filter(|e| *e <= MAX_ELEMENTS),
         _ => None,
     };
-    shape.iter().map(extent).collect()
+    shape.iter().map(size).collect()
 }
 
-/// How many elements a tensor has, if they are few.
-fn count(extents: &[usize]) -> Option<usize> {
-    let count = extents.iter().try_fold(1usize, |count, extent| count.checked_mul(*extent))?;
-    (count <= MOST_ELEMENTS).then_some(count)
+/// Returns the number of elements of a tensor, if it is small.
+fn count(dims: &[usize]) -> Option<usize> {
+    let count = dims.iter().try_fold(1usize, |count, dim| count.checked_mul(*dim))?;
+    (count <= MAX_ELEMENTS).then_some(count)
 }
 
-/// A tensor whose elements are followed.
+/// A tensor whose elements are propagated.
 struct Array<'a> {
     elements: &'a [Element],
-    extents: Vec<usize>,
+    dims: Vec<usize>,
 }
 
 impl<'a> Array<'a> {
-    /// An input, if its elements are followed.
+    /// Returns an input, if its elements are propagated.
     fn of(node: &Node<'a>, index: usize) -> Option<Self> {
-        let (elements, extents) = (node.contents(index)?, extents(node.shape(index)?)?);
-        (count(&extents)? == elements.len()).then_some(Self { elements, extents })
+        let (elements, dims) = (node.contents(index)?, dims_from(node.shape(index)?)?);
+        (count(&dims)? == elements.len()).then_some(Self { elements, dims })
     }
 
-    /// The elements at places along each axis, in that order.
+    /// Returns the elements at the given positions along each axis.
     fn pick(&self, places: &[Vec<usize>]) -> Option<Vec<Element>> {
-        let extents: Vec<_> = places.iter().map(Vec::len).collect();
+        let dims: Vec<_> = places.iter().map(Vec::len).collect();
         let mut offsets = vec![0usize];
-        if count(&extents)? == 0 {
+        if count(&dims)? == 0 {
             return Some(Vec::new());
         }
-        for (places, extent) in places.iter().zip(&self.extents) {
+        for (places, dim) in places.iter().zip(&self.dims) {
             let mut next = Vec::with_capacity(offsets.len().saturating_mul(places.len()));
             for offset in offsets {
                 for place in places {
-                    if place >= extent {
+                    if place >= dim {
                         return None;
                     }
-                    next.push(offset.checked_mul(*extent)?.checked_add(*place)?);
+                    next.push(offset.checked_mul(*dim)?.checked_add(*place)?);
                 }
             }
             offsets = next;
@@ -88,23 +88,23 @@ impl<'a> Array<'a> {
         offsets.into_iter().map(|offset| self.elements.get(offset).cloned()).collect()
     }
 
-    /// All places along each axis.
+    /// Returns all positions along each axis.
     fn whole(&self) -> Vec<Vec<usize>> {
-        self.extents.iter().map(|extent| (0..*extent).collect()).collect()
+        self.dims.iter().map(|dim| (0..*dim).collect()).collect()
     }
 
-    /// The elements, broadcast to a shape.
+    /// Broadcasts the elements to a shape.
     fn broadcast(&self, target: &[usize]) -> Option<Vec<Element>> {
         count(target)?;
-        let missing = target.len().checked_sub(self.extents.len())?;
-        let mut extents = vec![1; missing];
-        extents.extend(&self.extents);
-        let places = extents.iter().zip(target).map(|(own, wanted)| match own {
+        let missing = target.len().checked_sub(self.dims.len())?;
+        let mut dims = vec![1; missing];
+        dims.extend(&self.dims);
+        let places = dims.iter().zip(target).map(|(own, wanted)| match own {
             1 => Some(vec![0; *wanted]),
             own if own == wanted => Some((0..*wanted).collect()),
             _ => None,
         });
         let places = places.collect::<Option<Vec<_>>>()?;
-        Array { elements: self.elements, extents }.pick(&places)
+        Array { elements: self.elements, dims }.pick(&places)
     }
 }

@@ -1,4 +1,4 @@
-//! An open directory, and the path by which messages call it.
+//! An open directory and its path in messages.
 
 use std::fs::File;
 use std::io;
@@ -14,41 +14,42 @@ use rustix::io::{Errno, retry_on_intr};
 
 use crate::{Error, Progress, Result, StepKind};
 
-/// A directory that is written to. What is in it is reached through it, so that neither a link in
-/// it nor somebody who moves it leads elsewhere.
+/// A directory that is written to. Its contents are accessed through its descriptor, so that neither a symlink in
+/// it nor a rename of it redirects the access.
 #[derive(Debug)]
-pub(super) struct Place {
-    /// Opened to read, so that it can be locked and synced.
+pub(super) struct WriteDir {
+    /// Opened for reading, so that it can be locked and synced.
     pub(super) dir: CapDir,
     pub(super) path: PathBuf,
     locked: AtomicBool,
 }
 
-/// Whether a directory is locked.
+/// The result of locking a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lock {
     Held,
-    /// Somebody else has it.
+    /// Another process holds the lock.
     Busy,
     /// The file system has no locks, or none that other machines see.
     Unknown,
 }
 
-/// Waits for what others are doing.
+/// A bounded wait for other processes.
 #[derive(Debug, Default)]
 pub(super) struct Patience(usize);
 
-/// How long it is waited before it is looked again.
+/// The interval between attempts.
 pub(super) const PAUSE: Duration = Duration::from_millis(10);
 
 impl Patience {
-    /// A minute: others publish what is on disk already, and anybody can hold a lock.
+    /// Maximum number of attempts, a minute: publication only renames files that are on disk, but any process can hold
+    /// a lock.
     const PAUSES: usize = 6000;
 
-    /// Waits a little for those who publish into the directory at `path`.
+    /// Sleeps while another process publishes into the directory at `path`.
     ///
     /// # Errors
-    /// [`Error::Busy`] in the end.
+    /// [`Error::Busy`] after the maximum number of attempts.
     pub(super) fn pause(&mut self, path: &Path, progress: &Progress) -> Result<()> {
         if self.0 == Self::PAUSES {
             return Err(Error::Busy { path: path.to_path_buf() });
@@ -62,15 +63,15 @@ impl Patience {
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-impl Place {
-    /// Opens a directory that the user named.
+impl WriteDir {
+    /// Opens a directory at a path from the user.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let opened = rustix::fs::openat(CWD, path, DIRECTORY, Mode::empty());
         let opened = opened.map_err(|errno| Error::io("open the directory", path)(errno.into()))?;
         Ok(Self::of(opened, path.to_path_buf()))
     }
 
-    /// Opens the directory called `name` in this one; a link is not followed.
+    /// Opens the directory called `name` in this one without following a symlink.
     pub(super) fn enter(&self, name: &str) -> io::Result<Self> {
         if !is_one_name(name) {
             return Err(Errno::INVAL.into());
@@ -80,12 +81,12 @@ impl Place {
         Ok(Self::of(opened, self.path.join(name)))
     }
 
-    /// Opens a directory somewhere below this one.
+    /// Opens a directory at any depth below this one.
     pub(super) fn below(&self, name: &Path) -> io::Result<Self> {
         if name.as_os_str().is_empty() {
             return Ok(Self::at(self.dir.try_clone()?, self.path.clone()));
         }
-        // What cap-std opens it with does for names, and not for syncing.
+        // The flags that cap-std opens it with suffice to resolve names, but not to sync.
         let confined = self.dir.open_dir(name)?;
         let opened = rustix::fs::openat(&confined, ".", DIRECTORY, Mode::empty())?;
         Ok(Self::of(opened, self.path.join(name)))
@@ -95,31 +96,31 @@ impl Place {
         Self::at(CapDir::from_std_file(File::from(opened)), path)
     }
 
-    /// A directory that is open already.
+    /// Wraps an open directory.
     pub(super) fn at(dir: CapDir, path: PathBuf) -> Self {
         Self { dir, path, locked: AtomicBool::new(false) }
     }
 
-    /// Whether both are one directory: by device and inode.
-    pub(super) fn is(&self, other: &Place) -> bool {
-        let identity = |place: &Place| {
+    /// Returns whether both are the same directory: by device and inode.
+    pub(super) fn is(&self, other: &WriteDir) -> bool {
+        let identity = |place: &WriteDir| {
             let metadata = place.dir.dir_metadata();
             metadata.map(|metadata| (metadata.dev(), metadata.ino()))
         };
         identity(self).is_ok_and(|this| identity(other).is_ok_and(|other| this == other))
     }
 
-    /// Whether it is what is called `name` in `parent`.
-    pub(super) fn is_at(&self, parent: &Place, name: &str) -> bool {
+    /// Returns whether this directory is the entry `name` of `parent`.
+    pub(super) fn is_at(&self, parent: &WriteDir, name: &str) -> bool {
         parent.enter(name).is_ok_and(|there| self.is(&there))
     }
 
-    /// Takes the lock, if nobody has it. It is given back when this is dropped.
+    /// Takes the exclusive lock without waiting. It is released on drop.
     pub(super) fn lock(&self) -> Lock {
         self.lock_as(FlockOperation::NonBlockingLockExclusive)
     }
 
-    /// Takes a lock that others may take as well.
+    /// Takes a shared lock.
     pub(super) fn lock_shared(&self) -> Lock {
         self.lock_as(FlockOperation::NonBlockingLockShared)
     }
@@ -139,9 +140,9 @@ impl Place {
         }
     }
 
-    /// Waits until the disk has the names in it, where the file system can say so.
+    /// Syncs the directory entries to disk, where the file system supports it.
     pub(super) fn sync(&self, progress: &Progress) -> Result<()> {
-        // File systems that sync no directories.
+        // Errors of file systems that do not sync directories.
         const UNABLE: [Errno; 5] =
             [Errno::INVAL, Errno::BADF, Errno::NOSYS, Errno::OPNOTSUPP, Errno::NOTSUP];
         progress.step(StepKind::SyncDirectory, &self.path)?;
@@ -153,7 +154,7 @@ impl Place {
         }
     }
 
-    /// Makes the directory `name` and those above it; gives the first that was not there.
+    /// Creates the directory `name` and its parents; returns the first that did not exist.
     pub(super) fn make(&self, name: &Path, progress: &Progress) -> Result<Option<PathBuf>> {
         let mut missing: Vec<_> = name
             .ancestors()
@@ -164,7 +165,7 @@ impl Place {
             let path = self.path.join(name);
             progress.step(StepKind::MakeDirectory, &path)?;
             match self.dir.create_dir(name) {
-                // Somebody else was faster.
+                // Another process was faster.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 made => made.map_err(Error::io("create the directory", path))?,
             }
@@ -173,9 +174,9 @@ impl Place {
     }
 }
 
-impl Drop for Place {
-    /// Closing it would do, but for children that another thread is about to start: until they run
-    /// their program they have open what this process has.
+impl Drop for WriteDir {
+    /// Unlocks explicitly. Closing the directory is not enough if another thread has just forked a child: until
+    /// the child executes its program, it has the same open files as this process.
     fn drop(&mut self) {
         if self.locked.load(Ordering::Relaxed) {
             self.unlock();
@@ -183,43 +184,43 @@ impl Drop for Place {
     }
 }
 
-/// Renames what is in one directory, with flags.
+/// Renames an entry of one directory to another, with flags.
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 fn rename_with(
-    (from, name): (&Place, &str),
-    (to, new_name): (&Place, &str),
+    (from, name): (&WriteDir, &str),
+    (to, new_name): (&WriteDir, &str),
     flags: rustix::fs::RenameFlags,
 ) -> io::Result<()> {
     Ok(rustix::fs::renameat_with(&from.dir, name, &to.dir, new_name, flags)?)
 }
 
-/// Renames a directory; what has the new name already is left alone.
+/// Renames a directory without replacing an existing entry.
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
-pub(super) fn rename_new(from: (&Place, &str), to: (&Place, &str)) -> io::Result<()> {
+pub(super) fn rename_new(from: (&WriteDir, &str), to: (&WriteDir, &str)) -> io::Result<()> {
     match rename_with(from, to, rustix::fs::RenameFlags::NOREPLACE) {
-        // Without flags, a directory that is not empty is left alone too.
+        // Without flags, a rename does not replace a directory that is not empty.
         Err(error) if is_unknown(&error) => from.0.dir.rename(from.1, &to.0.dir, to.1),
         renamed => renamed,
     }
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
-pub(super) fn rename_new(from: (&Place, &str), to: (&Place, &str)) -> io::Result<()> {
+pub(super) fn rename_new(from: (&WriteDir, &str), to: (&WriteDir, &str)) -> io::Result<()> {
     from.0.dir.rename(from.1, &to.0.dir, to.1)
 }
 
-/// Lets two directories change places.
+/// Exchanges two directories atomically.
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
-pub(super) fn exchange(from: (&Place, &str), to: (&Place, &str)) -> io::Result<()> {
+pub(super) fn exchange(from: (&WriteDir, &str), to: (&WriteDir, &str)) -> io::Result<()> {
     rename_with(from, to, rustix::fs::RenameFlags::EXCHANGE)
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
-pub(super) fn exchange(_: (&Place, &str), _: (&Place, &str)) -> io::Result<()> {
+pub(super) fn exchange(_: (&WriteDir, &str), _: (&WriteDir, &str)) -> io::Result<()> {
     Err(Errno::NOSYS.into())
 }
 
-/// Whether the file system or the kernel does not know a way to rename.
+/// Returns whether the error means that the file system or the kernel does not support a kind of rename.
 fn is_unknown(error: &io::Error) -> bool {
     const UNKNOWN: [Errno; 4] = [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP, Errno::NOTSUP];
     Errno::from_io_error(error).is_some_and(|errno| UNKNOWN.contains(&errno))
@@ -227,7 +228,7 @@ fn is_unknown(error: &io::Error) -> bool {
 
 #[cfg(target_vendor = "apple")]
 fn full_sync(dir: &CapDir) -> rustix::io::Result<()> {
-    // There `fsync` does not wait for the disk.
+    // On this system, `fsync` does not wait for the disk.
     rustix::fs::fcntl_fullfsync(dir)
 }
 
@@ -236,11 +237,11 @@ fn full_sync(dir: &CapDir) -> rustix::io::Result<()> {
     rustix::fs::fsync(dir)
 }
 
-/// Whether all who use the file system see its locks: the kernel answers for network file systems
-/// that have none for directories, and other machines do not know of that.
+/// Returns whether locks are visible to all users of the file system: for network file systems without directory
+/// locks, the kernel locks only locally, and other machines do not see it.
 #[cfg(target_os = "linux")]
 fn is_local(dir: &CapDir) -> bool {
-    /// As in `linux/magic.h`: btrfs, ext, f2fs, bcachefs, overlay, ramfs, tmpfs, XFS, ZFS.
+    /// Magic numbers from `linux/magic.h`: btrfs, ext, f2fs, bcachefs, overlay, ramfs, tmpfs, XFS, ZFS.
     const LOCAL: [u32; 9] = [
         0x9123_683e,
         0xef53,
@@ -261,13 +262,13 @@ fn is_local(_: &CapDir) -> bool {
     true
 }
 
-/// Whether a name is that of an entry of a directory, and not `.`, `..` or a path.
+/// Returns whether a name is that of a directory entry, and not `.`, `..` or a path.
 pub(super) fn is_one_name(name: &str) -> bool {
     let mut parts = Path::new(name).components();
     matches!((parts.next(), parts.next()), (Some(Component::Normal(part)), None) if part == name)
 }
 
-/// What is called `name` in a directory: device and inode.
+/// Returns the device and inode of the entry `name` of a directory.
 pub(super) fn identity(dir: &CapDir, name: &Path) -> Option<(u64, u64)> {
     let metadata = dir.symlink_metadata(name).ok()?;
     Some((metadata.dev(), metadata.ino()))
@@ -276,16 +277,16 @@ pub(super) fn identity(dir: &CapDir, name: &Path) -> Option<(u64, u64)> {
 /// Everything below a directory, by relative path.
 #[derive(Debug, Default)]
 pub(super) struct Below {
-    /// What is no directory; links among them.
+    /// Entries other than directories, including symlinks.
     pub(super) files: Vec<PathBuf>,
-    /// Outer ones first.
+    /// Directories, parents before children.
     pub(super) directories: Vec<PathBuf>,
 }
 
 impl Below {
-    pub(super) fn of(place: &Place) -> io::Result<Self> {
+    pub(super) fn of(place: &WriteDir) -> io::Result<Self> {
         let (mut below, mut next) = (Self::default(), 0);
-        // Without recursion: a stranger may have made them, as deep as they liked.
+        // An explicit list instead of recursion: another user may have nested them to any depth.
         let mut open = Some(PathBuf::new());
         while let Some(directory) = open {
             let entries = match directory.as_os_str().is_empty() {

@@ -1,7 +1,7 @@
-//! Which seal a file is in: that of its directory, or of one above it.
+//! The lookup of the seal of a file: in its directory, or in one above it.
 //!
-//! A file is looked for by the path that it was opened by, in every directory of that path, and then
-//! by what it is without symbolic links. The nearest seal that lists it counts.
+//! A file is looked up by the path that it was opened by, in every directory of that path, and then
+//! by its path without symlinks. The nearest seal that lists it is used.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,31 +14,31 @@ use lodstone_store::{Blob, Checks, Dir, Location, SourceFile};
 
 use crate::{Error, OpenOptions, Result, Seal, SealedModel};
 
-/// The seals that files are in. Each is read once, when it is first asked for.
+/// A cache of seals, each of which is read once, on first use.
 #[derive(Debug, Default)]
 pub struct Seals {
     known: RefCell<HashMap<Location, Option<Rc<Known>>>>,
-    above: RefCell<HashMap<Location, Rc<[Place]>>>,
+    above: RefCell<HashMap<Location, Rc<[SealEntry]>>>,
 }
 
-/// A seal that was read.
+/// A seal that has been read.
 #[derive(Debug)]
 struct Known {
     seal: Seal,
     checks: HashMap<String, Arc<Checks>>,
 }
 
-/// A name in the seal that a directory has, or may have.
+/// A name in the possible seal of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct SealEntry {
     /// The directory of the seal.
     pub root: Location,
-    /// A name there.
+    /// The name in it.
     pub name: String,
 }
 
-impl Place {
-    /// Whether the seal is that of the directory `root`, by the same path.
+impl SealEntry {
+    /// Returns whether the seal is in the directory `root`, by the same path.
     pub fn is_in(&self, root: &Location) -> bool {
         let plain = |path: &Path| -> PathBuf {
             path.components().filter(|part| *part != Component::CurDir).collect()
@@ -47,53 +47,53 @@ impl Place {
     }
 }
 
-/// What of a seal belongs to what was asked for.
+/// The part of a seal that applies to a path.
 #[derive(Clone, Debug)]
 pub struct Sealed {
     /// The directory of the seal.
     pub root: Location,
-    /// Its models that have a file of it.
+    /// Its models that have a file at the path.
     pub models: Vec<SealedModel>,
 }
 
-/// Where the file at `path` may be listed, nearest first: its own directory and those above it.
-pub fn places(path: &Location) -> Vec<Place> {
+/// Returns the entries that may list the file at `path`, nearest first: in its own directory and those above it.
+pub fn seal_entries(path: &Location) -> Vec<SealEntry> {
     let paths = [Some(path.clone()), path.link_target()];
     let of_path = |path: Location| Some(named(&places_below(&path.directory()), path.name()?));
     paths.into_iter().flatten().filter_map(of_path).flatten().collect()
 }
 
-/// The same for what is in a directory: what names of it begin with there, nothing or `sub/`.
-fn places_below(directory: &Location) -> Vec<Place> {
+/// Returns the same for the contents of a directory: the prefixes of their names, empty or `sub/`.
+fn places_below(directory: &Location) -> Vec<SealEntry> {
     let begins = |(root, way): (Location, PathBuf)| {
-        // No seal has names that are not UTF-8.
+        // Seals list only UTF-8 names.
         let name: Option<String> =
             way.iter().map(|part| Some(format!("{}/", part.to_str()?))).collect();
-        // One directory has one name.
+        // Normalized, so that a directory has one name.
         let root = if root.path() == Path::new(".") { root.at("") } else { root };
-        Some(Place { root, name: name? })
+        Some(SealEntry { root, name: name? })
     };
     directory.seal_directories().into_iter().filter_map(begins).collect()
 }
 
-fn named(places: &[Place], name: &str) -> Vec<Place> {
-    let named = |place: &Place| Place { name: place.name.clone() + name, ..place.clone() };
+fn named(places: &[SealEntry], name: &str) -> Vec<SealEntry> {
+    let named = |place: &SealEntry| SealEntry { name: place.name.clone() + name, ..place.clone() };
     places.iter().map(named).collect()
 }
 
 impl Seals {
-    /// Where the file at `path` is listed, and what it should be.
+    /// Returns the entry that lists the file at `path`, and its checks.
     ///
     /// # Errors
-    /// If a seal that it could be in cannot be read.
-    pub fn of(&self, path: &Location) -> Result<Option<(Place, Arc<Checks>)>> {
+    /// Fails if a seal that may list it cannot be read.
+    pub fn of(&self, path: &Location) -> Result<Option<(SealEntry, Arc<Checks>)>> {
         for path in [Some(path.clone()), path.link_target()].into_iter().flatten() {
             let Some(name) = path.name() else { continue };
             for place in self.above(&path.directory()).iter() {
                 let Some(known) = self.known(&place.root)? else { continue };
                 let name = format!("{}{name}", place.name);
                 if let Some(checks) = known.checks.get(&name) {
-                    let place = Place { root: place.root.clone(), name };
+                    let place = SealEntry { root: place.root.clone(), name };
                     return Ok(Some((place, Arc::clone(checks))));
                 }
             }
@@ -101,10 +101,10 @@ impl Seals {
         Ok(None)
     }
 
-    /// The same file, compared with the seal that lists it, if one does.
+    /// Returns the file with the checks of the seal that lists it, if there is one.
     ///
     /// # Errors
-    /// As [`of`](Self::of); if it has another size.
+    /// The errors of [`of`](Self::of); fails if the size does not match.
     pub fn checked(&self, file: SourceFile) -> Result<SourceFile> {
         Ok(match self.of(file.location())? {
             Some((_, checks)) => file.checked(checks)?,
@@ -112,12 +112,12 @@ impl Seals {
         })
     }
 
-    /// What is sealed of the models that `path` leads to: of all below a directory, of the one that has
-    /// a file, of the first whose files have a prefix.
+    /// Returns the sealed models at `path`: all below a directory, the one that contains
+    /// a file, or the first whose files have a prefix.
     ///
     /// # Errors
-    /// As [`of`](Self::of).
-    pub fn asked(&self, path: &Location) -> Result<Option<Sealed>> {
+    /// The errors of [`of`](Self::of).
+    pub fn models_at(&self, path: &Location) -> Result<Option<Sealed>> {
         if path.is_dir() {
             let below = places_below(path);
             return self.first(&below, |file, start| file.starts_with(start));
@@ -132,18 +132,18 @@ impl Seals {
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
         };
         let mut sealed = self.first(&named(&places_below(&path.directory()), prefix), begins)?;
-        // A prefix is that of one model.
+        // A prefix belongs to one model.
         sealed.iter_mut().for_each(|sealed| sealed.models.truncate(1));
         Ok(sealed)
     }
 
-    /// The first place that names files of models there.
+    /// Returns the models of the first entry that lists files.
     fn first(
         &self,
-        places: &[Place],
+        places: &[SealEntry],
         names: impl Fn(&str, &str) -> bool,
     ) -> Result<Option<Sealed>> {
-        for Place { root, name } in places {
+        for SealEntry { root, name } in places {
             let Some(known) = self.known(root)? else { continue };
             let has_one = |model: &&SealedModel| model.files.iter().any(|f| names(&f.name, name));
             let models: Vec<_> = known.seal.models.iter().filter(has_one).cloned().collect();
@@ -154,17 +154,17 @@ impl Seals {
         Ok(None)
     }
 
-    /// The places that files in a directory may be listed in.
-    fn above(&self, directory: &Location) -> Rc<[Place]> {
+    /// Returns the entries that may list the files in a directory.
+    fn above(&self, directory: &Location) -> Rc<[SealEntry]> {
         if let Some(places) = self.above.borrow().get(directory) {
             return Rc::clone(places);
         }
-        let places: Rc<[Place]> = places_below(directory).into();
+        let places: Rc<[SealEntry]> = places_below(directory).into();
         self.above.borrow_mut().insert(directory.clone(), Rc::clone(&places));
         places
     }
 
-    /// The seal of a directory.
+    /// Returns the seal of a directory.
     fn known(&self, root: &Location) -> Result<Option<Rc<Known>>> {
         if let Some(known) = self.known.borrow().get(root) {
             return Ok(known.clone());
@@ -176,12 +176,12 @@ impl Seals {
     }
 }
 
-/// A directory in which names that come out of a model are resolved, and files compared with their
+/// A directory in which names from a model are resolved, and files are verified against their
 /// seals.
 #[derive(Debug)]
 pub struct ModelDir {
     dir: Dir,
-    /// Nothing if they are not compared.
+    /// `None` if files are not verified.
     seals: Option<Seals>,
 }
 
@@ -190,15 +190,15 @@ impl ModelDir {
         Self { dir, seals }
     }
 
-    /// The path it was opened by.
+    /// Returns the path that was opened.
     pub fn path(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Opens the regular file `name` below this directory; `None` if there is none.
+    /// Opens the regular file `name` below this directory; `None` if it does not exist.
     ///
     /// # Errors
-    /// As [`Dir::open_source`] and [`Seals::checked`].
+    /// The errors of [`Dir::open_source`] and [`Seals::checked`].
     pub fn open_file(&self, name: &str) -> Result<Option<Blob>> {
         let Some(file) = self.dir.open_source(name)? else { return Ok(None) };
         let file = match &self.seals {
@@ -208,21 +208,21 @@ impl ModelDir {
         Ok(Some(Blob::file(Arc::new(file))))
     }
 
-    /// The regular files below this directory.
+    /// Returns the regular files below this directory.
     ///
     /// # Errors
-    /// As [`Dir::files`].
-    pub fn files(&self, most: usize) -> Result<Vec<String>> {
-        Ok(self.dir.files(most)?)
+    /// The errors of [`Dir::files`].
+    pub fn files(&self, max: usize) -> Result<Vec<String>> {
+        Ok(self.dir.files(max)?)
     }
 }
 
-/// A model is sealed as a whole: if the file at `path` is sealed, or one of the files that were opened, all of them
-/// have to be. A file of the user's choice may lie beside the seal of another model.
+/// Checks that a model is sealed as a whole: if the file at `path` or one of the opened files is sealed, all of them
+/// must be. A file chosen by the user may be beside the seal of another model.
 ///
 /// # Errors
-/// [`Error::Unsealed`], unless models are not [compared](OpenOptions::verify); if a seal that a file
-/// could be in cannot be read.
+/// [`Error::Unsealed`], unless models are not [verified](OpenOptions::verify); fails if a seal that may list a file
+/// cannot be read.
 pub fn check_sealed(path: &Location, model: &Model, options: &OpenOptions) -> Result<()> {
     let Some(seals) = options.seals() else { return Ok(()) };
     let files = || model.files.iter().filter_map(|blob| Some(blob.file_range()?.0));
@@ -230,7 +230,7 @@ pub fn check_sealed(path: &Location, model: &Model, options: &OpenOptions) -> Re
     let file = file.path().to_path_buf();
     let mut sealed = files().any(|file| file.is_checked());
     for path in [Some(path), options.params.as_ref()].into_iter().flatten() {
-        sealed = sealed || seals.asked(path)?.is_some();
+        sealed = sealed || seals.models_at(path)?.is_some();
     }
     if sealed {
         return Err(Error::Unsealed { path: file });

@@ -1,0 +1,360 @@
+//! Two models on the same inputs, value by value.
+//!
+//! Both run once, and return all values that have a counterpart. Values are paired by name; outputs that have no
+//! counterpart of their name are paired by position. A value without a counterpart is counted, and never equal.
+
+use std::collections::{HashMap, HashSet};
+
+use lodstone_model::{Kind, Lod, Model, Parameter, Tensor, ValueType};
+use lodstone_schema::conventions;
+use serde::Serialize;
+
+use super::engine::lowered;
+use super::{Inputs, RunOptions, Session, required_inputs, tensors};
+use crate::numbers::decoder;
+use crate::{Error, Result};
+
+/// How two models are compared.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CompareOptions {
+    /// How both run. Values to fetch are ignored.
+    pub run: RunOptions,
+    /// Relative tolerance: elements agree if |a - b| <= atol + rtol * |b|.
+    pub rtol: f64,
+    /// Absolute tolerance.
+    pub atol: f64,
+    /// Whether only outputs are compared.
+    pub outputs_only: bool,
+}
+
+impl Default for CompareOptions {
+    /// The tolerances of ONNX's backend tests, all values.
+    fn default() -> Self {
+        Self { run: RunOptions::default(), rtol: 1e-3, atol: 1e-5, outputs_only: false }
+    }
+}
+
+lodstone_model::with_fields!(CompareOptions {
+    with_run(run: RunOptions),
+    with_rtol(rtol: f64),
+    with_atol(atol: f64),
+    with_outputs_only(outputs_only: bool),
+});
+
+/// How two models agree on the same inputs.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Comparison {
+    /// The version of this structure as JSON.
+    pub schema: u32,
+    /// Whether every output of both models has a counterpart, and agrees with it.
+    pub same: bool,
+    /// The values that have a counterpart, in the order in which the first model computes them.
+    pub values: Vec<ComparedValue>,
+    /// The values of the first model without a counterpart.
+    pub unpaired_a: Vec<String>,
+    /// The values of the second model without a counterpart.
+    pub unpaired_b: Vec<String>,
+    /// The outputs among the values without a counterpart.
+    pub unpaired_outputs: Vec<String>,
+}
+
+/// A value of two models.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct ComparedValue {
+    /// Its name in the first model.
+    pub a: String,
+    /// Its name in the second model.
+    pub b: String,
+    /// Why these two belong together.
+    pub paired_by: PairedBy,
+    /// Whether it is an output of both models.
+    pub is_output: bool,
+    /// Whether all elements agree.
+    pub agrees: bool,
+    /// Why elements could not be compared: element types, shapes or kinds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mismatch: Option<String>,
+    /// The differences of the elements.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub errors: Option<ErrorDistribution>,
+}
+
+/// Why two values belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum PairedBy {
+    /// They have the same name.
+    Name,
+    /// They are outputs at the same position.
+    Position,
+}
+
+/// The differences between the elements of two tensors.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ErrorDistribution {
+    /// The number of elements.
+    pub elements: u64,
+    /// The number of elements outside the tolerance.
+    pub outside: u64,
+    /// The largest absolute difference; infinite if one of two elements is not finite.
+    pub max_abs: f64,
+    /// The largest difference relative to the element of the second model, where that is not zero.
+    pub max_rel: f64,
+    /// The mean absolute difference.
+    pub mean_abs: f64,
+    /// The absolute differences that half, 90 % and 99 % of the elements do not exceed.
+    pub quantiles: [f64; 3],
+    /// The element with the largest absolute difference: its position in row-major order, and its values in both.
+    pub worst: Option<(u64, f64, f64)>,
+}
+
+/// Runs two models once on the same inputs, which have the names of the first model, and compares their values.
+///
+/// Inputs that the second model does not have by name are its inputs at the same positions.
+///
+/// # Errors
+/// As [`run`](super::run), for either model; if they do not have equally many inputs.
+pub fn compare(
+    a: &Model,
+    b: &Model,
+    inputs: Inputs,
+    options: &CompareOptions,
+) -> Result<Comparison> {
+    // Names are those of the lowered programs: a lowering keeps them, and converted models have them.
+    let (lowered_a, lowered_b) = (lowered(a)?.0, lowered(b)?.0);
+    let (a, b) = (&lowered_a, &lowered_b);
+    let (values_a, values_b) = (Values::of(a)?, Values::of(b)?);
+    let pairs = pair(&values_a, &values_b, options.outputs_only);
+    let (inputs_a, inputs_b) = inputs_of(a, b, inputs)?;
+    let fetch = |model: &Model, inputs: Inputs, names: Vec<String>| {
+        if names.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let options = options.run.clone().with_fetch(names);
+        let outputs = Session::new(model, &options)?.run(inputs)?;
+        let each = outputs.into_iter().map(|output| (output.name.clone(), tensors(vec![output])));
+        Ok::<HashMap<String, Vec<Parameter>>, Error>(each.collect())
+    };
+    let found_a = fetch(a, inputs_a, pairs.iter().map(|pair| pair.a.to_owned()).collect())?;
+    let found_b = fetch(b, inputs_b, pairs.iter().map(|pair| pair.b.to_owned()).collect())?;
+    let mut compared = Vec::with_capacity(pairs.len());
+    for pair in &pairs {
+        let lost = || Error::Absent(format!("the value `{}` was not returned", pair.a));
+        let (a, b) = (found_a.get(pair.a).ok_or_else(lost)?, found_b.get(pair.b).ok_or_else(lost)?);
+        compared.push(compared_value(pair, a, b, options)?);
+    }
+    let paired_a: HashSet<&str> = pairs.iter().map(|pair| pair.a).collect();
+    let paired_b: HashSet<&str> = pairs.iter().map(|pair| pair.b).collect();
+    let unpaired = |values: &Values<'_>, paired: &HashSet<&str>, outputs_only: bool| {
+        let all = if outputs_only { &values.outputs } else { &values.computed };
+        let left = all.iter().filter(|name| !paired.contains(**name));
+        left.map(|name| (*name).to_owned()).collect::<Vec<_>>()
+    };
+    let unpaired_a = unpaired(&values_a, &paired_a, options.outputs_only);
+    let unpaired_b = unpaired(&values_b, &paired_b, options.outputs_only);
+    let mut unpaired_outputs = unpaired(&values_a, &paired_a, true);
+    unpaired_outputs.extend(unpaired(&values_b, &paired_b, true));
+    let outputs = compared.iter().filter(|value| value.is_output);
+    let agree = outputs.clone().count() > 0 && outputs.clone().all(|value| value.agrees);
+    let same = agree && unpaired_outputs.is_empty();
+    Ok(Comparison { schema: 1, same, values: compared, unpaired_a, unpaired_b, unpaired_outputs })
+}
+
+/// The values of the main graph of a model, each once, in the order in which they are computed.
+struct Values<'m> {
+    computed: Vec<&'m str>,
+    outputs: Vec<&'m str>,
+}
+
+impl<'m> Values<'m> {
+    fn of(model: &'m Model) -> Result<Self> {
+        let program = model.main();
+        let program =
+            program.ok_or_else(|| Error::Absent("the model has no program".to_owned()))?;
+        let interface = (conventions(program).interface)(program);
+        let inputs: HashSet<&str> = interface.inputs.iter().copied().collect();
+        let parameters: HashSet<&str> =
+            model.parameters.iter().map(|it| it.name.as_str()).collect();
+        let vars = program.blocks.iter().take(1).flat_map(|main| &main.vars);
+        // What a framework keeps beside values: lists of what is fed and fetched, readers, scopes.
+        let holders: HashSet<&str> = vars
+            .filter(|var| matches!(var.value, ValueType::Holder(_)))
+            .map(|var| var.name.as_str())
+            .collect();
+        let mut seen = HashSet::new();
+        let written = program.blocks.iter().take(1).flat_map(|main| &main.ops);
+        let written = written.flat_map(|op| op.writes());
+        let mut computed: Vec<&str> = written
+            .filter(|name| !name.is_empty() && !inputs.contains(name) && !parameters.contains(name))
+            .filter(|name| !holders.contains(name) && seen.insert(*name))
+            .collect();
+        computed.extend(interface.outputs.iter().copied().filter(|name| seen.insert(*name)));
+        Ok(Self { computed, outputs: interface.outputs })
+    }
+}
+
+struct Pair<'m> {
+    a: &'m str,
+    b: &'m str,
+    paired_by: PairedBy,
+    is_output: bool,
+}
+
+/// The values that two models have in common, in the order of the first.
+fn pair<'m>(a: &Values<'m>, b: &Values<'m>, outputs_only: bool) -> Vec<Pair<'m>> {
+    let names_b: HashSet<&str> = b.computed.iter().copied().collect();
+    let names_a: HashSet<&str> = a.computed.iter().copied().collect();
+    // Outputs of other names, at the same position.
+    let positions: HashMap<&str, &'m str> = a
+        .outputs
+        .iter()
+        .zip(&b.outputs)
+        .filter(|(a, b)| !names_b.contains(**a) && !names_a.contains(**b))
+        .map(|(a, b)| (*a, *b))
+        .collect();
+    let pair = |name: &&'m str| {
+        let (other, paired_by) = match (names_b.get(name), positions.get(name)) {
+            (Some(_), _) => (*name, PairedBy::Name),
+            (None, Some(other)) => (*other, PairedBy::Position),
+            (None, None) => return None,
+        };
+        let is_output = a.outputs.contains(name) && b.outputs.contains(&other);
+        (is_output || !outputs_only).then_some(Pair { a: name, b: other, paired_by, is_output })
+    };
+    a.computed.iter().filter_map(pair).collect()
+}
+
+/// The inputs of both models, by their own names.
+fn inputs_of(a: &Model, b: &Model, inputs: Inputs) -> Result<(Inputs, Inputs)> {
+    let ((required, optional), (required_b, _)) = (required_inputs(a)?, required_inputs(b)?);
+    let lod = inputs.lod.clone();
+    let named = inputs.named(&required, &optional)?;
+    let mut names: HashMap<&str, &str> = HashMap::new();
+    let has_all = required.iter().all(|name| required_b.contains(name));
+    if !has_all {
+        if required.len() != required_b.len() {
+            let (a, b) = (required.len(), required_b.len());
+            return Err(Error::Absent(format!(
+                "the models have {a} and {b} inputs, of other names: they cannot be paired"
+            )));
+        }
+        names = required
+            .iter()
+            .map(String::as_str)
+            .zip(required_b.iter().map(String::as_str))
+            .collect();
+    }
+    let renamed = named.iter().map(|(name, tensor)| {
+        let name = names.get(name.as_str()).copied().unwrap_or(name);
+        (Some(name.to_owned()), tensor.clone())
+    });
+    let b = Inputs { tensors: renamed.collect(), lod: Vec::new() };
+    debug_assert!(lod.is_empty() || named.iter().any(|(_, tensor)| tensor.lod != Lod::default()));
+    let a = named.into_iter().map(|(name, tensor)| (Some(name), tensor)).collect();
+    Ok((Inputs { tensors: a, lod: Vec::new() }, b))
+}
+
+fn compared_value(
+    pair: &Pair<'_>,
+    a: &[Parameter],
+    b: &[Parameter],
+    options: &CompareOptions,
+) -> Result<ComparedValue> {
+    let mut value = ComparedValue {
+        a: pair.a.to_owned(),
+        b: pair.b.to_owned(),
+        paired_by: pair.paired_by,
+        is_output: pair.is_output,
+        agrees: true,
+        mismatch: None,
+        errors: None,
+    };
+    if a.len() != b.len() {
+        value.agrees = false;
+        value.mismatch = Some(format!("{} and {} tensors", a.len(), b.len()));
+    }
+    for (a, b) in a.iter().zip(b) {
+        let (a, b) = (&a.tensor, &b.tensor);
+        if value.mismatch.is_some() {
+            break;
+        }
+        match differences(a, b, options)? {
+            Ok(found) => {
+                value.agrees &= found.outside == 0;
+                let is_worse = value
+                    .errors
+                    .as_ref()
+                    .is_none_or(|old| (found.outside, found.max_abs) > (old.outside, old.max_abs));
+                if is_worse {
+                    value.errors = Some(found);
+                }
+            }
+            Err(mismatch) => (value.agrees, value.mismatch) = (false, Some(mismatch)),
+        }
+    }
+    Ok(value)
+}
+
+/// The differences of the elements of two tensors, or why they cannot be compared.
+fn differences(
+    a: &Tensor,
+    b: &Tensor,
+    options: &CompareOptions,
+) -> Result<Result<ErrorDistribution, String>> {
+    if a.shape != b.shape {
+        return Ok(Err(format!("shapes {:?} and {:?}", a.shape, b.shape)));
+    }
+    if a.lod != b.lod {
+        return Ok(Err("other LoD".to_owned()));
+    }
+    if let (Kind::Strings { elements: a }, Kind::Strings { elements: b }) = (&a.kind, &b.kind) {
+        let elements = a.len() as u64;
+        let outside = a.iter().zip(b).filter(|(a, b)| a != b).count() as u64;
+        return Ok(Ok(ErrorDistribution { elements, outside, ..ErrorDistribution::default() }));
+    }
+    if !matches!((&a.kind, &b.kind), (Kind::Dense, Kind::Dense)) {
+        return Ok(Err(format!("kinds {} and {}", a.kind.name(), b.kind.name())));
+    }
+    let (Some(of_a), Some(of_b)) = (decoder(a.dtype), decoder(b.dtype)) else {
+        let same = a.dtype == b.dtype && a.data.bytes()? == b.data.bytes()?;
+        let (elements, outside) = (a.shape.iter().product(), u64::from(!same));
+        return Ok(Ok(ErrorDistribution { elements, outside, ..ErrorDistribution::default() }));
+    };
+    let (bytes_a, bytes_b) = (a.data.bytes()?, b.data.bytes()?);
+    let (each_a, each_b) = (bytes_a.chunks_exact(of_a.size), bytes_b.chunks_exact(of_b.size));
+    let mut found = ErrorDistribution::default();
+    let mut errors = Vec::with_capacity(each_a.len());
+    for (position, (a, b)) in each_a.zip(each_b).enumerate() {
+        let (a, b) = ((of_a.number)(a), (of_b.number)(b));
+        let error = match a == b || (a.is_nan() && b.is_nan()) {
+            true => 0.0,
+            false if a.is_finite() && b.is_finite() => (a - b).abs(),
+            false => f64::INFINITY,
+        };
+        found.outside +=
+            u64::from(error > options.atol + options.rtol * b.abs() || error.is_infinite());
+        if error > found.max_abs || (found.worst.is_none() && error > 0.0) {
+            (found.max_abs, found.worst) = (error, Some((position as u64, a, b)));
+        }
+        if b != 0.0 && error > 0.0 {
+            found.max_rel = found.max_rel.max(error / b.abs());
+        }
+        errors.push(error);
+    }
+    found.elements = errors.len() as u64;
+    errors.sort_unstable_by(f64::total_cmp);
+    #[expect(clippy::cast_precision_loss, reason = "a mean rounds")]
+    let count = errors.len().max(1) as f64;
+    found.mean_abs = errors.iter().sum::<f64>() / count;
+    let at = |hundredths: usize| {
+        let position = (errors.len().saturating_sub(1) * hundredths).div_ceil(100);
+        errors.get(position).copied().unwrap_or(0.0)
+    };
+    found.quantiles = [50, 90, 99].map(at);
+    Ok(Ok(found))
+}

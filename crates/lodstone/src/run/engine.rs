@@ -1,0 +1,88 @@
+//! Programs of ONNX, and those that are lowered to it.
+
+use std::sync::Arc;
+
+use lodstone_engine::{
+    Budget, Context, Executable, ExecutableOptions, Mode, Profile, Steps, Threads, Value,
+};
+use lodstone_model::{Dialect, Model, Report, Tensor};
+use lodstone_schema::{Origin, Origins};
+
+use super::{Engine, Output, OutputValue, RunOptions, Runner};
+use crate::{Error, Result};
+
+struct Engined {
+    executable: Executable,
+    /// The names of the outputs in the source program.
+    names: Vec<String>,
+    budget: Budget,
+    threads: Threads,
+    max_steps: Option<u64>,
+    profile: Option<Arc<Profile>>,
+}
+
+/// Prepares a program of ONNX, or one that can be lowered to it.
+pub(crate) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Runner>> {
+    let (lowered, origins) = lowered(model)?;
+    let fetched = options.fetch.iter().map(|name| {
+        match origins.as_ref().map(|origins| origins.of(0, name)) {
+            None => Ok(name.clone()),
+            Some(Origin::Value(lowered)) => Ok(lowered.to_string()),
+            // A value that the lowering adds.
+            Some(_) if computes(&lowered, name) => Ok(name.clone()),
+            Some(_) => Err(Error::Absent(format!("the lowered program does not compute `{name}`"))),
+        }
+    });
+    let fetched = fetched.collect::<Result<_>>()?;
+    let budget = options.max_memory.map_or_else(Budget::default, Budget::new);
+    let threads = options.threads.map_or_else(Threads::default, Threads::new);
+    let mode = match options.engine {
+        Engine::Builtin => Mode::Fast,
+        Engine::Reference => Mode::Reference,
+    };
+    let wanted = ExecutableOptions::default().with_mode(mode).with_outputs(fetched);
+    let executable = Executable::new(&lowered, &wanted, Context::new(&budget, &threads))?;
+    let (max_steps, profile) = (options.max_steps, options.profile.clone());
+    let names = match options.fetch.is_empty() {
+        true => executable.outputs().to_vec(),
+        false => options.fetch.clone(),
+    };
+    Ok(Box::new(Engined { executable, names, budget, threads, max_steps, profile }))
+}
+
+/// The model as a program of ONNX, and what became of the values of its own program, if that is of another dialect.
+///
+/// What a lowering loses is not part of the computation: names and storage of the other framework.
+pub(super) fn lowered(model: &Model) -> Result<(Model, Option<Origins>)> {
+    let mut lowered = model.clone();
+    let done = lodstone_lowering::lower(&mut lowered, Dialect::Onnx, &mut Report::default());
+    let origins = done.transpose()?;
+    Ok((lowered, origins))
+}
+
+fn computes(model: &Model, name: &str) -> bool {
+    let main = model.main().and_then(|program| program.blocks.first());
+    main.is_some_and(|main| main.ops.iter().flat_map(|op| op.writes()).any(|it| it == name))
+}
+
+impl Runner for Engined {
+    fn run(&mut self, inputs: Vec<(String, Tensor)>) -> Result<Vec<Output>> {
+        let value = |(name, tensor): &(String, Tensor)| match Value::of(tensor) {
+            Ok(value) => Ok((name.clone(), value)),
+            Err(finding) => Err(Error::from(lodstone_engine::Error::Input(name.clone(), finding))),
+        };
+        let values = inputs.iter().map(value).collect::<Result<Vec<_>>>()?;
+        let values = values.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+        let steps = Steps::new(self.max_steps.unwrap_or(u64::MAX));
+        let mut context = Context::new(&self.budget, &self.threads).with_steps(&steps);
+        if let Some(profile) = &self.profile {
+            context = context.with_profile(profile);
+        }
+        let outputs = self.executable.run(values, context)?;
+        let named = self.names.iter().zip(&outputs);
+        let output = |(name, value): (&String, &Value)| {
+            Ok(Output { name: name.clone(), value: OutputValue::of(value)? })
+        };
+        named.map(output).collect()
+    }
+}

@@ -1,0 +1,75 @@
+//! What a model runs with.
+
+use lodstone_model::{Lod, Tensor};
+use lodstone_store::Location;
+
+use crate::{Error, OpenOptions, Result, open_with};
+
+/// The inputs of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Inputs {
+    /// Tensors by name. Those without a name are the remaining inputs, in the order of the program.
+    pub tensors: Vec<(Option<String>, Tensor)>,
+    /// Levels of LoD, outermost first, by the names of inputs; several of one name are several levels.
+    pub lod: Vec<(String, Vec<u64>)>,
+}
+
+impl Inputs {
+    /// Adds all tensors of a file. A tensor without a name of its own is `name`, or the next input without a value.
+    ///
+    /// # Errors
+    /// If the file cannot be opened.
+    pub fn read(
+        &mut self,
+        name: Option<&str>,
+        path: impl Into<Location>,
+        options: &OpenOptions,
+    ) -> Result<()> {
+        let mut model = open_with(path, options)?;
+        model.load()?;
+        let one = model.parameters.len() == 1;
+        for parameter in model.parameters {
+            // The caller's name takes precedence over that of an only tensor.
+            let given = name.filter(|_| one).map(str::to_owned);
+            let own = Some(parameter.name).filter(|own| !own.is_empty());
+            let named = given.or(own).or_else(|| name.map(str::to_owned));
+            self.tensors.push((named, parameter.tensor));
+        }
+        Ok(())
+    }
+
+    /// The tensors with the names of a model's inputs: those without a default, and those with one.
+    pub(crate) fn named(
+        mut self,
+        required: &[String],
+        optional: &[String],
+    ) -> Result<Vec<(String, Tensor)>> {
+        let mut named: Vec<(String, Tensor)> = Vec::new();
+        let (given, rest): (Vec<_>, Vec<_>) =
+            self.tensors.drain(..).partition(|(name, _)| name.is_some());
+        named.extend(given.into_iter().filter_map(|(name, tensor)| Some((name?, tensor))));
+        for (_, tensor) in rest {
+            let is_left = |name: &&String| !named.iter().any(|(known, _)| known == *name);
+            let Some(name) = required.iter().chain(optional).find(is_left) else {
+                let count = required.len() + optional.len();
+                let what = format!("more inputs are given than the {count} that the model has");
+                return Err(Error::Absent(what));
+            };
+            named.push((name.clone(), tensor));
+        }
+        for (name, level) in self.lod {
+            let tensor = named.iter_mut().find(|(known, _)| *known == name);
+            let Some((_, tensor)) = tensor else {
+                return Err(Error::Absent(format!("there is no input `{name}` to have a LoD")));
+            };
+            let Lod(levels) = &mut tensor.lod;
+            levels.push(level);
+        }
+        for name in required {
+            if !named.iter().any(|(known, _)| known == name) {
+                return Err(Error::Absent(format!("the input `{name}` is not given")));
+            }
+        }
+        Ok(named)
+    }
+}
