@@ -552,7 +552,7 @@ pub(crate) struct Compare {
     #[arg(long)]
     pub(crate) outputs_only: bool,
     /// Engine: `builtin`, or `reference` (ONNX programs without fused operators)
-    #[arg(long, value_name = "ENGINE", value_parser = engine, default_value = "builtin")]
+    #[arg(long, value_name = "ENGINE", default_value = "builtin")]
     pub(crate) engine: Engine,
     /// Number of threads [default: one per processor]
     #[arg(long, value_name = "N", value_parser = threads)]
@@ -624,7 +624,7 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) allow_outside_paths: bool,
     /// Engine: `builtin`, or `reference` (ONNX programs without fused operators)
-    #[arg(long, value_name = "ENGINE", value_parser = engine, default_value = "builtin")]
+    #[arg(long, value_name = "ENGINE", default_value = "builtin")]
     pub(crate) engine: Engine,
     /// Number of threads [default: one per processor]
     #[arg(long, value_name = "N", value_parser = threads)]
@@ -720,15 +720,6 @@ fn opset(text: &str) -> Result<i64, String> {
     version.ok_or_else(|| "expected a version (1 or higher) or `newest`".to_owned())
 }
 
-/// A name, which may contain colons itself, and dims behind the last one.
-fn engine(text: &str) -> Result<Engine, String> {
-    match text {
-        "builtin" => Ok(Engine::Builtin),
-        "reference" => Ok(Engine::Reference),
-        _ => Err("expected `builtin` or `reference`".to_owned()),
-    }
-}
-
 fn threads(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count) if (1..=MAX_THREADS).contains(&count) => Ok(count),
@@ -736,6 +727,7 @@ fn threads(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Parses a name, which may contain colons, and dims after the last colon.
 fn input_shape(text: &str) -> Result<(String, Vec<u64>), String> {
     let expected = || "expected a name and dims: `data:1,3,224,224`".to_owned();
     let (name, dims) = text.rsplit_once(':').ok_or_else(expected)?;

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use lodstone::{
-    Blob, CompareOptions, DType, Engine, Inputs, Model, Op, Operand, PairedBy, RunOptions, Session,
-    Tensor, compare, run, statistics, tensors,
+    Blob, CompareOptions, ComparedValue, DType, Engine, Inputs, Model, Op, Operand, PairedBy,
+    RunOptions, Session, Tensor, compare, run, statistics, tensors,
 };
 use serde_json::Value;
 
@@ -315,4 +315,7 @@ fn glow_models_agree_with_their_conversion_to_onnx() {
     inputs.add_random(&model, 7, &[]).unwrap();
     let found = compare(&model, &converted, inputs, &CompareOptions::default()).unwrap();
     assert!(found.same && found.unpaired_outputs.is_empty(), "{found:?}");
+    let by_origin = |value: &&ComparedValue| value.paired_by == PairedBy::Origin;
+    let by_origin: Vec<_> = found.values.iter().filter(by_origin).map(|it| it.a.as_str()).collect();
+    assert_eq!(by_origin, ["TopK", "TopK:1"], "nodes of Glow that became outputs of operators");
 }

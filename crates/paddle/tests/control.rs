@@ -108,7 +108,7 @@ fn dims_that_vary_are_not_built_upon() {
     let var = net.main.blocks[0].vars.iter().find(|var| var.name == rows.name()).unwrap();
     let shape = var.value.tensor_type().unwrap().shape.as_deref();
     assert_eq!(shape, Some(&[Dim::Unknown, Dim::Known(4)][..]));
-    refused(net.vary(&rows, &[2]), "2 dims");
+    refused(net.vary(&rows, &[2]), "out of range of rank 2");
 }
 
 #[test]

@@ -29,7 +29,7 @@ impl<'py> FromPyObject<'_, 'py> for Arguments<'py> {
 }
 
 impl<'py> Arguments<'py> {
-    fn get<T: FromPyObjectOwned<'py>>(&self, name: &str) -> PyResult<T> {
+    pub(crate) fn get<T: FromPyObjectOwned<'py>>(&self, name: &str) -> PyResult<T> {
         let value = self.0.as_any().get_item(name)?;
         value.extract().map_err(|error: T::Error| {
             let error: PyErr = error.into();

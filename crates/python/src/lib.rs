@@ -12,6 +12,7 @@ mod dlpack;
 mod errors;
 mod functions;
 mod model;
+mod session;
 mod tensor;
 mod work;
 
@@ -32,6 +33,8 @@ mod _lodstone {
     };
     #[pymodule_export]
     use crate::model::Model;
+    #[pymodule_export]
+    use crate::session::{Session, compare, random_inputs};
     #[pymodule_export]
     use crate::tensor::Tensor;
 

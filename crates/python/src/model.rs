@@ -1,6 +1,7 @@
 //! Models.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use lodstone::{Blob, InspectOptions, Memory, Names, Progress, inspect};
@@ -8,9 +9,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde::Serialize;
 
-use crate::arguments::losses;
+use crate::arguments::{Arguments, losses};
 use crate::buffer::{Buffer, Held};
 use crate::errors::{raise, raise_no_tensor, raise_store};
+use crate::session::Session;
 use crate::tensor::{Tensor, losses_of};
 use crate::work::run;
 
@@ -119,6 +121,17 @@ impl Model {
         let work = move |progress: &Progress| model.load_with(progress).map(|()| model);
         let loaded = run(py, progress.as_ref(), work)?;
         loaded.map(Self::new).map_err(|error| raise_store(py, error))
+    }
+
+    /// The model, ready to run. `path` is where it was opened, beside which its operators may load files.
+    #[pyo3(name = "_session")]
+    fn session(
+        &self,
+        py: Python<'_>,
+        running: Arguments<'_>,
+        path: Option<PathBuf>,
+    ) -> PyResult<Session> {
+        Session::new(py, self, &running, path)
     }
 
     /// The tensors, with their bytes in memory of their own, all of them read at once.

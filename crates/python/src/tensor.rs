@@ -8,8 +8,9 @@ use dlpark::python::{ExportRequest, export_dlpack};
 use lodstone::{DType, Kind, Loss, Memory, Parameter, Progress};
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyString, PyTuple};
+use pyo3::types::{IntoPyDict, PyBytes, PyInt, PyString, PyTuple};
 
 use crate::buffer::{Buffer, Held};
 use crate::dlpack::Exported;
@@ -45,6 +46,22 @@ impl Tensor {
             return Err(pyo3::exceptions::PyValueError::new_err(what));
         }
         Ok(Self::alone(name, lodstone::Tensor::dense(dtype, shape, data)))
+    }
+
+    /// A tensor of strings, in row-major order.
+    #[staticmethod]
+    #[pyo3(name = "_strings")]
+    fn strings(name: String, shape: Vec<u64>, values: Vec<PyBackedBytes>) -> PyResult<Self> {
+        let count = shape.iter().try_fold(1_u64, |count, dim| count.checked_mul(*dim));
+        if count != Some(values.len() as u64) {
+            let what = format!("`{name}`: {} strings do not fill {shape:?}", values.len());
+            return Err(pyo3::exceptions::PyValueError::new_err(what));
+        }
+        let elements = values.iter().map(|text| Bytes::copy_from_slice(text)).collect();
+        let mut tensor =
+            lodstone::Tensor::dense(DType::String, shape, lodstone::Blob::memory(Bytes::new()));
+        tensor.kind = Kind::Strings { elements };
+        Ok(Self::alone(name, tensor))
     }
 
     /// The same under another name.
@@ -217,7 +234,7 @@ impl Tensor {
         Self(Of::Model(Arc::clone(model), number))
     }
 
-    fn alone(name: String, tensor: lodstone::Tensor) -> Self {
+    pub(crate) fn alone(name: String, tensor: lodstone::Tensor) -> Self {
         Self(Of::Itself(Box::new(Parameter { name, tensor })))
     }
 
@@ -246,6 +263,25 @@ impl Tensor {
             Kind::Absent => Err(raise_absent(py, &self.name())),
             _ => Ok(()),
         }
+    }
+
+    /// The elements as keys of a map: strings or integers.
+    pub(crate) fn keys<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        if let Kind::Strings { elements } = &self.tensor().kind {
+            let key =
+                |text: &Bytes| Ok(String::from_utf8_lossy(text).into_pyobject(py)?.into_any());
+            return elements.iter().map(key).collect();
+        }
+        let dtype = self.tensor().dtype;
+        let is_signed = matches!(dtype, DType::Int8 | DType::Int16 | DType::Int32 | DType::Int64);
+        let width = dtype.bits().map_or(1, |bits| (bits as usize / 8).max(1));
+        let bytes = self.tensor().data.bytes().map_err(|error| raise_store(py, error))?;
+        let key = |key: &[u8]| {
+            let options = [("signed", is_signed)].into_py_dict(py)?;
+            let int = py.get_type::<PyInt>();
+            int.call_method("from_bytes", (PyBytes::new(py, key), "little"), Some(&options))
+        };
+        bytes.chunks_exact(width).map(key).collect()
     }
 
     fn exported(&self, held: Held) -> Exported {

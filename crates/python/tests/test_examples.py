@@ -15,6 +15,7 @@ MODULES = [
     "lodstone",
     "lodstone._files",
     "lodstone._model",
+    "lodstone._run",
     "lodstone._safe_open",
     "lodstone._slices",
     "lodstone._work",

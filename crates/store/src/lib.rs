@@ -11,7 +11,7 @@
 //!
 //! let store = MemoryStore::default();
 //! let mut commit = Commit::directory(store.location("model"), Progress::default())?;
-//! commit.write("weights", |out| out.write(b"01234567"))?;
+//! commit.write("weights", |out| out.put(b"01234567"))?;
 //! assert!(!store.location("model/weights").exists(), "nothing is visible before it is published");
 //! commit.publish()?;
 //! let blob = Blob::open(store.location("model/weights"), false)?;

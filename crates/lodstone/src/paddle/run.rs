@@ -3,6 +3,7 @@
 use lodstone_engine::Threads;
 use lodstone_model::{Model, Tensor};
 use lodstone_paddle::executor::{Prepared, Scope};
+use lodstone_store::Progress;
 
 use crate::paddle::executor::Dirs;
 use crate::run::{Engine, Output, OutputValue, RunOptions, Runner};
@@ -41,7 +42,8 @@ pub(crate) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Run
 }
 
 impl Runner for Executed {
-    fn run(&mut self, inputs: Vec<(String, Tensor)>) -> Result<Vec<Output>> {
+    fn run(&mut self, inputs: Vec<(String, Tensor)>, progress: &Progress) -> Result<Vec<Output>> {
+        self.dirs.progress = progress.clone();
         let feed: Vec<(&str, Tensor)> =
             inputs.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
         let outputs = self.prepared.run(&mut self.scope, &feed, &self.dirs)?;

@@ -1,12 +1,14 @@
 //! Two models on the same inputs, value by value.
 //!
-//! Both run once, and return all values that have a counterpart. Values are paired by name; outputs that have no
-//! counterpart of their name are paired by position. A value without a counterpart is counted, and never equal.
+//! Both run once, and return all values that have a counterpart: the value that it becomes where one program is lowered,
+//! or else the value of the same name. Outputs without either are paired by position. A value without a counterpart is
+//! counted, and never equal.
 
 use std::collections::{HashMap, HashSet};
 
 use lodstone_model::{Kind, Lod, Model, Parameter, Tensor, ValueType};
-use lodstone_schema::conventions;
+use lodstone_schema::{Origin, conventions};
+use lodstone_store::Progress;
 use serde::Serialize;
 
 use super::engine::lowered;
@@ -26,12 +28,20 @@ pub struct CompareOptions {
     pub atol: f64,
     /// Whether only outputs are compared.
     pub outputs_only: bool,
+    /// Stops the runs when it is cancelled.
+    pub progress: Progress,
 }
 
 impl Default for CompareOptions {
     /// The tolerances of ONNX's backend tests, all values.
     fn default() -> Self {
-        Self { run: RunOptions::default(), rtol: 1e-3, atol: 1e-5, outputs_only: false }
+        Self {
+            run: RunOptions::default(),
+            rtol: 1e-3,
+            atol: 1e-5,
+            outputs_only: false,
+            progress: Progress::default(),
+        }
     }
 }
 
@@ -40,6 +50,7 @@ lodstone_model::with_fields!(CompareOptions {
     with_rtol(rtol: f64),
     with_atol(atol: f64),
     with_outputs_only(outputs_only: bool),
+    with_progress(progress: Progress),
 });
 
 /// How two models agree on the same inputs.
@@ -87,6 +98,8 @@ pub struct ComparedValue {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum PairedBy {
+    /// They have different names, but are the same value after the programs are lowered.
+    Origin,
     /// They have the same name.
     Name,
     /// They are outputs at the same position.
@@ -125,9 +138,6 @@ pub fn compare(
     inputs: Inputs,
     options: &CompareOptions,
 ) -> Result<Comparison> {
-    // Names are those of the lowered programs: a lowering keeps them, and converted models have them.
-    let (lowered_a, lowered_b) = (lowered(a)?.0, lowered(b)?.0);
-    let (a, b) = (&lowered_a, &lowered_b);
     let (values_a, values_b) = (Values::of(a)?, Values::of(b)?);
     let pairs = pair(&values_a, &values_b, options.outputs_only);
     let (inputs_a, inputs_b) = inputs_of(a, b, inputs)?;
@@ -135,8 +145,8 @@ pub fn compare(
         if names.is_empty() {
             return Ok(HashMap::new());
         }
-        let options = options.run.clone().with_fetch(names);
-        let outputs = Session::new(model, &options)?.run(inputs)?;
+        let (options, progress) = (options.run.clone().with_fetch(names), &options.progress);
+        let outputs = Session::new(model, &options)?.run_with(inputs, progress)?;
         let each = outputs.into_iter().map(|output| (output.name.clone(), tensors(vec![output])));
         Ok::<HashMap<String, Vec<Parameter>>, Error>(each.collect())
     };
@@ -169,6 +179,8 @@ pub fn compare(
 struct Values<'m> {
     computed: Vec<&'m str>,
     outputs: Vec<&'m str>,
+    /// The names of the computed values in the lowered program, for those that it has.
+    lowered: HashMap<&'m str, String>,
 }
 
 impl<'m> Values<'m> {
@@ -194,7 +206,14 @@ impl<'m> Values<'m> {
             .filter(|name| !holders.contains(name) && seen.insert(*name))
             .collect();
         computed.extend(interface.outputs.iter().copied().filter(|name| seen.insert(*name)));
-        Ok(Self { computed, outputs: interface.outputs })
+        let (_, origins) = lowered(model)?;
+        let in_lowered = |name: &&'m str| match origins.as_ref().map(|it| it.of(0, name)) {
+            None => Some((*name, (*name).to_owned())),
+            Some(Origin::Value(lowered)) => Some((*name, lowered.to_string())),
+            Some(_) => None,
+        };
+        let lowered = computed.iter().filter_map(in_lowered).collect();
+        Ok(Self { computed, outputs: interface.outputs, lowered })
     }
 }
 
@@ -207,22 +226,32 @@ struct Pair<'m> {
 
 /// The values that two models have in common, in the order of the first.
 fn pair<'m>(a: &Values<'m>, b: &Values<'m>, outputs_only: bool) -> Vec<Pair<'m>> {
-    let names_b: HashSet<&str> = b.computed.iter().copied().collect();
-    let names_a: HashSet<&str> = a.computed.iter().copied().collect();
+    // Several values of a program may become one.
+    let mut sources_b: HashMap<&str, Vec<&'m str>> = HashMap::new();
+    for name in &b.computed {
+        if let Some(lowered) = b.lowered.get(name) {
+            sources_b.entry(lowered).or_default().push(name);
+        }
+    }
+    let named = |name: &&'m str| {
+        let lowered = a.lowered.get(name)?;
+        let sources = sources_b.get(lowered.as_str()).map_or(&[][..], Vec::as_slice);
+        let same_name = b.lowered.get_key_value(name).map(|(name, _)| *name);
+        let by_origin = sources.iter().find(|other| *other == name).or(sources.first()).copied();
+        let other = by_origin.or(same_name)?;
+        Some((other, if other == *name { PairedBy::Name } else { PairedBy::Origin }))
+    };
+    let mut pairs: HashMap<&'m str, (&'m str, PairedBy)> =
+        a.computed.iter().filter_map(|name| Some((*name, named(name)?))).collect();
+    let mut taken: HashSet<&str> = pairs.values().map(|(other, _)| *other).collect();
     // Outputs of other names, at the same position.
-    let positions: HashMap<&str, &'m str> = a
-        .outputs
-        .iter()
-        .zip(&b.outputs)
-        .filter(|(a, b)| !names_b.contains(**a) && !names_a.contains(**b))
-        .map(|(a, b)| (*a, *b))
-        .collect();
+    for (a, b) in a.outputs.iter().zip(&b.outputs) {
+        if !pairs.contains_key(a) && taken.insert(b) {
+            pairs.insert(a, (b, PairedBy::Position));
+        }
+    }
     let pair = |name: &&'m str| {
-        let (other, paired_by) = match (names_b.get(name), positions.get(name)) {
-            (Some(_), _) => (*name, PairedBy::Name),
-            (None, Some(other)) => (*other, PairedBy::Position),
-            (None, None) => return None,
-        };
+        let (other, paired_by) = *pairs.get(name)?;
         let is_output = a.outputs.contains(name) && b.outputs.contains(&other);
         (is_output || !outputs_only).then_some(Pair { a: name, b: other, paired_by, is_output })
     };

@@ -7,6 +7,7 @@ use lodstone_engine::{
 };
 use lodstone_model::{Dialect, Model, Report, Tensor};
 use lodstone_schema::{Origin, Origins};
+use lodstone_store::Progress;
 
 use super::{Engine, Output, OutputValue, RunOptions, Runner};
 use crate::{Error, Result};
@@ -66,7 +67,7 @@ fn computes(model: &Model, name: &str) -> bool {
 }
 
 impl Runner for Engined {
-    fn run(&mut self, inputs: Vec<(String, Tensor)>) -> Result<Vec<Output>> {
+    fn run(&mut self, inputs: Vec<(String, Tensor)>, progress: &Progress) -> Result<Vec<Output>> {
         let value = |(name, tensor): &(String, Tensor)| match Value::of(tensor) {
             Ok(value) => Ok((name.clone(), value)),
             Err(finding) => Err(Error::from(lodstone_engine::Error::Input(name.clone(), finding))),
@@ -74,7 +75,8 @@ impl Runner for Engined {
         let values = inputs.iter().map(value).collect::<Result<Vec<_>>>()?;
         let values = values.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
         let steps = Steps::new(self.max_steps.unwrap_or(u64::MAX));
-        let mut context = Context::new(&self.budget, &self.threads).with_steps(&steps);
+        let mut context =
+            Context::new(&self.budget, &self.threads).with_steps(&steps).with_progress(progress);
         if let Some(profile) = &self.profile {
             context = context.with_profile(profile);
         }

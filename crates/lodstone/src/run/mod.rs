@@ -10,12 +10,13 @@ mod random;
 mod value;
 
 use std::collections::HashSet;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use lodstone_engine::Profile;
 use lodstone_model::{Dialect, Model, Parameter, Tensor};
 use lodstone_schema::conventions;
-use lodstone_store::Location;
+use lodstone_store::{Location, Progress};
 
 pub use compare::{
     CompareOptions, ComparedValue, Comparison, ErrorDistribution, PairedBy, compare,
@@ -66,10 +67,22 @@ pub enum Engine {
     Reference,
 }
 
+impl FromStr for Engine {
+    type Err = String;
+
+    fn from_str(name: &str) -> std::result::Result<Self, String> {
+        match name {
+            "builtin" => Ok(Self::Builtin),
+            "reference" => Ok(Self::Reference),
+            _ => Err(format!("unknown engine `{name}`; the engines are `builtin` and `reference`")),
+        }
+    }
+}
+
 /// A prepared program.
-pub(crate) trait Runner {
+pub(crate) trait Runner: Send {
     /// Runs it once, from its inputs by name.
-    fn run(&mut self, inputs: Vec<(String, Tensor)>) -> Result<Vec<Output>>;
+    fn run(&mut self, inputs: Vec<(String, Tensor)>, progress: &Progress) -> Result<Vec<Output>>;
 }
 
 /// Prepares the main program of a model.
@@ -112,9 +125,17 @@ impl Session {
     /// # Errors
     /// If an input is missing, unknown or not what the program takes, an operator fails, or the run exceeds its limits.
     pub fn run(&mut self, inputs: Inputs) -> Result<Vec<Output>> {
+        self.run_with(inputs, &Progress::default())
+    }
+
+    /// Runs the program once. The run stops before its next operator when `progress` is cancelled.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), and if the run was cancelled.
+    pub fn run_with(&mut self, inputs: Inputs, progress: &Progress) -> Result<Vec<Output>> {
         let (required, optional) = &self.inputs;
         let inputs = inputs.named(required, optional)?;
-        self.runner.run(inputs)
+        self.runner.run(inputs, progress)
     }
 }
 

@@ -34,11 +34,11 @@ const LIES: &[Lie] = &[
     ("another container", |it| it["container"] = json!("each"), "does not list this file"),
     ("a way out", |it| it["files"][0]["name"] = json!("../../params"), "leads out"),
     ("an absolute name", |it| it["files"][0]["name"] = json!("/etc/passwd"), "leads out"),
-    ("another name of a file", |it| it["files"][0]["name"] = json!("./params"), "by another name"),
+    ("another name of a file", |it| it["files"][0]["name"] = json!("./params"), "not normalized"),
     ("a file twice", |it| it["files"][1]["name"] = json!("params"), "twice"),
     ("no loader", |it| it["files"][1]["name"] = json!("other"), "has no loader"),
     ("no files", |it| it["files"] = json!([]), "has no loader"),
-    ("a hole", |it| it["files"][0]["parts"][0]["offset"] = json!(1), "are not the whole file"),
+    ("a hole", |it| it["files"][0]["parts"][0]["offset"] = json!(1), "do not cover the whole file"),
     ("another size", |it| it["files"][0]["size"] = json!(1), "bytes, not 1"),
     ("no variables", |it| it["variables"] = json!([]), "expected 0 tensors"),
     (

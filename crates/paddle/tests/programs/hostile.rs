@@ -144,7 +144,7 @@ fn hostile_programs_are_rejected_with_an_error() {
             ]),
             "6 elements",
         ),
-        ("a parent behind it", program(vec![block(-1, vec![]), block(5, vec![])]), "block 5"),
+        ("a parent behind it", program(vec![block(-1, vec![]), block(5, vec![])]), "parent 5"),
         ("a variable that no block declares", one(relu("x", "nobody")), "`nobody`"),
         ("a variable that nothing writes", one(relu("y", "kept")), "`y` in `X` has no value"),
         ("an unknown operator", one(op("conjure", &[], &[], &[])), "conjure"),

@@ -10,7 +10,7 @@
 Tensors are read on first access. `lodstone.numpy`, `lodstone.torch` and `lodstone.paddle` have functions
 of the same names that return arrays of those frameworks; no framework is imported until its module is.
 
-Functions that describe a whole model (`inspect`, `verify`, `diff`, `scan`, ...) return the JSON that the command
+Functions that describe a whole model (`inspect`, `verify`, `diff`, `compare`, `scan`, ...) return the JSON that the command
 prints, as a dictionary.
 """
 
@@ -31,6 +31,7 @@ from ._files import load, load_file, save, save_file
 from ._lodstone import Buffer, Tensor, __version__
 from ._model import Model, open
 from ._raw import TensorSpec, deserialize, serialize, serialize_file
+from ._run import Session, compare
 from ._safe_open import safe_open
 from ._work import convert, diff, infer_shapes, scan, seal, verify
 
@@ -43,6 +44,7 @@ __all__ = [
     "NoModelError",
     "NoTensorError",
     "SafetensorError",
+    "Session",
     "SharedTensorsError",
     "SliceError",
     "Tensor",
@@ -51,6 +53,7 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "checkpoint",
+    "compare",
     "convert",
     "deserialize",
     "diff",

@@ -8,17 +8,20 @@ __all__ = [
     "Buffer",
     "Manager",
     "Model",
+    "Session",
     "Tensor",
     "__version__",
     "checkpoint_load",
     "checkpoint_manifest",
     "checkpoint_steps",
     "checkpoint_verify",
+    "compare",
     "convert",
     "diff",
     "main",
     "open",
     "open_bytes",
+    "random_inputs",
     "save",
     "save_bytes",
     "scan",
@@ -91,6 +94,8 @@ class Tensor:
     def __array__(self, dtype: Any = None, *, copy: bool | None = None) -> Any:
         """Converts the tensor for `numpy.asarray`, like `lodstone.numpy.array`."""
 
+    @staticmethod
+    def _strings(name: str, shape: Iterable[int], values: list[bytes]) -> Tensor: ...
     def _losses(self) -> list[str]: ...
     def _dlpack(self, data: Buffer) -> Any: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
@@ -120,10 +125,20 @@ class Model:
     def _repeated(self) -> str | None: ...
     def _arrays(self, allow: list[str]) -> Model: ...
     def _loaded(self, progress: _Progress) -> Model: ...
+    def _session(self, running: dict[str, Any], path: _Path | None) -> Session: ...
     def _load(self, progress: _Progress) -> tuple[list[Tensor], list[Buffer]]: ...
     def __len__(self) -> int: ...
     def __contains__(self, key: object, /) -> bool: ...
     def __getitem__(self, key: str, /) -> Tensor: ...
+
+@final
+class Session:
+    """A session in the extension; `lodstone.Session` is the public class."""
+
+    @property
+    def inputs(self) -> list[str]: ...
+    def run(self, inputs: list[Tensor]) -> dict[str, Any]: ...
+    def profile(self) -> list[dict[str, Any]]: ...
 
 @final
 class Manager:
@@ -172,6 +187,18 @@ def diff(
     rtol: float,
     atol: float,
     progress: _Progress,
+) -> dict[str, Any]: ...
+def random_inputs(model: Model, seed: int, shapes: dict[str, list[int]]) -> dict[str, Tensor]: ...
+def compare(
+    a: Model | _Path,
+    b: Model | _Path,
+    inputs: list[Tensor],
+    seed: int,
+    shapes: dict[str, list[int]],
+    rtol: float,
+    atol: float,
+    outputs_only: bool,
+    running: dict[str, Any],
 ) -> dict[str, Any]: ...
 def checkpoint_steps(directory: _Path) -> list[int]: ...
 def checkpoint_load(directory: _Path, step: int | None) -> Model: ...

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from . import _lodstone
 from ._lodstone import Tensor
+
+if TYPE_CHECKING:
+    from ._run import Inputs, Session
 
 Path = str | os.PathLike[str]
 
@@ -20,8 +23,8 @@ class Model(Mapping[str, Tensor]):
     `KeyError`.
     """
 
-    def __init__(self, model: _lodstone.Model) -> None:
-        self._model = model
+    def __init__(self, model: _lodstone.Model, path: Path | None = None) -> None:
+        self._model, self._path = model, path
 
     @property
     def format(self) -> str:
@@ -70,6 +73,40 @@ class Model(Mapping[str, Tensor]):
         """
         return self._model._inspect(hash, operators, inferred)
 
+    def run(self, inputs: Inputs = (), **options: Any) -> dict[str, Any]:
+        """Runs the program of the model once, and returns its outputs by name.
+
+        `inputs` maps names to arrays or tensors of any framework; a list has the inputs in the order of the program.
+        An output is a `Tensor`, which `numpy.asarray` and `torch.from_dlpack` take without a copy; a list or a
+        dictionary of them, if it is a sequence or a map; or `None`. `options` are those of `session`.
+
+        >>> images = lodstone.open("examples/digits/test.npz")["images"]
+        >>> outputs = lodstone.open("examples/digits/paddle").run({"image": images})
+        >>> list(outputs.values())
+        [<lodstone.Tensor "save_infer_model/scale_0.tmp_0" float32[360, 10]>]
+        """
+        return self.session(**options).run(inputs)
+
+    def session(self, **options: Any) -> Session:
+        """Prepares the program to run any number of times.
+
+        Options: `fetch`, the names of the values to return instead of the outputs; `threads`, one per processor by
+        default; `memory_limit` in bytes and `max_steps` in operators; `engine`, `"builtin"` or `"reference"`;
+        `profile`, whether to measure the operators.
+        """
+        from ._run import Session, options as running
+
+        return Session(self._model._session(running(**options), self._path))
+
+    def random_inputs(self, seed: int = 0, shapes: Mapping[str, Iterable[int]] | None = None) -> dict[str, Tensor]:
+        """Returns random tensors for the inputs of the program: uniform in [0, 1), or 0 and 1 for other types than floats.
+
+        `shapes` gives shapes of inputs; other dims that the program does not declare are 1.
+        """
+        from ._run import plain_shapes
+
+        return _lodstone.random_inputs(self._model, seed, plain_shapes(shapes))
+
     def __getitem__(self, name: str) -> Tensor:
         return self._model[name]
 
@@ -108,7 +145,7 @@ def open(
     """
     opening = {"params": params, "mmap": mmap, "verify": verify}
     if isinstance(file, (str, os.PathLike)):
-        return Model(_lodstone.open(file, opening))
+        return Model(_lodstone.open(file, opening), file)
     contents = file.read() if hasattr(file, "read") else file
     return Model(_lodstone.open_bytes(contents, opening))
 

@@ -65,7 +65,7 @@ def convert(
     ('safetensors', 12)
     """
     opening = {"params": params, "mmap": mmap, "verify": verify}
-    return _lodstone.convert(_plain(source), out, opening, converting(**options), progress)
+    return _lodstone.convert(plain(source), out, opening, converting(**options), progress)
 
 
 def verify(
@@ -111,7 +111,7 @@ def diff(
     True
     """
     names, patterns = dict(rename or {}), list(transpose)
-    return _lodstone.diff(_plain(a), _plain(b), names, patterns, rtol, atol, progress)
+    return _lodstone.diff(plain(a), plain(b), names, patterns, rtol, atol, progress)
 
 
 def scan(
@@ -156,5 +156,6 @@ def infer_shapes(source: Model | Path | bytes) -> dict[str, dict[str, Any]]:
     return types
 
 
-def _plain(source: Model | Path) -> _lodstone.Model | Path:
+def plain(source: Model | Path) -> _lodstone.Model | Path:
+    """Returns a model in the form that the extension takes."""
     return source._model if isinstance(source, Model) else source

@@ -102,9 +102,9 @@ def unpacked(raw: Array, bits: int, count: int) -> Array:
 def tensor(name: str, value: Any) -> Tensor:
     """Makes a tensor from an array. Its bytes are not copied if they are row-major and little-endian."""
     given = np.asarray(value)
+    if given.dtype.kind in "OSU":
+        return Tensor._strings(name, given.shape, [text(name, one) for one in given.reshape(-1)])
     kind, kind_name = stored(given.dtype)
-    if kind.hasobject:
-        raise TypeError(f"`{name}`: there is no element type `{kind}`")
     data = given = np.asarray(given, kind, order="C")
     if kind_name in BITS:
         bits = np.unpackbits(given.reshape(-1, 1).view(np.uint8), axis=1, bitorder="little")
@@ -113,6 +113,13 @@ def tensor(name: str, value: Any) -> Tensor:
         # The buffer protocol has no format for the type, or there are no dims.
         data = given.reshape(-1).view(np.uint8)
     return Tensor(name, kind_name, given.shape, data)
+
+
+def text(name: str, value: Any) -> bytes:
+    """Returns the bytes of a string."""
+    if not isinstance(value, (str, bytes)):
+        raise TypeError(f"`{name}`: expected numbers or strings, found {type(value).__name__}")
+    return value.encode() if isinstance(value, str) else value
 
 
 @functools.lru_cache

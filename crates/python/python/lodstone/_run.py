@@ -1,0 +1,130 @@
+"""Runs of models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from . import _lodstone
+from ._files import of_buffer
+from ._lodstone import Tensor
+from ._model import Model, Path
+from ._work import plain
+
+Inputs = Mapping[str, Any] | Sequence[Any]
+
+
+class Session:
+    """A model that is ready to run, any number of times and with inputs of any shapes that it accepts.
+
+    >>> session = lodstone.open("examples/digits/paddle").session(threads=1)
+    >>> session.inputs
+    ['image']
+    """
+
+    def __init__(self, session: _lodstone.Session) -> None:
+        self._session = session
+
+    @property
+    def inputs(self) -> list[str]:
+        """The names of the inputs that have no default, in the order of the program."""
+        return self._session.inputs
+
+    def run(self, inputs: Inputs) -> dict[str, Any]:
+        """Runs the model once, as `Model.run` does."""
+        return self._session.run(tensors(inputs))
+
+    def profile(self) -> list[dict[str, Any]]:
+        """Returns the `type`, `name`, `calls` and `seconds` of each operator in all runs, the slowest first.
+
+        The session must have been created with `profile=True`.
+        """
+        return self._session.profile()
+
+    def __repr__(self) -> str:
+        return f"<lodstone.Session {', '.join(self.inputs)}>"
+
+
+def compare(
+    a: Model | Path,
+    b: Model | Path,
+    inputs: Inputs = (),
+    *,
+    seed: int = 0,
+    shapes: Mapping[str, Iterable[int]] | None = None,
+    rtol: float = 1e-3,
+    atol: float = 1e-5,
+    outputs_only: bool = False,
+    threads: int | None = None,
+    memory_limit: int | None = None,
+    engine: str = "builtin",
+) -> dict[str, Any]:
+    """Runs two models, or the models at two paths, on the same inputs, and compares their values.
+
+    Inputs that are not given are random, as those of `Model.random_inputs` with `seed` and `shapes`. The result is the
+    JSON of `lodstone compare --json`: `same`, and for each value that both models compute whether it agrees
+    (|a - b| <= atol + rtol * |b|).
+
+    >>> found = lodstone.compare("examples/digits/paddle", "examples/digits/paddle")
+    >>> found["same"], [value["a"] for value in found["values"] if value["is_output"]]
+    (True, ['save_infer_model/scale_0.tmp_0'])
+    """
+    running = options(threads=threads, memory_limit=memory_limit, engine=engine)
+    given, dims = tensors(inputs), plain_shapes(shapes)
+    return _lodstone.compare(plain(a), plain(b), given, seed, dims, rtol, atol, outputs_only, running)
+
+
+def options(
+    *,
+    fetch: str | Iterable[str] = (),
+    threads: int | None = None,
+    memory_limit: int | None = None,
+    max_steps: int | None = None,
+    engine: str = "builtin",
+    profile: bool = False,
+) -> dict[str, Any]:
+    """Returns the options of runs, in the form that the extension takes."""
+    given = dict(locals())
+    given["fetch"] = [fetch] if isinstance(fetch, str) else list(fetch)
+    return given
+
+
+def plain_shapes(shapes: Mapping[str, Iterable[int]] | None) -> dict[str, list[int]]:
+    """Returns shapes as lists."""
+    return {name: list(shape) for name, shape in (shapes or {}).items()}
+
+
+def tensors(inputs: Inputs) -> list[Tensor]:
+    """Returns inputs as tensors. Inputs in a sequence have no names."""
+    if isinstance(inputs, Mapping):
+        return [tensor(name, value) for name, value in inputs.items()]
+    if isinstance(inputs, (str, bytes)) or not isinstance(inputs, Sequence):
+        raise TypeError(f"expected a mapping of input names to arrays, or a list of arrays, found {type(inputs).__name__}")
+    return [tensor("", value) for value in inputs]
+
+
+def tensor(name: str, value: Any) -> Tensor:
+    """Makes a tensor from a tensor or array of any framework."""
+    if isinstance(value, Tensor):
+        return value.renamed(name)
+    module = type(value).__module__.partition(".")[0]
+    if module == "torch":
+        from . import torch
+
+        return torch.tensor(name, value)
+    if module == "paddle":
+        from . import paddle
+
+        return paddle.tensor(name, value)
+    if module == "numpy" or hasattr(value, "__array__"):
+        from . import numpy
+
+        return numpy.tensor(name, value)
+    try:
+        return of_buffer(name, value)
+    except TypeError:
+        what = f"input `{name}`: expected an array or a tensor, found {type(value).__name__}"
+        raise TypeError(what) from None
+
+
+__all__ = ["Session", "compare"]

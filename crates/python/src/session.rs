@@ -1,0 +1,186 @@
+//! Runs of models.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lodstone::{
+    CompareOptions, Engine, Inputs, OpenOptions, OperatorTime, Output, OutputValue, Parameter,
+    Profile, Progress, RunOptions, dirs_beside,
+};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use serde_json::json;
+
+use crate::arguments::{Arguments, Ready, Source};
+use crate::errors::raise;
+use crate::model::{Model, json};
+use crate::tensor::Tensor;
+use crate::work::run;
+
+/// A model that is ready to run.
+#[pyclass(frozen, module = "lodstone._lodstone")]
+#[derive(Debug)]
+pub(crate) struct Session {
+    session: Mutex<lodstone::Session>,
+    inputs: Vec<String>,
+    profile: Option<Arc<Profile>>,
+}
+
+impl Session {
+    /// Prepares a model.
+    pub(crate) fn new(
+        py: Python<'_>,
+        model: &Model,
+        running: &Arguments<'_>,
+        directory: Option<std::path::PathBuf>,
+    ) -> PyResult<Self> {
+        let profile = running.profile()?;
+        let mut options = running.running()?.with_profile(profile.clone());
+        options.dirs = directory.map(dirs_beside).unwrap_or_default();
+        let model = Arc::clone(&model.model);
+        let session = run(py, None, |_| lodstone::Session::new(&model, &options))?;
+        let session = session.map_err(|error| raise(py, error))?;
+        let inputs = session.inputs().to_vec();
+        Ok(Self { session: Mutex::new(session), inputs, profile })
+    }
+
+    fn session(&self) -> MutexGuard<'_, lodstone::Session> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl Session {
+    #[getter]
+    fn inputs(&self) -> Vec<String> {
+        self.inputs.clone()
+    }
+
+    /// The names and values of the outputs.
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: Vec<Bound<'py, Tensor>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let inputs = inputs_of(&inputs);
+        let outputs = run(py, None, |progress| self.session().run_with(inputs, progress))?;
+        let named = PyDict::new(py);
+        for Output { name, value } in outputs.map_err(|error| raise(py, error))? {
+            named.set_item(&name, output(py, &name, value)?)?;
+        }
+        Ok(named)
+    }
+
+    /// The operators that ran, if the session measures them.
+    fn profile<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let what = "the session was created without `profile=True`";
+        let profile = self.profile.as_ref().ok_or_else(|| PyValueError::new_err(what))?;
+        let row = |OperatorTime { kind, name, calls, time, .. }| {
+            let seconds = time.as_secs_f64();
+            json!({ "type": kind, "name": name, "calls": calls, "seconds": seconds })
+        };
+        json(py, &profile.operators().into_iter().map(row).collect::<Vec<_>>())
+    }
+}
+
+impl Arguments<'_> {
+    /// How to run a model.
+    fn running(&self) -> PyResult<RunOptions> {
+        let engine: String = self.get("engine")?;
+        let engine = engine.parse::<Engine>().map_err(PyValueError::new_err)?;
+        Ok(RunOptions::default()
+            .with_fetch(self.get("fetch")?)
+            .with_max_memory(self.get("memory_limit")?)
+            .with_max_steps(self.get("max_steps")?)
+            .with_threads(self.get("threads")?)
+            .with_engine(engine))
+    }
+
+    fn profile(&self) -> PyResult<Option<Arc<Profile>>> {
+        Ok(self.get::<bool>("profile")?.then(Arc::default))
+    }
+}
+
+/// Tensors as inputs by name; one whose name is empty is the next input.
+fn inputs_of(tensors: &[Bound<'_, Tensor>]) -> Inputs {
+    let mut inputs = Inputs::default();
+    for tensor in tensors {
+        let Parameter { name, tensor } = tensor.get().parameter().clone();
+        inputs.tensors.push((Some(name).filter(|name| !name.is_empty()), tensor));
+    }
+    inputs
+}
+
+/// The value of an output: a tensor, a list, a dictionary or `None`.
+fn output<'py>(py: Python<'py>, name: &str, value: OutputValue) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value {
+        OutputValue::Tensor(tensor) => {
+            Bound::new(py, Tensor::alone(name.to_owned(), tensor))?.into_any()
+        }
+        OutputValue::Sequence(values) => {
+            let values = values.into_iter().map(|value| output(py, name, value));
+            PyList::new(py, values.collect::<PyResult<Vec<_>>>()?)?.into_any()
+        }
+        OutputValue::Map { keys, values } => {
+            let keys = Tensor::alone(name.to_owned(), keys).keys(py)?;
+            let map = PyDict::new(py);
+            for (key, value) in keys.into_iter().zip(values) {
+                map.set_item(key, output(py, name, value)?)?;
+            }
+            map.into_any()
+        }
+        _ => py.None().into_bound(py),
+    })
+}
+
+/// Random tensors for the inputs of a model that have no default.
+#[pyfunction]
+pub(crate) fn random_inputs<'py>(
+    py: Python<'py>,
+    model: &Bound<'py, Model>,
+    seed: u64,
+    shapes: BTreeMap<String, Vec<u64>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let shapes: Vec<_> = shapes.into_iter().collect();
+    let mut inputs = Inputs::default();
+    let added = inputs.add_random(&model.get().model, seed, &shapes);
+    added.map_err(|error| raise(py, error))?;
+    let named = PyDict::new(py);
+    for (name, tensor) in inputs.tensors {
+        let name = name.unwrap_or_default();
+        named.set_item(&name, Bound::new(py, Tensor::alone(name.clone(), tensor))?)?;
+    }
+    Ok(named)
+}
+
+/// Runs two models on the same inputs; random ones where `inputs` has none.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the arguments of the function in Python")]
+pub(crate) fn compare<'py>(
+    py: Python<'py>,
+    a: Source<'py>,
+    b: Source<'py>,
+    inputs: Vec<Bound<'py, Tensor>>,
+    seed: u64,
+    shapes: BTreeMap<String, Vec<u64>>,
+    rtol: f64,
+    atol: f64,
+    outputs_only: bool,
+    running: Arguments<'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (a, b, mut inputs) = (a.ready(), b.ready(), inputs_of(&inputs));
+    let shapes: Vec<_> = shapes.into_iter().collect();
+    let options = CompareOptions::default()
+        .with_rtol(rtol)
+        .with_atol(atol)
+        .with_outputs_only(outputs_only)
+        .with_run(running.running()?);
+    let found = run(py, None, move |progress: &Progress| {
+        let open = |source: Ready| source.open(&OpenOptions::default().stopped_by(progress));
+        let (a, b) = (open(a)?, open(b)?);
+        inputs.add_random(&a, seed, &shapes)?;
+        lodstone::compare(&a, &b, inputs, &options.with_progress(progress.clone()))
+    })?;
+    json(py, &found.map_err(|error| raise(py, error))?)
+}
