@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool, Failure> {
 }
 
 fn title(path: &Path, model: &Model) -> String {
-    let tensors = count(model.parameters.len(), "tensor");
+    let tensors = count(lodstone::weights(model).len(), "tensor");
     plain(&format!("{} ({}, {tensors})", path.display(), model.format))
 }
 

@@ -129,9 +129,9 @@ pub(crate) fn note(text: &str) {
 
 /// Reports a model that was opened, where details are wanted.
 pub(crate) fn opened(path: &Path, model: &Model) {
-    let (files, tensors) =
-        (count(model.files.len(), "file"), count(model.parameters.len(), "tensor"));
-    let size = size(model.nbytes());
+    let weights = lodstone::weights(model);
+    let (files, tensors) = (count(model.files.len(), "file"), count(weights.len(), "tensor"));
+    let size = size(weights.iter().map(|weight| weight.tensor.nbytes()).sum());
     detail(&format!("opened {}: {}, {files}, {tensors}, {size}", path.display(), model.format));
 }
 

@@ -2,6 +2,7 @@
 
 use lodstone_formats::{Error as FormatError, FORMATS, OpenOptions};
 use lodstone_model::{Model, Parameter, Tensor};
+use lodstone_schema::weights;
 use lodstone_store::Location;
 
 use crate::{Error, Names, Result, open_with};
@@ -26,7 +27,7 @@ pub struct One {
 /// If the index is out of range.
 pub fn open_record(path: impl Into<Location>, index: usize, options: &OpenOptions) -> Result<One> {
     let path = path.into();
-    let whole = match open_with(&path, options) {
+    let whole = match open_weights(&path, options) {
         Ok(model) => return nth(model, index),
         // What is in the file was read; it is not to be had.
         Err(error @ Error::Format(FormatError::Unsealed { .. })) => return Err(error),
@@ -44,7 +45,7 @@ pub fn open_record(path: impl Into<Location>, index: usize, options: &OpenOption
 /// # Errors
 /// If the model has several tensors, or none.
 pub fn open_only(path: impl Into<Location>, options: &OpenOptions) -> Result<One> {
-    let model = open_with(path, options)?;
+    let model = open_weights(path, options)?;
     match model.parameters.len() {
         1 => nth(model, 0),
         count => Err(Error::Absent(format!("there are {count} tensors; name one, or its number"))),
@@ -56,7 +57,7 @@ pub fn open_only(path: impl Into<Location>, options: &OpenOptions) -> Result<One
 /// # Errors
 /// The errors of [`Names::find`].
 pub fn open_named(path: impl Into<Location>, name: &str, options: &OpenOptions) -> Result<One> {
-    let model = open_with(path, options)?;
+    let model = open_weights(path, options)?;
     let names = model.parameters.iter().map(|parameter| parameter.name.as_str().into());
     let names = Names::new(&model.format, names);
     if name.parse::<usize>().is_ok() && !names.contains(name) {
@@ -64,6 +65,13 @@ pub fn open_named(path: impl Into<Location>, name: &str, options: &OpenOptions) 
         return Err(Error::Absent(what));
     }
     nth(model, names.find(name)?)
+}
+
+/// Opens a model with all its weights as parameters.
+fn open_weights(path: impl Into<Location>, options: &OpenOptions) -> Result<Model> {
+    let mut model = open_with(path, options)?;
+    model.parameters = weights(&model).into_owned();
+    Ok(model)
 }
 
 fn nth(model: Model, index: usize) -> Result<One> {

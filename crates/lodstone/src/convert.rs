@@ -6,7 +6,7 @@ use lodstone_formats::{FORMATS, Format, SealEntry, WriteOptions, seal_entries};
 use lodstone_lowering::lower;
 use lodstone_model::{DType, Loss, Model, Programs, Report, some};
 use lodstone_schema::onnx::UpgradeError;
-use lodstone_schema::{Findings, conventions, onnx};
+use lodstone_schema::{Findings, conventions, onnx, weights};
 use lodstone_store::Location;
 
 use crate::adapt::{Renames, globs, transpose};
@@ -127,6 +127,9 @@ pub fn convert(
     let mut report = Report { warnings: model.report.warnings.clone(), ..Report::default() };
     if options.names == ParameterNames::Structured {
         use_structured_names(&mut model, &mut report)?;
+    }
+    if options.weights_only || format.holds.program.is_none() {
+        model.parameters = weights(&model).into_owned();
     }
     if options.weights_only {
         drop_program(&mut model, options)?;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use lodstone_formats::{Format, Holds};
 use lodstone_model::{DType, Kind, Lod, Loss, Model, Parameter, Programs, Report, some};
+use lodstone_schema::weights;
 
 use crate::{Error, Result, sparse};
 
@@ -47,7 +48,8 @@ const ARRAYS: Container = Container {
 /// [`Error::Lossy`] if something would be lost that is not allowed; errors of reading indices.
 pub fn arrays(model: &Model, allow: &[Loss]) -> Result<Model> {
     let mut report = Report::default();
-    let mut arrays = Model { programs: Programs::default(), ..model.clone() };
+    let parameters = weights(model).into_owned();
+    let mut arrays = Model { programs: Programs::default(), parameters, ..model.clone() };
     fit(&mut arrays, ARRAYS, &mut report)?;
     check_allowed(&report, allow)?;
     Ok(arrays)

@@ -7,8 +7,8 @@ use lodstone_model::{
     Attribute, AttributeValue, DType, Dim, Indices, Kind, Model, Op, Operand, Parameter, Program,
     Scalar, Tensor, TensorType, ValueType, some,
 };
-use lodstone_schema::conventions;
 use lodstone_schema::onnx::infer::{Inference, merged_types};
+use lodstone_schema::{conventions, weights};
 use lodstone_store::{Blob, Progress};
 use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
@@ -202,7 +202,8 @@ lodstone_model::with_fields!(InspectOptions {
 /// # Errors
 /// If reading tensors fails or is cancelled.
 pub fn inspect(model: &Model, options: &InspectOptions) -> Result<Inspection> {
-    let tensors = model.parameters.iter().map(|p| {
+    let weights = weights(model);
+    let tensors = weights.iter().map(|p| {
         let structured_name = model.structured_names.get(&p.name).cloned();
         Ok(TensorInfo { structured_name, ..tensor_info(&p.name, &p.tensor, options)? })
     });
@@ -220,7 +221,7 @@ pub fn inspect(model: &Model, options: &InspectOptions) -> Result<Inspection> {
     };
     if options.hash {
         // Everything is read anyway.
-        for (number, Parameter { name, tensor }) in model.parameters.iter().enumerate() {
+        for (number, Parameter { name, tensor }) in weights.iter().enumerate() {
             if let Some(broken) = tensor.broken_indices()? {
                 let place = place(name, number);
                 inspection.warnings.push(format!("{place} has wrong indices: {broken}"));

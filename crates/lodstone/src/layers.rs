@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use lodstone_model::{Model, Op, Parameter};
-use lodstone_schema::conventions;
+use lodstone_schema::{conventions, weights};
 use serde::Serialize;
 
 /// Parameters by layer.
@@ -49,13 +49,14 @@ impl Layer {
 /// Counts the parameters of a model by layer.
 pub fn layers(model: &Model) -> Layers {
     let mut layers = Layers { schema: 1, ..Layers::default() };
-    model.parameters.iter().for_each(|parameter| layers.total.add(parameter));
-    layers.operators = operators(model);
-    layers.prefixes = prefixes(model);
+    let weights = weights(model);
+    weights.iter().for_each(|parameter| layers.total.add(parameter));
+    layers.operators = operators(model, &weights);
+    layers.prefixes = prefixes(&weights);
     layers
 }
 
-fn operators(model: &Model) -> Vec<Layer> {
+fn operators(model: &Model, weights: &[Parameter]) -> Vec<Layer> {
     let Some(program) = model.main() else { return Vec::new() };
     let variable_of = conventions(program).variable_of;
     let mut readers: HashMap<&str, usize> = HashMap::new();
@@ -66,7 +67,7 @@ fn operators(model: &Model) -> Vec<Layer> {
         }
     }
     let mut layers: BTreeMap<usize, Layer> = BTreeMap::new();
-    for parameter in &model.parameters {
+    for parameter in weights {
         let reader = readers.get(variable_of(&parameter.name)).copied().unwrap_or(usize::MAX);
         let layer = layers.entry(reader).or_insert_with(|| {
             let Some(op) = ops.get(reader) else { return Layer::default() };
@@ -85,9 +86,9 @@ const DIVIDERS: [char; 2] = ['.', '/'];
 /// The maximum depth of name prefixes.
 const PARTS: usize = 8;
 
-fn prefixes(model: &Model) -> Vec<Layer> {
+fn prefixes(weights: &[Parameter]) -> Vec<Layer> {
     let mut layers: BTreeMap<&str, Layer> = BTreeMap::new();
-    for parameter in &model.parameters {
+    for parameter in weights {
         for (end, _) in parameter.name.match_indices(DIVIDERS).take(PARTS) {
             let prefix = parameter.name.get(..end).unwrap_or_default();
             if !prefix.is_empty() {

@@ -159,8 +159,8 @@ pub use lodstone_model::{
     Kind, Layout, Limits, Lod, Loss, Model, Nested, Op, Operand, Packing, Parameter, Program,
     Programs, Quantization, Report, Tensor, TensorType, TooDeep, Topology, ValueType, Var, some,
 };
-pub use lodstone_schema::finding;
 pub use lodstone_schema::onnx::{UpgradeError, newest_opset};
+pub use lodstone_schema::{finding, weights};
 pub use lodstone_store::{
     Blob, Error as StoreError, Escape, Links, Location, Memory, MemoryStore, Progress, Recovery,
     Step, StepKind, Store,

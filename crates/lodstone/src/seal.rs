@@ -8,6 +8,7 @@ use lodstone_formats::{
     OpenOptions, Seal, SealEntry, SealedFile, SealedModel, Seals, TensorRanges, seal_entries,
 };
 use lodstone_model::Model;
+use lodstone_schema::weights;
 use lodstone_store::{Blob, Commit, Location, Progress, SEAL, SourceFile, plain};
 
 use crate::open::open_files;
@@ -41,7 +42,7 @@ pub fn seal(
     let path = path.into();
     let options = options.clone().with_verify(!replace).stopped_by(progress);
     let model = open_files(&path, &options)?;
-    let mut sealing = Sealing { tensors: model.parameters.len(), ..Sealing::default() };
+    let mut sealing = Sealing { tensors: weights(&model).len(), ..Sealing::default() };
     let mut tensors = TensorRanges::of(&model);
     for Directory { root, files } in by_directory(&path, &model)? {
         let mut sealed = Vec::new();

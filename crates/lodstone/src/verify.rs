@@ -8,7 +8,7 @@ use std::thread;
 
 use lodstone_formats::{Error as FormatError, OpenOptions, SealEntry, Seals, called};
 use lodstone_model::{DType, Indices, Kind, Model, Parameter, Tensor, some};
-use lodstone_schema::{Code, Findings, Located, conventions};
+use lodstone_schema::{Code, Findings, Located, conventions, weights};
 use lodstone_store::{
     Blob, Checks, Damage, Error as StoreError, Location, Progress, SEAL, SourceFile, Stamp,
     crc32_of,
@@ -294,7 +294,8 @@ fn look(
 ) -> Result<()> {
     compare_others(model, compared, progress, found)?;
     found.format = Some(model.format.clone());
-    found.tensors = model.parameters.len();
+    let weights = weights(model);
+    found.tensors = weights.len();
     found.files = model.files.len();
     found.nbytes = model.files.iter().map(Blob::len).fold(0, u64::saturating_add);
     found.warnings.clone_from(&model.report.warnings);
@@ -313,7 +314,7 @@ fn look(
     }
     missing(path, model, found);
     rules(model, found);
-    for (number, Parameter { name, tensor }) in model.parameters.iter().enumerate() {
+    for (number, Parameter { name, tensor }) in weights.iter().enumerate() {
         let name = called(name, number);
         let wrong = match &tensor.kind {
             // By the rules of ONNX, the only format with such tensors.

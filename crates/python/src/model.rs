@@ -1,5 +1,6 @@
 //! Models.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -21,13 +22,23 @@ use crate::work::run;
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) model: Arc<lodstone::Model>,
+    /// A model of all weights, those that the program holds too; the same model if there are none of these.
+    weights: Arc<lodstone::Model>,
     /// The names of the tensors, once one is looked up.
     names: OnceLock<Names>,
 }
 
 impl Model {
     pub(crate) fn new(model: lodstone::Model) -> Self {
-        Self { model: Arc::new(model), names: OnceLock::new() }
+        let model = Arc::new(model);
+        let weights = match lodstone::weights(&model) {
+            Cow::Borrowed(_) => Arc::clone(&model),
+            Cow::Owned(parameters) => {
+                let format = model.format.clone();
+                Arc::new(lodstone::Model { format, parameters, ..lodstone::Model::default() })
+            }
+        };
+        Self { model, weights, names: OnceLock::new() }
     }
 
     fn names(&self) -> &Names {
@@ -63,8 +74,8 @@ impl Model {
     /// All tensors, in the order of the file.
     #[getter]
     fn tensors(&self) -> Vec<Tensor> {
-        let numbers = 0..self.model.parameters.len();
-        numbers.map(|number| Tensor::of(&self.model, number)).collect()
+        let numbers = 0..self.weights.parameters.len();
+        numbers.map(|number| Tensor::of(&self.weights, number)).collect()
     }
 
     #[pyo3(name = "_inspect")]
@@ -98,7 +109,7 @@ impl Model {
     #[pyo3(name = "_repeated")]
     fn repeated(&self) -> Option<&str> {
         let mut known = HashSet::new();
-        let mut names = self.model.parameters.iter().map(|one| &*one.name);
+        let mut names = self.weights.parameters.iter().map(|one| &*one.name);
         names.find(|name| !name.is_empty() && !known.insert(*name))
     }
 
@@ -106,7 +117,7 @@ impl Model {
     #[pyo3(name = "_arrays")]
     fn arrays(slf: Bound<'_, Self>, allow: Vec<String>) -> PyResult<Bound<'_, Self>> {
         let (py, model) = (slf.py(), Arc::clone(&slf.get().model));
-        if model.parameters.iter().all(|one| losses_of(&one.tensor).is_empty()) {
+        if slf.get().weights.parameters.iter().all(|one| losses_of(&one.tensor).is_empty()) {
             return Ok(slf);
         }
         let allow = losses(&allow)?;
@@ -154,7 +165,7 @@ impl Model {
     }
 
     fn __len__(&self) -> usize {
-        self.model.parameters.len()
+        self.weights.parameters.len()
     }
 
     fn __contains__(&self, name: &Bound<'_, PyAny>) -> bool {
@@ -169,7 +180,7 @@ impl Model {
             Err(_) => Err(format!("there is no tensor {}", name.repr()?.to_string_lossy())),
         };
         let number = found.map_err(|message| raise_no_tensor(py, &message))?;
-        Ok(Tensor::of(&self.model, number))
+        Ok(Tensor::of(&self.weights, number))
     }
 }
 

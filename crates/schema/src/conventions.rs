@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lodstone_model::{Attribute, AttributeValue, Dialect, Model, Op, Program, Var};
+use lodstone_model::{Attribute, AttributeValue, Dialect, Model, Op, Parameter, Program, Var};
 
 use crate::onnx::infer::Inference;
 use crate::{Findings, Risk, glow, mxnet, onnx, paddle};
@@ -36,6 +36,8 @@ pub struct Conventions {
     pub variable_of: fn(&str) -> &str,
     /// The variables that a program needs parameters for, as far as the program declares them.
     pub parameters: fn(&Program) -> Vec<String>,
+    /// The weights that a program holds in operators and subgraphs, in its order; names may repeat.
+    pub embedded: fn(&Program) -> Vec<Parameter>,
     /// The attribute that records where in a training script an operator was made.
     pub source: Option<&'static str>,
     /// Whether an attribute adds nothing to its operator because it equals the default or repeats the inputs.

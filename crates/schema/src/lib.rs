@@ -23,8 +23,10 @@ mod origins;
 pub mod paddle;
 pub mod places;
 mod risk;
+mod weights;
 
 pub use conventions::{Conventions, Interface, conventions};
 pub use finding::{Code, Finding, Findings, Located, Operand};
 pub use origins::{Origin, Origins};
 pub use risk::Risk;
+pub use weights::weights;

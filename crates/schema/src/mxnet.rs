@@ -37,6 +37,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     flags: |_| &[],
     // Programs do not distinguish parameters from inputs.
     parameters: |_| Vec::new(),
+    embedded: |_| Vec::new(),
     source: None,
     is_implied: |_, _, _| false,
     notes,

@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lodstone_model::{Model, Parameter};
+use lodstone_schema::weights;
 use lodstone_store::{
     Blob, CheckedJson, Checks, Error as StoreError, Flaw, Location, Output, PIECE, Part, Progress,
     SEAL, SEAL_FILE, Schema, check_relative, plain,
@@ -222,7 +223,7 @@ impl TensorRanges {
     /// Returns the locations of the tensors of a model.
     pub fn of(model: &Model) -> Self {
         let mut ranges: HashMap<_, Vec<_>> = HashMap::new();
-        for (number, Parameter { name, tensor }) in model.parameters.iter().enumerate() {
+        for (number, Parameter { name, tensor }) in weights(model).iter().enumerate() {
             for (file, offset, len) in tensor.blobs().flat_map(Blob::file_ranges) {
                 // Not `entry`, which would copy the path: most tensors are in a known file.
                 if !ranges.contains_key(file.path()) {

@@ -11,6 +11,7 @@ mod pair;
 
 use lodstone_formats::called;
 use lodstone_model::{DType, Model, Parameter, Program, Programs};
+use lodstone_schema::weights;
 use lodstone_store::Progress;
 use serde::{Serialize, Serializer};
 
@@ -146,6 +147,8 @@ pub struct Values {
 /// If reading tensors fails, or names or patterns match nothing.
 pub fn diff(mut a: Model, b: &Model, options: &DiffOptions) -> Result<Diff> {
     let mut warnings = Vec::new();
+    a.parameters = weights(&a).into_owned();
+    let weights_b = weights(b);
     let before: Vec<String> = a.parameters.iter().map(|p| p.name.clone()).collect();
     let transposed = transpose(&mut a, &options.transpose)?;
     if transposed.others > 0 {
@@ -158,7 +161,7 @@ pub fn diff(mut a: Model, b: &Model, options: &DiffOptions) -> Result<Diff> {
     if !options.renames.is_empty() && options.renames.apply(&mut a)? == 0 {
         warnings.push("no tensor of the first model has a name that was to be changed".to_owned());
     }
-    let Pairing { pairs, removed, added } = pair::pair(&a, b, options)?;
+    let Pairing { pairs, removed, added } = pair::pair(&a.parameters, &weights_b, options)?;
     let mut diff =
         Diff { schema: 1, same: true, equal: 0, tensors: Vec::new(), program: None, warnings };
     let original = |index: usize, parameter: &Parameter| {
@@ -166,7 +169,7 @@ pub fn diff(mut a: Model, b: &Model, options: &DiffOptions) -> Result<Diff> {
         which(name, index, parameter)
     };
     let tensor_a = |index: usize| a.parameters.get(index).ok_or_else(absent);
-    let tensor_b = |index: usize| b.parameters.get(index).ok_or_else(absent);
+    let tensor_b = |index: usize| weights_b.get(index).ok_or_else(absent);
     for pair in pairs {
         let (of_a, of_b) = (tensor_a(pair.a)?, tensor_b(pair.b)?);
         let found = match pair.relation {

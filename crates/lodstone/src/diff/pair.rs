@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use lodstone_model::{DType, Model, Parameter, Tensor};
+use lodstone_model::{DType, Parameter, Tensor};
 use lodstone_store::Error as StoreError;
 
 use super::DiffOptions;
@@ -28,15 +28,15 @@ pub(super) struct Pair {
     pub(super) relation: Option<Relation>,
 }
 
-pub(super) fn pair(a: &Model, b: &Model, options: &DiffOptions) -> Result<Pairing> {
-    let nameless = |model: &Model| model.parameters.iter().all(|p| p.name.is_empty());
+pub(super) fn pair(a: &[Parameter], b: &[Parameter], options: &DiffOptions) -> Result<Pairing> {
+    let nameless = |all: &[Parameter]| all.iter().all(|p| p.name.is_empty());
     let by_place = nameless(a) && nameless(b);
     let mut pairs = if by_place { equal_in_place(a, b, options)? } else { by_name(a, b) };
     let taken = |pairs: &[Pair]| {
         let of_a: HashSet<usize> = pairs.iter().map(|pair| pair.a).collect();
         let of_b: HashSet<usize> = pairs.iter().map(|pair| pair.b).collect();
-        let rest = |model: &Model, taken: &HashSet<usize>| {
-            (0..model.parameters.len()).filter(|n| !taken.contains(n)).collect::<Vec<_>>()
+        let rest = |all: &[Parameter], taken: &HashSet<usize>| {
+            (0..all.len()).filter(|n| !taken.contains(n)).collect::<Vec<_>>()
         };
         (rest(a, &of_a), rest(b, &of_b))
     };
@@ -67,9 +67,9 @@ pub(super) fn pair(a: &Model, b: &Model, options: &DiffOptions) -> Result<Pairin
 }
 
 /// Pairs tensors of the same content at the same position.
-fn equal_in_place(a: &Model, b: &Model, options: &DiffOptions) -> Result<Vec<Pair>> {
+fn equal_in_place(a: &[Parameter], b: &[Parameter], options: &DiffOptions) -> Result<Vec<Pair>> {
     let mut pairs = Vec::new();
-    for (index, (of_a, of_b)) in a.parameters.iter().zip(&b.parameters).enumerate() {
+    for (index, (of_a, of_b)) in a.iter().zip(b).enumerate() {
         let changes = exact(&of_a.tensor, &of_b.tensor, options)?;
         if changes.as_ref().is_some_and(Vec::is_empty) {
             let relation = Some(Relation::default());
@@ -80,9 +80,9 @@ fn equal_in_place(a: &Model, b: &Model, options: &DiffOptions) -> Result<Vec<Pai
 }
 
 /// Pairs tensors of the same name: of several, the first with the first.
-fn by_name(a: &Model, b: &Model) -> Vec<Pair> {
+fn by_name(a: &[Parameter], b: &[Parameter]) -> Vec<Pair> {
     let mut named: HashMap<&str, VecDeque<usize>> = HashMap::new();
-    for (index, Parameter { name, .. }) in b.parameters.iter().enumerate() {
+    for (index, Parameter { name, .. }) in b.iter().enumerate() {
         if !name.is_empty() {
             named.entry(name).or_default().push_back(index);
         }
@@ -91,7 +91,7 @@ fn by_name(a: &Model, b: &Model) -> Vec<Pair> {
         let b = named.get_mut(parameter.name.as_str())?.pop_front()?;
         Some(Pair { a: index, b, renamed: false, moved: false, relation: None })
     };
-    a.parameters.iter().enumerate().filter_map(pair).collect()
+    a.iter().enumerate().filter_map(pair).collect()
 }
 
 /// Marks the pairs with the same name that are in another order: all but the longest
@@ -135,17 +135,16 @@ const MAX_ALIKE: usize = 64;
 /// Pairs tensors of the same content: as it is, reshaped, or with permuted dims. Those at the same
 /// position, and then those of the same shape, are preferred.
 fn by_content(
-    a: &Model,
-    b: &Model,
+    a: &[Parameter],
+    b: &[Parameter],
     rest_a: Vec<usize>,
     rest_b: Vec<usize>,
     options: &DiffOptions,
 ) -> Result<Vec<(usize, usize, Relation)>> {
-    let of = |model: &Model, index: usize| {
-        model.parameters.get(index).map(|parameter| parameter.tensor.clone())
-    };
-    let sizes = |model: &Model, rest: &[usize]| -> HashSet<(DType, u64)> {
-        let tensors = rest.iter().filter_map(|index| of(model, *index));
+    let of =
+        |all: &[Parameter], index: usize| all.get(index).map(|parameter| parameter.tensor.clone());
+    let sizes = |all: &[Parameter], rest: &[usize]| -> HashSet<(DType, u64)> {
+        let tensors = rest.iter().filter_map(|index| of(all, *index));
         tensors.map(|tensor| (tensor.dtype, tensor.data.len())).collect()
     };
     // Only tensors with a candidate are read.

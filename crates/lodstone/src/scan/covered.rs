@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use lodstone_model::Model;
+use lodstone_schema::weights;
 use lodstone_store::Blob;
 
 use crate::Result;
@@ -15,7 +16,7 @@ pub(super) struct Covered(HashMap<PathBuf, Vec<(u64, u64)>>);
 impl Covered {
     /// Adds the ranges of the model at `path` in other files.
     pub(super) fn add(&mut self, path: &Path, model: &Model) {
-        for parameter in &model.parameters {
+        for parameter in weights(model).iter() {
             for (file, offset, length) in parameter.tensor.data.file_ranges() {
                 if file.path() != path {
                     let ranges = self.0.entry(file.path().to_path_buf()).or_default();

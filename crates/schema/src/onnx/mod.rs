@@ -4,6 +4,7 @@ mod blocks;
 mod bound;
 mod check;
 pub mod dtype;
+mod embedded;
 pub mod infer;
 mod inline;
 mod names;
@@ -30,6 +31,7 @@ pub use upgrade::{UpgradeError, changes, upgrade, upgrade_with};
 
 use std::collections::{HashMap, HashSet};
 
+use embedded::embedded;
 use infer::{Inference, Options};
 use lodstone_model::{Attribute, Block, Dialect, Model, Op, Program};
 
@@ -52,6 +54,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     flags: |_| &[],
     variable_of: |parameter| parameter,
     parameters: |_| Vec::new(),
+    embedded,
     source: None,
     is_implied: is_default,
     notes,

@@ -50,6 +50,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     flags: |var| if stop_gradient(var) { &["stop_gradient"] } else { &[] },
     variable_of: |parameter| parameter,
     parameters: |program| wanted(program).into_iter().map(|var| var.name.clone()).collect(),
+    embedded: |_| Vec::new(),
     source: Some(CALLSTACK),
     is_implied: |_, _, _| false,
     notes: |_| Vec::new(),
