@@ -97,7 +97,7 @@ pub(crate) enum Command {
     Checkpoint(Checkpoint),
     /// Finish an interrupted write (crash, power loss) and remove its temporary files
     Recover(Recover),
-    /// List the formats, and what can be done with models of each
+    /// List the formats and the operations that each supports
     Formats(Formats),
     /// Print a shell completion script
     Completions {
@@ -144,7 +144,7 @@ pub(crate) struct Trust {
     no_verify: bool,
 }
 
-/// What a command may lose.
+/// Accepted losses.
 #[derive(Args)]
 pub(crate) struct Allow {
     /// Accept a loss by its name; may be repeated
@@ -168,12 +168,11 @@ pub(crate) struct Clobber {
 }
 
 impl Clobber {
-    /// The options of a write.
     pub(crate) fn options(&self) -> WriteOptions {
         WriteOptions::default().with_no_clobber(self.no_clobber)
     }
 
-    /// Fails early if an output exists that would not be replaced, before hours of work.
+    /// Fails if the output exists and must not be replaced: early, rather than after hours of work.
     pub(crate) fn check(&self, output: &Location) -> Result<(), Failure> {
         match self.no_clobber && output.exists() {
             true => Err(StoreError::Exists { path: output.path().to_owned() }.into()),
@@ -212,9 +211,9 @@ impl Trust {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  lodstone inspect resnet50/                     a directory, whatever its files are called
+  lodstone inspect resnet50/                     a directory, with files of any name
   lodstone inspect inference                     the prefix of inference.pdmodel and .pdiparams
-  lodstone inspect train.pb --params vars/       a program and its variables elsewhere
+  lodstone inspect train.pb --params vars/       a program, with its variables in another directory
   lodstone inspect model.safetensors --json --hash
   lodstone inspect net.onnx --graph dot > net.dot    for Graphviz; also mermaid, text
   lodstone inspect net.onnx --layers             parameters by operator and by name
@@ -230,7 +229,8 @@ pub(crate) struct Inspect {
     #[arg(long)]
     pub(crate) hash: bool,
     /// Print the program as a graph instead
-    #[arg(long, value_name = "FORMAT", value_parser = ["text", "dot", "mermaid"], conflicts_with_all = ["json", "hash", "layers"])]
+    #[arg(long, value_name = "FORMAT", value_parser = ["text", "dot", "mermaid"])]
+    #[arg(conflicts_with_all = ["json", "hash", "layers"])]
     pub(crate) graph: Option<String>,
     /// Draw at most this many operators
     #[arg(long, value_name = "N", default_value_t = 10_000, requires = "graph")]
@@ -249,7 +249,7 @@ pub(crate) struct Inspect {
 #[command(after_help = "\
 Examples:
   lodstone cat inference conv2d_0.w_0            as text
-  lodstone cat params.pdiparams --index 17       the 18th record, found by hopping over the others
+  lodstone cat params.pdiparams --index 17       the 18th record, without reading the others
   lodstone cat inference fc_0.b_0 -o bias.npy    as a NumPy array")]
 pub(crate) struct Cat {
     /// A file, a directory, or the prefix that the files of a model share
@@ -298,13 +298,13 @@ pub(crate) struct Convert {
     /// Keep only tensors whose names match (`*`, `?`, `[..]`, `{a,b}`); may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) include: Vec<String>,
-    /// Leave out tensors whose names match; may be repeated
+    /// Omit tensors whose names match; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) exclude: Vec<String>,
     /// Rename tensors: a file with an old and a new name per line (`*` matches anything), or JSON
     #[arg(long, value_name = "MAP")]
     pub(crate) rename: Option<PathBuf>,
-    /// Name parameters as the program does, or by their structured names (`conv1.weight`), where files record these
+    /// Name parameters as in the program, or by their structured names (`conv1.weight`) where recorded
     #[arg(long, value_name = "WHICH", value_parser = ["program", "structured"], default_value = "program")]
     pub(crate) names: String,
     /// Transpose matrices whose names match; may be repeated
@@ -322,7 +322,7 @@ pub(crate) struct Convert {
     /// Fix the shape of an input of an ONNX program where its dims are dynamic; may be repeated
     #[arg(long, value_name = "NAME:1,3,224,224", value_parser = input_shape)]
     pub(crate) input_shape: Vec<(String, Vec<u64>)>,
-    /// Declare the types of all values of an ONNX program, as far as they can be inferred
+    /// Declare the types of all values of an ONNX program that can be inferred
     #[arg(long)]
     pub(crate) infer_shapes: bool,
     #[command(flatten)]
@@ -330,7 +330,7 @@ pub(crate) struct Convert {
     /// Split into files of at most this size (5GB, 512MiB), for formats that support it
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) max_shard_size: Option<u64>,
-    /// Align tensor data to this many bytes, for formats that leave it open
+    /// Align tensor data to this many bytes, for formats that support it
     #[arg(long, value_name = "BYTES", default_value_t = 0, hide_default_value = true, value_parser = alignment)]
     pub(crate) align: u64,
     /// Store tensor data in one other file, in one file per tensor, or inside the model, for
@@ -361,7 +361,7 @@ fn tolerance(text: &str) -> Result<f64, String> {
 #[command(after_help = "\
 Examples:
   lodstone diff before.pdmodel after.pdmodel
-  lodstone diff resnet50/ resnet50.safetensors   whatever the formats
+  lodstone diff resnet50/ resnet50.safetensors   across formats
   lodstone diff a.npz b.npz --rtol 1e-5 --atol 1e-8
   lodstone diff paddle.pdparams torch.safetensors --rename names.txt --transpose '*linear*.weight'")]
 pub(crate) struct Diff {
@@ -403,7 +403,7 @@ pub(crate) struct Diff {
 #[command(after_help = "\
 Examples:
   lodstone scan model.pdparams
-  lodstone scan downloaded/                      every file below it
+  lodstone scan downloaded/                      every file in the directory tree
   lodstone scan downloaded/ --ignore '*.png'     accept unknown files with these names
   lodstone scan model.pdmodel --ignore source    accept paths of the training script
   lodstone scan downloaded/ --only callable --sarif > scan.sarif
@@ -438,7 +438,7 @@ Examples:
 pub(crate) struct Seal {
     /// A file, a directory, or the prefix that the files of a model share
     pub(crate) path: PathBuf,
-    /// Seal the model as it is now, even if it differs from what was sealed before
+    /// Seal the current contents, even if they differ from an existing seal
     #[arg(long)]
     pub(crate) replace: bool,
     /// Print JSON (schema 1)
@@ -451,7 +451,7 @@ pub(crate) struct Seal {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  lodstone train lenet/ --data digits.npz --steps 100            all samples in each step
+  lodstone train lenet/ --data digits.npz --steps 100            the program's batch size, or all samples
   lodstone train lenet/ --data digits.npz --steps 100 --batch-size 32 --shuffle 1
   lodstone train main.pb --params vars/ --data img=x.npy --data label=y.npy --steps 5
   lodstone train main.pb --startup startup.pb --data x.npz --steps 100 -o trained/
@@ -471,7 +471,7 @@ pub(crate) struct Train {
     /// Number of steps, including those before a resumed checkpoint
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) steps: u64,
-    /// Samples per step [default: as the program declares, or all]
+    /// Samples per step [default: the batch size that the program declares, or all samples]
     #[arg(short, long, value_name = "N")]
     pub(crate) batch_size: Option<u64>,
     /// Shuffle each epoch with this seed [default: file order]
@@ -502,7 +502,7 @@ pub(crate) struct Train {
     /// Resume from the newest checkpoint, if there is one
     #[arg(long, requires = "checkpoint")]
     pub(crate) resume: bool,
-    /// Resume with the variables that fit, if not all of them do
+    /// Resume even if only some of the variables fit the checkpoint
     #[arg(long, requires = "resume")]
     pub(crate) partial: bool,
     /// Rename the variables of the checkpoint: a file with an old and a new name per line (`*`
@@ -513,7 +513,7 @@ pub(crate) struct Train {
     /// the working directory]
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
-    /// Print JSON Lines (schema 1): one object per step, and a last one
+    /// Print JSON Lines (schema 1): one object per step, then a summary
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -529,7 +529,7 @@ pub(crate) struct Compare {
     /// The model to compare it with
     pub(crate) b: PathBuf,
     /// An input, by its name in A: NAME=FILE, or FILE for the next input without a value, or for all
-    /// inputs that it names (npz)
+    /// inputs named in it (npz)
     #[arg(short, long, value_name = "[NAME=]FILE")]
     pub(crate) input: Vec<String>,
     /// Offsets of one LoD level of an input, outermost level first; may be repeated
@@ -548,7 +548,7 @@ pub(crate) struct Compare {
     /// Absolute tolerance
     #[arg(long, value_name = "NUMBER", default_value = "1e-5", value_parser = tolerance)]
     pub(crate) atol: f64,
-    /// Compare the outputs only, not the values between
+    /// Compare only the outputs, not intermediate values
     #[arg(long)]
     pub(crate) outputs_only: bool,
     /// Engine: `builtin`, or `reference` (ONNX programs without fused operators)
@@ -580,15 +580,15 @@ Examples:
 pub(crate) struct Run {
     /// A file, a directory, or the prefix that the files of a model share
     pub(crate) path: PathBuf,
-    /// An input: NAME=FILE, or FILE for the next input without a value, or for all inputs that it
-    /// names (npz); an existing file with `=` in its path is a FILE
+    /// An input: NAME=FILE, or FILE for the next input without a value, or for all inputs named in
+    /// it (npz); an existing file with `=` in its path is a FILE
     #[arg(short, long, value_name = "[NAME=]FILE")]
     pub(crate) input: Vec<String>,
     /// Offsets of one LoD level of an input, outermost level first; may be repeated
     #[arg(long, value_name = "NAME=0,3,7")]
     pub(crate) lod: Vec<String>,
-    /// Fill the inputs without a value with random elements of this seed: uniform in [0, 1), or 0
-    /// and 1
+    /// Fill inputs without a value with random elements from this seed: floats uniform in [0, 1),
+    /// integers 0 or 1
     #[arg(long, value_name = "SEED")]
     pub(crate) random_inputs: Option<u64>,
     /// The shape of a random input [default: the declared shape, with 1 for unknown dims]; may be
@@ -614,7 +614,7 @@ pub(crate) struct Run {
     pub(crate) allow: Allow,
     #[command(flatten)]
     pub(crate) clobber: Clobber,
-    /// Directory from which `load` operators read [default: that of the model]
+    /// Directory from which `load` operators read [default: the model's]
     #[arg(long, value_name = "DIR")]
     pub(crate) load_from: Option<PathBuf>,
     /// Directory to which `save` operators write [default: none, they fail]
@@ -633,7 +633,7 @@ pub(crate) struct Run {
     /// the limits of the process and its control group]
     #[arg(long, value_name = "SIZE", value_parser = size, alias = "max-memory")]
     pub(crate) memory_limit: Option<u64>,
-    /// Fail after N operators; those in loops count each time
+    /// Fail after N operators, counting every iteration of a loop
     #[arg(long, value_name = "N")]
     pub(crate) max_steps: Option<u64>,
     /// Run N times, and report the time of the first run and the median and spread of the others
@@ -677,11 +677,11 @@ pub(crate) struct Formats {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  lodstone recover models/                       the next write to it does the same
-  lodstone recover .                             after `convert` to a file here
+  lodstone recover models/                       after an interrupted write to models/
+  lodstone recover .                             after `convert` to a file in this directory
   lodstone recover models/ --json")]
 pub(crate) struct Recover {
-    /// The directory that was written to
+    /// Target directory of the interrupted write
     pub(crate) directory: PathBuf,
     /// Print JSON (schema 1)
     #[arg(long)]
@@ -742,10 +742,10 @@ fn alignment(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "expected 0 or a power of two up to 1024".to_owned())
 }
 
-/// `1.5GB` is 1.5·10⁹ bytes, `5GiB` is 5·2³⁰; the case does not matter.
+/// Parses a size: `1.5GB` is 1.5·10⁹ bytes, `5GiB` is 5·2³⁰; case-insensitive.
 fn size(text: &str) -> Result<u64, String> {
     let bytes = text.trim().parse::<ByteSize>().ok().map(|ByteSize(bytes)| bytes);
-    // A size that is too large is read as the largest one.
+    // `ByteSize` saturates: a size that is too large is parsed as the maximum.
     let bytes = bytes.filter(|bytes| (1..u64::MAX).contains(bytes));
     bytes.ok_or_else(|| "expected a size such as 1.5GB or 512MiB".to_owned())
 }

@@ -20,7 +20,7 @@ pub(crate) fn run(arguments: &Cat) -> Result<(), Failure> {
             false => Ok(lodstone::write_text(&tensor, out)?),
         });
     };
-    // The name is on the command line, and not in the file.
+    // `.npy` holds no name.
     let parameter = Parameter { name: String::new(), tensor };
     let model = Model { parameters: vec![parameter], ..Model::default() };
     let output = Output::at(output)?;

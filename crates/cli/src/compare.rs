@@ -83,18 +83,17 @@ fn title(value: &ComparedValue) -> String {
     }
 }
 
-/// Why a value differs.
+/// Prints why a value differs.
 fn difference(value: &ComparedValue, out: &mut impl Write) -> Result<(), Failure> {
     if let Some(mismatch) = &value.mismatch {
         writeln!(out, "  {mismatch}")?;
     }
     if let Some(errors) = &value.errors {
         writeln!(out, "  outside tolerance: {} of {} elements", errors.outside, errors.elements)?;
-        let [half, most, nearly_all] = errors.quantiles;
+        let [p50, p90, p99] = errors.quantiles;
         writeln!(
             out,
-            "  absolute difference: mean {:.3e}, p50 {half:.3e}, p90 {most:.3e}, p99 \
-             {nearly_all:.3e}, max {:.3e}",
+            "  absolute difference: mean {:.3e}, p50 {p50:.3e}, p90 {p90:.3e}, p99 {p99:.3e}, max {:.3e}",
             errors.mean_abs, errors.max_abs
         )?;
         if let Some((position, a, b)) = errors.worst {
@@ -110,8 +109,8 @@ fn row(value: &ComparedValue) -> Vec<String> {
     match (&value.errors, &value.mismatch) {
         (Some(errors), None) => {
             row.extend([errors.elements.to_string(), errors.outside.to_string()]);
-            let [_, _, nearly_all] = errors.quantiles;
-            let numbers = [errors.max_abs, errors.max_rel, errors.mean_abs, nearly_all];
+            let [_, _, p99] = errors.quantiles;
+            let numbers = [errors.max_abs, errors.max_rel, errors.mean_abs, p99];
             row.extend(numbers.map(|number| format!("{number:.3e}")));
         }
         _ => row.push(value.mismatch.clone().unwrap_or_default()),

@@ -55,14 +55,14 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
                 .with_progress(progress.clone()),
         );
     let total = model.nbytes();
-    progress::cancel_when_asked(&progress)?;
+    progress::cancel_on_interrupt(&progress)?;
     let output = Output::at(&arguments.output)?;
     let convert = || lodstone::convert(model, output.location(), &options);
     let conversion = progress::show(&progress, Some(total), convert)?;
     finish(&from, &conversion, &output, arguments.json)
 }
 
-/// Reports a conversion, and writes what was converted to standard output if it is to go there.
+/// Reports a conversion, and copies the result to standard output if that is the output.
 pub(crate) fn finish(
     from: &str,
     conversion: &Conversion,
@@ -105,7 +105,7 @@ struct Converted<'a> {
     tensors: usize,
     nbytes: u64,
     files: Vec<String>,
-    /// Names of tensors and other places, by name of the loss.
+    /// The affected tensors and other locations, by name of the loss.
     losses: BTreeMap<String, &'a [String]>,
     warnings: &'a [String],
 }

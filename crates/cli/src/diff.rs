@@ -14,7 +14,7 @@ use crate::say::{self, count, plain};
 use crate::stores::at;
 use crate::{Failure, progress, table};
 
-/// Says whether two models are the same.
+/// Reports whether two models are equal.
 pub(crate) fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let open = |path: &Path, params: Option<&Path>| {
         let options = arguments.files.options(params)?;
@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let a = open(&arguments.a, arguments.params_a.as_deref())?;
     let b = open(&arguments.b, arguments.params_b.as_deref())?;
     let progress = Progress::default();
-    progress::cancel_when_asked(&progress)?;
+    progress::cancel_on_interrupt(&progress)?;
     let options = DiffOptions::default()
         .with_renames(
             arguments.rename.as_deref().map(Renames::load).transpose()?.unwrap_or_default(),
@@ -54,7 +54,7 @@ fn title(path: &Path, model: &Model) -> String {
     plain(&format!("{} ({}, {tensors})", path.display(), model.format))
 }
 
-/// `9 tensors equal, 2 changed, 1 renamed, cast`.
+/// Formats the counts: `9 tensors equal, 2 changed, 1 renamed and cast`.
 fn summary(found: &Diff) -> String {
     let mut counts: BTreeMap<&[Change], usize> = BTreeMap::new();
     for difference in &found.tensors {
@@ -74,15 +74,15 @@ fn words(changes: &[Change]) -> String {
         Change::Cast => "cast",
         Change::Reshaped => "reshaped",
         Change::Transposed => "transposed",
-        Change::Stored => "stored otherwise",
+        Change::Stored => "stored differently",
         Change::Changed => "changed",
         _ => "different",
     };
     changes.iter().map(word).collect::<Vec<_>>().join(" and ")
 }
 
-/// Differences of programs that are told; `--json` has all of them.
-const TOLD: usize = 40;
+/// Maximum number of printed differences of programs; `--json` prints all of them.
+const MAX_PRINTED: usize = 40;
 
 fn operators(program: &ProgramDifference, out: &mut impl Write) -> io::Result<()> {
     if program.same {
@@ -102,7 +102,7 @@ fn operators(program: &ProgramDifference, out: &mut impl Write) -> io::Result<()
         parts.push(format!("{} ambiguous", program.ambiguous));
     }
     writeln!(out, "programs: {}", parts.join(", "))?;
-    let mut left = TOLD;
+    let mut left = MAX_PRINTED;
     for detail in program.details.iter().take(left) {
         writeln!(out, "  {}", detail_line(detail))?;
     }
@@ -121,13 +121,13 @@ fn operators(program: &ProgramDifference, out: &mut impl Write) -> io::Result<()
         };
         let a = operator.a.as_ref().or(operator.b.as_ref()).map(place).unwrap_or_default();
         writeln!(out, "  {}: {a}", words.join(" and "))?;
-        for detail in operator.details.iter().take(TOLD) {
+        for detail in operator.details.iter().take(MAX_PRINTED) {
             writeln!(out, "    {}", detail_line(detail))?;
         }
     }
     let all = program.details.len() + program.renamed.len() + program.operators.len();
-    if all > TOLD {
-        writeln!(out, "  and {} more; `--json` has all", all - TOLD)?;
+    if all > MAX_PRINTED {
+        writeln!(out, "  and {} more; `--json` prints all", all - MAX_PRINTED)?;
     }
     Ok(())
 }
@@ -138,7 +138,7 @@ fn operator_word(change: &OperatorChange) -> &'static str {
         OperatorChange::Removed => "removed",
         OperatorChange::Kind => "of another kind",
         OperatorChange::Rewired => "rewired",
-        OperatorChange::Attributes => "with other attributes",
+        OperatorChange::Attributes => "with different attributes",
         OperatorChange::Moved => "moved",
         _ => "different",
     }

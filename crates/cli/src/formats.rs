@@ -19,7 +19,7 @@ pub(crate) fn run(arguments: &Formats) -> Result<(), Failure> {
     if arguments.json {
         return say::json(&Listing { schema: 1, formats });
     }
-    let header = ["format", "what it is", "read", "write back", "edit", "run", "train", "to ONNX"];
+    let header = ["format", "description", "read", "write back", "edit", "run", "train", "to ONNX"];
     let mark = |can: bool| if can { "yes" } else { "no" }.to_owned();
     let program = |can: Option<bool>| can.map_or_else(|| "-".to_owned(), mark);
     let row = |of: &Capabilities| {

@@ -1,4 +1,4 @@
-//! Hints: what the user can do about an error.
+//! Hints: how the user can resolve an error.
 
 use std::error::Error;
 
@@ -47,11 +47,11 @@ fn of_format(error: &lodstone::FormatError) -> Option<String> {
         }
         F::Store(S::Damaged { .. } | S::Resized { .. } | S::Unusable { .. }) => {
             "run `lodstone verify` to list all damage; pass --no-verify to read it anyway; run \
-             `lodstone seal --replace` to seal it as it is now"
+             `lodstone seal --replace` to seal the current contents"
                 .to_owned()
         }
         F::Unsealed { .. } => {
-            "run `lodstone seal` to seal it with the others; pass --no-verify to read it anyway"
+            "run `lodstone seal` to add it to the seal; pass --no-verify to read it anyway"
                 .to_owned()
         }
         _ => return None,

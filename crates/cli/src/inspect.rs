@@ -142,13 +142,13 @@ fn summary(inspection: &Inspection, path: &str, out: &mut impl Write) -> io::Res
         line("output", &describe(value))?;
     }
     for (key, value) in &inspection.metadata {
-        // A table of the names of all tensors may be one value; `--json` has all of it.
+        // A value may be a table of all tensor names; `--json` prints all of it.
         line("metadata", &table::cut(&format!("{key}: {value}")))?;
     }
     Ok(())
 }
 
-/// How many elements of a tensor are stored; of a vocabulary none are.
+/// Returns the number of stored elements of a tensor; 0 for a vocabulary.
 fn elements(tensor: &TensorInfo) -> u64 {
     let shape = tensor.parts.get("data").map_or(&tensor.shape, |values| &values.shape);
     if tensor.kind == "vocab" || shape.contains(&0) {
@@ -175,7 +175,7 @@ fn describe(value: &InterfaceValue) -> String {
     text
 }
 
-/// ` float32 [batch, ?, 3]`, as far as it is known.
+/// Formats the known parts of a type: ` float32 [batch, ?, 3]`.
 fn typed(dtype: Option<&str>, shape: Option<&[i64]>, symbols: &[Option<String>]) -> String {
     let mut text = dtype.map(|dtype| format!(" {dtype}")).unwrap_or_default();
     if let Some(shape) = shape {
@@ -240,7 +240,7 @@ fn operators(model: &Model, out: &mut impl Write) -> io::Result<()> {
     })
 }
 
-/// The types of all values, block by block.
+/// Prints the types of all values, block by block.
 fn values(inspection: &Inspection, out: &mut impl Write) -> io::Result<()> {
     let Some(values) = inspection.values.as_ref().filter(|values| !values.is_empty()) else {
         return Ok(());
@@ -260,7 +260,7 @@ fn values(inspection: &Inspection, out: &mut impl Write) -> io::Result<()> {
     table::write(out, &header, &[], || values.iter().map(row))
 }
 
-/// `Input=x Filter=w`, or `x,w` by position; slots without variables are left out.
+/// Formats operands: `Input=x Filter=w`, or `x,w` by position, without empty slots.
 fn slots(operands: &[Operand]) -> String {
     let slots = operands.iter().filter(|operand| !operand.args.is_empty());
     let slot = |operand: &Operand| match operand.slot.as_str() {

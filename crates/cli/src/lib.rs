@@ -1,4 +1,4 @@
-//! The `lodstone` command as a library; the Python package runs it, too.
+//! The `lodstone` command as a library, which the Python package also runs.
 //!
 //! Data goes to stdout, everything else to stderr. Exit codes: 0 success or yes, 1 no, 2 error or unknown.
 
@@ -33,17 +33,17 @@ use clap::{CommandFactory, Parser};
 
 use args::{Arguments, Command};
 
-/// What ends a command early.
+/// The error of a command.
 type Failure = Box<dyn std::error::Error>;
 
 /// The answer of a command, from the best to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Answer {
     Yes,
-    /// There is no answer, and the output says why.
+    /// There is no answer; the output gives the reason.
     Unknown,
     No,
-    /// An error, which was reported.
+    /// An error, which has been reported.
     Failed,
 }
 
@@ -53,13 +53,13 @@ impl From<bool> for Answer {
     }
 }
 
-/// The answer of a command that only does something.
+/// The answer of a command that succeeded and has no verdict.
 fn yes((): ()) -> Answer {
     Answer::Yes
 }
 
-/// Runs the command with the arguments after its name; returns the exit status. Invalid arguments, and those that
-/// request help, exit the process.
+/// Runs the command with the arguments that follow its name, and returns the exit status. Invalid arguments and
+/// requests for help exit the process.
 pub fn run(arguments: Vec<OsString>) -> u8 {
     let given = std::iter::once("lodstone".into()).chain(arguments).collect::<Vec<OsString>>();
     let arguments =

@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use crate::{Answer, Failure, say};
 
-/// Runs a command on each path and returns the worst answer. An error of one path is reported, and the other
-/// paths follow.
+/// Runs a command on each path and returns the worst answer. If there are several paths, it reports the error of one
+/// and continues with the others.
 ///
 /// # Errors
-/// If there is only one path, its error; if stdout is closed.
+/// Returns the error of the only path, or that stdout is closed.
 pub(crate) fn each(
     paths: &[PathBuf],
     mut run: impl FnMut(&Path) -> Result<Answer, Failure>,

@@ -1,15 +1,15 @@
-//! Text that does nothing to a terminal, whoever wrote it.
+//! Text that is safe to print on a terminal.
 //!
-//! Names in a model, and arguments, may hold control characters, and others that change the order
-//! or the look of what is around them, or that nobody sees.
+//! Names in a model and arguments may contain control characters, characters that change the order or the
+//! appearance of surrounding text, and invisible characters. All of them are escaped.
 
 use std::io::{self, Write};
 
 use serde_json::ser::{Formatter, PrettyFormatter};
 
-/// The characters that are not printed as they are: those of the general categories Cc, Cf, Zl and
-/// Zp, and with the property `Default_Ignorable_Code_Point`, in Unicode 16. (`Bidi_Control` is part of
-/// Cf.) A test compares them with the tables of regex-syntax, which is made from Unicode's.
+/// The characters that are escaped: the general categories Cc, Cf (which includes `Bidi_Control`), Zl and Zp, and
+/// the property `Default_Ignorable_Code_Point`, in Unicode 16. A test compares them with the tables of regex-syntax,
+/// which are generated from Unicode's.
 const UNPRINTED: [(char, char); 27] = [
     ('\0', '\u{1f}'),
     ('\u{7f}', '\u{9f}'),
@@ -41,13 +41,13 @@ const UNPRINTED: [(char, char); 27] = [
 ];
 
 fn is_unprinted(character: char) -> bool {
-    let place = UNPRINTED.partition_point(|(_, last)| *last < character);
-    // Most are in no need of the search.
+    let index = UNPRINTED.partition_point(|(_, last)| *last < character);
+    // Printable ASCII needs no search.
     !matches!(character, ' '..='~')
-        && UNPRINTED.get(place).is_some_and(|(first, _)| *first <= character)
+        && UNPRINTED.get(index).is_some_and(|(first, _)| *first <= character)
 }
 
-/// Text for people.
+/// Escapes the characters that are not safe to print.
 pub(crate) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for character in text.chars() {
@@ -60,7 +60,7 @@ pub(crate) fn plain(text: &str) -> String {
     plain
 }
 
-/// JSON of the same value, indented.
+/// A formatter of indented JSON that escapes the same characters.
 pub(crate) struct PlainJson(pub(crate) PrettyFormatter<'static>);
 
 impl Formatter for PlainJson {

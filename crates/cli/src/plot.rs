@@ -1,4 +1,4 @@
-//! Losses as a picture.
+//! Plots of losses.
 
 use plotters::prelude::*;
 
@@ -8,11 +8,11 @@ use crate::say::plain;
 /// Width and height, in pixels.
 const SIZE: (u32, u32) = (800, 480);
 
-/// Maximum number of points of a line; more cannot be seen.
+/// Maximum number of points of a line; more would not be visible.
 const MAX_POINTS: usize = 2000;
 
-/// A line for each name over the steps, as SVG; `rows` are steps with a value for each name. Values that are not
-/// finite are left out.
+/// Draws a line per name over the steps, as SVG; `rows` are steps with a value per name. Values that are not finite
+/// are omitted.
 pub(crate) fn plot(names: &[String], rows: &[(u64, Vec<f64>)]) -> Result<String, Failure> {
     let lines: Vec<Vec<(f64, f64)>> = (0..names.len()).map(|name| line(rows, name)).collect();
     let values = || lines.iter().flatten().map(|(_, value)| *value);
@@ -52,18 +52,18 @@ pub(crate) fn plot(names: &[String], rows: &[(u64, Vec<f64>)]) -> Result<String,
     Ok(svg)
 }
 
-/// The values of one name; where there are too many, means of neighbours.
+/// Returns the points of a line; if there are too many, means of neighbours.
 fn line(rows: &[(u64, Vec<f64>)], name: usize) -> Vec<(f64, f64)> {
     let points = rows.iter().filter_map(|(step, row)| {
         let value = row.get(name).copied().filter(|value| value.is_finite())?;
         Some((*step as f64, value))
     });
     let points: Vec<(f64, f64)> = points.collect();
-    let several = points.len().div_ceil(MAX_POINTS).max(1);
+    let group_len = points.len().div_ceil(MAX_POINTS).max(1);
     let mean = |points: &[(f64, f64)]| {
         let (steps, values) =
             points.iter().fold((0.0, 0.0), |(a, b), (step, value)| (a + step, b + value));
         (steps / points.len() as f64, values / points.len() as f64)
     };
-    points.chunks(several).map(mean).collect()
+    points.chunks(group_len).map(mean).collect()
 }

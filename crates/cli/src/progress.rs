@@ -1,4 +1,4 @@
-//! A bar on a terminal, for work that takes longer than a second.
+//! A progress bar on a terminal, for work that takes longer than a second.
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,27 +11,28 @@ use lodstone::Progress;
 
 use crate::{Failure, say};
 
-/// Lets who interrupts the command cancel the work: it removes what it has written, and ends. Who
-/// cannot wait asks again.
-pub(crate) fn cancel_when_asked(progress: &Progress) -> Result<(), Failure> {
-    // Without the thread that waits for them, signals would be caught and lost.
+/// Cancels the work when the user interrupts the command: it removes its temporary files and exits. A second
+/// interrupt exits at once.
+pub(crate) fn cancel_on_interrupt(progress: &Progress) -> Result<(), Failure> {
+    // `ctrlc` needs a thread that waits for signals; without it they would be caught and lost.
     let Ok(thread) = thread::Builder::new().spawn(|| ()) else {
         say::warning(
-            "no more threads may be begun: if this is interrupted, the next write removes what it leaves",
+            "cannot start a thread that handles interrupts: temporary files of an interrupted write remain \
+             until the next write",
         );
         return Ok(());
     };
     let _ = thread.join();
-    let (progress, asked) = (progress.clone(), AtomicBool::new(false));
+    let (progress, is_cancelled) = (progress.clone(), AtomicBool::new(false));
     Ok(ctrlc::set_handler(move || {
         progress.cancel();
-        if asked.swap(true, Ordering::Relaxed) {
+        if is_cancelled.swap(true, Ordering::Relaxed) {
             std::process::exit(2);
         }
     })?)
 }
 
-/// Does `work` and shows how far `progress` has come of `total` bytes, if that is known.
+/// Runs `work` and shows its progress, as a share of `total` bytes if that is known.
 pub(crate) fn show<T>(progress: &Progress, total: Option<u64>, work: impl FnOnce() -> T) -> T {
     if !std::io::stderr().is_terminal() {
         return work();
@@ -39,7 +40,7 @@ pub(crate) fn show<T>(progress: &Progress, total: Option<u64>, work: impl FnOnce
     let (done, finished) = mpsc::channel::<()>();
     thread::scope(|scope| {
         let watch = move || watch(progress, total, &finished);
-        // Without one nothing is shown.
+        // If no thread can be started, nothing is shown.
         let _ = thread::Builder::new().spawn_scoped(scope, watch);
         let result = work();
         drop(done);

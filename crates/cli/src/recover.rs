@@ -13,9 +13,9 @@ use crate::stores::at;
 struct Recovered {
     /// Version of this structure.
     schema: u32,
-    /// Files of interrupted writes that were moved to their places.
+    /// Files of interrupted writes that were moved to their paths.
     files: usize,
-    /// Writes of killed processes whose temporary directories were removed.
+    /// Killed writes whose temporary directories were removed.
     left_over: usize,
 }
 

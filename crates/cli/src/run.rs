@@ -15,7 +15,7 @@ use crate::say::{self, plain};
 use crate::stores::{Output, STANDARD, at};
 use crate::{Failure, table};
 
-/// Outputs of up to this many elements are printed in full.
+/// Maximum number of elements of an output that is printed in full.
 const MAX_PRINTED: u64 = 16;
 
 /// Runs a model.
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     }
 }
 
-/// Prints outputs: all of their elements, or a table of statistics and the elements of small ones.
+/// Prints outputs: small ones (or all, if `full`) with their elements, the others as a table of statistics.
 fn print(outputs: &[ModelOutput], full: bool, out: &mut impl Write) -> Result<(), Failure> {
     let tensors = lodstone::tensors(outputs.to_vec());
     for ModelOutput { name, value } in outputs {
@@ -112,8 +112,10 @@ fn print(outputs: &[ModelOutput], full: bool, out: &mut impl Write) -> Result<()
         let found = lodstone::statistics(tensor)?;
         let number = |number: Option<f64>| match number {
             None => String::new(),
-            Some(it) if it != 0.0 && !(1e-4..1e6).contains(&it.abs()) => format!("{it:.3e}"),
-            Some(it) => format!("{it:.6}"),
+            Some(number) if number != 0.0 && !(1e-4..1e6).contains(&number.abs()) => {
+                format!("{number:.3e}")
+            }
+            Some(number) => format!("{number:.6}"),
         };
         let mut row = vec![plain(name), tensor.dtype.to_string()];
         row.push(format!("{:?}", tensor.shape));
@@ -126,15 +128,14 @@ fn print(outputs: &[ModelOutput], full: bool, out: &mut impl Write) -> Result<()
     Ok(())
 }
 
-/// The time of the first run, and of the others.
+/// Formats the time of the first run and the distribution of the others.
 fn timing(first: Duration, mut times: Vec<Duration>) -> String {
     times.sort_unstable();
-    let at = |share: usize| times.get((times.len() - 1) * share / 4).copied().unwrap_or_default();
+    let quartile = |n: usize| times.get((times.len() - 1) * n / 4).copied().unwrap_or_default();
     let show = |time: Duration| format!("{:.3} ms", time.as_secs_f64() * 1e3);
-    let [least, lower, median, upper, most] = [0, 1, 2, 3, 4].map(|share| show(at(share)));
+    let [min, lower, median, upper, max] = [0, 1, 2, 3, 4].map(|n| show(quartile(n)));
     format!(
-        "first run {}; then {} runs: median {median}, quartiles {lower} to {upper}, range {least} \
-         to {most}",
+        "first run {}; then {} runs: median {median}, quartiles {lower} to {upper}, range {min} to {max}",
         show(first),
         times.len()
     )
@@ -167,24 +168,24 @@ fn write(outputs: Vec<ModelOutput>, path: &Path, arguments: &Run) -> Result<(), 
         if matches!(value, OutputValue::Absent)
             || matches!(value, OutputValue::Sequence(values) if values.is_empty())
         {
-            say::warnings(&[format!("the output `{name}` has no tensors, and was not written")]);
+            say::warning(&format!("the output `{name}` was not written: it has no tensors"));
         }
     }
-    let made = Model { parameters: lodstone::tensors(outputs), ..Model::default() };
+    let model = Model { parameters: lodstone::tensors(outputs), ..Model::default() };
     let mut allow = arguments.allow.losses();
-    // The names of outputs are those of the program, and do not belong to the values.
+    // Names of outputs belong to the program, not to the values.
     allow.push(Loss::Names);
     let output = Output::at(path)?;
     let options = ConvertOptions::default()
         .with_to(arguments.to.clone().map(Target::Format))
         .with_allow(allow)
         .with_write(arguments.clobber.options());
-    let done = lodstone::convert(made, output.location(), &options)?;
+    let done = lodstone::convert(model, output.location(), &options)?;
     say::report(&done.report);
     output.finish(&done.files, "")
 }
 
-/// What a model is fed: `[NAME=]FILE`, and levels of LoD.
+/// Reads the inputs of a model: arguments `[NAME=]FILE`, and levels of LoD.
 pub(crate) fn inputs(files: &[String], lod: &[String]) -> Result<Inputs, Failure> {
     let mut inputs = Inputs::default();
     for given in files {
@@ -200,12 +201,12 @@ pub(crate) fn inputs(files: &[String], lod: &[String]) -> Result<Inputs, Failure
     Ok(inputs)
 }
 
-/// Whether an argument is the path of a file as it stands.
+/// Returns whether the whole argument is the path of an existing file.
 fn is_file(path: &str) -> bool {
     path != STANDARD && at(path).is_ok_and(|location| location.exists())
 }
 
-/// Where operators of the program may load and save.
+/// Returns the directories that operators of the program may read and write.
 fn dirs(arguments: &Run) -> Result<Dirs, Failure> {
     let mut dirs = match arguments.path == Path::new(STANDARD) {
         true => Dirs::default(),
@@ -219,7 +220,7 @@ fn dirs(arguments: &Run) -> Result<Dirs, Failure> {
     Ok(dirs)
 }
 
-/// `name=0,3,7`
+/// Parses a LoD level: `name=0,3,7`.
 fn level(given: &str) -> Result<(String, Vec<u64>), Failure> {
     let (name, offsets) = given
         .rsplit_once('=')

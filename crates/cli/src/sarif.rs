@@ -4,7 +4,7 @@
 //! |---|---|
 //! | kind of finding, `unknown` | rule |
 //! | finding, unknown file | result, at a file and a place in it |
-//! | findings beyond those that are listed | notification of the invocation |
+//! | findings beyond the listed ones | notification of the invocation |
 
 use std::fmt::Write;
 use std::path::Path;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 /// The rule of files that were not understood.
 const UNKNOWN: &str = "unknown";
 
-/// The log of one run; `is_complete` if every path was scanned.
+/// Returns the log of a run; `is_complete` if every path was scanned.
 pub(crate) fn log(scans: &[Scan], is_complete: bool) -> Value {
     let rules = DangerKind::ALL.iter().map(|kind| rule(kind.name(), kind.describe()));
     let unknown = rule(UNKNOWN, "a file, or a part of it, was not understood");

@@ -24,21 +24,21 @@ pub(crate) use crate::plain::plain;
 pub(crate) enum Verbosity {
     /// Errors only.
     Quiet,
-    /// Warnings, notes and progress, too.
+    /// Also warnings, notes and progress.
     Normal,
-    /// Details, too: what was opened, how long it took, causes of errors.
+    /// Also details: opened models, times, causes of errors.
     Verbose,
 }
 
-/// The verbosity of the command that runs, as a number.
+/// The verbosity of the running command, as a number.
 static VERBOSITY: AtomicU8 = AtomicU8::new(Verbosity::Normal as u8);
 
 pub(crate) fn set_verbosity(verbosity: Verbosity) {
     VERBOSITY.store(verbosity as u8, Ordering::Relaxed);
 }
 
-fn prints(least: Verbosity) -> bool {
-    VERBOSITY.load(Ordering::Relaxed) >= least as u8
+fn prints(min: Verbosity) -> bool {
+    VERBOSITY.load(Ordering::Relaxed) >= min as u8
 }
 
 /// Writes data.
@@ -46,7 +46,7 @@ pub(crate) fn out(bytes: &[u8]) -> Result<(), Failure> {
     to_stdout(|out| Ok(out.write_all(bytes)?))
 }
 
-/// Lets `write` write data.
+/// Writes data by calling `write` with a buffered stdout.
 pub(crate) fn to_stdout(
     write: impl FnOnce(&mut BufWriter<io::StdoutLock<'static>>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -55,7 +55,7 @@ pub(crate) fn to_stdout(
     Ok(stdout.flush()?)
 }
 
-/// Writes a summary of what was done to stdout.
+/// Writes the summary of a command to stdout, unless quiet.
 pub(crate) fn summary(text: &str) -> Result<(), Failure> {
     if prints(Verbosity::Normal) { out(text.as_bytes()) } else { Ok(()) }
 }
@@ -70,7 +70,7 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     })
 }
 
-/// Reports an error, what caused it and what can be done about it.
+/// Reports an error, its causes (if verbose) and a hint.
 pub(crate) fn error(failure: &(dyn Error + 'static)) {
     line("error", AnsiColor::Red, &failure.to_string());
     let (mut shown, mut next) = (failure.to_string(), failure.source());
@@ -86,15 +86,15 @@ pub(crate) fn error(failure: &(dyn Error + 'static)) {
     }
 }
 
-/// Reports wrong arguments, or prints the requested help, and exits.
+/// Reports invalid arguments, or prints the requested help, and exits.
 pub(crate) fn usage(arguments: &[OsString], error: &clap::Error) -> ! {
-    let harmless = arguments.iter().map(|argument| plain(&argument.to_string_lossy()));
-    // The error quotes arguments as they are. Escaped ones are as wrong, unless the only problem is
-    // that they are not UTF-8, and then it quotes none.
-    Arguments::try_parse_from(harmless).err().as_ref().unwrap_or(error).exit()
+    // clap quotes arguments verbatim, so the escaped ones are parsed instead. They fail in the same way, unless
+    // the only problem is that they are not UTF-8; that error quotes none.
+    let escaped = arguments.iter().map(|argument| plain(&argument.to_string_lossy()));
+    Arguments::try_parse_from(escaped).err().as_ref().unwrap_or(error).exit()
 }
 
-/// Reports what a user should know.
+/// Reports a warning, unless quiet.
 pub(crate) fn warning(text: &str) {
     if prints(Verbosity::Normal) {
         line("warning", AnsiColor::Yellow, text);
@@ -106,7 +106,7 @@ pub(crate) fn warnings<T: AsRef<str>>(texts: &[T]) {
     texts.iter().for_each(|text| warning(text.as_ref()));
 }
 
-/// Reports what a conversion noticed and lost.
+/// Reports the warnings and losses of a conversion.
 pub(crate) fn report(report: &Report) {
     warnings(&report.warnings);
     for (loss, places) in &report.losses {
@@ -114,20 +114,20 @@ pub(crate) fn report(report: &Report) {
     }
 }
 
-/// Writes a report that was requested, and is not the data, to stderr.
+/// Writes a requested report that is not data to stderr.
 pub(crate) fn details(text: &[u8]) {
     // A closed stderr cannot be reported anywhere.
     let _ = anstream::stderr().write_all(text);
 }
 
-/// Reports what was done.
+/// Reports an action, unless quiet.
 pub(crate) fn note(text: &str) {
     if prints(Verbosity::Normal) {
         let _ = writeln!(anstream::stderr(), "{}", plain(text));
     }
 }
 
-/// Reports a model that was opened, where details are wanted.
+/// Reports an opened model, if verbose.
 pub(crate) fn opened(path: &Path, model: &Model) {
     let weights = lodstone::weights(model);
     let (files, tensors) = (count(model.files.len(), "file"), count(weights.len(), "tensor"));
@@ -135,7 +135,7 @@ pub(crate) fn opened(path: &Path, model: &Model) {
     detail(&format!("opened {}: {}, {files}, {tensors}, {size}", path.display(), model.format));
 }
 
-/// Reports a detail, where details are wanted.
+/// Reports a detail, if verbose.
 pub(crate) fn detail(text: &str) {
     if prints(Verbosity::Verbose) {
         let _ = writeln!(anstream::stderr(), "{}", plain(text));
@@ -148,8 +148,7 @@ fn line(label: &str, color: AnsiColor, text: &str) {
     let _ = writeln!(anstream::stderr(), "{style}{label}:{style:#} {}", plain(&short(text)));
 }
 
-/// The beginning and the end of a text that is too long to be read: a name in it may have millions
-/// of characters.
+/// Truncates the middle of a long text: a name in it may have millions of characters.
 fn short(text: &str) -> String {
     const MAX_LEN: usize = 2000;
     if text.len() <= MAX_LEN {
@@ -160,7 +159,7 @@ fn short(text: &str) -> String {
     format!("{head} [...] {}", tail.chars().rev().collect::<String>())
 }
 
-/// Whether the reader of our output has closed it.
+/// Returns whether the error is that the reader has closed stdout.
 pub(crate) fn is_broken_pipe(failure: &(dyn Error + 'static)) -> bool {
     let error = match failure.downcast_ref::<lodstone::Error>() {
         Some(lodstone::Error::Output(error)) => Some(error),
@@ -169,12 +168,12 @@ pub(crate) fn is_broken_pipe(failure: &(dyn Error + 'static)) -> bool {
     error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// A size for people: `24.4 KiB`.
+/// Formats a size in bytes: `24.4 KiB`.
 pub(crate) fn size(bytes: u64) -> String {
     ByteSize(bytes).display().iec().to_string()
 }
 
-/// `1 tensor`, `2 tensors`.
+/// Formats a count: `1 tensor`, `2 tensors`.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }

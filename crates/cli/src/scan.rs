@@ -11,10 +11,10 @@ use crate::say::{self, count, plain};
 use crate::stores::at;
 use crate::{Answer, Failure, progress, sarif};
 
-/// Lists risks of models, and what of them was not understood.
+/// Lists the risks of models, and the files that were not understood.
 pub(crate) fn run(arguments: &Arguments) -> Result<Answer, Failure> {
     let progress = Progress::default();
-    progress::cancel_when_asked(&progress)?;
+    progress::cancel_on_interrupt(&progress)?;
     let kind = |name: &String| DangerKind::ALL.iter().copied().find(|kind| kind.name() == name);
     let only: Vec<DangerKind> = arguments.only.iter().filter_map(kind).collect();
     let ignored: Vec<DangerKind> = arguments.ignore.iter().filter_map(kind).collect();

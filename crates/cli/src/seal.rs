@@ -13,7 +13,7 @@ use crate::{Failure, progress};
 struct Sealed {
     /// Version of this structure.
     schema: u32,
-    /// The seals that were written.
+    /// The paths of the written seals.
     seals: Vec<String>,
     files: usize,
     tensors: usize,
@@ -22,7 +22,7 @@ struct Sealed {
 
 pub(crate) fn run(arguments: &Seal) -> Result<(), Failure> {
     let progress = Progress::default();
-    progress::cancel_when_asked(&progress)?;
+    progress::cancel_on_interrupt(&progress)?;
     let (path, options) = (at(&arguments.path)?, arguments.open.options()?);
     let seal = || lodstone::seal(&path, &options, arguments.replace, &progress);
     let Sealing { seals, files, tensors, nbytes } = progress::show(&progress, None, seal)?;

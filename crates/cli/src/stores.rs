@@ -1,4 +1,4 @@
-//! Where arguments lead: stores by scheme, standard input and standard output.
+//! Locations of arguments: stores by scheme, standard input and standard output.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use lodstone::{Location, MemoryStore};
 
 use crate::{Failure, say};
 
-/// A store by the part of an address behind `SCHEME://`.
+/// Returns the location of the part of an address after `SCHEME://`.
 type Store = fn(&str) -> Location;
 
 /// The stores, by scheme. A path without one is local.
@@ -17,10 +17,10 @@ const SCHEMES: &[(&str, Store)] = &[("file", |path| Location::from(path))];
 /// The path of standard input or standard output.
 pub(crate) const STANDARD: &str = "-";
 
-/// Where a path or an address leads; `-` is a file in memory that holds standard input.
+/// Returns the location of a path or an address; for `-`, a file in memory with the bytes of standard input.
 ///
 /// # Errors
-/// If there is no store for its scheme, or standard input cannot be read, or was read before.
+/// Fails if there is no store for the scheme, or if standard input cannot be read or was read before.
 pub(crate) fn at(path: impl AsRef<Path>) -> Result<Location, Failure> {
     let path = path.as_ref();
     if path == Path::new(STANDARD) {
@@ -29,7 +29,7 @@ pub(crate) fn at(path: impl AsRef<Path>) -> Result<Location, Failure> {
     let Some((scheme, rest)) = path.to_str().and_then(|path| path.split_once("://")) else {
         return Ok(Location::from(path));
     };
-    // A local path with a colon before two slashes has a slash before the colon.
+    // Not a scheme: a local path such as `a/b://c`.
     if scheme.is_empty() || !scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return Ok(Location::from(path));
     }
@@ -38,7 +38,7 @@ pub(crate) fn at(path: impl AsRef<Path>) -> Result<Location, Failure> {
         None => {
             let known: Vec<_> =
                 SCHEMES.iter().map(|(scheme, _)| format!("`{scheme}://`")).collect();
-            Err(format!("no store for `{scheme}://`; there are: {}", known.join(", ")).into())
+            Err(format!("unknown scheme `{scheme}://`, expected {}", known.join(" or ")).into())
         }
     }
 }
@@ -55,19 +55,19 @@ fn standard_input() -> Result<Location, Failure> {
     Ok(store.location(name))
 }
 
-/// Where a command writes to.
+/// The output of a command.
 pub(crate) enum Output {
     /// A file or a directory.
     Path(Location),
-    /// Standard output, where the only file of this directory in memory goes.
+    /// Standard output, to which the only file of this directory in memory is copied.
     Standard(Location),
 }
 
 impl Output {
-    /// Where a path or an address leads; `-` is standard output.
+    /// Returns the output at a path or an address; for `-`, standard output.
     ///
     /// # Errors
-    /// If there is no store for its scheme.
+    /// Fails if there is no store for the scheme.
     pub(crate) fn at(path: impl AsRef<Path>) -> Result<Self, Failure> {
         let path = path.as_ref();
         match path == Path::new(STANDARD) {
@@ -76,28 +76,28 @@ impl Output {
         }
     }
 
-    /// Where to write before [`finish`](Self::finish).
+    /// The location to write to before [`finish`](Self::finish).
     pub(crate) fn location(&self) -> &Location {
         match self {
             Self::Path(location) | Self::Standard(location) => location,
         }
     }
 
-    /// Writes the file to standard output, if it is to go there; otherwise prints `report` there.
+    /// Copies the file to standard output if it is the output; prints `report` if not.
     ///
     /// # Errors
-    /// If there are several files, which one stream cannot hold; or writing fails.
+    /// Fails if there are several files, which standard output cannot hold, or if writing fails.
     pub(crate) fn finish(&self, files: &[PathBuf], report: &str) -> Result<(), Failure> {
         let Self::Standard(directory) = self else {
             return say::summary(report);
         };
         let [file] = files else {
             let count = say::count(files.len(), "file");
-            return Err(format!("standard output holds one file, and the model has {count}").into());
+            return Err(format!("cannot write {count} to standard output, expected 1 file").into());
         };
         let blob = lodstone::Blob::open(directory.at(file), false)?;
         say::to_stdout(|out| {
-            blob.for_each_chunk(|piece| out.write_all(piece).map_err(lodstone::Error::Output))?;
+            blob.for_each_chunk(|chunk| out.write_all(chunk).map_err(lodstone::Error::Output))?;
             Ok(())
         })
     }

@@ -1,4 +1,4 @@
-//! Columns of text that fit the terminal, written row by row: a model may have a million rows.
+//! Tables that fit the terminal, written row by row because a model may have a million rows.
 
 use std::io::{self, Write};
 
@@ -8,13 +8,13 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::say::plain;
 
-/// Maximum width of a cell, in columns of the terminal; longer text is cut. (`--json` has everything.)
+/// Maximum width of a cell, in columns of the terminal; longer text is cut (`--json` prints all of it).
 const MAX_WIDTH: usize = 100;
 
-/// Cells are not cut below this width to fit a terminal.
+/// Minimum width to which cells are cut to fit a terminal.
 const MIN_WIDTH: usize = 12;
 
-/// Blanks before each cell.
+/// Spaces before each cell.
 const GAP: usize = 2;
 
 /// Writes a table; `rows` is called twice, first for the widths. Columns in `right` are aligned to the right. On a
@@ -39,9 +39,9 @@ pub(crate) fn write<I: Iterator<Item = Vec<String>>>(
         let mut line = String::new();
         for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
             let cell = cut_to(cell, *width);
-            let blanks = " ".repeat(width.saturating_sub(cell.width()));
+            let padding = " ".repeat(width.saturating_sub(cell.width()));
             line.push_str(&" ".repeat(GAP));
-            let aligned = if right.contains(&column) { blanks + &cell } else { cell + &blanks };
+            let aligned = if right.contains(&column) { padding + &cell } else { cell + &padding };
             line.push_str(&aligned);
         }
         writeln!(out, "{}", line.trim_end())?;
@@ -59,7 +59,7 @@ fn shrink(widths: &mut [usize], columns: usize) {
     }
 }
 
-/// The beginning of a text that fits a cell, with control characters escaped.
+/// Escapes control characters, and cuts the text to the width of a cell.
 pub(crate) fn cut(cell: &str) -> String {
     cut_to(cell, MAX_WIDTH)
 }

@@ -17,13 +17,15 @@ use crate::say::{self, plain};
 use crate::stores::at;
 use crate::{Failure, progress};
 
-/// The files beside the trained model.
+/// The losses beside the trained model, as a table.
 const TABLE: &str = "losses.csv";
-const PICTURE: &str = "losses.svg";
+
+/// The losses beside the trained model, as a plot.
+const PLOT: &str = "losses.svg";
 
 /// Trains a model.
 pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
-    let out = arguments.output.clone().unwrap_or_else(|| beside(&arguments.path));
+    let out = arguments.output.clone().unwrap_or_else(|| default_output(&arguments.path));
     arguments.clobber.check(&at(&out)?)?;
     let (path, open) = (at(&arguments.path)?, arguments.open.options()?);
     let startup = arguments.startup.as_ref().map(at).transpose()?;
@@ -32,7 +34,7 @@ pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
     say::warnings(&model.report.warnings);
     let progress = Progress::default();
     let dirs = Dirs { progress: progress.clone(), ..lodstone::dirs_beside(&path) };
-    // Other programs have names of their own, and may lie in one directory.
+    // Several programs with other names may share a directory, and so a `startup_program`.
     let is_alone = dirs.read.as_ref().is_some_and(|dir| dir.path() == arguments.path)
         || ["main_program", "__model__"].iter().any(|name| arguments.path.ends_with(name));
     let open = |dir: &Path| Checkpoints::open(dir, arguments);
@@ -67,7 +69,7 @@ pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
              belong to another model: pass it with --startup if it is the right one",
         );
     }
-    progress::cancel_when_asked(&progress)?;
+    progress::cancel_on_interrupt(&progress)?;
     let mut losses = Losses::new(training.done(), &arguments.watch);
     if is_resumed {
         losses.read_earlier(&at(&out)?.join(TABLE))?;
@@ -83,17 +85,17 @@ pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
         Some(checkpoints) => checkpoints.end(&mut training),
         None => Ok(()),
     };
-    let (table, picture) = (losses.table()?, losses.picture()?);
-    let files: [(&str, &[u8]); 2] = [(TABLE, &table), (PICTURE, picture.as_bytes())];
+    let (table, plot) = (losses.table()?, losses.plot()?);
+    let files: [(&str, &[u8]); 2] = [(TABLE, &table), (PLOT, plot.as_bytes())];
     let options = arguments.clobber.options();
     training.save(at(&out)?, &files, &options)?;
     let (out, done) = (plain(&out.display().to_string()), training.done());
     steps.end(done, &out)?;
-    say::note(&format!("wrote {out}: the model after step {done}, {TABLE}, {PICTURE}"));
+    say::note(&format!("wrote {out}: the model after step {done}, {TABLE}, {PLOT}"));
     result.and(saved)
 }
 
-/// Reports steps on stdout, as long as someone reads it.
+/// Reports steps on stdout, until its reader closes it.
 struct Steps {
     json: bool,
     is_open: bool,
@@ -114,7 +116,7 @@ impl Steps {
     fn step(&mut self, step: u64, names: &[String], row: &[f64]) -> Result<(), Failure> {
         let values = names.iter().zip(row);
         let line = if self.json {
-            // JSON has no infinities and no NaN: they are spelled.
+            // JSON has no infinities and no NaN: they become strings.
             let number = |value: f64| match serde_json::Number::from_f64(value) {
                 Some(_) => serde_json::from_str(&number(value)).unwrap_or_else(|_| value.into()),
                 None => Value::from(value.to_string()),
@@ -151,13 +153,13 @@ impl Steps {
     }
 }
 
-/// Checkpoints that are saved during training.
+/// The checkpoints of a training.
 struct Checkpoints {
     manager: Manager,
     every: u64,
-    /// The one to resume from.
+    /// The checkpoint to resume from.
     newest: Option<Serial>,
-    /// The step of the last one whose saving began.
+    /// The step of the last checkpoint that was started.
     last: Option<u64>,
 }
 
@@ -176,7 +178,7 @@ impl Checkpoints {
         Ok(Self { manager, every: arguments.every, newest, last: None })
     }
 
-    /// Saves one, if it is due. A failure is reported, and training continues.
+    /// Starts saving a checkpoint, if it is due. A failure of the previous one is reported, and training continues.
     fn after_step(&mut self, training: &mut Training) -> Result<(), Failure> {
         if !training.done().is_multiple_of(self.every) {
             return Ok(());
@@ -189,13 +191,13 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Saves the last one.
+    /// Saves the final checkpoint, unless it has been saved.
     fn end(mut self, training: &mut Training) -> Result<(), Failure> {
-        let begun = self.manager.wait();
-        if begun.is_ok() && self.last == Some(training.done()) {
+        let previous = self.manager.wait();
+        if previous.is_ok() && self.last == Some(training.done()) {
             return Ok(());
         }
-        if let Some(saved) = begun.transpose() {
+        if let Some(saved) = previous.transpose() {
             report(saved);
         }
         let saved = self.manager.save(training.done(), &training.snapshot()?)?;
@@ -204,7 +206,7 @@ impl Checkpoints {
     }
 }
 
-/// Reports what went wrong with a checkpoint.
+/// Reports the warnings or the error of a checkpoint.
 fn report(saved: lodstone::checkpoint::Result<Saved>) {
     match saved {
         Ok(saved) => saved.warnings.iter().for_each(|warning| say::warning(warning)),
@@ -214,24 +216,24 @@ fn report(saved: lodstone::checkpoint::Result<Saved>) {
 
 /// The losses of the steps.
 struct Losses {
-    /// The columns: `loss`, and what else is watched.
+    /// The columns: `loss` and the watched variables.
     names: Vec<String>,
-    /// The number of the step before the first row.
+    /// The step before the first row.
     before: u64,
-    /// The columns of an earlier run that was resumed, and its rows up to `before`.
+    /// The table of the resumed run, up to the step `before`.
     earlier: Earlier,
-    /// The values of each step.
+    /// The values of each step, by column.
     rows: Vec<Vec<f64>>,
 }
 
-/// A table of an earlier run.
+/// The table of an earlier run.
 #[derive(Default)]
 struct Earlier {
     names: Vec<String>,
     rows: Vec<(u64, Vec<String>)>,
 }
 
-/// Largest table that is read: a resumed run appends to it.
+/// Maximum size in bytes of the table of an earlier run.
 const MAX_TABLE: u64 = 1 << 30;
 
 impl Losses {
@@ -240,16 +242,16 @@ impl Losses {
         Self { names: names.collect(), before, earlier: Earlier::default(), rows: Vec::new() }
     }
 
-    /// Reads the table that an earlier run has left, to be continued after step `before`.
+    /// Reads the table of an earlier run, if there is one, up to the step `before`.
     ///
     /// # Errors
-    /// If it exists and is not such a table.
+    /// Fails if the file is not a table of losses.
     fn read_earlier(&mut self, path: &Location) -> Result<(), Failure> {
         if !path.exists() {
             return Ok(());
         }
         let blob = Blob::open(path, false)?;
-        let invalid = |what: &str| format!("`{}` cannot be continued: {what}", path.display());
+        let invalid = |what: &str| format!("cannot append losses to `{}`: {what}", path.display());
         if blob.len() > MAX_TABLE {
             return Err(invalid("it is larger than 1 GiB").into());
         }
@@ -300,7 +302,7 @@ impl Losses {
         }
     }
 
-    /// All columns: those of the earlier run first.
+    /// Returns all columns, those of the earlier run first.
     fn columns(&self) -> Vec<String> {
         let mut columns = self.earlier.names.clone();
         for name in self.names.iter().map(|name| cell(name)) {
@@ -311,16 +313,17 @@ impl Losses {
         columns
     }
 
-    /// All rows, as text by column; a cell is empty where a run did not watch the column.
+    /// Returns all rows, as text by column; a cell is empty if its run did not watch the column.
     fn cells(&self, columns: &[String]) -> Vec<(u64, Vec<String>)> {
-        let place: HashMap<&str, usize> =
-            columns.iter().enumerate().map(|(place, name)| (name.as_str(), place)).collect();
+        let indices: HashMap<&str, usize> =
+            columns.iter().enumerate().map(|(index, name)| (name.as_str(), index)).collect();
         let own: Vec<String> = self.names.iter().map(|name| cell(name)).collect();
         let row = |names: &[String], cells: &[String]| {
             let mut row = vec![String::new(); columns.len()];
             for (name, cell) in names.iter().zip(cells) {
-                if let Some(room) = place.get(name.as_str()).and_then(|place| row.get_mut(*place)) {
-                    room.clone_from(cell);
+                let index = indices.get(name.as_str());
+                if let Some(target) = index.and_then(|index| row.get_mut(*index)) {
+                    target.clone_from(cell);
                 }
             }
             row
@@ -334,7 +337,7 @@ impl Losses {
         earlier.chain(new).collect()
     }
 
-    fn picture(&self) -> Result<String, Failure> {
+    fn plot(&self) -> Result<String, Failure> {
         let columns = self.columns();
         let value = |cell: &String| cell.parse().unwrap_or(f64::NAN);
         let cells = self.cells(&columns);
@@ -343,7 +346,7 @@ impl Losses {
         plot(&columns, &rows)
     }
 
-    /// A line of names, and one for each step.
+    /// Returns the losses as CSV, with a header and a row per step.
     fn table(&self) -> Result<Vec<u8>, Failure> {
         let columns = self.columns();
         let mut table = csv::Writer::from_writer(Vec::new());
@@ -355,7 +358,7 @@ impl Losses {
     }
 }
 
-/// A name in a table: control characters are escaped, and no spreadsheet takes it for a formula.
+/// Escapes a name for a table: control characters, and a first character that spreadsheets read as a formula.
 fn cell(name: &str) -> String {
     let name = plain(name);
     match name.starts_with(['=', '+', '-', '@']) {
@@ -364,18 +367,18 @@ fn cell(name: &str) -> String {
     }
 }
 
-/// A number in as few digits as distinguish it from others of its type.
+/// Formats a number with the fewest digits that identify it among those of its type, `f32` if it fits.
 fn number(value: f64) -> String {
-    #[expect(clippy::cast_possible_truncation, reason = "compared with what it was")]
+    #[expect(clippy::cast_possible_truncation, reason = "compared with the original")]
     let single = value as f32;
     if f64::from(single) == value { single.to_string() } else { value.to_string() }
 }
 
-/// `NAME-trained` in the current directory.
-fn beside(path: &Path) -> PathBuf {
+/// Returns `NAME-trained` in the working directory, the default output.
+fn default_output(path: &Path) -> PathBuf {
     let is_file = path
         .extension()
-        .is_some_and(|end| ["pb", "pdmodel", "pbtxt", "txt"].iter().any(|known| end == *known));
+        .is_some_and(|found| ["pb", "pdmodel", "pbtxt", "txt"].iter().any(|known| found == *known));
     let name = if is_file { path.file_stem() } else { path.file_name() };
     let mut name: OsString = name.unwrap_or("model".as_ref()).to_owned();
     name.push("-trained");

@@ -14,7 +14,7 @@ use crate::{Answer, Failure, progress};
 /// Checks whether models are intact.
 pub(crate) fn run(arguments: &Verify) -> Result<Answer, Failure> {
     let progress = Progress::default();
-    progress::cancel_when_asked(&progress)?;
+    progress::cancel_on_interrupt(&progress)?;
     each(&arguments.paths, |path| verify(path, arguments, &progress))
 }
 
@@ -30,7 +30,7 @@ fn verify(path: &Path, arguments: &Verify, progress: &Progress) -> Result<Answer
     }
     if found.whole && !found.sealed && arguments.sealed {
         let path = path.display();
-        return Err(format!("`{path}` has no seal: its values cannot be verified").into());
+        return Err(format!("cannot verify the values of `{path}`: it has no seal").into());
     }
     Ok(found.whole.into())
 }

@@ -9,9 +9,9 @@ use crate::args::{Allow, Clobber, formats};
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  lodstone checkpoint list run/                  serials, oldest first
-  lodstone checkpoint show run/                  contents of the newest
-  lodstone checkpoint verify run/                every byte of all of them
+  lodstone checkpoint list run/                  oldest first
+  lodstone checkpoint show run/                  the newest
+  lodstone checkpoint verify run/                every byte of all checkpoints
   lodstone checkpoint restore run/ weights.safetensors")]
 pub(crate) struct Checkpoint {
     #[command(subcommand)]
@@ -22,13 +22,13 @@ pub(crate) struct Checkpoint {
 pub(crate) enum Command {
     /// List the checkpoints of a directory
     List(List),
-    /// Show the contents of one: variables, programs, metadata of the trainer
+    /// Show the contents of a checkpoint: variables, programs, metadata of the trainer
     Show(Show),
-    /// Check every byte of one or all; exit 0 whole, 1 damaged, 2 error
+    /// Check every byte of one checkpoint or all; exit 0 whole, 1 damaged, 2 error
     Verify(Show),
-    /// Remove the oldest; an intact one always remains
+    /// Remove the oldest checkpoints; at least one intact checkpoint remains
     Prune(Prune),
-    /// Write the variables of one to a file, after comparing them with their checksums
+    /// Write the variables of a checkpoint to a file, after verifying their checksums
     Restore(Restore),
 }
 

@@ -16,7 +16,7 @@ use crate::stores::{Output, at};
 use crate::{Answer, Failure, progress, table, yes};
 use args::{Checkpoint, Command, List, Prune, Restore, Show};
 
-/// A serial, for programs.
+/// A serial as JSON.
 #[derive(Serialize)]
 struct Listed {
     step: u64,
@@ -25,12 +25,12 @@ struct Listed {
     nbytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     variables: Option<usize>,
-    /// Why nothing is known of it.
+    /// Why the manifest could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     damage: Option<String>,
 }
 
-/// All of them.
+/// The serials of a directory as JSON.
 #[derive(Serialize)]
 struct Listing {
     /// Version of this structure.
@@ -38,16 +38,16 @@ struct Listing {
     serials: Vec<Listed>,
 }
 
-/// What was pruned, as JSON.
+/// A pruning as JSON.
 #[derive(Serialize)]
 struct Pruned {
     /// Version of this structure.
     schema: u32,
-    /// Steps of the checkpoints that were removed.
+    /// Steps of the removed checkpoints.
     removed: Vec<u64>,
 }
 
-/// What was found of one.
+/// The verification of a serial as JSON.
 #[derive(Serialize)]
 struct Verified {
     step: u64,
@@ -56,7 +56,7 @@ struct Verified {
     findings: Vec<String>,
 }
 
-/// What was found of all.
+/// The verification of several serials as JSON.
 #[derive(Serialize)]
 struct Verification {
     /// Version of this structure.
@@ -107,7 +107,8 @@ fn list(arguments: &List) -> Result<(), Failure> {
         let header = ["step", "size", "variables", "path"];
         Ok(table::write(out, &header, &[0, 1, 2], || serials.iter().map(row))?)
     })?;
-    serials.iter().filter_map(|serial| serial.damage.as_ref()).for_each(|it| say::warning(it));
+    let damages = serials.iter().filter_map(|serial| serial.damage.as_ref());
+    damages.for_each(|damage| say::warning(damage));
     Ok(())
 }
 
@@ -161,7 +162,7 @@ fn verify(arguments: &Show) -> Result<bool, Failure> {
         Serial::find(at(&arguments.directory)?, None)?;
     }
     let progress = Progress::default();
-    progress::cancel_when_asked(&progress)?;
+    progress::cancel_on_interrupt(&progress)?;
     let verified = |serial: &Serial| {
         let findings = match lodstone::verify_serial(serial, &progress) {
             Err(Error::Checkpoint(error)) if is_damage(&error) => vec![error.to_string()],
@@ -190,7 +191,7 @@ fn verify(arguments: &Show) -> Result<bool, Failure> {
     Ok(whole)
 }
 
-/// Whether a serial that cannot be verified is damaged: its manifest cannot be used, or files of it are missing.
+/// Returns whether the error means damage: an unusable manifest or missing files.
 fn is_damage(error: &CheckpointError) -> bool {
     matches!(
         error,
@@ -199,7 +200,7 @@ fn is_damage(error: &CheckpointError) -> bool {
 }
 
 fn prune(arguments: &Prune) -> Result<(), Failure> {
-    // A misspelled directory is an error, and not created.
+    // `Manager::open` would create a misspelled directory; this fails.
     serials(at(&arguments.directory)?)?;
     let mut manager = Manager::open(at(&arguments.directory)?, ManagerOptions::default())?;
     let removed = manager.prune(arguments.keep)?;
@@ -222,7 +223,7 @@ fn restore(arguments: &Restore) -> Result<(), Failure> {
         .with_to(arguments.to.clone().map(Target::Format))
         .with_allow(arguments.allow.losses())
         .with_write(arguments.clobber.options().with_progress(progress.clone()));
-    progress::cancel_when_asked(&progress)?;
+    progress::cancel_on_interrupt(&progress)?;
     let output = Output::at(&arguments.output)?;
     let convert = || lodstone::convert(model, output.location(), &options);
     let done = progress::show(&progress, Some(total), convert)?;
