@@ -169,16 +169,17 @@ fn a_parameter_is_found_without_what_its_format_puts_before_the_name() {
 fn an_index_beyond_the_last_says_how_many_there_are() {
     for index in ["12", "18446744073709551615"] {
         let error = bad(["cat", DIGITS, "--index", index]);
-        let expected =
-            format!("error: there is no tensor number {index}: there are 12, counted from 0\n");
+        let expected = format!(
+            "error: there is no tensor with index {index}: indices begin at 0, and there are 12 tensors\n"
+        );
         assert_eq!(error, expected);
     }
 }
 
 #[test]
 fn name_or_index_is_needed_and_not_both() {
-    assert!(bad(["cat", DIGITS]).contains("there are 12 tensors; name one, or its number"));
-    assert!(bad(["cat", DIGITS, "3"]).contains("`--index` takes a number"));
+    assert!(bad(["cat", DIGITS]).contains("the model has 12 tensors: pass a name, or --index N"));
+    assert!(bad(["cat", DIGITS, "3"]).contains("`--index` selects a tensor by index"));
     assert!(bad(["cat", DIGITS, "fc_0.b_0", "--index", "1"]).contains("cannot be used with"));
     assert!(bad(["cat", DIGITS, "--index", "-1"]).contains("error: "));
 }

@@ -51,7 +51,10 @@ fn graphs_and_layers_are_as_expected() {
         expect(name, &said.out);
     }
     let error = bad(["inspect", &paddle, "--graph", "dot", "--limit", "13"]);
-    assert!(error.contains("the program has 14 operators, and at most 13 are drawn"), "{error}");
+    assert!(
+        error.contains("the program has 14 operators, but the limit for graphs is 13"),
+        "{error}"
+    );
     assert!(error.contains("hint: pass --limit"), "{error}");
     let error = bad(["inspect", &golden("2.6.2/float32.lodtensor"), "--graph", "text"]);
     assert!(error.contains("the model has no program"), "{error}");
@@ -468,7 +471,7 @@ fn a_directory_with_one_model_file_opens() {
     assert!(good(["inspect", path]).out.contains("format   onnx "));
     copy("examples/digits/test.npz", "arrays.npz");
     let error = bad(["inspect", path]);
-    assert!(error.contains("has several models, pass one: "), "{error}");
+    assert!(error.contains("has several models, open one by path: "), "{error}");
     assert!(error.contains("`model.onnx`") && error.contains("`arrays.npz`"), "{error}");
     std::fs::remove_file(dir.path().join("model.onnx")).expect("removed");
     assert!(good(["inspect", path]).out.contains("format   npz "));

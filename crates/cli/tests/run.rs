@@ -77,7 +77,7 @@ fn random_inputs_have_the_seed_and_the_shape_that_are_requested() {
     let error = bad(["run", DIGITS, "-q", "--random-inputs", "1", "--input-shape", "picture:1"]);
     assert!(error.contains("`picture`"), "{error}");
     let error = bad(["run", DIGITS, "-q", "--random-inputs", "1", "--input-shape", "image:1,2"]);
-    assert!(error.contains("declares 4 dims"), "{error}");
+    assert!(error.contains("declares rank 4"), "{error}");
     let error = bad(["run", DIGITS, "-q", "--random-inputs", "1", "--engine", "reference"]);
     assert!(error.contains("reference engine"), "{error}");
 }
@@ -98,7 +98,7 @@ fn models_are_compared_by_running_them() {
 #[test]
 fn what_is_missing_is_said() {
     let said = bad(["run", DIGITS]);
-    assert!(said.contains("the input `image` is not given"), "{said}");
+    assert!(said.contains("the input `image` is missing"), "{said}");
     let said = bad(["run", DIGITS, "-i", TEST]);
     assert!(said.contains("`image`"), "{said}");
     let said = bad(["run", TEST]);

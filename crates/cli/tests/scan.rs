@@ -61,7 +61,7 @@ fn unknown_files_are_listed_and_accepted_by_patterns() {
     std::fs::create_dir(dir.path().join("images")).expect("a directory");
     std::fs::write(dir.path().join("README.md"), "# A model\n").expect("write");
     std::fs::write(dir.path().join("images/a.png"), b"\x89PNG\r\n\x1a\n\0").expect("write");
-    let reason = format!("{path}/images/a.png: the format is not known\n");
+    let reason = format!("{path}/images/a.png: unrecognized file format\n");
     let said = run(["scan", path]);
     assert_eq!((said.code, said.err.as_str()), (Some(2), ""), "{said:?}");
     assert_eq!(said.out, format!("{path}: no findings, 1 unknown in 2 files\nunknown {reason}"));
@@ -77,7 +77,7 @@ fn unknown_files_are_listed_and_accepted_by_patterns() {
     let json: Value = serde_json::from_str(&json.out).expect("JSON");
     assert_eq!(json["verdict"], "clean");
     assert_eq!((&json["unknown_count"], &json["ignored_count"]), (&0.into(), &1.into()));
-    assert_eq!(json["ignored"][0]["reason"], "the format is not known");
+    assert_eq!(json["ignored"][0]["reason"], "unrecognized file format");
 }
 
 #[test]

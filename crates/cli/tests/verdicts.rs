@@ -332,7 +332,7 @@ fn programs_that_are_saved_alone_are_whole() {
     let lacking = dir.path().join("lacking");
     fs::create_dir(&lacking).expect("a directory");
     copy(&format!("{DIGITS}/inference.pdmodel"), &lacking.join("inference.pdmodel"));
-    says(&run(["verify", text(&lacking)]), 1, "are not there");
+    says(&run(["verify", text(&lacking)]), 1, "missing parameters of the program: ");
 }
 
 #[test]

@@ -142,8 +142,11 @@ fn a_program_that_breaks_rules_is_damaged_and_each_is_told() {
 #[test]
 fn operators_that_are_not_onnx_s_are_named() {
     let said = good(["inspect", &onnx("custom")]);
-    assert!(said.err.contains("but custom ones: `Mine` of `com.example`"), "{said:?}");
-    assert!(good(["inspect", &onnx("unknown_kind")]).err.contains("custom ones: `NoSuch`"));
+    assert!(
+        said.err.contains("custom operators, not part of ONNX 1.23.2: `Mine` of `com.example`"),
+        "{said:?}"
+    );
+    assert!(good(["inspect", &onnx("unknown_kind")]).err.contains("ONNX 1.23.2: `NoSuch`"));
     let newer = good(["inspect", &onnx("of_tomorrow")]).err;
     assert!(newer.contains("version 99 of `ai.onnx`; the newest known is"), "{newer}");
     for fine in ["good", "function"] {

@@ -20,8 +20,8 @@ pub struct Renames {
     patterns: Vec<(String, String)>,
 }
 
-/// The maximum size of a map file: a hundred bytes for each of the maximum number of tensors in a model.
-const LARGEST: u64 = 1 << 30;
+/// The maximum size of a map file in bytes: a hundred bytes for each of the maximum number of tensors in a model.
+const MAX_MAP_LEN: u64 = 1 << 30;
 
 impl Renames {
     /// Reads a map from a file.
@@ -32,8 +32,8 @@ impl Renames {
         let path = path.into();
         let fail = |why: String| Error::Renames { place: path.display().to_string(), why };
         let blob = Blob::open(&path, false)?;
-        if blob.len() > LARGEST {
-            return Err(fail("it is larger than such a map may be".to_owned()));
+        if blob.len() > MAX_MAP_LEN {
+            return Err(fail("it is larger than 1 GiB".to_owned()));
         }
         let text = String::from_utf8(blob.read()?.to_vec());
         let text = text.map_err(|_| fail("it is not UTF-8".to_owned()))?;
@@ -94,7 +94,7 @@ impl Renames {
             return Ok(());
         }
         match self.exact.insert(old.to_owned(), new.to_owned()) {
-            Some(before) if before != new => Err("the old name has two new ones"),
+            Some(before) if before != new => Err("the old name has two new names"),
             _ => Ok(()),
         }
     }
@@ -139,7 +139,7 @@ impl Renames {
         let new: HashSet<&String> = renamed.values().collect();
         let mut named = model.parameters.iter().map(|parameter| &parameter.name);
         if let Some(name) = named.find(|name| !taken.insert(*name) && new.contains(name)) {
-            return Err(Error::Absent(format!("two tensors would be called `{name}`")));
+            return Err(Error::Absent(format!("two tensors would have the name `{name}`")));
         }
         for program in model.programs.iter_mut() {
             let variable = |name: &String| (conventions(program).variable_of)(name).to_owned();
@@ -148,7 +148,7 @@ impl Renames {
             let new: HashSet<&String> = variables.values().collect();
             let other = |var: &&Var| new.contains(&var.name) && !variables.contains_key(&var.name);
             if let Some(var) = program.vars().find(other) {
-                let what = format!("the program has a variable `{}` already", var.name);
+                let what = format!("the program already has a variable `{}`", var.name);
                 return Err(Error::Absent(what));
             }
             program.rename(&variables);
@@ -184,8 +184,8 @@ impl<'de> Deserialize<'de> for Pairs {
     }
 }
 
-/// Returns the text that each `*` of a pattern matches in `name`: the shortest possible, and the rest for the last
-/// one.
+/// Returns the text that each `*` of a pattern matches in `name`: the shortest possible match, and the rest for the
+/// last `*`.
 fn captures<'a>(pattern: &str, name: &'a str) -> Option<Vec<&'a str>> {
     let (first, rest) = pattern.split_once('*')?;
     let mut name = name.strip_prefix(first)?;
@@ -226,7 +226,7 @@ pub(crate) fn transpose(model: &mut Model, patterns: &[String]) -> Result<Transp
         }
     }
     if !patterns.is_empty() && done.tensors == 0 {
-        return Err(Error::Absent("no matrix has a name like those to be transposed".to_owned()));
+        return Err(Error::Absent("no matrix matches the patterns to transpose".to_owned()));
     }
     Ok(done)
 }

@@ -52,7 +52,7 @@ struct Cast {
 }
 
 /// The number of elements that are cast at once.
-const PIECE: u64 = 64 << 10;
+const CHUNK: u64 = 64 << 10;
 
 impl Cast {
     fn count(&self) -> u64 {
@@ -62,7 +62,7 @@ impl Cast {
     fn changes_a_value(&self) -> Result<bool> {
         let mut first = 0;
         while first < self.count() {
-            let count = PIECE.min(self.count() - first);
+            let count = CHUNK.min(self.count() - first);
             let values = self.values(first, count)?;
             let changed = |value: &f64| {
                 let mut encoded = [0; 8];
@@ -102,7 +102,7 @@ impl Derive for Cast {
         let (mut offset, mut rest) = (offset, buffer);
         while !rest.is_empty() {
             let first = offset / size;
-            let count = PIECE.min(self.count() - first);
+            let count = CHUNK.min(self.count() - first);
             let values = self.values(first, count)?;
             let width = width(self.to);
             let mut encoded = vec![0; values.len() * width];
@@ -110,11 +110,11 @@ impl Derive for Cast {
                 encode(self.to, *value, out);
             }
             let skip = usize::try_from(offset % size).ok();
-            let piece = skip.and_then(|skip| encoded.get(skip..)).filter(|piece| !piece.is_empty());
-            let piece = piece.ok_or_else(|| internal("a cast makes no bytes"))?;
-            let take = piece.len().min(rest.len());
+            let chunk = skip.and_then(|skip| encoded.get(skip..)).filter(|chunk| !chunk.is_empty());
+            let chunk = chunk.ok_or_else(|| internal("a cast returned no bytes"))?;
+            let take = chunk.len().min(rest.len());
             let (now, later) = rest.split_at_mut(take);
-            now.iter_mut().zip(piece).for_each(|(now, byte)| *now = *byte);
+            now.iter_mut().zip(chunk).for_each(|(now, byte)| *now = *byte);
             rest = later;
             offset += take as u64;
         }
@@ -136,7 +136,7 @@ fn encode(dtype: DType, value: f64, out: &mut [u8]) {
     match dtype {
         DType::Float16 => out.copy_from_slice(&narrow(value, 5, 10).to_le_bytes()),
         DType::BFloat16 => out.copy_from_slice(&narrow(value, 8, 7).to_le_bytes()),
-        #[expect(clippy::cast_possible_truncation, reason = "rounds, as casting means to")]
+        #[expect(clippy::cast_possible_truncation, reason = "a cast rounds")]
         DType::Float32 => out.copy_from_slice(&(value as f32).to_le_bytes()),
         _ => out.copy_from_slice(&value.to_le_bytes()),
     }

@@ -29,7 +29,7 @@ pub fn open_record(path: impl Into<Location>, index: usize, options: &OpenOption
     let path = path.into();
     let whole = match open_weights(&path, options) {
         Ok(model) => return nth(model, index),
-        // What is in the file was read; it is not to be had.
+        // The file is readable, but not trusted: reading a single record must not circumvent that.
         Err(error @ Error::Format(FormatError::Unsealed { .. })) => return Err(error),
         Err(error) => error,
     };
@@ -48,7 +48,9 @@ pub fn open_only(path: impl Into<Location>, options: &OpenOptions) -> Result<One
     let model = open_weights(path, options)?;
     match model.parameters.len() {
         1 => nth(model, 0),
-        count => Err(Error::Absent(format!("there are {count} tensors; name one, or its number"))),
+        count => {
+            Err(Error::Absent(format!("the model has {count} tensors: pass a name, or --index N")))
+        }
     }
 }
 
@@ -61,7 +63,7 @@ pub fn open_named(path: impl Into<Location>, name: &str, options: &OpenOptions) 
     let names = model.parameters.iter().map(|parameter| parameter.name.as_str().into());
     let names = Names::new(&model.format, names);
     if name.parse::<usize>().is_ok() && !names.contains(name) {
-        let what = format!("there is no tensor `{name}`; `--index` takes a number");
+        let what = format!("there is no tensor `{name}`; `--index` selects a tensor by index");
         return Err(Error::Absent(what));
     }
     nth(model, names.find(name)?)
@@ -81,7 +83,7 @@ fn nth(model: Model, index: usize) -> Result<One> {
             Ok(One { name, tensor, warnings: model.report.warnings })
         }
         None => Err(Error::Absent(format!(
-            "there is no tensor number {index}: there are {count}, counted from 0"
+            "there is no tensor with index {index}: indices begin at 0, and there are {count} tensors"
         ))),
     }
 }

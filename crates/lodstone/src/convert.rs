@@ -115,13 +115,13 @@ pub fn convert(
 ) -> Result<Conversion> {
     let out = out.into();
     let format = target_format(&model, &out, options.to.as_ref())?;
-    for (name, asked, can) in [
-        ("split into files of a size", options.write.max_shard_size.is_some(), format.splits),
-        ("aligned", options.write.align > 1, format.aligns),
-        ("kept in other files", options.write.external_data.is_some(), format.externals),
+    for (feature, is_requested, is_supported) in [
+        ("shards", options.write.max_shard_size.is_some(), format.splits),
+        ("alignment", options.write.align > 1, format.aligns),
+        ("external data", options.write.external_data.is_some(), format.externals),
     ] {
-        if asked && !can {
-            return Err(Error::Absent(format!("{} cannot be {name}", format.name)));
+        if is_requested && !is_supported {
+            return Err(Error::Absent(format!("{} does not support {feature}", format.name)));
         }
     }
     let mut report = Report { warnings: model.report.warnings.clone(), ..Report::default() };
@@ -156,7 +156,9 @@ pub fn convert(
         let count = conventions.count_source(program);
         conventions.strip_source(program);
         if count > 0 && format.holds.program == Some(program.dialect) {
-            report.warn(format!("source lines of {count} operators were left out"));
+            report.warn(format!(
+                "source lines of the training script were removed from {count} operators"
+            ));
         }
     }
     if let Some(dtype) = options.cast {
@@ -171,7 +173,7 @@ pub fn convert(
     check_allowed(&report, &options.allow)?;
     let same = options.to == Some(Target::Same);
     if same && !model.are_structured_names_current() {
-        report.warn("structured names were not written: parameters were renamed or left out");
+        report.warn("structured names were not written: parameters were renamed or removed");
     }
     let mut broken =
         if options.write.seal { follow_link(&out, &options.write.progress)? } else { Vec::new() };
@@ -190,7 +192,7 @@ pub fn convert(
     let missed = broken.into_iter().filter(Broken::is_missed);
     unsealed.extend(missed.map(|broken| broken.seal));
     for seal in unsealed {
-        let what = "has no checksums any more of what was written over";
+        let what = "no longer holds checksums of the overwritten files";
         report.warn(format!("`{}` {what}", seal.display()));
     }
     let files = written.files.iter().map(Location::to_path_buf).collect();
@@ -208,7 +210,7 @@ pub fn target_format(
 ) -> Result<&'static Format> {
     match to {
         Some(Target::Same) => lodstone_formats::named(&model.format).ok_or_else(|| {
-            Error::Absent(format!("{} cannot be written; name another format", model.format))
+            Error::Absent(format!("writing {} is not supported: pass another format", model.format))
         }),
         Some(Target::Format(name)) => {
             lodstone_formats::named(name).ok_or_else(|| Error::UnknownFormat(name.to_owned()))
@@ -230,7 +232,8 @@ fn use_structured_names(model: &mut Model, report: &mut Report) -> Result<()> {
     let without = model.parameters.iter().filter(|of| !names.contains_key(&of.name));
     let without: Vec<String> = without.map(|of| format!("`{}`", of.name)).collect();
     if !without.is_empty() {
-        report.warn(format!("parameters without structured names keep theirs: {}", some(&without)));
+        let names = some(&without);
+        report.warn(format!("parameters without a structured name keep their name: {names}"));
     }
     Renames::exact(names).apply(model)?;
     Ok(())
@@ -239,7 +242,7 @@ fn use_structured_names(model: &mut Model, report: &mut Report) -> Result<()> {
 /// Removes the program, and keeps the tensors.
 fn drop_program(model: &mut Model, options: &ConvertOptions) -> Result<()> {
     if options.to == Some(Target::Same) {
-        let what = "tensors without their program are not the same model: name another format";
+        let what = "cannot remove the program from a byte-for-byte copy: pass another format";
         return Err(Error::Absent(what.to_owned()));
     }
     if std::mem::take(&mut model.programs) != Programs::default() {
@@ -265,8 +268,8 @@ fn translate(model: &mut Model, format: &Format, report: &mut Report) -> Result<
 fn upgrade(model: &mut Model, format: &Format, options: &ConvertOptions) -> Result<()> {
     let Some(opset) = options.opset else { return Ok(()) };
     if format.holds.program.is_none() {
-        let what = "holds no program whose operators could be of a version";
-        return Err(Error::Absent(format!("{} {what}", format.name)));
+        let what = format!("cannot set the opset version: {} does not hold programs", format.name);
+        return Err(Error::Absent(what));
     }
     onnx::upgrade(model, opset)?;
     // An operator that the old version deprecates may exist in the new one; all other findings remain.
@@ -293,7 +296,7 @@ fn select(model: &mut Model, options: &ConvertOptions) -> Result<()> {
             && !exclude.is_match(&parameter.name)
     });
     if before > 0 && model.parameters.is_empty() {
-        return Err(Error::Absent(format!("the patterns choose none of the {before} tensors")));
+        return Err(Error::Absent(format!("the patterns match none of the {before} tensors")));
     }
     Ok(())
 }
@@ -306,16 +309,16 @@ fn adapt(
     report: &mut Report,
 ) -> Result<()> {
     if !options.transpose.is_empty() && model.main().is_some() && format.holds.program.is_some() {
-        let what = "transposed, its parameters would not fit the program, which is written too";
+        let what = "transposing the parameters of a program is not supported: its operators would not accept them";
         return Err(Error::Absent(what.to_owned()));
     }
     let transposed = transpose(model, &options.transpose)?;
     if transposed.others > 0 {
         let others = transposed.others;
-        report.warn(format!("tensors that were to be transposed and are no matrices: {others}"));
+        report.warn(format!("tensors not transposed because they are not matrices: {others}"));
     }
     if !options.renames.is_empty() && options.renames.apply(model)? == 0 {
-        report.warn("no tensor has a name that was to be changed");
+        report.warn("the name map matches no tensor");
     }
     Ok(())
 }

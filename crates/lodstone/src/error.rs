@@ -19,7 +19,7 @@ pub enum Error {
     #[error("`{}` changed during verification: verify it again", .0.display())]
     ChangedMeanwhile(std::path::PathBuf),
     /// A program has more operators than the drawing limit.
-    #[error("the program has {operators} operators, and at most {limit} are drawn")]
+    #[error("the program has {operators} operators, but the limit for graphs is {limit}")]
     TooLarge {
         /// The number of operators.
         operators: usize,
@@ -33,10 +33,10 @@ pub enum Error {
     #[error("{}", describe(.0))]
     Lossy(BTreeMap<Loss, Vec<String>>),
     /// An unknown format name.
-    #[error("there is no format `{0}`; the formats are {names}", names = format_names())]
+    #[error("unknown format `{0}`; the formats are {names}", names = format_names())]
     UnknownFormat(String),
     /// The output path does not determine a format.
-    #[error("the format of `{0}` is not clear from its name")]
+    #[error("cannot determine the format of `{0}` from its name")]
     UnclearTarget(String),
     /// An invalid pattern for names of tensors.
     #[error("invalid pattern `{pattern}`: {why}")]
@@ -47,7 +47,7 @@ pub enum Error {
         why: String,
     },
     /// An invalid map of names.
-    #[error("in the map of names, {place}: {why}")]
+    #[error("invalid name map, {place}: {why}")]
     Renames {
         /// The location in the map.
         place: String,
@@ -55,7 +55,7 @@ pub enum Error {
         why: String,
     },
     /// Elements that cannot be cast.
-    #[error("casting to {to} is not possible; it is to float16, bfloat16, float32 and float64")]
+    #[error("cannot cast to {to}, expected float16, bfloat16, float32 or float64")]
     Cast {
         /// The target element type.
         to: DType,

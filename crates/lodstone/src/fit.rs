@@ -92,7 +92,7 @@ pub(crate) fn fit(
         model.parameters.clear();
     }
     name(model, format, report);
-    // A file in the same format is written with what it said.
+    // A file in the same format keeps its metadata.
     let same = format.name == model.format && !model.residual.is_empty();
     if !holds.metadata && !same {
         let mut lost = std::mem::take(&mut model.metadata);
@@ -105,7 +105,10 @@ pub(crate) fn fit(
     let absent = numbered.filter(|(_, of)| matches!(of.tensor.kind, Kind::Absent));
     let absent: Vec<String> = absent.map(|(number, of)| place(&of.name, number)).collect();
     if !absent.is_empty() && !same {
-        report.warn(format!("tensors without elements stay without: {}", some(&absent)));
+        report.warn(format!(
+            "tensors without elements are written without elements: {}",
+            some(&absent)
+        ));
     }
     for (number, Parameter { name, mut tensor }) in parameters.into_iter().enumerate() {
         let place = || place(&name, number);
@@ -113,12 +116,12 @@ pub(crate) fn fit(
             report.lose(Loss::Lod, place());
             tensor.lod = Lod::default();
         }
-        let no_place = match tensor.kind {
+        let loss = match tensor.kind {
             Kind::Vocabulary { .. } if !holds.vocabulary => Some(Loss::Vocabulary),
             Kind::Strings { .. } if !holds.strings => Some(Loss::Strings),
             _ => None,
         };
-        if let Some(loss) = no_place {
+        if let Some(loss) = loss {
             report.lose(loss, place());
             continue;
         }
@@ -136,12 +139,12 @@ pub(crate) fn fit(
                 model.metadata.insert(format!("{name}.{key}"), value);
             }
         }
-        // A type that the format has no code for, and that a tensor of this very format has, is told
-        // by something beside it: its bits go where they were.
-        let told = tensor.residual.of(format.name).is_some();
+        // If the format has no code for the type of a tensor that was read from it, the type was recorded elsewhere,
+        // and the bits are written back as they were.
+        let is_recorded_elsewhere = tensor.residual.of(format.name).is_some();
         if matches!(tensor.kind, Kind::Dense)
             && !(holds.dtype)(tensor.dtype)
-            && !told
+            && !is_recorded_elsewhere
             && let Some((dtype, pair)) = stand_in(tensor.dtype, holds)
         {
             report.lose(Loss::DType, place());
@@ -168,7 +171,7 @@ fn keeps(kind: &Kind, holds: &Holds) -> bool {
     }
 }
 
-/// Adds names where the format requires them; drops names where it has no field for them.
+/// Adds names if the format requires them; drops names if it has no field for them.
 fn name(model: &mut Model, format: &Container, report: &mut Report) {
     if !format.holds.names {
         // A file in the same format never had them: they came from a program beside it.
@@ -178,10 +181,10 @@ fn name(model: &mut Model, format: &Container, report: &mut Report) {
         }
         return;
     }
-    // One of the same format may hold a tensor without a name where that is its place.
-    let at_home = format.name == model.format && !model.files.is_empty();
+    // A model of the same format may hold a tensor without a name.
+    let is_same_format = format.name == model.format && !model.files.is_empty();
     let list = format.holds.unnamed && model.parameters.iter().all(|p| p.name.is_empty());
-    if at_home || list {
+    if is_same_format || list {
         return;
     }
     let mut count = 0;
@@ -192,13 +195,13 @@ fn name(model: &mut Model, format: &Container, report: &mut Report) {
         }
     }
     if count > 0 {
-        report.warn(format!("{count} tensors have no names and are called by their number"));
+        report.warn(format!("tensors without a name are named by their index: {count}"));
     }
 }
 
 /// Returns the label of a tensor in reports.
 pub(crate) fn place(name: &str, number: usize) -> String {
-    if name.is_empty() { format!("number {number}") } else { format!("`{name}`") }
+    if name.is_empty() { format!("#{number}") } else { format!("`{name}`") }
 }
 
 /// Returns the element type that can hold the bits of another, and whether an element becomes a

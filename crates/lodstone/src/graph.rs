@@ -89,10 +89,10 @@ impl<'a> Drawing<'a> {
             let name = attribute.name.as_str();
             Some(name) != self.conventions.source && (self.conventions.is_semantic)(name)
         };
-        let said = op.attributes.iter().filter(counts).map(|attribute| {
+        let constants = op.attributes.iter().filter(counts).map(|attribute| {
             format!("{}={}", attribute.name, cut(&words::constant(&attribute.value)))
         });
-        said.collect::<Vec<_>>().join(" ")
+        constants.collect::<Vec<_>>().join(" ")
     }
 
     fn text(&self, out: &mut impl Write) -> io::Result<()> {
@@ -111,7 +111,7 @@ impl<'a> Drawing<'a> {
                 };
                 open.push((block, next + 1, level));
                 self.line(op, next, level + 1, out)?;
-                // The last one that is opened is written first, with its head.
+                // Blocks are written from the end of the stack: the first inner block is pushed last.
                 let inner = op.blocks().filter_map(|inner| usize::try_from(inner).ok());
                 let new = |inner: &usize| *inner < self.program.blocks.len() && seen.insert(*inner);
                 let inner: Vec<usize> = inner.filter(new).collect();

@@ -12,18 +12,18 @@ use crate::{Error, Result};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InferredShapes {
-    /// The number of values that got a type, or a more specific one.
+    /// The number of values whose type was declared or became more specific.
     pub declared: usize,
-    /// The number of values without a type, since their operators are unknown or do not determine it.
+    /// The number of values whose type is unknown, because their operators are unknown or do not determine it.
     pub unknown: usize,
-    /// Contradictions in the program, and the reason if part of it was not inferred.
+    /// Contradictions in the program, and the reason if inference is incomplete.
     pub warnings: Vec<String>,
 }
 
-/// Declares the types of all values of an ONNX program, as far as they can be inferred: element types, dims, and
-/// symbols for dims that are equal and unknown. Declared types are kept where they are more specific.
+/// Declares the types of all values of an ONNX program that can be inferred: element types, dims, and symbols for
+/// unknown dims that are equal. More specific declarations are kept.
 ///
-/// Initializers that are inputs, too, count as constants. Subgraphs are included, bodies of functions are not.
+/// Initializers that are also inputs count as constants. Subgraphs are included, function bodies are not.
 ///
 /// ```
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../formats/tests/golden/onnx/attributes.onnx");
@@ -40,7 +40,7 @@ pub fn infer_shapes(model: &mut Model) -> Result<InferredShapes> {
     let inference = has_program.then(|| onnx_inference(model));
     let constants: HashSet<String> = model.parameters.iter().map(|p| p.name.clone()).collect();
     let (Some(inference), Some(program)) = (inference, model.main_mut()) else {
-        let what = "types can be inferred for ONNX programs only, and the model has none";
+        let what = "cannot infer types: the model has no ONNX program";
         return Err(Error::Absent(what.to_owned()));
     };
     let mut done = InferredShapes { warnings: warnings(&inference), ..InferredShapes::default() };
@@ -91,6 +91,9 @@ fn onnx_inference(model: &Model) -> Inference {
     infer(model, &Options::default().with_fresh_symbols(true))
 }
 
+/// The warning of an inference that exceeded its limits.
+pub(crate) const INCOMPLETE: &str = "type inference is incomplete: the program is too large";
+
 /// Returns the warnings of an inference.
 pub(crate) fn warnings(inference: &Inference) -> Vec<String> {
     let mut warnings: Vec<String> =
@@ -100,7 +103,7 @@ pub(crate) fn warnings(inference: &Inference) -> Vec<String> {
         warnings.push(format!("{more} more contradictions"));
     }
     if !inference.complete {
-        warnings.push("types were not inferred to the end: the program is too large".to_owned());
+        warnings.push(INCOMPLETE.to_owned());
     }
     warnings
 }
@@ -111,24 +114,24 @@ fn is_known(info: &ValueInfo) -> bool {
         ValueType::Unspecified => false,
         ValueType::Tensor(tensor) => {
             let is_typed = !matches!(tensor.dtype, DType::Unknown(_) | DType::Unspecified);
-            is_typed || tensor.shape.as_ref().is_some_and(|shape| !shape.iter().all(is_open))
+            is_typed || tensor.shape.as_ref().is_some_and(|shape| !shape.iter().all(is_dynamic))
         }
         _ => true,
     }
 }
 
-fn is_open(dim: &Dim) -> bool {
+fn is_dynamic(dim: &Dim) -> bool {
     !matches!(dim, Dim::Known(_))
 }
 
 /// Returns the blocks of function bodies.
 fn bodies(program: &Program) -> HashSet<usize> {
-    let mut left: Vec<i32> = program.functions.iter().map(|function| function.block).collect();
+    let mut pending: Vec<i32> = program.functions.iter().map(|function| function.block).collect();
     let mut seen = HashSet::new();
-    while let Some(number) = left.pop() {
-        let Ok(at) = usize::try_from(number) else { continue };
-        if let Some(block) = program.blocks.get(at).filter(|_| seen.insert(at)) {
-            left.extend(block.ops.iter().flat_map(|op| op.blocks()));
+    while let Some(number) = pending.pop() {
+        let Ok(index) = usize::try_from(number) else { continue };
+        if let Some(block) = program.blocks.get(index).filter(|_| seen.insert(index)) {
+            pending.extend(block.ops.iter().flat_map(|op| op.blocks()));
         }
     }
     seen

@@ -224,7 +224,7 @@ pub fn inspect(model: &Model, options: &InspectOptions) -> Result<Inspection> {
         for (number, Parameter { name, tensor }) in weights.iter().enumerate() {
             if let Some(broken) = tensor.broken_indices()? {
                 let place = place(name, number);
-                inspection.warnings.push(format!("{place} has wrong indices: {broken}"));
+                inspection.warnings.push(format!("{place} has invalid indices: {broken}"));
             }
         }
     }
@@ -267,20 +267,19 @@ fn describe_program(program: &Program, inspection: &mut Inspection) {
     });
     if operators_with_source > 0 {
         inspection.warnings.push(format!(
-            "paths and source lines of the training script (`{}`) in operators: \
-             {operators_with_source}",
+            "operators with paths and source lines of the training script (`{}`): {operators_with_source}",
             conventions.source.unwrap_or_default()
         ));
     }
     let unknown = (conventions.unknown_operators)(program);
     if !unknown.is_empty() {
-        let known = format!("no operators of {}", conventions.framework);
+        let what = format!("custom operators, not part of {}", conventions.framework);
         let name = |(domain, kind): &(&str, &str)| match *domain {
             "" => format!("`{kind}`"),
             domain => format!("`{kind}` of `{domain}`"),
         };
         let names = some(unknown.iter().map(name));
-        inspection.warnings.push(format!("{known}, but custom ones: {names}"));
+        inspection.warnings.push(format!("{what}: {names}"));
     }
     inspection.warnings.extend((conventions.notes)(program));
 }
@@ -541,7 +540,7 @@ fn display<S: Serializer>(dtype: &DType, serializer: S) -> Result<S::Ok, S::Erro
     serializer.collect_str(dtype)
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires a reference")]
 fn is_zero(level: &u32) -> bool {
     *level == 0
 }

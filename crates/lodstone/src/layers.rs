@@ -84,12 +84,12 @@ fn operators(model: &Model, weights: &[Parameter]) -> Vec<Layer> {
 const DIVIDERS: [char; 2] = ['.', '/'];
 
 /// The maximum depth of name prefixes.
-const PARTS: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 fn prefixes(weights: &[Parameter]) -> Vec<Layer> {
     let mut layers: BTreeMap<&str, Layer> = BTreeMap::new();
     for parameter in weights {
-        for (end, _) in parameter.name.match_indices(DIVIDERS).take(PARTS) {
+        for (end, _) in parameter.name.match_indices(DIVIDERS).take(MAX_DEPTH) {
             let prefix = parameter.name.get(..end).unwrap_or_default();
             if !prefix.is_empty() {
                 let named = || Layer { name: prefix.to_owned(), ..Layer::default() };

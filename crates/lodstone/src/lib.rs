@@ -2,9 +2,9 @@
 //!
 //! # Open, edit, save
 //!
-//! [`open`] returns a [`Model`]: its program, if it has one, and its parameters, which are read from the files when they are
-//! used. [`Save::save`] writes it in the format that the name of the path selects; whatever was not edited has the same
-//! bytes as before.
+//! [`open`] returns a [`Model`]: its program, if it has one, and its parameters, which are read from the files when
+//! they are used. [`Save::save`] writes it in the format that the name of the path selects; whatever was not edited has
+//! the same bytes as before.
 //!
 //! ```
 //! use lodstone::{Blob, MemoryStore, Save};
@@ -24,7 +24,8 @@
 //!
 //! # Convert
 //!
-//! [`convert`] writes another format. What that format cannot hold is an error that names it, unless the loss is allowed.
+//! [`convert`] writes another format. What that format cannot hold is an error that names it, unless the loss is
+//! allowed.
 //!
 //! ```
 //! use lodstone::{ConvertOptions, Error, Loss, MemoryStore};
@@ -41,8 +42,8 @@
 //!
 //! # Verify
 //!
-//! [`verify`] checks structure, bounds and, if the model is sealed, the checksum of every byte. [`seal`](seal()) writes the checksums.
-//! [`diff`](diff()) compares two models, [`scan`](scan()) lists what a file could execute.
+//! [`verify`] checks structure, bounds and, if the model is sealed, the checksum of every byte. [`seal`](seal()) writes
+//! the checksums. [`diff`](diff()) compares two models, [`scan`](scan()) lists what a file could execute.
 //!
 //! ```
 //! # let digits = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/digits/paddle");
@@ -55,8 +56,8 @@
 //!
 //! # Run
 //!
-//! A [`Session`] runs a model of any framework whose programs run; [`run`](run()) does it once, and [`compare`](compare()) runs two
-//! models and compares their values.
+//! A [`Session`] runs a model of any framework whose programs run; [`run`](run()) does it once, and
+//! [`compare`](compare()) runs two models and compares their values.
 //!
 //! ```
 //! # #[cfg(feature = "runtime")] {
@@ -75,9 +76,9 @@
 //!
 //! # Build, train, checkpoint
 //!
-//! [`paddle::program`] builds PaddlePaddle programs, [`paddle::executor`] runs them, and [`paddle::checkpoint`] saves and restores
-//! their variables; [`Training`] continues a training program. [`checkpoint`] saves named tensors of any origin in numbered
-//! directories.
+//! [`paddle::program`] builds PaddlePaddle programs, [`paddle::executor`] runs them, and [`paddle::checkpoint`] saves
+//! and restores their variables; [`Training`] continues a training program. [`checkpoint`] saves named tensors of any
+//! origin in numbered directories.
 //!
 //! ```
 //! use lodstone::checkpoint::{Manager, ManagerOptions, Snapshot};
@@ -187,11 +188,11 @@ pub use statistics::{Statistics, statistics};
 pub use text::{write_json, write_text};
 pub use verify::{Defect, DefectKind, Verification, verify};
 
-/// What runs programs in this build.
+/// The crate that runs programs in this build.
 #[cfg(feature = "runtime")]
 use paddle as runtime;
 
-/// What runs the programs of each dialect in this build.
+/// The function that prepares programs of each dialect, for the dialects that run in this build.
 #[cfg(feature = "runtime")]
 const RUNS: &[(Dialect, run::Prepare)] = &[
     (Dialect::Paddle, paddle::run::prepare),
@@ -202,7 +203,7 @@ const RUNS: &[(Dialect, run::Prepare)] = &[
 /// The dialects whose programs train in this build.
 const TRAINS: &[Dialect] = if cfg!(feature = "runtime") { &[Dialect::Paddle] } else { &[] };
 
-/// Whether programs of a dialect run in this build.
+/// Returns whether programs of a dialect run in this build.
 fn runs(dialect: Dialect) -> bool {
     #[cfg(feature = "runtime")]
     return RUNS.iter().any(|(known, _)| *known == dialect);

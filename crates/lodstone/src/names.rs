@@ -8,7 +8,7 @@ use strsim::normalized_levenshtein;
 
 use crate::{Error, Result};
 
-/// How many similar names an error lists.
+/// The maximum number of similar names that an error lists.
 const MAX_SUGGESTIONS: usize = 3;
 
 /// The maximum number of names that are compared with an unknown one.
@@ -22,19 +22,20 @@ const MIN_SIMILARITY: f64 = 0.6;
 
 /// The tensors of a model by their names.
 ///
-/// Some formats put the kind of a variable before its name (`arg:weight`). There, a tensor is found with and without its
-/// kind, unless that is ambiguous.
+/// Some formats prefix names with the kind of variable (`arg:weight`). There, a tensor is found with and without the
+/// prefix, unless that is ambiguous.
 #[derive(Debug)]
 pub struct Names {
     /// Tensors by their names.
     numbers: HashMap<String, usize>,
-    /// Names with a kind prefix, by the rest of them.
+    /// Names with a kind prefix, by the name without it.
     names: HashMap<String, Vec<String>>,
     variable_of: fn(&str) -> &str,
 }
 
 impl Names {
-    /// Indexes the tensors of a model in `format`, in file order. Of tensors with the same name the first is found.
+    /// Indexes the tensors of a model in `format`, in file order. Of several tensors with the same name, the first is
+    /// found.
     pub fn new<'a>(format: &str, names: impl Iterator<Item = Cow<'a, str>>) -> Self {
         // Formats without an entry are read-only and have plain names.
         let variable_of =
@@ -69,7 +70,7 @@ impl Names {
             _ => {
                 let names = self.names.get(name).map(|names| names.join("`, `"));
                 let names = names.unwrap_or_default();
-                Err(Error::Absent(format!("`{name}` is ambiguous: there are `{names}`")))
+                Err(Error::Absent(format!("`{name}` is ambiguous: it matches `{names}`")))
             }
         }
     }

@@ -12,8 +12,8 @@ use crate::Result;
 /// The format is detected by content. Tensors are read on access.
 ///
 /// # Errors
-/// If there is no model at `path`, its format is not recognized, or it is damaged; if the model is sealed, but some of
-/// its files are not.
+/// Fails if there is no model at `path`, its format is not recognized, or it is damaged, and if the model is sealed,
+/// but some of its files are not.
 pub fn open(path: impl Into<Location>) -> Result<Model> {
     open_with(path, &OpenOptions::default())
 }
@@ -76,7 +76,9 @@ pub(crate) fn open_files(path: &Location, options: &OpenOptions) -> Result<Model
         && let Some(other) = formats.next()
     {
         let (this, other) = (format.name, other.name);
-        model.report.warn(format!("the directory holds a {other} model too; {this} was opened"));
+        let warning =
+            format!("the directory also contains a {other} model; opened the {this} model");
+        model.report.warn(warning);
     }
     Ok(model)
 }
@@ -97,16 +99,15 @@ fn open_prefix(prefix: &Location, options: &OpenOptions) -> Result<Model> {
     let Some((format, _)) = found.next() else {
         let endings: Vec<_> = prefixes().flat_map(|(_, hook)| hook.endings).copied().collect();
         let endings = endings.join("`, `");
-        let why = format!("there is no such file or directory, nor one with `{endings}` added");
+        let why = format!("no such file or directory, nor with the suffix `{endings}`");
         let path = prefix.to_path_buf();
         return Err(lodstone_formats::Error::NoModel { path, why }.into());
     };
     let mut model = (format.read)(prefix, options)?;
     if let Some((other, _)) = found.next() {
         let (this, other) = (format.name, other.name);
-        model
-            .report
-            .warn(format!("there is a {other} model of this prefix too; {this} was opened"));
+        let warning = format!("a {other} model has the same prefix; opened the {this} model");
+        model.report.warn(warning);
     }
     Ok(model)
 }
@@ -151,7 +152,8 @@ fn open_only_model_in(
         several => {
             let names = several.iter().filter_map(|(path, _)| path.name());
             let names = some(names.map(|name| format!("`{name}`")));
-            Err(no_model(format!("the directory has several models, pass one: {names}")).into())
+            Err(no_model(format!("the directory has several models, open one by path: {names}"))
+                .into())
         }
     }
 }

@@ -34,11 +34,11 @@ impl Save for Model {
         let path = path.into();
         let own = lodstone_formats::named(&self.format);
         let is_own = own.is_some_and(|own| own.is_named_by(&path));
-        let asks_for_another = FORMATS.iter().any(|format| format.is_named_by(&path)) && !is_own;
-        if own.is_none() && !asks_for_another {
+        let names_another = FORMATS.iter().any(|format| format.is_named_by(&path)) && !is_own;
+        if own.is_none() && !names_another {
             return Err(Error::UnclearTarget(path.to_string()));
         }
-        let to = (!asks_for_another).then_some(Target::Same);
+        let to = (!names_another).then_some(Target::Same);
         convert(self.clone(), path, &ConvertOptions { to, ..ConvertOptions::default() })
     }
 }

@@ -63,7 +63,7 @@ pub fn seal(
         seal.models.push(SealedModel { format: model.format.clone(), files: sealed });
         sealing.seals.push(write(&seal, &root, commit)?);
         if replace {
-            // They would be asked first.
+            // Seals nearer to the files take precedence, so these files are removed from them.
             let nearer = |name| {
                 let places = seal_entries(&root.join(name)).into_iter();
                 places.take_while(|place| !place.is_in(&root)).collect::<Vec<_>>()
@@ -107,7 +107,7 @@ pub(crate) fn by_directory(path: &Location, model: &Model) -> Result<Vec<Directo
             _ => (file.directory(), file.file_name().map_or(file.path(), Path::new)),
         };
         let Some(name) = name.to_str().map(plain) else {
-            let what = format!("`{}`: a seal has names in UTF-8 alone", file.display());
+            let what = format!("cannot seal `{}`: its name is not UTF-8", file.display());
             return Err(Error::Absent(what));
         };
         let file = (name, blob.clone());
@@ -123,7 +123,7 @@ pub(crate) fn by_directory(path: &Location, model: &Model) -> Result<Vec<Directo
 /// Returns the file of a blob.
 pub(crate) fn source(blob: &Blob) -> Result<&SourceFile> {
     let file = blob.file_ranges().next().map(|(file, ..)| file.as_ref());
-    file.ok_or_else(|| Error::Absent("the model is not in files".to_owned()))
+    file.ok_or_else(|| Error::Absent("the model is not stored in files".to_owned()))
 }
 
 /// Prepares the target of the symlink at `path` for being overwritten and sealed: entries for the target in seals along
@@ -156,7 +156,7 @@ pub(crate) struct Broken {
 }
 
 impl Broken {
-    /// Whether one of its files is no longer in any seal.
+    /// Returns whether some of its files are no longer in any seal.
     pub(crate) fn is_missed(&self) -> bool {
         let seals = Seals::default();
         self.files.iter().any(|file| seals.of(file).is_ok_and(|sealed| sealed.is_none()))
@@ -179,7 +179,7 @@ pub(crate) fn break_seals(places: impl Iterator<Item = SealEntry>) -> Result<Vec
 
 fn break_seal(root: &Location, names: &[String]) -> Result<Option<Broken>> {
     let lists = |seal: Seal| names.iter().any(|name| seal.file(name).is_some());
-    // Most seals contain none of them: then nothing is locked or written.
+    // Usually the seal contains none of them; then nothing is locked or written.
     if !Seal::load(root).is_ok_and(|seal| seal.is_some_and(lists)) {
         return Ok(None);
     }

@@ -22,7 +22,7 @@ pub(crate) fn declare(model: &mut Model, shapes: &[(String, Vec<u64>)]) -> Resul
     let parameters: Vec<&str> = model.parameters.iter().map(|p| p.name.as_str()).collect();
     let program = model.programs.main_mut().filter(|program| program.dialect == Dialect::Onnx);
     let Some(main) = program.and_then(|program| program.blocks.first_mut()) else {
-        let what = "input shapes can be fixed in ONNX programs only, and the model has none";
+        let what = "cannot fix input shapes: the model has no ONNX program";
         return Err(Error::Absent(what.to_owned()));
     };
     let inputs = main.inputs.iter().filter(|name| !parameters.contains(&name.as_str()));
@@ -42,7 +42,7 @@ pub(crate) fn declare(model: &mut Model, shapes: &[(String, Vec<u64>)]) -> Resul
             )));
         };
         let contradicts =
-            || Error::Absent(format!("the input `{name}` is {tensor}, and cannot be {shape:?}"));
+            || Error::Absent(format!("the input `{name}` is declared as {tensor}, not {shape:?}"));
         let dims = tensor.shape.as_deref().unwrap_or_default();
         if tensor.shape.is_some() && dims.len() != shape.len() {
             return Err(contradicts());
@@ -54,7 +54,8 @@ pub(crate) fn declare(model: &mut Model, shapes: &[(String, Vec<u64>)]) -> Resul
                         *symbols.entry(Arc::clone(symbol)).or_insert((*value, name));
                     if known != *value {
                         return Err(Error::Absent(format!(
-                            "the symbol `{symbol}` cannot be both {known} (input `{input}`) and {value} (input `{name}`)"
+                            "two values for the symbol `{symbol}`: {known} (input `{input}`) and {value} \
+                             (input `{name}`)"
                         )));
                     }
                 }
@@ -65,7 +66,7 @@ pub(crate) fn declare(model: &mut Model, shapes: &[(String, Vec<u64>)]) -> Resul
             }
         }
         if declared.insert(name, shape).is_some_and(|before| before != shape) {
-            return Err(Error::Absent(format!("the input `{name}` is given two shapes")));
+            return Err(Error::Absent(format!("two different shapes for the input `{name}`")));
         }
     }
     for var in &mut main.vars {

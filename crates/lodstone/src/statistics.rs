@@ -1,4 +1,4 @@
-//! What the elements of a tensor are like, in a few numbers.
+//! Statistics of the elements of a tensor.
 
 use lodstone_model::{Kind, Tensor};
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::numbers::decoder;
 use crate::{Error, Result};
 
-/// What the elements of a tensor are like. Of complex elements, both parts count.
+/// Statistics of the elements of a tensor. A complex element counts as two numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -18,30 +18,31 @@ pub struct Statistics {
     pub infinite: u64,
     /// The number of elements that are zero.
     pub zeros: u64,
-    /// The least finite element; `None` if there is none.
+    /// The minimum of the finite elements; `None` if there are none.
     pub min: Option<f64>,
-    /// The greatest finite element; `None` if there is none.
+    /// The maximum of the finite elements; `None` if there are none.
     pub max: Option<f64>,
-    /// The mean of the finite elements; `None` if there is none.
+    /// The mean of the finite elements; `None` if there are none.
     pub mean: Option<f64>,
-    /// The standard deviation of the finite elements (of the population); `None` if there is none.
+    /// The population standard deviation of the finite elements; `None` if there are none.
     pub std: Option<f64>,
 }
 
-/// Reads all elements of a tensor. Of a sparse tensor, those that are stored count.
+/// Computes the statistics of a tensor, which reads all its elements; only the stored elements of a sparse tensor
+/// count.
 ///
 /// # Errors
-/// If it cannot be read, or its elements are not numbers.
+/// Fails if the tensor cannot be read, or its elements are not numbers.
 pub fn statistics(tensor: &Tensor) -> Result<Statistics> {
     let decoder = decoder(tensor.dtype);
     let decoder = decoder.filter(|_| !matches!(tensor.kind, Kind::Strings { .. } | Kind::Absent));
     let decoder = decoder
-        .ok_or_else(|| Error::Absent(format!("elements of {} have no statistics", tensor.dtype)))?;
+        .ok_or_else(|| Error::Absent(format!("{} elements have no statistics", tensor.dtype)))?;
     let mut found = Statistics::default();
     // Welford's algorithm: one pass, without cancellation.
     let (mut mean, mut squares) = (0.0, 0.0);
-    tensor.data.for_each_chunk(|piece| {
-        for element in piece.chunks_exact(decoder.size) {
+    tensor.data.for_each_chunk(|chunk| {
+        for element in chunk.chunks_exact(decoder.size) {
             let number = (decoder.number)(element);
             if number.is_nan() {
                 found.nan += 1;
@@ -55,11 +56,11 @@ pub fn statistics(tensor: &Tensor) -> Result<Statistics> {
             found.zeros += u64::from(number == 0.0);
             found.min = Some(found.min.map_or(number, |min| min.min(number)));
             found.max = Some(found.max.map_or(number, |max| max.max(number)));
-            let before = number - mean;
+            let delta = number - mean;
             #[expect(clippy::cast_precision_loss, reason = "a mean rounds")]
             let count = found.finite as f64;
-            mean += before / count;
-            squares += before * (number - mean);
+            mean += delta / count;
+            squares += delta * (number - mean);
         }
         Ok::<(), Error>(())
     })?;

@@ -59,8 +59,9 @@ pub fn write_text(tensor: &Tensor, out: &mut impl Write) -> Result<()> {
 
 /// Writes tensors as JSON, with all of their elements as nested arrays: `{"schema": 1, "tensors": [...]}`.
 ///
-/// Each has `name`, `kind`, `dtype`, `shape` and `data`, and `lod` where it has LoD offsets. Complex numbers are pairs; NaN
-/// and infinities are strings. Sparse tensors have their indices as further keys, and their stored elements as `data`.
+/// Each tensor has `name`, `kind`, `dtype`, `shape` and `data`, and `lod` if it has LoD offsets. Complex numbers are
+/// pairs; NaN and infinities are strings. Sparse tensors have their indices under further keys, and their stored
+/// elements in `data`.
 ///
 /// # Errors
 /// If reading or writing fails, or an element type has no text form.
@@ -128,11 +129,11 @@ fn put(out: &mut impl Write, text: &str) -> Result<()> {
 }
 
 fn absent() -> Error {
-    Error::Absent("the files do not contain its elements".to_owned())
+    Error::Absent("the files do not contain the elements of the tensor".to_owned())
 }
 
 fn no_text(dtype: DType) -> Error {
-    Error::Absent(format!("elements of {dtype} have no text form"))
+    Error::Absent(format!("{dtype} elements have no text form"))
 }
 
 /// Writes elements with brackets at the start and end of each dim.
@@ -219,7 +220,7 @@ fn write_element(out: &mut String, bytes: &[u8], dtype: DType, style: Style) -> 
             write_element(out, im, part, style)?;
             write!(out, "{close}")
         }
-        // 8-bit values without a common decimal form are written as they are.
+        // 8-bit values without a common decimal form are written as their bits.
         _ if bytes.len() == 1 && style == Style::Json => {
             bytes.iter().try_for_each(|byte| write!(out, "{byte}"))
         }

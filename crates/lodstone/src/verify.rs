@@ -15,6 +15,7 @@ use lodstone_store::{
 };
 use serde::Serialize;
 
+use crate::infer::INCOMPLETE;
 use crate::seal::source;
 use crate::{Error, Result, open_with};
 
@@ -86,8 +87,8 @@ pub enum DefectKind {
     Missing,
     /// The program violates a rule of its framework.
     Rule,
-    /// The program declares contradictory shapes of a value. Runtimes warn about that, and run it all the
-    /// same: the model is intact.
+    /// The program declares contradictory shapes of a value. Runtimes warn and run the program nevertheless: the model
+    /// is intact.
     Inconsistent,
 }
 
@@ -136,12 +137,12 @@ fn verify_as_is(
     });
     let (mut found, compared) = compared?;
     match opened {
-        Ok(model) => look(path, &model, compared, progress, &mut found)?,
+        Ok(model) => check_contents(path, &model, compared, progress, &mut found)?,
         Err(error) => match defect_of(path, error) {
             Ok(defect) => found.findings.push(defect),
             // For example, a directory of several models: all sealed files were compared.
             Err(error) if found.sealed => {
-                found.warnings.push(format!("by the seal alone: {error}"));
+                found.warnings.push(format!("only the seal was checked: {error}"));
             }
             Err(error) if found.findings.is_empty() => return Err(error),
             Err(_) => {}
@@ -151,8 +152,8 @@ fn verify_as_is(
     Ok(found)
 }
 
-/// Takes a snapshot of a path: the identities of the file or directory itself, of the files in the directory, or of
-/// those beside a file or prefix that share the start of its name, and of the seal there.
+/// The identities of the file or directory at a path, of the files in the directory (or those beside a file or prefix
+/// whose names start with it), and of the seal there.
 #[derive(PartialEq, Eq)]
 struct Snapshot(BTreeMap<PathBuf, Option<Stamp>>);
 
@@ -176,8 +177,7 @@ impl Snapshot {
     }
 }
 
-/// Compares all sealed files of the path; returns the places of those files in their
-/// seals.
+/// Compares all sealed files of the path with their seals; returns the seal entries of those files.
 fn compare_sealed(
     path: &Location,
     options: &OpenOptions,
@@ -200,8 +200,7 @@ fn compare_sealed(
     Ok((found, compared))
 }
 
-/// Compares the files of a model that are in other seals, and finds those that are in
-/// none.
+/// Compares the files of a model that are in other seals, and reports those that are in no seal.
 fn compare_others(
     model: &Model,
     mut compared: HashSet<SealEntry>,
@@ -261,7 +260,7 @@ fn compare(
 ) -> Result<()> {
     let path = place.root.join(&place.name);
     if !path.exists() {
-        let message = format!("`{}` was sealed and is not there", path.display());
+        let message = format!("`{}` does not exist, but the seal lists it", path.display());
         found
             .findings
             .push(Defect { file: Some(path.to_path_buf()), ..plain(DefectKind::Missing, message) });
@@ -285,7 +284,7 @@ fn compare(
 }
 
 /// Checks the contents of an opened model.
-fn look(
+fn check_contents(
     path: &Location,
     model: &Model,
     compared: HashSet<SealEntry>,
@@ -317,12 +316,12 @@ fn look(
     for (number, Parameter { name, tensor }) in weights.iter().enumerate() {
         let name = called(name, number);
         let wrong = match &tensor.kind {
-            // By the rules of ONNX, the only format with such tensors.
+            // `rules` checks them: ONNX is the only format with such tensors.
             Kind::Coo { .. } if model.main().is_some() => Ok(None),
             _ => values(tensor),
         };
         let checked = wrong.and_then(|wrong| match wrong {
-            // Read the rest of what was not read above.
+            // Read the bytes that were not read above.
             None if !found.sealed => read(tensor, progress).map(|()| None),
             wrong => Ok(wrong),
         });
@@ -336,8 +335,8 @@ fn look(
     Ok(())
 }
 
-/// Finds parameters of a program that no file contains. Not reported if the path is the program file alone, or if the
-/// program was saved alone into a directory, under a name that does not refer to parameters.
+/// Reports parameters of a program that no file contains, unless the path is the program file alone, or the program was
+/// saved alone into a directory, under a name that does not refer to parameters.
 fn missing(path: &Location, model: &Model, found: &mut Verification) {
     let file = model.files.first().and_then(|blob| source(blob).ok()).map(SourceFile::path);
     let name = file.and_then(Path::file_name).and_then(|name| name.to_str());
@@ -353,27 +352,25 @@ fn missing(path: &Location, model: &Model, found: &mut Verification) {
     absent.retain(|name| !there.contains(name));
     let absent: Vec<_> = absent.iter().map(|name| format!("`{name}`")).collect();
     if !absent.is_empty() {
-        let message = format!("parameters of the program are not there: {}", some(&absent));
+        let message = format!("missing parameters of the program: {}", some(&absent));
         found.findings.push(plain(DefectKind::Missing, message));
     }
 }
 
-/// Checks a program by the rules of its framework, and finds contradictory types of
-/// values.
+/// Reports broken rules of the framework and contradictory types of values in a program.
 fn rules(model: &Model, found: &mut Verification) {
     let Some(program) = model.main() else { return };
     let conventions = conventions(program);
     let inference = (conventions.infer)(model);
-    tell((conventions.check)(model, inference.as_ref()), "rules are broken", found);
+    report((conventions.check)(model, inference.as_ref()), "broken rules", found);
     let Some(inference) = inference else { return };
-    tell(inference.findings, "types contradict each other", found);
+    report(inference.findings, "contradictory types", found);
     if !inference.complete {
-        let warning = "types of values were not followed to the end: the program asks for too much";
-        found.warnings.push(warning.to_owned());
+        found.warnings.push(INCOMPLETE.to_owned());
     }
 }
 
-fn tell(wrong: Findings, what: &str, found: &mut Verification) {
+fn report(wrong: Findings, what: &str, found: &mut Verification) {
     let kind = |located: &Located| match located.finding.code {
         Code::Inconsistent => DefectKind::Inconsistent,
         _ => DefectKind::Rule,
@@ -382,7 +379,7 @@ fn tell(wrong: Findings, what: &str, found: &mut Verification) {
     found.findings.extend(wrong.located.into_iter().map(defect));
     let more = [
         (DefectKind::Rule, wrong.more, what),
-        (DefectKind::Inconsistent, wrong.more_inconsistent, "places are inconsistent"),
+        (DefectKind::Inconsistent, wrong.more_inconsistent, "inconsistencies"),
     ];
     for (kind, count, what) in more.into_iter().filter(|(_, count, _)| *count > 0) {
         found.findings.push(plain(kind, format!("{count} more {what}")));
@@ -408,7 +405,7 @@ fn values(tensor: &Tensor) -> Result<Option<String>> {
     let rows = Indices { dtype: DType::Int64, data: rows.clone() };
     let mut wrong = None;
     rows.for_each(|row| wrong = wrong.or((!(0..*height).contains(&row)).then_some(row)))?;
-    Ok(wrong.map(|row| format!("row {row} is not one of the {height} that the whole tensor has")))
+    Ok(wrong.map(|row| format!("row {row} is out of range: the whole tensor has {height} rows")))
 }
 
 fn plain(kind: DefectKind, message: String) -> Defect {
@@ -423,8 +420,7 @@ fn defect_at(path: &Path, damage: Damage) -> Defect {
     Defect { file: Some(path), tensor, piece, offset, len, ..plain(DefectKind::Seal, message) }
 }
 
-/// Converts a read error to a defect of the model, unless it leaves open whether the model is
-/// defective.
+/// Converts a read error to a defect of the model; fails with the error if it does not imply a defect.
 fn defect_of(path: &Location, error: Error) -> Result<Defect> {
     let Error::Format(inner) = &error else { return Err(error) };
     kind_of(path, inner.cause()).map(|kind| plain(kind, error.to_string())).ok_or(error)
@@ -440,7 +436,7 @@ fn kind_of(path: &Location, error: &FormatError) -> Option<DefectKind> {
             _ => return None,
         },
         FormatError::Mismatch { .. } | FormatError::Json { .. } => DefectKind::Structure,
-        // A part of the model, rather than the model.
+        // A part of the model is missing, rather than the model.
         FormatError::NoModel { path: absent, .. } if absent != path.path() => DefectKind::Missing,
         _ => return None,
     })

@@ -73,8 +73,7 @@ impl<'a> Wiring<'a> {
         op.attributes.iter().filter(counts)
     }
 
-    /// Visits all blocks in execution order: a block may read outputs of the blocks around
-    /// it.
+    /// Visits all blocks in execution order: a block may read outputs of its enclosing blocks.
     fn walk(&mut self) -> Result<(), Finding> {
         let program = self.program;
         let mut starts = Vec::new();
@@ -125,19 +124,20 @@ impl<'a> Wiring<'a> {
         op: &'a Op,
         open: &[(usize, usize, Written<'a>)],
     ) -> Result<(), Finding> {
-        /// Blocks around a block that values are looked for in.
-        const AROUND: usize = 64;
+        /// The maximum number of enclosing blocks that are searched for a value.
+        const MAX_ENCLOSING: usize = 64;
         let of = |name: &'a str| {
             if name.is_empty() {
                 return Use::Nothing;
             }
-            let found = open.iter().rev().take(AROUND).find_map(|(.., known)| known.get(name));
+            let found =
+                open.iter().rev().take(MAX_ENCLOSING).find_map(|(.., known)| known.get(name));
             found.map_or(Use::Outer(name), |(node, place)| Use::Value(*node, *place))
         };
         let operands = op.inputs.iter().map(|operand| {
             (operand.slot.as_str(), operand.args.iter().map(|arg| of(arg)).collect())
         });
-        // Variables that attributes refer to are read, too.
+        // Operators also read the variables that their attributes refer to.
         let named = op.attributes.iter().filter_map(|attribute| {
             let uses: Vec<Use<'a>> = attribute.value.names().map(|name| of(name)).collect();
             let is_named = matches!(attribute.value, AttributeValue::Vars(_)) || !uses.is_empty();
@@ -211,7 +211,7 @@ impl<'a> Wiring<'a> {
         (&op.kind, &op.domain, &op.overload).hash(&mut hasher);
         let mut attributes: Vec<u64> =
             self.attributes(op).map(|it| attribute_hash(&it.name, &it.value)).collect();
-        // Their order has no meaning.
+        // The order of attributes has no meaning.
         attributes.sort_unstable();
         attributes.hash(&mut hasher);
         op.outputs.iter().map(|operand| operand.args.len()).collect::<Vec<_>>().hash(&mut hasher);

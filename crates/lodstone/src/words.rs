@@ -4,8 +4,8 @@ use lodstone_model::{Attribute, AttributeValue, Tensor};
 
 /// Returns text, truncated to 60 characters.
 pub(crate) fn cut(text: &str) -> String {
-    const LONGEST: usize = 60;
-    match text.char_indices().nth(LONGEST) {
+    const MAX_LEN: usize = 60;
+    match text.char_indices().nth(MAX_LEN) {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
     }

@@ -294,13 +294,13 @@ fn maps_that_cannot_be_meant_are_errors_that_say_where() {
     for (map, expected) in [
         ("a", "line 1: expected an old name and a new one"),
         ("a b\n* c*d*", "line 2: the new name has more `*` than the old one"),
-        ("a b\na c", "line 2: the old name has two new ones"),
+        ("a b\na c", "line 2: the old name has two new names"),
         ("{\"a\": 3}", "JSON: invalid type: integer `3`, expected a string at line 1 column 7"),
         ("{\"a\": \"b\", \"a\": \"c\"}", "`a`: the old name has two new ones"),
         ("{\"a\": \"\"}", "`a`: the new name is empty"),
     ] {
         let error = Renames::parse(map).expect_err(map).to_string();
-        assert_eq!(error, format!("in the map of names, {expected}"));
+        assert_eq!(error, format!("invalid name map, {expected}"));
     }
     let renames = Renames::parse("{\"a b\": \"c\", \"x.*\": \"*\"}").expect("a map");
     assert_eq!(renames.of("a b").as_deref(), Some("c"));
@@ -308,7 +308,7 @@ fn maps_that_cannot_be_meant_are_errors_that_say_where() {
     assert_eq!(renames.of("y"), None);
     let two = || model(vec![counted("a", &[1], 0.0), counted("b", &[1], 0.0)]);
     let error = Renames::parse("a b").expect("a map").apply(&mut two()).expect_err("two");
-    assert_eq!(error.to_string(), "two tensors would be called `b`");
+    assert_eq!(error.to_string(), "two tensors would have the name `b`");
     let mut swapped = two();
     assert_eq!(Renames::parse("a b\nb a").expect("a map").apply(&mut swapped).expect("a swap"), 2);
 }
@@ -334,7 +334,7 @@ fn a_renamed_parameter_is_renamed_in_the_program_too() {
     assert!(refused.is_err(), "{refused:?}");
     let transposed = ConvertOptions::default().with_transpose(vec!["*".to_owned()]);
     let refused = convert(digits(), dir.path().join("n.pdmodel"), &transposed);
-    assert!(refused.expect_err("no").to_string().contains("would not fit the program"));
+    assert!(refused.expect_err("no").to_string().contains("its operators would not accept them"));
 }
 
 #[test]

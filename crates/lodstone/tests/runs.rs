@@ -221,7 +221,7 @@ fn inputs_that_are_wrong_are_named() {
     let model = onnx_model("images.onnx");
     let error =
         |inputs: Inputs| run(&model, inputs, &RunOptions::default()).unwrap_err().to_string();
-    assert!(error(Inputs::default()).contains("the input `x` is not given"));
+    assert!(error(Inputs::default()).contains("the input `x` is missing"));
     let (mut inputs, _) = recorded("images.0");
     inputs.tensors.push((Some("z".to_owned()), inputs.tensors[0].1.clone()));
     assert!(error(inputs).contains("`z`"));

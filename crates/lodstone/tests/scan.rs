@@ -77,7 +77,7 @@ fn operators_that_reach_out_and_the_paths_they_name_are_found() {
     let save = place(0, "save");
     let load = place(1, "load_combine");
     let own = place(4, "my_own_operator");
-    let framework = "is no operator of PaddlePaddle 1.8.5, 2.6.2 and 3.3.1: runs code from outside \
+    let framework = "is not an operator of PaddlePaddle 1.8.5, 2.6.2 and 3.3.1: runs code from outside \
                      the framework";
     let expected = [
         (DangerKind::Operator, save.clone(), "writes files"),
@@ -90,7 +90,7 @@ fn operators_that_reach_out_and_the_paths_they_name_are_found() {
         (
             DangerKind::Source,
             own,
-            "`file_path` names a file of the machine it was made on: `/home/somebody/x.so`",
+            "`file_path` is a path on the machine that wrote it: `/home/somebody/x.so`",
         ),
     ];
     let expected = expected.map(|(kind, place, message)| (kind, place, message.to_owned()));

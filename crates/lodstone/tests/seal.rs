@@ -234,7 +234,7 @@ fn models_in_one_directory_are_sealed_each_by_itself() {
     std::fs::copy(&paths[0], dir.path().join("other.safetensors")).expect("copied");
     let found = checked(dir.path());
     assert!(found.whole && found.sealed && found.files == 2, "{found:?}");
-    assert!(found.warnings[0].starts_with("by the seal alone: "), "{found:?}");
+    assert!(found.warnings[0].starts_with("only the seal was checked: "), "{found:?}");
     std::fs::remove_file(dir.path().join("other.safetensors")).expect("removed");
     // What is written over is not held against the seal of what was there.
     let mut model = open(&paths[0]).expect("a model");

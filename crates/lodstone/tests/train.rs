@@ -79,7 +79,7 @@ fn what_is_wrong_with_a_training_program_is_named() {
                 let at = place(program, "relu");
                 program.blocks[0].ops.remove(at);
             }),
-            &["conv2d_0.tmp_2", "pool2d", "none before writes it"],
+            &["conv2d_0.tmp_2", "pool2d", "no earlier operator writes it"],
         ),
         (
             "a gradient that nobody computes",
@@ -87,7 +87,7 @@ fn what_is_wrong_with_a_training_program_is_named() {
                 let at = place(program, "relu_grad");
                 program.blocks[0].ops.remove(at);
             }),
-            &["conv2d_1.tmp_1@GRAD", "elementwise_add_grad", "none before writes it"],
+            &["conv2d_1.tmp_1@GRAD", "elementwise_add_grad", "no earlier operator writes it"],
         ),
         (
             "an operator before what it reads",
@@ -95,7 +95,7 @@ fn what_is_wrong_with_a_training_program_is_named() {
                 let (first, last) = (place(program, "relu"), place(program, "adam"));
                 program.blocks[0].ops.swap(first, last);
             }),
-            &["none before writes it"],
+            &["no earlier operator writes it"],
         ),
         (
             "a circle",
@@ -105,7 +105,7 @@ fn what_is_wrong_with_a_training_program_is_named() {
                 let before = &mut program.blocks[0].ops[at - 1];
                 before.inputs[0].args = vec![out];
             }),
-            &["conv2d_0.tmp_2", "elementwise_add", "none before writes it"],
+            &["conv2d_0.tmp_2", "elementwise_add", "no earlier operator writes it"],
         ),
         (
             "a gradient in a slot that is none",

@@ -51,7 +51,7 @@ def test_a_name_that_could_be_two_tensors_is_neither(ambiguous):
         for look in (model.__getitem__, file.get_tensor):
             with pytest.raises(KeyError) as caught:
                 look("x")
-            assert str(caught.value) == "`x` is ambiguous: there are `arg:x`, `aux:x`"
+            assert str(caught.value) == "`x` is ambiguous: it matches `arg:x`, `aux:x`"
 
 
 def test_names_of_other_formats_are_what_they_are(tmp_path):

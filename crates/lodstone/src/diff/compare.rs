@@ -16,12 +16,12 @@ pub(super) struct Relation {
     pub(super) values: Option<Values>,
 }
 
-/// The bytes of each side that are compared at once.
-const PIECE: usize = 128 << 10;
+/// The number of bytes of each side that are compared at once.
+const CHUNK: usize = 128 << 10;
 
 /// The maximum rank for which every permutation is tried: the layouts of convolutions have rank four, and higher
 /// ranks have too many permutations.
-const MAX_ORDERED: usize = 4;
+const MAX_PERMUTED_RANK: usize = 4;
 
 /// Finds how `a` became `b`: an exact transformation if there is one, or else the differences of the values.
 pub(super) fn compare(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<Relation> {
@@ -111,7 +111,7 @@ fn dims(tensor: &Tensor) -> impl Iterator<Item = &u64> {
 /// elements.
 fn orders(a: &Tensor, b: &Tensor) -> Vec<Vec<usize>> {
     let rank = a.shape.len();
-    if rank != b.shape.len() || !(2..=MAX_ORDERED).contains(&rank) || a.data.is_empty() {
+    if rank != b.shape.len() || !(2..=MAX_PERMUTED_RANK).contains(&rank) || a.data.is_empty() {
         return Vec::new();
     }
     let mut orders = vec![Vec::new()];
@@ -184,8 +184,7 @@ fn equal_bytes(a: &Blob, b: &Blob, options: &DiffOptions) -> Result<bool> {
     Ok(equal)
 }
 
-/// Calls `each` with corresponding chunks of both sides until it
-/// stops.
+/// Calls `each` with corresponding chunks of both sides until it returns `false`.
 fn in_step(
     (a, size_a): (&Blob, usize),
     (b, size_b): (&Blob, usize),
@@ -195,10 +194,10 @@ fn in_step(
     let mut buffers = [Vec::new(), Vec::new()];
     let elements = (a.len() / size_a as u64).min(b.len() / size_b as u64);
     let mut done = 0;
-    // Most pairs that differ do so early: start with small chunks.
-    let mut most = 4096 / size_a.max(size_b);
+    // Pairs usually differ early, if at all: start with small chunks.
+    let mut max_count = 4096 / size_a.max(size_b);
     while done < elements {
-        let count = usize::try_from(elements - done).unwrap_or(usize::MAX).min(most);
+        let count = usize::try_from(elements - done).unwrap_or(usize::MAX).min(max_count);
         let [of_a, of_b] = &mut buffers;
         of_a.resize(count * size_a, 0);
         of_b.resize(count * size_b, 0);
@@ -209,7 +208,7 @@ fn in_step(
             break;
         }
         done += count as u64;
-        most = PIECE / size_a.max(size_b);
+        max_count = CHUNK / size_a.max(size_b);
     }
     Ok(())
 }
@@ -248,17 +247,14 @@ fn values(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<Option<Values
                 found.not_a_number += 1;
                 continue;
             }
-            #[expect(
-                clippy::cast_precision_loss,
-                reason = "of a difference, which is rounded last"
-            )]
+            #[expect(clippy::cast_precision_loss, reason = "only the difference is rounded")]
             let apart = match integers {
                 Some((x, y)) => x.abs_diff(y) as f64,
                 None if x == y => 0.0,
                 None => (x - y).abs(),
             };
             let tolerated = options.atol + options.rtol * y.abs();
-            // Only infinity is close to infinity.
+            // Infinity is within tolerance of infinity only, which is equal.
             let finite = x.is_finite() && y.is_finite();
             if finite && apart <= tolerated && tolerated > 0.0 {
                 continue;

@@ -1,9 +1,8 @@
 //! The differences between two models: tensor by tensor, across formats.
 //!
-//! Tensors are paired by name, and the remaining ones by content (`pair`). A pair is compared as it
-//! is, then reshaped, with its dims permuted, and cast; only if none of these is
-//! exact are the values reported as changed, with the differences (`compare`). Programs of one framework are
-//! compared operator by operator (`graph`).
+//! Tensors are paired by name, and the remaining ones by content (`pair`). A pair is compared unchanged, then reshaped,
+//! with its dims permuted, and cast; the values are reported as changed, with the differences, only if no comparison is
+//! exact (`compare`). Programs of one framework are compared operator by operator (`graph`).
 
 mod compare;
 mod graph;
@@ -153,13 +152,13 @@ pub fn diff(mut a: Model, b: &Model, options: &DiffOptions) -> Result<Diff> {
     let transposed = transpose(&mut a, &options.transpose)?;
     if transposed.others > 0 {
         let others = transposed.others;
-        warnings.push(format!("tensors that were to be transposed and are no matrices: {others}"));
+        warnings.push(format!("tensors not transposed because they are not matrices: {others}"));
     }
-    // Only its parameters: the names of a program are compared as they are.
+    // Renames apply to parameters only: the program is compared without them.
     let mut programs = std::mem::take(&mut a.programs);
     let program = programs.remove(Programs::MAIN);
     if !options.renames.is_empty() && options.renames.apply(&mut a)? == 0 {
-        warnings.push("no tensor of the first model has a name that was to be changed".to_owned());
+        warnings.push("the name map matches no tensor of the first model".to_owned());
     }
     let Pairing { pairs, removed, added } = pair::pair(&a.parameters, &weights_b, options)?;
     let mut diff =
@@ -246,7 +245,7 @@ impl Diff {
 }
 
 fn absent() -> Error {
-    Error::Absent("a tensor is not there any more".to_owned())
+    Error::Absent("a paired tensor is missing".to_owned())
 }
 
 fn which(name: &str, index: usize, parameter: &Parameter) -> Which {
@@ -254,7 +253,7 @@ fn which(name: &str, index: usize, parameter: &Parameter) -> Which {
     Which { name: called(name, index), index, dtype, shape }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires a reference")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }
@@ -264,7 +263,7 @@ fn display<S: Serializer>(dtype: &DType, serializer: S) -> Result<S::Ok, S::Erro
 }
 
 /// JSON has no infinities and no NaN: they become strings.
-#[expect(clippy::ref_option, reason = "serde asks for a reference")]
+#[expect(clippy::ref_option, reason = "serde requires a reference")]
 fn number<S: Serializer>(number: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
     match number {
         Some(number) if number.is_finite() => serializer.serialize_f64(*number),

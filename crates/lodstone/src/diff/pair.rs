@@ -94,8 +94,7 @@ fn by_name(a: &[Parameter], b: &[Parameter]) -> Vec<Pair> {
     a.iter().enumerate().filter_map(pair).collect()
 }
 
-/// Marks the pairs with the same name that are in another order: all but the longest
-/// increasing subsequence.
+/// Marks the pairs with the same name whose order differs: all but the longest increasing subsequence.
 fn mark_moved(pairs: &mut [Pair]) {
     pairs.sort_by_key(|pair| pair.a);
     let places: Vec<usize> = pairs.iter().map(|pair| pair.b).collect();
@@ -128,8 +127,8 @@ fn mark_moved(pairs: &mut [Pair]) {
 /// A key that tensors with the same elements in any order have in common.
 type Likeness = (DType, u64, u64);
 
-/// The maximum number of tensors of the same content among which the right shape is searched: there may be
-/// any number of empty ones.
+/// The maximum number of tensors of the same content that are searched for the same shape: a model may have any number
+/// of empty tensors.
 const MAX_ALIKE: usize = 64;
 
 /// Pairs tensors of the same content: as it is, reshaped, or with permuted dims. Those at the same
@@ -169,7 +168,7 @@ fn by_content(
         let Some(candidates) = candidates else { continue };
         let same_shape =
             |candidate: &usize| of(b, *candidate).is_some_and(|other| other.shape == tensor.shape);
-        // They are sorted by index.
+        // Candidates are sorted by index.
         let there = candidates.binary_search(&index).ok();
         let alike = candidates.iter().take(MAX_ALIKE).position(same_shape);
         for at in [there, alike, Some(0)].into_iter().flatten() {
@@ -191,8 +190,8 @@ fn mixture(tensor: &Tensor, options: &DiffOptions) -> Result<u64, StoreError> {
     let size = usize::try_from(size).unwrap_or(1).max(1);
     let mut sum = 0_u64;
     // Chunks hold whole elements: their size is a multiple of any element size.
-    tensor.data.for_each_chunk::<StoreError>(|piece| {
-        for element in piece.chunks(size) {
+    tensor.data.for_each_chunk::<StoreError>(|chunk| {
+        for element in chunk.chunks(size) {
             let hash = element.chunks(8).fold(0x9e37_79b9_7f4a_7c15, |hash: u64, bytes| {
                 let number =
                     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
@@ -200,7 +199,7 @@ fn mixture(tensor: &Tensor, options: &DiffOptions) -> Result<u64, StoreError> {
             });
             sum = sum.wrapping_add(hash);
         }
-        options.progress.advance(piece.len() as u64)
+        options.progress.advance(chunk.len() as u64)
     })?;
     Ok(sum)
 }

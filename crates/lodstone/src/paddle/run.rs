@@ -15,7 +15,7 @@ struct Executed {
     dirs: Dirs,
 }
 
-/// Prepares a PaddlePaddle program. Persistable variables keep their values from run to run.
+/// Prepares a PaddlePaddle program. Persistable variables keep their values between runs.
 pub(crate) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Runner>> {
     if options.engine == Engine::Reference {
         let what = "the reference engine does not run PaddlePaddle programs";

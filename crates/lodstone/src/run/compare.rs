@@ -1,4 +1,4 @@
-//! Two models on the same inputs, value by value.
+//! Comparison of the values that two models compute from the same inputs.
 //!
 //! Both run once, and return all values that have a counterpart: the value that it becomes where one program is lowered,
 //! or else the value of the same name. Outputs without either are paired by position. A value without a counterpart is
@@ -16,11 +16,11 @@ use super::{Inputs, RunOptions, Session, required_inputs, tensors};
 use crate::numbers::decoder;
 use crate::{Error, Result};
 
-/// How two models are compared.
+/// The options of a comparison.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CompareOptions {
-    /// How both run. Values to fetch are ignored.
+    /// The options of both runs. Values to fetch are ignored.
     pub run: RunOptions,
     /// Relative tolerance: elements agree if |a - b| <= atol + rtol * |b|.
     pub rtol: f64,
@@ -53,13 +53,13 @@ lodstone_model::with_fields!(CompareOptions {
     with_progress(progress: Progress),
 });
 
-/// How two models agree on the same inputs.
+/// The result of a comparison.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Comparison {
     /// The version of this structure as JSON.
     pub schema: u32,
-    /// Whether every output of both models has a counterpart, and agrees with it.
+    /// Whether every output of both models has a counterpart and agrees with it.
     pub same: bool,
     /// The values that have a counterpart, in the order in which the first model computes them.
     pub values: Vec<ComparedValue>,
@@ -71,21 +71,21 @@ pub struct Comparison {
     pub unpaired_outputs: Vec<String>,
 }
 
-/// A value of two models.
+/// A pair of values.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct ComparedValue {
-    /// Its name in the first model.
+    /// The name in the first model.
     pub a: String,
-    /// Its name in the second model.
+    /// The name in the second model.
     pub b: String,
-    /// Why these two belong together.
+    /// The criterion by which the values were paired.
     pub paired_by: PairedBy,
-    /// Whether it is an output of both models.
+    /// Whether the value is an output of both models.
     pub is_output: bool,
     /// Whether all elements agree.
     pub agrees: bool,
-    /// Why elements could not be compared: element types, shapes or kinds.
+    /// The reason if elements could not be compared: different shapes or kinds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mismatch: Option<String>,
     /// The differences of the elements.
@@ -93,7 +93,7 @@ pub struct ComparedValue {
     pub errors: Option<ErrorDistribution>,
 }
 
-/// Why two values belong together.
+/// The criterion by which two values were paired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -102,7 +102,7 @@ pub enum PairedBy {
     Origin,
     /// They have the same name.
     Name,
-    /// They are outputs at the same position.
+    /// The values are outputs at the same position.
     Position,
 }
 
@@ -120,18 +120,18 @@ pub struct ErrorDistribution {
     pub max_rel: f64,
     /// The mean absolute difference.
     pub mean_abs: f64,
-    /// The absolute differences that half, 90 % and 99 % of the elements do not exceed.
+    /// The 50 %, 90 % and 99 % quantiles of the absolute differences.
     pub quantiles: [f64; 3],
-    /// The element with the largest absolute difference: its position in row-major order, and its values in both.
+    /// The element with the largest absolute difference: its position in row-major order, and both values.
     pub worst: Option<(u64, f64, f64)>,
 }
 
 /// Runs two models once on the same inputs, which have the names of the first model, and compares their values.
 ///
-/// Inputs that the second model does not have by name are its inputs at the same positions.
+/// If the second model lacks some of these names, its inputs are paired by position.
 ///
 /// # Errors
-/// As [`run`](super::run), for either model; if they do not have equally many inputs.
+/// The errors of [`run`](super::run) for either model; fails if inputs cannot be paired.
 pub fn compare(
     a: &Model,
     b: &Model,
@@ -193,7 +193,7 @@ impl<'m> Values<'m> {
         let parameters: HashSet<&str> =
             model.parameters.iter().map(|it| it.name.as_str()).collect();
         let vars = program.blocks.iter().take(1).flat_map(|main| &main.vars);
-        // What a framework keeps beside values: lists of what is fed and fetched, readers, scopes.
+        // Not values: lists of inputs and outputs, readers, scopes.
         let holders: HashSet<&str> = vars
             .filter(|var| matches!(var.value, ValueType::Holder(_)))
             .map(|var| var.name.as_str())
@@ -224,7 +224,7 @@ struct Pair<'m> {
     is_output: bool,
 }
 
-/// The values that two models have in common, in the order of the first.
+/// Pairs the values of two models, in the order of the first.
 fn pair<'m>(a: &Values<'m>, b: &Values<'m>, outputs_only: bool) -> Vec<Pair<'m>> {
     // Several values of a program may become one.
     let mut sources_b: HashMap<&str, Vec<&'m str>> = HashMap::new();
@@ -258,7 +258,7 @@ fn pair<'m>(a: &Values<'m>, b: &Values<'m>, outputs_only: bool) -> Vec<Pair<'m>>
     a.computed.iter().filter_map(pair).collect()
 }
 
-/// The inputs of both models, by their own names.
+/// Returns the inputs of both models, by the names in each.
 fn inputs_of(a: &Model, b: &Model, inputs: Inputs) -> Result<(Inputs, Inputs)> {
     let ((required, optional), (required_b, _)) = (required_inputs(a)?, required_inputs(b)?);
     let lod = inputs.lod.clone();
@@ -269,7 +269,7 @@ fn inputs_of(a: &Model, b: &Model, inputs: Inputs) -> Result<(Inputs, Inputs)> {
         if required.len() != required_b.len() {
             let (a, b) = (required.len(), required_b.len());
             return Err(Error::Absent(format!(
-                "the models have {a} and {b} inputs, of other names: they cannot be paired"
+                "cannot pair inputs by name or position: the models have {a} and {b} inputs"
             )));
         }
         names = required
@@ -329,7 +329,7 @@ fn compared_value(
     Ok(value)
 }
 
-/// The differences of the elements of two tensors, or why they cannot be compared.
+/// Returns the differences between the elements of two tensors, or the reason why they cannot be compared.
 fn differences(
     a: &Tensor,
     b: &Tensor,
@@ -339,7 +339,7 @@ fn differences(
         return Ok(Err(format!("shapes {:?} and {:?}", a.shape, b.shape)));
     }
     if a.lod != b.lod {
-        return Ok(Err("other LoD".to_owned()));
+        return Ok(Err("different LoD".to_owned()));
     }
     if let (Kind::Strings { elements: a }, Kind::Strings { elements: b }) = (&a.kind, &b.kind) {
         let elements = a.len() as u64;
@@ -380,10 +380,10 @@ fn differences(
     #[expect(clippy::cast_precision_loss, reason = "a mean rounds")]
     let count = errors.len().max(1) as f64;
     found.mean_abs = errors.iter().sum::<f64>() / count;
-    let at = |hundredths: usize| {
-        let position = (errors.len().saturating_sub(1) * hundredths).div_ceil(100);
+    let quantile = |percent: usize| {
+        let position = (errors.len().saturating_sub(1) * percent).div_ceil(100);
         errors.get(position).copied().unwrap_or(0.0)
     };
-    found.quantiles = [50, 90, 99].map(at);
+    found.quantiles = [50, 90, 99].map(quantile);
     Ok(Ok(found))
 }

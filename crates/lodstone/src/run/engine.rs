@@ -1,4 +1,4 @@
-//! Programs of ONNX, and those that are lowered to it.
+//! Running ONNX programs, and programs that can be lowered to ONNX.
 
 use std::sync::Arc;
 
@@ -22,14 +22,14 @@ struct Engined {
     profile: Option<Arc<Profile>>,
 }
 
-/// Prepares a program of ONNX, or one that can be lowered to it.
+/// Prepares an ONNX program, or a program that can be lowered to ONNX.
 pub(crate) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Runner>> {
     let (lowered, origins) = lowered(model)?;
     let fetched = options.fetch.iter().map(|name| {
         match origins.as_ref().map(|origins| origins.of(0, name)) {
             None => Ok(name.clone()),
             Some(Origin::Value(lowered)) => Ok(lowered.to_string()),
-            // A value that the lowering adds.
+            // A value that the lowering added.
             Some(_) if computes(&lowered, name) => Ok(name.clone()),
             Some(_) => Err(Error::Absent(format!("the lowered program does not compute `{name}`"))),
         }
@@ -51,9 +51,9 @@ pub(crate) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Run
     Ok(Box::new(Engined { executable, names, budget, threads, max_steps, profile }))
 }
 
-/// The model as a program of ONNX, and what became of the values of its own program, if that is of another dialect.
+/// Returns the model with its program lowered to ONNX, and the origins of its values if the program was lowered.
 ///
-/// What a lowering loses is not part of the computation: names and storage of the other framework.
+/// Losses are ignored: names and storage of the other framework are not part of the computation.
 pub(super) fn lowered(model: &Model) -> Result<(Model, Option<Origins>)> {
     let mut lowered = model.clone();
     let done = lodstone_lowering::lower(&mut lowered, Dialect::Onnx, &mut Report::default());

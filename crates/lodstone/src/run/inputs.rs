@@ -1,4 +1,4 @@
-//! What a model runs with.
+//! The inputs of a run.
 
 use lodstone_model::{Lod, Tensor};
 use lodstone_store::Location;
@@ -8,17 +8,18 @@ use crate::{Error, OpenOptions, Result, open_with};
 /// The inputs of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
-    /// Tensors by name. Those without a name are the remaining inputs, in the order of the program.
+    /// Tensors by name. Tensors without a name are the remaining inputs, in the order of the program.
     pub tensors: Vec<(Option<String>, Tensor)>,
-    /// Levels of LoD, outermost first, by the names of inputs; several of one name are several levels.
+    /// LoD levels, each with the name of its input; the levels of an input are in order, outermost first.
     pub lod: Vec<(String, Vec<u64>)>,
 }
 
 impl Inputs {
-    /// Adds all tensors of a file. A tensor without a name of its own is `name`, or the next input without a value.
+    /// Adds all tensors of a file. `name` is the input for a tensor without a name, and for the only tensor of a file;
+    /// by default, a tensor without a name is the next input without a value.
     ///
     /// # Errors
-    /// If the file cannot be opened.
+    /// Fails if the file cannot be opened.
     pub fn read(
         &mut self,
         name: Option<&str>,
@@ -38,7 +39,7 @@ impl Inputs {
         Ok(())
     }
 
-    /// The tensors with the names of a model's inputs: those without a default, and those with one.
+    /// Returns the tensors with the names of inputs. `required` inputs have no default value, `optional` ones have one.
     pub(crate) fn named(
         mut self,
         required: &[String],
@@ -52,7 +53,7 @@ impl Inputs {
             let is_left = |name: &&String| !named.iter().any(|(known, _)| known == *name);
             let Some(name) = required.iter().chain(optional).find(is_left) else {
                 let count = required.len() + optional.len();
-                let what = format!("more inputs are given than the {count} that the model has");
+                let what = format!("too many inputs, expected at most {count}");
                 return Err(Error::Absent(what));
             };
             named.push((name.clone(), tensor));
@@ -60,14 +61,14 @@ impl Inputs {
         for (name, level) in self.lod {
             let tensor = named.iter_mut().find(|(known, _)| *known == name);
             let Some((_, tensor)) = tensor else {
-                return Err(Error::Absent(format!("there is no input `{name}` to have a LoD")));
+                return Err(Error::Absent(format!("there is no input `{name}` to set the LoD of")));
             };
             let Lod(levels) = &mut tensor.lod;
             levels.push(level);
         }
         for name in required {
             if !named.iter().any(|(known, _)| known == name) {
-                return Err(Error::Absent(format!("the input `{name}` is not given")));
+                return Err(Error::Absent(format!("the input `{name}` is missing")));
             }
         }
         Ok(named)

@@ -1,7 +1,7 @@
 //! Running models of any framework.
 //!
-//! [`RUNS`](crate::RUNS) has what runs the programs of each dialect: the executor of their framework, or the engine
-//! after they were lowered to ONNX.
+//! [`RUNS`](crate::RUNS) lists the implementation for each dialect: the executor of the framework, or a lowering to
+//! ONNX and the engine.
 
 mod compare;
 pub(crate) mod engine;
@@ -26,23 +26,23 @@ pub use value::{Output, OutputValue};
 
 use crate::{Dirs, Error, RUNS, Result};
 
-/// How a model runs.
+/// The options of a run.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunOptions {
-    /// Where operators of the program may load and save.
+    /// The directories where operators of the program may load and save.
     pub dirs: Dirs,
-    /// Names of the values to return instead of the outputs of the program, if there are any.
+    /// Names of the values to return; the outputs of the program by default.
     pub fetch: Vec<String>,
-    /// Maximum bytes of the tensors of the run, within the available memory; all of that by default.
+    /// Maximum size of the tensors of the run in bytes; the available memory by default, and at most that.
     pub max_memory: Option<u64>,
-    /// Maximum number of operators that run, those in loops each time; unlimited by default.
+    /// Maximum number of executed operators, counting every iteration of a loop; unlimited by default.
     pub max_steps: Option<u64>,
     /// Number of threads; one per processor by default. Results do not depend on it.
     pub threads: Option<usize>,
-    /// What computes the operators.
+    /// The implementation of the operators.
     pub engine: Engine,
-    /// Measures the operators of the runs.
+    /// The profile that records the time of each operator.
     pub profile: Option<Arc<Profile>>,
 }
 
@@ -56,14 +56,14 @@ lodstone_model::with_fields!(RunOptions {
     with_profile(profile: Option<Arc<Profile>>),
 });
 
-/// What computes the operators of a program.
+/// The implementation of the operators of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Engine {
     /// The engine of this crate, with simplified programs and fused operators.
     #[default]
     Builtin,
-    /// The engine of this crate, each operator by its own kernel.
+    /// The engine of this crate, with a kernel for each operator and no fused operators.
     Reference,
 }
 
@@ -81,17 +81,17 @@ impl FromStr for Engine {
 
 /// A prepared program.
 pub(crate) trait Runner: Send {
-    /// Runs it once, from its inputs by name.
+    /// Runs the program once with these inputs.
     fn run(&mut self, inputs: Vec<(String, Tensor)>, progress: &Progress) -> Result<Vec<Output>>;
 }
 
 /// Prepares the main program of a model.
 pub(crate) type Prepare = fn(&Model, &RunOptions) -> Result<Box<dyn Runner>>;
 
-/// A model that is ready to run, any number of times, with inputs of any shapes that it accepts.
+/// A prepared model. It can run any number of times, with inputs of any shape that the program accepts.
 pub struct Session {
     runner: Box<dyn Runner>,
-    /// The inputs without a default, in the order of the program, and the others.
+    /// The inputs without a default value, in the order of the program, and the other inputs.
     inputs: (Vec<String>, Vec<String>),
 }
 
@@ -105,7 +105,7 @@ impl Session {
     /// Prepares the main program of a model.
     ///
     /// # Errors
-    /// If the model has no program, or the program cannot run: one error lists all operators that are not supported.
+    /// Fails if the model has no program, or the program cannot run; the error lists all unsupported operators.
     pub fn new(model: &Model, options: &RunOptions) -> Result<Self> {
         let program = model.main();
         let program =
@@ -115,15 +115,16 @@ impl Session {
         Ok(Self { runner: prepare(model, options)?, inputs: required_inputs(model)? })
     }
 
-    /// The names of the inputs that have no default, in the order of the program.
+    /// Returns the names of the inputs without a default value, in the order of the program.
     pub fn inputs(&self) -> &[String] {
         &self.inputs.0
     }
 
-    /// Runs the program once; returns its outputs, or the values to fetch, in their order.
+    /// Runs the program once; returns its outputs, or the values of [`RunOptions::fetch`], in that order.
     ///
     /// # Errors
-    /// If an input is missing, unknown or not what the program takes, an operator fails, or the run exceeds its limits.
+    /// Fails if an input is missing, unknown or does not match its declaration, if an operator fails, or if the run
+    /// exceeds its limits.
     pub fn run(&mut self, inputs: Inputs) -> Result<Vec<Output>> {
         self.run_with(inputs, &Progress::default())
     }
@@ -139,16 +140,17 @@ impl Session {
     }
 }
 
-/// Runs the main program of a model once; returns its outputs, or the values to fetch, in their order. Use a [`Session`] to
-/// run it again.
+/// Runs the main program of a model once; returns its outputs, or the values of [`RunOptions::fetch`], in that order.
+/// To run a model several times, use a [`Session`].
 ///
 /// # Errors
-/// As [`Session::new`] and [`Session::run`].
+/// The errors of [`Session::new`] and [`Session::run`].
 pub fn run(model: &Model, inputs: Inputs, options: &RunOptions) -> Result<Vec<Output>> {
     Session::new(model, options)?.run(inputs)
 }
 
-/// The names of the inputs of the main program that have no default, and of those that have one, in its order.
+/// Returns the names of the inputs of the main program without a default value, and of those with one, in program
+/// order.
 fn required_inputs(model: &Model) -> Result<(Vec<String>, Vec<String>)> {
     let program = model.main();
     let program = program.ok_or_else(|| Error::Absent("the model has no program".to_owned()))?;
@@ -163,15 +165,16 @@ fn not_run(dialect: Dialect) -> Error {
     Error::Absent(format!("running {} programs is not supported", dialect.framework()))
 }
 
-/// Where operators of the model at a path may load from by default: its directory. They may save nowhere.
+/// Returns the default directories for the operators of the model at a path: they may load from its directory, and save
+/// nowhere.
 pub fn dirs_beside(path: impl Into<Location>) -> Dirs {
     let path = path.into();
     let dir = if path.is_dir() { Some(path) } else { path.parent() };
     Dirs { read: dir.map(Location::or_here), ..Dirs::default() }
 }
 
-/// The tensors of outputs. Values of a sequence are named `NAME.0`, `NAME.1`, ...; a map is `NAME.keys`, and its values
-/// are those of a sequence. Empty sequences and absent optional values have no tensor.
+/// Returns the tensors of outputs. The values of a sequence are named `NAME.0`, `NAME.1`, ...; so are those of a map,
+/// whose keys are the tensor `NAME.keys`. Empty sequences and absent optional values have no tensor.
 pub fn tensors(outputs: Vec<Output>) -> Vec<Parameter> {
     let mut tensors = Vec::new();
     for Output { name, value } in outputs {

@@ -1,4 +1,4 @@
-//! Random inputs, for measuring a model and for comparing two.
+//! Random inputs, to measure a model or compare two models.
 
 use lodstone_model::{DType, Dim, Model, Tensor, TensorType, Var};
 use lodstone_store::Blob;
@@ -12,13 +12,14 @@ use crate::{Error, Result};
 const MAX_ELEMENTS: u64 = 1 << 28;
 
 impl Inputs {
-    /// Adds a random tensor for each input of a model that has no value and no default. Equal seeds give equal tensors.
+    /// Adds a random tensor for each input of a model without a value and a default value. Equal seeds give equal
+    /// tensors.
     ///
-    /// Floating-point elements are uniform in [0, 1), integers and truth values are 0 or 1. `shapes` gives the shapes of
-    /// inputs; other dims that the program does not declare are 1. Returns the inputs that were added, as text.
+    /// Floating-point elements are uniform in [0, 1); integers and booleans are 0 or 1. `shapes` sets the shapes of
+    /// inputs; other undeclared dims are 1. Returns descriptions of the added inputs.
     ///
     /// # Errors
-    /// If an input is not a tensor of numbers, its rank is not known, or its shape is not that of the declaration.
+    /// Fails if an input is not a tensor of numbers, its rank is unknown, or its shape contradicts the declaration.
     pub fn add_random(
         &mut self,
         model: &Model,
@@ -33,7 +34,7 @@ impl Inputs {
         let open: Vec<(usize, String)> =
             open.skip(unnamed).map(|(number, name)| (number, name.clone())).collect();
         if let Some((name, _)) = shapes.iter().find(|(name, _)| !required.contains(name)) {
-            return Err(Error::Absent(format!("there is no input `{name}` to have a shape")));
+            return Err(Error::Absent(format!("there is no input `{name}` to set the shape of")));
         }
         let blocks = model.main().map(|program| &program.blocks);
         let vars: &[Var] = blocks.and_then(|blocks| blocks.first()).map_or(&[], |main| &main.vars);
@@ -60,9 +61,12 @@ fn random(
 ) -> Result<Tensor, String> {
     let declared = declared.ok_or("the program does not declare a tensor type")?;
     let dims = match (&declared.shape, shape) {
-        (None, None) => return Err("its rank is not declared: give its shape".to_owned()),
+        (None, None) => return Err("its rank is not declared: pass a shape".to_owned()),
         (Some(dims), Some(shape)) if dims.len() != shape.len() => {
-            return Err(format!("the program declares {} dims, not {shape:?}", dims.len()));
+            return Err(format!(
+                "the program declares rank {}, not the shape {shape:?}",
+                dims.len()
+            ));
         }
         (_, Some(shape)) => shape.to_vec(),
         (Some(dims), None) => dims

@@ -1,4 +1,4 @@
-//! What runs return.
+//! The outputs of a run.
 
 use lodstone_engine as engine;
 use lodstone_model::{Parameter, Tensor};
@@ -8,9 +8,9 @@ use crate::Result;
 /// An output of a run.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its value.
+    /// The value.
     pub value: OutputValue,
 }
 
@@ -34,7 +34,7 @@ pub enum OutputValue {
 }
 
 impl OutputValue {
-    /// The value of the engine.
+    /// Converts a value of the engine.
     pub(crate) fn of(value: &engine::Value) -> Result<Self> {
         Ok(match value {
             engine::Value::Sequence(values) => {
@@ -50,7 +50,7 @@ impl OutputValue {
         })
     }
 
-    /// Adds its tensors, named after `name`.
+    /// Adds the tensors of the value, with names derived from `name`.
     pub(crate) fn flatten(self, name: String, tensors: &mut Vec<Parameter>) {
         match self {
             Self::Tensor(tensor) => tensors.push(Parameter { name, tensor }),

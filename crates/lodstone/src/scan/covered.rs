@@ -1,4 +1,4 @@
-//! Files that only hold tensors of models in other files: numbers, which are never interpreted.
+//! Files that hold only tensors of models in other files. Their bytes are numbers, which are never interpreted.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -48,8 +48,8 @@ impl Covered {
 fn is_zero(blob: &Blob, start: u64, end: u64) -> Result<bool> {
     let mut is_zero = true;
     let end = end.min(blob.len());
-    blob.slice(start, end.saturating_sub(start))?.for_each_chunk(|piece| {
-        is_zero &= piece.iter().all(|byte| *byte == 0);
+    blob.slice(start, end.saturating_sub(start))?.for_each_chunk(|chunk| {
+        is_zero &= chunk.iter().all(|byte| *byte == 0);
         Ok::<_, crate::Error>(())
     })?;
     Ok(is_zero)

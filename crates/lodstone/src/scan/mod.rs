@@ -1,7 +1,7 @@
 //! Lists code-execution and information-leak risks of a model without loading it in its framework.
 //!
-//! A file is clean if all of it is understood and there are no findings. What is not understood is reported as
-//! unknown, since a loader may interpret it in any way.
+//! A file is clean if every byte of it is understood and there are no findings. Other content is reported as unknown,
+//! since a loader may interpret it in any way.
 
 mod covered;
 mod findings;
@@ -57,7 +57,7 @@ pub enum Verdict {
     /// No findings, in files that are ignored or were understood to the last byte.
     #[default]
     Clean,
-    /// There are findings. Some files may not have been understood, too.
+    /// There are findings. Some files may not have been understood either.
     Findings,
     /// No findings, but not everything was understood.
     Unknown,
@@ -124,7 +124,7 @@ impl DangerKind {
     /// Returns a description of findings of this kind.
     pub fn describe(self) -> &'static str {
         match self {
-            Self::Callable => "a pickle imports or calls what tensors do not need",
+            Self::Callable => "a pickle imports or calls something that tensors do not need",
             Self::Operator => "an operator reads or writes files, runs code or uses the network",
             Self::Path => "a name leads out of the directory of the model",
             Self::Archive => "readers of an archive may disagree about its contents",
@@ -160,6 +160,9 @@ const SCHEMA: u32 = 2;
 
 /// The maximum number of files in a directory.
 const MAX_FILES: usize = 100_000;
+
+/// The reason of an unknown file that is in no known format.
+const UNRECOGNIZED: &str = "unrecognized file format";
 
 /// The maximum number of unknown files that are kept.
 const MAX_UNKNOWN: usize = 10_000;
@@ -254,7 +257,7 @@ impl Look<'_> {
     fn file(&mut self, path: &Location, blob: &Blob) -> Result<()> {
         self.files += 1;
         self.progress.advance(0)?;
-        // What cannot be read is not clean.
+        // A file that cannot be read is unknown.
         let found = match pickles(path, blob, &self.options.limits, &mut self.effort) {
             Ok(found) => found,
             Err(error @ FormatError::Store(StoreError::Cancelled)) => return Err(error.into()),
@@ -274,11 +277,10 @@ impl Look<'_> {
         for (member, finding) in &found.findings {
             let offset = finding.offset;
             if finding.how == "limit" {
-                let reason = format!("from byte {offset} on: {}", finding.name);
+                let reason = format!("at byte {offset}: {}", finding.name);
                 self.unknown(path, member.as_deref(), reason);
             } else if finding.how == "path" {
-                let message =
-                    format!("a path of the machine it was made on: {}", finding.arguments);
+                let message = format!("a path on the machine that wrote it: {}", finding.arguments);
                 let place = place_of(member.as_deref(), offset);
                 self.findings.add(DangerKind::Source, path, &place, message);
             }
@@ -293,7 +295,7 @@ impl Look<'_> {
             self.findings.add(DangerKind::Path, path, &format!("member `{name}`"), why.as_str());
         }
         if let Some(why) = &found.ambiguous {
-            let message = format!("who loads the archive may see other members: {why}");
+            let message = format!("other readers may find other members: {why}");
             self.findings.add(DangerKind::Archive, path, "the archive", message);
         }
     }
@@ -301,7 +303,7 @@ impl Look<'_> {
     /// Adds the findings of a model, if the file is one, and the parts of it that are not understood.
     fn model(&mut self, path: &Path, blob: &Blob, found: &Pickles, opened: Result<Model>) {
         let is_understood = !found.uninterpreted.contains(&None);
-        let mut reason = "the format is not known".to_owned();
+        let mut reason = UNRECOGNIZED.to_owned();
         let mut read_members: fn(&str) -> bool = |_| false;
         match &opened {
             Ok(model) => {
@@ -310,7 +312,7 @@ impl Look<'_> {
                 read_members = named(&model.format).map_or(read_members, |it| it.reads_member);
             }
             Err(Error::Format(error)) if escapes(error) => {
-                self.findings.add(DangerKind::Path, path, "a name in it", error.to_string());
+                self.findings.add(DangerKind::Path, path, "a file name", error.to_string());
             }
             Err(Error::Format(FormatError::Unrecognized { .. })) => {}
             Err(error) => reason = error.to_string(),
@@ -330,7 +332,7 @@ impl Look<'_> {
                 None => self.pending(path, blob, &reason),
                 Some(member) if read_members(member) => {}
                 Some(member) => {
-                    self.unknown(path, Some(member), "the format is not known");
+                    self.unknown(path, Some(member), UNRECOGNIZED);
                 }
             }
         }
@@ -393,9 +395,10 @@ fn escapes(error: &FormatError) -> bool {
     matches!(error.cause(), FormatError::Store(StoreError::Escapes { .. }))
 }
 
-/// Returns the location in a pickle, with the member of an archive that it is in.
+/// A finding in a pickle, and the archive member that holds the pickle.
 type Found = (Option<String>, Finding);
 
+/// Returns the location of a byte in a pickle.
 fn place_of(member: Option<&str>, offset: u64) -> String {
     match member {
         Some(member) => format!("member `{member}`, byte {offset}"),
@@ -416,7 +419,7 @@ fn callables(findings: &[Found]) -> Vec<(String, String)> {
         let place = place_of(member.as_deref(), first.offset);
         let what = match (first.how, module) {
             ("extension", _) => format!("the extension registered as number {name}"),
-            (_, "") => format!("what is {name}"),
+            (_, "") => format!("the value {name}"),
             _ => format!("`{module}.{name}`"),
         };
         let call = uses.iter().find(|(_, f)| !matches!(f.how, "import" | "extension" | "value"));
@@ -424,7 +427,7 @@ fn callables(findings: &[Found]) -> Vec<(String, String)> {
             Some((_, call)) if call.how == "patch" => {
                 format!("sets attributes of {what}: {}", call.arguments)
             }
-            Some((_, call)) if call.how == "build" => format!("calls {what}, sets its state"),
+            Some((_, call)) if call.how == "build" => format!("calls {what} and sets its state"),
             Some((_, call)) => format!("calls {what} with {}", call.arguments),
             None => format!("imports {what}"),
         };

@@ -23,18 +23,19 @@ pub(super) fn look(path: &Path, model: &Model, findings: &mut Findings) {
             );
             findings.add(DangerKind::Source, path, &format!("{count} operators"), message);
         }
-        // Names of parameters become file names where each parameter has its own file.
+        // Names of parameters become file names if each parameter has its own file.
         let kept = program.vars().filter(|var| var.persistable);
         for var in kept {
             if let Err(StoreError::Escapes { why, .. }) = check_relative(&var.name) {
-                let message = format!("saved under its name, it leads out of the directory: {why}");
+                let message =
+                    format!("a file of this name would be outside of the directory: {why}");
                 findings.add(DangerKind::Path, path, &format!("variable `{}`", var.name), message);
             }
         }
     }
     for (key, value) in &model.metadata {
         if is_private(value) {
-            let message = format!("names a file of the machine it was made on: `{value}`");
+            let message = format!("a path on the machine that wrote it: `{value}`");
             findings.add(DangerKind::Source, path, &format!("metadata `{key}`"), message);
         }
     }
@@ -52,7 +53,7 @@ fn operators(path: &Path, program: &Program, conventions: &Conventions, findings
                 && !conventions.runtime_domains.contains(&op.domain.as_str())
             {
                 let message = format!(
-                    "is no operator of {}: {}",
+                    "is not an operator of {}: {}",
                     conventions.framework,
                     Risk::Runs.describe()
                 );
@@ -63,14 +64,13 @@ fn operators(path: &Path, program: &Program, conventions: &Conventions, findings
                     && let Err(StoreError::Escapes { why, .. }) = check_relative(&text)
                 {
                     let message = format!("`{attribute}` is `{text}`: {why}");
-                    // Most strings are not paths, and neither is an empty one.
+                    // Other strings are not paths.
                     if text.contains(['/', '\\']) {
                         findings.add(DangerKind::Path, path, &place, message);
                     }
                 } else if is_private(&text) {
-                    let message = format!(
-                        "`{attribute}` names a file of the machine it was made on: `{text}`"
-                    );
+                    let message =
+                        format!("`{attribute}` is a path on the machine that wrote it: `{text}`");
                     findings.add(DangerKind::Source, path, &place, message);
                 }
             }
@@ -111,7 +111,7 @@ fn sources(program: &Program, attribute: &str) -> Vec<String> {
         .collect();
     files.sort();
     files.dedup();
-    // Files of the framework are less revealing than those of the user.
+    // List files of the framework last, as they reveal less than those of the user.
     let installed =
         |file: &String| file.contains("site-packages") || file.contains("dist-packages");
     files.sort_by_key(installed);

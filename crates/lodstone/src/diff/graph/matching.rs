@@ -1,8 +1,8 @@
 //! Pairing of the operators of two programs.
 //!
-//! Operators are paired by name, then by what they depend on and what depends on them, then along the data flow from
-//! known pairs, and the rest by similarity. The time is linear in the number
-//! of operators, times a limit for the last step.
+//! Operators are paired by name, then by hashes of their dependencies and dependents, then along the data flow from
+//! known pairs, and the rest by similarity. The time is linear in the number of operators, times a limit for the last
+//! step.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
@@ -25,19 +25,19 @@ pub(super) struct Matching {
 /// The criterion by which operators have equal hashes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Alike {
-    /// Both what they depend on and what depends on them; both programs have equally many.
+    /// Equal dependencies and dependents, and equally many such operators in both programs.
     Both,
-    /// One of these.
+    /// Equal dependencies or equal dependents.
     One,
-    /// Both, and one program has more of them.
+    /// Equal dependencies and dependents, with more such operators in one program.
     More,
 }
 
 /// The maximum number of pairs that are compared by similarity.
-const BUDGET: usize = 1 << 20;
+const MAX_COMPARED: usize = 1 << 20;
 
-/// The maximum number of readers of one value that are searched for those of another.
-const READERS: usize = 32;
+/// The maximum number of readers of a value that are paired.
+const MAX_READERS: usize = 32;
 
 impl Matching {
     /// Pairs the operators of two programs.
@@ -97,7 +97,7 @@ impl Matching {
         Ok(())
     }
 
-    /// Pairs operators with the same hash in their order, since nothing distinguishes them.
+    /// Pairs operators with the same hash in order, since nothing distinguishes them.
     fn by_hash(
         &mut self,
         a: &Wiring<'_>,
@@ -138,7 +138,7 @@ impl Matching {
                     }
                 }
             }
-            if node_a.readers.len() <= READERS && node_b.readers.len() <= READERS {
+            if node_a.readers.len() <= MAX_READERS && node_b.readers.len() <= MAX_READERS {
                 for (reader, place) in node_a.readers.iter().filter(|(a, _)| self.free_a(*a)) {
                     let of_kind = kind(a, *reader)?;
                     let mut likely = Vec::new();
@@ -174,7 +174,7 @@ impl Matching {
         }
         let mut kinds: Vec<_> = kinds.into_iter().collect();
         kinds.sort_unstable();
-        let mut budget = BUDGET;
+        let mut budget = MAX_COMPARED;
         for (_, (of_a, of_b)) in kinds {
             for a_index in of_a {
                 let candidates = of_b.iter().copied().filter(|b| self.free_b(*b));
@@ -210,8 +210,8 @@ impl Matching {
             }
         }
         let readers: HashSet<usize> =
-            node_b.readers.iter().take(READERS).map(|(reader, _)| *reader).collect();
-        let known = node_a.readers.iter().take(READERS);
+            node_b.readers.iter().take(MAX_READERS).map(|(reader, _)| *reader).collect();
+        let known = node_a.readers.iter().take(MAX_READERS);
         score
             + known
                 .filter(|(a, _)| {
@@ -244,7 +244,7 @@ fn names<'a>(side: &Wiring<'a>) -> HashMap<(usize, &'a str), usize> {
             name => name,
         };
         if !name.is_empty() {
-            // One name may be in several blocks.
+            // Blocks may use the same names; those of the main block are distinct.
             let block = usize::from(node.block > 0);
             known.entry((block, name)).and_modify(|known| *known = None).or_insert(Some(index));
         }

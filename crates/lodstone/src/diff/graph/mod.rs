@@ -1,7 +1,7 @@
 //! The differences between two programs, operator by operator.
 //!
-//! Operators are paired ([`matching`]), and the differences of each pair are reported. The data flow
-//! counts, not the names of values: a renamed value is reported once.
+//! Operators are paired ([`matching`]), and the differences of each pair are reported. The data flow is compared, not
+//! the names of values: a renamed value is reported once.
 
 mod matching;
 
@@ -108,7 +108,7 @@ pub struct Detail {
     pub b: Option<String>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires a reference")]
 fn is_none(count: &usize) -> bool {
     *count == 0
 }
@@ -150,7 +150,7 @@ pub(super) fn programs(a: &Program, b: &Program) -> Result<ProgramDifference> {
         }
     }
     report.kinds = kinds(a, b);
-    report.details = around(a, b, &names);
+    report.details = outside_operators(a, b, &names);
     report.renamed = names.renamed();
     report.same =
         report.operators.is_empty() && report.renamed.is_empty() && report.details.is_empty();
@@ -176,7 +176,7 @@ fn kinds(a: &Program, b: &Program) -> Vec<(String, usize, usize)> {
 
 /// A map from value names of the first program to those of the second.
 struct Names<'a> {
-    /// The names that only one of the programs has.
+    /// The names that only the first program has, and those that only the second has.
     only_a: HashSet<&'a str>,
     only_b: HashSet<&'a str>,
     to_b: HashMap<&'a str, &'a str>,
@@ -195,7 +195,7 @@ impl<'a> Names<'a> {
         Self { only_a, only_b, to_b: HashMap::new(), order: Vec::new() }
     }
 
-    /// Learns names from paired operators: those of their outputs, and of the outside values that they read.
+    /// Maps names from paired operators: those of their outputs, and those of the outside values that they read.
     fn learn(&mut self, a: &Wiring<'a>, b: &Wiring<'a>, matching: &Matching) -> Result<()> {
         for (node, other) in a.nodes.iter().zip(&matching.a) {
             // An operator without a pair gives no information.
@@ -222,7 +222,7 @@ impl<'a> Names<'a> {
         Ok(())
     }
 
-    /// Maps a name to another, unless that is the name of something else.
+    /// Maps a name to another, unless either is used in both programs.
     fn add(&mut self, old: &'a str, new: &'a str) {
         let fresh = self.only_a.contains(old) && self.only_b.contains(new);
         if fresh && !self.to_b.contains_key(old) {
@@ -278,7 +278,7 @@ fn compare<'a>(
     names: &Names<'_>,
 ) -> Result<(Vec<OperatorChange>, Vec<Detail>)> {
     let (mut changes, mut details) = (Vec::new(), Vec::new());
-    let mut tell = |change: OperatorChange, detail: Detail| {
+    let mut report = |change: OperatorChange, detail: Detail| {
         changes.push(change);
         details.push(detail);
     };
@@ -288,7 +288,7 @@ fn compare<'a>(
     };
     if whole(a.op) != whole(b.op) {
         let detail = Detail::of("kind", Some(whole(a.op)), Some(whole(b.op)));
-        tell(OperatorChange::Kind, detail);
+        report(OperatorChange::Kind, detail);
     }
     let slots: BTreeSet<&str> = a.reads.iter().chain(&b.reads).map(|(slot, _)| *slot).collect();
     for slot in slots {
@@ -315,14 +315,14 @@ fn compare<'a>(
                     };
                     name.filter(|name| !name.is_empty()).cloned()
                 };
-                tell(OperatorChange::Rewired, Detail::of(what, name(a.op), name(b.op)));
+                report(OperatorChange::Rewired, Detail::of(what, name(a.op), name(b.op)));
             }
         }
     }
     let written = |op: &Op| op.writes().count();
     if written(a.op) != written(b.op) {
         let count = |op| Some(written(op).to_string());
-        tell(OperatorChange::Rewired, Detail::of("number of outputs", count(a.op), count(b.op)));
+        report(OperatorChange::Rewired, Detail::of("number of outputs", count(a.op), count(b.op)));
     }
     let pair = |attribute: &'a Attribute| (attribute.name.as_str(), &attribute.value);
     let of_a: BTreeMap<_, _> = side_a.attributes(a.op).map(pair).collect();
@@ -333,7 +333,7 @@ fn compare<'a>(
         if !same_values(value_a, value_b)? {
             let what = format!("attribute {name}");
             let detail = Detail::of(what, value_a.map(short), value_b.map(short));
-            tell(OperatorChange::Attributes, detail);
+            report(OperatorChange::Attributes, detail);
         }
     }
     changes.sort_unstable();
@@ -347,7 +347,7 @@ impl Detail {
     }
 }
 
-/// Returns whether two attribute values are equal. Blocks are, since their contents are compared separately.
+/// Returns whether two attribute values are equal. Blocks count as equal, since their contents are compared separately.
 fn same_values(a: Option<&AttributeValue>, b: Option<&AttributeValue>) -> Result<bool> {
     use AttributeValue as A;
     let (Some(a), Some(b)) = (a, b) else { return Ok(a.is_none() && b.is_none()) };
@@ -418,7 +418,7 @@ fn short(value: &AttributeValue) -> String {
 }
 
 /// Returns the differences outside the operators.
-fn around(a: &Program, b: &Program, names: &Names<'_>) -> Vec<Detail> {
+fn outside_operators(a: &Program, b: &Program, names: &Names<'_>) -> Vec<Detail> {
     let mut details = Vec::new();
     let empty = Block::default();
     let [main_a, main_b] = [a, b].map(|program| program.blocks.first().unwrap_or(&empty));

@@ -111,7 +111,7 @@ impl Training {
         let program = program.ok_or_else(|| absent("the model has no program"))?.clone();
         let loss = match options.loss.as_deref().or_else(|| loss(&program)) {
             Some(loss) => loss.to_owned(),
-            None => return Err(absent("the program computes no gradients: it does not train")),
+            None => return Err(absent("cannot train the program: it computes no gradients")),
         };
         let mut fetch = vec![loss.as_str()];
         fetch.extend(options.watch.iter().map(String::as_str));
@@ -149,7 +149,7 @@ impl Training {
         self.has_run_startup
     }
 
-    /// Returns what was restored from the checkpoint.
+    /// Returns the state that was restored from the checkpoint, if training was resumed.
     pub fn restored(&self) -> Option<&Restored> {
         self.restored.as_ref()
     }
@@ -168,7 +168,7 @@ impl Training {
         };
         let snapshot = contents.snapshot(&self.scope)?;
         self.contents = Some(contents);
-        Ok(snapshot.with(SAMPLES, said(self.options)))
+        Ok(snapshot.with(SAMPLES, recorded(self.options)))
     }
 
     /// Returns the names of the reported variables, the loss first.
@@ -281,7 +281,7 @@ fn resume(
     let how =
         RestoreOptions::default().with_partial(options.partial).with_renames(renamed.collect());
     let restored = restore_for(serial, program, scope, &how)?;
-    let (now, then) = (said(options.samples), restored.metadata.get(SAMPLES));
+    let (now, then) = (recorded(options.samples), restored.metadata.get(SAMPLES));
     match then.filter(|then| **then != now) {
         Some(then) => {
             Err(absent(&format!("the checkpoint was trained with samples {then}, not {now}")))
@@ -291,7 +291,7 @@ fn resume(
 }
 
 /// Returns the batch selection as recorded in checkpoints.
-fn said(options: SampleOptions) -> serde_json::Value {
+fn recorded(options: SampleOptions) -> serde_json::Value {
     serde_json::json!({ "batch": options.batch, "shuffle": options.shuffle })
 }
 
@@ -345,7 +345,7 @@ fn check_reads(program: &Program, fed: &[(String, Tensor)]) -> Result<()> {
                 |var: &&Var| matches!(var.value, ValueType::Tensor(_)) && !var.persistable;
             if vars.get(name).is_some_and(is_tensor) {
                 let what = format!(
-                    "operator {number} (`{}`) reads it, and none before writes it",
+                    "operator {number} (`{}`) reads it, but no earlier operator writes it",
                     op.kind
                 );
                 return wrong(name, what);
@@ -376,18 +376,18 @@ fn check_variables(program: &Program, scope: &Scope) -> Result<()> {
         }
     }
     if !missing.is_empty() {
-        let what = "variables have no value, and no startup program gives them one";
+        let what = "variables have no value, and no startup program initializes them";
         return Err(absent(&format!("{what}: {}", some(missing))));
     }
     match others.is_empty() {
         true => Ok(()),
-        false => Err(absent(&format!("variables are not as declared: {}", some(others)))),
+        false => Err(absent(&format!("variables contradict their declarations: {}", some(others)))),
     }
 }
 
 /// Returns the number in a tensor of one element.
 fn number(tensor: &Tensor) -> Result<f64, Finding> {
-    let found = || format!("expected one number, found {}{:?}", tensor.dtype, tensor.shape);
+    let found = || format!("expected a scalar, found {}{:?}", tensor.dtype, tensor.shape);
     if tensor.shape.iter().product::<u64>() != 1 || tensor.dtype == DType::String {
         return Err(found().into());
     }

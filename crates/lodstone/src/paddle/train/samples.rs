@@ -14,9 +14,9 @@ use crate::Result;
 /// The input tensors of a program, by name.
 #[derive(Debug)]
 pub(super) struct Samples {
-    /// The tensors that each step gets whole.
+    /// The tensors that each step reads completely.
     whole: Vec<(String, Tensor)>,
-    /// The tensors of which each step gets some samples.
+    /// The tensors from which each step reads a batch.
     cut: Vec<(String, Tensor)>,
     /// The batch size, and the number of samples.
     batch: u64,
@@ -54,11 +54,11 @@ impl Samples {
                 Takes::Whole => whole.push((name, tensor)),
                 Takes::Any => cut.push((name, tensor)),
                 Takes::Some(wanted) => {
-                    let said = *batch.get_or_insert(wanted);
-                    if said != wanted {
+                    let batch = *batch.get_or_insert(wanted);
+                    if batch != wanted {
                         return wrong(
                             &name,
-                            format!("it takes {wanted} samples a step, not {said}"),
+                            format!("the program declares a batch size of {wanted}, not {batch}"),
                         );
                     }
                     cut.push((name, tensor));
@@ -75,17 +75,20 @@ impl Samples {
             let found = samples(tensor);
             if found != count {
                 let first = cut.first().map_or("", |(name, _)| name);
-                return wrong(name, format!("it has {found} samples, and `{first}` has {count}"));
+                return wrong(name, format!("it has {found} samples, but `{first}` has {count}"));
             }
             if batch == 0 || batch > count {
-                return wrong(name, format!("it has {count} samples, of which {batch} are none"));
+                return wrong(
+                    name,
+                    format!("expected a batch size from 1 to {count}, found {batch}"),
+                );
             }
         }
         Ok(Self { whole, cut, batch, count, shuffle, order: None })
     }
 
-    /// Returns the inputs of a step, counted from 0. If fewer samples are left than a step takes, a new epoch starts: with
-    /// the first sample, or in another order.
+    /// Returns the inputs of a step, counted from 0. When fewer samples than a batch are left, a new epoch starts, in
+    /// file order or shuffled anew.
     pub(super) fn of_step(&mut self, step: u64) -> Result<Vec<(&str, Tensor)>> {
         let chosen = self.chosen(step).or_else(|what| wrong("samples", what))?;
         let whole = self.whole.iter().map(|(name, tensor)| (name.as_str(), tensor.clone()));
@@ -160,7 +163,8 @@ fn pick(tensor: &Tensor, chosen: &[u64]) -> Result<Tensor, Finding> {
     let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
     let all = tensor.shape.first().copied().and_then(|rows| usize::try_from(rows).ok());
     let size = all.filter(|rows| *rows > 0 && bytes.len().is_multiple_of(*rows));
-    let size = size.map(|rows| bytes.len() / rows).ok_or("its rows are not whole bytes")?;
+    let size =
+        size.map(|rows| bytes.len() / rows).ok_or("its rows are not a whole number of bytes")?;
     let place = |rows: &Range<u64>| {
         let at = |row: u64| usize::try_from(row).ok()?.checked_mul(size);
         Some(at(rows.start)?..at(rows.end)?)
@@ -172,7 +176,7 @@ fn pick(tensor: &Tensor, chosen: &[u64]) -> Result<Tensor, Finding> {
         _ => {
             let rows = rows.iter().map(|rows| bytes.get(place(rows)?));
             rows.collect::<Option<Vec<&[u8]>>>()
-                .ok_or("it has fewer rows than it says")?
+                .ok_or("it has fewer rows than its shape declares")?
                 .concat()
                 .into()
         }
@@ -206,8 +210,8 @@ fn descend(lod: &Lod, chosen: &[u64]) -> (Lod, Vec<Range<u64>>) {
     (Lod(levels), parts)
 }
 
-/// Returns a permutation of the indices below `count` that depends on a seed and the number of an epoch: sorted by a hash
-/// of each (the finalizer of SplitMix64; Steele et al., 2014), so that any epoch can be computed directly.
+/// Returns a permutation of the indices below `count` for a seed and an epoch: the indices sorted by a hash (the
+/// finalizer of SplitMix64; Steele et al., 2014), so that the order of any epoch can be computed directly.
 fn shuffled(count: u64, seed: u64, epoch: u64) -> Vec<u64> {
     let mix = |value: u64| {
         let value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);

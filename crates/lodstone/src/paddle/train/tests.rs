@@ -1,4 +1,4 @@
-//! What steps are given.
+//! The samples of training steps.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
@@ -8,7 +8,7 @@ use lodstone_store::Blob;
 use super::SampleOptions;
 use super::samples::Samples;
 
-/// A program that is fed `int64` of such dims; open ones are -1.
+/// A program with `int64` inputs of these dims; -1 is dynamic.
 fn program(vars: &[(&str, &[i64])]) -> Program {
     let dim = |size: &i64| match u64::try_from(*size) {
         Ok(size) => Dim::Known(size),
@@ -23,7 +23,7 @@ fn program(vars: &[(&str, &[i64])]) -> Program {
     Program::from(Topology { blocks: vec![block], ..Topology::new(Dialect::Paddle) })
 }
 
-/// The numbers from 0 on.
+/// A tensor with the elements 0, 1, 2, ...
 fn tensor(shape: &[u64], lod: &[&[u64]]) -> Tensor {
     let count = shape.iter().product::<u64>();
     let bytes: Vec<u8> = (0..count).flat_map(u64::to_le_bytes).collect();
@@ -53,32 +53,32 @@ fn step(samples: &mut Samples, number: u64) -> Vec<Tensor> {
 }
 
 #[test]
-fn batches_come_as_they_lie_and_begin_anew_when_too_few_are_left() {
+fn batches_are_in_file_order_and_a_partial_batch_starts_a_new_epoch() {
     let fed = vec![("x", tensor(&[5, 2], &[])), ("rate", tensor(&[1], &[]))];
     let mut some = samples(&[("x", &[-1, 2]), ("rate", &[1])], fed, Some(2), None).unwrap();
     for (number, wanted) in [(0, [0, 1, 2, 3]), (1, [4, 5, 6, 7]), (2, [0, 1, 2, 3])] {
         let fed = step(&mut some, number);
-        // What has the dims that are declared is given whole.
+        // A tensor with the declared dims is passed whole.
         assert_eq!([fed[0].shape.as_slice(), fed[1].shape.as_slice()], [&[1][..], &[2, 2]]);
         assert_eq!(numbers(&fed[1]), wanted);
     }
 }
 
 #[test]
-fn a_program_that_says_how_many_gets_as_many() {
+fn the_declared_batch_size_is_used() {
     let fed = || vec![("x", tensor(&[6, 1], &[]))];
     let mut some = samples(&[("x", &[4, 1])], fed(), None, None).unwrap();
     assert_eq!(numbers(&step(&mut some, 3)[0]), [0, 1, 2, 3]);
-    let said = samples(&[("x", &[4, 1])], fed(), Some(3), None).unwrap_err();
-    assert!(said.contains("`x`: it takes 4 samples a step, not 3"), "{said}");
+    let error = samples(&[("x", &[4, 1])], fed(), Some(3), None).unwrap_err();
+    assert!(error.contains("`x`: the program declares a batch size of 4, not 3"), "{error}");
     let mut all = samples(&[("x", &[-1, 1])], fed(), None, None).unwrap();
     assert_eq!(step(&mut all, 7)[0].shape, [6, 1]);
-    let said = samples(&[("x", &[-1, 2])], fed(), None, None).unwrap_err();
-    assert!(said.contains("expected int64[?, 2], found int64[6, 1]"), "{said}");
+    let error = samples(&[("x", &[-1, 2])], fed(), None, None).unwrap_err();
+    assert!(error.contains("expected int64[?, 2], found int64[6, 1]"), "{error}");
 }
 
 #[test]
-fn each_epoch_has_every_sample_once_in_an_order_of_its_own() {
+fn each_epoch_has_every_sample_once_in_its_own_order() {
     let fed = || vec![("x", tensor(&[12], &[]))];
     let epoch = |seed, first: u64| {
         let mut some = samples(&[("x", &[-1])], fed(), Some(4), Some(seed)).unwrap();
@@ -96,7 +96,7 @@ fn each_epoch_has_every_sample_once_in_an_order_of_its_own() {
 }
 
 #[test]
-fn sequences_are_taken_with_what_they_hold() {
+fn a_sample_with_lod_includes_its_nested_sequences() {
     // Sequences of 2, 0 and 1 sentences; sentences of 1, 2 and 3 words.
     let words = tensor(&[6, 1], &[&[0, 2, 2, 3], &[0, 1, 3, 6]]);
     let fed = || vec![("words", words.clone()), ("label", tensor(&[3, 1], &[]))];

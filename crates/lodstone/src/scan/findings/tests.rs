@@ -1,4 +1,4 @@
-//! What it takes to add findings.
+//! The cost of adding findings.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -6,11 +6,11 @@ use std::path::Path;
 use super::{DangerKind, Findings, MAX_FINDINGS};
 
 thread_local! {
-    /// How often two findings were compared.
+    /// The number of comparisons of findings.
     pub(super) static COMPARED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Adds so many findings, each twice; gives how many comparisons that took.
+/// Adds `count` findings, each twice; returns the number of comparisons.
 fn comparisons(count: usize) -> usize {
     COMPARED.set(0);
     let mut findings = Findings::default();
@@ -24,15 +24,15 @@ fn comparisons(count: usize) -> usize {
 }
 
 #[test]
-fn adding_a_finding_takes_the_same_work_however_many_there_are() {
+fn adding_a_finding_takes_constant_time() {
     let (few, many) = (comparisons(1000), comparisons(100_000));
-    // One for each that is there, and hardly any more.
+    // One per duplicate, and few more.
     assert!(few >= 1000 && many >= 100_000, "{few} {many}");
     assert!(many < 100 * few * 2, "{few} {many}");
 }
 
 #[test]
-fn findings_of_other_files_are_others() {
+fn equal_findings_in_different_files_are_distinct() {
     let mut findings = Findings::default();
     for file in ["a", "b", "b"] {
         findings.add(DangerKind::Path, Path::new(file), "a name", "it is absolute");
