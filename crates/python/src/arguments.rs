@@ -1,4 +1,4 @@
-//! What Python says, as options of the facade.
+//! Arguments from Python, converted to options of the facade.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use pyo3::types::PyDict;
 use crate::errors::raise;
 use crate::model::Model;
 
-/// Arguments by their names.
+/// Arguments by name.
 pub(crate) struct Arguments<'py>(Bound<'py, PyDict>);
 
 impl<'py> FromPyObject<'_, 'py> for Arguments<'py> {
@@ -38,7 +38,7 @@ impl<'py> Arguments<'py> {
         })
     }
 
-    /// How to open a model.
+    /// Returns the options for opening a model.
     pub(crate) fn opening(&self) -> PyResult<OpenOptions> {
         Ok(OpenOptions::default()
             .with_params(self.get::<Option<PathBuf>>("params")?.map(Location::from))
@@ -46,7 +46,7 @@ impl<'py> Arguments<'py> {
             .with_verify(self.get("verify")?))
     }
 
-    /// What of a model to write, and how.
+    /// Returns the options of a conversion.
     pub(crate) fn converting(&self) -> PyResult<ConvertOptions> {
         let mut options = ConvertOptions::default()
             .with_include(self.get("include")?)
@@ -85,7 +85,7 @@ impl<'py> Arguments<'py> {
     }
 }
 
-/// Losses by their names.
+/// Returns the losses with these names.
 pub(crate) fn losses(names: &[String]) -> PyResult<Vec<Loss>> {
     let loss = |name: &String| {
         let found = Loss::ALL.iter().copied().find(|loss| loss.name() == name);
@@ -94,7 +94,7 @@ pub(crate) fn losses(names: &[String]) -> PyResult<Vec<Loss>> {
     names.iter().map(loss).collect()
 }
 
-/// A map of names.
+/// Converts a name map.
 pub(crate) fn renames(py: Python<'_>, names: &HashMap<String, String>) -> PyResult<Renames> {
     let text =
         serde_json::to_string(names).map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -102,10 +102,10 @@ pub(crate) fn renames(py: Python<'_>, names: &HashMap<String, String>) -> PyResu
 }
 
 fn unknown(argument: &str, value: &str) -> PyErr {
-    PyValueError::new_err(format!("`{value}` is not a value of `{argument}`"))
+    PyValueError::new_err(format!("argument '{argument}': unknown value `{value}`"))
 }
 
-/// A model that is open, or where one is.
+/// An open model, or the path of a model.
 #[derive(FromPyObject)]
 pub(crate) enum Source<'py> {
     Open(Bound<'py, Model>),
@@ -113,7 +113,7 @@ pub(crate) enum Source<'py> {
 }
 
 impl Source<'_> {
-    /// The model, which is opened on the way.
+    /// Converts the source so that another thread can use it.
     pub(crate) fn ready(self) -> Ready {
         match self {
             Self::Open(model) => Ready::Open(Arc::clone(&model.get().model)),
@@ -122,7 +122,7 @@ impl Source<'_> {
     }
 }
 
-/// The same, for another thread.
+/// A source that can be sent to another thread.
 pub(crate) enum Ready {
     Open(Arc<lodstone::Model>),
     Path(PathBuf),

@@ -1,6 +1,6 @@
-//! Bytes of a tensor, by Python's buffer protocol.
+//! The bytes of a tensor in Python's buffer protocol.
 
-#![expect(unsafe_code, reason = "the protocol hands out addresses")]
+#![expect(unsafe_code, reason = "the protocol exposes addresses")]
 
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
@@ -14,16 +14,16 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// Bytes that do not move while somebody holds them.
+/// Bytes that stay at their address while they are held.
 #[derive(Clone, Debug)]
 pub(crate) enum Held {
-    /// Those of a file or of a model: others read them, nobody writes.
+    /// Bytes of a file or of a model: shared and read-only.
     Shared(Bytes),
-    /// Some of those that Python alone has.
+    /// A range of memory that only Python accesses.
     Own(Arc<Region>, Range<usize>),
 }
 
-/// Memory that Python alone reads and writes.
+/// Memory that only Python reads and writes.
 #[derive(Debug)]
 pub(crate) struct Region {
     start: *mut u8,
@@ -31,31 +31,31 @@ pub(crate) struct Region {
     _memory: Memory,
 }
 
-// SAFETY: nothing of it is used here; what Python does with it is under Python's rules for buffers.
+// SAFETY: Rust code does not access the memory after `new`; accesses by Python follow its rules for buffers.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
 
 impl Held {
-    /// Bytes that may be written to.
-    pub(crate) fn own(memory: Memory, places: Vec<Range<usize>>) -> Vec<Self> {
+    /// Returns writable bytes: the ranges of `memory`.
+    pub(crate) fn own(memory: Memory, ranges: Vec<Range<usize>>) -> Vec<Self> {
         let region = Arc::new(Region::new(memory));
-        places.into_iter().map(|place| Self::Own(Arc::clone(&region), place)).collect()
+        ranges.into_iter().map(|range| Self::Own(Arc::clone(&region), range)).collect()
     }
 
-    /// Where they are; what is shared is never written to through this.
+    /// Returns the address of the bytes. Shared bytes must not be written to through it.
     pub(crate) fn address(&self) -> *mut u8 {
         match self {
             Self::Shared(bytes) => bytes.as_ptr().cast_mut(),
             Self::Own(region, range) if range.end <= region.len => {
-                // SAFETY: the range is inside.
+                // SAFETY: the range is inside the region.
                 unsafe { region.start.add(range.start) }
             }
             Self::Own(region, _) => region.start,
         }
     }
 
-    /// How many there are.
+    /// Returns the number of bytes.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Shared(bytes) => bytes.len(),
@@ -93,15 +93,14 @@ impl Buffer {
         flags: c_int,
     ) -> PyResult<()> {
         if view.is_null() {
-            return Err(PyBufferError::new_err("there is no view to fill"));
+            return Err(PyBufferError::new_err("the view is null"));
         }
         let held = &slf.get().0;
         let len = ffi::Py_ssize_t::try_from(held.len())
-            .map_err(|_| PyBufferError::new_err("more bytes than there are addresses"))?;
-        // Nothing is read of none, but some want an address.
+            .map_err(|_| PyBufferError::new_err("the buffer is too large"))?;
+        // Some consumers require an address that is not null even if there are no bytes.
         let address = if len == 0 { ptr::NonNull::dangling().as_ptr() } else { held.address() };
-        // SAFETY: `view` is one to be filled, the object keeps the bytes, and those that are shared are
-        // said to be read-only.
+        // SAFETY: `view` is not null, the object keeps the bytes alive, and shared bytes are marked read-only.
         let result = unsafe {
             let readonly = c_int::from(held.is_shared());
             ffi::PyBuffer_FillInfo(
@@ -117,16 +116,16 @@ impl Buffer {
     }
 }
 
-/// The bytes of an object that has a buffer, which it keeps: nothing is copied.
+/// Returns the bytes of an object with a buffer, without a copy; the blob keeps the buffer alive.
 pub(crate) fn blob(object: &Bound<'_, PyAny>) -> PyResult<Blob> {
     let buffer = PyUntypedBuffer::get(object)?;
     if !buffer.is_c_contiguous() {
-        return Err(PyBufferError::new_err("the bytes of a tensor have to be in one piece"));
+        return Err(PyBufferError::new_err("expected a contiguous buffer"));
     }
     Ok(Blob::memory(Bytes::from_owner(Exporter(buffer))))
 }
 
-/// Bytes of an object of Python.
+/// The buffer of a Python object.
 struct Exporter(PyUntypedBuffer);
 
 impl AsRef<[u8]> for Exporter {
@@ -134,8 +133,8 @@ impl AsRef<[u8]> for Exporter {
         if self.0.len_bytes() == 0 {
             return &[];
         }
-        // SAFETY: the object keeps them where they are while the buffer is held. Who writes to them
-        // meanwhile saves what there is at that moment, as with every other library.
+        // SAFETY: the object keeps the bytes at their address while the buffer is held. If Python code writes to them
+        // meanwhile, it is unspecified which bytes are saved, as in every other library.
         unsafe { std::slice::from_raw_parts(self.0.buf_ptr().cast(), self.0.len_bytes()) }
     }
 }

@@ -1,4 +1,4 @@
-//! Checkpoints of arrays: serials in a directory.
+//! Checkpoints of arrays.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,13 +15,13 @@ use crate::model::{Model, json};
 use crate::tensor::Tensor;
 use crate::work::run;
 
-/// What makes serials, and has their directory for itself.
+/// A writer of checkpoints with an exclusive lock on their directory.
 #[pyclass(frozen, module = "lodstone.checkpoint")]
 #[derive(Debug)]
 pub(crate) struct Manager(Mutex<Option<lodstone::checkpoint::Manager>>);
 
-/// What Python is given of a serial that the disk has.
-fn told(saved: &Saved) -> Value {
+/// Converts the outcome of a save for Python.
+fn outcome(saved: &Saved) -> Value {
     json!({
         "step": saved.serial.step,
         "path": saved.serial.path(),
@@ -31,7 +31,7 @@ fn told(saved: &Saved) -> Value {
 }
 
 impl Manager {
-    /// Does work with the manager, without the interpreter's lock.
+    /// Runs work with the manager, without the GIL.
     fn with<T: Send>(
         &self,
         py: Python<'_>,
@@ -60,7 +60,7 @@ impl Manager {
             "each" => Container::Each,
             "sized" => Container::Sized,
             "safetensors" => Container::Safetensors,
-            other => return Err(PyValueError::new_err(format!("`{other}` is no container"))),
+            other => return Err(PyValueError::new_err(format!("unknown container `{other}`"))),
         };
         let options = ManagerOptions::default().with_keep(keep).with_container(container);
         let opened = py.detach(|| lodstone::checkpoint::Manager::open(&directory, options));
@@ -68,7 +68,7 @@ impl Manager {
         Ok(Self(Mutex::new(Some(manager))))
     }
 
-    /// Saves; in the background, what is given is copied first, and the outcome of the save before is given.
+    /// Saves tensors; in the background, it copies them first, and returns the outcome of the previous save.
     fn save<'py>(
         &self,
         py: Python<'py>,
@@ -86,7 +86,7 @@ impl Manager {
         let mut tensors: Vec<Parameter> = tensors.iter().map(parameter).collect();
         let saved = self.with(py, move |manager| {
             if background {
-                // Arrays may be written to while they are saved.
+                // Python may write to arrays while they are saved.
                 tensors.iter_mut().try_for_each(own)?;
             }
             let snapshot = Snapshot::of_tensors(tensors)?.with_numerics(numerics());
@@ -97,12 +97,12 @@ impl Manager {
                 false => manager.save(step, &snapshot).map(Some),
             }
         })?;
-        saved.map(|saved| json(py, &told(&saved))).transpose()
+        saved.map(|saved| json(py, &outcome(&saved))).transpose()
     }
 
     fn wait<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let saved = self.with(py, lodstone::checkpoint::Manager::wait)?;
-        saved.map(|saved| json(py, &told(&saved))).transpose()
+        saved.map(|saved| json(py, &outcome(&saved))).transpose()
     }
 
     fn prune(&self, py: Python<'_>, keep: usize) -> PyResult<Vec<u64>> {
@@ -113,7 +113,7 @@ impl Manager {
         self.with(py, |manager| manager.rewind(step))
     }
 
-    /// Gives the directory back, after what is being saved.
+    /// Waits for the background save, and releases the lock.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let closed = run(py, None, |_| {
             let manager = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -123,7 +123,7 @@ impl Manager {
     }
 }
 
-/// Copies what a tensor has.
+/// Copies the elements of a tensor.
 fn own(Parameter { tensor, .. }: &mut Parameter) -> Result<(), Error> {
     tensor.data = Blob::memory(tensor.data.bytes()?.to_vec());
     Ok(())

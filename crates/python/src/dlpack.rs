@@ -1,6 +1,6 @@
-//! Tensors for other frameworks, by DLPack.
+//! Export of tensors to other frameworks by DLPack.
 
-#![expect(unsafe_code, reason = "the protocol hands out addresses")]
+#![expect(unsafe_code, reason = "the protocol exposes addresses")]
 
 use std::ffi::c_void;
 
@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 
 use crate::buffer::Held;
 
-/// Elements in memory that whoever imports them may write to.
+/// Elements in memory that the importer may write to.
 #[derive(Debug)]
 pub(crate) struct Exported {
     pub(crate) dtype: DType,
@@ -34,8 +34,8 @@ impl Exported {
         let expected = dims.ok().and_then(|dims| self.dtype.size_of(&dims));
         let found = self.held.len() as u64;
         if expected != Some(found) {
-            let what = format!("{found} bytes are no tensor {}{:?}", self.dtype, self.shape);
-            return Err(broken(&what));
+            let tensor = format!("{}{:?}", self.dtype, self.shape);
+            return Err(broken(&format!("expected the bytes of {tensor}, found {found}")));
         }
         let prepared = Dynamic::compact(&self.shape[..]).prepare_as::<M>();
         let mut tensor =
@@ -44,8 +44,7 @@ impl Exported {
             .set_data(self.held.address().cast::<c_void>())
             .set_device(DLDevice::CPU)
             .set_dtype(dtype);
-        // SAFETY: the context keeps the bytes; they are as many as the shape says, which was looked at above,
-        // and nobody else's.
+        // SAFETY: the context keeps the bytes alive, and their number matches the shape (checked above).
         Ok(unsafe { tensor.finish() })
     }
 }
@@ -72,7 +71,7 @@ impl DlpackExporter for Exported {
     }
 }
 
-/// What DLPack calls a type; nothing if it has no name for it, or packs its elements in another way.
+/// Returns the DLPack type; `None` if DLPack has none, or packs elements differently.
 fn code(dtype: DType) -> Option<DLDataType> {
     use DLDataTypeCode as C;
     let code = match dtype {

@@ -1,4 +1,4 @@
-//! Errors as exceptions, with the same messages.
+//! Conversion of errors to exceptions with the same messages.
 
 use std::io;
 use std::path::Path;
@@ -7,7 +7,7 @@ use lodstone::checkpoint::Error as CheckpointError;
 use lodstone::{Error, FormatError, StoreError};
 use pyo3::prelude::*;
 
-/// The exception of an error.
+/// Returns the exception for an error.
 pub(crate) fn raise(py: Python<'_>, error: Error) -> PyErr {
     if let Error::Checkpoint(error) = error {
         return raise_checkpoint(py, error);
@@ -15,12 +15,12 @@ pub(crate) fn raise(py: Python<'_>, error: Error) -> PyErr {
     exception(py, &error).unwrap_or_else(|broken| broken)
 }
 
-/// The exception of an error of the model's bytes.
+/// Returns the exception for an error of storage.
 pub(crate) fn raise_store(py: Python<'_>, error: StoreError) -> PyErr {
     raise(py, Error::Format(error.into()))
 }
 
-/// The exception of an error of a checkpoint.
+/// Returns the exception for an error of a checkpoint.
 pub(crate) fn raise_checkpoint(py: Python<'_>, error: CheckpointError) -> PyErr {
     let message = error.to_string();
     let known = match error {
@@ -32,13 +32,13 @@ pub(crate) fn raise_checkpoint(py: Python<'_>, error: CheckpointError) -> PyErr 
     known.unwrap_or_else(|broken| broken)
 }
 
-/// The exception of elements that are in no file.
+/// Returns the exception for a tensor whose elements are in no file.
 pub(crate) fn raise_absent(py: Python<'_>, name: &str) -> PyErr {
-    let message = format!("the elements of `{name}` are in a file that is not there");
+    let message = format!("the file with the elements of `{name}` does not exist");
     named(py, "DamagedError", &message, None).unwrap_or_else(|broken| broken)
 }
 
-/// The exception of a name that no tensor has.
+/// Returns the exception for a missing tensor.
 pub(crate) fn raise_no_tensor(py: Python<'_>, message: &str) -> PyErr {
     named(py, "NoTensorError", message, None).unwrap_or_else(|broken| broken)
 }
@@ -73,7 +73,7 @@ fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
 
 fn store(py: Python<'_>, error: &StoreError, message: &str) -> PyResult<PyErr> {
     match error {
-        // Python has classes of its own for what the system says.
+        // Python maps the `errno` of an `OSError` to a subclass.
         StoreError::Io { source, .. } | StoreError::Memory { source, .. } => {
             let error: PyErr = io::Error::new(source.kind(), message).into();
             error.value(py).setattr("errno", source.raw_os_error())?;

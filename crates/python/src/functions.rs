@@ -1,4 +1,4 @@
-//! What can be done with models.
+//! The functions of the module.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::model::{Model, json};
 use crate::tensor::Tensor;
 use crate::work::run;
 
-/// What Python is given.
+/// A result for Python.
 type Found<'py> = PyResult<Bound<'py, PyAny>>;
 
 #[pyfunction]
@@ -30,7 +30,7 @@ pub(crate) fn open(py: Python<'_>, path: PathBuf, opening: Arguments<'_>) -> PyR
     opened.map(Model::new).map_err(|error| raise(py, error))
 }
 
-/// Opens a model that is bytes, which its tensors share.
+/// Opens a model in bytes, which its tensors share.
 #[pyfunction]
 pub(crate) fn open_bytes(
     py: Python<'_>,
@@ -59,8 +59,7 @@ pub(crate) fn convert<'py>(
     write(py, open, out.into(), options, progress)
 }
 
-/// Writes tensors as a model of their own. `notes` are metadata that are only written where the format has a place for
-/// them.
+/// Writes tensors as a model. `notes` are metadata that are dropped if the format has none.
 #[pyfunction]
 pub(crate) fn save<'py>(
     py: Python<'py>,
@@ -82,7 +81,7 @@ pub(crate) fn save<'py>(
     write(py, move |_| Ok(model), out, options, progress)
 }
 
-/// The bytes of the file that tensors make up, in a format that is one file.
+/// Returns the bytes of tensors in a format that uses a single file.
 #[pyfunction]
 pub(crate) fn save_bytes<'py>(
     py: Python<'py>,
@@ -97,12 +96,12 @@ pub(crate) fn save_bytes<'py>(
     match done.files.as_slice() {
         [file] => {
             let bytes = store.get(file);
-            let lost = || PyRuntimeError::new_err("the file that was written is not there");
+            let lost = || PyRuntimeError::new_err("internal error: the written file is missing");
             Ok(PyBytes::new(py, &bytes.ok_or_else(lost)?))
         }
         files => {
             let (format, count) = (done.format, files.len());
-            let what = format!("{format} is {count} files here, which are not one string of bytes");
+            let what = format!("{format} would write {count} files, expected a single file");
             Err(PyValueError::new_err(what))
         }
     }
@@ -178,7 +177,7 @@ pub(crate) fn seal<'py>(
 }
 
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "what Python can say, one by one")]
+#[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 pub(crate) fn diff<'py>(
     py: Python<'py>,
     a: Source<'py>,
@@ -223,7 +222,7 @@ pub(crate) fn scan<'py>(
     json(py, &found.map_err(|error| raise(py, error))?)
 }
 
-/// The command, with the arguments after its name; gives its exit status.
+/// Runs the command with the arguments that follow its name, and returns its exit status.
 #[pyfunction]
 pub(crate) fn main(py: Python<'_>, arguments: Vec<std::ffi::OsString>) -> u8 {
     py.detach(|| lodstone_cli::run(arguments))

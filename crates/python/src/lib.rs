@@ -1,9 +1,8 @@
-//! The extension module `lodstone._lodstone`: what the Python package is made of.
+//! The extension module `lodstone._lodstone`, on which the Python package is built.
 //!
-//! Everything here is the facade, in Python's words: arguments become options, results that have a
-//! JSON form become what `json.loads` makes of it, errors become exceptions of `lodstone._errors`. Long
-//! work runs on a thread of its own without the interpreter's lock, while this one looks for signals and
-//! tells how far it is.
+//! It exposes the facade: arguments become options, results with a JSON form become the objects that `json.loads`
+//! returns, and errors become exceptions of `lodstone._errors`. Long work runs in a separate thread without the GIL,
+//! while the calling thread checks for signals and reports progress.
 
 mod arguments;
 mod buffer;

@@ -17,14 +17,14 @@ use crate::session::Session;
 use crate::tensor::{Tensor, losses_of};
 use crate::work::run;
 
-/// A model: its tensors by name, in the order of the file, and what else there is.
+/// A model: its tensors by name, in the order of the file, its program and its metadata.
 #[pyclass(frozen, mapping, module = "lodstone")]
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) model: Arc<lodstone::Model>,
     /// A model of all weights, those that the program holds too; the same model if there are none of these.
     weights: Arc<lodstone::Model>,
-    /// The names of the tensors, once one is looked up.
+    /// The index of tensor names, built on the first lookup.
     names: OnceLock<Names>,
 }
 
@@ -51,13 +51,13 @@ impl Model {
 
 #[pymethods]
 impl Model {
-    /// The format it was read from: `"npz"`, `"safetensors"`.
+    /// The format of the files: `"npz"`, `"safetensors"`.
     #[getter]
     fn format(&self) -> &str {
         &self.model.format
     }
 
-    /// Free-form facts of the file.
+    /// The free-form metadata of the file.
     #[getter]
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let facts = PyDict::new(py);
@@ -65,7 +65,7 @@ impl Model {
         Ok(facts)
     }
 
-    /// What a user should know.
+    /// The warnings of opening the model.
     #[getter]
     fn warnings(&self) -> Vec<String> {
         self.model.report.warnings.clone()
@@ -105,7 +105,7 @@ impl Model {
         PyList::new(py, self.tensors().iter().map(Tensor::name))
     }
 
-    /// A name that more tensors than one have.
+    /// A name that several tensors have.
     #[pyo3(name = "_repeated")]
     fn repeated(&self) -> Option<&str> {
         let mut known = HashSet::new();
@@ -113,7 +113,7 @@ impl Model {
         names.find(|name| !name.is_empty() && !known.insert(*name))
     }
 
-    /// The same as plain arrays, if that loses nothing but what is allowed.
+    /// The model as plain arrays; fails if that loses something that is not allowed.
     #[pyo3(name = "_arrays")]
     fn arrays(slf: Bound<'_, Self>, allow: Vec<String>) -> PyResult<Bound<'_, Self>> {
         let (py, model) = (slf.py(), Arc::clone(&slf.get().model));
@@ -125,7 +125,7 @@ impl Model {
         Bound::new(py, Self::new(arrays.map_err(|error| raise(py, error))?))
     }
 
-    /// The same, with all tensors in memory: its files are needed no more.
+    /// The model with all tensors read into memory, independent of its files.
     #[pyo3(name = "_loaded")]
     fn loaded(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> PyResult<Self> {
         let mut model = lodstone::Model::clone(&self.model);
@@ -145,7 +145,7 @@ impl Model {
         Session::new(py, self, &running, path)
     }
 
-    /// The tensors, with their bytes in memory of their own, all of them read at once.
+    /// The tensors, and their bytes, all read into one block of memory.
     #[pyo3(name = "_load")]
     fn load(
         &self,
@@ -176,7 +176,7 @@ impl Model {
         let py = name.py();
         let found = match name.extract::<&str>() {
             Ok(name) => self.names().find(name).map_err(|error| error.to_string()),
-            // Neither an object of another type nor text that is not Unicode is the name of a tensor.
+            // Not a string, or a string that is not valid Unicode.
             Err(_) => Err(format!("there is no tensor {}", name.repr()?.to_string_lossy())),
         };
         let number = found.map_err(|message| raise_no_tensor(py, &message))?;
@@ -184,7 +184,7 @@ impl Model {
     }
 }
 
-/// What `json.loads` makes of the JSON form of a value.
+/// Converts a value to Python objects through its JSON form.
 pub(crate) fn json<'py>(py: Python<'py>, value: &impl Serialize) -> PyResult<Bound<'py, PyAny>> {
     let text = serde_json::to_string(value)
         .map_err(|error| pyo3::exceptions::PyRuntimeError::new_err(error.to_string()))?;

@@ -17,26 +17,26 @@ use crate::dlpack::Exported;
 use crate::errors::{raise_absent, raise_store};
 use crate::work::run;
 
-/// A tensor. Nothing of it is read before it is asked for.
+/// A tensor, which is read on first access.
 #[pyclass(frozen, module = "lodstone")]
 #[derive(Debug)]
 pub(crate) struct Tensor(Of);
 
-/// Where a tensor is.
+/// The owner of a tensor.
 #[derive(Debug)]
 enum Of {
-    /// In a model, which all its tensors share.
+    /// A model, which its tensors share.
     Model(Arc<lodstone::Model>, usize),
     Itself(Box<Parameter>),
 }
 
 #[pymethods]
 impl Tensor {
-    /// A dense tensor of bytes that are row-major and little-endian. They are not copied.
+    /// Makes a dense tensor from row-major, little-endian bytes, which are not copied.
     #[new]
     fn new(name: String, dtype: &str, shape: Vec<u64>, data: &Bound<'_, PyAny>) -> PyResult<Self> {
         let Some(dtype) = DType::from_name(dtype) else {
-            let what = format!("`{name}`: there is no element type `{dtype}`");
+            let what = format!("`{name}`: unknown element type `{dtype}`");
             return Err(PyTypeError::new_err(what));
         };
         let data = crate::buffer::blob(data)?;
@@ -64,36 +64,36 @@ impl Tensor {
         Ok(Self::alone(name, tensor))
     }
 
-    /// The same under another name.
+    /// Returns the same tensor under another name.
     fn renamed(&self, name: String) -> Self {
         Self::alone(name, self.tensor().clone())
     }
 
-    /// Its name.
+    /// The name.
     #[getter(name)]
     fn name_of(&self) -> Cow<'_, str> {
         self.name()
     }
 
-    /// Type of the elements, as NumPy or `ml_dtypes` spells it: `"float32"`, `"bfloat16"`.
+    /// The element type, with its name in NumPy or `ml_dtypes`: `"float32"`, `"bfloat16"`.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
         dtype_name(py, self.tensor().dtype)
     }
 
-    /// What safetensors calls that type: `"F32"`, `"BF16"`.
+    /// The code of the element type in safetensors: `"F32"`, `"BF16"`.
     #[getter]
     fn _safetensors_dtype(&self) -> Option<&'static str> {
         lodstone::safetensors_dtype(self.tensor().dtype)
     }
 
-    /// Dims, outermost first.
+    /// The dims, outermost first.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, &self.tensor().shape)
     }
 
-    /// Dims of what `data` has; of a sparse tensor, those of the elements that are stored.
+    /// The dims of `data`; for a sparse tensor, those of the stored elements.
     #[getter]
     fn stored_shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         match self.tensor().kind {
@@ -102,7 +102,7 @@ impl Tensor {
         }
     }
 
-    /// Size in bytes.
+    /// The size in bytes.
     #[getter]
     fn nbytes(&self) -> u64 {
         self.tensor().nbytes()
@@ -114,13 +114,13 @@ impl Tensor {
         self.tensor().kind.name()
     }
 
-    /// LoD: for each level the offsets at which sequences begin, and the end.
+    /// The LoD: for each level, the start offsets of the sequences, and the end.
     #[getter]
     fn lod(&self) -> Vec<Vec<u64>> {
         self.tensor().lod.0.clone()
     }
 
-    /// The integers of a sparse tensor, by what they are: `"rows"`, `"indices"`, `"indptr"`.
+    /// The index tensors of a sparse tensor, named by their role: `"rows"`, `"indices"`, `"indptr"`.
     #[getter]
     fn parts(&self) -> Vec<Self> {
         let shaped = |name: &str, dtype: DType, shape: Vec<u64>, data: &lodstone::Blob| {
@@ -148,7 +148,7 @@ impl Tensor {
         }
     }
 
-    /// Texts of a tensor of such, row by row; tokens and ids of a vocabulary.
+    /// The strings of a string tensor, in row-major order; the tokens and ids of a vocabulary.
     #[getter]
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         Ok(match &self.tensor().kind {
@@ -161,14 +161,14 @@ impl Tensor {
         })
     }
 
-    /// Its bytes: those of the file, which are read-only and not copied where they can be used as they
-    /// are, or with `private` memory that is yours to write to.
+    /// Returns the bytes: the read-only pages of the file, or with `private` copy-on-write pages. Misaligned bytes are
+    /// copied.
     #[pyo3(signature = (*, private = false))]
     fn data(&self, py: Python<'_>, private: bool) -> PyResult<Buffer> {
         self.held(py, private).map(Buffer)
     }
 
-    /// Names of the losses that an array of its elements is.
+    /// The names of the losses in a conversion to an array.
     #[pyo3(name = "_losses")]
     fn losses(&self) -> Vec<&'static str> {
         losses_of(self.tensor()).iter().map(|loss| loss.name()).collect()
@@ -179,7 +179,7 @@ impl Tensor {
         (device.device_type.0, device.device_id)
     }
 
-    /// Memory of its own, for `from_dlpack`.
+    /// Exports private memory, for `from_dlpack`.
     #[pyo3(signature = (*, stream = None, max_version = None, dl_device = None, copy = None))]
     fn __dlpack__<'py>(
         &self,
@@ -190,24 +190,23 @@ impl Tensor {
         copy: Option<bool>,
     ) -> PyResult<Py<PyAny>> {
         if is_sparse(self.tensor()) {
-            let what =
-                format!("`{}` is sparse, which the exchange of arrays cannot express", self.name());
+            let what = format!("`{}` is sparse, which DLPack does not support", self.name());
             return Err(PyBufferError::new_err(what));
         }
-        // It is a copy in any case, made where it is written to.
+        // `copy=True` needs no extra copy: private pages are copied on write.
         let request =
             ExportRequest::parse(stream, max_version, dl_device, copy.filter(|copy| !copy))?;
         export_dlpack(&self.exported(self.held(py, true)?), py, request)
     }
 
-    /// The same of bytes that it has, for those who take capsules alone.
+    /// Exports these bytes of the tensor as a capsule, without the arguments of the protocol.
     #[pyo3(name = "_dlpack")]
     fn capsule(&self, py: Python<'_>, data: &Bound<'_, Buffer>) -> PyResult<Py<PyAny>> {
         let request = ExportRequest::parse(None, None, None, None)?;
         export_dlpack(&self.exported(data.get().0.clone()), py, request)
     }
 
-    /// What NumPy makes an array of: `lodstone.numpy.array`.
+    /// Converts the tensor to a NumPy array.
     #[pyo3(signature = (dtype = None, *, copy = None))]
     fn __array__<'py>(
         slf: Bound<'py, Self>,
@@ -225,11 +224,11 @@ impl Tensor {
     }
 }
 
-/// So many bytes are there before a thread would have begun to read them.
-const SHORT: u64 = 1 << 20;
+/// Maximum size in bytes of a tensor that is read by the calling thread: starting another would take longer.
+const MAX_READ_INLINE: u64 = 1 << 20;
 
 impl Tensor {
-    /// A tensor of a model, which has so many.
+    /// Returns a tensor of a model, which must have this index.
     pub(crate) fn of(model: &Arc<lodstone::Model>, number: usize) -> Self {
         Self(Of::Model(Arc::clone(model), number))
     }
@@ -249,7 +248,7 @@ impl Tensor {
         &self.parameter().tensor
     }
 
-    /// Its name; where the files of its model say none, its number.
+    /// Returns the name; for a tensor without a name in the files of its model, its index.
     pub(crate) fn name(&self) -> Cow<'_, str> {
         match (&*self.parameter().name, &self.0) {
             ("", Of::Model(_, number)) => number.to_string().into(),
@@ -257,7 +256,7 @@ impl Tensor {
         }
     }
 
-    /// Fails if the files only describe it.
+    /// Fails if the files contain no elements of the tensor.
     pub(crate) fn check_there(&self, py: Python<'_>) -> PyResult<()> {
         match self.tensor().kind {
             Kind::Absent => Err(raise_absent(py, &self.name())),
@@ -295,7 +294,7 @@ impl Tensor {
         let data = self.tensor().data.clone();
         let size =
             usize::try_from(self.tensor().dtype.bits().unwrap_or(8).div_ceil(8)).unwrap_or(1);
-        let short = data.len() <= SHORT;
+        let is_short = data.len() <= MAX_READ_INLINE;
         let work = move |progress: &Progress| {
             let aligned = |held: &Held| held.address().addr().is_multiple_of(size.max(1));
             let held = match private {
@@ -311,7 +310,7 @@ impl Tensor {
             let (memory, places) = Memory::read(std::slice::from_ref(&data), progress)?;
             Ok(Held::own(memory, places).pop().unwrap_or(Held::Shared(Bytes::new())))
         };
-        let held = match short {
+        let held = match is_short {
             true => py.detach(|| work(&Progress::default())),
             false => run(py, None, work)?,
         };
@@ -319,7 +318,7 @@ impl Tensor {
     }
 }
 
-/// What an array of the elements of a tensor does not hold of it.
+/// Returns the losses in a conversion of a tensor to an array.
 pub(crate) fn losses_of(tensor: &lodstone::Tensor) -> Vec<Loss> {
     let lod = (!tensor.lod.is_empty()).then_some(Loss::Lod);
     let parts = match tensor.kind {
@@ -334,7 +333,7 @@ fn is_sparse(tensor: &lodstone::Tensor) -> bool {
     losses_of(tensor).iter().any(|loss| *loss != Loss::Lod)
 }
 
-/// The name of an element type: for all tensors the same object.
+/// Returns the name of an element type: one Python object for all tensors.
 fn dtype_name(py: Python<'_>, dtype: DType) -> Bound<'_, PyString> {
     static NAMES: PyOnceLock<Vec<(DType, Py<PyString>)>> = PyOnceLock::new();
     let names = NAMES.get_or_init(py, || {

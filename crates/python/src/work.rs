@@ -1,4 +1,4 @@
-//! Work that takes long.
+//! Long work, with progress and cancellation.
 
 use std::io;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -8,21 +8,20 @@ use std::time::Duration;
 use lodstone::Progress;
 use pyo3::prelude::*;
 
-/// How often it is looked for signals, and told how far the work is.
+/// The interval between checks for signals and reports of progress.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Does work without the interpreter's lock. While it lasts, `callback` is called with the number of
-/// bytes that are done; what it raises, or a signal's handler, cancels the work and is raised here.
+/// Runs work without the GIL. Meanwhile, `callback` is called with the number of bytes processed.
 ///
 /// # Errors
-/// Those, and that there is no thread to be had.
+/// An exception of `callback` or of a signal handler, which cancels the work; an error if no thread can be started.
 pub(crate) fn run<T: Send>(
     py: Python<'_>,
     callback: Option<&Py<PyAny>>,
     work: impl FnOnce(&Progress) -> T + Send,
 ) -> PyResult<T> {
     let progress = Progress::default();
-    let look = |progress: &Progress| {
+    let check = |progress: &Progress| {
         Python::attach(|py| {
             py.check_signals()?;
             match callback {
@@ -35,14 +34,14 @@ pub(crate) fn run<T: Send>(
         thread::scope(|scope| {
             let (ended, end) = channel::<()>();
             let worker = thread::Builder::new().spawn_scoped(scope, || {
-                // Said by dropping it, by a panic too.
+                // Dropping the sender reports the end, also after a panic.
                 let _ended = ended;
                 work(&progress)
             })?;
             let mut stopped = None;
             while end.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
                 if stopped.is_none()
-                    && let Err(error) = look(&progress)
+                    && let Err(error) = check(&progress)
                 {
                     progress.cancel();
                     stopped = Some(error);
@@ -54,6 +53,6 @@ pub(crate) fn run<T: Send>(
     })?;
     match stopped {
         Some(error) => Err(error),
-        None => look(&progress).map(|()| result),
+        None => check(&progress).map(|()| result),
     }
 }

@@ -1,4 +1,4 @@
-"""What the tests and the examples in documentation share."""
+"""Fixtures of the tests and of the examples in documentation."""
 
 import pathlib
 
@@ -11,13 +11,13 @@ DIGITS = ROOT / "examples/digits/paddle"
 
 @pytest.fixture(autouse=True)
 def in_the_repository(monkeypatch):
-    """Examples have paths of the repository."""
+    """Runs in the root of the repository, to which the paths of examples are relative."""
     monkeypatch.chdir(ROOT)
 
 
 @pytest.fixture
 def digits(tmp_path):
-    """A copy of the example to be damaged."""
+    """A copy of the example, which tests may change."""
     copy = tmp_path / "digits"
     copy.mkdir()
     for file in DIGITS.iterdir():

@@ -1,4 +1,4 @@
-"""Arrays of NumPy, from files and to files."""
+"""Loading and saving NumPy arrays."""
 
 import array
 import json
@@ -13,7 +13,7 @@ import lodstone
 import lodstone.numpy
 
 
-def test_what_is_open_is_not_copied():
+def test_arrays_of_an_open_model_are_not_copied():
     model = lodstone.open(DIGITS)
     weight = lodstone.numpy.array(model["conv2d_1.w_0"])
     assert weight.shape == (32, 16, 3, 3) and weight.dtype == np.float32
@@ -22,7 +22,7 @@ def test_what_is_open_is_not_copied():
     assert np.isfinite(weight).all()
 
 
-def test_what_is_loaded_is_ones_own():
+def test_loaded_arrays_are_writable():
     weights = lodstone.numpy.load_file(DIGITS)
     for name, tensor in lodstone.open(DIGITS).items():
         assert np.array_equal(weights[name], lodstone.numpy.array(tensor))
@@ -38,7 +38,7 @@ def test_safetensors_agrees(tmp_path):
             try:
                 theirs[name] = file.get_tensor(name)
             except (TypeError, KeyError, AttributeError):
-                # Types that it does not give to NumPy.
+                # Types that safetensors does not convert to NumPy.
                 pass
     assert len(theirs) > 8
     for name, expected in theirs.items():
@@ -50,7 +50,7 @@ def test_safetensors_agrees(tmp_path):
 
 
 @pytest.mark.parametrize("format", ["safetensors", "npz", "mxnet-params", "paddle-params"])
-def test_arrays_go_out_and_come_back(tmp_path, format):
+def test_saved_arrays_are_loaded_unchanged(tmp_path, format):
     arrays = {
         "a": np.arange(24, dtype=np.float32).reshape(2, 3, 4),
         "b": np.array([1, 2, 3], np.int64),
@@ -60,7 +60,7 @@ def test_arrays_go_out_and_come_back(tmp_path, format):
     path = tmp_path / "out"
     lodstone.numpy.save_file(arrays, path, to=format, allow=["names"])
     found = lodstone.numpy.load_file(path)
-    # There are formats without names.
+    # Some formats have no names.
     found = found if set(found) == set(arrays) else dict(zip(arrays, found.values(), strict=True))
     for name, expected in arrays.items():
         assert np.array_equal(expected, found[name])
@@ -79,13 +79,13 @@ def test_types_of_ml_dtypes(dtype):
     assert found.dtype == values.dtype and found.tobytes() == values.tobytes()
 
 
-def test_low_bits_come_first():
+def test_packed_elements_begin_with_the_low_bits():
     tensor = lodstone.Tensor("x", "uint4", (3,), bytes([0x21, 0x03]))
     assert lodstone.numpy.array(tensor).astype(int).tolist() == [1, 2, 3]
 
 
-def test_recorded_facts_of_every_framework():
-    """Bytes of arrays are those that the frameworks were recorded to have written."""
+def test_arrays_match_what_the_frameworks_wrote():
+    """The bytes of arrays are those recorded with the frameworks."""
     import hashlib
 
     seen = 0
@@ -107,7 +107,7 @@ def test_recorded_facts_of_every_framework():
     assert seen > 200
 
 
-def test_whatever_has_a_buffer_is_saved(tmp_path):
+def test_objects_with_a_buffer_are_saved(tmp_path):
     path = tmp_path / "x.npz"
     values = {
         "bytes": b"abc",
@@ -125,7 +125,7 @@ def test_whatever_has_a_buffer_is_saved(tmp_path):
         lodstone.save_file({"x": memoryview(b"abc").cast("c")}, path)
 
 
-def test_one_file_is_bytes():
+def test_a_single_file_is_saved_to_bytes():
     arrays = {"a": np.arange(3, dtype=np.int32), "none": np.zeros((0, 2), np.float32), "one": np.array(7.5)}
     data = lodstone.numpy.save(arrays, {"k": "v"})
     assert safetensors.numpy.load(data)["a"].tolist() == [0, 1, 2]
@@ -136,7 +136,7 @@ def test_one_file_is_bytes():
     assert scalar.shape == () and scalar == 7.5
 
 
-def test_dlpack_gives_memory_of_its_own():
+def test_dlpack_exports_private_memory():
     tensor = lodstone.open(DIGITS)["conv2d_1.w_0"]
     taken = np.from_dlpack(tensor)
     assert np.array_equal(taken, lodstone.numpy.array(tensor))
@@ -145,7 +145,7 @@ def test_dlpack_gives_memory_of_its_own():
         np.from_dlpack(lodstone.Tensor("x", "float4_e2m1fn", (2,), b"\0"))
 
 
-def test_numpy_takes_a_tensor_for_an_array():
+def test_numpy_accepts_a_tensor_as_an_array():
     tensor = lodstone.open(DIGITS)["fc_0.b_0"]
     expected = lodstone.numpy.array(tensor)
     plain = np.asarray(tensor)
@@ -154,7 +154,7 @@ def test_numpy_takes_a_tensor_for_an_array():
     assert np.array_equal(np.asarray(tensor, "float64"), expected.astype("float64"))
 
 
-def test_a_name_of_two_tensors_hides_neither():
+def test_two_tensors_with_one_name_are_an_error():
     path = GOLDEN / "onnx_check/initializer_twice.onnx"
     assert len(lodstone.open(path).tensors) == 2
     for files in (lodstone, lodstone.numpy):
@@ -162,12 +162,12 @@ def test_a_name_of_two_tensors_hides_neither():
             files.load_file(path)
 
 
-def test_bytes_have_no_seal():
+def test_bytes_cannot_be_sealed():
     with pytest.raises(ValueError, match="seal"):
         lodstone.numpy.save({"x": np.zeros(1)}, seal=True)
 
 
-def test_nothing_is_imported_unless_asked():
+def test_frameworks_are_imported_on_request_only():
     import subprocess
     import sys
 
@@ -179,13 +179,13 @@ def test_nothing_is_imported_unless_asked():
 SPARSE = GOLDEN / "mxnet/1.9.1/sparse.params"
 
 
-def test_sparse_tensors_are_not_loaded_as_something_else():
+def test_sparse_tensors_are_not_loaded_silently_as_arrays():
     with pytest.raises(lodstone.LossyError) as refused:
         lodstone.numpy.load_file(SPARSE)
     assert set(refused.value.losses) == {"sparse"}
     assert "`csr`" in str(refused.value)
 
-    # With leave, the parts of a sparse tensor are arrays of their own.
+    # If the loss is allowed, the parts of a sparse tensor are separate arrays.
     parts = lodstone.numpy.load_file(SPARSE, allow="sparse")
     whole = lodstone.open(SPARSE)["csr"]
     dense = np.zeros(whole.shape, parts["csr"].dtype)
@@ -193,7 +193,7 @@ def test_sparse_tensors_are_not_loaded_as_something_else():
         dense[row, parts["csr.indices"][begin:end]] = parts["csr"][begin:end]
     assert np.count_nonzero(dense) == np.count_nonzero(parts["csr"]) > 0
 
-    # What has a place for everything loses nothing.
+    # `lodstone.load_file` returns complete tensors, without a loss.
     assert lodstone.load_file(SPARSE)["csr"].kind == "csr"
     with lodstone.safe_open(SPARSE, "numpy") as file:
         with pytest.raises(lodstone.LossyError, match="csr"):

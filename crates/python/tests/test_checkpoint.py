@@ -17,7 +17,7 @@ def arrays(seed):
 
 
 @pytest.mark.parametrize("container", ["combined", "each", "sized", "safetensors"])
-def test_what_is_saved_is_loaded(tmp_path, container):
+def test_saved_arrays_are_loaded_unchanged(tmp_path, container):
     with checkpoint.Manager(tmp_path / "run", container=container) as manager:
         saved = manager.save(3, arrays(1), metadata={"epoch": 1, "rates": [0.1, 0.2]})
     assert (saved["step"], saved["removed"], saved["warnings"]) == (3, [], [])
@@ -33,7 +33,7 @@ def test_what_is_saved_is_loaded(tmp_path, container):
     assert checkpoint.verify(tmp_path / "run") == []
 
 
-def test_a_save_in_the_background_is_of_the_moment_at_which_it_began(tmp_path):
+def test_a_background_save_ignores_later_writes(tmp_path):
     state = arrays(2)
     with checkpoint.Manager(tmp_path, keep=2) as manager:
         for step in range(1, 5):
@@ -60,7 +60,7 @@ def test_damage_is_found(tmp_path):
         lodstone.numpy.array(checkpoint.load(tmp_path)["w"]).sum()
 
 
-def test_one_writes_at_a_time_and_a_closed_one_no_more(tmp_path):
+def test_a_manager_has_an_exclusive_lock_until_it_is_closed(tmp_path):
     code = "import lodstone.checkpoint, sys; lodstone.checkpoint.Manager(sys.argv[1])"
     with checkpoint.Manager(tmp_path) as manager:
         other = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True)

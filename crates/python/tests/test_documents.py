@@ -1,4 +1,4 @@
-"""The Python blocks of the documents run, each in a directory with `examples` in it."""
+"""Runs the Python blocks of the documents, each in a directory that contains `examples`."""
 
 import importlib.util
 import pathlib
@@ -13,15 +13,15 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 
 
 def blocks():
-    """Each block; skipped if it needs a framework that this environment lacks."""
+    """Returns the blocks; those that need a framework that is not installed are skipped."""
     for path in DOCUMENTS:
         for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", path.read_text(), re.M | re.S)):
-            lacks = [name for name in ("torch", "paddle") if f"lodstone.{name}" in block and not is_there(name)]
+            lacks = [name for name in ("torch", "paddle") if f"lodstone.{name}" in block and not is_installed(name)]
             skip = pytest.mark.skipif(bool(lacks), reason=f"needs {lacks}")
             yield pytest.param(block, marks=skip, id=f"{path.name}-{number}")
 
 
-def is_there(module):
+def is_installed(module):
     return importlib.util.find_spec(module) is not None
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong is told by exceptions, with the messages of the command."""
+"""Exceptions, whose messages are those of the command."""
 
 import errno
 import os
@@ -22,7 +22,7 @@ def raised(kind, work):
     return caught.value
 
 
-def test_there_is_no_model(tmp_path):
+def test_missing_models(tmp_path):
     error = raised(lodstone.NoModelError, lambda: lodstone.open(tmp_path / "none"))
     assert isinstance(error, FileNotFoundError) and error.file == tmp_path / "none"
     command = [sys.executable, "-m", "lodstone", "inspect", tmp_path / "none"]
@@ -30,13 +30,13 @@ def test_there_is_no_model(tmp_path):
     assert told.returncode == 2 and f"error: {error}\n" in told.stderr
 
 
-def test_it_is_no_model(tmp_path):
+def test_unknown_formats(tmp_path):
     (tmp_path / "text").write_text("no model at all")
     error = raised(lodstone.UnknownFormatError, lambda: lodstone.open(tmp_path / "text"))
     assert isinstance(error, ValueError) and error.file == tmp_path / "text"
 
 
-def test_it_is_damaged(digits):
+def test_damaged_models(digits):
     path = digits / "inference.pdiparams"
     path.write_bytes(path.read_bytes()[:-7])
     error = raised(lodstone.DamagedError, lambda: lodstone.open(digits))
@@ -60,7 +60,7 @@ def test_a_flipped_bit_is_found(digits):
     assert lodstone.open(digits, verify=False)["fc_0.w_0"].data()
 
 
-def test_what_would_be_lost_is_named(tmp_path):
+def test_losses_are_named(tmp_path):
     path = GOLDEN / "safetensors/metadata.safetensors"
     out = tmp_path / "out.pdiparams"
     error = raised(lodstone.LossyError, lambda: lodstone.convert(path, out))
@@ -69,14 +69,14 @@ def test_what_would_be_lost_is_named(tmp_path):
     assert done["losses"] == error.losses and out.exists()
 
 
-def test_what_cannot_be_done():
+def test_unsupported_operations():
     raised(lodstone.UnsupportedError, lambda: lodstone.convert(DIGITS, "out.unknown"))
     raised(ValueError, lambda: lodstone.convert(DIGITS, "x.npz", allow=["everything"]))
     raised(TypeError, lambda: lodstone.convert(DIGITS, "x.npz", colour="red"))
 
 
-def test_elements_that_are_not_there(tmp_path):
-    """A model opens without the file of its weights, to be looked at; its weights are not nothing."""
+def test_missing_elements(tmp_path):
+    """A model opens without the file of its weights; accessing the weights is an error."""
     import lodstone.numpy
 
     path = tmp_path / "one.onnx"
@@ -89,12 +89,12 @@ def test_elements_that_are_not_there(tmp_path):
         assert f"`{absent.name}`" in str(error)
 
 
-def test_bytes_that_are_no_tensor():
+def test_bytes_that_do_not_match_the_shape():
     for shape in ((3,), (2**63,), (2**63, 2**63)):
         raised(ValueError, lambda: lodstone.Tensor("x", "float32", shape, b"abcd"))
 
 
-def test_an_argument_is_named_that_is_wrong(tmp_path):
+def test_invalid_arguments_are_named(tmp_path):
     out = tmp_path / "out.npz"
     for name, value in (("align", "wide"), ("rename", {"x": 1}), ("opset", 1.5), ("cast", 16)):
         error = raised(TypeError, lambda: lodstone.convert(DIGITS, out, **{name: value}))
@@ -103,19 +103,19 @@ def test_an_argument_is_named_that_is_wrong(tmp_path):
     assert str(error).startswith("argument 'mmap': '")
 
 
-def test_a_tensor_is_named_that_cannot_be_saved(tmp_path):
+def test_tensors_that_cannot_be_saved_are_named(tmp_path):
     error = raised(TypeError, lambda: lodstone.numpy.save_file({"weight": {}}, tmp_path / "out.npz"))
     assert str(error) == "`weight`: expected numbers or strings, found dict"
 
 
-def test_what_the_system_refuses_has_its_number(tmp_path):
+def test_errors_of_the_system_have_an_errno(tmp_path):
     with pytest.raises(FileNotFoundError) as caught:
         lodstone.verify(DIGITS, params=tmp_path / "none")
     assert caught.value.errno == errno.ENOENT and "none" in str(caught.value)
 
 
-def test_there_is_no_thread_to_be_had():
-    """Work that cannot begin is an error of the system, not a panic."""
+def test_no_thread_can_be_started():
+    """A failure to start a thread is an `OSError`, not a panic."""
     code = "import lodstone\ntry: lodstone.open('.')\nexcept OSError as error: print('refused', error)"
     environment = {**os.environ, "RUST_MIN_STACK": str(1 << 46)}
     command = [sys.executable, "-c", code]
@@ -123,7 +123,7 @@ def test_there_is_no_thread_to_be_had():
     assert told.stdout.startswith("refused") and told.stderr == ""
 
 
-def test_what_changed_while_it_was_open_is_not_loaded(digits):
+def test_a_model_that_changed_since_it_was_opened_is_not_loaded(digits):
     model = lodstone.open(digits)
     path = digits / "inference.pdiparams"
     os.utime(path, ns=(0, 0))

@@ -1,4 +1,4 @@
-"""The examples in documentation."""
+"""Runs the examples in documentation."""
 
 import doctest
 import importlib
@@ -10,7 +10,7 @@ from conftest import ROOT
 
 import lodstone
 
-# Those for PyTorch and PaddlePaddle are tested with them.
+# The modules for PyTorch and PaddlePaddle are tested with these frameworks.
 MODULES = [
     "lodstone",
     "lodstone._files",
@@ -25,13 +25,13 @@ MODULES = [
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_examples_say_what_happens(name, tmp_path):
+def test_examples_of_the_modules(name, tmp_path):
     names = {"lodstone": lodstone, "tmp": tmp_path}
     found = doctest.testmod(importlib.import_module(name), extraglobs=names)
     assert found.attempted > 0 and found.failed == 0
 
 
-def test_the_story_is_true():
+def test_the_example_notebook():
     told = subprocess.run([sys.executable, ROOT / "examples/old_model.py"], check=True, capture_output=True, text=True)
     lines = told.stdout.splitlines()
     assert lines[0] == "<lodstone.Model paddle, 12 tensors>" and "whole not sealed" in lines

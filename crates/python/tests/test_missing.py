@@ -1,4 +1,4 @@
-"""Error messages where a framework is not installed."""
+"""Errors if a framework is not installed."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ from conftest import DIGITS
         ("paddle", "lodstone.safe_open(path, 'paddle')", "paddlepaddle"),
     ],
 )
-def test_the_command_that_installs_it_is_named(missing, work, package):
+def test_the_error_names_the_install_command(missing, work, package):
     code = f"""
 import sys, lodstone
 path = {str(DIGITS)!r}
@@ -33,7 +33,7 @@ except ImportError as error:
     assert found.stdout == f"{missing} is not installed: pip install {package}|{missing}\n"
 
 
-def test_what_a_framework_itself_lacks_is_not_blamed_on_it(tmp_path):
+def test_a_missing_dependency_of_a_framework_is_reported_as_such(tmp_path):
     (tmp_path / "torch.py").write_text("import something_else")
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import lodstone.torch"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Opening, looking, reading."""
+"""Opening, inspecting and reading models."""
 
 import io
 import json
@@ -23,7 +23,7 @@ def test_a_model_is_a_mapping():
             model[absent]
 
 
-def test_a_tensor_says_what_it_is():
+def test_attributes_of_a_tensor():
     weight = lodstone.open(DIGITS)["conv2d_0.w_0"]
     assert (weight.name, weight.dtype, weight.shape) == ("conv2d_0.w_0", "float32", (16, 1, 3, 3))
     assert (weight.nbytes, weight.kind, weight.lod, weight.parts) == (576, "dense", [], [])
@@ -35,7 +35,7 @@ def test_a_tensor_says_what_it_is():
     assert private != data and memoryview(weight.data()) == data
 
 
-def test_a_tensor_needs_its_model_no_more():
+def test_a_tensor_outlives_its_model():
     model = lodstone.open(DIGITS)
     weight, again = model["conv2d_0.w_0"], model.tensors[0].renamed("again")
     first = model.tensors[0]
@@ -44,7 +44,7 @@ def test_a_tensor_needs_its_model_no_more():
     assert again.name == "again" and memoryview(again.data()) == memoryview(first.data())
 
 
-def test_numbers_stand_for_names_that_are_not_there(tmp_path):
+def test_tensors_without_names_are_named_by_their_index(tmp_path):
     path = tmp_path / "nameless"
     named = [lodstone.Tensor(name, "uint8", (1,), bytes([number])) for number, name in enumerate(("", "a", "b"))]
     assert [tensor.name for tensor in named] == ["", "a", "b"]
@@ -55,7 +55,7 @@ def test_numbers_stand_for_names_that_are_not_there(tmp_path):
     assert "" not in model and "3" not in model
 
 
-def test_what_is_inspected_is_what_the_command_prints():
+def test_inspect_equals_the_output_of_the_command():
     command = [sys.executable, "-m", "lodstone", "inspect", "--json", "--hash", DIGITS]
     printed = subprocess.run(command, check=True, capture_output=True).stdout
     printed = json.loads(printed)
@@ -63,7 +63,7 @@ def test_what_is_inspected_is_what_the_command_prints():
     assert lodstone.open(DIGITS).inspect(hash=True, operators=True) == printed
 
 
-def test_a_program_says_what_is_computed():
+def test_program():
     program = lodstone.open(DIGITS).program
     assert [value["name"] for value in program["inputs"]] == ["image"]
     assert len(program["operators"]) == 14
@@ -71,7 +71,7 @@ def test_a_program_says_what_is_computed():
 
 
 @pytest.mark.parametrize("make", [bytes, io.BytesIO, bytearray])
-def test_bytes_and_files_are_opened_too(make):
+def test_bytes_and_files_are_opened(make):
     path = GOLDEN / "safetensors/metadata.safetensors"
     model, same = lodstone.open(make(path.read_bytes())), lodstone.open(path)
     assert dict(model.metadata) == dict(same.metadata) != {}
@@ -101,7 +101,7 @@ def test_sparse_tensors_have_parts():
     assert seen == {"csr", "row_sparse"}
 
 
-def test_texts_have_values():
+def test_string_tensors_have_values():
     tensors = lodstone.open(GOLDEN / "onnx/types/others.onnx").tensors
     assert any(tensor.kind == "strings" and tensor.values for tensor in tensors)
 

@@ -1,4 +1,4 @@
-"""Names that tensors are looked up by."""
+"""Lookup of tensors by name."""
 
 import json
 
@@ -22,7 +22,7 @@ def ambiguous(tmp_path):
 
 
 @pytest.mark.parametrize("path", [MODULE, MODULE / "net-0012.params", GOLDEN / "mxnet/2.0.0b1/gluon"])
-def test_kinds_of_parameters_may_be_left_out_of_names(path):
+def test_kind_prefixes_may_be_omitted(path):
     model = lodstone.open(path)
     assert any(name.startswith("arg:") for name in model) and any(name.startswith("aux:") for name in model)
     with lodstone.safe_open(path) as file:
@@ -31,19 +31,19 @@ def test_kinds_of_parameters_may_be_left_out_of_names(path):
             for wanted in (name, plain):
                 assert wanted in model
                 assert model[wanted].name == model.get(wanted).name == file.get_tensor(wanted).name == name
-    # The names of the file stay what they are.
+    # Iteration returns the names in the file.
     index = json.loads((GOLDEN / "mxnet/index.json").read_text())
     recorded = next(case for case in index["cases"] if GOLDEN / "mxnet" / case["path"] == path)
     assert list(model) == [tensor["name"] for tensor in recorded["tensors"]]
 
 
-def test_kinds_may_be_added_where_a_file_has_none(ambiguous):
+def test_kind_prefixes_may_be_added(ambiguous):
     model = lodstone.open(ambiguous)
     assert bytes(model["arg:z"].data()) == bytes(model["aux:z"].data()) == bytes(model["z"].data()) == b"\4"
     assert "arg:y" not in model and bytes(model["y"].data()) == b"\3"
 
 
-def test_a_name_that_could_be_two_tensors_is_neither(ambiguous):
+def test_ambiguous_names_are_an_error(ambiguous):
     model = lodstone.open(ambiguous)
     assert "x" not in model and model.get("x") is None and model.get("x", 7) == 7
     assert [bytes(model[name].data()) for name in ("arg:x", "aux:x")] == [b"\1", b"\2"]
@@ -54,13 +54,13 @@ def test_a_name_that_could_be_two_tensors_is_neither(ambiguous):
             assert str(caught.value) == "`x` is ambiguous: it matches `arg:x`, `aux:x`"
 
 
-def test_names_of_other_formats_are_what_they_are(tmp_path):
+def test_other_formats_have_no_kind_prefixes(tmp_path):
     path = tmp_path / "x.safetensors"
     lodstone.save_file({"arg:x": byte(1)}, path)
     assert "arg:x" in lodstone.open(path) and "x" not in lodstone.open(path)
 
 
-def test_a_name_that_is_not_there_suggests_others():
+def test_a_missing_name_suggests_similar_names():
     model = lodstone.open(DIGITS)
     with lodstone.safe_open(DIGITS, "np") as file:
         for look in (model.__getitem__, file.get_tensor, file.get_slice):
@@ -79,7 +79,7 @@ def test_a_name_that_is_not_there_suggests_others():
         lodstone.open(MODULE)["c1_wieght"]
 
 
-def test_many_and_long_names_are_no_work():
+def test_many_and_long_names_are_fast():
     many = {f"layer.{number}.weight": byte(0) for number in range(50_000)}
     many["x" * 1_000_000] = byte(1)
     model = lodstone.open(lodstone.save(many, to="safetensors"))

@@ -1,4 +1,4 @@
-"""What safetensors has is here under the same names, and does the same. What is not the same is in `docs/safetensors.md`."""
+"""Compares the package with safetensors, whose names it has; `docs/safetensors.md` lists the differences."""
 
 import inspect
 import itertools
@@ -32,7 +32,7 @@ def path(tmp_path):
 
 
 def outcome(work):
-    """What work gives, or the error."""
+    """Returns the result of work, or its error."""
     try:
         return work()
     except Exception as error:
@@ -40,13 +40,13 @@ def outcome(work):
 
 
 def same_kind(ours, theirs):
-    """Whether whoever catches an error of safetensors catches ours."""
+    """Returns whether code that catches the error of safetensors catches ours."""
     kind = lodstone.SafetensorError if isinstance(theirs, safetensors.SafetensorError) else type(theirs)
     return isinstance(ours, kind)
 
 
 def public(module):
-    """What a module of safetensors has, but for what it imports."""
+    """Returns the public names of a module of safetensors, without those that it imports."""
     names = {name: value for name, value in vars(module).items() if not name.startswith("_")}
     is_own = lambda value: module is safetensors or getattr(value, "__module__", None) == module.__name__  # noqa: E731
     return {name: it for name, it in names.items() if is_own(it) and not isinstance(it, types.ModuleType)}
@@ -61,7 +61,7 @@ def test_every_name_and_keyword_is_here(theirs, ours, count):
         if not (isinstance(value, type) and issubclass(value, Exception)):
             expected, parameters = inspect.signature(value).parameters, inspect.signature(found).parameters
             assert list(expected) == list(parameters)[: len(expected)], name
-    # It is imported from these modules too.
+    # Users also import it from these modules.
     assert theirs.safe_open and ours.safe_open is lodstone.safe_open
     for name in set(dir(safetensors.safe_open)) - set(dir(object)):
         assert hasattr(lodstone.safe_open, name), name
@@ -112,16 +112,17 @@ INDICES = [
 @pytest.mark.parametrize("name", ARRAYS)
 def test_slices_are_the_same(path, name, backend):
     compared = {"array": 0, "error": 0}
-    with safetensors.safe_open(path, "np", backend=backend) as theirs, lodstone.safe_open(path, "np", backend=backend) as ours:
+    opened = [library.safe_open(path, "np", backend=backend) for library in (safetensors, lodstone)]
+    with opened[0] as theirs, opened[1] as ours:
         theirs, ours = theirs.get_slice(name), ours.get_slice(name)
         for index in INDICES:
             first, *_ = index if isinstance(index, tuple) and index else (index,)
             if isinstance(first, slice) and None not in (first.start, first.stop) and first.stop < first.start:
-                # safetensors computes a dim below zero.
+                # safetensors computes a negative dim.
                 continue
             expected, found = outcome(lambda: theirs[index]), outcome(lambda: ours[index])
             if name == "none" and isinstance(expected, Exception) and isinstance(found, np.ndarray):
-                # It finds no beginning in a dimension without elements.
+                # safetensors rejects every start in a dimension without elements.
                 assert found.size == 0
             elif isinstance(expected, Exception):
                 assert isinstance(found, lodstone.SliceError), (index, expected, found)
@@ -145,18 +146,18 @@ try: file.get_slice("x")[:1]
 except lodstone.UnsupportedError as error: print(error)
 """
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    error = "`x` has elements of the type bfloat16, of which the framework has no slices"
+    error = "`x` has the type bfloat16, and the framework does not support slices of it"
     assert found.stdout == f"(12,)\n{error}\n"
 
 
-def test_slices_of_what_is_empty_are_empty(path):
+def test_slices_of_empty_tensors_are_empty(path):
     with lodstone.safe_open(path, "np") as file:
         assert file.get_slice("none")[:].shape == file.get_slice("none")[:0].shape == (0, 3)
         assert file.get_slice("matrix")[5:3].shape == (0, 5)
 
 
 @pytest.mark.parametrize("backend", ["mmap", "pread"])
-def test_files_are_read_the_same(path, backend):
+def test_files_are_read_as_by_safetensors(path, backend):
     with safetensors.safe_open(path, "np", backend=backend) as theirs:
         with lodstone.safe_open(path, "np", device=None, backend=backend) as ours:
             assert ours.keys() == theirs.keys() and ours.offset_keys() == theirs.offset_keys()
@@ -167,12 +168,12 @@ def test_files_are_read_the_same(path, backend):
     for name, array in expected.items():
         for other in (found[name], loaded[name]):
             assert other.dtype == array.dtype and other.shape == array.shape and np.array_equal(other, array)
-            # Whoever got an array of safetensors may write to it; the file stays as it is.
+            # As in safetensors, arrays are writable, and the file does not change.
             other[...] = 0
     assert np.array_equal(lodstone.numpy.load_file(path)["matrix"], ARRAYS["matrix"])
 
 
-def test_every_format_is_read_so():
+def test_safe_open_reads_every_format():
     with lodstone.safe_open(DIGITS, "numpy", backend="pread") as file:
         tensors = file.get_tensors()
         assert list(tensors) == file.offset_keys() and sorted(tensors) == file.keys()
@@ -183,7 +184,7 @@ def test_every_format_is_read_so():
             file.get_tensors()
 
 
-def test_a_closed_file_gives_nothing(path):
+def test_a_closed_file_is_an_error(path):
     with safetensors.safe_open(path, "np") as theirs, lodstone.safe_open(path, "np") as ours:
         part, array = ours.get_slice("matrix"), ours.get_tensor("matrix")
     for method, arguments in (
@@ -241,7 +242,7 @@ def test_errors_are_caught_by_the_same_names(path, tmp_path):
         assert same_kind(ours, theirs), (number, theirs, ours)
 
 
-def test_memory_at_addresses_is_written_the_same(tmp_path):
+def test_serialize_equals_safetensors(tmp_path):
     def specs(kind):
         return {
             name: kind(dtype=a.dtype.name, shape=a.shape, data_ptr=a.ctypes.data, data_len=a.nbytes)
@@ -261,7 +262,7 @@ def test_memory_at_addresses_is_written_the_same(tmp_path):
     metadata = {"k": "v"}
     expected = safetensors.serialize(theirs, metadata)
     assert lodstone.serialize(ours, metadata=metadata) == expected
-    # The name of the file says nothing there.
+    # The extension of the file is ignored here.
     lodstone.serialize_file(ours, tmp_path / "x.npz", metadata)
     assert (tmp_path / "x.npz").read_bytes() == expected
     found = lodstone.deserialize(expected)
@@ -271,7 +272,7 @@ def test_memory_at_addresses_is_written_the_same(tmp_path):
         lodstone.TensorSpec(dtype="uint8", shape=[1], data_ptr=0, data_len=1)
 
 
-def test_errors_are_errors_of_the_package_and_of_python():
+def test_errors_derive_from_the_package_and_from_python():
     for kind, base in (
         (lodstone.NoTensorError, KeyError),
         (lodstone.SharedTensorsError, RuntimeError),

@@ -1,4 +1,4 @@
-"""`scan` against CPython: what its unpicklers ask for is never in a file that is called clean."""
+"""Compares `scan` with CPython: no file whose unpickling imports something dangerous is clean."""
 
 import importlib.util
 import os
@@ -18,7 +18,7 @@ OPCODES = b"(.012FIJKLMNPQRSTUVXabcdeghijlopqrstu]})G" + bytes(range(0x80, 0x99)
 
 
 def made():
-    """The script that makes attacks."""
+    """Returns the script that makes attacks, as a module."""
     path = ROOT / "crates/lodstone/tests/scanned/make_scanned.py"
     spec = importlib.util.spec_from_file_location("make_scanned", path)
     module = importlib.util.module_from_spec(spec)
@@ -30,7 +30,7 @@ MADE = made()
 HONEST = [MADE.MASKED] + [
     pickle.dumps(value, protocol) for value in MADE.values().values() for protocol in range(6)
 ]
-# What honest pickles ask for, and what attacks ask for beside.
+# The imports of benign pickles, and additional ones of attacks.
 KNOWN = {name for data in HONEST for name in MADE.asked(data)} | {
     ("builtins", "eval"),
     ("builtins", "int"),
@@ -64,20 +64,20 @@ def mutate(data, rng):
 
 def flagged(directory):
     found = lodstone.scan(directory)
-    # What is not listed could not be told from what is clean.
+    # Truncated lists would hide files that are not clean.
     assert found["finding_count"] == len(found["findings"])
     assert found["unknown_count"] == len(found["unknown"])
     files = found["findings"] + found["unknown"]
     return {os.path.basename(entry["file"]) for entry in files}
 
 
-def test_what_cpython_asks_for_is_in_no_clean_file(tmp_path):
+def test_no_clean_file_makes_cpython_import_something(tmp_path):
     rng = random.Random(SEED)
     sources = HONEST + list(MADE.PICKLES.values())
     compared = 0
     for number in range(MUTANTS):
         data = mutate(rng.choice(sources), rng)
-        # Numbers of extensions name nothing where none is registered, and many tensors begin like one.
+        # Extension codes import nothing unless registered, and many tensors begin like one.
         if not {name for name in MADE.asked(data) if name[0] != "extension"} - KNOWN:
             continue
         compared += 1
@@ -95,25 +95,25 @@ def test_what_cpython_asks_for_is_in_no_clean_file(tmp_path):
     assert compared > MUTANTS // 4
 
 
-def test_honest_files_are_clean_and_attacks_are_not():
+def test_benign_files_are_clean_and_attacks_are_not():
     made = ROOT / "crates/lodstone/tests/scanned"
     assert lodstone.scan(made / "honest")["verdict"] == "clean"
     assert flagged(made / "attacks") == set(os.listdir(made / "attacks"))
 
 
-def test_what_is_ignored_is_listed(tmp_path):
+def test_ignored_files_are_listed(tmp_path):
     (tmp_path / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\0")
     assert lodstone.scan(tmp_path)["verdict"] == "unknown"
     found = lodstone.scan(tmp_path, ignore=["*.png"])
     assert (found["verdict"], found["unknown"]) == ("clean", [])
     assert [entry["file"] for entry in found["ignored"]] == [str(tmp_path / "picture.png")]
-    # What is found counts all the same.
+    # Findings in ignored files still count.
     (tmp_path / "picture.png").write_bytes(MADE.CALL)
     assert lodstone.scan(tmp_path, ignore="*.png")["verdict"] == "findings"
 
 
-def test_an_interrupt_ends_a_scan(tmp_path):
-    # Opcodes that are looked at one by one.
+def test_an_interrupt_stops_a_scan(tmp_path):
+    # A pickle with many opcodes, which takes long to scan.
     (tmp_path / "large.pkl").write_bytes(b"\x80\x02" * (48 << 20))
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))

@@ -1,11 +1,11 @@
-"""What is said of types holds."""
+"""Checks the type annotations."""
 
 import importlib.resources
 import subprocess
 import sys
 
 
-def test_types_agree():
+def test_annotations_of_the_package():
     package = importlib.resources.files("lodstone")
     assert (package / "py.typed").is_file()
     # PyTorch and PaddlePaddle need not be installed.
@@ -14,8 +14,8 @@ def test_types_agree():
     assert checked.returncode == 0, checked.stdout
 
 
-def test_stubs_are_those_of_the_extension(tmp_path):
-    # A method of every buffer, which Python shows from 3.12 on.
+def test_stubs_match_the_extension(tmp_path):
+    # Python exposes this method of buffers since 3.12.
     allowed = tmp_path / "allowed"
     allowed.write_text("lodstone._lodstone.Buffer.__buffer__\n")
     command = [sys.executable, "-m", "mypy.stubtest", "lodstone._lodstone", "--ignore-unused-allowlist"]

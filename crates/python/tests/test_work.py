@@ -1,4 +1,4 @@
-"""Long work tells how far it is, and can be stopped."""
+"""Progress and cancellation of long work."""
 
 import _thread
 import signal
@@ -22,13 +22,13 @@ def large(tmp_path_factory):
     return path
 
 
-def test_progress_is_told(large, tmp_path):
+def test_progress_is_reported(large, tmp_path):
     told = []
     lodstone.convert(large, tmp_path / "out.npz", progress=told.append)
     assert told == sorted(told) and told[-1] >= 8 << 24
 
 
-def test_what_progress_raises_stops_the_work(large, tmp_path):
+def test_an_exception_of_progress_stops_the_work(large, tmp_path):
     class Enough(Exception):
         pass
 
@@ -41,9 +41,9 @@ def test_what_progress_raises_stops_the_work(large, tmp_path):
 
 
 def test_an_interrupt_stops_the_work(large, tmp_path):
-    """Nothing is left of what was not finished."""
+    """No temporary files remain."""
     out = tmp_path / "out.npz"
-    # Who is begun in the background ignores interrupts.
+    # Processes started in the background ignore interrupts.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def interrupt(done):
@@ -56,7 +56,7 @@ def test_an_interrupt_stops_the_work(large, tmp_path):
 
 
 def test_an_interrupt_ends_the_command():
-    """At once: Python would only remember it until the command is done."""
+    """The command ends at once, although Python defers signals until a native function returns."""
     code = """if True:
         import os, signal
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -68,7 +68,7 @@ def test_an_interrupt_ends_the_command():
     assert ended.returncode == -signal.SIGINT and ended.stderr == b""
 
 
-def test_others_run_meanwhile(large, tmp_path):
+def test_other_threads_run_meanwhile(large, tmp_path):
     counted, ended = [0], threading.Event()
 
     def count():
@@ -110,7 +110,7 @@ def test_the_command():
 
 
 def test_an_interrupt_stops_loading(large):
-    """What is still to be read is not."""
+    """The rest of the file is not read."""
     read = []
 
     def interrupt(done):

@@ -7,8 +7,8 @@
     >>> model["conv2d_0.w_0"]
     <lodstone.Tensor "conv2d_0.w_0" float32[16, 1, 3, 3]>
 
-Tensors are read on first access. `lodstone.numpy`, `lodstone.torch` and `lodstone.paddle` have functions
-of the same names that return arrays of those frameworks; no framework is imported until its module is.
+Tensors are read on first access. `lodstone.numpy`, `lodstone.torch` and `lodstone.paddle` have functions of the same
+names that return arrays of the framework; a framework is imported only with its module.
 
 Functions that describe a whole model (`inspect`, `verify`, `diff`, `compare`, `scan`, ...) return the JSON that the command
 prints, as a dictionary.

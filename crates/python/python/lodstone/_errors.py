@@ -6,7 +6,7 @@ import os
 class LodstoneError(Exception):
     """An error of a model, or of an operation on it.
 
-    Errors of the operating system (a file that may not be read, a full disk) are an `OSError`, as elsewhere in Python.
+    Errors of the operating system (a missing permission, a full disk) are an `OSError`, as elsewhere in Python.
     """
 
     file: os.PathLike[str] | None = None
@@ -26,7 +26,7 @@ class NoTensorError(LodstoneError, KeyError):
 
 
 class UnknownFormatError(LodstoneError, ValueError):
-    """The bytes are of no known format."""
+    """The file format is not recognized."""
 
 
 class DamagedError(LodstoneError, ValueError):
@@ -38,18 +38,18 @@ class UnsupportedError(LodstoneError, ValueError):
 
 
 class LossyError(LodstoneError, ValueError):
-    """A conversion would lose something that was not allowed by its name."""
+    """A conversion would lose something that is not allowed."""
 
     losses: dict[str, list[str]]
-    """The losses: the names that allow them, each with the locations."""
+    """The locations of each loss, by the name that allows it."""
 
 
 class SharedTensorsError(LodstoneError, RuntimeError):
-    """Tensors that share memory would be written several times, and no longer share it when they are loaded."""
+    """Tensors share memory; they would be written several times, and would not share memory when loaded."""
 
 
 class SliceError(LodstoneError, IndexError):
-    """A selection of elements that a tensor does not have, or that is not supported."""
+    """An index is out of bounds, or is not supported."""
 
 
 SafetensorError = LodstoneError

@@ -1,4 +1,4 @@
-"""Functions that load and save tensors, with the names that they have in safetensors.
+"""Functions that load and save tensors, with the same names as in safetensors.
 
     >>> import array
     >>> lodstone.save_file({"x": array.array("f", [1, 2])}, tmp / "x.safetensors")
@@ -26,13 +26,13 @@ class Files(Generic[Array]):
     """Reads and writes files as arrays of one framework."""
 
     read: Callable[[Model, Progress | None], dict[str, Array]]
-    """Reads all tensors of a model into memory that the caller owns."""
+    """A function that reads all tensors of a model into memory that the caller owns."""
     tensor: Callable[[str, Array], Tensor]
-    """Makes a tensor from a name and an array."""
+    """A function that makes a tensor from a name and an array."""
     check: Callable[[Mapping[str, Array | Tensor]], None] = lambda tensors: None
-    """Fails for arrays that cannot be saved together."""
+    """A function that raises an error for arrays that cannot be saved together."""
     holds_structure: bool = False
-    """Whether such an array can be sparse, and have a LoD."""
+    """Whether arrays can be sparse and have a LoD."""
 
     def load_file(
         self,
@@ -45,12 +45,12 @@ class Files(Generic[Array]):
     ) -> dict[str, Array]:
         """Returns the tensors of a model, in memory that the caller owns.
 
-        Arrays hold neither LoD nor sparse tensors: a model with either raises a `LossyError`, as in a conversion to
-        a format of plain arrays, unless the loss is allowed by its name. If it is, the parts of a sparse tensor are
-        separate arrays, `x.indices` beside `x`. `lodstone.open` returns complete tensors.
+        Arrays hold neither LoD nor sparse tensors: a model with either raises a `LossyError`, as in a conversion to a
+        format of plain arrays, unless the loss is in `allow`. If it is, the parts of a sparse tensor are separate
+        arrays, `x.indices` beside `x`. `lodstone.open` returns complete tensors.
 
-        `backend` selects how a file is read: `"mmap"`, or `"pread"`, which maps nothing. `progress` is called with the
-        number of bytes that are read; `options` are those of `lodstone.open`.
+        `backend` selects how a file is read: `"mmap"`, or `"pread"` without a memory map. `progress` is called with the
+        number of bytes read; `options` are those of `lodstone.open`.
         """
         return self._arrays(open(filename, mmap=maps(backend), **options), progress, allow)
 
@@ -74,10 +74,10 @@ class Files(Generic[Array]):
         progress: Progress | None = None,
         **options: Any,
     ) -> None:
-        """Writes tensors. The name of the file determines the format, unless `to` does.
+        """Writes tensors in the format `to`, by default that of the file's extension.
 
-        `notes` are added to `metadata` if the format has metadata, and are dropped otherwise; `options` are
-        those of `lodstone.convert`.
+        `notes` are added to `metadata` if the format has metadata, and dropped if not; `options` are those of
+        `lodstone.convert`.
         """
         values, facts = self._tensors(tensors), dict(metadata or {})
         _lodstone.save(values, facts, dict(notes or {}), filename, converting(**options), progress)
@@ -107,7 +107,7 @@ def check_unique(model: Model) -> None:
     """Raises an error if several tensors have the same name, which a dictionary cannot hold."""
     repeated = model._model._repeated()
     if repeated is not None:
-        raise UnsupportedError(f"several tensors are called `{repeated}`; `lodstone.open(...).tensors` has all of them")
+        raise UnsupportedError(f"several tensors have the name `{repeated}`: use `lodstone.open(...).tensors`")
 
 
 BACKENDS = {"mmap": True, "pread": False}
@@ -146,7 +146,7 @@ def of_buffer(name: str, value: Any) -> Tensor:
     if kind in ("l", "q", "n", "L", "Q", "N"):
         dtype = f"{'int' if kind in 'lqn' else 'uint'}{8 * view.itemsize}"
     if dtype is None:
-        raise TypeError(f"`{name}` has the unknown element type {view.format!r}")
+        raise TypeError(f"`{name}`: unknown element type {view.format!r}")
     return Tensor(name, dtype, view.shape or (), view if view.c_contiguous else view.tobytes())
 
 

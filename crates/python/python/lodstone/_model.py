@@ -18,9 +18,8 @@ Path = str | os.PathLike[str]
 class Model(Mapping[str, Tensor]):
     """A model: a mapping of names to tensors, in the order of the file, with a program and metadata.
 
-    Tensors without names in the file are numbered: `"0"`, `"1"`. MXNet tensors are found with and
-    without `arg:` and `aux:`, unless both exist. A missing name raises a `NoTensorError`, which is a
-    `KeyError`.
+    Tensors without a name in the file are named by their index: `"0"`, `"1"`. MXNet tensors are found with and without
+    `arg:` and `aux:`, unless both exist. A missing name raises a `NoTensorError`, which is a `KeyError`.
     """
 
     def __init__(self, model: _lodstone.Model, path: Path | None = None) -> None:
@@ -112,7 +111,7 @@ class Model(Mapping[str, Tensor]):
 
     def get(self, name: str, default: Any = None) -> Any:
         """Returns the tensor with a name, or `default`."""
-        # Creating the error would compare the name with all others.
+        # Not by catching the error: its message compares the name with all others.
         return self[name] if name in self else default
 
     def __iter__(self) -> Iterator[str]:
@@ -138,10 +137,10 @@ def open(
 ) -> Model:
     """Opens a model: a file, a directory, or the prefix that its files share; bytes, or an open file.
 
-    The format is detected by content. Tensors are not read; those of a model in bytes share them, and an open file is
-    read completely. `params` is the path of the parameters, if they are not in the format's usual place. Files may be
-    mapped into memory unless `mmap` is false. Sealed files are compared with their seal when they are read, unless
-    `verify` is false.
+    The format is detected by content. Tensors are read on first access; those of a model in bytes share the bytes, and
+    an open file is read completely. `params` is the path of the parameters, if they are not in the format's default
+    location. Files may be mapped into memory unless `mmap` is false. Sealed files are compared with their seal when
+    they are read, unless `verify` is false.
     """
     opening = {"params": params, "mmap": mmap, "verify": verify}
     if isinstance(file, (str, os.PathLike)):

@@ -1,4 +1,4 @@
-"""The low-level functions of safetensors, which take memory by its address and return the bytes of tensors.
+"""The low-level functions of safetensors, which take the addresses of tensors and return their bytes.
 
 `save` and `save_file` of a `lodstone.Tensor` do the same with buffers, which stay valid until they are written.
 """
@@ -25,8 +25,9 @@ class TensorSpec:
 
     The memory must stay valid until the tensor is written.
 
-    The argument `dtype` is a name as in frameworks, `"float32"`; the attribute is the code in files, `"F32"`. For a type
-    that packs two elements into one, the argument `shape` counts pairs, as in PyTorch; the attribute counts elements.
+    The argument `dtype` is a name as in frameworks, `"float32"`; the attribute is the code in files, `"F32"`. For a
+    type that packs two elements into one, the argument `shape` counts pairs, as in PyTorch; the attribute counts
+    elements.
     """
 
     __slots__ = ("_data_len", "_data_ptr", "_dtype", "_shape")
@@ -40,9 +41,9 @@ class TensorSpec:
         if code(self._dtype) is None:
             raise UnsupportedError(f"safetensors has no element type `{dtype}`")
         if min([self._data_ptr, self._data_len, *dims]) < 0:
-            raise UnsupportedError("a dim, an address or a length is negative")
+            raise UnsupportedError("expected non-negative dims, address and length")
         if self._data_len and not self._data_ptr:
-            raise UnsupportedError(f"there are no {data_len} bytes at the address 0")
+            raise UnsupportedError(f"expected the address of {data_len} bytes, found address 0")
 
     @property
     def dtype(self) -> str:
@@ -98,7 +99,7 @@ def serialize_file(
 
 
 def tensors(specs: Mapping[str, TensorSpec]) -> list[Tensor]:
-    """Makes tensors from memory at addresses."""
+    """Returns tensors that view the memory of the specs."""
     for name, spec in specs.items():
         if not isinstance(spec, TensorSpec):
             raise TypeError(f"`{name}`: expected a TensorSpec, found {type(spec).__name__}")

@@ -14,11 +14,11 @@ from ._slices import checked
 
 
 class safe_open:
-    """Opens a model of any format, as `safetensors.safe_open` opens a file of its own.
+    """Opens a model of any format, as `safetensors.safe_open` opens a safetensors file.
 
     `framework` is `"numpy"` (`"np"`), `"torch"` (`"pt"`, `"pytorch"`) or `"paddle"`; without it, tensors are
     `lodstone.Tensor`. PyTorch and PaddlePaddle tensors are moved to `device`. `backend` selects how files are read:
-    `"mmap"`, or `"pread"`, which maps nothing. `options` are those of `lodstone.open`.
+    `"mmap"`, or `"pread"` without a memory map. `options` are those of `lodstone.open`.
 
     Arrays are writable: their pages are copied on write.
 
@@ -45,7 +45,7 @@ class safe_open:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Closes the file; tensors and slices that were returned stay valid."""
+        """Closes the file; returned tensors and slices stay valid."""
         self._opened = None
 
     @property
@@ -77,14 +77,14 @@ class safe_open:
         return self._array(self._whole(name))
 
     def get_tensors(self) -> dict[str, Any]:
-        """All tensors by their names, in the order of the file."""
+        """Returns all tensors by name, in the order of the file."""
         check_unique(self._model)
         return {name: self.get_tensor(name) for name in self._model}
 
     def get_slice(self, name: str) -> Slice:
         """Returns a tensor that can be read in parts: `file.get_slice(name)[:, :8]`."""
         if self._array is whole:
-            raise ValueError("`lodstone.Tensor` has no slices: use safe_open(..., framework='numpy')")
+            raise ValueError("slices of `lodstone.Tensor` are not supported: use safe_open(..., framework='numpy')")
         return Slice(self._whole(name), self._array, self._is_checked)
 
     def _whole(self, name: str) -> Tensor:
@@ -116,8 +116,8 @@ class Slice:
         array = self._array(self._tensor)
         if tuple(array.shape) != self._tensor.shape:
             # The array holds raw bytes, or pairs of elements.
-            what = f"`{self._tensor.name}` has elements of the type {self._tensor.dtype}"
-            raise UnsupportedError(f"{what}, of which the framework has no slices")
+            what = f"`{self._tensor.name}` has the type {self._tensor.dtype}"
+            raise UnsupportedError(f"{what}, and the framework does not support slices of it")
         return array[index]
 
 
@@ -136,18 +136,18 @@ FRAMEWORKS = {
     "pytorch": "torch",
     "paddle": "paddle",
 }
-"""Modules of this package by the names of their frameworks."""
+"""The modules of this package, by framework name."""
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """The tensor itself."""
+    """Returns the tensor itself."""
     return tensor
 
 
 def array_of(framework: str | None, device: Any) -> Callable[[Tensor], Any]:
     """Returns a function that converts a tensor to an array of a framework."""
     if framework is None:
-        on_processor(device)
+        check_cpu(device)
         return whole
     if framework not in FRAMEWORKS:
         raise UnsupportedError(f"unknown framework {framework!r}; the frameworks are {', '.join(FRAMEWORKS)}")
@@ -156,7 +156,7 @@ def array_of(framework: str | None, device: Any) -> Callable[[Tensor], Any]:
     return array
 
 
-def on_processor(device: Any) -> None:
+def check_cpu(device: Any) -> None:
     """Raises an error for a device other than the CPU."""
     if device is not None and str(device) != "cpu":
-        raise UnsupportedError(f"these tensors are in CPU memory; the device {device!r} is not supported")
+        raise UnsupportedError(f"the device {device!r} is not supported: these tensors are in CPU memory")

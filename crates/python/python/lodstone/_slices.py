@@ -25,9 +25,9 @@ def checked(index: Any, shape: Sequence[int]) -> tuple[Any, ...]:
     items = index if isinstance(index, tuple) else (index,)
     explicit = sum(item is not Ellipsis for item in items)
     if len(items) > explicit + 1:
-        raise SliceError("there is more than one ellipsis")
+        raise SliceError("an index can have only one ellipsis")
     if explicit > len(shape):
-        raise SliceError(f"{explicit} dimensions are selected from, and the tensor has {len(shape)}")
+        raise SliceError(f"too many indices: {explicit} for a tensor with {len(shape)} dimensions")
     found: list[Any] = []
     dimension = 0
     for item in items:
@@ -43,33 +43,33 @@ def checked(index: Any, shape: Sequence[int]) -> tuple[Any, ...]:
 
 
 def inside_integer(item: Any, dimension: int, size: int) -> int:
-    """Returns an integer index that is inside a dimension."""
+    """Checks that an index is an integer inside a dimension, and returns it."""
     try:
         number = operator.index(item)
     except TypeError:
         kind = type(item).__name__
         raise SliceError(f"dimension {dimension}: expected an integer, a slice or `...`, found {kind}") from None
     if not -size <= number < size:
-        raise SliceError(f"dimension {dimension} has {size} elements, there is no element {number}")
+        raise SliceError(f"dimension {dimension}: the index {number} is out of bounds for {size} elements")
     return number
 
 
 def inside_slice(item: slice, dimension: int, size: int) -> slice:
-    """Returns a slice that is inside a dimension."""
+    """Checks that a slice is inside a dimension, and returns it with explicit bounds."""
     start = bound("start", item.start, 0, 0, dimension)
     stop = bound("stop", item.stop, size, 0, dimension)
     step = bound("step", item.step, 1, 1, dimension)
     if start > max(size - 1, 0) or stop > size:
-        raise SliceError(f"dimension {dimension} has {size} elements, `{start}:{stop}` is not inside")
+        raise SliceError(f"dimension {dimension}: the slice `{start}:{stop}` is out of bounds for {size} elements")
     return slice(start, stop, step)
 
 
-def bound(what: str, value: Any, default: int, least: int, dimension: int) -> int:
+def bound(what: str, value: Any, default: int, minimum: int, dimension: int) -> int:
     """Returns the start, stop or step of a slice; negative values are not supported."""
     try:
         number = default if value is None else operator.index(value)
     except TypeError:
-        raise SliceError(f"dimension {dimension}: the {what} of a slice is {value!r}, not an integer") from None
-    if number < least:
-        raise SliceError(f"dimension {dimension}: the {what} of a slice is {number}, and has to be at least {least}")
+        raise SliceError(f"dimension {dimension}: expected an integer as {what} of a slice, found {value!r}") from None
+    if number < minimum:
+        raise SliceError(f"dimension {dimension}: expected at least {minimum} as {what} of a slice, found {number}")
     return number

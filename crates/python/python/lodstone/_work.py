@@ -31,7 +31,7 @@ def converting(
     seal: bool = False,
     no_clobber: bool = False,
 ) -> dict[str, Any]:
-    """Returns the options of writing, in the form that the extension takes."""
+    """Returns the write options in the form that the extension expects."""
     options = dict(locals())
     for name in ("include", "exclude", "transpose", "allow"):
         given = options[name]
@@ -52,9 +52,9 @@ def convert(
 ) -> dict[str, Any]:
     """Converts a model, or the model at a path, to another format.
 
-    The name of `out` determines the format, unless `to` does; `to="same"` copies the model byte for byte. A loss raises
-    a `LossyError`, unless its name is in `allow`. The output is visible completely or not at all; missing directories
-    are created. `progress` is called with the number of bytes processed.
+    `to` is the format, by default that of the extension of `out`; `to="same"` copies the model byte for byte. A loss
+    raises a `LossyError`, unless its name is in `allow`. The output is visible completely or not at all; missing
+    directories are created. `progress` is called with the number of bytes processed.
 
     Options are those of the command: `to`, `include`, `exclude`, `rename`, `names`, `transpose`, `cast`, `opset`,
     `infer_shapes`, `allow`, `weights_only`, `strip_source`, `align`, `max_shard_size` (in bytes), `external_data`,
@@ -71,7 +71,7 @@ def convert(
 def verify(
     path: Path, *, params: Path | None = None, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """Verifies the model at a path: its structure, its framework's rules, its seal. The whole model is read.
+    """Verifies the model at a path: its structure, the rules of its framework, its seal. Reads the whole model.
 
     >>> lodstone.verify("examples/digits/paddle")["whole"]
     True
@@ -88,7 +88,7 @@ def seal(
 ) -> dict[str, Any]:
     """Writes checksums of a model beside it, which `verify` and every read compare with its files.
 
-    A model that differs from its seal is sealed again only with `replace`.
+    If the model is already sealed and differs from its seal, this fails unless `replace` is true.
     """
     return _lodstone.seal(path, params, replace, progress)
 
@@ -103,9 +103,10 @@ def diff(
     atol: float = 0.0,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Compares two models, or the models at two paths: tensors, and operators.
+    """Compares the tensors and operators of two models, or of the models at two paths.
 
-    `rename` maps names of the first model to those of the second; `transpose` lists tensors that are transposed there.
+    `rename` maps names of the first model to those of the second; `transpose` lists tensors of the first model that are
+    transposed in the second.
 
     >>> lodstone.diff("examples/digits/paddle", "examples/digits/paddle")["same"]
     True
@@ -119,8 +120,8 @@ def scan(
 ) -> dict[str, Any]:
     """Lists code-execution and information-leak risks of files, without executing anything.
 
-    A file is clean if every byte of it is understood and no risk was found. Other files without findings are
-    listed as unknown, unless a pattern of `ignore` matches their path or name: those are listed as ignored.
+    A file is clean if every byte of it is understood and there are no findings. Other files without findings are listed
+    as unknown, or as ignored if a pattern of `ignore` matches their path or name.
 
     >>> lodstone.scan("examples/digits/mxnet")["verdict"]
     'clean'
@@ -135,8 +136,8 @@ def scan(
 def infer_shapes(source: Model | Path | bytes) -> dict[str, dict[str, Any]]:
     """Returns the declared or inferred types of the values in the main graph of an ONNX program, by value name.
 
-    Each has a `dtype` and a `shape`, as far as they are known. A dim is an integer, the name of a symbol (equal dims
-    have equal symbols), or None. To write them into the model, use `convert(..., infer_shapes=True)`.
+    Each has a `dtype` and a `shape`, if known. A dim is an integer, the name of a symbol (equal dims have equal
+    symbols), or None. To write the types into the model, use `convert(..., infer_shapes=True)`.
 
     >>> types = lodstone.infer_shapes("crates/formats/tests/golden/onnx_infer/undeclared.onnx")
     >>> types["y"]

@@ -29,11 +29,11 @@ __all__ = ["Manager", "load", "manifest", "steps", "verify"]
 
 
 class Manager:
-    """Writes checkpoints to a directory, which no other manager writes to until this one is closed.
+    """Writes checkpoints to a directory, with an exclusive lock until it is closed.
 
-    `keep` keeps the newest N checkpoints, and always an intact one [default: all]. `container` selects
-    the files of the arrays: `"combined"`, `"each"`, `"sized"` or `"safetensors"`. `tensor` makes a tensor from a name
-    and an array, for arrays without a buffer: `lodstone.torch.tensor`.
+    `keep` is the number of checkpoints to keep, the newest and at least one intact one [default: all]. `container`
+    selects the files of the arrays: `"combined"`, `"each"`, `"sized"` or `"safetensors"`. `tensor` is a function that
+    makes a tensor from a name and an array, for arrays without a buffer: `lodstone.torch.tensor`.
     """
 
     def __init__(
@@ -55,10 +55,10 @@ class Manager:
         metadata: Mapping[str, Any] | None = None,
         background: bool = False,
     ) -> dict[str, Any] | None:
-        """Saves arrays as the checkpoint of a step; when this returns, all of it is on disk.
+        """Saves arrays as the checkpoint of a step; it is durable when this returns.
 
-        `metadata` is any JSON object. With `background`, arrays are copied and saved after this returns: it
-        returns the outcome of the previous save, if there was one, and raises its error.
+        `metadata` is any JSON object. With `background`, arrays are copied and saved after this returns: it returns the
+        outcome of the previous background save, if there was one, or raises its error.
         """
         values = [
             value.renamed(name) if isinstance(value, Tensor) else self._tensor(name, value)
@@ -71,7 +71,7 @@ class Manager:
         return self._manager.wait()
 
     def prune(self, keep: int) -> list[int]:
-        """Removes all but the newest `keep` checkpoints, and returns the steps that were removed."""
+        """Removes all but the newest `keep` checkpoints, and returns the removed steps."""
         return self._manager.prune(keep)
 
     def rewind(self, step: int) -> list[int]:
@@ -95,16 +95,15 @@ def steps(directory: Path) -> list[int]:
 
 
 def load(directory: Path, step: int | None = None) -> Model:
-    """Returns the tensors of a checkpoint, the newest by default. They are read on first access, and
-    compared with their checksums."""
+    """Returns the tensors of a checkpoint, the newest by default; they are read and verified on first access."""
     return Model(_lodstone.checkpoint_load(directory, step))
 
 
 def manifest(directory: Path, step: int | None = None) -> dict[str, Any]:
-    """Returns the manifest of a checkpoint: variables, checksums, and the `metadata` that was saved."""
+    """Returns the manifest of a checkpoint: variables, checksums, and the saved `metadata`."""
     return _lodstone.checkpoint_manifest(directory, step)
 
 
 def verify(directory: Path, step: int | None = None, *, progress: Progress | None = None) -> list[str]:
-    """Verifies a checkpoint, and returns its problems: an empty list if it is intact. The whole checkpoint is read."""
+    """Verifies a checkpoint and returns its defects, an empty list if it is intact. Reads the whole checkpoint."""
     return _lodstone.checkpoint_verify(directory, step, progress)

@@ -15,7 +15,7 @@ from ._files import Files
 from ._imports import not_installed
 from ._lodstone import Buffer, Tensor
 from ._model import Model, Path
-from ._safe_open import on_processor
+from ._safe_open import check_cpu
 from ._safe_open import safe_open as safe_open
 from ._work import Progress
 
@@ -42,10 +42,10 @@ def dtype(name: str) -> np.dtype[Any] | None:
 
 
 def array(tensor: Tensor) -> Array:
-    """Returns the elements of a tensor: those of the file, read-only and not copied.
+    """Returns the elements of a tensor: a read-only view of the file.
 
-    For a sparse tensor, they are the stored elements. Types that neither NumPy nor `ml_dtypes` has are raw
-    bytes, whose type is the tensor's `dtype`.
+    For a sparse tensor, they are the stored elements. Elements of types that NumPy and `ml_dtypes` lack are raw bytes,
+    whose type is the tensor's `dtype`.
     """
     return view(tensor, tensor.data())
 
@@ -53,18 +53,20 @@ def array(tensor: Tensor) -> Array:
 def _array_as(tensor: Tensor, dtype: Any, copy: bool | None) -> Array:
     """Implements `Tensor.__array__`, for `numpy.asarray`."""
     if set(tensor._losses()) - {"lod"}:
-        raise ValueError(f"`{tensor.name}` is sparse ({tensor.kind}); `lodstone.numpy.array` gives what it stores")
+        raise ValueError(
+            f"`{tensor.name}` is sparse ({tensor.kind}); `lodstone.numpy.array` returns its stored elements"
+        )
     found = array(tensor)
     if dtype is None or found.dtype == dtype:
         return found.copy() if copy else found
     if copy is False:
-        raise ValueError(f"`{tensor.name}` is {tensor.dtype}, of which {np.dtype(dtype)} is a copy")
+        raise ValueError(f"`{tensor.name}` cannot be converted from {tensor.dtype} to {np.dtype(dtype)} without a copy")
     return found.astype(dtype)
 
 
 @functools.lru_cache
 def plain(name: str) -> np.dtype[Any] | None:
-    """Returns the element type called `name` in NumPy, if bytes can be viewed as it."""
+    """Returns the element type called `name` in NumPy, or `None` if bytes cannot be viewed as this type."""
     kind = dtype(name)
     return None if kind is None or kind.hasobject or name in BITS else kind
 
@@ -137,7 +139,7 @@ def _read(model: Model, progress: Progress | None) -> dict[str, Array]:
 
 def _opened(device: Any) -> Callable[[Tensor], Array]:
     """Returns a function that converts tensors to arrays in copy-on-write pages."""
-    on_processor(device)
+    check_cpu(device)
     return lambda tensor: view(tensor, tensor.data(private=True))
 
 
@@ -152,7 +154,7 @@ def save_file(
     metadata: Mapping[str, str] | None = None,
     **options: Any,
 ) -> None:
-    """Writes arrays. The name of the file determines the format, unless `to` does.
+    """Writes arrays in the format `to`, by default that of the file's extension.
 
     `options` are those of `lodstone.save_file`.
     """

@@ -30,8 +30,8 @@ from . import numpy
 def array(tensor: Tensor) -> paddle.Tensor:
     """Returns the elements of a tensor, in copy-on-write pages of its file.
 
-    For a sparse tensor, they are the stored elements. Types that PaddlePaddle does not accept are raw bytes, whose
-    type is the tensor's `dtype`.
+    For a sparse tensor, they are the stored elements. Elements of types that PaddlePaddle does not accept are raw
+    bytes, whose type is the tensor's `dtype`.
     """
     if tensor.values is not None:
         raise TypeError(f"`{tensor.name}` is a string tensor, which PaddlePaddle does not support")
@@ -47,7 +47,7 @@ def array(tensor: Tensor) -> paddle.Tensor:
 def tensor(name: str, value: paddle.Tensor) -> Tensor:
     """Makes a tensor from a PaddlePaddle tensor."""
     if not isinstance(value, paddle.Tensor):
-        raise TypeError(f"`{name}`: expected a tensor of PaddlePaddle, found {type(value).__name__}")
+        raise TypeError(f"`{name}`: expected a PaddlePaddle tensor, found {type(value).__name__}")
     kind = str(value.dtype).removeprefix("paddle.")
     raw = value.numpy()
     if kind == "bfloat16":
@@ -69,10 +69,10 @@ def _check(tensors: Mapping[str, paddle.Tensor | Tensor]) -> None:
         if isinstance(value, Tensor):
             continue
         if not isinstance(value, paddle.Tensor):
-            raise ValueError(f"`{name}`: expected a tensor of PaddlePaddle, found {type(value).__name__}")
+            raise ValueError(f"`{name}`: expected a PaddlePaddle tensor, found {type(value).__name__}")
         if not value.is_dense():
-            what = "save `.to_dense()`, or the indices and values as tensors of their own"
-            raise UnsupportedError(f"found a sparse tensor `{name}`; only dense tensors can be saved: {what}")
+            what = "save `.to_dense()`, or the indices and values as separate tensors"
+            raise UnsupportedError(f"saving sparse tensors is not supported: `{name}`; {what}")
         if not value.is_contiguous():
             raise UnsupportedError(f"`{name}` is not contiguous: save `.contiguous()` of it")
 
@@ -81,7 +81,7 @@ _files = Files(_read, tensor, _check)
 
 
 def _moved(device: Any) -> Callable[[paddle.Tensor], paddle.Tensor]:
-    """Returns a function that moves tensors to a device, which may have PyTorch's name: `"cuda:0"`."""
+    """Returns a function that moves tensors to a device; PyTorch's names such as `"cuda:0"` are accepted."""
     if device is None or str(device) == "cpu":
         return lambda tensor: tensor
     name = f"gpu:{device}" if isinstance(device, int) else str(device).replace("cuda", "gpu")

@@ -47,15 +47,15 @@ PAIRS = {"float4_e2m1fn": "float4_e2m1fn_x2"}
 def array(tensor: Tensor) -> torch.Tensor:
     """Returns the elements of a tensor, in copy-on-write pages of its file.
 
-    For a sparse tensor, they are the stored elements. Types that PyTorch lacks are raw bytes, whose type is the
-    tensor's `dtype`.
+    For a sparse tensor, they are the stored elements. Elements of types that PyTorch lacks are raw bytes, whose type is
+    the tensor's `dtype`.
     """
     return view(tensor, tensor.data(private=True))
 
 
 def view(tensor: Tensor, data: Buffer) -> torch.Tensor:
     """Makes a PyTorch tensor from the bytes of a tensor."""
-    # PyTorch requires dims, which a scalar does not have.
+    # PyTorch requires at least one dim.
     if tensor.dtype in DLPACK and tensor.shape:
         return from_dlpack(tensor._dlpack(data))
     if tensor.values is not None:
@@ -74,9 +74,9 @@ def view(tensor: Tensor, data: Buffer) -> torch.Tensor:
 
 
 def tensor(name: str, value: torch.Tensor) -> Tensor:
-    """Makes a tensor from a PyTorch tensor. Its bytes are not copied if they are row-major and not on a device."""
+    """Makes a tensor from a PyTorch tensor, without a copy if it is contiguous and in CPU memory."""
     if not isinstance(value, torch.Tensor):
-        raise TypeError(f"`{name}`: expected a tensor of PyTorch, found {type(value).__name__}")
+        raise TypeError(f"`{name}`: expected a PyTorch tensor, found {type(value).__name__}")
     check_dense({name: value})
     try:
         import numpy  # noqa: F401
@@ -86,7 +86,7 @@ def tensor(name: str, value: torch.Tensor) -> Tensor:
     kind, dims = named(value.dtype), value.shape
     if kind in NUMPY and dims:
         return Tensor(name, kind, dims, value.contiguous().numpy(force=True))
-    # Conjugates and negatives may be lazy views of another tensor's bytes.
+    # Conjugate and negated tensors may be lazy views of the bytes of another tensor.
     plain = value.detach().to("cpu").resolve_conj().resolve_neg().contiguous()
     data = plain.reshape(-1).view(torch.uint8).numpy() if plain.numel() else b""
     shape = list(plain.shape)
@@ -116,8 +116,8 @@ def check_dense(tensors: Mapping[str, torch.Tensor]) -> None:
     layouts = {name: value.layout for name, value in tensors.items() if value.layout is not torch.strided}
     if layouts:
         found = ", ".join(f"`{name}` ({layout})" for name, layout in layouts.items())
-        what = "only dense tensors can be saved: save `.to_dense()`, or the indices and values as tensors of their own"
-        raise UnsupportedError(f"found sparse tensors {found}; {what}")
+        what = "save `.to_dense()`, or the indices and values as separate tensors"
+        raise UnsupportedError(f"saving sparse tensors is not supported: {found}; {what}")
 
 
 def _check(tensors: Mapping[str, torch.Tensor | Tensor]) -> None:
@@ -126,7 +126,7 @@ def _check(tensors: Mapping[str, torch.Tensor | Tensor]) -> None:
         raise ValueError(f"expected a dictionary of names and tensors, found {type(tensors).__name__}")
     for name, value in tensors.items():
         if not isinstance(value, (torch.Tensor, Tensor)):
-            raise ValueError(f"`{name}`: expected a tensor of PyTorch, found {type(value).__name__}")
+            raise ValueError(f"`{name}`: expected a PyTorch tensor, found {type(value).__name__}")
     given = {name: value for name, value in tensors.items() if isinstance(value, torch.Tensor)}
     check_dense(given)
     shared = [sorted(names) for names in _sharing.shared(given) if len(names) > 1]
@@ -150,7 +150,7 @@ def _moved(device: Any) -> Callable[[torch.Tensor], torch.Tensor]:
         try:
             torch.device(device)
         except RuntimeError as error:
-            raise UnsupportedError(f"there is no device {device!r}: {error}") from None
+            raise UnsupportedError(f"unknown device {device!r}: {error}") from None
     return lambda tensor: tensor.to(device)
 
 
@@ -184,10 +184,10 @@ def save_model(
     force_contiguous: bool = True,
     **options: Any,
 ) -> None:
-    """Writes the parameters and buffers of a module. Of tensors that share memory, only one is written.
+    """Writes the parameters and buffers of a module. If tensors share memory, only one of them is written.
 
-    Where the format has metadata, it maps the names of the others to the name that was written. Tensors that are not
-    contiguous are copied; without `force_contiguous` they are an error. `options` are those of `lodstone.save_file`.
+    If the format has metadata, it maps the names of the others to the written name. Tensors that are not contiguous are
+    copied; without `force_contiguous`, they are an error. `options` are those of `lodstone.save_file`.
     """
     state = model.state_dict()
     left_out = _sharing.duplicates(_dense(state))
@@ -207,10 +207,11 @@ def load_model(
     backend: str = "mmap",
     **options: Any,
 ) -> tuple[set[str], list[str]]:
-    """Reads the parameters and buffers of a module from a file of any format that has their names.
+    """Reads the parameters and buffers of a module, by name, from a file of any format.
 
     Returns the names that the file lacks, and those that the module lacks. With `strict`, any such name raises a
-    `RuntimeError`. Of tensors that share memory in the module, the file needs only one. `options` are those of `load_file`.
+    `RuntimeError`. If tensors share memory in the module, the file needs only one of them. `options` are those of
+    `load_file`.
     """
     state = load_file(filename, device, backend=backend, **options)
     left_out = _sharing.duplicates(_dense(model.state_dict()), state)
@@ -228,11 +229,11 @@ def load_model(
 
 
 def _dense(state: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """The dense tensors of a state."""
+    """Returns the dense tensors of a state."""
     tensors = {name: value for name, value in state.items() if isinstance(value, torch.Tensor)}
     return {name: value for name, value in tensors.items() if value.layout is torch.strided}
 
 
 def quoted(names: Iterable[str]) -> str:
-    """Names in quotes, sorted."""
+    """Returns the names in quotes, sorted."""
     return ", ".join(f'"{name}"' for name in sorted(names))
