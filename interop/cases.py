@@ -1,4 +1,4 @@
-"""Shared by these scripts: loads and compares a list of cases, and counts the results."""
+"""Loads and compares a list of cases, and counts the results; shared by the other scripts."""
 
 import json
 import os
@@ -20,9 +20,9 @@ def describe(error):
 
 
 def run(usage, load, describe=describe):
-    """Loads every case of DIR/expect.json by `load(case, DIR)`, prints how each went, and exits.
+    """Loads every case of DIR/expect.json with `load(case, DIR)`, prints the outcome of each, and exits.
 
-    `describe` says in a line what an error that is no mismatch was.
+    `describe` returns the message of an error other than a mismatch, on one line.
     """
     if len(sys.argv) != 2:
         sys.exit(usage)

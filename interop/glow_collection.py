@@ -2,9 +2,9 @@
 
     python glow_collection.py LODSTONE COLLECTION DIR
 
-LODSTONE is the program, COLLECTION what `select_runs.py` of the golden files chooses from, DIR an empty directory.
-Prints what went wrong, and then what the runs of `onnx_load.py` were. What is expected to differ is listed
-here with the reason; it fails if it does not.
+LODSTONE is the command, COLLECTION the directory from which `select_runs.py` of the golden files selects, DIR an empty
+directory. Prints the failures, then `N passed, M failed`. Runs that are expected to differ are listed here with the
+reason; one that no longer differs is a failure.
 """
 
 import json
@@ -19,7 +19,7 @@ import select_runs
 
 DIFFERENT = {
     "onnx__QuantizeLinearDequantizeLinear.onnx":
-        "Glow leaves out a Quantize before its Dequantize, and does not round",
+        "Glow removes a Quantize before its Dequantize, and does not round",
 }
 
 REFUSED = {"Glow_GaussianFill": "its random numbers come from Glow's own generator"}
@@ -30,8 +30,8 @@ def main():
         sys.exit(__doc__)
     lodstone, collection, directory = sys.argv[1:]
     passed, failed = 0, 0
-    for _, source, told, _ in select_runs.candidates(collection):
-        out = os.path.join(directory, told["path"])
+    for _, source, case, _ in select_runs.candidates(collection):
+        out = os.path.join(directory, case["path"])
         if os.path.exists(out):
             os.remove(out)
         done = subprocess.run(
@@ -44,14 +44,14 @@ def main():
         if problem is None:
             subprocess.run([lodstone, "verify", out], check=True, stdout=subprocess.DEVNULL)
             try:
-                onnx_load.load(dict(told, load="onnxruntime"), directory)
+                onnx_load.load(dict(case, load="onnxruntime"), directory)
             except Exception as error:
                 problem = "{}: {}".format(type(error).__name__, error)
-        if (problem is None) == (told["path"] not in DIFFERENT):
+        if (problem is None) == (case["path"] not in DIFFERENT):
             passed += 1
         else:
             failed += 1
-            print("FAILED {}: {}".format(told["path"], problem or "is no different any more"))
+            print("FAILED {}: {}".format(case["path"], problem or "listed as different, but agrees"))
     print("{} passed, {} failed".format(passed, failed))
     sys.exit(1 if failed else 0)
 

@@ -2,9 +2,8 @@
 
     python glow_nodes.py DIR
 
-They are of kinds that no recorded model of Glow has. DIR/nodes.json lists them, with paths relative to
-DIR; what is expected is computed here, element by element as the definition says it, and gradients by
-differences of the function that they are the gradient of.
+No recorded Glow model contains these kinds of nodes. DIR/nodes.json lists the models, with paths relative to DIR. The
+expected results are computed here, element by element from the definition, and gradients by finite differences.
 
     [{"name": NAME, "path": PATH, "inputs": ARRAYS, "outputs": ARRAYS}, ...]
 
@@ -51,10 +50,10 @@ class T:
         return (self.data.astype("float64") - self.offset) * self.scale
 
     def attributes(self, prefix):
-        told = [(prefix + "_elemKind", self.kind), (prefix + "_shape", list(self.data.shape))]
+        attributes = [(prefix + "_elemKind", self.kind), (prefix + "_shape", list(self.data.shape))]
         if self.scale is not None:
-            told += [(prefix + "_qScale", float(self.scale)), (prefix + "_qOffset", self.offset)]
-        return [attribute(*one) for one in told]
+            attributes += [(prefix + "_qScale", float(self.scale)), (prefix + "_qOffset", self.offset)]
+        return [attribute(*one) for one in attributes]
 
     def text(self):
         text = "$offline:0$trainable:0$layout:*$elemKind:" + self.kind
@@ -62,15 +61,15 @@ class T:
             text += "$qScale:{:.30f}$qOffset:{}".format(np.float32(self.scale), self.offset)
         return text
 
-    def told(self):
+    def as_json(self):
         shape = list(self.data.shape)
         data = [float(x) if self.data.dtype.kind == "f" else int(x) for x in self.data.ravel()]
-        # JSON has no word for what is no number.
+        # JSON has no NaN.
         data = [x if x == x else "nan" for x in data]
-        told = {"dtype": str(self.data.dtype), "shape": shape, "data": data}
+        described = {"dtype": str(self.data.dtype), "shape": shape, "data": data}
         if self.scale is not None:
-            told["quantized"] = True
-        return told
+            described["quantized"] = True
+        return described
 
 
 def attribute(name, value):
@@ -96,7 +95,7 @@ def attribute(name, value):
 
 
 def node(kind, inputs, outputs, several=None, label=None, **members):
-    """A case. Outputs that are None are not compared; `several` is the member that names all inputs."""
+    """Adds a case. Outputs that are None are not compared; `several` is the attribute that names all inputs."""
     names = ["in{}".format(i) for i in range(len(inputs))]
     attributes = []
     for name, value in zip(itertools.count(), inputs):
@@ -156,7 +155,7 @@ def sigmoid(x):
 
 
 def slope(function, inputs, index, grad):
-    """The gradient of one input, by central differences, with that of the result given."""
+    """Returns the gradient of one input by central differences, for a given gradient of the result."""
     wide = [np.asarray(x, "float64") for x in inputs]
     found = np.zeros_like(wide[index])
     for place in np.ndindex(*found.shape):
@@ -170,7 +169,7 @@ def slope(function, inputs, index, grad):
 
 
 def gradients(kind, function, inputs, extra=0, label=None, **members):
-    """A gradient node: inputs, the result, its gradient; every input has a gradient."""
+    """Adds a gradient node, which reads the inputs, the result and its gradient, and returns a gradient per input."""
     result = function(*inputs)
     grad = floats(*result.shape)
     outputs = [slope(function, inputs, i, grad) for i in range(len(inputs))]
@@ -297,7 +296,7 @@ def indexed():
     np.add.at(wanted, tuple(places.T), added)
     node("ScatterData", [T(data), T(places, "index64"), T(added)], [T(wanted)],
          label="ScatterData-cumulative", Cumulative=1)
-    # Groups; the last number is in none.
+    # Groups of indices; the last index is in no group.
     lengths, numbers = [2, 0, 3], integers(0, 5, 6)
     weights = floats(6)
     segments = np.repeat([0, 1, 2], lengths)
@@ -493,7 +492,7 @@ def training():
     step = (x + 0.1 * np.where(w >= 0, 1, -1) + 0.01 * w) / 4
     node("SGD", [T(x), T(w)], [T(w - 0.5 * step)],
          L1Decay=0.1, L2Decay=0.01, LearningRate=0.5, Momentum=0.0, BatchSize=4)
-    # A batch is normalized by its own mean and variance, which the gradient goes through.
+    # A batch is normalized by its own mean and variance, which depend on the input.
     x, scale, bias, dy = floats(2, 2, 2, 3), floats(3), floats(3), floats(2, 2, 2, 3)
 
     def batch(a, g, b):
@@ -501,8 +500,8 @@ def training():
         return (a - mean) / np.sqrt(var + 1e-3) * g + b
 
     wanted = [T(slope(batch, [x, scale, bias], i, dy)) for i in range(3)]
-    told = [T(x), T(scale), T(bias), T(x.mean((0, 1, 2))), T(x.var((0, 1, 2))), T(x), T(dy)]
-    node("BatchNormalizationGrad", told, wanted + [T(np.zeros(3))] * 2,
+    inputs = [T(x), T(scale), T(bias), T(x.mean((0, 1, 2))), T(x.var((0, 1, 2))), T(x), T(dy)]
+    node("BatchNormalizationGrad", inputs, wanted + [T(np.zeros(3))] * 2,
          ChannelIdx=3, Epsilon=1e-3, Momentum=0.9)
     for label, group, strides, pads, dilations in (
         ("plain", 1, [1, 1], [0, 0, 0, 0], [1, 1]),
@@ -560,8 +559,8 @@ def training():
     result = weighted(*inputs)
     dy = floats(3, 2)
     wanted = [T(slope(weighted, inputs, i, dy)) for i in range(2)]
-    told = [T(inputs[0]), T(inputs[1]), T(numbers, "index64"), T(lengths, "index32")]
-    node("SparseLengthsWeightedSumGrad", told + [T(result), T(dy)],
+    given = [T(inputs[0]), T(inputs[1]), T(numbers, "index64"), T(lengths, "index32")]
+    node("SparseLengthsWeightedSumGrad", given + [T(result), T(dy)],
          wanted + [None, None], LengthsMode="Variable", AvgLength=float("nan"))
 
 
@@ -592,16 +591,16 @@ def main():
     root = sys.argv[1]
     for write in (elementwise, moves, indexed, products, normalized, losses, training, boxes):
         write()
-    told = []
+    written = []
     for name, model, inputs, outputs in cases:
         path = "glow-{}.onnx".format(name)
         with open(os.path.join(root, path), "wb") as file:
             file.write(model.SerializeToString())
-        arrays = [{name: value.told() for name, value in values.items()} for values in (inputs, outputs)]
-        told.append({"name": name, "path": path, "inputs": arrays[0], "outputs": arrays[1]})
+        arrays = [{name: value.as_json() for name, value in values.items()} for values in (inputs, outputs)]
+        written.append({"name": name, "path": path, "inputs": arrays[0], "outputs": arrays[1]})
     with open(os.path.join(root, "nodes.json"), "w", encoding="utf-8") as file:
-        json.dump(told, file)
-    print("{} models".format(len(told)))
+        json.dump(written, file)
+    print("{} models".format(len(written)))
 
 
 if __name__ == "__main__":

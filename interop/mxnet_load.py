@@ -9,11 +9,11 @@ DIR/expect.json lists the cases; paths in it are relative to DIR:
 A TENSOR is {"name", "kind", "dtype", "shape", "sha256", "parts"}; the digest is of the values in
 raw little-endian bytes, "parts" are the types and values of index arrays. KIND is
 
-- "params": a list or dict of arrays. With "numpy", NumPy's shapes are on.
-- "symbol": a program, whose "outputs" and "variables" are listed; with "equal", the path of
-  another file that MXNet has to read as the same program.
+- "params": a list or dict of arrays. With "numpy", NumPy shapes are enabled.
+- "symbol": a program with its "outputs" and "variables"; "equal" is the path of another file that
+  MXNet must read as the same program.
 - "checkpoint": a prefix of a program and the parameters of "epoch", run on the arrays of the
-  archive "feeds" (by "feed_keys", {variable: key}) and compared with those of "fetch".
+  archive "feeds" ("feed_keys" is {variable: key}) and compared with those of "fetch".
 
 Prints a line for each case and then `N passed, M failed`.
 """
@@ -33,7 +33,7 @@ TOLERANCE = 1e-5
 
 
 def values_of(array):
-    """The values of an array, bfloat16 as its bits."""
+    """Returns the values of an array; bfloat16 as bits."""
     if array.dtype == np.dtype([("bfloat16", np.uint16)]):
         return array.asnumpy().view("uint16"), "bfloat16"
     values = array.asnumpy()
@@ -57,7 +57,7 @@ def compare(array, expected):
 
 def load_params(case, root):
     path = os.path.join(root, case["path"])
-    # Types that only 2.x knows are not asked for here.
+    # Types that only 2.x has are not among these cases.
     with mx.util.np_shape(case.get("numpy", False)):
         loaded = mx.nd.load(path)
         if isinstance(loaded, list):
@@ -77,7 +77,7 @@ def load_symbol(case, root):
     if "equal" in case:
         other = mx.sym.load(os.path.join(root, case["equal"]))
         if json.loads(symbol.tojson()) != json.loads(other.tojson()):
-            raise Mismatch("MXNet reads another program than in " + case["equal"])
+            raise Mismatch("MXNet reads a different program than in " + case["equal"])
 
 
 def load_checkpoint(case, root):

@@ -1,6 +1,6 @@
 """Compares the findings of ONNX and Lodstone on the same models, for the scripts beside it.
 
-Types are `[kinds, dtype, shape]`: kinds from outside in, `null` for what is unknown.
+Types are `[kinds, dtype, shape]`: kinds from the outside in, `null` if unknown.
 """
 
 import json
@@ -10,7 +10,7 @@ import subprocess
 import onnx
 from onnx import TensorProto
 
-# The names that Lodstone has for element types, where they are not those of ONNX in lower case.
+# Lodstone's names of element types, if they are not ONNX's in lower case.
 NAMES = {
     "FLOAT": "float32", "DOUBLE": "float64", "FLOAT8E4M3FN": "float8_e4m3fn",
     "FLOAT8E4M3FNUZ": "float8_e4m3fnuz", "FLOAT8E5M2": "float8_e5m2",
@@ -27,7 +27,7 @@ def dtype_name(code):
 
 
 def type_of(proto):
-    """A TypeProto as a list."""
+    """Converts a TypeProto to a list."""
     kinds = []
     while True:
         field = proto.WhichOneof("value")
@@ -51,7 +51,7 @@ def type_of(proto):
 def dim_of(dim):
     kind = dim.WhichOneof("value")
     value = None if kind is None else getattr(dim, kind)
-    # The names that inference makes up for what is unknown, and the dims that many exporters write for it.
+    # Symbols that inference creates for unknown dims, and the empty name that many exporters write for them.
     unknown = value == "" or (isinstance(value, str) and value.startswith("unk__"))
     return None if unknown or (isinstance(value, int) and value < 0) else value
 
@@ -64,7 +64,7 @@ def types_of(model):
 
 
 def is_less(theirs, ours):
-    """What of a type of ONNX is not in that of Lodstone, or is something else; None if nothing is."""
+    """Returns the part of ONNX's type that Lodstone's type lacks or contradicts, or None."""
     if theirs[0] == ["unspecified"]:
         return None
     if ours is None or theirs[0] != ours[0]:
@@ -76,7 +76,7 @@ def is_less(theirs, ours):
     if ours[2] is None or len(theirs[2]) != len(ours[2]):
         return "rank"
     for their, our in zip(theirs[2], ours[2]):
-        # A number says more than a symbol.
+        # A number is more specific than a symbol.
         known = their is None or their == our or (isinstance(their, str) and isinstance(our, int))
         if not known:
             return "dims"
@@ -103,18 +103,18 @@ def full_check(model):
             checker.check_model(model, True, False, False)
         else:
             checker.check_model_path(model, True, False, False)
-    except Exception as error:  # noqa: BLE001 - protobuf's errors, too
+    except Exception as error:  # noqa: BLE001 - includes errors of protobuf
         return "{}: {}".format(type(error).__name__, error)
     return None
 
 
 def isolated(function):
-    """What a function returns, in a process of its own; None if that ends by a signal. ONNX aborts now and then."""
+    """Runs a function in a separate process; returns None if a signal ends it, since ONNX sometimes aborts."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reader)
-        # The message of an assertion is of no interest.
+        # Discard the message of a failed assertion.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         with os.fdopen(writer, "w") as file:
             json.dump(function(), file)

@@ -6,12 +6,11 @@ DIR/expect.json lists the cases; paths in it are relative to DIR:
 
     {"cases": [{"load": KIND, "path": PATH, "inputs": ARRAYS, "outputs": ARRAYS}, ...]}
 
-ARRAYS is {name: {"dtype", "shape", "data"}}; instead of both there may be "data", a directory with
-`input_0.pb`, .. and `output_0.pb`, .. as the onnx package has them. The checker has to pass a model with `full_check`. KIND is
-"onnxruntime", or "reference" for the evaluator of the onnx package; its outputs have to be those that the
-model had before. An array that is "quantized" may differ by one; a case may have a "tolerance" of its own.
-Or KIND is "text": a file in protobuf's text format has to say what the file "of" says. Prints a line for
-each case and then `N passed, M failed`.
+ARRAYS is {name: {"dtype", "shape", "data"}}; instead of both, "data" may be a directory with
+`input_0.pb`, .. and `output_0.pb`, .. as in the onnx package. The checker must accept the model with `full_check`. KIND
+is "onnxruntime", or "reference" for the evaluator of the onnx package; the outputs must equal those of the original
+model. An array that is "quantized" may differ by one; a case may have a "tolerance". If KIND is "text", a file in
+protobuf's text format must equal the file "of". Prints a line for each case and then `N passed, M failed`.
 """
 
 import os
@@ -25,14 +24,14 @@ from onnx.reference import ReferenceEvaluator
 import cases
 from cases import Mismatch, require
 
-# Errors are raised; what else it notices is not for here.
+# Report errors only, not warnings.
 onnxruntime.set_default_logger_severity(3)
 
 
-def arrays(told):
+def arrays(described):
     return {
         name: np.array(array["data"], array["dtype"]).reshape(array["shape"])
-        for name, array in told.items()
+        for name, array in described.items()
     }
 
 
@@ -71,7 +70,7 @@ def load(case, root):
     path = os.path.join(root, case["path"])
     if case["load"] == "text":
         if onnx.load(path, format="textproto") != onnx.load(case["of"]):
-            raise Mismatch("the text says something else")
+            raise Mismatch("the text differs from the original")
         return
     onnx.checker.check_model(path, full_check=True)
     inputs, expected = of_case(case, path)

@@ -2,8 +2,8 @@
 
     python onnx_models.py DIR
 
-`DIR/nodes` has a model for each operator and mode of it. `DIR/models.json` lists the models of the package
-that PyTorch and others wrote, each with the directory of what goes in and comes out of it:
+`DIR/nodes` gets a model for each operator and mode. `DIR/models.json` lists the models of the package that PyTorch and
+other frameworks exported, each with the directory of its inputs and outputs:
 
     [{"name": NAME, "path": PATH, "data": DIRECTORY}, ...]
 """
@@ -22,7 +22,7 @@ DATA = os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data")
 
 
 def main():
-    # Making them overflows here and there on purpose.
+    # Some of the computations overflow on purpose.
     warnings.simplefilter("ignore")
     root = sys.argv[1]
     os.makedirs(os.path.join(root, "nodes"), exist_ok=True)

@@ -2,12 +2,13 @@
 
     python onnx_mutations.py JUDGE DIR [--seed SEED] [--count COUNT]
 
-`JUDGE` is the example `judge_onnx`, `DIR` an empty directory. The models are those of the node tests of the onnx package;
-attributes, types, ranks, dims, constants and numbers of operands are changed. The operator's outputs are not those of
-the graph, so that nothing is declared of them. ONNX refuses a model if `check_model(full_check=True)` does.
+`JUDGE` is the example `judge_onnx`, `DIR` an empty directory. The models are those of the node tests of the onnx
+package; attributes, types, ranks, dims, constants and numbers of operands are changed. The operator's outputs are not
+outputs of the graph, so that their types are not declared. ONNX rejects a model if `check_model(full_check=True)`
+fails.
 
-Models agree if both refuse them, or if both accept them and Lodstone infers everything that ONNX infers.
-`onnx_differences.py` lists what deliberately differs.
+A model passes if both reject it, or if both accept it and Lodstone infers everything that ONNX infers.
+`onnx_differences.py` lists deliberate differences.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from onnx.backend.test.case.node import collect_testcases
 from onnx_differences import MUTATIONS
 from onnx_judge import findings, full_check, is_less, isolated, judged, types_of
 
-# Models that ONNX judges in one process.
+# Number of models that ONNX checks in one process.
 PIECE = 50
 
 INTS = [-3, -2, -1, 0, 1, 2, 3, 5]
@@ -35,7 +36,7 @@ DTYPES = [TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32, TensorProto.B
 
 
 def seeds():
-    """Models of one operator that ONNX accepts, with constant inputs where they are small."""
+    """Returns models of one operator that ONNX accepts; small inputs are constants."""
     for case in collect_testcases(None):
         graph = case.model.graph
         inputs = case.data_sets[0][0] if case.data_sets else []
@@ -102,10 +103,10 @@ def change_attribute(model, chance):
 
 def changed_list(values, new, chance):
     for _ in range(chance.randrange(1, 3)):
-        way = chance.randrange(3)
-        if way == 0 or not values:
+        change = chance.randrange(3)
+        if change == 0 or not values:
             values.insert(chance.randrange(len(values) + 1), new())
-        elif way == 1:
+        elif change == 1:
             del values[chance.randrange(len(values))]
         else:
             values[chance.randrange(len(values))] = new()
@@ -130,7 +131,8 @@ def change_shape(model, chance):
     dims = list(shape.dim)
     way = chance.randrange(5)
     if way == 0 or not dims:
-        dims.insert(chance.randrange(len(dims) + 1), onnx.TensorShapeProto.Dimension(dim_value=chance.choice([1, 2, 3])))
+        place = chance.randrange(len(dims) + 1)
+        dims.insert(place, onnx.TensorShapeProto.Dimension(dim_value=chance.choice([1, 2, 3])))
     elif way == 1:
         del dims[chance.randrange(len(dims))]
     elif way == 2:
@@ -166,7 +168,7 @@ def change_operands(model, chance):
 
 
 def fix_values(model, values, chance):
-    """Makes initializers of some inputs, with other numbers now and then."""
+    """Replaces some inputs by initializers, occasionally with other numbers."""
     for name, value in values.items():
         info = next((info for info in model.graph.input if info.name == name), None)
         if info is None or chance.random() < 0.4:
@@ -178,7 +180,7 @@ def fix_values(model, values, chance):
             elif value.dtype.kind == "u":
                 value.flat[chance.randrange(value.size)] = chance.choice([0, 1, 2])
         model.graph.initializer.append(numpy_helper.from_array(value, name))
-        # The declaration says no more than the constant.
+        # The constant determines the type.
         model.graph.input.remove(info)
 
 
@@ -196,7 +198,7 @@ def mutated(model, values, chance):
 
 
 def judged_by_onnx(models):
-    """Returns why ONNX rejects each model, or None, and the types that it infers; None where it aborts."""
+    """Returns, for each model, the reason why ONNX rejects it (or None) and the inferred types; None if ONNX aborts."""
     for first in range(0, len(models), PIECE):
         piece = models[first:first + PIECE]
         together = isolated(lambda: [judgement_of(model) for model in piece])
@@ -214,7 +216,7 @@ def judgement_of(model):
 
 
 def difference(judgement, found):
-    """How Lodstone does not agree: a word, and what each has to say; None if it agrees."""
+    """Returns the kind of disagreement and its description, or None if Lodstone agrees with ONNX."""
     (refused, types), own = judgement, findings(found)
     if refused is not None:
         return None if own else ("misses", refused)
@@ -223,7 +225,7 @@ def difference(judgement, found):
     for name, theirs in types.items():
         less = is_less(theirs, found["types"].get(name))
         if less:
-            return "less", "{} of `{}`: {}, where ONNX infers {}".format(
+            return "less", "{} of `{}`: {}, but ONNX infers {}".format(
                 less, name, found["types"].get(name), theirs)
     return None
 
@@ -264,7 +266,7 @@ def main():
         if pattern is None:
             failed += 1
             print("FAILED {}: {}".format(os.path.basename(path), line))
-    print("{} models, {} refused, {} deliberately different; ONNX aborts on {}, which count for nothing".format(
+    print("{} models, {} rejected, {} deliberately different; ONNX aborts on {}, which are not counted".format(
         len(models), refused, sum(known.values()) - failed, aborted))
     print("{} passed, {} failed".format(len(models) - failed - aborted, failed))
     raise SystemExit(bool(failed))

@@ -3,14 +3,14 @@
     python onnx_suite.py TESTS JUDGE DIR
 
 `TESTS` is `tests/python` of the source distribution of onnx, `JUDGE` the example `judge_onnx`, `DIR` an empty
-directory. While the tests run, every model that goes into the checker or inference is written to `DIR`, with what came
-out. A test passes if, for each of its models,
+directory. While the tests run, every model passed to the checker or inference is written to `DIR`, with the result. A
+test passes if, for each of its models,
 
-- Lodstone finds something wrong if and only if ONNX does;
-- Lodstone infers of each value everything that ONNX infers.
+- Lodstone rejects it if and only if ONNX does;
+- Lodstone infers everything that ONNX infers.
 
-`onnx_differences.py` lists findings that ONNX has not, and tests that do not pass, on purpose and with reasons. One that
-is listed and does not occur, or passes, is an error.
+`onnx_differences.py` lists findings that ONNX lacks, and tests that are expected to fail, with reasons. A listed
+finding that does not occur, or a listed test that passes, is an error.
 """
 
 import os
@@ -26,7 +26,7 @@ from onnx import TensorProto, helper
 from onnx_differences import DIFFERENCES, STRICTER
 from onnx_judge import findings, full_check, is_less, judged, type_of, types_of
 
-# Those that check or infer models that they make themselves.
+# The tests that check models or infer types.
 SUITES = [
     "checker_test.py", "compose_test.py", "data_propagation_test.py", "external_data_test.py", "fp6_test.py",
     "function_inference_test.py", "function_test.py", "helper_test.py", "inference_function_test.py",
@@ -37,7 +37,7 @@ SUITES = [
 
 
 class Call:
-    """A model that a test checks, or infers the types of, and what comes out."""
+    """A call of the checker or of inference by a test, and its result."""
 
     def __init__(self, test, path, infers, refused, types):
         self.test, self.path, self.infers = test, path, infers
@@ -45,7 +45,7 @@ class Call:
 
 
 class Recorder:
-    """Writes the models of the tests; a plugin of pytest."""
+    """A pytest plugin that writes the models of the tests."""
 
     def __init__(self, directory):
         self.directory, self.test, self.calls, self.broken = directory, None, [], []
@@ -64,9 +64,9 @@ class Recorder:
         return path
 
     def checked(self, model):
-        """Notes a model that is checked: what `full_check` says is what counts."""
+        """Records a checked model, with the result of `full_check`."""
         if isinstance(model, (str, os.PathLike)):
-            # External data is beside the file.
+            # Paths of external data are relative to the file.
             directory = os.path.join(self.directory, str(len(self.calls)))
             source = os.fspath(model)
             shutil.copytree(os.path.dirname(source) or ".", directory, symlinks=True)
@@ -78,7 +78,7 @@ class Recorder:
             self.calls.append(Call(self.test, path, False, full_check(model), {}))
 
     def inferred(self, model, run, types):
-        """Notes a model whose types are inferred by `run`; `types` reads them off what comes out."""
+        """Records a model whose types are inferred by `run`; `types` extracts them from the result."""
         path = self.write(model)
         call = Call(self.test, path, True, None, {})
         self.calls.append(call)
@@ -96,7 +96,7 @@ def imports_of(context):
 
 
 def around(node_or_function, context=None, function=None):
-    """A model whose only function has a node; or that function."""
+    """Returns a model whose only function has a node, or that function."""
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy")
     graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", [x], [y])
     if function is None:
@@ -112,7 +112,7 @@ def around(node_or_function, context=None, function=None):
 
 
 def graph_around(**fields):
-    """A model that copies its input, with more in its graph."""
+    """Returns a model that copies its input, with additional nodes in its graph."""
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy")
     model = helper.make_model(helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", [x], [y]))
     for name, values in fields.items():
@@ -176,7 +176,7 @@ def watch_inference(recorder):
         if not isinstance(model, (onnx.ModelProto, bytes)) or not recorder.test:
             return run()
         result = recorder.inferred(model, run, types_of)
-        # Without `strict_mode` inference goes on after what is wrong.
+        # Without `strict_mode`, inference continues after errors.
         if not strict_mode:
             try:
                 infer_shapes(model, True, True, data_prop)
@@ -202,7 +202,7 @@ def watch_inference(recorder):
         def run():
             return infer_function(function, input_types, attributes)
 
-        # A type that is empty stands for an input that is left out.
+        # An empty type stands for an omitted input.
         given = [name if type.WhichOneof("value") else ""
                  for name, type in zip(function.input, input_types)]
         inputs = [helper.make_value_info(name, type) for name, type in zip(given, input_types) if name]
@@ -223,20 +223,20 @@ def watch_inference(recorder):
 
 
 def disagreement(call, found, stricter):
-    """Where Lodstone does not agree on a model, or None; `stricter` gets the patterns of `STRICTER` that occur."""
+    """Describes a disagreement on a model, or returns None; adds patterns of `STRICTER` that occur to `stricter`."""
     if call.refused is not None:
-        return None if findings(found) else "nothing is found, where ONNX says: " + first_line(call.refused)
+        return None if findings(found) else "accepted, but ONNX reports: " + first_line(call.refused)
     wrong = []
     for finding in found["infer"] if call.infers and found["unreadable"] is None else findings(found):
         known = [pattern for pattern, _ in STRICTER if re.search(pattern, finding)]
         stricter.update(known)
         wrong += [] if known else [finding]
     if wrong:
-        return "accepted by ONNX, and here: " + "; ".join(wrong)
+        return "accepted by ONNX, but Lodstone reports: " + "; ".join(wrong)
     for name, theirs in call.types.items():
         less = is_less(theirs, found["types"].get(name))
         if less:
-            return "{} of `{}`: {}, where ONNX infers {}".format(less, name, found["types"].get(name), theirs)
+            return "{} of `{}`: {}, but ONNX infers {}".format(less, name, found["types"].get(name), theirs)
     return None
 
 
@@ -272,7 +272,7 @@ def report(problems, stricter, count):
     for pattern, _ in STRICTER:
         if pattern not in stricter:
             failed += 1
-            print("FAILED {}: listed as a finding that ONNX has not, and never found".format(pattern))
+            print("FAILED {}: listed as a finding that ONNX lacks, but never found".format(pattern))
     for test, wrong in sorted(problems.items()):
         known = [pattern for pattern, _ in DIFFERENCES if re.fullmatch(pattern, test)]
         if wrong and not known:
@@ -282,11 +282,11 @@ def report(problems, stricter, count):
                 print("    " + problem)
         elif known and not wrong:
             failed += 1
-            print("FAILED {}: passes, and is listed as a difference".format(test))
+            print("FAILED {}: listed as a difference, but passes".format(test))
     for pattern, _ in DIFFERENCES:
         if not any(re.fullmatch(pattern, test) for test in problems):
             failed += 1
-            print("FAILED {}: listed as a difference, and no test is called so".format(pattern))
+            print("FAILED {}: listed as a difference, but matches no test".format(pattern))
     agreeing = sum(not wrong for wrong in problems.values())
     print("{} models of {} tests, {} of which agree".format(count, len(problems), agreeing))
     print("{} passed, {} failed".format(len(problems) - failed, failed))

@@ -6,10 +6,10 @@ DIR/expect.json lists the cases; paths in it are relative to DIR, or absolute:
 
     {"cases": [{"load": KIND, "path": PATH}, ...]}
 
-KIND is "mxnet", "onnx", "safetensors" (PyTorch's), "torch" or "paddle". Those frameworks read the file, and
-the package; then the package writes what the framework read, and the framework reads that. "modules", "refusals" and
-"slices" compare the package with safetensors on modules and tensors of PyTorch, and "paddle_refusals" asks for what
-cannot be saved of PaddlePaddle. They have no file: PATH is their name.
+KIND is "mxnet", "onnx", "safetensors" (with PyTorch), "torch" or "paddle". The framework and the package read the file;
+then the package writes the arrays of the framework, and the framework reads them. "modules", "refusals" and "slices"
+compare the package with safetensors on PyTorch modules and tensors, and "paddle_refusals" saves PaddlePaddle tensors
+that cannot be saved. These have no file: PATH is their name.
 
 Prints a line for each case and then `N passed, M failed`.
 """
@@ -24,9 +24,9 @@ from cases import Mismatch, require
 
 
 def bits(array):
-    """An array of NumPy as its type, its shape and its bytes: NaNs are equal then."""
+    """Returns the type, shape and bytes of a NumPy array, so that NaNs are equal."""
     plain = np.ascontiguousarray(array)
-    # MXNet and PaddlePaddle have bfloat16 as bits.
+    # MXNet and PaddlePaddle return bfloat16 as bits.
     name = {"[('bfloat16', '<u2')]": "bfloat16"}.get(str(plain.dtype), plain.dtype.name)
     return name, array.shape, plain.tobytes()
 
@@ -46,11 +46,11 @@ def mxnet(path, scratch):
     def load(path):
         loaded = mx.nd.load(path)
         named = loaded if isinstance(loaded, dict) else {str(n): a for n, a in enumerate(loaded)}
-        # Of sparse arrays, what is stored.
+        # For sparse arrays, the stored elements.
         return {n: (a if a.stype == "default" else a.data).asnumpy() for n, a in named.items()}
 
     expected = load(path)
-    # bfloat16 is compared by its bits: `ml_dtypes` is not here.
+    # bfloat16 is compared as bits: `ml_dtypes` is not installed.
     tensors = lodstone.load_file(path)
     require("names", list(tensors), list(expected))
     for name, tensor in tensors.items():
@@ -92,16 +92,16 @@ def safetensors(path, scratch):
             require("dtype of " + name, other.dtype, tensor.dtype)
             require("shape of " + name, other.shape, tensor.shape)
             require("bytes of " + name, raw(other), raw(tensor))
-        # So that to save one alone does not save all.
+        # Each tensor has its own storage, so that saving one does not save all.
         require("storage of " + name, found[name].untyped_storage().nbytes(), len(raw(tensor)))
-    # What is mapped may be written to, and nobody else sees that.
+    # Mapped tensors are writable; writes are private.
     for name, tensor in mapped.items():
         tensor.reshape(-1).view(torch.uint8).fill_(7) if tensor.numel() else None
         require("bytes of " + name, raw(lodstone.torch.array(lodstone.open(path)[name])), raw(found[name]))
     out = os.path.join(scratch, "out.safetensors")
     lodstone.torch.save_file(expected, out)
     again = safetensors.torch.load_file(out)
-    require("what is written", {n: raw(t) for n, t in again.items()}, {n: raw(t) for n, t in expected.items()})
+    require("written tensors", {n: raw(t) for n, t in again.items()}, {n: raw(t) for n, t in expected.items()})
 
 
 def raw(tensor):
@@ -113,7 +113,7 @@ def raw(tensor):
 
 
 def torch(path, scratch):
-    """Tensors by DLPack and by buffers."""
+    """Compares tensors by DLPack and by buffers."""
     import torch
 
     import lodstone.torch
@@ -126,15 +126,15 @@ def torch(path, scratch):
     with lodstone.safe_open(path, "pt") as file:
         for name in file.keys():
             require("slice of " + name, raw(file.get_slice(name)[:1]), raw(file.get_tensor(name)[:1]))
-    # What only marks its bytes is saved as what it is.
+    # Lazy conjugates and negatives are saved with their values.
     complex = torch.tensor([1 + 2j, 3 - 4j])
     for value in (complex.conj(), torch._neg_view(torch.ones(3))):
         (again,) = lodstone.torch.load(lodstone.torch.save({"x": value}, to="npz")).values()
-        require("what is marked", again.tolist(), value.tolist())
+        require("the lazy tensor", again.tolist(), value.tolist())
 
 
 def modules(path, scratch):
-    """Modules are saved and loaded as in safetensors, in every format."""
+    """Compares saving and loading modules with safetensors, in every format."""
     import safetensors.torch
     import torch
 
@@ -166,10 +166,10 @@ def modules(path, scratch):
         theirs, ours = (os.path.join(scratch, name) for name in ("theirs.safetensors", "ours.safetensors"))
         safetensors.torch.save_model(module, theirs, metadata={"by": "test", "last.bias": "mine"})
         lodstone.torch.save_model(module, ours, metadata={"by": "test", "last.bias": "mine"})
-        require("what is written", written(ours), written(theirs))
+        require("the written file", written(ours), written(theirs))
         for ending in (".safetensors", ".npz", ".pdparams", ".params"):
             path = os.path.join(scratch, "any" + ending)
-            # A pickle, and NumPy, have bfloat16 as bits.
+            # Pickles and NumPy archives store bfloat16 as bits.
             allow = ["dtype"] if options.get("extra") and ending in (".npz", ".pdparams") else []
             lodstone.torch.save_model(module, path, allow=allow)
             if not allow:
@@ -180,7 +180,7 @@ def modules(path, scratch):
             other = Tied(**options)
             require("names left", tuple(map(list, second.load_model(other, first))), ([], []))
             require("state", state(other), state(module))
-    # Files and modules that do not fit: the same names are missing and left over.
+    # Files and modules that do not match: the same names are missing and unexpected.
     for source, into in (({}, {"extra": True}), ({"extra": True}, {})):
         path = os.path.join(scratch, "other.safetensors")
         safetensors.torch.save_model(Tied(**source), path)
@@ -190,16 +190,16 @@ def modules(path, scratch):
         for it in (safetensors, lodstone):
             try:
                 it.torch.load_model(Tied(**into), path, True, "cpu", backend="pread")
-                raise Mismatch("a module was loaded that does not fit")
+                raise Mismatch("a module that does not match was loaded")
             except RuntimeError as error:
                 require("the name in the error", '"added"' in str(error), True)
-    # PyTorch adds the counter of a normalization that the file lacks; safetensors takes it for one of the file.
+    # PyTorch adds the missing counter of a normalization; safetensors reports it as a tensor of the file.
     norm = torch.nn.BatchNorm1d(4)
     twice = os.path.join(scratch, "twice.safetensors")
     lodstone.torch.save_model(torch.nn.Sequential(norm, norm), twice)
     other = torch.nn.BatchNorm1d(4)
     require("names left", lodstone.torch.load_model(torch.nn.Sequential(other, other), twice), (set(), []))
-    # A file that has all the names of what a module shares.
+    # A file with all names of the shared tensors of a module.
     plain = {name: tensor.clone() for name, tensor in Tied().state_dict().items()}
     separate = os.path.join(scratch, "separate.safetensors")
     safetensors.torch.save_file(plain, separate)
@@ -208,7 +208,7 @@ def modules(path, scratch):
 
 
 def refusals(path, scratch):
-    """Lodstone rejects the inputs that safetensors rejects, with errors that the same classes catch."""
+    """Checks that Lodstone rejects what safetensors rejects, with errors that the same classes catch."""
     import safetensors.torch
     import torch
 
@@ -254,7 +254,7 @@ def refusals(path, scratch):
         for it in (lodstone, safetensors):
             try:
                 work(it)
-                raise Mismatch(f"{it.__name__} does not refuse: {name}")
+                raise Mismatch(f"{it.__name__} accepts: {name}")
             except Mismatch:
                 raise
             except Exception as error:
@@ -262,22 +262,22 @@ def refusals(path, scratch):
         ours, theirs = errors
         kind = lodstone.SafetensorError if isinstance(theirs, safetensors.SafetensorError) else type(theirs)
         if not isinstance(ours, kind):
-            raise Mismatch(f"{name}: {ours!r}, where safetensors raises {theirs!r}")
+            raise Mismatch(f"{name}: {ours!r}, but safetensors raises {theirs!r}")
     for layout in (matrix.to_sparse(), matrix.to_sparse_csr(), matrix.to_sparse_csc(), matrix.to_sparse_bsr((1, 2))):
         for save in (lodstone.torch.save, lambda them: lodstone.torch.tensor("w", them["w"])):
             try:
                 save({"w": layout})
-                raise Mismatch(f"{layout.layout} is not refused")
+                raise Mismatch(f"{layout.layout} is accepted")
             except lodstone.UnsupportedError as error:
-                told = all(part in str(error) for part in ("`w`", str(layout.layout), ".to_dense()"))
-                require("what is said of a sparse tensor", told, True)
-    # What is not refused there is not refused here.
+                is_named = all(part in str(error) for part in ("`w`", str(layout.layout), ".to_dense()"))
+                require("whether the error names the tensor and its layout", is_named, True)
+    # Lodstone accepts what safetensors accepts.
     halves = {"a": matrix[:1], "b": matrix[1:], "none": matrix[:0], "nothing": matrix[3:]}
     require("halves", lodstone.torch.save(halves), safetensors.torch.save(halves))
 
 
 def slices(path, scratch):
-    """Slices equal those of safetensors, or both reject them."""
+    """Checks that slices equal those of safetensors, or that both reject them."""
     import safetensors.torch
     import torch
 
@@ -296,17 +296,17 @@ def slices(path, scratch):
             parts = [it.safe_open(out, "pt", backend=backend).get_slice(name) for it in (safetensors, lodstone)]
             for index in indices:
                 if backend == "pread" and isinstance(index, slice) and index.stop == 1 and index.start == 2:
-                    # safetensors computes a dim below zero.
+                    # safetensors computes a negative dim.
                     continue
                 theirs, ours = (attempt(lambda: (part[index].dtype, part[index].tolist())) for part in parts)
                 if isinstance(theirs, Exception) != isinstance(ours, Exception):
-                    raise Mismatch(f"{backend} {name}[{index}] is {ours!r}, and {theirs!r} there")
+                    raise Mismatch(f"{backend} {name}[{index}] is {ours!r}, but {theirs!r} in safetensors")
                 if isinstance(theirs, safetensors.SafetensorError):
                     require("error", isinstance(ours, lodstone.SafetensorError), True)
                 elif not isinstance(theirs, Exception):
                     require(f"{name}[{index}]", ours, theirs)
                     compared += 1
-    require("whether parts were compared", compared > 30, True)
+    require("whether slices were compared", compared > 30, True)
 
 
 def attempt(work):
@@ -328,7 +328,7 @@ def paddle(path, scratch):
         require("dtype of " + name, found[name].dtype, tensor.dtype)
         same("the package", {name: found[name].numpy()}, {name: tensor.numpy()})
     out = os.path.join(scratch, "out.pdparams")
-    # Pickles have bfloat16 as bits, as PaddlePaddle itself writes it.
+    # Pickles store bfloat16 as bits, as in PaddlePaddle.
     lodstone.paddle.save_file(expected, out, allow=["dtype"])
     again = paddle.load(out)
     for name, tensor in expected.items():
@@ -337,7 +337,7 @@ def paddle(path, scratch):
 
 
 def paddle_refusals(path, scratch):
-    """Tensors that are not dense and contiguous are rejected by name."""
+    """Checks that tensors that are not dense and contiguous are rejected by name."""
     import paddle
 
     import lodstone.paddle
@@ -352,11 +352,11 @@ def paddle_refusals(path, scratch):
     for part, value in works.items():
         try:
             lodstone.paddle.save({"w": value})
-            raise Mismatch("{} is not refused".format(part))
+            raise Mismatch("{} is accepted".format(part))
         except ValueError as error:
             require("whether the error names it", "`w`" in str(error) and part in str(error), True)
     again = lodstone.paddle.load(lodstone.paddle.save({"w": matrix}))["w"]
-    require("what is not refused", again.numpy().tolist(), matrix.numpy().tolist())
+    require("a dense tensor", again.numpy().tolist(), matrix.numpy().tolist())
 
 
 def load(case, root):

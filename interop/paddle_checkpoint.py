@@ -2,9 +2,9 @@
 
     python paddle_checkpoint.py DIR
 
-`DIR` is what `cargo run --example write_checkpoint -- DIR` wrote. Both loaders, that of the checkpoint and that of the
-serial, bring back the variables of step 3. The main program trains three steps more, and saves at the third alone:
-by operators that count its runs. What the variables are then is in `changed.npz`.
+`DIR` is the output of `cargo run --example write_checkpoint -- DIR`. Both loaders, that of the checkpoint and that of
+the serial, restore the variables of step 3. The main program trains three more steps, and saves only at the third, by
+operators that count its runs. The resulting variables are written to `changed.npz`.
 """
 import os
 import sys
@@ -35,7 +35,7 @@ def differing(found, wanted, what, exact):
         failed += not same
         if not same:
             print("DIFFERENT", what, name, found[name], value)
-    print(f"{what}: {len(wanted) - failed} variables are what they should be, {failed} are not")
+    print(f"{what}: {len(wanted) - failed} variables are as expected, {failed} are not")
     return failed
 
 
@@ -60,9 +60,9 @@ def main():
         with open("params", "rb") as file:
             saved.append(file.read())
     on_time = saved[0] == saved[1] != saved[2]
-    print("saved at the third step alone" if on_time else "SAVED at other steps")
+    print("saved only at the third step" if on_time else "SAVED at other steps")
     changed = variables(expected)
-    failed += differing(changed, expected, "three steps more", exact=False) + (not on_time)
+    failed += differing(changed, expected, "three more steps", exact=False) + (not on_time)
     os.chdir(root)
     np.savez("changed.npz", **changed)
     sys.exit(failed != 0)

@@ -6,20 +6,20 @@ DIR/expect.json lists the cases; paths in it are relative to DIR:
 
     {"cases": [{"load": KIND, "path": PATH, "tensors": [TENSOR, ...], ...}]}
 
-A TENSOR is {"name", "dtype", "shape", "sha256"} and, where it has them, "lod", "rows" and
-"height". The digest is of the raw little-endian bytes. KIND says how Paddle is asked:
+A TENSOR is {"name", "dtype", "shape", "sha256"} and, if it has them, "lod", "rows" and "height".
+The digest is of the raw little-endian bytes. KIND is the way of loading:
 
 - "inference_model": `load_inference_model` of a prefix, or of a directory with "model_filename"
-  (`__model__` unless given) and "params_filename" (none if each variable has its own file).
-  "feeds" and "fetch" name npz archives with inputs and outputs: the model is run on the first
-  and must give the second; "tensors" may be left out then. Their keys are variable names; "feed_keys" ({variable: key}) and
-  "fetch_keys" ([key of each output]) give other keys.
-- "vars": a directory with one file a variable, loaded by one `load` operator each.
+  (default: `__model__`) and "params_filename" (none if each variable has its own file). "feeds" and
+  "fetch" are npz archives with inputs and outputs: the model is run on the inputs and must return
+  the outputs; "tensors" is then optional. Their keys are variable names, unless "feed_keys"
+  ({variable: key}) and "fetch_keys" ([key of each output]) set other keys.
+- "vars": a directory with one file per variable, each loaded by a `load` operator.
 - "params": one file with every variable, loaded by one `load_combine` operator, in the order of
   the tensors; their names may be empty.
 - "saved": a prefix: its program, and `static.load_program_state`.
 - "tensor", "selected_rows": a file with a single value and no name.
-- "pickle": `paddle.load`; a tensor is called by its path: keys and places, joined with dots.
+- "pickle": `paddle.load`; the name of a tensor is its path: keys and indices, joined with dots.
 
 With "program", the path of a binary program, "vars" and "params" load all that the program
 declares by `load_vars`, as a user of this program would.
@@ -32,7 +32,7 @@ import hashlib
 import os
 
 os.environ.setdefault("GLOG_minloglevel", "2")
-# Without this, releases from 3.0 on look for JSON programs and cannot build the older ones.
+# Without this, releases since 3.0 look for JSON programs and cannot build older ones.
 os.environ["FLAGS_enable_pir_api"] = "0"
 
 import numpy as np
@@ -92,7 +92,7 @@ def dtype_of(tensor):
 
 
 def raw_bytes(tensor):
-    """The bytes in memory: a conversion to numpy would change types that numpy lacks."""
+    """Returns the bytes in memory: a conversion to numpy would change types that numpy lacks."""
     size = ELEMENT_BYTES[dtype_of(tensor)] * int(np.prod(tensor.shape(), dtype="int64"))
     return ctypes.string_at(tensor._ptr(), size) if size else b""
 
@@ -137,7 +137,7 @@ def is_saved(variable):
 
 
 def declare(block, tensor):
-    """Declares a variable that a load operator is to fill."""
+    """Declares a variable for the output of a load operator."""
     kind = VarType.SELECTED_ROWS if "rows" in tensor else VarType.LOD_TENSOR
     return block.create_var(
         name=tensor["name"],
@@ -149,7 +149,7 @@ def declare(block, tensor):
 
 
 def require_all_expected(program, expected):
-    """The program must declare the expected variables and no others that are saved."""
+    """Checks that the saved variables of the program are the expected ones."""
     found = sorted(variable.name for variable in program.list_vars() if is_saved(variable))
     require("saved variables", found, sorted(tensor["name"] for tensor in expected))
 
@@ -163,7 +163,7 @@ def load_by_program(executor, case, path, directory, filename):
 
 
 def load_variables(executor, case, root):
-    """One file a variable."""
+    """Loads one file per variable."""
     directory = os.path.join(root, case["path"])
     if "program" in case:
         load_by_program(executor, case, os.path.join(root, case["program"]), directory, None)
@@ -179,7 +179,7 @@ def load_variables(executor, case, root):
 
 
 def load_combined(executor, case, root):
-    """Every variable in one file, which must end behind the last one."""
+    """Loads all variables from one file, which must end after the last one."""
     path = os.path.join(root, case["path"])
     tensors = [
         dict(tensor, name=tensor["name"] or "record_{}".format(number))
@@ -214,7 +214,7 @@ def load_single_rows(_executor, case, root):
 
 
 def flatten(value, path, found):
-    """Arrays in dicts, lists and tuples by path, in order."""
+    """Returns the arrays in dicts, lists and tuples by path, in order."""
     if isinstance(value, dict):
         pairs = value.items()
     elif isinstance(value, (list, tuple)):
@@ -299,7 +299,7 @@ LOADERS = {
 
 
 def describe(error):
-    """What Paddle complains about: it puts the Python stack of the operator first."""
+    """Returns Paddle's message without the Python stack of the operator, which comes first."""
     lines = [line.strip() for line in str(error).strip().splitlines()]
     return "{}: {}".format(type(error).__name__, " ".join(lines[-3:])[-400:])
 

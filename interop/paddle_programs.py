@@ -2,9 +2,9 @@
 
     python paddle_programs.py DIR
 
-`DIR` is what `cargo run --example write_programs -- DIR` wrote. The loader's operators fill the parameters, the
-main program computes, the startup program runs too; then parameters are changed, and the saver's operators write
-them. What they are then is in `changed.npz`.
+`DIR` is the output of `cargo run --example write_programs -- DIR`. The loader program restores the parameters, the main
+and startup programs run; then parameters are changed, and the saver program writes them. The changed values are written
+to `changed.npz`.
 """
 import os
 import sys

@@ -2,11 +2,10 @@
 
     python paddle_sweep.py RUN_CALLS OUT [--seed SEED] [--count COUNT] [--only CALL...] [--all]
 
-`RUN_CALLS` is the example of that name, built: it lists the rules, and runs all calls in one process. A rule without a
-call, without one that PaddlePaddle computes, or with one that is another here fails. What is deliberately another is in
-`sweep/differences.py`, with reasons. `COUNT` is how many calls each operator gets; its gradient is compared, too. With
-`--only relu cast:17` these alone are called, and told in full. `--all` says that so much was called that every
-deliberate difference has to have been met.
+`RUN_CALLS` is the built example `run_calls`: it lists the rules, and runs all calls in one process. A rule fails if it
+has no call, if PaddlePaddle computes none of its calls, or if a result differs. `sweep/differences.py` lists deliberate
+differences, with reasons. `COUNT` is the number of calls of each operator; its gradient is also compared. `--only relu
+cast:17` makes only these calls, and prints them in full. `--all` requires that every deliberate difference occurs.
 """
 import argparse
 import collections
@@ -21,11 +20,11 @@ from sweep import compare
 from sweep.differences import DIFFERENCES, GONE
 from sweep.record import CALLS, record
 
-# How long PaddlePaddle may take for a call, in seconds.
+# The timeout of a call of PaddlePaddle, in seconds.
 LONGEST = 30
 
-# How many of the calls that differ are told of a kind.
-MAX_TOLD = 5
+# The maximum number of differing calls that are printed for each kind.
+MAX_PRINTED = 5
 
 
 def arguments():
@@ -41,7 +40,7 @@ def arguments():
 
 
 class Recording:
-    """Calls of one operator, computed by a process of its own: PaddlePaddle may end it."""
+    """Calls of one operator, computed in a separate process, because PaddlePaddle may crash."""
 
     def __init__(self, options, kind, numbers):
         self.options, self.kind, self.numbers = options, kind, list(numbers)
@@ -50,13 +49,13 @@ class Recording:
         os.makedirs(self.directory, exist_ok=True)
 
     def start(self):
-        # Its time is that of the beginning.
+        # The modification time is the start of the call.
         with open(self.progress, "w"):
             pass
         self.process = os.fork()
         if self.process == 0:
             status = 1
-            # What PaddlePaddle says when it ends is long.
+            # PaddlePaddle prints a long report when it crashes.
             log = os.open(os.path.join(self.directory, "said.txt"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             os.dup2(log, 1)
             os.dup2(log, 2)
@@ -69,17 +68,17 @@ class Recording:
                 os._exit(status)
 
     def stands_still(self):
-        """Whether it has not begun a call for long: a process whose memory is damaged may not even end."""
+        """Returns whether the current call timed out: a process with corrupted memory may hang."""
         return time.time() - os.path.getmtime(self.progress) > LONGEST
 
     def ended(self, status):
-        """Whether it is done; what ended the process is left out, and the rest is computed again."""
+        """Returns whether all calls are done; a call that crashed is skipped, and the rest is computed again."""
         if status == 0:
             return True
         with open(self.progress) as progress:
             begun = progress.read().split()
         if not begun or int(begun[-1]) in self.crashed:
-            sys.exit(f"the calls of {self.kind} cannot be computed")
+            sys.exit(f"cannot compute the calls of {self.kind}")
         self.crashed.append(int(begun[-1]))
         self.start()
         return False
@@ -124,13 +123,13 @@ def wanted_calls(options, kinds):
 
 
 class Tally:
-    """How many calls of each kind were the same, deliberately another, or wrong."""
+    """The number of calls of each kind that were equal, deliberately different, or wrong."""
 
     def __init__(self):
         self.same, self.listed, self.wrong = (collections.Counter() for _ in range(3))
         self.met = set()
 
-    def add(self, result, is_told):
+    def add(self, result, is_printed):
         covering = [number for number, one in enumerate(DIFFERENCES) if one.covers(result)]
         if not result.problem:
             self.same[result.kind] += 1
@@ -139,16 +138,16 @@ class Tally:
             self.met.update(covering)
         else:
             self.wrong[result.kind] += 1
-            if is_told or self.wrong[result.kind] <= MAX_TOLD:
+            if is_printed or self.wrong[result.kind] <= MAX_PRINTED:
                 print("DIFFERENT", result.describe())
-                if is_told:
-                    tell(result)
+                if is_printed:
+                    print_values(result)
 
     def count(self, kind):
         return self.same[kind] + self.listed[kind] + self.wrong[kind]
 
 
-def tell(result):
+def print_values(result):
     for part in ["feed", "wanted", "found"]:
         for variable, values in getattr(result, part).items():
             print(f"  {part} {variable}", values.tolist())
@@ -161,7 +160,7 @@ def main():
     listed = subprocess.run([options.run_calls, "rules"], check=True, capture_output=True, text=True)
     rules = set(listed.stdout.split())
     forward = {kind for kind in rules if kind not in GONE and "_grad" not in kind}
-    problems = [f"no calls of `{kind}` are made up" for kind in sorted(forward - set(CALLS))]
+    problems = [f"there is no generator for calls of `{kind}`" for kind in sorted(forward - set(CALLS))]
     recordings = record_all(options, wanted_calls(options, sorted(forward & set(CALLS))))
     print(f"{time.time() - begun:.0f} s: PaddlePaddle has computed all", flush=True)
     directories = [recording.directory for recording in recordings]
@@ -175,21 +174,21 @@ def main():
         crashed += [f"{recording.kind}:{number}" for number in recording.crashed]
     if options.only:
         for name, what in refused:
-            print(f"refused {name}: {what}")
+            print(f"rejected {name}: {what}")
     else:
         without = sorted(kind for kind in rules - set(GONE) if not tally.count(kind))
         problems += [f"no call of `{kind}` was compared" for kind in without]
     if options.all:
         missed = [one.reason for number, one in enumerate(DIFFERENCES) if number not in tally.met]
-        problems += [f"no call differed where {reason}" for reason in missed]
+        problems += [f"listed as a difference, but did not occur: {reason}" for reason in missed]
     for problem in problems:
         print(problem)
     with open(os.path.join(options.out, "refused.txt"), "w", encoding="utf-8") as file:
         file.writelines(f"{name}: {what}\n" for name, what in refused)
     same, other, wrong = (counter.total() for counter in [tally.same, tally.listed, tally.wrong])
-    print(f"{len(rules)} rules, {len(GONE)} of them of older releases; PaddlePaddle refused {len(refused)} calls and "
+    print(f"{len(rules)} rules, {len(GONE)} of them of older releases; PaddlePaddle rejected {len(refused)} calls and "
           f"crashed on {len(crashed)}: {' '.join(crashed)}")
-    print(f"{time.time() - begun:.0f} s: {same} calls the same, {other} deliberately another, {wrong} different")
+    print(f"{time.time() - begun:.0f} s: {same} calls equal, {other} deliberately different, {wrong} wrong")
     kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(tally.wrong.items()))
     print(f"{same + other} passed, {wrong + len(problems)} failed{': ' + kinds if kinds else ''}")
     sys.exit(bool(wrong or problems))

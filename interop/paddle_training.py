@@ -2,9 +2,9 @@
 
     python paddle_training.py DIR
 
-`DIR` is what `cargo run --example write_training -- DIR` wrote: a directory for each optimizer, with the program, its
-variables, what each step is fed, and the losses that it had here. Where they are then goes to `further/__params__`, and
-the losses of five steps more to `further.npz`.
+`DIR` is the output of `cargo run --example write_training -- DIR`: a directory for each optimizer, with the program,
+its variables, the inputs of each step, and Lodstone's losses. The trained variables are written to
+`further/__params__`, and the losses of five more steps to `further.npz`.
 """
 import os
 import sys

@@ -2,11 +2,10 @@
 
     python pickle_compare.py [SEED]
 
-Takes the golden files and the attacks, changes a few bytes of each, and lets CPython's own unpickler
-(`pickle._Unpickler`) run them with classes that do nothing: it imports nothing, calls nothing, and
-notes what it was asked for. Then the test `say_what_is_found` says what Lodstone makes of them. Two
-things must hold: what CPython would import is listed by the scan, and what CPython refuses is not
-taken by the reader. Needs Python 3.8 or later, and cargo.
+Changes a few bytes of golden files and attacks, and runs each in CPython's unpickler (`pickle._Unpickler`) with classes
+that do nothing: it imports and calls nothing, but records the requested names. Then the test `say_what_is_found` prints
+Lodstone's findings. Two things must hold: the scan lists everything that CPython would import, and the reader rejects
+what CPython rejects. Needs Python 3.8 or later, and cargo.
 """
 
 import glob
@@ -65,7 +64,7 @@ class Recorder(pickle._Unpickler):
 
 
 def sources():
-    """Small files, so that a mutation hits their structure."""
+    """Returns small files, so that a mutation changes their structure."""
     found = glob.glob(TESTS + "/golden/paddle_pickle/*/*") + glob.glob(TESTS + "/hostile/pickle/*")
     for path in sorted(found):
         if os.path.isfile(path) and not path.endswith((".py", ".json")):
@@ -102,7 +101,7 @@ def run_python(data):
         recorder.load()
         return True, recorder.imports
     except UnicodeDecodeError:
-        # Lodstone decodes texts when they are used; CPython also those that are thrown away.
+        # CPython decodes all strings, Lodstone only those that are used.
         return None, recorder.imports
     except Exception:
         return False, recorder.imports
@@ -132,7 +131,7 @@ def main():
         good, imports = loaded[line["file"]]
         taken = line["read"].startswith("ok")
         both += taken and good is True
-        # An import of nothing fails before it does anything.
+        # An import with an empty or unprintable name fails without effect.
         missed = {i for i in imports if i.isprintable() and not i.startswith(".")} - set(line["imports"])
         if missed or (taken and good is False):
             failed += 1

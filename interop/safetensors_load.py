@@ -11,8 +11,8 @@ KIND is "safetensors", "npz" or "npy". A file must hold the expected tensors and
 npy file holds one, whose name does not matter. For safetensors, "metadata" is the text that the
 header must hold ({key: value}).
 
-numpy knows neither bfloat16 nor the float8 types. In safetensors files they are compared by the
-raw bytes; in npz and npy files, which cannot name them, any type of the same width will do.
+numpy has neither bfloat16 nor float8 types. In safetensors files, their raw bytes are compared; in
+npz and npy files, which cannot represent them, any type of the same width is accepted.
 Prints a line for each case and then `N passed, M failed`.
 """
 
@@ -28,7 +28,7 @@ import cases
 from cases import require
 
 try:
-    # Adds bfloat16 to the names that numpy knows, so that safetensors can make such arrays.
+    # Registers bfloat16 with numpy, so that safetensors can make such arrays.
     import ml_dtypes  # noqa: F401
 except ImportError:
     ml_dtypes = None
@@ -69,7 +69,7 @@ def require_bytes(name, data, expected):
 
 
 def stored_bytes(path, name):
-    """The bytes of a tensor by the offsets in the header, which `safe_open` has checked."""
+    """Returns the bytes of a tensor by the offsets in the header, which `safe_open` has checked."""
     with open(path, "rb") as file:
         size = struct.unpack("<Q", file.read(8))[0]
         start, end = json.loads(file.read(size))[name]["data_offsets"]
@@ -78,10 +78,10 @@ def stored_bytes(path, name):
 
 
 def numpy_knows(dtype):
-    """Whether safetensors can make a numpy array of this type.
+    """Returns whether safetensors can make a numpy array of this type.
 
-    It looks bfloat16 up by name, which ml_dtypes makes possible, and float8 as attributes of
-    numpy, which nothing does.
+    It looks up bfloat16 by name, which ml_dtypes registers, and float8 types as attributes of numpy,
+    which do not exist.
     """
     return dtype not in FOREIGN_TYPES or (dtype == "bfloat16" and ml_dtypes is not None)
 

@@ -2,12 +2,11 @@
 
     python safetensors_tests.py SDIST DIR FRAMEWORK
 
-SDIST is the archive, DIR a directory to run in, FRAMEWORK "torch" or "paddle": the tests that need it are run. What
-Lodstone has under the names of safetensors is in `upstream/shim`. `upstream/exceptions.py` lists the tests that are
-expected to fail, with reasons: such a test fails the run if it passes, or if it is gone. Modules that are not listed
-there fail it too.
+SDIST is the archive, DIR a directory to run in, FRAMEWORK "torch" or "paddle": the tests that need it are run. The
+package `upstream/shim` exposes Lodstone under the names of safetensors. `upstream/exceptions.py` lists the tests that
+are expected to fail, with reasons: the run fails if such a test passes or does not exist, or if a module is not listed.
 
-Prints a line for each test and each module that is left out, and then `N passed, M failed`.
+Prints a line for each test and each skipped module, and then `N passed, M failed`.
 """
 
 import os
@@ -22,7 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Recorder:
-    """The outcome of each test, by its name: what a line about it begins with, and what else there is to say."""
+    """The outcome of each test by name: a status and a description."""
 
     def __init__(self):
         self.outcomes = {}
@@ -49,7 +48,7 @@ def last_line(text):
 
 
 def unpack(archive, directory):
-    """Puts the tests of a source distribution into `directory/tests`."""
+    """Extracts the tests of a source distribution into `directory/tests`."""
     with tarfile.open(archive) as file:
         for member in file.getmembers():
             _, _, path = member.name.partition("/bindings/python/tests/")
@@ -61,7 +60,7 @@ def unpack(archive, directory):
 
 
 def compared(outcomes, expected):
-    """Outcomes, with expected failures replaced."""
+    """Returns the outcomes, with expected failures replaced."""
     for name, reason in expected.items():
         kind, what = outcomes.get(name, ("FAILED", "there is no such test"))
         listed = f"is listed as an exception ({reason})"
@@ -87,12 +86,13 @@ def main(archive, directory, framework):
     expected = {name: reason for name, reason in EXCEPTIONS.items() if name.split("::")[0] in chosen}
     outcomes = compared(recorder.outcomes, expected)
     for name in sorted(modules ^ {*MODULES, *LEFT_OUT}):
-        outcomes[name] = ("FAILED", "either it is not listed, or there is no such module")
+        outcomes[name] = ("FAILED", "the module is not listed, or does not exist")
     for name, reason in LEFT_OUT.items():
-        print(f"left out {name}: {reason}")
+        print(f"skipped {name}: {reason}")
     for name, (kind, what) in sorted(outcomes.items()):
         print(f"{kind} {name}" + (f": {what}" if what else ""))
-    count = {kind: sum(found == kind for found, _ in outcomes.values()) for kind in ("ok", "skipped", "exception", "FAILED")}
+    kinds = ("ok", "skipped", "exception", "FAILED")
+    count = {kind: sum(found == kind for found, _ in outcomes.values()) for kind in kinds}
     print(f"{count['skipped']} skipped by safetensors itself, {count['exception']} listed exceptions")
     print(f"{count['ok']} passed, {count['FAILED']} failed")
     sys.exit(1 if count["FAILED"] or not count["ok"] else 0)

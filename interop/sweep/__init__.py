@@ -1,1 +1,1 @@
-"""Calls of single operators with random attributes, and what PaddlePaddle computes for them."""
+"""Calls of single operators with random attributes, and PaddlePaddle's results."""

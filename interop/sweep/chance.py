@@ -5,23 +5,23 @@ import numpy as np
 
 F32, F64, I32, I64, BOOL, U8 = "float32", "float64", "int32", "int64", "bool", "uint8"
 
-# Codes of element types in attributes. What NumPy calls `uint16` is `bfloat16` in PaddlePaddle.
+# Codes of element types in attributes. PaddlePaddle stores `bfloat16` in NumPy arrays of `uint16`.
 CODES = {
     BOOL: 0, "int16": 1, I32: 2, I64: 3, "float16": 4, F32: 5, F64: 6, U8: 20, "int8": 21, "uint16": 22,
 }
 
-# Numbers at which functions tend to be something special.
+# Numbers at which functions often have special cases.
 ODD = [np.nan, np.inf, -np.inf, -0.0, 0.0]
 
-# How often elements have some of them among them.
+# The probability that elements contain special numbers.
 ODD_SHARE = 0.15
 
 
 class Call:
     """One call of an operator.
 
-    `outputs` names its slots, or says how many variables each has, or which input's place it takes; nothing says what
-    is in those of `silent`. With `forward=False` only its gradient is compared.
+    `outputs` lists the output slots, or maps each to its number of variables or to the input that it overwrites. The
+    contents of the slots in `silent` are unspecified. With `forward=False`, only the gradient is compared.
     """
 
     def __init__(self, inputs, attributes=None, outputs=("Out",), silent=(), forward=True):
@@ -30,7 +30,7 @@ class Call:
 
 
 class Chance:
-    """Random choices that are the same for the same key."""
+    """Random choices, determined by a key."""
 
     def __init__(self, *key):
         self.random = np.random.RandomState(zlib.crc32(repr(key).encode()))
@@ -49,7 +49,7 @@ class Chance:
         return choices[self.int(0, len(choices) - 1)]
 
     def some(self, choices, least=1):
-        """Some of these, in random order."""
+        """Returns some of these, in random order."""
         choices = list(choices)
         count = self.int(min(least, len(choices)), len(choices))
         return [choices[place] for place in self.random.permutation(len(choices))[:count]]
@@ -71,7 +71,7 @@ class Chance:
         return self.int(-rank, rank - 1)
 
     def axes(self, rank, least=1):
-        """Different axes, some of them from the end."""
+        """Returns distinct axes, some of them negative."""
         return [axis - rank if self.flag(0.3) else axis for axis in self.some(range(rank), least)]
 
     def floating(self):
@@ -81,12 +81,12 @@ class Chance:
         return self.pick(F32, F32, F64, I32, I64)
 
     def plain(self, shape, dtype=F32, scale=2.0):
-        """Numbers around 0, rounded so that sums of a few are exact."""
+        """Returns numbers around 0, rounded so that sums of a few are exact."""
         values = np.round(self.random.standard_normal(shape) * scale * 64) / 64
         return np.asarray(values).astype(dtype)
 
     def numbers(self, shape, dtype=F32, scale=2.0, odd=ODD_SHARE):
-        """Numbers of any type; those with fractions now and then with odd ones among them."""
+        """Returns numbers of any type; floats occasionally include special numbers."""
         if dtype == BOOL:
             return self.bools(shape)
         if dtype not in (F32, F64):
@@ -109,7 +109,7 @@ class Chance:
         return self.integers(shape, 0, 1, BOOL)
 
     def distinct(self, shape, dtype=F32, odd=ODD_SHARE):
-        """Distinct numbers, occasionally with a NaN or an infinity."""
+        """Returns distinct numbers, occasionally with a NaN or an infinity."""
         count = int(np.prod(shape))
         values = (self.random.permutation(count) - count // 2).astype(dtype)
         if dtype in (F32, F64) and count and self.flag(odd):
@@ -117,7 +117,7 @@ class Chance:
         return values.reshape(shape)
 
     def shares(self, shape, dtype=F32):
-        """Rows of shares that add up to one."""
+        """Returns rows of positive numbers that add up to one."""
         values = self.positive(shape, F64)
         return (values / values.sum(-1, keepdims=True)).astype(dtype)
 
@@ -126,12 +126,12 @@ def array(*values, dtype=I64):
     return np.array(values, dtype)
 
 
-# What makes calls of an operator, by its kind.
+# The generators of calls, by operator kind.
 CALLS = {}
 
 
 def calls(*kinds):
-    """Registers what makes calls of operators: a function of random choices and the kind."""
+    """Registers a generator of calls: a function of random choices and the operator kind."""
     def register(function):
         for kind in kinds:
             CALLS[kind] = function

@@ -4,14 +4,14 @@ import os
 
 import numpy as np
 
-# How far a number may be from PaddlePaddle's: relative to it, and to the largest of its tensor.
+# The tolerances: relative to PaddlePaddle's number, and to the largest of its tensor.
 NEAR = {"float32": (2e-5, 4e-6), "float64": (2e-6, 1e-7)}
 
-# What PaddlePaddle computes with places or sums of single precision, whatever the elements are.
+# Operators for which PaddlePaddle computes positions or sums in single precision for every element type.
 SINGLE = ("_interp", "_interp_v2", "_interp_grad", "_interp_v2_grad")
 
 
-# What subtracts numbers that are nearly the same: as much is lost in PaddlePaddle as in ours.
+# Operators that subtract nearly equal numbers, which loses precision in both implementations.
 CANCELLING = {"batch_norm_grad", "gelu_grad", "norm_grad"}
 
 
@@ -28,19 +28,19 @@ class Result:
 
 
 def results(directory):
-    """All calls of a directory, compared."""
+    """Compares all calls of a directory."""
     calls, found = (load(directory, name) for name in ["calls.json", "found.json"])
     elements, own = (read(directory, name) for name in ["elements.bin", "found.bin"])
-    for call, told in zip(calls, found):
+    for call, ran in zip(calls, found):
         feed = {variable: array(fact, elements) for variable, fact in call["feed"].items()}
         wanted = {variable: array(fact, elements) for variable, fact in call["wanted"].items()}
-        if "error" in told:
-            yield Result(call, feed, wanted, {}, told["error"])
+        if "error" in ran:
+            yield Result(call, feed, wanted, {}, ran["error"])
             continue
-        ours = {variable: array(fact, own) for variable, fact in told["found"].items()}
+        ours = {variable: array(fact, own) for variable, fact in ran["found"].items()}
         problems = []
         for variable, values in wanted.items():
-            names = call["wanted"][variable][0], told["found"][variable][0]
+            names = call["wanted"][variable][0], ran["found"][variable][0]
             room = NEAR["float32"] if call["kind"].endswith(SINGLE) else NEAR.get(names[0])
             if room and call["kind"] in CANCELLING:
                 room = tuple(10 * part for part in room)
@@ -82,14 +82,14 @@ def difference(wanted, found, names, room):
         return ""
     places = np.flatnonzero(~np.reshape(same, -1))
     some = [(int(place), wanted.reshape(-1)[place].item(), found.reshape(-1)[place].item()) for place in places[:4]]
-    told = ", ".join(f"[{place}] {ours!r} for {theirs!r}" for place, theirs, ours in some)
-    return f"differs in {len(places)} of {wanted.size}: {told}"
+    listed = ", ".join(f"[{place}] is {ours!r}, expected {theirs!r}" for place, theirs, ours in some)
+    return f"{len(places)} of {wanted.size} elements differ: {listed}"
 
 
 def near(wanted, found, relative, absolute):
     with np.errstate(all="ignore"):
         finite = np.abs(wanted[np.isfinite(wanted)])
-        # The lowest number stands for none.
+        # The lowest number stands for a missing value.
         finite = finite[finite < 1e30]
         room = absolute * max(1.0, finite.max() if finite.size else 0.0)
         close = np.abs(wanted - found) <= room + relative * np.abs(wanted)

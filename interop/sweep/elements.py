@@ -3,7 +3,7 @@ import numpy as np
 
 from .chance import BOOL, CODES, F32, F64, I32, I64, U8, Call, array, calls
 
-# Attributes of functions of each element.
+# The attributes of element-wise functions.
 ATTRIBUTES = {
     "relu6": lambda r: {"threshold": r.number(1, 8)},
     "leaky_relu": lambda r: {"alpha": r.number(-0.5, 1.5)},
@@ -156,7 +156,7 @@ def raised(r, kind):
 
 @calls("equal", "not_equal", "less_than", "less_equal", "greater_than", "greater_equal")
 def compared(r, kind):
-    # Of `axis`, this release has the dims and not the elements.
+    # This release broadcasts dims by `axis`, but not the elements.
     (x, y, _), dtype = laid_over(r, False), r.pick(F32, F64, I32, I64, BOOL)
     few = lambda shape: r.bools(shape) if dtype == BOOL else r.integers(shape, -1, 1).astype(dtype)
     make = few if r.flag() else lambda shape: r.numbers(shape, dtype, odd=0.4)
@@ -183,12 +183,12 @@ def where(r, kind):
     return Call({"Condition": r.bools(shape), "X": r.numbers(shape, dtype), "Y": r.numbers(shape, dtype)})
 
 
-# What a cast begins with and ends with.
+# The element types of casts: sources and targets.
 CASTS = [F32, F64, I32, I64, BOOL, U8, "int8", "int16", "float16", "uint16"]
 
 
 def halves(r, shape, dtype):
-    """Numbers of half precision: all bits but those of no numbers that are there twice."""
+    """Returns half-precision numbers with random bits, without redundant NaNs."""
     bits = r.integers(shape, 0, 0xFFFF, "uint16")
     return bits if dtype == "uint16" else bits.view("float16")
 
@@ -204,7 +204,7 @@ def cast(r, kind):
     elif source == "float16":
         x = (r.integers(shape, 0, 36) / 4).astype("float16")
     elif source in (F32, F64) and to_whole:
-        # What does not fit is whatever the processor makes of it.
+        # The conversion of numbers out of range depends on the processor.
         x = r.number(0, 10) * r.random.random_sample(shape)
         x = np.asarray(x if target == U8 else x * r.pick(1, -1)).astype(source)
     elif source == F32 and r.flag():

@@ -11,12 +11,12 @@ def any_type(r):
 
 
 def shaped(kind, inputs, attributes):
-    """A call; the newer kinds tell the dims that there were, too."""
+    """Returns a call; the newer kinds also return the original dims."""
     return Call(inputs, attributes, **(SHAPED if kind.endswith(("2", "_range")) else {}))
 
 
 def factors(r, count, parts):
-    """Numbers whose product is `count`."""
+    """Returns numbers whose product is `count`."""
     dims = []
     for _ in range(parts - 1):
         dims.append(r.pick(*[dim for dim in range(1, count + 1) if count % dim == 0]))
@@ -104,7 +104,7 @@ def split(r, kind):
     x = r.numbers(tuple(shape), any_type(r))
     if by_number:
         return Call({"X": x}, {"num": count, "axis": axis}, {"Out": count})
-    # From the end, PaddlePaddle takes pieces that are not where they should be.
+    # With a negative axis, PaddlePaddle returns the wrong parts.
     axis %= x.ndim
     if r.flag(0.4):
         sections[r.int(0, count - 1)] = -1
@@ -279,7 +279,7 @@ def index_sample(r, kind):
 @calls("take_along_axis")
 def take_along_axis(r, kind):
     x = r.numbers(r.shape(1, 3), r.type())
-    # From the end, PaddlePaddle counts into what is not there.
+    # With a negative axis, PaddlePaddle reads outside of the tensor.
     axis, shape = r.int(0, x.ndim - 1), list(x.shape)
     shape[axis] = r.dim(4)
     index = r.integers(tuple(shape), 0, x.shape[axis] - 1, r.pick(I32, I64))
@@ -306,7 +306,7 @@ def scatter(r, kind):
     x = r.numbers(r.shape(1, 3), r.type())
     overwrite, dtype = r.flag(), r.pick(I32, I64)
     if overwrite:
-        # Of several for one place, the last one counts or any other.
+        # If several updates have one target, any of them may win.
         ids = np.array(r.some(range(x.shape[0])), dtype)
     else:
         ids = r.integers((r.dim(5),), 0, x.shape[0] - 1, dtype)

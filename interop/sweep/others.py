@@ -47,7 +47,8 @@ def lookup(r, kind):
     height, dtype = r.int(2, 7), r.floating()
     shape = (*r.shape(1, 2), 1) if kind == "lookup_table" else r.shape(1, 3)
     ids = r.integers(shape, 0, height - 1, I64 if kind == "lookup_table" else r.pick(I32, I64))
-    return Call({"W": r.plain((height, r.dim(4)), dtype), "Ids": ids}, {"padding_idx": r.pick(-1, r.int(0, height - 1))})
+    inputs = {"W": r.plain((height, r.dim(4)), dtype), "Ids": ids}
+    return Call(inputs, {"padding_idx": r.pick(-1, r.int(0, height - 1))})
 
 
 @calls("one_hot_v2")
@@ -60,7 +61,7 @@ def one_hot(r, kind):
 
 
 def labelled(r, axis=-1):
-    """Rows, and a class for each."""
+    """Returns rows, and a class for each."""
     shape = list(r.shape(2, 3, 5))
     count, shape[axis] = shape[axis], 1
     labels = r.integers(tuple(shape), 0, count - 1)
@@ -157,7 +158,8 @@ def label_smooth(r, kind):
 @calls("accuracy")
 def accuracy(r, kind):
     count, k = r.int(1, 6), r.int(1, 3)
-    inputs = {"Out": r.plain((count, k)), "Indices": r.integers((count, k), 0, 3), "Label": r.integers((count, 1), 0, 3)}
+    out, indices = r.plain((count, k)), r.integers((count, k), 0, 3)
+    inputs = {"Out": out, "Indices": indices, "Label": r.integers((count, 1), 0, 3)}
     return Call(inputs, {}, ["Accuracy", "Correct", "Total"])
 
 

@@ -14,7 +14,7 @@ from .chance import CALLS, ODD_SHARE, Chance
 
 GRADIENT, NONE = "@GRAD", "@EMPTY@"
 
-# What PaddlePaddle calls what NumPy calls so.
+# PaddlePaddle's element types, by NumPy name.
 TYPES_OF = {
     name: getattr(core.VarDesc.VarType, theirs) for name, theirs in {
         "bool": "BOOL", "uint8": "UINT8", "int8": "INT8", "int16": "INT16", "int32": "INT32", "int64": "INT64",
@@ -22,29 +22,29 @@ TYPES_OF = {
     }.items()
 }
 
-# What NumPy has no name for.
+# Element types that NumPy lacks.
 NAMES = {"uint16": "bfloat16"}
 
 
 class Refused(Exception):
-    """PaddlePaddle does not compute this call."""
+    """PaddlePaddle rejects the call."""
 
 
 def refusal(error):
     """Returns PaddlePaddle's message, on one line."""
     lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
-    told = [line for line in lines if "Error:" in line and "paddle" not in line]
-    return (told or lines or [type(error).__name__])[-1][:200]
+    messages = [line for line in lines if "Error:" in line and "paddle" not in line]
+    return (messages or lines or [type(error).__name__])[-1][:200]
 
 
 class Calls:
-    """Calls that were computed: programs, elements, and what is said of both."""
+    """The computed calls: programs, elements, and their descriptions."""
 
     def __init__(self):
-        self.told, self.programs, self.elements = [], bytearray(), bytearray()
+        self.calls, self.programs, self.elements = [], bytearray(), bytearray()
 
     def fact(self, tensor):
-        """Where a tensor is told: element type, dims, where it begins."""
+        """Returns the description of a tensor: element type, dims and offset."""
         array = np.ascontiguousarray(np.asarray(tensor))
         begin = len(self.elements)
         self.elements += array.tobytes()
@@ -52,7 +52,7 @@ class Calls:
 
     def add(self, name, program, kind, attributes, feed, wanted):
         program.desc._set_version()
-        # What comes out has the type that it was found to have; where nobody asks, any.
+        # Outputs get the type of the result; those that are not recorded, any type.
         for variable in program.global_block().desc.all_vars():
             array = wanted.get(variable.name(), np.zeros(0, "float32"))
             if variable.name() not in feed and variable.type() == core.VarDesc.VarType.LOD_TENSOR:
@@ -60,7 +60,7 @@ class Calls:
         data = program.desc.serialize_to_string()
         begin = len(self.programs)
         self.programs += data
-        self.told.append({
+        self.calls.append({
             "name": name, "kind": kind, "attributes": attributes, "program": [begin, len(data)],
             "feed": {variable: self.fact(tensor) for variable, tensor in feed.items()},
             "fetch": list(wanted), "wanted": {variable: self.fact(tensor) for variable, tensor in wanted.items()},
@@ -72,17 +72,17 @@ class Calls:
             with open(os.path.join(directory, name), "wb") as file:
                 file.write(data)
         with open(os.path.join(directory, "calls.json"), "w") as file:
-            json.dump(self.told, file)
+            json.dump(self.calls, file)
 
 
 class Sweep:
-    """Computes calls one after the other."""
+    """Computes calls one by one."""
 
     def __init__(self):
         self.calls, self.refused, self.builder = Calls(), [], Recorder()
 
     def one(self, seed, kind, number):
-        """A call of an operator and its gradient, the same ones for the same seed and number."""
+        """Computes a call of an operator and its gradient, determined by seed and number."""
         chance = Chance(seed, kind, number)
         name = f"{kind}:{number}"
         call = CALLS[kind](chance, kind)
@@ -96,7 +96,7 @@ class Sweep:
         except Exception as error:
             self.refused.append((name, refusal(error)))
             return
-        attributes = told(op.desc, call.attributes)
+        attributes = described(op.desc, call.attributes)
         if call.forward:
             self.calls.add(name, program, kind, attributes, feed, results)
         try:
@@ -110,14 +110,14 @@ class Sweep:
         return [np.array(result) for result in found]
 
     def gradients(self, chance, name, program, op, feed, results, attributes):
-        """Each gradient operator that PaddlePaddle appends behind the call."""
+        """Computes each gradient operator that PaddlePaddle appends to the call."""
         still = {variable + GRADIENT for variable, array in feed.items() if array.dtype.name[:5] != "float"}
         try:
             descs, _ = core.get_grad_op_desc(op.desc, still, [])
         except Exception:
             return
         for desc in descs:
-            # Some gradients are operators that are called as such.
+            # Some gradients are forward operators, which have their own calls.
             if "_grad" in desc.type():
                 self.gradient(chance, name, program, desc, feed, results, attributes)
 
@@ -144,7 +144,7 @@ class Sweep:
             if variable in tensors and variable not in wanted:
                 given[variable] = tensors[variable]
             elif "XShape" in variable:
-                # Whose dims alone are asked for.
+                # Only the dims are used.
                 given[variable] = np.zeros(program.global_block().var(variable).shape, "float32")
         alone = static.Program()
         for variable, array in given.items():
@@ -158,7 +158,7 @@ class Sweep:
 
 
 def append(program, desc, wanted):
-    """Appends an operator that is described."""
+    """Appends an operator from its description."""
     block = program.global_block()
     for variable in wanted:
         block.create_var(name=variable)
@@ -176,18 +176,18 @@ def tensor(array):
 
 
 def held(tensor):
-    """The elements of a tensor, with all its dims."""
+    """Returns the elements of a tensor, with all its dims."""
     return np.array(tensor)
 
 
-def told(desc, attributes):
-    """Attributes as PaddlePaddle has understood them. JSON has no infinite numbers: these are texts."""
+def described(desc, attributes):
+    """Returns the attributes that PaddlePaddle has set. JSON has no infinities: they become strings."""
     values = {name: desc.attr(name) for name in attributes if desc.has_attr(name)}
     return {name: str(value) if value in (float("inf"), -float("inf")) else value for name, value in values.items()}
 
 
 def record(seed, kind, numbers, directory, begin):
-    """Computes calls of an operator; `begin(number)` is told of each before."""
+    """Computes calls of an operator; `begin(number)` is called before each."""
     paddle.enable_static()
     np.seterr(all="ignore")
     sweep = Sweep()

@@ -9,7 +9,7 @@ def reduce(r, kind):
     dtype = r.floating() if kind == "reduce_mean" else r.type()
     if kind == "reduce_sum" and r.flag(0.1):
         dtype = BOOL
-    # What is infinite is no integer.
+    # Integers have no infinities.
     to = r.pick(F32, F64, I64) if kind == "reduce_sum" and r.flag(0.2) else None
     x = r.numbers(r.shape(0, 4, 5 if kind != "reduce_prod" else 3), dtype, 1.0, odd=0.0 if to == I64 else 0.3)
     attributes = {"dim": r.axes(x.ndim) if x.ndim else [], "keep_dim": r.flag(), "reduce_all": r.flag(0.2)}
@@ -109,7 +109,7 @@ def batch_norm(r, kind):
 
 
 def scaled(r, inputs, count, dtype):
-    """With a scale and a bias, or without."""
+    """Returns the inputs with or without a scale and a bias."""
     if r.flag(0.8):
         inputs.update(Scale=r.plain((count,), dtype), Bias=r.plain((count,), dtype))
     return inputs
@@ -166,5 +166,5 @@ def dropout(r, kind):
         "dropout_implementation": r.pick("upscale_in_train", "downgrade_in_infer"),
     }
     x = r.numbers(r.shape(1), r.floating())
-    # What is dropped is up to chance, and what counts then is not.
+    # The dropped elements are random, but the gradient is determined by the mask.
     return Call({"X": x}, attributes, ["Out", "Mask"], ["Mask"] if is_test else [], forward=is_test)

@@ -26,7 +26,8 @@ def pool(r, kind):
     attributes = {
         "pooling_type": r.pick("max", "avg"), "ksize": size, "strides": r.ints(spatial, 1, 4),
         "paddings": around(r, spatial, size), "padding_algorithm": r.pick("EXPLICIT", "EXPLICIT", "SAME", "VALID"),
-        "exclusive": r.flag(), "ceil_mode": r.flag(), **r.pick({}, {}, {}, {"global_pooling": True}, {"adaptive": True}),
+        "exclusive": r.flag(), "ceil_mode": r.flag(),
+        **r.pick({}, {}, {}, {"global_pooling": True}, {"adaptive": True}),
         "data_format": ["NCHW", "NHWC", "NCDHW", "NDHWC"][(spatial - 2) * 2 + last],
     }
     return Call({"X": x}, attributes)

@@ -1,17 +1,17 @@
-//! The benchmarks, beside their physical limits and other libraries.
+//! Runs the benchmarks, next to physical limits and other libraries.
 //!
-//! | option | what it does |
+//! | option | description |
 //! |---|---|
-//! | `--mib N,N` | sizes of the models that are measured; 1024 and 4096 |
-//! | `--tensors N,N` | how many tensors they have; 300 and 10000 |
-//! | `--turns N` | how often each is measured; 5 |
-//! | `--only TEXT` | what is measured alone, by a part of its name |
-//! | `--at DIR` | where the files are, 5 GiB for each GiB of a model; on the disk of the build |
-//! | `--beside NAME,NAME` | those of the other libraries; all, which are 6 GB to install |
-//! | `--alone` | without the other libraries |
-//! | `--pairs` | the Python package alone, beside Rust in a process of its own; 1 GiB, 21 turns |
-//! | `--training` | steps of training alone, beside PaddlePaddle; 21 turns |
-//! | `--document` | writes the table, and that of files with its JSON and its plot, into `docs` |
+//! | `--mib N,N` | sizes of the models in MiB [default: 1024,4096] |
+//! | `--tensors N,N` | numbers of tensors of the models [default: 300,10000] |
+//! | `--turns N` | number of measurements of each benchmark [default: 5] |
+//! | `--only TEXT` | only benchmarks whose name contains the text |
+//! | `--at DIR` | directory of the files, with 5 GiB for each GiB of a model [default: the target directory] |
+//! | `--beside NAME,NAME` | other libraries to compare with [default: all, a download of 6 GB] |
+//! | `--alone` | without other libraries |
+//! | `--pairs` | only the Python package, next to Rust in a separate process; 1 GiB, 21 turns |
+//! | `--training` | only training steps, next to PaddlePaddle; 21 turns |
+//! | `--document` | write the table (and for files, JSON and a plot) to `docs` |
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ use std::process::Command;
 use crate::python::{environment, install, python_3_11, wheel};
 use crate::run::{Outcome, cannot, root, run, target};
 
-/// The other libraries, and what each of them needs.
+/// The other libraries, with their requirements files.
 const PEERS: [(&str, &str); 9] = [
     ("lodstone.numpy", TORCH),
     ("lodstone.torch", TORCH),
@@ -37,14 +37,14 @@ const TORCH: &str = "benchmarks/requirements-torch-2.15.0.txt";
 
 const PADDLE: &str = "interop/requirements-paddle-2.6.2.txt";
 
-/// What is measured.
+/// The kind of benchmark.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Measured {
-    /// Files, beside all others that read them.
+    /// Reading and writing files, next to other libraries.
     Files,
-    /// The Python package beside Rust.
+    /// The Python package, next to Rust.
     Pairs,
-    /// Steps of training.
+    /// Training steps.
     Training,
 }
 
@@ -58,7 +58,7 @@ impl Measured {
         }
     }
 
-    /// Where its tables are written, and what they are between in `docs/benchmarks.md`.
+    /// Returns the directory of its tables, and the marks around them in `docs/benchmarks.md`.
     fn places(self) -> (&'static str, [&'static str; 2]) {
         match self {
             Self::Files => ("bench", ["<!-- tables -->\n", "<!-- end of tables -->\n"]),
@@ -118,7 +118,8 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
                 let usage = "[--mib N,N] [--tensors N,N] [--turns N] [--only TEXT] [--at DIR] \
                              [--beside NAME,NAME] [--alone] [--pairs] \
                              [--training] [--document]";
-                return Err(Outcome::CouldNotRun(format!("`{other}`? usage: bench {usage}")));
+                let what = format!("unknown argument `{other}`; usage: bench {usage}");
+                return Err(Outcome::CouldNotRun(what));
             }
         };
         let value = arguments.next().map_or("", String::as_str);
@@ -126,7 +127,7 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
     }
     if !beside.is_empty() {
         let python = python_3_11()?;
-        // Our own package is measured beside the others, as it is released.
+        // Our own package is measured like the others, as a release build.
         install(&environment(&python, TORCH)?, &wheel(&python, &["--release"])?)?;
         let peer = |(name, requirements)| {
             Ok(format!("{name}={}", environment(&python, requirements)?.display()))
@@ -149,20 +150,20 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
     Ok(())
 }
 
-/// Puts what is in a file between two marks of `docs/benchmarks.md`.
+/// Replaces the text between two marks of `docs/benchmarks.md` by the contents of a file.
 fn replace(marks: [&str; 2], tables: &Path) -> Result<(), Outcome> {
     let tables = fs::read_to_string(tables).map_err(cannot("read the tables"))?;
     let page = root().join("docs/benchmarks.md");
     let text = fs::read_to_string(&page).map_err(cannot("read docs/benchmarks.md"))?;
     let parts = text.split_once(marks[0]).zip(text.split_once(marks[1]));
     let Some(((before, _), (_, after))) = parts else {
-        return Err(Outcome::Failed("docs/benchmarks.md has no place for tables".to_owned()));
+        return Err(Outcome::Failed("docs/benchmarks.md has no marks for tables".to_owned()));
     };
     fs::write(page, [before, marks[0], &tables, "\n", marks[1], after].concat())
         .map_err(cannot("write docs/benchmarks.md"))
 }
 
-/// Puts the numbers, and their plot, into `docs`.
+/// Copies the measurements to `docs`, and plots them.
 fn plot(json: &Path) -> Result<(), Outcome> {
     let docs = root().join("docs");
     fs::copy(json, docs.join("benchmarks.json")).map_err(cannot("copy the JSON"))?;

@@ -1,10 +1,9 @@
 //! Fuzzing with libFuzzer, on stable Rust and a C++ compiler.
 //!
-//! `cargo xtask fuzz [TARGET..] [--seconds N] [--keep]` builds the targets of `fuzz/` with the
-//! instrumentation that `cargo fuzz` asks for, and runs each for a while (60 seconds), starting with
-//! the golden files, the attacks, and what was kept of earlier runs. With `--keep` some of the
-//! inputs that reach what the golden files do not are kept in the repository, where ordinary tests try
-//! them again. What is found is left in `target/fuzz/artifacts`, and fails.
+//! `cargo xtask fuzz [TARGET..] [--seconds N] [--keep]` builds the targets of `fuzz/` with the instrumentation of
+//! `cargo fuzz`, and runs each for 60 seconds (or N), starting with the golden files, the attacks, and inputs of
+//! earlier runs. With `--keep`, some of the inputs that reach code which the golden files do not reach are added to the
+//! repository, where ordinary tests read them. Findings are written to `target/fuzz/artifacts`, and fail the task.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,8 +11,8 @@ use std::process::Command;
 
 use crate::run::{Outcome, root, run, target};
 
-/// What `cargo fuzz --sanitizer none` builds with: the allocator of the targets counts, and there is
-/// no `unsafe` in what they call for an address sanitizer to find.
+/// The compiler flags of `cargo fuzz --sanitizer none`: the allocator of the targets counts, and the called code has no
+/// `unsafe` that an address sanitizer would check.
 const FLAGS: [&str; 6] = [
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -23,14 +22,13 @@ const FLAGS: [&str; 6] = [
     "-Cllvm-args=-simplifycfg-branch-fold-threshold=0",
 ];
 
-/// Longest input in bytes: structure is what is fuzzed, and short inputs are tried more often.
-const LONGEST: u64 = 32 << 10;
+/// Maximum size of an input in bytes: structure is fuzzed, and short inputs run faster.
+const MAX_LEN: u64 = 32 << 10;
 
-/// What is between the files of an input; see `crates/lodstone/tests/fuzzing/mod.rs`.
+/// The separator between the files of an input; see `crates/lodstone/tests/fuzzing/mod.rs`.
 const MARK: &[u8] = b"\n--8<--\n";
 
-/// Files to start with, below `crates/formats/tests`: those of a folder with an ending, or some that
-/// belong together.
+/// Initial inputs in `crates/formats/tests`: the files of a folder with some extensions, or files that belong together.
 enum Seeds {
     Below(&'static str, &'static [&'static str]),
     Together(&'static [&'static str]),
@@ -44,8 +42,8 @@ const PICKLES: &[Seeds] = &[
     Below("hostile/pickle", &["pdparams", "bin", "txt"]),
 ];
 
-/// What to start targets with that are not about one format: such a target has its name, and starts with the golden
-/// files of it.
+/// The initial inputs of targets that are not named after a format; the others start with the golden files of the
+/// format.
 const SEEDS: &[(&str, &[Seeds])] = &[
     (
         "paddle_stream",
@@ -123,7 +121,7 @@ const SEEDS: &[(&str, &[Seeds])] = &[
     ),
 ];
 
-/// Runs the targets that are named, or all.
+/// Runs the named targets, or all.
 pub(crate) fn fuzz(arguments: &[String]) -> Result<(), Outcome> {
     let (mut targets, mut seconds, mut keep) = (Vec::new(), 60, false);
     let mut arguments = arguments.iter();
@@ -141,13 +139,15 @@ pub(crate) fn fuzz(arguments: &[String]) -> Result<(), Outcome> {
     let known = known()?;
     if let Some(other) = targets.iter().find(|name| !known.contains(name)) {
         let known = known.join(", ");
-        return Err(Outcome::CouldNotRun(format!("no target `{other}`; there are {known}")));
+        return Err(Outcome::CouldNotRun(format!(
+            "unknown target `{other}`; the targets are {known}"
+        )));
     }
     if targets.is_empty() {
         targets = known;
     }
     let binaries = build(&targets)?;
-    // Inputs are files: in memory, where there is such a place.
+    // Inputs are files: in a file system in memory, if there is one.
     let memory = Path::new("/dev/shm");
     let base = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
     let scratch = base.join(format!("lodstone-fuzz-{}", std::process::id()));
@@ -168,7 +168,7 @@ fn usage() -> Outcome {
     Outcome::CouldNotRun("usage: cargo xtask fuzz [TARGET..] [--seconds N] [--keep]".to_owned())
 }
 
-/// The names of all targets.
+/// Returns the names of all targets.
 fn known() -> Result<Vec<String>, Outcome> {
     let mut names: Vec<String> = files_in(&root().join("fuzz/fuzz_targets"))?
         .iter()
@@ -178,12 +178,12 @@ fn known() -> Result<Vec<String>, Outcome> {
     Ok(names)
 }
 
-/// Builds targets; gives the directory that they are in.
+/// Builds targets; returns their directory.
 fn build(targets: &[String]) -> Result<PathBuf, Outcome> {
     let host = host()?;
     let products = target().join("fuzz");
     let mut command = Command::new(env!("CARGO"));
-    // With a target, the flags are not those of build scripts and macros.
+    // With `--target`, the flags do not apply to build scripts and macros.
     command.args(["build", "--release", "--locked", "--target", &host, "--target-dir"]);
     command.arg(&products).current_dir(root().join("fuzz"));
     for name in targets {
@@ -194,7 +194,7 @@ fn build(targets: &[String]) -> Result<PathBuf, Outcome> {
     Ok(products.join(host).join("release"))
 }
 
-/// The name of this machine for the compiler.
+/// Returns the target triple of this machine.
 fn host() -> Result<String, Outcome> {
     let output = Command::new("rustc").arg("-vV").output().map_err(cannot("run rustc"))?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -213,10 +213,10 @@ fn one(binary: &Path, name: &str, seconds: u64, keep: bool, scratch: &Path) -> R
     gather(name, &seeds)?;
     let start = |arguments: &[String]| {
         let mut command = Command::new(binary);
-        // What a target writes is short-lived, and it may be ended at any time.
+        // Temporary files of targets, which may be killed at any time, are removed with the directory.
         command.env("TMPDIR", scratch).env("RUST_BACKTRACE", "0").args(arguments);
         command.args(["-rss_limit_mb=4096", "-timeout=10", "-print_final_stats=1"]);
-        command.arg(format!("-max_len={LONGEST}"));
+        command.arg(format!("-max_len={MAX_LEN}"));
         command.arg(format!("-artifact_prefix={}/", artifacts.display()));
         let dictionary = root().join(format!("fuzz/dictionaries/{name}.dict"));
         if dictionary.is_file() {
@@ -234,14 +234,14 @@ fn one(binary: &Path, name: &str, seconds: u64, keep: bool, scratch: &Path) -> R
     Ok(())
 }
 
-/// Keeps the fewest short inputs that reach every place which the golden files do not, and all that
-/// were findings.
+/// Keeps a minimal set of short inputs that reach all code which the golden files do not reach, and all former
+/// findings.
 fn merge(
     start: &dyn Fn(&[String]) -> Command,
     [kept, seeds, corpus]: [&Path; 3],
     scratch: &Path,
 ) -> Result<(), Outcome> {
-    /// Longest input in bytes that is kept, and how many bytes of them are, and how many.
+    /// The maximum size of a kept input, of all kept inputs, and their maximum number.
     const SHORT: u64 = 6 << 10;
     const BYTES: u64 = 40 << 10;
     const MANY: usize = 100;
@@ -250,7 +250,7 @@ fn merge(
         fs::create_dir_all(directory).map_err(cannot("make a directory"))?;
     }
     let copy = |from: &Path, to: &Path| fs::copy(from, to).map_err(cannot("copy an input"));
-    // Into a directory that has the seeds already, so that what they reach is not kept again.
+    // Into a directory that already contains the seeds, so that inputs that reach the same code are not kept.
     let mut given = Vec::new();
     for seed in files_in(seeds)? {
         let name = seed.file_name().unwrap_or_default().to_owned();
@@ -268,7 +268,7 @@ fn merge(
     new.retain(|file| !given.iter().any(|given| Some(given.as_os_str()) == file.file_name()));
     let size = |file: &PathBuf| fs::metadata(file).map_or(u64::MAX, |metadata| metadata.len());
     new.sort_by_key(size);
-    // Some of every length: the shortest are those that are refused soonest.
+    // Some of every length: the shortest inputs are rejected first.
     let (mut left, step) = (BYTES, new.len().div_ceil(MANY).max(1));
     for file in new.iter().step_by(step) {
         let Some(less) = left.checked_sub(size(file)) else { continue };
@@ -281,7 +281,7 @@ fn merge(
     Ok(())
 }
 
-/// The golden files of a format that are one file each.
+/// Returns the golden models of a format that consist of a single file.
 fn golden_of(format: &str, golden: &Path) -> Result<Vec<Vec<u8>>, Outcome> {
     let mut inputs = Vec::new();
     for folder in files_in(golden)? {
@@ -297,12 +297,12 @@ fn golden_of(format: &str, golden: &Path) -> Result<Vec<Vec<u8>>, Outcome> {
         }
     }
     match inputs.is_empty() {
-        true => Err(Outcome::Failed(format!("no golden file to start `{format}` with"))),
+        true => Err(Outcome::Failed(format!("there is no golden file for `{format}`"))),
         false => Ok(inputs),
     }
 }
 
-/// Puts the files to start with into a directory.
+/// Writes the initial inputs into a directory.
 fn gather(name: &str, into: &Path) -> Result<(), Outcome> {
     let tests = root().join("crates/formats/tests");
     let mut inputs = Vec::new();
@@ -333,8 +333,8 @@ fn gather(name: &str, into: &Path) -> Result<(), Outcome> {
         }
     }
     for (number, input) in inputs.iter().enumerate() {
-        // What is longer is cut when it is read, and no seed then.
-        if input.len() as u64 <= LONGEST {
+        // libFuzzer truncates longer inputs, which would not be valid seeds.
+        if input.len() as u64 <= MAX_LEN {
             let path = into.join(format!("seed-{number}"));
             fs::write(path, input).map_err(cannot("write a seed"))?;
         }

@@ -1,7 +1,7 @@
-//! The real frameworks load what `lodstone` writes.
+//! Loads files that `lodstone` wrote with the real frameworks.
 //!
-//! What they should find in it is what they themselves were recorded to have put into the golden
-//! files (`index.json`), never what `lodstone` reads.
+//! The expected contents are those that the frameworks recorded with the golden files (`index.json`), never those that
+//! `lodstone` reads.
 
 mod glow;
 mod mxnet;
@@ -20,19 +20,19 @@ use serde_json::{Value, json};
 use crate::python::{environment, python_3_11};
 use crate::run::{Outcome, build, cannot, root, run, target};
 
-/// The release of each environment, and whether it knows the eight-bit floats.
+/// The release of each environment, and whether it supports 8-bit floats.
 const RELEASES: [(&str, bool); 2] = [("2.6.2", false), ("3.3.1", true)];
 
-/// How much of what is long is run.
+/// The extent of long suites.
 #[derive(Clone, Copy)]
 struct Extent {
     /// Everything, not a sample.
     all: bool,
-    /// What the random choices of a sweep come from.
+    /// The seed of random choices.
     seed: u64,
 }
 
-/// Lets the frameworks of a family load what we write.
+/// A suite: loads files that we write with the frameworks of a family.
 type Suite = fn(&Path, Extent) -> Result<(), Outcome>;
 
 const SUITES: [(&str, Suite); 6] = [
@@ -44,8 +44,8 @@ const SUITES: [(&str, Suite); 6] = [
     ("safetensors", |python, _| safetensors::safetensors(python)),
 ];
 
-/// Runs the suites that are named, or all; one that fails does not keep the others from it. Of long ones a sample is
-/// run, of the same seed each time, unless `--all` or `--seed` says otherwise.
+/// Runs the named suites, or all, even if some fail. Long suites run a sample with the same seed each time, unless
+/// `--all` or `--seed` is passed.
 pub(crate) fn interop(arguments: &[String]) -> Result<(), Outcome> {
     let (mut names, mut extent) = (Vec::new(), Extent { all: false, seed: 0 });
     let mut arguments = arguments.iter();
@@ -69,10 +69,10 @@ pub(crate) fn interop(arguments: &[String]) -> Result<(), Outcome> {
 fn usage(found: &str) -> Outcome {
     let names: Vec<_> = SUITES.iter().map(|(suite, _)| format!("[{suite}]")).collect();
     let usage = format!("interop [--all] [--seed NUMBER] {}", names.join(" "));
-    Outcome::CouldNotRun(format!("`{found}`? usage: {usage}"))
+    Outcome::CouldNotRun(format!("unknown argument `{found}`; usage: {usage}"))
 }
 
-/// The first of the failures, after all have been tried.
+/// Returns the first failure.
 fn first_failure(outcomes: Vec<Result<(), Outcome>>) -> Result<(), Outcome> {
     outcomes.into_iter().collect()
 }
@@ -116,13 +116,13 @@ fn onnx(python: &Path, extent: Extent) -> Result<(), Outcome> {
     first_failure(vec![infers, judges, computes, verified, work.check(&python, "onnx_load.py")])
 }
 
-/// ONNX infers today what it was recorded to: of all the node tests of its package, and of bad models.
+/// Compares ONNX's inference with the recorded one, on all node tests of its package and on invalid models.
 fn onnx_infers(python: &Path) -> Result<(), Outcome> {
     let script = root().join("crates/formats/tests/golden/onnx_infer/make_corpus.py");
     run(Command::new(python).arg("-B").arg(script).arg("--check"))
 }
 
-/// Files that were written, and what is expected of them.
+/// Written files, and their expected contents.
 struct Work {
     directory: PathBuf,
     cases: Vec<Value>,
@@ -136,14 +136,14 @@ impl Work {
         Ok(Self { directory, cases: Vec::new() })
     }
 
-    /// Every golden case, as it was and aligned, in the layout that PaddlePaddle reads.
+    /// Writes every golden case, unchanged and aligned, in the layout that PaddlePaddle reads.
     fn write_paddle(&mut self, eight_bit_floats: bool) -> Result<(), Outcome> {
         for case in golden_cases()? {
             let tensors = case["tensors"].as_array().cloned().unwrap_or_default();
             let has = |key: &str, value: &str| {
                 tensors.iter().any(|t| t[key].as_str().is_some_and(|is| is.starts_with(value)))
             };
-            // PaddlePaddle's own bindings cannot show a vocabulary.
+            // PaddlePaddle's bindings do not expose vocabularies.
             if tensors.is_empty() || has("kind", "vocab") {
                 continue;
             }
@@ -157,11 +157,11 @@ impl Work {
         self.write_digits()
     }
 
-    /// Pickles as they were and without one of their tensors, and new ones of other models.
+    /// Writes pickles, unchanged and without one of their tensors, and new pickles of other models.
     fn write_pickles(&mut self) -> Result<(), Outcome> {
         for case in cases_of(&golden().with_file_name("paddle_pickle"))? {
             let path = case["path"].as_str().unwrap_or_default();
-            // Python's own pickles hold values that `paddle.load` refuses.
+            // Pickles that Python wrote contain values that `paddle.load` rejects.
             if path.contains("/pickle_p") {
                 continue;
             }
@@ -175,7 +175,7 @@ impl Work {
                 continue;
             };
             let first = first["name"].as_str().unwrap_or_default();
-            // In a list, those behind it move up.
+            // In a list, the following tensors move up.
             if path.contains("list.") {
                 continue;
             }
@@ -191,7 +191,7 @@ impl Work {
             if !there || !tensors.iter().all(plain) || tensors.is_empty() {
                 continue;
             }
-            // What a pickle has no name for is its bits.
+            // Pickles store types that they cannot name as bits.
             for tensor in &mut tensors {
                 match tensor["dtype"].as_str() {
                     Some("bfloat16") => tensor["dtype"] = json!("uint16"),
@@ -247,7 +247,7 @@ impl Work {
             }
             _ => return Ok(()),
         };
-        // A prefix with an extension asks for a prefix, not for a directory.
+        // An output with an extension is a prefix, not a directory.
         let out = if to == "paddle" || to == "same" { format!("{name}.pdmodel") } else { name };
         let mut arguments = vec!["--to", to, "--align", align, "--allow", "names"];
         let params = case["params"].as_str().map(|params| golden().join(params));
@@ -260,7 +260,7 @@ impl Work {
         Ok(())
     }
 
-    /// The trained example, written by us, gives the outputs that were recorded.
+    /// Writes the trained example, with the recorded outputs.
     fn write_digits(&mut self) -> Result<(), Outcome> {
         let example = root().join("examples/digits");
         self.convert(&example.join("paddle"), "digits.pdmodel", &["--to", "paddle"])?;
@@ -272,7 +272,7 @@ impl Work {
         Ok(())
     }
 
-    /// Models as safetensors and npz, tensors as npy.
+    /// Writes models as safetensors and npz, tensors as npy.
     fn write_arrays(&mut self) -> Result<(), Outcome> {
         for case in golden_cases()? {
             let path = case["path"].as_str().unwrap_or_default();
@@ -318,13 +318,13 @@ impl Work {
         let lodstone = target().join("debug/lodstone");
         let mut command = Command::new(lodstone);
         command.arg("convert").arg(input).arg(self.directory.join(out)).args(arguments);
-        // The arrays of a model are compared; its program is in formats that hold one.
+        // Only arrays are compared; programs are dropped unless the format holds them.
         command.args(["--allow", "program"]);
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
         run(&mut command)
     }
 
-    /// Lets the framework load what was written.
+    /// Loads the written files with the framework.
     fn check(&self, python: &Path, script: &str) -> Result<(), Outcome> {
         let expect = json!({ "cases": self.cases });
         fs::write(self.directory.join("expect.json"), expect.to_string())
@@ -343,7 +343,7 @@ fn golden_cases() -> Result<Vec<Value>, Outcome> {
     cases_of(&golden())
 }
 
-/// What is recorded about the golden files of a directory.
+/// Returns the recorded cases of a directory of golden files.
 fn cases_of(golden: &Path) -> Result<Vec<Value>, Outcome> {
     let index = fs::read(golden.join("index.json")).map_err(cannot("read index.json"))?;
     let index: Value = serde_json::from_slice(&index)

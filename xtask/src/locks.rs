@@ -1,12 +1,12 @@
-//! What must not change while the inside does, compared with another revision on the same machine.
+//! Compares results and times with another revision on the same machine: a refactoring must not change them.
 //!
-//! | lock | what is compared |
+//! | lock | compared |
 //! |---|---|
-//! | `bits` | digests of what the tests of `paddle` compute: operators, models, twenty steps of training |
-//! | `speed` | the time of commands, in turns, beside `cp`, and the stall of a background save; medians and their ratio |
+//! | `bits` | digests of the results in the tests of `paddle`: operators, models, twenty steps of training |
+//! | `speed` | the time of commands, in turns with `cp`, and the stall of a background save; medians and their ratio |
 //!
-//! Bytes that are written do not depend on the machine: a test holds them (`lodstone/tests/locks.rs`). The other
-//! revision is built once, in `target/locks`.
+//! Written bytes do not depend on the machine: a test compares them (`lodstone/tests/locks.rs`). The other revision is
+//! built once, in `target/locks`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,13 +18,13 @@ use serde_json::Value;
 
 use crate::run::{Outcome, cannot, root, run, target};
 
-/// How often each command is timed.
+/// The number of times that each command is timed.
 const TURNS: usize = 11;
 
-/// How often the benchmark of the stall is run, with eleven turns of its own.
+/// The number of runs of the benchmark of the stall, which takes eleven turns itself.
 const STALL_TURNS: usize = 3;
 
-/// The greatest ratio of two medians that is no change: timings are noisy.
+/// The maximum ratio of two medians that is not a regression: timings are noisy.
 const NEAR: f64 = 1.1;
 
 pub(crate) fn locks(arguments: &[String]) -> Result<(), Outcome> {
@@ -47,7 +47,7 @@ pub(crate) fn locks(arguments: &[String]) -> Result<(), Outcome> {
     Ok(())
 }
 
-/// A working tree, and where it is built.
+/// A working tree and its target directory.
 struct Tree {
     root: PathBuf,
     target: PathBuf,
@@ -61,7 +61,7 @@ impl Tree {
     }
 }
 
-/// The files of a revision.
+/// Checks out a revision.
 fn checked_out(revision: &str, dir: &Path) -> Result<PathBuf, Outcome> {
     let tree = dir.join("tree");
     if !tree.exists() {
@@ -87,7 +87,7 @@ fn bits(there: &Tree, here: &Tree, dir: &Path) -> Result<(), Outcome> {
     let (then, now) = (computed(there, "then.txt")?, computed(here, "now.txt")?);
     let (lost, new) = (then.difference(&now).count(), now.difference(&then).count());
     eprintln!(
-        "bits: {} results then, {} now, {lost} and {new} of them others",
+        "bits: {} results then, {} now, {lost} and {new} of them different",
         then.len(),
         now.len()
     );
@@ -96,7 +96,7 @@ fn bits(there: &Tree, here: &Tree, dir: &Path) -> Result<(), Outcome> {
     }
     match lost {
         0 => Ok(()),
-        _ => Err(Outcome::Failed(format!("{lost} results have other bits"))),
+        _ => Err(Outcome::Failed(format!("{lost} results have different bits"))),
     }
 }
 
@@ -173,11 +173,12 @@ fn speed(there: &Tree, here: &Tree, dir: &Path) -> Result<(), Outcome> {
     compare("stall of a background save", then, now, copied);
     match slower.as_slice() {
         [] => Ok(()),
-        slower => Err(Outcome::Failed(format!("slower than it was: {}", slower.join(", ")))),
+        slower => Err(Outcome::Failed(format!("slower than before: {}", slower.join(", ")))),
     }
 }
 
-/// The medians of copying 256 MiB in memory, and of the stall of a background save of them, by the benchmark of a tree.
+/// Returns the median times of copying 256 MiB in memory and of the stall of a background save of these bytes, measured
+/// by the benchmark of a tree.
 fn stall(tree: &Tree, dir: &Path) -> Result<(f64, f64), Outcome> {
     let json = dir.join("stall.json");
     let mut bench = tree.cargo(&["bench", "--quiet", "--package", "lodstone", "--bench", "io"]);
@@ -197,7 +198,7 @@ fn stall(tree: &Tree, dir: &Path) -> Result<(f64, f64), Outcome> {
     Ok((median_of("limit")?, median_of("lodstone")?))
 }
 
-/// A file of many tensors, and a large one.
+/// Writes a file with many tensors, and a large file.
 fn write_arrays(dir: &Path) -> Result<(), Outcome> {
     for (name, count, len) in
         [("many.safetensors", 10_000, 64), ("large.safetensors", 64, 16 << 20)]
@@ -210,14 +211,14 @@ fn write_arrays(dir: &Path) -> Result<(), Outcome> {
         header.extend(std::iter::repeat_n(' ', header.len().next_multiple_of(8) - header.len()));
         let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
         bytes.extend(header.into_bytes());
-        // No two pages are the same.
+        // All pages differ.
         bytes.extend((0..count * len / 8).flat_map(|number| (number as u64).to_le_bytes()));
         fs::write(dir.join(name), bytes).map_err(cannot("write a file"))?;
     }
     Ok(())
 }
 
-/// How long a command takes, in seconds; what it has written is removed.
+/// Returns the time of a command in seconds; its output files are removed.
 fn timed(dir: &Path, program: &str, arguments: &[&str]) -> Result<f64, Outcome> {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(dir).stdout(Stdio::null()).stderr(Stdio::null());

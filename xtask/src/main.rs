@@ -1,17 +1,17 @@
 //! `cargo xtask TASK`.
 //!
-//! | task | what it does |
+//! | task | description |
 //! |---|---|
-//! | `test` | all tests, those of the Python package too (or alone: `test python`) |
-//! | `steps` | counts the steps that files take, and compares them with those of files twice as large |
+//! | `test` | runs all tests, including those of the Python package (only those: `test python`) |
+//! | `steps` | counts the steps of reading files, and compares them with those of files twice as large |
 //! | `interop` | writes files with `lodstone` and loads them with the real frameworks |
-//! | `locks` | compares numbers and times with another revision |
-//! | `fuzz` | runs the fuzz targets, or one of them, for a while |
-//! | `bench` | the benchmarks, beside their physical limits and the other libraries |
+//! | `locks` | compares results and times with another revision |
+//! | `fuzz` | runs the fuzz targets, or some of them, for a while |
+//! | `bench` | runs the benchmarks, next to physical limits and other libraries |
 //!
 //! Exit codes: 0 passed, 1 failed, 2 could not run.
 
-#![expect(clippy::print_stderr, reason = "a task talks to who runs it")]
+#![expect(clippy::print_stderr, reason = "a task reports to its user")]
 #![expect(clippy::disallowed_methods, reason = "tasks prepare files for other programs")]
 
 mod bench;
@@ -57,8 +57,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// All tests, or those of the Python package. Everything else that is given is passed on: `cargo xtask test -p
-/// lodstone-store`.
+/// Runs all tests, or those of the Python package. Other arguments are passed on: `cargo xtask test -p lodstone-store`.
 fn test(rest: &[String]) -> Result<(), Outcome> {
     match rest {
         [] => {

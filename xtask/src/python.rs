@@ -1,4 +1,4 @@
-//! Python, with the packages that other frameworks are.
+//! Python environments with frameworks, and the Python package.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::process::Command;
 
 use crate::run::{Outcome, cannot, root, run, target};
 
-/// A Python that the pinned packages have wheels for.
+/// Returns Python 3.11, for which the pinned packages have wheels.
 pub(crate) fn python_3_11() -> Result<PathBuf, Outcome> {
     let found = pythons().into_iter().find(|(version, _)| version == "3.11");
     let missing = || Outcome::CouldNotRun("there is no Python 3.11 with venv".to_owned());
     found.map(|(_, python)| python).ok_or_else(missing)
 }
 
-/// Every Python from 3.11 on that has venv: its version, and how to call it.
+/// Returns the version and command of every Python 3.11 or newer with venv.
 pub(crate) fn pythons() -> Vec<(String, PathBuf)> {
     let say =
         "import sys, venv; print('%d.%d' % sys.version_info[:2] * (sys.version_info >= (3, 11)))";
@@ -29,18 +29,18 @@ pub(crate) fn pythons() -> Vec<(String, PathBuf)> {
     found
 }
 
-/// Builds the Python package, and tests it with every Python that there is.
+/// Builds the Python package, and tests it with every installed Python.
 pub(crate) fn test_package() -> Result<(), Outcome> {
     let pythons = pythons();
     let (_, first) = pythons.first().ok_or_else(|| {
-        Outcome::CouldNotRun("there is no Python from 3.11 on, with venv".to_owned())
+        Outcome::CouldNotRun("there is no Python 3.11 or newer with venv".to_owned())
     })?;
     let wheel = wheel(first, &[])?;
     for (_, python) in &pythons {
         let python = environment(python, PACKAGE)?;
         install(&python, &wheel)?;
         let mut tests = Command::new(&python);
-        // Nothing is left behind: there are large files among what tests write.
+        // Remove temporary files, some of which are large.
         let tidy = ["-p", "no:cacheprovider", "-o", "tmp_path_retention_policy=none"];
         tests.args(["-B", "-m", "pytest", "--quiet", "tests"]).args(tidy);
         run(tests.current_dir(root().join("crates/python")))?;
@@ -48,10 +48,10 @@ pub(crate) fn test_package() -> Result<(), Outcome> {
     Ok(())
 }
 
-/// What the Python package is built and tested with.
+/// The requirements for building and testing the Python package.
 const PACKAGE: &str = "crates/python/requirements-test.txt";
 
-/// The Python package, built as it is now; `arguments` are for maturin.
+/// Builds a wheel of the Python package; `arguments` are passed to maturin.
 pub(crate) fn wheel(python: &Path, arguments: &[&str]) -> Result<PathBuf, Outcome> {
     let wheels = target().join("wheels");
     let _ = fs::remove_dir_all(&wheels);
@@ -61,12 +61,12 @@ pub(crate) fn wheel(python: &Path, arguments: &[&str]) -> Result<PathBuf, Outcom
         .arg(&wheels)
         .args(arguments);
     run(build.current_dir(root().join("crates/python")))?;
-    let built = fs::read_dir(&wheels).map_err(cannot("list what was built"))?.flatten().next();
+    let built = fs::read_dir(&wheels).map_err(cannot("list wheels"))?.flatten().next();
     let missing = || Outcome::Failed("maturin built no wheel".to_owned());
     built.map(|entry| entry.path()).ok_or_else(missing)
 }
 
-/// Installs the package beside what is there.
+/// Installs the package into an environment.
 pub(crate) fn install(python: &Path, wheel: &Path) -> Result<(), Outcome> {
     let mut install = Command::new(python);
     install.args([
@@ -81,13 +81,13 @@ pub(crate) fn install(python: &Path, wheel: &Path) -> Result<(), Outcome> {
     run(install.arg(wheel))
 }
 
-/// Downloads the source distribution of a package of a requirements file, which has its checksum; gives the archive.
+/// Downloads the source distribution of a package in a requirements file with checksums; returns the archive.
 pub(crate) fn source(python: &Path, requirements: &str) -> Result<PathBuf, Outcome> {
     let requirements = root().join(requirements);
     let name = requirements.file_stem().unwrap_or_default();
     let (directory, python) = (target().join("interop").join(name), environment(python, PACKAGE)?);
     let _ = fs::remove_dir_all(&directory);
-    // Pip asks the package for its metadata, which maturin, and nothing else, makes.
+    // pip builds the metadata of the package, which requires maturin only.
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let inside = python.parent().map(Path::to_path_buf);
     let paths = std::env::join_paths(inside.into_iter().chain(std::env::split_paths(&paths)));
@@ -96,12 +96,12 @@ pub(crate) fn source(python: &Path, requirements: &str) -> Result<PathBuf, Outco
     download.env("PATH", paths).args(["-m", "pip", "download", "--quiet", "--no-cache-dir"]);
     download.args(["--no-deps", "--no-binary", ":all:", "--no-build-isolation", "--dest"]);
     run(download.arg(&directory).arg("-r").arg(&requirements)).map_err(could_not_run)?;
-    let archive = fs::read_dir(&directory).map_err(cannot("list what was downloaded"))?.flatten();
+    let archive = fs::read_dir(&directory).map_err(cannot("list downloads"))?.flatten();
     let missing = || Outcome::Failed("pip downloaded nothing".to_owned());
     archive.map(|entry| entry.path()).next().ok_or_else(missing)
 }
 
-/// A virtual environment with the packages of a requirements file of the project; gives its Python.
+/// Creates a virtual environment with the packages of a requirements file; returns its Python.
 pub(crate) fn environment(python: &Path, requirements: &str) -> Result<PathBuf, Outcome> {
     let requirements = root().join(requirements);
     let name = requirements.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
@@ -121,7 +121,7 @@ pub(crate) fn environment(python: &Path, requirements: &str) -> Result<PathBuf, 
     Ok(inside)
 }
 
-/// What fails where the network is needed could not be tried.
+/// Converts a failure of a step that needs the network: the task could not run.
 fn could_not_run(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Failed(what) | Outcome::CouldNotRun(what) => Outcome::CouldNotRun(what),

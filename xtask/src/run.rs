@@ -4,12 +4,12 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// How a task ended, if it did not pass.
+/// The outcome of a task that did not pass.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// Something was tried and is wrong.
+    /// A check failed.
     Failed(String),
-    /// Something that is needed is not there.
+    /// A requirement is missing.
     CouldNotRun(String),
 }
 
@@ -20,12 +20,12 @@ pub(crate) fn cargo(arguments: &[&str], rest: &[String]) -> Result<(), Outcome> 
     run(&mut command)
 }
 
-/// Builds something of the workspace, with what the tests of all of it were built with.
+/// Builds a part of the workspace with the features of the whole workspace, as the tests.
 pub(crate) fn build(what: &[&str]) -> Result<(), Outcome> {
     cargo(&[&["build", "--quiet", "--workspace"], what].concat(), &[])
 }
 
-/// Runs a command that has to succeed.
+/// Runs a command, which must succeed.
 pub(crate) fn run(command: &mut Command) -> Result<(), Outcome> {
     let name = command.get_program().to_string_lossy().into_owned();
     let arguments = command.get_args().map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ");
@@ -36,12 +36,12 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Outcome> {
     }
 }
 
-/// The root of the workspace.
+/// Returns the root of the workspace.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
-/// Where build products go.
+/// Returns the target directory.
 pub(crate) fn target() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(directory) => root().join(directory),
@@ -49,7 +49,7 @@ pub(crate) fn target() -> PathBuf {
     }
 }
 
-/// What to say where something that a task needs cannot be done.
+/// Converts an I/O error to an outcome that names the failed action.
 pub(crate) fn cannot(what: &'static str) -> impl FnOnce(std::io::Error) -> Outcome {
     move |error| Outcome::CouldNotRun(format!("cannot {what}: {error}"))
 }

@@ -1,14 +1,14 @@
-//! Counting what readers do.
+//! Counts the steps of readers.
 //!
-//! The crates of the workspace are compiled so that each stretch of code counts how often it is run, as for coverage;
-//! the test `steps` reads the counters. This program is the compiler's wrapper, by which only these crates are compiled
-//! anew, and not what they depend on.
+//! The crates of the workspace are compiled with coverage counters; the test `steps` reads the counters. This program
+//! is also the wrapper of the compiler, so that only the crates of the workspace are recompiled, not their
+//! dependencies.
 
 use std::process::{Command, ExitCode};
 
 use crate::run::{Outcome, cannot, root, run};
 
-/// What tells this program that it is run as the wrapper of the compiler.
+/// The environment variable that makes this program act as the wrapper of the compiler.
 const WRAPPER: &str = "XTASK_STEPS";
 
 /// Runs the test that counts steps.
@@ -21,17 +21,17 @@ pub(crate) fn steps(rest: &[String]) -> Result<(), Outcome> {
         .current_dir(root())
         .env("RUSTC_WORKSPACE_WRAPPER", this)
         .env(WRAPPER, "1")
-        // The counters are read, and not written.
+        // The counters are read in memory, not written to a file.
         .env("LLVM_PROFILE_FILE", "/dev/null");
     run(&mut command)
 }
 
-/// Whether this program is run in place of the compiler.
+/// Returns whether this program runs as the wrapper of the compiler.
 pub(crate) fn is_compiler() -> bool {
     std::env::var_os(WRAPPER).is_some()
 }
 
-/// Compiles what cargo asks for, with counters.
+/// Runs the compiler with the arguments of cargo, and counters.
 pub(crate) fn compile() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     let Some(compiler) = arguments.next() else { return ExitCode::from(2) };

@@ -1,5 +1,5 @@
-//! Models of Glow's own operators, converted to ONNX's: ONNX Runtime computes what Glow did, and the same once
-//! more after they were made operators of Glow and of ONNX again.
+//! Converts models with Glow's operators to ONNX, then to Glow and to ONNX again, and compares the results of ONNX
+//! Runtime with Glow's.
 
 use std::fs;
 use std::path::Path;
@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::Work;
 use crate::run::{Outcome, cannot, root, run};
 
-/// Runs whose operators of ONNX have no way back to Glow: it has no `ScatterElements` and no `DFT`, and wants to
-/// know how many elements `NonZero` finds.
+/// The runs whose ONNX operators cannot be converted back to Glow: it has no `ScatterElements` and no `DFT`, and
+/// requires the number of elements that `NonZero` returns.
 const ONE_WAY: [&str; 8] = [
     "caffe2__fill_examples_with_indicator.onnx",
     "caffe2__fused_rowwise_quantized_sparse_lengths_sum_predict_net_length1.onnx",
@@ -23,11 +23,11 @@ const ONE_WAY: [&str; 8] = [
     "onnx__sparseLengthsSum.onnx",
 ];
 
-/// The run whose positions are counted with channels first after a round, as a warning says.
+/// The run whose positions refer to the layout with channels first after a round trip, as a warning reports.
 const COUNTED: &str = "onnx__maxPoolWithArgmax.onnx";
 
 impl Work {
-    /// Runs that were recorded, and nodes of which none was.
+    /// Writes the recorded runs, and nodes of kinds without a recorded run.
     pub(super) fn write_glow(&mut self, python: &Path) -> Result<(), Outcome> {
         let golden = root().join("crates/formats/tests/golden/glow_run");
         let runs = read(&golden.join("runs.json"))?;
@@ -55,7 +55,7 @@ impl Work {
         self.write_glow_again(&runs)
     }
 
-    /// The runs in ONNX's operators, in Glow's again, and in ONNX's.
+    /// Writes the runs with ONNX's operators, then with Glow's, then with ONNX's again.
     fn write_glow_again(&mut self, runs: &[Value]) -> Result<(), Outcome> {
         for case in runs {
             let path = case["path"].as_str().unwrap_or_default();
@@ -63,7 +63,8 @@ impl Work {
             let there = self.convert(&self.directory.join(first), &glow, &["--to", "onnx-glow"]);
             if ONE_WAY.contains(&path) {
                 if there.is_ok() {
-                    return Err(Outcome::Failed(format!("{path}: there is a way back now")));
+                    let what = "listed as not convertible to Glow, but is";
+                    return Err(Outcome::Failed(format!("{path}: {what}")));
                 }
                 continue;
             }

@@ -1,4 +1,4 @@
-//! What MXNet loads of what `lodstone` writes from MXNet's golden files.
+//! Rewrites MXNet's golden files for MXNet to load.
 
 use std::path::{Path, PathBuf};
 
@@ -8,12 +8,12 @@ use super::{Work, cases_of};
 use crate::run::{Outcome, root};
 
 impl Work {
-    /// Every golden file, as it was and afresh, and the trained example.
+    /// Writes every golden file, unchanged and newly written, and the trained example.
     pub(super) fn write_mxnet(&mut self) -> Result<(), Outcome> {
         for case in cases_of(&golden())? {
             let path = case["path"].as_str().unwrap_or_default();
             match case["format"].as_str() {
-                // The types that only 2.x has, and scalars among them.
+                // Types that only 2.x has, and scalars.
                 _ if path == "2.0.0b1/own.params" || path == "2.0.0b1/numpy.params" => {}
                 Some("mxnet-params" | "mxnet-npz") => self.write_params(&case, path)?,
                 Some("mxnet" | "mxnet-symbol") => self.write_symbol(&case, path)?,
@@ -29,7 +29,7 @@ impl Work {
         let no_shape = |shape: &[Value]| shape.is_empty() || shape.contains(&json!(0));
         let numpy = tensors.iter().any(|t| t["kind"] == "dense" && no_shape(&shape(t)));
         for to in ["same", "mxnet-params"] {
-            // MXNet does not load the scalars that it writes without NumPy's shapes, nor archives.
+            // Without NumPy shapes, MXNet loads neither its own scalars nor archives.
             let own = path == "1.9.1/scalars.params" || case["format"] == "mxnet-npz";
             if to == "same" && own {
                 continue;
@@ -43,7 +43,7 @@ impl Work {
     }
 
     fn write_symbol(&mut self, case: &Value, path: &str) -> Result<(), Outcome> {
-        // 1.9.1 has not all the operators of 2.x.
+        // 1.9.1 lacks some operators of 2.x.
         if path.starts_with('2') {
             return Ok(());
         }
@@ -56,7 +56,7 @@ impl Work {
         let (outputs, variables) = (&case["outputs"], &case["variables"]);
         let mut expect =
             json!({"load": "symbol", "path": out, "outputs": outputs, "variables": variables});
-        // Variables of one name become one.
+        // MXNet merges variables of the same name.
         if !path.ends_with("shared-symbol.json") {
             expect["equal"] = json!(original.display().to_string());
         }
@@ -64,7 +64,7 @@ impl Work {
         Ok(())
     }
 
-    /// The trained example gives the outputs that were recorded.
+    /// Writes the trained example, with the recorded outputs.
     fn write_mxnet_digits(&mut self) -> Result<(), Outcome> {
         let example = root().join("examples/digits");
         let file = |name: &str| example.join(name).display().to_string();

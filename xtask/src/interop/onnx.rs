@@ -1,5 +1,4 @@
-//! Models of ONNX that are verified as its checker does, and what its runtimes compute by those that were
-//! upgraded, or written in another way.
+//! Compares the verification of ONNX models with ONNX's checker, and runs models that Lodstone upgraded or rewrote.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,27 +9,26 @@ use serde_json::{Value, json};
 use super::{Extent, Work, cases_of, first_failure};
 use crate::run::{Outcome, build, cannot, root, run, target};
 
-/// Versions of the operators, and what runs models of them: ONNX Runtime knows none newer than 26.
+/// Opset versions, and the runtime for each: ONNX Runtime supports versions up to 26.
 const RUNTIMES: [(&str, &str); 3] =
     [("21", "onnxruntime"), ("26", "onnxruntime"), ("newest", "reference")];
 
-/// What runtimes have no code for, at a version.
+/// The models that runtimes do not support, with the opset version.
 const ABSENT: [(&str, &str); 4] = [
     ("power", "26"),
     ("power", "newest"),
     ("roi_align", "26"),
-    // A scan from the end.
+    // A reverse scan.
     ("scan", "newest"),
 ];
 
-/// Models of the onnx package that ONNX Runtime does not run, and why.
+/// The models of the onnx package that ONNX Runtime does not run, with the reason.
 const UNRUN: [(&str, &str); 2] = [
-    ("test_gradient_of_", "has no operator for gradients"),
-    ("test_strnorm_model_monday_", "needs a locale that is not everywhere"),
+    ("test_gradient_of_", "ONNX Runtime has no operator for gradients"),
+    ("test_strnorm_model_monday_", "needs a locale that is not installed everywhere"),
 ];
 
-/// What is written of each model of the onnx package: endings of names, arguments of `convert`, and what
-/// reads it.
+/// The conversions of each model of the onnx package: file suffix, arguments of `convert`, and the kind of check.
 const WRITTEN: [(&str, &[&str], &str); 4] = [
     ("onnx", &["--opset", "26"], "onnxruntime"),
     ("one.onnx", &["--opset", "26", "--external-data", "one"], "onnxruntime"),
@@ -39,8 +37,7 @@ const WRITTEN: [(&str, &[&str], &str); 4] = [
 ];
 
 impl Work {
-    /// Lets `lodstone` judge all models that the onnx package has for testing, and write them back: all are
-    /// right, and come back byte for byte.
+    /// Verifies all test models of the onnx package, and writes them back: all are valid, and keep their bytes.
     pub(super) fn verify_onnx(&mut self, python: &Path) -> Result<(), Outcome> {
         let script = root().join("interop/onnx_models.py");
         run(Command::new(python).arg(script).arg(&self.directory))?;
@@ -52,18 +49,20 @@ impl Work {
             self.convert(&path, "same.onnx", &["--to", "same"])?;
             let read = |path: &Path| fs::read(path).map_err(cannot("read a model"));
             if read(&path)? != read(&self.directory.join("same.onnx"))? {
-                let what = format!("{} comes back with other bytes", path.display());
+                let what = format!("{} is written back with different bytes", path.display());
                 return Err(Outcome::Failed(what));
             }
             count += 1;
         }
         if count < 1900 {
-            return Err(Outcome::Failed(format!("{count} models of operators, of 1910")));
+            return Err(Outcome::Failed(format!(
+                "expected 1910 models of operators, found {count}"
+            )));
         }
         Ok(())
     }
 
-    /// The models of old sets of operators, and those of the onnx package, as ones of newer sets.
+    /// Upgrades models with old opsets, and those of the onnx package, to newer opsets.
     pub(super) fn write_onnx(&mut self) -> Result<(), Outcome> {
         let golden = root().join("crates/formats/tests/golden/onnx_upgrade");
         for case in cases_of(&golden)? {
@@ -101,11 +100,10 @@ impl Work {
     }
 }
 
-/// The release whose tests are run.
+/// The ONNX release whose tests are run.
 const ONNX: &str = "1.23.2";
 
-/// Our checker and inference agree with those of ONNX on the models of its own tests, and on ones that are changed at
-/// random, but for what is listed.
+/// Compares our checker and inference with ONNX's on the models of its own tests, and on randomly mutated models.
 pub(super) fn judges(python: &Path, extent: Extent) -> Result<(), Outcome> {
     build(&["--example", "judge_onnx"])?;
     let judge = target().join("debug/examples/judge_onnx");
@@ -124,7 +122,7 @@ pub(super) fn judges(python: &Path, extent: Extent) -> Result<(), Outcome> {
     first_failure(vec![suite, run(&mut mutations)])
 }
 
-/// The source distribution of onnx, which has the tests that wheels have not; it is not built.
+/// Downloads the source distribution of onnx, which contains tests that wheels lack; it is not built.
 fn source(python: &Path) -> Result<PathBuf, Outcome> {
     let directory = target().join("interop/onnx_source");
     let (name, unpacked) = (format!("onnx-{ONNX}"), directory.join(format!("onnx-{ONNX}")));
@@ -144,14 +142,14 @@ fn source(python: &Path) -> Result<PathBuf, Outcome> {
     Ok(unpacked)
 }
 
-/// Plans compute what all the node tests of the onnx package say.
+/// Runs all node tests of the onnx package with the engine.
 pub(super) fn kernels_compute(python: &Path) -> Result<(), Outcome> {
     let directory = target().join("interop/onnx_nodes");
     let _ = fs::remove_dir_all(&directory);
     let script = root().join("crates/engine/tests/golden/onnx_nodes/make_onnx_nodes.py");
     run(Command::new(python).arg("-B").arg(script).arg(&directory))?;
     let mut tests = Command::new(env!("CARGO"));
-    // As they were built with all others.
+    // The whole workspace, with the features that are already built.
     tests.args(["test", "--quiet", "--workspace", "--test", "nodes", "all_node_tests"]);
     run(tests.env("LODSTONE_ONNX_NODE_TESTS", &directory).current_dir(root()))
 }

@@ -1,4 +1,4 @@
-//! What the Python package reads and writes, beside the frameworks themselves.
+//! Compares reading and writing with the Python package and with the frameworks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use super::{Work, cases_of, first_failure};
 use crate::python::{environment, install, wheel};
 use crate::run::{Outcome, cannot, root};
 
-/// MXNet's files of 2.x and with scalars, which 1.9.1 does not read.
+/// MXNet files of 2.x or with scalars, which 1.9.1 does not read.
 const NOT_READ: [&str; 4] =
     ["1.9.1/numpy.params", "1.9.1/scalars.params", "2.0.0b1/own.params", "2.0.0b1/numpy.params"];
 
-/// Frameworks, what they are installed by, and the golden files that they and the package read.
+/// The frameworks, with their requirements files, and the golden files that they and the package read.
 type Beside = (&'static str, &'static str, fn() -> Result<Vec<(&'static str, PathBuf)>, Outcome>);
 
 const FRAMEWORKS: [Beside; 4] = [
     ("paddle", "interop/requirements-paddle-2.6.2.txt", || {
-        // Python's own pickles hold what `paddle.load` refuses.
+        // Pickles that Python wrote contain values that `paddle.load` rejects.
         let files = files("paddle_pickle/2.6.2", "pdparams")?.into_iter();
         let is_own = |path: &PathBuf| !path.to_string_lossy().contains("/pickle_p");
         let refusals = ("paddle_refusals", PathBuf::from("refusals"));
@@ -60,7 +60,7 @@ fn golden(family: &str) -> PathBuf {
     root().join("crates/formats/tests/golden").join(family)
 }
 
-/// The golden files of a directory with an ending, sorted.
+/// Returns the golden files of a directory with an extension, sorted.
 fn files(family: &str, ending: &str) -> Result<Vec<PathBuf>, Outcome> {
     let entries = fs::read_dir(golden(family)).map_err(cannot("list golden files"))?;
     let paths = entries.flatten().map(|entry| entry.path());

@@ -1,4 +1,4 @@
-//! Programs that are built here run in PaddlePaddle, and what either saves loads in the other.
+//! Runs Lodstone's programs in PaddlePaddle, and loads the files that either saves in the other.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ pub(super) fn programs(python: &Path) -> Result<(), Outcome> {
     exchanged(python, "write_checkpoint", "paddle_checkpoint.py")
 }
 
-/// An example writes, a script goes on with that, and the example looks at what came of it.
+/// Runs an example that writes files, a script that uses them and writes others, and the example again to check those.
 fn exchanged(python: &Path, example: &str, script: &str) -> Result<(), Outcome> {
     let work = Work::new(example)?;
     let out = work.directory.display().to_string();

@@ -1,4 +1,4 @@
-//! The tests of safetensors itself, with the Python package in its place.
+//! Runs the tests of safetensors with the Python package in its place.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use super::{Work, first_failure};
 use crate::python::{environment, install, source, wheel};
 use crate::run::{Outcome, root, run};
 
-/// Frameworks, and what they are installed by.
+/// The frameworks, with their requirements files.
 const FRAMEWORKS: [(&str, &str); 2] = [
     ("torch", "benchmarks/requirements-torch-2.15.0.txt"),
     ("paddle", "interop/requirements-paddle-3.3.1.txt"),

@@ -1,4 +1,4 @@
-//! Every operator that there is a rule for, called with random attributes: PaddlePaddle gives what ours does.
+//! Calls every operator that has a rule with random attributes, and compares the results with PaddlePaddle's.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use super::{Extent, Work};
 use crate::python::environment;
 use crate::run::{Outcome, build, root, run, target};
 
-/// How many calls each operator gets, in a sample of two minutes and where everything is run (half an hour).
+/// The number of calls of each operator, in a sample (two minutes) and in a complete run (half an hour).
 const CALLS: [usize; 2] = [30, 600];
 
 pub(super) fn sweep(python: &Path, extent: Extent) -> Result<(), Outcome> {

@@ -1,4 +1,4 @@
-"""The names of safetensors for what Lodstone has in their place, so that the tests of safetensors run with it."""
+"""Exposes Lodstone under the names of safetensors, so that the tests of safetensors run with it."""
 
 from lodstone import (  # noqa: F401
     SafetensorError,
@@ -10,5 +10,5 @@ from lodstone import (  # noqa: F401
     serialize_file,
 )
 
-# There it takes files that are open; ours takes these too.
+# This function of safetensors accepts open files, and so does Lodstone's.
 _safe_open_handle = safe_open

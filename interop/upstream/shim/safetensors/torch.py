@@ -16,5 +16,5 @@ def _remove_duplicate_names(tensors, *, preferred_names=()):
     return duplicates(tensors, preferred_names)
 
 
-# Private there, and tested by themselves.
+# Private functions of safetensors that have their own tests.
 _end_ptr, _find_shared_tensors, _is_complete = end_ptr, shared, is_complete
