@@ -551,9 +551,17 @@ pub(crate) struct Compare {
     /// Compare only the outputs, not intermediate values
     #[arg(long)]
     pub(crate) outputs_only: bool,
-    /// Engine: `builtin`, or `reference` (ONNX programs without fused operators)
+    /// Engine: `builtin`; `reference`, without fused operators; or `onnxruntime` (not for PaddlePaddle
+    /// programs)
     #[arg(long, value_name = "ENGINE", default_value = "builtin")]
     pub(crate) engine: Engine,
+    /// Engine of the second model [default: the same]; compares engines if the models are one
+    #[arg(long, value_name = "ENGINE")]
+    pub(crate) engine_b: Option<Engine>,
+    /// The library of ONNX Runtime, or its directory [default: `ORT_DYLIB_PATH`, or that of an
+    /// installed Python package `onnxruntime`]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) engine_path: Option<PathBuf>,
     /// Number of threads [default: one per processor]
     #[arg(long, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<usize>,
@@ -623,9 +631,14 @@ pub(crate) struct Run {
     /// Let the program read and write files outside of these directories
     #[arg(long)]
     pub(crate) allow_outside_paths: bool,
-    /// Engine: `builtin`, or `reference` (ONNX programs without fused operators)
+    /// Engine: `builtin`; `reference`, without fused operators; or `onnxruntime` (not for PaddlePaddle
+    /// programs)
     #[arg(long, value_name = "ENGINE", default_value = "builtin")]
     pub(crate) engine: Engine,
+    /// The library of ONNX Runtime, or its directory [default: `ORT_DYLIB_PATH`, or that of an
+    /// installed Python package `onnxruntime`]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) engine_path: Option<PathBuf>,
     /// Number of threads [default: one per processor]
     #[arg(long, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<usize>,

@@ -29,9 +29,11 @@ pub(crate) fn run(arguments: &Compare) -> Result<bool, Failure> {
         .with_rtol(arguments.rtol)
         .with_atol(arguments.atol)
         .with_outputs_only(arguments.outputs_only)
+        .with_engine_b(arguments.engine_b)
         .with_run(
             RunOptions::default()
                 .with_engine(arguments.engine)
+                .with_engine_path(arguments.engine_path.clone())
                 .with_threads(arguments.threads)
                 .with_max_memory(arguments.memory_limit),
         );

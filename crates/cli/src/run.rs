@@ -29,6 +29,7 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
         .with_max_steps(arguments.max_steps)
         .with_threads(arguments.threads)
         .with_engine(arguments.engine)
+        .with_engine_path(arguments.engine_path.clone())
         .with_profile(profile.clone());
     let model = lodstone::open_with(at(&arguments.path)?, &arguments.open.options()?)?;
     say::opened(&arguments.path, &model);

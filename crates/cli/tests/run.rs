@@ -79,7 +79,7 @@ fn random_inputs_have_the_seed_and_the_shape_that_are_requested() {
     let error = bad(["run", DIGITS, "-q", "--random-inputs", "1", "--input-shape", "image:1,2"]);
     assert!(error.contains("declares rank 4"), "{error}");
     let error = bad(["run", DIGITS, "-q", "--random-inputs", "1", "--engine", "reference"]);
-    assert!(error.contains("reference engine"), "{error}");
+    assert!(error.contains("only the engine `builtin`"), "{error}");
 }
 
 #[test]
@@ -138,4 +138,27 @@ fn saver(dir: &Path, path: &str) {
     net.append(save).unwrap();
     assert_eq!(x, Variable::named("x"));
     save_program(&net.main, dir, Form::Binary).unwrap();
+}
+
+#[test]
+fn a_library_of_onnx_runtime_that_cannot_be_loaded_is_an_error() {
+    let model = "crates/engine/tests/golden/onnx_models/calls.onnx";
+    let run = |path: &str| {
+        bad([
+            "run",
+            model,
+            "-q",
+            "--random-inputs",
+            "1",
+            "--engine",
+            "onnxruntime",
+            "--engine-path",
+            path,
+        ])
+    };
+    assert!(run("missing").contains("ONNX Runtime: there is no library at `missing`"));
+    assert!(run("examples").contains("there is no library at `examples`"));
+    assert!(run("README.md").contains("failed to load from `README.md`"));
+    let error = bad(["run", model, "-q", "--random-inputs", "1", "--engine", "fast"]);
+    assert!(error.contains("unknown engine `fast`"), "{error}");
 }

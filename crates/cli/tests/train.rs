@@ -119,8 +119,11 @@ fn what_does_not_fit_is_said_before_the_first_step() {
     let alone = format!("image={images}");
     for (arguments, wanted) in [
         (vec!["--data", &alone], "the input `label` is missing"),
-        (vec!["--data", DATA, "--batch-size", "2000"], "`image`: it has 1437 samples"),
-        (vec!["--data", DATA, "--batch-size", "0"], "1437 samples"),
+        (
+            vec!["--data", DATA, "--batch-size", "2000"],
+            "`image`: expected a batch size from 1 to 1437, found 2000",
+        ),
+        (vec!["--data", DATA, "--batch-size", "0"], "from 1 to 1437, found 0"),
         (vec!["--data", DATA, "--loss", "nothing"], "`nothing`"),
         (vec!["--data", DATA, "--startup", DATA], "train.npz"),
     ] {

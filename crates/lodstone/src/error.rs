@@ -82,6 +82,10 @@ pub enum Error {
     /// Operators that have no equivalent in another framework.
     #[error(transparent)]
     Lower(#[from] lodstone_lowering::LowerError),
+    /// ONNX Runtime cannot be loaded, or cannot run a program.
+    #[cfg(feature = "onnxruntime")]
+    #[error("ONNX Runtime: {0}")]
+    OnnxRuntime(String),
     /// A program cannot be run by the executor of its framework, or its run failed.
     #[cfg(feature = "runtime")]
     #[error(transparent)]

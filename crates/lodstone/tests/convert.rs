@@ -8,7 +8,7 @@ use std::path::Path;
 use cases::{golden, models};
 use lodstone::{
     Blob, ConvertOptions, DType, Error, FORMATS, Kind, Loss, Model, Parameter, Target, Tensor,
-    convert, open,
+    convert, open, weights,
 };
 
 /// What a conversion has to keep of a tensor: name, type, shape of the values and bytes.
@@ -21,7 +21,7 @@ fn values(model: &Model) -> Vec<Value> {
         let bytes = tensor.data.bytes().expect("bytes").to_vec();
         (name, tensor.dtype, tensor.stored_shape(), bytes)
     };
-    model.parameters.iter().enumerate().map(value).collect()
+    weights(model).iter().enumerate().map(value).collect()
 }
 
 #[test]

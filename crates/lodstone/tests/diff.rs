@@ -296,7 +296,7 @@ fn maps_that_cannot_be_meant_are_errors_that_say_where() {
         ("a b\n* c*d*", "line 2: the new name has more `*` than the old one"),
         ("a b\na c", "line 2: the old name has two new names"),
         ("{\"a\": 3}", "JSON: invalid type: integer `3`, expected a string at line 1 column 7"),
-        ("{\"a\": \"b\", \"a\": \"c\"}", "`a`: the old name has two new ones"),
+        ("{\"a\": \"b\", \"a\": \"c\"}", "`a`: the old name has two new names"),
         ("{\"a\": \"\"}", "`a`: the new name is empty"),
     ] {
         let error = Renames::parse(map).expect_err(map).to_string();

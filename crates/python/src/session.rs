@@ -87,19 +87,24 @@ impl Session {
 impl Arguments<'_> {
     /// How to run a model.
     fn running(&self) -> PyResult<RunOptions> {
-        let engine: String = self.get("engine")?;
-        let engine = engine.parse::<Engine>().map_err(PyValueError::new_err)?;
+        let engine = engine(&self.get::<String>("engine")?)?;
         Ok(RunOptions::default()
             .with_fetch(self.get("fetch")?)
             .with_max_memory(self.get("memory_limit")?)
             .with_max_steps(self.get("max_steps")?)
             .with_threads(self.get("threads")?)
-            .with_engine(engine))
+            .with_engine(engine)
+            .with_engine_path(self.get("engine_path")?))
     }
 
     fn profile(&self) -> PyResult<Option<Arc<Profile>>> {
         Ok(self.get::<bool>("profile")?.then(Arc::default))
     }
+}
+
+/// The engine called `name`.
+fn engine(name: &str) -> PyResult<Engine> {
+    name.parse().map_err(PyValueError::new_err)
 }
 
 /// Tensors as inputs by name; one whose name is empty is the next input.
@@ -167,6 +172,7 @@ pub(crate) fn compare<'py>(
     rtol: f64,
     atol: f64,
     outputs_only: bool,
+    engine_b: Option<String>,
     running: Arguments<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (a, b, mut inputs) = (a.ready(), b.ready(), inputs_of(&inputs));
@@ -175,6 +181,7 @@ pub(crate) fn compare<'py>(
         .with_rtol(rtol)
         .with_atol(atol)
         .with_outputs_only(outputs_only)
+        .with_engine_b(engine_b.map(|name| engine(&name)).transpose()?)
         .with_run(running.running()?);
     let found = run(py, None, move |progress: &Progress| {
         let open = |source: Ready| source.open(&OpenOptions::default().stopped_by(progress));

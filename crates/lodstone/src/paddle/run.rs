@@ -17,8 +17,8 @@ struct Executed {
 
 /// Prepares a PaddlePaddle program. Persistable variables keep their values between runs.
 pub(crate) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Runner>> {
-    if options.engine == Engine::Reference {
-        let what = "the reference engine does not run PaddlePaddle programs";
+    if options.engine != Engine::Builtin {
+        let what = "only the engine `builtin` runs PaddlePaddle programs";
         return Err(Error::Absent(what.to_owned()));
     }
     let program = model.main();

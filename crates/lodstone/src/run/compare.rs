@@ -12,7 +12,7 @@ use lodstone_store::Progress;
 use serde::Serialize;
 
 use super::engine::lowered;
-use super::{Inputs, RunOptions, Session, required_inputs, tensors};
+use super::{Engine, Inputs, RunOptions, Session, required_inputs, tensors};
 use crate::numbers::decoder;
 use crate::{Error, Result};
 
@@ -22,6 +22,8 @@ use crate::{Error, Result};
 pub struct CompareOptions {
     /// The options of both runs. Values to fetch are ignored.
     pub run: RunOptions,
+    /// What computes the operators of the second model, if not the engine of both.
+    pub engine_b: Option<Engine>,
     /// Relative tolerance: elements agree if |a - b| <= atol + rtol * |b|.
     pub rtol: f64,
     /// Absolute tolerance.
@@ -37,6 +39,7 @@ impl Default for CompareOptions {
     fn default() -> Self {
         Self {
             run: RunOptions::default(),
+            engine_b: None,
             rtol: 1e-3,
             atol: 1e-5,
             outputs_only: false,
@@ -47,6 +50,7 @@ impl Default for CompareOptions {
 
 lodstone_model::with_fields!(CompareOptions {
     with_run(run: RunOptions),
+    with_engine_b(engine_b: Option<Engine>),
     with_rtol(rtol: f64),
     with_atol(atol: f64),
     with_outputs_only(outputs_only: bool),
@@ -141,17 +145,21 @@ pub fn compare(
     let (values_a, values_b) = (Values::of(a)?, Values::of(b)?);
     let pairs = pair(&values_a, &values_b, options.outputs_only);
     let (inputs_a, inputs_b) = inputs_of(a, b, inputs)?;
-    let fetch = |model: &Model, inputs: Inputs, names: Vec<String>| {
+    let fetch = |model: &Model, engine: Engine, inputs: Inputs, names: Vec<String>| {
         if names.is_empty() {
             return Ok(HashMap::new());
         }
-        let (options, progress) = (options.run.clone().with_fetch(names), &options.progress);
+        let progress = &options.progress;
+        let options = options.run.clone().with_engine(engine).with_fetch(names);
         let outputs = Session::new(model, &options)?.run_with(inputs, progress)?;
         let each = outputs.into_iter().map(|output| (output.name.clone(), tensors(vec![output])));
         Ok::<HashMap<String, Vec<Parameter>>, Error>(each.collect())
     };
-    let found_a = fetch(a, inputs_a, pairs.iter().map(|pair| pair.a.to_owned()).collect())?;
-    let found_b = fetch(b, inputs_b, pairs.iter().map(|pair| pair.b.to_owned()).collect())?;
+    let (engine_a, engine_b) = (options.run.engine, options.engine_b.unwrap_or(options.run.engine));
+    let found_a =
+        fetch(a, engine_a, inputs_a, pairs.iter().map(|pair| pair.a.to_owned()).collect())?;
+    let found_b =
+        fetch(b, engine_b, inputs_b, pairs.iter().map(|pair| pair.b.to_owned()).collect())?;
     let mut compared = Vec::with_capacity(pairs.len());
     for pair in &pairs {
         let lost = || Error::Absent(format!("the value `{}` was not returned", pair.a));

@@ -24,23 +24,15 @@ struct Engined {
 
 /// Prepares an ONNX program, or a program that can be lowered to ONNX.
 pub(crate) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Runner>> {
-    let (lowered, origins) = lowered(model)?;
-    let fetched = options.fetch.iter().map(|name| {
-        match origins.as_ref().map(|origins| origins.of(0, name)) {
-            None => Ok(name.clone()),
-            Some(Origin::Value(lowered)) => Ok(lowered.to_string()),
-            // A value that the lowering added.
-            Some(_) if computes(&lowered, name) => Ok(name.clone()),
-            Some(_) => Err(Error::Absent(format!("the lowered program does not compute `{name}`"))),
-        }
-    });
-    let fetched = fetched.collect::<Result<_>>()?;
-    let budget = options.max_memory.map_or_else(Budget::default, Budget::new);
-    let threads = options.threads.map_or_else(Threads::default, Threads::new);
     let mode = match options.engine {
         Engine::Builtin => Mode::Fast,
         Engine::Reference => Mode::Reference,
+        #[cfg(feature = "onnxruntime")]
+        Engine::OnnxRuntime => return super::onnxruntime::prepare(model, options),
     };
+    let (lowered, fetched) = lowered_for(model, options)?;
+    let budget = options.max_memory.map_or_else(Budget::default, Budget::new);
+    let threads = options.threads.map_or_else(Threads::default, Threads::new);
     let wanted = ExecutableOptions::default().with_mode(mode).with_outputs(fetched);
     let executable = Executable::new(&lowered, &wanted, Context::new(&budget, &threads))?;
     let (max_steps, profile) = (options.max_steps, options.profile.clone());
@@ -59,6 +51,22 @@ pub(super) fn lowered(model: &Model) -> Result<(Model, Option<Origins>)> {
     let done = lodstone_lowering::lower(&mut lowered, Dialect::Onnx, &mut Report::default());
     let origins = done.transpose()?;
     Ok((lowered, origins))
+}
+
+/// Returns the model as a program of ONNX, and the names of the values to fetch in it.
+pub(super) fn lowered_for(model: &Model, options: &RunOptions) -> Result<(Model, Vec<String>)> {
+    let (lowered, origins) = lowered(model)?;
+    let fetched = options.fetch.iter().map(|name| {
+        match origins.as_ref().map(|origins| origins.of(0, name)) {
+            None => Ok(name.clone()),
+            Some(Origin::Value(lowered)) => Ok(lowered.to_string()),
+            // A value that the lowering adds.
+            Some(_) if computes(&lowered, name) => Ok(name.clone()),
+            Some(_) => Err(Error::Absent(format!("the lowered program does not compute `{name}`"))),
+        }
+    });
+    let fetched = fetched.collect::<Result<_>>()?;
+    Ok((lowered, fetched))
 }
 
 fn computes(model: &Model, name: &str) -> bool {

@@ -6,10 +6,13 @@
 mod compare;
 pub(crate) mod engine;
 mod inputs;
+#[cfg(feature = "onnxruntime")]
+mod onnxruntime;
 mod random;
 mod value;
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -42,6 +45,9 @@ pub struct RunOptions {
     pub threads: Option<usize>,
     /// The implementation of the operators.
     pub engine: Engine,
+    /// The library of [`Engine::OnnxRuntime`], or its directory; by default that of the environment variable
+    /// `ORT_DYLIB_PATH`, or of an installed Python package `onnxruntime`. A process loads it once.
+    pub engine_path: Option<PathBuf>,
     /// The profile that records the time of each operator.
     pub profile: Option<Arc<Profile>>,
 }
@@ -53,6 +59,7 @@ lodstone_model::with_fields!(RunOptions {
     with_max_steps(max_steps: Option<u64>),
     with_threads(threads: Option<usize>),
     with_engine(engine: Engine),
+    with_engine_path(engine_path: Option<PathBuf>),
     with_profile(profile: Option<Arc<Profile>>),
 });
 
@@ -65,6 +72,9 @@ pub enum Engine {
     Builtin,
     /// The engine of this crate, with a kernel for each operator and no fused operators.
     Reference,
+    /// ONNX Runtime, whose library is loaded for it.
+    #[cfg(feature = "onnxruntime")]
+    OnnxRuntime,
 }
 
 impl FromStr for Engine {
@@ -74,7 +84,11 @@ impl FromStr for Engine {
         match name {
             "builtin" => Ok(Self::Builtin),
             "reference" => Ok(Self::Reference),
-            _ => Err(format!("unknown engine `{name}`; the engines are `builtin` and `reference`")),
+            #[cfg(feature = "onnxruntime")]
+            "onnxruntime" => Ok(Self::OnnxRuntime),
+            _ => Err(format!(
+                "unknown engine `{name}`; the engines are `builtin`, `reference` and `onnxruntime`"
+            )),
         }
     }
 }

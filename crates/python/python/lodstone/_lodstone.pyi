@@ -198,6 +198,7 @@ def compare(
     rtol: float,
     atol: float,
     outputs_only: bool,
+    engine_b: str | None,
     running: dict[str, Any],
 ) -> dict[str, Any]: ...
 def checkpoint_steps(directory: _Path) -> list[int]: ...

@@ -90,8 +90,9 @@ class Model(Mapping[str, Tensor]):
         """Prepares the program to run any number of times.
 
         Options: `fetch`, the names of the values to return instead of the outputs; `threads`, one per processor by
-        default; `memory_limit` in bytes and `max_steps` in operators; `engine`, `"builtin"` or `"reference"`;
-        `profile`, whether to measure the operators.
+        default; `memory_limit` in bytes and `max_steps` in operators; `engine`, `"builtin"`, `"reference"` or
+        `"onnxruntime"`, whose library is at `engine_path` or that of the installed package; `profile`, whether to
+        measure the operators.
         """
         from ._run import Session, options as running
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -58,10 +60,13 @@ def compare(
     threads: int | None = None,
     memory_limit: int | None = None,
     engine: str = "builtin",
+    engine_b: str | None = None,
+    engine_path: Path | None = None,
 ) -> dict[str, Any]:
     """Runs two models, or the models at two paths, on the same inputs, and compares their values.
 
-    Inputs that are not given are random, as those of `Model.random_inputs` with `seed` and `shapes`. The result is the
+    Inputs that are not given are random, as those of `Model.random_inputs` with `seed` and `shapes`. `engine_b` is the
+    engine of the second model, if it is another one. The result is the
     JSON of `lodstone compare --json`: `same`, and for each value that both models compute whether it agrees
     (|a - b| <= atol + rtol * |b|).
 
@@ -69,9 +74,11 @@ def compare(
     >>> found["same"], [value["a"] for value in found["values"] if value["is_output"]]
     (True, ['save_infer_model/scale_0.tmp_0'])
     """
-    running = options(threads=threads, memory_limit=memory_limit, engine=engine)
+    if engine_path is None and engine_b == "onnxruntime":
+        engine_path = installed()
+    running = options(threads=threads, memory_limit=memory_limit, engine=engine, engine_path=engine_path)
     given, dims = tensors(inputs), plain_shapes(shapes)
-    return _lodstone.compare(plain(a), plain(b), given, seed, dims, rtol, atol, outputs_only, running)
+    return _lodstone.compare(plain(a), plain(b), given, seed, dims, rtol, atol, outputs_only, engine_b, running)
 
 
 def options(
@@ -81,12 +88,22 @@ def options(
     memory_limit: int | None = None,
     max_steps: int | None = None,
     engine: str = "builtin",
+    engine_path: Path | None = None,
     profile: bool = False,
 ) -> dict[str, Any]:
     """Returns the options of runs, in the form that the extension takes."""
     given = dict(locals())
     given["fetch"] = [fetch] if isinstance(fetch, str) else list(fetch)
+    if engine == "onnxruntime" and engine_path is None:
+        given["engine_path"] = installed()
     return given
+
+
+def installed() -> str | None:
+    """Returns the directory with the library of the package `onnxruntime`, which is not imported, if it is installed."""
+    found = importlib.util.find_spec("onnxruntime")
+    directories = found.submodule_search_locations if found else None
+    return os.path.join(directories[0], "capi") if directories else None
 
 
 def plain_shapes(shapes: Mapping[str, Iterable[int]] | None) -> dict[str, list[int]]:
