@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lodstone::{
-    ConvertOptions, Dirs, Inputs, Kind, Loss, Model, OpenOptions, Output as ModelOutput,
-    OutputValue, Parameter, Paths, Profile, RunOptions, Session, Target, Tensor,
+    ConvertOptions, Dirs, Inputs, Kind, Loss, Model, OpenOptions, Output as ModelOutput, Parameter,
+    Paths, Profile, RunOptions, Session, Target, Tensor, Value,
 };
 
 use crate::args::Run;
@@ -70,8 +70,8 @@ fn print(outputs: &[ModelOutput], full: bool, out: &mut impl Write) -> Result<()
     let tensors = lodstone::tensors(outputs.to_vec());
     for ModelOutput { name, value } in outputs {
         let what = match value {
-            OutputValue::Absent => "no value",
-            OutputValue::Sequence(values) if values.is_empty() => "an empty sequence",
+            Value::Absent => "no value",
+            Value::Sequence(values) if values.is_empty() => "an empty sequence",
             _ => continue,
         };
         writeln!(out, "{}: {what}", plain(name))?;
@@ -166,8 +166,8 @@ fn report(profile: &Profile) -> Result<(), Failure> {
 
 fn write(outputs: Vec<ModelOutput>, path: &Path, arguments: &Run) -> Result<(), Failure> {
     for ModelOutput { name, value } in &outputs {
-        if matches!(value, OutputValue::Absent)
-            || matches!(value, OutputValue::Sequence(values) if values.is_empty())
+        if matches!(value, Value::Absent)
+            || matches!(value, Value::Sequence(values) if values.is_empty())
         {
             say::warning(&format!("the output `{name}` was not written: it has no tensors"));
         }

@@ -161,6 +161,7 @@ impl Executable {
             let value = value.or_else(|| input.default.clone());
             let failed = |finding| Error::Input(input.name.clone(), finding);
             let value = value.ok_or_else(|| failed("it is missing".into()))?;
+            let value = input.optional(value);
             input.check(&value).map_err(failed)?;
             values.push(value);
         }
@@ -193,6 +194,15 @@ impl<'e> Session<'e> {
 }
 
 impl Input {
+    /// Wraps the value of an input that is declared as optional.
+    fn optional(&self, value: Value) -> Value {
+        match (&self.declared, value) {
+            (ValueType::Optional(_), value @ Value::Optional(_)) => value,
+            (ValueType::Optional(_), value) => Value::Optional(Some(Box::new(value))),
+            (_, value) => value,
+        }
+    }
+
     /// Fails if a value does not have the type that the model declares.
     fn check(&self, value: &Value) -> std::result::Result<(), Finding> {
         let found = value.value_type()?;

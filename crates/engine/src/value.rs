@@ -41,6 +41,13 @@ pub struct Map {
     pub values: Vec<Value>,
 }
 
+impl Map {
+    /// Creates a map.
+    pub fn new(keys: Value, values: Vec<Value>) -> Self {
+        Self { keys: Box::new(keys), values }
+    }
+}
+
 impl Strings {
     /// Creates a tensor of strings.
     ///

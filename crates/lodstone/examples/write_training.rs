@@ -81,9 +81,7 @@ fn main() -> Result<(), Failure> {
         model.programs.insert(Programs::STARTUP, net.startup);
         let mut training = Training::new(&model, feed()?, TrainOptions::default())?;
         training.save(&dir, &[], &lodstone::WriteOptions::default())?;
-        let fed = feed()?.tensors.into_iter();
-        let fed = fed.map(|(name, tensor)| Parameter { name: name.unwrap_or_default(), tensor });
-        write(&dir.join("feed.npz"), fed.collect())?;
+        write(&dir.join("feed.npz"), samples()?)?;
         let losses = losses(&mut training)?;
         let steps = losses.iter().enumerate().map(|(step, loss)| {
             let name = format!("{}.{step}", training.watched()[0]);
@@ -139,14 +137,18 @@ fn network() -> Result<(Network, Variable), Failure> {
 }
 
 /// Six images, words and labels.
-fn feed() -> Result<Inputs, Failure> {
+fn samples() -> Result<Vec<Parameter>, Failure> {
     let image = (0..6_i16 * 64).map(|number| f32::from(number * 37 % 101 - 50) / 50.0);
     let image = Tensor::from_vec(vec![6, 1, 8, 8], image.collect())?;
     let word = Tensor::from_vec(vec![6], vec![3_i64, 0, 11, 3, 7, 3])?;
     let label = Tensor::from_vec(vec![6, 1], vec![3_i64, 7, 0, 9, 1, 2])?;
-    let named = |(name, tensor): (&str, Tensor)| (Some(name.to_owned()), tensor);
-    let tensors = [("image", image), ("word", word), ("label", label)].map(named).into();
-    Ok(Inputs { tensors, ..Inputs::default() })
+    let named = |(name, tensor): (&str, Tensor)| Parameter { name: name.to_owned(), tensor };
+    Ok([("image", image), ("word", word), ("label", label)].map(named).into())
+}
+
+fn feed() -> Result<Inputs, Failure> {
+    let value = |it: Parameter| (Some(it.name), it.tensor.into());
+    Ok(Inputs { values: samples()?.into_iter().map(value).collect(), ..Inputs::default() })
 }
 
 fn write(path: &Path, parameters: Vec<Parameter>) -> Result<(), Failure> {

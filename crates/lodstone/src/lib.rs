@@ -177,8 +177,8 @@ pub use paddle::{
 };
 #[cfg(feature = "runtime")]
 pub use run::{
-    CompareOptions, ComparedValue, Comparison, Engine, ErrorDistribution, Inputs, Output,
-    OutputValue, PairedBy, RunOptions, Session, compare, dirs_beside, run, tensors,
+    CompareOptions, ComparedValue, Comparison, Engine, ErrorDistribution, Inputs, Output, PairedBy,
+    RunOptions, Session, Value, compare, dirs_beside, run, tensors,
 };
 pub use save::Save;
 pub use scan::{Danger, DangerKind, Scan, ScanOptions, Unknown, Verdict, scan};

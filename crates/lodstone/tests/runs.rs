@@ -25,7 +25,7 @@ fn recorded(name: &str) -> (Inputs, Vec<Tensor>) {
     let (mut inputs, mut outputs) = (Inputs::default(), Vec::new());
     for parameter in onnx_model(&format!("{name}.npz")).parameters {
         match parameter.name.strip_prefix("in.") {
-            Some(name) => inputs.tensors.push((Some(name.to_owned()), parameter.tensor)),
+            Some(name) => inputs.values.push((Some(name.to_owned()), parameter.tensor.into())),
             None => outputs.push(parameter.tensor),
         }
     }
@@ -119,8 +119,9 @@ fn glow_models_return_what_glow_returned() {
         let path = case["path"].as_str().unwrap();
         let model = lodstone::open(folder.join(path)).unwrap();
         let inputs = case["inputs"].as_object().unwrap();
-        let inputs = inputs.iter().map(|(name, it)| (Some(name.clone()), tensor(it))).collect();
-        let inputs = Inputs { tensors: inputs, ..Inputs::default() };
+        let inputs =
+            inputs.iter().map(|(name, it)| (Some(name.clone()), tensor(it).into())).collect();
+        let inputs = Inputs { values: inputs, ..Inputs::default() };
         let outputs = match run(&model, inputs, &RunOptions::default()) {
             Ok(outputs) => tensors(outputs),
             Err(error) => {
@@ -213,7 +214,13 @@ fn a_session_accepts_inputs_of_other_shapes_and_threads_change_no_bits() {
 /// The shape of a recorded input.
 fn shape_of(_: &Model, name: &str) -> Vec<u64> {
     let (inputs, _) = recorded("images.0");
-    inputs.tensors.iter().find(|(known, _)| known.as_deref() == Some(name)).unwrap().1.shape.clone()
+    let (_, value) = inputs.values.into_iter().find(|it| it.0.as_deref() == Some(name)).unwrap();
+    only_tensor(value).shape
+}
+
+fn only_tensor(value: lodstone::Value) -> Tensor {
+    let lodstone::Value::Tensor(tensor) = value else { panic!("{value:?}") };
+    tensor
 }
 
 #[test]
@@ -223,10 +230,10 @@ fn inputs_that_are_wrong_are_named() {
         |inputs: Inputs| run(&model, inputs, &RunOptions::default()).unwrap_err().to_string();
     assert!(error(Inputs::default()).contains("the input `x` is missing"));
     let (mut inputs, _) = recorded("images.0");
-    inputs.tensors.push((Some("z".to_owned()), inputs.tensors[0].1.clone()));
+    inputs.values.push((Some("z".to_owned()), inputs.values[0].1.clone()));
     assert!(error(inputs).contains("`z`"));
     let scalar = Tensor::dense(DType::Int64, vec![], Blob::memory(vec![0; 8]));
-    let inputs = Inputs { tensors: vec![(None, scalar)], ..Inputs::default() };
+    let inputs = Inputs { values: vec![(None, scalar.into())], ..Inputs::default() };
     assert!(error(inputs).contains("input `x`: expected float32"));
     let (inputs, _) = recorded("images.0");
     let options = RunOptions::default().with_fetch(vec!["nothing".to_owned()]);
@@ -239,7 +246,7 @@ fn random_inputs_depend_on_the_seed_alone() {
     let random = |seed: u64| {
         let mut inputs = Inputs::default();
         inputs.add_random(&model, seed, &[("x".to_owned(), shape_of(&model, "x"))]).unwrap();
-        inputs.tensors[0].1.clone()
+        only_tensor(inputs.values.remove(0).1)
     };
     let bytes = |seed: u64| random(seed).data.bytes().unwrap();
     assert!(bytes(1) == bytes(1) && bytes(1) != bytes(2));

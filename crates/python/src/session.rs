@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lodstone::{
-    CompareOptions, Engine, Inputs, OpenOptions, OperatorTime, Output, OutputValue, Parameter,
-    Profile, Progress, RunOptions, dirs_beside,
+    CompareOptions, Engine, Inputs, OpenOptions, OperatorTime, Output, Profile, Progress,
+    RunOptions, Value, dirs_beside,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -61,9 +61,9 @@ impl Session {
     fn run<'py>(
         &self,
         py: Python<'py>,
-        inputs: Vec<Bound<'py, Tensor>>,
+        inputs: Vec<(String, Bound<'py, PyAny>)>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let inputs = inputs_of(&inputs);
+        let inputs = inputs_of(&inputs)?;
         let outputs = run(py, None, |progress| self.session().run_with(inputs, progress))?;
         let named = PyDict::new(py);
         for Output { name, value } in outputs.map_err(|error| raise(py, error))? {
@@ -107,27 +107,40 @@ fn engine(name: &str) -> PyResult<Engine> {
     name.parse().map_err(PyValueError::new_err)
 }
 
-/// Tensors as inputs by name; one whose name is empty is the next input.
-fn inputs_of(tensors: &[Bound<'_, Tensor>]) -> Inputs {
+/// Names and values as inputs; a value whose name is empty is the next input.
+fn inputs_of(given: &[(String, Bound<'_, PyAny>)]) -> PyResult<Inputs> {
     let mut inputs = Inputs::default();
-    for tensor in tensors {
-        let Parameter { name, tensor } = tensor.get().parameter().clone();
-        inputs.tensors.push((Some(name).filter(|name| !name.is_empty()), tensor));
+    for (name, value) in given {
+        let name = Some(name.clone()).filter(|name| !name.is_empty());
+        inputs.values.push((name, input(value)?));
     }
-    inputs
+    Ok(inputs)
+}
+
+/// A value: a tensor, a list of values, a tuple of keys and values, or `None`.
+fn input(value: &Bound<'_, PyAny>) -> PyResult<Value> {
+    let all = |values: Vec<Bound<'_, PyAny>>| values.iter().map(input).collect::<PyResult<_>>();
+    if value.is_none() {
+        return Ok(Value::Absent);
+    }
+    if let Ok(values) = value.cast::<PyList>() {
+        return Ok(Value::Sequence(all(values.extract()?)?));
+    }
+    if let Ok((keys, values)) = value.extract::<(Bound<'_, Tensor>, Vec<Bound<'_, PyAny>>)>() {
+        return Ok(Value::Map { keys: keys.get().tensor().clone(), values: all(values)? });
+    }
+    Ok(Value::Tensor(value.cast::<Tensor>()?.get().tensor().clone()))
 }
 
 /// The value of an output: a tensor, a list, a dictionary or `None`.
-fn output<'py>(py: Python<'py>, name: &str, value: OutputValue) -> PyResult<Bound<'py, PyAny>> {
+fn output<'py>(py: Python<'py>, name: &str, value: Value) -> PyResult<Bound<'py, PyAny>> {
     Ok(match value {
-        OutputValue::Tensor(tensor) => {
-            Bound::new(py, Tensor::alone(name.to_owned(), tensor))?.into_any()
-        }
-        OutputValue::Sequence(values) => {
+        Value::Tensor(tensor) => Bound::new(py, Tensor::alone(name.to_owned(), tensor))?.into_any(),
+        Value::Sequence(values) => {
             let values = values.into_iter().map(|value| output(py, name, value));
             PyList::new(py, values.collect::<PyResult<Vec<_>>>()?)?.into_any()
         }
-        OutputValue::Map { keys, values } => {
+        Value::Map { keys, values } => {
             let keys = Tensor::alone(name.to_owned(), keys).keys(py)?;
             let map = PyDict::new(py);
             for (key, value) in keys.into_iter().zip(values) {
@@ -152,9 +165,9 @@ pub(crate) fn random_inputs<'py>(
     let added = inputs.add_random(&model.get().model, seed, &shapes);
     added.map_err(|error| raise(py, error))?;
     let named = PyDict::new(py);
-    for (name, tensor) in inputs.tensors {
+    for (name, value) in inputs.values {
         let name = name.unwrap_or_default();
-        named.set_item(&name, Bound::new(py, Tensor::alone(name.clone(), tensor))?)?;
+        named.set_item(&name, output(py, &name, value)?)?;
     }
     Ok(named)
 }
@@ -166,7 +179,7 @@ pub(crate) fn compare<'py>(
     py: Python<'py>,
     a: Source<'py>,
     b: Source<'py>,
-    inputs: Vec<Bound<'py, Tensor>>,
+    inputs: Vec<(String, Bound<'py, PyAny>)>,
     seed: u64,
     shapes: BTreeMap<String, Vec<u64>>,
     rtol: f64,
@@ -175,7 +188,7 @@ pub(crate) fn compare<'py>(
     engine_b: Option<String>,
     running: Arguments<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (a, b, mut inputs) = (a.ready(), b.ready(), inputs_of(&inputs));
+    let (a, b, mut inputs) = (a.ready(), b.ready(), inputs_of(&inputs)?);
     let shapes: Vec<_> = shapes.into_iter().collect();
     let options = CompareOptions::default()
         .with_rtol(rtol)

@@ -68,7 +68,7 @@ pub(crate) fn train(
 pub(crate) fn recognized(model: &Model) -> Result<(usize, usize), Failure> {
     let data = digits("test.npz")?;
     let (images, labels) = (tensor(&data, "images")?, tensor(&data, "labels")?);
-    let inputs = Inputs { tensors: vec![(None, images.clone())], ..Inputs::default() };
+    let inputs = Inputs { values: vec![(None, images.clone().into())], ..Inputs::default() };
     let shares = lodstone::tensors(lodstone::run(model, inputs, &RunOptions::default())?);
     let shares = shares.first().ok_or("the model gives nothing")?;
     let shares = shares.tensor.to_vec::<f32>()?;

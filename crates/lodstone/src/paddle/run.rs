@@ -6,7 +6,7 @@ use lodstone_paddle::executor::{Prepared, Scope};
 use lodstone_store::Progress;
 
 use crate::paddle::executor::Dirs;
-use crate::run::{Engine, Output, OutputValue, RunOptions, Runner};
+use crate::run::{Engine, Output, RunOptions, Runner, Value};
 use crate::{Error, Result};
 
 struct Executed {
@@ -42,13 +42,23 @@ pub(crate) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Run
 }
 
 impl Runner for Executed {
-    fn run(&mut self, inputs: Vec<(String, Tensor)>, progress: &Progress) -> Result<Vec<Output>> {
+    fn run(&mut self, inputs: Vec<(String, Value)>, progress: &Progress) -> Result<Vec<Output>> {
         self.dirs.progress = progress.clone();
+        let inputs = fed(inputs)?;
         let feed: Vec<(&str, Tensor)> =
             inputs.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
         let outputs = self.prepared.run(&mut self.scope, &feed, &self.dirs)?;
         let named = self.prepared.fetched().iter().cloned().zip(outputs);
-        let output = |(name, tensor)| Output { name, value: OutputValue::Tensor(tensor) };
+        let output = |(name, tensor)| Output { name, value: Value::Tensor(tensor) };
         Ok(named.map(output).collect())
     }
+}
+
+/// Returns the tensors that a program is fed with.
+pub(super) fn fed(inputs: Vec<(String, Value)>) -> Result<Vec<(String, Tensor)>> {
+    let tensor = |(name, value): (String, Value)| match value.into_tensor() {
+        Ok(tensor) => Ok((name, tensor)),
+        Err(finding) => Err(Error::Absent(format!("the input `{name}`: {finding}"))),
+    };
+    inputs.into_iter().map(tensor).collect()
 }

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use lodstone_model::{Kind, Lod, Model, Parameter, Tensor, ValueType};
+use lodstone_model::{Kind, Model, Parameter, Tensor, ValueType};
 use lodstone_schema::{Origin, conventions};
 use lodstone_store::Progress;
 use serde::Serialize;
@@ -269,7 +269,6 @@ fn pair<'m>(a: &Values<'m>, b: &Values<'m>, outputs_only: bool) -> Vec<Pair<'m>>
 /// Returns the inputs of both models, by the names in each.
 fn inputs_of(a: &Model, b: &Model, inputs: Inputs) -> Result<(Inputs, Inputs)> {
     let ((required, optional), (required_b, _)) = (required_inputs(a)?, required_inputs(b)?);
-    let lod = inputs.lod.clone();
     let named = inputs.named(&required, &optional)?;
     let mut names: HashMap<&str, &str> = HashMap::new();
     let has_all = required.iter().all(|name| required_b.contains(name));
@@ -286,14 +285,13 @@ fn inputs_of(a: &Model, b: &Model, inputs: Inputs) -> Result<(Inputs, Inputs)> {
             .zip(required_b.iter().map(String::as_str))
             .collect();
     }
-    let renamed = named.iter().map(|(name, tensor)| {
+    let renamed = named.iter().map(|(name, value)| {
         let name = names.get(name.as_str()).copied().unwrap_or(name);
-        (Some(name.to_owned()), tensor.clone())
+        (Some(name.to_owned()), value.clone())
     });
-    let b = Inputs { tensors: renamed.collect(), lod: Vec::new() };
-    debug_assert!(lod.is_empty() || named.iter().any(|(_, tensor)| tensor.lod != Lod::default()));
-    let a = named.into_iter().map(|(name, tensor)| (Some(name), tensor)).collect();
-    Ok((Inputs { tensors: a, lod: Vec::new() }, b))
+    let b = Inputs { values: renamed.collect(), lod: Vec::new() };
+    let a = named.into_iter().map(|(name, value)| (Some(name), value)).collect();
+    Ok((Inputs { values: a, lod: Vec::new() }, b))
 }
 
 fn compared_value(

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use lodstone_engine::{
-    Budget, Context, Executable, ExecutableOptions, Mode, Profile, Steps, Threads, Value,
+    Budget, Context, Executable, ExecutableOptions, Mode, Profile, Steps, Threads,
 };
-use lodstone_model::{Dialect, Model, Report, Tensor};
+use lodstone_model::{Dialect, Model, Report};
 use lodstone_schema::{Origin, Origins};
 use lodstone_store::Progress;
 
-use super::{Engine, Output, OutputValue, RunOptions, Runner};
+use super::{Engine, Output, RunOptions, Runner, Value};
 use crate::{Error, Result};
 
 struct Engined {
@@ -75,8 +75,8 @@ fn computes(model: &Model, name: &str) -> bool {
 }
 
 impl Runner for Engined {
-    fn run(&mut self, inputs: Vec<(String, Tensor)>, progress: &Progress) -> Result<Vec<Output>> {
-        let value = |(name, tensor): &(String, Tensor)| match Value::of(tensor) {
+    fn run(&mut self, inputs: Vec<(String, Value)>, progress: &Progress) -> Result<Vec<Output>> {
+        let value = |(name, value): &(String, Value)| match value.to_engine() {
             Ok(value) => Ok((name.clone(), value)),
             Err(finding) => Err(Error::from(lodstone_engine::Error::Input(name.clone(), finding))),
         };
@@ -90,8 +90,8 @@ impl Runner for Engined {
         }
         let outputs = self.executable.run(values, context)?;
         let named = self.names.iter().zip(&outputs);
-        let output = |(name, value): (&String, &Value)| {
-            Ok(Output { name: name.clone(), value: OutputValue::of(value)? })
+        let output = |(name, value): (&String, &lodstone_engine::Value)| {
+            Ok(Output { name: name.clone(), value: Value::of(value)? })
         };
         named.map(output).collect()
     }

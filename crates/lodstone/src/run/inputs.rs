@@ -1,15 +1,16 @@
 //! The inputs of a run.
 
-use lodstone_model::{Lod, Tensor};
+use lodstone_model::Lod;
 use lodstone_store::Location;
 
+use super::Value;
 use crate::{Error, OpenOptions, Result, open_with};
 
 /// The inputs of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
-    /// Tensors by name. Tensors without a name are the remaining inputs, in the order of the program.
-    pub tensors: Vec<(Option<String>, Tensor)>,
+    /// Values by name. Values without a name are the remaining inputs, in the order of the program.
+    pub values: Vec<(Option<String>, Value)>,
     /// LoD levels, each with the name of its input; the levels of an input are in order, outermost first.
     pub lod: Vec<(String, Vec<u64>)>,
 }
@@ -34,33 +35,33 @@ impl Inputs {
             let given = name.filter(|_| one).map(str::to_owned);
             let own = Some(parameter.name).filter(|own| !own.is_empty());
             let named = given.or(own).or_else(|| name.map(str::to_owned));
-            self.tensors.push((named, parameter.tensor));
+            self.values.push((named, parameter.tensor.into()));
         }
         Ok(())
     }
 
-    /// Returns the tensors with the names of inputs. `required` inputs have no default value, `optional` ones have one.
+    /// Returns the values with the names of inputs. `required` inputs have no default value, `optional` ones have one.
     pub(crate) fn named(
         mut self,
         required: &[String],
         optional: &[String],
-    ) -> Result<Vec<(String, Tensor)>> {
-        let mut named: Vec<(String, Tensor)> = Vec::new();
+    ) -> Result<Vec<(String, Value)>> {
+        let mut named: Vec<(String, Value)> = Vec::new();
         let (given, rest): (Vec<_>, Vec<_>) =
-            self.tensors.drain(..).partition(|(name, _)| name.is_some());
-        named.extend(given.into_iter().filter_map(|(name, tensor)| Some((name?, tensor))));
-        for (_, tensor) in rest {
+            self.values.drain(..).partition(|(name, _)| name.is_some());
+        named.extend(given.into_iter().filter_map(|(name, value)| Some((name?, value))));
+        for (_, value) in rest {
             let is_left = |name: &&String| !named.iter().any(|(known, _)| known == *name);
             let Some(name) = required.iter().chain(optional).find(is_left) else {
                 let count = required.len() + optional.len();
                 let what = format!("too many inputs, expected at most {count}");
                 return Err(Error::Absent(what));
             };
-            named.push((name.clone(), tensor));
+            named.push((name.clone(), value));
         }
         for (name, level) in self.lod {
-            let tensor = named.iter_mut().find(|(known, _)| *known == name);
-            let Some((_, tensor)) = tensor else {
+            let input = named.iter_mut().find(|(known, _)| *known == name);
+            let Some((_, Value::Tensor(tensor))) = input else {
                 return Err(Error::Absent(format!("there is no input `{name}` to set the LoD of")));
             };
             let Lod(levels) = &mut tensor.lod;

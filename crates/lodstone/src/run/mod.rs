@@ -17,7 +17,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use lodstone_engine::Profile;
-use lodstone_model::{Dialect, Model, Parameter, Tensor};
+use lodstone_model::{Dialect, Model, Parameter};
 use lodstone_schema::conventions;
 use lodstone_store::{Location, Progress};
 
@@ -25,7 +25,7 @@ pub use compare::{
     CompareOptions, ComparedValue, Comparison, ErrorDistribution, PairedBy, compare,
 };
 pub use inputs::Inputs;
-pub use value::{Output, OutputValue};
+pub use value::{Output, Value};
 
 use crate::{Dirs, Error, RUNS, Result};
 
@@ -96,7 +96,7 @@ impl FromStr for Engine {
 /// A prepared program.
 pub(crate) trait Runner: Send {
     /// Runs the program once with these inputs.
-    fn run(&mut self, inputs: Vec<(String, Tensor)>, progress: &Progress) -> Result<Vec<Output>>;
+    fn run(&mut self, inputs: Vec<(String, Value)>, progress: &Progress) -> Result<Vec<Output>>;
 }
 
 /// Prepares the main program of a model.

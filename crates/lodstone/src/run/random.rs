@@ -27,9 +27,9 @@ impl Inputs {
         shapes: &[(String, Vec<u64>)],
     ) -> Result<Vec<String>> {
         let (required, _) = required_inputs(model)?;
-        let unnamed = self.tensors.iter().filter(|(name, _)| name.is_none()).count();
+        let unnamed = self.values.iter().filter(|(name, _)| name.is_none()).count();
         let has_value =
-            |name: &&String| self.tensors.iter().any(|(known, _)| known.as_ref() == Some(*name));
+            |name: &&String| self.values.iter().any(|(known, _)| known.as_ref() == Some(*name));
         let open = required.iter().enumerate().filter(|(_, name)| !has_value(name));
         let open: Vec<(usize, String)> =
             open.skip(unnamed).map(|(number, name)| (number, name.clone())).collect();
@@ -47,7 +47,7 @@ impl Inputs {
             let tensor = random(declared, shape.map(Vec::as_slice), seed, number as u64);
             let tensor = tensor.map_err(failed)?;
             added.push(format!("{name} {} {:?}", tensor.dtype, tensor.shape));
-            self.tensors.push((Some(name), tensor));
+            self.values.push((Some(name), tensor.into()));
         }
         Ok(added)
     }

@@ -1,7 +1,8 @@
-//! The outputs of a run.
+//! The inputs and outputs of a run.
 
 use lodstone_engine as engine;
 use lodstone_model::{Parameter, Tensor};
+use lodstone_schema::Finding;
 
 use crate::Result;
 
@@ -11,29 +12,62 @@ pub struct Output {
     /// The name.
     pub name: String,
     /// The value.
-    pub value: OutputValue,
+    pub value: Value,
 }
 
-/// The value of an output.
+/// The value of an input or output.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum OutputValue {
+pub enum Value {
     /// A tensor.
     Tensor(Tensor),
     /// Values in order.
-    Sequence(Vec<OutputValue>),
+    Sequence(Vec<Value>),
     /// Values by keys.
     Map {
         /// The keys: integers or strings, one-dimensional.
         keys: Tensor,
         /// A value for each key.
-        values: Vec<OutputValue>,
+        values: Vec<Value>,
     },
     /// An optional value that is absent.
     Absent,
 }
 
-impl OutputValue {
+impl From<Tensor> for Value {
+    fn from(tensor: Tensor) -> Self {
+        Self::Tensor(tensor)
+    }
+}
+
+impl Value {
+    /// Converts to a value of the engine.
+    pub(crate) fn to_engine(&self) -> Result<engine::Value, Finding> {
+        let all = |values: &[Self]| values.iter().map(Self::to_engine).collect::<Result<_, _>>();
+        Ok(match self {
+            Self::Tensor(tensor) => engine::Value::of(tensor)?,
+            Self::Sequence(values) => engine::Value::Sequence(all(values)?),
+            Self::Map { keys, values } => {
+                engine::Value::Map(engine::Map::new(engine::Value::of(keys)?, all(values)?))
+            }
+            Self::Absent => engine::Value::Optional(None),
+        })
+    }
+
+    /// Returns the tensor.
+    ///
+    /// # Errors
+    /// If the value is not a tensor.
+    pub(crate) fn into_tensor(self) -> Result<Tensor, Finding> {
+        let found = match self {
+            Self::Tensor(tensor) => return Ok(tensor),
+            Self::Sequence(_) => "a sequence",
+            Self::Map { .. } => "a map",
+            Self::Absent => "no value",
+        };
+        Err(format!("expected a tensor, found {found}").into())
+    }
+
     /// Converts a value of the engine.
     pub(crate) fn of(value: &engine::Value) -> Result<Self> {
         Ok(match value {

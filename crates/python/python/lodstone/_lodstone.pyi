@@ -137,7 +137,7 @@ class Session:
 
     @property
     def inputs(self) -> list[str]: ...
-    def run(self, inputs: list[Tensor]) -> dict[str, Any]: ...
+    def run(self, inputs: list[tuple[str, Any]]) -> dict[str, Any]: ...
     def profile(self) -> list[dict[str, Any]]: ...
 
 @final
@@ -192,7 +192,7 @@ def random_inputs(model: Model, seed: int, shapes: dict[str, list[int]]) -> dict
 def compare(
     a: Model | _Path,
     b: Model | _Path,
-    inputs: list[Tensor],
+    inputs: list[tuple[str, Any]],
     seed: int,
     shapes: dict[str, list[int]],
     rtol: float,

@@ -76,6 +76,7 @@ class Model(Mapping[str, Tensor]):
         """Runs the program of the model once, and returns its outputs by name.
 
         `inputs` maps names to arrays or tensors of any framework; a list has the inputs in the order of the program.
+        A list, dictionary or None as an input is a sequence, a map or an optional value that is absent.
         An output is a `Tensor`, which `numpy.asarray` and `torch.from_dlpack` take without a copy; a list or a
         dictionary of them, if it is a sequence or a map; or `None`. `options` are those of `session`.
 

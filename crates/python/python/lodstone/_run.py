@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import importlib.util
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +35,7 @@ class Session:
 
     def run(self, inputs: Inputs) -> dict[str, Any]:
         """Runs the model once, as `Model.run` does."""
-        return self._session.run(tensors(inputs))
+        return self._session.run(values(inputs))
 
     def profile(self) -> list[dict[str, Any]]:
         """Returns the `type`, `name`, `calls` and `seconds` of each operator in all runs, the slowest first.
@@ -77,7 +78,7 @@ def compare(
     if engine_path is None and engine_b == "onnxruntime":
         engine_path = installed()
     running = options(threads=threads, memory_limit=memory_limit, engine=engine, engine_path=engine_path)
-    given, dims = tensors(inputs), plain_shapes(shapes)
+    given, dims = values(inputs), plain_shapes(shapes)
     return _lodstone.compare(plain(a), plain(b), given, seed, dims, rtol, atol, outputs_only, engine_b, running)
 
 
@@ -111,13 +112,31 @@ def plain_shapes(shapes: Mapping[str, Iterable[int]] | None) -> dict[str, list[i
     return {name: list(shape) for name, shape in (shapes or {}).items()}
 
 
-def tensors(inputs: Inputs) -> list[Tensor]:
-    """Returns inputs as tensors. Inputs in a sequence have no names."""
+def values(inputs: Inputs) -> list[tuple[str, Any]]:
+    """Returns inputs as pairs of a name and a value. Inputs in a sequence have no names."""
     if isinstance(inputs, Mapping):
-        return [tensor(name, value) for name, value in inputs.items()]
+        return [(name, value_of(name, value)) for name, value in inputs.items()]
     if isinstance(inputs, (str, bytes)) or not isinstance(inputs, Sequence):
         raise TypeError(f"expected a mapping of input names to arrays, or a list of arrays, found {type(inputs).__name__}")
-    return [tensor("", value) for value in inputs]
+    return [("", value_of("", value)) for value in inputs]
+
+
+def value_of(name: str, value: Any) -> Any:
+    """Returns a value in the form that the extension takes."""
+    if value is None:
+        return None
+    if isinstance(value, list):
+        return [value_of(name, one) for one in value]
+    if isinstance(value, Mapping):
+        return keys_of(name, list(value)), [value_of(name, one) for one in value.values()]
+    return tensor(name, value)
+
+
+def keys_of(name: str, keys: list[Any]) -> Tensor:
+    """Returns the keys of a map as a tensor."""
+    if all(isinstance(key, str) for key in keys):
+        return Tensor._strings(name, (len(keys),), [key.encode() for key in keys])
+    return of_buffer(name, array.array("q", keys))
 
 
 def tensor(name: str, value: Any) -> Tensor:

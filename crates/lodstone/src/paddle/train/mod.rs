@@ -18,6 +18,7 @@ use lodstone_schema::paddle::{interface, needed, saved};
 use lodstone_store::{Commit, Location, Output};
 
 use crate::numbers::decoder;
+use crate::paddle::run::fed;
 use crate::{Error, Inputs, Renames, Result, dirs_beside, open_with};
 use samples::Samples;
 
@@ -120,7 +121,7 @@ impl Training {
 
         let inputs = interface(&program).inputs;
         let inputs: Vec<String> = inputs.into_iter().map(str::to_owned).collect();
-        let mut fed = data.named(&inputs, &[])?;
+        let mut fed = fed(data.named(&inputs, &[])?)?;
         fed.retain(|(name, _)| inputs.contains(name));
         check_reads(&program, &fed)?;
         let samples = Samples::new(&program, fed, options.samples)?;

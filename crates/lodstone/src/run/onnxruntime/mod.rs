@@ -4,14 +4,14 @@ mod library;
 mod value;
 
 use lodstone_formats::onnx;
-use lodstone_model::{Model, Tensor};
+use lodstone_model::Model;
 use lodstone_store::{Location, MemoryStore, Progress};
 use ort::environment::Environment;
 use ort::logging::LogLevel;
 use ort::session::{Session, builder::SessionBuilder};
 
 use super::engine::lowered_for;
-use super::{Output, RunOptions, Runner};
+use super::{Output, RunOptions, Runner, Value};
 use crate::{ConvertOptions, Error, Result, Target, convert};
 
 /// Models with more bytes of weights are handed over in files: the length of a message is limited.
@@ -78,9 +78,9 @@ fn commit(model: Model, mut builder: SessionBuilder) -> Result<Session> {
 
 impl Runner for Runtime {
     /// Runs once; ONNX Runtime does not look at the progress.
-    fn run(&mut self, inputs: Vec<(String, Tensor)>, _: &Progress) -> Result<Vec<Output>> {
-        let input = |(name, tensor): (String, Tensor)| {
-            let value = value::input(&tensor);
+    fn run(&mut self, inputs: Vec<(String, Value)>, _: &Progress) -> Result<Vec<Output>> {
+        let input = |(name, value): (String, Value)| {
+            let value = value::input(&value);
             let value = value.map_err(|why| Error::Absent(format!("the input `{name}`: {why}")))?;
             Ok((name, value))
         };

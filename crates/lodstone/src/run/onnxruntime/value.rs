@@ -7,11 +7,11 @@ use half::{bf16, f16};
 use lodstone_model::{DType, Kind, Tensor};
 use lodstone_store::Blob;
 use ort::value::{
-    DynValue, DynValueTypeMarker, IntoTensorElementType, PrimitiveTensorElementType, Shape,
-    TensorElementType, ValueType,
+    DynTensor, DynValue, DynValueTypeMarker, IntoTensorElementType, PrimitiveTensorElementType,
+    Sequence, Shape, TensorElementType, ValueType,
 };
 
-use crate::run::OutputValue;
+use crate::run::Value;
 
 /// An element of a tensor, as little-endian bytes.
 trait Element: PrimitiveTensorElementType + Copy + std::fmt::Debug + 'static {
@@ -90,7 +90,20 @@ fn conversions() -> [Conversion; 13] {
 }
 
 /// Converts an input.
-pub(super) fn input(tensor: &Tensor) -> Result<DynValue, String> {
+pub(super) fn input(value: &Value) -> Result<DynValue, String> {
+    match value {
+        Value::Tensor(tensor) => input_tensor(tensor),
+        Value::Sequence(values) => {
+            let values =
+                values.iter().map(|value| input(value)?.downcast().map_err(|it| it.to_string()));
+            let values = values.collect::<Result<Vec<DynTensor>, String>>()?;
+            Ok(Sequence::new(values).map_err(|error| error.to_string())?.into_dyn())
+        }
+        Value::Map { .. } | Value::Absent => Err("expected a tensor or a sequence".to_owned()),
+    }
+}
+
+fn input_tensor(tensor: &Tensor) -> Result<DynValue, String> {
     let dims = tensor.shape.iter().map(|dim| i64::try_from(*dim));
     let shape: Vec<i64> = dims.collect::<Result<_, _>>().map_err(|_| "it is too large")?;
     let failed = |error: ort::Error| error.to_string();
@@ -114,25 +127,21 @@ pub(super) fn input(tensor: &Tensor) -> Result<DynValue, String> {
 }
 
 /// Converts an output.
-pub(super) fn output(value: &DynValue) -> Result<OutputValue, String> {
+pub(super) fn output(value: &DynValue) -> Result<Value, String> {
     let failed = |error: ort::Error| error.to_string();
     match value.dtype() {
-        ValueType::Tensor { ty, .. } => Ok(OutputValue::Tensor(tensor(value, *ty)?)),
+        ValueType::Tensor { ty, .. } => Ok(Value::Tensor(tensor(value, *ty)?)),
         ValueType::Sequence(_) => {
             let values = value.try_extract_sequence::<DynValueTypeMarker>().map_err(failed)?;
-            Ok(OutputValue::Sequence(values.iter().map(output).collect::<Result<_, _>>()?))
+            Ok(Value::Sequence(values.iter().map(output).collect::<Result<_, _>>()?))
         }
-        ValueType::Optional(_) => Ok(OutputValue::Absent),
+        ValueType::Optional(_) => Ok(Value::Absent),
         ValueType::Map { key, value: kind } => map(value, *key, *kind),
     }
 }
 
 /// Converts a map. Of the types that ONNX Runtime allows, these are the ones that operators return.
-fn map(
-    value: &DynValue,
-    key: TensorElementType,
-    kind: TensorElementType,
-) -> Result<OutputValue, String> {
+fn map(value: &DynValue, key: TensorElementType, kind: TensorElementType) -> Result<Value, String> {
     use TensorElementType as T;
     match (key, kind) {
         (T::Int64, T::Float32) => entries::<i64, f32>(value, DType::Float32, long_keys),
@@ -149,15 +158,15 @@ fn entries<K: IntoTensorElementType + Clone + Hash + Eq, V: Element>(
     map: &DynValue,
     dtype: DType,
     keys: fn(Vec<K>) -> Tensor,
-) -> Result<OutputValue, String> {
+) -> Result<Value, String> {
     let entries = map.try_extract_key_values::<K, V>().map_err(|error| error.to_string())?;
     let (names, values): (Vec<K>, Vec<V>) = entries.into_iter().unzip();
     let value = |value: V| {
         let mut bytes = Vec::new();
         value.write(&mut bytes);
-        OutputValue::Tensor(Tensor::dense(dtype, Vec::new(), Blob::memory(bytes)))
+        Value::Tensor(Tensor::dense(dtype, Vec::new(), Blob::memory(bytes)))
     };
-    Ok(OutputValue::Map { keys: keys(names), values: values.into_iter().map(value).collect() })
+    Ok(Value::Map { keys: keys(names), values: values.into_iter().map(value).collect() })
 }
 
 fn long_keys(keys: Vec<i64>) -> Tensor {
