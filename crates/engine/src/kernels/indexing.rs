@@ -48,7 +48,8 @@ fn gather_elements(call: &Call<'_>) -> Made {
     if over.contains(&0) {
         return one(Item::filled(0.0, x.kind()?, &over)?);
     }
-    // Elements outside the range of the indices are not read.
+    // Along the other axes, gathering requires equal dims: drop the elements beyond those of the indices, which are not
+    // read.
     for (side, (end, dim)) in over.iter().zip(&shape).enumerate() {
         if side != at && end < dim {
             x = x.narrowed(side, 0, *end);

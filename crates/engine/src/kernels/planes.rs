@@ -21,9 +21,9 @@ pub(super) struct Planes<'w> {
 }
 
 impl Planes<'_> {
-    /// Returns the maximum of each window, and its index in the whole tensor: the first of equal ones. If there are NaNs,
-    /// it is the result of a scan that starts after the last of them. An empty window has the lowest value, and index -1.
-    /// `None` for types that are not floats.
+    /// Returns the maximum of each window, and its index in the whole tensor: the first if several elements are equal.
+    /// If a window has NaNs, only the elements after the last NaN count; if there are none, the result is that NaN. An
+    /// empty window has the lowest value, and the index -1. `None` for types that are not floats.
     pub(super) fn greatest(&self, x: &Item) -> Outcome<Option<[Item; 2]>> {
         let data = x.clone().into_data()?;
         if let Ok(values) = data.as_slice::<f32>() {

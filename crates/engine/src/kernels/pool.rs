@@ -34,7 +34,8 @@ fn global(call: &Call<'_>, of: fn(FlexTensor, usize) -> FlexTensor) -> Outcome<I
     Item::Float(pooled).cast(x.kind()?)
 }
 
-/// Returns the maximum of each feature map; if there are NaNs, of the elements after the last of them.
+/// Returns the maximum of each feature map. If it has NaNs, only the elements after the last NaN count; if there are
+/// none, the result is NaN.
 fn global_max(call: &Call<'_>) -> Made {
     let pooled = global(call, Flex::float_max_dim)?;
     if !pooled.to_doubles()?.iter().any(|value| value.is_nan()) {

@@ -256,8 +256,8 @@ fn roi_align(call: &Call<'_>) -> Made {
     let table = table(&wide_x)?;
     let most = grouped.iter().map(Vec::len).max().unwrap_or(0).max(1);
     let sample = |number: usize| {
-        // Cells of smaller regions have fewer samples: the extra ones have weight 0 for a mean, and repeat samples for
-        // a maximum.
+        // Cells of smaller regions have fewer samples. They are padded: with samples of weight 0 for a mean, with the
+        // first sample for a maximum.
         let mut taps: Taps = vec![Default::default(); 4];
         for cell in &grouped {
             let found = cell.get(number).or(cell.first().filter(|_| is_max));

@@ -7,7 +7,6 @@
 //! |---|---|
 //! | `checksum` | `CRC-64/NVME`, the algorithm of all checksums, which are written as 16 hexadecimal digits |
 //! | `piece` | 16777216: maximum bytes per checksum |
-//! | `piece` | 16777216: most bytes under one checksum |
 //! | `models` | the models, each with its `format` and its `files` |
 //! | `self` | the checksum of all bytes before its line, as in every [`CheckedJson`] |
 //!
