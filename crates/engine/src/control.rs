@@ -156,7 +156,7 @@ impl Control {
         let (mut bodies, mut registers) = (Vec::new(), Vec::new());
         for name in names {
             let Some(AttributeValue::Block(number)) = op.attribute(name) else {
-                return Err(format!("expected a graph in attribute `{name}`").into());
+                return Err(format!("expected a graph in `{name}`, found none").into());
             };
             bodies.push(Body::new(*number, scopes, constants, &mut registers, mode)?);
         }
@@ -259,7 +259,8 @@ impl Control {
             _ => None,
         };
         let count = taken.and_then(|taken| all.len().checked_sub(taken));
-        let count = count.ok_or_else(|| Finding::from("`num_scan_inputs` is out of range"))?;
+        let wrong = || format!("expected `num_scan_inputs` from 1 to {}", all.len());
+        let count = count.ok_or_else(|| Finding::from(wrong()))?;
         let mut state = all;
         let scanned = state.split_off(count);
         let mut parts = Vec::new();
@@ -314,7 +315,7 @@ impl Control {
     ) -> Result<Vec<Value>> {
         let inputs = present(inputs.iter().cloned())?;
         let Some(Value::Sequence(first)) = inputs.first() else {
-            return Err(Finding::from("expected a sequence").about_input(0).into());
+            return Err(Finding::from("expected a sequence, found none").about_input(0).into());
         };
         let mut outputs = vec![Vec::with_capacity(first.len()); op.output("").len()];
         for at in 0..first.len() {
@@ -379,7 +380,7 @@ impl Body {
     ) -> Result<Vec<Value>> {
         if inputs.len() != self.formal {
             let (expected, found) = (self.formal, inputs.len());
-            let wrong = format!("the subgraph has {expected} inputs, found {found} values");
+            let wrong = format!("expected {expected} values for its graph, found {found}");
             return Err(Finding::from(wrong).into());
         }
         inputs.extend(self.around(around)?);
@@ -556,7 +557,7 @@ fn empty_stacks<'i>(
 fn expect(found: usize, expected: usize) -> Outcome<()> {
     match found >= expected {
         true => Ok(()),
-        false => Err(format!("expected {expected} values from the body, found {found}").into()),
+        false => Err(format!("expected {expected} values from the graph, found {found}").into()),
     }
 }
 

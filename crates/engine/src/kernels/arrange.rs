@@ -66,7 +66,7 @@ fn image(call: &Call<'_>) -> Outcome<([usize; 4], usize)> {
     let shape = call.input(0)?.shape();
     let dims = shape.as_slice().try_into().map_err(|_| format!("{shape:?} is not an image"))?;
     match count(call.int("blocksize", 0))? {
-        0 => Err("expected a block size above 0".into()),
+        0 => Err("expected a `blocksize` of at least 1, found 0".into()),
         block if block.checked_mul(block).is_none() => Err(format!("{block} is too large").into()),
         block => Ok((dims, block)),
     }
@@ -164,7 +164,7 @@ fn tile(call: &Call<'_>) -> Made {
     let shape = x.shape();
     let times = dims_from(&call.list(1)?)?;
     if times.len() != shape.len() {
-        return Err(format!("repeats {times:?} do not match dims {shape:?}").into());
+        return Err(format!("expected {} repetitions, found {}", shape.len(), times.len()).into());
     }
     let whole: Vec<usize> =
         shape.iter().zip(&times).map(|(dim, times)| dim.saturating_mul(*times)).collect();

@@ -51,7 +51,7 @@ fn constant_of_shape(call: &Call<'_>) -> Made {
         _ => zero(),
     };
     if value.shape != [1] {
-        return Err(format!("expected one number, found {:?}", value.shape).into());
+        return Err(format!("expected `value` of the shape [1], found {:?}", value.shape).into());
     }
     let element = Item::of(&Dense::of(&value)?)?.reshaped(vec![1; dims.len()]);
     one(element.expanded(&dims))

@@ -33,7 +33,8 @@ pub(super) fn product(a: Item, b: Item) -> Outcome<Item> {
         return Err("expected matrices".into());
     };
     if inner != same {
-        return Err(format!("cannot multiply matrices of {left:?} and {right:?}").into());
+        let wrong = "expected equal inner dims (columns of the first, rows of the second)";
+        return Err(format!("{wrong}, found {left:?} and {right:?}").into());
     }
     alike(&a, &b)?;
     let over = common(stack, other)?;

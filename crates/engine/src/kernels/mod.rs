@@ -166,7 +166,8 @@ impl<'a> Call<'a> {
     /// Returns a required input.
     pub(crate) fn input(&self, number: usize) -> Outcome<&Item> {
         let found = self.optional(number);
-        found.ok_or_else(|| Finding::from(format!("input {number} is missing")).about_input(number))
+        let wrong = || Finding::from(format!("expected an input {number}, found none"));
+        found.ok_or_else(|| wrong().about_input(number))
     }
 
     /// Returns all inputs that are present.
@@ -264,10 +265,10 @@ impl<'a> Call<'a> {
 pub(crate) fn axis(axis: i64, rank: usize) -> Outcome<usize> {
     let whole = tensor::long(rank);
     let place = if axis < 0 { axis.saturating_add(whole) } else { axis };
-    usize::try_from(place)
-        .ok()
-        .filter(|place| *place < rank)
-        .ok_or_else(|| format!("axis {axis} is out of range for rank {rank}").into())
+    usize::try_from(place).ok().filter(|place| *place < rank).ok_or_else(|| match rank {
+        0 => format!("expected no axis of a scalar, found {axis}").into(),
+        _ => format!("expected an axis from -{rank} to {}, found {axis}", rank - 1).into(),
+    })
 }
 
 /// Returns the dim of a valid axis.

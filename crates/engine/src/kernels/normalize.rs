@@ -64,7 +64,10 @@ fn batch_normalization(call: &Call<'_>) -> Made {
     let channels = x.shape().get(1).copied().unwrap_or(1);
     let part = |number: usize| match call.input(number)? {
         list if list.shape().iter().product::<usize>() == channels => by_channel(list, rank),
-        list => Err(format!("expected {channels} channels, found {:?}", list.shape()).into()),
+        list => {
+            let found = list.shape().iter().product::<usize>();
+            Err(format!("expected {channels} elements of input {number}, found {found}").into())
+        }
     };
     let (scale, bias, mean, variance) = (part(1)?, part(2)?, part(3)?, part(4)?);
     let epsilon = call.float("epsilon", 1e-5).into();
@@ -118,7 +121,7 @@ fn group_normalization(call: &Call<'_>) -> Made {
         return Err("expected batch and channel dims".into());
     };
     if groups == 0 || !channels.is_multiple_of(groups) {
-        return Err(format!("{channels} channels do not divide into {groups} groups").into());
+        return Err(format!("expected a multiple of {groups} channels, found {channels}").into());
     }
     if shape.contains(&0) {
         return one(x.clone());

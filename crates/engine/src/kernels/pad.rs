@@ -64,12 +64,7 @@ fn pad(call: &Call<'_>) -> Made {
         None => (0..rank).collect(),
     };
     if numbers.len() != 2 * axes.len() {
-        return Err(format!(
-            "expected two pads for each of {} axes, found {}",
-            axes.len(),
-            numbers.len()
-        )
-        .into());
+        return Err(format!("expected {} pads, found {}", 2 * axes.len(), numbers.len()).into());
     }
     let (begins, ends) = numbers.split_at(axes.len());
     let mut pads = vec![(0, 0); rank];

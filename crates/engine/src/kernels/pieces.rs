@@ -58,8 +58,14 @@ fn reshape(call: &Call<'_>) -> Made {
     let x = call.input(0)?.clone();
     let (shape, dims) = (x.shape(), call.list(1)?);
     let keeps = call.int("allowzero", 0) == 0;
+    let kept = |place: usize| {
+        let dim = shape.get(place).copied();
+        dim.ok_or_else(|| {
+            format!("expected dim {place} for a 0 in the shape, found {shape:?}").into()
+        })
+    };
     let known = |(place, dim): (usize, &i64)| match dim {
-        0 if keeps => shape.get(place).copied().ok_or_else(|| "there is no dim to keep".into()),
+        0 if keeps => kept(place),
         -1 => Ok(1),
         dim => count(*dim),
     };
@@ -72,7 +78,8 @@ fn reshape(call: &Call<'_>) -> Made {
         *at_mut(&mut dims_now, rest)? = whole.checked_div(so_far).unwrap_or(0);
     }
     if dims_now.iter().product::<usize>() != whole {
-        return Err(format!("cannot reshape {shape:?} to {dims:?}").into());
+        let wrong = format!("expected the same number of elements as {shape:?}, found {dims:?}");
+        return Err(wrong.into());
     }
     one(x.reshaped(dims_now))
 }

@@ -69,7 +69,7 @@ impl Plan {
         let shape = call.input(0)?.shape();
         let dims = spatial(&shape)?.to_vec();
         let (front, _) = shape.split_at(shape.len() - dims.len());
-        let size = call.ints("kernel_shape").ok_or("`kernel_shape` is missing")?;
+        let size = call.ints("kernel_shape").ok_or("expected a `kernel_shape`, found none")?;
         let size: Vec<usize> = size.iter().map(|one| count(*one)).collect::<Outcome<_>>()?;
         let mut windows = Windows::of(call, &size, &dims)?;
         let given = windows.pads.clone();

@@ -92,7 +92,7 @@ fn sides(call: &Call<'_>, shape: &[usize]) -> Outcome<Vec<Side>> {
                 let to = (*dim as f64 * scale).floor();
                 match *scale > 0.0 && to <= 9e15 {
                     true => Ok((elements(to), *scale)),
-                    false => Err(format!("expected a scale above 0, found {scale}").into()),
+                    false => Err(format!("expected scales above 0, found {scale}").into()),
                 }
             };
             scales.iter().zip(&dims).map(side).collect::<Outcome<_>>()?

@@ -121,7 +121,10 @@ fn scatter_nd(call: &Call<'_>) -> Made {
         return Err("expected index tuples".into());
     };
     let Some((inner, width)) = shape.split_at_checked(*length) else {
-        return Err(format!("expected rank {length} or more, found {shape:?}").into());
+        let rank = shape.len();
+        return Err(
+            format!("expected indices of at most {rank} values each, found {length}").into()
+        );
     };
     check_updates(updates, &[front, width].concat())?;
     let (targets, width) = (rows(tuples, inner)?, bounded(width)?);

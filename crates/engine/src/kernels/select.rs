@@ -68,7 +68,7 @@ fn top_k(call: &Call<'_>) -> Made {
     let (before, behind): (usize, usize) = (before.iter().product(), behind.iter().product());
     let k = count(k)?;
     if k > dim {
-        return Err(format!("expected at most {dim} elements, found {k}").into());
+        return Err(format!("expected at most {dim} in `k`, found {k}").into());
     }
     let greatest = call.int("largest", 1) != 0;
     let mut dims = shape.clone();

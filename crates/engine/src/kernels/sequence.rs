@@ -72,7 +72,8 @@ pub(super) fn kernel(kind: &str) -> Option<RunValues> {
 
 fn value(inputs: &[Option<Value>], at: usize) -> Outcome<&Value> {
     let found = inputs.get(at).and_then(Option::as_ref);
-    found.ok_or_else(|| Finding::from(format!("input {at} is missing")).about_input(at))
+    let wrong = || Finding::from(format!("expected an input {at}, found none"));
+    found.ok_or_else(|| wrong().about_input(at))
 }
 
 fn sequence(inputs: &[Option<Value>], at: usize) -> Outcome<&[Value]> {
@@ -136,7 +137,7 @@ fn split(op: &Op, inputs: &[Option<Value>]) -> Made {
             match (sizes.dims(), numbers.as_slice()) {
                 ([], [size]) => {
                     let size = count(*size).ok().filter(|size| *size > 0);
-                    let size = size.ok_or("expected split sizes of 1 or more")?;
+                    let size = size.ok_or("expected parts of at least 1")?;
                     let parts = length.div_ceil(size);
                     (0..parts).map(|part| size.min(length - part * size)).collect()
                 }
@@ -145,7 +146,7 @@ fn split(op: &Op, inputs: &[Option<Value>]) -> Made {
         }
     };
     if sizes.iter().try_fold(0_usize, |all, size| all.checked_add(*size)) != Some(length) {
-        return Err(format!("expected sizes that add up to {length}, found {sizes:?}").into());
+        return Err(format!("expected sizes with the sum {length}, found {sizes:?}").into());
     }
     let is_dropped = inputs.get(1).is_none_or(Option::is_none) && attribute(op, "keepdims", 1) == 0;
     let mut begin = 0;

@@ -38,7 +38,7 @@ pub(super) fn common(a: &[usize], b: &[usize]) -> Outcome<Vec<usize>> {
         (one, other) if one == other => Ok(one),
         (1, other) => Ok(other),
         (one, 1) => Ok(one),
-        _ => Err(format!("{a:?} and {b:?} do not broadcast").into()),
+        _ => Err(format!("expected shapes that broadcast, found {a:?} and {b:?}").into()),
     };
     let dims: Vec<usize> = (0..rank).map(dim).collect::<Outcome<_>>()?;
     bounded(&dims)?;

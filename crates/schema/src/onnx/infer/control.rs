@@ -112,7 +112,8 @@ fn settle(
 
 /// Returns a required input of the block.
 fn required_input(node: &Node<'_>, index: usize) -> Result<ValueInfo, Finding> {
-    let missing = || Finding::from(format!("expected an input {index}")).about_input(index);
+    let missing =
+        || Finding::from(format!("expected an input {index}, found none")).about_input(index);
     node.input(index).cloned().ok_or_else(missing)
 }
 

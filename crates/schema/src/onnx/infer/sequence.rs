@@ -154,7 +154,7 @@ fn split(node: &mut Node<'_>) -> Outcome {
                         Some(even.map_or(Dim::Unknown, Dim::Known))
                     }
                     ([size], _) if *size <= 0 => {
-                        return Err("expected parts of 1 or more".into());
+                        return Err("expected parts of at least 1".into());
                     }
                     _ => Some(Dim::Unknown),
                 },

@@ -17,7 +17,8 @@ fn optimizer(node: &mut Node<'_>, states: usize) -> Outcome {
         return Err(format!("expected {} inputs for each value, found {count}", 2 + states).into());
     }
     if let Some(index) = node.inputs.iter().position(Option::is_none) {
-        return Err(Finding::from(format!("expected an input {index}")).about_input(index));
+        let wrong = format!("expected an input {index}, found none");
+        return Err(Finding::from(wrong).about_input(index));
     }
     let each = count / (2 + states);
     if node.outputs.len() != each * (1 + states) {
