@@ -37,7 +37,7 @@ fn text_is_nested_like_the_shape() {
     expect("cat.txt", &all);
 }
 
-/// The value of a float16, by the definition.
+/// Returns the value of a float16, by its definition.
 fn half(bits: u16) -> f64 {
     let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
     let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
@@ -53,7 +53,7 @@ fn number<T: std::str::FromStr>(text: &str) -> T {
     text.parse().unwrap_or_else(|_| panic!("`{text}` is no number"))
 }
 
-/// The bits of what is printed; every NaN is one.
+/// Returns the bits of printed elements; all NaNs have the same bits.
 fn bits(dtype: &str, text: &str) -> Vec<u8> {
     let float32 = |text| {
         let value = number::<f32>(text);
@@ -80,8 +80,8 @@ fn bits(dtype: &str, text: &str) -> Vec<u8> {
     }
 }
 
-/// The same for the elements of a file.
-fn stored(dtype: &str, element: &[u8]) -> Vec<u8> {
+/// Returns the bits of elements in a file; all NaNs have the same bits.
+fn bits_of_element(dtype: &str, element: &[u8]) -> Vec<u8> {
     let float32 = |value: f32| if value.is_nan() { f32::NAN } else { value }.to_le_bytes().to_vec();
     match dtype {
         "float32" => float32(f32::from_le_bytes(element.try_into().expect("4 bytes"))),
@@ -92,8 +92,12 @@ fn stored(dtype: &str, element: &[u8]) -> Vec<u8> {
             let value = f64::from_le_bytes(element.try_into().expect("8 bytes"));
             if value.is_nan() { f64::NAN } else { value }.to_le_bytes().to_vec()
         }
-        "complex64" => element.chunks(4).flat_map(|part| stored("float32", part)).collect(),
-        "complex128" => element.chunks(8).flat_map(|part| stored("float64", part)).collect(),
+        "complex64" => {
+            element.chunks(4).flat_map(|part| bits_of_element("float32", part)).collect()
+        }
+        "complex128" => {
+            element.chunks(8).flat_map(|part| bits_of_element("float64", part)).collect()
+        }
         _ => element.to_vec(),
     }
 }
@@ -114,13 +118,14 @@ fn text_of_every_element_type_reads_back_as_the_same_value() {
             .filter(|word| !word.is_empty())
             .flat_map(|word| bits(dtype, word))
             .collect();
-        // The elements are the end of the file.
+        // The elements are at the end of the file.
         let file = read(&root().join(golden(path)));
         let size = usize::try_from(tensor["nbytes"].as_u64().expect("a size")).expect("small");
         let count = tensor["shape"].as_array().into_iter().flatten().filter_map(|n| n.as_u64());
         let count = usize::try_from(count.product::<u64>()).expect("small");
         let elements = file[file.len() - size..].chunks(size.checked_div(count).unwrap_or(1));
-        let expected: Vec<u8> = elements.flat_map(|element| stored(dtype, element)).collect();
+        let expected: Vec<u8> =
+            elements.flat_map(|element| bits_of_element(dtype, element)).collect();
         assert!(found == expected, "{path}: {printed}");
         seen.insert(dtype.to_owned());
     }
@@ -153,7 +158,7 @@ fn an_unknown_name_lists_similar_ones() {
 }
 
 #[test]
-fn a_parameter_is_found_without_what_its_format_puts_before_the_name() {
+fn a_parameter_is_found_without_the_kind_prefix_of_its_name() {
     let module = "crates/formats/tests/golden/mxnet/1.9.1/module";
     let whole = good(["cat", module, "arg:bn1_gamma"]);
     assert_eq!(good(["cat", module, "bn1_gamma"]).out, whole.out);
@@ -166,7 +171,7 @@ fn a_parameter_is_found_without_what_its_format_puts_before_the_name() {
 }
 
 #[test]
-fn an_index_beyond_the_last_says_how_many_there_are() {
+fn an_index_out_of_range_reports_the_number_of_tensors() {
     for index in ["12", "18446744073709551615"] {
         let error = bad(["cat", DIGITS, "--index", index]);
         let expected = format!(
@@ -177,7 +182,7 @@ fn an_index_beyond_the_last_says_how_many_there_are() {
 }
 
 #[test]
-fn name_or_index_is_needed_and_not_both() {
+fn a_name_or_an_index_is_required_but_not_both() {
     assert!(bad(["cat", DIGITS]).contains("the model has 12 tensors: pass a name, or --index N"));
     assert!(bad(["cat", DIGITS, "3"]).contains("`--index` selects a tensor by index"));
     assert!(bad(["cat", DIGITS, "fc_0.b_0", "--index", "1"]).contains("cannot be used with"));
@@ -185,12 +190,12 @@ fn name_or_index_is_needed_and_not_both() {
 }
 
 #[test]
-fn a_tensor_that_is_alone_needs_no_name() {
+fn the_only_tensor_needs_no_name() {
     let path = golden("2.6.2/float32.lodtensor");
     assert_eq!(good(["cat", &path]).out, good(["cat", &path, "--index", "0"]).out);
 }
 
-/// Where the size-prefixed records of a file begin, and where the last one ends.
+/// Returns the offsets of the size-prefixed records of a file, and the end of the last one.
 fn starts(bytes: &[u8]) -> Vec<usize> {
     let mut starts = vec![0];
     while let Some(size) = bytes[starts[starts.len() - 1]..].first_chunk() {
@@ -201,7 +206,7 @@ fn starts(bytes: &[u8]) -> Vec<usize> {
 }
 
 #[test]
-fn damaged_size_prefixed_records_are_hopped_over() {
+fn damaged_size_prefixed_records_are_skipped() {
     let dir = dir();
     let good_path = golden("early/sized/many.combined");
     let path = dir.path().join("damaged");
@@ -209,7 +214,7 @@ fn damaged_size_prefixed_records_are_hopped_over() {
     let mut damaged = read(&root().join(&good_path));
     let starts = starts(&damaged);
     assert_eq!(starts.len(), 33, "32 records");
-    // All of records 3 and 4 but their sizes, and the end of the file within record 20.
+    // Everything in records 3 and 4 except their sizes, and the end of the file within record 20.
     for record in [3, 4] {
         damaged[starts[record] + 8..starts[record + 1]].fill(0xff);
     }
@@ -230,7 +235,7 @@ fn damaged_size_prefixed_records_are_hopped_over() {
 }
 
 #[test]
-fn records_before_the_damage_are_read_where_there_are_no_sizes() {
+fn without_sizes_the_records_before_the_damage_are_read() {
     let dir = dir();
     let path = dir.path().join("damaged");
     let mut bytes = read(&root().join(golden("2.6.2/many.combined")));
@@ -241,9 +246,9 @@ fn records_before_the_damage_are_read_where_there_are_no_sizes() {
     assert_eq!(good(["cat", path, "--index", "30"]).out, expected.out);
 }
 
-/// Fails: eight zeros in the record that is cut off are taken for an empty vocabulary.
+/// A regression: eight zeros in the truncated record were read as an empty vocabulary.
 #[test]
-fn a_record_that_is_cut_off_is_an_error() {
+fn a_truncated_record_is_an_error() {
     let dir = dir();
     let path = dir.path().join("damaged");
     let mut bytes = read(&root().join(golden("2.6.2/many.combined")));

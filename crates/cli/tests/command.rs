@@ -1,4 +1,4 @@
-//! What holds for the command as a whole: help, completions, streams, colors.
+//! The command as a whole: help, completions, streams, colors.
 
 #![expect(clippy::disallowed_types, reason = "opens a terminal and a full device")]
 
@@ -20,19 +20,19 @@ fn help_of_each_command_has_examples() {
     for name in COMMANDS {
         assert!(help.out.contains(name), "{help:?}");
         for flag in ["--help", "-h"] {
-            let said = good([name, flag]);
-            let (_, examples) = said.out.split_once("\nExamples:\n").expect("examples");
+            let outcome = good([name, flag]);
+            let (_, examples) = outcome.out.split_once("\nExamples:\n").expect("examples");
             let prefix = format!("  lodstone {name} ");
             assert!(examples.lines().count() >= 3, "{examples}");
             assert!(examples.lines().all(|line| line.starts_with(&prefix)), "{examples}");
-            assert_eq!(said.err, "");
+            assert_eq!(outcome.err, "");
         }
     }
     assert!(good(["convert", "--help"]).out.contains("same:"));
 }
 
 #[test]
-fn examples_in_the_help_use_options_that_there_are() {
+fn examples_in_the_help_use_existing_options() {
     for name in COMMANDS {
         let help = good([name, "--help"]).out;
         let (options, examples) = help.split_once("\nExamples:\n").expect("examples");
@@ -49,22 +49,22 @@ fn the_version_is_that_of_the_package() {
 }
 
 #[test]
-fn completions_know_the_commands_and_formats() {
+fn completions_contain_the_commands_and_formats() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let said = good(["completions", shell]);
+        let outcome = good(["completions", shell]);
         for word in ["inspect", "convert", "completions", "strip-source"] {
-            assert!(said.out.contains(word), "`{word}` for {shell}");
+            assert!(outcome.out.contains(word), "`{word}` for {shell}");
         }
-        // The other two complete no values.
+        // The other two shells do not complete values.
         let values = ["bash", "zsh", "fish"].contains(&shell);
-        assert_eq!(said.out.contains("paddle-vars"), values, "{shell}");
+        assert_eq!(outcome.out.contains("paddle-vars"), values, "{shell}");
     }
-    let said = run(["completions", "cmd"]);
-    assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{said:?}");
+    let outcome = run(["completions", "cmd"]);
+    assert_eq!((outcome.code, outcome.out.as_str()), (Some(2), ""), "{outcome:?}");
 }
 
 #[test]
-fn wrong_usage_is_an_error_on_stderr() {
+fn invalid_usage_is_an_error_on_stderr() {
     for arguments in [
         &["frob"][..],
         &["inspect"],
@@ -73,14 +73,18 @@ fn wrong_usage_is_an_error_on_stderr() {
         &["convert", DIGITS],
         &[],
     ] {
-        let said = run(arguments);
-        assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{arguments:?}: {said:?}");
-        assert!(said.err.contains("Usage: lodstone"), "{arguments:?}: {said:?}");
+        let outcome = run(arguments);
+        assert_eq!(
+            (outcome.code, outcome.out.as_str()),
+            (Some(2), ""),
+            "{arguments:?}: {outcome:?}"
+        );
+        assert!(outcome.err.contains("Usage: lodstone"), "{arguments:?}: {outcome:?}");
     }
 }
 
 #[test]
-fn wrong_arguments_do_nothing_to_a_terminal() {
+fn invalid_arguments_are_escaped_for_the_terminal() {
     let hostile = "--\u{1b}[2J\n\u{9b}31m\u{202e}\u{61c}";
     for arguments in [
         &[hostile][..],
@@ -89,10 +93,14 @@ fn wrong_arguments_do_nothing_to_a_terminal() {
         &["convert", DIGITS, "out", "--to", &hostile[2..]],
         &["convert", DIGITS, "out", "--align", &hostile[2..]],
     ] {
-        let said = run(arguments);
-        assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{arguments:?}: {said:?}");
-        assert!(said.err.contains("\\u{1b}[2J\\n\\u{9b}31m\\u{202e}\\u{61c}"), "{said:?}");
-        assert!(said.err.contains("Usage: ") || said.err.contains("--help"), "{said:?}");
+        let outcome = run(arguments);
+        assert_eq!(
+            (outcome.code, outcome.out.as_str()),
+            (Some(2), ""),
+            "{arguments:?}: {outcome:?}"
+        );
+        assert!(outcome.err.contains("\\u{1b}[2J\\n\\u{9b}31m\\u{202e}\\u{61c}"), "{outcome:?}");
+        assert!(outcome.err.contains("Usage: ") || outcome.err.contains("--help"), "{outcome:?}");
         let shown = on_terminal(arguments, &[]);
         assert!(!shown.contains(['\u{9b}', '\u{202e}', '\u{61c}']), "{arguments:?}: {shown:?}");
         assert!(!shown.contains("\u{1b}[2J"), "{arguments:?}: {shown:?}");
@@ -100,7 +108,7 @@ fn wrong_arguments_do_nothing_to_a_terminal() {
 }
 
 #[test]
-fn a_reader_that_has_had_enough_is_no_error() {
+fn a_closed_stdout_is_not_an_error() {
     let output = tempfile::tempdir().expect("a directory");
     let output = output.path().join("out.pdmodel");
     for arguments in [
@@ -112,24 +120,24 @@ fn a_reader_that_has_had_enough_is_no_error() {
     ] {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
-        let said = command(arguments).stdout(Stdio::from(writer)).output();
-        let said = common::Said::from(said.expect("the command runs"));
-        assert_eq!(said.code, Some(0), "{arguments:?}: {said:?}");
-        assert!(!said.err.contains("error") && !said.err.contains("panick"), "{said:?}");
+        let outcome = command(arguments).stdout(Stdio::from(writer)).output();
+        let outcome = common::Outcome::from(outcome.expect("the command runs"));
+        assert_eq!(outcome.code, Some(0), "{arguments:?}: {outcome:?}");
+        assert!(!outcome.err.contains("error") && !outcome.err.contains("panick"), "{outcome:?}");
     }
 }
 
 #[test]
 fn a_full_disk_is_an_error() {
     let full = File::options().write(true).open("/dev/full").expect("a full device");
-    let said = command(["inspect", DIGITS]).stdout(full).output();
-    let said = common::Said::from(said.expect("the command runs"));
-    assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.err.starts_with("error: "), "{said:?}");
+    let outcome = command(["inspect", DIGITS]).stdout(full).output();
+    let outcome = common::Outcome::from(outcome.expect("the command runs"));
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    assert!(outcome.err.starts_with("error: "), "{outcome:?}");
 }
 
 #[test]
-fn everything_works_without_more_threads() {
+fn commands_work_if_no_threads_can_be_started() {
     let dir = dir();
     let path = |name: &str| dir.path().join(name).to_str().expect("UTF-8").to_owned();
     let (model, copy) = (path("model.safetensors"), path("copy.npz"));
@@ -141,16 +149,16 @@ fn everything_works_without_more_threads() {
         &["convert", &model, &copy, "--seal"],
         &["diff", &model, &copy],
     ] {
-        // No stack of a thread fits into the addresses that there are.
+        // The stack of a new thread does not fit into the address space.
         let mut command = command(arguments);
-        let said = command.env("RUST_MIN_STACK", (1_u64 << 60).to_string()).output();
-        let said = common::Said::from(said.expect("the command runs"));
-        assert_eq!(said.code, Some(0), "{arguments:?}: {said:?}");
-        assert!(!said.err.contains("panicked"), "{arguments:?}: {said:?}");
+        let outcome = command.env("RUST_MIN_STACK", (1_u64 << 60).to_string()).output();
+        let outcome = common::Outcome::from(outcome.expect("the command runs"));
+        assert_eq!(outcome.code, Some(0), "{arguments:?}: {outcome:?}");
+        assert!(!outcome.err.contains("panicked"), "{arguments:?}: {outcome:?}");
     }
 }
 
-/// Runs the command with a terminal as its stderr; gives what it shows.
+/// Runs the command with a terminal as its stderr; returns the output there.
 fn on_terminal(arguments: &[&str], environment: &[(&str, &str)]) -> String {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
@@ -161,17 +169,17 @@ fn on_terminal(arguments: &[&str], environment: &[(&str, &str)]) -> String {
     command.env("TERM", "xterm").envs(environment.iter().copied());
     let mut child =
         command.stdout(Stdio::null()).stderr(terminal).spawn().expect("the command runs");
-    // Otherwise the terminal stays open here.
+    // This process must not keep the terminal open.
     drop(command);
     let mut shown = Vec::new();
-    // A terminal that nobody writes to any more ends with an error.
+    // Reading from a terminal whose writers have closed it fails.
     let _ = File::from(master).read_to_end(&mut shown);
     child.wait().expect("the command ends");
     String::from_utf8(shown).expect("UTF-8")
 }
 
 #[test]
-fn colors_are_for_terminals_that_want_them() {
+fn colors_depend_on_the_terminal_and_the_environment() {
     let wrong_usage = ["inspect"];
     let missing = ["inspect", "missing"];
     let warned = golden("2.6.2/lenet/train.pb");

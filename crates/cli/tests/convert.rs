@@ -14,12 +14,12 @@ use common::{
 use serde_json::Value;
 
 /// Runs `convert INPUT DIR/OUTPUT ARGUMENTS`, which must succeed.
-fn convert(input: &str, output: &Path, arguments: &[&str]) -> common::Said {
+fn convert(input: &str, output: &Path, arguments: &[&str]) -> common::Outcome {
     let output = output.to_str().expect("UTF-8");
     good([&["convert", input, output], arguments].concat())
 }
 
-/// The same, which must fail and write nothing.
+/// Runs `convert INPUT DIR/OUTPUT ARGUMENTS`, which must fail and write nothing.
 fn refused(input: &str, output: &str, arguments: &[&str]) -> String {
     let dir = dir();
     let output = dir.path().join(output);
@@ -43,8 +43,8 @@ fn every_golden_model_is_written_back_byte_for_byte() {
         let params = case["params"].as_str().map(golden);
         arguments.extend(params.iter().flat_map(|params| ["--params", params]));
 
-        // A directory, as a new one; a program with parameters, under the names they had, into a
-        // directory that is there; one file, as one file.
+        // A directory is written as a new directory; a program with parameters under its original names, into an
+        // existing directory; a file as a file.
         let output = match text(&case, "format") {
             "paddle" if !input.is_dir() => dir.path().to_owned(),
             _ => dir.path().join(name.expect("a name")),
@@ -86,25 +86,25 @@ fn a_model_is_written_to_a_prefix_a_file_and_a_directory() {
         (DIGITS, "", ["inference.pdiparams", "inference.pdmodel"]),
     ] {
         let dir = dir();
-        let said = convert(input, &dir.path().join(output), &["--to", "same"]);
+        let outcome = convert(input, &dir.path().join(output), &["--to", "same"]);
         let found = files(dir.path());
-        assert_eq!(found.keys().collect::<Vec<_>>(), names, "{said:?}");
+        assert_eq!(found.keys().collect::<Vec<_>>(), names, "{outcome:?}");
         assert!(found.values().eq([params, program]), "{output} differs");
         for name in names {
             let wrote = format!("wrote {}\n", dir.path().join(name).display());
-            assert!(said.out.contains(&wrote), "{wrote} in {said:?}");
+            assert!(outcome.out.contains(&wrote), "{wrote} in {outcome:?}");
         }
     }
 }
 
 #[test]
-fn what_was_done_is_said() {
+fn the_conversion_is_reported() {
     let dir = dir();
     let output = dir.path().join("copy");
-    let said = convert(&golden("2.6.2/save_as_fp16.combined"), &output, &["--to", "same"]);
+    let outcome = convert(&golden("2.6.2/save_as_fp16.combined"), &output, &["--to", "same"]);
     let expected =
         format!("paddle-params -> paddle-params: 3 tensors, 96 B\nwrote {}\n", output.display());
-    assert_eq!((said.out, said.err), (expected, String::new()));
+    assert_eq!((outcome.out, outcome.err), (expected, String::new()));
 }
 
 #[test]
@@ -121,14 +121,14 @@ fn a_model_can_be_converted_onto_itself() {
     assert!(files(dir.path()) != before);
 }
 
-/// Names of the tensors of a model.
+/// Returns the names of the tensors of a model.
 fn names(path: &Path) -> Vec<String> {
     let tensors = tensors(path);
     tensors.as_array().into_iter().flatten().map(|t| text(t, "name").to_owned()).collect()
 }
 
 #[test]
-fn tensors_are_chosen_by_patterns() {
+fn tensors_are_selected_by_patterns() {
     let all = names(&root().join(DIGITS));
     let chosen = |arguments: &[&str], keep: fn(&str) -> bool| {
         let dir = dir();
@@ -152,7 +152,7 @@ fn tensors_are_chosen_by_patterns() {
 }
 
 #[test]
-fn patterns_that_choose_nothing_or_are_none_are_errors() {
+fn patterns_without_matches_and_invalid_patterns_are_errors() {
     let error = refused(DIGITS, "out", &["--to", "paddle-vars", "--include", "zzz*"]);
     assert_eq!(error, "error: the patterns match none of the 12 tensors\n");
     let error = refused(DIGITS, "out", &["--to", "paddle-vars", "--exclude", "*"]);
@@ -168,7 +168,7 @@ fn a_program_is_not_written_without_some_of_its_parameters() {
 }
 
 #[test]
-fn a_cast_that_rounds_is_refused_unless_allowed() {
+fn a_cast_that_rounds_is_an_error_unless_allowed() {
     let cast = ["--weights-only", "--cast", "float16"];
     let error = refused(DIGITS, "out.safetensors", &cast);
     assert!(error.starts_with("error: the conversion would lose precision"), "{error}");
@@ -184,12 +184,12 @@ fn a_cast_that_rounds_is_refused_unless_allowed() {
 
     let dir = dir();
     let output = dir.path().join("out.safetensors");
-    let said = convert(
+    let outcome = convert(
         DIGITS,
         &output,
         &["--weights-only", "--cast", "float16", "--allow", "fp16-rounding"],
     );
-    assert!(said.err.contains("warning: lost precision"), "{said:?}");
+    assert!(outcome.err.contains("warning: lost precision"), "{outcome:?}");
     let cast = facts(output.to_str().expect("UTF-8"), None);
     let before = facts(DIGITS, None);
     for (now, then) in cast["tensors"]
@@ -205,7 +205,7 @@ fn a_cast_that_rounds_is_refused_unless_allowed() {
 }
 
 #[test]
-fn what_a_program_would_not_accept_is_refused_with_a_way_out() {
+fn unsupported_changes_of_a_program_are_errors_with_a_hint() {
     let hint = "hint: pass --weights-only to write the tensors without the program\n";
     let error = refused(DIGITS, "out.pdmodel", &["--cast", "float16"]);
     assert!(
@@ -221,16 +221,16 @@ fn what_a_program_would_not_accept_is_refused_with_a_way_out() {
 
     let dir = dir();
     let output = dir.path().join("out.onnx");
-    let said = convert(DIGITS, &output, &["--weights-only"]);
-    assert!(said.out.starts_with("paddle -> onnx: 12 tensors"), "{said:?}");
-    // Tensors alone are no graph that computes anything.
+    let outcome = convert(DIGITS, &output, &["--weights-only"]);
+    assert!(outcome.out.starts_with("paddle -> onnx: 12 tensors"), "{outcome:?}");
+    // Tensors alone are not a graph that computes something.
     let verified = run(["verify", output.to_str().expect("UTF-8")]);
     assert_eq!(verified.code, Some(1), "{verified:?}");
     assert!(verified.out.contains("the graph: has no outputs"), "{verified:?}");
 }
 
 #[test]
-fn a_refused_conversion_leaves_the_file_that_is_there() {
+fn a_failed_conversion_keeps_the_existing_file() {
     let dir = dir();
     for name in ["out.pdmodel", "out.pdiparams"] {
         std::fs::write(dir.path().join(name), b"precious").expect("a file");
@@ -242,40 +242,40 @@ fn a_refused_conversion_leaves_the_file_that_is_there() {
 }
 
 #[test]
-fn a_cast_that_is_exact_needs_no_leave() {
+fn an_exact_cast_needs_no_permission() {
     let dir = dir();
     let [plain, wide, back] =
         ["plain", "wide", "back"].map(|name| dir.path().join(name).with_extension("safetensors"));
     convert(DIGITS, &plain, &["--weights-only"]);
-    let said = convert(DIGITS, &wide, &["--weights-only", "--cast", "float64"]);
-    assert!(!said.err.contains("lost"), "{said:?}");
+    let outcome = convert(DIGITS, &wide, &["--weights-only", "--cast", "float64"]);
+    assert!(!outcome.err.contains("lost"), "{outcome:?}");
     assert_eq!(tensors(&wide)[0]["dtype"], "float64");
-    // Every value was a float32, so that none changes on the way back.
+    // Every value was a float32, so no value changes on the way back.
     convert(wide.to_str().expect("UTF-8"), &back, &["--cast", "float32"]);
     assert_eq!(tensors(&back), tensors(&plain));
-    // Nor is there anything to lose where nothing is cast.
+    // A cast to the same type loses nothing.
     let same = dir.path().join("same");
     convert(&golden("2.6.2/int64.lodtensor"), &same, &["--to", "same", "--cast", "float16"]);
     assert!(read(&same) == read(&root().join(golden("2.6.2/int64.lodtensor"))));
 }
 
 #[test]
-fn numbers_are_cast_to_floating_point_alone() {
+fn casts_to_other_than_floating_point_types_are_errors() {
     let error = refused(DIGITS, "out.pdmodel", &["--cast", "int8"]);
     assert!(error.contains("[possible values: float16, bfloat16, float32, float64]"), "{error}");
 }
 
 #[test]
-fn names_are_lost_only_with_leave() {
+fn names_are_lost_only_if_allowed() {
     for to in ["paddle-params", "paddle-params-sized"] {
         let error = refused(DIGITS, "params", &["--to", to, "--weights-only"]);
         assert!(error.contains("(`names`): `batch_norm_0.b_0`"), "{error}");
         assert!(error.contains("hint: pass --allow names"), "{error}");
         let dir = dir();
         let output = dir.path().join("params");
-        let said =
+        let outcome =
             convert(DIGITS, &output, &["--to", to, "--allow", "names", "--allow", "program"]);
-        assert!(said.err.contains("warning: lost tensor names: "), "{said:?}");
+        assert!(outcome.err.contains("warning: lost tensor names: "), "{outcome:?}");
         let original = root().join(DIGITS).join("inference.pdiparams");
         if to == "paddle-params" {
             assert!(read(&output) == read(&original), "what PaddlePaddle wrote itself");
@@ -289,18 +289,18 @@ fn names_are_lost_only_with_leave() {
 }
 
 #[test]
-fn a_long_list_of_losses_is_cut() {
+fn a_long_list_of_losses_is_truncated() {
     let dir = dir();
     let output = dir.path().join("params");
-    let said = convert(
+    let outcome = convert(
         &golden("2.6.2/lenet/persistables"),
         &output,
         &["--to", "paddle-params", "--allow", "names"],
     );
-    assert!(said.err.contains(" and 43 more\n"), "{said:?}");
+    assert!(outcome.err.contains(" and 43 more\n"), "{outcome:?}");
 }
 
-/// What a model computes: operators, inputs and outputs.
+/// Returns the inputs, outputs and operators of a model.
 fn program(path: &str) -> Value {
     let mut facts = facts(path, None);
     Value::Array(["operators", "inputs", "outputs"].map(|key| facts[key].take()).to_vec())
@@ -320,13 +320,13 @@ fn one_layout_is_written_as_another_and_back() {
     }
 }
 
-/// Fails: `__model__` is written beside `inference.pdiparams`, where nobody looks for it.
+/// A regression: `__model__` was written beside `inference.pdiparams`, where no reader looks for it.
 #[test]
-fn one_file_a_variable_is_combined_in_a_directory() {
+fn one_file_per_variable_is_combined_in_a_directory() {
     keeps(&golden("1.8.5/lenet/inference"), "paddle", "combined");
 }
 
-/// Converts, and compares what is read back.
+/// Converts a model, and compares the tensors that are read back.
 fn keeps(input: &str, to: &str, output: &str) {
     let dir = dir();
     let output = dir.path().join(output);
@@ -339,14 +339,14 @@ fn keeps(input: &str, to: &str, output: &str) {
 }
 
 #[test]
-fn one_file_a_variable_is_what_paddle_wrote() {
+fn one_file_per_variable_equals_the_files_of_paddle() {
     let dir = dir();
     let output = dir.path().join("separate");
     convert(&golden("1.8.5/lenet/combined"), &output, &["--to", "paddle-vars"]);
     let mut written = files(&root().join(golden("1.8.5/lenet/inference")));
     let mut found = files(&output);
     written.remove("__model__").expect("a program");
-    // The program has not what it said of the training script.
+    // The program lacks the source lines of the training script.
     found.remove("__model__").expect("a program");
     assert!(found == written, "{:?}", found.keys());
 }
@@ -360,19 +360,22 @@ fn a_program_is_written_as_text_and_back() {
         convert(&golden(input), &text, &["--to", "paddle-program-text"]);
         assert!(read(&text).starts_with(b"blocks {\n"), "{input}");
         assert_eq!(program(text.to_str().expect("UTF-8")), program(&golden(input)), "{input}");
-        // By the extension alone.
+        // By the extension only.
         convert(text.to_str().expect("UTF-8"), &binary, &[]);
         assert_eq!(program(binary.to_str().expect("UTF-8")), program(&golden(input)), "{input}");
     }
 }
 
 #[test]
-fn tensors_without_names_are_called_by_their_number() {
+fn tensors_without_names_are_named_by_their_index() {
     let dir = dir();
     let output = dir.path().join("vars");
-    let said = convert(&golden("2.6.2/many.combined"), &output, &["--to", "paddle-vars"]);
-    assert!(said.err.contains("tensors without a name are named by their index: 32"), "{said:?}");
-    assert!(said.out.contains("wrote 32 files: "), "{said:?}");
+    let outcome = convert(&golden("2.6.2/many.combined"), &output, &["--to", "paddle-vars"]);
+    assert!(
+        outcome.err.contains("tensors without a name are named by their index: 32"),
+        "{outcome:?}"
+    );
+    assert!(outcome.out.contains("wrote 32 files: "), "{outcome:?}");
     let found = files(&output);
     let tensors = facts(&golden("2.6.2/many.combined"), None);
     for (number, tensor) in tensors["tensors"].as_array().into_iter().flatten().enumerate() {
@@ -382,7 +385,7 @@ fn tensors_without_names_are_called_by_their_number() {
     }
 }
 
-/// Offsets of the elements of the dense tensors in a file, which have `sizes` bytes.
+/// Returns the offsets of the elements of the dense tensors in a file; `sizes` are their sizes in bytes.
 fn offsets(file: &[u8], sizes: &[usize], sized: bool) -> Vec<usize> {
     let word = |at: usize| -> usize {
         let bytes = file[at..at + 8].try_into().expect("8 bytes");
@@ -452,19 +455,19 @@ fn an_aligned_model_keeps_its_program() {
     assert_eq!(program(output.to_str().expect("UTF-8")), program(DIGITS));
 }
 
-/// Whether a file says anything of the script that made it.
-fn tells_source(bytes: &[u8]) -> bool {
+/// Returns whether a file contains anything about the script that wrote it.
+fn contains_source(bytes: &[u8]) -> bool {
     let contains = |text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
     contains(b".py") || contains(b"op_callstack") || contains(b"site-packages")
 }
 
 #[test]
-fn paths_of_the_training_script_are_kept_by_same_alone() {
+fn paths_of_the_training_script_are_kept_only_by_same() {
     let mut with_source = 0;
     for case in cases() {
         let (path, format) = (text(&case, "path"), text(&case, "format"));
         let sources = case["files"].as_object().into_iter().flatten();
-        let told = sources.filter(|(file, _)| tells_source(&read(&root().join(golden(file)))));
+        let told = sources.filter(|(file, _)| contains_source(&read(&root().join(golden(file)))));
         if case["params"].is_string() || format == "paddle-pir" || told.count() == 0 {
             continue;
         }
@@ -484,19 +487,19 @@ fn paths_of_the_training_script_are_kept_by_same_alone() {
         }
         for (arguments, told) in runs {
             let dir = dir();
-            let said = convert(&golden(path), &dir.path().join("out"), &arguments);
-            let found = files(dir.path()).values().any(|bytes| tells_source(bytes));
+            let outcome = convert(&golden(path), &dir.path().join("out"), &arguments);
+            let found = files(dir.path()).values().any(|bytes| contains_source(bytes));
             assert_eq!(found, told, "{path} {arguments:?}");
-            let noted = said.err.contains("source lines of the training script were removed");
-            assert!(!noted || !told, "{path} {arguments:?}: {said:?}");
-            assert!(!said.out.contains(".py") && !said.err.contains(".py"), "{said:?}");
+            let noted = outcome.err.contains("source lines of the training script were removed");
+            assert!(!noted || !told, "{path} {arguments:?}: {outcome:?}");
+            assert!(!outcome.out.contains(".py") && !outcome.err.contains(".py"), "{outcome:?}");
         }
     }
     assert!(with_source > 10, "{with_source} models say where they come from");
 }
 
 #[test]
-fn what_is_left_of_a_program_without_its_source_is_the_same_program() {
+fn removing_source_lines_does_not_change_the_program() {
     for (input, output) in [
         ("2.6.2/lenet/train.pb", "out.pb"),
         ("1.8.5/lenet/program.pbtxt", "out.pbtxt"),
@@ -513,7 +516,7 @@ fn what_is_left_of_a_program_without_its_source_is_the_same_program() {
 }
 
 #[test]
-fn a_target_that_is_not_clear_is_an_error() {
+fn an_ambiguous_target_is_an_error() {
     for name in ["out", "out.xyz", "out.tar.gz"] {
         let error = refused(DIGITS, name, &[]);
         assert!(error.contains("cannot determine the format of "), "{error}");
@@ -526,7 +529,7 @@ fn a_target_that_is_not_clear_is_an_error() {
 }
 
 #[test]
-fn a_format_that_cannot_hold_the_model_says_what_could() {
+fn a_format_that_cannot_hold_the_model_names_one_that_can() {
     let many = golden("2.6.2/many.combined");
     let error = refused(&many, "out", &["--to", "paddle-tensor"]);
     assert!(error.contains("cannot hold 32 tensors instead of one; `paddle-params`"), "{error}");
@@ -576,14 +579,14 @@ fn reading_and_mapping_write_the_same() {
 }
 
 #[test]
-fn sizes_of_shards_are_understood() {
+fn sizes_of_shards_are_parsed() {
     for size in ["0", "5xx", "GB", "-1", "99999999999999999999GB"] {
-        let said = run(["convert", DIGITS, "/nowhere/out.pdmodel", "--max-shard-size", size]);
+        let outcome = run(["convert", DIGITS, "/nowhere/out.pdmodel", "--max-shard-size", size]);
         assert!(
-            said.err.contains("expected a size such as 1.5GB or 512MiB") || size == "-1",
-            "{said:?}"
+            outcome.err.contains("expected a size such as 1.5GB or 512MiB") || size == "-1",
+            "{outcome:?}"
         );
-        assert_eq!(said.code, Some(2), "{said:?}");
+        assert_eq!(outcome.code, Some(2), "{outcome:?}");
     }
     let dir = dir();
     for size in ["5GB", "512MiB", "1000", "7 KiB", "3B", "1.5GB", "10kB", "2gib"] {
@@ -596,7 +599,7 @@ fn sizes_of_shards_are_understood() {
 }
 
 #[test]
-fn a_model_may_become_more_files_than_a_process_may_have_open() {
+fn a_model_may_become_more_files_than_a_process_can_open() {
     let dir = dir();
     let path = |name: &str| dir.path().join(name).to_str().expect("UTF-8").to_owned();
     let model = path("model.safetensors");
@@ -605,8 +608,8 @@ fn a_model_may_become_more_files_than_a_process_may_have_open() {
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", "ulimit -n 64 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_lodstone")]);
         shell.args(["convert", &model, &path(output), "--to", "paddle-vars"]).args(seal);
-        let said = common::Said::from(shell.output().expect("sh"));
-        assert_eq!(said.code, Some(0), "{said:?}");
+        let outcome = common::Outcome::from(shell.output().expect("sh"));
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
         assert_eq!(facts(&path(output), None)["tensors"].as_array().map(Vec::len), Some(300));
     }
 }
@@ -629,28 +632,28 @@ fn nothing_is_written_under_the_name_of_a_seal() {
     assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 1);
 }
 
-/// A model of an old set of ONNX's operators.
+/// Returns a model with an old opset.
 fn old(name: &str) -> String {
     format!("crates/formats/tests/golden/onnx_upgrade/{name}.onnx")
 }
 
 #[test]
-fn operators_of_onnx_become_ones_of_a_newer_set() {
+fn onnx_operators_are_upgraded() {
     let dir = dir();
     let out = dir.path().join("new.onnx");
     convert(&old("clip"), &out, &["--opset", "13"]);
     let path = out.to_str().expect("UTF-8");
-    let said = good(["inspect", path, "--json"]);
-    let inspection: Value = serde_json::from_str(&said.out).expect("JSON");
+    let outcome = good(["inspect", path, "--json"]);
+    let inspection: Value = serde_json::from_str(&outcome.out).expect("JSON");
     let sets = &inspection["program"]["operator_sets"];
-    assert_eq!(sets.to_string(), r#"{"":13}"#, "{said:?}");
+    assert_eq!(sets.to_string(), r#"{"":13}"#, "{outcome:?}");
     assert_eq!(inspection["program"]["version"], "IR 7");
     assert!(good(["verify", path]).out.contains("whole"));
     convert(path, &dir.path().join("newest.onnx"), &["--opset", "newest", "--to", "same"]);
 }
 
 #[test]
-fn operators_of_onnx_do_not_become_ones_of_an_older_set() {
+fn onnx_operators_are_not_downgraded() {
     let error = refused(&old("pad"), "old.onnx", &["--opset", "9"]);
     assert!(error.contains("uses opset 10; downgrading to 9 is not supported"), "{error}");
     let error = refused(&old("pad"), "old.onnx", &["--opset", "99"]);
@@ -662,7 +665,7 @@ fn operators_of_onnx_do_not_become_ones_of_an_older_set() {
     assert!(bad(["convert", "a", "b", "--opset", "0"]).contains("or `newest`"));
 }
 
-/// A program that adds rows of two inputs, of which it leaves open how many there are.
+/// A program that adds two inputs with a dynamic number of rows.
 const OPEN: &str = r#"ir_version: 8 opset_import { version: 17 } graph { name: "open"
     node { op_type: "Add" input: "a" input: "b:0" output: "c" }
     input { name: "a" type { tensor_type { elem_type: 1 shape {
@@ -673,7 +676,7 @@ const OPEN: &str = r#"ir_version: 8 opset_import { version: 17 } graph { name: "
         dim { dim_param: "N" } dim { dim_value: 3 } } } } } }"#;
 
 #[test]
-fn inputs_are_declared_to_be_of_a_shape() {
+fn input_shapes_are_declared() {
     let dir = dir();
     let input = dir.path().join("open.onnxtxt");
     std::fs::write(&input, OPEN).expect("written");
@@ -686,8 +689,8 @@ fn inputs_are_declared_to_be_of_a_shape() {
     let out = dir.path().join("out.onnx");
     convert(input, &out, &["--to", "same", "--input-shape", "b:0:5,3", "--input-shape", "a:5,3"]);
     for path in [&glow, &out] {
-        let said = good(["inspect", path.to_str().expect("UTF-8"), "--json"]);
-        assert!(!said.out.contains("\"N\"") && said.out.contains('5'), "{said:?}");
+        let outcome = good(["inspect", path.to_str().expect("UTF-8"), "--json"]);
+        assert!(!outcome.out.contains("\"N\"") && outcome.out.contains('5'), "{outcome:?}");
     }
     for (shapes, expected) in [
         (vec!["x:1"], "there is no input `x`; the inputs are `a`, `b:0`"),
@@ -716,8 +719,11 @@ fn anonymous_dims_need_not_be_equal() {
     let out = dir.path().join("out.onnx");
     let input = input.to_str().expect("UTF-8");
     convert(input, &out, &["--to", "onnx", "--input-shape", "a:5,3", "--input-shape", "b:0:6,3"]);
-    let said = good(["inspect", out.to_str().expect("UTF-8")]);
-    assert!(said.out.contains("a float32 [5, 3]") && said.out.contains("[6, 3]"), "{said:?}");
+    let outcome = good(["inspect", out.to_str().expect("UTF-8")]);
+    assert!(
+        outcome.out.contains("a float32 [5, 3]") && outcome.out.contains("[6, 3]"),
+        "{outcome:?}"
+    );
 }
 
 #[test]
@@ -745,10 +751,10 @@ fn structured_names_are_used_and_written_back() {
         names.as_array().expect("tensors").iter().any(|it| it["name"] == "a.weight"),
         "{names}"
     );
-    // The same file with other names would be that of another model.
-    let said =
+    // Parameters with other names in this file would be a different model.
+    let outcome =
         convert(&model, &copy.join("net.pdmodel"), &["--to", "same", "--names", "structured"]);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
     let error = refused(DIGITS, "out.npz", &["--weights-only", "--names", "structured"]);
     assert!(error.contains("no structured names are recorded"), "{error}");
 }
@@ -762,8 +768,8 @@ fn inferred_types_are_declared() {
     convert(input, &out, &["--infer-shapes", "--to", "same"]);
     let path = out.to_str().expect("UTF-8");
     assert!(good(["verify", path]).out.contains("whole"));
-    let said = good(["inspect", path]);
-    assert!(said.out.contains("\noutput   y float32 [batch, 12]\n"), "{said:?}");
+    let outcome = good(["inspect", path]);
+    assert!(outcome.out.contains("\noutput   y float32 [batch, 12]\n"), "{outcome:?}");
     let error = refused(DIGITS, "out.pdmodel", &["--infer-shapes"]);
     assert!(error.contains("the model has no ONNX program"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! `lodstone diff`, as a user sees it.
+//! `lodstone diff`.
 
 #![expect(clippy::disallowed_methods, reason = "tests change files")]
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use common::{DIGITS, bad, dir, expect, good, read, root, run};
 use serde_json::Value;
 
-/// The digits model as safetensors, and the same with two numbers changed.
+/// Writes the digits model as safetensors, and a copy with two different numbers.
 fn two(dir: &Path) -> [String; 2] {
     let [a, b] = ["a", "b"].map(|name| dir.join(name).with_extension("safetensors"));
     good([Path::new("convert"), Path::new(DIGITS), &a, Path::new("--weights-only")]);
@@ -22,11 +22,11 @@ fn two(dir: &Path) -> [String; 2] {
 }
 
 #[test]
-fn the_same_model_in_another_format_is_the_same() {
+fn the_same_model_in_another_format_is_equal() {
     let dir = dir();
     let [a, _] = two(dir.path());
-    let said = good(["diff", DIGITS, &a]);
-    assert!(said.out.ends_with("the same: 12 tensors equal\n"), "{said:?}");
+    let outcome = good(["diff", DIGITS, &a]);
+    assert!(outcome.out.ends_with("the same: 12 tensors equal\n"), "{outcome:?}");
     let json = good(["diff", DIGITS, &a, "--json"]);
     let json: Value = serde_json::from_str(&json.out).expect("JSON");
     assert_eq!(
@@ -36,13 +36,13 @@ fn the_same_model_in_another_format_is_the_same() {
 }
 
 #[test]
-fn what_changed_is_summed_up_and_listed() {
+fn changes_are_counted_and_listed() {
     let dir = dir();
     let [a, b] = two(dir.path());
-    let said = run(["diff", &a, &b]);
-    assert_eq!((said.code, said.err.as_str()), (Some(1), ""), "{said:?}");
+    let outcome = run(["diff", &a, &b]);
+    assert_eq!((outcome.code, outcome.err.as_str()), (Some(1), ""), "{outcome:?}");
     let place = format!("{}/", dir.path().display());
-    expect("diff.txt", &said.out.replace(&place, ""));
+    expect("diff.txt", &outcome.out.replace(&place, ""));
     let json = run(["diff", &a, &b, "--json"]);
     assert_eq!(json.code, Some(1));
     expect("diff.json", &json.out);
@@ -50,7 +50,7 @@ fn what_changed_is_summed_up_and_listed() {
 }
 
 #[test]
-fn names_can_be_given_by_a_file() {
+fn names_are_mapped_by_a_file() {
     let dir = dir();
     let [a, _] = two(dir.path());
     let map = dir.path().join("names.txt");
@@ -59,9 +59,9 @@ fn names_can_be_given_by_a_file() {
     let out = dir.path().join("r.npz");
     let out = out.to_str().expect("UTF-8");
     good(["convert", &a, out, "--rename", map, "--transpose", "fc_0.w_0"]);
-    let said = run(["diff", &a, out]);
-    assert_eq!(said.code, Some(1));
-    expect("diff_renamed.txt", &said.out.replace(&format!("{}/", dir.path().display()), ""));
+    let outcome = run(["diff", &a, out]);
+    assert_eq!(outcome.code, Some(1));
+    expect("diff_renamed.txt", &outcome.out.replace(&format!("{}/", dir.path().display()), ""));
     good(["diff", &a, out, "--rename", map, "--transpose", "fc_0.w_0"]);
     std::fs::write(map, "conv2d_*.w_0\n").expect("write");
     let error = bad(["diff", &a, out, "--rename", map]);
@@ -69,7 +69,7 @@ fn names_can_be_given_by_a_file() {
 }
 
 #[test]
-fn two_programs_are_compared_too() {
+fn programs_are_compared() {
     let dir = dir();
     let program = dir.path().join("inference.pdmodel");
     let text = dir.path().join("inference.pbtxt");
@@ -81,10 +81,10 @@ fn two_programs_are_compared_too() {
     std::fs::write(&text, changed).expect("write");
     good([Path::new("convert"), &text, &program, Path::new("--to"), Path::new("paddle-program")]);
     std::fs::remove_file(&text).expect("removed");
-    let said = run([Path::new("diff"), Path::new(DIGITS), dir.path()]);
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.out.contains("different: 12 tensors equal\n"), "{said:?}");
+    let outcome = run([Path::new("diff"), Path::new(DIGITS), dir.path()]);
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    assert!(outcome.out.contains("different: 12 tensors equal\n"), "{outcome:?}");
     let told = "programs: 13 operators equal, 1 of another kind\n  of another kind: block 0, operator 3, \
                 relu `batch_norm_0.tmp_4`\n    kind: relu -> sigmoid\n";
-    assert!(said.out.contains(told), "{said:?}");
+    assert!(outcome.out.contains(told), "{outcome:?}");
 }

@@ -1,13 +1,13 @@
-//! The examples of the documents: every command runs as printed, with the output that is printed.
+//! The examples of the documents: every command is run and prints the output that the document shows.
 //!
-//! | in a block | what it is |
+//! | in a block | meaning |
 //! |---|---|
 //! | ```` ```console ```` | the language of blocks that are run |
-//! | `$ COMMAND` | a command, run by `sh` in a directory that each document has for itself, with `examples` in it |
-//! | other lines | what it prints: stdout and stderr, one after the other |
+//! | `$ COMMAND` | a command, run by `sh` in a directory of the document that contains `examples` |
+//! | other lines | its output: stdout, then stderr |
 //! | `...` alone | any lines |
 //!
-//! Numbers with a fraction are equal if they differ by less than a part in a thousand. Rust blocks are doctests of
+//! Numbers with a fraction are equal if their relative difference is below 0.001. Rust blocks are doctests of
 //! the crate `lodstone`, Python blocks tests of the Python package.
 
 #![expect(clippy::disallowed_methods, reason = "prepares directories")]
@@ -33,7 +33,7 @@ fn documents() -> Vec<PathBuf> {
     found
 }
 
-/// A command and the lines that it prints.
+/// A command and its expected output.
 #[derive(Debug)]
 struct Example {
     line: usize,
@@ -60,7 +60,7 @@ fn examples(text: &str) -> Vec<Example> {
     examples
 }
 
-/// Whether two words are equal, or numbers with a fraction that nearly are.
+/// Returns whether two words are equal, or numbers with a fraction that are nearly equal.
 fn is_near(expected: &str, found: &str) -> bool {
     let number = |word: &str| {
         let word = word.trim_matches(|c: char| "[](),".contains(c));
@@ -78,7 +78,7 @@ fn is_same_line(expected: &str, found: &str) -> bool {
         && expected.split_whitespace().count() == found.split_whitespace().count()
 }
 
-/// Whether lines are as expected, where `...` stands for any.
+/// Returns whether lines are as expected; `...` matches any lines.
 fn matches(expected: &[String], found: &[&str]) -> bool {
     match expected.split_first() {
         None => found.is_empty(),
@@ -92,7 +92,7 @@ fn matches(expected: &[String], found: &[&str]) -> bool {
     }
 }
 
-/// What a command prints to stdout and to stderr.
+/// Runs a command; returns its stdout and stderr.
 fn run(command: &str, dir: &Path) -> [String; 2] {
     let program = Path::new(env!("CARGO_BIN_EXE_lodstone")).parent().expect("a directory");
     let mut path = OsString::from(program);
@@ -110,7 +110,7 @@ fn run(command: &str, dir: &Path) -> [String; 2] {
 }
 
 #[test]
-fn commands_in_the_documents_print_what_is_printed_there() {
+fn commands_in_the_documents_print_the_shown_output() {
     let (mut count, mut wrong) = (0, Vec::new());
     for document in documents() {
         let text = String::from_utf8(read(&document)).expect("UTF-8");
@@ -135,9 +135,9 @@ fn commands_in_the_documents_print_what_is_printed_there() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The table of formats in the README is that of the code; with `LODSTONE_REWRITE_EXPECTED` set, it is written.
+/// The table of formats in the README is generated; with `LODSTONE_REWRITE_EXPECTED` set, it is rewritten.
 #[test]
-fn the_readme_has_the_table_of_formats() {
+fn the_readme_has_the_generated_table_of_formats() {
     const MARKS: [&str; 2] = ["<!-- formats -->\n", "<!-- end of formats -->"];
     let mark = |can: bool| if can { "yes" } else { "no" };
     let program = |can: Option<bool>| can.map_or("–", mark);

@@ -1,4 +1,4 @@
-//! Every hint works when it is followed.
+//! Following a hint resolves the error.
 
 #![expect(clippy::disallowed_methods, reason = "makes its own files")]
 
@@ -11,7 +11,7 @@ use common::{DIGITS, bad, dir, golden, good, read, root, run};
 use lodstone::checkpoint::{Manager, ManagerOptions, Snapshot};
 use lodstone::{Blob, DType, Parameter, Tensor};
 
-/// The command fails with a hint that contains `hint`, and succeeds with the arguments of the hint.
+/// Runs a command that must fail with a hint that contains `hint`, and succeed with the arguments of the hint.
 fn follows(arguments: &[&str], hint: &str, added: &[&str]) {
     let error = bad(arguments);
     let (_, found) = error.split_once("\nhint: ").unwrap_or_else(|| panic!("no hint: {error}"));
@@ -47,7 +47,7 @@ fn hints_about_losses() {
 }
 
 #[test]
-fn hints_about_outputs_with_a_lod() {
+fn hints_about_outputs_with_lod() {
     use lodstone::paddle::program::{Form, Network, Operator, Variable, layers, save_program};
     let dir = dir();
     let path = |name: &str| dir.path().join(name).display().to_string();
@@ -65,7 +65,7 @@ fn hints_about_outputs_with_a_lod() {
     let out = path("y.npz");
     let arguments: Vec<&str> = run.into_iter().chain(["-o", &out]).collect();
     follows(&arguments, "pass --allow lod to accept this loss", &["--allow", "lod"]);
-    // A format with a place for it needs no permission.
+    // A format that holds LoD needs no permission.
     let out = path("y.lodtensor");
     let arguments: Vec<&str> = run.into_iter().chain(["-o", &out]).collect();
     follows(&arguments, "pass --to FORMAT", &["--to", "paddle-tensor"]);
@@ -133,7 +133,7 @@ fn hints_about_links_and_existing_files() {
     for name in names {
         std::fs::copy(root().join(DIGITS).join(name), outside.join(name)).expect("copied");
     }
-    // A file of the model behind a link, as download caches have them.
+    // A file of the model behind a link, as in download caches.
     good(["convert", DIGITS, &outside.join("vars").display().to_string(), "--to", "paddle-vars"]);
     std::fs::copy(outside.join("vars/__model__"), inside.join("__model__")).expect("copied");
     for (name, _) in

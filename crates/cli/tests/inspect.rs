@@ -12,7 +12,7 @@ use common::{
 use serde_json::{Value, json};
 
 #[test]
-fn what_is_printed_is_as_expected() {
+fn the_text_output_is_as_expected() {
     for (name, path) in [
         ("digits.txt", DIGITS.to_owned()),
         ("control_flow.txt", golden("2.6.2/control_flow/inference")),
@@ -24,8 +24,8 @@ fn what_is_printed_is_as_expected() {
         ("onnx.txt", golden("../onnx/values.onnx")),
         ("glow.txt", golden("../glow/predicate_multioutput.onnx")),
     ] {
-        let said = good(["inspect", &path]);
-        expect(name, &format!("{}--- stderr\n{}", said.out, said.err));
+        let outcome = good(["inspect", &path]);
+        expect(name, &format!("{}--- stderr\n{}", outcome.out, outcome.err));
     }
 }
 
@@ -47,8 +47,8 @@ fn graphs_and_layers_are_as_expected() {
         ("layers_paddle.txt", &paddle, &["--layers"]),
         ("layers_paddle.json", &paddle, &["--layers", "--json"]),
     ] {
-        let said = good([&["inspect", path.as_str()], how].concat());
-        expect(name, &said.out);
+        let outcome = good([&["inspect", path.as_str()], how].concat());
+        expect(name, &outcome.out);
     }
     let error = bad(["inspect", &paddle, "--graph", "dot", "--limit", "13"]);
     assert!(
@@ -62,8 +62,8 @@ fn graphs_and_layers_are_as_expected() {
 
 #[test]
 fn json_is_as_expected() {
-    let said = good(["inspect", &golden("2.6.2/control_flow/inference"), "--json", "--hash"]);
-    expect("control_flow.json", &said.out);
+    let outcome = good(["inspect", &golden("2.6.2/control_flow/inference"), "--json", "--hash"]);
+    expect("control_flow.json", &outcome.out);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn json_has_the_documented_keys() {
             for key in ["name", "kind", "dtype"] {
                 assert!(tensor[key].is_string(), "`{key}` of {tensor}");
             }
-            // A vocabulary has tokens, and no elements to hash.
+            // A vocabulary has tokens, but no elements to hash.
             assert_eq!(tensor["sha256"].is_string(), tensor["kind"] != "vocab", "{tensor}");
             assert!(tensor["shape"].is_array() && tensor["nbytes"].is_u64(), "{tensor}");
             if let Some(members) = tensor["parts"].as_object() {
@@ -115,13 +115,13 @@ fn json_has_the_documented_keys() {
 
 #[test]
 fn json_without_hash_has_no_hashes() {
-    let said = good(["inspect", &golden("1.8.5/repeated_rows.selectedrows"), "--json"]);
-    let json: Value = serde_json::from_str(&said.out).expect("JSON");
+    let outcome = good(["inspect", &golden("1.8.5/repeated_rows.selectedrows"), "--json"]);
+    let json: Value = serde_json::from_str(&outcome.out).expect("JSON");
     assert_eq!(json["tensors"][0]["dtype"], "float32");
-    assert!(!said.out.contains("sha256"), "{}", said.out);
+    assert!(!outcome.out.contains("sha256"), "{}", outcome.out);
 }
 
-/// Compares a member with what was recorded, where it was.
+/// Compares a member with the recorded one.
 fn same(found: &Value, recorded: &Value, key: &str, place: &str) {
     if let Some(recorded) = recorded.get(key) {
         assert_eq!(&found[key], recorded, "`{key}` of {place}");
@@ -129,12 +129,12 @@ fn same(found: &Value, recorded: &Value, key: &str, place: &str) {
 }
 
 #[test]
-fn facts_and_hashes_are_those_that_were_recorded() {
+fn facts_and_hashes_equal_the_recorded_ones() {
     for case in cases() {
         let path = text(&case, "path");
         let params = case["params"].as_str().map(golden);
         let found = facts(&golden(path), params.as_deref());
-        // Of a PIR model the parameters are opened.
+        // Only the parameters of a PIR model are opened.
         let format = text(&case, "format");
         assert_eq!(found["format"], format, "{path}");
         let tensors = case["tensors"].as_array().expect("tensors");
@@ -177,7 +177,7 @@ fn facts_and_hashes_are_those_that_were_recorded() {
 }
 
 #[test]
-fn inputs_and_outputs_come_with_type_and_shape() {
+fn inputs_and_outputs_have_a_type_and_a_shape() {
     let json = facts(&golden("2.6.2/text"), None);
     let inputs = json!([
         {"name": "words", "dtype": "int64", "shape": [-1, 1], "lod_level": 1},
@@ -192,19 +192,19 @@ fn inputs_and_outputs_come_with_type_and_shape() {
 }
 
 #[test]
-fn what_follows_from_a_program_is_told_where_it_declares_nothing() {
+fn inferred_types_are_shown_if_undeclared() {
     let model = |name: &str| format!("crates/formats/tests/golden/onnx_infer/{name}.onnx");
-    let said = good(["inspect", &model("undeclared")]);
-    assert!(said.out.contains("\noutput   y, inferred float32 [?, 12]\n"), "{said:?}");
-    let said = good(["inspect", &model("undeclared"), "--json"]);
-    let json: Value = serde_json::from_str(&said.out).expect("JSON");
+    let outcome = good(["inspect", &model("undeclared")]);
+    assert!(outcome.out.contains("\noutput   y, inferred float32 [?, 12]\n"), "{outcome:?}");
+    let outcome = good(["inspect", &model("undeclared"), "--json"]);
+    let json: Value = serde_json::from_str(&outcome.out).expect("JSON");
     let inferred = json!({ "dtype": "float32", "shape": [-1, 12] });
     assert_eq!(json["outputs"], json!([{ "name": "y", "inferred": inferred }]));
-    // Of an input nothing follows that it does not declare.
+    // The types of inputs are not inferred.
     assert_eq!(json["inputs"][0].get("inferred"), None);
-    // What is declared is not replaced.
-    let said = good(["inspect", &model("contradictory")]);
-    assert!(said.out.contains("\noutput   y float32 [4, 5]\n"), "{said:?}");
+    // Declared types are not replaced.
+    let outcome = good(["inspect", &model("contradictory")]);
+    assert!(outcome.out.contains("\noutput   y float32 [4, 5]\n"), "{outcome:?}");
 }
 
 #[test]
@@ -221,15 +221,15 @@ fn a_model_is_found_by_directory_prefix_and_any_of_its_files() {
 #[test]
 fn a_model_is_found_from_inside_its_directory() {
     for path in [".", "inference", "inference.pdmodel", "./inference"] {
-        let said = command(["inspect", path]).current_dir(root().join(DIGITS)).output();
-        let said = common::Said::from(said.expect("the command runs"));
-        assert_eq!(said.code, Some(0), "{path}: {said:?}");
-        assert!(said.out.contains("12 tensors"), "{path}: {said:?}");
+        let outcome = command(["inspect", path]).current_dir(root().join(DIGITS)).output();
+        let outcome = common::Outcome::from(outcome.expect("the command runs"));
+        assert_eq!(outcome.code, Some(0), "{path}: {outcome:?}");
+        assert!(outcome.out.contains("12 tensors"), "{path}: {outcome:?}");
     }
 }
 
 #[test]
-fn parameters_are_taken_from_where_the_user_says() {
+fn parameters_are_read_from_the_given_path() {
     let program = golden("2.6.2/lenet/train.pb");
     let recorded = facts(&golden("2.6.2/lenet/persistables"), None);
     for (params, format) in [("persistables.combined", "paddle"), ("persistables", "paddle-vars")] {
@@ -240,22 +240,22 @@ fn parameters_are_taken_from_where_the_user_says() {
 }
 
 #[test]
-fn a_program_without_its_parameters_says_so() {
-    let said = good(["inspect", &golden("2.6.2/lenet/train.pb")]);
-    assert!(said.out.contains("0 tensors, 0 elements, 0 B"), "{said:?}");
+fn missing_parameters_of_a_program_are_reported() {
+    let outcome = good(["inspect", &golden("2.6.2/lenet/train.pb")]);
+    assert!(outcome.out.contains("0 tensors, 0 elements, 0 B"), "{outcome:?}");
     let warning = "warning: parameters of the program were not found: `batch_norm_0.b_0`, ";
-    assert!(said.err.contains(" and 43 more\n"), "{said:?}");
-    assert!(said.err.contains(warning), "{said:?}");
+    assert!(outcome.err.contains(" and 43 more\n"), "{outcome:?}");
+    assert!(outcome.err.contains(warning), "{outcome:?}");
 }
 
 #[test]
-fn a_model_may_have_more_files_than_a_process_may_have_open() {
+fn a_model_may_have_more_files_than_a_process_can_open() {
     let dir = dir();
     let tensor = read(&root().join(golden("2.6.2/float32.lodtensor")));
     for number in 0..300 {
         std::fs::write(dir.path().join(format!("v{number:03}")), &tensor).expect("written");
     }
-    // What a killed process left behind is no variable.
+    // Temporary files of a killed process are not variables.
     std::fs::write(dir.path().join(".v000.1-0.lodstone"), "torn").expect("written");
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", "ulimit -n 64 && exec \"$0\" inspect \"$1\" --hash --json"]);
@@ -266,7 +266,7 @@ fn a_model_may_have_more_files_than_a_process_may_have_open() {
 }
 
 #[test]
-fn names_do_nothing_to_a_terminal() {
+fn names_are_escaped_for_the_terminal() {
     let dir = dir();
     let path = dir.path().join("hostile.safetensors");
     let name = "a\\u001b[31m\\u202eb\\nformat   fake\\u009b";
@@ -276,18 +276,18 @@ fn names_do_nothing_to_a_terminal() {
     let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[7]].concat();
     std::fs::write(&path, bytes).expect("written");
     let path = path.to_str().expect("UTF-8");
-    let said = run(["inspect", path]);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let outcome = run(["inspect", path]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
     let missing = run(["cat", path, "b\u{1b}[2J"]);
-    for text in [&said.out, &said.err, &missing.err] {
+    for text in [&outcome.out, &outcome.err, &missing.err] {
         assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
         assert!(!text.contains('\u{202e}') && !text.contains("\nformat   fake"), "{text:?}");
     }
-    assert!(said.out.contains("a\\u{1b}[31m\\u{202e}b\\nformat   fake\\u{9b}"), "{said:?}");
+    assert!(outcome.out.contains("a\\u{1b}[31m\\u{202e}b\\nformat   fake\\u{9b}"), "{outcome:?}");
 }
 
 #[test]
-fn wide_names_cost_no_more_than_their_own_row() {
+fn wide_names_widen_only_their_own_column() {
     let dir = dir();
     let path = dir.path().join("wide.safetensors");
     let mut entries: Vec<String> = (0..2000)
@@ -306,29 +306,32 @@ fn wide_names_cost_no_more_than_their_own_row() {
 }
 
 #[test]
-fn warnings_go_to_stderr_or_into_the_json() {
+fn warnings_are_on_stderr_or_in_the_json() {
     let path = golden("2.6.2/lenet/train.pb");
-    let said = good(["inspect", &path]);
-    assert!(said.err.starts_with("warning: ") && !said.out.contains("warning"), "{said:?}");
-    let said = good(["inspect", &path, "--json"]);
-    assert_eq!(said.err, "");
-    let json: Value = serde_json::from_str(&said.out).expect("JSON");
+    let outcome = good(["inspect", &path]);
+    assert!(
+        outcome.err.starts_with("warning: ") && !outcome.out.contains("warning"),
+        "{outcome:?}"
+    );
+    let outcome = good(["inspect", &path, "--json"]);
+    assert_eq!(outcome.err, "");
+    let json: Value = serde_json::from_str(&outcome.out).expect("JSON");
     assert_eq!(json["warnings"].as_array().map(Vec::len), Some(2), "{}", json["warnings"]);
 }
 
 #[test]
 fn hashes_are_shown_in_the_table() {
     let path = golden("2.6.2/many.combined");
-    let said = good(["inspect", &path, "--hash"]);
+    let outcome = good(["inspect", &path, "--hash"]);
     let json = facts(&path, None);
     for tensor in json["tensors"].as_array().expect("tensors") {
-        assert!(said.out.contains(text(tensor, "sha256")), "{tensor}");
+        assert!(outcome.out.contains(text(tensor, "sha256")), "{tensor}");
     }
     assert!(!good(["inspect", &path]).out.contains("sha256"));
 }
 
 #[test]
-fn mapping_and_reading_say_the_same() {
+fn mapping_and_reading_give_the_same_output() {
     for path in [DIGITS.to_owned(), golden("2.6.2/mixed.combined")] {
         let mapped = good(["inspect", &path, "--json", "--hash"]);
         let read = good(["inspect", &path, "--json", "--hash", "--no-mmap"]);
@@ -337,7 +340,7 @@ fn mapping_and_reading_say_the_same() {
 }
 
 #[test]
-fn what_is_no_model_is_an_error() {
+fn files_that_are_not_models_are_errors() {
     let dir = dir();
     let file = |name: &str, bytes: &[u8]| {
         std::fs::write(dir.path().join(name), bytes).expect("a file");
@@ -359,7 +362,7 @@ fn what_is_no_model_is_an_error() {
 }
 
 #[test]
-fn a_truncated_file_is_an_error_that_says_where_it_ends() {
+fn the_error_for_a_truncated_file_contains_the_offset() {
     let dir = dir();
     for (name, bytes) in files(&root().join(DIGITS)) {
         let bytes = if name.ends_with(".pdiparams") { &bytes[..20_000] } else { &bytes[..] };
@@ -373,7 +376,7 @@ fn a_truncated_file_is_an_error_that_says_where_it_ends() {
 }
 
 #[test]
-fn parameters_of_another_program_are_an_error_that_names_the_first_difference() {
+fn the_error_for_parameters_of_another_program_names_the_first_difference() {
     for params in
         ["2.6.2/many.combined", "2.6.2/save_as_fp16.combined", "2.6.2/text/text.pdiparams"]
     {
@@ -387,7 +390,7 @@ fn parameters_of_another_program_are_an_error_that_names_the_first_difference() 
 }
 
 #[test]
-fn a_link_that_leads_out_of_the_model_is_followed_only_if_asked() {
+fn a_link_that_leads_out_of_the_model_is_followed_only_on_request() {
     let (dir, elsewhere) = (dir(), dir());
     for (name, bytes) in files(&root().join(golden("1.8.5/lenet/inference"))) {
         let there = if name == "fc_0.w_0" { &elsewhere } else { &dir };
@@ -403,14 +406,14 @@ fn a_link_that_leads_out_of_the_model_is_followed_only_if_asked() {
         "{error}"
     );
     let recorded = facts(&golden("1.8.5/lenet/inference"), None);
-    let said = good(["inspect", path, "--follow-links", "--json", "--hash"]);
-    let found: Value = serde_json::from_str(&said.out).expect("JSON");
+    let outcome = good(["inspect", path, "--follow-links", "--json", "--hash"]);
+    let found: Value = serde_json::from_str(&outcome.out).expect("JSON");
     assert_eq!(found["tensors"], recorded["tensors"]);
 }
 
-/// Fails: where all are links, those that lead out are as good as not there.
+/// A regression: if all files are links, those that lead out counted as missing.
 #[test]
-fn a_model_of_links_alone_is_an_error_too() {
+fn a_model_that_consists_of_links_is_an_error() {
     let dir = dir();
     let model = root().join(golden("1.8.5/lenet/inference"));
     for name in files(&model).keys() {
@@ -422,14 +425,14 @@ fn a_model_of_links_alone_is_an_error_too() {
 
 #[test]
 fn kinds_and_lod_levels_are_shown() {
-    let said = good(["inspect", &golden("2.6.2/lod3.lodtensor")]);
-    assert!(said.out.contains("dense, 3 LoD levels"), "{said:?}");
-    let said = good(["inspect", &golden("2.6.2/tokens.vocab")]);
-    assert!(said.out.contains("vocab"), "{said:?}");
+    let outcome = good(["inspect", &golden("2.6.2/lod3.lodtensor")]);
+    assert!(outcome.out.contains("dense, 3 LoD levels"), "{outcome:?}");
+    let outcome = good(["inspect", &golden("2.6.2/tokens.vocab")]);
+    assert!(outcome.out.contains("vocab"), "{outcome:?}");
 }
 
 #[test]
-fn json_is_harmless_to_a_terminal_and_has_every_character() {
+fn json_is_safe_for_a_terminal_and_complete() {
     use regex_syntax::hir::{Class, HirKind};
     let unprinted = regex_syntax::parse(r"[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{DI}\p{Bidi_C}]");
     let unprinted = unprinted.expect("a class").into_kind();
@@ -444,19 +447,19 @@ fn json_is_harmless_to_a_terminal_and_has_every_character() {
     let header = json!({"__metadata__": {"all": all}}).to_string();
     let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
     std::fs::write(&path, bytes).expect("written");
-    let said = good(["inspect", path.to_str().expect("UTF-8"), "--json"]);
-    let found: Value = serde_json::from_str(&said.out).expect("JSON");
+    let outcome = good(["inspect", path.to_str().expect("UTF-8"), "--json"]);
+    let found: Value = serde_json::from_str(&outcome.out).expect("JSON");
     assert!(found["metadata"]["all"] == all.as_str(), "another value");
 
-    let printed: HashSet<char> = said.out.chars().collect();
+    let printed: HashSet<char> = outcome.out.chars().collect();
     let wrong = all.chars().filter(|c| *c != '\n' && printed.contains(c) == is_unprinted(*c));
     let wrong: Vec<String> = wrong.map(|c| c.escape_unicode().to_string()).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
-    // For people too.
+    // The same holds for text.
     let name: String = unprinted.iter().map(|range| range.end()).collect();
-    let said = run(["cat", path.to_str().expect("UTF-8"), &name[1..]]);
-    assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.err.chars().all(|c| c == '\n' || !is_unprinted(c)), "{said:?}");
+    let outcome = run(["cat", path.to_str().expect("UTF-8"), &name[1..]]);
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    assert!(outcome.err.chars().all(|c| c == '\n' || !is_unprinted(c)), "{outcome:?}");
 }
 
 #[test]
@@ -502,7 +505,7 @@ fn files_of_pytorch_are_identified() {
 }
 
 #[test]
-fn structured_names_are_shown_where_files_record_them() {
+fn structured_names_are_shown_if_recorded() {
     let found = facts(&golden("functions/apart/net.enc"), None);
     let names: Vec<&str> = found["tensors"]
         .as_array()
@@ -516,18 +519,18 @@ fn structured_names_are_shown_where_files_record_them() {
 #[test]
 fn types_of_all_values_are_inferred() {
     let model = "crates/formats/tests/golden/onnx_infer/undeclared.onnx";
-    let said = good(["inspect", model, "--inferred"]);
-    let (_, table) = said.out.split_once("\n  value").expect("a table");
+    let outcome = good(["inspect", model, "--inferred"]);
+    let (_, table) = outcome.out.split_once("\n  value").expect("a table");
     assert!(table.contains("y") && table.contains("float32 [batch, 12]"), "{table}");
-    let said = good(["inspect", model, "--inferred", "--json"]);
-    let json: Value = serde_json::from_str(&said.out).expect("JSON");
+    let outcome = good(["inspect", model, "--inferred", "--json"]);
+    let json: Value = serde_json::from_str(&outcome.out).expect("JSON");
     let values = json["values"].as_array().expect("values");
     assert!(values.iter().all(|value| value["block"] == 0 && value["name"].is_string()), "{json}");
     let y = values.iter().find(|value| value["name"] == "y").expect("y");
     assert_eq!((&y["shape"], &y["symbols"]), (&json!([-1, 12]), &json!(["batch", null])));
 }
 
-/// A program of 0.8: groups of nodes have a learning rate of their own, inputs included, and no states are variables.
+/// A program of 0.8: groups of nodes, including inputs, have a learning rate, and no variable is a state.
 #[test]
 fn the_input_of_an_old_symbol_is_shown() {
     let dir = dir();
@@ -542,6 +545,6 @@ fn the_input_of_an_old_symbol_is_shown() {
          "attr": {"ctx_group": "stage1", "weight_lr_mult": "1.2"}}],
         "arg_nodes": [0, 1, 2], "heads": [[3, 0]]}"#;
     std::fs::write(&path, text).expect("written");
-    let said = good(["inspect".as_ref(), path.as_os_str()]);
-    assert!(said.out.contains("\ninput    data"), "{said:?}");
+    let outcome = good(["inspect".as_ref(), path.as_os_str()]);
+    assert!(outcome.out.contains("\ninput    data"), "{outcome:?}");
 }

@@ -8,11 +8,11 @@ use std::path::Path;
 
 use common::{DIGITS, bad, dir, golden, good, read};
 
-/// Handwritten digits, and what PaddlePaddle computed of them.
+/// Handwritten digits, and PaddlePaddle's outputs for them.
 const TEST: &str = "examples/digits/test.npz";
 
 #[test]
-fn digits_are_what_paddlepaddle_computed() {
+fn outputs_for_digits_equal_paddlepaddles() {
     let dir = dir();
     let at = |name: &str| dir.path().join(name).display().to_string();
     let (images, wanted, found) = (at("images.npy"), at("wanted.npy"), at("found.npy"));
@@ -26,18 +26,18 @@ fn digits_are_what_paddlepaddle_computed() {
 }
 
 #[test]
-fn outputs_are_text_without_a_file() {
+fn outputs_are_printed_as_text() {
     let dir = dir();
     let start = dir.path().join("start.npy").display().to_string();
     let model = golden("2.6.2/control_flow/inference");
     good(["cat", &model, "weight", "-o", &start]);
-    let said = good(["run", &model, "-i", &start]);
-    assert!(said.out.starts_with("save_infer_model/scale_0.tmp_1 float32 ["), "{}", said.out);
-    let said = good(["run", &model, "-i", &start, "--full"]);
-    assert!(said.out.starts_with("save_infer_model/scale_0.tmp_1:\n["), "{}", said.out);
+    let outcome = good(["run", &model, "-i", &start]);
+    assert!(outcome.out.starts_with("save_infer_model/scale_0.tmp_1 float32 ["), "{}", outcome.out);
+    let outcome = good(["run", &model, "-i", &start, "--full"]);
+    assert!(outcome.out.starts_with("save_infer_model/scale_0.tmp_1:\n["), "{}", outcome.out);
 }
 
-/// A model that PyTorch exported, with values of ONNX Runtime.
+/// Returns a model that PyTorch exported, with results of ONNX Runtime.
 fn onnx(name: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/tests/golden/onnx_models");
     root.join(name).display().to_string()
@@ -68,7 +68,7 @@ fn onnx_models_run_and_large_outputs_are_a_table() {
 }
 
 #[test]
-fn random_inputs_have_the_seed_and_the_shape_that_are_requested() {
+fn random_inputs_depend_on_the_seed_and_the_shape() {
     let [a, b, other] = ["1", "1", "2"].map(|seed| {
         good(["run", DIGITS, "--random-inputs", seed, "--input-shape", "image:2,1,8,8", "--full"])
     });
@@ -96,18 +96,18 @@ fn models_are_compared_by_running_them() {
 }
 
 #[test]
-fn what_is_missing_is_said() {
-    let said = bad(["run", DIGITS]);
-    assert!(said.contains("the input `image` is missing"), "{said}");
-    let said = bad(["run", DIGITS, "-i", TEST]);
-    assert!(said.contains("`image`"), "{said}");
-    let said = bad(["run", TEST]);
-    assert!(said.contains("no program"), "{said}");
+fn missing_inputs_and_programs_are_reported() {
+    let outcome = bad(["run", DIGITS]);
+    assert!(outcome.contains("the input `image` is missing"), "{outcome}");
+    let outcome = bad(["run", DIGITS, "-i", TEST]);
+    assert!(outcome.contains("`image`"), "{outcome}");
+    let outcome = bad(["run", TEST]);
+    assert!(outcome.contains("no program"), "{outcome}");
 }
 
-/// A program that loads and saves, as `examples/write_programs.rs` makes them, in a directory of its own.
+/// A program that loads and saves, as written by `examples/write_programs.rs`, in its own directory.
 #[test]
-fn programs_load_and_save_where_they_may() {
+fn programs_load_and_save_only_in_the_given_directories() {
     let dir = dir();
     let at = |name: &str| dir.path().join(name).display().to_string();
     let digits = golden("2.6.2/control_flow/inference");
@@ -118,18 +118,18 @@ fn programs_load_and_save_where_they_may() {
     let path = outside.join("w").display().to_string();
     saver(&model, &path);
     let model = model.display().to_string();
-    let said = bad(["run", &model, "-i", &start, "--save-to", &at("saved")]);
-    assert!(said.contains("`save`") && !outside.join("w").exists(), "{said}");
+    let outcome = bad(["run", &model, "-i", &start, "--save-to", &at("saved")]);
+    assert!(outcome.contains("`save`") && !outside.join("w").exists(), "{outcome}");
     good(["run", &model, "-i", &start, "--save-to", &at("saved"), "--allow-outside-paths"]);
     assert!(outside.join("w").exists());
     saver(Path::new(&model), "in/w");
-    let said = bad(["run", &model, "-i", &start]);
-    assert!(said.contains("no directory to save to"), "{said}");
+    let outcome = bad(["run", &model, "-i", &start]);
+    assert!(outcome.contains("no directory to save to"), "{outcome}");
     good(["run", &model, "-i", &start, "--save-to", &at("saved")]);
     assert_eq!(read(&dir.path().join("saved/in/w")), read(&outside.join("w")));
 }
 
-/// Writes a program that saves what it is given.
+/// Writes a program that saves its input.
 fn saver(dir: &Path, path: &str) {
     use lodstone::paddle::program::{Form, Network, Operator, Variable, layers, save_program};
     let mut net = Network::new();

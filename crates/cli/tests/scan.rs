@@ -1,4 +1,4 @@
-//! `lodstone scan`, as a user sees it.
+//! `lodstone scan`.
 
 #![expect(clippy::disallowed_methods, reason = "tests write files")]
 
@@ -8,7 +8,7 @@ use common::{DIGITS, bad, dir, golden, good, run};
 use serde_json::Value;
 
 #[test]
-fn a_pickle_that_runs_a_command_is_told_and_not_run() {
+fn a_pickle_that_runs_a_command_is_reported_and_not_executed() {
     let dir = dir();
     let made = dir.path().join("made");
     let command = format!("touch {}", made.display());
@@ -19,12 +19,12 @@ fn a_pickle_that_runs_a_command_is_told_and_not_run() {
     let path = dir.path().join("w.pdparams");
     std::fs::write(&path, pickle).expect("write");
     let path = path.to_str().expect("UTF-8");
-    let said = run(["scan", path]);
-    assert_eq!((said.code, said.err.as_str()), (Some(1), ""), "{said:?}");
+    let outcome = run(["scan", path]);
+    assert_eq!((outcome.code, outcome.err.as_str()), (Some(1), ""), "{outcome:?}");
     let expected = format!(
         "{path}: 1 finding in 1 file\n  callable  byte 2: calls `posix.system` with ('{command}')\n"
     );
-    assert_eq!(said.out, expected);
+    assert_eq!(outcome.out, expected);
     let json = run(["scan", path, "--json"]);
     assert_eq!(json.code, Some(1));
     let json: Value = serde_json::from_str(&json.out).expect("JSON");
@@ -37,19 +37,19 @@ fn a_pickle_that_runs_a_command_is_told_and_not_run() {
 }
 
 #[test]
-fn what_a_program_tells_is_found_and_a_clean_model_is_clean() {
+fn source_lines_are_findings_and_a_clean_model_has_none() {
     let dir = dir();
     let out = dir.path().join("out.safetensors");
     let out = out.to_str().expect("UTF-8");
     good(["convert", DIGITS, out, "--weights-only"]);
     assert_eq!(good(["scan", out]).out, format!("{out}: no findings in 1 file\n"));
-    let said = run(["scan", &golden("2.6.2/control_flow")]);
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.out.contains("  source    "), "{said:?}");
+    let outcome = run(["scan", &golden("2.6.2/control_flow")]);
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    assert!(outcome.out.contains("  source    "), "{outcome:?}");
 }
 
 #[test]
-fn what_is_not_there_is_an_error_and_text_is_clean() {
+fn a_missing_path_is_an_error_and_text_is_clean() {
     assert!(bad(["scan", "nothing/here"]).starts_with("error: "));
     assert_eq!(good(["scan", "Cargo.toml"]).out, "Cargo.toml: no findings in 1 file\n");
 }
@@ -62,13 +62,13 @@ fn unknown_files_are_listed_and_accepted_by_patterns() {
     std::fs::write(dir.path().join("README.md"), "# A model\n").expect("write");
     std::fs::write(dir.path().join("images/a.png"), b"\x89PNG\r\n\x1a\n\0").expect("write");
     let reason = format!("{path}/images/a.png: unrecognized file format\n");
-    let said = run(["scan", path]);
-    assert_eq!((said.code, said.err.as_str()), (Some(2), ""), "{said:?}");
-    assert_eq!(said.out, format!("{path}: no findings, 1 unknown in 2 files\nunknown {reason}"));
+    let outcome = run(["scan", path]);
+    assert_eq!((outcome.code, outcome.err.as_str()), (Some(2), ""), "{outcome:?}");
+    assert_eq!(outcome.out, format!("{path}: no findings, 1 unknown in 2 files\nunknown {reason}"));
     for pattern in ["*.png", "images/*", "images/a.png"] {
-        let said = good(["scan", path, "--ignore", pattern]);
+        let outcome = good(["scan", path, "--ignore", pattern]);
         assert_eq!(
-            said.out,
+            outcome.out,
             format!("{path}: no findings, 1 ignored in 2 files\nignored {reason}")
         );
     }
@@ -81,7 +81,7 @@ fn unknown_files_are_listed_and_accepted_by_patterns() {
 }
 
 #[test]
-fn an_interrupt_ends_a_scan() {
+fn an_interrupt_stops_a_scan() {
     let dir = dir();
     let path = dir.path().join("large.pkl");
     std::fs::write(&path, b"\x80\x02".repeat(48 << 20)).expect("write");
@@ -94,23 +94,26 @@ fn an_interrupt_ends_a_scan() {
     let process = rustix::process::Pid::from_raw(id).expect("a process");
     rustix::process::kill_process(process, rustix::process::Signal::INT).expect("a signal");
     let status = child.wait().expect("an end");
-    let mut said = String::new();
-    std::io::Read::read_to_string(&mut child.stderr.take().expect("a pipe"), &mut said)
+    let mut outcome = String::new();
+    std::io::Read::read_to_string(&mut child.stderr.take().expect("a pipe"), &mut outcome)
         .expect("text");
-    assert_eq!(status.code(), Some(2), "{said}");
-    assert!(said.contains("cancelled"), "{said}");
+    assert_eq!(status.code(), Some(2), "{outcome}");
+    assert!(outcome.contains("cancelled"), "{outcome}");
 }
 
 #[test]
-fn kinds_of_findings_are_selected_and_ignored() {
+fn findings_are_selected_and_ignored_by_kind() {
     let model = golden("2.6.2/control_flow");
-    let said = good(["scan", &model, "--ignore", "source"]);
-    assert!(said.out.contains("no findings, ") && said.out.contains(" ignored in "), "{said:?}");
-    let said = good(["scan", &model, "--only", "callable"]);
-    assert!(!said.out.contains("  source "), "{said:?}");
+    let outcome = good(["scan", &model, "--ignore", "source"]);
+    assert!(
+        outcome.out.contains("no findings, ") && outcome.out.contains(" ignored in "),
+        "{outcome:?}"
+    );
+    let outcome = good(["scan", &model, "--only", "callable"]);
+    assert!(!outcome.out.contains("  source "), "{outcome:?}");
     assert_eq!(run(["scan", &model, "--only", "source"]).code, Some(1));
-    let said = good(["scan", &model, "--ignore", "source", "--json"]);
-    let json: Value = serde_json::from_str(&said.out).expect("JSON");
+    let outcome = good(["scan", &model, "--ignore", "source", "--json"]);
+    let json: Value = serde_json::from_str(&outcome.out).expect("JSON");
     assert_eq!((&json["clean"], &json["finding_count"]), (&true.into(), &0.into()));
     assert!(json["ignored_finding_count"].as_u64().is_some_and(|count| count > 0), "{json}");
     let error = run(["scan", &model, "--only", "sources"]).err;
@@ -121,16 +124,16 @@ fn kinds_of_findings_are_selected_and_ignored() {
 }
 
 #[test]
-fn findings_of_all_paths_are_one_sarif_log() {
+fn findings_of_all_paths_are_in_one_sarif_log() {
     let dir = dir();
     let attack = dir.path().join("a b.pdparams");
     std::fs::write(&attack, b"cposix\nsystem\n(Vid\ntR.").expect("written");
     let unknown = dir.path().join("unknown");
     std::fs::write(&unknown, [0, 159, 146, 150]).expect("written");
     let [attack, unknown] = [&attack, &unknown].map(|path| path.to_str().expect("UTF-8"));
-    let said = run(["scan", attack, unknown, "nothing/here", "--sarif"]);
-    assert_eq!(said.code, Some(2), "{said:?}");
-    let log: Value = serde_json::from_str(&said.out).expect("JSON");
+    let outcome = run(["scan", attack, unknown, "nothing/here", "--sarif"]);
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    let log: Value = serde_json::from_str(&outcome.out).expect("JSON");
     assert_eq!(log["version"], "2.1.0");
     let run = &log["runs"][0];
     assert_eq!(run["invocations"][0]["executionSuccessful"], false);

@@ -8,10 +8,10 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 
-use common::{DIGITS, Said, bad, command, dir, files, good, read, root, run};
+use common::{DIGITS, Outcome, bad, command, dir, files, good, read, root, run};
 use serde_json::Value;
 
-/// Runs the command with bytes as its standard input; returns its status, output and errors.
+/// Runs the command with bytes as its standard input; returns its status, stdout and stderr.
 fn piped(arguments: &[&str], input: &[u8]) -> (Option<i32>, Vec<u8>, String) {
     let mut command = command(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -67,7 +67,7 @@ fn a_dash_is_standard_input_and_standard_output() {
 }
 
 #[test]
-fn standard_input_is_read_once_and_standard_output_holds_one_file() {
+fn standard_input_is_read_once_and_standard_output_takes_one_file() {
     let dir = dir();
     let bytes = read(Path::new(&safetensors(dir.path())));
     let (code, _, err) = piped(&["diff", "-", "-"], &bytes);
@@ -82,7 +82,7 @@ fn standard_input_is_read_once_and_standard_output_holds_one_file() {
 }
 
 #[test]
-fn inputs_come_from_standard_input_and_from_paths_with_an_equals_sign() {
+fn inputs_are_read_from_standard_input_and_from_paths_with_an_equals_sign() {
     let dir = dir();
     let images = dir.path().join("a=b.npy").display().to_string();
     good(["cat", "examples/digits/test.npz", "images", "-o", &images]);
@@ -96,8 +96,8 @@ fn inputs_come_from_standard_input_and_from_paths_with_an_equals_sign() {
 fn quiet_prints_data_and_errors_only() {
     let dir = dir();
     let out = dir.path().join("out.npz").display().to_string();
-    let said = good(["convert", DIGITS, &out, "--allow", "program", "--quiet"]);
-    assert_eq!((said.out.as_str(), said.err.as_str()), ("", ""));
+    let outcome = good(["convert", DIGITS, &out, "--allow", "program", "--quiet"]);
+    assert_eq!((outcome.out.as_str(), outcome.err.as_str()), ("", ""));
     assert!(good(["-q", "inspect", &out]).out.contains("12 tensors"));
     let error = bad(["-q", "inspect", "nothing/here"]);
     assert!(error.starts_with("error: "), "{error}");
@@ -105,21 +105,21 @@ fn quiet_prints_data_and_errors_only() {
 }
 
 #[test]
-fn verbose_prints_what_was_opened_and_how_long_it_took() {
-    let said = good(["inspect", DIGITS, "-v"]);
+fn verbose_prints_opened_models_and_times() {
+    let outcome = good(["inspect", DIGITS, "-v"]);
     assert!(
-        said.err.contains("opened examples/digits/paddle: paddle, 2 files, 12 tensors"),
-        "{said:?}"
+        outcome.err.contains("opened examples/digits/paddle: paddle, 2 files, 12 tensors"),
+        "{outcome:?}"
     );
-    assert!(said.err.contains("took "), "{said:?}");
+    assert!(outcome.err.contains("took "), "{outcome:?}");
 }
 
 #[test]
-fn color_is_a_choice() {
+fn colors_are_selected_by_the_option() {
     let error = |arguments: &[&str], env: Option<(&str, &str)>| {
         let mut command = command(arguments);
         command.envs(env);
-        Said::from(command.output().expect("the command")).err
+        Outcome::from(command.output().expect("the command")).err
     };
     let plain = "error: ";
     assert!(error(&["inspect", "nothing"], None).starts_with(plain));
@@ -171,7 +171,7 @@ fn missing_directories_are_created() {
     {
         assert!(dir.path().join(name).exists(), "{name}");
     }
-    // What cannot be converted leaves nothing.
+    // A failed conversion creates nothing.
     bad(["convert", DIGITS, &path("m/n/out.npz")]);
     assert!(!dir.path().join("m").exists());
 }
@@ -187,7 +187,7 @@ fn a_path_with_a_slash_is_a_directory() {
     ] {
         let out = path(&format!("new-{format}/"));
         let to: &[&str] = if format == "paddle" { &[] } else { &["--weights-only"] };
-        // Whether it exists or not.
+        // Whether or not it exists.
         for _ in 0..2 {
             good(["convert", DIGITS, &out, "--to", format].iter().chain(to));
             let found = files(Path::new(&out));
@@ -203,22 +203,22 @@ fn a_path_with_a_slash_is_a_directory() {
 }
 
 #[test]
-fn commands_that_read_take_several_paths() {
+fn reading_commands_accept_several_paths() {
     let dir = dir();
     let path = |name: &str| dir.path().join(name).display().to_string();
     let (whole, damaged) = (safetensors(dir.path()), path("damaged.safetensors"));
     let bytes = read(Path::new(&whole));
     std::fs::write(&damaged, &bytes[..bytes.len() - 1]).expect("written");
 
-    let said = good(["verify", &whole, DIGITS]);
-    assert_eq!(said.out.matches(": whole\n").count(), 2, "{said:?}");
-    let said = run(["verify", &damaged, &whole]);
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.out.contains("damaged\n") && said.out.contains("whole\n"), "{said:?}");
-    let said = run(["verify", "nothing/here", &damaged, &whole, "--json"]);
-    assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.err.starts_with("error: "), "{said:?}");
-    let documents: Vec<Value> = serde_json::Deserializer::from_str(&said.out)
+    let outcome = good(["verify", &whole, DIGITS]);
+    assert_eq!(outcome.out.matches(": whole\n").count(), 2, "{outcome:?}");
+    let outcome = run(["verify", &damaged, &whole]);
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    assert!(outcome.out.contains("damaged\n") && outcome.out.contains("whole\n"), "{outcome:?}");
+    let outcome = run(["verify", "nothing/here", &damaged, &whole, "--json"]);
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    assert!(outcome.err.starts_with("error: "), "{outcome:?}");
+    let documents: Vec<Value> = serde_json::Deserializer::from_str(&outcome.out)
         .into_iter()
         .map(|it| it.expect("JSON"))
         .collect();
@@ -229,14 +229,14 @@ fn commands_that_read_take_several_paths() {
         (&whole.clone().into(), &1.into())
     );
 
-    let said = good(["inspect", &whole, DIGITS]);
-    assert_eq!(said.out.matches("12 tensors").count(), 2, "{said:?}");
+    let outcome = good(["inspect", &whole, DIGITS]);
+    assert_eq!(outcome.out.matches("12 tensors").count(), 2, "{outcome:?}");
     assert_eq!(good(["scan", &whole, "--json"]).out.matches("\"verdict\"").count(), 1);
-    let said = run(["scan", &whole, DIGITS]);
+    let outcome = run(["scan", &whole, DIGITS]);
     assert_eq!(
-        said.out.matches(" in 1 file").count() + said.out.matches(" in 2 files").count(),
+        outcome.out.matches(" in 1 file").count() + outcome.out.matches(" in 2 files").count(),
         2,
-        "{said:?}"
+        "{outcome:?}"
     );
 }
 
@@ -245,9 +245,9 @@ fn every_command_prints_json() {
     let dir = dir();
     let path = |name: &str| dir.path().join(name).display().to_string();
     let json = |arguments: &[&str]| -> Value {
-        let said = run(arguments);
-        serde_json::from_str(&said.out)
-            .unwrap_or_else(|error| panic!("{arguments:?}: {error}: {said:?}"))
+        let outcome = run(arguments);
+        serde_json::from_str(&outcome.out)
+            .unwrap_or_else(|error| panic!("{arguments:?}: {error}: {outcome:?}"))
     };
     let npz = path("out.npz");
     let found = json(&["convert", DIGITS, &npz, "--allow", "program", "--json"]);

@@ -1,4 +1,4 @@
-//! `lodstone train`, of a program that PaddlePaddle 2.6.2 made.
+//! `lodstone train` of a program that PaddlePaddle 2.6.2 wrote.
 
 #![expect(clippy::disallowed_methods, reason = "reads what the command wrote")]
 
@@ -10,13 +10,13 @@ use std::process::Stdio;
 
 use common::{bad, command, dir, good, read, root, run};
 
-/// The program, what it begins with, and what its losses were in PaddlePaddle.
+/// The program, its initial variables, and PaddlePaddle's losses.
 const PROGRAM: &str = "examples/digits/training";
 
-/// What it is fed.
+/// The training data.
 const DATA: &str = "examples/digits/train.npz";
 
-/// The columns of a table of losses.
+/// Returns the columns of a table of losses.
 fn columns(table: &Path) -> Vec<Vec<f64>> {
     let text = std::fs::read_to_string(table).unwrap();
     let mut lines = text.lines();
@@ -26,23 +26,23 @@ fn columns(table: &Path) -> Vec<Vec<f64>> {
     (0..count).map(|column| rows.iter().map(|row| row[column]).collect()).collect()
 }
 
-/// An array of PaddlePaddle's losses.
+/// Returns an array of PaddlePaddle's losses.
 fn recorded(name: &str) -> Vec<f64> {
-    let said = good(["cat", &format!("{PROGRAM}/losses.npz"), name]);
-    let text = said.out.replace(['[', ']', ','], " ");
+    let outcome = good(["cat", &format!("{PROGRAM}/losses.npz"), name]);
+    let text = outcome.out.replace(['[', ']', ','], " ");
     text.split_whitespace().map(|number| number.parse().unwrap()).collect()
 }
 
 #[test]
-fn losses_are_those_that_paddlepaddle_had() {
+fn losses_equal_paddlepaddles() {
     let dir = dir();
     let out = dir.path().join("out");
     let trained = out.display().to_string();
     let steps = ["--steps", "20", "--batch-size", "32", "--watch", "accuracy_0.tmp_2"];
     let train = ["train", PROGRAM, "--data", DATA, "-o", &trained];
-    let said = good(train.iter().chain(&steps));
-    assert_eq!(said.out.lines().count(), 20, "{}", said.out);
-    assert!(said.out.starts_with("step 1  loss 3.0152"), "{}", said.out);
+    let outcome = good(train.iter().chain(&steps));
+    assert_eq!(outcome.out.lines().count(), 20, "{}", outcome.out);
+    assert!(outcome.out.starts_with("step 1  loss 3.0152"), "{}", outcome.out);
     let found = columns(&out.join("losses.csv"));
     assert_eq!(found[0], (1..=20).map(f64::from).collect::<Vec<_>>());
     for (found, wanted) in found[1..].iter().zip([recorded("loss"), recorded("accuracy")]) {
@@ -59,7 +59,7 @@ fn losses_are_those_that_paddlepaddle_had() {
 }
 
 #[test]
-fn what_is_trained_goes_on_where_it_was() {
+fn a_trained_model_can_be_trained_further() {
     let dir = dir();
     let at = |name: &str| dir.path().join(name).display().to_string();
     let (whole, half, rest) = (at("whole"), at("half"), at("rest"));
@@ -74,7 +74,7 @@ fn what_is_trained_goes_on_where_it_was() {
 }
 
 #[test]
-fn the_startup_program_gives_first_values() {
+fn the_startup_program_initializes_variables() {
     let dir = dir();
     let bare = dir.path().join("bare");
     std::fs::create_dir(&bare).unwrap();
@@ -88,29 +88,35 @@ fn the_startup_program_gives_first_values() {
     let losses = columns(&dir.path().join("out/losses.csv")).remove(1);
     assert!(losses[0] > 2.0 && losses[59] < 0.7, "{losses:?}");
 
-    // One of another name may have a startup program of its own.
+    // A program of another name may have its own startup program.
     let named = bare.join("net.pdmodel");
     std::fs::rename(bare.join("main_program"), &named).unwrap();
     let (path, to) = (named.display().to_string(), dir.path().join("named").display().to_string());
     let named = ["train", &path, "--data", DATA, "--steps", "1", "-o", &to];
-    let said = run(named);
-    assert!(said.code == Some(0) && said.err.contains("`startup_program` in the same"), "{said:?}");
+    let outcome = run(named);
+    assert!(
+        outcome.code == Some(0) && outcome.err.contains("`startup_program` in the same"),
+        "{outcome:?}"
+    );
     let startup = bare.join("startup_program").display().to_string();
-    let said = run(named.iter().chain(&["--startup", &startup]));
-    assert!(said.code == Some(0) && !said.err.contains("startup_program"), "{said:?}");
+    let outcome = run(named.iter().chain(&["--startup", &startup]));
+    assert!(outcome.code == Some(0) && !outcome.err.contains("startup_program"), "{outcome:?}");
     std::fs::rename(path, bare.join("main_program")).unwrap();
 
     std::fs::remove_file(bare.join("startup_program")).unwrap();
-    let said = run(train);
-    assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.err.contains("error: ") && said.err.contains("no startup program"), "{said:?}");
+    let outcome = run(train);
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    assert!(
+        outcome.err.contains("error: ") && outcome.err.contains("no startup program"),
+        "{outcome:?}"
+    );
 }
 
 #[test]
-fn what_does_not_fit_is_said_before_the_first_step() {
+fn mismatches_are_reported_before_the_first_step() {
     let dir = dir();
     let out = dir.path().join("out").display().to_string();
-    let said = |more: &[&str]| {
+    let outcome = |more: &[&str]| {
         let train = ["train", PROGRAM, "--steps", "2", "-o", &out];
         bad(train.iter().chain(more))
     };
@@ -127,16 +133,16 @@ fn what_does_not_fit_is_said_before_the_first_step() {
         (vec!["--data", DATA, "--loss", "nothing"], "`nothing`"),
         (vec!["--data", DATA, "--startup", DATA], "train.npz"),
     ] {
-        let said = said(&arguments);
-        assert!(said.contains(wanted), "{said}");
+        let outcome = outcome(&arguments);
+        assert!(outcome.contains(wanted), "{outcome}");
     }
-    let said = bad(["train", "examples/digits/paddle", "--data", DATA, "--steps", "1"]);
-    assert!(said.contains("it computes no gradients"), "{said}");
+    let outcome = bad(["train", "examples/digits/paddle", "--data", DATA, "--steps", "1"]);
+    assert!(outcome.contains("it computes no gradients"), "{outcome}");
     assert!(!dir.path().join("out").exists());
 }
 
 #[test]
-fn the_number_of_threads_changes_nothing() {
+fn the_number_of_threads_does_not_change_the_result() {
     let dir = dir();
     let trained = |threads: &str| {
         let out = dir.path().join(threads);
@@ -150,9 +156,9 @@ fn the_number_of_threads_changes_nothing() {
     assert!(trained("2") == one && trained("7") == one);
 }
 
-/// What training with checkpoints ends with, if it is killed again and again.
+/// Training with checkpoints that is killed again and again ends in the same state.
 #[test]
-fn killed_training_that_resumes_ends_as_if_nothing_had_been() {
+fn killed_and_resumed_training_equals_uninterrupted_training() {
     let dir = dir();
     let at = |name: &str| dir.path().join(name).display().to_string();
     let (whole, resumed, run) = (at("whole"), at("resumed"), at("run"));
@@ -164,7 +170,7 @@ fn killed_training_that_resumes_ends_as_if_nothing_had_been() {
     let mut kills = 0;
     loop {
         let mut child = command(resume.clone()).stdout(Stdio::piped()).spawn().unwrap();
-        // The checkpoint of the third step is there before that of the sixth is begun.
+        // The checkpoint of the third step is complete before that of the sixth is started.
         let steps = BufReader::new(child.stdout.take().unwrap()).lines().take(7).count();
         if steps < 7 {
             break assert!(child.wait().unwrap().success());
@@ -178,12 +184,12 @@ fn killed_training_that_resumes_ends_as_if_nothing_had_been() {
     let listed = good(["checkpoint", "list", &run]).out;
     assert!(listed.contains("40") && listed.contains("39"), "{listed}");
     good(["checkpoint", "verify", &run]);
-    let said = bad(["train", PROGRAM, "--data", DATA, "--steps", "50", "--checkpoint", &run]);
-    assert!(said.contains("up to step 40") && said.contains("--resume"), "{said}");
+    let outcome = bad(["train", PROGRAM, "--data", DATA, "--steps", "50", "--checkpoint", &run]);
+    assert!(outcome.contains("up to step 40") && outcome.contains("--resume"), "{outcome}");
 }
 
 #[test]
-fn what_has_nothing_left_to_do_writes_what_it_had_become() {
+fn a_finished_training_writes_its_restored_model() {
     let dir = dir();
     let at = |name: &str| dir.path().join(name).display().to_string();
     let (first, again, run) = (at("first"), at("again"), at("run"));
@@ -193,7 +199,7 @@ fn what_has_nothing_left_to_do_writes_what_it_had_become() {
     assert!(good(["diff", &first, &again]).out.contains("the same"));
 }
 
-/// `losses.csv` has the steps of all runs, and columns that only some of them watched.
+/// `losses.csv` has the steps of all runs, including columns that only some of them watched.
 #[test]
 fn resumed_training_appends_to_its_losses() {
     let dir = dir();
@@ -220,7 +226,7 @@ fn resumed_training_appends_to_its_losses() {
 }
 
 #[test]
-fn training_continues_when_nobody_reads_its_steps() {
+fn training_continues_after_stdout_is_closed() {
     let dir = dir();
     let out = dir.path().join("out");
     let path = out.display().to_string();
@@ -237,11 +243,11 @@ fn training_continues_when_nobody_reads_its_steps() {
 fn steps_are_json_lines() {
     let dir = dir();
     let path = dir.path().join("out").display().to_string();
-    let said = good(["train", PROGRAM, "--data", DATA, "--steps", "2", "-o", &path, "--json"]);
+    let outcome = good(["train", PROGRAM, "--data", DATA, "--steps", "2", "-o", &path, "--json"]);
     let lines: Vec<serde_json::Value> =
-        said.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        outcome.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 3);
     assert_eq!((&lines[0]["schema"], &lines[1]["step"]), (&1.into(), &2.into()));
-    assert!(lines[0]["values"]["loss"].as_f64().is_some_and(|loss| loss > 0.0), "{}", said.out);
+    assert!(lines[0]["values"]["loss"].as_f64().is_some_and(|loss| loss > 0.0), "{}", outcome.out);
     assert_eq!((&lines[2]["done"], &lines[2]["output"]), (&2.into(), &path.into()));
 }

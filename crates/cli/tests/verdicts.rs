@@ -1,4 +1,4 @@
-//! Verdicts: whole, inconsistent, damaged, and errors (exit 2) where a verdict is not possible.
+//! Verdicts: whole, inconsistent, damaged, and errors (exit 2) if no verdict is possible.
 
 #![expect(clippy::disallowed_methods, reason = "tests write files directly")]
 
@@ -7,7 +7,7 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{DIGITS, Said, bad, dir, golden, good, root, run};
+use common::{DIGITS, Outcome, bad, dir, golden, good, root, run};
 
 const TRAINING: &str = "examples/digits/training";
 
@@ -19,7 +19,7 @@ fn copy(from: &str, to: &Path) {
     fs::copy(root().join(from), to).expect("a copy");
 }
 
-/// A field of a message: its number, and what it holds.
+/// A field of a message: its number and its value.
 enum Field {
     Number(u8, u64),
     Bytes(u8, Vec<u8>),
@@ -37,7 +37,7 @@ fn varint(mut number: u64) -> Vec<u8> {
     bytes
 }
 
-/// A message of protobuf.
+/// Encodes a protobuf message.
 fn message(fields: impl IntoIterator<Item = Field>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for field in fields {
@@ -60,7 +60,7 @@ fn name(number: u8, name: &str) -> Field {
     Bytes(number, name.as_bytes().to_vec())
 }
 
-/// A `ModelProto` of one graph.
+/// Encodes a `ModelProto` with one graph.
 fn onnx(ir_version: u64, opset: u64, graph: Vec<Field>) -> Vec<u8> {
     let set = message([Number(2, opset)]);
     message([Number(1, ir_version), Bytes(7, message(graph)), Bytes(8, set)])
@@ -72,7 +72,7 @@ fn tensor_type(dtype: u64, dims: &[u64]) -> Vec<u8> {
     message([Bytes(1, message([Number(1, dtype), Bytes(2, shape)]))])
 }
 
-/// A `ValueInfoProto`.
+/// Encodes a `ValueInfoProto`.
 fn value(called: &str, value_type: Vec<u8>) -> Vec<u8> {
     message([name(1, called), Bytes(2, value_type)])
 }
@@ -85,7 +85,7 @@ fn node(kind: &str, inputs: &[&str], outputs: &[&str], attributes: Vec<Vec<u8>>)
     message(fields)
 }
 
-/// An integer, as an `AttributeProto`.
+/// Encodes an integer as an `AttributeProto`.
 fn integer(called: &str, number: i64) -> Vec<u8> {
     message([name(1, called), Number(3, number.cast_unsigned()), Number(20, 2)])
 }
@@ -96,13 +96,16 @@ fn written(dir: &Path, called: &str, bytes: &[u8]) -> String {
     text(&path).to_owned()
 }
 
-fn says(said: &Said, code: i32, verdict: &str) {
-    assert_eq!(said.code, Some(code), "{said:?}");
-    assert!(said.out.contains(verdict) || said.err.contains(verdict), "{verdict}: {said:?}");
+fn expect_verdict(outcome: &Outcome, code: i32, verdict: &str) {
+    assert_eq!(outcome.code, Some(code), "{outcome:?}");
+    assert!(
+        outcome.out.contains(verdict) || outcome.err.contains(verdict),
+        "{verdict}: {outcome:?}"
+    );
 }
 
 #[test]
-fn a_type_deeper_than_a_reader_goes_is_beyond_a_limit_and_not_damaged() {
+fn a_type_nested_beyond_the_limit_is_not_damage() {
     let mut sequence = tensor_type(1, &[2]);
     for _ in 0..50 {
         // `TypeProto.sequence_type.elem_type`
@@ -114,9 +117,9 @@ fn a_type_deeper_than_a_reader_goes_is_beyond_a_limit_and_not_damaged() {
         Bytes(12, value("x", sequence)),
     ];
     let dir = dir();
-    let said = run(["verify", &written(dir.path(), "deep.onnx", &onnx(8, 18, graph))]);
-    says(&said, 2, "expected at most 100 levels of messages (a limit of this reader)");
-    assert!(!said.out.contains("damaged") && !said.err.contains("damaged"), "{said:?}");
+    let outcome = run(["verify", &written(dir.path(), "deep.onnx", &onnx(8, 18, graph))]);
+    expect_verdict(&outcome, 2, "expected at most 100 levels of messages (a limit of this reader)");
+    assert!(!outcome.out.contains("damaged") && !outcome.err.contains("damaged"), "{outcome:?}");
 }
 
 #[test]
@@ -129,33 +132,37 @@ fn an_output_of_another_rank_than_declared_is_inconsistent_and_whole() {
     ];
     let dir = dir();
     let path = written(dir.path(), "rank.onnx", &onnx(8, 18, graph));
-    let said = run(["verify", &path]);
-    says(&said, 0, "whole, but inconsistent");
-    assert!(!said.out.contains("damaged"), "{said:?}");
+    let outcome = run(["verify", &path]);
+    expect_verdict(&outcome, 0, "whole, but inconsistent");
+    assert!(!outcome.out.contains("damaged"), "{outcome:?}");
     let found = good(["verify", &path, "--json"]).out;
     assert!(
         found.contains("\"kind\": \"inconsistent\"") && found.contains("\"whole\": true"),
         "{found}"
     );
-    // Another element type is what no runtime takes.
+    // Runtimes reject a different element type.
     let graph = vec![
         Bytes(1, node("Relu", &["x"], &["y"], Vec::new())),
         name(2, "g"),
         Bytes(11, value("x", tensor_type(1, &[2, 3]))),
         Bytes(12, value("y", tensor_type(7, &[2, 3]))),
     ];
-    says(&run(["verify", &written(dir.path(), "type.onnx", &onnx(8, 18, graph))]), 1, "damaged");
+    expect_verdict(
+        &run(["verify", &written(dir.path(), "type.onnx", &onnx(8, 18, graph))]),
+        1,
+        "damaged",
+    );
 }
 
 #[test]
-fn a_graph_without_outputs_is_no_model() {
+fn a_graph_without_outputs_is_damaged() {
     let graph = vec![name(2, "g"), Bytes(11, value("x", tensor_type(1, &[2])))];
     let dir = dir();
     let path = written(dir.path(), "none.onnx", &onnx(8, 18, graph));
-    says(&run(["verify", &path]), 1, "has no outputs");
+    expect_verdict(&run(["verify", &path]), 1, "has no outputs");
 }
 
-/// A graph of a loop whose body lists its initializer as an input, too, and before the others.
+/// Encodes a loop whose body lists its initializer also as an input, before the others.
 fn loop_of_old(ir_version: u64) -> Vec<u8> {
     let one = message([
         Number(1, 1),
@@ -189,16 +196,16 @@ fn loop_of_old(ir_version: u64) -> Vec<u8> {
 }
 
 #[test]
-fn initializers_of_a_loop_body_may_be_inputs_of_it() {
+fn initializers_of_a_loop_body_may_be_its_inputs() {
     let dir = dir();
     for ir_version in [3, 4, 8] {
         let path = written(dir.path(), "loop.onnx", &loop_of_old(ir_version));
-        says(&run(["verify", &path]), 0, ": whole");
+        expect_verdict(&run(["verify", &path]), 0, ": whole");
     }
 }
 
 #[test]
-fn dims_that_no_file_can_say_are_findings() {
+fn dims_beyond_the_limit_are_findings() {
     let large = i64::MAX.cast_unsigned();
     let input = |called: &str, dims: &[u64]| Bytes(11, value(called, tensor_type(1, dims)));
     let output = || {
@@ -240,7 +247,7 @@ fn dims_that_no_file_can_say_are_findings() {
     let dir = dir();
     for graph in graphs {
         let path = written(dir.path(), "large.onnx", &onnx(8, 18, graph));
-        says(&run(["verify", &path]), 1, "below 2^63");
+        expect_verdict(&run(["verify", &path]), 1, "below 2^63");
     }
 }
 
@@ -254,14 +261,14 @@ fn a_program_that_breaks_rules_is_not_upgraded() {
     ];
     let dir = dir();
     let path = written(dir.path(), "undefined.onnx", &onnx(8, 12, graph));
-    says(&run(["verify", &path]), 1, "nothing");
+    expect_verdict(&run(["verify", &path]), 1, "nothing");
     let out = dir.path().join("out.onnx");
     let error = bad(["convert", &path, text(&out), "--opset", "18"]);
     assert!(error.contains("`nothing`") && !out.exists(), "{error}");
 }
 
 #[test]
-fn raw_data_of_an_onnx_model_is_no_tensor_stream() {
+fn raw_data_of_an_onnx_model_is_not_a_tensor_stream() {
     let dir = dir();
     for (called, bytes) in [
         ("weights.bin", vec![0; 4096]),
@@ -273,34 +280,34 @@ fn raw_data_of_an_onnx_model_is_no_tensor_stream() {
         let error = bad(["verify", &path]);
         assert!(error.contains("unrecognized file format"), "{called}: {error}");
     }
-    // A stream is one under any name.
+    // A stream is detected under any name.
     let stream = dir.path().join("renamed.bin");
     copy(&golden("2.6.2/lod2.lodtensor"), &stream);
-    says(&run(["verify", text(&stream)]), 0, ": whole");
+    expect_verdict(&run(["verify", text(&stream)]), 0, ": whole");
 }
 
 #[test]
-fn a_legacy_file_of_pytorch_is_no_damaged_pickle_of_paddlepaddle() {
+fn a_legacy_pytorch_file_is_not_a_damaged_paddlepaddle_pickle() {
     let mut file = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.".to_vec();
     file.extend(b"\x80\x02M\xe9\x03.\x80\x02}q\x00.");
     let dir = dir();
     for called in ["model.pt", "model.pth", "model"] {
-        let said = run(["verify", &written(dir.path(), called, &file)]);
-        says(&said, 2, "is a PyTorch file");
+        let outcome = run(["verify", &written(dir.path(), called, &file)]);
+        expect_verdict(&outcome, 2, "is a PyTorch file");
     }
-    // Nor is a pickle of something else.
+    // Neither is a pickle of other objects.
     let other = b"\x80\x02csklearn.tree\nTree\nq\x00)\x81q\x01.";
-    let said = run(["verify", &written(dir.path(), "tree.pkl", other)]);
-    says(&said, 2, "a pickle with objects other than PaddlePaddle tensors");
+    let outcome = run(["verify", &written(dir.path(), "tree.pkl", other)]);
+    expect_verdict(&outcome, 2, "a pickle with objects other than PaddlePaddle tensors");
 }
 
 #[test]
-fn parameters_that_functions_share_are_found_for_each_of_them() {
+fn parameters_shared_by_functions_are_found_for_each_of_them() {
     for how in ["together", "apart"] {
         for (program, tensors) in [("net.enc", 4), ("net.enc.other", 2)] {
             let path = golden(&format!("functions/{how}/{program}.pdmodel"));
-            let said = run(["verify", &path]);
-            says(&said, 0, &format!("2 files, {tensors} tensors"));
+            let outcome = run(["verify", &path]);
+            expect_verdict(&outcome, 0, &format!("2 files, {tensors} tensors"));
         }
     }
     let listed = good(["inspect", &golden("functions/together/net.enc.other.pdmodel")]);
@@ -308,7 +315,7 @@ fn parameters_that_functions_share_are_found_for_each_of_them() {
     assert!(listed.err.contains("also holds those of other functions"), "{listed:?}");
 }
 
-/// Trains one step; gives the directory of the checkpoints.
+/// Trains one step; returns the directory of the checkpoints.
 fn one_step(dir: &Path) -> PathBuf {
     let (runs, out) = (dir.join("run"), dir.join("trained"));
     let train = ["train", TRAINING, "--data", "examples/digits/train.npz", "--steps", "1"];
@@ -317,29 +324,29 @@ fn one_step(dir: &Path) -> PathBuf {
 }
 
 #[test]
-fn programs_that_are_saved_alone_are_whole() {
+fn programs_saved_alone_are_whole() {
     let dir = dir();
     let alone = dir.path().join("alone");
     fs::create_dir(&alone).expect("a directory");
     copy(&format!("{TRAINING}/main_program"), &alone.join("__model__"));
-    says(&run(["verify", text(&alone)]), 0, ": whole");
+    expect_verdict(&run(["verify", text(&alone)]), 0, ": whole");
     // The loader of a serial loads its parameters itself.
     let serial = one_step(dir.path()).join("step-00000001");
-    let said = run(["verify", text(&serial.join("loader"))]);
-    says(&said, 0, ": whole");
-    assert!(!said.err.contains("were not found"), "{said:?}");
-    // Without its parameters, a model that names them is not.
+    let outcome = run(["verify", text(&serial.join("loader"))]);
+    expect_verdict(&outcome, 0, ": whole");
+    assert!(!outcome.err.contains("were not found"), "{outcome:?}");
+    // A model that names parameters is damaged without them.
     let lacking = dir.path().join("lacking");
     fs::create_dir(&lacking).expect("a directory");
     copy(&format!("{DIGITS}/inference.pdmodel"), &lacking.join("inference.pdmodel"));
-    says(&run(["verify", text(&lacking)]), 1, "missing parameters of the program: ");
+    expect_verdict(&run(["verify", text(&lacking)]), 1, "missing parameters of the program: ");
 }
 
 #[test]
-fn the_manifest_of_a_serial_has_to_say_what_its_files_are() {
+fn the_manifest_of_a_serial_must_describe_its_files() {
     let dir = dir();
     let runs = one_step(dir.path());
-    says(&run(["checkpoint", "verify", text(&runs)]), 0, "whole");
+    expect_verdict(&run(["checkpoint", "verify", text(&runs)]), 0, "whole");
     let path = runs.join("step-00000001/manifest.json");
     let whole = fs::read_to_string(&path).expect("a manifest");
     let b = "\"name\": \"conv2d_0.b_0\"";
@@ -354,14 +361,14 @@ fn the_manifest_of_a_serial_has_to_say_what_its_files_are() {
     ];
     for changed in changes {
         fs::write(&path, resealed(&changed)).expect("written");
-        let said = run(["checkpoint", "verify", text(&runs)]);
-        says(&said, 1, "in the manifest");
+        let outcome = run(["checkpoint", "verify", text(&runs)]);
+        expect_verdict(&outcome, 1, "in the manifest");
         let error = bad(["checkpoint", "restore", text(&runs), text(&dir.path().join("w.npz"))]);
         assert!(error.contains("manifest"), "{error}");
     }
 }
 
-/// The text of a manifest with the checksum that belongs to it.
+/// Returns the text of a manifest with a matching checksum.
 fn resealed(text: &str) -> String {
     let (body, _) = text.rsplit_once("  \"self\"").expect("a last line");
     let sum = lodstone_store::checksum(body.as_bytes());
@@ -369,7 +376,7 @@ fn resealed(text: &str) -> String {
 }
 
 #[test]
-fn a_run_writes_over_no_seal_and_nothing_that_is_sealed() {
+fn a_run_overwrites_neither_seals_nor_sealed_files() {
     let dir = dir();
     let out = dir.path().join("out");
     fs::create_dir(&out).expect("a directory");
@@ -401,13 +408,13 @@ fn a_run_writes_over_no_seal_and_nothing_that_is_sealed() {
         assert!(error.contains(what), "{file}: {error}");
     }
     assert_eq!(fs::read(out.join("lodstone.seal")).expect("a seal"), seal);
-    says(&run(["verify", text(&out.join("w"))]), 0, "sealed");
-    // What no seal is of is written over as ever.
+    expect_verdict(&run(["verify", text(&out.join("w"))]), 0, "sealed");
+    // Files that no seal lists are overwritten.
     good(["run", &program("other"), "--save-to", &to]);
     good(["run", &program("other"), "--save-to", &to]);
 }
 
-/// A program that fills a tensor of so many numbers, over and over if it loops.
+/// Returns a program that fills a tensor of `elements` numbers, repeatedly if it loops.
 fn filling(elements: u64, body: &str) -> String {
     format!(
         "blocks {{ idx: 0 parent_idx: -1
@@ -435,7 +442,7 @@ const LOOP: &str = "
     ops { type: \"relu\" inputs { parameter: \"X\" arguments: \"x\" } outputs { parameter: \"Out\" arguments: \"x\" } }";
 
 #[test]
-fn a_run_ends_after_the_steps_that_it_may_take() {
+fn a_run_stops_after_the_maximum_number_of_steps() {
     let dir = dir();
     let path = written(dir.path(), "loop.pbtxt", filling(4, LOOP).as_bytes());
     let error = bad(["run", &path, "--max-steps", "1000"]);
@@ -445,24 +452,24 @@ fn a_run_ends_after_the_steps_that_it_may_take() {
 }
 
 #[test]
-fn memory_that_a_run_may_not_have_is_an_error() {
+fn exceeding_the_memory_limit_is_an_error() {
     let dir = dir();
     // 4 GiB.
     let path = written(dir.path(), "large.pbtxt", filling(1 << 30, "").as_bytes());
     let error = bad(["run", &path, "--max-memory", "1GiB"]);
     assert!(error.contains("of at most 1073741824 are taken"), "{error}");
-    // By a limit of the process: neither is the memory taken, nor does the process abort.
+    // With a limit of the process: the memory is not allocated, and the process does not abort.
     for limit in ["-v", "-d"] {
         let mut shell = std::process::Command::new("sh");
         let line = format!("ulimit {limit} 2097152 && exec \"$0\" run \"$1\" --max-memory 100GiB");
         shell.args(["-c", &line, env!("CARGO_BIN_EXE_lodstone"), &path]);
-        let said = Said::from(shell.output().expect("sh"));
-        says(&said, 2, "it would take 4294967296 bytes");
+        let outcome = Outcome::from(shell.output().expect("sh"));
+        expect_verdict(&outcome, 2, "it would take 4294967296 bytes");
     }
 }
 
 #[test]
-fn names_in_the_table_and_the_picture_of_losses_do_nothing() {
+fn names_in_tables_and_plots_of_losses_are_escaped() {
     let dir = dir();
     let net = dir.path().join("net");
     fs::create_dir(&net).expect("a directory");
@@ -475,7 +482,7 @@ fn names_in_the_table_and_the_picture_of_losses_do_nothing() {
     assert!(loss.out.contains("loss") || loss.err.contains("loss"), "{loss:?}");
     let main = fs::read(net.join("main_program")).expect("a program");
     let watched = watchable(&main);
-    // The same length, so that the messages around it stay what they are.
+    // The same length, so that the enclosing messages stay valid.
     for evil in ["=", "\x1b"] {
         let called = format!("{evil}{}", &watched[evil.len()..]);
         let renamed = replaced(&main, watched.as_bytes(), called.as_bytes());
@@ -502,7 +509,7 @@ fn names_in_the_table_and_the_picture_of_losses_do_nothing() {
     }
 }
 
-/// The name of a variable that is a number and can be watched: the mean that the training minimizes.
+/// Returns the name of a scalar variable that can be watched: the mean that the training minimizes.
 fn watchable(program: &[u8]) -> String {
     let text = String::from_utf8_lossy(program);
     let at = text.find("mean_").expect("a mean");

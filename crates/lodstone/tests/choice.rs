@@ -1,4 +1,4 @@
-//! Which parameters a program gets where several lie beside it: those of its own prefix, or a warning, or an error.
+//! The choice of parameters if several files lie beside a program: those of its prefix, or a warning, or an error.
 #![expect(clippy::disallowed_methods, reason = "tests write files directly")]
 
 use std::fs;
@@ -22,7 +22,7 @@ fn saved(dir: &Path, prefix: &str, extensions: &[&str]) {
     }
 }
 
-/// The parameters of the program, with other values, as one file of another name.
+/// Writes the parameters of the program, with other values, to a file of another name.
 fn unrelated(dir: &Path, name: &str) {
     let mut model = open(lenet().join("lenet")).expect("a model");
     let names: Vec<String> = {
@@ -43,7 +43,7 @@ fn unrelated(dir: &Path, name: &str) {
     lodstone::convert(model, dir.join(name), &options).expect("written");
 }
 
-/// The names of what is saved with a program.
+/// Returns the names of the saved variables of a program.
 fn lodstone_schema_names(program: &lodstone::Program) -> Vec<String> {
     program.vars().filter(|var| var.persistable).map(|var| var.name.clone()).collect()
 }
@@ -58,7 +58,7 @@ fn dir() -> tempfile::TempDir {
 }
 
 #[test]
-fn files_of_the_same_prefix_win_over_those_of_usual_names() {
+fn files_of_the_same_prefix_take_precedence_over_default_names() {
     let own = first(&open(lenet().join("lenet")).expect("a model"));
     for name in ["__params__", "params"] {
         let dir = dir();
@@ -93,7 +93,7 @@ fn ambiguous(path: &Path, candidates: [&str; 2]) {
         }
         other => panic!("{other:?}"),
     }
-    // Named, either is read.
+    // If it is named, each of them is read.
     for name in candidates {
         let params = Some(path.parent().expect("a directory").join(name).into());
         let options = OpenOptions::default().with_params(params);
@@ -123,7 +123,7 @@ fn training_begins_with_the_parameters_of_the_prefix() {
     fs::copy(training.join("__params__"), dir.path().join("X.pdiparams")).expect("a copy");
     let model = open(training).expect("a model");
     let own = first(&model);
-    // Of the same size, and of other numbers.
+    // The same size, but different numbers.
     let mut other = fs::read(dir.path().join("X.pdiparams")).expect("a file");
     let at = other.windows(own.len()).position(|found| found == own).expect("the tensor");
     other[at..at + own.len()].fill(0);
@@ -132,7 +132,7 @@ fn training_begins_with_the_parameters_of_the_prefix() {
 }
 
 #[test]
-fn other_epochs_of_a_prefix_are_told() {
+fn other_epochs_of_a_prefix_are_reported() {
     let dir = dir();
     let digits = root().join("examples/digits/mxnet");
     for (from, to) in [
@@ -148,7 +148,7 @@ fn other_epochs_of_a_prefix_are_told() {
 }
 
 #[test]
-fn a_file_beside_shards_that_is_none_of_them_is_told_or_refused() {
+fn a_file_beside_shards_that_is_not_one_of_them_is_reported_or_rejected() {
     let dir = dir();
     let model = open(root().join("examples/digits/paddle")).expect("a model");
     let write = lodstone::WriteOptions::default().with_max_shard_size(Some(9000));

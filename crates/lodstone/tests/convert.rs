@@ -1,4 +1,4 @@
-//! Through every format and back.
+//! Conversions to every format and back.
 #![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
 
 mod cases;
@@ -11,7 +11,7 @@ use lodstone::{
     convert, open, weights,
 };
 
-/// What a conversion has to keep of a tensor: name, type, shape of the values and bytes.
+/// The properties of a tensor that a conversion must keep: name, type, shape of the values and bytes.
 type Value = (String, DType, Vec<u64>, Vec<u8>);
 
 fn values(model: &Model) -> Vec<Value> {
@@ -25,11 +25,11 @@ fn values(model: &Model) -> Vec<Value> {
 }
 
 #[test]
-fn what_a_format_can_hold_comes_back_from_it_and_the_rest_is_a_named_loss() {
+fn a_conversion_keeps_what_the_format_can_hold_and_names_other_losses() {
     let scratch = tempfile::tempdir().expect("a directory");
     let (mut kept, mut refused) = (0, 0);
     for (number, (name, model)) in models().into_iter().enumerate() {
-        // Eight zeros alone are not believed to be an empty vocabulary.
+        // A file of eight zeros is not detected as an empty vocabulary.
         let is_empty = |parameter: &Parameter| matches!(&parameter.tensor.kind, Kind::Vocabulary { tokens } if tokens.is_empty());
         if model.parameters.iter().any(is_empty) {
             continue;
@@ -37,14 +37,14 @@ fn what_a_format_can_hold_comes_back_from_it_and_the_rest_is_a_named_loss() {
         for format in FORMATS {
             let out = scratch.path().join(format!("{number}-{}", format.name));
             let out = out.with_extension(format.extension);
-            // An archive of nothing is told by its name alone.
+            // An empty archive is detected by its name only.
             if model.parameters.is_empty() && format.name == "mxnet-npz" {
                 continue;
             }
             let options =
                 ConvertOptions::default().with_to(Some(Target::Format(format.name.to_owned())));
             let mut done = convert(model.clone(), &out, &options);
-            // Without a way between the two frameworks, the tensors alone are kept.
+            // Without a lowering between the two frameworks, only the tensors are kept.
             if matches!(done, Err(Error::NoLowering { .. })) {
                 assert!(!out.exists(), "{name} to {}", format.name);
                 let alone = options.clone().with_weights_only(true);
@@ -54,13 +54,13 @@ fn what_a_format_can_hold_comes_back_from_it_and_the_rest_is_a_named_loss() {
                 Ok(conversion) => {
                     assert!(conversion.report.losses.is_empty(), "{name} to {}", format.name);
                     let back = open(&out).unwrap_or_else(|error| panic!("{name}: {error}"));
-                    // A program in other operators has other constants.
+                    // A lowered program has other constants.
                     let dialects = [&model, &back].map(|m| m.main().map(|p| p.dialect));
                     let is_same = dialects.contains(&None) || dialects[0] == dialects[1];
                     if format.holds.tensors && is_same {
                         let (mut now, mut then) = (values(&back), values(&model));
                         if !format.holds.names {
-                            // Without names, what counts is that every value is there.
+                            // Without names, only the values are compared.
                             now.iter_mut().chain(&mut then).for_each(|value| value.0.clear());
                         }
                         now.sort();
@@ -74,8 +74,8 @@ fn what_a_format_can_hold_comes_back_from_it_and_the_rest_is_a_named_loss() {
                     assert!(!out.exists(), "{name} to {}", format.name);
                     refused += 1;
                 }
-                // One tensor too many, no program, no tensors, a name that is no file, operators that the
-                // other framework has not.
+                // One tensor too many, no program, no tensors, a name that is not a file name, operators that the
+                // other framework lacks.
                 Err(
                     Error::Format(lodstone::FormatError::Incompatible { .. })
                     | Error::Absent(_)
@@ -108,7 +108,7 @@ fn cast_to(model: Model, dtype: DType, allow: &[Loss]) -> Result<Tensor, Error> 
 }
 
 #[test]
-fn a_cast_rounds_to_nearest_ties_to_even_and_says_so_if_it_changes_a_value() {
+fn a_cast_rounds_to_nearest_ties_to_even_and_reports_changed_values() {
     let exact = [0.0, -0.0, 1.0, 0.5, 65504.0, f64::INFINITY, f64::NAN, 2f64.powi(-24)];
     let half = cast_to(tensor(&exact), DType::Float16, &[]).expect("exact");
     let bits: Vec<u16> = half
@@ -142,8 +142,8 @@ fn a_cast_rounds_to_nearest_ties_to_even_and_says_so_if_it_changes_a_value() {
 }
 
 #[test]
-fn a_cast_gives_the_nearest_number_there_is() {
-    // One bit beyond a tie decides, however far down it is.
+fn a_cast_returns_the_nearest_value() {
+    // A single bit beyond a tie decides, at any position.
     let up = |one: f64, tie: i32, beyond: i32| one + 2f64.powi(tie) + 2f64.powi(beyond);
     let bits = |value: f64, dtype| {
         let cast = cast_to(tensor(&[value]), dtype, &[Loss::Rounding]).expect("allowed");
@@ -157,7 +157,7 @@ fn a_cast_gives_the_nearest_number_there_is() {
     assert_eq!(bits(65519.999, DType::Float16), 0x7bff);
     assert_eq!(bits(f64::from(f32::MAX), DType::BFloat16), 0x7f80);
 
-    // Any number lies no nearer to a neighbour of the one it is cast to.
+    // No neighbour of the result is nearer to the number.
     let mut state = 1u64;
     let mut values = Vec::new();
     for _ in 0..20_000 {
@@ -186,7 +186,7 @@ fn a_cast_gives_the_nearest_number_there_is() {
 }
 
 #[test]
-fn a_model_of_2017_becomes_one_that_is_loaded_today() {
+fn a_model_of_2017_becomes_a_current_one() {
     let scratch = tempfile::tempdir().expect("a directory");
     let old = scratch.path().join("old");
     std::fs::create_dir(&old).expect("a directory");
@@ -199,7 +199,7 @@ fn a_model_of_2017_becomes_one_that_is_loaded_today() {
     let sized = [&(plain.len() as u64).to_le_bytes()[..], &plain].concat();
     std::fs::write(old.join("sized"), &sized).expect("written");
 
-    // Each file keeps its own layout in a write-back, and gets today's otherwise.
+    // Each file keeps its layout if it is written back, and gets the current one if not.
     let write = |name: &str, to| {
         let out = scratch.path().join(name);
         let options = ConvertOptions::default().with_to(Some(to));
@@ -219,7 +219,7 @@ fn a_model_of_2017_becomes_one_that_is_loaded_today() {
 }
 
 #[test]
-fn what_a_file_says_about_itself_is_lost_only_with_leave() {
+fn metadata_of_a_file_is_lost_only_if_allowed() {
     let scratch = tempfile::tempdir().expect("a directory");
     let model = || open(golden().join("safetensors/metadata.safetensors")).expect("a model");
     assert!(!model().metadata.is_empty());
@@ -231,14 +231,14 @@ fn what_a_file_says_about_itself_is_lost_only_with_leave() {
 }
 
 #[test]
-fn a_pickle_keeps_what_it_says_in_its_own_format_and_loses_it_by_name_elsewhere() {
+fn a_pickle_keeps_its_objects_in_its_own_format_and_names_the_loss_elsewhere() {
     let scratch = tempfile::tempdir().expect("a directory");
     let model = || open(golden().join("paddle_pickle/2.6.2/adam.pdopt")).expect("a model");
     let out = scratch.path().join("out.npz");
     let refused = convert(model(), &out, &ConvertOptions::default());
     assert!(matches!(refused, Err(Error::Lossy(losses)) if losses.contains_key(&Loss::Metadata)));
 
-    // Cast and chosen, it is the same objects.
+    // The objects are the same after a cast and a selection.
     let out = scratch.path().join("out.pdopt");
     let options = ConvertOptions::default()
         .with_to(Some(Target::Same))
@@ -250,14 +250,14 @@ fn a_pickle_keeps_what_it_says_in_its_own_format_and_loses_it_by_name_elsewhere(
     assert!(back.parameters.iter().all(|p| p.tensor.dtype == DType::Float64));
     assert!(back.parameters.iter().all(|p| !p.name.contains("beta")));
 
-    // In safetensors what it says is still there.
+    // safetensors keeps the metadata.
     let out = scratch.path().join("out.safetensors");
     convert(model(), &out, &ConvertOptions::default()).expect("converted");
     assert_eq!(open(&out).expect("a model").metadata, model().metadata);
 }
 
 #[test]
-fn bits_that_a_pickle_has_no_name_for_are_a_named_loss() {
+fn types_that_a_pickle_cannot_name_are_a_named_loss() {
     let scratch = tempfile::tempdir().expect("a directory");
     let out = scratch.path().join("out.pdparams");
     for (dtype, becomes) in [
@@ -281,7 +281,7 @@ fn bits_that_a_pickle_has_no_name_for_are_a_named_loss() {
 }
 
 #[test]
-fn what_a_format_cannot_do_is_refused() {
+fn unsupported_write_options_are_errors() {
     let scratch = tempfile::tempdir().expect("a directory");
     let out = scratch.path().join("out.npz");
     let mut split = ConvertOptions::default();
@@ -298,7 +298,7 @@ fn what_a_format_cannot_do_is_refused() {
 }
 
 #[test]
-fn a_cast_gives_the_same_bytes_whatever_piece_of_it_is_read() {
+fn reading_any_part_of_a_cast_gives_the_same_bytes() {
     let values: Vec<f64> = (0..200_000).map(|i| f64::from(i) / 3.0).collect();
     let model = tensor(&values);
     let whole = cast_to(model, DType::Float32, &[Loss::Rounding]).expect("allowed");
@@ -321,7 +321,7 @@ fn a_source_that_changes_while_it_is_converted_is_not_published() {
 }
 
 #[test]
-fn sparse_tensors_are_taken_apart_only_with_leave() {
+fn sparse_tensors_are_split_only_if_allowed() {
     let scratch = tempfile::tempdir().expect("a directory");
     let path = golden().join("paddle/1.8.5/repeated_rows.selectedrows");
     let model = open(&path).expect("a model");
@@ -340,7 +340,7 @@ fn sparse_tensors_are_taken_apart_only_with_leave() {
 }
 
 #[test]
-fn row_sparse_tensors_and_selected_rows_are_the_same_where_rows_ascend() {
+fn row_sparse_tensors_and_selected_rows_are_equivalent_if_rows_ascend() {
     let scratch = tempfile::tempdir().expect("a directory");
     let out = |name: &str| scratch.path().join(name);
     let to = |format: &str| {
@@ -369,7 +369,7 @@ fn row_sparse_tensors_and_selected_rows_are_the_same_where_rows_ascend() {
             assert_eq!(now.bytes().expect("bytes"), then.bytes().expect("bytes"));
         }
     }
-    // Rows that repeat mean their sum: MXNet has no such thing.
+    // The values of repeated rows are summed, which MXNet does not support.
     let repeated = open(golden().join("paddle/1.8.5/repeated_rows.selectedrows")).expect("a model");
     let options = to("mxnet-params").with_include(Vec::new());
     let refused = convert(repeated, out("repeated.params"), &options);
@@ -379,7 +379,7 @@ fn row_sparse_tensors_and_selected_rows_are_the_same_where_rows_ascend() {
 }
 
 #[test]
-fn parts_of_sparse_tensors_have_names_of_their_own() {
+fn parts_of_sparse_tensors_have_their_own_names() {
     let scratch = tempfile::tempdir().expect("a directory");
     let model = open(golden().join("mxnet/1.9.1/sparse.params")).expect("a model");
     let out = scratch.path().join("out.safetensors");
@@ -397,7 +397,7 @@ fn parts_of_sparse_tensors_have_names_of_their_own() {
 }
 
 #[test]
-fn a_program_of_another_framework_is_refused_unless_the_weights_alone_are_wanted() {
+fn a_program_of_another_framework_is_rejected_unless_only_weights_are_written() {
     let scratch = tempfile::tempdir().expect("a directory");
     let digits = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits");
     let mxnet = golden().join("mxnet/1.9.1/module");
@@ -416,7 +416,7 @@ fn a_program_of_another_framework_is_refused_unless_the_weights_alone_are_wanted
         let error = convert(model.clone(), &out, &options).expect_err(format);
         assert!(matches!(error, Error::NoLowering { .. }), "{format}: {error}");
         assert!(!out.exists(), "{format}");
-        // A bundle is a program with its parameters, and cannot be without one.
+        // A bundle is a program with its parameters, and requires a program.
         let has_place = matches!(format, "onnx" | "onnx-glow" | "paddle-vars");
         let alone = options.with_weights_only(true);
         let done = convert(model.clone(), &out, &alone);
@@ -431,7 +431,7 @@ fn a_program_of_another_framework_is_refused_unless_the_weights_alone_are_wanted
 }
 
 #[test]
-fn parameters_are_not_cast_below_a_program() {
+fn parameters_of_a_program_are_not_cast() {
     let scratch = tempfile::tempdir().expect("a directory");
     let digits = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits");
     let onnx = golden().join("onnx/attributes.onnx");
@@ -450,7 +450,7 @@ fn parameters_are_not_cast_below_a_program() {
         assert!(matches!(error, Error::CastProgram), "{error}");
         assert_eq!(std::fs::read_dir(scratch.path()).expect("listed").count(), 0);
     }
-    // Without the program there is nothing that they would not fit.
+    // Without the program, they can be cast.
     let out = scratch.path().join("half.safetensors");
     let options =
         ConvertOptions::default().with_cast(Some(DType::Float16)).with_allow(vec![Loss::Rounding]);
@@ -461,7 +461,7 @@ fn parameters_are_not_cast_below_a_program() {
 }
 
 #[test]
-fn a_model_that_was_loaded_is_in_memory_and_the_same() {
+fn a_loaded_model_is_equal_and_in_memory() {
     for (path, model) in models() {
         let mut loaded = model.clone();
         loaded.load().unwrap_or_else(|error| panic!("{path}: {error}"));

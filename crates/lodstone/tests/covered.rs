@@ -1,4 +1,4 @@
-//! Which files a seal covers, wherever they lie, and what becomes of those that it does not.
+//! The files that a seal covers, in any directory, and the handling of other files.
 #![expect(clippy::disallowed_methods, reason = "tests damage files")]
 
 use std::os::unix::fs::symlink;
@@ -18,7 +18,7 @@ fn digits() -> PathBuf {
     root().join("examples/digits/paddle")
 }
 
-/// Copies files, each to a place of its own below a directory.
+/// Copies files to paths in a directory.
 fn copied(dir: &Path, files: &[(&str, &str)]) {
     for (from, to) in files {
         let to = dir.join(to);
@@ -69,7 +69,7 @@ fn refused(path: &Path, options: &OpenOptions, what: &str) {
     assert!(error.contains(what), "{}: {error}", path.display());
 }
 
-/// Every way to the same file: by a link to it and to its directory, and up again.
+/// Returns several paths of the same file: through a link to it, a link to its directory, and `..`.
 fn ways(dir: &Path, to: &Path) -> Vec<PathBuf> {
     let (parent, name) = (to.parent().expect("a directory"), to.file_name().expect("a name"));
     let (file, directory) = (dir.join("file"), dir.join("directory"));
@@ -80,7 +80,7 @@ fn ways(dir: &Path, to: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_file_in_a_directory_below_that_of_its_seal_is_compared_by_every_path_to_it() {
+fn a_file_below_the_directory_of_its_seal_is_verified_by_every_path() {
     let dir = tempfile::tempdir().expect("a directory");
     let at = |name: &str| dir.path().join(name);
     copied(&at("q"), &[("paddle/inference.pdmodel", "inference.pdmodel")]);
@@ -103,7 +103,7 @@ fn a_file_in_a_directory_below_that_of_its_seal_is_compared_by_every_path_to_it(
 }
 
 #[test]
-fn a_variable_in_a_directory_of_its_own_is_compared_when_it_is_opened_alone() {
+fn a_variable_in_a_subdirectory_is_verified_when_it_is_opened_alone() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut model = open(digits()).expect("a model");
     model.programs = Programs::default();
@@ -119,7 +119,7 @@ fn a_variable_in_a_directory_of_its_own_is_compared_when_it_is_opened_alone() {
 }
 
 #[test]
-fn files_that_a_model_names_are_compared_under_every_spelling_and_by_seals_between() {
+fn files_that_a_model_names_are_verified_under_every_spelling_and_by_nearer_seals() {
     let dir = tempfile::tempdir().expect("a directory");
     copied(dir.path(), &[("paddle/inference.pdiparams", "sub/x")]);
     sealed(&dir.path().join("sub/x"));
@@ -153,7 +153,7 @@ fn an_epoch_that_was_added_to_a_sealed_model_is_not_read() {
         let trusting = OpenOptions::default().with_verify(false);
         read(path, &trusting).expect("not compared");
     }
-    // To add it is what sealing is for.
+    // Sealing again adds it.
     sealed(dir.path());
     paths.iter().for_each(|path| assert!(open(path).is_ok() && checked(path).sealed));
 }
@@ -166,7 +166,7 @@ fn an_index_that_was_added_to_a_sealed_file_is_not_read() {
     written(model.clone(), &at("model.safetensors"), "safetensors", true);
     written(model.clone(), &at("evil.safetensors"), "safetensors", false);
     let names = model.parameters.iter().map(|parameter| format!("\"{}\"", parameter.name));
-    // One stays where it was, so that the sealed file is a part of it.
+    // One file keeps its path, so that the sealed file is a part of it.
     let files = std::iter::once("model").chain(std::iter::repeat("evil"));
     let map: Vec<_> =
         names.zip(files).map(|(name, file)| format!("{name}: \"{file}.safetensors\"")).collect();
@@ -193,7 +193,7 @@ fn a_model_of_another_format_does_not_take_a_sealed_prefix() {
 }
 
 #[test]
-fn what_is_read_beside_the_seal_of_another_model_is_not_verified() {
+fn files_beside_the_seal_of_another_model_are_not_verified() {
     let dir = tempfile::tempdir().expect("a directory");
     let at = |name: &str| dir.path().join(name);
     let model = open(digits()).expect("a model");
@@ -204,7 +204,7 @@ fn what_is_read_beside_the_seal_of_another_model_is_not_verified() {
 }
 
 #[test]
-fn one_record_of_a_file_that_is_not_sealed_with_its_program_is_not_read_either() {
+fn a_record_of_a_file_that_is_not_sealed_with_its_program_is_not_read() {
     let dir = tempfile::tempdir().expect("a directory");
     let at = |name: &str| dir.path().join(name);
     copied(dir.path(), &[("paddle/inference.pdmodel", "inference.pdmodel")]);
@@ -216,7 +216,7 @@ fn one_record_of_a_file_that_is_not_sealed_with_its_program_is_not_read_either()
 }
 
 #[test]
-fn a_file_that_is_written_anew_is_not_held_against_a_seal_above_it() {
+fn a_rewritten_file_is_not_compared_with_a_seal_above_it() {
     for again in [false, true] {
         let dir = tempfile::tempdir().expect("a directory");
         let at = |name: &str| dir.path().join(name);
@@ -236,7 +236,7 @@ fn a_file_that_is_written_anew_is_not_held_against_a_seal_above_it() {
 }
 
 #[test]
-fn sealing_a_directory_as_it_is_takes_what_is_in_it_out_of_the_seals_below() {
+fn sealing_a_directory_again_removes_its_files_from_seals_below() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut model = open(digits()).expect("a model");
     model.programs = Programs::default();
@@ -251,7 +251,7 @@ fn sealing_a_directory_as_it_is_takes_what_is_in_it_out_of_the_seals_below() {
 }
 
 #[test]
-fn whether_there_is_a_seal_has_to_be_told() {
+fn an_unreadable_seal_is_an_error() {
     let dir = tempfile::tempdir().expect("a directory");
     copied(dir.path(), &[("paddle/inference.pdiparams", "x.pdiparams")]);
     let path = dir.path().join("x.pdiparams");
@@ -267,7 +267,7 @@ fn whether_there_is_a_seal_has_to_be_told() {
 }
 
 #[test]
-fn who_seals_what_is_written_over_a_sealed_model_is_not_warned() {
+fn sealing_an_overwritten_sealed_model_gives_no_warning() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("m.safetensors");
     let model = || open(digits()).expect("a model");
@@ -275,14 +275,14 @@ fn who_seals_what_is_written_over_a_sealed_model_is_not_warned() {
     assert_eq!(written(model(), &path, "safetensors", true), Vec::<String>::new());
     assert!(checked(&path).sealed);
     assert_eq!(written(model(), &path, "safetensors", false).len(), 1);
-    // What else was of the model is covered no more.
+    // The other files of the model are no longer covered.
     let prefix = dir.path().join("net");
     written(model(), &prefix, "paddle", true);
     let params = dir.path().join("net.pdiparams");
     let mut unnamed = Model { programs: Programs::default(), ..model() };
     unnamed.parameters.iter_mut().for_each(|parameter| parameter.name.clear());
     assert_eq!(written(unnamed, &params, "paddle-params", true).len(), 1);
-    // By a link, the seal is that beside the link.
+    // Through a link, the seal is the one beside the link.
     let links = tempfile::tempdir().expect("a directory");
     let link = links.path().join("m.safetensors");
     symlink(&path, &link).expect("a link");
@@ -292,20 +292,20 @@ fn who_seals_what_is_written_over_a_sealed_model_is_not_warned() {
 }
 
 #[test]
-fn a_seal_where_everybody_may_write_is_not_that_of_the_models_below() {
+fn a_seal_in_a_world_writable_directory_does_not_apply_to_models_below() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o1777)).expect("a mode");
     copied(dir.path(), &[("mxnet/digits-0012.params", "mine/digits-0012.params")]);
     std::fs::write(dir.path().join("lodstone.seal"), "theirs").expect("written");
     read(&dir.path().join("mine/digits-0012.params"), &OpenOptions::default()).expect("read");
-    // Who works there itself is told.
+    // It applies to models in that directory.
     copied(dir.path(), &[("mxnet/digits-0012.params", "digits-0012.params")]);
     read(&dir.path().join("digits-0012.params"), &OpenOptions::default()).expect_err("damaged");
 }
 
 #[test]
-fn a_seal_above_that_does_not_list_what_is_written_is_left_alone() {
+fn a_seal_above_that_does_not_list_the_written_file_does_not_change() {
     let dir = tempfile::tempdir().expect("a directory");
     copied(dir.path(), &[("mxnet/digits-0012.params", "digits-0012.params")]);
     sealed(&dir.path().join("digits-0012.params"));

@@ -1,4 +1,4 @@
-//! Reading, verifying, sealing and converting models, and checkpoints of tensors, compile neither an engine nor a network
+//! Reading, verifying, sealing and converting models, and checkpoints of tensors, require neither an engine nor a network
 //! client.
 
 use std::process::Command;
@@ -24,7 +24,7 @@ const HEAVY: [&str; 8] = [
 ];
 
 #[test]
-fn models_and_checkpoints_need_no_engine_and_no_network() {
+fn models_and_checkpoints_require_no_engine_and_no_network() {
     for light in LIGHT {
         let tree = Command::new(env!("CARGO"))
             .args(["tree", "--package", light, "--edges", "normal", "--prefix", "none", "--locked"])

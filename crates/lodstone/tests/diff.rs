@@ -1,4 +1,4 @@
-//! What is different between two models.
+//! The differences between two models.
 #![expect(clippy::disallowed_methods, reason = "tests make directories")]
 
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use lodstone::{
     convert, diff, open,
 };
 
-/// Whether the digits model can be written in a format: not where its program is of another
-/// framework, where pickles are not made anew, or where a file is one tensor.
+/// Returns whether the digits model can be written in a format: its program must not be of another framework, and the
+/// format must neither be a pickle that is only written back nor hold a single tensor.
 fn takes_digits(format: &Format) -> bool {
     format.holds.program.is_none_or(|dialect| dialect == Dialect::Paddle)
         && !["paddle-save", "mxnet-states", "onnx-tensor"].contains(&format.name)
@@ -27,7 +27,7 @@ fn floats(name: &str, shape: &[u64], values: &[f32]) -> Parameter {
     Parameter { name: name.to_owned(), tensor }
 }
 
-/// Numbers that are all different, beginning with `first`.
+/// Returns a tensor of distinct numbers that begin with `first`.
 fn counted(name: &str, shape: &[u64], first: f32) -> Parameter {
     let count = u16::try_from(shape.iter().product::<u64>()).expect("small");
     floats(name, shape, &(0..count).map(|n| first + f32::from(n)).collect::<Vec<_>>())
@@ -41,7 +41,7 @@ fn compared(a: Model, b: &Model) -> Diff {
     diff(a, b, &DiffOptions::default()).expect("compared")
 }
 
-/// The only difference: what happened, and by how much the values differ.
+/// Returns the only difference: its changes, and the differences of the values.
 fn only(diff: &Diff) -> (&[Change], Option<&Values>) {
     let [difference] = diff.tensors.as_slice() else { panic!("{diff:?}") };
     (&difference.changes, difference.values.as_ref())
@@ -89,7 +89,7 @@ fn a_renamed_tensor_is_found_by_its_content() {
     let a = model(vec![counted("x", &[2, 3], 0.0), counted("y", &[2, 3], 9.0)]);
     let b = model(vec![counted("x", &[2, 3], 0.0), counted("z", &[2, 3], 9.0)]);
     assert_eq!(only(&compared(a, &b)), (&[Change::Renamed][..], None));
-    // In the layout of another framework too.
+    // Also in the layout of another framework.
     let a = model(vec![counted("conv.weight", &[2, 3, 1, 5], 0.0)]);
     let dir = tempfile::tempdir().expect("a directory");
     let options = ConvertOptions::default();
@@ -106,8 +106,8 @@ fn a_renamed_tensor_is_found_by_its_content() {
 }
 
 #[test]
-fn every_order_of_four_dimensions_is_found() {
-    // OIHW as HWIO: the element [o, i, h, w] stands at [h, w, i, o].
+fn every_permutation_of_four_dims_is_found() {
+    // OIHW as HWIO: the element [o, i, h, w] is at [h, w, i, o].
     let (o, i, h, w) = (4_u16, 3, 2, 5);
     let a = counted("w", &[4, 3, 2, 5], 0.0);
     let mut values = Vec::new();
@@ -126,7 +126,7 @@ fn every_order_of_four_dimensions_is_found() {
 }
 
 #[test]
-fn a_cast_is_told_from_a_change() {
+fn a_cast_is_distinguished_from_a_change() {
     let dir = tempfile::tempdir().expect("a directory");
     for dtype in [DType::Float16, DType::BFloat16, DType::Float64] {
         let options = ConvertOptions::default().with_cast(Some(dtype));
@@ -172,7 +172,7 @@ fn changed_values_are_measured() {
 }
 
 #[test]
-fn what_is_within_the_tolerance_is_the_same() {
+fn differences_within_the_tolerance_are_ignored() {
     let a = || model(vec![floats("w", &[3], &[1.0, 100.0, 0.0])]);
     let b = model(vec![floats("w", &[3], &[1.0, 100.5, 0.001])]);
     let with = |rtol, atol| {
@@ -191,7 +191,7 @@ fn numbers<const N: usize>(dtype: DType, bytes: &[[u8; N]]) -> Model {
 }
 
 #[test]
-fn infinity_is_near_nothing() {
+fn infinity_is_not_within_any_tolerance() {
     let options = DiffOptions::default().with_rtol(0.1).with_atol(0.1);
     let with = |values: &[f32]| model(vec![floats("w", &[1], values)]);
     let same = |a, b| diff(with(&[a]), &with(&[b]), &options).expect("compared").same;
@@ -200,7 +200,7 @@ fn infinity_is_near_nothing() {
 }
 
 #[test]
-fn integers_are_compared_exactly_and_floats_as_far_as_they_go() {
+fn integers_are_compared_exactly_and_floats_by_their_values() {
     let (odd, even) = ((1_u64 << 53) + 1, 1_u64 << 53);
     let of = |dtype, number: u64| numbers(dtype, &[number.to_le_bytes()]);
     for dtype in [DType::Int64, DType::Uint64] {
@@ -217,7 +217,7 @@ fn integers_are_compared_exactly_and_floats_as_far_as_they_go() {
 }
 
 #[test]
-fn eight_bits_are_numbers() {
+fn eight_bit_types_are_compared_as_numbers() {
     let eight = |dtype, bytes: [u8; 3]| numbers(dtype, &bytes.map(|byte| [byte]));
     let floats = |values: &[f32]| model(vec![floats("w", &[3], values)]);
     for (dtype, bytes, values) in [
@@ -233,7 +233,7 @@ fn eight_bits_are_numbers() {
 }
 
 #[test]
-fn another_order_is_no_difference_where_there_are_names() {
+fn the_order_of_named_tensors_is_not_a_difference() {
     let named = |order: [&str; 4]| {
         model(order.iter().map(|name| counted(name, &[3], f32::from(name.as_bytes()[0]))).collect())
     };
@@ -241,7 +241,7 @@ fn another_order_is_no_difference_where_there_are_names() {
     assert!(found.same && found.equal == 4, "{found:?}");
     assert_eq!(only(&found).0, [Change::Moved]);
     assert_eq!(found.tensors[0].a.as_ref().expect("a tensor").name, "a");
-    // Without names the place is all that tells which is which.
+    // Without names, tensors are identified by their order only.
     let nameless = |order| {
         let mut model = named(order);
         model.parameters.iter_mut().for_each(|parameter| parameter.name.clear());
@@ -255,7 +255,7 @@ fn another_order_is_no_difference_where_there_are_names() {
 }
 
 #[test]
-fn names_and_layouts_of_the_other_model_can_be_given() {
+fn names_and_layouts_of_the_other_model_can_be_mapped() {
     let a = || {
         model(vec![
             counted("encoder.layers.0.linear.weight", &[2, 3], 0.0),
@@ -279,7 +279,7 @@ fn names_and_layouts_of_the_other_model_can_be_given() {
         .with_transpose(vec!["*.linear.weight".to_owned()]);
     let found = diff(a(), &b, &options).expect("compared");
     assert!(found.same && found.equal == 3, "{found:?}");
-    // What is not exact is measured after that.
+    // Values that still differ are measured after that.
     let mut c = b;
     let bytes = c.parameters[0].tensor.data.bytes().expect("bytes");
     let mut bytes = bytes.to_vec();
@@ -290,7 +290,7 @@ fn names_and_layouts_of_the_other_model_can_be_given() {
 }
 
 #[test]
-fn maps_that_cannot_be_meant_are_errors_that_say_where() {
+fn invalid_name_maps_are_errors_with_a_location() {
     for (map, expected) in [
         ("a", "line 1: expected an old name and a new one"),
         ("a b\n* c*d*", "line 2: the new name has more `*` than the old one"),
@@ -314,7 +314,7 @@ fn maps_that_cannot_be_meant_are_errors_that_say_where() {
 }
 
 #[test]
-fn a_renamed_parameter_is_renamed_in_the_program_too() {
+fn a_renamed_parameter_is_also_renamed_in_the_program() {
     let dir = tempfile::tempdir().expect("a directory");
     let options = ConvertOptions::default()
         .with_to(Some(Target::Same))
@@ -327,7 +327,7 @@ fn a_renamed_parameter_is_renamed_in_the_program_too() {
     let found = compared(digits(), &renamed);
     assert!(found.tensors.iter().all(|change| change.changes.contains(&Change::Renamed)));
     assert_eq!(found.program.map(|program| program.same), Some(false));
-    // To a variable that is there already it is not.
+    // Renaming to an existing variable is an error.
     let options = ConvertOptions::default()
         .with_renames(Renames::parse("conv2d_0.w_0 image").expect("a map"));
     let refused = convert(digits(), dir.path().join("n.pdmodel"), &options);
@@ -338,7 +338,7 @@ fn a_renamed_parameter_is_renamed_in_the_program_too() {
 }
 
 #[test]
-fn a_program_with_a_constant_that_is_no_number_is_the_same_as_itself() {
+fn a_program_with_a_nan_constant_equals_itself() {
     let mut model = digits();
     let program = model.main_mut().expect("a program");
     let op = program.blocks[0].ops.last_mut().expect("an operator");
@@ -348,7 +348,7 @@ fn a_program_with_a_constant_that_is_no_number_is_the_same_as_itself() {
 }
 
 #[test]
-fn sparse_tensors_are_the_same_only_at_the_same_places() {
+fn sparse_tensors_are_equal_only_with_the_same_indices() {
     let rows = |rows: &[i64], height, first: f32| {
         let mut parameter = counted("r", &[2, 3], first);
         let rows: Vec<u8> = rows.iter().flat_map(|row| row.to_le_bytes()).collect();

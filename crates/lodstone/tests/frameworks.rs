@@ -1,11 +1,11 @@
-//! Code names a framework only in folders and files of its name, and in the tables that plug these in.
+//! Code names a framework only in folders and files of its name, and in the tables that register these.
 
 #![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Frameworks, as folders are called after them, and the words that name them.
+/// Frameworks: the names of their folders, and the words that name them.
 const FRAMEWORKS: [(&str, &[&str]); 6] = [
     ("caffe2", &["caffe2"]),
     ("glow", &["glow"]),
@@ -15,7 +15,7 @@ const FRAMEWORKS: [(&str, &[&str]); 6] = [
     ("torch", &["torch", "pytorch"]),
 ];
 
-/// Files in which a phrase may name a framework, and why. An empty phrase is any.
+/// The files in which a phrase may name a framework, with the reason. An empty phrase matches any text.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("checkpoint/src/container/mod.rs", "", "the table of containers"),
     ("cli/src/args.rs", "--to paddle-vars", "an example in a help text, with the name of a format"),
@@ -37,7 +37,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn code_names_a_framework_only_in_folders_of_its_name() {
+fn code_names_a_framework_only_in_its_own_folders() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut files = Vec::new();
     for entry in fs::read_dir(&crates).expect("the crates") {
@@ -65,7 +65,7 @@ fn code_names_a_framework_only_in_folders_of_its_name() {
 }
 
 #[test]
-fn words_name_frameworks_where_they_begin() {
+fn a_word_names_a_framework_if_it_begins_with_its_name() {
     for line in ["use crate::paddle;", "Dialect::Glow", "as PyTorch has it", "PADDLE", "pytorch"] {
         assert!(names_another("model/src/model.rs", line), "{line}");
     }
@@ -90,7 +90,7 @@ fn add_sources(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// A line without what exceptions allow; notes which of them it needs.
+/// Returns a line without the phrases of exceptions; records the exceptions that it needs.
 fn without_exceptions(path: &str, line: &str, used: &mut [bool]) -> String {
     let mut line = line.to_owned();
     for ((_, phrase, _), used) in
@@ -104,7 +104,7 @@ fn without_exceptions(path: &str, line: &str, used: &mut [bool]) -> String {
     line
 }
 
-/// Whether a line of a file names a framework after which neither the file nor a folder above it is called.
+/// Returns whether a line of a file names a framework other than those that the file or a parent folder is named after.
 fn names_another(path: &str, line: &str) -> bool {
     let is_of = |framework: &str| {
         path.split('/').any(|part| part.strip_suffix(".rs").unwrap_or(part) == framework)
@@ -115,7 +115,7 @@ fn names_another(path: &str, line: &str) -> bool {
     !declares_module(line) && FRAMEWORKS.iter().any(named)
 }
 
-/// Whether a line only declares a module, which is how a folder is part of a crate.
+/// Returns whether a line only declares a module.
 fn declares_module(line: &str) -> bool {
     let line = line.trim();
     let rest = ["pub ", "pub(crate) ", "pub(super) "].iter().find_map(|it| line.strip_prefix(it));
@@ -123,7 +123,7 @@ fn declares_module(line: &str) -> bool {
     name.is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
 }
 
-/// Whether a word of a line, or of a name in it, begins with `word`: `OperatorChange` has no `torch`.
+/// Returns whether a word of a line, or of a name in it, begins with `word`; `OperatorChange` does not contain `torch`.
 fn begins_word(line: &str, word: &str) -> bool {
     let lower = line.to_ascii_lowercase();
     lower.match_indices(word).any(|(at, _)| {

@@ -1,6 +1,6 @@
-//! Every input that fuzzing kept, and every one that was a finding, with the checks of the fuzzer.
+//! Runs the checks of the fuzzer on every input that fuzzing kept, including all former findings.
 //!
-//! `cargo xtask fuzz` finds them; they lie in `crates/formats/tests/hostile/fuzz`.
+//! `cargo xtask fuzz` finds them; they are in `crates/formats/tests/hostile/fuzz`.
 #![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
 #![expect(clippy::print_stdout, reason = "says how much was tried")]
 
@@ -18,10 +18,10 @@ use support::counting::Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Whatever takes longer for a small file hangs.
+/// The maximum time of an input: small files that take longer hang.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// The inputs that were kept of a target; none, and no folder, of one that has not been fuzzed.
+/// Returns the kept inputs of a target; none if it has not been fuzzed.
 fn inputs(target: &Target) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/hostile/fuzz");
     let folder = folder.join(target.name);
@@ -35,7 +35,7 @@ fn inputs(target: &Target) -> Vec<PathBuf> {
 }
 
 #[test]
-fn what_fuzzing_kept_does_no_harm() {
+fn kept_inputs_do_no_harm() {
     for target in TARGETS {
         let inputs = inputs(target);
         let (say, hear) = mpsc::channel();
@@ -43,7 +43,7 @@ fn what_fuzzing_kept_does_no_harm() {
         let work = std::thread::spawn(move || {
             for path in inputs {
                 let input = std::fs::read(&path).expect("an input");
-                // A name before the work: if it hangs, this is by what.
+                // Print the name before the work: if it hangs, this identifies the input.
                 say.send(path).expect("somebody hears");
                 check(target, &input);
             }

@@ -1,4 +1,4 @@
-//! Runs the `lodstone` command as a user would.
+//! Runs the `lodstone` command as a user does.
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 #![expect(clippy::disallowed_methods, reason = "reads what the command wrote")]
@@ -11,29 +11,29 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// The golden models, from where the command runs.
+/// The golden models, relative to the working directory of the command.
 pub(crate) const GOLDEN: &str = "crates/formats/tests/golden/paddle";
 
 /// A trained model.
 pub(crate) const DIGITS: &str = "examples/digits/paddle";
 
-/// The root of the repository, where the command runs, so that paths in what it says are the same
+/// Returns the root of the repository: the working directory of the command, so that printed paths are the same
 /// everywhere.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
 }
 
-/// The path of a golden file, for the command.
+/// Returns the path of a golden file for the command.
 pub(crate) fn golden(path: &str) -> String {
     format!("{GOLDEN}/{path}")
 }
 
-/// A directory that vanishes with the test.
+/// Creates a temporary directory.
 pub(crate) fn dir() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
 
-/// The command, in the same surroundings everywhere.
+/// Returns the command with a reproducible environment.
 pub(crate) fn command<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lodstone"));
     command.args(arguments).current_dir(root());
@@ -43,15 +43,15 @@ pub(crate) fn command<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -
     command
 }
 
-/// What a run said.
+/// The outcome of a run.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct Outcome {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl From<Output> for Said {
+impl From<Output> for Outcome {
     fn from(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
         Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
@@ -59,43 +59,43 @@ impl From<Output> for Said {
 }
 
 /// Runs the command.
-pub(crate) fn run<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Said {
+pub(crate) fn run<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Outcome {
     command(arguments).output().expect("the command runs").into()
 }
 
-/// Runs the command, which must succeed; gives what it said.
-pub(crate) fn good<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Said {
-    let said = run(arguments);
-    assert_eq!(said.code, Some(0), "{said:?}");
-    assert!(!said.err.contains("error:"), "{said:?}");
-    said
+/// Runs the command, which must succeed; returns the outcome.
+pub(crate) fn good<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Outcome {
+    let outcome = run(arguments);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert!(!outcome.err.contains("error:"), "{outcome:?}");
+    outcome
 }
 
-/// Runs the command, which must fail with an error and nothing on stdout; gives the error.
+/// Runs the command, which must fail with an error and no output on stdout; returns the error.
 pub(crate) fn bad<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> String {
-    let said = run(arguments);
-    assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{said:?}");
-    assert!(said.err.starts_with("error: "), "{said:?}");
-    said.err
+    let outcome = run(arguments);
+    assert_eq!((outcome.code, outcome.out.as_str()), (Some(2), ""), "{outcome:?}");
+    assert!(outcome.err.starts_with("error: "), "{outcome:?}");
+    outcome.err
 }
 
-/// What `inspect --json --hash` says, for a model and perhaps its parameters.
+/// Returns the output of `inspect --json --hash` for a model, and optionally its parameters.
 pub(crate) fn facts(path: &str, params: Option<&str>) -> Value {
     let mut arguments = vec!["inspect", path, "--json", "--hash"];
     arguments.extend(params.iter().flat_map(|params| ["--params", params]));
     let mut facts: Value = serde_json::from_str(&good(arguments).out).expect("JSON");
-    // One model has several paths.
+    // The same model is opened by several paths.
     let found = facts.as_object_mut().and_then(|facts| facts.shift_remove("path"));
     assert_eq!(found.as_ref().and_then(Value::as_str), Some(path));
     facts
 }
 
-/// The tensors of a model, by what does not depend on the format.
+/// Returns the properties of the tensors of a model that do not depend on the format.
 pub(crate) fn tensors(path: &Path) -> Value {
     facts(path.to_str().expect("UTF-8"), None)["tensors"].take()
 }
 
-/// What was recorded of the golden files.
+/// Returns the recorded cases of the golden files.
 pub(crate) fn cases() -> Vec<Value> {
     let index = read(&root().join(golden("index.json")));
     let mut index: Value = serde_json::from_slice(&index).expect("JSON");
@@ -104,7 +104,7 @@ pub(crate) fn cases() -> Vec<Value> {
     cases
 }
 
-/// A member that is a string.
+/// Returns a member that is a string.
 pub(crate) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_else(|| panic!("no `{key}` in {value}"))
 }
@@ -113,7 +113,7 @@ pub(crate) fn read(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Paths and contents of all files below `dir`.
+/// Returns the paths and contents of all files in `dir`, recursively.
 pub(crate) fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     for entry in std::fs::read_dir(dir).expect("a directory") {
@@ -130,7 +130,7 @@ pub(crate) fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-/// A file of safetensors with so many tensors `v0`, `v1`... of so many bytes each.
+/// Writes a safetensors file with tensors `v0`, `v1`... of `each` bytes.
 pub(crate) fn large(path: &Path, tensors: usize, each: usize) {
     let entry = |number| {
         let (start, end) = (number * each, (number + 1) * each);

@@ -1,4 +1,4 @@
-//! The golden models of all formats, by what their indexes list.
+//! The golden models of all formats, as their indexes list them.
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 #![allow(clippy::disallowed_methods, reason = "reads what the scripts wrote")]
@@ -13,7 +13,7 @@ pub(crate) fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/golden")
 }
 
-/// A golden model: its path, and where its parameters are if elsewhere.
+/// A golden model: its path, and the path of its parameters if they are elsewhere.
 struct Case {
     path: String,
     params: Option<PathBuf>,
@@ -27,7 +27,7 @@ fn cases() -> Vec<Case> {
         let index: Value = serde_json::from_slice(&index).expect("JSON");
         let name = folder.file_name().expect("a name").to_string_lossy().into_owned();
         for case in index["cases"].as_array().expect("cases") {
-            // Those of checks and upgrades are no models to be opened.
+            // Golden models for checks and upgrades are not meant to be opened.
             if case["format"].is_null() {
                 continue;
             }
@@ -39,7 +39,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Every golden model that can be opened, by its path. (Some golden arrays are there to be refused; the suite of their
+/// Returns every golden model that can be opened, by path. (Some golden arrays must be rejected; the test suite of their
 /// format lists which.)
 pub(crate) fn models() -> BTreeMap<String, Model> {
     let open = |case: Case| {
