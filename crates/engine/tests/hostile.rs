@@ -1,4 +1,4 @@
-//! Models with damaged bytes end in an error or in a result: no panic, no internal error, no run without end.
+//! Models with damaged bytes cause an error or a result: no panic, no internal error, no endless run.
 
 #![expect(clippy::expect_used, clippy::panic, clippy::disallowed_methods, reason = "tests fail so")]
 
@@ -13,7 +13,7 @@ use lodstone_model::{DType, Dim, Model, Tensor, ValueType};
 use lodstone_schema::Code;
 use lodstone_store::Location;
 
-/// Numbers that look random.
+/// Reproducible pseudo-random numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -25,7 +25,7 @@ impl Numbers {
     }
 }
 
-/// A value of a declared type, where that is a tensor: small integers, which are numbers and indices.
+/// Returns a value of a declared tensor type: small integers, which are valid numbers and indices.
 fn value_of(declared: &ValueType, n: u64) -> Option<Value> {
     let tensor = declared.tensor_type()?;
     let known = |dim: &Dim| match dim {
@@ -42,7 +42,7 @@ fn value_of(declared: &ValueType, n: u64) -> Option<Value> {
     Value::of(&Tensor::dense(tensor.dtype, shape, bytes.into())).ok()
 }
 
-/// Whether it was run.
+/// Returns whether the model ran.
 fn run(model: &Model, mode: Mode) -> Result<bool, Error> {
     let threads = Threads::new(1);
     let (budget, steps) = (Budget::new(64 << 20), Steps::new(2000));

@@ -1,5 +1,5 @@
-//! Whole models that PyTorch and onnxscript exported compute what ONNX Runtime computed
-//! (`golden/onnx_models/make_onnx_models.py`), and runs keep to their limits.
+//! Complete models that PyTorch and onnxscript exported return the results of ONNX Runtime
+//! (`golden/onnx_models/make_onnx_models.py`), and runs respect their limits.
 
 #![expect(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "tests fail so")]
 
@@ -20,7 +20,7 @@ use lodstone_schema::onnx::simplify::{Bounds, simplify};
 use lodstone_schema::onnx::{check, inline, newest_opset};
 use lodstone_store::{Blob, Location, Progress};
 
-/// Largest difference from ONNX Runtime, as a fraction of the larger of 1 and the number.
+/// The maximum difference from ONNX Runtime, relative to the larger of 1 and the number.
 const NEAR: f64 = 2e-5;
 
 fn golden(name: &str) -> PathBuf {
@@ -34,7 +34,7 @@ fn model(name: &str) -> Model {
     model
 }
 
-/// Values that go in by name, and those that came out.
+/// The inputs by name, and the outputs.
 type Feed = (Vec<(String, Value)>, Vec<Value>);
 
 fn feed(name: &str, number: usize) -> Feed {
@@ -53,7 +53,7 @@ fn feed(name: &str, number: usize) -> Feed {
     (inputs, outputs.into_iter().map(|(_, value)| value).collect())
 }
 
-/// The names of the models, each with how many feeds it has.
+/// The names of the models, with the number of their inputs.
 fn models() -> Vec<(String, usize)> {
     let text = Blob::open(golden("index.json"), false).and_then(|blob| blob.read()).expect("there");
     let index: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
@@ -240,7 +240,7 @@ fn a_loop_takes_as_many_steps_as_it_has_trips() {
         executable.run(inputs(count), context.with_steps(&steps)).unwrap();
         steps.taken()
     };
-    // Branches differ by few operators.
+    // The branches differ in few operators.
     let (once, twice, thrice) = (steps(200), steps(400), steps(600));
     assert!((twice - once).abs_diff(thrice - twice) < once / 4, "{once} {twice} {thrice}");
     let few = Steps::new(100);
@@ -273,12 +273,12 @@ fn a_run_keeps_to_its_budget() {
     let executable = Executable::new(&model("images"), &options(Mode::Fast), context).unwrap();
     let inputs = || vec![("x", singles(&[4, 3, 64, 64], 0.5))];
     executable.run(inputs(), context).unwrap();
-    // The first convolution alone makes 512 KiB.
+    // The first convolution alone allocates 512 KiB.
     let small = Budget::new(400 << 10);
     let error = executable.run(inputs(), Context::new(&small, &threads)).unwrap_err();
     let Error::Program(finding) = error else { panic!("{error}") };
     assert_eq!(finding.code, Code::Limit);
-    // What was reserved is given back.
+    // The reserved memory is released.
     let fitting = Budget::new(4 << 20);
     for _ in 0..3 {
         executable.run(inputs(), Context::new(&fitting, &threads)).unwrap();
@@ -310,7 +310,7 @@ fn singles(dims: &[u64], value: f32) -> Value {
     Value::of(&Tensor::dense(DType::Float32, dims.to_vec(), bytes.into())).unwrap()
 }
 
-/// `total` grows by `x` at each run.
+/// `total` is incremented by `x` in each run.
 fn sums() -> Model {
     let operand = |args: &[&str]| {
         let args = args.iter().map(|name| (*name).to_owned()).collect();
@@ -359,7 +359,7 @@ fn a_session_keeps_states_and_a_run_without_one_does_not() {
         let made = session.run(x(), context).unwrap();
         assert_eq!(made[0].dense().unwrap().to_f64().unwrap(), [3.0 * f64::from(run); 2]);
     }
-    // A failed run leaves the states as they were.
+    // A failed run does not change the states.
     session.run(vec![("x", singles(&[3], 1.0))], context).unwrap_err();
     let made = session.run(x(), context).unwrap();
     assert_eq!(made[0].dense().unwrap().to_f64().unwrap(), [12.0; 2]);

@@ -1,5 +1,5 @@
-//! Kernels run on the threads that they are given: rayon's own are never begun, and a process that was forked has
-//! threads of its own.
+//! Kernels run on the threads that they are given: rayon's global pool is never started, and a forked process can start
+//! its own threads.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail so")]
 
@@ -9,7 +9,7 @@ use lodstone_model::{
 };
 use lodstone_schema::onnx::newest_opset;
 
-/// Elements along each dimension of what is computed: enough for all processors.
+/// The number of elements along each dim: enough for all processors.
 const WIDE: usize = 512;
 
 fn op(kind: &str, inputs: &[&str], output: &str, attributes: &[(&str, AttributeValue)]) -> Op {
@@ -68,7 +68,7 @@ fn singles(dims: &[usize]) -> Value {
     Dense::new(DType::Float32, dims.to_vec(), bytes.into()).unwrap().into()
 }
 
-/// The bytes of all outputs.
+/// Returns the bytes of all outputs.
 fn computed(threads: &Threads) -> Vec<u8> {
     let program = program();
     let budget = Budget::default();
@@ -85,7 +85,7 @@ fn computed(threads: &Threads) -> Vec<u8> {
     made.iter().flat_map(|value| value.dense().unwrap().bytes().unwrap().to_vec()).collect()
 }
 
-/// One test: what it looks at belongs to the whole process.
+/// A single test, because it examines the whole process.
 #[test]
 #[expect(
     unsafe_code,
@@ -95,13 +95,13 @@ fn kernels_use_the_threads_that_they_are_given() {
     let threads = Threads::new(2);
     let wanted = computed(&threads);
     assert!(computed(&Threads::new(1)) == wanted, "another number of threads gives other bits");
-    // SAFETY: the child computes and ends, without running what others registered for the end.
+    // SAFETY: the child computes and exits, without running handlers that others registered.
     match unsafe { nix::unistd::fork() }.unwrap() {
         nix::unistd::ForkResult::Child => {
-            // A child that waits for threads that are not there is killed.
+            // A child that waits for threads that do not exist is killed.
             nix::unistd::alarm::set(60);
             let same = computed(&threads) == wanted;
-            // SAFETY: ends this process alone.
+            // SAFETY: ends only this process.
             unsafe { nix::libc::_exit(if same { 0 } else { 1 }) }
         }
         nix::unistd::ForkResult::Parent { child } => {

@@ -1,4 +1,4 @@
-//! Glow's operators: every kind of node goes through every container, and what Glow would refuse is found.
+//! Glow's operators: every container holds every kind of node, and nodes that Glow would reject are found.
 #![expect(clippy::disallowed_methods, reason = "tests write files directly")]
 
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ fn text(text: &str) -> AttributeValue {
     AttributeValue::String(text.into())
 }
 
-/// The type of a value of a node, as its attributes say it.
+/// Adds the type of a value of a node, as its attributes encode it.
 fn typed(attributes: &mut Vec<Attribute>, value: &str, kind: ElemKind) {
     attributes.push(attribute(&format!("{value}_elemKind"), text(kind.name())));
     attributes.push(attribute(&format!("{value}_shape"), AttributeValue::Longs(vec![2, 3])));
@@ -34,7 +34,7 @@ fn typed(attributes: &mut Vec<Attribute>, value: &str, kind: ElemKind) {
     }
 }
 
-/// A value of a member.
+/// Returns a value for a member.
 fn value(member: Member) -> AttributeValue {
     match member {
         Member::Float => AttributeValue::Float(f32::NAN),
@@ -48,7 +48,7 @@ fn value(member: Member) -> AttributeValue {
     }
 }
 
-/// A model of one node.
+/// Returns a model with a single node.
 fn model_of(node: &Node, kind: ElemKind) -> Model {
     let mut attributes = Vec::new();
     let mut args: Vec<String> = (0..node.inputs.len()).map(|i| format!("in{i}")).collect();
@@ -75,7 +75,7 @@ fn model_of(node: &Node, kind: ElemKind) -> Model {
         attributes,
         ..Op::default()
     };
-    // Some act, and give nothing.
+    // Some nodes have effects, but no results.
     let last = results.first().cloned().unwrap_or_else(|| "in0".to_owned());
     let saved = vec!["out".to_owned()];
     let mut ops = vec![op(format!("Glow_{}", node.kind), "node", args, results, attributes)];
@@ -121,7 +121,7 @@ fn checked(path: &Path) -> Verification {
     verify(path, &OpenOptions::default(), &Progress::default()).expect("verified")
 }
 
-/// What is found of a model after it was written.
+/// Returns the findings for a model after it was written.
 fn found(model: &Model) -> Vec<String> {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("m.onnx");
@@ -133,7 +133,7 @@ fn found(model: &Model) -> Vec<String> {
 }
 
 #[test]
-fn every_kind_of_node_goes_through_every_container() {
+fn every_container_holds_every_kind_of_node() {
     assert_eq!(nodes().len(), 184);
     let kinds = [ElemKind::Float, ElemKind::Int8Q, ElemKind::Int64I, ElemKind::UInt4FusedQ];
     let dir = tempfile::tempdir().expect("a directory");
@@ -147,7 +147,7 @@ fn every_kind_of_node_goes_through_every_container() {
             convert(model.clone(), &path, &options).expect("written");
             let mut again = open(&path).expect("a model");
             assert_eq!(again.format, format);
-            // What it was read from is no part of what it says.
+            // The residual of the original file is not compared.
             again.main_mut().expect("a program").residual.clear();
             for op in
                 again.main_mut().into_iter().flat_map(|p| &mut p.blocks).flat_map(|b| &mut b.ops)
@@ -167,7 +167,7 @@ fn without_residuals(said: String) -> String {
 }
 
 #[test]
-fn an_attribute_that_a_node_is_made_from_is_missed() {
+fn a_missing_attribute_of_a_node_is_found() {
     for node in nodes() {
         let model = model_of(node, ElemKind::Int8Q);
         for (number, (name, _)) in node.members.iter().enumerate() {
@@ -177,7 +177,7 @@ fn an_attribute_that_a_node_is_made_from_is_missed() {
             let found = found(&lacking);
             let said = format!("expected the attribute `{name}`, found none");
             assert!(found.iter().any(|what| what.contains(&said)), "{}: {found:?}", node.kind);
-            // One of each kind of node is enough for what is the same for all.
+            // One node of each kind is enough for attributes that all have.
             if number == 0 {
                 break;
             }
@@ -186,7 +186,7 @@ fn an_attribute_that_a_node_is_made_from_is_missed() {
 }
 
 #[test]
-fn what_glow_would_refuse_is_found() {
+fn nodes_that_glow_would_reject_are_found() {
     let broken = |edit: &dyn Fn(&mut Program)| {
         let mut model = model_of(node("TopK").expect("a kind"), ElemKind::Int8Q);
         edit(model.main_mut().expect("a program"));
@@ -205,7 +205,7 @@ fn what_glow_would_refuse_is_found() {
             })
         })
     };
-    // The types of inputs, and of results that follow from them, are not asked for.
+    // The types of inputs, and of results that follow from them, are optional.
     assert_eq!(without("i0_elemKind"), Vec::<String>::new());
     let cases: Vec<(Vec<String>, &str)> = vec![
         (without("o1_elemKind"), "expected the attribute `o1_elemKind`, found none"),
@@ -254,7 +254,7 @@ fn what_glow_would_refuse_is_found() {
         program.blocks[0].vars[var].attributes = vec![attribute("doc_string", value)];
     };
     let whole = "$offline:0$trainable:0$layout:*$elemKind:float";
-    // Any order, and the spelling of Glow's own page.
+    // The order is arbitrary, and the spelling is that of Glow's documentation.
     for said in [
         whole,
         "$ElemKind:float$layout:*$trainable:0$offline:1",
@@ -278,14 +278,14 @@ fn what_glow_would_refuse_is_found() {
 }
 
 #[test]
-fn partitions_are_described() {
+fn partitions_are_read() {
     let path = golden().join("dag.onnx");
     assert!(checked(&path).whole);
     let model = open(&path).expect("a model");
     for key in model.metadata.keys().filter(|key| key.starts_with("partition_")) {
         let mut lacking = model.clone();
         lacking.metadata.remove(key);
-        // Glow's reader does not look at the sizes.
+        // Glow's reader ignores the sizes.
         assert_eq!(found(&lacking).is_empty(), key.ends_with("_size"), "{key}");
     }
     let mut lacking = model;
@@ -294,7 +294,7 @@ fn partitions_are_described() {
 }
 
 #[test]
-fn what_glow_wrote_is_what_it_takes() {
+fn programs_of_glow_have_no_findings() {
     for entry in std::fs::read_dir(golden()).expect("golden files") {
         let path = entry.expect("an entry").path();
         let ending = path.extension().and_then(|ending| ending.to_str());
@@ -308,9 +308,9 @@ fn what_glow_wrote_is_what_it_takes() {
     assert_eq!(ElemKind::from_name("i32").map(ElemKind::dtype), Some(DType::Int32));
 }
 
-/// Members and dims of these nodes are nonsense.
+/// The members and dims of these nodes are meaningless.
 #[test]
-fn every_kind_is_said_in_operators_of_onnx_or_refused_with_its_place() {
+fn every_kind_is_lowered_to_onnx_or_rejected_with_its_location() {
     let scratch = tempfile::tempdir().expect("a directory");
     let out = scratch.path().join("model.onnx");
     let options = ConvertOptions::default()

@@ -1,8 +1,8 @@
-//! Programs of ONNX in Glow's operators, beside what Glow itself made of the same models.
+//! ONNX programs lowered to Glow, compared with Glow's own conversions of the same models.
 //!
-//! Graphs are compared up to the names of nodes: what is saved is compared by how it is computed. The
-//! models and what Glow wrote of them are in `golden/glow_loaded`; with `LODSTONE_CASES` all of those in
-//! `DIR/glow` are tried, too.
+//! Graphs are compared up to the names of nodes: saved values are compared by their computation. The models and Glow's
+//! conversions are in `golden/glow_loaded`; with `LODSTONE_CASES`, those in
+//! `DIR/glow` are also compared.
 #![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
 #![expect(clippy::print_stdout, reason = "says what was tried")]
 
@@ -21,22 +21,22 @@ use lodstone_schema::glow;
 
 use graphs::{of_type, ways};
 
-/// Models that are refused, with words of the reason.
+/// The models that are rejected, with a part of the reason.
 const REFUSED: &[(&str, &str)] = &[
-    // They read what they do not declare; Glow's tests gave the type to its loader.
+    // They read undeclared inputs, whose types Glow's tests pass to its loader.
     ("ArgMaxKeepDim", "value `input` does not exist"),
     ("ArgMaxNoKeepDim", "value `input` does not exist"),
     ("ArgMinDefault", "value `input` does not exist"),
     ("ArgMinKeepDim", "value `input` does not exist"),
     ("ArgMinNoKeepDim", "value `input` does not exist"),
     ("sparseLengthsSum", "value `data` does not exist"),
-    // Glow collects a row of zeros that ONNX does not have.
+    // Glow adds a row of zeros that ONNX does not have.
     ("loop_no_iteration", "a loop without iterations has an empty output"),
-    // What that means ONNX leaves open; in Glow the last one counts.
+    // ONNX does not define the result; in Glow, the last one wins.
     ("sliceAxesOverwrite", "expected distinct axes"),
 ];
 
-/// Models that become another graph than Glow's, and how it differs.
+/// The models that become a different graph than Glow's, and the difference.
 const OTHERS: &[(&str, &str)] = &[
     ("MatMul4D", "Glow computed the product of constants"),
     ("castToFloat", "Glow's test gave its loader another type of the input"),
@@ -48,7 +48,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("upsampleOpset9", "Glow brings channels to the end, which the node does not ask for"),
 ];
 
-/// Converts a file and opens what was written.
+/// Converts a file, and opens the result.
 fn converted(source: &Path, dir: &Path, format: &str) -> Result<Model, String> {
     let model = open(source).map_err(|error| error.to_string())?;
     let out = dir.join("out.onnx");
@@ -63,7 +63,7 @@ fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/glow_loaded")
 }
 
-/// Models with what Glow wrote of them, by name.
+/// Returns the models with Glow's conversions, by name.
 fn cases() -> Vec<(String, PathBuf, PathBuf)> {
     let mut cases = Vec::new();
     for entry in std::fs::read_dir(golden()).unwrap() {
@@ -97,7 +97,7 @@ fn cases() -> Vec<(String, PathBuf, PathBuf)> {
 }
 
 #[test]
-fn a_program_of_onnx_becomes_the_graph_that_glow_makes_of_it() {
+fn an_onnx_program_becomes_the_graph_that_glow_makes_of_it() {
     let dir = tempfile::tempdir().unwrap();
     let (mut equal, mut wrong) = (0, Vec::new());
     let mut others = Vec::new();
@@ -170,7 +170,7 @@ fn op<'m>(model: &'m Model, kind: &str) -> &'m Op {
 }
 
 #[test]
-fn what_is_read_computed_and_quantized_is_a_node_between_integers() {
+fn quantized_operators_become_nodes_between_integers() {
     let model = quantized("conv");
     let conv = op(&model, "Glow_Convolution");
     assert_eq!(of_type(conv, "i0"), "i8[1, 4, 3, 2]Some((0.1, 3))");
@@ -202,11 +202,11 @@ fn what_is_read_computed_and_quantized_is_a_node_between_integers() {
 }
 
 #[test]
-fn a_bias_of_another_scale_keeps_numbers() {
+fn a_bias_of_another_scale_keeps_its_values() {
     let model = quantized("conv_other_bias");
     let conv = op(&model, "Glow_Convolution");
     assert_eq!(of_type(conv, "i1"), "float[4, 2, 1, 2]None");
-    // The numbers that integers with a scale for each channel stand for.
+    // The values of integers with a scale for each channel.
     let main = &model.main().unwrap().blocks[0];
     let filter = main.ops.iter().find(|op| op.name == "conv_filter").unwrap();
     let numbers = model.parameter(&filter.input("")[0]).unwrap().data.bytes().unwrap();
@@ -247,7 +247,7 @@ fn operator(domain: &str, kind: &str, inputs: &[&str], outputs: &[&str]) -> Op {
     }
 }
 
-/// A program of one input, one output and these operators.
+/// Returns a program with one input, one output and these operators.
 fn program(input: Var, output: Var, ops: Vec<Op>) -> Model {
     let names = |var: &Var| vec![var.name.clone()];
     let main = Block {
@@ -299,7 +299,7 @@ fn properties_of_storage_are_kept() {
 }
 
 #[test]
-fn nodes_of_glow_in_a_set_of_their_own_stay_what_they_are() {
+fn glow_nodes_in_a_custom_opset_are_unchanged() {
     let input = variable("in", DType::Float32, &[2, 3], "");
     let output = variable("out", DType::Float32, &[2, 3], "");
     let mut node = operator("com.facebook.glow", "Glow_Logit", &["in"], &["out"]);
@@ -318,7 +318,7 @@ fn nodes_of_glow_in_a_set_of_their_own_stay_what_they_are() {
 }
 
 #[test]
-fn all_that_cannot_be_said_is_told_with_its_place() {
+fn all_operators_without_an_equivalent_are_reported_with_their_location() {
     let input = variable("in", DType::Float32, &[2, 3], "");
     let output = variable("out", DType::Float32, &[2, 3], "");
     let mut cosh = operator("", "Cosh", &["in"], &["a"]);
@@ -327,7 +327,7 @@ fn all_that_cannot_be_said_is_told_with_its_place() {
         cosh,
         operator("", "Relu", &["a"], &["b"]),
         operator("", "Sinh", &["b"], &["out"]),
-        // Nothing asks for it.
+        // Nothing reads it.
         operator("", "Tanh", &["in"], &["dead"]),
         operator("", "Asinh", &["dead"], &["deader"]),
     ];
@@ -339,14 +339,14 @@ fn all_that_cannot_be_said_is_told_with_its_place() {
 }
 
 #[test]
-fn numbers_that_ask_for_too_much_are_refused() {
+fn numbers_that_require_too_much_are_rejected() {
     let long = |name: &str, number| attribute(name, AttributeValue::Long(number));
     let input = variable("in", DType::Float32, &[1 << 40, 1 << 30], "");
     let output = variable("out", DType::Float32, &[1], "");
     let relu = operator("", "Relu", &["in"], &["out"]);
     let refused = lowered(program(input, output.clone(), vec![relu])).unwrap_err();
     assert!(refused.contains("too large"), "{refused}");
-    // A tensor of one number is only a number, however large it is.
+    // A constant of one number is small, whatever its value.
     let input = variable("in", DType::Float32, &[1], "");
     let mut shape = operator("", "Constant", &[], &["shape"]);
     shape.attributes = vec![attribute("value_ints", AttributeValue::Longs(vec![1 << 40]))];
@@ -354,7 +354,7 @@ fn numbers_that_ask_for_too_much_are_refused() {
     let filled = operator("", "ConstantOfShape", &["shape"], &["out"]);
     let model = lowered(program(input, large, vec![shape, filled])).unwrap();
     assert_eq!(of_type(op(&model, "Glow_Splat"), "o0"), "float[1099511627776]None");
-    // Steps of a recurrent operator are nodes.
+    // The steps of a recurrent operator become nodes.
     let steps = 1 << 40;
     let input = variable("in", DType::Float32, &[steps, 1, 1], "");
     let mut model =
@@ -369,7 +369,7 @@ fn numbers_that_ask_for_too_much_are_refused() {
     assert!(refused.contains("too many nodes"), "{refused}");
 }
 
-/// A program of functions of which each calls the next one twice, `depth` deep; the last one is of `leaf`.
+/// Returns a program with `depth` functions, each of which calls the next twice; the last one consists of `leaf`.
 fn doubling(depth: usize, leaf: Vec<Op>) -> Model {
     let value = |name| variable(name, DType::Float32, &[2], "");
     let call = |number: usize, from: &str, to: &str| {
@@ -397,12 +397,12 @@ fn doubling(depth: usize, leaf: Vec<Op>) -> Model {
 }
 
 #[test]
-fn a_call_takes_the_work_of_what_it_reads() {
+fn the_work_of_a_call_includes_its_inputs() {
     let leaf = vec![operator("", "Max", &["x"; 5000], &["y"])];
     assert!(lowered(doubling(4, leaf.clone())).is_ok());
     let refused = lowered(doubling(12, leaf)).unwrap_err();
     assert!(refused.contains("exceeds the work limit for its size"), "{refused}");
-    // Names are kept for each value that they are given to.
+    // Names are stored for each value.
     let name = "t".repeat(100_000);
     let leaf = vec![operator("", "Relu", &["x"], &[&name]), operator("", "Relu", &[&name], &["y"])];
     let refused = lowered(doubling(10, leaf)).unwrap_err();
@@ -410,7 +410,7 @@ fn a_call_takes_the_work_of_what_it_reads() {
 }
 
 #[test]
-fn constants_are_there_once_however_often_they_are_reached() {
+fn constants_are_shared_however_often_they_are_used() {
     let mut constant = operator("", "Constant", &[], &["k"]);
     constant.attributes = vec![attribute("value_floats", AttributeValue::Floats(vec![1.0, 2.0]))];
     let leaf = vec![constant, operator("", "Add", &["x", "k"], &["y"])];
@@ -421,7 +421,7 @@ fn constants_are_there_once_however_often_they_are_reached() {
 }
 
 #[test]
-fn constants_that_numbers_ask_for_are_bounded_together() {
+fn constants_computed_from_numbers_are_limited_together() {
     let scalar = |name: &str, number: i64| {
         let mut op = operator("", "Constant", &[], &[name]);
         op.attributes = vec![attribute("value_int", AttributeValue::Long(number))];
@@ -444,7 +444,7 @@ fn constants_that_numbers_ask_for_are_bounded_together() {
     assert!(refused.contains("exceeds the work limit for its size"), "{refused}");
 }
 
-/// Numbers one after the other that look like chance, the same each time.
+/// Reproducible pseudo-random numbers.
 struct Chance(u64);
 
 impl Chance {
@@ -462,7 +462,7 @@ impl Chance {
     }
 }
 
-/// Changes something of a model.
+/// Changes a part of a model.
 fn damage(model: &mut Model, chance: &mut Chance) {
     let blocks = &mut model.programs.main_mut().unwrap().blocks;
     let number = chance.below(blocks.len());

@@ -1,6 +1,6 @@
-//! Programs of Glow in ONNX's operators and back: the same graph, or it is listed here why not.
+//! Glow programs converted to ONNX and back: the same graph, or listed here with the reason.
 //!
-//! With `LODSTONE_CASES` all programs of Glow in `DIR/glow` are tried, too.
+//! With `LODSTONE_CASES`, all Glow programs in `DIR/glow` are also converted.
 #![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
 #![expect(clippy::print_stdout, reason = "says what was tried")]
 
@@ -16,7 +16,7 @@ use lodstone_schema::glow;
 
 use graphs::{of_type, ways};
 
-/// Programs that are said by other nodes, and why.
+/// The programs that come back with different nodes, with the reason.
 const OTHERS: &[(&str, &[&str])] = &[
     (
         "a node of Glow became several operators of ONNX, which are nodes each",
@@ -70,7 +70,7 @@ const OTHERS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Programs that have no way back, with words of the reason.
+/// The programs that cannot be converted back, with a part of the reason.
 const REFUSED: &[(&str, &[&str])] = &[
     (
         "Glow has no operator `ScatterElements`",
@@ -106,7 +106,7 @@ fn lowered(mut model: Model, to: Dialect) -> Result<Model, String> {
     lowered.map(|_| model).map_err(|error| error.to_string())
 }
 
-/// Programs of Glow by name; of several containers the text, since all of them have the same.
+/// Returns the Glow programs by name; if a program is in several containers, the text file.
 fn files() -> BTreeMap<String, PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/glow_loaded");
     let more =
@@ -137,7 +137,7 @@ fn files() -> BTreeMap<String, PathBuf> {
 }
 
 #[test]
-fn a_program_of_glow_comes_back_or_is_listed() {
+fn a_glow_program_comes_back_or_is_listed() {
     let (mut equal, mut others, mut refused) = (0, 0, 0);
     let mut wrong = Vec::new();
     for (name, path) in files() {
@@ -176,7 +176,7 @@ fn a_program_of_glow_comes_back_or_is_listed() {
     assert!(equal >= 100, "{equal}");
 }
 
-/// What a file is as text of storage, by name.
+/// Returns the storage properties as text, by name.
 fn storage(model: &Model) -> BTreeMap<String, glow::Storage> {
     let main = &model.main().unwrap().blocks[0];
     let vars = main.vars.iter().map(|var| (&var.name, var.doc_string()));
@@ -187,9 +187,9 @@ fn storage(model: &Model) -> BTreeMap<String, glow::Storage> {
     said.collect()
 }
 
-/// Quantized nodes of Glow's documentation, through files of ONNX.
+/// Quantized nodes of Glow's documentation, written to ONNX files and read back.
 #[test]
-fn quantized_nodes_come_back_with_types_members_names_and_storage() {
+fn quantized_nodes_keep_types_members_names_and_storage() {
     let dir = tempfile::tempdir().unwrap();
     let examples = [
         ("glow_run/onnx__glow_custom_op_topk_quantized.onnx", "Glow_TopK"),
@@ -223,7 +223,7 @@ fn quantized_nodes_come_back_with_types_members_names_and_storage() {
                 };
                 (op.name.clone(), format!("{} {types}", op.kind))
             };
-            // Transpositions are undone by others, which are made anew.
+            // New transpositions undo the original ones.
             ops.filter(|op| op.kind != "Glow_Transpose").map(node).collect()
         };
         assert!(nodes(&original).values().any(|node| node.starts_with(kind)), "{file}");

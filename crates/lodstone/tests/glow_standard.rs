@@ -1,4 +1,4 @@
-//! Operators that Glow's writer says its nodes by in ONNX's own set, as the nodes that they were.
+//! Standard ONNX operators by which Glow's writer encodes its own nodes, converted to these nodes.
 #![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
 
 mod graphs;
@@ -19,7 +19,7 @@ fn lowered(path: &Path) -> Result<Model, String> {
     lowered.map(|_| model).map_err(|error| error.to_string())
 }
 
-/// The one node of a program, beside what saves it.
+/// Returns the only node of a program, apart from the one that saves its result.
 fn node(model: &Model) -> Op {
     let ops = model.main().unwrap().ops();
     let nodes: Vec<&Op> = ops.filter(|op| op.kind != glow::SAVE).collect();
@@ -29,7 +29,7 @@ fn node(model: &Model) -> Op {
 }
 
 #[test]
-fn quantized_operators_are_nodes_of_the_types_that_they_say() {
+fn quantized_operators_become_nodes_with_the_encoded_types() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/golden/glow");
     let input = "i8[8, 6, 6, 8]Some((1.0, 0))";
     let wide = "i8[8, 6, 6, 12]Some((3.8, 4))";
@@ -88,7 +88,7 @@ fn quantized_operators_are_nodes_of_the_types_that_they_say() {
 }
 
 #[test]
-fn what_glow_wrote_in_both_ways_is_one_graph() {
+fn both_encodings_of_glow_give_the_same_graph() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/glow_standard");
     let mut count = 0;
     for entry in std::fs::read_dir(&golden).unwrap() {
@@ -104,7 +104,7 @@ fn what_glow_wrote_in_both_ways_is_one_graph() {
     assert_eq!(count, 4);
 }
 
-/// An operator of inputs, each a name, the number of its type, and dims; and its attributes.
+/// Returns an operator with attributes and inputs (the name, the code of the type, the dims of each).
 fn written(kind: &str, inputs: &[(&str, i32, &[u64])], attributes: &str) -> Result<Model, String> {
     let mut text = format!(
         "ir_version: 7 producer_name: \"ONNXModelWriter\" opset_import {{ version: 9 }} graph {{ \
@@ -130,7 +130,7 @@ fn written(kind: &str, inputs: &[(&str, i32, &[u64])], attributes: &str) -> Resu
 }
 
 #[test]
-fn tables_are_looked_up_by_nodes() {
+fn lookup_tables_become_nodes() {
     let rows: (&str, i32, &[u64]) = ("rows", 1, &[5, 3]);
     let list = |name, count| -> (&str, i32, &[u64]) { (name, 7, count) };
     let inputs = [rows, ("weights", 1, &[4]), list("indices", &[4]), list("offsets", &[2])];
@@ -158,7 +158,7 @@ fn tables_are_looked_up_by_nodes() {
 }
 
 #[test]
-fn groups_that_do_not_fit_are_refused() {
+fn groups_that_do_not_match_are_rejected() {
     let said = "attribute { name: \"out_scale\" f: 1 type: FLOAT } \
                 attribute { name: \"out_offset\" i: 0 type: INT } \
                 attribute { name: \"group\" i: 3 type: INT }";

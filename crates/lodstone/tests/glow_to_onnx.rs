@@ -1,5 +1,5 @@
-//! Programs of Glow's own operators in those of ONNX: the operators that are expected, types that agree, and
-//! what is lost by name. (What they compute is compared by `cargo xtask interop`.)
+//! Glow programs lowered to ONNX: the expected operators, consistent types, and named losses. (`cargo xtask interop`
+//! compares the results of runs.)
 #![expect(clippy::disallowed_methods, reason = "tests write files directly")]
 
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/golden").join(name)
 }
 
-/// Every file of Glow's operators that there is; with `LODSTONE_CASES` those of a larger collection.
+/// Returns every file with Glow operators; with `LODSTONE_CASES`, those of a larger collection.
 fn files() -> Vec<PathBuf> {
     let more =
         std::env::var_os("LODSTONE_CASES").map(|cases| Path::new(&cases).join("glow/golden"));
@@ -45,7 +45,7 @@ fn program(model: &Model) -> &Program {
     model.main().expect("a program")
 }
 
-/// The model in ONNX's operators, written and opened again; nothing is wrong with it.
+/// Converts a model to ONNX, and opens the written file, which must be valid.
 fn converted(model: &Model, allow: &[Loss]) -> Result<Model, Error> {
     let directory = TempDir::new().expect("a directory");
     let out = directory.path().join("model.onnx");
@@ -53,7 +53,7 @@ fn converted(model: &Model, allow: &[Loss]) -> Result<Model, Error> {
     let options = ConvertOptions::default().with_to(to).with_allow(allow.to_vec());
     convert(model.clone(), &out, &options)?;
     let found = verify(&out, &OpenOptions::default(), &Progress::default()).expect("opens");
-    // Constants that a file of Glow leaves out are not there, in ONNX either.
+    // Constants that the Glow file omits are also missing in ONNX.
     let wrong = found.findings.iter().find(|defect| {
         defect.kind != DefectKind::Missing && !defect.message.ends_with("has no elements")
     });
@@ -67,7 +67,7 @@ fn kinds(model: &Model) -> Vec<&str> {
     program(model).ops().map(|op| op.kind.as_str()).collect()
 }
 
-/// What Glow says of each value, by name.
+/// Returns the types that Glow declares, by the name of the value.
 fn declared(model: &Model) -> HashMap<String, Type> {
     let mut types = HashMap::new();
     let block = &program(model).blocks[0];
@@ -83,7 +83,7 @@ fn declared(model: &Model) -> HashMap<String, Type> {
 }
 
 #[test]
-fn types_that_follow_are_those_that_glow_declares() {
+fn inferred_types_equal_those_that_glow_declares() {
     let (mut files_tried, mut compared) = (0, 0);
     for path in files() {
         let model = load(&path);
@@ -108,7 +108,7 @@ fn types_that_follow_are_those_that_glow_declares() {
 }
 
 #[test]
-fn recorded_runs_become_these_operators() {
+fn recorded_runs_are_lowered_to_these_operators() {
     let expected: &[(&str, &[&str])] = &[
         ("onnx__glow_custom_op_topk_quantized", &["DequantizeLinear", "TopK", "QuantizeLinear"]),
         (
@@ -140,7 +140,7 @@ fn recorded_runs_become_these_operators() {
 }
 
 #[test]
-fn names_of_inputs_outputs_and_nodes_stay() {
+fn names_of_inputs_outputs_and_nodes_are_kept() {
     let model = load(&golden("glow_run/onnx__glow_custom_op_topk_quantized.onnx"));
     let made = converted(&model, &[]).expect("nothing is lost");
     let (before, after) = (&program(&model).blocks[0], &program(&made).blocks[0]);
@@ -160,7 +160,7 @@ fn names_of_inputs_outputs_and_nodes_stay() {
 }
 
 #[test]
-fn what_a_program_tells_its_compiler_is_lost_by_name() {
+fn compiler_hints_of_a_program_are_a_named_loss() {
     let model = load(&golden("glow/dag.onnxtxt"));
     let Err(Error::Lossy(losses)) = converted(&model, &[]) else { panic!("nothing was lost") };
     assert_eq!(losses.keys().collect::<Vec<_>>(), [&Loss::Hints]);
@@ -171,7 +171,7 @@ fn what_a_program_tells_its_compiler_is_lost_by_name() {
     assert!(made.metadata.keys().all(|key| !key.starts_with("partition")), "{:?}", made.metadata);
 }
 
-/// A node of Glow alone, as text.
+/// Returns the text of a single Glow node.
 fn text_of(kind: &str, inputs: &str, attributes: &str) -> String {
     format!(
         r#"ir_version: 7 producer_name: "GlowONNXModelWriter" opset_import {{ version: 9 }}
@@ -204,7 +204,7 @@ fn typed(shape: &str) -> String {
 }
 
 #[test]
-fn what_onnx_has_no_words_for_is_named_and_kept_with_leave() {
+fn operators_without_an_equivalent_are_named_and_kept_if_allowed() {
     let members = r#"attribute { name: "Mean" f: 0 type: FLOAT }
         attribute { name: "Scale" f: 1 type: FLOAT } attribute { name: "Seed" f: 1 type: FLOAT }"#;
     let attributes = typed("ints: 2") + members;
@@ -226,7 +226,7 @@ fn what_onnx_has_no_words_for_is_named_and_kept_with_leave() {
 }
 
 #[test]
-fn what_contradicts_itself_is_refused_with_its_place() {
+fn contradictory_nodes_are_rejected_with_their_location() {
     let model = of_text(&text_of("Relu", r#"input: "in""#, &typed("ints: 3")));
     let error = converted(&model, &[]).expect_err("three are not two").to_string();
     let expected =
@@ -238,7 +238,7 @@ fn what_contradicts_itself_is_refused_with_its_place() {
 }
 
 #[test]
-fn constants_without_elements_are_told() {
+fn constants_without_elements_are_reported() {
     let warned = |name: &str| {
         let directory = TempDir::new().expect("a directory");
         let to = Some(Target::Format("onnx".to_owned()));
@@ -264,7 +264,7 @@ fn a_splat_of_many_elements_is_not_stored() {
     assert!(made.parameters.iter().any(|p| p.tensor.dtype == DType::Float32));
 }
 
-/// Numbers that no two runs differ in.
+/// Returns reproducible pseudo-random numbers.
 fn numbers(mut state: u64) -> impl FnMut(usize) -> usize {
     move |below| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -272,9 +272,9 @@ fn numbers(mut state: u64) -> impl FnMut(usize) -> usize {
     }
 }
 
-/// What can be opened is refused, or what comes of it is right.
+/// Checks that a model is rejected, or that the converted model is valid.
 #[test]
-fn damaged_programs_are_refused_or_come_out_right() {
+fn damaged_programs_are_rejected_or_converted_to_valid_ones() {
     let directory = TempDir::new().expect("a directory");
     let path = directory.path().join("model.onnx");
     let mut written = 0;

@@ -1,4 +1,4 @@
-//! What is different between programs, operator by operator.
+//! The differences between programs, operator by operator.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ fn changes(report: &ProgramDifference) -> Vec<(Vec<OperatorChange>, usize)> {
     report.operators.iter().map(place).collect()
 }
 
-/// Every name that is not seen from outside, with something before it.
+/// Adds a prefix to every name that is not part of the interface.
 fn rename_all(program: &mut Program) {
     let seen: Vec<String> = program
         .blocks
@@ -78,9 +78,9 @@ fn rename_all(program: &mut Program) {
 }
 
 #[test]
-fn a_program_is_the_same_as_itself() {
+fn a_program_equals_itself() {
     for path in MODELS {
-        // Opened twice: constants are elsewhere, and equal.
+        // Opened twice: constants have different addresses, but are equal.
         let report = programs(&model(path), &model(path));
         let operators = model(path).programs.into_main().expect("a program").ops().count();
         assert!(report.same, "{path}: {report:?}");
@@ -90,7 +90,7 @@ fn a_program_is_the_same_as_itself() {
 }
 
 #[test]
-fn other_names_are_told_once_each_and_nothing_else() {
+fn each_renamed_value_is_reported_once() {
     for path in MODELS {
         let report = edited(path, rename_all);
         let operators = model(path).programs.into_main().expect("a program").ops().count();
@@ -104,7 +104,7 @@ fn other_names_are_told_once_each_and_nothing_else() {
 }
 
 #[test]
-fn each_edit_is_told_as_what_it_is() {
+fn each_kind_of_edit_is_reported() {
     use OperatorChange as C;
     let path = "examples/digits/paddle";
     let relu = |program: &Program| {
@@ -129,7 +129,7 @@ fn each_edit_is_told_as_what_it_is() {
     assert_eq!(changes(&report), [(vec![C::Kind], at)]);
     assert_eq!(report.kinds, [("gelu".to_owned(), 0, 1), ("relu".to_owned(), 2, 1)]);
 
-    // What the removed one wrote is read from what it read.
+    // The readers of the removed operator read its input instead.
     let report = edited(path, |program| {
         let removed = program.blocks[0].ops.remove(at);
         let (from, to) = (removed.writes().next().expect("a value"), removed.reads().next());
@@ -168,7 +168,7 @@ fn each_edit_is_told_as_what_it_is() {
 }
 
 #[test]
-fn source_lines_of_a_script_are_no_difference() {
+fn source_lines_of_a_script_are_not_compared() {
     let report = edited("examples/digits/paddle", |program| {
         for op in &mut program.blocks[0].ops {
             let value = AttributeValue::Strings(vec!["File \"train.py\", line 3".into()]);
@@ -179,7 +179,7 @@ fn source_lines_of_a_script_are_no_difference() {
     assert!(report.same, "{report:?}");
 }
 
-/// A program of ONNX: each operator reads the outputs of others.
+/// Returns an ONNX program; each operator reads the outputs of others.
 fn onnx(ops: &[(&str, &[&str], &str)]) -> Model {
     let op = |(kind, inputs, output): &(&str, &[&str], &str)| {
         let operand = |args: Vec<String>| vec![Operand { slot: String::new(), args }];
@@ -201,7 +201,7 @@ fn onnx(ops: &[(&str, &[&str], &str)]) -> Model {
 }
 
 #[test]
-fn the_order_of_independent_operators_is_no_difference() {
+fn the_order_of_independent_operators_is_not_a_difference() {
     let before = onnx(&[("Abs", &["x"], "a"), ("Neg", &["x"], "b"), ("Add", &["a", "b"], "y")]);
     let after = onnx(&[("Neg", &["x"], "b"), ("Abs", &["x"], "a"), ("Add", &["a", "b"], "y")]);
     let report = programs(&before, &after);
@@ -210,8 +210,8 @@ fn the_order_of_independent_operators_is_no_difference() {
 }
 
 #[test]
-fn operators_are_found_again_by_what_becomes_of_them() {
-    // Numbers in all names are one later, as exporters leave them when something is put in front.
+fn operators_are_paired_by_their_dependents() {
+    // The numbers in all names are one higher, as exporters write them if an operator is inserted at the start.
     let before = onnx(&[("Abs", &["x"], "1"), ("Abs", &["1"], "2"), ("Abs", &["2"], "y")]);
     let after = onnx(&[
         ("Neg", &["x"], "n"),
@@ -227,7 +227,7 @@ fn operators_are_found_again_by_what_becomes_of_them() {
 }
 
 #[test]
-fn what_cannot_be_told_apart_is_counted() {
+fn operators_that_cannot_be_distinguished_are_counted() {
     let before = onnx(&[("Abs", &["x"], "a"), ("Abs", &["x"], "b"), ("Add", &["a", "b"], "y")]);
     let after = onnx(&[
         ("Abs", &["x"], "c"),
@@ -241,7 +241,7 @@ fn what_cannot_be_told_apart_is_counted() {
 }
 
 #[test]
-fn large_and_hostile_programs_end() {
+fn large_and_hostile_programs_are_compared_in_time() {
     // A chain of 100,000 with an edit in the middle, and all values renamed.
     let chain = |name: &str, edit: bool| {
         let mut ops = Vec::new();
@@ -263,12 +263,12 @@ fn large_and_hostile_programs_end() {
     assert!(kinds.len() <= 4, "{kinds:?}");
     assert!(report.equal >= 99_998);
 
-    // The same operator again and again, of which one program has one more.
+    // Many equal operators, one more of them in one of the programs.
     let equal: Vec<(&str, &[&str], &str)> = vec![("Abs", &["x"], ""); 100_000];
     let report = programs(&onnx(&equal), &onnx(&equal[1..]));
     assert_eq!(report.equal + report.operators.len(), 100_000);
 
-    // A block inside itself, and blocks that are not there.
+    // A block that contains itself, and missing blocks.
     let mut odd = onnx(&[("If", &["x"], "y"), ("If", &["x"], "z")]);
     let ops = &mut odd.main_mut().expect("a program").blocks[0].ops;
     ops[0].attributes =
@@ -279,7 +279,7 @@ fn large_and_hostile_programs_end() {
 }
 
 #[test]
-fn a_name_is_no_operator_of_its_own() {
+fn the_name_of_an_operator_does_not_identify_it() {
     let model = onnx(&[("Abs", &["x\n    1  Neg(x) -> y"], "y")]);
     let mut out = Vec::new();
     write_graph(&model, GraphFormat::Text, 10, &mut out).expect("a graph");
@@ -289,7 +289,7 @@ fn a_name_is_no_operator_of_its_own() {
 }
 
 #[test]
-fn what_goes_along_arrows_is_short() {
+fn labels_of_arrows_are_short() {
     let mut model = onnx(&[("Sum", &["x"; 1000], "y")]);
     let shape = Some(vec![Dim::Known(1); 10_000]);
     let value = ValueType::tensor(TensorType::new(DType::Float32, shape));
@@ -305,8 +305,8 @@ fn what_goes_along_arrows_is_short() {
 }
 
 #[test]
-fn parameters_keep_their_names_in_programs() {
-    // Another name of a parameter is another name in the program.
+fn names_of_parameters_in_programs_are_compared() {
+    // A parameter with another name has another name in the program.
     let before = model("examples/digits/mxnet");
     let mut after = before.clone();
     let old = after.parameters[0].name.clone();
@@ -320,8 +320,8 @@ fn parameters_keep_their_names_in_programs() {
 }
 
 #[test]
-fn an_attribute_that_is_its_default_is_no_difference() {
-    // Before version 13, `axis` was 1 where nothing was said.
+fn an_attribute_with_its_default_is_not_a_difference() {
+    // Before version 13, the default of `axis` was 1.
     let path = "crates/formats/tests/golden/onnx_upgrade/flatten_Softmax.onnx";
     let said = |axis: i64| {
         move |program: &mut Program| {

@@ -1,4 +1,4 @@
-//! Models in memory are opened, converted, sealed, verified and saved as those in files are.
+//! Models in memory are opened, converted, sealed, verified and saved like those in files.
 
 #![expect(clippy::disallowed_methods, reason = "reads the files that are put into memory")]
 
@@ -13,7 +13,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A directory of the repository as a store.
+/// Returns a directory of the repository as a store.
 fn stored(directory: &str) -> MemoryStore {
     let store = MemoryStore::default();
     for entry in std::fs::read_dir(root().join(directory)).unwrap() {
@@ -27,7 +27,7 @@ fn stored(directory: &str) -> MemoryStore {
 }
 
 #[test]
-fn a_directory_in_memory_is_the_model_that_it_is_in_files() {
+fn a_directory_in_memory_equals_the_model_in_files() {
     for directory in ["examples/digits/paddle", "crates/formats/tests/golden/mxnet/1.9.1/module"] {
         let (in_files, store) = (open(root().join(directory)).unwrap(), stored(directory));
         let in_memory = open(store.location("model")).unwrap();
@@ -37,7 +37,7 @@ fn a_directory_in_memory_is_the_model_that_it_is_in_files() {
             assert_eq!((&a.name, &a.tensor.shape), (&b.name, &b.tensor.shape));
             assert!(a.tensor.data.bytes().unwrap() == b.tensor.data.bytes().unwrap(), "{}", a.name);
         }
-        // Written back, file by file, into another directory of the store.
+        // Written back, file by file, to another directory of the store.
         let same = ConvertOptions::default().with_to(Some(Target::Same));
         let done = convert(in_memory, store.location("copy"), &same).unwrap();
         for file in done.files {
@@ -48,7 +48,7 @@ fn a_directory_in_memory_is_the_model_that_it_is_in_files() {
 }
 
 #[test]
-fn one_file_opens_from_its_bytes_without_a_copy() {
+fn a_file_opens_from_its_bytes_without_a_copy() {
     let path = root().join("crates/formats/tests/golden/safetensors");
     let path = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
     let path = path.filter(|path| path.extension().is_some_and(|end| end == "safetensors"));
@@ -61,7 +61,7 @@ fn one_file_opens_from_its_bytes_without_a_copy() {
             let data = parameter.tensor.data.bytes().unwrap();
             assert!(data.is_empty() || range.contains(&data.as_ptr()), "{}", parameter.name);
         }
-        // Saved without a name of a format, it is the same file.
+        // Saved without an extension, it is the same file.
         let store = MemoryStore::default();
         let done = model.save(store.location("copy")).unwrap();
         assert!(store.get(&done.files[0]).unwrap() == bytes, "{}", path.display());
@@ -71,7 +71,7 @@ fn one_file_opens_from_its_bytes_without_a_copy() {
 }
 
 #[test]
-fn bytes_that_are_no_model_and_models_without_a_format_are_errors() {
+fn invalid_bytes_and_models_without_a_format_are_errors() {
     let error = open_bytes(vec![1, 2, 3]).unwrap_err();
     assert!(matches!(error, Error::Format(FormatError::Unrecognized { .. })), "{error}");
     assert!(error.to_string().contains("memory"), "{error}");
@@ -81,7 +81,7 @@ fn bytes_that_are_no_model_and_models_without_a_format_are_errors() {
 }
 
 #[test]
-fn the_name_of_a_path_asks_for_a_format() {
+fn the_extension_of_a_path_selects_the_format() {
     let store = stored("examples/digits/paddle");
     let mut model = open(store.location("model")).unwrap();
     model.programs = lodstone::Programs::default();
@@ -113,6 +113,6 @@ fn seals_in_memory_find_a_flipped_bit() {
     let error = model.load().unwrap_err();
     assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
     let scanned = scan(&path, &ScanOptions::default()).unwrap();
-    // The training script is named in the program; nothing is unknown.
+    // The program names the training script; nothing is unknown.
     assert_eq!((scanned.finding_count, scanned.unknown_count), (1, 0), "{scanned:?}");
 }

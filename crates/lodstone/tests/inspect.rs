@@ -1,4 +1,4 @@
-//! Saying what is in a model.
+//! Inspection of models.
 
 use std::path::Path;
 

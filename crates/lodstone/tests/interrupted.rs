@@ -1,4 +1,4 @@
-//! Models of several files: what an interrupted write has left is never taken for a model.
+//! Models of several files: the remains of an interrupted write are never read as a model.
 #![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
 
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits")
 }
 
-/// A model, what it is written as, and the names by which that is opened.
+/// A model, its format, and the names by which it is opened.
 struct Case {
     source: &'static str,
     format: &'static str,
@@ -53,7 +53,7 @@ const CASES: [Case; 4] = [
     },
 ];
 
-/// Writes the model, or one with other elements, into a directory.
+/// Writes the model, or one with other elements, to a directory.
 fn write(case: &Case, other: bool, directory: &Path, progress: Progress) -> lodstone::Result<()> {
     let mut model = open(examples().join(case.source))?;
     for parameter in model.parameters.iter_mut().filter(|_| other) {
@@ -77,7 +77,7 @@ fn values(path: &Path) -> Vec<(String, Vec<u8>)> {
     values
 }
 
-/// Stops when so many files are in their places; says whether there were more.
+/// Stops when `after` files are in place; returns whether there were more.
 fn interrupt(case: &Case, directory: &Path, after: usize) -> bool {
     let replaced = AtomicUsize::new(0);
     let progress = Progress::watched(move |step| {
@@ -89,7 +89,7 @@ fn interrupt(case: &Case, directory: &Path, after: usize) -> bool {
 }
 
 #[test]
-fn a_model_of_several_files_is_refused_until_its_write_is_finished() {
+fn a_model_of_several_files_is_rejected_until_its_write_is_finished() {
     for case in &CASES {
         for is_there in [false, true] {
             let mut interrupted = 0;

@@ -1,8 +1,8 @@
-//! Every byte that is written, of every golden model, in every format: what it was when this was last rewritten.
+//! The written bytes of every golden model in every format: they equal those of the last rewrite.
 //!
-//! `golden/locks/bytes.txt` has for each model and each format the beginning of the SHA-256 of all that its conversions
-//! write, names of files and their seals too; and the same of a checkpoint in each container.
-//! `LODSTONE_REWRITE_EXPECTED=1` rewrites it; what changes there is what readers of old files will see.
+//! `golden/locks/bytes.txt` has, for each model and format, the first digits of the SHA-256 of all files that its
+//! conversions write, including file names and seals; and the same for a checkpoint in each container.
+//! `LODSTONE_REWRITE_EXPECTED=1` rewrites it; readers of old files will see every difference.
 
 #![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
 
@@ -22,8 +22,8 @@ use lodstone::{
 };
 use sha2::{Digest, Sha256};
 
-/// The ways in which each model is written in each format. What a format cannot do, or a model does not allow, is
-/// refused.
+/// Returns the conversions of each model to a format. Those that the format or the model does not support are
+/// skipped.
 fn ways(format: &str) -> Vec<ConvertOptions> {
     let allow = Loss::ALL.to_vec();
     let plain = ConvertOptions::default()
@@ -48,14 +48,14 @@ fn ways(format: &str) -> Vec<ConvertOptions> {
     ]
 }
 
-/// The same model, in its own format.
+/// Returns the options for writing in the original format.
 fn same() -> Vec<ConvertOptions> {
     let plain = ConvertOptions::default().with_to(Some(Target::Same));
     let seal = WriteOptions::default().with_seal(true);
     vec![plain.clone(), plain.with_write(seal)]
 }
 
-/// All files below a directory, by name.
+/// Adds all files in a directory by name, recursively.
 fn files(dir: &Path, below: &str, found: &mut BTreeMap<String, Vec<u8>>) {
     for entry in std::fs::read_dir(dir).expect("a directory") {
         let path = entry.expect("an entry").path();
@@ -68,14 +68,14 @@ fn files(dir: &Path, below: &str, found: &mut BTreeMap<String, Vec<u8>>) {
     }
 }
 
-/// A directory in memory, if there is such a place: thousands of files are written and looked at, and the disk need not
-/// have them.
+/// Creates a directory, in a file system in memory if there is one: thousands of files are written and read, and need
+/// not be stored on the disk.
 fn scratch() -> tempfile::TempDir {
     let memory = tempfile::tempdir_in("/dev/shm");
     memory.or_else(|_| tempfile::tempdir()).expect("a directory")
 }
 
-/// What was written, as it is recorded.
+/// Returns the recorded form of a digest.
 fn shown(all: Sha256) -> String {
     let digest: [u8; 32] = all.finalize().into();
     digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
@@ -88,7 +88,7 @@ fn update(all: &mut Sha256, found: BTreeMap<String, Vec<u8>>) {
     }
 }
 
-/// What some conversions write; nothing if none does.
+/// Returns the digest of some conversions; `None` if none succeeds.
 fn digest(model: &Model, extension: &str, ways: Vec<ConvertOptions>) -> Option<String> {
     let mut all = Sha256::new();
     let mut is_written = false;
@@ -108,8 +108,8 @@ fn digest(model: &Model, extension: &str, ways: Vec<ConvertOptions>) -> Option<S
     is_written.then(|| shown(all))
 }
 
-/// What a checkpoint of a model that trains is, in a container. Its manifest says on what processor numbers were
-/// computed, which is left out, and the checksum of the manifest with it.
+/// Returns the digest of a checkpoint of a model in training, in a container. The processor in its manifest, and with
+/// it the checksum of the manifest, are excluded.
 fn checkpoint(container: Container) -> String {
     let training = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits/training");
     let options = OpenOptions::default();
@@ -137,7 +137,7 @@ fn checkpoint(container: Container) -> String {
 }
 
 #[test]
-fn what_is_written_is_what_was_written() {
+fn written_bytes_equal_the_recorded_ones() {
     let mut lines = "a checkpoint\n".to_owned();
     for container in
         [Container::Combined, Container::Each, Container::Sized, Container::Safetensors]
@@ -165,7 +165,7 @@ fn what_is_written_is_what_was_written() {
     assert!(others.is_empty(), "written otherwise than it was: {others:#?}");
 }
 
-/// Each line with the model that it is of.
+/// Returns the lines with the model of each.
 fn by_model(lines: &str) -> BTreeSet<(&str, &str)> {
     let mut model = "";
     let mut all = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! How much memory work needs: a constant, whatever the size of the model.
+//! The memory use of operations: constant, whatever the size of the model.
 
 #![expect(unsafe_code, reason = "an allocator is unsafe by nature")]
 #![expect(clippy::disallowed_methods, reason = "reads what the system says of it")]
@@ -15,7 +15,7 @@ use lodstone::{
     ValueType, Var, WriteOptions, convert, diff, open, seal, verify,
 };
 
-/// Counts the bytes that the process holds, on all threads.
+/// Counts the allocated bytes of the process, on all threads.
 struct Counting;
 
 static HELD: AtomicU64 = AtomicU64::new(0);
@@ -24,24 +24,24 @@ static PEAK: AtomicU64 = AtomicU64::new(0);
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: every call is passed on to `System` unchanged; the counters do not allocate.
+// SAFETY: every call is forwarded to `System` unchanged; the counters do not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let held = HELD.fetch_add(layout.size() as u64, Relaxed) + layout.size() as u64;
         PEAK.fetch_max(held, Relaxed);
-        // SAFETY: the caller keeps the contract of `alloc`.
+        // SAFETY: the caller upholds the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         HELD.fetch_sub(layout.size() as u64, Relaxed);
-        // SAFETY: the caller keeps the contract of `dealloc`.
+        // SAFETY: the caller upholds the contract of `dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
 
-/// Anonymous memory that the process has pages of, in bytes: what maps of its own need is not the
-/// allocator's.
+/// Returns the resident anonymous memory of the process in bytes: mappings that the process makes itself are not from
+/// the allocator.
 fn anonymous() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
@@ -49,7 +49,7 @@ fn anonymous() -> u64 {
     kib.map_or(0, |kib| kib << 10)
 }
 
-/// Says that work has ended, by a panic too.
+/// Reports the end of work, also after a panic.
 struct Ended<'a>(&'a AtomicBool);
 
 impl Drop for Ended<'_> {
@@ -58,10 +58,10 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Held by the test that is measured: one at a time.
+/// Held by the measured test: one test at a time.
 static MEASURED: Mutex<()> = Mutex::new(());
 
-/// The most bytes that `work` holds at once beyond what was held before: by the allocator, and in
+/// Returns the peak memory of `work` in bytes beyond the memory before, of the allocator and in
 /// anonymous pages.
 fn peak_of(work: impl FnOnce()) -> u64 {
     let (held, pages) = (HELD.load(Relaxed), anonymous());
@@ -86,10 +86,10 @@ fn peak_of(work: impl FnOnce()) -> u64 {
 
 const MIB: u64 = 1 << 20;
 
-/// Elements of the largest tensor: 96 MiB of float32.
+/// The number of elements of the largest tensor: 96 MiB of float32.
 const LARGEST: [u64; 2] = [3072, 8192];
 
-/// Paddle's parameters: a large tensor and many that are not, all of the same bytes in memory.
+/// Writes Paddle parameters: a large tensor and many small ones, which share their bytes in memory.
 fn write_model(path: &Path) {
     let row: Vec<u8> = (0..LARGEST[1]).flat_map(|i| (i as f32).to_le_bytes()).collect();
     let row = Blob::memory(row);
@@ -105,7 +105,7 @@ fn write_model(path: &Path) {
     convert(Model { parameters, ..Model::default() }, path, &options).expect("written");
 }
 
-/// A program of ONNX that gives its parameters out.
+/// Returns an ONNX program that outputs its parameters.
 fn giving(parameters: Vec<Parameter>) -> Model {
     let one = |name: &str| vec![Operand { slot: String::new(), args: vec![name.to_owned()] }];
     let out = |name: &str| format!("{name}.out");
@@ -138,7 +138,7 @@ fn giving(parameters: Vec<Parameter>) -> Model {
 }
 
 #[test]
-fn what_moves_a_model_holds_a_constant_of_it() {
+fn operations_on_models_use_constant_memory() {
     let _alone = MEASURED.lock();
     let directory = tempfile::tempdir().expect("a directory");
     let at = |name: &str| directory.path().join(name);
@@ -201,7 +201,7 @@ fn what_moves_a_model_holds_a_constant_of_it() {
         let peak = peak_of(work);
         assert!(peak <= 64 * MIB, "{name}: {peak}");
     }
-    // The structure of ONNX is read, its elements are not.
+    // The structure of an ONNX file is read, but not its elements.
     let peak = peak_of(|| {
         let model = open(at("h.onnx")).expect("a model");
         assert_eq!(model.parameters.len(), 121);
@@ -209,14 +209,14 @@ fn what_moves_a_model_holds_a_constant_of_it() {
         assert!(found.whole);
     });
     assert!(peak <= 4 * LARGEST[0] * LARGEST[1] / 20, "opened and checked: {peak}");
-    // A tensor whose elements change their places may be held.
+    // A tensor whose elements are reordered may be in memory.
     let transpose = usual.with_transpose(vec!["*".to_owned()]);
     let peak = peak_of(|| to("a.safetensors", "c.safetensors", &transpose));
     assert!(peak <= 64 * MIB + 4 * LARGEST[0] * LARGEST[1], "transposed: {peak}");
 }
 
 #[test]
-fn a_model_beyond_2_gib_has_its_elements_beside_it() {
+fn a_model_beyond_2_gib_has_external_data() {
     let _alone = MEASURED.lock();
     let directory = tempfile::tempdir().expect("a directory");
     let row: Vec<u8> = (0..1 << 18).flat_map(|i| (i as f32).to_le_bytes()).collect();

@@ -1,9 +1,9 @@
-//! Files that no format claims.
+//! Files that are in no known format.
 #![expect(clippy::disallowed_methods, reason = "tests write files directly")]
 
 use lodstone::{Error, FormatError, open};
 
-/// Bytes that look random and are the same every time (xorshift64*).
+/// Returns reproducible pseudo-random bytes (xorshift64*).
 fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -16,7 +16,7 @@ fn noise(len: usize, seed: u64) -> Vec<u8> {
 }
 
 fn opened(name: &str, bytes: &[u8]) -> Error {
-    // Messages contain the path: its name must not look like one of the words below.
+    // Messages contain the path: its name must not contain any of the words below.
     let name_of_dir = std::process::id().to_string();
     let dir = tempfile::Builder::new().prefix(&name_of_dir).rand_bytes(0).tempdir();
     let dir = dir.expect("a directory");
@@ -26,7 +26,7 @@ fn opened(name: &str, bytes: &[u8]) -> Error {
 }
 
 #[test]
-fn of_bytes_that_look_random_nothing_is_guessed() {
+fn random_bytes_are_not_assigned_a_format() {
     for (seed, len) in
         [32, 43, 100, 300, 512, 700, 4096, 100_000].into_iter().cycle().take(400).enumerate()
     {

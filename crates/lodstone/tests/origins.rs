@@ -1,4 +1,4 @@
-//! A lowering reports what became of every value of the main graph, there and back.
+//! A lowering reports the origin of every value of the main graph, there and back.
 
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests fail so")]
 
@@ -17,7 +17,7 @@ fn files() -> Vec<PathBuf> {
     files.map(|file| file.unwrap().path()).filter(|path| path.is_file()).collect()
 }
 
-/// The names of all values of the main graph.
+/// Returns the names of all values of the main graph.
 fn values(model: &Model) -> HashSet<String> {
     let main = &model.main().unwrap().blocks[0];
     let parameters = model.parameters.iter().map(|parameter| &parameter.name);
@@ -25,7 +25,7 @@ fn values(model: &Model) -> HashSet<String> {
     main.ops.iter().flat_map(Op::writes).chain(given).map(str::to_owned).collect()
 }
 
-/// How many values stayed values, and how many became constants; fails if one became what is not there.
+/// Returns the number of values that remained values, and of those that became constants; each must exist.
 fn lowered(model: &mut Model, to: Dialect) -> Option<(usize, usize)> {
     let source = model.clone();
     let origins = lower(model, to, &mut Report::default())?.ok()?;

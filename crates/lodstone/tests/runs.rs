@@ -1,4 +1,4 @@
-//! Models run: ONNX's as ONNX Runtime computed them, Glow's as Glow did, and two models are compared value by value.
+//! Running models: results equal those of ONNX Runtime and Glow, and two models are compared value by value.
 
 #![expect(clippy::disallowed_methods, reason = "tests read their own files")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
@@ -20,7 +20,7 @@ fn onnx_model(name: &str) -> Model {
     lodstone::open(crates().join("engine/tests/golden/onnx_models").join(name)).unwrap()
 }
 
-/// What was fed to an ONNX model, and what ONNX Runtime returned.
+/// Returns the inputs of an ONNX model, and the outputs of ONNX Runtime.
 fn recorded(name: &str) -> (Inputs, Vec<Tensor>) {
     let (mut inputs, mut outputs) = (Inputs::default(), Vec::new());
     for parameter in onnx_model(&format!("{name}.npz")).parameters {
@@ -105,7 +105,7 @@ fn tensor(recorded: &Value) -> Tensor {
     Tensor::dense(dtype, shape, Blob::memory(bytes))
 }
 
-/// Cases that do not run, and why.
+/// The cases that do not run, with the reason.
 const NOT_RUN: [(&str, &str); 1] = [("onnx__audioSpectrogramOneWindow.onnx", "operator `DFT` of")];
 
 #[test]
@@ -147,7 +147,7 @@ fn glow_models_return_what_glow_returned() {
     assert_eq!(wrong.len(), NOT_RUN.len(), "a case runs that is listed as one that does not");
 }
 
-/// The values that the main graph of a model computes.
+/// Returns the values that the main graph of a model computes.
 fn computed(model: &Model) -> Vec<String> {
     let main = &model.main().unwrap().blocks[0];
     main.ops
@@ -185,7 +185,7 @@ fn fetching_other_values_does_not_change_the_bits_of_outputs() {
 }
 
 #[test]
-fn a_session_accepts_inputs_of_other_shapes_and_threads_change_no_bits() {
+fn a_session_accepts_inputs_of_other_shapes_and_the_number_of_threads_changes_no_bits() {
     let model = onnx_model("images.onnx");
     let outputs = |threads: usize, rounds: usize| {
         let options = RunOptions::default().with_threads(Some(threads));
@@ -202,7 +202,7 @@ fn a_session_accepts_inputs_of_other_shapes_and_threads_change_no_bits() {
     };
     let one = outputs(1, 20);
     assert!(one == outputs(2, 20) && one == outputs(5, 20));
-    // The last, alone.
+    // The last input shape again, in a new session.
     let mut inputs = Inputs::default();
     let mut shape = shape_of(&model, "x");
     shape[0] = 20;
@@ -211,7 +211,7 @@ fn a_session_accepts_inputs_of_other_shapes_and_threads_change_no_bits() {
     assert!(fresh[0].tensor.data.bytes().unwrap() == one[19]);
 }
 
-/// The shape of a recorded input.
+/// Returns the shape of a recorded input.
 fn shape_of(_: &Model, name: &str) -> Vec<u64> {
     let (inputs, _) = recorded("images.0");
     let (_, value) = inputs.values.into_iter().find(|it| it.0.as_deref() == Some(name)).unwrap();
@@ -224,7 +224,7 @@ fn only_tensor(value: lodstone::Value) -> Tensor {
 }
 
 #[test]
-fn inputs_that_are_wrong_are_named() {
+fn invalid_inputs_are_named() {
     let model = onnx_model("images.onnx");
     let error =
         |inputs: Inputs| run(&model, inputs, &RunOptions::default()).unwrap_err().to_string();
@@ -241,7 +241,7 @@ fn inputs_that_are_wrong_are_named() {
 }
 
 #[test]
-fn random_inputs_depend_on_the_seed_alone() {
+fn random_inputs_depend_only_on_the_seed() {
     let model = onnx_model("images.onnx");
     let random = |seed: u64| {
         let mut inputs = Inputs::default();
@@ -256,7 +256,7 @@ fn random_inputs_depend_on_the_seed_alone() {
 }
 
 #[test]
-fn a_model_agrees_with_itself_and_not_with_other_weights() {
+fn a_model_agrees_with_itself_but_not_with_other_weights() {
     let model = onnx_model("images.onnx");
     let (inputs, _) = recorded("images.0");
     let options = CompareOptions::default();

@@ -1,4 +1,4 @@
-//! What a model could do, or tell, if its own framework opened it.
+//! Code-execution and information-leak risks of models.
 #![expect(clippy::disallowed_methods, reason = "tests write files")]
 
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ fn scanned(path: &Path) -> Scan {
     scan(path, &ScanOptions::default()).expect("scanned")
 }
 
-/// Kinds, places and messages of all findings.
+/// Returns the kinds, locations and messages of all findings.
 fn found(path: &Path) -> Vec<(DangerKind, String, String)> {
     let findings = scanned(path).findings.into_iter();
     findings.map(|danger| (danger.kind, danger.place, danger.message)).collect()
@@ -28,7 +28,7 @@ fn written(dir: &Path, name: &str, bytes: &[u8]) -> PathBuf {
 }
 
 #[test]
-fn a_model_that_does_nothing_and_tells_nothing_is_clean() {
+fn a_model_without_risks_is_clean() {
     let dir = tempfile::tempdir().expect("a directory");
     let model = open(root().join("examples/digits/paddle")).expect("a model");
     let options = ConvertOptions::default().with_to(Some(Target::Same)).with_strip_source(true);
@@ -41,7 +41,7 @@ fn a_model_that_does_nothing_and_tells_nothing_is_clean() {
 }
 
 #[test]
-fn where_a_model_was_made_is_found_until_it_is_left_out() {
+fn source_lines_of_the_training_script_are_found_unless_ignored() {
     let path = root().join("crates/formats/tests/golden/paddle/2.6.2");
     let findings = found(&path);
     let sources = findings.iter().filter(|(kind, ..)| *kind == DangerKind::Source);
@@ -57,7 +57,7 @@ fn where_a_model_was_made_is_found_until_it_is_left_out() {
 }
 
 #[test]
-fn operators_that_reach_out_and_the_paths_they_name_are_found() {
+fn operators_that_access_files_and_their_paths_are_found() {
     let dir = tempfile::tempdir().expect("a directory");
     let op = |kind: &str, path: &str| {
         format!(
@@ -98,7 +98,7 @@ fn operators_that_reach_out_and_the_paths_they_name_are_found() {
 }
 
 #[test]
-fn a_custom_operator_of_mxnet_is_found() {
+fn a_custom_mxnet_operator_is_found() {
     let dir = tempfile::tempdir().expect("a directory");
     let symbol = r#"{"nodes": [{"op": "null", "name": "data", "inputs": []},
         {"op": "Custom", "name": "mine", "attrs": {"op_type": "softmax"}, "inputs": [[0, 0, 0]]}],
@@ -110,7 +110,7 @@ fn a_custom_operator_of_mxnet_is_found() {
 }
 
 #[test]
-fn states_of_optimizers_are_clean_unless_they_hold_something_else() {
+fn optimizer_states_are_clean_unless_they_hold_other_objects() {
     let scan = scanned(&root().join("crates/formats/tests/golden/mxnet_states"));
     assert!(scan.clean && scan.files > 60, "{scan:?}");
     let dir = tempfile::tempdir().expect("a directory");
@@ -144,19 +144,19 @@ fn attack(offset: usize, member: Option<&str>) -> (DangerKind, String, String) {
 }
 
 #[test]
-fn a_pickle_is_found_whatever_it_is_called() {
+fn a_pickle_is_found_under_any_name() {
     let dir = tempfile::tempdir().expect("a directory");
     let old = b"cos\nsystem\n(S'id'\ntR.";
     for name in ["w.pdparams", "x.pkl", "y.safetensors", "z", "m.json", "README.md"] {
         assert_eq!(found(&written(dir.path(), name, ATTACK)), [attack(2, None)], "{name}");
         assert_eq!(found(&written(dir.path(), name, old)), [attack(0, None)], "{name}");
     }
-    // Behind a whole pickle, and behind one that breaks off.
+    // After a complete pickle, and after a truncated one.
     let second = [b"\x80\x02}.".as_slice(), ATTACK].concat();
     assert_eq!(found(&written(dir.path(), "two.pt", &second)), [attack(6, None)]);
     let torn = [b"\x80\x02}U\xffabc".as_slice(), ATTACK].concat();
     assert_eq!(found(&written(dir.path(), "torn.pt", &torn)), [attack(10, None)]);
-    // In a directory all of them are.
+    // A directory with all of them.
     assert_eq!(scanned(dir.path()).findings.len(), 8);
 }
 
@@ -179,10 +179,10 @@ fn a_pickle_in_an_array_and_in_an_archive_is_found() {
 }
 
 #[test]
-fn an_archive_that_says_different_things_is_found() {
+fn a_contradictory_archive_is_found() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut archive = zip(&[("data.pkl", b"\x80\x02}.")]);
-    // The name in the local header, which some readers go by.
+    // The name in the local header, which some readers use.
     archive[30..34].copy_from_slice(b"evil");
     let findings = found(&written(dir.path(), "m.pt", &archive));
     let [(kind, _, message)] = findings.as_slice() else { panic!("{findings:?}") };
@@ -210,7 +210,7 @@ fn names_that_lead_out_of_the_directory_are_found() {
 }
 
 #[test]
-fn what_cannot_be_looked_into_is_not_clean() {
+fn unreadable_files_are_not_clean() {
     let dir = tempfile::tempdir().expect("a directory");
     let cut =
         std::fs::read(root().join("examples/digits/paddle/inference.pdmodel")).expect("a file");
@@ -219,7 +219,7 @@ fn what_cannot_be_looked_into_is_not_clean() {
     assert_eq!((scan.verdict, scan.unknown.len()), (Verdict::Unknown, 1), "{scan:?}");
 }
 
-/// An archive of stored members.
+/// Returns an archive of stored members.
 fn zip(members: &[(&str, &[u8])]) -> Vec<u8> {
     let (mut bytes, mut directory) = (Vec::new(), Vec::new());
     let u16_of = |n: usize| u16::try_from(n).expect("small").to_le_bytes();
@@ -255,7 +255,7 @@ fn crc32(data: &[u8]) -> u32 {
     !crc
 }
 
-/// What tensors are made of, in attacks too; `eval` is in one form.
+/// The callables of tensors, which attacks also use; `eval` occurs in one form.
 const HARMLESS: [&str; 9] = [
     "numpy.ndarray",
     "numpy.dtype",
@@ -279,7 +279,7 @@ fn every_call_of_every_known_attack_is_found() {
         let scan = scanned(&directory.join(name));
         let calls = case["calls"].as_array().expect("calls");
         for call in calls.iter().filter_map(|call| call.as_str()) {
-            // What is asked of who loads it, a persistent id, has no name.
+            // A persistent id, which the loader resolves, has no name.
             if call == "." || HARMLESS.contains(&call) {
                 continue;
             }
@@ -300,7 +300,7 @@ fn array_of_objects(pickle: &[u8]) -> Vec<u8> {
     [b"\x93NUMPY\x01\0v\0", header.as_bytes(), pickle].concat()
 }
 
-/// A tape archive of one member after another.
+/// Returns a tape archive of several members.
 fn tape(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut archive = Vec::new();
     for (name, bytes) in members {
@@ -320,7 +320,7 @@ fn tape(members: &[(&str, &[u8])]) -> Vec<u8> {
 }
 
 #[test]
-fn pickles_are_found_wherever_a_framework_looks_for_them() {
+fn pickles_are_found_wherever_a_framework_reads_them() {
     let dir = tempfile::tempdir().expect("a directory");
     let nothing = vec![0; 3 << 20];
     let cases: [(&str, Vec<u8>); 6] = [
@@ -342,7 +342,7 @@ fn pickles_are_found_wherever_a_framework_looks_for_them() {
 }
 
 #[test]
-fn what_is_compressed_is_not_called_clean() {
+fn compressed_files_are_not_clean() {
     let dir = tempfile::tempdir().expect("a directory");
     written(dir.path(), "model.pkl", b"BZh9and so on");
     written(dir.path(), "README", b"text");
@@ -353,7 +353,7 @@ fn what_is_compressed_is_not_called_clean() {
 }
 
 #[test]
-fn harmless_callables_are_not_harmless_in_other_hands() {
+fn harmless_callables_are_findings_with_other_arguments() {
     let dir = tempfile::tempdir().expect("a directory");
     let text = |text: &str| {
         let length = u8::try_from(text.len()).expect("short");
@@ -378,7 +378,7 @@ fn harmless_callables_are_not_harmless_in_other_hands() {
         b"b.".to_vec(),
     ]
     .concat();
-    // The same of a class.
+    // The same with a class.
     let class = [
         b"0ctorch.storage\nTypedStorage\nN}".to_vec(),
         text("__setstate__"),
@@ -400,7 +400,7 @@ fn harmless_callables_are_not_harmless_in_other_hands() {
 }
 
 #[test]
-fn what_a_listing_leaves_out_is_not_left_out_of_a_scan() {
+fn hidden_and_unreadable_files_are_scanned() {
     use std::os::unix::ffi::OsStrExt;
     let dir = tempfile::tempdir().expect("a directory");
     for name in [".w.1-0.lodstone", "sub/lodstone.seal"] {
@@ -421,7 +421,7 @@ fn what_a_listing_leaves_out_is_not_left_out_of_a_scan() {
 }
 
 #[test]
-fn seals_have_no_say_in_a_scan() {
+fn seals_do_not_affect_a_scan() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = written(dir.path(), "w.pkl", ATTACK);
     written(dir.path(), "lodstone.seal", b"no seal");
@@ -431,7 +431,7 @@ fn seals_have_no_say_in_a_scan() {
 }
 
 #[test]
-fn a_large_json_text_is_no_model() {
+fn a_large_json_text_is_not_a_model() {
     let dir = tempfile::tempdir().expect("a directory");
     let text = format!("{{\"meta\":{{\"source\":\"{}\"}}}}", "x".repeat(5000));
     written(dir.path(), "cases.json", text.as_bytes());
@@ -439,7 +439,7 @@ fn a_large_json_text_is_no_model() {
 }
 
 #[test]
-fn a_pickle_that_an_archive_hides_is_found_and_an_honest_archive_is_clean() {
+fn a_pickle_hidden_by_an_archive_is_found_and_a_benign_archive_is_clean() {
     let directory = root().join("crates/formats/tests/hostile/archive");
     let index = std::fs::read(directory.join("index.json")).expect("an index");
     let cases: serde_json::Value = serde_json::from_slice(&index).expect("JSON");
@@ -457,7 +457,7 @@ fn a_pickle_that_an_archive_hides_is_found_and_an_honest_archive_is_clean() {
     }
 }
 
-/// Files that `make_scanned.py` made.
+/// Returns the files that `make_scanned.py` wrote.
 fn made(name: &str) -> (PathBuf, Vec<PathBuf>) {
     let directory = root().join("crates/lodstone/tests/scanned").join(name);
     let files = std::fs::read_dir(&directory).expect("a directory");
@@ -482,7 +482,7 @@ fn no_attack_is_clean_alone_or_in_a_directory() {
 }
 
 #[test]
-fn honest_files_are_clean_alone_and_in_a_directory() {
+fn benign_files_are_clean_alone_and_in_a_directory() {
     let (directory, files) = made("honest");
     assert!(files.len() > 50, "{}", files.len());
     for path in files.into_iter().chain([directory]) {
@@ -492,10 +492,10 @@ fn honest_files_are_clean_alone_and_in_a_directory() {
 }
 
 #[test]
-fn files_that_are_tensors_of_a_model_are_understood_beside_it() {
+fn files_with_tensors_of_a_model_are_understood_with_the_model() {
     let golden = root().join("crates/formats/tests/golden/onnx/external");
     assert!(scanned(&golden).clean, "{:?}", scanned(&golden));
-    // The same bytes without the model, and with more behind the last tensor.
+    // The same bytes without the model, and with additional bytes after the last tensor.
     let dir = tempfile::tempdir().expect("a directory");
     let data = std::fs::read(golden.join("one.data")).expect("a file");
     let alone = written(dir.path(), "one.data", &data);
@@ -507,7 +507,7 @@ fn files_that_are_tensors_of_a_model_are_understood_beside_it() {
 }
 
 #[test]
-fn operators_of_onnx_runtime_are_none_of_a_stranger() {
+fn operators_of_onnx_runtime_are_not_custom_operators() {
     let dir = tempfile::tempdir().expect("a directory");
     let model = |domain: &str| {
         format!(
@@ -523,7 +523,7 @@ fn operators_of_onnx_runtime_are_none_of_a_stranger() {
 }
 
 #[test]
-fn findings_are_counted_and_a_thousand_are_kept() {
+fn findings_are_counted_and_the_first_thousand_are_kept() {
     let dir = tempfile::tempdir().expect("a directory");
     let ops = "ops { type: \"py_func\" }\n".repeat(5000);
     let text = format!("blocks {{ idx: 0 parent_idx: -1\n{ops}}}\n");
@@ -532,7 +532,7 @@ fn findings_are_counted_and_a_thousand_are_kept() {
 }
 
 #[test]
-fn a_scan_that_is_cancelled_ends() {
+fn a_cancelled_scan_stops() {
     let dir = tempfile::tempdir().expect("a directory");
     let path =
         written(dir.path(), "model.pkl", &[b"\x80\x02", &b"N0".repeat(1 << 20)[..], b"."].concat());

@@ -22,7 +22,7 @@ fn digits() -> PathBuf {
     root().join("examples/digits/paddle")
 }
 
-/// A model that can be written in a format.
+/// Returns a model that can be written in a format.
 fn source(format: &Format) -> PathBuf {
     match (format.name, format.holds.program) {
         ("paddle-save", _) => cases::golden().join("paddle/2.6.2/lenet/saved/lenet"),
@@ -34,7 +34,7 @@ fn source(format: &Format) -> PathBuf {
     }
 }
 
-/// A model in a format; one tensor of it where there is a place for one alone.
+/// Writes a model in a format; only one of its tensors if the format holds one.
 fn written(format: &Format, dir: &Path, sealed: bool) -> PathBuf {
     let out = dir.join("m").with_extension(format.extension);
     let model = open(source(format)).expect("a model");
@@ -59,7 +59,7 @@ fn checked(path: &Path) -> Verification {
     verify(path, &OpenOptions::default(), &Progress::default()).expect("verified")
 }
 
-/// All files below a directory.
+/// Returns all files in a directory, recursively.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(dir).expect("a directory") {
@@ -70,7 +70,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Numbers that look random and are the same in each run (xorshift64).
+/// Returns the next pseudo-random number (xorshift64).
 fn random(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -78,7 +78,7 @@ fn random(state: &mut u64) -> u64 {
     *state
 }
 
-/// Whether everything that can be read of a model is what it was.
+/// Returns whether all readable bytes of a model are as expected.
 fn reads_as(path: &Path, expected: &[Vec<u8>]) -> Result<bool, Error> {
     let model = open(path)?;
     let mut equal = model.parameters.len() == expected.len();
@@ -125,7 +125,7 @@ fn one_flipped_bit_anywhere_is_found_in_every_format() {
             assert!(!found.whole, "{place}");
             let by_seal = found.findings.iter().any(|defect| defect.kind == DefectKind::Seal);
             assert!(by_seal, "{place}: {:?}", found.findings);
-            // Who does not ask is not given anything else than what was sealed.
+            // Without verification, nothing else than the sealed bytes is returned either.
             if let Ok(equal) = reads_as(&path, &values) {
                 assert!(equal, "{place} was read");
             }
@@ -162,7 +162,7 @@ fn the_damaged_tensor_and_piece_are_named() {
         path.display()
     );
     assert_eq!(defect.message, message);
-    // What is not damaged can be read.
+    // Undamaged tensors can be read.
     let model = open(&path).expect("the header is whole");
     let data = &model.parameters[0].tensor.data;
     data.slice(0, 32 << 20).expect("inside").bytes().expect("two whole pieces");
@@ -184,7 +184,7 @@ fn a_seal_is_found_by_every_path_to_the_model() {
         let found = checked(&path);
         assert!(found.whole && found.sealed && found.files == 2, "{}: {found:?}", path.display());
     }
-    // Parameters of another training run, of the same size, are told from these.
+    // Parameters of another training run, of the same size, are distinguished.
     let params = dir.path().join("inference.pdiparams");
     let mut bytes = std::fs::read(&params).expect("a file");
     let last = bytes.len() - 1;
@@ -202,7 +202,7 @@ fn a_seal_is_found_by_every_path_to_the_model() {
 }
 
 #[test]
-fn sealing_again_never_hides_damage_unless_that_is_asked_for() {
+fn sealing_again_hides_damage_only_on_request() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = written(lodstone_format("safetensors"), dir.path(), true);
     let seal_file = dir.path().join("lodstone.seal");
@@ -225,18 +225,18 @@ fn lodstone_format(name: &str) -> &'static Format {
 }
 
 #[test]
-fn models_in_one_directory_are_sealed_each_by_itself() {
+fn models_in_one_directory_are_sealed_separately() {
     let dir = tempfile::tempdir().expect("a directory");
     let paths =
         ["safetensors", "npz"].map(|format| written(lodstone_format(format), dir.path(), true));
     assert!(paths.iter().all(|path| checked(path).sealed));
-    // Together they are no model; what was sealed of them is told all the same.
+    // Together they are not a model; the sealed files are verified nevertheless.
     std::fs::copy(&paths[0], dir.path().join("other.safetensors")).expect("copied");
     let found = checked(dir.path());
     assert!(found.whole && found.sealed && found.files == 2, "{found:?}");
     assert!(found.warnings[0].starts_with("only the seal was checked: "), "{found:?}");
     std::fs::remove_file(dir.path().join("other.safetensors")).expect("removed");
-    // What is written over is not held against the seal of what was there.
+    // An overwritten file is not compared with the seal of the old file.
     let mut model = open(&paths[0]).expect("a model");
     model.parameters.truncate(1);
     let conversion = convert(model, &paths[0], &ConvertOptions::default()).expect("written");
@@ -247,7 +247,7 @@ fn models_in_one_directory_are_sealed_each_by_itself() {
 }
 
 #[test]
-fn what_was_not_there_when_a_model_was_sealed_is_found() {
+fn files_added_after_sealing_are_found() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = written(lodstone_format("paddle-vars"), dir.path(), false);
     let unsealed = checked(&path);
@@ -261,7 +261,7 @@ fn what_was_not_there_when_a_model_was_sealed_is_found() {
 }
 
 #[test]
-fn a_parameter_that_is_not_there_is_missed_without_a_seal_too() {
+fn a_missing_parameter_is_found_even_without_a_seal() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = written(lodstone_format("paddle-vars"), dir.path(), false);
     std::fs::remove_file(path.join("conv2d_0.w_0")).expect("removed");
@@ -272,7 +272,7 @@ fn a_parameter_that_is_not_there_is_missed_without_a_seal_too() {
 }
 
 #[test]
-fn a_program_without_any_parameters_is_whole_only_if_it_is_what_was_asked_for() {
+fn a_program_without_parameters_is_whole_only_if_it_was_opened_alone() {
     let dir = tempfile::tempdir().expect("a directory");
     let program = dir.path().join("inference.pdmodel");
     std::fs::copy(digits().join("inference.pdmodel"), &program).expect("copied");
@@ -285,7 +285,7 @@ fn a_program_without_any_parameters_is_whole_only_if_it_is_what_was_asked_for() 
 }
 
 #[test]
-fn checksums_that_a_file_carries_are_compared() {
+fn checksums_in_a_file_are_verified() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = written(lodstone_format("npz"), dir.path(), false);
     let mut bytes = std::fs::read(&path).expect("a file");
@@ -298,7 +298,7 @@ fn checksums_that_a_file_carries_are_compared() {
 }
 
 #[test]
-fn what_is_no_model_cannot_be_told_to_be_whole() {
+fn there_is_no_verdict_for_files_that_are_not_models() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("notes.txt");
     for expected in [false, true] {
@@ -316,7 +316,7 @@ fn a_model_and_its_seal_are_published_together() {
     let old = std::fs::read(&path).expect("a file");
     let mut model = open(&path).expect("a model");
     model.parameters.truncate(1);
-    // However far it comes, what is there is whole: the old, or, once it is finished, the new.
+    // After any number of steps, the files are whole: the old ones, or, once the write is finished, the new ones.
     for steps in 0.. {
         let left = AtomicUsize::new(steps);
         let count = move |left: usize| left.checked_sub(1);
@@ -347,7 +347,7 @@ fn a_model_and_its_seal_are_published_together() {
 }
 
 #[test]
-fn writers_of_one_directory_leave_each_others_seals_alone() {
+fn writers_in_one_directory_keep_the_seals_of_others() {
     let dir = tempfile::tempdir().expect("a directory");
     let model = open(digits()).expect("a model");
     let write = |name: &str, seal: bool, include: &[&str]| {
@@ -373,7 +373,7 @@ fn writers_of_one_directory_leave_each_others_seals_alone() {
             both("b.npz", true, &[]);
         });
         assert!(is_sealed("a.npz") && is_sealed("b.npz"));
-        // One is not sealed any more, while another is.
+        // One model is removed from the seal while another is sealed.
         scope(|scope| {
             scope.spawn(|| both("a.npz", false, &["conv2d_0.w_0"]));
             both("b.npz", true, &["conv2d_0.w_0"]);
@@ -383,14 +383,14 @@ fn writers_of_one_directory_leave_each_others_seals_alone() {
 }
 
 #[test]
-fn what_takes_the_place_of_a_file_while_that_is_sealed_is_not_held_against_the_seal() {
+fn a_file_replaced_during_sealing_is_not_compared_with_the_seal() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = written(lodstone_format("npz"), dir.path(), false);
     let other = dir.path().join("other");
     std::fs::copy(&path, &other).expect("copied");
     let (from, to) = (other, path.clone());
     let moved = AtomicUsize::new(0);
-    // Sealing does nothing that is watched before it has read everything.
+    // Sealing reads everything before its first observable step.
     let progress = Progress::watched(move |_| {
         if moved.fetch_add(1, Relaxed) == 0 {
             std::fs::rename(&from, &to).expect("moved");
@@ -403,7 +403,7 @@ fn what_takes_the_place_of_a_file_while_that_is_sealed_is_not_held_against_the_s
 }
 
 #[test]
-fn what_is_written_through_a_link_is_known_to_the_seals_on_both_sides() {
+fn a_write_through_a_link_updates_the_seals_on_both_sides() {
     let dir = tempfile::tempdir().expect("a directory");
     let (store, links) = (dir.path().join("store"), dir.path().join("links"));
     for path in [&store, &links] {
@@ -428,7 +428,7 @@ fn what_is_written_through_a_link_is_known_to_the_seals_on_both_sides() {
 }
 
 #[test]
-fn a_crash_while_a_model_is_replaced_through_a_link_leaves_it_with_its_seal() {
+fn a_crash_while_a_model_is_replaced_through_a_link_keeps_its_seal() {
     let format = lodstone_format("safetensors");
     let before = |dir: &Path, by_link: bool| {
         let (store, links) = (dir.join("store"), dir.join("links"));
@@ -458,7 +458,7 @@ fn a_crash_while_a_model_is_replaced_through_a_link_leaves_it_with_its_seal() {
             let write = WriteOptions::default().with_seal(true).with_progress(progress);
             let options = ConvertOptions::default().with_write(write);
             let done = convert(model, &link, &options).is_ok();
-            // A write of several files that was interrupted is refused by name, until it is finished.
+            // An interrupted write of several files is rejected by name until it is finished.
             recover(dir.path().join("store")).expect("recovered");
             recover(dir.path().join("links")).expect("recovered");
             let found = checked(&link);
@@ -472,11 +472,11 @@ fn a_crash_while_a_model_is_replaced_through_a_link_leaves_it_with_its_seal() {
 }
 
 #[test]
-fn a_model_that_is_replaced_while_it_is_verified_is_not_damaged() {
+fn a_model_that_is_replaced_during_verification_is_not_damaged() {
     let dir = tempfile::tempdir().expect("a directory");
     let [one, two, away] = ["one", "two", "away"].map(|name| dir.path().join(name));
     for (path, byte) in [(&one, 1u8), (&two, 2)] {
-        // One that is read for long, and one that is read after it.
+        // One file that takes long to read, and one that is read after it.
         let tensor = |name: &str, len: usize| lodstone::Parameter {
             name: name.to_owned(),
             tensor: lodstone::Tensor::dense(

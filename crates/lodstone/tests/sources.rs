@@ -1,4 +1,4 @@
-//! Sources that change while they are converted: what is written is all of what was opened, or nothing.
+//! Sources that change during a conversion: the written model is exactly the opened one, or nothing is written.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -16,7 +16,7 @@ use lodstone::{
     Target, Tensor, WriteOptions, convert, open, open_with,
 };
 
-/// A small and a large tensor: what is copied through a buffer, and inside the kernel.
+/// Returns a small and a large tensor: one is copied through a buffer, the other inside the kernel.
 fn model() -> Model {
     let tensor = |name: &str, count: u64| {
         let bytes: Vec<u8> = (0..count).flat_map(u64::to_le_bytes).collect();
@@ -54,12 +54,12 @@ const CHANGES: [(&str, Change); 2] = [
     }),
 ];
 
-/// What is written to: the format, the name, and whether there is something that is written over.
+/// The targets: the format, the name, and whether a file is overwritten.
 const TARGETS: [(&str, &str, bool); 3] =
     [("npz", "out.npz", true), ("paddle-vars", "out", true), ("paddle-vars", "new", false)];
 
 #[test]
-fn a_source_that_changes_in_any_step_is_an_error_or_was_read_before() {
+fn a_source_that_changes_in_any_step_is_an_error_or_was_already_read() {
     for target in TARGETS {
         for mmap in [true, false] {
             for change in CHANGES {
@@ -75,12 +75,12 @@ fn a_source_that_changes_in_any_step_is_an_error_or_was_read_before() {
     }
 }
 
-/// How a conversion ended.
+/// The outcome of a conversion.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
-    /// There were not as many steps.
+    /// The conversion had fewer steps.
     Unchanged,
-    /// The source changed when all of it had been read.
+    /// The source changed after all of it had been read.
     Written,
     Refused,
 }
@@ -101,7 +101,7 @@ fn change_in(
         old.parameters.pop();
         convert_to(old, &out, format, Progress::default()).expect("written");
     }
-    // Longer than the clock of a file system takes.
+    // Longer than the clock resolution of file systems.
     std::thread::sleep(Duration::from_millis(10));
     let options = OpenOptions::default().with_mmap(mmap);
     let opened = open_with(&source, &options).expect("a model");

@@ -1,8 +1,8 @@
-//! How much work a file is, counted: what is there twice as often takes about twice as many steps, in every repeated
-//! field of every format.
+//! The amount of work for a file: twice as many elements of every repeated field of every format take about twice as
+//! many steps.
 //!
-//! A step is a stretch of code that is run, as the compiler counts them for coverage; `cargo xtask steps` builds this
-//! test so that it does.
+//! A step is a region of code that the compiler counts for coverage; `cargo xtask steps` builds this
+//! test with counters.
 
 #![cfg(steps)]
 #![expect(clippy::disallowed_methods, reason = "tests write files directly")]
@@ -21,9 +21,9 @@ unsafe extern "C" {
     fn __llvm_profile_reset_counters();
 }
 
-/// The steps that `work` takes.
+/// Returns the number of steps of `work`.
 fn steps(work: impl FnOnce()) -> u64 {
-    // SAFETY: the counters are a list of numbers that begins and ends there.
+    // SAFETY: the counters are an array between these addresses.
     unsafe {
         __llvm_profile_reset_counters();
         work();
@@ -33,7 +33,7 @@ fn steps(work: impl FnOnce()) -> u64 {
     }
 }
 
-/// A kind of file, and how it is made with so many of something.
+/// A kind of file, and a function that makes it with a given number of elements.
 struct Growing {
     what: String,
     file: &'static str,
@@ -83,7 +83,7 @@ fn symbol(nodes: &str, arguments: &str, heads: &str, attributes: &str) -> Vec<u8
 
 const VARIABLE: &str = "{\"op\":\"null\",\"name\":\"x\",\"inputs\":[]}";
 
-/// Formats of JSON.
+/// JSON formats.
 fn texts() -> Vec<Growing> {
     let node = |number: usize| {
         format!("{{\"op\":\"relu\",\"name\":\"n{number}\",\"inputs\":[[{number},0,0]]}}")
@@ -149,7 +149,7 @@ fn texts() -> Vec<Growing> {
     ]
 }
 
-/// An array of MXNet: V2, dense, of one number.
+/// An MXNet array: V2, dense, of one number.
 fn array() -> Vec<u8> {
     let mut bytes = Vec::new();
     for word in [0xf993_fac9u32, 0, 1, 1, 0, 1, 0, 0, 0] {
@@ -158,7 +158,7 @@ fn array() -> Vec<u8> {
     bytes
 }
 
-/// A tensor stream of PaddlePaddle with so many LoD levels' offsets.
+/// A PaddlePaddle tensor stream with this number of LoD offsets.
 fn stream(offsets: usize) -> Vec<u8> {
     let mut bytes = vec![0; 4];
     bytes.extend(u64::from(offsets > 0).to_le_bytes());
@@ -240,7 +240,7 @@ fn records() -> Vec<Growing> {
     ]
 }
 
-/// What each command does with a file.
+/// Does with a file what all commands do.
 fn everything(path: &Path) {
     let options = OpenOptions::default();
     if let Ok(model) = open(path) {
@@ -251,7 +251,7 @@ fn everything(path: &Path) {
 }
 
 #[test]
-fn twice_as_much_is_twice_the_work() {
+fn twice_as_many_elements_take_twice_the_steps() {
     const COUNT: usize = 1 << 10;
     let mut wrong = String::new();
     for Growing { what, file, make } in messages().into_iter().chain(texts()).chain(records()) {
@@ -261,12 +261,12 @@ fn twice_as_much_is_twice_the_work() {
             fs::write(&path, make(count)).expect("written");
             steps(|| everything(&path))
         };
-        // What is made once is made before it is counted.
+        // Lazily initialized values are created before counting.
         taken(1);
         let (base, once, twice) = (taken(1), taken(COUNT), taken(2 * COUNT));
         let (once, twice) = (once.saturating_sub(base), twice.saturating_sub(base));
         assert!(once >= COUNT as u64, "{what}: {once} steps for {COUNT}: it is not read");
-        // n log n, and a little for what does not grow evenly.
+        // n log n, and an allowance for costs that do not grow evenly.
         if twice > once * 5 / 2 + 20_000 {
             let _ = writeln!(wrong, "{what}: {once} steps for {COUNT}, {twice} for twice as many");
         }

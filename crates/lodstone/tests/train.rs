@@ -1,4 +1,4 @@
-//! Training programs that are not what they should be: each is an error that names what is wrong, and changes nothing.
+//! Invalid training programs: each is an error that names the problem, and changes nothing.
 
 use lodstone::checkpoint::{Manager, ManagerOptions};
 use lodstone::paddle::program::Network;
@@ -9,7 +9,7 @@ use lodstone::{
     TrainOptions, Training,
 };
 
-/// What PaddlePaddle 2.6.2 made, with its variables, and what it is fed.
+/// A model that PaddlePaddle 2.6.2 wrote, with its variables and its training data.
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/digits/training");
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/digits/train.npz");
 
@@ -28,8 +28,8 @@ fn options() -> TrainOptions {
     TrainOptions::default().with_samples(samples)
 }
 
-/// Two steps of a model with a program that somebody changed: what went wrong, if anything did. Where the first
-/// step fails, no variable is another than before.
+/// Trains two steps of a model with a changed program. If the first step fails, no variable may
+/// change.
 fn train(change: impl FnOnce(&mut Program)) -> Result<Vec<f64>, String> {
     let mut model = model();
     change(model.main_mut().unwrap());
@@ -53,18 +53,18 @@ fn train_model(model: &Model) -> Result<Vec<f64>, String> {
     }
 }
 
-/// The place of the first operator of a kind.
+/// Returns the index of the first operator of a kind.
 fn place(program: &Program, kind: &str) -> usize {
     program.blocks[0].ops.iter().position(|op| op.kind == kind).unwrap()
 }
 
 #[test]
-fn the_program_itself_trains() {
+fn the_unchanged_program_trains() {
     assert_eq!(train(|_| ()).unwrap().len(), 1);
 }
 
 #[test]
-fn what_is_wrong_with_a_training_program_is_named() {
+fn errors_of_a_training_program_are_named() {
     type Change = Box<dyn FnOnce(&mut Program)>;
     let op = |kind: &'static str, change: fn(&mut lodstone::Op)| -> Change {
         Box::new(move |program| {
@@ -169,7 +169,7 @@ fn accumulators_of_other_dims_are_named_before_the_first_step() {
         said.contains("`conv2d_0.w_0_moment1_0` is float32[3, 3, 1, 8], not float32[8, 1, 3, 3]"),
         "{said}"
     );
-    // Declared so, too.
+    // Also declared so.
     for var in &mut model.main_mut().unwrap().blocks[0].vars {
         if var.name == "conv2d_0.w_0_moment1_0" {
             var.value.tensor_type_mut().unwrap().shape.as_mut().unwrap().reverse();
@@ -190,7 +190,7 @@ fn missing_variables_are_all_named() {
 }
 
 #[test]
-fn the_first_number_that_is_none_is_named_with_its_operator() {
+fn the_first_nan_is_reported_with_its_operator() {
     let mut model = model();
     let weight = model.parameters.iter_mut().find(|one| one.name == "conv2d_0.w_0").unwrap();
     let mut bytes = weight.tensor.data.bytes().unwrap().to_vec();
@@ -199,12 +199,12 @@ fn the_first_number_that_is_none_is_named_with_its_operator() {
     let checked = options().with_check_finite(true);
     let said = Training::new(&model, data(), checked).unwrap().step().unwrap_err().to_string();
     assert!(said.contains("conv2d") && said.contains("NaN"), "{said}");
-    // Unchecked it goes on: `relu` gives 0 for what is no number, as in PaddlePaddle 2.6.2.
+    // Without the check, training continues: `relu` returns 0 for NaN, as in PaddlePaddle 2.6.2.
     let mut unchecked = Training::new(&model, data(), options()).unwrap();
     assert!(unchecked.step().unwrap()[0].is_finite());
 }
 
-/// A network that is initialized and drops out at random.
+/// Returns a network with random initialization and dropout.
 fn random_network() -> Network {
     let mut net = Network::new();
     let image = layers::data(&mut net, "image", &[None, Some(1), Some(8), Some(8)], DType::Float32);
@@ -220,7 +220,7 @@ fn random_network() -> Network {
 }
 
 #[test]
-fn what_is_saved_goes_on_with_the_same_random_numbers_and_samples() {
+fn a_saved_training_continues_with_the_same_random_numbers_and_samples() {
     let dir = tempfile::tempdir().unwrap();
     let saved = dir.path().join("saved");
     let net = random_network();
@@ -240,7 +240,7 @@ fn what_is_saved_goes_on_with_the_same_random_numbers_and_samples() {
 
     let mut manager = Manager::open(dir.path().join("serials"), ManagerOptions::default()).unwrap();
     let serial = manager.save(training.done(), &training.snapshot().unwrap()).unwrap().serial;
-    // What the model begins with does not count.
+    // The initial values of the model are ignored.
     let again = options.with_resume(Some(serial));
     let mut resumed = Training::new(&model, data(), again.clone()).unwrap();
     assert_eq!(resumed.done(), 3);
@@ -256,10 +256,10 @@ fn what_is_saved_goes_on_with_the_same_random_numbers_and_samples() {
     assert!(said.to_string().contains(r#"{"batch":7,"shuffle":5}"#), "{said}");
 }
 
-/// Each operator left out, done twice, swapped with the next, without each of its slots, with each of them doubled or
-/// emptied: it trains, or what is said names something of it.
+/// Each operator removed, repeated, swapped with the next one, without each of its slots, with each of them doubled or
+/// emptied: the program trains, or the error names a part of the operator.
 #[test]
-fn damaged_operators_are_refused_or_trained_and_nothing_else() {
+fn damaged_operators_are_errors_or_train() {
     let program = model().programs.into_main().unwrap();
     let count = program.blocks[0].ops.len();
     let (mut refused, mut trained) = (0, 0);
@@ -301,7 +301,7 @@ fn damaged_operators_are_refused_or_trained_and_nothing_else() {
 }
 
 #[test]
-fn a_startup_program_that_a_format_has_no_place_for_is_reported() {
+fn a_startup_program_that_the_format_cannot_hold_is_reported() {
     let model = lodstone::open_training(PROGRAM, None, &OpenOptions::default()).unwrap();
     let plain = lodstone::open(PROGRAM).unwrap();
     assert!(plain.programs.get(Programs::STARTUP).is_none());

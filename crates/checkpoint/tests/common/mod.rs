@@ -1,4 +1,4 @@
-//! Managers and tensors that tests share.
+//! Managers and tensors for the tests.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 

@@ -1,5 +1,5 @@
-//! Kernels answer whatever their rules let through, without a panic: extreme integers in inputs and attributes,
-//! dims of 0, every type of elements.
+//! Kernels return a result or an error for everything that their rules accept, without a panic: extreme integers in
+//! inputs and attributes, dims of 0, every element type.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +12,7 @@ use lodstone_schema::onnx::{newest_opset, upgrade};
 
 use super::{cases, golden, open, run_op};
 
-/// Nothing that is allowed is large: what these numbers ask for is more than anything may have.
+/// The budget of these runs is small: the numbers request more than any tensor may have.
 const EXTREMES: [i64; 7] = [i64::MIN, i64::MAX, -(1 << 40), 1 << 40, -1, 0, 3];
 
 const TYPES: [DType; 13] = [
@@ -31,7 +31,7 @@ const TYPES: [DType; 13] = [
     DType::Bool,
 ];
 
-/// An operator and what it is given.
+/// An operator and its inputs.
 #[derive(Clone)]
 struct Subject {
     op: Op,
@@ -54,7 +54,7 @@ fn subjects() -> Vec<(String, Subject)> {
     cases(&golden()).into_iter().map(subject).collect()
 }
 
-/// What comes out, or none if it is refused.
+/// Returns the results, or `None` if the kernel rejects the inputs.
 fn run(subject: &Subject) -> Option<Vec<Tensor>> {
     let infos: Vec<_> = subject.inputs.iter().map(|it| it.as_ref().map(ValueInfo::of)).collect();
     let infos: Vec<_> = infos.iter().map(Option::as_ref).collect();
@@ -79,7 +79,7 @@ fn run(subject: &Subject) -> Option<Vec<Tensor>> {
     Some(made)
 }
 
-/// Runs variants of all cases: how many were computed.
+/// Runs variants of all cases; returns the number of those that were computed.
 fn all(variants: impl Fn(&Subject) -> Vec<(String, Subject)>) -> usize {
     let (mut wrong, mut computed) = (BTreeMap::new(), 0);
     for (name, subject) in subjects() {
@@ -97,23 +97,23 @@ fn all(variants: impl Fn(&Subject) -> Vec<(String, Subject)>) -> usize {
     computed
 }
 
-/// The elements of another type.
+/// Converts the elements to another type.
 fn converted(tensor: &Tensor, to: DType) -> Tensor {
     let made = Dense::of(tensor).and_then(|it| it.cast(to, &Threads::default()));
     made.and_then(|it| it.tensor()).expect("converted")
 }
 
-/// The elements as numbers.
+/// Returns the elements as numbers.
 fn numbers(tensor: &Tensor) -> Vec<f64> {
     Dense::of(tensor).and_then(|it| it.to_f64()).expect("read")
 }
 
-/// A tensor with the bytes in place of its own.
+/// Returns the tensor with other bytes.
 fn with_bytes(tensor: &Tensor, dtype: DType, bytes: Vec<u8>) -> Tensor {
     Tensor::dense(dtype, tensor.shape.clone(), lodstone_store::Blob::memory(bytes))
 }
 
-/// The tensor with one element in place of another.
+/// Returns the tensor with one element replaced.
 fn with_element(tensor: &Tensor, place: usize, value: i64) -> Tensor {
     let wide = converted(tensor, DType::Int64);
     let mut bytes = wide.data.bytes().expect("read").to_vec();
@@ -201,7 +201,7 @@ fn dims_of_0_are_answered() {
         for (number, input) in subject.inputs.iter().enumerate() {
             let Some(tensor) = input else { continue };
             for at in 0..tensor.shape.len() {
-                // In all inputs that have the same dims, as elementwise operators want it, and in one alone.
+                // In all inputs with the same dims, as element-wise operators require, and in a single input.
                 for together in [true, false] {
                     let mut variant = subject.clone();
                     for (other, slot) in variant.inputs.iter_mut().enumerate() {
@@ -248,7 +248,7 @@ fn every_type_that_a_rule_lets_through_is_answered() {
     assert!(computed > 1000, "{computed}");
 }
 
-/// The subject with all its floats of another type.
+/// Returns the subject with all its floats converted to another type.
 fn in_type(subject: &Subject, from: DType, to: DType) -> Subject {
     let mut variant = subject.clone();
     for tensor in variant.inputs.iter_mut().flatten().filter(|tensor| tensor.dtype == from) {
@@ -257,7 +257,7 @@ fn in_type(subject: &Subject, from: DType, to: DType) -> Subject {
     variant
 }
 
-/// How far apart two results are, beside the largest number of them.
+/// Returns the distance of two results, relative to their largest number.
 fn distance(one: &Tensor, other: &Tensor) -> f64 {
     let (one, other) = (numbers(one), numbers(other));
     let finite = |list: &[f64]| {
@@ -284,7 +284,7 @@ fn numbers_of_other_precisions_are_computed_alike() {
             if variant.inputs == subject.inputs {
                 continue;
             }
-            // What single precision makes of the same numbers.
+            // The result of single precision for the same numbers.
             let same = in_type(&variant, to, DType::Float32);
             let (Some(made), Some(expected)) = (run(&variant), run(&same)) else { continue };
             compared += 1;

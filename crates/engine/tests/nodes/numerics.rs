@@ -1,4 +1,4 @@
-//! Results have the bits that are recorded for this processor's level of vectors, as long as `NUMERICS` stays the same.
+//! Results have the recorded bits for the vector level of this processor, as long as `NUMERICS` does not change.
 //!
 //! `golden/numerics/ARCH-LEVEL.txt` has the version and a checksum for each case. After a deliberate change of bits,
 //! raise `NUMERICS` and rewrite all of them with `LODSTONE_REWRITE_EXPECTED=1`: here, and for lower levels on such a
@@ -23,7 +23,7 @@ fn path() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// Numbers of all signs as a tensor.
+/// Returns a tensor with numbers of both signs.
 fn singles(shape: &[u64], seed: u64) -> Tensor {
     let count = shape.iter().product::<u64>();
     let number = |place: u64| (place + seed).wrapping_mul(6_364_136_223_846_793_005) >> 40;
@@ -38,7 +38,7 @@ fn digest(made: &[Tensor]) -> String {
     let mut bytes = Vec::new();
     for tensor in made {
         bytes.extend_from_slice(format!("{}{:?}", tensor.dtype, tensor.shape).as_bytes());
-        // All that are no numbers are one: which of them comes out is the processor's business.
+        // All NaNs are equal: their bits depend on the processor.
         let data = tensor.data.bytes().expect("read");
         match tensor.dtype {
             DType::Float32 => bytes.extend(data.chunks_exact(4).flat_map(|it| {
@@ -51,7 +51,7 @@ fn digest(made: &[Tensor]) -> String {
     format!("{:016x}", checksum(&bytes))
 }
 
-/// The digest of each case: the node tests, and kernels whose sums are long.
+/// Returns the digest of each case: the node tests, and kernels with long sums.
 fn computed() -> BTreeMap<String, String> {
     let newest = newest_opset("").expect("known");
     let mut digests = BTreeMap::new();
@@ -72,7 +72,7 @@ fn computed() -> BTreeMap<String, String> {
     };
     let op = |kind: &str| Op { kind: kind.to_owned(), ..Op::default() };
     for kind in operators().filter(|it| it.domain == "ai.onnx").map(|it| it.kind) {
-        // Random numbers are those of the caller.
+        // The caller provides random numbers.
         if is_computed("", kind) {
             add(&format!("{kind} of 1000"), &op(kind), &[singles(&[1000], 1)]);
             add(&format!("{kind} of 40 x 50"), &op(kind), &[singles(&[40, 50], 2)]);

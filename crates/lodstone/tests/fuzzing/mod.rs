@@ -1,8 +1,8 @@
-//! What is done with every input of a fuzzer, and again with every input that is kept: all that a
-//! user does with a file, within the bounds of time and memory that the suites have too.
+//! The checks of every fuzzer input, and of every input that is kept: everything that a user does with a file, within
+//! the limits of time and memory of the other suites.
 //!
-//! An input is the file that a target is about. Where files belong together it is all of them, with
-//! [`MARK`] between.
+//! An input is the file of a target. If several files belong together, it is all of them, separated by
+//! [`MARK`].
 #![allow(dead_code, unreachable_pub, reason = "the fuzzer and the replay use a part each")]
 #![allow(clippy::disallowed_methods, reason = "tests make files directly")]
 
@@ -25,27 +25,27 @@ use serde_json::{Value, json};
 use crate::support::counting::peak_of;
 use crate::support::subjects::subject;
 
-/// What is fuzzed, and how.
+/// A fuzz target.
 pub struct Target {
-    /// Its name, and that of its folder of inputs.
+    /// The name, also of its folder of inputs.
     pub name: &'static str,
-    /// What the files of an input are called.
+    /// The names of the files of an input.
     pub files: &'static [&'static str],
-    /// The file that is opened; the directory if it is none of them.
+    /// The file that is opened; the directory if it is none of the files.
     pub open: &'static str,
-    /// Formats whose readers are asked, whatever the file looks like.
+    /// Formats whose readers are called, whatever the file looks like.
     pub formats: &'static [&'static str],
-    /// What the suite of damaged files reads it as, in memory.
+    /// The format that the suite of damaged files reads it as, in memory.
     pub subjects: &'static [&'static str],
-    /// What is done to an input before it is used, to get past checksums.
+    /// A function that changes an input before it is used, to make its checksums valid.
     pub repair: fn(&mut Vec<u8>),
-    /// Whether its files are looked through for pickles at any offset, which takes long.
+    /// Whether its files are searched for pickles at any offset, which takes long.
     pub scans: bool,
     /// Whether it is a checkpoint, which is restored rather than opened.
     pub restores: bool,
 }
 
-/// What is between the files of an input.
+/// The separator of the files of an input.
 pub const MARK: &[u8] = b"\n--8<--\n";
 
 const PLAIN: Target = Target {
@@ -59,7 +59,7 @@ const PLAIN: Target = Target {
     restores: false,
 };
 
-/// Every target. A new format joins one, or is one.
+/// All targets. A new format extends one, or adds one.
 pub const TARGETS: &[Target] = &[
     Target {
         name: "paddle_stream",
@@ -236,20 +236,20 @@ pub const TARGETS: &[Target] = &[
     },
 ];
 
-/// What is held while a model is opened, listed or written: this many times the bytes, since programs
-/// are held several times then, and texts are made of them ...
+/// The maximum memory while a model is opened, listed or written, as a multiple of its bytes, since programs exist
+/// several times then, and as text ...
 const FACTOR: usize = 500;
 
-/// ... and pieces that are read at once.
+/// ... and chunks that are read at once.
 const CONSTANT: usize = 16 << 20;
 
-/// What a scan may hold beside: an archive in an archive is inflated, up to a bound.
+/// The additional memory of a scan: an archive in an archive is inflated, up to a limit.
 const INFLATED: usize = 768 << 20;
 
 /// Does with an input what a user does with a file.
 ///
 /// # Panics
-/// If something is wrong with what that gives, or with what it costs.
+/// Panics if a result or its cost is wrong.
 pub fn check(target: &Target, input: &[u8]) {
     let mut input = input.to_vec();
     (target.repair)(&mut input);
@@ -257,7 +257,7 @@ pub fn check(target: &Target, input: &[u8]) {
         subject(format).takes(&input, target.name);
     }
     if target.scans {
-        look_through(target, &input);
+        check_scan(target, &input);
     }
     with_scratch(|scratch| {
         let directory = scratch.join("in");
@@ -275,7 +275,7 @@ pub fn check(target: &Target, input: &[u8]) {
     });
 }
 
-/// The files of an input, at most so many.
+/// Returns the files of an input, at most `most`.
 fn split(input: &[u8], most: usize) -> impl Iterator<Item = &[u8]> {
     let (mut rest, mut left) = (Some(input), most);
     std::iter::from_fn(move || {
@@ -288,7 +288,7 @@ fn split(input: &[u8], most: usize) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// What `work` gives, if it does not hold more than an input of so many bytes justifies.
+/// Returns the result of `work`, which must not use more memory than an input of `bytes` bytes justifies.
 fn bounded<T>(what: &str, bytes: usize, work: impl FnOnce() -> T) -> T {
     let (result, peak) = peak_of(work);
     let allowed = bytes * FACTOR + CONSTANT + if what == "scan" { INFLATED } else { 0 };
@@ -296,8 +296,8 @@ fn bounded<T>(what: &str, bytes: usize, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// What a scan finds has a place in the file, and costs no more than the file justifies.
-fn look_through(target: &Target, input: &[u8]) {
+/// Checks that findings of a scan are located in the file, and that its cost is proportional to the file.
+fn check_scan(target: &Target, input: &[u8]) {
     let (blob, limits) = (Blob::memory(input.to_vec()), Limits::default());
     let (findings, peak) = peak_of(|| pickle::scan(&blob, &limits));
     assert!(peak <= input.len() * 200 + (4 << 20), "a scan held {peak} for {}", input.len());
@@ -318,14 +318,14 @@ fn use_file(target: &Target, path: &Path, out: &Path, bytes: usize) {
     let mut models = Vec::new();
     match bounded("open", bytes, || open_with(path, &options)) {
         Ok(model) => models.push(model),
-        Err(error) => says_enough(&error),
+        Err(error) => check_message(&error),
     }
     for name in target.formats {
         let format = named(name).expect("a format");
         match bounded(name, bytes, || (format.read)(&Location::from(path), &options)) {
             Ok(model) if models.iter().any(|known| known.format == model.format) => {}
             Ok(model) => models.push(model),
-            Err(error) => says_enough(&error.into()),
+            Err(error) => check_message(&error.into()),
         }
     }
     if let Ok(found) = bounded("verify", bytes, || verify(path, &options, &Progress::default())) {
@@ -335,7 +335,7 @@ fn use_file(target: &Target, path: &Path, out: &Path, bytes: usize) {
         let options = ScanOptions::default().with_open(options);
         match bounded("scan", bytes, || scan(path, &options)) {
             Ok(found) => drop(serde_json::to_string(&found).expect("JSON")),
-            Err(error) => says_enough(&error),
+            Err(error) => check_message(&error),
         }
     }
     for model in models {
@@ -345,23 +345,23 @@ fn use_file(target: &Target, path: &Path, out: &Path, bytes: usize) {
     }
 }
 
-/// Most bytes that the variables of a restored checkpoint take.
+/// The maximum size of the variables of a restored checkpoint, in bytes.
 const RESTORED: u64 = 16 << 20;
 
-/// A checkpoint is whole and comes back, or it is refused and nothing of it does.
+/// Checks that a checkpoint is either whole and restored, or rejected completely.
 fn use_checkpoint(directory: &Path, bytes: usize) {
     let Ok(serial) = Serial::find(directory, None) else { return };
-    let says_enough = |error: Error| says_enough(&error);
+    let check_message = |error: Error| check_message(&error);
     let found = bounded("verify", bytes, || verify_serial(&serial, &Progress::default()));
-    // A file that nobody needs may be away.
+    // A file that is not needed may be missing.
     let is_away = |damage: &String| damage.ends_with("does not exist");
     let is_whole = found.as_ref().is_ok_and(|found| found.iter().all(is_away));
-    found.err().map(says_enough);
+    found.err().map(check_message);
     let mut scope = Scope::default().with_memory(RESTORED);
     match bounded("restore", bytes, || Ok(restore(&serial, &mut scope)?)) {
         Ok(_) => assert!(is_whole),
         Err(error) => {
-            says_enough(error);
+            check_message(error);
             assert_eq!(scope.names().count(), 0);
         }
     }
@@ -369,17 +369,17 @@ fn use_checkpoint(directory: &Path, bytes: usize) {
     let partial = RestoreOptions::default().with_partial(true);
     bounded("fit", bytes, || Ok(restore_for(&serial, &none, &mut scope, &partial)?))
         .err()
-        .map(says_enough);
+        .map(check_message);
 }
 
-/// An error says something, and not the whole file.
-fn says_enough(error: &Error) {
+/// Checks that an error has a message, but does not contain the whole file.
+fn check_message(error: &Error) {
     let message = error.to_string();
     assert!(!message.is_empty());
     assert!(message.len() < 16 << 10, "{} bytes: {}", message.len(), &message[..1000]);
 }
 
-/// Most bytes of a tensor that are read.
+/// The maximum size of a tensor that is read, in bytes.
 const READ: u64 = 64 << 10;
 
 fn is_small(model: &Model) -> bool {
@@ -400,12 +400,12 @@ fn read(model: &Model) {
         }
         let small = parameter.tensor.blobs().all(|blob| blob.len() <= READ);
         if small && let Err(error) = write_text(&parameter.tensor, &mut std::io::sink()) {
-            says_enough(&error);
+            check_message(&error);
         }
     }
 }
 
-/// What can be opened comes back as it was, or is refused by name.
+/// Checks that a model is written back unchanged, or rejected by name.
 fn write_back(model: &Model, path: &Path, out: &Path) {
     if !is_small(model) {
         return;
@@ -415,7 +415,7 @@ fn write_back(model: &Model, path: &Path, out: &Path) {
     let options = ConvertOptions::default().with_to(Some(To::Same));
     let written = match convert(model.clone(), &target, &options) {
         Ok(conversion) => conversion.files,
-        Err(error) => return says_enough(&error),
+        Err(error) => return check_message(&error),
     };
     let mut anew = false;
     for file in written {
@@ -424,7 +424,7 @@ fn write_back(model: &Model, path: &Path, out: &Path) {
             let ranges = blob.file_ranges().next();
             ranges.is_some_and(|(source, ..)| source.path().file_name() == Some(name))
         });
-        // A single file has the name that it is asked to have.
+        // A single file keeps its name.
         let source = source.or(model.files.first()).expect("a file");
         let (was, is) = (source.read().expect("a file"), fs::read(&file).expect("a file"));
         if was.starts_with(b"PK\x03\x04") || was.starts_with(b"PK\x05\x06") {
@@ -435,7 +435,7 @@ fn write_back(model: &Model, path: &Path, out: &Path) {
         assert!(was == is, "{}: {} bytes of {}, {place:?}", model.format, is.len(), was.len());
     }
     if anew {
-        // Archives are, with the same arrays in them.
+        // Archives are rewritten with the same arrays.
         let format = named(&model.format).expect("a format");
         let back = (format.read)(&Location::from(&target), &OpenOptions::default())
             .expect("what was written");
@@ -446,19 +446,19 @@ fn write_back(model: &Model, path: &Path, out: &Path) {
     empty(out);
 }
 
-/// What is written in another format can be opened as it.
+/// Checks that a model written in another format can be opened.
 fn write_as_another(model: &Model, path: &Path, out: &Path) {
-    // Eight zeros alone are not believed to be a vocabulary without tokens.
+    // A file of eight zeros is not detected as a vocabulary without tokens.
     let is_nothing = |parameter: &Parameter| matches!(&parameter.tensor.kind, Kind::Vocabulary { tokens } if tokens.is_empty());
     if !is_small(model) || model.parameters.iter().any(is_nothing) {
         return;
     }
-    // Any will do, the same one each time.
+    // Any format will do, but always the same for an input.
     let sum =
         model.files.iter().map(Blob::len).fold(model.parameters.len() as u64, u64::wrapping_add);
     let format = FORMATS[usize::try_from(sum % FORMATS.len() as u64).expect("small")];
     write_as(model, path, out, format);
-    // Operators of others are said in those of ONNX, which is more than to write them.
+    // Programs are not lowered here, which is more than writing.
     if model.main().is_some_and(|program| program.dialect == Dialect::Glow) {
         write_as(model, path, out, named("onnx").expect("a format"));
     }
@@ -475,12 +475,12 @@ fn write_as(model: &Model, path: &Path, out: &Path, format: &Format) {
             let back = back.unwrap_or_else(|error| panic!("{}: {error}", format.name));
             assert_eq!(back.parameters.len(), conversion.tensors, "{}", format.name);
         }
-        Err(error) => says_enough(&error),
+        Err(error) => check_message(&error),
     }
     empty(out);
 }
 
-/// Calls `work` with a directory that has an empty `in` and an empty `out`: one for each thread.
+/// Calls `work` with a directory with an empty `in` and an empty `out`, separate for each thread.
 fn with_scratch(work: impl FnOnce(&Path)) {
     thread_local! {
         static SCRATCH: tempfile::TempDir = tempfile::tempdir().expect("a directory");
@@ -507,14 +507,14 @@ fn empty(directory: &Path) {
     }
 }
 
-/// Gives the headers of a tape archive the sums that they should have.
+/// Sets the checksums of the headers of a tape archive.
 #[expect(clippy::ptr_arg, reason = "as the table asks for")]
 fn sum_headers(input: &mut Vec<u8>) {
     if input.starts_with(b"PK") {
         return;
     }
     for header in input.chunks_exact_mut(512) {
-        // Where one says that it is a header, as every writer since 1988 does.
+        // If the magic is that of a header, as written by every writer since 1988.
         if header[257..262] == *b"ustar" {
             header[148..156].fill(b' ');
             let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
@@ -523,7 +523,7 @@ fn sum_headers(input: &mut Vec<u8>) {
     }
 }
 
-/// Gives a seal the checksum of itself that it should have.
+/// Sets the checksum of a seal.
 fn sum_seal(input: &mut Vec<u8>) {
     let end = input.windows(MARK.len()).position(|window| window == MARK).unwrap_or(input.len());
     let rest = input.split_off(end);
@@ -535,8 +535,8 @@ fn sum_seal(input: &mut Vec<u8>) {
     input.extend(rest);
 }
 
-/// Gives a manifest the checksums that its files and itself should have: where it is one, what there is
-/// beyond them is what is tried.
+/// Sets the checksums of a manifest and of its files, if it is valid JSON, so that the checks beyond them are
+/// reached.
 fn sum_manifest(input: &mut Vec<u8>) {
     let files: Vec<&[u8]> = split(input, 3).collect();
     let Some((manifest, others)) = files.split_first() else { return };

@@ -1,4 +1,4 @@
-//! Programs of Glow compared up to the names of nodes: what is saved, by how it is computed.
+//! Comparison of Glow programs up to the names of nodes: saved values, by their computation.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,7 +6,7 @@ use lodstone::Model;
 use lodstone_model::Op;
 use lodstone_schema::glow;
 
-/// A name without the number that makes it unique.
+/// Returns a name without the number that makes it unique.
 fn stem(name: &str) -> &str {
     match name.rsplit_once("__") {
         Some((stem, digits)) if digits.bytes().all(|byte| byte.is_ascii_digit()) => stem,
@@ -19,7 +19,7 @@ pub(crate) fn of_type(op: &Op, value: &str) -> String {
     format!("{}{:?}{:?}", known.kind.name(), known.shape, known.quantization)
 }
 
-/// What each saved value is computed by, by the name of its placeholder: a number for each way.
+/// Returns the computation of each saved value, by the name of its placeholder: equal computations have equal numbers.
 pub(crate) fn ways(
     model: &Model,
     known: &mut HashMap<String, usize>,
@@ -41,7 +41,7 @@ pub(crate) fn ways(
             Some(text) => glow::Storage::parse(&text.to_string()).unwrap(),
             None => glow::Storage::default(),
         };
-        // Classes of a softmax, which it does not look at: Glow never sets them.
+        // The labels of a softmax, which it ignores: Glow never sets them.
         let is_set = !parameter.name.starts_with("selected");
         let bytes = is_set.then(|| tensor.data.bytes().unwrap());
         values.insert(
@@ -52,7 +52,7 @@ pub(crate) fn ways(
     let mut saved = BTreeMap::new();
     for op in &main.ops {
         let inputs = op.input("").iter().filter(|name| !name.is_empty());
-        // Constants that a file leaves out are known by their names.
+        // Constants that a file omits are identified by name.
         let inputs: Vec<usize> = inputs
             .map(|name| match values.get(name) {
                 Some(value) => *value,
@@ -65,7 +65,7 @@ pub(crate) fn ways(
             continue;
         }
         let kind = op.kind.strip_prefix("Glow_").and_then(glow::node);
-        // Others only say how the program came to be.
+        // Other attributes only describe the origin of the program.
         let Some(kind) = kind else { continue };
         let mut way = format!("{} {inputs:?}", op.kind);
         for (member, class) in &kind.members {
