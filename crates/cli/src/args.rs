@@ -12,7 +12,7 @@ use lodstone::{
 };
 
 use crate::Failure;
-use crate::say::Verbosity;
+use crate::console::Verbosity;
 use crate::stores::at;
 
 use crate::checkpoint::args::Checkpoint;
@@ -451,13 +451,13 @@ pub(crate) struct Seal {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  lodstone train lenet/ --data digits.npz --steps 100            the program's batch size, or all samples
+  lodstone train lenet/ --data digits.npz --steps 100            declared batch size, or all
   lodstone train lenet/ --data digits.npz --steps 100 --batch-size 32 --shuffle 1
   lodstone train main.pb --params vars/ --data img=x.npy --data label=y.npy --steps 5
   lodstone train main.pb --startup startup.pb --data x.npz --steps 100 -o trained/
   lodstone train tagger/ --data x.npz --lod words=0,3,7 --steps 10 --check-finite
   lodstone train lenet/ --data x.npz --steps 10000 --checkpoint run/ --every 500 --keep 3
-  lodstone train lenet/ --data x.npz --steps 10000 --checkpoint run/ --resume   after an interruption")]
+  lodstone train lenet/ --data x.npz --steps 10000 --checkpoint run/ --resume   after a crash")]
 pub(crate) struct Train {
     /// A training program (with gradients and optimizer) and its variables: a file, a directory, or the
     /// prefix that the files of a model share

@@ -4,7 +4,7 @@ use lodstone::{ConvertOptions, Model, One, Parameter, Target};
 
 use crate::args::Cat;
 use crate::stores::{Output, at};
-use crate::{Failure, say};
+use crate::{Failure, console};
 
 pub(crate) fn run(arguments: &Cat) -> Result<(), Failure> {
     let (path, options) = (at(&arguments.path)?, arguments.open.options()?);
@@ -13,9 +13,9 @@ pub(crate) fn run(arguments: &Cat) -> Result<(), Failure> {
         (None, Some(index)) => lodstone::open_record(&path, index, &options)?,
         (None, None) => lodstone::open_only(&path, &options)?,
     };
-    say::warnings(&warnings);
+    console::warnings(&warnings);
     let Some(output) = &arguments.output else {
-        return say::to_stdout(|out| match arguments.json {
+        return console::to_stdout(|out| match arguments.json {
             true => Ok(lodstone::write_json(&[Parameter { name, tensor }], out)?),
             false => Ok(lodstone::write_text(&tensor, out)?),
         });
@@ -29,11 +29,11 @@ pub(crate) fn run(arguments: &Cat) -> Result<(), Failure> {
         .with_allow(arguments.allow.losses())
         .with_write(arguments.clobber.options());
     let done = lodstone::convert(model, output.location(), &options)?;
-    say::report(&done.report);
+    console::report(&done.report);
     let what = if name.is_empty() { "the tensor".to_owned() } else { format!("`{name}`") };
     let files = done.files.iter().map(|file| file.display().to_string());
     let files = files.collect::<Vec<_>>().join(", ");
     output.finish(&done.files, "")?;
-    say::note(&format!("wrote {what} to {files}"));
+    console::note(&format!("wrote {what} to {files}"));
     Ok(())
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 use lodstone::{CompareOptions, ComparedValue, Comparison, PairedBy, RunOptions};
 
 use crate::args::Compare;
+use crate::console::{self, count, plain};
 use crate::run::inputs;
-use crate::say::{self, count, plain};
 use crate::stores::at;
 use crate::{Failure, table};
 
@@ -16,14 +16,14 @@ pub(crate) fn run(arguments: &Compare) -> Result<bool, Failure> {
     let open = |path: &Path| {
         let options = arguments.trust.options(arguments.files.options(None)?);
         let model = lodstone::open_with(at(path)?, &options)?;
-        say::opened(path, &model);
-        say::warnings(&model.report.warnings);
+        console::opened(path, &model);
+        console::warnings(&model.report.warnings);
         Ok::<_, Failure>(model)
     };
     let (a, b) = (open(&arguments.a)?, open(&arguments.b)?);
     let mut inputs = inputs(&arguments.input, &arguments.lod)?;
     for added in inputs.add_random(&a, arguments.random_inputs, &arguments.input_shape)? {
-        say::note(&format!("random input {added}"));
+        console::note(&format!("random input {added}"));
     }
     let options = CompareOptions::default()
         .with_rtol(arguments.rtol)
@@ -39,9 +39,9 @@ pub(crate) fn run(arguments: &Compare) -> Result<bool, Failure> {
         );
     let found = lodstone::compare(&a, &b, inputs, &options)?;
     if arguments.json {
-        say::json(&found)?;
+        console::json(&found)?;
     } else {
-        say::to_stdout(|out| print(&found, out))?;
+        console::to_stdout(|out| print(&found, out))?;
     }
     Ok(found.same)
 }

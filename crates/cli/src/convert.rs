@@ -8,13 +8,13 @@ use lodstone::{
 use serde::Serialize;
 
 use crate::args::Convert;
-use crate::say::{self, count, plain, size};
+use crate::console::{self, count, plain, size};
 use crate::stores::{Output, at};
 use crate::{Failure, progress};
 
 pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
     let model = lodstone::open_with(at(&arguments.input)?, &arguments.open.options()?)?;
-    say::opened(&arguments.input, &model);
+    console::opened(&arguments.input, &model);
     let from = model.format.clone();
     let to = arguments.to.clone().map(|name| match name.as_str() {
         "same" => Target::Same,
@@ -69,11 +69,11 @@ pub(crate) fn finish(
     output: &Output,
     json: bool,
 ) -> Result<(), Failure> {
-    say::report(&conversion.report);
+    console::report(&conversion.report);
     if json {
         output.finish(&conversion.files, "")?;
         return match output {
-            Output::Path(_) => say::json(&Converted::of(from, conversion)),
+            Output::Path(_) => console::json(&Converted::of(from, conversion)),
             Output::Standard(_) => Ok(()),
         };
     }

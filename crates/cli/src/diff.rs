@@ -10,7 +10,7 @@ use lodstone::{
 };
 
 use crate::args::Diff as Arguments;
-use crate::say::{self, count, plain};
+use crate::console::{self, count, plain};
 use crate::stores::at;
 use crate::{Failure, progress, table};
 
@@ -36,15 +36,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool, Failure> {
         [(&arguments.a, &a), (&arguments.b, &b)].map(|(path, model)| title(path, model));
     let found = progress::show(&progress, None, || lodstone::diff(a, &b, &options))?;
     if arguments.json {
-        say::json(&found)?;
+        console::json(&found)?;
     } else {
-        say::to_stdout(|out| {
+        console::to_stdout(|out| {
             let same = if found.same { "the same" } else { "different" };
             writeln!(out, "{of_a}\n{of_b}\n{same}: {}", summary(&found))?;
             found.program.as_ref().map_or(Ok(()), |program| operators(program, out))?;
             Ok(tensors(&found.tensors, out)?)
         })?;
-        found.warnings.iter().for_each(|warning| say::warning(warning));
+        found.warnings.iter().for_each(|warning| console::warning(warning));
     }
     Ok(found.same)
 }

@@ -4,7 +4,7 @@ use lodstone::{Capabilities, capabilities};
 use serde::Serialize;
 
 use crate::args::Formats;
-use crate::{Failure, say, table};
+use crate::{Failure, console, table};
 
 /// The formats as JSON.
 #[derive(Serialize)]
@@ -17,7 +17,7 @@ struct Listing {
 pub(crate) fn run(arguments: &Formats) -> Result<(), Failure> {
     let formats = capabilities();
     if arguments.json {
-        return say::json(&Listing { schema: 1, formats });
+        return console::json(&Listing { schema: 1, formats });
     }
     let header = ["format", "description", "read", "write back", "edit", "run", "train", "to ONNX"];
     let mark = |can: bool| if can { "yes" } else { "no" }.to_owned();
@@ -34,5 +34,5 @@ pub(crate) fn run(arguments: &Formats) -> Result<(), Failure> {
             program(of.to_onnx),
         ]
     };
-    say::to_stdout(|out| Ok(table::write(out, &header, &[], || formats.iter().map(row))?))
+    console::to_stdout(|out| Ok(table::write(out, &header, &[], || formats.iter().map(row))?))
 }

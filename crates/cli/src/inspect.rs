@@ -10,8 +10,8 @@ use lodstone::{
 };
 
 use crate::args::Inspect;
+use crate::console::{self, count, plain, size};
 use crate::paths::{About, each};
-use crate::say::{self, count, plain, size};
 use crate::stores::at;
 use crate::{Answer, Failure, table, yes};
 
@@ -19,7 +19,7 @@ pub(crate) fn run(arguments: &Inspect) -> Result<Answer, Failure> {
     let mut is_first = true;
     each(&arguments.paths, |path| {
         if !std::mem::take(&mut is_first) && !arguments.json {
-            say::out(b"\n")?;
+            console::out(b"\n")?;
         }
         inspect(path, arguments).map(yes)
     })
@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &Inspect) -> Result<Answer, Failure> {
 
 fn inspect(path: &Path, arguments: &Inspect) -> Result<(), Failure> {
     let model = lodstone::open_with(at(path)?, &arguments.open.options()?)?;
-    say::opened(path, &model);
+    console::opened(path, &model);
     if let Some(format) = &arguments.graph {
         return graph(&model, format, arguments.limit);
     }
@@ -40,15 +40,15 @@ fn inspect(path: &Path, arguments: &Inspect) -> Result<(), Failure> {
         .with_operators(arguments.json);
     let inspection = lodstone::inspect(&model, &options)?;
     if arguments.json {
-        return say::json(&About::new(path, &inspection));
+        return console::json(&About::new(path, &inspection));
     }
-    say::to_stdout(|out| {
+    console::to_stdout(|out| {
         summary(&inspection, &path.display().to_string(), out)?;
         tensors(&inspection, out)?;
         operators(&model, out)?;
         Ok(values(&inspection, out)?)
     })?;
-    say::warnings(&inspection.warnings);
+    console::warnings(&inspection.warnings);
     Ok(())
 }
 
@@ -61,7 +61,7 @@ fn graph(model: &Model, format: &str, limit: usize) -> Result<(), Failure> {
     let mut text = Vec::new();
     lodstone::write_graph(model, format, limit, &mut text)?;
     let text = String::from_utf8_lossy(&text);
-    say::to_stdout(|out| {
+    console::to_stdout(|out| {
         text.lines().try_for_each(|line| writeln!(out, "{}", plain(line)))?;
         Ok(())
     })
@@ -69,7 +69,7 @@ fn graph(model: &Model, format: &str, limit: usize) -> Result<(), Failure> {
 
 fn by_layer(layers: &Layers, path: &Path, json: bool) -> Result<(), Failure> {
     if json {
-        return say::json(&About::new(path, layers));
+        return console::json(&About::new(path, layers));
     }
     let row = |layer: &Layer| {
         let name = match (layer.name.as_str(), layer.kind.as_str()) {
@@ -79,7 +79,7 @@ fn by_layer(layers: &Layers, path: &Path, json: bool) -> Result<(), Failure> {
         };
         vec![name, layer.tensors.to_string(), layer.elements.to_string(), size(layer.nbytes)]
     };
-    say::to_stdout(|out| {
+    console::to_stdout(|out| {
         for (what, rows) in [("operator", &layers.operators), ("name", &layers.prefixes)] {
             if !rows.is_empty() {
                 let header = [what, "tensors", "elements", "size"];

@@ -6,6 +6,7 @@ mod args;
 mod cat;
 mod checkpoint;
 mod compare;
+mod console;
 mod convert;
 mod diff;
 mod formats;
@@ -18,7 +19,6 @@ mod progress;
 mod recover;
 mod run;
 mod sarif;
-mod say;
 mod scan;
 mod seal;
 mod stores;
@@ -63,9 +63,9 @@ fn yes((): ()) -> Answer {
 pub fn run(arguments: Vec<OsString>) -> u8 {
     let given = std::iter::once("lodstone".into()).chain(arguments).collect::<Vec<OsString>>();
     let arguments =
-        Arguments::try_parse_from(&given).unwrap_or_else(|error| say::usage(&given, &error));
+        Arguments::try_parse_from(&given).unwrap_or_else(|error| console::usage(&given, &error));
     arguments.global.color.write_global();
-    say::set_verbosity(arguments.global.verbosity());
+    console::set_verbosity(arguments.global.verbosity());
     let started = Instant::now();
     let result = match arguments.command {
         Command::Inspect(arguments) => inspect::run(&arguments),
@@ -84,17 +84,17 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "lodstone", &mut script);
-            say::out(&script).map(yes)
+            console::out(&script).map(yes)
         }
     };
-    say::detail(&format!("took {:.3} s", started.elapsed().as_secs_f64()));
+    console::detail(&format!("took {:.3} s", started.elapsed().as_secs_f64()));
     match result {
         Ok(Answer::Yes) => 0,
         Ok(Answer::No) => 1,
         Ok(Answer::Unknown | Answer::Failed) => 2,
-        Err(failure) if say::is_broken_pipe(failure.as_ref()) => 0,
+        Err(failure) if console::is_broken_pipe(failure.as_ref()) => 0,
         Err(failure) => {
-            say::error(failure.as_ref());
+            console::error(failure.as_ref());
             2
         }
     }

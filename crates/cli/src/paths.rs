@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::{Answer, Failure, say};
+use crate::{Answer, Failure, console};
 
 /// Runs a command on each path and returns the worst answer. If there are several paths, it reports the error of one
 /// and continues with the others.
@@ -21,8 +21,8 @@ pub(crate) fn each(
     let mut worst = Answer::Yes;
     for path in paths {
         let answer = match run(path) {
-            Err(failure) if !say::is_broken_pipe(failure.as_ref()) => {
-                say::error(failure.as_ref());
+            Err(failure) if !console::is_broken_pipe(failure.as_ref()) => {
+                console::error(failure.as_ref());
                 Answer::Failed
             }
             answer => answer?,

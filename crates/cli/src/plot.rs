@@ -3,7 +3,7 @@
 use plotters::prelude::*;
 
 use crate::Failure;
-use crate::say::plain;
+use crate::console::plain;
 
 /// Width and height, in pixels.
 const SIZE: (u32, u32) = (800, 480);

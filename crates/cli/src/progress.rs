@@ -9,14 +9,14 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use lodstone::Progress;
 
-use crate::{Failure, say};
+use crate::{Failure, console};
 
 /// Cancels the work when the user interrupts the command: it removes its temporary files and exits. A second
 /// interrupt exits at once.
 pub(crate) fn cancel_on_interrupt(progress: &Progress) -> Result<(), Failure> {
     // `ctrlc` needs a thread that waits for signals; without it they would be caught and lost.
     let Ok(thread) = thread::Builder::new().spawn(|| ()) else {
-        say::warning(
+        console::warning(
             "cannot start a thread that handles interrupts: temporary files of an interrupted write remain \
              until the next write",
         );

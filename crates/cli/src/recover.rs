@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::Failure;
 use crate::args::Recover;
-use crate::say::{self, count};
+use crate::console::{self, count};
 use crate::stores::at;
 
 /// A recovery as JSON.
@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &Recover) -> Result<(), Failure> {
     let recovery = lodstone::recover(at(&arguments.directory)?)?;
     if arguments.json {
         let Recovery { files, left_over, .. } = recovery;
-        return say::json(&Recovered { schema: 1, files, left_over });
+        return console::json(&Recovered { schema: 1, files, left_over });
     }
     let mut done = String::new();
     if recovery.files > 0 {
@@ -37,5 +37,5 @@ pub(crate) fn run(arguments: &Recover) -> Result<(), Failure> {
     if done.is_empty() {
         done += "nothing to recover\n";
     }
-    say::summary(&done)
+    console::summary(&done)
 }

@@ -11,7 +11,7 @@ use lodstone::{
 };
 
 use crate::args::Run;
-use crate::say::{self, plain};
+use crate::console::{self, plain};
 use crate::stores::{Output, STANDARD, at};
 use crate::{Failure, table};
 
@@ -32,11 +32,11 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
         .with_engine_path(arguments.engine_path.clone())
         .with_profile(profile.clone());
     let model = lodstone::open_with(at(&arguments.path)?, &arguments.open.options()?)?;
-    say::opened(&arguments.path, &model);
-    say::warnings(&model.report.warnings);
+    console::opened(&arguments.path, &model);
+    console::warnings(&model.report.warnings);
     if let Some(seed) = arguments.random_inputs {
         for added in inputs.add_random(&model, seed, &arguments.input_shape)? {
-            say::note(&format!("random input {added}"));
+            console::note(&format!("random input {added}"));
         }
     }
     let mut session = Session::new(&model, &options)?;
@@ -52,12 +52,12 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
         Some(path) => write(outputs, path, arguments)?,
         None if arguments.json => {
             let outputs = lodstone::tensors(outputs);
-            say::to_stdout(|out| Ok(lodstone::write_json(&outputs, out)?))?;
+            console::to_stdout(|out| Ok(lodstone::write_json(&outputs, out)?))?;
         }
-        None => say::to_stdout(|out| print(&outputs, arguments.full, out))?,
+        None => console::to_stdout(|out| print(&outputs, arguments.full, out))?,
     }
     if arguments.repeat > 1 {
-        say::note(&timing(first, times));
+        console::note(&timing(first, times));
     }
     match profile {
         Some(profile) => report(&profile),
@@ -160,7 +160,7 @@ fn report(profile: &Profile) -> Result<(), Failure> {
     };
     let mut text = Vec::new();
     table::write(&mut text, &["ms", "%", "calls", "operator", "name"], &[0, 1, 2], rows)?;
-    say::details(&text);
+    console::details(&text);
     Ok(())
 }
 
@@ -169,7 +169,7 @@ fn write(outputs: Vec<ModelOutput>, path: &Path, arguments: &Run) -> Result<(), 
         if matches!(value, Value::Absent)
             || matches!(value, Value::Sequence(values) if values.is_empty())
         {
-            say::warning(&format!("the output `{name}` was not written: it has no tensors"));
+            console::warning(&format!("the output `{name}` was not written: it has no tensors"));
         }
     }
     let model = Model { parameters: lodstone::tensors(outputs), ..Model::default() };
@@ -182,7 +182,7 @@ fn write(outputs: Vec<ModelOutput>, path: &Path, arguments: &Run) -> Result<(), 
         .with_allow(allow)
         .with_write(arguments.clobber.options());
     let done = lodstone::convert(model, output.location(), &options)?;
-    say::report(&done.report);
+    console::report(&done.report);
     output.finish(&done.files, "")
 }
 

@@ -6,8 +6,8 @@ use std::path::Path;
 use lodstone::{Danger, DangerKind, Progress, Scan, ScanOptions, Unknown, Verdict};
 
 use crate::args::Scan as Arguments;
+use crate::console::{self, count, plain};
 use crate::paths::{About, each};
-use crate::say::{self, count, plain};
 use crate::stores::at;
 use crate::{Answer, Failure, progress, sarif};
 
@@ -44,16 +44,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Answer, Failure> {
         Ok(answer)
     })?;
     if arguments.sarif {
-        say::json(&sarif::log(&scans, answer != Answer::Failed))?;
+        console::json(&sarif::log(&scans, answer != Answer::Failed))?;
     }
     Ok(answer)
 }
 
 fn print(found: &Scan, path: &Path, json: bool) -> Result<(), Failure> {
     if json {
-        return say::json(&About::new(path, found));
+        return console::json(&About::new(path, found));
     }
-    say::to_stdout(|out| Ok(describe(found, &path.display().to_string(), out)?))
+    console::to_stdout(|out| Ok(describe(found, &path.display().to_string(), out)?))
 }
 
 fn describe(found: &Scan, path: &str, out: &mut impl Write) -> io::Result<()> {

@@ -4,7 +4,7 @@ use lodstone::{Progress, Sealing};
 use serde::Serialize;
 
 use crate::args::Seal;
-use crate::say::{self, count, plain, size};
+use crate::console::{self, count, plain, size};
 use crate::stores::at;
 use crate::{Failure, progress};
 
@@ -28,12 +28,12 @@ pub(crate) fn run(arguments: &Seal) -> Result<(), Failure> {
     let Sealing { seals, files, tensors, nbytes } = progress::show(&progress, None, seal)?;
     let seals: Vec<String> = seals.iter().map(|seal| seal.display().to_string()).collect();
     if arguments.json {
-        return say::json(&Sealed { schema: 1, seals, files, tensors, nbytes });
+        return console::json(&Sealed { schema: 1, seals, files, tensors, nbytes });
     }
     let parts = [count(files, "file"), count(tensors, "tensor"), size(nbytes)];
     let mut done = format!("sealed {}\n", parts.join(", "));
     for seal in &seals {
         done += &format!("wrote {}\n", plain(seal));
     }
-    say::summary(&done)
+    console::summary(&done)
 }

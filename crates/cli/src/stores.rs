@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use lodstone::{Location, MemoryStore};
 
-use crate::{Failure, say};
+use crate::{Failure, console};
 
 /// Returns the location of the part of an address after `SCHEME://`.
 type Store = fn(&str) -> Location;
@@ -89,14 +89,14 @@ impl Output {
     /// Fails if there are several files, which standard output cannot hold, or if writing fails.
     pub(crate) fn finish(&self, files: &[PathBuf], report: &str) -> Result<(), Failure> {
         let Self::Standard(directory) = self else {
-            return say::summary(report);
+            return console::summary(report);
         };
         let [file] = files else {
-            let count = say::count(files.len(), "file");
+            let count = console::count(files.len(), "file");
             return Err(format!("cannot write {count} to standard output, expected 1 file").into());
         };
         let blob = lodstone::Blob::open(directory.at(file), false)?;
-        say::to_stdout(|out| {
+        console::to_stdout(|out| {
             blob.for_each_chunk(|chunk| out.write_all(chunk).map_err(lodstone::Error::Output))?;
             Ok(())
         })

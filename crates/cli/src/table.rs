@@ -6,7 +6,7 @@ use terminal_size::{Width, terminal_size_of};
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::say::plain;
+use crate::console::plain;
 
 /// Maximum width of a cell, in columns of the terminal; longer text is cut (`--json` prints all of it).
 const MAX_WIDTH: usize = 100;

@@ -11,9 +11,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::args::Train;
+use crate::console::{self, plain};
 use crate::plot::plot;
 use crate::run::inputs;
-use crate::say::{self, plain};
 use crate::stores::at;
 use crate::{Failure, progress};
 
@@ -30,8 +30,8 @@ pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
     let (path, open) = (at(&arguments.path)?, arguments.open.options()?);
     let startup = arguments.startup.as_ref().map(at).transpose()?;
     let model = lodstone::open_training(&path, startup.as_ref(), &open)?;
-    say::opened(&arguments.path, &model);
-    say::warnings(&model.report.warnings);
+    console::opened(&arguments.path, &model);
+    console::warnings(&model.report.warnings);
     let progress = Progress::default();
     let dirs = Dirs { progress: progress.clone(), ..lodstone::dirs_beside(&path) };
     // Several programs with other names may share a directory, and so a `startup_program`.
@@ -57,14 +57,14 @@ pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
     let mut training = Training::new(&model, inputs(&arguments.data, &arguments.lod)?, options)?;
     let is_resumed = training.restored().is_some();
     if let Some(restored) = training.restored() {
-        say::note(&format!("resumed after step {}", restored.step));
-        say::warnings(&restored.warnings);
+        console::note(&format!("resumed after step {}", restored.step));
+        console::warnings(&restored.warnings);
         if !restored.mismatch.is_empty() {
-            say::warning(&plain(&restored.mismatch.to_string()));
+            console::warning(&plain(&restored.mismatch.to_string()));
         }
     }
     if training.has_run_startup() && arguments.startup.is_none() && !is_alone {
-        say::warning(
+        console::warning(
             "variables were initialized by the `startup_program` in the same directory, which may \
              belong to another model: pass it with --startup if it is the right one",
         );
@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
     training.save(at(&out)?, &files, &options)?;
     let (out, done) = (plain(&out.display().to_string()), training.done());
     steps.end(done, &out)?;
-    say::note(&format!("wrote {out}: the model after step {done}, {TABLE}, {PLOT}"));
+    console::note(&format!("wrote {out}: the model after step {done}, {TABLE}, {PLOT}"));
     result.and(saved)
 }
 
@@ -143,8 +143,8 @@ impl Steps {
         if !self.is_open {
             return Ok(());
         }
-        match say::to_stdout(|out| Ok(writeln!(out, "{line}")?)) {
-            Err(failure) if say::is_broken_pipe(failure.as_ref()) => {
+        match console::to_stdout(|out| Ok(writeln!(out, "{line}")?)) {
+            Err(failure) if console::is_broken_pipe(failure.as_ref()) => {
                 self.is_open = false;
                 Ok(())
             }
@@ -201,7 +201,7 @@ impl Checkpoints {
             report(saved);
         }
         let saved = self.manager.save(training.done(), &training.snapshot()?)?;
-        saved.warnings.iter().for_each(|warning| say::warning(warning));
+        saved.warnings.iter().for_each(|warning| console::warning(warning));
         Ok(())
     }
 }
@@ -209,8 +209,8 @@ impl Checkpoints {
 /// Reports the warnings or the error of a checkpoint.
 fn report(saved: lodstone::checkpoint::Result<Saved>) {
     match saved {
-        Ok(saved) => saved.warnings.iter().for_each(|warning| say::warning(warning)),
-        Err(error) => say::warning(&format!("a checkpoint was not saved: {error}")),
+        Ok(saved) => saved.warnings.iter().for_each(|warning| console::warning(warning)),
+        Err(error) => console::warning(&format!("a checkpoint was not saved: {error}")),
     }
 }
 

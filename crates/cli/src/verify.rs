@@ -6,8 +6,8 @@ use std::path::Path;
 use lodstone::{Progress, Verification};
 
 use crate::args::Verify;
+use crate::console::{self, count, plain, size};
 use crate::paths::{About, each};
-use crate::say::{self, count, plain, size};
 use crate::stores::at;
 use crate::{Answer, Failure, progress};
 
@@ -23,10 +23,10 @@ fn verify(path: &Path, arguments: &Verify, progress: &Progress) -> Result<Answer
     let verify = || lodstone::verify(&location, &options, progress);
     let found = progress::show(progress, None, verify)?;
     if arguments.json {
-        say::json(&About::new(path, &found))?;
+        console::json(&About::new(path, &found))?;
     } else {
-        say::to_stdout(|out| Ok(describe(&found, &path.display().to_string(), out)?))?;
-        say::warnings(&found.warnings);
+        console::to_stdout(|out| Ok(describe(&found, &path.display().to_string(), out)?))?;
+        console::warnings(&found.warnings);
     }
     if found.whole && !found.sealed && arguments.sealed {
         let path = path.display();

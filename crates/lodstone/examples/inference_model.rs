@@ -1,9 +1,9 @@
-//! Saves a model that infers while it is trained, and uses it.
+//! Saves a model for inference during training, and runs it.
 //!
 //!     cargo run --release --package lodstone --example inference_model -- OUT
 //!
-//! `OUT/program` is the program before it learned to train; `OUT/checkpoint` has its weights, which the loader there
-//! brings back. It is used in a process of its own.
+//! `OUT/program` is the program without training operators; `OUT/checkpoint` has its weights, which the loader in that
+//! directory restores. The model runs in a separate process.
 
 #![expect(clippy::print_stdout, reason = "tells what it does")]
 
@@ -38,7 +38,7 @@ fn learn(out: &Path) -> Result<(), Failure> {
     let inferring = inference(&net.main, &["image"], &[shares.name()])?;
     Optimizer::new(Adam::default(), 0.004).minimize(&mut net, &loss)?;
 
-    // What infers needs no more than its own variables; saved behind the optimizer, they are those of the last step.
+    // The inference program needs only its own variables; saved after the optimizer, they are those of the last step.
     let own: HashSet<&str> = inferring.vars().map(|var| var.name.as_str()).collect();
     let is_own = |var: &Var| own.contains(var.name.as_str());
     let (checkpoint, options) =

@@ -1,8 +1,8 @@
-//! Loads a checkpoint and goes on training, without the code that made the network.
+//! Loads a checkpoint and continues training, without the code that built the network.
 //!
 //!     cargo run --release --package lodstone --example load_checkpoint -- OUT
 //!
-//! `OUT` is what `save_checkpoint` wrote, or what PaddlePaddle has made of it since.
+//! `OUT` is the output of `save_checkpoint`, or of PaddlePaddle, which may have continued from there.
 
 #![expect(clippy::print_stdout, reason = "tells what it does")]
 

@@ -1,9 +1,9 @@
-//! Runs programs that another framework wrote and ran, many in one process.
+//! Runs programs that another framework wrote and ran, several in one process.
 //!
 //!     cargo run --package lodstone --example run_calls -- rules
 //!     cargo run --package lodstone --example run_calls -- DIR...
 //!
-//! `rules` lists the operators of PaddlePaddle that there are rules for, one a line. A `DIR` has `calls.json`, a list of
+//! `rules` lists the PaddlePaddle operators that have rules, one per line. A `DIR` contains `calls.json`, a list of
 //! calls: a `name`, the offset and size of the program in `programs.bin`, the tensors to feed, and the names of the
 //! variables to fetch. A tensor is described by its element type, its shape, and its offset in `elements.bin`. The
 //! results, or the error, are written to `found.json` and `found.bin` in the same form.
@@ -57,7 +57,7 @@ fn run_all(directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a call gives, by name.
+/// Returns the results of a call, by name.
 fn results(
     call: &Value,
     programs: &Blob,
@@ -89,7 +89,7 @@ fn tensor(fact: &Value, elements: &Blob) -> Result<Tensor, Failure> {
     Ok(Tensor::dense(dtype, shape, elements.slice(begin, size)?))
 }
 
-/// The description of a tensor; its elements are appended to those of the others.
+/// Returns the description of a tensor, and appends its elements to the others.
 fn fact(tensor: &Tensor, bytes: &mut Vec<u8>) -> Result<Value, Failure> {
     let begin = bytes.len();
     bytes.extend_from_slice(&tensor.data.bytes()?);

@@ -1,9 +1,9 @@
-//! Trains, and saves a checkpoint while it trains: operators of the program do that, every so many steps.
+//! Trains, and saves checkpoints during training with operators of the program, at a fixed interval.
 //!
 //!     cargo run --release --package lodstone --example save_checkpoint -- OUT
 //!
-//! `OUT` gets the directories `main` and `startup` with the programs, and `checkpoint` with the loader and what it
-//! loads. `load_checkpoint` goes on from there; so does PaddlePaddle 2.6.2 (`interop/paddle_checkpoint.py`).
+//! `OUT` gets the directories `main` and `startup` with the programs, and `checkpoint` with the loader and its
+//! files. `load_checkpoint` continues from there; so does PaddlePaddle 2.6.2 (`interop/paddle_checkpoint.py`).
 
 #![expect(clippy::print_stdout, reason = "tells what it does")]
 
@@ -25,7 +25,7 @@ fn main() -> Result<(), Failure> {
     let (mut net, _, loss) = network()?;
     let rate = layers::exponential_decay(&mut net, 0.004, 100, 0.9, false)?;
     Optimizer::new(Adam::default(), &rate).minimize(&mut net, &loss)?;
-    // Behind the optimizer, so that all that it needs to go on is saved, and as it is after each step.
+    // After the optimizer, so that the state after each step is saved completely.
     let options = CheckpointOptions::default().with_every(20);
     make_checkpoint(&checkpoint, None, &mut net.startup, &mut net.main, &options)?;
     save_program(&net.main, out.join("main"), Form::Binary)?;

@@ -2,7 +2,7 @@
 //!
 //!     cargo run --release --package lodstone --example train_digits -- OUT
 //!
-//! What is learned is checked in a process of its own, which opens `OUT` as it would any other model.
+//! A separate process checks the model; it opens `OUT` like any other model.
 
 #![expect(clippy::print_stdout, reason = "tells what it does")]
 
@@ -35,7 +35,7 @@ fn main() -> Result<(), Failure> {
 
 fn learn(out: &Path) -> Result<(), Failure> {
     let (mut net, shares, loss) = network()?;
-    // What infers is the program before it learns to train.
+    // The inference program has no training operators.
     let inferring = inference(&net.main, &["image"], &[shares.name()])?;
     Optimizer::new(Adam::default(), RATE).minimize(&mut net, &loss)?;
 
@@ -60,7 +60,7 @@ fn learn(out: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The share of held-out images that a saved model is right about.
+/// Returns the share of held-out images that a saved model recognizes.
 fn check(out: &Path) -> Result<(), Failure> {
     let (right, all) = recognized(&lodstone::open(out)?)?;
     println!("{right} of {all} held-out images are recognized");

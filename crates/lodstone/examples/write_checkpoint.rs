@@ -1,12 +1,12 @@
-//! Trains a little, and writes all that another framework needs to go on from there as we would.
+//! Trains a few steps, and writes everything that another framework needs to continue in the same way.
 //!
 //!     cargo run --package lodstone --example write_checkpoint -- OUT
 //!     cargo run --package lodstone --example write_checkpoint -- OUT check
 //!
-//! `OUT` gets the directories `main` with the program that trains, `checkpoint` with what it saved every three steps
-//! and `serials` with the same as a serial; `feed.npz`; `state.npz` with the variables of step 3 and `expected.npz`
-//! with those of step 6. Then, `check` loads what the other framework has saved in `checkpoint`, and compares that
-//! with `changed.npz`.
+//! `OUT` gets the directories `main` with the training program, `checkpoint` with the files that it saved every three
+//! steps, and `serials` with the same state as a serial; `feed.npz`; `state.npz` with the variables of step 3 and
+//! `expected.npz` with those of step 6. Then, `check` loads the files that the other framework saved in `checkpoint`,
+//! and compares them with `changed.npz`.
 
 #![expect(clippy::print_stdout, reason = "tells what it found")]
 
@@ -59,7 +59,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Loads what was saved by the operators of the main program, and compares it with what it should be.
+/// Loads the variables that operators of the main program saved, and compares them with the expected ones.
 fn check(out: &Path) -> Result<(), Failure> {
     let (mut scope, checkpoint) = (Scope::default(), out.join("checkpoint"));
     let loader = get_checkpoint_loader(&checkpoint)?;
@@ -75,8 +75,8 @@ fn check(out: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A network of two layers that Adam trains, at a rate that falls. It draws random numbers, to drop nothing: those of
-/// others are others.
+/// A network of two layers, trained by Adam with a decaying learning rate. It draws random numbers without dropping
+/// anything, because those of other frameworks differ.
 fn network() -> Result<Network, Failure> {
     let mut net = Network::new();
     let x = layers::data(&mut net, "x", &[None, Some(4)], DType::Float32);
@@ -103,7 +103,7 @@ fn feed() -> Result<Vec<Parameter>, Failure> {
     Ok(vec![tensor("x", 4, 37)?, tensor("y", 2, 53)?])
 }
 
-/// All tensors of a scope but the state of our random numbers, which no other framework has.
+/// Returns all tensors of a scope except for the state of our random numbers, which other frameworks lack.
 fn values(scope: &Scope) -> Vec<Parameter> {
     let names = scope.names().filter(|name| *name != RANDOM_STATE);
     let values = names.filter_map(|name| Some((name, scope.tensor(name)?)));

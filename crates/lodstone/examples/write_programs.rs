@@ -1,11 +1,12 @@
-//! Builds a network with a loop and branches, runs it, and writes all that another framework needs to do the same.
+//! Builds a network with a loop and branches, runs it, and writes everything that another framework needs to do the
+//! same.
 //!
 //!     cargo run --package lodstone --example write_programs -- OUT
 //!     cargo run --package lodstone --example write_programs -- OUT check
 //!
-//! `OUT` gets the directories `main`, `startup`, `loader` and `saver`, each with a program, `parameters` with what the
-//! startup program and the saver made, `feed.npz` and `expected.npz`. Then, `check` runs the loader on what the other
-//! framework has saved, and compares that with `changed.npz`.
+//! `OUT` gets the directories `main`, `startup`, `loader` and `saver`, each with a program, `parameters` with the
+//! results of the startup program and the saver, `feed.npz` and `expected.npz`. Then, `check` runs the loader on the
+//! files that the other framework saved, and compares the variables with `changed.npz`.
 
 #![expect(clippy::disallowed_methods, reason = "makes its directory")]
 #![expect(clippy::print_stdout, reason = "tells what it found")]
@@ -61,7 +62,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Loads what was saved by the operators of the loader, and compares it with what it should be.
+/// Loads the variables that operators of the loader restore, and compares them with the expected ones.
 fn check(out: &Path) -> Result<(), Failure> {
     let (mut scope, loader) = (Scope::default(), load_program(out.join("loader"))?);
     Executor::default().run(&loader, &mut scope, &[], &[], &Dirs::one(out))?;
@@ -76,7 +77,7 @@ fn check(out: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A network for images of digits: its programs, and what is asked of it.
+/// A network for images of digits: its programs, and the values to fetch.
 fn network() -> Result<(Network, Vec<Variable>), Failure> {
     let mut net = Network::new();
     let image = layers::data(&mut net, "image", &[None, Some(1), Some(8), Some(8)], DType::Float32);
@@ -98,7 +99,7 @@ fn network() -> Result<(Network, Vec<Variable>), Failure> {
     Ok((net, fetch))
 }
 
-/// Goes over the shares again and again: a loop, an array of what each round gives, and branches in it.
+/// Iterates over the probabilities: a loop, an array of the results of its iterations, and branches in it.
 fn refined(net: &mut Network, shares: &Variable) -> Result<[Variable; 3], Failure> {
     let rounds = net.state("rounds", DType::Int64, &[1], 0.0)?;
     let count = layers::fill_constant(net, &[1], DType::Int64, 0.0)?;

@@ -1,11 +1,12 @@
-//! Builds programs that train, by every optimizer, and writes all that another framework needs to do the same steps.
+//! Builds training programs with every optimizer, and writes everything that another framework needs to run the same
+//! steps.
 //!
 //!     cargo run --package lodstone --example write_training -- OUT
 //!     cargo run --package lodstone --example write_training -- OUT check
 //!
-//! `OUT` gets a directory for each of them: the program, its variables before the first step, `feed.npz`, and
-//! `losses.npz` with what five steps gave. Then, `check` goes on from the variables that the other framework has
-//! left (`further/__params__`), and compares its losses with those that came next there (`further.npz`).
+//! `OUT` gets a directory for each: the program, its variables before the first step, `feed.npz`, and `losses.npz` with
+//! the losses of five steps. Then, `check` continues from the variables that the other framework wrote
+//! (`further/__params__`), and compares its losses with the following ones of that framework (`further.npz`).
 
 #![expect(clippy::disallowed_methods, reason = "makes its directory")]
 #![expect(clippy::print_stdout, reason = "tells what it found")]
@@ -26,7 +27,7 @@ type Failure = Box<dyn std::error::Error>;
 
 const STEPS: usize = 5;
 
-/// How far losses may be from each other, relative to them.
+/// The maximum relative difference of losses.
 const NEAR: f64 = 1e-4;
 
 /// Appends an optimizer.
@@ -97,7 +98,7 @@ fn losses(training: &mut Training) -> Result<Vec<f64>, Failure> {
     (0..STEPS).map(|_| Ok(training.step()?[0])).collect()
 }
 
-/// Goes on from what the other framework has left.
+/// Continues from the variables that the other framework wrote.
 fn check(dir: &Path) -> Result<(), Failure> {
     let params = Some(dir.join("further/__params__").into());
     let options = OpenOptions::default().with_params(params);
@@ -115,7 +116,7 @@ fn check(dir: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A network of convolutions, norms, a table and a loss.
+/// A network with convolutions, normalization, a table and a loss.
 fn network() -> Result<(Network, Variable), Failure> {
     let mut net = Network::new();
     let image = layers::data(&mut net, "image", &[None, Some(1), Some(8), Some(8)], DType::Float32);

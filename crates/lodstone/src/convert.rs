@@ -181,14 +181,14 @@ pub fn convert(
     let (tensors, nbytes) = (model.parameters.len(), model.nbytes());
     let mut unsealed: Vec<PathBuf> = written.unsealed.iter().map(Location::to_path_buf).collect();
     // The seal in the output directory was written with the files; one beside the target of a link is separate.
-    let anew = |place: &SealEntry| !written.through_link && place.is_in(&written.root);
+    let is_new = |place: &SealEntry| !written.through_link && place.is_in(&written.root);
     let places = written.files.iter().flat_map(seal_entries);
     let real = written.files.first().and_then(Location::link_target);
     let real = real.filter(|_| written.through_link && options.write.seal);
     let is_beside = |place: &SealEntry| {
         real.as_ref().and_then(Location::parent).is_some_and(|parent| place.is_in(&parent))
     };
-    broken.extend(break_seals(places.filter(|place| !anew(place) && !is_beside(place)))?);
+    broken.extend(break_seals(places.filter(|place| !is_new(place) && !is_beside(place)))?);
     let missed = broken.into_iter().filter(Broken::is_missed);
     unsealed.extend(missed.map(|broken| broken.seal));
     for seal in unsealed {

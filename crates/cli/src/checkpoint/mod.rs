@@ -10,8 +10,8 @@ use lodstone::checkpoint::{
 use lodstone::{ConvertOptions, Error, Progress, StoreError, Target};
 use serde::Serialize;
 
+use crate::console::{self, count, plain, size};
 use crate::convert::finish;
-use crate::say::{self, count, plain, size};
 use crate::stores::{Output, at};
 use crate::{Answer, Failure, progress, table, yes};
 use args::{Checkpoint, Command, List, Prune, Restore, Show};
@@ -95,7 +95,7 @@ fn list(arguments: &List) -> Result<(), Failure> {
     };
     let serials: Vec<Listed> = serials(at(&arguments.directory)?)?.iter().map(listed).collect();
     if arguments.json {
-        return say::json(&Listing { schema: 1, serials });
+        return console::json(&Listing { schema: 1, serials });
     }
     let row = |serial: &Listed| {
         let known = serial.nbytes.zip(serial.variables);
@@ -103,12 +103,12 @@ fn list(arguments: &List) -> Result<(), Failure> {
             .map_or(("?".to_owned(), "?".to_owned()), |known| (size(known.0), known.1.to_string()));
         vec![serial.step.to_string(), nbytes, variables, serial.path.clone()]
     };
-    say::to_stdout(|out| {
+    console::to_stdout(|out| {
         let header = ["step", "size", "variables", "path"];
         Ok(table::write(out, &header, &[0, 1, 2], || serials.iter().map(row))?)
     })?;
     let damages = serials.iter().filter_map(|serial| serial.damage.as_ref());
-    damages.for_each(|damage| say::warning(damage));
+    damages.for_each(|damage| console::warning(damage));
     Ok(())
 }
 
@@ -116,9 +116,9 @@ fn show(arguments: &Show) -> Result<(), Failure> {
     let serial = Serial::find(at(&arguments.directory)?, arguments.step)?;
     let manifest = serial.manifest()?;
     if arguments.json {
-        return say::json(&manifest);
+        return console::json(&manifest);
     }
-    say::to_stdout(|out| {
+    console::to_stdout(|out| {
         describe(&manifest, &path_of(&serial), out)?;
         let row = |var: &SavedVariable| {
             let shape = var.shape.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
@@ -175,10 +175,10 @@ fn verify(arguments: &Show) -> Result<bool, Failure> {
     let serials = progress::show(&progress, None, work)?;
     let whole = serials.iter().all(|serial| serial.whole);
     if arguments.json {
-        say::json(&Verification { schema: 1, whole, serials })?;
+        console::json(&Verification { schema: 1, whole, serials })?;
         return Ok(whole);
     }
-    say::to_stdout(|out| {
+    console::to_stdout(|out| {
         for serial in &serials {
             let verdict = if serial.whole { "whole" } else { "damaged" };
             writeln!(out, "{}: {verdict}", plain(&serial.path))?;
@@ -206,13 +206,13 @@ fn prune(arguments: &Prune) -> Result<(), Failure> {
     let removed = manager.prune(arguments.keep)?;
     let steps = removed.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     if arguments.json {
-        return say::json(&Pruned { schema: 1, removed });
+        return console::json(&Pruned { schema: 1, removed });
     }
     let done = match removed.len() {
         0 => "nothing to remove\n".to_owned(),
         number => format!("removed {}: {steps}\n", count(number, "checkpoint")),
     };
-    say::summary(&done)
+    console::summary(&done)
 }
 
 fn restore(arguments: &Restore) -> Result<(), Failure> {

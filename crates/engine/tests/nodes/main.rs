@@ -1,9 +1,9 @@
-//! Plans compute what the node tests of the onnx package say: a selection of them always, and all of them
+//! Plans compute the node tests of the onnx package: a selection always, and all of them
 //! with `LODSTONE_ONNX_NODE_TESTS=DIR`, which `make_onnx_nodes.py DIR` wrote (`cargo xtask interop onnx`). Each case is
 //! planned in both modes, with its inputs as inputs and as constants.
 //!
-//! `absent.tsv` lists operators that have no kernel, `wrong.tsv` cases that are not computed as recorded; a line
-//! of them that is not true any more fails, as does what they do not list.
+//! `absent.tsv` lists operators that have no kernel, `wrong.tsv` cases whose results differ from the recorded ones; a
+//! line that is no longer true fails, as does an unlisted case.
 
 #![expect(
     clippy::expect_used,
@@ -37,7 +37,7 @@ fn bytes(path: &Path) -> Vec<u8> {
     Blob::open(path, false).and_then(|blob| blob.read()).expect("there").to_vec()
 }
 
-/// The cases of a directory.
+/// Returns the cases of a directory.
 fn cases(directory: &Path) -> Vec<String> {
     let index: serde_json::Value =
         serde_json::from_slice(&bytes(&directory.join("index.json"))).expect("JSON");
@@ -45,7 +45,7 @@ fn cases(directory: &Path) -> Vec<String> {
     cases.iter().map(|case| case.as_str().expect("a name").to_owned()).collect()
 }
 
-/// What a list says, with the reasons.
+/// Returns the entries of a list, with the reasons.
 fn listed(name: &str) -> BTreeMap<String, String> {
     let text = String::from_utf8(bytes(&golden().join(name))).expect("text");
     let line = |line: &str| {
@@ -62,11 +62,11 @@ fn open(path: &Path) -> Model {
     model
 }
 
-/// How a case is run.
+/// The configuration of a run.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     mode: Mode,
-    /// Whether what it reads are constants of the program.
+    /// Whether the inputs are constants of the program.
     constants: bool,
 }
 
@@ -88,7 +88,7 @@ fn finding(error: Error) -> Finding {
 /// A value with its name.
 type Named = (String, Value);
 
-/// Runs a program on values by name; gives the outputs that its first block names.
+/// Runs a program on named values; returns the outputs that its first block names.
 fn run_program(mut program: Program, values: Vec<Named>, way: Way) -> Result<Vec<Value>, Finding> {
     let block = program.blocks.first_mut().ok_or("there is no graph")?;
     block.vars.clear();
@@ -113,7 +113,7 @@ fn run_program(mut program: Program, values: Vec<Named>, way: Way) -> Result<Vec
     executable.run(inputs, context).map_err(finding)
 }
 
-/// Runs one operator on tensors, by a plan of its own.
+/// Runs one operator on tensors, with its own plan.
 fn run_op(
     op: &Op,
     opset: i64,
@@ -145,13 +145,13 @@ fn run_op(
     made.iter().map(Value::tensor).collect()
 }
 
-/// Values that are not one tensor each, as `make_onnx_nodes.py` describes them.
+/// Values other than single tensors, as `make_onnx_nodes.py` describes them.
 fn structures(model: &Model) -> serde_json::Map<String, serde_json::Value> {
     let text = model.metadata.get("lodstone.values");
     text.map(|text| serde_json::from_str(text).expect("JSON")).unwrap_or_default()
 }
 
-/// A value that is described so, of the tensors of a model, which are taken out.
+/// Returns a value by its description; it takes the tensors of a model.
 fn assembled(
     structure: &serde_json::Value,
     tensors: &mut BTreeMap<String, Tensor>,
@@ -171,7 +171,7 @@ fn assembled(
     }
 }
 
-/// Runs a case; gives the outputs that were recorded, and what comes out.
+/// Runs a case; returns the recorded and the computed outputs.
 fn compute(mut model: Model, way: Way) -> Result<(Vec<Named>, Vec<Value>), Finding> {
     let structures = structures(&model);
     let parameters = std::mem::take(&mut model.parameters);
@@ -200,7 +200,7 @@ fn compute(mut model: Model, way: Way) -> Result<(Vec<Named>, Vec<Value>), Findi
     Ok((expected, run_program(program, values, way)?))
 }
 
-/// Runs a case, and compares what comes out.
+/// Runs a case, and compares the outputs.
 fn run(model: Model, way: Way) -> Result<(), Finding> {
     let (expected, made) = compute(model, way)?;
     for (found, (name, expected)) in made.iter().zip(&expected) {
@@ -215,7 +215,7 @@ fn same(found: &Value, expected: &Value) -> Result<(), Finding> {
             found.iter().zip(expected).try_for_each(|(found, expected)| same(found, expected))
         }
         (Value::Optional(Some(found)), Value::Optional(Some(expected))) => same(found, expected),
-        // The package does not tell a value from an optional one that has it.
+        // The package does not distinguish a value from an optional value.
         (found, Value::Optional(Some(expected))) => same(found, expected),
         (Value::Optional(None), Value::Optional(None)) => Ok(()),
         (found, expected) => compare(&found.tensor()?, &expected.tensor()?),
@@ -247,7 +247,7 @@ fn compare(found: &Tensor, expected: &Tensor) -> Result<(), Finding> {
     if exact { Err("the bytes differ".into()) } else { Ok(()) }
 }
 
-/// How many cases were computed as recorded.
+/// Returns the number of cases that were computed as recorded.
 fn check(directory: &Path, is_whole: bool) -> usize {
     let (absent, wrong) = (listed("absent.tsv"), listed("wrong.tsv"));
     let (mut right, mut told) = (0, Vec::new());
@@ -299,7 +299,7 @@ fn a_selection_of_node_tests_is_computed_as_recorded() {
     assert!(right > 290, "{right}");
 }
 
-/// What NumPy says of `a.op(b)` for arrays of these types.
+/// The element types of NumPy's results of `a.op(b)` for arrays of these types.
 #[test]
 fn integers_wrap_around() {
     let threads = Threads::default();
@@ -331,7 +331,7 @@ fn integers_wrap_around() {
         ("Sub", DType::Uint8, 0, 1, 255),
         ("Mul", DType::Uint16, 65_535, 65_535, 1),
         ("Mul", DType::Uint32, 4_294_967_295, 4_294_967_295, 1),
-        // -1 has the bits of the greatest one.
+        // -1 has the bits of the largest number.
         ("Add", DType::Uint64, -1, 2, 1),
         ("Div", DType::Uint64, -1, 4, 4_611_686_018_427_387_903),
         ("MatMul", DType::Int32, 65_536, 65_537, 65_536),
@@ -340,7 +340,7 @@ fn integers_wrap_around() {
     }
 }
 
-/// Numbers of all signs, with ties and zeros; more than one thread goes through.
+/// Numbers of both signs, with ties and zeros; enough for several threads.
 fn singles() -> Tensor {
     let number = |place: u32| (place.wrapping_mul(2_654_435_761) >> 12) % 4001;
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
@@ -349,7 +349,7 @@ fn singles() -> Tensor {
     Tensor::dense(DType::Float32, vec![70_003], Blob::memory(bytes))
 }
 
-/// How far two results are apart, as [`Mode::error`] counts it.
+/// Returns the distance of two results, as [`Mode::error`] measures it.
 fn apart(fast: &Tensor, reference: &Tensor, inputs: f64) -> f64 {
     let numbers = |tensor: &Tensor| Dense::of(tensor).and_then(|it| it.to_f64()).expect("read");
     let far = |(fast, reference): (f64, f64)| match fast == reference {

@@ -1,4 +1,4 @@
-//! Checkpoints: what they are measured by, and how.
+//! Benchmarks of checkpoints, and their limits.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::systems::{Files, Limit, Operation, SAFETENSORS, WRITE_LIMITS, model, 
 const RESTORED: &str = "serials";
 const PARAMS: &str = "serials/step-00000001/params";
 
-/// Serials that are written; each turn removes those of the one before.
+/// The directory for written serials; each turn removes those of the previous one.
 const WRITTEN: &str = "serials-written";
 
-/// A model whose parameters a program has, and moves against their gradients.
+/// A model whose parameters a program declares and updates with their gradients.
 struct Trained {
     step: Prepared,
     contents: Contents,
@@ -40,7 +40,7 @@ impl Trained {
         let block = &mut main.blocks[0];
         block.vars.push(keep("rate", &rate, false));
         for Parameter { name, tensor } in &model.parameters {
-            // The bytes that they begin with are as good as any for gradients.
+            // Any initial bytes will do as gradients.
             let gradient = format!("{name}@GRAD");
             block.vars.extend([keep(name, tensor, true), keep(&gradient, tensor, false)]);
             let [rate, name, gradient] = ["rate", name, &gradient].map(Variable::named);
@@ -65,12 +65,12 @@ impl Trained {
     }
 }
 
-/// A snapshot of a model.
+/// Returns a snapshot of a model.
 fn snapshot(model: &Model) -> Snapshot {
     Trained::of(model).snapshot()
 }
 
-/// What is loaded from the safetensors, to be saved.
+/// Loads the tensors to save from the safetensors file.
 fn loaded(files: &Files) -> Snapshot {
     let mut model = model(&files.at(SAFETENSORS));
     model.load().expect("loaded");
@@ -88,7 +88,7 @@ pub(crate) fn make(files: &Files, model: &Model) {
     manager.save(1, &snapshot(model)).expect("saved");
 }
 
-/// A manager of an empty directory.
+/// Returns a manager of an empty directory.
 fn begun(files: &Files, container: Container) -> Manager {
     let _ = std::fs::remove_dir_all(files.at(WRITTEN));
     limits::settle(&files.at("out"));
@@ -100,7 +100,7 @@ fn save(files: &Files, container: Container) -> Duration {
     timed(|| manager.save(1, &snapshot).expect("saved"))
 }
 
-/// How long training waits for a save that goes on beside it.
+/// Measures how long training waits for a background save to start.
 fn stall(files: &Files) -> Duration {
     let (snapshot, mut manager) = (loaded(files), begun(files, Container::Combined));
     let time = timed(|| manager.save_in_background(1, snapshot.clone()));
@@ -108,7 +108,7 @@ fn stall(files: &Files) -> Duration {
     time
 }
 
-/// How much longer a step takes that comes behind a save that goes on beside it, the wait for that included.
+/// Measures how much longer the step after the start of a background save takes, including the wait.
 fn slower(files: &Files) -> Duration {
     let mut model = model(&files.at(SAFETENSORS));
     model.load().expect("loaded");
@@ -132,7 +132,7 @@ fn restore(files: &Files) -> Duration {
     })
 }
 
-/// Reading the very file: what a disk gives of one file is no limit for another.
+/// Reads the same file: the speed of a disk differs between files.
 const RESTORE_LIMITS: &[Limit] = &[
     ("read into memory", &[PARAMS], |files| timed(|| limits::read(&files.at(PARAMS)))),
     ("read into large pages", &[PARAMS], |files| timed(|| limits::read_large(&files.at(PARAMS)))),

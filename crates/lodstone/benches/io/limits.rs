@@ -1,4 +1,4 @@
-//! The plainest code that moves the same bytes.
+//! The simplest code that moves the same bytes.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -6,19 +6,19 @@ use std::path::Path;
 
 const MIB: usize = 1 << 20;
 
-/// Reads a file through a buffer that is used again and again: the bytes go nowhere.
+/// Reads a file through a reused buffer, and discards the bytes.
 pub(crate) fn read_through(path: &Path) {
     let mut buffer = vec![0; MIB];
     let mut file = File::open(path).expect("a file");
     while file.read(&mut buffer).expect("readable") > 0 {}
 }
 
-/// Reads a file into memory, as everybody does it.
+/// Reads a file into memory in the usual way.
 pub(crate) fn read(path: &Path) -> Vec<u8> {
     fs::read(path).expect("readable")
 }
 
-/// Reads a file into memory in large pages.
+/// Reads a file into memory with huge pages.
 pub(crate) fn read_large(path: &Path) -> memmap2::MmapMut {
     let mut file = File::open(path).expect("a file");
     let len = usize::try_from(file.metadata().expect("metadata").len()).expect("addressable");
@@ -37,12 +37,12 @@ pub(crate) fn open(path: &Path) {
     drop(File::open(path).expect("a file"));
 }
 
-/// Copies memory into new memory.
+/// Copies memory to new memory.
 pub(crate) fn copy_memory(bytes: &[u8]) -> Vec<u8> {
     bytes.to_vec()
 }
 
-/// Writes a file, and waits until the disk has it.
+/// Writes a file, and syncs it.
 pub(crate) fn write(path: &Path, bytes: &[u8]) {
     let mut file = File::create(path).expect("a file");
     file.write_all(bytes).expect("written");
@@ -50,7 +50,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) {
     sync_parent(path);
 }
 
-/// Copies a file as `cp` does, and waits until the disk has it.
+/// Copies a file as `cp` does, and syncs it.
 pub(crate) fn copy(from: &Path, to: &Path) {
     fs::copy(from, to).expect("copied");
     File::open(to).expect("a file").sync_all().expect("synced");
@@ -62,13 +62,13 @@ fn sync_parent(path: &Path) {
     File::open(parent).expect("a directory").sync_all().expect("synced");
 }
 
-/// Touches as much memory as is loaded, and gives it back. A virtual machine may have handed its
-/// free memory over to its host: who asks for memory first would pay for all.
+/// Touches as much memory as is loaded, and frees it. A virtual machine may have returned free memory to its host, and
+/// the first process that allocates it again would pay for that.
 pub(crate) fn warm_memory(len: usize) {
     large(len).chunks_mut(4096).for_each(|page| page.fill(1));
 }
 
-/// Removes what was written by others, and lets the disk know, so that nobody else waits for that.
+/// Removes files that others wrote, and syncs, so that later measurements do not wait for that.
 pub(crate) fn settle(directory: &Path) {
     for entry in fs::read_dir(directory).expect("a directory") {
         let path = entry.expect("an entry").path();
@@ -78,7 +78,7 @@ pub(crate) fn settle(directory: &Path) {
     rustix::fs::syncfs(File::open(directory).expect("a directory")).expect("synced");
 }
 
-/// Makes the system forget what it keeps of a file in memory.
+/// Removes a file from the page cache.
 pub(crate) fn make_cold(path: &Path) {
     let file = File::open(path).expect("a file");
     file.sync_all().expect("synced");

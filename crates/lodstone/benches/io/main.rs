@@ -1,9 +1,9 @@
-//! How fast bytes move: `cargo xtask bench`.
+//! Benchmarks of reading and writing: `cargo xtask bench`.
 //!
-//! Each operation is done by us, by the plainest code that moves the same bytes (its limit), and by
-//! other libraries, in turns: first by each once, then by each again, begun by another one each time
-//! because whoever comes after a write may have to wait for its disk. Ratios are of one turn, and the
-//! median of those of all turns, because the speed of a machine changes while it is measured.
+//! Each operation is done by Lodstone, by the simplest code that moves the same bytes (its limit), and by other
+//! libraries, in turns: each once, then each again, starting with a different one, because an operation after a write
+//! may have to wait for the disk. Ratios are computed within a turn, and their median is reported, because the speed of
+//! a machine changes during the measurement.
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "makes its own files")]
 #![expect(clippy::print_stderr, reason = "a benchmark says how far it is")]
@@ -20,7 +20,7 @@ use peers::Peer;
 use report::Report;
 use systems::{Files, OPERATIONS, Operation};
 
-/// Models that are measured: size in MiB and number of tensors.
+/// The measured models: size in MiB and number of tensors.
 struct Sizes {
     mib: Vec<u64>,
     tensors: Vec<u64>,

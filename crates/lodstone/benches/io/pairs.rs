@@ -1,5 +1,5 @@
-//! The Python package beside Rust, which answers the same requests in a process of its own: both have
-//! opened, loaded and saved as often before, so that neither pays for what the other found ready.
+//! The Python package next to a Rust process that answers the same requests: both have opened, loaded and saved equally
+//! often before, so that neither benefits from work that the other has already done.
 
 use std::fs::File;
 use std::io::{BufRead, Write};
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use crate::systems::{Operation, list, load, model, save, timed};
 
-/// The argument with which the benchmark answers requests.
+/// The argument that makes the benchmark answer requests.
 pub(crate) const SERVE: &str = "serve";
 
-/// What both are asked.
+/// The requests to both.
 pub(crate) const OPERATIONS: &[Operation] = &[
     Operation::asked("open", "open_alone"),
     Operation::asked("open and list", "open"),
@@ -21,13 +21,13 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     Operation::asked("save from memory, durable", "save"),
 ];
 
-/// Answers requests as `benchmarks/peer.py` does, until there are no more.
+/// Answers requests like `benchmarks/peer.py`, until there are no more.
 pub(crate) fn serve() {
     let mut answers = std::io::stdout();
     writeln!(answers, "{}", json!({ "version": env!("CARGO_PKG_VERSION") })).expect("told");
     for request in std::io::stdin().lock().lines() {
         let request: Value = serde_json::from_str(&request.expect("a line")).expect("a request");
-        // What is dropped goes back to the system: nothing of it is resident.
+        // Freed memory is returned to the system, so that it is not resident.
         let answer = json!({ "seconds": time(&request).as_secs_f64(), "resident": 0 });
         writeln!(answers, "{answer}").expect("answered");
     }
@@ -39,7 +39,7 @@ fn time(request: &Value) -> Duration {
         Some("open_alone") => timed(|| model(at("path"))),
         Some("open") => timed(|| list(at("path"))),
         Some("load") => load(at("path")),
-        // The fsync with which every peer ends.
+        // Every peer syncs at the end.
         Some("save") => save(at("path"), at("out")) + timed(|| sync(at("out"))),
         other => panic!("nobody knows how to {other:?}"),
     }

@@ -1,4 +1,4 @@
-//! Other libraries, each in a process of its own that answers requests.
+//! Other libraries, each in a separate process that answers requests.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 
 use crate::pairs::SERVE;
 
-/// One that keeps more than this of what it has loaded before is started anew.
+/// A peer that keeps more than this number of bytes of previously loaded models is restarted.
 const MAX_RESIDENT: u64 = 2 << 30;
 
 /// A process of `benchmarks/peer.py`.
 pub(crate) struct Peer {
-    /// `safetensors`, `torch`, `torch.dcp`, `orbax`, `paddle`, `mxnet`, `onnx`; our Python package, by the arrays that it gives; or
-    /// `lodstone`, which is this program.
+    /// `safetensors`, `torch`, `torch.dcp`, `orbax`, `paddle`, `mxnet`, `onnx`; our Python package, by the framework of
+    /// its arrays; or `lodstone`, which is this program.
     pub(crate) name: String,
     pub(crate) version: String,
-    /// What runs it: a Python, or this program.
+    /// The executable: a Python, or this program.
     program: String,
     process: Child,
     requests: ChildStdin,
@@ -26,14 +26,14 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Those that `LODSTONE_BENCH_PEERS` names, as `NAME=PYTHON` between semicolons.
+    /// Returns the peers in `LODSTONE_BENCH_PEERS`, as `NAME=PYTHON` separated by semicolons.
     pub(crate) fn all() -> Vec<Self> {
         let peers = std::env::var("LODSTONE_BENCH_PEERS").unwrap_or_default();
         let peers = peers.split(';').filter_map(|peer| peer.split_once('='));
         peers.map(|(name, python)| Self::start(name, python)).collect()
     }
 
-    /// This program, in a process of its own.
+    /// Returns this program as a separate process.
     pub(crate) fn itself() -> Self {
         let program = std::env::current_exe().expect("a program");
         Self::start("lodstone", &program.to_string_lossy())
@@ -56,7 +56,7 @@ impl Peer {
         peer
     }
 
-    /// What the file of a model is called that this library reads.
+    /// Returns the name of the model file that this library reads.
     pub(crate) fn file(&self) -> &'static str {
         match self.name.as_str() {
             "safetensors" | "lodstone" | "lodstone.numpy" | "lodstone.torch" | "torch.dcp"
@@ -69,7 +69,7 @@ impl Peer {
         }
     }
 
-    /// Whether it can be asked to do that with a checkpoint of tensors in memory, or with a file otherwise.
+    /// Returns whether the library supports the operation on a checkpoint of tensors in memory, or on a file.
     pub(crate) fn does(&self, operation: &str, is_checkpoint: bool) -> bool {
         match self.name.as_str() {
             "torch.dcp" | "orbax" => is_checkpoint,
@@ -79,7 +79,7 @@ impl Peer {
         }
     }
 
-    /// How long it takes to open, load, check or save what is at `path`.
+    /// Measures opening, loading, checking or saving the model at `path`.
     pub(crate) fn time(
         &mut self,
         operation: &str,

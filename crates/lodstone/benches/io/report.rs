@@ -1,4 +1,4 @@
-//! What was measured, as tables and as JSON.
+//! The measurements as tables and as JSON.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::systems::{Operation, Role, System};
 
-/// All that was measured.
+/// All measurements.
 #[derive(Default)]
 pub(crate) struct Report(Vec<Value>);
 
@@ -39,7 +39,7 @@ impl Report {
         }
     }
 
-    /// A table for each size of model.
+    /// Writes a table for each size of model.
     pub(crate) fn tables(&self) -> String {
         let mut text = String::new();
         let mut before = (&Value::Null, &Value::Null);
@@ -68,7 +68,7 @@ impl Report {
             (before, operation) = (now, &row["operation"]);
             let seconds = row["median"].as_f64().unwrap_or(f64::NAN);
             let gib = row["mib"].as_f64().unwrap_or(f64::NAN) / 1024.0 / seconds;
-            // What opens a file does not move its bytes, nor does who leaves it to another thread.
+            // Opening a file moves no bytes, and neither does passing it to another thread.
             let rests = |what: &str| text_of(&row["operation"]).starts_with(what);
             let moves = !rests("open") && !rests("stall") && !rests("background");
             let speed = if moves { format!("{gib:.2}") } else { String::new() };
@@ -87,7 +87,7 @@ impl Report {
         text
     }
 
-    /// A line for each operation of the first peer, and beside it the ratios of the others.
+    /// Writes a row for each operation of the first peer, with the ratios of the others.
     pub(crate) fn pairs(&self) -> String {
         let turns = self.0.first().and_then(|row| row["seconds"].as_array()).map_or(0, Vec::len);
         let mut systems: Vec<&str> = self.0.iter().map(|row| text_of(&row["system"])).collect();
@@ -134,7 +134,7 @@ fn sorted(numbers: impl Iterator<Item = f64>) -> Vec<f64> {
     numbers
 }
 
-/// The number that has a part of those that are `sorted` before it: the median has half of them.
+/// Returns a quantile of `sorted` numbers; 0.5 is the median.
 fn at(sorted: &[f64], part: f64) -> f64 {
     let least = |number: &usize| *number as f64 >= part * (sorted.len() as f64 - 1.0);
     let number = (0..sorted.len()).find(least);

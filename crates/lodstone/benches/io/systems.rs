@@ -1,4 +1,4 @@
-//! What is measured, and who does it.
+//! The measured operations, and their implementations.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use lodstone::{
 use crate::peers::Peer;
 use crate::{checkpoints, limits};
 
-/// A model in the formats of everybody, in a directory of its own.
+/// A model in all formats, in its own directory.
 pub(crate) struct Files {
     directory: PathBuf,
     pub(crate) tensors: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Float32 tensors of one size, `bytes` together, whose elements differ from tensor to tensor.
+    /// Float32 tensors of one size, `bytes` in total, with different elements.
     pub(crate) fn make(bytes: u64, tensors: u64, peers: &mut [Peer]) -> Self {
         let at = std::env::var("LODSTONE_BENCH_AT");
         let at = at.unwrap_or_else(|_| env!("CARGO_TARGET_TMPDIR").to_owned());
@@ -61,19 +61,19 @@ impl Files {
         self.directory.join(name)
     }
 
-    /// Where what is written is called `name`.
+    /// Returns the path of a written file.
     fn out(&self, name: &str) -> PathBuf {
         self.at("out").join(name)
     }
 
-    /// Size of all tensors.
+    /// Returns the size of all tensors.
     fn nbytes(&self) -> usize {
         let nbytes = self.tensors * self.shape.iter().product::<u64>() * 4;
         usize::try_from(nbytes).expect("addressable")
     }
 }
 
-/// A program of ONNX that adds up all parameters.
+/// Returns an ONNX program that sums all parameters.
 fn program(parameters: &[Parameter], shape: [u64; 2]) -> Program {
     let one = |name: &str| vec![Operand { slot: String::new(), args: vec![name.to_owned()] }];
     let mut value = "x".to_owned();
@@ -118,27 +118,27 @@ impl Drop for Files {
     }
 }
 
-/// Something that is done to a model.
+/// An operation on a model.
 pub(crate) struct Operation {
     pub(crate) name: &'static str,
-    /// Whether the files that are read come from the disk, rather than from memory.
+    /// Whether files are read from the disk rather than from memory.
     pub(crate) cold: bool,
-    /// The least that the time of the limit, divided by ours, should be.
+    /// The minimum of the time of the limit divided by ours.
     pub(crate) target: Option<f64>,
-    /// The limit, what it is called, and the files that it reads.
+    /// The limit: its name, and the files that it reads.
     pub(crate) limits: &'static [Limit],
     pub(crate) ours: &'static [Limit],
-    /// What other libraries are asked to do.
+    /// The request to other libraries.
     pub(crate) asked: Option<&'static str>,
 }
 
-/// Does something, and says how long it took.
+/// Performs an operation, and returns its time.
 type Doer = fn(&Files) -> Duration;
 
-/// What it is called, the files that it reads, and what it does.
+/// The name of an implementation, the files that it reads, and the function.
 pub(crate) type Limit = (&'static str, &'static [&'static str], Doer);
 
-/// One who does an operation.
+/// An implementation of an operation.
 pub(crate) struct System {
     pub(crate) role: Role,
     pub(crate) name: String,
@@ -153,19 +153,19 @@ pub(crate) enum Role {
 }
 
 enum Does {
-    /// What it does, and the files that it reads.
+    /// The function, and the files that it reads.
     Itself(Doer, &'static [&'static str]),
-    /// The number of the peer, and what it is asked.
+    /// The index of the peer, and the request.
     Asked(usize, &'static str),
 }
 
 impl Operation {
-    /// One that peers alone do, the first of which is the limit.
+    /// An operation that only peers implement; the first of them is the limit.
     pub(crate) const fn asked(name: &'static str, asked: &'static str) -> Self {
         Self { name, cold: false, target: None, limits: &[], ours: &[], asked: Some(asked) }
     }
 
-    /// Everyone who does it: the limit first.
+    /// Returns all implementations, the limit first.
     pub(crate) fn systems(&self, peers: &[Peer]) -> Vec<System> {
         let itself = |role| {
             move |(name, reads, does): &Limit| System {
@@ -200,7 +200,7 @@ impl System {
         peers: &mut [Peer],
     ) -> Duration {
         if ["load", "restore", "background"].iter().any(|what| operation.name.starts_with(what)) {
-            // For what is loaded or computed, and for the pages of a file that was made cold or is written.
+            // Memory for loaded or computed data, and for the pages of files that are read from the disk or written.
             limits::warm_memory(3 * files.nbytes());
         }
         limits::settle(&files.at("out"));
@@ -227,12 +227,12 @@ impl System {
     }
 }
 
-/// The file beside a model of ONNX that has its tensors, if they pass 2 GiB.
+/// Returns the file with the external tensors of an ONNX model, if they exceed 2 GiB.
 fn external(path: &Path) -> PathBuf {
     path.with_added_extension("data")
 }
 
-/// How long `work` takes; what it gives is dropped outside of the time.
+/// Measures `work`; its result is dropped after the measurement.
 pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> Duration {
     let start = Instant::now();
     let result = std::hint::black_box(work());
@@ -246,7 +246,7 @@ const PADDLE: &str = "model.pdiparams";
 const MXNET: &str = "model.params";
 const ONNX: &str = "model.onnx";
 
-/// Everything that is measured.
+/// Returns all operations.
 pub(crate) const OPERATIONS: &[Operation] = &[
     Operation {
         name: "open and list",
@@ -421,7 +421,7 @@ pub(crate) fn model(path: &Path) -> Model {
     lodstone::open(path).expect("a model")
 }
 
-/// Opens a model; gives everything that a listing shows.
+/// Opens a model; returns everything that a listing shows.
 pub(crate) fn list(path: &Path) -> Vec<(String, DType, Vec<u64>)> {
     let tensors = model(path).parameters.into_iter();
     tensors.map(|one| (one.name, one.tensor.dtype, one.tensor.shape)).collect()
@@ -435,7 +435,7 @@ pub(crate) fn load(path: &Path) -> Duration {
     })
 }
 
-/// Writes what is loaded from `path` to `out`, durably.
+/// Writes the tensors loaded from `path` to `out`, durably.
 pub(crate) fn save(path: &Path, out: &Path) -> Duration {
     let mut model = model(path);
     model.load().expect("loaded");

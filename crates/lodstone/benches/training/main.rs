@@ -1,7 +1,7 @@
-//! Steps of training beside PaddlePaddle, which runs the same programs from the same variables.
+//! Training steps next to PaddlePaddle, which runs the same programs from the same variables.
 //!
-//! Both have a process of their own and are asked in turns; what is told are the medians, and the median and the
-//! quartiles of the ratios of the same turn. Run by `cargo xtask bench --training`.
+//! Both run in separate processes, in turns; the medians are reported, and the median and the
+//! quartiles of the ratios within a turn. Run by `cargo xtask bench --training`.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -48,7 +48,7 @@ fn main() {
                 (loss - loss_there).abs() <= 0.02 * loss.abs() + 1e-3,
                 "{loss} and {loss_there}"
             );
-            // The first turn is what makes ready.
+            // The first turn is a warm-up.
             if turn > 0 {
                 mine.push(seconds * 1e3);
                 other.push(there * 1e3);
@@ -73,7 +73,7 @@ fn quartile(values: &mut [f64], quarter: usize) -> f64 {
     values[(values.len() - 1) * quarter / 4]
 }
 
-/// A program that is trained here.
+/// A program that Lodstone trains.
 struct Ours {
     step: Prepared,
     scope: Scope,
@@ -87,7 +87,7 @@ impl Ours {
         Self { step: Prepared::new(&network.main, &[case.loss.name()]).unwrap(), scope }
     }
 
-    /// Seconds a step, and the last loss.
+    /// Seconds per step, and the last loss.
     fn run(&mut self, case: &Case) -> (f64, f64) {
         let (begun, mut loss) = (Instant::now(), f32::NAN);
         for _ in 0..case.steps {
@@ -98,7 +98,7 @@ impl Ours {
         (begun.elapsed().as_secs_f64() / f64::from(case.steps), f64::from(loss))
     }
 
-    /// Writes what the other process begins with.
+    /// Writes the initial state for the other process.
     fn write(&mut self, case: &Case, dir: &Path) {
         let main = &case.network.main;
         let mut saver = main.clone();
@@ -118,7 +118,7 @@ impl Ours {
     }
 }
 
-/// The same in PaddlePaddle.
+/// The same program in PaddlePaddle.
 struct Theirs {
     process: Child,
     requests: ChildStdin,

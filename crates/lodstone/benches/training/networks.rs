@@ -1,26 +1,26 @@
-//! Programs that are trained.
+//! The programs that are trained.
 
 use lodstone::paddle::program::layers::{self, Conv2d, Fc, Pooling};
 use lodstone::paddle::program::optimizer::{Adam, Optimizer, Sgd};
 use lodstone::paddle::program::{Network, Operator, Result, Variable};
 use lodstone::{Blob, DType, Tensor};
 
-/// A program with its loss, and what each step is fed.
+/// A program with its loss, and the inputs of each step.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) network: Network,
     pub(crate) loss: Variable,
     pub(crate) feed: Vec<(&'static str, Tensor)>,
-    /// How many steps are timed at once.
+    /// The number of steps that are timed together.
     pub(crate) steps: u32,
 }
 
-/// All of them.
+/// Returns all networks.
 pub(crate) fn cases() -> Result<Vec<Case>> {
     Ok(vec![perceptron()?, digits()?, transformer()?])
 }
 
-/// 784-512-10, 64 images a step.
+/// 784-512-10, 64 images per step.
 fn perceptron() -> Result<Case> {
     let mut net = Network::new();
     let image = layers::data(&mut net, "image", &[None, Some(784)], DType::Float32);
@@ -35,7 +35,7 @@ fn perceptron() -> Result<Case> {
     Ok(Case { name, network: net, loss, feed, steps: 200 })
 }
 
-/// The network of `examples/train_digits.rs`, without dropout, 32 images a step.
+/// The network of `examples/train_digits.rs`, without dropout, 32 images per step.
 fn digits() -> Result<Case> {
     let mut net = Network::new();
     let image = layers::data(&mut net, "image", &[None, Some(1), Some(8), Some(8)], DType::Float32);
@@ -57,12 +57,12 @@ fn digits() -> Result<Case> {
     Ok(Case { name, network: net, loss, feed, steps: 100 })
 }
 
-/// Rows of a sequence, dims of a row, and heads.
+/// The rows of a sequence, the dims of a row, and the number of heads.
 const LENGTH: u64 = 64;
 const WIDTH: u64 = 128;
 const HEADS: i32 = 4;
 
-/// A block of attention and one of two layers, each with its norm, over 8 sequences.
+/// A block of attention and a block of two layers, each normalized, over 8 sequences.
 fn transformer() -> Result<Case> {
     let mut net = Network::new();
     let shape = [Some(8), Some(LENGTH), Some(WIDTH)];
@@ -100,7 +100,7 @@ fn transformer() -> Result<Case> {
     Ok(Case { name, network: net, loss, feed, steps: 50 })
 }
 
-/// Heads before rows, or rows before heads.
+/// Swaps the axes of heads and rows.
 fn transposed(net: &mut Network, x: &Variable) -> Result<Variable> {
     let name = net.name("transpose2");
     let shapes = Variable::named(&net.name(&format!("{name}.tmp")));
@@ -108,7 +108,7 @@ fn transposed(net: &mut Network, x: &Variable) -> Result<Variable> {
     net.call(&name, "Out", transpose.attribute("axis", vec![0, 2, 1, 3]))
 }
 
-/// Numbers from -1 to 1 that look like any.
+/// Returns pseudo-random numbers from -1 to 1.
 fn singles(shape: &[u64]) -> Tensor {
     let count = shape.iter().product::<u64>();
     let bytes = (0..count).flat_map(|place| {

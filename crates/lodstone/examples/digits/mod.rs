@@ -1,5 +1,5 @@
-//! What the examples share: a small convolutional network for handwritten digits, the digits, and how many of them
-//! a model recognizes.
+//! Code shared by the examples: a small convolutional network for handwritten digits, the images, and the accuracy of a
+//! model.
 
 #![allow(dead_code, reason = "each example takes what it needs")]
 
@@ -11,13 +11,13 @@ use lodstone::paddle::program::layers::{self, Conv2d, Fc, Pooling};
 use lodstone::paddle::program::{Network, ParamAttr, Variable};
 use lodstone::{Blob, DType, Inputs, Model, Program, Tensor};
 
-/// What ends an example early.
+/// The error of an example.
 pub(crate) type Failure = Box<dyn std::error::Error>;
 
-/// Images that are learned from at once.
+/// The number of images per training step.
 pub(crate) const BATCH: u64 = 32;
 
-/// The network: what it is given, the shares of the digits, and the loss.
+/// The network: its inputs, its probabilities, and the loss.
 pub(crate) fn network() -> Result<(Network, Variable, Variable), Failure> {
     let mut net = Network::new();
     let image = layers::data(&mut net, "image", &[None, Some(1), Some(8), Some(8)], DType::Float32);
@@ -38,8 +38,8 @@ pub(crate) fn network() -> Result<(Network, Variable, Variable), Failure> {
     Ok((net, shares, loss))
 }
 
-/// Trains for steps `from` to `to` of a program whose loss is called `loss`, each with the images that are its turn;
-/// gives the mean of the losses. Operators that load and save do so in `dirs`.
+/// Runs the training steps `from` to `to` of a program whose loss is named `loss`, each with the next images; returns
+/// the mean of the losses. Operators that load and save do so in `dirs`.
 pub(crate) fn train(
     main: &Program,
     loss: &str,
@@ -64,7 +64,7 @@ pub(crate) fn train(
     Ok(sum / steps)
 }
 
-/// How many of the images that were held out a model recognizes, and how many there are.
+/// Returns the number of held-out images that a model recognizes, and the number of all held-out images.
 pub(crate) fn recognized(model: &Model) -> Result<(usize, usize), Failure> {
     let data = digits("test.npz")?;
     let (images, labels) = (tensor(&data, "images")?, tensor(&data, "labels")?);
@@ -82,7 +82,7 @@ pub(crate) fn recognized(model: &Model) -> Result<(usize, usize), Failure> {
     Ok((right.count(), labels.len()))
 }
 
-/// Digits of a file, in memory.
+/// The digits of a file, in memory.
 pub(crate) fn digits(name: &str) -> Result<Model, Failure> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits");
     let mut model = lodstone::open(dir.join(name))?;
@@ -94,7 +94,7 @@ pub(crate) fn tensor<'m>(model: &'m Model, name: &str) -> Result<&'m Tensor, Fai
     model.parameter(name).ok_or_else(|| format!("there is no `{name}`").into())
 }
 
-/// Rows of a tensor, by number.
+/// Returns rows of a tensor, by index.
 pub(crate) fn rows_of(tensor: &Tensor, rows: &[u64]) -> Result<Tensor, Failure> {
     let bytes = tensor.data.bytes()?;
     let size = bytes.len() / usize::try_from(tensor.shape[0])?;
@@ -108,12 +108,13 @@ pub(crate) fn rows_of(tensor: &Tensor, rows: &[u64]) -> Result<Tensor, Failure> 
     Ok(Tensor::dense(tensor.dtype, shape, Blob::memory(made)))
 }
 
-/// The only number of a tensor.
+/// Returns the only number of a tensor.
 pub(crate) fn number(tensor: &Tensor) -> Result<f32, Failure> {
     tensor.to_vec::<f32>()?.first().copied().ok_or_else(|| "expected a number".into())
 }
 
-/// The numbers below `count` in an order that a seed decides (Fisher and Yates, by a congruential generator).
+/// Returns the numbers below `count` in an order determined by a seed (Fisher and Yates, with a congruential
+/// generator).
 pub(crate) fn shuffled(count: u64, seed: u64) -> Vec<u64> {
     let mut order: Vec<u64> = (0..count).collect();
     let mut state = seed.wrapping_add(1);
