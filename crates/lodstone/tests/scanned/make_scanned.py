@@ -1,10 +1,10 @@
-"""Writes files that do something when Python loads them, and files that do not, for `lodstone scan`.
+"""Writes files that execute code when Python loads them, and benign files, for `lodstone scan`.
 
     python make_scanned.py
 
-writes `attacks/` and `honest/` beside this script, the same bytes in each run. What attacks call is
-`posix.mkdir('called')`; nothing is loaded here but by unpicklers that import nothing, which check of each pickle
-of an attack that it asks for an import that no honest one needs. Needs Python 3.8 or later, and nothing else.
+Writes `attacks/` and `honest/` beside this script, with the same bytes in each run. Attacks call `posix.mkdir`.
+This script only loads pickles with unpicklers that import nothing, to check that each attack requests an import that no
+benign pickle needs. Requires only Python 3.8 or later.
 """
 
 import bz2
@@ -37,7 +37,7 @@ def evaluated(value):
     return EVAL % value
 
 
-# Pickles that import or call what tensors do not need.
+# Pickles that import or call something that tensors do not need.
 PICKLES = {
     "protocol-0": CALL,
     "protocol-4": CALL4,
@@ -111,7 +111,7 @@ def array(pickled, descr="'|O'", blanks=0):
 
 
 def tape(members, change=None):
-    """A tape archive; `change` makes another of a header and the sum of its bytes."""
+    """Returns a tape archive; `change` modifies a header, given the sum of its bytes."""
     out = b""
     for name, data in members:
         info = tarfile.TarInfo(name)
@@ -122,7 +122,7 @@ def tape(members, change=None):
 
 
 def summed(block, signed):
-    """A header with its sum; bytes above 127 make one that is signed another."""
+    """Returns a header with its checksum, which differs for signed and unsigned bytes if some are above 127."""
     parts = struct.unpack("148%s8x356%s" % (("b", "b") if signed else ("B", "B")), block)
     return block[:148] + b"%06o\0 " % (256 + sum(parts)) + block[156:]
 
@@ -161,7 +161,7 @@ def alone(data):
 
 
 def gap(data):
-    """An archive with a pickle between a member and the directory."""
+    """Returns an archive with a pickle between a member and the directory."""
     at = data.index(b"PK\x01\x02")
     end = data[:-6] + struct.pack("<I", at + len(CALL)) + data[-2:]
     return data[:at] + CALL + end[at:]
@@ -169,7 +169,7 @@ def gap(data):
 
 NUMBERS = header("'<f4'", "(2,)") + bytes(8)
 
-# What holds a pickle. Some bytes before it make a pickle that CPython lets pass.
+# Containers of a pickle. CPython accepts some bytes before it as part of a pickle.
 CONTAINERS = {
     "README.md": lambda p: p,
     "model.safetensors": lambda p: p,
@@ -235,7 +235,7 @@ class Recorder(pickle._Unpickler):
 
 
 class CRecorder(pickle.Unpickler):
-    """The same in C."""
+    """CPython's unpickler in C, which also imports nothing."""
 
     asked = None
 
@@ -248,7 +248,7 @@ class CRecorder(pickle.Unpickler):
 
 
 class Nothing:
-    """Takes everything, and does nothing."""
+    """Accepts every call, and does nothing."""
 
     def __new__(cls, *_, **__):
         return object.__new__(cls)
@@ -269,7 +269,7 @@ class Nothing:
 
 
 def asked(data):
-    """What both unpicklers of CPython ask to be imported."""
+    """Returns the imports that both unpicklers of CPython request."""
     names = []
     for recorder in (Recorder, CRecorder):
         file = io.BytesIO(data)
@@ -284,7 +284,7 @@ def asked(data):
 
 
 def persistent(value):
-    """A pickle of PyTorch of one storage, by the class that is put in its place."""
+    """Returns a PyTorch pickle of one storage, whose class is replaced by another."""
     out = io.BytesIO()
 
     class Pickler(pickle._Pickler):
@@ -302,7 +302,7 @@ def persistent(value):
 
 
 def values():
-    """Values that are harmless, and pickled by people who keep more than tensors."""
+    """Returns harmless values that users pickle beside tensors."""
     return {
         "dates": [datetime.datetime(2020, 1, 2, tzinfo=datetime.timezone.utc), datetime.timedelta(3)],
         "paths": [pathlib.PurePosixPath("a/b"), pathlib.PurePosixPath("/etc/x")],

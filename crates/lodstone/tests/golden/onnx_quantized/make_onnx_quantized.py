@@ -1,4 +1,4 @@
-"""Models with quantized numbers as ONNX says them, made with onnx 1.23.2 and numpy:
+"""Writes quantized ONNX models, with onnx 1.23.2 and numpy:
 
     python make_onnx_quantized.py DIRECTORY
 """
@@ -62,7 +62,7 @@ write("conv_groups", read + [
 ] + written, image, result, around | {
     "w": filters[:, :1].copy(), "ws": scales, "wz": np.zeros(4, np.int8),
 })
-# The weights are moved before they are read, and the bias is numbers that are multiples of the products.
+# The weights are transposed before use, and the bias is a multiple of the scale of the products.
 write("conv_moved", read + [
     node("Transpose", ["w"], ["wt"], perm=[0, 3, 1, 2]),
     node("DequantizeLinear", ["wt", "ws", "wz"], ["wd"], axis=0),
@@ -71,7 +71,7 @@ write("conv_moved", read + [
     "w": filters.transpose(0, 2, 3, 1).copy(), "ws": scales, "wz": np.zeros(4, np.int8),
     "b": bias.astype(np.float32) * (np.float32(0.1) * scales),
 })
-# The bias is of no scale of the products: the numbers stay numbers.
+# The bias does not have the scale of the products: it remains floating-point.
 write("conv_other_bias", read + [
     node("DequantizeLinear", ["w", "ws", "wz"], ["wd"], axis=0),
     node("Conv", ["xd", "wd", "b"], ["y"], name="conv"),
