@@ -2,8 +2,8 @@
 
     python make_paddle_backward.py OUT_DIR
 
-writes `NAME.pdmodel`, a main program, for each function below; the program before it is what is left without the
-operators of the role "backward".
+Writes `NAME.pdmodel`, a main program, for each function below; without the operators of the role "backward", it is the
+program before gradients were appended.
 """
 import os
 import sys
@@ -26,7 +26,7 @@ def plain():
 
 
 def shared():
-    """One parameter in three places, and a value that goes two ways."""
+    """A parameter that is used three times, and a value with two readers."""
     x = data("x", -1, 3)
     w = static.create_parameter([3, 3], "float32", name="w")
     a = paddle.matmul(x, w)
@@ -36,13 +36,13 @@ def shared():
 
 
 def used_twice():
-    """One variable in both slots of an operator."""
+    """A variable in both slots of an operator."""
     x = static.nn.fc(data("x", -1, 3), 3)
     return paddle.mean(paddle.multiply(x, x) + x)
 
 
 def split():
-    """An operator of which one result is not used."""
+    """An operator with an unused result."""
     x = static.nn.fc(data("x", -1, 3), 6)
     first, _, last = paddle.split(x, 3, axis=1)
     return paddle.mean(paddle.concat([first, last, first], axis=1))
@@ -80,7 +80,7 @@ def summed():
 
 
 def sentences():
-    """Sequences, and rows of a table alone."""
+    """Sequences, and selected rows of a table."""
     words = static.data("words", [-1, 1], "int64", lod_level=1)
     x = paddle.reshape(static.nn.embedding(words, (20, 4), is_sparse=True), [-1, 4])
     x = static.nn.sequence_conv(x, 5, 3, act="tanh")
@@ -95,7 +95,7 @@ def number(value):
 
 
 def loop():
-    """A loop with parameters in it that are used behind it, too, and a value that nobody asks for."""
+    """A loop with parameters that are also used after it, and an unused value."""
     x = static.nn.fc(data("x", -1, 3), 3)
     w = static.create_parameter([3, 3], "float32", name="w")
     count = number(4)
@@ -136,7 +136,7 @@ def arrays():
 
 
 def branches():
-    """One branch with a parameter of its own, one that gives what it got."""
+    """A branch with its own parameter, and a branch that returns its input."""
     x = static.nn.fc(data("x", -1, 3), 3)
     y = static.nn.cond(paddle.mean(x) > 0.0, lambda: static.nn.fc(x, 3) * x, lambda: x)
     return paddle.mean(y * x)

@@ -1,18 +1,18 @@
-"""Records how training goes on from checkpoints that PaddlePaddle 1.8.5, 2.6.2 or 3.3.1 saves, whichever runs this.
+"""Records how training continues from checkpoints of the installed PaddlePaddle (1.8.5, 2.6.2 or 3.3.1).
 
     python make_paddle_checkpoints.py OUT_DIR
 
-trains two layers for three steps, writes what that release can save into `RELEASE/`, and `RELEASE.json`: the rows
-that were fed to five more steps, the class of each, and the losses of these steps.
+Trains two layers for three steps, writes everything that the release can save to `RELEASE/`, and `RELEASE.json`: the
+rows and classes of five more steps, and their losses.
 
 | checkpoint | saved by | optimizer |
 |---|---|---|
 | `program` | `save`: the whole program, `.pdparams`, `.pdopt` | Adam; in 1.8.5 with a schedule in the program |
 | `variables`, `combined` | `save_persistables`, a file for each variable, and one | the same |
-| `adam`, `momentum` | `paddle.save` of two `state_dict()`s | Adam, Momentum; a schedule on the side of Python |
+| `adam`, `momentum` | `paddle.save` of two `state_dict()`s | Adam, Momentum; a schedule in Python |
 
-With `FLAGS_enable_pir_api=0` in the environment 3.3.1 has a program in its old form, and writes into
-`3.3.1-old-program`; otherwise its program is in its new form, and it saves no variables by themselves.
+With `FLAGS_enable_pir_api=0` in the environment, 3.3.1 writes programs in the old form, to `3.3.1-old-program`;
+otherwise it writes programs in the new form, and saves no variables separately.
 """
 import json
 import os
@@ -53,7 +53,7 @@ def layers():
 
 
 def build():
-    """The program of later ones."""
+    """The program of later releases."""
     x, y = paddle.static.data("x", [None, 4], "float32"), paddle.static.data("y", [None, 1], "int64")
     loss = paddle.nn.functional.cross_entropy(layers()(x), y)
     paddle.optimizer.Adam(0.05).minimize(loss)
@@ -92,7 +92,7 @@ def save(static, executor, main, directory):
 
 
 def trained_layers(directory, name):
-    """Trains layers, and saves the states of them and of their optimizer."""
+    """Trains layers, and saves their states and those of their optimizer."""
     model = layers()
     if name == "adam":
         rate = paddle.optimizer.lr.ExponentialDecay(0.1, 0.8)

@@ -1,11 +1,11 @@
-"""Records what PaddlePaddle 2.6.2 computes for the gradients of single operators.
+"""Records PaddlePaddle 2.6.2's gradients of single operators.
 
     python make_paddle_gradients.py OUT_DIR
 
-writes what `make_paddle_operators.py` writes, in the same form. Each case is one gradient operator, as PaddlePaddle
-appends it behind the operator that it is the gradient of: its inputs are what that operator read and wrote, and a
-random gradient of each result. The operators are those of the cases of `make_paddle_operators.py`, and such at whose
-inputs a function has a corner or several elements are the largest.
+Writes the same files as `make_paddle_operators.py`. Each case is one gradient operator, as PaddlePaddle appends it for
+an operator: its inputs are the inputs and outputs of that operator, and a random gradient of each output. The operators
+are those of the cases of `make_paddle_operators.py`, and others with inputs at which a function is not differentiable
+or several elements are the maximum.
 """
 
 import sys
@@ -15,12 +15,12 @@ from make_paddle_operators import F32, F64, Lod, Recorder, core, integers, norma
 
 GRADIENT, NONE = "@GRAD", "@EMPTY@"
 
-# What the executor adds to every operator.
+# The attributes that the executor adds to every operator.
 EVERY = ["op_role", "op_role_var", "op_namescope", "op_callstack", "op_device", "with_quant_attr"]
 
 
 class Gradients(Recorder):
-    """Records the gradients of operators in place of these."""
+    """Records the gradients of operators instead of the operators."""
 
     def run(self, name, kind, inputs, attributes, outputs, silent):
         if name in WRONG:
@@ -34,7 +34,7 @@ class Gradients(Recorder):
         except Exception:
             return
         for desc in descs:
-            # Some gradients are operators that are recorded as such.
+            # Some gradients are forward operators, which are recorded as such.
             if "_grad" in desc.type():
                 self.gradient(name, program, op, desc, feed, attributes, silent)
 
@@ -63,7 +63,7 @@ class Gradients(Recorder):
         added.infer_var_type(target.desc)
         added.infer_shape(target.desc)
         found = self.executor.run(whole, feed=feed, fetch_list=forward + wanted, return_numpy=False)
-        # What is written in place is read as it is then.
+        # Variables that are written in place are read before.
         tensors = {**feed, **dict(zip(forward + wanted, found))}
         inputs = {
             slot: [name for name in desc.input(slot) if name in tensors or slot == "XShape"]
@@ -85,7 +85,7 @@ class Gradients(Recorder):
         self.cases.append({**case, "attributes": self.told(desc, attributes), "feed": facts, "fetch": fetch})
 
     def counts_for(self, block, variable, of):
-        """How much each element of a result counts, at random."""
+        """Returns random weights for the elements of a result."""
         like, lengths = np.asarray(of), of.recursive_sequence_lengths()
         tensor = core.LoDTensor()
         tensor.set(normal(*like.shape, dtype=like.dtype, key="counts"), operators.PLACE)
@@ -99,20 +99,20 @@ class Gradients(Recorder):
 
 # Cases that are not recorded.
 WRONG = [
-    # Along an axis that is not the first, every row gets what counts for the first one.
+    # Along an axis other than the first, every row gets the gradient of the first one.
     "gather-2", "gather-5",
 ]
 
-# Operators that PaddlePaddle gives no gradient of, though it has one: they fail.
+# Operators for which PaddlePaddle has a gradient that fails.
 FAILS = [
-    # The lengths are not there where it is not trained.
+    # The lengths are missing unless it is trained.
     "norm-7",
     # With `axis`.
     "elementwise_max-3", "elementwise_max-4", "elementwise_min-3", "elementwise_min-4", "elementwise_pow-3",
     "elementwise_pow-4",
-    # Where a dim is gone.
+    # With a removed dim.
     "strided_slice-6",
-    # Where a list is turned.
+    # With a reversed list.
     "matmul_v2-9", "matmul_v2-19",
 ]
 
@@ -121,7 +121,7 @@ case = operators.case = record.case
 
 
 def corners():
-    """Where functions have corners, and where several elements are the largest."""
+    """Points at which functions are not differentiable, and several equal maxima."""
     ends = [-6.0, -3.0, -1.0, -0.75, -0.5, 0.0, 0.5, 0.75, 1.0, 1.5, 3.0, 6.0]
     for dtype in [F32, F64]:
         x = np.array(ends, dtype)

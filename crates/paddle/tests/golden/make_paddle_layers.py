@@ -1,9 +1,9 @@
-"""Writes down what programs the layers, initialisers and control flow of PaddlePaddle 2.6.2 make.
+"""Records the programs that the layers, initializers and control flow of PaddlePaddle 2.6.2 build.
 
     python make_paddle_layers.py
 
 Writes `paddle_layers.json`, beside this script: for each case the main program and the startup program, and the
-variables that its function gives. `layers.rs` makes the same with the layers of this crate.
+variables that its function returns. `layers.rs` builds the same with the layers of this crate.
 """
 import json
 import os
@@ -63,7 +63,7 @@ def fc_flattened():
 
 @case
 def fc_from_given():
-    # The window of elements that a layer begins with is given one by one.
+    # The initial weight is given element by element.
     weight = paddle.ParamAttr(name="w", initializer=initializer.Assign(np.arange(12, dtype="float32").reshape(6, 2)))
     return nn.fc(rows(), 2, weight_attr=weight, bias_attr=paddle.ParamAttr(initializer=initializer.Constant(0.1)))
 
@@ -140,7 +140,7 @@ def dropout_tests():
 
 @case
 def cross_entropy():
-    """As `fluid.layers.cross_entropy` of 1.8.5 makes it; 2.6.2 has the operator and no function."""
+    """Like `fluid.layers.cross_entropy` of 1.8.5; 2.6.2 has the operator, but no function."""
     shares, label = data("shares", [-1, 10]), data("label", [-1, 1], "int64")
     block = paddle.static.default_main_program().current_block()
     out, matches, shape = (block.create_var(name=name, dtype="float32") for name in ("out", "matches", "shape"))
@@ -280,7 +280,7 @@ def increments_and_assigns():
 
 @case
 def while_block():
-    """A loop whose block changes what lies outside: a counter, a sum, and its own condition."""
+    """A loop whose block changes outer variables: a counter, a sum, and its own condition."""
     count, limit, total = number(0), number(5), paddle.full([1, 6], 0.0)
     x, condition = data("x", [1, 6]), None
     condition = paddle.less_than(count, limit)

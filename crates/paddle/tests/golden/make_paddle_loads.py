@@ -1,8 +1,8 @@
-"""Records what PaddlePaddle 2.6.2 saves and loads in ways of their own: as half precision, and in part.
+"""Records special cases of saving and loading in PaddlePaddle 2.6.2: in half precision, and in part.
 
     python make_paddle_loads.py OUT_DIR
 
-writes the files that `save` operators wrote, and in `loads.npz` what `load` operators made of them.
+Writes the files of `save` operators, and the results of `load` operators to `loads.npz`.
 """
 
 import os

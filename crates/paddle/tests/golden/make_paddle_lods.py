@@ -1,9 +1,9 @@
-"""Records which LoD PaddlePaddle 2.6.2 gives the results of operators, and of their gradients.
+"""Records the LoD that PaddlePaddle 2.6.2 assigns to the results of operators and of their gradients.
 
     python make_paddle_lods.py OUT_DIR
 
-writes what `make_paddle_operators.py` writes, in the same form: a case for each operator, and one for its gradient. Each
-input of an operator has a LoD of its own, so that the LoD of a result tells which input it comes from.
+Writes the same files as `make_paddle_operators.py`: a case for each operator, and one for its gradient. Each input of
+an operator has a different LoD, so that the LoD of a result identifies the input that it comes from.
 """
 
 import sys

@@ -1,9 +1,9 @@
-"""Records what PaddlePaddle 2.6.2 computes for the inference models among the golden files of `formats`.
+"""Records PaddlePaddle 2.6.2's results for the inference models among the golden files of `formats`.
 
     python make_paddle_models.py
 
-Writes `paddle_models.json`, beside this script: for each model its path, what is fed (element type, dims, LoD,
-elements) and what comes out.
+Writes `paddle_models.json`, beside this script: for each model its path, its inputs (element type, dims, LoD,
+elements) and its outputs.
 """
 import json
 import os
@@ -47,7 +47,7 @@ def by_prefix(path):
 
 
 def by_directory(path):
-    """A model of 1.8.5, which has combined parameters: 2.6.2 has no function for it any more."""
+    """A model of 1.8.5 with combined parameters, for which 2.6.2 has no function."""
     directory = os.path.join(MODELS, path)
 
     def load(executor):

@@ -1,15 +1,15 @@
-"""Records what PaddlePaddle 2.6.2 computes for single operators.
+"""Records PaddlePaddle 2.6.2's results of single operators.
 
     python make_paddle_operators.py OUT_DIR
 
-writes a JSON file for each family of operators, a case a line, and `elements.npz`, the elements of all
-tensors: an array for each element type, in which a tensor is told by its shape and where it begins. A second
+Writes a JSON file for each family of operators, one case per line, and `elements.npz`, the elements of all
+tensors: an array for each element type; a tensor is described by its shape and its offset in the array. A second
 run writes the same cases and elements.
 
 A case is a program of one operator: `inputs` and `outputs` have its variables by slot, `attributes` those
-that were given, with their type behind a colon (`i` INT, `l` LONG, `f` FLOAT, `d` FLOAT64, `b` BOOLEAN,
-`s` STRING; doubled or with an `s`: a list). `feed` has the tensors that were fed and `fetch` those that
-came out; a variable that is not among them was not asked for, because nothing says what is in it.
+that are set, with their type after a colon (`i` INT, `l` LONG, `f` FLOAT, `d` FLOAT64, `b` BOOLEAN,
+`s` STRING; doubled or with an `s`: a list). `feed` has the inputs and `fetch` the recorded
+outputs; other variables were not fetched, because their contents are unspecified.
 """
 
 import json
@@ -31,7 +31,7 @@ PLACE = paddle.CPUPlace()
 
 F32, F64, I32, I64, BOOL = "float32", "float64", "int32", "int64", "bool"
 CODES = {BOOL: 0, I32: 2, I64: 3, "float16": 4, F32: 5, F64: 6, "uint8": 20, "int8": 21, "bfloat16": 22}
-# NumPy has no `bfloat16`: PaddlePaddle takes and gives its bits.
+# NumPy has no `bfloat16`: PaddlePaddle accepts and returns its bits.
 NAMES = {"uint16": "bfloat16"}
 TYPES = {
     "INT": "i", "INTS": "is", "LONG": "l", "LONGS": "ls", "FLOAT": "f", "FLOATS": "fs",
@@ -53,7 +53,7 @@ class Recorder:
         self.executor = static.Executor(PLACE)
 
     def store(self, tensor):
-        """Where a tensor's elements are; equal ones of one case after the other are not shared."""
+        """Appends a tensor's elements, and returns their location."""
         array = np.asarray(tensor)
         name = NAMES.get(array.dtype.name, array.dtype.name)
         parts = self.elements.setdefault(name, [0, []])
@@ -63,12 +63,12 @@ class Recorder:
         return name, list(array.shape), begin
 
     def family(self, name):
-        """What is recorded from now on belongs to it."""
+        """Starts a file: the following cases belong to it."""
         self.cases = self.families[name] = []
 
     def case(self, kind, inputs, attributes=None, outputs=("Out",), silent=()):
-        """Runs one operator. `outputs` names its slots, or says how many variables each has, or of which
-        input it takes the place; those of `silent` are written and not asked for."""
+        """Runs one operator. `outputs` lists its slots, or maps each to its number of variables or to the input that it
+        overwrites; those of `silent` are written, but not fetched."""
         number = self.counts[kind] = self.counts.get(kind, 0) + 1
         try:
             self.run(f"{kind}-{number}", kind, inputs, attributes or {}, outputs, silent)
@@ -90,7 +90,7 @@ class Recorder:
         self.cases.append({**case, "feed": facts, "fetch": results})
 
     def build(self, kind, inputs, attributes, outputs):
-        """A program of one operator, the operator, and what it is fed."""
+        """Returns a program of one operator, the operator, and its inputs."""
         outputs = outputs if isinstance(outputs, dict) else {slot: 1 for slot in outputs}
         program, feed = static.Program(), {}
         with static.program_guard(program):
@@ -127,12 +127,12 @@ class Recorder:
         return program, op, feed
 
     def told(self, desc, attributes):
-        """Attributes of an operator as a case tells them."""
+        """Returns the attributes of an operator in the form of a case."""
         told = {}
         for attribute in attributes:
             code = TYPES[desc.attr_type(attribute).name]
             value = desc.attr(attribute)
-            # JSON has no infinite numbers.
+            # JSON has no infinities.
             told[f"{attribute}:{code}"] = str(value) if value in [float("inf"), float("-inf")] else value
         return told
 
@@ -156,7 +156,7 @@ case = record.case
 
 
 def normal(*shape, dtype=F32, scale=1.0, key=""):
-    """Numbers around 0, the same ones for the same shape and key; rounded, so that they compress."""
+    """Returns numbers around 0, determined by the shape and the key; rounded, so that they compress."""
     random = np.random.RandomState(zlib.crc32(f"{shape}{key}".encode()) % 2**32)
     return np.asarray(np.round(random.standard_normal(shape) * 2 * 64) / 64 * scale).astype(dtype)
 
@@ -341,7 +341,7 @@ def tables():
     case("lookup_table", {"W": w, "Ids": integers(2, 3, 1, low=0, high=7)})
     case("lookup_table", {"W": w, "Ids": Lod(integers(5, 1, low=0, high=7), [[1, 2], [2, 2, 1]])})
     case("lookup_table_v2", {"W": w, "Ids": Lod(integers(5, 1, low=0, high=7), [[2, 3]])})
-    # `one_hot` is gone from this release.
+    # This release has no `one_hot`.
     kind = "one_hot_v2"
     for shape in [(4,), (2, 3)]:
         for dtype in [I32, I64]:
@@ -510,7 +510,7 @@ def reductions():
         case(kind, {"X": normal(2, 3, 4)}, {"axis": 0, "flatten": True})
         case(kind, {"X": normal(2, 3, 4)}, {"axis": 0, "flatten": True, "keepdims": True})
         case(kind, {"X": normal(5)}, {"axis": 0})
-    # Numbers that are equal are in no order.
+    # The order of equal numbers is unspecified.
     distinct = np.random.RandomState(3).permutation(24).astype(F32).reshape(2, 3, 4) - 11.5
     for k in [1, 3]:
         for dtype in [F32, F64, I32, I64]:
@@ -645,7 +645,7 @@ def moving():
            axes=[1], starts=[-1], ends=[-1], infer_flags=[-1])
 
     def strided(more=None, x=normal(5, 6), **attributes):
-        # Without its flags the operator reads behind an empty list.
+        # Without its flags, the operator reads beyond an empty list.
         attributes = {"infer_flags": [1] * len(attributes["axes"]), **attributes}
         case("strided_slice", {"Input": x, **(more or {})}, attributes)
 
@@ -795,7 +795,7 @@ def products():
         case("mul", {"X": normal(2, 3, 2, dtype=dtype), "Y": normal(2, 1, 4, dtype=dtype)}, {"x_num_col_dims": 2})
         case("mul", {"X": normal(2, 6, dtype=dtype), "Y": normal(2, 3, 4, dtype=dtype)}, {"y_num_col_dims": 2})
     case("mul", {"X": Lod(normal(3, 4), [[1, 2]]), "Y": normal(4, 2)})
-    # Alpha's gradient is not asked for; integers have kernels in the newer product alone.
+    # The gradient of alpha is not fetched; only the newer product has kernels for integers.
     case("matmul_v2", {"X": normal(2, 3), "Y": normal(3, 1)}, {})
 
 
@@ -905,7 +905,7 @@ def images():
 
 
 def pictures():
-    """Windows that tell which element is the greatest, and other dims as 1.x asks for them."""
+    """Windows with distinct maxima, and other dims as 1.x requires."""
     def pool(kind, x, ksize, **attributes):
         case(kind, {"X": x}, {"ksize": ksize, **attributes}, ["Out", "Mask"])
 
@@ -931,19 +931,19 @@ def pictures():
         ("trilinear_interp_v2", (1, 2, 3, 2, 4), {"interp_method": "trilinear", "out_d": 4, "out_h": 5, "out_w": 3}),
         ("bicubic_interp_v2", (1, 2, 4, 5), {"interp_method": "bicubic", "out_h": 6, "out_w": 7}),
     ]:
-        # PaddlePaddle rounds places of corners, which cubes make much of.
+        # PaddlePaddle rounds positions of corners, which cubic interpolation amplifies.
         for corners in [False] if kind == "bicubic_interp_v2" else [True, False]:
             case(kind, {"X": normal(*shape, key="p")}, {**more, "align_corners": corners, "align_mode": 1})
 
 
 NAN, INF = float("nan"), float("inf")
 
-# Functions that PaddlePaddle computes by steps of which one is no number where the argument is infinite.
+# Functions for which an intermediate result of PaddlePaddle is NaN if the argument is infinite.
 ENDS = ["abs", "logsigmoid", "silu", "softshrink", "sqrt", "thresholded_relu"]
 
 
 def odd():
-    """Windows that begin behind the tensor, dims of one, numbers that are none or half as precise."""
+    """Windows that begin after the tensor, dims of one, NaN and half precision."""
     for kind in ["max", "avg"]:
         for exclusive in [True, False]:
             def pool(x, ksize, **attributes):
@@ -977,7 +977,7 @@ def odd():
             case(kind, {"X": x}, {**attributes, "scale": factors})
             sizes = dict(zip(["out_d", "out_h", "out_w"][-len(dims):], [1] * len(dims)))
             case(kind, {"X": x}, {**attributes, **sizes})
-    # Of all sizes, and with all kinds of fractions; each is cut off at another bit.
+    # All magnitudes, and all kinds of fractions; each is truncated at another bit.
     bits = np.arange(0, 2**32, 2**32 // 509, dtype=np.uint64).astype(np.uint32)
     ends = [0x7F800000, 0xFF800000, 0x7FC00000, 0x7F800001, 0xFFFFFFFF, 0x477FE000, 0x477FE001, 0x477FF000, 0x387FFFFF,
             0x38800000, 0x33800000, 0x337FFFFF, 0x3F80FFFF, 0x3F801FFF, 0x3F803000, 0x00000001, 0x7F7FFFFF]
@@ -1000,7 +1000,7 @@ def odd():
         case("p_norm", {"X": normal(2, 3, dtype=dtype)}, {"porder": 3.0, "asvector": True, "keepdim": True})
         for target in ["float16", "bfloat16"]:
             case("fill_constant", {}, {"shape": [2], "dtype": CODES[target], "value": 0.1})
-    # A window that is larger than all there is, by less than a step.
+    # A window that exceeds the input by less than a step.
     case("pool2d", {"X": normal(1, 1, 1, 4)}, {"pooling_type": "max", "ksize": [2, 2], "strides": [2, 2]})
     filters = {"paddings": [0, 0], "dilations": [1, 1], "groups": 1}
     case("conv2d", {"Input": normal(1, 1, 5, 1), "Filter": normal(2, 1, 2, 2)}, {**filters, "strides": [2, 2]}, ["Output"])
@@ -1054,7 +1054,7 @@ def odd():
                 case("pool2d", {"X": image}, {"pooling_type": "max", **attributes})
                 case("max_pool2d_with_index", {"X": image}, attributes, ["Out", "Mask"])
             case("pool3d", {"X": image[:, :, :, None]}, {"pooling_type": "max", "ksize": [2, 1, 2]})
-    # Factors by which a picture keeps its size.
+    # Factors that keep the size of an image.
     for kind, dims, factors in [
         ("linear_interp_v2", (3,), [1.3]), ("linear_interp_v2", (3,), [1.4]), ("bilinear_interp_v2", (3, 2), [1.1, 1.4]),
         ("bilinear_interp_v2", (3, 2), [1.1, 1.6]), ("nearest_interp_v2", (3, 2), [1.3, 1.3]),

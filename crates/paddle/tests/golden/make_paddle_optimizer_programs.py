@@ -1,10 +1,10 @@
-"""Writes down what PaddlePaddle 2.6.2 appends to programs that learn, and the learning rates that schedules give.
+"""Records the operators that PaddlePaddle 2.6.2's optimizers append, and the learning rates of schedules.
 
     python make_paddle_optimizer_programs.py
 
-Writes `paddle_optimizer_programs.json`, beside this script: for each case the main program and the startup program. Of a net
-that an optimizer changes, the main program has what stands behind its gradients alone. A schedule has the learning
-rates of ten steps beside it. `optimizers.rs` makes the same with the optimizers of this crate.
+Writes `paddle_optimizer_programs.json`, beside this script: for each case the main program and the startup program. For
+an optimizer, the main program has only the operators after the gradients. A schedule also has the learning rates of ten
+steps. `optimizers.rs` builds the same with the optimizers of this crate.
 """
 import json
 import os
@@ -44,7 +44,7 @@ LEARNS = {
     "decay_l2": lambda: optimizer.Adam(weight_decay=0.05),
     "clip_and_decay": lambda: optimizer.SGD(0.1, grad_clip=nn.ClipGradByGlobalNorm(0.5), weight_decay=0.05),
 }
-# Of a table of which some rows count alone.
+# A table with gradients of selected rows.
 LEARNS_ROWS = {
     "rows": lambda: optimizer.Adam(lazy_mode=True),
     "rows_clip_by_norm": lambda: optimizer.SGD(0.1, grad_clip=nn.ClipGradByNorm(0.5)),

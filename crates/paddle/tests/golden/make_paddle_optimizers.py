@@ -1,11 +1,12 @@
-"""Records ten steps of the operators that optimize, as PaddlePaddle 2.6.2 and 1.8.5 compute them.
+"""Records ten steps of optimizer operators, as PaddlePaddle 2.6.2 and 1.8.5 compute them.
 
     python make_paddle_optimizers.py
 
-writes `paddle_optimizers/VERSION-TYPE.json`, beside this script, for the version that it runs with. A case is a program
-of one operator: `inputs` and `outputs` have its variables by slot, `attributes` those that were given, with their type
-behind a colon (`f` FLOAT, `b` BOOLEAN, `s` STRING). `begins` has the variables at first, `steps` the gradient of each
-step and variables after it: the parameter, and after some of them the accumulators. A gradient of some rows has their numbers beside it.
+Writes `paddle_optimizers/VERSION-TYPE.json`, beside this script, for the installed version. A case is a program
+of one operator: `inputs` and `outputs` have its variables by slot, `attributes` those that are set, with their type
+after a colon (`f` FLOAT, `b` BOOLEAN, `s` STRING). `begins` has the initial variables, `steps` the gradient of each
+step and the variables after it: the parameter, and sometimes the accumulators. A gradient of selected rows has their
+indices.
 """
 import json
 import os
@@ -37,7 +38,7 @@ CASES = []
 
 
 def told(array):
-    """Type, dims, and elements; those of single precision in as few digits as tell them apart."""
+    """Returns type, dims, and elements; float32 with the fewest digits that identify them."""
     array = np.asarray(array)
     flat = array.reshape(-1)
     values = [float(str(value)) for value in flat] if array.dtype.kind == "f" else flat.tolist()
@@ -49,7 +50,7 @@ def set_dense(scope, name, array):
 
 
 def case(kind, slots, attributes=None, dtype="float32", more=None, rows=None, lr=0.1, ones=(), seed=0, skips=None):
-    """`slots` are the accumulators; `ones` those of one number, and what they begin with."""
+    """`slots` are the accumulators; `ones` those of one number, with their initial values."""
     random = np.random.RandomState(seed + 7)
     begins = {"Param": random.uniform(-1, 1, SHAPE).astype(dtype)}
     for slot in slots:
@@ -111,7 +112,7 @@ def case(kind, slots, attributes=None, dtype="float32", more=None, rows=None, lr
 
 
 ROWS = [[2, 0], [1], [0, 2, 0], [1, 1]]
-# What looks for rows as if they were sorted finds these.
+# Indices for which a search in unsorted rows succeeds.
 SORTED = [[0, 2], [1], [0, 2, 0], [1, 1]]
 MOMENTS = ["Moment1", "Moment2"]
 
@@ -145,7 +146,7 @@ def record(dtype):
         {"decay": 0.9, "epsilon": 0.5, "centered": True},
         {"decay": 0.9, "epsilon": 0.5, "momentum": 0.7, "centered": True},
     ):
-        # 1.8.5 has no kernel of double precision.
+        # 1.8.5 has no kernel in double precision.
         for rows in () if OLD and dtype == "float64" else (None, SORTED):
             case("rmsprop", ["MeanSquare", "Moment", "MeanGrad"], attributes, dtype=dtype, rows=rows)
     for attributes in ({"weight_decay": 0.1}, {"weight_decay": 0.0}) + (

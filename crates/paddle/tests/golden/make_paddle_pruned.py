@@ -1,10 +1,10 @@
-"""Writes programs of PaddlePaddle 2.6.2, what is left of them for some results, and what these results are.
+"""Writes programs of PaddlePaddle 2.6.2, their pruned forms for some results, and these results.
 
     python make_paddle_pruned.py
 
 Writes the folder `paddle_pruned` beside this script: a folder for each case with the main and the startup program,
-and `cases.json`: what is fed, what is asked for, what the whole program gives for it, the operators that
-`Program._prune_with_input` leaves, and whether what it leaves gives the same.
+and `cases.json`: the inputs, the fetched values, their results in the whole program, the operators that
+`Program._prune_with_input` keeps, and whether the pruned program gives the same results.
 """
 import json
 import os
@@ -44,7 +44,7 @@ def number(value, dtype="int64"):
 
 @case
 def trained():
-    """A loss, its gradients and an optimizer; of which only what it predicts is asked for."""
+    """A loss, its gradients and an optimizer; only the prediction is fetched."""
     x, label = data(), data("label", (2, 1), "int64")
     shares = F.softmax(fc(x, 4))
     loss = paddle.mean(F.softmax_with_cross_entropy(fc(shares, 4), label))
@@ -62,7 +62,7 @@ def trained_loss():
 
 @case
 def normalized():
-    """What `batch_norm` has seen is written by the operator that reads it."""
+    """The statistics of `batch_norm` are written by the operator that reads them."""
     x = data("x", (2, 3, 2, 2))
     y = nn.batch_norm(nn.conv2d(x, 2, 1, param_attr=paddle.ParamAttr(initializer=Constant(0.5))))
     z = F.relu(y)
@@ -82,7 +82,7 @@ def counted_before():
 
 @case
 def fed_and_changed():
-    """What is fed is written in place before it is read."""
+    """An input that is written in place before it is read."""
     x = data("x", (1,))
     paddle.increment(x, 2.0)
     return ["x"], [paddle.scale(x, 3.0)]
@@ -101,7 +101,7 @@ def assigned_to_itself():
 
 @case
 def cut():
-    """What is fed lies between: it replaces what would have computed it."""
+    """An intermediate value as input: it replaces the operators that compute it."""
     x = data()
     y = fc(x, 2)
     return [y.name], [F.relu(fc(y, 2))]
@@ -109,7 +109,7 @@ def cut():
 
 @case
 def looped():
-    """A loop with a layer in it, and one that nothing needs before it."""
+    """A loop with a layer in it, after an unused loop."""
     x, total = data(), paddle.full([2, 3], 0.0)
     idle, count, limit = number(0), number(0), number(3)
     below = lambda count, *_: paddle.less_than(count, limit)
@@ -122,7 +122,7 @@ def looped():
 
 @case
 def looped_and_trained():
-    """The gradient of a loop has a block of its own."""
+    """The gradient of a loop has its own block."""
     x, count, limit = data(), number(0), number(2)
     state = paddle.scale(x, 1.0)
     state.stop_gradient = False
@@ -135,7 +135,7 @@ def looped_and_trained():
 
 @case
 def arrays():
-    """An array is written member by member: the first ones are needed, too."""
+    """An array is written member by member: the first members are also needed."""
     x, array = data(), paddle.tensor.create_array("float32")
     first, second = number(0), number(1)
     paddle.tensor.array_write(paddle.scale(x, 2.0), first, array)
@@ -156,7 +156,7 @@ def branched():
 
 @case
 def written_in_a_branch():
-    """A variable that one block writes, if at all: what it was before is needed, too."""
+    """A variable that one block may write: its previous value is also needed."""
     x, factor = data(), data("factor", (1,))
     total = fc(x, 2)
     positive = paddle.greater_than(factor, number(0.0, "float32"))
@@ -225,7 +225,7 @@ def record(name, function):
             values[var.name] = random.randint(0, 3, size) if whole else random.standard_normal(size).astype("float32")
     STARTUP[0] = startup
     if name == "cut":
-        # The whole would write over what is fed: it is asked for both.
+        # The whole program would overwrite the input: both are fetched.
         values[feeds[0]], *expected = given(main, executor, values, feeds + targets)
     else:
         expected = given(main, executor, values, targets)

@@ -1,10 +1,10 @@
-"""Records what PaddlePaddle 2.6.2 computes for operators of sequences and of rows, and for their gradients.
+"""Records PaddlePaddle 2.6.2's results of operators on sequences and selected rows, and of their gradients.
 
     python make_paddle_sequences.py OUT_DIR
 
-writes what `make_paddle_operators.py` writes, in the same form. Where a tensor has some rows of a larger one, their
-numbers and its height are behind its LoD. What recurrent operators keep for their gradients is told without LoD: what
-PaddlePaddle has there is none.
+Writes the same files as `make_paddle_operators.py`. For selected rows, the LoD is followed by their indices and the
+height. Values that recurrent operators keep for their gradients are recorded without LoD, because PaddlePaddle does not
+set it.
 """
 import sys
 
@@ -19,7 +19,7 @@ LENGTHS = [[3, 1, 4], [2, 0, 5], [0, 4, 0, 3], [1, 1, 1], [6], [2, 3, 2, 3]]
 
 
 class Plain:
-    """Facts without the LoD of what is kept for gradients."""
+    """Returns facts without the LoD of values kept for gradients."""
 
     def facts(self, tensor):
         lod = tensor.lod()
@@ -38,7 +38,7 @@ class Backward(Plain, gradients.Gradients):
             super().run(name, *args)
 
 
-# Where a sequence is shorter than its context is away, the gradient of the filter is that of memory as it was found.
+# If a sequence is shorter than the offset of its context, the gradient of the filter is uninitialized memory.
 UNSET = ["sequence_conv-25", "sequence_conv-28"]
 
 
@@ -127,7 +127,7 @@ def recurrent():
         for reverse in [False, True]:
             for begins in [False, True]:
                 if begins and 0 in lengths:
-                    # What an empty sequence begins with PaddlePaddle takes for that of another.
+                    # PaddlePaddle uses the initial value of another sequence for an empty one.
                     continue
                 for peepholes in [False, True]:
                     lstm(lengths, begins=begins, use_peepholes=peepholes, is_reverse=reverse)
@@ -145,7 +145,7 @@ def recurrent():
 
 
 class Rows:
-    """Some rows of a tensor."""
+    """Selected rows of a tensor."""
 
     def __init__(self, values, numbers, height):
         self.values, self.numbers, self.height = values, numbers, height
@@ -156,7 +156,7 @@ def some(*numbers, height=6, width=3, dtype=F32, key=""):
 
 
 def row_case(kind, inputs, attributes=None, out="Out", is_whole=False):
-    """A case of an operator of rows, which gives rows unless `is_whole`; they cannot be fed, and lie in the scope."""
+    """Records an operator that returns selected rows unless `is_whole`; selected rows are set in the scope, not fed."""
     number = forward.counts[kind] = forward.counts.get(kind, 0) + 1
     program, scope, facts, slots = static.Program(), static.Scope(), {}, {}
     block = program.global_block()
@@ -181,7 +181,7 @@ def row_case(kind, inputs, attributes=None, out="Out", is_whole=False):
             slots[slot].append(name)
     made = {} if is_whole else {"type": KINDS.SELECTED_ROWS}
     block.create_var(name="made", persistable=True, **made)
-    # Gradients have no interface of their own.
+    # Gradients have no Python interface.
     op = block.desc.append_op()
     op.set_type(kind)
     for slot, names in slots.items():

@@ -1,12 +1,12 @@
-"""Records how training goes on in PaddlePaddle 1.8.5 or 2.6.2, whichever runs this.
+"""Records how training continues in the installed PaddlePaddle (1.8.5 or 2.6.2).
 
     python make_paddle_training.py OUT_DIR
 
-writes for each network a folder with the program that trains it, its variables after two steps, in one file, and
-`RELEASE.json`: what five further steps were fed (element type, dims, LoD, elements), and the loss that each gave.
+Writes for each network a folder with the training program, its variables after two steps, in one file, and
+`RELEASE.json`: the inputs of five further steps (element type, dims, LoD, elements), and their losses.
 
-Programs have no `op_callstack`, which says where the one who wrote them keeps scripts. A second run writes the same; but
-what gradients of loops and branches read and write PaddlePaddle 2.6.2 names in any order.
+Programs have no `op_callstack`, which contains paths of scripts. A second run writes the same, except for the names of
+variables that gradients of loops and branches read and write, which PaddlePaddle 2.6.2 chooses arbitrarily.
 """
 import json
 import os
@@ -46,7 +46,7 @@ WORDS = 40
 
 
 def stripped(program):
-    """A program in binary, without what tells of the scripts that made it."""
+    """Returns a program in binary, without paths of scripts."""
     message = framework_pb2.ProgramDesc.FromString(program.desc.serialize_to_string())
     for block in message.blocks:
         for op in block.ops:
@@ -57,17 +57,17 @@ def stripped(program):
 
 
 def eighths(random, *shape):
-    """Numbers that are short in decimals."""
+    """Returns numbers with few decimals."""
     return random.randint(-16, 17, shape).astype("float32") / 8
 
 
 def images(random, step):
-    """Eight images, and the digit of each."""
+    """Returns eight images, and their digits."""
     return {"image": eighths(random, 8, 1, 12, 12), "label": random.randint(0, 10, (8, 1)).astype("int64")}
 
 
 def sentences(random, step, lengths):
-    """Sentences of words, and a class of each."""
+    """Returns sentences of words, and their classes."""
     lengths = lengths[step % len(lengths)]
     words = random.randint(0, WORDS, (sum(lengths), 1)).astype("int64")
     label = random.randint(0, 2, (len(lengths), 1)).astype("int64")
@@ -155,7 +155,7 @@ def old_dynamic_rnn():
 
 
 def old_dynamic_rnn_memory():
-    """A memory that begins with something that is trained, in the order of the ranks."""
+    """A memory whose initial value is trained, in the order of the ranks."""
     words, label = old_inputs()
     x = layers.embedding(words, size=[WORDS, 8], is_sparse=True)
     first = layers.fc(layers.sequence_pool(x, "average"), 5, act="tanh")
@@ -205,7 +205,7 @@ def regression(x):
 
 
 def loop():
-    """As many layers of the same weights as a number says."""
+    """A number of layers with shared weights."""
     x, count = static.data("x", [None, 3], "float32"), static.data("count", [1], "int64")
     x = static.nn.fc(x, 5)
     weight, bias = paddle.create_parameter([5, 5], "float32"), paddle.create_parameter([5], "float32", is_bias=True)
@@ -289,7 +289,7 @@ else:
 
 
 def fed(values):
-    """What is fed as the executor takes it."""
+    """Converts inputs for the executor."""
     made = {}
     for name, value in values.items():
         made[name] = create_lod_tensor(value[0], value[1], PLACE) if isinstance(value, tuple) else value

@@ -1,16 +1,16 @@
-"""What a program of PaddlePaddle says, as JSON: blocks of variables and operators with slots and attributes."""
+"""Converts a PaddlePaddle program to JSON: blocks of variables and operators with slots and attributes."""
 import paddle
 
 KINDS = paddle.base.core.VarDesc.VarType
 HAVE_TENSORS = (KINDS.LOD_TENSOR, KINDS.LOD_TENSOR_ARRAY)
-# What says where an operator was made and how it is placed, and nothing of what it computes.
+# Attributes that record the origin and the device of an operator, not its computation.
 LEFT_OUT = ("op_callstack", "op_device", "op_namescope", "op_role_var", "with_quant_attr")
-# Slots that PaddlePaddle fills from sets, which have another order each time.
+# Slots that PaddlePaddle fills from sets, in arbitrary order.
 SETS = {"while": ("X", "Out"), "conditional_block": ("Input", "Out")}
 
 
 def of_var(var):
-    """Name, kind, element type (codes of VarType), dims, levels of LoD, and what is true of it."""
+    """Returns name, kind, element type (codes of VarType), dims, LoD levels, and flags."""
     desc = var.desc
     facts = {"name": var.name, "kind": desc.type().value}
     if desc.type() in HAVE_TENSORS:
@@ -34,7 +34,7 @@ def of_attribute(op, name):
 
 
 def of_op(op):
-    """Kind, slots that are not empty, and attributes with their types."""
+    """Returns kind, slots that are not empty, and attributes with their types."""
     args = lambda slot, names: sorted(names) if slot in SETS.get(op.type, ()) else names
     slots = lambda names, of: {name: args(name, of(name)) for name in sorted(names) if of(name)}
     names = sorted(name for name in op.attr_names if name not in LEFT_OUT)

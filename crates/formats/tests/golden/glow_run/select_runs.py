@@ -25,16 +25,16 @@ import onnx
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# The greatest accepted differences, of values of the size that they have in these runs.
+# The maximum accepted differences, for the magnitudes in these runs.
 TOLERANCES = {
     # The differences between two spectra whose powers are in the thousands.
     "onnx__audioSpectrogramOneWindow": 1e-3,
     "onnx__audioSpectrogramTwoWindow": 4e-3,
-    # Half precision inside, which runtimes need not round to.
+    # Intermediate half precision, to which runtimes need not round.
     "caffe2__fbfcpacked_4d_first_axis_predict_net": 2e-3,
 }
 
-# The two examples of Glow's own documentation are always there.
+# The two examples of Glow's documentation are always selected.
 ALWAYS = ("glow_custom_op_topk_quantized", "glow_custom_op_channelwise_quantized_group_conv")
 
 
@@ -52,7 +52,7 @@ def array(tensor):
 
 
 def named(arrays, names):
-    """By the names that Glow gave: characters that it does not allow were replaced, or a number added."""
+    """Returns the arrays by Glow's names: Glow replaces invalid characters, or appends a number."""
     found = {}
     for (name, tensor), position in zip(arrays.items(), range(len(arrays))):
         name = tensor.get("glow_placeholder") or name

@@ -10,7 +10,7 @@ Run once with each of
     mxnet==1.9.1 numpy==1.23.5         Python 3.11: V2 and V3, subgraphs
     mxnet==2.0.0b1 "numpy<1.24"        Python 3.8: NumPy archives
 
-The program in the format of 0.8, of which there is no package, is that of 1.9.1 rewritten; its facts are those
+The program in the format of 0.8, for which there is no package, is rewritten from that of 1.9.1; its facts are those
 that 1.9.1 reports.
 """
 
@@ -48,7 +48,7 @@ def numbers(array):
 
 
 def sparse(name, array):
-    """Facts of a sparse array, by what MXNet says that its parts are."""
+    """Returns the facts of a sparse array, from MXNet's description of its parts."""
     case = facts.dense(name, array.data.asnumpy())
     case["kind"] = array.stype
     case["shape"] = list(array.shape)
@@ -69,7 +69,7 @@ def operator(name, inputs, **attributes):
 
 
 def made(dtype):
-    """An array of MXNet's and what is in it."""
+    """Returns an MXNet array and its facts."""
     if dtype == "bfloat16":
         values = facts.random_floats((3, 5), 7)
         bits = (values.view("uint32") >> 16).astype("uint16")
@@ -135,7 +135,7 @@ def make_numpy_shapes(index):
     """Scalars and arrays without elements."""
     path = "%s/scalars.params" % RELEASE
     if not NUMPY:
-        # Without NumPy's shapes MXNet writes scalars that it does not load itself.
+        # Without NumPy shapes, MXNet writes scalars that it cannot load.
         nd.save(index.path(path), {"a": nd.array(1.5), "b": nd.array([2.5]), "c": nd.array(3.5)})
         values = [dense("a", np.float32(1.5)), dense("b", np.float32([2.5]))]
         index.add(path, "mxnet-params", values + [dense("c", np.float32(3.5))])
@@ -189,7 +189,7 @@ def describe_symbol(symbol):
 
 
 def make_checkpoint(index):
-    """A module that was trained for a moment, and its state after two epochs."""
+    """Returns a module after a little training, and its state after two epochs."""
     images = facts.random_floats((8, 1, 8, 8), 1)
     labels = (np.arange(8) % 3).astype("float32")
     module = mx.mod.Module(network(), context=mx.cpu())
@@ -245,7 +245,7 @@ def make_symbols(index):
 
 
 def make_symbol_0_8(index):
-    """The program of a checkpoint as 0.8 wrote it, rewritten from the one of today."""
+    """Rewrites the program of a checkpoint to the form that 0.8 wrote."""
     graph = json.loads(network().tojson())
     dropped = [n for n, node in enumerate(graph["nodes"]) if node["name"].startswith("bn1_moving")]
     number = {old: new for new, old in enumerate(

@@ -19,7 +19,7 @@ npx.set_np()
 
 
 class Named(nn.HybridBlock):
-    """Children that are told apart by their parameters."""
+    """Children that are distinguished by their parameters."""
 
     def __init__(self):
         super().__init__()
@@ -31,7 +31,7 @@ class Named(nn.HybridBlock):
 
 
 class Alike(nn.HybridBlock):
-    """Children that nothing tells apart."""
+    """Children that cannot be distinguished."""
 
     def __init__(self):
         super().__init__()
@@ -77,7 +77,7 @@ def main(out):
         folder = os.path.join(out, name)
         os.makedirs(folder, exist_ok=True)
         here = os.getcwd()
-        # The parameters have this name in the working directory, whatever the prefix is.
+        # The parameters have this name in the working directory, regardless of the prefix.
         os.chdir(folder)
         net.save("net")
         os.chdir(here)

@@ -41,7 +41,7 @@ def numbers(array):
 
 
 def tensor(name, array):
-    """Facts of an array, by what MXNet says that it and its parts are."""
+    """Returns the facts of an array, from MXNet's description of it and its parts."""
     kind = getattr(array, "stype", "default")
     values = array.asnumpy() if kind == "default" else array.data.asnumpy()
     data = np.ascontiguousarray(values).tobytes()
@@ -55,7 +55,7 @@ def tensor(name, array):
 
 
 def plain(value):
-    """A value without arrays as JSON has it."""
+    """Returns a value without arrays as JSON."""
     if isinstance(value, dict):
         return {key if isinstance(key, str) else json.dumps(key): plain(v) for key, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -106,7 +106,7 @@ class Index(object):
         self.out_dir, self.cases = out_dir, []
 
     def add(self, name, states, optimizer=None, save=None, protocol=None):
-        """Saves what an updater has and records it; `save` is MXNet's own function that does."""
+        """Saves and records the state of an updater; `save` is MXNet's function."""
         nd.waitall()
         relative = "%s/%s.states" % (RELEASE, name)
         path = os.path.join(self.out_dir, relative)
@@ -146,7 +146,7 @@ class Index(object):
 
 
 def make_module(index, name, optimizer, **parameters):
-    """A module that was trained for a moment."""
+    """Returns a module after a little training."""
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, name="fc1")
     net = mx.sym.SoftmaxOutput(net, name="softmax")
     batches = mx.io.NDArrayIter(floats((8, 4), 1), (np.arange(8) % 3).astype("float32"), 4)
@@ -163,7 +163,7 @@ def make_module(index, name, optimizer, **parameters):
 
 
 def make_trainer(index, name, optimizer, **parameters):
-    """A Gluon block that was trained for a moment."""
+    """Returns a Gluon block after a little training."""
     gluon, autograd = mx.gluon, mx.autograd
     net = gluon.nn.Dense(3, in_units=4)
     net.initialize(mx.init.One())
@@ -181,7 +181,7 @@ def make_trainer(index, name, optimizer, **parameters):
 
 
 def make_updater(index, name, weights, optimizer, **parameters):
-    """An updater that was called for each of some weights; gives the updater."""
+    """Returns an updater that was called for each of some weights."""
     updater = mx.optimizer.get_updater(mx.optimizer.create(optimizer, **parameters))
     for key, weight in weights.items():
         updater(key, weight, weight.copy() * 0.5)
@@ -213,7 +213,7 @@ def main(out_dir):
         rows = nd.array(floats((6, 3), 1)).tostype("row_sparse")
         sparse = {0: rows, 7: nd.array(floats((3, 2), 1))}
         make_updater(index, "sparse", sparse, "sgd", momentum=0.9)
-        # A state of which a part is none.
+        # A state with a missing part.
         make_updater(index, "delayed", {0: nd.array(floats((3, 2), 1))}, "dcasgd", momentum=0.0)
     index.write()
 

@@ -2,7 +2,7 @@
 
     python make_numpy.py OUT_DIR
 
-The arrays that are refused are written too: objects, structures, text, dates, extended precision
+Arrays that Lodstone rejects are also written: objects, structures, text, dates, extended precision
 and the types of ml_dtypes, whose names NumPy does not keep.
 """
 
@@ -84,7 +84,7 @@ def make_archives(index):
         "fortran": np.asfortranarray(array_of("float32", (40, 30))),
         "big": array_of("complex64").astype(">c8"),
     }
-    # Far smaller than what it stands for.
+    # Much smaller than its elements.
     sparse = {"zeros": np.zeros((1000, 1000), "float64"), "ones": np.ones((300, 400), "int16")}
     cases = [
         ("archive/stored.npz", np.savez, arrays),

@@ -57,7 +57,7 @@ TYPES = {
 
 
 def array_of(name, shape=(3, 5), seed=7):
-    """An array of a type, with the values that a careless reader gets wrong."""
+    """Returns an array of a type, with values that careless readers misread."""
     random = np.random.RandomState(seed)
     if name in ("uint2", "int2", "uint4", "int4", "float4_e2m1fn"):
         bits = 2 if name.endswith("2") else 4
@@ -82,7 +82,7 @@ def array_of(name, shape=(3, 5), seed=7):
 
 
 def packed_bytes(name, array):
-    """The bytes of `raw_data`: two or four small numbers a byte, the first one lowest."""
+    """Returns the bytes of `raw_data`: two or four small numbers per byte, the first in the lowest bits."""
     if name.startswith("float6_"):
         bits = sum(int(code) << (6 * i) for i, code in enumerate(array.reshape(-1).view("uint8")))
         return bits.to_bytes((6 * array.size + 7) // 8, "little")
@@ -122,7 +122,7 @@ def typed_tensor(name, type_name, array):
     tensor = TensorProto(name=name, data_type=code, dims=array.shape)
     data = packed_bytes(type_name, array)
     if type_name.startswith("float6_"):
-        # One in each, of which six bits count.
+        # One number per byte, of which six bits are used.
         tensor.int32_data.extend(array.reshape(-1).view("uint8").tolist())
         return tensor
     width = {"float_data": "<f4", "double_data": "<f8"}.get(field)
@@ -330,7 +330,7 @@ def make_values(golden):
     node = helper.make_node("Mix", list(types), ["y"], domain="custom")
     graph = helper.make_graph([node], "values", values, [helper.make_value_info("y", sequence)])
     graph.value_info.add(name="between")
-    # A value that enters and leaves, and says otherwise each time.
+    # A value that is both an input and an output, with different declarations.
     graph.output.add(name="t").doc_string = "as it came"
     annotation = graph.quantization_annotation.add(tensor_name="t")
     scale = annotation.quant_parameter_tensor_names.add()
@@ -376,7 +376,7 @@ def make_versions(golden):
         if version >= 3:
             model.opset_import.add().version = 6 if version == 3 else 7 + version
         else:
-            # Before version 3 there were no sets of operators, and before 2 no types of attributes.
+            # Before version 3 there were no opsets, and before 2 no attribute types.
             for attribute in model.graph.node[0].attribute:
                 attribute.ClearField("type")
         golden.model("versions/ir{}".format(version), model, [facts.dense("w", weight)],
@@ -384,7 +384,7 @@ def make_versions(golden):
 
 
 def unpacked(tensor, field, numbers, fmt):
-    """A TensorProto whose elements are in fields of their own, as no writer leaves them today."""
+    """Returns a TensorProto whose elements are in typed fields, as no current writer stores them."""
     import struct
 
     out = tensor.SerializeToString(deterministic=True)
@@ -404,7 +404,7 @@ def varint(number):
 
 
 def delimited(field, data, pad=0):
-    """A field of bytes; `pad` makes its length longer than it has to be."""
+    """Returns a field of bytes; `pad` makes its length longer than necessary."""
     length = varint(len(data))
     if pad:
         length = length[:-1] + bytes([length[-1] | 0x80]) + b"\x80" * (pad - 1) + b"\x00"

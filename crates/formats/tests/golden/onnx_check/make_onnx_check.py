@@ -22,9 +22,9 @@ CASES = []
 
 
 def case(name, model, words=None, why=None):
-    """A model of which Lodstone says something with `words` in it, or nothing.
+    """Adds a model for which Lodstone must report a finding that contains `words`, or nothing.
 
-    `why` is there where the checker, with `full_check`, says otherwise.
+    `why` is the reason for a difference from the checker with `full_check`.
     """
     if isinstance(model, str):
         model = parser.parse_model(model)
@@ -551,7 +551,7 @@ def types():
 
 
 def verdict(model, path, **options):
-    # Some rules are about files beside the model.
+    # Some rules concern files beside the model.
     try:
         onnx.checker.check_model(path, **options)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:

@@ -9,7 +9,7 @@ F, I, B, S = T.FLOAT, T.INT64, T.BOOL, T.STRING
 
 
 def value(name, kind):
-    """`(dtype, shape)`, or None for nothing."""
+    """Returns `(dtype, shape)`, or None if there is no type."""
     if kind is None:
         return helper.make_empty_tensor_value_info(name)
     if isinstance(kind, onnx.TypeProto):
@@ -27,7 +27,7 @@ def model(nodes, inputs, outputs=("y",), constants=(), opset=23, functions=(), d
 
 
 def one(kind, inputs, constants=(), outputs=1, opset=23, result=None, domain="", **attributes):
-    """A model of one operator; its inputs, by order, are types or constants."""
+    """Returns a model of one operator; its inputs, in order, are types or constants."""
     names, kinds, data = [], {}, []
     for index, given in enumerate(inputs):
         name = f"x{index}" if given is not None else ""
@@ -481,7 +481,7 @@ def in_blocks():
 
 
 def bad_models():
-    """All of them, with what strict inference says, null where it says nothing."""
+    """Returns all models, with the message of strict inference, or null."""
     for name, model in candidates():
         error = None
         try:

@@ -12,15 +12,15 @@ that of the test without the types of its outputs. The JSON holds for each outpu
     declared   the type that the test declares
     recorded   the shape of the recorded output, only for tensors
 
-and in `values` the small inputs. A type is `[kinds, dtype, shape]`: kinds from outside in.
+and in `values` the small inputs. A type is `[kinds, dtype, shape]`: kinds from the outside in.
 
-`old_versions.gz` is the same of operators of old versions, of which only `inferred` says something.
+`old_versions.gz` is the same for operators of old versions, with only `inferred`.
 
-`bad_models.gz` is a list of models that are wrong, with what strict inference says of them, if anything.
+`bad_models.gz` is a list of invalid models, with the message of strict inference, if any.
 
-`undeclared.onnx` says nothing of its output, `contradictory.onnx` something that is not so.
+`undeclared.onnx` does not declare its output, `contradictory.onnx` declares a wrong type.
 
-`operators.json` is every operator of every domain, with its newest version.
+`operators.json` lists every operator of every domain, with its newest version.
 """
 
 import gzip
@@ -52,7 +52,7 @@ NAMES = {
     TensorProto.FLOAT8E8M0: "float8_e8m0fnu", TensorProto.UINT2: "uint2", TensorProto.INT2: "int2",
 }
 
-# Inputs of so many integers, or so many floats, are also tried as constants.
+# Inputs with at most this number of integers or floats are also tested as constants.
 INTEGERS, FLOATS = 64, 16
 
 
@@ -71,7 +71,7 @@ def type_of(proto):
                 for dim in inner.shape.dim:
                     kind = dim.WhichOneof("value")
                     value = None if kind is None else getattr(dim, kind)
-                    # What inference itself calls what it does not know.
+                    # The symbols that inference creates for unknown dims.
                     if isinstance(value, str) and value.startswith("unk__"):
                         value = None
                     shape.append(value)
@@ -85,7 +85,7 @@ def type_of(proto):
 
 
 def inferred(model):
-    """What ONNX says of the outputs, each null where it says nothing."""
+    """Returns the types that ONNX infers for the outputs, each null if it infers none."""
     try:
         model = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     except Exception as error:  # noqa: BLE001
@@ -135,7 +135,7 @@ def node_tests():
         facts["recorded"], facts["values"] = [], {}
         if case.data_sets:
             inputs, outputs = case.data_sets[0]
-            # Those of several data sets are not said to have one shape.
+            # The results of several data sets need not have the same shape.
             facts["recorded"] = [
                 list(value.shape) if isinstance(value, (np.ndarray, np.generic)) else None
                 for value in outputs
@@ -162,7 +162,7 @@ def node_tests():
 
 
 def shapes(declared):
-    """Rows of a batch as one, through arithmetic of shapes."""
+    """Merges the rows of a batch, by computations on shapes."""
     nodes = [
         helper.make_node("Shape", ["x"], ["s"]),
         helper.make_node("Gather", ["s", "zero"], ["rows"], axis=0),
@@ -178,7 +178,7 @@ def shapes(declared):
 
 
 def old_versions():
-    """What is inferred of operators of old versions; nothing was declared or computed."""
+    """Returns the inferred types for operators of old versions; no types are declared or recorded."""
     for name, model in old_models():
         types, error = inferred(model)
         unspecified = [["unspecified"], None, None]
@@ -191,7 +191,7 @@ def old_versions():
 
 
 def corpus():
-    """All files, by name, those that are compressed as they are without."""
+    """Returns all files by name; compressed ones uncompressed."""
     operators = sorted({
         (schema.domain, schema.name, schema.since_version)
         for schema in onnx.defs.get_all_schemas_with_history()

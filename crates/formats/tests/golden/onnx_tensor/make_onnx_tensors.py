@@ -19,7 +19,7 @@ from make_onnx import array_of, fact, packed_bytes, raw_tensor, typed_tensor
 
 
 def tensors():
-    """Names of files, tensors, and what is in them."""
+    """Returns the names of files and tensors, and their contents."""
     for name in ("float32", "int64", "bfloat16", "uint4", "complex64"):
         array = array_of(name)
         described = fact("x", name, array.shape, packed_bytes(name, array))

@@ -32,7 +32,7 @@ def image(*shape):
 
 
 def case(name, opset, text, inputs, kinds, expected=None):
-    """A model, the operators that it has at the newest version, and what it computes by NumPy."""
+    """A model, its operators at the newest version, and its results computed with NumPy."""
     ir = 3 if opset < 9 else {9: 4, 10: 5, 11: 6, 12: 7}.get(opset, 8)
     head = '<ir_version: {}, opset_import: ["" : {}]>\n'.format(ir, opset)
     CASES.append((name, parser.parse_model(head + text), inputs, kinds.split(), expected))

@@ -1,4 +1,4 @@
-"""Checks `index.json` against the golden files with a reader of its own.
+"""Checks `index.json` against the golden files with an independent reader.
 
     python check.py [DIR]
 
@@ -50,7 +50,7 @@ TOTAL_LIMIT = 3 * 1024 * 1024
 
 
 class Reader:
-    """A position in some bytes; every read that would pass their end fails."""
+    """A position in some bytes; reads beyond their end fail."""
 
     def __init__(self, data):
         self.data = data
@@ -82,7 +82,7 @@ class Reader:
 
 
 def signed(value):
-    """A varint of protobuf's int32 and int64 fields as the number it stands for."""
+    """Converts a varint of an int32 or int64 field of protobuf to a signed number."""
     return value - (1 << 64) if value >> 63 else value
 
 
@@ -114,7 +114,7 @@ def first_of(data, number, default=None):
 
 
 def read_description_and_data(reader, size):
-    """A tensor's protobuf description, `size` bytes long, and the elements after it."""
+    """Reads a tensor's protobuf description, `size` bytes long, and the elements after it."""
     description = reader.take(size)
     dtype, width = ELEMENTS[first_of(description, 1)]
     shape = [signed(value) for value in all_of(description, 2)]
@@ -188,7 +188,7 @@ READERS = {"dense": read_lod_first, "selected_rows": read_selected_rows, "vocab"
 
 
 def read_records(data, kinds, sized=False):
-    """Reads records of known kinds, one behind the other, up to the last byte."""
+    """Reads consecutive records of known kinds, up to the last byte."""
     reader = Reader(data)
     records = []
     for kind in kinds:
@@ -205,7 +205,7 @@ def read_records(data, kinds, sized=False):
 
 
 class Program:
-    """What the facts tell about a program: operators, saved variables, inputs and outputs."""
+    """Returns the recorded facts of a program: operators, saved variables, inputs and outputs."""
 
     def __init__(self, data):
         self.blocks = [Block(block) for block in all_of(data, 1)]
@@ -363,7 +363,7 @@ def require(what, found, told):
 
 
 def check_program(case, data):
-    """Compares everything that the facts tell about a binary program; returns it."""
+    """Compares all recorded facts of a binary program; returns the program."""
     program = Program(data)
     require("operators", program.operators, case["operators"])
     if "inputs" in case:
@@ -384,7 +384,7 @@ def read_many(case, directory):
     contents = [read_file(os.path.join(directory, name)) for name in names]
     kinds = [tensor["kind"] for tensor in case["tensors"]]
     if kind in ("paddle-tensor", "paddle-params"):
-        # Where there are names, they are those of the program beside the file.
+        # Names, if there are any, are those of the program beside the file.
         return name_tensors(read_records(contents[0], kinds), case["tensors"])
     if kind == "paddle-params-sized":
         return read_records(contents[0], kinds, sized=True)
@@ -421,7 +421,7 @@ def read_pickled(contents, tensors):
         argument
         for content in contents
         for _, argument, _ in pickletools.genops(content)
-        # NumPy hands every array through one of no elements, of the type b"b".
+        # NumPy pickles every array through an empty array of the type b"b".
         if isinstance(argument, bytes) and argument != b"b"
     ]
     require("arrays", len(found), len(tensors))
@@ -436,7 +436,7 @@ def name_tensors(records, tensors):
 
 
 def read_variables(case, names, contents):
-    """One file a variable; with a program, its variables and no others are there."""
+    """Reads one file per variable; with a program, exactly its variables must exist."""
     tensors = []
     saved = None
     for name, content in zip(names, contents):
@@ -466,7 +466,7 @@ def check_case(case, directory):
 
 
 def check_no_strangers(cases, directory):
-    """Every file below the directory belongs to a case or is a helper; returns their bytes."""
+    """Checks that every file in the directory belongs to a case or is a helper; returns their bytes."""
     known = {name for case in cases for name in case["files"]}
     total = 0
     for folder, _, names in os.walk(directory):

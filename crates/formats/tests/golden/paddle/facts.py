@@ -25,7 +25,7 @@ BFLOAT16_EDGES = (0x7F80, 0xFF80, 0x7FC0, 0x8000, 0x7F7F, 0xFF7F, 0x0080, 0x0001
 def fix_hash_seed():
     """Starts the script again with a fixed hash seed, unless it runs with one.
 
-    Paddle walks over sets of names when it builds loops, and writes what it finds in that order.
+    Paddle iterates over sets of names when it builds loops, and writes the results in that order.
     """
     if os.environ.get("PYTHONHASHSEED") != "0":
         os.environ["PYTHONHASHSEED"] = "0"
@@ -38,7 +38,7 @@ def sha256_of_file(path):
 
 
 def little_endian_bytes(array):
-    """The raw row-major bytes of an array, low byte first on every machine."""
+    """Returns the raw row-major, little-endian bytes of an array on every machine."""
     array = np.asarray(array)
     return array.astype(array.dtype.newbyteorder("<")).tobytes()
 
@@ -202,7 +202,7 @@ class Index:
         return [relative + "/" + name for name in sorted(os.listdir(path))]
 
     def add(self, path, kind, tensors, files=None, **more):
-        """Records a case: what a user would open, how it is laid out, and what it holds."""
+        """Records a case: the path that a user would open, the layout, and the contents."""
         files = files or self.files_of(path)
         case = {"path": path}
         if "params" in more:
@@ -216,7 +216,7 @@ class Index:
         self.cases.append(case)
 
     def write(self):
-        """Merges this script's cases into the index, in an order that runs do not change."""
+        """Merges this script's cases into the index, in a reproducible order."""
         path = os.path.join(self.out_dir, "index.json")
         kept = []
         if os.path.exists(path):

@@ -48,7 +48,7 @@ def run_save(executor, variable, path):
 
 
 def save_tensor(index, executor, name, array, lengths=None):
-    """Saves one tensor by the operator and records what was given to it."""
+    """Saves one tensor by the operator and records its facts."""
     lod = [facts.offsets_of(level) for level in lengths or []]
     tensor = fluid.global_scope().var(name).get_tensor()
     tensor.set(array, fluid.CPUPlace())

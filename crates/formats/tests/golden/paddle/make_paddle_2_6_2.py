@@ -76,7 +76,7 @@ TOKENS = {
 
 
 class Variable:
-    """A value in the global scope together with what a `save` operator must declare about it."""
+    """A value in the global scope, and the declaration that a `save` operator requires."""
 
     def __init__(self, name, array, dtype=None, lengths=None):
         self.name = name
@@ -190,7 +190,7 @@ def make_shape_and_lod_streams(index, executor):
 
 
 def make_half_streams(index, executor):
-    """`save_as_fp16`: the stream says float16 although the variable is float32."""
+    """`save_as_fp16`: the stream declares float16 although the variable is float32."""
     variables = [Variable("half_{}".format(i), facts.random_floats((4, 4), i)) for i in range(3)]
     tensors = [facts.dense("", truncate_to_half(variable.array)) for variable in variables]
     single, combined = "2.6.2/save_as_fp16.lodtensor", "2.6.2/save_as_fp16.combined"
@@ -239,7 +239,7 @@ def make_vocabularies(index, executor):
 
 
 def join_files(parts, path):
-    """Puts files one behind the other."""
+    """Concatenates files."""
     with open(path, "wb") as out:
         for part in parts:
             with open(part, "rb") as file:
@@ -277,7 +277,7 @@ def held_by(program):
 
 
 def write_program(index, path, program):
-    """Writes a program as it is, with nothing cleaned away: op_callstack stays."""
+    """Writes a program without cleaning it: op_callstack stays."""
     with open(index.path(path), "wb") as file:
         file.write(program.desc.serialize_to_string())
     operators = facts.operators_of(program)
@@ -286,7 +286,7 @@ def write_program(index, path, program):
 
 
 def save_inference(index, executor, prefix, feeds, fetches, program, open_as=None):
-    """Saves an inference model and records what a load into an empty scope finds in it."""
+    """Saves an inference model and records the variables that a load into an empty scope finds."""
     names = [variable.name for variable in feeds]
     static.save_inference_model(index.path(prefix), feeds, fetches, executor, program=program)
     with static.scope_guard(static.Scope()):
@@ -450,9 +450,9 @@ ATTRIBUTES = (
 
 
 def make_attributes(index):
-    """A program that holds every type of attribute, and what one of its operators says.
+    """A program with every type of attribute, and the attributes of one of its operators.
 
-    The operator would not run; only the way in which a program stores it matters here.
+    The operator cannot run; only its stored form matters here.
     """
     network, startup = new_programs(4)
     with static.program_guard(network, startup), paddle.utils.unique_name.guard():

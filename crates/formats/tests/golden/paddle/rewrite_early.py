@@ -43,7 +43,7 @@ SIZED = ("many.combined", "mixed.combined", "float32.lodtensor", "lod3.lodtensor
 
 
 class Record:
-    """The parts of one tensor in the layout of 2.6.2, each as it stands in the file."""
+    """Returns the parts of one tensor in the layout of 2.6.2, each as stored in the file."""
 
     def __init__(self, reader):
         start = reader.at
@@ -62,7 +62,7 @@ def records_of(data):
 
 
 def lod_last(record):
-    """The record with its LoD behind the data and without the second version word."""
+    """Returns the record with its LoD after the data and without the second version word."""
     levels = [struct.pack("<Q", len(record.levels))]
     for level in record.levels:
         levels.append(struct.pack("<Q%dQ" % len(level), 8 * len(level), *level))
@@ -74,7 +74,7 @@ def sized(record):
 
 
 def rewrite(index, source, target, kind, convert, tensors):
-    """Converts every record of a file; the facts stay what they were."""
+    """Converts every record of a file; the facts do not change."""
     data = check.read_file(index.path(source))
     with open(index.path(target), "wb") as file:
         for record in records_of(data):

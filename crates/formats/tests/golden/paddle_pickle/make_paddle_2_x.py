@@ -25,7 +25,7 @@ facts.fix_hash_seed()
 
 RELEASE = paddle.__version__
 FRAMEWORK = "paddlepaddle==" + RELEASE
-# Both releases are made by this script; their cases are told apart by what they are made with.
+# Both releases use this script; their cases are distinguished by the release.
 SCRIPT = "make_paddle_2_x.py " + RELEASE
 
 
@@ -40,7 +40,7 @@ class Net(paddle.nn.Layer):
 
 
 def tensor(array, dtype=None):
-    """A tensor; bfloat16 comes as its bits."""
+    """Returns a tensor; bfloat16 as its bits."""
     if dtype == "bfloat16":
         bits = paddle.to_tensor(array.view("int16"))
         return bits.view("bfloat16")
@@ -75,7 +75,7 @@ def make_state(index, save):
 
 
 def make_objects(index, save):
-    """Tensors alone, in lists, in dicts, beside values that are none."""
+    """Tensors alone, in lists, in dicts, and beside other values."""
     a, b = facts.random_floats((2, 3), 3), facts.random_floats((4,), 4)
     save(tensor(a), "tensor.pdtensor", [facts.dense("", a)], {})
     save([tensor(a), 5, tensor(b)], "list.pdtensor", [facts.dense("0", a), facts.dense("2", b)], {"1": 5})
@@ -127,13 +127,13 @@ def make_arrays(index, save):
         save(objects.orders(), path, objects.tensors_of(objects.orders()), {}, protocol=protocol)
     if RELEASE >= "3":
         return
-    # Nothing but bytes that are two in the text of protocol 2, over many pieces of it.
+    # Only bytes that are encoded as two in the text of protocol 2, in several parts.
     long = {"long": (np.arange(100_000) * 7919 % 251).astype("uint8"), "after": np.arange(3.0)}
     save(long, "long_p2.pdparams", objects.tensors_of(long), {}, protocol=2)
 
 
 def make_bfloat16(index, save):
-    """Types that the pickle does not tell: the bits as integers."""
+    """Types that the pickle does not record: the bits as integers."""
     bits = facts.bfloat16_bits((2, 4), 5)
     value = tensor(bits, "bfloat16")
     metadata = {"StructuredToParameterName@@": {"w": value.name}}
@@ -151,7 +151,7 @@ def make_cut(index, save):
     source_limit = 2**30 - 1
 
     def lowered(saved, protocol):
-        # The limit is a constant of the function: (2^30 - 1) bytes. It is one of its code here.
+        # The limit is a constant of (2^30 - 1) bytes in the code of the function, which is replaced here.
         code = original.__code__
         constants = tuple(100 if c in (source_limit, 2**30) else c for c in code.co_consts)
         function = type(original)(code.replace(co_consts=constants), original.__globals__)
@@ -169,7 +169,7 @@ def make_cut(index, save):
 
 
 def make_python(index):
-    """What Python itself pickles: protocol 5, and values that PaddlePaddle refuses."""
+    """Pickles by Python itself: protocol 5, and values that PaddlePaddle rejects."""
     arrays = objects.orders()
     values = {
         "bytes": b"\x00\xff", "none": b"", "array": bytearray(b"ab"), "set": {3}, "frozen": frozenset([4]),
@@ -187,7 +187,7 @@ def make_python(index):
 
 
 def make_info(index):
-    """What `jit.save` writes beside combined parameters: names, and no tensors."""
+    """The file that `jit.save` writes beside combined parameters: names, and no tensors."""
     from paddle.static import InputSpec
 
     net = Net()

@@ -41,7 +41,7 @@ def array_of(dtype, shape=(3, 5)):
 
 
 def dense(name, array):
-    """As `facts.dense`; ml_dtypes has no types of the other byte order to go through."""
+    """Like `facts.dense`; ml_dtypes has no types of the other byte order."""
     if array.dtype.name in EXTRA:
         bits = array.view("uint{}".format(8 * array.itemsize))
         return facts.dense(name, bits, dtype=array.dtype.name)
@@ -49,7 +49,7 @@ def dense(name, array):
 
 
 def in_order(path, tensors):
-    """The facts of `tensors` in the order of the file; the package gives ties any order."""
+    """Returns the facts of `tensors` in the order of the file; the package orders ties arbitrarily."""
     with open(path, "rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
     header.pop("__metadata__", None)
@@ -74,7 +74,7 @@ def make_single(index):
         "deep": facts.array_of("float32", (1, 2, 1, 3, 1, 2)),
     }
     every = {dtype: array_of(dtype) for dtype in PLAIN + EXTRA}
-    # More than the first 4 KiB, and a header that is longer than them.
+    # More than the first 4 KiB, including the header.
     many = {"layers.{}.weight".format(i): array_of("float32", (2, 4)) for i in range(96)}
     cases = [
         ("dtypes", every, None),
@@ -93,7 +93,7 @@ def make_single(index):
 
 
 def make_packed(index):
-    """Two 4-bit floats to a byte, which numpy has no arrays of."""
+    """Two 4-bit floats per byte, for which numpy has no arrays."""
     data = bytes(range(6))
     buffer = ctypes.create_string_buffer(data, len(data))
     spec = TensorSpec(

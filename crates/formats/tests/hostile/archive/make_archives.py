@@ -1,8 +1,8 @@
-"""Writes archives that hide a pickle from scanners, and an honest one.
+"""Writes archives that hide a pickle from scanners, and a benign one.
 
     python make_archives.py OUT_DIR
 
-Nothing is loaded. `index.json` records for each file what it would call, that readers disagree about
+Nothing is loaded. `index.json` records for each file the call that loading it would make, that readers disagree about
 it ("ambiguous"), or neither ("clean").
 """
 

@@ -92,7 +92,7 @@ def calls():
     write("GHSA-7w46-vvrh-m8q5-itself", model_of(main, functions=[function("a", "a")], **around), "broken", "itself")
     two = [function("a", "b"), function("b", "a")]
     write("GHSA-7w46-vvrh-m8q5-each-other", model_of(main, functions=two, **around), "broken", "itself")
-    # Each calls the next one twice: 2^30 operators, if they were put in each other's place.
+    # Each calls the next one twice: 2^30 operators after inlining.
     doubling = []
     for number in range(30):
         callee = f"f{number + 1}" if number < 29 else "Neg"
@@ -104,7 +104,7 @@ def calls():
         doubling.append(helper.make_function("own", f"f{number}", ["x"], ["y"], nodes, own))
     first = [helper.make_node("f0", ["x"], ["y"], domain="own")]
     write("GHSA-7w46-vvrh-m8q5-doubling", model_of(first, functions=doubling, **around), "harmless")
-    # Deeper than protobuf's own libraries read or write: by hand.
+    # Nested deeper than protobuf's own libraries support, so built by hand.
     def field(number, contents):
         size, length = len(contents), b""
         while size > 0x7F:
@@ -141,7 +141,7 @@ def sizes():
 
 
 def malformed():
-    """Every operator without its inputs, with none of them said, and with too many."""
+    """Every operator without inputs, with all inputs empty, and with too many."""
     newest = {}
     for schema in onnx.defs.get_all_schemas():
         if schema.domain == "" and not schema.deprecated:

@@ -3,8 +3,8 @@
     python make_attacks.py OUT_DIR
 
 Each file is named after the advisory that describes it, or after its effect. `index.json` records for
-each what a reader that executes nothing should report: `error`, parts of its message (null for a
-harmless file), and `calls`, what a scan must list. Needs only Python.
+each what a reader that executes nothing must report: `error`, parts of its message (null for a
+harmless file), and `calls`, which a scan must list. Needs only Python.
 """
 
 import json
@@ -43,7 +43,7 @@ def stack_global(module, name):
 
 
 def call(module, name, *arguments):
-    """REDUCE of a global with texts."""
+    """Returns a REDUCE of a global with strings."""
     return glob(module, name) + b"(" + b"".join(text(a) for a in arguments) + b"tR"
 
 
@@ -60,7 +60,7 @@ ARRAY = (
 
 
 def make_calls():
-    """Calls that advisories are about; an allow-list refuses all of them alike."""
+    """Calls described in advisories; an allow-list rejects all of them alike."""
     refused = "neither imported nor called"
     case("CVE-2025-32434-reduce.pdparams", P2 + call("os", "system", "id") + b".", [refused, "os.system"], ["os.system"])
     case("CVE-2024-0917-paddle-load.pdparams", P4 + stack_global("posix", "system") + short("id") + b"\x85R.", [refused, "posix.system"], ["posix.system"])
@@ -91,7 +91,7 @@ def make_calls():
 
 
 def make_hidden():
-    """Calls whose results are thrown away, so that the value of the pickle is harmless."""
+    """Calls whose results are discarded, so that the value of the pickle is harmless."""
     refused = "neither imported nor called"
     case("GHSA-mxhj-88fx-4pcv-obj-pop.pdparams", P2 + b"(" + glob("os", "system") + text("id") + b"o0" + HONEST + b".", [refused, "os.system"], ["os.system"])
     case("pop-hides-reduce.pdparams", P2 + call("os", "system", "id") + b"0" + HONEST + b".", refused, ["os.system"])
@@ -154,7 +154,7 @@ def make_eval():
 
 
 def make_sizes():
-    """Sizes, counts and numbers that lie."""
+    """False sizes, counts and numbers."""
     u32, u64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
     case("text-longer-than-the-file.pdparams", P2 + b"X" + struct.pack("<I", u32) + b"abc.", "BINUNICODE (4294967295 bytes)")
     case("text-of-2-64-bytes.pdparams", P4 + b"\x8d" + struct.pack("<Q", u64) + b"abc.", "BINUNICODE8")
@@ -189,7 +189,7 @@ def make_sizes():
 
 
 def make_arrays():
-    """Arrays that are not what they say."""
+    """Arrays with false descriptions."""
     replaced = lambda old, new: P2 + b"}" + text("w") + ARRAY.replace(old, new) + b"s."
     calls = ["numpy.core.multiarray._reconstruct"]
     case("array-too-large.pdparams", replaced(b"K\x02\x85", b"J\xff\xff\xff\x7f\x85"), "2147483647 bytes, uint8", calls)
@@ -208,7 +208,7 @@ def make_arrays():
 
 
 def make_bombs():
-    """Small files that are large when they are written out."""
+    """Small files that expand to large values."""
     laughs = P2 + b"]q\x00" + text("ha") + b"a0" + b"".join(
         b"]" + bytes([ord("q"), n + 1]) + b"(" + b"h" + bytes([n]) + b"h" + bytes([n]) + b"e0" for n in range(60)
     ) + b"h\x3c."
