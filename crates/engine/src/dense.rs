@@ -11,8 +11,8 @@ use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{MAX_ELEMENTS, ValueInfo};
 use lodstone_store::Blob;
 
-use crate::item::{Item, Outcome, TYPES, burn_type};
-use crate::kernels::converted;
+use crate::item::{Outcome, TYPES, burn_type};
+use crate::narrow::{Rounding, narrowed, widened};
 use crate::threads::Threads;
 
 /// A dense tensor of any element type: dims, strides, and bytes that it may share with others.
@@ -185,8 +185,8 @@ impl Dense {
     /// # Errors
     /// If kernels do not support one of the types, or the system cannot start threads.
     pub fn cast(&self, to: DType, threads: &Threads) -> Outcome<Self> {
-        let (item, to) = (Item::of(self)?, burn_type(to)?);
-        threads.run_if(self.nbytes(), || converted(item, to)?.dense())?
+        let item = widened(self)?;
+        threads.run_if(self.nbytes(), || narrowed(item, to, Rounding::default()))?
     }
 
     /// Returns the elements in double precision, in row-major order.
@@ -194,7 +194,7 @@ impl Dense {
     /// # Errors
     /// If kernels do not support the element type.
     pub fn to_f64(&self) -> Outcome<Vec<f64>> {
-        Item::of(self)?.to_doubles()
+        widened(self)?.to_doubles()
     }
 
     /// Returns the elements at an index of an axis, and removes the axis; nothing is copied.

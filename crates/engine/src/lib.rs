@@ -29,6 +29,7 @@ mod fused;
 mod item;
 mod kernels;
 mod memory;
+mod narrow;
 mod numerics;
 mod plan;
 mod profile;

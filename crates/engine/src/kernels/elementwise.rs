@@ -3,12 +3,11 @@
 use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn_backend::{BoolStore, DType as BurnType, Scalar};
 use burn_flex::{Flex, FlexTensor};
-use lodstone_schema::onnx::dtype;
 
 use super::integers::{Division, divided};
 use super::tensor::{aligned, common, converted};
 use super::{Call, Made, Run, one};
-use crate::item::{Item, Outcome, burn_type};
+use crate::item::{Item, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -24,8 +23,6 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
         "Asinh" => |call| float(call, Flex::float_asinh),
         "Atan" => |call| float(call, Flex::float_atan),
         "Atanh" => |call| float(call, Flex::float_atanh),
-        "Cast" => cast,
-        "CastLike" => |call| one(converted(call.input(0)?.clone(), call.input(1)?.kind()?)?),
         "BitwiseAnd" => |call| bits(call, Flex::bitwise_and),
         "BitwiseNot" => |call| one(Item::Int(Flex::bitwise_not(call.input(0)?.int()?))),
         "BitwiseOr" => |call| bits(call, Flex::bitwise_or),
@@ -211,10 +208,4 @@ fn power(call: &Call<'_>) -> Made {
     let through = if to.is_float() { to } else { BurnType::F64 };
     let (a, b) = aligned(&base.cast(through)?, &exponent.cast(through)?)?;
     one(converted(Item::Float(Flex::float_powf(a.float()?, b.float()?)), to)?)
-}
-
-fn cast(call: &Call<'_>) -> Made {
-    let to = i32::try_from(call.int("to", 0)).ok().and_then(dtype::from_code);
-    let to = to.ok_or("expected an element type")?;
-    one(converted(call.input(0)?.clone(), burn_type(to)?)?)
 }

@@ -7,6 +7,7 @@
 mod activation;
 mod arithmetic;
 mod arrange;
+mod casts;
 mod elementwise;
 mod generate;
 mod indexing;
@@ -37,6 +38,7 @@ pub(crate) use lodstone_schema::places::at_mut;
 
 use crate::control::Control;
 use crate::item::{Item, Outcome};
+use crate::narrow::widened;
 use crate::value::Value;
 
 /// A kernel on dense tensors.
@@ -97,8 +99,12 @@ pub(crate) fn kernel(domain: &str, kind: &str) -> Option<Kernel> {
     if !matches!(domain, "" | "ai.onnx") {
         return None;
     }
-    let values = sequence::kernel(kind).map(Kernel::Values);
-    values.or_else(|| dense(kind).map(Kernel::Dense))
+    values(kind).map(Kernel::Values).or_else(|| dense(kind).map(Kernel::Dense))
+}
+
+/// Returns the kernel of an operator on values of any kind.
+fn values(kind: &str) -> Option<RunValues> {
+    casts::kernel(kind).or_else(|| quantize::values(kind)).or_else(|| sequence::kernel(kind))
 }
 
 /// Returns the kernel of an operator on dense tensors.
@@ -153,6 +159,18 @@ impl<'a> Call<'a> {
     pub(crate) fn new(op: &'a Op, inputs: &[Option<&Value>]) -> Outcome<Self> {
         let item = |(number, value): (usize, &Option<&Value>)| {
             let view = value.map(|value| value.dense().and_then(Item::of)).transpose();
+            view.map_err(|finding| finding.about_input(number))
+        };
+        Ok(Self { op, inputs: inputs.iter().enumerate().map(item).collect::<Outcome<_>>()? })
+    }
+
+    /// Creates views of the inputs; elements of narrow types are widened.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(crate) fn widened(op: &'a Op, inputs: &[Option<Value>]) -> Outcome<Self> {
+        let item = |(number, value): (usize, &Option<Value>)| {
+            let view = value.as_ref().map(|value| value.dense().and_then(widened)).transpose();
             view.map_err(|finding| finding.about_input(number))
         };
         Ok(Self { op, inputs: inputs.iter().enumerate().map(item).collect::<Outcome<_>>()? })

@@ -3,33 +3,59 @@
 use burn_backend::ops::FloatTensorOps;
 use burn_backend::{DType as BurnType, Scalar};
 use burn_flex::Flex;
+use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
 use super::linear::product;
 use super::tensor::long;
-use super::{Call, Made, Run, all, axis, count, dim_at, one};
-use crate::item::{Item, Outcome, burn_type};
+use super::{Call, Made, Run, RunValues, all, axis, count, dim_at, one};
+use crate::item::{Item, Outcome};
+use crate::narrow::{Power, Rounding, is_narrow, narrowed};
+use crate::value::Value;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
-        "DequantizeLinear" => dequantize,
         "DynamicQuantizeLinear" => quantize_by_range,
         "MatMulInteger" => multiply,
+        _ => return None,
+    })
+}
+
+/// Returns the kernel of an operator whose quantized elements may be of a narrow type.
+pub(super) fn values(kind: &str) -> Option<RunValues> {
+    Some(match kind {
+        "DequantizeLinear" => dequantize,
         "QuantizeLinear" => quantize,
         _ => return None,
     })
 }
 
-/// Returns the minimum and the maximum of an integer type.
-fn limits(kind: BurnType) -> Outcome<(f64, f64)> {
-    Ok(match kind {
-        BurnType::U8 => (0.0, 255.0),
-        BurnType::I8 => (-128.0, 127.0),
-        BurnType::U16 => (0.0, 65_535.0),
-        BurnType::I16 => (-32_768.0, 32_767.0),
-        other => return Err(format!("quantization to {other:?} is not supported").into()),
-    })
+/// Returns the minimum and the maximum of an integer type; `None` for floats.
+fn limits(dtype: DType) -> Outcome<Option<(f64, f64)>> {
+    Ok(Some(match dtype {
+        DType::Uint2 => (0.0, 3.0),
+        DType::Int2 => (-2.0, 1.0),
+        DType::Uint4 => (0.0, 15.0),
+        DType::Int4 => (-8.0, 7.0),
+        DType::Uint8 => (0.0, 255.0),
+        DType::Int8 => (-128.0, 127.0),
+        DType::Uint16 => (0.0, 65_535.0),
+        DType::Int16 => (-32_768.0, 32_767.0),
+        other if is_narrow(other) => return Ok(None),
+        other => return Err(format!("quantization to {other} is not supported").into()),
+    }))
+}
+
+/// Returns the element type of an attribute; `None` if it is 0.
+fn output_dtype(call: &Call<'_>) -> Outcome<Option<DType>> {
+    match call.int("output_dtype", 0) {
+        0 => Ok(None),
+        code => {
+            let known = i32::try_from(code).ok().and_then(dtype::from_code);
+            known.map(Some).ok_or_else(|| "expected an element type".into())
+        }
+    }
 }
 
 /// Broadcasts scales or zero points to a tensor: one for all, one for each index along an axis, or one for each block of
@@ -58,41 +84,53 @@ fn spread(call: &Call<'_>, part: &Item, shape: &[usize]) -> Outcome<Item> {
     part.clone().selected(at, &places)
 }
 
-fn quantize(call: &Call<'_>) -> Made {
+fn quantize(op: &Op, inputs: &[Option<Value>]) -> Made {
+    let call = &Call::widened(op, inputs)?;
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let shape = x.shape();
-    let to = match (call.optional(2), call.int("output_dtype", 0)) {
-        (Some(zero), _) => zero.kind()?,
-        (None, 0) => BurnType::U8,
-        (None, code) => {
-            let to = i32::try_from(code).ok().and_then(dtype::from_code);
-            burn_type(to.ok_or("expected an element type")?)?
-        }
+    let to = match (inputs.get(2).and_then(Option::as_ref), output_dtype(call)?) {
+        (Some(zero), _) => zero.dense()?.dtype(),
+        (None, to) => to.unwrap_or(DType::Uint8),
     };
+    let limits = limits(to)?;
     let numbers = x.cast(BurnType::F32)?;
     let scale = spread(call, &scale.cast(BurnType::F32)?, &shape)?;
-    let mut y = numbers.over(&scale)?.map(Flex::float_round)?;
+    let mut y = numbers.over(&scale)?;
+    if limits.is_some() {
+        y = y.map(Flex::float_round)?;
+    }
     if let Some(zero) = call.optional(2) {
         y = y.plus(&spread(call, &zero.cast(BurnType::F32)?, &shape)?)?;
     }
-    one(saturated(&y, to)?)
+    if let Some((least, greatest)) = limits {
+        y = y.map(|y| Flex::float_clamp(y, Scalar::Float(least), Scalar::Float(greatest)))?;
+    }
+    let rounding = Rounding { saturate: call.int("saturate", 1) != 0, power: Power::Nearest };
+    Ok(vec![narrowed(y, to, rounding)?.into()])
 }
 
-fn saturated(x: &Item, to: BurnType) -> Outcome<Item> {
-    let (least, greatest) = limits(to)?;
+/// Rounds to 8-bit integers; values beyond the limits become the limits.
+pub(super) fn saturated(x: &Item, to: BurnType) -> Outcome<Item> {
+    let (least, greatest) = match to {
+        BurnType::I8 => (-128.0, 127.0),
+        _ => (0.0, 255.0),
+    };
     x.map(|x| Flex::float_clamp(x, Scalar::Float(least), Scalar::Float(greatest)))?.cast(to)
 }
 
-fn dequantize(call: &Call<'_>) -> Made {
+fn dequantize(op: &Op, inputs: &[Option<Value>]) -> Made {
+    let call = &Call::widened(op, inputs)?;
     let (x, scale) = (call.input(0)?, call.input(1)?);
-    let (shape, to) = (x.shape(), scale.kind()?);
+    let shape = x.shape();
+    let to = output_dtype(call)?.map_or_else(|| scale.dtype(), Ok)?;
     // Differences of 32-bit integers are exact only in double precision.
     let wide = if x.kind()? == BurnType::I32 { BurnType::F64 } else { BurnType::F32 };
     let mut y = x.cast(wide)?;
     if let Some(zero) = call.optional(2) {
         y = y.minus(&spread(call, &zero.cast(wide)?, &shape)?)?;
     }
-    one(y.times(&spread(call, &scale.cast(wide)?, &shape)?)?.cast(to)?)
+    let y = y.times(&spread(call, &scale.cast(wide)?, &shape)?)?;
+    Ok(vec![narrowed(y, to, Rounding::default())?.into()])
 }
 
 /// Quantizes to 8 bits by the minimum and the maximum, with 0 in the range.

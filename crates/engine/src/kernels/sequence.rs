@@ -70,7 +70,8 @@ pub(super) fn kernel(kind: &str) -> Option<RunValues> {
     })
 }
 
-fn value(inputs: &[Option<Value>], at: usize) -> Outcome<&Value> {
+/// Returns a required input.
+pub(super) fn value(inputs: &[Option<Value>], at: usize) -> Outcome<&Value> {
     let found = inputs.get(at).and_then(Option::as_ref);
     let wrong = || Finding::from(format!("expected an input {at}, found none"));
     found.ok_or_else(|| wrong().about_input(at))
@@ -96,7 +97,8 @@ fn out_of_range(length: usize) -> Finding {
     format!("the position is out of range for a sequence of {length} values").into()
 }
 
-fn attribute(op: &Op, name: &str, default: i64) -> i64 {
+/// Returns an integer attribute, or its default.
+pub(super) fn attribute(op: &Op, name: &str, default: i64) -> i64 {
     match op.attribute(name) {
         Some(AttributeValue::Long(value)) => *value,
         _ => default,

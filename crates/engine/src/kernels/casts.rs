@@ -1,0 +1,49 @@
+//! Casts between element types, those of fewer than 8 bits and 8-bit floats among them.
+
+use lodstone_model::{AttributeValue, DType, Op};
+use lodstone_schema::onnx::dtype;
+
+use super::sequence::{attribute, value};
+use super::{Made, RunValues};
+use crate::dense::Dense;
+use crate::item::Outcome;
+use crate::narrow::{Power, Rounding, narrowed, widened};
+use crate::value::Value;
+
+pub(super) fn kernel(kind: &str) -> Option<RunValues> {
+    Some(match kind {
+        "BitCast" => bit_cast,
+        "Cast" => |op, inputs| cast(op, inputs, target(op)?),
+        "CastLike" => |op, inputs| cast(op, inputs, value(inputs, 1)?.dense()?.dtype()),
+        _ => return None,
+    })
+}
+
+/// Returns the element type that the attribute `to` names.
+fn target(op: &Op) -> Outcome<DType> {
+    let to = i32::try_from(attribute(op, "to", 0)).ok().and_then(dtype::from_code);
+    to.ok_or_else(|| "expected an element type".into())
+}
+
+fn cast(op: &Op, inputs: &[Option<Value>], to: DType) -> Made {
+    let power = match op.attribute("round_mode") {
+        Some(AttributeValue::String(mode)) => match mode.to_string().as_str() {
+            "up" => Power::Up,
+            "down" => Power::Down,
+            "nearest" => Power::Nearest,
+            other => return Err(format!("rounding mode `{other}` is not supported").into()),
+        },
+        _ => Power::Up,
+    };
+    let rounding = Rounding { saturate: attribute(op, "saturate", 1) != 0, power };
+    Ok(vec![narrowed(widened(value(inputs, 0)?.dense()?)?, to, rounding)?.into()])
+}
+
+/// Reinterprets the bits of each element as another type of the same size.
+fn bit_cast(op: &Op, inputs: &[Option<Value>]) -> Made {
+    let (x, to) = (value(inputs, 0)?.dense()?, target(op)?);
+    if x.dtype().bits().is_none() || x.dtype().bits() != to.bits() {
+        return Err(format!("{} and {to} have elements of different sizes", x.dtype()).into());
+    }
+    Ok(vec![Dense::new(to, x.dims().to_vec(), x.bytes()?)?.into()])
+}
