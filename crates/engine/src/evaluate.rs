@@ -12,15 +12,19 @@ use crate::threads::Threads;
 use crate::value::Value;
 
 /// The operators whose kernels use several threads at any size.
-const THREADED: [&str; 8] = [
+const THREADED: [&str; 12] = [
     "AveragePool",
     "Conv",
     "ConvInteger",
     "ConvTranspose",
+    "DFT",
     "GlobalAveragePool",
     "GlobalMaxPool",
+    "LinearAttention",
     "LpPool",
     "MaxPool",
+    "QLinearConv",
+    "STFT",
 ];
 
 /// Evaluates one operator of the newest ONNX opset. Its inputs are not checked by the shape inference of the operator.

@@ -7,6 +7,7 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use crate::dense::Dense;
+use crate::kernels::converted;
 
 /// The result of a kernel.
 pub(crate) type Outcome<T> = Result<T, Finding>;
@@ -128,6 +129,12 @@ impl Item {
     /// Returns the elements as floats in row-major order.
     pub(crate) fn to_doubles(&self) -> Outcome<Vec<f64>> {
         Ok(self.clone().into_data()?.iter::<f64>().collect())
+    }
+
+    /// Returns the elements in single precision in row-major order.
+    pub(crate) fn to_singles(&self) -> Outcome<Vec<f32>> {
+        let data = converted(self.clone(), BurnType::F32)?.into_data()?;
+        Ok(data.iter::<f32>().collect())
     }
 
     /// Returns the tensor of floats.

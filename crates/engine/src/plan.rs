@@ -28,7 +28,7 @@ const FOLDED: Bounds = Bounds { each: 1 << 16, all: 1 << 24 };
 const MAX_CHAIN: usize = 64;
 
 /// The operators whose kernels copy their inputs into another order.
-const COPYING: [&str; 4] = ["Conv", "ConvTranspose", "Gemm", "MatMul"];
+const COPYING: [&str; 5] = ["Attention", "Conv", "ConvTranspose", "Gemm", "MatMul"];
 
 /// The execution mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -4,7 +4,7 @@ use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn_backend::{BoolStore, DType as BurnType, Scalar};
 use burn_flex::{Flex, FlexTensor};
 
-use super::integers::{Division, divided};
+use super::integers::{Division, divided, shifted};
 use super::tensor::{aligned, common, converted};
 use super::{Call, Made, Run, one};
 use crate::item::{Item, Outcome};
@@ -23,6 +23,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
         "Asinh" => |call| float(call, Flex::float_asinh),
         "Atan" => |call| float(call, Flex::float_atan),
         "Atanh" => |call| float(call, Flex::float_atanh),
+        "BitShift" => shifted,
         "BitwiseAnd" => |call| bits(call, Flex::bitwise_and),
         "BitwiseNot" => |call| one(Item::Int(Flex::bitwise_not(call.input(0)?.int()?))),
         "BitwiseOr" => |call| bits(call, Flex::bitwise_or),

@@ -4,12 +4,12 @@ use burn_backend::DType as BurnType;
 use burn_flex::FlexTensor;
 
 use super::tensor::{aligned, converted};
-use super::{around, at_mut};
+use super::{Call, Made, around, at_mut, one};
 use crate::item::{Item, Outcome};
 
 impl Item {
     /// Returns the elements as 64-bit integers with the same bits.
-    fn to_bits(&self) -> Outcome<Vec<i64>> {
+    pub(super) fn to_bits(&self) -> Outcome<Vec<i64>> {
         let data = self.clone().into_data()?;
         Ok(match data.dtype() {
             BurnType::U64 => data.iter::<u64>().map(u64::cast_signed).collect(),
@@ -101,4 +101,25 @@ pub(super) fn cumulated(x: &Item, axis: usize, of: fn(i64, i64) -> i64) -> Outco
         *sum = of(before, *sum);
     }
     converted(Item::longs(&made).reshaped(shape), kind)
+}
+
+/// Returns the bits of the first operand, moved by the second; elements that are moved out are lost.
+pub(super) fn shifted(call: &Call<'_>) -> Made {
+    let (a, b) = aligned(call.input(0)?, call.input(1)?)?;
+    let kind = a.int().and(a.kind())?;
+    let width = i64::try_from(kind.size() * 8).unwrap_or(64);
+    let is_left = match call.text("direction").as_deref() {
+        Some("LEFT") => true,
+        Some("RIGHT") => false,
+        _ => return Err("expected `LEFT` or `RIGHT` as `direction`".into()),
+    };
+    let of = |(bits, by): (i64, i64)| match u32::try_from(by).ok().filter(|_| by < width) {
+        Some(by) if is_left => bits.wrapping_shl(by),
+        Some(by) if kind == BurnType::U64 => (bits.cast_unsigned() >> by).cast_signed(),
+        Some(by) => bits >> by,
+        None if !is_left && kind != BurnType::U64 && bits < 0 => -1,
+        None => 0,
+    };
+    let made: Vec<i64> = a.to_bits()?.into_iter().zip(b.to_bits()?).map(of).collect();
+    one(converted(Item::longs(&made).reshaped(a.shape()), kind)?)
 }

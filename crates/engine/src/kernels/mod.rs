@@ -7,26 +7,41 @@
 mod activation;
 mod arithmetic;
 mod arrange;
+mod attention;
+mod cache;
 mod casts;
+mod determinant;
+mod einsum;
 mod elementwise;
+mod filters;
 mod generate;
+mod grids;
 mod indexing;
+mod integer_products;
 mod integers;
 mod linear;
 mod loss;
+mod ngrams;
 mod normalize;
 mod pad;
 mod pieces;
 mod planes;
 mod pool;
 mod quantize;
+mod random;
 mod recurrent;
 mod reduce;
 mod resize;
+mod rotary;
 mod scatter;
 mod select;
 mod sequence;
+mod signal;
+mod state;
 mod tensor;
+mod text;
+mod training;
+mod unfold;
 mod vision;
 mod windows;
 
@@ -96,24 +111,38 @@ impl Called<'_> {
 
 /// Returns the kernel of an operator, by domain and kind.
 pub(crate) fn kernel(domain: &str, kind: &str) -> Option<Kernel> {
-    if !matches!(domain, "" | "ai.onnx") {
-        return None;
+    match domain {
+        "" | "ai.onnx" => {
+            values(kind).map(Kernel::Values).or_else(|| dense(kind).map(Kernel::Dense))
+        }
+        "ai.onnx.preview.training" => training::kernel(kind).map(Kernel::Dense),
+        _ => None,
     }
-    values(kind).map(Kernel::Values).or_else(|| dense(kind).map(Kernel::Dense))
 }
 
 /// Returns the kernel of an operator on values of any kind.
 fn values(kind: &str) -> Option<RunValues> {
-    casts::kernel(kind).or_else(|| quantize::values(kind)).or_else(|| sequence::kernel(kind))
+    cache::kernel(kind)
+        .or_else(|| casts::kernel(kind))
+        .or_else(|| ngrams::kernel(kind))
+        .or_else(|| quantize::values(kind))
+        .or_else(|| sequence::kernel(kind))
+        .or_else(|| text::kernel(kind))
 }
 
 /// Returns the kernel of an operator on dense tensors.
 fn dense(kind: &str) -> Option<Run> {
     activation::kernel(kind)
         .or_else(|| arrange::kernel(kind))
+        .or_else(|| attention::kernel(kind))
+        .or_else(|| determinant::kernel(kind))
+        .or_else(|| einsum::kernel(kind))
         .or_else(|| elementwise::kernel(kind))
+        .or_else(|| filters::kernel(kind))
         .or_else(|| generate::kernel(kind))
+        .or_else(|| grids::kernel(kind))
         .or_else(|| indexing::kernel(kind))
+        .or_else(|| integer_products::kernel(kind))
         .or_else(|| linear::kernel(kind))
         .or_else(|| loss::kernel(kind))
         .or_else(|| normalize::kernel(kind))
@@ -121,11 +150,16 @@ fn dense(kind: &str) -> Option<Run> {
         .or_else(|| pieces::kernel(kind))
         .or_else(|| pool::kernel(kind))
         .or_else(|| quantize::kernel(kind))
+        .or_else(|| random::kernel(kind))
         .or_else(|| recurrent::kernel(kind))
         .or_else(|| reduce::kernel(kind))
         .or_else(|| resize::kernel(kind))
+        .or_else(|| rotary::kernel(kind))
         .or_else(|| scatter::kernel(kind))
         .or_else(|| select::kernel(kind))
+        .or_else(|| signal::kernel(kind))
+        .or_else(|| state::kernel(kind))
+        .or_else(|| unfold::kernel(kind))
         .or_else(|| vision::kernel(kind))
         .or_else(|| windows::kernel(kind))
 }

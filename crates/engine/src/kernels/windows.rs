@@ -84,12 +84,21 @@ pub(super) fn spatial(shape: &[usize]) -> Outcome<&[usize]> {
 }
 
 fn conv(call: &Call<'_>) -> Made {
-    let (x, filter) = (call.input(0)?, call.input(1)?);
+    let bias = call.optional(2).map(Item::float).transpose()?;
+    one(convolved(call, call.input(0)?, call.input(1)?, bias)?)
+}
+
+/// Convolves a tensor with a filter, by the attributes of the operator.
+pub(super) fn convolved(
+    call: &Call<'_>,
+    x: &Item,
+    filter: &Item,
+    bias: Option<FlexTensor>,
+) -> Outcome<Item> {
     let (shape, size) = (x.shape(), filter.shape());
     let windows = Windows::of(call, spatial(&size)?, spatial(&shape)?)?;
     let groups = count(call.int("group", 1))?;
     windows.check(&shape, &size, groups)?;
-    let bias = call.optional(2).map(Item::float).transpose()?;
     let (x, filter) = (x.float()?, filter.float()?);
     fn options<const N: usize>(windows: &Windows, groups: usize) -> Outcome<ConvOptions<N>> {
         let Windows { strides, dilations, pads, .. } = windows;
@@ -108,7 +117,7 @@ fn conv(call: &Call<'_>) -> Made {
             return Err(format!("expected 1 to 3 spatial dims, found {other}").into());
         }
     };
-    one(Item::Float(y))
+    Ok(Item::Float(y))
 }
 
 /// Asymmetric cropping is applied afterwards.
@@ -180,7 +189,7 @@ fn padded_with(y: Item, at: usize, extra: usize, bias: Option<&FlexTensor>) -> O
 
 impl Windows {
     /// Checks that the result of a convolution can be created.
-    fn check(&self, shape: &[usize], filter: &[usize], groups: usize) -> Outcome<()> {
+    pub(super) fn check(&self, shape: &[usize], filter: &[usize], groups: usize) -> Outcome<()> {
         let ([examples, channels, dims @ ..], [results, each, ..]) = (shape, filter) else {
             return Err("expected batch and channel dims".into());
         };

@@ -1,0 +1,88 @@
+//! Convolutions and matrix products of quantized tensors. Products and sums of 8-bit integers are exact in double
+//! precision.
+
+use burn_backend::DType as BurnType;
+use burn_backend::ops::FloatTensorOps;
+use burn_flex::Flex;
+use lodstone_schema::Finding;
+
+use super::linear::product;
+use super::quantize::saturated;
+use super::windows::convolved;
+use super::{Call, Made, Run, one};
+use crate::item::{Item, Outcome};
+
+pub(super) fn kernel(kind: &str) -> Option<Run> {
+    Some(match kind {
+        "ConvInteger" => conv,
+        "QLinearConv" => quantized_conv,
+        "QLinearMatMul" => quantized_product,
+        _ => return None,
+    })
+}
+
+/// Returns an input in double precision, less its zero point: one for all, or one for each index of the given axis.
+fn centred(call: &Call<'_>, number: usize, zero: usize, axis: usize) -> Outcome<Item> {
+    let x = call.input(number)?.cast(BurnType::F64)?;
+    match call.optional(zero) {
+        Some(_) => x.minus(&along(call, zero, axis, x.shape().len())?),
+        None => Ok(x),
+    }
+}
+
+/// Returns a list in double precision, as a tensor whose only long dim is the given axis.
+fn along(call: &Call<'_>, number: usize, axis: usize, rank: usize) -> Outcome<Item> {
+    let list = call.input(number)?.cast(BurnType::F64)?;
+    let &[length] = list.shape().as_slice() else { return Ok(list) };
+    if length > 1 && axis >= rank {
+        return Err(Finding::from("expected one value").about_input(number));
+    }
+    let dims = (0..rank).map(|at| if at == axis { length } else { 1 }).collect();
+    Ok(match length {
+        1 => list.reshaped(vec![1; rank]),
+        _ => list.reshaped(dims),
+    })
+}
+
+fn conv(call: &Call<'_>) -> Made {
+    let (x, filter) = (centred(call, 0, 2, usize::MAX)?, centred(call, 1, 3, 0)?);
+    one(convolved(call, &x, &filter, None)?.cast(BurnType::I32)?)
+}
+
+/// Scales a result, and adds the zero point of the output.
+fn requantized(call: &Call<'_>, y: &Item, scales: [Item; 3], axis: usize) -> Made {
+    let [a, b, own] = scales;
+    let y = y.times(&a.times(&b)?.over(&own)?)?;
+    let (zero, rank) = (call.input(7)?, y.shape().len());
+    let y = y.map(Flex::float_round)?.plus(&along(call, 7, axis, rank)?)?;
+    one(saturated(&y, zero.kind()?)?)
+}
+
+fn quantized_conv(call: &Call<'_>) -> Made {
+    let (x, filter) = (centred(call, 0, 2, usize::MAX)?, centred(call, 3, 5, 0)?);
+    let bias = match call.optional(8) {
+        Some(bias) => Some(bias.cast(BurnType::F64)?.float()?),
+        None => None,
+    };
+    let y = convolved(call, &x, &filter, bias)?;
+    let rank = y.shape().len();
+    let scale = |number: usize, axis: usize| along(call, number, axis, rank);
+    requantized(call, &y, [scale(1, usize::MAX)?, scale(4, 1)?, scale(6, usize::MAX)?], usize::MAX)
+}
+
+/// Scales and zero points are by row on the left and of the result, and by column on the right.
+fn quantized_product(call: &Call<'_>) -> Made {
+    let rank = |number: usize| Ok::<_, Finding>(call.input(number)?.shape().len());
+    let (left, right) = (rank(0)?, rank(3)?);
+    let row = |rank: usize| rank.checked_sub(2).unwrap_or(usize::MAX);
+    let a = centred(call, 0, 2, row(left))?;
+    let b = centred(call, 3, 5, right.saturating_sub(1))?;
+    let y = product(a, b)?;
+    let whole = y.shape().len();
+    let scales = [
+        along(call, 1, row(whole), whole)?,
+        along(call, 4, whole.saturating_sub(1), whole)?,
+        along(call, 6, row(whole), whole)?,
+    ];
+    requantized(call, &y, scales, row(whole))
+}

@@ -1,0 +1,120 @@
+//! Inverses of windows: images from columns, and from the maxima of pooling.
+
+use super::tensor::{bounded, dims_from, long};
+use super::windows::{Windows, spatial};
+use super::{Call, Made, Run, at_mut, count, one};
+use crate::item::{Item, Outcome};
+
+pub(super) fn kernel(kind: &str) -> Option<Run> {
+    Some(match kind {
+        "Col2Im" => from_columns,
+        "MaxUnpool" => unpool,
+        _ => return None,
+    })
+}
+
+/// Adds the elements of all windows at their places: [batch, channels * block, windows] to [batch, channels, image..].
+fn from_columns(call: &Call<'_>) -> Made {
+    let x = call.input(0)?;
+    let (image, block) = (dims_from(&call.list(1)?)?, dims_from(&call.list(2)?)?);
+    let windows = Windows::of(call, &block, &image)?;
+    let steps = windows.steps(&image)?;
+    let (taps, columns) = (bounded(&block)?, bounded(&steps)?);
+    let &[batch, rows, found] = x.shape().as_slice() else {
+        return Err(format!("expected columns, found {:?}", x.shape()).into());
+    };
+    if found != columns || taps == 0 || !rows.is_multiple_of(taps) {
+        return Err(format!("{:?} are not the columns of {image:?}", x.shape()).into());
+    }
+    let whole = [&[batch, rows / taps], &image[..]].concat();
+    let mut made = vec![0.0; bounded(&whole)?];
+    if made.is_empty() || columns == 0 {
+        return one(Item::numbers(made, x.kind()?, &whole)?);
+    }
+    let places = windows.places(&image, &steps);
+    let (values, size) = (x.to_doubles()?, bounded(&image)?);
+    for (plane, columns) in made.chunks_exact_mut(size).zip(values.chunks_exact(taps * columns)) {
+        for (value, place) in columns.iter().zip(&places) {
+            if let Some(slot) = place.and_then(|place| plane.get_mut(place)) {
+                *slot += value;
+            }
+        }
+    }
+    one(Item::numbers(made, x.kind()?, &whole)?)
+}
+
+impl Windows {
+    /// Returns the number of windows along each dim.
+    pub(super) fn steps(&self, dims: &[usize]) -> Outcome<Vec<usize>> {
+        let sides = dims.iter().zip(&self.pads).zip(self.reach()).zip(&self.strides);
+        sides
+            .map(|(((dim, pad), reach), stride)| {
+                let rest = (dim + pad.0 + pad.1).checked_sub(reach);
+                let rest = rest.ok_or_else(|| format!("window {reach} exceeds dim {dim}"))?;
+                Ok(rest / stride + 1)
+            })
+            .collect()
+    }
+
+    /// Returns the index in the image of each element of each window, the first elements of all windows first; `None`
+    /// in the padding.
+    fn places(&self, image: &[usize], steps: &[usize]) -> Vec<Option<usize>> {
+        // One dim after the other: the places of the dims so far, by element and by window.
+        let mut places = vec![vec![Some(0)]];
+        let sides = image.iter().zip(steps).zip(self.size.iter().zip(&self.dilations));
+        let moves = self.strides.iter().zip(&self.pads);
+        for (((dim, steps), (size, dilation)), (stride, pad)) in sides.zip(moves) {
+            let at = |element: usize, step: usize| {
+                let place = (element * dilation + step * stride).checked_sub(pad.0);
+                place.filter(|place| place < dim)
+            };
+            let next = |(old, element): (&Vec<Option<usize>>, usize)| {
+                let each = old.iter().flat_map(|old| {
+                    (0..*steps).map(move |step| Some((*old)? * dim + at(element, step)?))
+                });
+                each.collect::<Vec<_>>()
+            };
+            places = places
+                .iter()
+                .flat_map(|old| (0..*size).map(move |element| (old, element)))
+                .map(next)
+                .collect();
+        }
+        places.concat()
+    }
+}
+
+/// Puts each maximum back at its index; other elements are 0.
+fn unpool(call: &Call<'_>) -> Made {
+    let (x, indices) = (call.input(0)?, call.list(1)?);
+    let shape = x.shape();
+    let size = call.ints("kernel_shape").ok_or("`kernel_shape` is missing")?;
+    let size: Vec<usize> = size.iter().map(|one| count(*one)).collect::<Outcome<_>>()?;
+    let windows = Windows::of(call, &size, spatial(&shape)?)?;
+    let mut dims = shape.clone();
+    let sides = windows.size.iter().zip(&windows.strides).zip(&windows.pads);
+    for (at, ((size, stride), pad)) in (2..).zip(sides) {
+        let dim = at_mut(&mut dims, at)?;
+        let whole = dim.saturating_sub(1).saturating_mul(*stride).saturating_add(*size);
+        let cut = whole.checked_sub(pad.0 + pad.1).filter(|_| *dim > 0);
+        *dim = cut.ok_or_else(|| format!("nothing is left of dim {dim}"))?;
+    }
+    let mut values = vec![0.0; bounded(&dims)?];
+    let maxima = x.to_doubles()?;
+    if maxima.len() != indices.len() {
+        return Err(format!("{} indices do not fit {shape:?}", indices.len()).into());
+    }
+    for (value, index) in maxima.into_iter().zip(indices) {
+        let slot = usize::try_from(index).ok().and_then(|at| values.get_mut(at));
+        *slot.ok_or_else(|| format!("index {index} is out of range for {dims:?}"))? = value;
+    }
+    let y = Item::numbers(values, x.kind()?, &dims)?;
+    let Some(asked) = call.longs(2)? else { return one(y) };
+    let asked = dims_from(&asked)?;
+    if asked.len() != dims.len() || asked.iter().zip(&dims).any(|(asked, dim)| asked < dim) {
+        return Err(format!("{dims:?} exceeds the output dims {asked:?}").into());
+    }
+    let pads: Vec<(i64, i64)> =
+        asked.iter().zip(&dims).map(|(asked, dim)| (0, long(asked - dim))).collect();
+    one(y.padded(&pads, &Item::filled(0.0, x.kind()?, &[1])?)?)
+}
