@@ -1,4 +1,4 @@
-//! Operators that run subgraphs: `If`, `Loop`, `Scan` and `SequenceMap`.
+//! Operators that run subgraphs: `If`, `Loop`, `Scan`, `SequenceMap` and `FlexAttention`.
 //!
 //! A subgraph becomes a program of its own. Its inputs are those of the subgraph, followed by the outer values that it
 //! reads; outer constants become constants of the program. It is planned for the types of its inputs when it runs, as the
@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::dense::Dense;
 use crate::error::Result;
 use crate::item::{Item, Outcome};
-use crate::kernels::axis;
+use crate::kernels::{axis, flexible};
 use crate::plan::{Mode, Plan, Registers};
 use crate::value::{Strings, Value};
 
@@ -104,13 +104,14 @@ impl Routine {
 /// The subgraphs of an operator, ready to run.
 pub(crate) struct Control {
     kind: Kind,
-    /// `then_branch` and `else_branch`, or `body`.
+    /// `then_branch` and `else_branch`, or `body`, or those of `score_mod` and `prob_mod` that are there.
     bodies: Vec<Body>,
 }
 
 /// The operators that run subgraphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
+    FlexAttention,
     If,
     Loop,
     Scan,
@@ -129,10 +130,9 @@ struct Body {
 impl Control {
     /// Returns how an operator uses its subgraphs, or `None` if it has none.
     pub(crate) fn kind(domain: &str, kind: &str) -> Option<Kind> {
-        if !matches!(domain, "" | "ai.onnx") {
-            return None;
-        }
         match kind {
+            "FlexAttention" if domain == "ai.onnx.preview" => Some(Kind::FlexAttention),
+            _ if !matches!(domain, "" | "ai.onnx") => None,
             "If" => Some(Kind::If),
             "Loop" => Some(Kind::Loop),
             "Scan" => Some(Kind::Scan),
@@ -152,10 +152,14 @@ impl Control {
         let names: &[&str] = match kind {
             Kind::If => &["then_branch", "else_branch"],
             Kind::Loop | Kind::Scan | Kind::SequenceMap => &["body"],
+            Kind::FlexAttention => &["score_mod", "prob_mod"],
         };
         let (mut bodies, mut registers) = (Vec::new(), Vec::new());
         for name in names {
             let Some(AttributeValue::Block(number)) = op.attribute(name) else {
+                if kind == Kind::FlexAttention {
+                    continue;
+                }
                 return Err(format!("expected a graph in `{name}`, found none").into());
             };
             bodies.push(Body::new(*number, scopes, constants, &mut registers, mode)?);
@@ -172,6 +176,7 @@ impl Control {
         context: Context<'_>,
     ) -> Result<Vec<Value>> {
         match self.kind {
+            Kind::FlexAttention => self.attend(op, &inputs, around, context),
             Kind::If => self.branch(&inputs, around, context),
             Kind::Loop => self.repeat(op, inputs, around, context),
             Kind::Scan => self.scan(op, inputs, around, context),
@@ -181,6 +186,31 @@ impl Control {
 
     fn body(&self, at: usize) -> Outcome<&Body> {
         self.bodies.get(at).ok_or_else(|| Finding::internal("a subgraph is missing"))
+    }
+
+    /// Runs `FlexAttention`: its subgraphs change the scores, and their softmax.
+    fn attend(
+        &self,
+        op: &Op,
+        inputs: &[Option<Value>],
+        around: &[Value],
+        context: Context<'_>,
+    ) -> Result<Vec<Value>> {
+        let mut bodies = self.bodies.iter();
+        let mut modified = |name: &str, value: Value| -> Result<Value> {
+            if op.attribute(name).is_none() {
+                return Ok(value);
+            }
+            let body = bodies.next().ok_or_else(|| Finding::internal("a subgraph is missing"))?;
+            let mut made = body.run(vec![value], around, context)?;
+            expect(made.len(), 1)?;
+            Ok(made.remove(0))
+        };
+        let scores = context.threads.run(|| flexible::scores(op, inputs))??;
+        let scores = modified("score_mod", scores)?;
+        let shares = context.threads.run(|| flexible::shares(&scores))??;
+        let shares = modified("prob_mod", shares)?;
+        Ok(vec![context.threads.run(|| flexible::weighted(inputs, &shares))??])
     }
 
     fn branch(

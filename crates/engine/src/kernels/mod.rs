@@ -13,7 +13,9 @@ mod casts;
 mod determinant;
 mod einsum;
 mod elementwise;
+mod features;
 mod filters;
+pub(crate) mod flexible;
 mod generate;
 mod grids;
 mod indexing;
@@ -41,6 +43,7 @@ mod state;
 mod tensor;
 mod text;
 mod training;
+mod trees;
 mod unfold;
 mod vision;
 mod windows;
@@ -114,6 +117,10 @@ pub(crate) fn kernel(domain: &str, kind: &str) -> Option<Kernel> {
     match domain {
         "" | "ai.onnx" => {
             values(kind).map(Kernel::Values).or_else(|| dense(kind).map(Kernel::Dense))
+        }
+        "ai.onnx.ml" => {
+            let dense = features::kernel(kind).or_else(|| trees::kernel(kind));
+            features::values(kind).map(Kernel::Values).or_else(|| dense.map(Kernel::Dense))
         }
         "ai.onnx.preview.training" => training::kernel(kind).map(Kernel::Dense),
         _ => None,
