@@ -313,9 +313,13 @@ pub(crate) struct Convert {
     /// Write the tensors without the program
     #[arg(long)]
     pub(crate) weights_only: bool,
-    /// Cast floating-point tensors; programs cannot be cast, see --weights-only
+    /// Cast floating-point tensors, with ONNX programs; other programs cannot be cast, see
+    /// --weights-only
     #[arg(long, value_name = "DTYPE", value_parser = CASTS)]
     pub(crate) cast: Option<String>,
+    /// Keep the types of the inputs and outputs of a program that is cast
+    #[arg(long, requires = "cast")]
+    pub(crate) keep_io: bool,
     /// Upgrade the operators of an ONNX program to this opset version, or to the newest
     #[arg(long, value_name = "VERSION", value_parser = opset)]
     pub(crate) opset: Option<i64>,

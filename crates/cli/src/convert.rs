@@ -33,6 +33,7 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
             _ => ParameterNames::Program,
         })
         .with_transpose(arguments.transpose.clone())
+        .with_keep_io(arguments.keep_io)
         .with_cast(arguments.cast.as_deref().and_then(DType::from_name))
         .with_opset(arguments.opset)
         .with_input_shapes(arguments.input_shape.clone())

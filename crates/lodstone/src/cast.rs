@@ -19,6 +19,16 @@ pub(crate) fn is_castable(dtype: DType) -> bool {
 /// Casts the elements of a floating-point tensor to `to`, rounding to nearest, ties to even. Returns
 /// whether that can change a value. Other tensors are unchanged.
 pub(crate) fn cast(tensor: &mut Tensor, to: DType) -> Result<bool> {
+    cast_with(tensor, to, false)
+}
+
+/// Casts like [`cast`], but finite values stay finite, and others than 0 do not become 0: a program divides by epsilons
+/// and adds masks, for which the nearest number would be 0 or infinite.
+pub(crate) fn cast_within(tensor: &mut Tensor, to: DType) -> Result<bool> {
+    cast_with(tensor, to, true)
+}
+
+fn cast_with(tensor: &mut Tensor, to: DType, within: bool) -> Result<bool> {
     if !is_castable(to) {
         return Err(Error::Cast { to });
     }
@@ -27,7 +37,8 @@ pub(crate) fn cast(tensor: &mut Tensor, to: DType) -> Result<bool> {
         return Ok(false);
     }
     let read = |dtype| decoder(dtype).ok_or(Error::Cast { to });
-    let cast = Cast { source: tensor.data.clone(), from, to, read: read(from)?, back: read(to)? };
+    let cast =
+        Cast { source: tensor.data.clone(), from, to, read: read(from)?, back: read(to)?, within };
     let changes = !is_exact(from, to) && cast.changes_a_value()?;
     tensor.data = Blob::derived(Arc::new(cast));
     tensor.dtype = to;
@@ -49,6 +60,8 @@ struct Cast {
     read: Decoder,
     /// Reads elements of the target type.
     back: Decoder,
+    /// Whether values stay within the range of the target type.
+    within: bool,
 }
 
 /// The number of elements that are cast at once.
@@ -79,6 +92,21 @@ impl Cast {
         Ok(false)
     }
 
+    /// Returns a value within the range of the target type.
+    fn clamped(&self, value: f64) -> f64 {
+        let of_bits = |bits: u32| f64::from(f32::from_bits(bits));
+        let (least, greatest) = match self.to {
+            DType::Float16 => (of_bits(0x3380_0000), 65504.0),
+            DType::BFloat16 => (of_bits(0x0001_0000), of_bits(0x7f7f_0000)),
+            DType::Float32 => (of_bits(1), f64::from(f32::MAX)),
+            _ => return value,
+        };
+        match value.abs() {
+            size if size == 0.0 || !size.is_finite() => value,
+            size => size.clamp(least, greatest).copysign(value),
+        }
+    }
+
     /// Reads `count` elements from index `first` on; every castable value is exact as `f64`.
     fn values(&self, first: u64, count: u64) -> Result<Vec<f64>, StoreError> {
         let size = size(self.from);
@@ -103,7 +131,9 @@ impl Derive for Cast {
         while !rest.is_empty() {
             let first = offset / size;
             let count = CHUNK.min(self.count() - first);
-            let values = self.values(first, count)?;
+            let values = self.values(first, count)?.into_iter();
+            let values: Vec<f64> =
+                values.map(|it| if self.within { self.clamped(it) } else { it }).collect();
             let width = width(self.to);
             let mut encoded = vec![0; values.len() * width];
             for (value, out) in values.iter().zip(encoded.chunks_exact_mut(width)) {

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use lodstone_formats::{FORMATS, Format, SealEntry, WriteOptions, seal_entries};
 use lodstone_lowering::lower;
-use lodstone_model::{DType, Loss, Model, Programs, Report, some};
+use lodstone_model::{DType, Dialect, Loss, Model, Programs, Report, Tensor, some};
 use lodstone_schema::onnx::UpgradeError;
-use lodstone_schema::{Findings, conventions, onnx, weights};
+use lodstone_schema::{Finding, Findings, conventions, onnx, weights};
 use lodstone_store::Location;
 
 use crate::adapt::{Renames, globs, transpose};
-use crate::cast::cast;
+use crate::cast::{cast, cast_within};
 use crate::fit::{check_allowed, fit, place};
 use crate::infer::infer_shapes;
 use crate::seal::{Broken, break_seals, follow_link};
@@ -35,6 +35,8 @@ pub struct ConvertOptions {
     pub transpose: Vec<String>,
     /// Element type for floating-point tensors.
     pub cast: Option<DType>,
+    /// Whether the inputs and outputs of a program that is cast keep their types.
+    pub keep_io: bool,
     /// The opset version of the written ONNX program, not older than its own.
     pub opset: Option<i64>,
     /// The shapes of inputs of an ONNX program, by name, to fix dynamic dims.
@@ -59,6 +61,7 @@ lodstone_model::with_fields!(ConvertOptions {
     with_renames(renames: Renames),
     with_transpose(transpose: Vec<String>),
     with_cast(cast: Option<DType>),
+    with_keep_io(keep_io: bool),
     with_opset(opset: Option<i64>),
     with_input_shapes(input_shapes: Vec<(String, Vec<u64>)>),
     with_infer_shapes(infer_shapes: bool),
@@ -136,10 +139,14 @@ pub fn convert(
     }
     declare_shapes(&mut model, &options.input_shapes)?;
     translate(&mut model, format, &mut report)?;
-    if options.cast.is_some() && model.main().is_some() && format.holds.program.is_some() {
-        return Err(Error::CastProgram);
-    }
     upgrade(&mut model, format, options)?;
+    let is_program = model.main().is_some() && format.holds.program.is_some();
+    if let Some(dtype) = options.cast.filter(|_| is_program) {
+        cast_program(&mut model, dtype, options.keep_io, &mut report)?;
+    } else if options.keep_io {
+        let what = "only a cast of a program keeps the types of inputs and outputs";
+        return Err(Error::Absent(what.to_owned()));
+    }
     if options.infer_shapes {
         report.warnings.extend(infer_shapes(&mut model)?.warnings);
     }
@@ -161,7 +168,7 @@ pub fn convert(
             ));
         }
     }
-    if let Some(dtype) = options.cast {
+    if let Some(dtype) = options.cast.filter(|_| !is_program) {
         for (number, parameter) in model.parameters.iter_mut().enumerate() {
             if cast(&mut parameter.tensor, dtype)? {
                 report.lose(Loss::Rounding, place(&parameter.name, number));
@@ -282,6 +289,37 @@ fn upgrade(model: &mut Model, format: &Format, options: &ConvertOptions) -> Resu
     }
     match broken.breaks_rules() {
         true => Err(UpgradeError::Invalid(broken).into()),
+        false => Ok(()),
+    }
+}
+
+/// Casts the values of a program and its parameters.
+fn cast_program(model: &mut Model, to: DType, keep_io: bool, report: &mut Report) -> Result<()> {
+    if model.main().is_none_or(|program| program.dialect != Dialect::Onnx) {
+        return Err(Error::CastProgram);
+    }
+    let mut change = |name: &str, tensor: &mut Tensor| {
+        match cast_within(tensor, to).map_err(|error| Finding::from(error.to_string()))? {
+            true => report.lose(Loss::Rounding, format!("`{name}`")),
+            false => {}
+        }
+        Ok(())
+    };
+    let options = onnx::CastOptions::new(to).with_keep_io(keep_io);
+    let kept = onnx::cast(model, options, &mut change);
+    let kept = kept.map_err(|finding| Error::Absent(format!("cannot cast: {finding}")))?;
+    if !kept.is_empty() {
+        let kinds = kept.iter().map(|(kind, count)| format!("`{kind}` ({count})"));
+        let what = format!("operators that do not take {to} keep their types");
+        report.warn(format!("{what}: {}", some(&kinds.collect::<Vec<_>>())));
+    }
+    let Some(program) = model.main() else { return Ok(()) };
+    let conventions = conventions(program);
+    let inference = (conventions.infer)(model);
+    let mut findings = (conventions.check)(model, inference.as_ref());
+    findings.extend(inference.map(|inference| inference.findings).unwrap_or_default());
+    match findings.breaks_rules() {
+        true => Err(Error::InvalidCast { to, findings }),
         false => Ok(()),
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lodstone_model::{DType, Dialect, Loss, some};
-use lodstone_schema::Finding;
+use lodstone_schema::{Finding, Findings};
 
 #[cfg(feature = "runtime")]
 use crate::runtime;
@@ -73,6 +73,14 @@ pub enum Error {
         "casting the parameters of a program is not supported: its operators would not accept them"
     )]
     CastProgram,
+    /// A cast program that breaks the rules of its framework.
+    #[error("the program is not valid after a cast to {to}{}", listed(findings))]
+    InvalidCast {
+        /// The target element type.
+        to: DType,
+        /// The broken rules.
+        findings: Findings,
+    },
     /// Text output failed.
     #[error("cannot write: {0}")]
     Output(#[source] std::io::Error),
@@ -141,4 +149,9 @@ fn describe(losses: &BTreeMap<Loss, Vec<String>>) -> String {
         .iter()
         .map(|(loss, places)| format!("{} (`{loss}`): {}", loss.describe(), some(places)));
     format!("the conversion would lose {}", lost.collect::<Vec<_>>().join("; and "))
+}
+
+/// Formats findings as the end of a message.
+fn listed(findings: &Findings) -> String {
+    findings.located.iter().map(|finding| format!("; {finding}")).collect()
 }

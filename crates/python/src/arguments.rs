@@ -53,6 +53,7 @@ impl<'py> Arguments<'py> {
             .with_exclude(self.get("exclude")?)
             .with_renames(renames(self.0.py(), &self.get("rename")?)?)
             .with_transpose(self.get("transpose")?)
+            .with_keep_io(self.get("keep_io")?)
             .with_opset(self.get("opset")?)
             .with_infer_shapes(self.get("infer_shapes")?)
             .with_weights_only(self.get("weights_only")?)

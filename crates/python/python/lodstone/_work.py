@@ -19,6 +19,7 @@ def converting(
     rename: Mapping[str, str] | None = None,
     transpose: Iterable[str] = (),
     cast: str | None = None,
+    keep_io: bool = False,
     opset: int | None = None,
     names: str = "program",
     infer_shapes: bool = False,
@@ -56,7 +57,7 @@ def convert(
     raises a `LossyError`, unless its name is in `allow`. The output is visible completely or not at all; missing
     directories are created. `progress` is called with the number of bytes processed.
 
-    Options are those of the command: `to`, `include`, `exclude`, `rename`, `names`, `transpose`, `cast`, `opset`,
+    Options are those of the command: `to`, `include`, `exclude`, `rename`, `names`, `transpose`, `cast`, `keep_io`, `opset`,
     `infer_shapes`, `allow`, `weights_only`, `strip_source`, `align`, `max_shard_size` (in bytes), `external_data`,
     `seal`, `no_clobber`.
 

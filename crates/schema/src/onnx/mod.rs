@@ -2,6 +2,7 @@
 
 mod blocks;
 mod bound;
+mod cast;
 mod check;
 pub mod dtype;
 mod embedded;
@@ -17,6 +18,7 @@ mod upgrade;
 
 pub use blocks::subprogram;
 pub use bound::{admits, lowest_opset};
+pub use cast::{CastOptions, Change, Kept, cast};
 pub use check::{check, check_with};
 pub use inline::inline;
 pub use operators::{
