@@ -194,7 +194,12 @@ impl Bias<'_> {
         let Sizes { batch, heads, queries, keys, .. } = *self.sizes;
         let scores = [batch, heads, queries, keys];
         match common(&sum.shape(), &scores)? == scores {
-            true => Ok(Some(sum)),
+            // The last dim is that of the keys, even if the mask is a single number.
+            true => {
+                let missing = scores.len() - sum.shape().len();
+                let dims = [vec![1; missing], sum.shape()].concat();
+                Ok(Some(sum.reshaped(dims)))
+            }
             false => {
                 Err(format!("the mask {:?} does not broadcast to {scores:?}", sum.shape()).into())
             }

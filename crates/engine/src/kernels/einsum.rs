@@ -6,8 +6,6 @@
 
 use std::collections::HashMap;
 
-use burn_backend::DType as BurnType;
-
 use super::linear::product;
 use super::tensor::{bounded, long};
 use super::{Call, Made, Run, at_mut, one};
@@ -272,11 +270,8 @@ impl Term {
         let a = matrices(self, [&batch, &rows, &inner], [count, height, depth])?;
         let b = matrices(other.clone(), [&batch, &inner, &columns], [count, depth, width])?;
         let labels = [batch, rows, columns].concat();
-        // Elementwise products are no sums of products.
-        let made = match (depth, height, width) {
-            (1, _, _) if a.kind()? != BurnType::I64 => a.times(&b)?,
-            _ => product(a, b)?,
-        };
+        // Without inner labels, it is a product of elements.
+        let made = if depth == 1 { a.times(&b)? } else { product(a, b)? };
         let dims = size(&labels);
         Ok(Self { labels, item: made.reshaped(dims) })
     }

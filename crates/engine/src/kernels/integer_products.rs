@@ -25,7 +25,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 fn centred(call: &Call<'_>, number: usize, zero: usize, axis: usize) -> Outcome<Item> {
     let x = call.input(number)?.cast(BurnType::F64)?;
     match call.optional(zero) {
-        Some(_) => x.minus(&along(call, zero, axis, x.shape().len())?),
+        Some(_) => x.minus(&along(call, zero, axis, x.shape().len())?.fitted(&x.shape())?),
         None => Ok(x),
     }
 }
@@ -52,9 +52,10 @@ fn conv(call: &Call<'_>) -> Made {
 /// Scales a result, and adds the zero point of the output.
 fn requantized(call: &Call<'_>, y: &Item, scales: [Item; 3], axis: usize) -> Made {
     let [a, b, own] = scales;
-    let y = y.times(&a.times(&b)?.over(&own)?)?;
-    let (zero, rank) = (call.input(7)?, y.shape().len());
-    let y = y.map(Flex::float_round)?.plus(&along(call, 7, axis, rank)?)?;
+    let shape = y.shape();
+    let y = y.times(&a.times(&b)?.over(&own)?.fitted(&shape)?)?.map(Flex::float_round)?;
+    let zero = call.input(7)?;
+    let y = y.plus(&along(call, 7, axis, shape.len())?.fitted(&shape)?)?;
     one(saturated(&y, zero.kind()?)?)
 }
 

@@ -18,6 +18,7 @@ mod filters;
 pub(crate) mod flexible;
 mod generate;
 mod grids;
+mod images;
 mod indexing;
 mod integer_products;
 mod integers;
@@ -148,6 +149,7 @@ fn dense(kind: &str) -> Option<Run> {
         .or_else(|| filters::kernel(kind))
         .or_else(|| generate::kernel(kind))
         .or_else(|| grids::kernel(kind))
+        .or_else(|| images::kernel(kind))
         .or_else(|| indexing::kernel(kind))
         .or_else(|| integer_products::kernel(kind))
         .or_else(|| linear::kernel(kind))

@@ -104,7 +104,8 @@ fn multinomial(call: &Call<'_>) -> Made {
     else {
         return Err(format!("expected rows of classes, found {:?}", x.shape()).into());
     };
-    let mut drawn = Vec::with_capacity(bounded(&[batch, samples])?);
+    bounded(&[batch, samples])?;
+    let mut drawn = Vec::new();
     let mut draws = Draws::of(call);
     for row in x.to_doubles()?.chunks_exact(classes.max(1)) {
         let top = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);

@@ -40,11 +40,16 @@ fn causal_conv(call: &Call<'_>) -> Made {
         None => Item::filled(0.0, wide.kind()?, &kept)?,
     };
     let padded = match (kept.contains(&0), shape.contains(&0)) {
-        (true, _) => wide.clone(),
         (_, true) => past,
+        (true, _) => wide.clone(),
         _ => Item::concatenated(vec![past, wide.clone()], 2)?,
     };
-    let state = padded.clone().narrowed(2, length, length + size - 1).cast(kind)?;
+    let state = match (shape.contains(&0), size) {
+        (true, _) => padded.clone(),
+        (_, 1) => Item::filled(0.0, kind, &kept)?,
+        _ => padded.clone().narrowed(2, length, length + size - 1),
+    };
+    let state = state.cast(kind)?;
     if shape.contains(&0) {
         return all([x.clone(), state]);
     }
@@ -214,7 +219,10 @@ fn by_head(x: &Item, [batch, steps, heads]: [usize; 3]) -> Outcome<Vec<f32>> {
     let &[examples, found, last] = x.shape().as_slice() else {
         return Err("expected decays and rates of 3 dims".into());
     };
-    if [examples, found] != [batch, steps] || !(last == 1 || last.is_multiple_of(heads)) {
+    if [examples, found] != [batch, steps]
+        || last == 0
+        || !(last == 1 || last.is_multiple_of(heads))
+    {
         return Err(format!("{:?} do not fit {steps} steps of {heads} heads", x.shape()).into());
     }
     let x = match last {

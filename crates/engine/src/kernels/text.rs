@@ -8,6 +8,7 @@ use regex::Regex;
 use super::sequence::value;
 use super::tensor::{bounded, common, long};
 use super::{Call, Made, RunValues, elementwise};
+use crate::budget::probe;
 use crate::item::{Item, Outcome};
 use crate::value::{Strings, Value};
 
@@ -24,6 +25,9 @@ pub(super) fn kernel(kind: &str) -> Option<RunValues> {
 
 /// The maximum size of a compiled regular expression in bytes.
 const MAX_PATTERN: usize = 1 << 22;
+
+/// The memory of a string without its characters, in bytes.
+const STRING: u64 = 32;
 
 fn strings(inputs: &[Option<Value>], number: usize) -> Outcome<&Strings> {
     match value(inputs, number)? {
@@ -50,9 +54,11 @@ fn pairs<'a>(a: &'a Strings, b: &'a Strings) -> Outcome<(Vec<(&'a Bytes, &'a Byt
         let list = places.to_longs()?.into_iter().map(found).collect::<Option<_>>();
         list.ok_or_else(|| Finding::internal("a string is missing"))
     };
-    if bounded(&dims)? == 0 {
+    let count = bounded(&dims)?;
+    if count == 0 {
         return Ok((Vec::new(), dims));
     }
+    probe((count as u64).saturating_mul(2 * STRING))?;
     Ok((spread(a)?.into_iter().zip(spread(b)?).collect(), dims))
 }
 
@@ -136,7 +142,7 @@ fn split(op: &Op, inputs: &[Option<Value>]) -> Made {
     let lists = x.elements().iter().map(parts).collect::<Outcome<Vec<_>>>()?;
     let width = lists.iter().map(Vec::len).max().unwrap_or(0);
     let whole = [x.dims(), &[width]].concat();
-    bounded(&whole)?;
+    probe((bounded(&whole)? as u64).saturating_mul(STRING))?;
     let counts: Vec<i64> = lists.iter().map(|list| long(list.len())).collect();
     let padded = lists.into_iter().flat_map(|mut list| {
         list.resize(width, Bytes::new());

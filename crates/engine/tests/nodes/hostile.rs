@@ -42,16 +42,20 @@ struct Subject {
 fn subjects() -> Vec<(String, Subject)> {
     let subject = |name: String| {
         let mut model = open(&golden().join(format!("{name}.onnx")));
+        // Operators of other domains are not run on their own.
+        let own = model.main().expect("a program").ops().all(|op| op.domain.is_empty());
+        if !own {
+            return None;
+        }
         upgrade(&mut model, newest_opset("").expect("known")).expect("upgraded");
         let program = model.main().expect("a program");
         let op = program.blocks[0].ops.last().expect("an operator").clone();
         let tensor = |name: &String| model.parameter(name).cloned();
         let inputs = op.input("").iter().map(tensor).collect();
-        let opset = program.operator_versions.iter().find(|(set, _)| set.is_empty());
-        let opset = opset.expect("a version").1;
-        (name, Subject { op, opset, inputs })
+        let opset = newest_opset("").expect("known");
+        Some((name, Subject { op, opset, inputs }))
     };
-    cases(&golden()).into_iter().map(subject).collect()
+    cases(&golden()).into_iter().filter_map(subject).collect()
 }
 
 /// Returns the results, or `None` if the kernel rejects the inputs.
@@ -289,7 +293,8 @@ fn numbers_of_other_precisions_are_computed_alike() {
             let (Some(made), Some(expected)) = (run(&variant), run(&same)) else { continue };
             compared += 1;
             for (made, expected) in made.iter().zip(&expected) {
-                let far = distance(made, expected);
+                // Large numbers are infinite in half precision.
+                let far = distance(made, &converted(expected, made.dtype));
                 if far > near || made.shape != expected.shape {
                     wrong.insert(format!("{} {to}", subject.op.kind), format!("{name}: {far}"));
                 }
