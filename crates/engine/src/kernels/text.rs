@@ -43,8 +43,11 @@ fn utf8(text: &Bytes) -> Outcome<&str> {
     std::str::from_utf8(text).map_err(|_| "a string is not UTF-8".into())
 }
 
+/// Strings of two tensors.
+type Pairs<'a> = Vec<(&'a Bytes, &'a Bytes)>;
+
 /// Returns the pairs of strings that have the same index after broadcasting, and the dims.
-fn pairs<'a>(a: &'a Strings, b: &'a Strings) -> Outcome<(Vec<(&'a Bytes, &'a Bytes)>, Vec<usize>)> {
+fn pairs<'a>(a: &'a Strings, b: &'a Strings) -> Outcome<(Pairs<'a>, Vec<usize>)> {
     let dims = common(a.dims(), b.dims())?;
     let spread = |strings: &'a Strings| -> Outcome<Vec<&'a Bytes>> {
         let places: Vec<i64> = (0_i64..).take(strings.elements().len()).collect();
