@@ -34,6 +34,7 @@ mod quantize;
 mod random;
 mod recurrent;
 mod reduce;
+mod regions;
 mod resize;
 mod rotary;
 mod scatter;
@@ -162,6 +163,7 @@ fn dense(kind: &str) -> Option<Run> {
         .or_else(|| random::kernel(kind))
         .or_else(|| recurrent::kernel(kind))
         .or_else(|| reduce::kernel(kind))
+        .or_else(|| regions::kernel(kind))
         .or_else(|| resize::kernel(kind))
         .or_else(|| rotary::kernel(kind))
         .or_else(|| scatter::kernel(kind))

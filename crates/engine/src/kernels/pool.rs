@@ -17,6 +17,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
         "AveragePool" => average_pool,
         "GlobalAveragePool" => |call| one(global(call, Flex::float_mean_dim)?),
+        "GlobalLpPool" => global_norm,
         "GlobalMaxPool" => global_max,
         "LpPool" => lp_pool,
         "MaxPool" => max_pool,
@@ -32,6 +33,18 @@ fn global(call: &Call<'_>, of: fn(FlexTensor, usize) -> FlexTensor) -> Outcome<I
     }
     let pooled = (2..shape.len()).fold(x.widened()?.float()?, of);
     Item::Float(pooled).cast(x.kind()?)
+}
+
+/// Returns the norm of each feature map.
+fn global_norm(call: &Call<'_>) -> Made {
+    let x = call.input(0)?;
+    let p = call.int("p", 2) as f64;
+    if p < 1.0 || x.shape().contains(&0) {
+        return Err(format!("{:?} has no norm of {p}", x.shape()).into());
+    }
+    let axes: Vec<usize> = (2..x.shape().len()).collect();
+    let sum = x.widened()?.map(Flex::float_abs)?.power(p)?.total(&axes)?;
+    one(sum.power(1.0 / p)?.cast(x.kind()?)?)
 }
 
 /// Returns the maximum of each feature map. If it has NaNs, only the elements after the last NaN count; if there are
