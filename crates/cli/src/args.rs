@@ -555,8 +555,8 @@ pub(crate) struct Compare {
     /// Compare only the outputs, not intermediate values
     #[arg(long)]
     pub(crate) outputs_only: bool,
-    /// Engine: `builtin`; `reference`, without fused operators; or `onnxruntime` (not for PaddlePaddle
-    /// programs)
+    /// Engine: `builtin`; for programs that are ONNX or lowered to it also `reference`, without
+    /// fused operators, and `onnxruntime`
     #[arg(long, value_name = "ENGINE", default_value = "builtin")]
     pub(crate) engine: Engine,
     /// Engine of the second model [default: the same]; compares engines if the models are one
@@ -635,8 +635,8 @@ pub(crate) struct Run {
     /// Let the program read and write files outside of these directories
     #[arg(long)]
     pub(crate) allow_outside_paths: bool,
-    /// Engine: `builtin`; `reference`, without fused operators; or `onnxruntime` (not for PaddlePaddle
-    /// programs)
+    /// Engine: `builtin`; for programs that are ONNX or lowered to it also `reference`, without
+    /// fused operators, and `onnxruntime`
     #[arg(long, value_name = "ENGINE", default_value = "builtin")]
     pub(crate) engine: Engine,
     /// The library of ONNX Runtime, or its directory [default: `ORT_DYLIB_PATH`, or that of an

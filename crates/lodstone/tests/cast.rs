@@ -86,8 +86,10 @@ fn inputs_and_outputs_may_keep_their_types() {
             let types = |all: &[Tensor]| all.iter().map(|it| it.dtype).collect::<Vec<_>>();
             assert_eq!(types(&found), types(&expected), "{name}");
             assert_near(name, &found, &expected, tolerance);
+            // Convolutions and others take bfloat16 only in newer opsets.
             let is_float = |it: &&lodstone::Parameter| it.tensor.dtype == DType::Float32;
-            assert_eq!(lodstone::weights(&cast).iter().filter(is_float).count(), 0, "{name}");
+            let floats = lodstone::weights(&cast).iter().filter(is_float).count();
+            assert!(floats == 0 || to == DType::BFloat16, "{name}");
         }
     }
 }
@@ -125,8 +127,8 @@ fn operators_that_do_not_take_the_type_keep_theirs() {
           node { op_type: "Mul" input: "y" input: "factor" output: "z" }
           input { name: "x" type { tensor_type { elem_type: 1 shape { dim { dim_value: 1 }
             dim { dim_value: 1 } dim { dim_value: 3 } dim { dim_value: 3 } } } } }
-          output { name: "y" type { tensor_type { elem_type: 1 } } }
-          output { name: "z" type { tensor_type { elem_type: 1 } } }
+          output { name: "y" type { tensor_type { elem_type: 1 shape { dim {} dim {} dim {} dim {} } } } }
+          output { name: "z" type { tensor_type { elem_type: 1 shape { dim {} dim {} dim {} dim {} } } } }
         }"#;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("resized.onnxtxt");

@@ -434,11 +434,9 @@ fn a_program_of_another_framework_is_rejected_unless_only_weights_are_written() 
 fn parameters_of_a_program_are_not_cast() {
     let scratch = tempfile::tempdir().expect("a directory");
     let digits = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits");
-    let onnx = golden().join("onnx/attributes.onnx");
     for (source, out) in [
         (golden().join("mxnet/2.0.0b1/gluon"), "half-symbol.json"),
         (digits.join("paddle"), "half.pdmodel"),
-        (onnx, "half.onnx"),
     ] {
         let out = scratch.path().join(out);
         let options = ConvertOptions::default()
