@@ -6,7 +6,7 @@ use burn_flex::{Flex, FlexTensor};
 
 use super::integers::cumulated;
 use super::tensor::{bounded, dims_from, long};
-use super::{Call, Made, Run, all, at_mut, axis, count, dim_at, one};
+use super::{Call, Made, Run, at_mut, axis, count, dim_at, one};
 use crate::item::{Item, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -14,7 +14,6 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
         "CumProd" => |call| cumulative(call, Flex::float_cumprod, i64::wrapping_mul, 1.0),
         "CumSum" => |call| cumulative(call, Flex::float_cumsum, i64::wrapping_add, 0.0),
         "DepthToSpace" => depth_to_space,
-        "Dropout" => dropout,
         "ReverseSequence" => reverse_sequence,
         "Size" => |call| {
             let size = bounded(&call.input(0)?.shape())?;
@@ -100,24 +99,6 @@ fn space_to_depth(call: &Call<'_>) -> Made {
     };
     let whole = vec![examples, channels * block * block, rows / block, columns / block];
     one(x.reshaped(apart).permuted(order).reshaped(whole))
-}
-
-/// Returns the input: dropout only applies in training, which is not supported here.
-fn dropout(call: &Call<'_>) -> Made {
-    let x = call.input(0)?;
-    let trains = match call.optional(2) {
-        Some(mode) => mode.to_truths()?.contains(&true),
-        None => false,
-    };
-    let ratio = match call.optional(1) {
-        Some(ratio) => ratio.to_doubles()?.first().copied().unwrap_or(0.5),
-        None => 0.5,
-    };
-    if trains && ratio != 0.0 {
-        return Err("dropout in training mode is not supported".into());
-    }
-    let one = Item::truths(vec![true], &[1]).reshaped(vec![1; x.shape().len()]);
-    all([x.clone(), one.expanded(&x.shape())])
 }
 
 /// Reverses the first elements of each sequence, and keeps the others.

@@ -15,12 +15,13 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::tensor::{bounded, dims_from, long};
-use super::{Call, Made, Run, count, one};
+use super::{Call, Made, Run, all, count, one};
 use crate::item::{Item, Outcome, burn_type};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
         "Bernoulli" => bernoulli,
+        "Dropout" => dropout,
         "Multinomial" => multinomial,
         "RandomNormal" => |call| normal(call, &shape(call)?, None),
         "RandomNormalLike" => |call| like(call, normal),
@@ -52,8 +53,14 @@ struct Draws(ChaCha8Rng);
 
 impl Draws {
     fn of(call: &Call<'_>) -> Self {
-        if let Some(AttributeValue::Float(seed)) = call.op.attribute("seed") {
-            return Self(ChaCha8Rng::seed_from_u64(seed.to_bits().into()));
+        match call.op.attribute("seed") {
+            Some(AttributeValue::Float(seed)) => {
+                return Self(ChaCha8Rng::seed_from_u64(seed.to_bits().into()));
+            }
+            Some(AttributeValue::Long(seed)) => {
+                return Self(ChaCha8Rng::seed_from_u64(seed.cast_unsigned()));
+            }
+            _ => {}
         }
         let mut draws = ChaCha8Rng::seed_from_u64(0);
         draws.set_stream(checksum(call.op.writes().next().unwrap_or_default().as_bytes()));
@@ -95,6 +102,39 @@ fn bernoulli(call: &Call<'_>) -> Made {
     let draw = |share: f64| f64::from(u8::from(draws.fraction() < share));
     let values = x.to_doubles()?.into_iter().map(draw).collect();
     one(Item::numbers(values, target(call, Some(x.kind()?))?, &x.shape())?)
+}
+
+/// Returns the input and a mask of ones; in training, elements are dropped with a probability, and the others grow so that
+/// the mean stays.
+fn dropout(call: &Call<'_>) -> Made {
+    let x = call.input(0)?;
+    let trains = match call.optional(2) {
+        Some(mode) => mode.to_truths()?.contains(&true),
+        None => false,
+    };
+    let ratio = match call.optional(1) {
+        Some(ratio) => ratio.to_doubles()?.first().copied().unwrap_or(0.5),
+        None => 0.5,
+    };
+    let shape = x.shape();
+    if !trains || ratio == 0.0 {
+        let one = Item::truths(vec![true], &[1]).reshaped(vec![1; shape.len()]);
+        return all([x.clone(), one.expanded(&shape)]);
+    }
+    if !(0.0..=1.0).contains(&ratio) {
+        return Err(
+            Finding::from(format!("expected a ratio from 0 to 1, found {ratio}")).about_input(1)
+        );
+    }
+    let mut draws = Draws::of(call);
+    let stays: Vec<bool> = (0..bounded(&shape)?).map(|_| draws.fraction() >= ratio).collect();
+    let mask = Item::truths(stays, &shape);
+    if shape.contains(&0) {
+        return all([x.clone(), mask]);
+    }
+    let zero = Item::filled(0.0, x.kind()?, &shape)?;
+    let grown = x.scaled(if ratio < 1.0 { 1.0 / (1.0 - ratio) } else { 0.0 })?;
+    all([zero.masked(mask.bool()?, &grown)?, mask])
 }
 
 /// Draws classes by the logarithms of their probabilities: [batch, classes] to [batch, samples].

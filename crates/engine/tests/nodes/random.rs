@@ -13,9 +13,19 @@ fn attribute(name: &str, value: AttributeValue) -> Attribute {
 
 /// What an operator returns that writes to `output`.
 fn draw(kind: &str, output: &str, attributes: Vec<Attribute>, input: Option<Tensor>) -> Vec<f64> {
+    let inputs: Vec<Tensor> = input.into_iter().collect();
+    draw_from(kind, output, attributes, inputs)
+}
+
+fn draw_from(
+    kind: &str,
+    output: &str,
+    attributes: Vec<Attribute>,
+    inputs: Vec<Tensor>,
+) -> Vec<f64> {
     let outputs = vec![Operand { slot: String::new(), args: vec![output.to_owned()] }];
     let op = Op { kind: kind.to_owned(), attributes, outputs, ..Op::default() };
-    let inputs: Vec<_> = input.into_iter().map(Some).collect();
+    let inputs: Vec<_> = inputs.into_iter().map(Some).collect();
     let opset = newest_opset("").expect("known");
     let made = run_op(&op, opset, &inputs, Mode::Fast).expect("drawn");
     Dense::of(&made[0]).and_then(|it| it.to_f64()).expect("read")
@@ -79,4 +89,19 @@ fn classes_are_drawn_by_their_probabilities() {
         let found = drawn.iter().filter(|drawn| **drawn == class as f64).count() as f64 / 10_000.0;
         assert!((found - f64::from(share)).abs() < 0.02, "{class}: {found}");
     }
+}
+
+#[test]
+fn dropout_in_training_keeps_the_mean() {
+    let truth = Tensor::dense(DType::Bool, Vec::new(), Blob::memory(vec![1]));
+    let x = singles(&[2.0; 10_000], vec![10_000]);
+    let drop = |ratio: f32| {
+        let inputs = vec![x.clone(), singles(&[ratio], Vec::new()), truth.clone()];
+        draw_from("Dropout", "y", Vec::new(), inputs)
+    };
+    let dropped = drop(0.2);
+    assert!(dropped.iter().all(|value| *value == 0.0 || *value == 2.5));
+    assert!((moments(&dropped)[0] - 2.0).abs() < 0.05);
+    assert!(drop(0.0).iter().all(|value| *value == 2.0));
+    assert!(drop(1.0).iter().all(|value| *value == 0.0));
 }
