@@ -13,7 +13,7 @@ use lodstone_store::Blob;
 
 use super::infer::{Inference, NoBodies, Options, ValueInfo, infer, infer_op};
 use super::names::Names;
-use super::types::type_name;
+use super::types::{tensor_name, type_name};
 use super::{domain_name, dtype, inline, operator};
 use crate::Finding;
 use crate::places::at_mut;
@@ -117,6 +117,8 @@ struct Caster<'i> {
     to: DType,
     inference: &'i Inference,
     versions: HashMap<String, i64>,
+    /// Whether sequences may have elements of the new type; if not, they keep theirs.
+    has_sequences: bool,
     parents: Vec<i32>,
     definitions: HashMap<(usize, String), Definition>,
     names: Names,
@@ -136,6 +138,7 @@ impl<'i> Caster<'i> {
             versions: versions
                 .map(|(domain, version)| (domain_name(domain).to_owned(), *version))
                 .collect(),
+            has_sequences: true,
             parents: program.blocks.iter().map(|block| block.parent).collect(),
             definitions: HashMap::new(),
             names: Names::of(program, &[]),
@@ -143,6 +146,10 @@ impl<'i> Caster<'i> {
             old: HashMap::new(),
             kept: Kept::new(),
         };
+        let version = caster.versions.get("ai.onnx").copied().unwrap_or(1);
+        let sequences = operator("", "SequenceAt", version).and_then(|it| it.types_of("S"));
+        let name = tensor_name(to).map(|name| format!("seq({name})")).unwrap_or_default();
+        caster.has_sequences = sequences.is_none_or(|types| types.contains(&name.as_str()));
         for (number, block) in program.blocks.iter().enumerate() {
             caster.define(number, block);
         }
@@ -211,7 +218,15 @@ impl<'i> Caster<'i> {
         let mut found =
             self.outwards(number).filter_map(|block| inference.blocks.get(block)?.get(name));
         let value = &found.next()?.value;
+        if !self.is_in_reach(value) {
+            return None;
+        }
         value.tensor_type().is_some_and(|it| is_cast(it.dtype, self.to)).then_some(value)
+    }
+
+    /// Returns whether values of this kind are cast.
+    fn is_in_reach(&self, value: &ValueType) -> bool {
+        self.has_sequences || matches!(value, ValueType::Tensor(_) | ValueType::Sparse(_))
     }
 
     fn version(&self, op: &Op) -> i64 {
@@ -221,6 +236,9 @@ impl<'i> Caster<'i> {
     /// Returns the type of a value after it is cast.
     fn cast_type(&self, value: &ValueType) -> ValueType {
         let mut value = value.clone();
+        if !self.is_in_reach(&value) {
+            return value;
+        }
         for tensor in value.tensors_mut() {
             if is_cast(tensor.dtype, self.to) {
                 tensor.dtype = self.to;
@@ -496,9 +514,8 @@ fn keep_io(program: &mut Program, inference: &Inference, to: DType, names: &mut 
     let inputs = main.inputs.iter().filter(|name| !constants.contains(name));
     let inputs: Vec<(String, DType)> =
         inputs.filter_map(|name| Some((name.clone(), old(name)?))).collect();
-    let computed =
-        |name: &&String| main.ops.iter().any(|op| op.writes().any(|it| it == name.as_str()));
-    let outputs = main.outputs.iter().filter(computed);
+    // An input that is an output as well is what it was.
+    let outputs = main.outputs.iter().filter(|name| !inputs.iter().any(|(it, _)| it == *name));
     let outputs: Vec<(String, DType)> =
         outputs.filter_map(|name| Some((name.clone(), old(name)?))).collect();
     for (at, (name, dtype)) in inputs.into_iter().enumerate() {
@@ -521,6 +538,9 @@ fn rename(program: &mut Program, name: &str, dtype: DType, names: &mut Names) ->
     let inner = names.fresh(name);
     program.rename(&HashMap::from([(name.to_owned(), inner.clone())]));
     if let Some(main) = program.blocks.first_mut() {
+        for constant in main.initializers.iter_mut().filter(|constant| constant.name == name) {
+            constant.name.clone_from(&inner);
+        }
         for end in main.inputs.iter_mut().chain(&mut main.outputs).filter(|end| **end == inner) {
             name.clone_into(end);
         }
