@@ -19,7 +19,8 @@ pub mod paddle;
 
 use std::fmt;
 
-use lodstone_model::{Dialect, Model, Programs, Report};
+use lodstone_model::{Dialect, Model, Op, Programs, Report};
+use lodstone_schema::onnx::versions;
 use lodstone_schema::{Findings, Origins};
 
 /// A program that cannot be translated to another dialect.
@@ -82,4 +83,34 @@ pub fn lower(
         *model = lowered;
         origins
     }))
+}
+
+/// Returns the model with its program lowered to ONNX, and the origins of its values; `None` if it is ONNX already, or
+/// there is no translation.
+///
+/// Some programs have operators in ONNX's domain that only Glow's loader knows, such as `AudioSpectrogram`: these are
+/// translated as Glow loads them.
+///
+/// # Errors
+/// As [`lower`].
+pub fn to_onnx(model: &Model) -> Option<Result<(Model, Origins), LowerError>> {
+    let program = model.main()?;
+    let mut report = Report::default();
+    let mut lowered = model.clone();
+    if program.dialect != Dialect::Onnx {
+        let origins = lower(&mut lowered, Dialect::Onnx, &mut report)?;
+        return Some(origins.map(|origins| (lowered, origins)));
+    }
+    let is_foreign = |op: &Op| {
+        matches!(op.domain.as_str(), "" | "ai.onnx" | "ai.onnx.converters.tensorflow")
+            && versions(&op.domain, &op.kind).next().is_none()
+            && !program.functions.iter().any(|function| function.name == op.kind)
+    };
+    if !program.ops().any(is_foreign) {
+        return None;
+    }
+    // If Glow does not know them either, the error about the program itself says more.
+    let first = lower(&mut lowered, Dialect::Glow, &mut report)?.ok()?;
+    let second = lower(&mut lowered, Dialect::Onnx, &mut report)?.ok()?;
+    Some(Ok((lowered, first.then(&second))))
 }

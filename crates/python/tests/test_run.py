@@ -88,7 +88,7 @@ ir_version: 8
 opset_import { version: 20 }
 graph {
   name: "strings"
-  node { op_type: "Identity" input: "a" output: "b" }
+  node { op_type: "StringConcat" input: "a" input: "a" output: "b" }
   input { name: "a" type { tensor_type { elem_type: 8 shape { dim { dim_param: "n" } } } } }
   output { name: "b" type { tensor_type { elem_type: 8 shape { dim { dim_param: "n" } } } } }
 }
@@ -100,11 +100,38 @@ def test_strings_go_in_and_out(tmp_path):
     file.write_text(STRINGS)
     model = lodstone.open(file)
     [found] = model.run({"a": np.array(["abc", "é"])}).values()
-    assert found.values == [b"abc", "é".encode()]
+    assert found.values == [b"abcabc", "éé".encode()]
     assert np.asarray(found).tolist() == found.values
-    assert model.run([np.array([b"x", "y"], object)])["b"].values == [b"x", b"y"]
+    assert model.run([np.array([b"x", "y"], object)])["b"].values == [b"xx", b"yy"]
     with pytest.raises(TypeError, match="expected numbers or strings, found NoneType"):
         model.run([np.array([None])])
+
+
+SEQUENCE = """
+ir_version: 8
+opset_import { version: 18 }
+graph {
+  name: "sequence"
+  node { op_type: "SequenceInsert" input: "s" input: "x" output: "longer" }
+  node { op_type: "OptionalHasElement" input: "o" output: "has" }
+  input { name: "s" type { sequence_type { elem_type { tensor_type { elem_type: 1 } } } } }
+  input { name: "x" type { tensor_type { elem_type: 1 } } }
+  input { name: "o" type { optional_type { elem_type { tensor_type { elem_type: 1 } } } } }
+  output { name: "longer" type { sequence_type { elem_type { tensor_type { elem_type: 1 } } } } }
+  output { name: "has" type { tensor_type { elem_type: 9 shape {} } } }
+}
+"""
+
+
+def test_sequences_and_optional_values_go_in_and_out(tmp_path):
+    file = tmp_path / "sequence.textproto"
+    file.write_text(SEQUENCE)
+    session = lodstone.open(file).session()
+    x = np.arange(3, dtype=np.float32)
+    for optional in (None, x):
+        found = session.run({"s": [x, x[:1]], "x": x[:2], "o": optional})
+        assert [len(np.asarray(one)) for one in found["longer"]] == [3, 1, 2]
+        assert np.asarray(found["has"]).item() is (optional is not None)
 
 
 def test_models_are_compared():

@@ -31,6 +31,16 @@ impl Origins {
         self.0.insert((block, name.to_owned()), origin);
     }
 
+    /// Returns the origins of the values of this source in the result of a second pass over its result.
+    #[must_use]
+    pub fn then(self, second: &Self) -> Self {
+        let follow = |((block, name), origin): ((usize, String), Origin)| match origin {
+            Origin::Value(value) => ((block, name), second.of(block, &value)),
+            other => ((block, name), other),
+        };
+        Self(self.0.into_iter().map(follow).collect())
+    }
+
     /// Marks values as removed whose counterpart the result does not have.
     pub fn retain(&mut self, has: impl Fn(&str) -> bool) {
         for origin in self.0.values_mut() {

@@ -164,7 +164,11 @@ fn clip(call: &Call<'_>) -> Made {
     let mut y = call.input(0)?.clone();
     for (number, greatest) in [(1, true), (2, false)] {
         if let Some(limit) = call.optional(number) {
-            y = y.extreme(limit, greatest)?;
+            if limit.shape().iter().product::<usize>() != 1 {
+                return Err(format!("expected one limit, found {:?}", limit.shape()).into());
+            }
+            let one = vec![1; y.shape().len()];
+            y = y.extreme(&limit.clone().reshaped(one), greatest)?;
         }
     }
     one(y)
@@ -188,10 +192,13 @@ fn modulo(call: &Call<'_>) -> Made {
             let zero = Scalar::Float(0.0);
             let negative =
                 |x: &FlexTensor| Flex::float_lower_elem(x.clone(), zero, BoolStore::Native);
-            let rest = Flex::float_mask_where(size.clone(), negative(&a), Flex::float_neg(size));
             if truncated {
+                // The reciprocal tells the sign of a zero.
+                let signed = Flex::bool_or(negative(&a), negative(&Flex::float_recip(a)));
+                let rest = Flex::float_mask_where(size.clone(), signed, Flex::float_neg(size));
                 return one(Item::Float(rest));
             }
+            let rest = Flex::float_mask_where(size.clone(), negative(&a), Flex::float_neg(size));
             let some = Flex::float_not_equal_elem(rest.clone(), zero, BoolStore::Native);
             let other = Flex::bool_and(some, Flex::bool_xor(negative(&rest), negative(&b)));
             let moved = Flex::float_add(rest.clone(), b);

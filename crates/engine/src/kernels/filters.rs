@@ -45,6 +45,7 @@ fn window(call: &Call<'_>, factors: &[f64]) -> Made {
 
 /// Returns triangular filters, evenly spaced on the mel scale: [frequencies, bins].
 fn mel(call: &Call<'_>) -> Made {
+    (0..5).try_for_each(|number| call.input(number).map(drop))?;
     let (bins, length) = (count(call.long(0, 0)?)?, count(call.long(1, 0)?)?);
     let rate = count(call.long(2, 0)?)? as f64;
     let edge = |number: usize| {

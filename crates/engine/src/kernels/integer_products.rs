@@ -34,7 +34,7 @@ fn centred(call: &Call<'_>, number: usize, zero: usize, axis: usize) -> Outcome<
 fn along(call: &Call<'_>, number: usize, axis: usize, rank: usize) -> Outcome<Item> {
     let list = call.input(number)?.cast(BurnType::F64)?;
     let &[length] = list.shape().as_slice() else { return Ok(list) };
-    if length > 1 && axis >= rank {
+    if length != 1 && axis >= rank {
         return Err(Finding::from("expected one value").about_input(number));
     }
     let dims = (0..rank).map(|at| if at == axis { length } else { 1 }).collect();

@@ -155,9 +155,10 @@ fn layer_normalization(call: &Call<'_>) -> Made {
     let wide = stashed(x)?;
     let [y, mean, inverse] = standard(&wide, &axes, call.float("epsilon", 1e-5).into())?;
     // The scale and the bias have the type of the input, and so does the factor.
-    let mut y = y.cast(x.kind()?)?.times(call.input(1)?)?;
+    let fitted = |item: &Item| item.clone().fitted(&x.shape());
+    let mut y = y.cast(x.kind()?)?.times(&fitted(call.input(1)?)?)?;
     if let Some(bias) = call.optional(2) {
-        y = y.plus(bias)?;
+        y = y.plus(&fitted(bias)?)?;
     }
     let stash = i32::try_from(call.int("stash_type", 1)).ok().and_then(dtype::from_code);
     let stash = burn_type(stash.ok_or("expected an element type")?)?;
@@ -171,7 +172,7 @@ fn root_mean_square(call: &Call<'_>) -> Made {
     let square = wide.times(&wide)?.mean(&axes)?;
     let root = square.shifted(call.float("epsilon", 1e-5).into())?.map(Flex::float_sqrt)?;
     let y = wide.over(&root)?.cast(x.kind()?)?;
-    one(y.times(scale)?)
+    one(y.times(&scale.clone().fitted(&x.shape())?)?)
 }
 
 /// Divides by the norm along an axis; where that is 0, the result is 0.

@@ -75,6 +75,9 @@ fn spread(call: &Call<'_>, part: &Item, shape: &[usize]) -> Outcome<Item> {
         let line = (0..shape.len()).map(|place| if place == at { dim } else { 1 }).collect();
         return Ok(part.clone().reshaped(line));
     }
+    if own.len() != shape.len() {
+        return Err(format!("{own:?} does not have the rank of {shape:?}").into());
+    }
     let (at, block) = (at()?, count(call.int("block_size", 0))?);
     let (dim, blocks) = (dim_at(shape, at)?, dim_at(&own, at)?);
     if block == 0 || dim.div_ceil(block) != blocks {
@@ -163,7 +166,7 @@ fn multiply(call: &Call<'_>) -> Made {
         if let ([rows], true) = (zero.shape().as_slice(), is_left && x.shape().len() > 1) {
             zero = zero.reshaped(vec![*rows, 1]);
         }
-        x.minus(&zero)
+        x.minus(&zero.fitted(&x.shape())?)
     };
     one(product(side(0, true)?, side(1, false)?)?)
 }

@@ -6,7 +6,7 @@ use burn_flex::Flex;
 use lodstone_schema::Finding;
 
 use super::linear::product;
-use super::{Call, Made, Run, count, dim_at};
+use super::{Call, Made, Run, count};
 use crate::item::{Item, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -259,22 +259,25 @@ fn cell<'a>(
     hidden: usize,
     curves: &[&str],
 ) -> Outcome<Cell<'a>> {
-    let part = |item: &Item| {
-        if item.shape().first() != Some(&directions) {
-            return Err(format!(
-                "{:?} does not hold weights of {directions} directions",
-                item.shape()
-            )
-            .into());
+    let gates = match curves.len() {
+        3 => 4,
+        2 => 3,
+        _ => 1,
+    };
+    // The part of a direction, which has these dims.
+    let part = |item: &Item, dims: &[usize]| {
+        let (found, expected) = (item.shape(), [&[directions], dims].concat());
+        if found != expected {
+            return Err(format!("expected weights of dims {expected:?}, found {found:?}").into());
         }
         let one = item.clone().narrowed(0, direction, direction + 1);
-        let shape = one.shape().into_iter().skip(1).collect();
-        Ok::<_, Finding>(one.reshaped(shape))
+        Ok::<_, Finding>(one.reshaped(dims.to_vec()))
     };
+    let rows = hidden.checked_mul(gates).filter(|rows| *rows <= usize::MAX / 4);
+    let rows = rows.ok_or("the hidden size is too large")?;
     let biases = call.optional(3).map(|both| {
-        let both = part(both)?;
-        let half = dim_at(&both.shape(), 0)? / 2;
-        Ok::<_, Finding>((both.clone().narrowed(0, 0, half), both.narrowed(0, half, 2 * half)))
+        let both = part(both, &[2 * rows])?;
+        Ok::<_, Finding>((both.clone().narrowed(0, 0, rows), both.narrowed(0, rows, 2 * rows)))
     });
     let biases = biases.transpose()?;
     let names = call.texts("activations").filter(|names| !names.is_empty()).unwrap_or_else(|| {
@@ -293,20 +296,10 @@ fn cell<'a>(
     };
     let all: Vec<Curve> = names.into_iter().map(curve).collect();
     let own = all.into_iter().skip(direction * curves.len()).take(curves.len()).collect();
-    let (input, recurrent, peepholes) =
-        (part(call.input(1)?)?, part(call.input(2)?)?, call.optional(7).map(part).transpose()?);
-    let gates = match curves.len() {
-        3 => 4,
-        2 => 3,
-        one => one,
-    };
-    let all = hidden.checked_mul(gates).ok_or("the hidden size is too large")?;
-    let rows = |item: &Item| item.shape().first() == Some(&all);
-    let fit =
-        rows(&input) && rows(&recurrent) && biases.iter().all(|(one, two)| rows(one) && rows(two));
-    if !fit || peepholes.iter().any(|list| list.shape() != [3 * hidden]) {
-        return Err(format!("the weights do not match {gates} gates of {hidden}").into());
-    }
+    let inputs = call.input(0)?.shape().last().copied().unwrap_or(0);
+    let input = part(call.input(1)?, &[rows, inputs])?;
+    let recurrent = part(call.input(2)?, &[rows, hidden])?;
+    let peepholes = call.optional(7).map(|it| part(it, &[3 * hidden])).transpose()?;
     Ok(Cell {
         call,
         input: input.permuted(&[1, 0]),

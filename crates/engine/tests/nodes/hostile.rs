@@ -88,6 +88,21 @@ fn all(variants: impl Fn(&Subject) -> Vec<(String, Subject)>) -> usize {
     let (mut wrong, mut computed) = (BTreeMap::new(), 0);
     for (name, subject) in subjects() {
         for (what, variant) in variants(&subject) {
+                eprintln!(
+                    "{name} {what} {:?} {:?}",
+                    variant
+                        .op
+                        .attributes
+                        .iter()
+                        .map(|a| (a.name.clone(), format!("{:?}", a.value)))
+                        .collect::<Vec<_>>(),
+                    variant
+                        .inputs
+                        .iter()
+                        .map(|t| t.as_ref().map(|t| (t.dtype, t.shape.clone())))
+                        .collect::<Vec<_>>()
+                );
+            }
             match catch_unwind(AssertUnwindSafe(|| run(&variant))) {
                 Ok(made) => computed += usize::from(made.is_some()),
                 Err(_) => {
@@ -304,4 +319,111 @@ fn numbers_of_other_precisions_are_computed_alike() {
     let told: Vec<_> = wrong.iter().map(|(kind, what)| format!("{kind}: {what}")).collect();
     assert!(told.is_empty(), "{} kinds differ:\n{}", told.len(), told.join("\n"));
     assert!(compared > 300, "{compared}");
+}
+
+/// A generator of small random numbers (SplitMix64).
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ bits >> 31
+    }
+
+    fn below(&mut self, count: usize) -> usize {
+        usize::try_from(self.next() % count.max(1) as u64).expect("small")
+    }
+
+    fn of<T: Clone>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len())].clone()
+    }
+}
+
+const SMALL: [i64; 10] = [-3, -2, -1, 0, 1, 2, 3, 4, 5, i64::MAX];
+
+/// Changes an attribute: an integer, a float, a list or its length.
+fn change_attribute(value: &mut AttributeValue, chance: &mut Chance) {
+    match value {
+        AttributeValue::Long(old) => *old = chance.of(&SMALL),
+        AttributeValue::Float(old) => *old = chance.of(&[-1.0, 0.0, 0.5, 1e30, f32::NAN]),
+        AttributeValue::Longs(list) => match chance.below(4) {
+            0 => drop(list.pop()),
+            1 => list.push(chance.of(&SMALL)),
+            2 => *list = vec![chance.of(&SMALL); chance.below(6)],
+            _ => list.iter_mut().for_each(|it| *it = chance.of(&SMALL)),
+        },
+        AttributeValue::Floats(list) => match chance.below(3) {
+            0 => drop(list.pop()),
+            1 => list.push(chance.of(&[-1.0, 0.0, 1e30])),
+            _ => list.clear(),
+        },
+        _ => {}
+    }
+}
+
+/// Replaces an input by a tensor of random dims and elements, or omits it.
+fn change_input(input: &mut Option<Tensor>, chance: &mut Chance) {
+    let Some(tensor) = input else { return };
+    if chance.below(8) == 0 {
+        *input = None;
+        return;
+    }
+    let mut shape = tensor.shape.clone();
+    match chance.below(4) {
+        0 => shape = (0..chance.below(6)).map(|_| chance.of(&[0, 1, 2, 3, 5])).collect(),
+        1 => drop(shape.pop()),
+        2 => shape.insert(0, chance.of(&[1, 2])),
+        _ if shape.is_empty() => {}
+        _ => {
+            let at = chance.below(shape.len());
+            shape[at] = chance.of(&[0, 1, 2, 3, 7]);
+        }
+    }
+    let size = tensor.dtype.size_of(&shape).expect("a size");
+    let bytes = (0..size).map(|_| match tensor.dtype {
+        DType::Bool => u8::try_from(chance.below(2)).expect("a byte"),
+        _ => chance.of(&[0, 1, 2, 63, 64, 127, 128, 191, 255]),
+    });
+    let bytes: Vec<u8> = bytes.collect();
+    *tensor = Tensor::dense(tensor.dtype, shape, lodstone_store::Blob::memory(bytes));
+}
+
+/// Random attributes and inputs, several at once; `LODSTONE_KERNEL_ROUNDS` variants of each case.
+#[test]
+fn random_attributes_and_shapes_are_answered() {
+    let rounds = std::env::var("LODSTONE_KERNEL_ROUNDS").ok().and_then(|it| it.parse().ok());
+    let rounds: u64 = rounds.unwrap_or(30);
+    let computed = all(|subject| {
+        let variant = |round: u64| {
+            let seed = subject
+                .op
+                .kind
+                .bytes()
+                .fold(round, |seed, it| seed.wrapping_mul(31).wrapping_add(u64::from(it)));
+            let mut chance = Chance(seed);
+            let mut variant = subject.clone();
+            for _ in 0..=chance.below(3) {
+                let (attributes, inputs) = (variant.op.attributes.len(), variant.inputs.len());
+                match chance.below(attributes + inputs) {
+                    at if at < attributes => {
+                        change_attribute(&mut variant.op.attributes[at].value, &mut chance);
+                    }
+                    at if at - attributes < inputs => {
+                        let dense = |it: &Tensor| matches!(it.kind, lodstone_model::Kind::Dense);
+                        let input = &mut variant.inputs[at - attributes];
+                        if input.as_ref().is_some_and(dense) {
+                            change_input(input, &mut chance);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            (format!("round {round}"), variant)
+        };
+        (0..rounds).map(variant).collect()
+    });
+    assert!(computed > 1000, "{computed}");
 }

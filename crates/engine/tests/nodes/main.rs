@@ -87,6 +87,9 @@ fn finding(error: Error) -> Finding {
     }
 }
 
+/// The memory budget: hostile cases ask for more.
+const MEMORY: u64 = 64 << 20;
+
 /// A value with its name.
 type Named = (String, Value);
 
@@ -107,7 +110,7 @@ fn run_program(mut program: Program, values: Vec<Named>, way: Way) -> Result<Vec
     }
     let mut model = Model { parameters, ..Model::default() };
     model.set_main(program);
-    let (budget, threads) = (Budget::default(), Threads::default());
+    let (budget, threads) = (Budget::new(MEMORY), Threads::default());
     let context = Context::new(&budget, &threads);
     let options = ExecutableOptions::default().with_mode(way.mode);
     let executable = Executable::new(&model, &options, context).map_err(finding)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lodstone_engine::{
     Budget, Context, Executable, ExecutableOptions, Mode, Profile, Steps, Threads,
 };
-use lodstone_model::{Dialect, Model, Report};
+use lodstone_model::Model;
 use lodstone_schema::{Origin, Origins};
 use lodstone_store::Progress;
 
@@ -47,10 +47,10 @@ pub(crate) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Run
 ///
 /// Losses are ignored: names and storage of the other framework are not part of the computation.
 pub(super) fn lowered(model: &Model) -> Result<(Model, Option<Origins>)> {
-    let mut lowered = model.clone();
-    let done = lodstone_lowering::lower(&mut lowered, Dialect::Onnx, &mut Report::default());
-    let origins = done.transpose()?;
-    Ok((lowered, origins))
+    match lodstone_lowering::to_onnx(model).transpose()? {
+        Some((lowered, origins)) => Ok((lowered, Some(origins))),
+        None => Ok((model.clone(), None)),
+    }
 }
 
 /// Returns the model as a program of ONNX, and the names of the values to fetch in it.

@@ -3,6 +3,7 @@
 use std::env;
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use lodstone_store::Location;
 use ort::environment::Environment;
@@ -13,11 +14,22 @@ use crate::{Error, Result};
 /// The environment variable with the path of the library, by its name in `ort`.
 const VARIABLE: &str = "ORT_DYLIB_PATH";
 
-/// Loads the library, once for the process.
+/// The environment of the process, with the library that was loaded first.
+static ENVIRONMENT: Mutex<Option<Environment>> = Mutex::new(None);
+
+/// Returns the environment; loads the library, once for the process.
 ///
 /// # Errors
 /// If there is none, or it cannot be loaded.
 pub(super) fn environment(path: Option<&Path>) -> Result<Environment> {
+    let mut environment = ENVIRONMENT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(environment) = &*environment {
+        return Ok(environment.clone());
+    }
+    Ok(environment.insert(load(path)?).clone())
+}
+
+fn load(path: Option<&Path>) -> Result<Environment> {
     let path = match path.map(Path::to_path_buf).or_else(|| env::var_os(VARIABLE).map(Into::into)) {
         Some(path) => in_directory(&path).or_else(|| is_file(&path).then_some(path.clone())).ok_or_else(
             || Error::OnnxRuntime(format!("there is no library at `{}`", path.display())),

@@ -87,6 +87,11 @@ impl<'a> Change<'a> {
         outputs.iter().rposition(|name| !name.is_empty()).map_or(0, |last| last + 1)
     }
 
+    /// Returns whether an operator reads the output, or a graph returns it.
+    pub(super) fn is_read(&self, index: usize) -> bool {
+        self.known.is_read(self.output(index))
+    }
+
     /// Replaces or adds an input.
     pub(super) fn set_input(&mut self, index: usize, name: String) {
         put(&mut self.op.inputs, index, name);

@@ -2,7 +2,7 @@
 //!
 //! Types are declared, or follow from the inputs of operators; ranks and dims are declared.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use lodstone_model::{AttributeValue, DType, Dim, Kind, Op, Parameter, Program, Tensor, ValueType};
 
@@ -17,6 +17,8 @@ use crate::places::at_mut;
 pub(super) struct Known {
     blocks: Vec<HashMap<String, Fact>>,
     parents: Vec<i32>,
+    /// The names that an operator reads or a graph returns.
+    read: HashSet<String>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -33,6 +35,9 @@ impl Known {
         parameters: &[Parameter],
         inferred: &[HashMap<String, ValueType>],
     ) -> Self {
+        let reads = program.ops().flat_map(Op::reads).map(str::to_owned);
+        let outputs = program.blocks.iter().flat_map(|block| &block.outputs).cloned();
+        let read = reads.chain(outputs).collect();
         let mut blocks = Vec::new();
         for (number, block) in program.blocks.iter().enumerate() {
             let mut facts = HashMap::new();
@@ -49,7 +54,12 @@ impl Known {
             blocks.push(facts);
         }
         let parents = program.blocks.iter().map(|block| block.parent).collect();
-        Self { blocks, parents }
+        Self { blocks, parents, read }
+    }
+
+    /// Returns whether an operator reads the value, or a graph returns it.
+    pub(super) fn is_read(&self, name: &str) -> bool {
+        self.read.contains(name)
     }
 
     /// Records the outputs of an operator of a block.

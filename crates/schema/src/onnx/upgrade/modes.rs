@@ -32,7 +32,7 @@ pub(super) fn spatial(change: &mut Change<'_>) -> Result<(), Finding> {
 
 /// BatchNormalization with more than one output in use is training; the statistics that it writes have changed.
 pub(super) fn inference(change: &mut Change<'_>) -> Result<(), Finding> {
-    if change.outputs() > 1 {
+    if (1..change.outputs()).any(|index| change.is_read(index)) {
         return Err("writes training statistics, whose meaning has changed".into());
     }
     for operand in &mut change.op.outputs {
