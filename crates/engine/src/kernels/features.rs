@@ -121,7 +121,10 @@ impl Labels {
 /// Replaces keys by values, and other elements by a default.
 fn encode(op: &Op, inputs: &[Option<Value>]) -> Made {
     let x = value(inputs, 0)?;
-    let (keys, values) = (Labels::of(op, "keys")?.normalized(), Labels::of(op, "values")?);
+    let (keys, values) = match op.attribute("classes_strings") {
+        Some(AttributeValue::Strings(_)) => classes(op, x)?,
+        _ => (Labels::of(op, "keys")?.normalized(), Labels::of(op, "values")?),
+    };
     let (labels, dims) = (Labels::from_value(x)?.normalized(), dims(x)?);
     if labels.dtype != keys.dtype {
         return Err(format!("keys of {} do not match {}", keys.dtype, labels.dtype).into());
@@ -138,6 +141,15 @@ fn encode(op: &Op, inputs: &[Option<Value>]) -> Made {
     bounded(&dims)?;
     let bytes: Vec<Bytes> = found.collect();
     Ok(vec![Dense::new(values.dtype, dims, bytes.concat().into())?.into()])
+}
+
+/// Returns the strings and their indices of version 1, in the direction of the input's type.
+fn classes(op: &Op, x: &Value) -> Outcome<(Labels, Labels)> {
+    let texts = Labels::of(op, "classes")?;
+    let indices = (0_i64..).take(texts.list.len());
+    let list = indices.map(|index| Bytes::copy_from_slice(&index.to_le_bytes())).collect();
+    let indices = Labels { dtype: DType::Int64, list };
+    Ok(if matches!(x, Value::Strings(_)) { (texts, indices) } else { (indices, texts) })
 }
 
 fn dims(value: &Value) -> Outcome<Vec<usize>> {

@@ -13,9 +13,11 @@ mod casts;
 mod determinant;
 mod einsum;
 mod elementwise;
+mod encoders;
 mod features;
 mod filters;
 pub(crate) mod flexible;
+mod forests;
 mod generate;
 mod grids;
 mod images;
@@ -23,7 +25,11 @@ mod indexing;
 mod integer_products;
 mod integers;
 mod linear;
+mod linear_models;
 mod loss;
+mod machines;
+mod maps;
+mod moves;
 mod ngrams;
 mod normalize;
 mod pad;
@@ -38,6 +44,7 @@ mod regions;
 mod resize;
 mod rotary;
 mod scatter;
+mod scores;
 mod select;
 mod sequence;
 mod signal;
@@ -80,6 +87,8 @@ pub(crate) enum Kernel {
 /// A kernel and its inputs.
 pub(crate) enum Called<'a> {
     Dense(Run, Call<'a>),
+    /// A kernel that moves elements, on tensors of strings.
+    Moving(Run, &'a Op, Vec<Option<Value>>),
     Values(RunValues, &'a Op, Vec<Option<Value>>),
 }
 
@@ -89,11 +98,11 @@ impl Kernel {
     /// # Errors
     /// If the kernel does not support the kind or element type of an input.
     pub(crate) fn call<'a>(self, op: &'a Op, inputs: &[Option<&Value>]) -> Outcome<Called<'a>> {
+        let values = || inputs.iter().map(|value| value.cloned()).collect();
         Ok(match self {
+            Self::Dense(run) if moves::are_texts(op, inputs) => Called::Moving(run, op, values()),
             Self::Dense(run) => Called::Dense(run, Call::new(op, inputs)?),
-            Self::Values(run) => {
-                Called::Values(run, op, inputs.iter().map(|value| value.cloned()).collect())
-            }
+            Self::Values(run) => Called::Values(run, op, values()),
         })
     }
 }
@@ -102,13 +111,14 @@ impl Called<'_> {
     pub(crate) fn op(&self) -> &Op {
         match self {
             Self::Dense(_, call) => call.op,
-            Self::Values(_, op, _) => op,
+            Self::Moving(_, op, _) | Self::Values(_, op, _) => op,
         }
     }
 
     pub(crate) fn run(&self) -> Made {
         match self {
             Self::Dense(run, call) => run(call),
+            Self::Moving(run, op, inputs) => moves::run(*run, op, inputs),
             Self::Values(run, op, inputs) => run(op, inputs),
         }
     }
@@ -121,12 +131,26 @@ pub(crate) fn kernel(domain: &str, kind: &str) -> Option<Kernel> {
             values(kind).map(Kernel::Values).or_else(|| dense(kind).map(Kernel::Dense))
         }
         "ai.onnx.ml" => {
-            let dense = features::kernel(kind).or_else(|| trees::kernel(kind));
-            features::values(kind).map(Kernel::Values).or_else(|| dense.map(Kernel::Dense))
+            ml_values(kind).map(Kernel::Values).or_else(|| ml_dense(kind).map(Kernel::Dense))
         }
         "ai.onnx.preview.training" => training::kernel(kind).map(Kernel::Dense),
         _ => None,
     }
+}
+
+/// Returns the kernel of an operator of `ai.onnx.ml` on values of any kind.
+fn ml_values(kind: &str) -> Option<RunValues> {
+    encoders::values(kind).or_else(|| features::values(kind)).or_else(|| maps::values(kind))
+}
+
+/// Returns the kernel of an operator of `ai.onnx.ml` on dense tensors.
+fn ml_dense(kind: &str) -> Option<Run> {
+    encoders::kernel(kind)
+        .or_else(|| features::kernel(kind))
+        .or_else(|| forests::kernel(kind))
+        .or_else(|| linear_models::kernel(kind))
+        .or_else(|| machines::kernel(kind))
+        .or_else(|| trees::kernel(kind))
 }
 
 /// Returns the kernel of an operator on values of any kind.

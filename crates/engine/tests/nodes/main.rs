@@ -15,6 +15,7 @@
 
 mod hostile;
 mod numerics;
+mod onnx_runtime;
 mod pooling;
 mod random;
 

@@ -1,0 +1,67 @@
+//! Tensors of strings in operators that only move elements: kernels move the indices of the strings.
+
+use bytes::Bytes;
+use lodstone_model::Op;
+use lodstone_schema::Finding;
+
+use super::tensor::long;
+use super::{Call, Made, Run};
+use crate::item::{Item, Outcome};
+use crate::value::{Strings, Value};
+
+/// The operators whose results consist of elements of their inputs.
+const MOVING: [&str; 21] = [
+    "ArrayFeatureExtractor",
+    "Compress",
+    "Concat",
+    "DepthToSpace",
+    "Expand",
+    "Flatten",
+    "Gather",
+    "GatherElements",
+    "GatherND",
+    "Reshape",
+    "ReverseSequence",
+    "ScatterElements",
+    "ScatterND",
+    "Slice",
+    "SpaceToDepth",
+    "Split",
+    "Squeeze",
+    "Tile",
+    "Transpose",
+    "Unsqueeze",
+    "Where",
+];
+
+/// Returns whether an operator moves strings.
+pub(super) fn are_texts(op: &Op, inputs: &[Option<&Value>]) -> bool {
+    let mut texts = inputs.iter().flatten().filter(|value| matches!(value, Value::Strings(_)));
+    texts.next().is_some() && MOVING.contains(&op.kind.as_str())
+}
+
+/// Runs a kernel on the indices of the strings of all inputs.
+pub(super) fn run(run: Run, op: &Op, inputs: &[Option<Value>]) -> Made {
+    let mut texts: Vec<Bytes> = Vec::new();
+    let mut items = Vec::with_capacity(inputs.len());
+    for value in inputs {
+        items.push(match value {
+            Some(Value::Strings(strings)) => {
+                let first = long(texts.len());
+                texts.extend_from_slice(strings.elements());
+                let indices: Vec<i64> = (first..long(texts.len())).collect();
+                Some(Item::longs(&indices).reshaped(strings.dims().to_vec()))
+            }
+            Some(value) => Some(Item::of(value.dense()?)?),
+            None => None,
+        });
+    }
+    let text = |at: i64| usize::try_from(at).ok().and_then(|at| texts.get(at)).cloned();
+    let strings = |value: Value| {
+        let indices = Item::of(value.dense()?)?;
+        let found = indices.to_longs()?.into_iter().map(text).collect::<Option<Vec<Bytes>>>();
+        let found = found.ok_or_else(|| Finding::internal("an index has no string"))?;
+        Ok(Value::Strings(Strings::new(indices.shape(), found)?))
+    };
+    run(&Call { op, inputs: items })?.into_iter().map(strings).collect::<Outcome<_>>()
+}
