@@ -108,7 +108,9 @@ fn unknown_operators(program: &Program) -> Vec<(&str, &str)> {
         .map(|function| (domain_name(&function.domain), function.name.as_str()))
         .collect();
     conventions::unknown_operators(program, |domain, kind| {
-        versions(domain, kind).next().is_some() || own.contains(&(domain_name(domain), kind))
+        versions(domain, kind).next().is_some()
+            || operators::is_of_runtime(domain, kind)
+            || own.contains(&(domain_name(domain), kind))
     })
 }
 

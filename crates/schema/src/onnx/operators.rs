@@ -110,6 +110,14 @@ pub fn domain_name(domain: &str) -> &str {
     if domain.is_empty() { "ai.onnx" } else { domain }
 }
 
+/// Operators that ONNX Runtime also writes into opsets of ONNX that do not have them.
+const OF_RUNTIME: [&str; 2] = ["LayerNormalization", "SimplifiedLayerNormalization"];
+
+/// Returns whether ONNX Runtime writes this operator into any opset of ONNX.
+pub(super) fn is_of_runtime(domain: &str, kind: &str) -> bool {
+    domain_name(domain) == "ai.onnx" && OF_RUNTIME.contains(&kind)
+}
+
 /// Returns the operator `kind` of `domain` in version `opset` of the opset; `None` if it has none.
 pub fn operator(domain: &str, kind: &str, opset: i64) -> Option<&'static Operator> {
     versions(domain, kind).take_while(|operator| operator.since <= opset).last()

@@ -6,6 +6,7 @@ use lodstone_model::{Attribute, AttributeValue, Op};
 
 use super::walk::Walk;
 use super::{quoted, types, values};
+use crate::onnx::operators::is_of_runtime;
 use crate::onnx::{Formal, Operator, Presence, attribute_kind, domain_name, operator};
 use crate::{Finding, Findings};
 
@@ -55,6 +56,7 @@ pub(super) fn check(walk: &Walk<'_>, op: &Op, findings: &mut Findings) {
         return;
     }
     match operator(domain, &op.kind, *version) {
+        None if is_of_runtime(domain, &op.kind) => {}
         None if CLOSED.contains(&domain) => {
             let what = format!("{} {version} has no such operator", quoted(domain));
             findings.add(walk.place(), what);

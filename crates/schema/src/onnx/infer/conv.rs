@@ -17,7 +17,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("QLinearConv", conv_quantized),
 ];
 
-fn conv(node: &mut Node<'_>) -> Outcome {
+pub(super) fn conv(node: &mut Node<'_>) -> Outcome {
     let dtype = node.same_dtype([0, 1])?;
     let shape = convolved(node, 0, 1)?;
     node.tensor(0, dtype, shape);

@@ -39,7 +39,7 @@ fn matmul_quantized(node: &mut Node<'_>) -> Outcome {
 }
 
 /// Returns the shape of a batched matrix product; a vector is a row on the left and a column on the right.
-fn product(node: &Node<'_>, left: usize, right: usize) -> Checked<Option<Vec<Dim>>> {
+pub(super) fn product(node: &Node<'_>, left: usize, right: usize) -> Checked<Option<Vec<Dim>>> {
     let (a, b) = (node.at_least(left, 1)?, node.at_least(right, 1)?);
     let (Some(a), Some(b)) = (a, b) else { return Ok(None) };
     let wrong = || {

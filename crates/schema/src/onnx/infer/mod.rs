@@ -24,6 +24,7 @@ mod loss;
 mod ml;
 mod node;
 mod normalize;
+mod onnx_runtime;
 mod pieces;
 mod pool;
 mod program;
@@ -95,6 +96,8 @@ static FAMILIES: &[Family] = &[
     only_tensors(attention::RULES),
     only_tensors(loss::RULES),
     only_tensors(text::RULES),
+    only_tensors(onnx_runtime::OWN),
+    Family { domain: "com.microsoft", only_tensors: true, rules: onnx_runtime::RULES },
     values("", control::RULES),
     values("", sequence::RULES),
     values("ai.onnx.ml", ml::RULES),

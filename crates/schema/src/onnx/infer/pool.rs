@@ -143,7 +143,7 @@ pub(super) fn kernel_shape(node: &Node<'_>, count: usize) -> Checked<Option<Vec<
 }
 
 /// [batch, channels, spatial..]
-fn pool(node: &mut Node<'_>) -> Outcome {
+pub(super) fn pool(node: &mut Node<'_>) -> Outcome {
     let shape = match node.at_least(0, 3)? {
         Some([batch, channels, spatial @ ..]) => {
             let kernel = kernel_shape(node, spatial.len())?
@@ -159,7 +159,7 @@ fn pool(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-fn global(node: &mut Node<'_>) -> Outcome {
+pub(super) fn global(node: &mut Node<'_>) -> Outcome {
     let shape = match node.at_least(0, 2)? {
         Some([batch, channels, spatial @ ..]) => {
             let head = [batch.clone(), channels.clone()];

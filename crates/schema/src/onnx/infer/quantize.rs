@@ -28,7 +28,7 @@ fn output_dtype(node: &Node<'_>) -> Result<Option<DType>, Finding> {
 }
 
 /// The element type is that of the zero point, or `output_dtype`, or `uint8`.
-fn quantize(node: &mut Node<'_>) -> Outcome {
+pub(super) fn quantize(node: &mut Node<'_>) -> Outcome {
     let zero = node.input(2).map(|zero| zero.dtype());
     let dtype = match (zero, output_dtype(node)?) {
         (Some(zero), Some(output_dtype)) if zero != output_dtype && zero != UNDEFINED => {
@@ -45,7 +45,7 @@ fn quantize(node: &mut Node<'_>) -> Outcome {
 }
 
 /// The element type is that of the scale, or `output_dtype`.
-fn dequantize(node: &mut Node<'_>) -> Outcome {
+pub(super) fn dequantize(node: &mut Node<'_>) -> Outcome {
     let zero = if node.has(2) { node.same_dtype([0, 2]).map(|_| ()) } else { Ok(()) };
     zero?;
     let dtype = match output_dtype(node)? {

@@ -27,6 +27,7 @@ use lodstone_model::{Dialect, Model, Op, Program, Topology, ValueType};
 use self::change::Change;
 use self::known::Known;
 use super::names::Names;
+use super::operators::is_of_runtime;
 use super::{NEWEST_OPSET, domain_name, introduced, ir_version_of_opset, quoted, versions};
 use crate::{Finding, Findings};
 
@@ -277,7 +278,9 @@ impl Body<'_> {
             let next = next.filter(|(since, _)| *since <= self.target);
             let is_own = domain_name(&op.domain) == "ai.onnx";
             let Some((since, decision)) = next.filter(|_| is_own) else {
-                if is_own && versions("", &op.kind).next().is_none() {
+                let is_known =
+                    || versions("", &op.kind).next().is_some() || is_of_runtime("", &op.kind);
+                if is_own && !is_known() {
                     return Err("is not an ONNX operator".into());
                 }
                 changed.push(op);
