@@ -32,6 +32,7 @@ mod maps;
 mod moves;
 mod ngrams;
 mod normalize;
+mod onnx_runtime;
 mod pad;
 mod pieces;
 mod planes;
@@ -130,6 +131,10 @@ pub(crate) fn kernel(domain: &str, kind: &str) -> Option<Kernel> {
         "" | "ai.onnx" => {
             values(kind).map(Kernel::Values).or_else(|| dense(kind).map(Kernel::Dense))
         }
+        "com.microsoft" => {
+            let dense = onnx_runtime::kernel(kind).map(Kernel::Dense);
+            onnx_runtime::values(kind).map(Kernel::Values).or(dense)
+        }
         "ai.onnx.ml" => {
             ml_values(kind).map(Kernel::Values).or_else(|| ml_dense(kind).map(Kernel::Dense))
         }
@@ -180,6 +185,7 @@ fn dense(kind: &str) -> Option<Run> {
         .or_else(|| linear::kernel(kind))
         .or_else(|| loss::kernel(kind))
         .or_else(|| normalize::kernel(kind))
+        .or_else(|| onnx_runtime::own(kind))
         .or_else(|| pad::kernel(kind))
         .or_else(|| pieces::kernel(kind))
         .or_else(|| pool::kernel(kind))

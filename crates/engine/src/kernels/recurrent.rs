@@ -6,6 +6,7 @@ use burn_flex::Flex;
 use lodstone_schema::Finding;
 
 use super::linear::product;
+use super::onnx_runtime::by_range;
 use super::{Call, Made, Run, count};
 use crate::item::{Item, Outcome};
 
@@ -16,6 +17,11 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
         "RNN" => |call| run(call, &["Tanh"], rnn),
         _ => return None,
     })
+}
+
+/// Computes an LSTM whose input and state are quantized by their range; the weights are not.
+pub(super) fn dynamic_lstm(call: &Call<'_>) -> Made {
+    run(call, &["Sigmoid", "Tanh", "Tanh"], lstm)
 }
 
 /// One step of a cell.
@@ -42,6 +48,8 @@ struct Cell<'a> {
     peepholes: Option<Item>,
     hidden: usize,
     curves: Vec<Curve>,
+    /// Whether states are rounded to 8 bits by their range.
+    is_dynamic: bool,
 }
 
 /// An activation and its parameters.
@@ -106,7 +114,14 @@ impl Cell<'_> {
 
     /// Returns the contribution of the state to all gates.
     fn of_hidden(&self, hidden: &Item) -> Outcome<Item> {
-        let made = product(hidden.clone(), self.recurrent.clone())?;
+        let hidden = match self.is_dynamic {
+            true => {
+                let (codes, scale) = by_range(hidden)?;
+                codes.scaled(scale.into())?
+            }
+            false => hidden.clone(),
+        };
+        let made = product(hidden, self.recurrent.clone())?;
         match &self.biases {
             Some((_, bias)) => made.plus(bias),
             None => Ok(made),
@@ -211,7 +226,11 @@ fn run(call: &Call<'_>, curves: &[&str], step: Step) -> Made {
             let at = if backwards { steps - 1 - number } else { number };
             let now = x.clone().narrowed(0, at, at + 1);
             let inputs = *now.shape().last().ok_or("expected steps of inputs, found a scalar")?;
-            let next = step(&cell, &now.reshaped(vec![batch, inputs]), &state)?;
+            let now = now.reshaped(vec![batch, inputs]);
+            let next = match cell.is_dynamic && !backwards {
+                true => step(&cell, &now, &active(&state, &lengths, at)?)?,
+                false => step(&cell, &now, &state)?,
+            };
             let shown;
             (state, shown) = within(state, next, &lengths, at)?;
             made.push(shown.reshaped(vec![1, 1, batch, hidden]));
@@ -232,6 +251,18 @@ fn run(call: &Call<'_>, curves: &[&str], step: Step) -> Made {
         outputs.push(swap(&Item::concatenated(cells, 0)?, &[1, 0, 2]));
     }
     super::all(outputs)
+}
+
+/// Sets the hidden state of sequences that ended before the last step to 0: it is not part of the range of states.
+fn active(state: &State, lengths: &[usize], at: usize) -> Outcome<State> {
+    if lengths.iter().all(|length| *length >= at) {
+        return Ok(state.clone());
+    }
+    let shape = state.hidden.shape();
+    let goes = lengths.iter().map(|length| *length >= at).collect();
+    let goes = Item::truths(goes, &[lengths.len(), 1]).expanded(&shape).bool()?;
+    let zero = Item::filled(0.0, state.hidden.kind()?, &shape)?;
+    Ok(State { hidden: zero.masked(goes, &state.hidden)?, long: state.long.clone() })
 }
 
 /// Keeps the state of finished sequences, and sets their output to 0.
@@ -308,5 +339,6 @@ fn cell<'a>(
         peepholes,
         hidden,
         curves: own,
+        is_dynamic: call.op.kind == "DynamicQuantizeLSTM",
     })
 }

@@ -1,0 +1,71 @@
+//! Sums of embeddings, normalized.
+
+use lodstone_schema::Finding;
+
+use crate::item::{Item, Outcome};
+use crate::kernels::indexing::places;
+use crate::kernels::tensor::{bounded, long};
+use crate::kernels::{Call, Made, Run, all, dim_at, normalize};
+use crate::value::Value;
+
+pub(super) fn kernel(kind: &str) -> Option<Run> {
+    Some(match kind {
+        "EmbedLayerNormalization" => embed,
+        _ => return None,
+    })
+}
+
+/// Returns rows of a table: [.., hidden].
+fn rows(call: &Call<'_>, table: usize, numbers: &Item, shape: &[usize]) -> Outcome<Item> {
+    let table = call.input(table)?.clone();
+    let &[length, hidden] = table.shape().as_slice() else {
+        return Err(format!("expected a table of rows, found {:?}", table.shape()).into());
+    };
+    let whole = [shape, &[hidden]].concat();
+    bounded(&whole)?;
+    Ok(table.selected(0, &places(numbers, length)?)?.reshaped(whole))
+}
+
+/// Outputs: the normalized sum, the number of words that are not masked, and the sum.
+fn embed(call: &Call<'_>) -> Made {
+    let words = call.input(0)?;
+    let shape = words.shape();
+    let &[batch, length] = shape.as_slice() else {
+        return Err(format!("expected rows of words, found {shape:?}").into());
+    };
+    if shape.contains(&0) {
+        return Err("expected words, found none".into());
+    }
+    let mut sum = rows(call, 2, words, &shape)?;
+    let positions = match call.optional(8) {
+        Some(positions) => rows(call, 3, positions, &positions.shape())?,
+        None => {
+            let all: Vec<i64> = (0..length).map(long).collect();
+            rows(call, 3, &Item::longs(&all), &[length])?
+        }
+    };
+    sum = sum.plus(&positions)?;
+    if let (Some(segments), Some(_)) = (call.optional(1), call.optional(4)) {
+        sum = sum.plus(&rows(call, 4, segments, &segments.shape())?)?;
+    }
+    let counts = match call.optional(7) {
+        Some(mask) => {
+            let mask = mask.to_longs()?;
+            let count = |row: &[i64]| long(row.iter().filter(|value| **value == 1).count());
+            mask.chunks(dim_at(&shape, 1)?.max(1)).map(count).collect()
+        }
+        None => vec![0; batch],
+    };
+    let counts = Item::longs(&counts).cast(burn_backend::DType::I32)?;
+    let mut op = call.op.clone();
+    if op.attribute("epsilon").is_none() {
+        let value = lodstone_model::AttributeValue::Float(1e-12);
+        op.attributes.push(lodstone_model::Attribute { name: "epsilon".to_owned(), value });
+    }
+    let inputs = vec![Some(sum.clone()), call.optional(5).cloned(), call.optional(6).cloned()];
+    let of = normalize::kernel("LayerNormalization")
+        .ok_or_else(|| Finding::internal("there is no layer normalization"))?;
+    let made: Option<Value> = of(&Call { op: &op, inputs })?.into_iter().next();
+    let y = made.ok_or_else(|| Finding::internal("there is no result"))?;
+    all([Item::of(y.dense()?)?, counts, sum])
+}

@@ -1,0 +1,70 @@
+//! Gaussian error linear units and their approximations.
+
+use burn_backend::ops::{ActivationOps, FloatTensorOps};
+use burn_flex::{Flex, FlexTensor};
+use lodstone_schema::Finding;
+
+use crate::item::{Item, Outcome};
+use crate::kernels::{Call, Made, Run, dim_at, one};
+
+pub(super) fn kernel(kind: &str) -> Option<Run> {
+    Some(match kind {
+        "BiasGelu" => |call| biased(call, exact),
+        "BiasSplitGelu" => split,
+        "FastGelu" => |call| biased(call, fast),
+        "Gelu" => |call| wide(call.input(0)?, exact),
+        "QuickGelu" => quick,
+        _ => return None,
+    })
+}
+
+/// Applies a function in at least single precision.
+fn wide(x: &Item, of: impl FnOnce(&Item) -> Outcome<Item>) -> Made {
+    one(of(&x.widened()?)?.cast(x.kind()?)?)
+}
+
+/// Adds the second input, if it is present, before the function.
+fn biased(call: &Call<'_>, of: fn(&Item) -> Outcome<Item>) -> Made {
+    let x = call.input(0)?;
+    wide(x, |x| match call.optional(1) {
+        Some(bias) => of(&x.plus(&bias.widened()?)?),
+        None => of(x),
+    })
+}
+
+/// Returns `x / 2 * (1 + erf(x / sqrt(2)))`.
+fn exact(x: &Item) -> Outcome<Item> {
+    let curve = x.scaled(std::f64::consts::FRAC_1_SQRT_2)?.map(Flex::float_erf)?;
+    x.scaled(0.5)?.times(&curve.shifted(1.0)?)
+}
+
+/// Returns the approximation by the hyperbolic tangent.
+fn fast(x: &Item) -> Outcome<Item> {
+    let cube = x.times(x)?.times(x)?.scaled(0.044_715)?;
+    let line = x.plus(&cube)?.scaled((2.0 / std::f64::consts::PI).sqrt())?;
+    x.scaled(0.5)?.times(&line.map(Flex::float_tanh)?.shifted(1.0)?)
+}
+
+fn quick(call: &Call<'_>) -> Made {
+    let alpha = f64::from(call.float("alpha", 1.702));
+    wide(call.input(0)?, |x| {
+        let gate = x.scaled(alpha)?.map(|x: FlexTensor| Flex::sigmoid(x))?;
+        x.times(&gate)
+    })
+}
+
+/// Adds a bias, and multiplies the first half of the last axis by the function of the second half.
+fn split(call: &Call<'_>) -> Made {
+    let x = call.input(0)?;
+    wide(x, |x| {
+        let sum = x.plus(&call.input(1)?.widened()?)?;
+        let shape = sum.shape();
+        let last = shape.len().checked_sub(1).ok_or("expected at least one dim")?;
+        let half = dim_at(&shape, last)? / 2;
+        if shape.contains(&0) || half * 2 != dim_at(&shape, last)? {
+            return Err(Finding::from(format!("{shape:?} has no two halves")));
+        }
+        let gate = exact(&sum.clone().narrowed(last, half, 2 * half))?;
+        sum.narrowed(last, 0, half).times(&gate)
+    })
+}

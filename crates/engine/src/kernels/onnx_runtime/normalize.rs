@@ -1,0 +1,112 @@
+//! Normalization of layers, with an addition before it, and of groups.
+
+use burn_backend::DType as BurnType;
+use burn_backend::ops::{ActivationOps, FloatTensorOps};
+use burn_flex::Flex;
+use lodstone_schema::Finding;
+
+use super::with_int;
+use crate::item::{Item, Outcome};
+use crate::kernels::{Call, Made, Run, all, axis, normalize, one};
+
+pub(super) fn kernel(kind: &str) -> Option<Run> {
+    Some(match kind {
+        "GroupNorm" => group,
+        "LayerNormalization" => normalize::kernel("LayerNormalization")?,
+        "SimplifiedLayerNormalization" => simplified,
+        "SkipLayerNormalization" => |call| skip(call, 4, true),
+        "SkipSimplifiedLayerNormalization" => |call| skip(call, 3, false),
+        _ => return None,
+    })
+}
+
+pub(super) fn own(kind: &str) -> Option<Run> {
+    Some(match kind {
+        "SimplifiedLayerNormalization" => simplified,
+        _ => return None,
+    })
+}
+
+/// A normalized tensor, its mean and the inverse of its deviation.
+type Normalized = [Item; 3];
+
+/// Divides by the root of the mean square over axes, after subtracting the mean if `is_centred`.
+fn normalized(x: &Item, axes: &[usize], epsilon: f64, is_centred: bool) -> Outcome<Normalized> {
+    let mean = x.mean(axes)?;
+    let distance = if is_centred { x.minus(&mean)? } else { x.clone() };
+    let square = distance.times(&distance)?.mean(axes)?;
+    let inverse = square.shifted(epsilon)?.map(|x| Flex::float_recip(Flex::float_sqrt(x)))?;
+    Ok([distance.times(&inverse)?, mean, inverse])
+}
+
+/// Returns the tensor in the precision of the statistics: single, unless it is double.
+fn wide(x: &Item) -> Outcome<Item> {
+    match x.kind()? {
+        BurnType::F64 => Ok(x.clone()),
+        _ => x.cast(BurnType::F32),
+    }
+}
+
+/// Normalizes without a mean; the second output is the inverse of the deviation.
+fn simplified(call: &Call<'_>) -> Made {
+    let x = call.input(0)?;
+    let rank = x.shape().len();
+    let axes: Vec<usize> = (axis(call.int("axis", -1), rank)?..rank).collect();
+    if x.shape().contains(&0) {
+        return Err("expected elements to normalize".into());
+    }
+    let epsilon = call.float("epsilon", 1e-5).into();
+    let [y, _, inverse] = normalized(&wide(x)?, &axes, epsilon, false)?;
+    let scale = call.input(1)?;
+    all([y.times(&wide(scale)?)?.cast(scale.kind()?)?, inverse])
+}
+
+/// Adds the second input and a bias, input `bias`, and normalizes the last axis. Outputs: the result, the mean, the
+/// inverse of the deviation, and the sum.
+fn skip(call: &Call<'_>, bias: usize, is_centred: bool) -> Made {
+    let x = call.input(0)?;
+    let (shape, kind) = (x.shape(), x.kind()?);
+    let last = shape.len().checked_sub(1).ok_or("expected at least one dim")?;
+    if shape.contains(&0) {
+        return Err("expected elements to normalize".into());
+    }
+    let mut sum = wide(x)?.plus(&wide(call.input(1)?)?)?;
+    if let Some(bias) = call.optional(bias) {
+        sum = sum.plus(&wide(bias)?)?;
+    }
+    if sum.shape() != shape {
+        return Err(Finding::from(format!("{:?} is larger than {shape:?}", sum.shape())));
+    }
+    let epsilon = call.float("epsilon", 1e-12).into();
+    let [y, mean, inverse] = normalized(&sum, &[last], epsilon, is_centred)?;
+    let mut y = y.times(&wide(call.input(2)?)?)?;
+    if let Some(beta) = call.optional(3).filter(|_| is_centred) {
+        y = y.plus(&wide(beta)?)?;
+    }
+    all([y.cast(kind)?, mean, inverse, sum.cast(kind)?])
+}
+
+/// Normalizes groups of channels, which are the last axis unless `channels_last` is 0.
+fn group(call: &Call<'_>) -> Made {
+    let x = call.input(0)?;
+    let is_last = call.int("channels_last", 1) != 0;
+    let rank = x.shape().len();
+    if rank < 3 {
+        return Err("expected batch, channel and spatial dims".into());
+    }
+    let front: Vec<usize> = [0, rank - 1].into_iter().chain(1..rank - 1).collect();
+    let back: Vec<usize> = [0].into_iter().chain(2..rank).chain([1]).collect();
+    let turned = |x: Item, order: &[usize]| if is_last { x.permuted(order) } else { x };
+    let op = with_int(call.op, "num_groups", call.int("groups", 0));
+    let mut inputs = vec![Some(turned(x.clone(), &front))];
+    inputs.extend([1, 2].map(|number| call.optional(number).cloned()));
+    let of = normalize::kernel("GroupNormalization")
+        .ok_or_else(|| Finding::internal("there is no group normalization"))?;
+    let made = of(&Call { op: &op, inputs })?;
+    let y = made.first().ok_or_else(|| Finding::internal("there is no result"))?;
+    let y = turned(Item::of(y.dense()?)?, &back);
+    match call.int("activation", 0) {
+        0 => one(y),
+        _ => one(y.times(&y.map(Flex::sigmoid)?)?),
+    }
+}
