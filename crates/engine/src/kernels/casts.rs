@@ -4,7 +4,7 @@ use lodstone_model::{AttributeValue, DType, Op};
 use lodstone_schema::onnx::dtype;
 
 use super::sequence::{attribute, value};
-use super::{Made, RunValues};
+use super::{Made, RunValues, text_casts};
 use crate::dense::Dense;
 use crate::item::Outcome;
 use crate::narrow::{Power, Rounding, narrowed, widened};
@@ -14,7 +14,7 @@ pub(super) fn kernel(kind: &str) -> Option<RunValues> {
     Some(match kind {
         "BitCast" => bit_cast,
         "Cast" => |op, inputs| cast(op, inputs, target(op)?),
-        "CastLike" => |op, inputs| cast(op, inputs, value(inputs, 1)?.dense()?.dtype()),
+        "CastLike" => |op, inputs| cast(op, inputs, value(inputs, 1)?.info()?.dtype()),
         _ => return None,
     })
 }
@@ -26,6 +26,10 @@ fn target(op: &Op) -> Outcome<DType> {
 }
 
 fn cast(op: &Op, inputs: &[Option<Value>], to: DType) -> Made {
+    let x = value(inputs, 0)?;
+    if to == DType::String || matches!(x, Value::Strings(_)) {
+        return Ok(vec![text_casts::cast(x, to)?]);
+    }
     let power = match op.attribute("round_mode") {
         Some(AttributeValue::String(mode)) => match mode.to_string().as_str() {
             "up" => Power::Up,
@@ -36,7 +40,7 @@ fn cast(op: &Op, inputs: &[Option<Value>], to: DType) -> Made {
         _ => Power::Up,
     };
     let rounding = Rounding { saturate: attribute(op, "saturate", 1) != 0, power };
-    Ok(vec![narrowed(widened(value(inputs, 0)?.dense()?)?, to, rounding)?.into()])
+    Ok(vec![narrowed(widened(x.dense()?)?, to, rounding)?.into()])
 }
 
 /// Reinterprets the bits of each element as another type of the same size.

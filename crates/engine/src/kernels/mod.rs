@@ -52,6 +52,7 @@ mod signal;
 mod state;
 mod tensor;
 mod text;
+mod text_casts;
 mod training;
 mod trees;
 mod unfold;

@@ -197,14 +197,12 @@ fn attended(call: &Call<'_>, parts: &Heads, masks: &Masks<'_>) -> Outcome<Item> 
     let turned = parts.keys.clone().permuted(&[0, 1, 3, 2]);
     let mut scores = product(parts.query.scaled(scale)?, turned)?;
     let kind = scores.kind()?;
-    // The sum is rounded in this order where a row has no key.
-    let mask =
-        mask(call, masks, [batch, queries, length])?.map(|mask| mask.cast(kind)).transpose()?;
-    let bias = masks.bias.map(|bias| bias.cast(kind)?.fitted(&shape)).transpose()?;
-    match (mask, bias) {
-        (Some(mask), Some(bias)) => scores = bias.plus(&mask)?.plus(&scores)?,
-        (Some(one), None) | (None, Some(one)) => scores = scores.plus(&one)?,
-        (None, None) => {}
+    // The order matters for rows without a key: their scores are rounded at the size of the mask.
+    if let Some(bias) = masks.bias {
+        scores = scores.plus(&bias.cast(kind)?.fitted(&shape)?)?;
+    }
+    if let Some(mask) = mask(call, masks, [batch, queries, length])? {
+        scores = scores.plus(&mask.cast(kind)?)?;
     }
     let shares = scores.map(|scores| Flex::softmax(scores, 3))?;
     let y = product(shares, parts.values.clone())?;

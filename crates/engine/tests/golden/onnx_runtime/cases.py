@@ -33,13 +33,16 @@ def tensor(name, value):
 
 
 def typed(name, value):
-    """The declaration of an input."""
+    """The declaration of an input or output."""
+    if isinstance(value, list):
+        inside = typed(name, value[0]).type
+        return onnx.ValueInfoProto(name=name, type=helper.make_sequence_type_proto(inside))
     if isinstance(value, dict):
         keys, values = (np.array(list(side)) for side in (value.keys(), value.values()))
         values = values.astype(np.float32) if values.dtype == np.float64 else values
         inside = helper.make_tensor_type_proto(element_type(values), [])
         return onnx.ValueInfoProto(name=name, type=helper.make_map_type_proto(element_type(keys), inside))
-    return helper.make_tensor_value_info(name, element_type(value), [None] * value.ndim)
+    return helper.make_tensor_value_info(name, element_type(value), [None] * np.ndim(value))
 
 
 def model_of(kind, inputs, domain="", outputs=1, constants=(), version=1, opset=21, empty=(), **attributes):
@@ -93,6 +96,9 @@ def write(directory, name, model, feed, outputs=None):
     case = onnx.ModelProto()
     case.CopyFrom(model)
     case.graph.initializer.extend(tensors)
+    for output, value in zip(case.graph.output, values):
+        if not output.HasField("type"):
+            output.CopyFrom(typed(output.name, value))
     del case.graph.value_info[:]
     if described:
         helper.set_model_props(case, {"lodstone.values": json.dumps(described)})

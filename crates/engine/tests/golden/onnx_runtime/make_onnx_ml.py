@@ -16,10 +16,10 @@ ML = "ai.onnx.ml"
 count = {}
 
 
-def case(kind, inputs, outputs=1, version=1, **attributes):
+def case(kind, inputs, outputs=1, version=1, domain=ML, **attributes):
     count[kind] = count.get(kind, 0) + 1
     inputs = inputs if isinstance(inputs, list) else [inputs]
-    model, feed = model_of(kind, inputs, domain=ML, outputs=outputs, version=version, **attributes)
+    model, feed = model_of(kind, inputs, domain=domain, outputs=outputs, version=version, **attributes)
     write(HERE, "ml_%s_%d" % (kind.lower(), count[kind]), model, feed)
 
 
@@ -65,6 +65,27 @@ def labels():
     scores = np.array([[0.25, 0.75], [0.5, 0.125]], np.float32)
     case("ZipMap", scores, classlabels_strings=["no", "yes"])
     case("ZipMap", scores, classlabels_int64s=[3, 8])
+
+
+def strings():
+    """Operators of ONNX on strings, as pipelines of text columns use them."""
+    from onnx import TensorProto
+    words = np.array([["a", "b", "c"], ["d", "e", "f"]], object)
+    own = dict(domain="", opset=21)
+    case("Cast", np.array([1.5, -0.0001234, 3e20, 0, np.nan, np.inf, -np.inf, 1e-7, 123456789, 0.1], np.float32),
+         to=TensorProto.STRING, **own)
+    case("Cast", np.array([0.1, -2.5e-300, 1e16, 3.0]), to=TensorProto.STRING, **own)
+    case("Cast", np.array([3, -7, 2**40]), to=TensorProto.STRING, **own)
+    case("Cast", np.array([True, False]), to=TensorProto.STRING, **own)
+    case("Cast", np.array(["1.5", "-2e3", "NaN", "INF"], object), to=TensorProto.FLOAT, **own)
+    case("Cast", np.array(["15", "-2"], object), to=TensorProto.INT64, **own)
+    case("Gather", [words, np.array([2, 0])], axis=1, **own)
+    case("Reshape", [words, np.array([3, -1])], **own)
+    case("Concat", [words, words[:1].copy()], axis=0, **own)
+    case("Transpose", words, perm=[1, 0], **own)
+    case("Split", [words, np.array([1, 2])], outputs=2, axis=1, **own)
+    case("Where", [np.array([[True], [False]]), words, np.array("z", object)], **own)
+    case("ArrayFeatureExtractor", [words, np.array([2, 0])])
 
 
 def linear(rng):
@@ -222,6 +243,7 @@ def converted():
 if __name__ == "__main__":
     features(np.random.default_rng(1))
     labels()
+    strings()
     linear(np.random.default_rng(2))
     machines(np.random.default_rng(3))
     trees(np.random.default_rng(4))

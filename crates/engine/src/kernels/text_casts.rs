@@ -1,0 +1,87 @@
+//! Casts from and to strings.
+//!
+//! Numbers are written as ONNX Runtime writes them: integers in decimal, floats of any precision like C's `%.8g`,
+//! `NaN`, `INF` and `-INF`, booleans as `0` and `1`.
+
+use bytes::Bytes;
+use lodstone_model::DType;
+
+use super::tensor::whole;
+use crate::dense::Dense;
+use crate::item::{Item, Outcome, burn_type};
+use crate::value::{Strings, Value};
+
+/// Casts strings to numbers, numbers to strings, or strings to strings.
+pub(super) fn cast(x: &Value, to: DType) -> Outcome<Value> {
+    match (x, to) {
+        (Value::Strings(_), DType::String) => Ok(x.clone()),
+        (Value::Strings(texts), to) => parsed(texts, to),
+        (x, _) => written(x.dense()?),
+    }
+}
+
+fn parsed(texts: &Strings, to: DType) -> Outcome<Value> {
+    let kind = burn_type(to)?;
+    let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).trim().to_owned();
+    let float = |text: &str| -> Outcome<f64> {
+        text.parse().map_err(|_| format!("`{text}` is not a number").into())
+    };
+    let dims = texts.dims();
+    let all = texts.elements().iter().map(text);
+    let item = match kind.is_float() {
+        true => {
+            let numbers = all.map(|text| float(&text)).collect::<Outcome<_>>()?;
+            Item::numbers(numbers, kind, dims)?
+        }
+        false => {
+            // Fractions are cut off.
+            let long = |text: String| text.parse().or_else(|_| float(&text).map(whole));
+            let numbers = all.map(long).collect::<Outcome<Vec<i64>>>()?;
+            Item::longs(&numbers).reshaped(dims.to_vec()).cast(kind)?
+        }
+    };
+    Ok(item.dense()?.into())
+}
+
+fn written(x: &Dense) -> Outcome<Value> {
+    let item = Item::of(x)?;
+    let texts: Vec<String> = match x.dtype() {
+        DType::Bool => item.to_truths()?.iter().map(|it| u8::from(*it).to_string()).collect(),
+        DType::Float64 | DType::Float32 | DType::Float16 | DType::BFloat16 => {
+            item.to_doubles()?.iter().map(|it| general(*it)).collect()
+        }
+        DType::Uint64 => item.to_bits()?.iter().map(|it| it.cast_unsigned().to_string()).collect(),
+        _ => item.to_longs()?.iter().map(ToString::to_string).collect(),
+    };
+    let texts = texts.into_iter().map(Bytes::from).collect();
+    Ok(Value::Strings(Strings::new(x.dims().to_vec(), texts)?))
+}
+
+/// The number of significant digits of a float.
+const DIGITS: usize = 8;
+
+/// Writes a number: in decimal notation, or in scientific notation if it is very large or small.
+fn general(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "INF" } else { "-INF" }.to_owned();
+    }
+    let text = format!("{value:.*e}", DIGITS - 1);
+    let (fraction, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let power: i32 = exponent.parse().unwrap_or(0);
+    let short = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    // The number of decimal places.
+    let places = i32::try_from(DIGITS).unwrap_or(0) - 1 - power;
+    match usize::try_from(places) {
+        Ok(places) if power >= -4 => short(&format!("{value:.places$}")),
+        _ => {
+            let sign = if power < 0 { '-' } else { '+' };
+            format!("{}e{sign}{:02}", short(fraction), power.unsigned_abs())
+        }
+    }
+}
