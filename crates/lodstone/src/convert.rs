@@ -299,9 +299,9 @@ fn cast_program(model: &mut Model, to: DType, keep_io: bool, report: &mut Report
         return Err(Error::CastProgram);
     }
     let mut change = |name: &str, tensor: &mut Tensor| {
-        match cast_within(tensor, to).map_err(|error| Finding::from(error.to_string()))? {
-            true => report.lose(Loss::Rounding, format!("`{name}`")),
-            false => {}
+        let is_rounded = cast_within(tensor, to);
+        if is_rounded.map_err(|error| Finding::from(error.to_string()))? {
+            report.lose(Loss::Rounding, format!("`{name}`"));
         }
         Ok(())
     };
@@ -311,7 +311,7 @@ fn cast_program(model: &mut Model, to: DType, keep_io: bool, report: &mut Report
     if !kept.is_empty() {
         let kinds = kept.iter().map(|(kind, count)| format!("`{kind}` ({count})"));
         let what = format!("operators that do not take {to} keep their types");
-        report.warn(format!("{what}: {}", some(&kinds.collect::<Vec<_>>())));
+        report.warn(format!("{what}: {}", some(kinds.collect::<Vec<_>>())));
     }
     let Some(program) = model.main() else { return Ok(()) };
     let conventions = conventions(program);

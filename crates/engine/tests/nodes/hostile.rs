@@ -88,21 +88,6 @@ fn all(variants: impl Fn(&Subject) -> Vec<(String, Subject)>) -> usize {
     let (mut wrong, mut computed) = (BTreeMap::new(), 0);
     for (name, subject) in subjects() {
         for (what, variant) in variants(&subject) {
-                eprintln!(
-                    "{name} {what} {:?} {:?}",
-                    variant
-                        .op
-                        .attributes
-                        .iter()
-                        .map(|a| (a.name.clone(), format!("{:?}", a.value)))
-                        .collect::<Vec<_>>(),
-                    variant
-                        .inputs
-                        .iter()
-                        .map(|t| t.as_ref().map(|t| (t.dtype, t.shape.clone())))
-                        .collect::<Vec<_>>()
-                );
-            }
             match catch_unwind(AssertUnwindSafe(|| run(&variant))) {
                 Ok(made) => computed += usize::from(made.is_some()),
                 Err(_) => {

@@ -79,7 +79,7 @@ fn installed() -> Option<PathBuf> {
             .into_iter()
             .flatten()
             .filter_map(|python| python.path().parent().map(Path::to_path_buf));
-        real.chain([directory.clone()])
+        real.chain([directory])
             .filter_map(|it| it.parent().map(Path::to_path_buf))
             .collect::<Vec<_>>()
     });

@@ -45,12 +45,15 @@ impl Element for bool {
     }
 }
 
+/// The dims and bytes of a tensor.
+type Elements = (Shape, Vec<u8>);
+
 /// The conversions of an element type.
 struct Conversion {
     dtype: DType,
     theirs: TensorElementType,
     input: fn(Vec<i64>, &[u8]) -> ort::Result<DynValue>,
-    output: fn(&DynValue) -> ort::Result<(Shape, Vec<u8>)>,
+    output: fn(&DynValue) -> ort::Result<Elements>,
 }
 
 fn conversion<T: Element>(dtype: DType, theirs: TensorElementType) -> Conversion {
