@@ -58,4 +58,9 @@ MUTATIONS = [
 
 # Models of ONNX's backend tests that are expected to fail: patterns of their names.
 UNRUN = [
+    (r"^test_bernoulli", "random numbers of another generator"),
+    (r"^test_training_dropout(_mask|_default|_default_mask)?$", "random numbers of another generator"),
+    (r"^test_image_decoder_decode_jpeg_", "JPEG decoders differ by up to 2 of 255"),
+    (r"^test_image_decoder_decode_jpeg2k_rgb$", "JPEG 2000 is not supported"),
+    (r"^test_gradient_of_", "there is no operator for gradients"),
 ]

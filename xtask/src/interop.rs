@@ -40,7 +40,7 @@ const SUITES: [(&str, Suite); 6] = [
     ("sweep", sweep::sweep),
     ("mxnet", mxnet),
     ("onnx", onnx),
-    ("package", |python, _| package::package(python)),
+    ("package", package::package),
     ("safetensors", |python, _| safetensors::safetensors(python)),
 ];
 

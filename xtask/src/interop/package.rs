@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::json;
 
-use super::{Work, cases_of, first_failure};
+use super::{Extent, Work, cases_of, first_failure};
 use crate::python::{environment, install, wheel};
-use crate::run::{Outcome, cannot, root};
+use crate::run::{Outcome, cannot, root, run};
 
 /// MXNet files of 2.x or with scalars, which 1.9.1 does not read.
 const NOT_READ: [&str; 4] =
@@ -42,7 +43,8 @@ const FRAMEWORKS: [Beside; 4] = [
     }),
 ];
 
-pub(super) fn package(python: &Path) -> Result<(), Outcome> {
+/// Loads files with the Python package beside each framework, and runs the backend tests of ONNX.
+pub(super) fn package(python: &Path, extent: Extent) -> Result<(), Outcome> {
     let wheel = wheel(python, &[])?;
     let mut outcomes = Vec::new();
     for (name, requirements, files) in FRAMEWORKS {
@@ -52,6 +54,12 @@ pub(super) fn package(python: &Path) -> Result<(), Outcome> {
         let case = |(load, path)| json!({"load": load, "path": path});
         work.cases = files()?.into_iter().map(case).collect();
         outcomes.push(work.check(&python, "package_load.py"));
+        if name == "onnx" {
+            let share = if extent.all { "1" } else { "10" };
+            let mut tests = Command::new(&python);
+            tests.arg("-B").arg(root().join("interop/onnx_run.py"));
+            outcomes.push(run(tests.args(["--share", share, "--seed", &extent.seed.to_string()])));
+        }
     }
     first_failure(outcomes)
 }

@@ -10,8 +10,8 @@
 Tensors are read on first access. `lodstone.numpy`, `lodstone.torch` and `lodstone.paddle` have functions of the same
 names that return arrays of the framework; a framework is imported only with its module.
 
-Functions that describe a whole model (`inspect`, `verify`, `diff`, `compare`, `scan`, ...) return the JSON that the command
-prints, as a dictionary.
+Functions that describe a whole model (`inspect`, `verify`, `diff`, `compare`, `scan`, ...) return the JSON that the
+command prints, as a dictionary.
 """
 
 from . import checkpoint

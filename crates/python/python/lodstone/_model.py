@@ -100,7 +100,7 @@ class Model(Mapping[str, Tensor]):
         return Session(self._model._session(running(**options), self._path))
 
     def random_inputs(self, seed: int = 0, shapes: Mapping[str, Iterable[int]] | None = None) -> dict[str, Tensor]:
-        """Returns random tensors for the inputs of the program: uniform in [0, 1), or 0 and 1 for other types than floats.
+        """Returns random tensors for the inputs of the program: floats are uniform in [0, 1), others 0 or 1.
 
         `shapes` gives shapes of inputs; other dims that the program does not declare are 1.
         """

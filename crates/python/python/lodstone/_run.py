@@ -101,7 +101,7 @@ def options(
 
 
 def installed() -> str | None:
-    """Returns the directory with the library of the package `onnxruntime`, which is not imported, if it is installed."""
+    """Returns the directory with the library of the package `onnxruntime`, if it is installed; it is not imported."""
     found = importlib.util.find_spec("onnxruntime")
     directories = found.submodule_search_locations if found else None
     return os.path.join(directories[0], "capi") if directories else None
@@ -117,7 +117,8 @@ def values(inputs: Inputs) -> list[tuple[str, Any]]:
     if isinstance(inputs, Mapping):
         return [(name, value_of(name, value)) for name, value in inputs.items()]
     if isinstance(inputs, (str, bytes)) or not isinstance(inputs, Sequence):
-        raise TypeError(f"expected a mapping of input names to arrays, or a list of arrays, found {type(inputs).__name__}")
+        found = type(inputs).__name__
+        raise TypeError(f"expected a mapping of input names to arrays, or a list of arrays, found {found}")
     return [("", value_of("", value)) for value in inputs]
 
 
