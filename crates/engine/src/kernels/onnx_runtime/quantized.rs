@@ -7,10 +7,10 @@ use burn_backend::{DType as BurnType, Scalar};
 use burn_flex::Flex;
 use lodstone_schema::Finding;
 
-use super::with;
+use super::{with, with_int};
 use crate::item::{Item, Outcome};
 use crate::kernels::quantize::saturated;
-use crate::kernels::tensor::common;
+use crate::kernels::tensor::{bounded, common};
 use crate::kernels::{Call, Made, Run, axis, integer_products, one, pool};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -135,9 +135,36 @@ fn pooled(call: &Call<'_>, kind: &str) -> Made {
     let x = real(call, 0)?;
     let x = if is_last { moved(x, true) } else { x };
     let of = pool::kernel(kind).ok_or_else(|| Finding::internal("there is no such pooling"))?;
-    let y = result(&of(&with(call.op, vec![Some(x)]))?)?;
+    let mut y = result(&of(&with(call.op, vec![Some(x.clone())]))?)?;
+    if kind == "AveragePool"
+        && ["ceil_mode", "count_include_pad"].iter().all(|it| call.int(it, 0) != 0)
+    {
+        y = y.times(&filling(call, &x)?)?;
+    }
     let y = if is_last { moved(y, false) } else { y };
     one(requantized(call, &y, 3, call.input(0)?.kind()?)?)
+}
+
+/// Returns the share of each window that lies in the padded image. Sums over windows that exceed it are divided by the
+/// size of the whole window.
+fn filling(call: &Call<'_>, x: &Item) -> Outcome<Item> {
+    let size = call.ints("kernel_shape").unwrap_or_default();
+    let whole: f64 = size.iter().map(|dim| *dim as f64).product();
+    let shape = x.shape();
+    let pads = call.ints("pads").unwrap_or_default();
+    let (before, behind) = pads.split_at(pads.len() / 2);
+    let padded = shape.iter().skip(2).enumerate().map(|(at, dim)| {
+        let sides = [before, behind].map(|side| side.get(at).copied().unwrap_or(0));
+        let sides = sides.map(|side| usize::try_from(side).unwrap_or(0));
+        sides.iter().fold(*dim, |dim, side| dim.saturating_add(*side))
+    });
+    let dims: Vec<usize> = [1, 1].into_iter().chain(padded).collect();
+    bounded(&dims)?;
+    let ones = Item::filled(1.0, BurnType::F64, &dims)?;
+    let mut op = with_int(call.op, "p", 1);
+    op.attributes.retain(|attribute| attribute.name != "pads");
+    let of = pool::kernel("LpPool").ok_or_else(|| Finding::internal("there is no sum"))?;
+    result(&of(&with(&op, vec![Some(ones)]))?)?.scaled(1.0 / whole)
 }
 
 /// Returns the first result of a kernel.

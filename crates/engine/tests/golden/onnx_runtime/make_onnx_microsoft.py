@@ -127,6 +127,9 @@ def norms(rng):
 
 
 def recurrent(rng):
+    case("DynamicQuantizeLSTM", [floats(rng, 4, 3, 2), codes(rng, 1, 2, 12), codes(rng, 1, 3, 12), floats(rng, 1, 24),
+                                 np.array([2, 4, 1], np.int32), None, None, None, f([0.005]), u8([0]), f([0.004]),
+                                 u8([0])], outputs=3, constants=(1, 2, 8, 9, 10, 11), hidden_size=3, clip=1.5)
     for number, (directions, batch, name) in enumerate(((1, 1, "forward"), (2, 3, "bidirectional"), (1, 2, "reverse"))):
         hidden, inputs, steps = 4, 3, 5
         dtype = np.int8 if number else np.uint8
@@ -153,6 +156,8 @@ def quantized(rng):
         case("QLinearAveragePool", [image, f(0.03), of(5), f(0.021), of(9)], pads=[1, 1, 1, 1], **pooling)
         case("QLinearAveragePool", [image, f(0.03), of(5), f(0.021), of(9)], pads=[1, 1, 1, 1], count_include_pad=1,
              **pooling)
+        case("QLinearAveragePool", [image, f(0.03), of(5), f(0.021), of(9)], kernel_shape=[2, 3], strides=[2, 2],
+             pads=[0, 1, 0, 0], ceil_mode=1, count_include_pad=1)
         case("QLinearGlobalAveragePool", [image, f(0.03), of(5), f(0.011), of(9)])
         case("QLinearConcat", [f(0.05), of(3), x, f(0.017), of(7), x[:, :1].copy(), f(0.031), of(11)], axis=1)
         case("QuantizeLinear", [floats(rng, 2, 3), f([0.02, 0.01, 0.03]), of([1, 2, 3])], axis=1)
