@@ -227,6 +227,10 @@ fn each_row<T>(call: &Call<'_>, of: impl Fn(&[f64]) -> Outcome<T>) -> Outcome<Ve
         [rows, features] => (rows, features),
         _ => return Err(format!("expected rows of features, found {:?}", x.shape()).into()),
     };
+    // Rows without features take no memory: their number has no limit.
+    if features == 0 {
+        return Err("expected features, found none".into());
+    }
     let values = match x.kind()? {
         BurnType::F64 => x.to_doubles()?,
         _ => x.cast(BurnType::F32)?.to_doubles()?,

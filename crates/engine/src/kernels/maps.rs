@@ -1,5 +1,7 @@
 //! Maps of `ai.onnx.ml`: from labels to scores, and to vectors.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 use lodstone_model::{AttributeValue, DType, Op};
 use lodstone_schema::Finding;
@@ -20,12 +22,26 @@ pub(super) fn values(kind: &str) -> Option<RunValues> {
     })
 }
 
+/// The maximum number of values of a sparse map, which only an attribute determines.
+const MAX_CELLS: usize = 1 << 24;
+
 /// A key or a value of a map.
-#[derive(Clone, PartialEq, PartialOrd)]
+#[derive(Clone)]
 enum Scalar {
     Number(f64),
     Long(i64),
     Text(Bytes),
+}
+
+impl Scalar {
+    /// Returns bytes that are equal for equal keys alone.
+    fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Number(value) => [&[0][..], &value.to_le_bytes()].concat(),
+            Self::Long(value) => [&[1][..], &value.to_le_bytes()].concat(),
+            Self::Text(text) => [&[2][..], text].concat(),
+        }
+    }
 }
 
 /// Returns the elements of a tensor.
@@ -65,15 +81,16 @@ fn entries(value: &Value) -> Outcome<Vec<(Scalar, Scalar)>> {
 /// Returns a list attribute.
 fn list(op: &Op, name: &str) -> Option<Value> {
     match op.attribute(name)? {
-        AttributeValue::Strings(texts) => {
+        AttributeValue::Strings(texts) if !texts.is_empty() => {
             let texts: Vec<Bytes> =
                 texts.iter().map(|text| Bytes::copy_from_slice(&text.0)).collect();
             Strings::new(vec![texts.len()], texts).ok().map(Value::Strings)
         }
-        AttributeValue::Longs(numbers) => Item::longs(numbers).dense().ok().map(Value::Dense),
+        AttributeValue::Longs(numbers) if !numbers.is_empty() => {
+            Item::longs(numbers).dense().ok().map(Value::Dense)
+        }
         _ => None,
     }
-    .filter(|list| list.nbytes() > 0)
 }
 
 /// Returns a row of values of one type.
@@ -123,9 +140,10 @@ fn vectorize(op: &Op, inputs: &[Option<Value>]) -> Made {
         DType::Float32 | DType::Float64 => Scalar::Number(0.0),
         _ => Scalar::Long(0),
     };
-    let find = |key: &Scalar| map.iter().find(|(known, _)| known == key).map(|(_, value)| value);
-    let values: Vec<Scalar> =
-        keys.iter().map(|key| find(key).unwrap_or(&default).clone()).collect();
+    let known: HashMap<Vec<u8>, &Scalar> =
+        map.iter().map(|(key, value)| (key.bytes(), value)).collect();
+    let find = |key: &Scalar| (*known.get(&key.bytes()).unwrap_or(&&default)).clone();
+    let values: Vec<Scalar> = keys.iter().map(find).collect();
     Ok(vec![row(&values, dtype)?])
 }
 
@@ -150,7 +168,11 @@ fn cast(op: &Op, inputs: &[Option<Value>]) -> Made {
     let values = match text("map_form").as_str() {
         "" | "DENSE" => map.iter().map(|(_, value)| converted(value, dtype)).collect(),
         "SPARSE" => {
-            let mut values = vec![pad; bounded(&[count(attribute(op, "max_map", 1))?])?];
+            let cells = count(attribute(op, "max_map", 1))?;
+            if cells > MAX_CELLS {
+                return Err(format!("`max_map` {cells} exceeds the limit of {MAX_CELLS}").into());
+            }
+            let mut values = vec![pad; cells];
             for (key, value) in map {
                 let cell = count(key)?;
                 if let Some(cell) = values.get_mut(cell) {
@@ -189,6 +211,9 @@ fn zip(op: &Op, inputs: &[Option<Value>]) -> Made {
     let keys = list(op, "classlabels_strings").or_else(|| list(op, "classlabels_int64s"));
     let keys = keys.ok_or("expected labels, found none")?;
     let labels = scalars(&keys)?.len();
+    if x.dims().last() != Some(&labels) {
+        return Err(format!("expected {labels} scores in each row, found {:?}", x.dims()).into());
+    }
     let rows: Vec<Dense> = match x.dims().len() {
         1 => vec![x.clone()],
         2 => (0..dim_at(x.dims(), 0)?).map(|at| x.index(0, at)).collect::<Outcome<_>>()?,
@@ -196,10 +221,6 @@ fn zip(op: &Op, inputs: &[Option<Value>]) -> Made {
     };
     bounded(&[rows.len(), labels])?;
     let map = |row: Dense| {
-        if row.dims() != [labels] {
-            let found = row.dims();
-            return Err(format!("expected {} scores, found {found:?}", labels).into());
-        }
         let score = |at| row.index(0, at).map(Value::from);
         let scores = (0..labels).map(score).collect::<Outcome<_>>()?;
         Ok::<_, Finding>(Value::Map(Map::new(keys.clone(), scores)))

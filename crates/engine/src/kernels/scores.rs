@@ -26,10 +26,14 @@ impl Rows {
             [rows, features] => (rows, features),
             _ => return Err(format!("expected rows of features, found {:?}", x.shape()).into()),
         };
+        // Rows without features take no memory: their number has no limit.
+        if features == 0 {
+            return Err("expected features, found none".into());
+        }
         Ok(Self { count, features, values: x.to_singles()? })
     }
 
-    /// Returns each row, also if it has no features.
+    /// Returns each row.
     pub(super) fn each(&self) -> impl Iterator<Item = &[f32]> {
         let row = |at: usize| self.values.get(at * self.features..(at + 1) * self.features);
         (0..self.count).map(move |at| row(at).unwrap_or_default())
