@@ -7,7 +7,7 @@ use lodstone_model::{Attribute, AttributeValue, Op};
 use super::walk::Walk;
 use super::{quoted, types, values};
 use crate::onnx::operators::is_of_runtime;
-use crate::onnx::{Formal, Operator, Presence, attribute_kind, domain_name, operator};
+use crate::onnx::{Formal, Operator, Presence, attribute_kind, domain_name, operator, versions};
 use crate::{Finding, Findings};
 
 /// Operators that old exporters wrote into ONNX's own domain although no opset has them; the checker accepts them.
@@ -56,7 +56,12 @@ pub(super) fn check(walk: &Walk<'_>, op: &Op, findings: &mut Findings) {
         return;
     }
     match operator(domain, &op.kind, *version) {
-        None if is_of_runtime(domain, &op.kind) => {}
+        None if is_of_runtime(domain, &op.kind) => {
+            // It is the operator that ONNX has since.
+            if let Some(first) = versions(domain, &op.kind).next() {
+                check_against(walk, op, first, findings);
+            }
+        }
         None if CLOSED.contains(&domain) => {
             let what = format!("{} {version} has no such operator", quoted(domain));
             findings.add(walk.place(), what);
