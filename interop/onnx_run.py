@@ -26,6 +26,9 @@ from onnx.backend.test.case.node import collect_testcases as collect_nodes
 import lodstone
 from onnx_differences import UNRUN
 
+OPSET = 21
+"""An opset version that ONNX Runtime implements."""
+
 DATA = os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data")
 
 
@@ -122,7 +125,12 @@ def fails(case, work, with_runtime):
         path = os.path.join(work, "written.onnxtxt")
         lodstone.convert(model, path)
         run(lodstone.open(path), case)
-        if with_runtime:
+        # ONNX Runtime has no implementations of old operators; its locales are those of the system.
+        if with_runtime and not name.startswith("test_strnorm_"):
+            if max(opset.version for opset in proto.opset_import) < OPSET:
+                path = os.path.join(work, "upgraded.onnx")
+                lodstone.convert(model, path, opset=OPSET)
+                model = lodstone.open(path)
             names = model.session().inputs
             inputs = dict(zip(names, sets[0][0]))
             found = lodstone.compare(model, model, inputs, outputs_only=True, engine_b="onnxruntime")
