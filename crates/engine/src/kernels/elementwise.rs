@@ -198,11 +198,16 @@ fn modulo(call: &Call<'_>) -> Made {
                 let rest = Flex::float_mask_where(size.clone(), signed, Flex::float_neg(size));
                 return one(Item::Float(rest));
             }
-            let rest = Flex::float_mask_where(size.clone(), negative(&a), Flex::float_neg(size));
-            let some = Flex::float_not_equal_elem(rest.clone(), zero, BoolStore::Native);
-            let other = Flex::bool_and(some, Flex::bool_xor(negative(&rest), negative(&b)));
-            let moved = Flex::float_add(rest.clone(), b);
-            Item::Float(Flex::float_mask_where(rest, other, moved))
+            let is_zero = Flex::float_equal_elem(size.clone(), zero, BoolStore::Native);
+            let is_below = negative(&b);
+            let other = Flex::bool_xor(negative(&a), is_below.clone());
+            let signed =
+                Flex::float_mask_where(size.clone(), negative(&a), Flex::float_neg(size.clone()));
+            let moved = Flex::float_add(signed.clone(), b);
+            let rest = Flex::float_mask_where(signed, other, moved);
+            // A zero has the sign of the divisor, too.
+            let zeros = Flex::float_mask_where(size.clone(), is_below, Flex::float_neg(size));
+            Item::Float(Flex::float_mask_where(rest, is_zero, zeros))
         }
         (a, b) => divided(&a, &b, if truncated { Division::Rest } else { Division::Modulus })?,
     })
