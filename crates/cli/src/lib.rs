@@ -1,6 +1,12 @@
 //! The `lodstone` command as a library, which the Python package also runs.
 //!
 //! Data goes to stdout, everything else to stderr. Exit codes: 0 success or yes, 1 no, 2 error or unknown.
+//!
+//! ```
+//! let digits = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/digits/paddle");
+//! let status = lodstone_cli::run(["verify", digits, "--quiet"].map(Into::into).into());
+//! assert_eq!(status, 0, "the model is whole");
+//! ```
 
 mod args;
 mod cat;
