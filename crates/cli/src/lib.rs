@@ -3,9 +3,9 @@
 //! Data goes to stdout, everything else to stderr. Exit codes: 0 success or yes, 1 no, 2 error or unknown.
 //!
 //! ```
-//! let digits = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/digits/paddle");
-//! let status = lodstone_cli::run(["verify", digits, "--quiet"].map(Into::into).into());
-//! assert_eq!(status, 0, "the model is whole");
+//! let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/digits/test.npz");
+//! let status = lodstone_cli::run(["verify", data, "--quiet"].map(Into::into).into());
+//! assert_eq!(status, 0, "the file is whole");
 //! ```
 
 mod args;
