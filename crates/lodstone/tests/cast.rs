@@ -148,6 +148,30 @@ fn operators_that_do_not_take_the_type_keep_theirs() {
 }
 
 #[test]
+fn constants_in_operators_keep_the_type_of_their_readers() {
+    // Up to opset 21, convolutions do not take bfloat16.
+    let mut source = model("images.onnx");
+    let parameters = std::mem::take(&mut source.parameters);
+    let operand = |name: String| vec![lodstone::Operand { slot: String::new(), args: vec![name] }];
+    let constant = |it: lodstone::Parameter| Op {
+        kind: "Constant".to_owned(),
+        outputs: operand(it.name),
+        attributes: vec![lodstone::Attribute {
+            name: "value".to_owned(),
+            value: lodstone::AttributeValue::Tensor(Box::new(it.tensor)),
+        }],
+        ..Op::default()
+    };
+    let main = source.main_mut().unwrap().blocks.first_mut().unwrap();
+    main.ops.splice(..0, parameters.into_iter().map(constant));
+    let (inputs, expected) = recorded("images");
+    for to in [DType::BFloat16, DType::Float16] {
+        let (_, cast) = cast(source.clone(), to, true);
+        assert_near("images", &outputs(&cast, inputs.clone()), &expected, 0.1);
+    }
+}
+
+#[test]
 fn other_programs_are_not_cast() {
     let digits = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits/paddle");
     let options = ConvertOptions::default().with_cast(Some(DType::Float16));

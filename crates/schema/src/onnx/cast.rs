@@ -330,7 +330,8 @@ impl<'i> Caster<'i> {
         let mut casts = Vec::new();
         let outputs = op.outputs.first_mut().map(|operand| &mut operand.args);
         for (place, name) in outputs.into_iter().flatten().enumerate() {
-            if self.type_of(number, name).is_none() {
+            // A constant that only operators with the old type read keeps it.
+            if self.type_of(number, name).is_none() || !self.is_cast_constant(number, name) {
                 continue;
             }
             let found = made.get(place).copied().flatten();
