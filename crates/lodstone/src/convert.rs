@@ -6,7 +6,8 @@ use lodstone_formats::{FORMATS, Format, SealEntry, WriteOptions, seal_entries};
 use lodstone_lowering::lower;
 use lodstone_model::{DType, Dialect, Loss, Model, Programs, Report, Tensor, some};
 use lodstone_schema::onnx::UpgradeError;
-use lodstone_schema::{Finding, Findings, conventions, onnx, weights};
+use lodstone_schema::onnx::downgrade::Target as OpsetTarget;
+use lodstone_schema::{Finding, conventions, onnx, weights};
 use lodstone_store::Location;
 
 use crate::adapt::{Renames, globs, transpose};
@@ -15,6 +16,7 @@ use crate::fit::{check_allowed, fit, place};
 use crate::infer::infer_shapes;
 use crate::seal::{Broken, break_seals, follow_link};
 use crate::shapes::declare as declare_shapes;
+use crate::simplify::simplify;
 use crate::{Error, Result};
 
 /// The options of a conversion.
@@ -37,7 +39,8 @@ pub struct ConvertOptions {
     pub cast: Option<DType>,
     /// Whether the inputs and outputs of a program that is cast keep their types.
     pub keep_io: bool,
-    /// The opset version of the written ONNX program, not older than its own.
+    /// The opset version of the written ONNX program; by default, its own, or for a program that is exported to ONNX,
+    /// 17, or the lowest one after it that its operators need.
     pub opset: Option<i64>,
     /// The shapes of inputs of an ONNX program, by name, to fix dynamic dims.
     pub input_shapes: Vec<(String, Vec<u64>)>,
@@ -102,6 +105,8 @@ pub struct Conversion {
     pub tensors: usize,
     /// The size of their elements in bytes.
     pub nbytes: u64,
+    /// The opset version of an ONNX program that was exported, or written with a requested version.
+    pub opset: Option<i64>,
     /// Warnings, and the losses that were allowed.
     pub report: Report,
 }
@@ -138,8 +143,8 @@ pub fn convert(
         drop_program(&mut model, options)?;
     }
     declare_shapes(&mut model, &options.input_shapes)?;
-    translate(&mut model, format, &mut report)?;
-    upgrade(&mut model, format, options)?;
+    let is_exported = translate(&mut model, format, &mut report)?;
+    let opset = set_opset(&mut model, format, options, is_exported)?;
     let is_program = model.main().is_some() && format.holds.program.is_some();
     if let Some(dtype) = options.cast.filter(|_| is_program) {
         cast_program(&mut model, dtype, options.keep_io, &mut report)?;
@@ -203,7 +208,7 @@ pub fn convert(
         report.warn(format!("`{}` {what}", seal.display()));
     }
     let files = written.files.iter().map(Location::to_path_buf).collect();
-    Ok(Conversion { format: format.name, files, tensors, nbytes, report })
+    Ok(Conversion { format: format.name, files, tensors, nbytes, opset, report })
 }
 
 /// Returns the format of `out`: the one of `to`, or the one of its extension.
@@ -259,34 +264,71 @@ fn drop_program(model: &mut Model, options: &ConvertOptions) -> Result<()> {
     Ok(())
 }
 
-/// Lowers the program to the dialect of the format, if the format holds programs.
-fn translate(model: &mut Model, format: &Format, report: &mut Report) -> Result<()> {
-    let Some(to) = format.holds.program else { return Ok(()) };
+/// Lowers the program to the dialect of the format, if the format holds programs. Returns whether it was exported to the
+/// newest opset of ONNX.
+fn translate(model: &mut Model, format: &Format, report: &mut Report) -> Result<bool> {
+    let Some(to) = format.holds.program else { return Ok(false) };
+    let from = model.main().map(|program| program.dialect);
     lower(model, to, report).transpose()?;
     match model.main() {
         Some(program) if program.dialect != to => {
-            Err(Error::NoLowering { from: program.dialect, format: format.name })
+            return Err(Error::NoLowering { from: program.dialect, format: format.name });
         }
-        _ => Ok(()),
+        _ => {}
     }
+    // Glow's operators are kept one by one, with their names; its export declares the lowest opset itself.
+    let is_exported = from.is_some_and(|from| !matches!(from, Dialect::Onnx | Dialect::Glow));
+    if is_exported && to == Dialect::Onnx {
+        simplify(model)?;
+        return Ok(true);
+    }
+    Ok(false)
 }
 
-/// Upgrades the program to a newer opset.
-fn upgrade(model: &mut Model, format: &Format, options: &ConvertOptions) -> Result<()> {
-    let Some(opset) = options.opset else { return Ok(()) };
-    if format.holds.program.is_none() {
+/// The opset version that exported programs have, unless their operators need a newer one: the oldest that all current
+/// runtimes read.
+const EXPORTED_OPSET: i64 = 17;
+
+/// Upgrades or downgrades the program to the requested opset; returns it.
+fn set_opset(
+    model: &mut Model,
+    format: &Format,
+    options: &ConvertOptions,
+    is_exported: bool,
+) -> Result<Option<i64>> {
+    if options.opset.is_some() && format.holds.program.is_none() {
         let what = format!("cannot set the opset version: {} does not hold programs", format.name);
         return Err(Error::Absent(what));
     }
-    onnx::upgrade(model, opset)?;
-    // An operator that the old version deprecates may exist in the new one; all other findings remain.
-    let mut broken = Findings::default();
-    if let Some(program) = model.main() {
-        let conventions = conventions(program);
-        let inference = (conventions.infer)(model);
-        broken = (conventions.check)(model, inference.as_ref());
-        broken.extend(inference.map(|inference| inference.findings).unwrap_or_default());
+    let target = match options.opset {
+        Some(opset) => OpsetTarget::Exactly(opset),
+        None if is_exported => OpsetTarget::From(EXPORTED_OPSET),
+        None => return Ok(None),
+    };
+    if !is_exported && let Some(opset) = options.opset {
+        match onnx::upgrade(model, opset) {
+            Err(UpgradeError::Downgrade { .. }) => onnx::upgrade(model, onnx::NEWEST_OPSET)?,
+            other => {
+                other?;
+                check_upgraded(model)?;
+                return Ok(Some(opset));
+            }
+        }
     }
+    let inference = onnx::infer::infer(model, &onnx::infer::Options::default());
+    let opset = onnx::downgrade(model, &inference, target)?;
+    check_upgraded(model)?;
+    Ok(Some(opset))
+}
+
+/// Fails if a program breaks rules after its opset was changed: an operator that the old version deprecates may exist in
+/// the new one; all other findings remain.
+fn check_upgraded(model: &Model) -> Result<()> {
+    let Some(program) = model.main() else { return Ok(()) };
+    let conventions = conventions(program);
+    let inference = (conventions.infer)(model);
+    let mut broken = (conventions.check)(model, inference.as_ref());
+    broken.extend(inference.map(|inference| inference.findings).unwrap_or_default());
     match broken.breaks_rules() {
         true => Err(UpgradeError::Invalid(broken).into()),
         false => Ok(()),

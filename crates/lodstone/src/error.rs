@@ -87,6 +87,9 @@ pub enum Error {
     /// Operators that cannot be upgraded to another version.
     #[error(transparent)]
     Upgrade(#[from] lodstone_schema::onnx::UpgradeError),
+    /// The program cannot be written with an older opset.
+    #[error(transparent)]
+    Downgrade(#[from] lodstone_schema::onnx::DowngradeError),
     /// Operators that have no equivalent in another framework.
     #[error(transparent)]
     Lower(#[from] lodstone_lowering::LowerError),

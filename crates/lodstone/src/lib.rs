@@ -123,6 +123,7 @@ mod scan;
 mod seal;
 mod serial;
 mod shapes;
+mod simplify;
 mod sparse;
 mod statistics;
 mod text;

@@ -33,6 +33,13 @@ pub struct LowerError {
     pub findings: Findings,
 }
 
+impl LowerError {
+    /// Creates the error of a program that cannot be translated to `to`.
+    pub fn new(to: Dialect, findings: Findings) -> Self {
+        Self { to, findings }
+    }
+}
+
 impl fmt::Display for LowerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.findings.count();
@@ -51,6 +58,7 @@ fn translation(from: Dialect, to: Dialect) -> Option<Translation> {
     match from {
         Dialect::Glow if to == Dialect::Onnx => Some(glow::to_onnx),
         Dialect::Onnx if to == Dialect::Glow => Some(glow::from_onnx),
+        Dialect::Paddle if to == Dialect::Onnx => Some(paddle::to_onnx),
         Dialect::Glow | Dialect::Onnx | Dialect::Paddle | Dialect::Mxnet => None,
     }
 }

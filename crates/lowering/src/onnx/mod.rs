@@ -154,12 +154,39 @@ pub(crate) struct Graph {
     pub(crate) bytes: u64,
     /// The inferred types of the results, for programs that are not exported.
     pub(crate) infos: HashMap<String, ValueInfo>,
+    /// The number of symbols that were given to unknown dims, if they get any: equal dims can then be recognized.
+    symbols: Option<u64>,
+}
+
+/// The first character of the symbols of unknown dims. Names of files do not begin with it.
+const UNKNOWN: char = '\u{0}';
+
+/// Whether a dim is the symbol of an unknown dim.
+pub(crate) fn is_unknown(dim: &Dim) -> bool {
+    matches!(dim, Dim::Symbol(name) if name.starts_with(UNKNOWN))
 }
 
 impl Graph {
     /// Creates a program for other runtimes.
     pub(crate) fn exported() -> Self {
         Self { is_exported: true, ..Self::default() }
+    }
+
+    /// Creates a program in which unknown dims of results get symbols of their own.
+    pub(crate) fn symbolic() -> Self {
+        Self { symbols: Some(0), ..Self::default() }
+    }
+
+    /// Gives symbols to unknown dims of a result.
+    pub(crate) fn symbolize(&mut self, info: &mut ValueInfo) {
+        let Some(count) = &mut self.symbols else { return };
+        for tensor in info.value.tensors_mut() {
+            let dims = tensor.shape.iter_mut().flatten();
+            for dim in dims.filter(|dim| **dim == Dim::Unknown) {
+                *dim = Dim::Symbol(Arc::from(format!("{UNKNOWN}{count}")));
+                *count += 1;
+            }
+        }
     }
 
     /// Returns the opset version that the program declares, and the IR version that belongs to it.
@@ -221,8 +248,9 @@ impl Graph {
         admits(&op, OPSET, &types).map_err(|finding| finding.within(format!("as `{kind}`")))?;
         let infos: Vec<Option<&ValueInfo>> =
             inputs.iter().map(|input| input.map(|value| &*value.info)).collect();
-        let inferred = infer_op(&op, OPSET, &infos, &mut NoBodies)
+        let mut inferred = infer_op(&op, OPSET, &infos, &mut NoBodies)
             .map_err(|finding| finding.within(format!("as `{kind}`")))?;
+        inferred.iter_mut().for_each(|info| self.symbolize(info));
         if self.is_exported {
             let lowest = lowest_opset(&op, &types, EXPORTED);
             self.lowest.push((self.ops.len(), lowest.unwrap_or(OPSET)));
@@ -267,6 +295,34 @@ impl Graph {
         let outputs = self.emit(kind, inputs, attributes, N)?;
         let lost = |_| Finding::internal(format!("`{kind}` does not have {N} results"));
         outputs.try_into().map_err(lost)
+    }
+
+    /// Emits an operator whose results have known types, such as one that runs blocks.
+    pub(crate) fn emit_typed(
+        &mut self,
+        kind: &str,
+        inputs: &[Option<&Value>],
+        attributes: impl IntoIterator<Item = Attribute>,
+        infos: Vec<ValueInfo>,
+    ) -> Vec<Value> {
+        let names = inputs.iter().map(|input| input.map_or("", |value| self.name_of(value)));
+        let args = names.map(str::to_owned).collect();
+        let base = format!("{}_{kind}", self.base);
+        let results: Vec<String> = infos.iter().map(|_| self.names.fresh(&base)).collect();
+        self.ops.push(Op {
+            name: results.first().cloned().unwrap_or_default(),
+            kind: kind.to_owned(),
+            inputs: vec![Operand { slot: String::new(), args }],
+            outputs: vec![Operand { slot: String::new(), args: results.clone() }],
+            attributes: attributes.into_iter().collect(),
+            ..Op::default()
+        });
+        let named = results.iter().zip(infos);
+        let value = |(name, mut info): (&String, ValueInfo)| {
+            self.symbolize(&mut info);
+            Value::new(name, info)
+        };
+        named.map(value).collect()
     }
 
     /// Gives a value its final name, and the operator that writes it `op_name` if that is not empty. A value that was
@@ -316,8 +372,16 @@ impl Graph {
         }
     }
 
+    /// Returns a value under the name that it has now.
+    pub(crate) fn current(&self, value: &Value) -> Value {
+        match self.named.get(&value.name) {
+            Some(name) => Value { name: Arc::clone(name), info: Arc::clone(&value.info) },
+            None => value.clone(),
+        }
+    }
+
     /// Whether a value was computed since [`begin`](Self::begin), and has no final name yet.
-    fn is_made(&self, value: &Value) -> bool {
+    pub(crate) fn is_made(&self, value: &Value) -> bool {
         let mut ops = self.ops.iter().skip(self.first);
         !self.named.contains_key(&value.name)
             && !self.named.values().any(|name| *name == value.name)

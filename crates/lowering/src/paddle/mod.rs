@@ -15,6 +15,7 @@ mod activations;
 mod arrange;
 mod conv;
 mod elementwise;
+mod export;
 mod gradients;
 mod indexing;
 mod linear;
@@ -28,6 +29,7 @@ mod reduce;
 mod reshape;
 mod vision;
 
+pub(crate) use export::to_onnx;
 pub use native::native_outputs;
 
 use std::collections::{HashMap, HashSet};
@@ -85,11 +87,24 @@ pub trait VariableFacts {
     /// Returns the integers in a variable, if they are known. The lowered operator is then valid for these only.
     fn contents(&self, variable: &str) -> Option<Vec<i64>>;
 
-    /// Returns the number of offsets in each LoD level of a variable, outermost first; empty if it has no LoD, or it is
-    /// unknown.
-    fn offsets(&self, _variable: &str) -> Vec<u64> {
+    /// Returns the LoD levels of a variable, outermost first; empty if it has no LoD, or it is unknown.
+    fn lod(&self, _variable: &str) -> Vec<LodLevel> {
         Vec::new()
     }
+
+    /// Returns the name of the value that a variable holds: its own, unless the program assigns each value once.
+    fn value_of(&self, variable: &str) -> String {
+        variable.to_owned()
+    }
+}
+
+/// A LoD level of a variable.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LodLevel {
+    /// The value with the offsets; `None` if the lowered operator takes them as an input of its own.
+    pub value: Option<String>,
+    /// The number of offsets.
+    pub count: Dim,
 }
 
 /// An operator, lowered to ONNX's.

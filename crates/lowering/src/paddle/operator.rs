@@ -2,12 +2,12 @@
 
 use std::ops::{Deref, DerefMut};
 
-use lodstone_model::{AttributeValue, DType, Dim, Op};
+use lodstone_model::{AttributeValue, DType, Op};
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{EMPTY, attribute, codes};
 use lodstone_schema::{Finding, Operand};
 
-use super::{LodInput, Output, VariableFacts};
+use super::{LodInput, LodLevel, Output, VariableFacts};
 use crate::onnx::{Graph, Value};
 
 /// The result of a rule.
@@ -26,6 +26,8 @@ pub(super) struct Operator<'a> {
     pub(super) outputs: Vec<Output>,
     /// The requested LoD levels.
     pub(super) lods: Vec<LodInput>,
+    /// The LoD that the operator computes, by output slot, outermost level first.
+    pub(super) computed_lod: Vec<(String, Vec<Value>)>,
     /// A slot whose value is replaced while the rule of another operator is applied.
     stand_in: Option<(&'static str, Value)>,
     /// The outputs that this rule set.
@@ -64,6 +66,7 @@ impl<'a> Operator<'a> {
             given,
             outputs: Vec::new(),
             lods: Vec::new(),
+            computed_lod: Vec::new(),
             stand_in: None,
             captured: Vec::new(),
         }
@@ -99,7 +102,7 @@ impl<'a> Operator<'a> {
             return Ok(vec![value.clone()]);
         }
         let value = |name: &String| match self.given.info(name) {
-            Some(info) => Ok(Value::new(name, info)),
+            Some(info) => Ok(Value::new(&self.given.value_of(name), info)),
             None => Err(valueless(name, slot)),
         };
         self.op.input(slot).iter().filter(|name| is_there(name)).map(value).collect()
@@ -126,19 +129,30 @@ impl<'a> Operator<'a> {
 
     /// Returns the offsets of the innermost LoD level of the variable of an input slot, if it has LoD.
     pub(super) fn offsets(&mut self, slot: &str) -> Option<Value> {
-        let variable = self.op.input(slot).first()?.clone();
-        let levels = self.given.offsets(&variable);
-        let (count, outer) = levels.split_last()?;
-        let level = outer.len();
-        let info = ValueInfo::tensor(DType::Int64, Some(vec![Dim::Known(*count)]));
+        self.lod(slot).pop()
+    }
+
+    /// Returns the offsets of all LoD levels of the variable of an input slot, outermost first.
+    pub(super) fn lod(&mut self, slot: &str) -> Vec<Value> {
+        let Some(variable) = self.op.input(slot).first() else { return Vec::new() };
+        let levels = self.given.lod(variable).into_iter().enumerate();
+        levels.map(|(level, known)| self.level(variable, level, known)).collect()
+    }
+
+    /// Returns the offsets of a LoD level of a variable.
+    fn level(&mut self, variable: &str, level: usize, known: LodLevel) -> Value {
+        let info = ValueInfo::tensor(DType::Int64, Some(vec![known.count]));
+        if let Some(name) = known.value {
+            return Value::new(&name, info);
+        }
         let asked = |lod: &&LodInput| lod.variable == variable && lod.level == level;
         if let Some(known) = self.lods.iter().find(asked) {
-            return Some(Value::new(&known.name, info));
+            return Value::new(&known.name, info);
         }
         let name = self.graph.names.fresh(&format!("{variable}.lod{level}"));
         let value = Value::new(&name, info);
-        self.lods.push(LodInput { name, variable, level });
-        Some(value)
+        self.lods.push(LodInput { name, variable: variable.to_owned(), level });
+        value
     }
 
     /// Returns the integers in all variables of an input slot, one for each.
@@ -185,6 +199,11 @@ impl<'a> Operator<'a> {
             info: value.info().clone(),
         }));
         Ok(())
+    }
+
+    /// Sets the LoD of the variables of an output slot, outermost level first.
+    pub(super) fn put_lod(&mut self, slot: &str, levels: Vec<Value>) {
+        self.computed_lod.push((slot.to_owned(), levels));
     }
 
     /// Returns an attribute, or its default in the registry.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lodstone_engine::{Mode, Plan, Value};
-use lodstone_lowering::paddle::{self, VariableFacts};
+use lodstone_lowering::paddle::{self, LodLevel, VariableFacts};
 use lodstone_model::{DType, Dim, Lod, Op, Tensor};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::ValueInfo;
@@ -143,12 +143,13 @@ impl VariableFacts for FrameFacts<'_> {
         ValueInfo::of(self.tensor(variable)?).ints()
     }
 
-    fn offsets(&self, variable: &str) -> Vec<u64> {
+    fn lod(&self, variable: &str) -> Vec<LodLevel> {
         let levels = self.tensor(variable).map_or(&[][..], |tensor| &tensor.lod.0);
         if !levels.is_empty() {
             self.read_contents.set(true);
         }
-        levels.iter().map(|level| level.len() as u64).collect()
+        let level = |level: &Vec<u64>| LodLevel { value: None, count: Dim::Known(level.len() as u64) };
+        levels.iter().map(level).collect()
     }
 }
 

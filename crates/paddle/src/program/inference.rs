@@ -1,32 +1,20 @@
 //! Inference programs, derived from training programs.
 
-use lodstone_model::{AttributeValue, Holder, Op, Program, Var};
-use lodstone_schema::paddle::attributes;
+use lodstone_model::{Holder, Program, Var};
 
-use crate::program::error::{Result, block_mut};
+use crate::program::error::{Error, Result, block_mut};
 use crate::program::network::Variable;
 use crate::program::operator::Operator;
-use crate::program::prune::prune;
-use crate::program::role::{BACKWARD, OPTIMIZES, SCHEDULES, role, set};
 
-/// The roles of operators that compute gradients, or update parameters or learning rates.
-const TRAINS: i32 = BACKWARD | OPTIMIZES | SCHEDULES;
+pub use lodstone_schema::paddle::for_test;
 
-/// Returns the program for evaluation: without gradients and parameter updates, and with `is_test` set where operators
-/// have it (dropout drops nothing, batch normalization uses its running statistics).
-pub fn for_test(program: &Program) -> Program {
-    let mut program = program.clone();
-    for block in &mut program.blocks {
-        block.ops.retain(|op| role(op) & TRAINS == 0);
-        block.ops.iter_mut().for_each(test);
-    }
-    program
-}
-
-fn test(op: &mut Op) {
-    if attributes(&op.kind).any(|parameter| parameter.name == "is_test") {
-        set(op, "is_test", AttributeValue::Bool(true));
-    }
+/// Returns the operators of a program that compute `targets` from `feeds`: [`lodstone_schema::paddle::prune`].
+///
+/// # Errors
+/// If a target is neither computed nor fed, or a needed operator would overwrite a fed variable.
+pub fn prune(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Program> {
+    lodstone_schema::paddle::prune(program, feeds, targets)
+        .map_err(|error| Error::Variable { name: error.variable, finding: error.finding })
 }
 
 /// Returns the program that computes `targets` from `feeds`, as inference models have it: [`for_test`], [`prune`]d, with

@@ -14,7 +14,6 @@ pub mod layers;
 mod network;
 mod operator;
 pub mod optimizer;
-mod prune;
 mod records;
 mod role;
 mod stale;
@@ -25,11 +24,10 @@ pub use files::{
     Form, LoadOptions, MERGED, POSITION, Paths, Placement, SaveOptions, load, load_program,
     persistables, save, save_program,
 };
-pub use inference::{for_test, inference};
+pub use inference::{for_test, inference, prune};
 pub use initializers::Initializer;
 pub use network::{Network, ParamAttr, Variable};
 pub use operator::Operator;
-pub use prune::prune;
 pub use records::{record_position, saved_records};
 pub use role::{OPTIMIZES, SCHEDULES, loss, role, set_role};
 pub use stale::{StaleSave, stale_saves};

@@ -4,6 +4,7 @@ mod blocks;
 mod bound;
 mod cast;
 mod check;
+pub mod downgrade;
 pub mod dtype;
 mod embedded;
 pub mod infer;
@@ -20,6 +21,7 @@ pub use blocks::subprogram;
 pub use bound::{admits, lowest_opset};
 pub use cast::{CastOptions, Change, Kept, cast};
 pub use check::{check, check_with};
+pub use downgrade::{DowngradeError, downgrade};
 pub use inline::inline;
 pub use operators::{
     AttributeSpec, Count, Formal, Operator, Presence, domain_name, operator, operators, versions,

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use lodstone_model::{Parameter, Topology};
 
 /// All names of values of a program, in all blocks: a fresh name is unique everywhere.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Names {
     taken: HashSet<String>,
     next: usize,

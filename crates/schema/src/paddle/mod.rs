@@ -13,17 +13,21 @@ mod attributes;
 pub mod codes;
 mod gradients;
 mod operators;
+mod prune;
 mod reserved;
+mod roles;
 
 pub use attributes::{AttributeSpec, attribute, attributes};
 pub use gradients::{EMPTY, GRAD, gradient_of, gradient_ops, has_gradient};
 pub use operators::{
     Choice, Computation, LodRule, Operator, Share, SharedLod, Slot, operator, operators,
 };
+pub use prune::{Unprunable, for_test, prune};
 pub use reserved::{
     forward_block, is_target, need_check_feed, set_forward_block, set_is_target,
     set_need_check_feed, set_stop_gradient, stop_gradient, with_stop_gradient,
 };
+pub use roles::{BACKWARD, LOSS, OPTIMIZES, SCHEDULES, loss, role};
 
 use std::collections::{BTreeMap, HashSet};
 

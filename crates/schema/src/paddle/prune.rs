@@ -1,12 +1,53 @@
-//! Pruning: the part of a program that some results need.
+//! Pruning: the part of a program that some results need, and programs for evaluation.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use lodstone_model::{Block, Op, Program, Topology, ValueType, Var};
-use lodstone_schema::paddle::{forward_block, is_target, need_check_feed, set_forward_block};
+use lodstone_model::{
+    Attribute, AttributeValue, Block, Op, Program, Topology, ValueType, Var,
+};
+use super::{
+    BACKWARD, OPTIMIZES, SCHEDULES, attributes, forward_block, is_target, need_check_feed, role,
+    set_forward_block,
+};
+use crate::Finding;
 
-use crate::program::error::{Result, variable};
-use crate::program::role::{OPTIMIZES, role};
+/// The roles of operators that compute gradients, or update parameters or learning rates.
+const TRAINS: i32 = BACKWARD | OPTIMIZES | SCHEDULES;
+
+/// A variable that prevents a program from being pruned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unprunable {
+    /// The name of the variable.
+    pub variable: String,
+    /// The problem.
+    pub finding: Finding,
+}
+
+fn variable<T>(name: &str, what: impl Into<Finding>) -> Result<T, Unprunable> {
+    Err(Unprunable { variable: name.to_owned(), finding: what.into() })
+}
+
+/// Returns the program for evaluation: without gradients and parameter updates, and with `is_test` set where operators
+/// have it (dropout drops nothing, batch normalization uses its running statistics).
+pub fn for_test(program: &Program) -> Program {
+    let mut program = program.clone();
+    for block in &mut program.blocks {
+        block.ops.retain(|op| role(op) & TRAINS == 0);
+        block.ops.iter_mut().for_each(test);
+    }
+    program
+}
+
+fn test(op: &mut Op) {
+    if attributes(&op.kind).all(|parameter| parameter.name != "is_test") {
+        return;
+    }
+    let is_test = AttributeValue::Bool(true);
+    match op.attributes.iter_mut().find(|attribute| attribute.name == "is_test") {
+        Some(attribute) => attribute.value = is_test,
+        None => op.attributes.push(Attribute { name: "is_test".to_owned(), value: is_test }),
+    }
+}
 
 /// Returns the operators of a program that compute `targets` from `feeds`, with the variables that they name; blocks
 /// that none of them runs are removed.
@@ -19,7 +60,7 @@ use crate::program::role::{OPTIMIZES, role};
 ///
 /// # Errors
 /// If a target is neither computed nor fed, or a needed operator would overwrite a fed variable.
-pub fn prune(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Program> {
+pub fn prune(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Program, Unprunable> {
     let Some(main) = program.blocks.first() else {
         return variable(targets.first().unwrap_or(&""), "the program has no blocks");
     };

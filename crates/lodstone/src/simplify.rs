@@ -1,0 +1,38 @@
+//! Simplification of exported programs.
+
+use lodstone_lowering::LowerError;
+use lodstone_model::{Dialect, Model};
+use lodstone_schema::Findings;
+use lodstone_schema::onnx::infer;
+use lodstone_schema::onnx::simplify::{Bounds, simplify as simplify_program};
+
+use crate::Result;
+
+/// The limits of the constants that folding makes: parameters keep their names, unless they are small and an operator
+/// merely rearranges them.
+const FOLDED: Bounds = Bounds { each: 1 << 20, all: 1 << 26 };
+
+/// Folds constants, and removes operators that are not needed, from an ONNX program.
+///
+/// # Errors
+/// If a subgraph is missing, runs itself, or is nested too deep.
+pub(crate) fn simplify(model: &mut Model) -> Result<()> {
+    let inference = infer::infer(model, &infer::Options::default());
+    let Some(program) = model.main() else { return Ok(()) };
+    #[cfg(feature = "runtime")]
+    let threads = lodstone_engine::Threads::default();
+    #[cfg(feature = "runtime")]
+    let folding = lodstone_engine::Folding(&threads);
+    #[cfg(not(feature = "runtime"))]
+    let folding = lodstone_schema::onnx::simplify::NoEvaluator;
+    let simple =
+        simplify_program(program, &model.parameters, &inference.blocks, &folding, FOLDED);
+    let simple = simple.map_err(|located| {
+        let mut findings = Findings::default();
+        findings.push(located);
+        LowerError::new(Dialect::Onnx, findings)
+    })?;
+    model.set_main(simple.program);
+    model.parameters = simple.parameters;
+    Ok(())
+}

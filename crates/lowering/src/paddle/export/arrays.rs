@@ -1,0 +1,167 @@
+//! Arrays of tensors, as sequences.
+
+use lodstone_model::{Attribute, DType, TensorType, ValueType};
+use lodstone_schema::onnx::infer::{ValueInfo, common_type};
+
+use super::scope::Bound;
+use super::walk::{Own, Site, Walk};
+use crate::onnx::{Value, int};
+use crate::paddle::operator::Outcome;
+
+pub(super) const OPERATORS: &[(&str, Own)] = &[
+    ("lod_array_length", |walk, site| length(walk, site)),
+    ("read_from_array", |walk, site| read(walk, site)),
+    ("tensor_array_to_tensor", |walk, site| to_tensor(walk, site)),
+    ("write_to_array", |walk, site| write(walk, site)),
+];
+
+impl<'p> Walk<'p> {
+    /// Returns the array in the variable of an input slot, and the type of its members, if it has any.
+    pub(super) fn array(&self, site: &Site<'p>, slot: &str) -> Outcome<(Value, Option<TensorType>)> {
+        match self.read(site, slot)? {
+            Bound::Array(value, element) => Ok((value, element)),
+            _ => Err(format!("expected an array as `{slot}`").into()),
+        }
+    }
+
+    /// Returns the index in the variable of an input slot, as a scalar.
+    fn index(&mut self, site: &Site<'p>, slot: &str) -> Outcome<Value> {
+        let (index, _) = self.tensor(site, slot)?;
+        let index = self.graph.cast(&index, DType::Int64)?;
+        match index.rank() {
+            Ok(0) => Ok(index),
+            _ => self.graph.reshape(&index, &[]),
+        }
+    }
+
+    /// Emits an operator that returns a sequence.
+    fn sequence(
+        &mut self,
+        kind: &str,
+        inputs: &[&Value],
+        element: &TensorType,
+    ) -> Outcome<Value> {
+        let inputs: Vec<Option<&Value>> = inputs.iter().copied().map(Some).collect();
+        let of = TensorType { shape: None, ..element.clone() };
+        let list = ValueType::list(ValueType::Tensor(of)).map_err(|_| "the type is too deep")?;
+        let made = self.graph.emit_typed(kind, &inputs, Vec::<Attribute>::new(), vec![list.into()]);
+        let lost = || lodstone_schema::Finding::internal(format!("`{kind}` has no result"));
+        made.into_iter().next().ok_or_else(lost)
+    }
+}
+
+/// Writes a member, or appends one; the array grows by one member at a time.
+fn write<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
+    let (x, _) = walk.tensor(site, "X")?;
+    let Some(name) = walk.output(site, "Out") else { return Ok(()) };
+    let key = walk.scope.key(site.block, name)?;
+    walk.graph.begin("write_to_array");
+    let index = walk.index(site, "I")?;
+    let mut element = x.value_type().tensor_type().cloned().unwrap_or_default();
+    let array = match walk.scope.get(key).cloned() {
+        None => None,
+        Some(Bound::Array(array, of)) => {
+            if let Some(of) = &of {
+                let both = [of, &element].map(|it| ValueType::Tensor(it.clone()));
+                let common = common_type(&both[0], &both[1]).filter(|_| of.dtype == element.dtype);
+                let common = common.as_ref().and_then(ValueType::tensor_type).cloned();
+                element = common.ok_or_else(|| {
+                    format!("expected members of {}, found {}", of.dtype, element.dtype)
+                })?;
+            }
+            Some((array, of.is_none()))
+        }
+        Some(_) => return Err("expected an array as `Out`".into()),
+    };
+    let made = match array {
+        None if index.info().ints().as_deref() == Some(&[0]) => {
+            walk.sequence("SequenceConstruct", &[&x], &element)?
+        }
+        None => {
+            let empty = walk.empty_sequence(element.dtype)?;
+            walk.sequence("SequenceInsert", &[&empty, &x, &index], &element)?
+        }
+        Some((array, is_empty)) => {
+            let array = match is_empty {
+                true => array,
+                false => walk.without(&array, &index, &element)?,
+            };
+            walk.sequence("SequenceInsert", &[&array, &x, &index], &element)?
+        }
+    };
+    walk.scope.set(key, Bound::Array(made, Some(element)));
+    Ok(())
+}
+
+impl Walk<'_> {
+    /// Returns the array without the member at an index, if it has one.
+    fn without(&mut self, array: &Value, index: &Value, element: &TensorType) -> Outcome<Value> {
+        let length = self.graph.call("SequenceLength", &[array], [])?;
+        let exists = self.graph.call("Less", &[index, &length], [])?;
+        let (ops, erased) =
+            self.apart(|walk| walk.sequence("SequenceErase", &[array, index], element))?;
+        let made =
+            self.branch(&exists, (ops, vec![erased]), (Vec::new(), vec![array.clone()]))?;
+        let lost = || lodstone_schema::Finding::internal("`If` has no result");
+        made.into_iter().next().ok_or_else(lost)
+    }
+}
+
+fn read<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
+    let (array, element) = walk.array(site, "X")?;
+    let Some(name) = walk.output(site, "Out") else { return Ok(()) };
+    walk.graph.begin("read_from_array");
+    let index = walk.index(site, "I")?;
+    let element = element.ok_or("the array has no members")?;
+    let info = ValueInfo::from(ValueType::Tensor(element));
+    let made = walk.graph.emit_typed("SequenceAt", &[Some(&array), Some(&index)], [], vec![info]);
+    let made = made.into_iter().next();
+    let made = made.ok_or_else(|| lodstone_schema::Finding::internal("a read has no result"))?;
+    walk.bind(site, name, &made, Vec::new())
+}
+
+fn length<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
+    let (array, _) = walk.array(site, "X")?;
+    let Some(name) = walk.output(site, "Out") else { return Ok(()) };
+    walk.graph.begin("lod_array_length");
+    let length = walk.graph.call("SequenceLength", &[&array], [])?;
+    let length = walk.graph.reshape(&length, &[1])?;
+    walk.bind(site, name, &length, Vec::new())
+}
+
+/// Concatenates or stacks the members; the sizes of the members along the axis are a second output.
+fn to_tensor<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
+    let (array, element) = walk.array(site, "X")?;
+    let axis = match site.op.attribute("axis") {
+        Some(lodstone_model::AttributeValue::Int(axis)) => i64::from(*axis),
+        _ => 0,
+    };
+    let stacks = site.op.attribute("use_stack");
+    let stacks = matches!(stacks, Some(lodstone_model::AttributeValue::Bool(true)));
+    if walk.output(site, "OutIndex").is_some() {
+        return Err("ONNX has no operator for the sizes of the members, `OutIndex`".into());
+    }
+    let Some(name) = walk.output(site, "Out") else { return Ok(()) };
+    walk.graph.begin("tensor_array_to_tensor");
+    let mut element = element.ok_or("the array has no members")?;
+    let attributes = [int("axis", axis), int("new_axis", i64::from(stacks))];
+    if let Some(dims) = &mut element.shape {
+        let rank = i64::try_from(dims.len() + usize::from(stacks)).unwrap_or(i64::MAX);
+        let at = if axis < 0 { axis.saturating_add(rank) } else { axis };
+        let at = usize::try_from(at).ok().filter(|at| *at < dims.len() + usize::from(stacks));
+        let at = at.ok_or_else(|| format!("expected an axis of rank {rank}, found {axis}"))?;
+        match stacks {
+            true => dims.insert(at, lodstone_model::Dim::Unknown),
+            false => {
+                if let Some(dim) = dims.get_mut(at) {
+                    *dim = lodstone_model::Dim::Unknown;
+                }
+            }
+        }
+    }
+    let info = ValueInfo::from(ValueType::Tensor(element));
+    let made = walk.graph.emit_typed("ConcatFromSequence", &[Some(&array)], attributes, vec![info]);
+    let made = made.into_iter().next();
+    let made = made.ok_or_else(|| lodstone_schema::Finding::internal("a concat has no result"))?;
+    walk.bind(site, name, &made, Vec::new())
+}

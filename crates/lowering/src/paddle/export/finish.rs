@@ -1,0 +1,166 @@
+//! Writes the ONNX program as a model.
+
+use std::collections::HashSet;
+
+use lodstone_model::{
+    Attribute, AttributeValue, Block, ByteString, Dialect, Dim, Model, Op, Program, Report, Topology,
+    Var,
+};
+use lodstone_schema::onnx::{ir_version_of_opset, quoted};
+use lodstone_schema::{Finding, Findings, Origins};
+
+use super::scope::Bound;
+use super::walk::Walk;
+use crate::onnx::{OPSET, Value, is_unknown};
+use crate::paddle::operator::Outcome;
+
+const PRODUCER: &str = "lodstone";
+
+impl Walk<'_> {
+    /// Returns the model and the origins of its values.
+    ///
+    /// # Errors
+    /// All findings of the walk, and outputs that hold nothing.
+    pub(super) fn finish(mut self, report: &mut Report) -> Result<(Model, Origins), Findings> {
+        let mut outputs = Vec::new();
+        if self.findings.is_empty() {
+            for name in std::mem::take(&mut self.outputs) {
+                if let Err(finding) = self.fetch(name, &mut outputs, report) {
+                    self.findings.add(format!("the output {}", quoted(name)), finding);
+                }
+            }
+        }
+        if !self.findings.is_empty() {
+            return Err(self.findings);
+        }
+        self.assemble(outputs).map_err(|finding| {
+            let mut findings = Findings::default();
+            findings.add("the program", finding);
+            findings
+        })
+    }
+
+    /// Adds an output, and one for each of its LoD levels that is not an input or a constant.
+    fn fetch(&mut self, name: &str, outputs: &mut Vec<Value>, report: &mut Report) -> Outcome {
+        let key = self.scope.key(0, name)?;
+        let (value, lod) = match self.scope.get(key) {
+            Some(Bound::Tensor(value, lod)) => (value.clone(), lod.clone()),
+            Some(_) => return Err("only tensors can be outputs of an ONNX program".into()),
+            None => return Err("no operator writes it".into()),
+        };
+        let named = self.output_value(&value, name, outputs)?;
+        if named.name() != name {
+            report.warn(format!(
+                "the output {} is named {}: an input or another output has its name",
+                quoted(name),
+                quoted(named.name())
+            ));
+        }
+        outputs.push(named);
+        for (level, offsets) in lod.iter().enumerate() {
+            let is_made =
+                self.graph.ops.iter().any(|op| op.writes().any(|it| it == offsets.name()));
+            if is_made {
+                let name = self.graph.names.fresh(&format!("{name}.lod{level}"));
+                let named = self.output_value(offsets, &name, outputs)?;
+                outputs.push(named);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns a value under the name of an output, which no other value may have.
+    fn output_value(&mut self, value: &Value, name: &str, outputs: &[Value]) -> Outcome<Value> {
+        let is_written = self.graph.ops.iter().any(|op| op.writes().any(|it| it == value.name()));
+        if value.name() == name && is_written && !outputs.iter().any(|it| it.name() == name) {
+            return Ok(value.clone());
+        }
+        let is_taken = self.given.contains(&name) || outputs.iter().any(|it| it.name() == name);
+        let name = if is_taken { self.graph.names.fresh(name) } else { name.to_owned() };
+        self.graph.begin("fetch");
+        self.graph.name(value, &name, &name)
+    }
+
+    fn assemble(self, outputs: Vec<Value>) -> Result<(Model, Origins), Finding> {
+        let main = Block {
+            parent: -1,
+            name: "main".to_owned(),
+            inputs: self.inputs.iter().map(|var| var.name.clone()).collect(),
+            outputs: outputs.iter().map(|value| value.name().to_owned()).collect(),
+            vars: self.inputs.into_iter().chain(outputs.iter().map(declared)).collect(),
+            ops: self.graph.ops,
+            ..Block::default()
+        };
+        let blocks = ordered(main, self.blocks)?;
+        let read: HashSet<&str> =
+            blocks.iter().flat_map(|block| &block.ops).flat_map(Op::reads).collect();
+        let kept = self.model.parameters.iter().filter(|it| read.contains(it.name.as_str()));
+        let made = self.graph.constants.into_iter().filter(|it| read.contains(it.name.as_str()));
+        let mut parameters: Vec<_> = kept.cloned().chain(made).collect();
+        // LoD enters the program as values of its own.
+        parameters.iter_mut().for_each(|parameter| parameter.tensor.lod = Default::default());
+        let ir_version = ir_version_of_opset("", OPSET);
+        let absent = || Finding::internal(format!("no release of ONNX has opset {OPSET}"));
+        let producer = AttributeValue::String(ByteString::from(PRODUCER));
+        let producer = Attribute { name: "producer_name".to_owned(), value: producer };
+        let program = Program::from(Topology {
+            version: Some(ir_version.ok_or_else(absent)?),
+            operator_versions: vec![(String::new(), OPSET)],
+            attributes: vec![producer],
+            blocks,
+            ..Topology::new(Dialect::Onnx)
+        });
+        let model = Model {
+            format: self.model.format.clone(),
+            programs: program.into(),
+            parameters,
+            structured_names: self.model.structured_names.clone(),
+            files: self.model.files.clone(),
+            checksums: self.model.checksums.clone(),
+            ..Model::default()
+        };
+        Ok((model, self.origins))
+    }
+}
+
+/// Returns the declaration of a value.
+pub(super) fn declared(value: &Value) -> Var {
+    let mut value_type = value.value_type().clone();
+    for tensor in value_type.tensors_mut() {
+        let dims = tensor.shape.iter_mut().flatten();
+        dims.filter(|dim| is_unknown(dim)).for_each(|dim| *dim = Dim::Unknown);
+    }
+    Var { name: value.name().to_owned(), value: value_type, ..Var::default() }
+}
+
+/// Returns all blocks, each after the block that contains it, with their final indices. `inner` are those after the main
+/// block, in any order.
+fn ordered(main: Block, inner: Vec<Block>) -> Result<Vec<Block>, Finding> {
+    let mut inner: Vec<Option<Block>> = inner.into_iter().map(Some).collect();
+    let mut done = vec![main];
+    let mut at = 0;
+    while at < done.len() {
+        let index = i32::try_from(at).unwrap_or(i32::MAX);
+        let mut found = Vec::new();
+        let next = done.len();
+        if let Some(block) = done.get_mut(at) {
+            block.index = index;
+            let values = block.ops.iter_mut().flat_map(|op| &mut op.attributes);
+            for attribute in values {
+                attribute.value.edit_blocks(|number| {
+                    found.push(*number);
+                    let new = next + found.len() - 1;
+                    *number = i32::try_from(new).unwrap_or(i32::MAX);
+                });
+            }
+        }
+        for number in found {
+            let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+            let block = place.and_then(|place| inner.get_mut(place)).and_then(Option::take);
+            let lost = || Finding::internal(format!("block {number} is run twice, or by nothing"));
+            done.push(Block { parent: index, ..block.ok_or_else(lost)? });
+        }
+        at += 1;
+    }
+    Ok(done)
+}

@@ -1,0 +1,509 @@
+//! The walk over the operators of a program: each is lowered to ONNX's, for what is known about its variables.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use lodstone_model::{Block, DType, Dim, Model, Op, Program, Tensor, ValueType, Var};
+use lodstone_schema::onnx::infer::ValueInfo;
+use lodstone_schema::onnx::quoted;
+use lodstone_schema::paddle::{EMPTY, LodRule, Share, SharedLod, interface, operator};
+use lodstone_schema::{Code, Finding, Findings, Origins};
+
+use super::scope::{Bound, Key, Scope};
+use super::{arrays, control, ranks};
+use crate::onnx::{Graph, Value, int};
+use crate::paddle::operator::{Operator, Outcome, valueless};
+use crate::paddle::{LodLevel, RULES, VariableFacts};
+
+/// The maximum number of operators that are translated for each operator of the program: blocks of loops are
+/// translated several times, until the types of their variables no longer change.
+const MAX_WORK: u64 = 64;
+
+/// Translates an operator that acts on variables rather than on tensors.
+pub(super) type Own = for<'p> fn(&mut Walk<'p>, &Site<'p>) -> Outcome;
+
+const OWN: &[&[(&str, Own)]] = &[arrays::OPERATORS, control::OPERATORS, ranks::OPERATORS];
+
+/// Returns the function for an operator that acts on variables.
+pub(super) fn own(kind: &str) -> Option<Own> {
+    let mut all = OWN.iter().copied().flatten();
+    all.find(|(name, _)| *name == kind).map(|(_, own)| *own)
+}
+
+/// An operator and its place.
+pub(super) struct Site<'p> {
+    pub(super) block: usize,
+    pub(super) number: usize,
+    pub(super) op: &'p Op,
+}
+
+/// A place in a walk.
+pub(super) struct Mark {
+    blocks: usize,
+    given: usize,
+    findings: usize,
+}
+
+/// A program that is being translated.
+pub(super) struct Walk<'p> {
+    pub(super) model: &'p Model,
+    pub(super) program: &'p Program,
+    pub(super) graph: Graph,
+    pub(super) scope: Scope<'p>,
+    pub(super) findings: Findings,
+    /// The blocks of the result inside the first one.
+    pub(super) blocks: Vec<Block>,
+    /// The inputs of the result.
+    pub(super) inputs: Vec<Var>,
+    /// The names of fetched variables, in order.
+    pub(super) outputs: Vec<&'p str>,
+    /// The names of variables that are names of values already, in the order in which they were given.
+    pub(super) given: Vec<&'p str>,
+    pub(super) origins: Origins,
+    parameters: HashMap<&'p str, &'p Tensor>,
+    /// The names of all variables that are read.
+    read: HashSet<&'p str>,
+    /// The last operators of the main block that write the fetched variables.
+    last: HashMap<&'p str, usize>,
+    release: i64,
+    /// The number of operators that may still be translated.
+    work: u64,
+}
+
+impl<'p> Walk<'p> {
+    pub(super) fn new(
+        model: &'p Model,
+        program: &'p Program,
+        outputs: &'p [String],
+    ) -> Result<Self, Findings> {
+        let mut graph = Graph::symbolic();
+        program.vars().for_each(|var| graph.names.take(&var.name));
+        model.parameters.iter().for_each(|parameter| graph.names.take(&parameter.name));
+        graph.names.take("");
+        let outputs: Vec<&str> = outputs.iter().map(String::as_str).collect();
+        let mut read: HashSet<&str> = program.ops().flat_map(Op::reads).collect();
+        read.extend(&outputs);
+        let main = program.blocks.first().map_or(&[][..], |block| &block.ops);
+        let writes = main.iter().enumerate().flat_map(|(number, op)| {
+            let inner = written(program, op);
+            op.writes().chain(inner).map(move |name| (name, number))
+        });
+        let fetched: HashSet<&str> = outputs.iter().copied().collect();
+        let last = writes.filter(|(name, _)| fetched.contains(name)).collect();
+        let parameters =
+            model.parameters.iter().map(|it| (it.name.as_str(), &it.tensor)).collect();
+        let ops = program.ops().count() as u64;
+        let mut walk = Self {
+            model,
+            program,
+            graph,
+            scope: Scope::new(program),
+            findings: Findings::default(),
+            blocks: Vec::new(),
+            inputs: Vec::new(),
+            outputs,
+            given: Vec::new(),
+            origins: Origins::default(),
+            parameters,
+            read,
+            last,
+            release: program.version.unwrap_or(0),
+            work: ops.saturating_mul(MAX_WORK).max(1 << 12),
+        };
+        walk.parameters();
+        match walk.findings.is_empty() {
+            true => Ok(walk),
+            false => Err(walk.findings),
+        }
+    }
+
+    /// Binds persistable variables to the parameters.
+    fn parameters(&mut self) {
+        for (index, block) in self.program.blocks.iter().enumerate() {
+            for var in block.vars.iter().filter(|var| var.persistable) {
+                let Some(tensor) = self.parameters.get(var.name.as_str()) else { continue };
+                let value = Value::new(&var.name, ValueInfo::of(tensor));
+                let lod = tensor.lod.0.iter().map(|level| {
+                    let level: Vec<i64> =
+                        level.iter().map(|at| i64::try_from(*at).unwrap_or(i64::MAX)).collect();
+                    self.graph.longs(&level)
+                });
+                let lod = lod.collect();
+                self.scope.set((index, var.name.as_str()), Bound::Tensor(value, lod));
+                self.given.push(&var.name);
+            }
+        }
+    }
+
+    /// Declares the inputs, and those of their LoD levels.
+    pub(super) fn inputs(&mut self) {
+        for name in interface(self.program).inputs {
+            if let Err(finding) = self.input(name) {
+                self.findings.add(format!("the input {}", quoted(name)), finding);
+            }
+        }
+    }
+
+    fn input(&mut self, name: &'p str) -> Outcome {
+        let key = self.scope.key(0, name)?;
+        let var = self.scope.declaration(key).ok_or("no block declares it")?;
+        let ValueType::Tensor(tensor) = &var.value else {
+            return Err("expected a tensor".into());
+        };
+        let symbol = |(axis, dim): (usize, &Dim)| match dim {
+            Dim::Unknown => Dim::Symbol(Arc::from(format!("{name}.{axis}"))),
+            known => known.clone(),
+        };
+        let shape = tensor.shape.as_ref().map(|dims| dims.iter().enumerate().map(symbol));
+        let mut info = ValueInfo::tensor(tensor.dtype, shape.map(Iterator::collect));
+        if tensor.lod_level > 0 && let ValueType::Tensor(declared) = &mut info.value {
+            // The rows of all sequences together are never fixed.
+            if let Some(rows) = declared.shape.as_mut().and_then(|dims| dims.first_mut()) {
+                *rows = Dim::Symbol(Arc::from(format!("{name}.0")));
+            }
+        }
+        self.declare(name, &info);
+        self.given.push(name);
+        let mut lod = Vec::new();
+        for level in 0..tensor.lod_level {
+            let level = self.graph.names.fresh(&format!("{name}.lod{level}"));
+            let count = Dim::Symbol(Arc::from(format!("{level}.0")));
+            let offsets = ValueInfo::tensor(DType::Int64, Some(vec![count]));
+            self.declare(&level, &offsets);
+            lod.push(Value::new(&level, offsets));
+        }
+        self.scope.set(key, Bound::Tensor(Value::new(name, info), lod));
+        Ok(())
+    }
+
+    fn declare(&mut self, name: &str, info: &ValueInfo) {
+        let value = info.value.clone();
+        self.inputs.push(Var { name: name.to_owned(), value, ..Var::default() });
+    }
+
+    /// Returns a place that the walk can return to.
+    pub(super) fn mark(&self) -> Mark {
+        let count = self.findings.count();
+        Mark { blocks: self.blocks.len(), given: self.given.len(), findings: count }
+    }
+
+    /// Whether operators could not be translated since a place.
+    pub(super) fn has_failed(&self, mark: &Mark) -> bool {
+        self.findings.count() > mark.findings
+    }
+
+    /// Forgets the blocks that were translated since a place.
+    pub(super) fn back(&mut self, mark: &Mark) {
+        self.blocks.truncate(mark.blocks);
+        self.given.truncate(mark.given);
+    }
+
+    /// Translates the main block.
+    pub(super) fn main(&mut self) {
+        self.operators(0);
+    }
+
+    /// Translates the operators of a block.
+    pub(super) fn operators(&mut self, block: usize) {
+        let ops = self.program.blocks.get(block).map_or(&[][..], |block| &block.ops);
+        for (number, op) in ops.iter().enumerate() {
+            self.operator(&Site { block, number, op });
+        }
+    }
+
+    fn operator(&mut self, site: &Site<'p>) {
+        if matches!(site.op.kind.as_str(), "feed" | "fetch" | "fetch_v2") {
+            return;
+        }
+        let outcome = match self.work.checked_sub(1) {
+            Some(left) => {
+                self.work = left;
+                self.translate(site)
+            }
+            None => Err(Finding::new(Code::Limit, "the loops of the program are nested too deep")),
+        };
+        if let Err(finding) = outcome {
+            self.findings.add(place(site), finding);
+            self.fail(site);
+        }
+    }
+
+    fn translate(&mut self, site: &Site<'p>) -> Outcome {
+        let own = own(&site.op.kind);
+        if own.is_none() && !RULES.contains_key(site.op.kind.as_str()) {
+            return Err(Finding::new(Code::NoEquivalent, "the operator is not supported"));
+        }
+        for name in site.op.reads().filter(|name| *name != EMPTY) {
+            let key = self.scope.key(site.block, name)?;
+            if matches!(self.scope.get(key), Some(Bound::Failed)) {
+                self.fail(site);
+                return Ok(());
+            }
+        }
+        match own {
+            Some(own) => own(self, site),
+            None => self.lower(site),
+        }
+    }
+
+    /// Marks the results of an operator that cannot be translated, so that their readers are not reported.
+    fn fail(&mut self, site: &Site<'p>) {
+        for name in site.op.writes().filter(|name| *name != EMPTY) {
+            if let Ok(key) = self.scope.key(site.block, name) {
+                self.scope.set(key, Bound::Failed);
+            }
+        }
+    }
+
+    /// Lowers an operator by its rule.
+    fn lower(&mut self, site: &Site<'p>) -> Outcome {
+        let op = self.without_unread(site.op);
+        let rule = RULES.get(site.op.kind.as_str());
+        let rule = rule.ok_or_else(|| Finding::internal("the operator has no rule"))?;
+        self.graph.begin(&site.op.kind);
+        let facts = ScopeFacts { scope: &self.scope, block: site.block };
+        let mut operator = Operator::new(&op, self.release, &mut self.graph, &facts);
+        let outcome = rule(&mut operator);
+        let (outputs, computed) = (operator.outputs, operator.computed_lod);
+        if let Err(finding) = outcome {
+            self.graph.take_back();
+            return Err(finding);
+        }
+        let shared = match operator_lod(&site.op.kind) {
+            Some(LodRule::Shared(shared)) => Some(shared),
+            _ => None,
+        };
+        for output in outputs {
+            super::super::check_size(&output)?;
+            let lod = match computed.iter().find(|(slot, _)| *slot == output.slot) {
+                Some((_, lod)) => lod.clone(),
+                None => match shared {
+                    Some(shared) => self.shared(site, shared, &output.slot, &output)?,
+                    None => Vec::new(),
+                },
+            };
+            let value = Value::new(&output.value, output.info);
+            self.bind(site, &output.variable, &value, lod)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the operator without the outputs that nothing reads.
+    fn without_unread(&self, op: &Op) -> Op {
+        let mut op = op.clone();
+        for name in op.outputs.iter_mut().flat_map(|operand| &mut operand.args) {
+            if !self.read.contains(name.as_str()) {
+                EMPTY.clone_into(name);
+            }
+        }
+        op
+    }
+
+    /// Binds a variable to a tensor that the current operator computed, which gets the variable's name where that is
+    /// possible.
+    pub(super) fn bind(
+        &mut self,
+        site: &Site<'p>,
+        variable: &str,
+        value: &Value,
+        lod: Vec<Value>,
+    ) -> Outcome {
+        let key = self.scope.key(site.block, variable)?;
+        let value = self.named(site, key, value)?;
+        let lod: Vec<Value> = lod.iter().map(|level| self.graph.current(level)).collect();
+        self.scope.set(key, Bound::Tensor(value, lod));
+        Ok(())
+    }
+
+    /// Gives a value the name of a variable, if no value has it yet.
+    pub(super) fn named(&mut self, site: &Site<'p>, key: Key<'p>, value: &Value) -> Outcome<Value> {
+        let current = self.graph.current(value);
+        let is_final = match self.last.get(key.1) {
+            Some(last) => site.block == 0 && *last == site.number,
+            None => true,
+        };
+        if !is_final || !self.graph.is_made(value) || self.given.contains(&key.1) {
+            self.origin(site.block, key.1, &current);
+            return Ok(current);
+        }
+        let named = self.graph.name(value, key.1, key.1)?;
+        self.given.push(key.1);
+        self.origin(site.block, key.1, &named);
+        Ok(named)
+    }
+
+    fn origin(&mut self, block: usize, name: &str, value: &Value) {
+        let origin = lodstone_schema::Origin::Value(Arc::from(value.name()));
+        self.origins.insert(block, name, origin);
+    }
+
+    /// Returns what a variable holds.
+    ///
+    /// # Errors
+    /// If it holds nothing.
+    pub(super) fn bound(&self, site: &Site<'p>, name: &str, slot: &str) -> Outcome<Bound> {
+        let key = self.scope.key(site.block, name)?;
+        self.scope.get(key).cloned().ok_or_else(|| valueless(name, slot))
+    }
+
+    /// Returns what the variable of an input slot holds.
+    ///
+    /// # Errors
+    /// If the slot is empty, or the variable holds nothing.
+    pub(super) fn read(&self, site: &Site<'p>, slot: &str) -> Outcome<Bound> {
+        let missing = || Finding::from(format!("input `{slot}` is missing")).about_slot(slot);
+        let name = site.op.input(slot).first().ok_or_else(missing)?;
+        self.bound(site, name, slot)
+    }
+
+    /// Returns the tensor in the variable of an input slot.
+    ///
+    /// # Errors
+    /// If it holds none.
+    pub(super) fn tensor(&self, site: &Site<'p>, slot: &str) -> Outcome<(Value, Vec<Value>)> {
+        match self.read(site, slot)? {
+            Bound::Tensor(value, lod) => Ok((value, lod)),
+            _ => Err(Finding::from(format!("expected a tensor as `{slot}`")).about_slot(slot)),
+        }
+    }
+
+    /// Returns the name of the variable of an output slot; `None` if nothing reads it.
+    pub(super) fn output(&self, site: &Site<'p>, slot: &str) -> Option<&'p str> {
+        let name = site.op.output(slot).first().map(String::as_str);
+        name.filter(|name| self.read.contains(name))
+    }
+
+    /// Whether an operator reads a variable of this name, or it is fetched.
+    pub(super) fn is_read(&self, name: &str) -> bool {
+        self.read.contains(name)
+    }
+
+    /// Returns the LoD of an output that shares that of an input.
+    fn shared(
+        &mut self,
+        site: &Site<'p>,
+        shared: &SharedLod,
+        slot: &str,
+        output: &super::super::Output,
+    ) -> Outcome<Vec<Value>> {
+        let Some(share) = shared.source(slot) else { return Ok(Vec::new()) };
+        let sources = self.sources(site, share)?;
+        let rows = output.info.shape().and_then(<[Dim]>::first).cloned();
+        let Some(rows) = rows else { return Ok(Vec::new()) };
+        let differs = |source: &Value| {
+            let dims = source.info().shape().and_then(<[Dim]>::first);
+            match (dims, &rows) {
+                (Some(Dim::Known(a)), Dim::Known(b)) => a != b,
+                (Some(a), b) if a == b => false,
+                // A reshape may regroup the rows in any way.
+                (Some(_), _) => site.op.kind.starts_with("reshape"),
+                (None, _) => true,
+            }
+        };
+        if share.joins {
+            return self.joined(&sources, &rows);
+        }
+        let place = site.op.output(slot).iter().position(|name| *name == output.variable);
+        let source = place.and_then(|place| sources.get(place)).or(sources.first());
+        let source = source.filter(|(source, _)| !differs(source));
+        Ok(source.map(|(_, lod)| lod.clone()).unwrap_or_default())
+    }
+
+    fn sources(&self, site: &Site<'p>, share: Share) -> Outcome<Vec<(Value, Vec<Value>)>> {
+        let mut sources = Vec::new();
+        for name in site.op.input(share.input).iter().filter(|name| *name != EMPTY) {
+            if let Bound::Tensor(value, lod) = self.bound(site, name, share.input)? {
+                sources.push((value, lod));
+            }
+        }
+        Ok(sources)
+    }
+
+    /// Returns the LoD of tensors that are stacked side by side, or whose rows are concatenated.
+    fn joined(&mut self, sources: &[(Value, Vec<Value>)], rows: &Dim) -> Outcome<Vec<Value>> {
+        let Some(((first, lod), rest)) = sources.split_first() else { return Ok(Vec::new()) };
+        let is_same = first.info().shape().and_then(<[Dim]>::first) == Some(rows);
+        if rest.is_empty() || is_same || lod.is_empty() {
+            return Ok(lod.clone());
+        }
+        let mut lod = lod.clone();
+        for (_, more) in rest {
+            if more.len() != lod.len() {
+                return Ok(Vec::new());
+            }
+            for (level, more) in lod.iter_mut().zip(more) {
+                let end = self.graph.slice(level, 0, -1, i64::MAX)?;
+                let more = self.graph.slice(more, 0, 1, i64::MAX)?;
+                let more = self.graph.add(&more, &end)?;
+                *level = self.graph.call("Concat", &[&*level, &more], [int("axis", 0)])?;
+            }
+        }
+        Ok(lod)
+    }
+}
+
+fn operator_lod(kind: &str) -> Option<&'static LodRule> {
+    operator(kind).map(|row| &row.lod)
+}
+
+/// Returns the place of an operator.
+fn place(site: &Site<'_>) -> String {
+    let block = match site.block {
+        0 => "the program".to_owned(),
+        block => format!("block {block}"),
+    };
+    format!("{block}, operator {} ({})", site.number, quoted(&site.op.kind))
+}
+
+/// Returns the names that the blocks of an operator write.
+fn written<'p>(program: &'p Program, op: &'p Op) -> Vec<&'p str> {
+    let (mut names, mut seen, mut open) = (Vec::new(), HashSet::new(), vec![op]);
+    while let Some(op) = open.pop() {
+        for number in op.blocks().filter_map(|number| usize::try_from(number).ok()) {
+            let block = program.blocks.get(number).filter(|_| seen.insert(number));
+            for op in block.map_or(&[][..], |block| &block.ops) {
+                names.extend(op.writes());
+                open.push(op);
+            }
+        }
+    }
+    names
+}
+
+/// The variables of a block, as rules see them.
+struct ScopeFacts<'a, 'p> {
+    scope: &'a Scope<'p>,
+    block: usize,
+}
+
+impl<'p> ScopeFacts<'_, 'p> {
+    fn tensor(&self, variable: &str) -> Option<(&Value, &Vec<Value>)> {
+        match self.scope.get(self.scope.key(self.block, variable).ok()?)? {
+            Bound::Tensor(value, lod) => Some((value, lod)),
+            _ => None,
+        }
+    }
+}
+
+impl VariableFacts for ScopeFacts<'_, '_> {
+    fn info(&self, variable: &str) -> Option<ValueInfo> {
+        self.tensor(variable).map(|(value, _)| value.info().clone())
+    }
+
+    fn contents(&self, variable: &str) -> Option<Vec<i64>> {
+        self.tensor(variable)?.0.info().ints()
+    }
+
+    fn lod(&self, variable: &str) -> Vec<LodLevel> {
+        let levels = self.tensor(variable).map_or(&[][..], |(_, lod)| lod);
+        let level = |level: &Value| LodLevel {
+            value: Some(level.name().to_owned()),
+            count: level.info().shape().and_then(<[Dim]>::first).cloned().unwrap_or(Dim::Unknown),
+        };
+        levels.iter().map(level).collect()
+    }
+
+    fn value_of(&self, variable: &str) -> String {
+        self.tensor(variable).map_or(variable, |(value, _)| value.name()).to_owned()
+    }
+}
