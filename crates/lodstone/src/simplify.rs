@@ -25,8 +25,7 @@ pub(crate) fn simplify(model: &mut Model) -> Result<()> {
     let folding = lodstone_engine::Folding(&threads);
     #[cfg(not(feature = "runtime"))]
     let folding = lodstone_schema::onnx::simplify::NoEvaluator;
-    let simple =
-        simplify_program(program, &model.parameters, &inference.blocks, &folding, FOLDED);
+    let simple = simplify_program(program, &model.parameters, &inference.blocks, &folding, FOLDED);
     let simple = simple.map_err(|located| {
         let mut findings = Findings::default();
         findings.push(located);

@@ -177,6 +177,11 @@ impl Graph {
         Self { symbols: Some(0), ..Self::default() }
     }
 
+    /// Whether unknown dims get symbols of their own.
+    pub(crate) fn is_symbolic(&self) -> bool {
+        self.symbols.is_some()
+    }
+
     /// Gives symbols to unknown dims of a result.
     pub(crate) fn symbolize(&mut self, info: &mut ValueInfo) {
         let Some(count) = &mut self.symbols else { return };

@@ -123,6 +123,10 @@ fn hard_swish(op: &mut Operator<'_>) -> Outcome {
         true => (op.float("threshold")?, op.float("scale")?, op.float("offset")?),
         false => (6.0, 6.0, 3.0),
     };
+    if op.is_exported() && [threshold, scale, offset] == [6.0, 6.0, 3.0] {
+        let y = op.call("HardSwish", &[&x], [])?;
+        return op.put("Out", &y);
+    }
     let moved = op.plus(&x, offset.into())?;
     let gate = op.clamp(&moved, 0.0, threshold.into())?;
     let product = op.mul(&x, &gate)?;
@@ -158,6 +162,10 @@ fn logsigmoid(op: &mut Operator<'_>) -> Outcome {
 /// `x tanh(log(1 + exp(x)))`.
 fn mish(op: &mut Operator<'_>) -> Outcome {
     let (x, threshold) = (op.input("X")?, op.float("threshold")?);
+    if op.is_exported() {
+        let y = op.call("Mish", &[&x], [])?;
+        return op.put("Out", &y);
+    }
     let soft = soft_plus(op, &x, 1.0, threshold.into())?;
     let gate = op.call("Tanh", &[&soft], [])?;
     let y = op.mul(&x, &gate)?;
@@ -229,6 +237,10 @@ fn prelu(op: &mut Operator<'_>) -> Outcome {
 /// NaN becomes 0.
 fn relu(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
+    if op.is_exported() {
+        let y = op.call("Relu", &[&x], [])?;
+        return op.put("Out", &y);
+    }
     let zero = op.number(x.dtype(), 0.0)?;
     let above = op.call("Greater", &[&x, &zero], [])?;
     let y = op.choose(&above, &x, &zero)?;
@@ -321,6 +333,9 @@ impl Operator<'_> {
     /// `exp(64)`.
     pub(super) fn shares(&mut self, kind: &str, x: &Value, axis: i64) -> Outcome<Value> {
         let y = self.call(kind, &[x], [int("axis", axis)])?;
+        if self.is_exported() {
+            return Ok(y);
+        }
         let top = self.reduce("ReduceMax", &y, &[axis], true)?;
         let least = match kind {
             "Softmax" => self.times(&top, (-DEEPEST).exp())?,
@@ -334,6 +349,10 @@ impl Operator<'_> {
 fn softplus(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     let (beta, threshold) = (f64::from(op.float("beta")?), f64::from(op.float("threshold")?));
+    if op.is_exported() && beta == 1.0 && threshold >= 20.0 {
+        let y = op.call("Softplus", &[&x], [])?;
+        return op.put("Out", &y);
+    }
     let y = soft_plus(op, &x, beta, threshold)?;
     op.put("Out", &y)
 }

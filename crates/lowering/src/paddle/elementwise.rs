@@ -62,6 +62,10 @@ fn binary(op: &mut Operator<'_>, kind: &str) -> Outcome {
 /// The first operand where it is greater (or less) than the second, else the second, also if either is NaN.
 fn one_of(op: &mut Operator<'_>, than: &str) -> Outcome {
     let (x, y) = op.pair()?;
+    if op.is_exported() {
+        let out = op.call(if than == "Greater" { "Max" } else { "Min" }, &[&x, &y], [])?;
+        return op.put("Out", &out);
+    }
     // The operand of lower rank comes second.
     let (x, y) = if x.rank()? < y.rank()? { (y, x) } else { (x, y) };
     let is_first = op.call(than, &[&x, &y], [])?;

@@ -25,8 +25,10 @@ mod native;
 mod normalize;
 mod operator;
 mod pool;
+mod recurrent;
 mod reduce;
 mod reshape;
+mod sequences;
 mod vision;
 
 pub(crate) use export::to_onnx;
@@ -62,8 +64,10 @@ const FAMILIES: &[&[(&str, Rule)]] = &[
     make::RULES,
     normalize::RULES,
     pool::RULES,
+    recurrent::RULES,
     reduce::RULES,
     reshape::RULES,
+    sequences::RULES,
     vision::RULES,
 ];
 

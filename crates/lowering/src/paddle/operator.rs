@@ -82,6 +82,12 @@ impl<'a> Operator<'a> {
         self.release != 0 && self.release < release
     }
 
+    /// Whether the operator is exported for other runtimes. What PaddlePaddle's kernels make of NaN and of extreme values
+    /// is then left to the runtime, so that each operator becomes the equivalent that runtimes optimize.
+    pub(super) fn is_exported(&self) -> bool {
+        self.graph.is_symbolic()
+    }
+
     /// Applies the rule of another operator to a value in place of an input; returns its outputs. Attributes that both
     /// operators have apply.
     pub(super) fn follow(

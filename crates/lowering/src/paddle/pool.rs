@@ -1,6 +1,6 @@
 //! Pooling.
 
-use lodstone_model::{Attribute, DType};
+use lodstone_model::{Attribute, DType, Dim};
 
 use super::conv::{Pads, same_pads, spatial_dims};
 use super::operator::{Operator, Outcome, Rule};
@@ -263,14 +263,48 @@ pub(super) fn padded(
     op.call("Pad", &[x, &pads, &number], [])
 }
 
+/// The maximum number of cells of a dim that is not known.
+const MAX_CELLS: i64 = 64;
+
+/// Computes the means of cells along a dim whose size is known when the program runs.
+fn cells_of_unknown(op: &mut Operator<'_>, x: &Value, axis: i64, count: i64) -> Outcome<Value> {
+    if count == 1 {
+        return op.reduce("ReduceMean", x, &[axis], true);
+    }
+    if !(1..=MAX_CELLS).contains(&count) {
+        return Err(
+            format!("expected 1 to {MAX_CELLS} cells of an unknown dim, found {count}").into()
+        );
+    }
+    let dim = op.dim(x, axis)?;
+    let (axes, all) = (op.longs(&[axis]), op.longs(&[count]));
+    let mut cells = Vec::new();
+    for cell in 0..count {
+        let (first, last) = (op.longs(&[cell]), op.longs(&[cell + 1]));
+        let (begin, end) = (op.mul(&dim, &first)?, op.mul(&dim, &last)?);
+        let rounded = op.longs(&[count - 1]);
+        let end = op.add(&end, &rounded)?;
+        let (begin, end) = (op.div(&begin, &all)?, op.div(&end, &all)?);
+        let part = op.call("Slice", &[x, &begin, &end, &axes], [])?;
+        cells.push(op.reduce("ReduceMean", &part, &[axis], true)?);
+    }
+    op.concat(&cells.iter().collect::<Vec<_>>(), axis)
+}
+
 /// Computes the means of a number of cells for each dim; cell `i` of `n` spans `i * dim / n`, rounded down, to
 /// `(i + 1) * dim / n`, rounded up.
 fn cells(op: &mut Operator<'_>, x: &Value, size: &[i64]) -> Outcome<Value> {
-    let dims = x.dims()?;
+    let dims = x.shape()?.to_vec();
     let mut y = x.clone();
     for (axis, count) in (2..).zip(size) {
         let dim = usize::try_from(axis).ok().and_then(|axis| dims.get(axis));
-        let dim = *dim.ok_or("expected a dim for each of `ksize`")?;
+        let dim = match dim.ok_or("expected a dim for each of `ksize`")? {
+            Dim::Known(dim) => i64::try_from(*dim).unwrap_or(i64::MAX),
+            _ => {
+                y = cells_of_unknown(op, &y, axis, *count)?;
+                continue;
+            }
+        };
         if *count < 1 || *count > dim.max(1) * 64 {
             return Err(format!("expected at least 1 cell of a dim of {dim}, found {count}").into());
         }

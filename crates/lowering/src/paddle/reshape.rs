@@ -142,12 +142,17 @@ fn flatten_range(op: &mut Operator<'_>) -> Outcome {
         let merged = (0..).zip(x.shape()?).filter(|(axis, _)| *axis <= start || *axis > stop);
         let dims: Vec<i64> = merged.map(dim).collect();
         // After the merged dims, a 0 would refer to another dim.
-        let behind = dims.iter().skip(usize::try_from(start).unwrap_or(0) + 1);
-        if stop > start && behind.into_iter().any(|dim| *dim == 0) {
-            return Err("the dims after the merged ones must be known".into());
+        let mut behind = dims.iter().skip(usize::try_from(start).unwrap_or(0) + 1);
+        if stop > start && behind.any(|dim| *dim == 0) {
+            let front = op.call("Shape", &[&x], [int("end", start)])?;
+            let behind = op.call("Shape", &[&x], [int("start", stop + 1)])?;
+            let merged = op.longs(&[-1]);
+            let dims = op.concat(&[&front, &merged, &behind], 0)?;
+            op.call("Reshape", &[&x, &dims], [])?
+        } else {
+            let dims = op.longs(&dims);
+            op.call("Reshape", &[&x, &dims], [])?
         }
-        let dims = op.longs(&dims);
-        op.call("Reshape", &[&x, &dims], [])?
     };
     op.put_shaped(&x, &y)
 }

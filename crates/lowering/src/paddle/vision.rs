@@ -134,6 +134,15 @@ impl Resizing {
                         false => Size::Scales(scales),
                     }
                 }
+                // These scales never leave a dim unchanged, or always.
+                (known, _)
+                    if is_static
+                        && !known.is_empty()
+                        && (known.iter().all(|it| *it >= 2.0)
+                            || known.iter().all(|it| *it == 1.0)) =>
+                {
+                    Size::Scales(scales)
+                }
                 _ => Size::Scales(copying(op, x, &scales)?),
             },
             size => size,

@@ -148,7 +148,8 @@ impl VariableFacts for FrameFacts<'_> {
         if !levels.is_empty() {
             self.read_contents.set(true);
         }
-        let level = |level: &Vec<u64>| LodLevel { value: None, count: Dim::Known(level.len() as u64) };
+        let level =
+            |level: &Vec<u64>| LodLevel { value: None, count: Dim::Known(level.len() as u64) };
         levels.iter().map(level).collect()
     }
 }

@@ -2,8 +2,8 @@
 
 use lodstone_model::{Attribute, AttributeValue, Op};
 
-pub use lodstone_schema::paddle::{OPTIMIZES, SCHEDULES, loss, role};
 pub(crate) use lodstone_schema::paddle::{BACKWARD, LOSS};
+pub use lodstone_schema::paddle::{OPTIMIZES, SCHEDULES, loss, role};
 
 /// Sets the role of an operator.
 pub fn set_role(op: &mut Op, role: i32) {

@@ -5,7 +5,7 @@
 //! | kind | `relu`, `relu_grad` |
 //! | releases | the releases whose registries have it, `-` if none has: gradient operators, and operators older than 1.8.5 |
 //! | inputs, outputs | slots in the order of the registry; `?` may be absent, `*` may hold several variables |
-//! | computation | a [`Computation`]: `native`, `lowered`, `native_if_...`; `-` for none |
+//! | computation | a [`Computation`]: `native`, `native_exported`, `lowered`, `native_if_...`; `-` for none |
 //! | LoD | a [`LodRule`]: `Out=X Mask=X`, `-` for none, `Out=X+` if that [joins](Share::joins) several, `computed`, `?` |
 //! | risk | a [`Risk`]: `reads`, `writes`, `runs`, `connects`; `-` for none |
 //! | gradient | the kind of its gradient operator, `block` if it is a gradient block, `-` for none |
@@ -74,6 +74,8 @@ pub enum Computation {
     None,
     /// The native function.
     Native,
+    /// The native function; an export writes ONNX's operators.
+    NativeExported,
     /// ONNX's operators.
     Lowered,
     /// The native function if it reads anything but dense tensors, ONNX's operators otherwise.
@@ -168,6 +170,7 @@ impl Computation {
         Some(match word {
             "-" => Self::None,
             "native" => Self::Native,
+            "native_exported" => Self::NativeExported,
             "lowered" => Self::Lowered,
             "native_if_sparse" => Self::NativeIfSparse,
             "native_if_sparse_gradient" => Self::NativeIfSparseGradient,
@@ -194,7 +197,7 @@ impl Computation {
         let native_if = |holds: bool| if holds { Choice::Native } else { Choice::Lowered };
         Some(match self {
             Self::None => return None,
-            Self::Native => Choice::Native,
+            Self::Native | Self::NativeExported => Choice::Native,
             Self::Lowered => Choice::Lowered,
             Self::NativeIfSparse => Choice::NativeIfSparse,
             Self::NativeIfSparseGradient => native_if(is_true(op, "is_sparse")),
@@ -266,7 +269,8 @@ mod tests {
             match &operator.lod {
                 LodRule::Unknown => panic!("`{kind}` has no LoD rule"),
                 LodRule::Computed => {
-                    assert_eq!(operator.computation, Computation::Native, "`{kind}`");
+                    let native = [Computation::Native, Computation::NativeExported];
+                    assert!(native.contains(&operator.computation), "`{kind}`");
                 }
                 LodRule::Shared(SharedLod(shares)) => {
                     for Share { output, input, .. } in shares {

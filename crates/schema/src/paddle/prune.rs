@@ -2,14 +2,12 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use lodstone_model::{
-    Attribute, AttributeValue, Block, Op, Program, Topology, ValueType, Var,
-};
 use super::{
     BACKWARD, OPTIMIZES, SCHEDULES, attributes, forward_block, is_target, need_check_feed, role,
     set_forward_block,
 };
 use crate::Finding;
+use lodstone_model::{Attribute, AttributeValue, Block, Op, Program, Topology, ValueType, Var};
 
 /// The roles of operators that compute gradients, or update parameters or learning rates.
 const TRAINS: i32 = BACKWARD | OPTIMIZES | SCHEDULES;

@@ -17,7 +17,11 @@ pub(super) const OPERATORS: &[(&str, Own)] = &[
 
 impl<'p> Walk<'p> {
     /// Returns the array in the variable of an input slot, and the type of its members, if it has any.
-    pub(super) fn array(&self, site: &Site<'p>, slot: &str) -> Outcome<(Value, Option<TensorType>)> {
+    pub(super) fn array(
+        &self,
+        site: &Site<'p>,
+        slot: &str,
+    ) -> Outcome<(Value, Option<TensorType>)> {
         match self.read(site, slot)? {
             Bound::Array(value, element) => Ok((value, element)),
             _ => Err(format!("expected an array as `{slot}`").into()),
@@ -35,12 +39,7 @@ impl<'p> Walk<'p> {
     }
 
     /// Emits an operator that returns a sequence.
-    fn sequence(
-        &mut self,
-        kind: &str,
-        inputs: &[&Value],
-        element: &TensorType,
-    ) -> Outcome<Value> {
+    fn sequence(&mut self, kind: &str, inputs: &[&Value], element: &TensorType) -> Outcome<Value> {
         let inputs: Vec<Option<&Value>> = inputs.iter().copied().map(Some).collect();
         let of = TensorType { shape: None, ..element.clone() };
         let list = ValueType::list(ValueType::Tensor(of)).map_err(|_| "the type is too deep")?;
@@ -100,8 +99,7 @@ impl Walk<'_> {
         let exists = self.graph.call("Less", &[index, &length], [])?;
         let (ops, erased) =
             self.apart(|walk| walk.sequence("SequenceErase", &[array, index], element))?;
-        let made =
-            self.branch(&exists, (ops, vec![erased]), (Vec::new(), vec![array.clone()]))?;
+        let made = self.branch(&exists, (ops, vec![erased]), (Vec::new(), vec![array.clone()]))?;
         let lost = || lodstone_schema::Finding::internal("`If` has no result");
         made.into_iter().next().ok_or_else(lost)
     }

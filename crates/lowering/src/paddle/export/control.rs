@@ -2,14 +2,12 @@
 
 use std::collections::HashSet;
 
-use lodstone_model::{
-    Attribute, AttributeValue, Block, DType, Op, TensorType, ValueType,
-};
+use lodstone_model::{Attribute, AttributeValue, Block, DType, Op, TensorType, ValueType};
 use lodstone_schema::onnx::infer::{ValueInfo, common_type};
 use lodstone_schema::{Code, Finding};
 
-use super::scope::{Bound, Key};
 use super::finish::declared;
+use super::scope::{Bound, Key};
 use super::walk::{Own, Site, Walk};
 use crate::onnx::{Value, int};
 use crate::paddle::operator::Outcome;
@@ -58,9 +56,12 @@ impl<'p> Walk<'p> {
         let number = usize::try_from(number).ok().filter(|it| *it < self.program.blocks.len());
         let number = number.ok_or("the block does not exist")?;
         let parent = self.program.blocks.get(number).map(|block| block.parent);
-        if number <= site.block || parent.and_then(|at| usize::try_from(at).ok()) != Some(site.block)
+        if number <= site.block
+            || parent.and_then(|at| usize::try_from(at).ok()) != Some(site.block)
         {
-            return Err(format!("the operator runs block {number}, which has another parent").into());
+            return Err(
+                format!("the operator runs block {number}, which has another parent").into()
+            );
         }
         if self.scope.depth() > DEEPEST {
             let deep = format!("blocks are nested deeper than {DEEPEST}");
@@ -70,7 +71,10 @@ impl<'p> Walk<'p> {
     }
 
     /// Emits operators into a list of their own.
-    pub(super) fn apart<T>(&mut self, make: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<(Vec<Op>, T)> {
+    pub(super) fn apart<T>(
+        &mut self,
+        make: impl FnOnce(&mut Self) -> Outcome<T>,
+    ) -> Outcome<(Vec<Op>, T)> {
         let around = std::mem::take(&mut self.graph.ops);
         self.graph.begin("block");
         let made = make(self);
@@ -207,12 +211,7 @@ fn increment<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
 
 /// Binds variables to the results of an `If`. `else` is what the variables hold if the branch is not taken; a variable
 /// that holds nothing gets an empty tensor, which no operator reads in a correct program.
-fn merge<'p>(
-    walk: &mut Walk<'p>,
-    site: &Site<'p>,
-    condition: &Value,
-    then: Body<'p>,
-) -> Outcome {
+fn merge<'p>(walk: &mut Walk<'p>, site: &Site<'p>, condition: &Value, then: Body<'p>) -> Outcome {
     let mut keys = Vec::new();
     let (mut results, mut others) = (Vec::new(), Vec::new());
     let (other_ops, ()) = walk.apart(|walk| {
@@ -404,9 +403,11 @@ fn run_while<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
         let mark = walk.mark();
         let (inputs, given) = begin(walk, &state)?;
         let body = walk.body(number, &given);
-        if body.written.iter().any(|(key, bound)| {
-            matches!(bound, Bound::Failed) && keys.contains(key)
-        }) || walk.has_failed(&mark)
+        if body
+            .written
+            .iter()
+            .any(|(key, bound)| matches!(bound, Bound::Failed) && keys.contains(key))
+            || walk.has_failed(&mark)
         {
             state.iter().for_each(|(key, _)| walk.scope.set(*key, Bound::Failed));
             return Ok(());
@@ -478,8 +479,7 @@ fn begin<'p>(
 fn generalized(name: &str, before: &Bound, after: &Bound) -> Outcome<Bound> {
     let element = match (before, after) {
         (Bound::Array(_, Some(a)), Bound::Array(_, Some(b))) => {
-            let common =
-                common_type(&ValueType::Tensor(a.clone()), &ValueType::Tensor(b.clone()));
+            let common = common_type(&ValueType::Tensor(a.clone()), &ValueType::Tensor(b.clone()));
             common.and_then(|common| common.tensor_type().cloned())
         }
         (Bound::Array(_, a), Bound::Array(_, b)) => a.clone().or_else(|| b.clone()),

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use lodstone_model::{
-    Attribute, AttributeValue, Block, ByteString, Dialect, Dim, Model, Op, Program, Report, Topology,
-    Var,
+    Attribute, AttributeValue, Block, ByteString, Dialect, Dim, Model, Op, Program, Report,
+    Topology, Var,
 };
 use lodstone_schema::onnx::{ir_version_of_opset, quoted};
 use lodstone_schema::{Finding, Findings, Origins};
@@ -24,7 +24,8 @@ impl Walk<'_> {
     pub(super) fn finish(mut self, report: &mut Report) -> Result<(Model, Origins), Findings> {
         let mut outputs = Vec::new();
         if self.findings.is_empty() {
-            for name in std::mem::take(&mut self.outputs) {
+            self.fuse();
+            for name in self.outputs.clone() {
                 if let Err(finding) = self.fetch(name, &mut outputs, report) {
                     self.findings.add(format!("the output {}", quoted(name)), finding);
                 }
@@ -77,11 +78,29 @@ impl Walk<'_> {
         }
         let is_taken = self.given.contains(&name) || outputs.iter().any(|it| it.name() == name);
         let name = if is_taken { self.graph.names.fresh(name) } else { name.to_owned() };
+        let is_output = self.outputs.contains(&value.name())
+            || outputs.iter().any(|output| output.name() == value.name());
+        if is_written && !is_output {
+            self.rename(value.name(), &name);
+            return Ok(Value::new(&name, value.info().clone()));
+        }
         self.graph.begin("fetch");
         self.graph.name(value, &name, &name)
     }
 
+    /// Renames a value wherever operators name it.
+    fn rename(&mut self, from: &str, to: &str) {
+        let inner = self.blocks.iter_mut().flat_map(|block| &mut block.ops);
+        for op in self.graph.ops.iter_mut().chain(inner) {
+            let operands = op.inputs.iter_mut().chain(&mut op.outputs);
+            let args = operands.flat_map(|operand| &mut operand.args);
+            args.filter(|arg| *arg == from).for_each(|arg| to.clone_into(arg));
+        }
+        self.renamed.insert(from.to_owned(), to.to_owned());
+    }
+
     fn assemble(self, outputs: Vec<Value>) -> Result<(Model, Origins), Finding> {
+        let origins = self.origins(&self.renamed);
         let main = Block {
             parent: -1,
             name: "main".to_owned(),
@@ -119,7 +138,7 @@ impl Walk<'_> {
             checksums: self.model.checksums.clone(),
             ..Model::default()
         };
-        Ok((model, self.origins))
+        Ok((model, origins))
     }
 }
 

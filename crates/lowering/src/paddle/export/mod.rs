@@ -9,6 +9,7 @@
 //! | `while`, `conditional_block` | `Loop`, `If` | `control` |
 //! | arrays of tensors | sequences | `arrays` |
 //! | rank tables of sequences | two tensors | `ranks` |
+//! | convolutions to which a bias is added | convolutions with a bias | `fuse` |
 //! | LoD | inputs `NAME.lod0`, `NAME.lod1`, ... with the offsets of each level | `walk` |
 //!
 //! Training programs are reduced to inference first. The result has the newest opset, as the rules emit it.
@@ -18,6 +19,7 @@
 mod arrays;
 mod control;
 mod finish;
+mod fuse;
 mod ranks;
 mod scope;
 mod walk;

@@ -15,12 +15,13 @@ use super::scope::Bound;
 use super::walk::{Own, Site, Walk};
 use crate::onnx::{Graph, Value, int, ints};
 use crate::paddle::operator::Outcome;
+use crate::paddle::sequences::{compress, lengths, longest, offsets, starts};
 
 pub(super) const OPERATORS: &[(&str, Own)] = &[
     ("array_to_lod_tensor", |walk, site| join(walk, site)),
     ("lod_rank_table", |walk, site| rank(walk, site)),
     ("lod_tensor_to_array", |walk, site| split(walk, site)),
-    ("max_sequence_len", |walk, site| longest(walk, site)),
+    ("max_sequence_len", |walk, site| max_length(walk, site)),
     ("reorder_lod_tensor_by_rank", |walk, site| reorder(walk, site)),
     ("shrink_rnn_memory", |walk, site| shrink(walk, site)),
 ];
@@ -39,37 +40,10 @@ fn ranks<'p>(walk: &Walk<'p>, site: &Site<'p>) -> Outcome<Ranks> {
     }
 }
 
-/// Returns the lengths of the sequences between offsets.
-pub(in crate::paddle) fn lengths(graph: &mut Graph, offsets: &Value) -> Outcome<Value> {
-    let ends = graph.slice(offsets, 0, 1, i64::MAX)?;
-    let starts = starts(graph, offsets)?;
-    graph.sub(&ends, &starts)
-}
-
-/// Returns the offsets at which sequences begin.
-pub(in crate::paddle) fn starts(graph: &mut Graph, offsets: &Value) -> Outcome<Value> {
-    graph.slice(offsets, 0, 0, -1)
-}
-
-/// Returns the offsets of sequences of these lengths.
-pub(in crate::paddle) fn offsets(graph: &mut Graph, lengths: &Value) -> Outcome<Value> {
-    let axis = graph.long(0);
-    let ends = graph.call("CumSum", &[lengths, &axis], [])?;
-    let zero = graph.longs(&[0]);
-    graph.concat(&[&zero, &ends], 0)
-}
-
-/// Returns the length of the longest sequence, as a scalar; 0 if there is none.
-pub(in crate::paddle) fn longest_of(graph: &mut Graph, lengths: &Value) -> Outcome<Value> {
-    let zero = graph.longs(&[0]);
-    let all = graph.concat(&[&zero, lengths], 0)?;
-    graph.reduce("ReduceMax", &all, &[0], false)
-}
-
 /// Returns the steps of sequences, and which of them have a row at which step: `[steps, sequences]`.
 fn steps(graph: &mut Graph, lengths: &Value) -> Outcome<(Value, Value)> {
     let (zero, one) = (graph.long(0), graph.long(1));
-    let end = longest_of(graph, lengths)?;
+    let end = longest(graph, lengths, 0)?;
     let steps = graph.call("Range", &[&zero, &end, &one], [])?;
     let steps = graph.unsqueeze(&steps, &[1])?;
     let has = graph.call("Less", &[&steps, lengths], [])?;
@@ -87,18 +61,11 @@ fn by_steps(graph: &mut Graph, starts: &Value, lengths: &Value) -> Outcome<(Valu
     Ok((rows, counts))
 }
 
-/// Returns the elements at which a mask of the same dims is true.
-fn compress(graph: &mut Graph, value: &Value, mask: &Value) -> Outcome<Value> {
-    let (value, mask) = (graph.reshape(value, &[-1])?, graph.reshape(mask, &[-1])?);
-    graph.call("Compress", &[&value, &mask], [int("axis", 0)])
-}
-
 /// Returns the order that sorts integers, as many as there are in `lengths` or in the value itself.
 fn sorting(graph: &mut Graph, value: &Value, largest: bool) -> Outcome<(Value, Value)> {
     let count = graph.call("Shape", &[value], [])?;
     let attributes = [int("axis", 0), int("largest", i64::from(largest))];
-    let [sorted, order] =
-        graph.emit_all("TopK", &[Some(value), Some(&count)], attributes)?;
+    let [sorted, order] = graph.emit_all("TopK", &[Some(value), Some(&count)], attributes)?;
     Ok((sorted, order))
 }
 
@@ -120,11 +87,11 @@ fn rank<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
     Ok(())
 }
 
-fn longest<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
+fn max_length<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
     let ranks = ranks(walk, site)?;
     let Some(name) = walk.output(site, "Out") else { return Ok(()) };
     walk.graph.begin("max_sequence_len");
-    let longest = longest_of(&mut walk.graph, &ranks.lengths)?;
+    let longest = longest(&mut walk.graph, &ranks.lengths, 0)?;
     let longest = walk.graph.reshape(&longest, &[1])?;
     walk.bind(site, name, &longest, Vec::new())
 }

@@ -7,13 +7,13 @@ use lodstone_model::{Block, DType, Dim, Model, Op, Program, Tensor, ValueType, V
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::onnx::quoted;
 use lodstone_schema::paddle::{EMPTY, LodRule, Share, SharedLod, interface, operator};
-use lodstone_schema::{Code, Finding, Findings, Origins};
+use lodstone_schema::{Code, Finding, Findings, Origin, Origins};
 
 use super::scope::{Bound, Key, Scope};
 use super::{arrays, control, ranks};
 use crate::onnx::{Graph, Value, int};
 use crate::paddle::operator::{Operator, Outcome, valueless};
-use crate::paddle::{LodLevel, RULES, VariableFacts};
+use crate::paddle::{LodLevel, Output, RULES, VariableFacts, check_size};
 
 /// The maximum number of operators that are translated for each operator of the program: blocks of loops are
 /// translated several times, until the types of their variables no longer change.
@@ -59,7 +59,10 @@ pub(super) struct Walk<'p> {
     pub(super) outputs: Vec<&'p str>,
     /// The names of variables that are names of values already, in the order in which they were given.
     pub(super) given: Vec<&'p str>,
-    pub(super) origins: Origins,
+    /// The values of variables, by block and name, in the order in which they were written.
+    values: Vec<(usize, &'p str, Arc<str>)>,
+    /// The values that were renamed after the walk: outputs.
+    pub(super) renamed: HashMap<String, String>,
     parameters: HashMap<&'p str, &'p Tensor>,
     /// The names of all variables that are read.
     read: HashSet<&'p str>,
@@ -90,8 +93,7 @@ impl<'p> Walk<'p> {
         });
         let fetched: HashSet<&str> = outputs.iter().copied().collect();
         let last = writes.filter(|(name, _)| fetched.contains(name)).collect();
-        let parameters =
-            model.parameters.iter().map(|it| (it.name.as_str(), &it.tensor)).collect();
+        let parameters = model.parameters.iter().map(|it| (it.name.as_str(), &it.tensor)).collect();
         let ops = program.ops().count() as u64;
         let mut walk = Self {
             model,
@@ -103,7 +105,8 @@ impl<'p> Walk<'p> {
             inputs: Vec::new(),
             outputs,
             given: Vec::new(),
-            origins: Origins::default(),
+            values: Vec::new(),
+            renamed: HashMap::new(),
             parameters,
             read,
             last,
@@ -156,7 +159,9 @@ impl<'p> Walk<'p> {
         };
         let shape = tensor.shape.as_ref().map(|dims| dims.iter().enumerate().map(symbol));
         let mut info = ValueInfo::tensor(tensor.dtype, shape.map(Iterator::collect));
-        if tensor.lod_level > 0 && let ValueType::Tensor(declared) = &mut info.value {
+        if tensor.lod_level > 0
+            && let ValueType::Tensor(declared) = &mut info.value
+        {
             // The rows of all sequences together are never fixed.
             if let Some(rows) = declared.shape.as_mut().and_then(|dims| dims.first_mut()) {
                 *rows = Dim::Symbol(Arc::from(format!("{name}.0")));
@@ -274,7 +279,7 @@ impl<'p> Walk<'p> {
             _ => None,
         };
         for output in outputs {
-            super::super::check_size(&output)?;
+            check_size(&output)?;
             let lod = match computed.iter().find(|(slot, _)| *slot == output.slot) {
                 Some((_, lod)) => lod.clone(),
                 None => match shared {
@@ -332,9 +337,26 @@ impl<'p> Walk<'p> {
         Ok(named)
     }
 
-    fn origin(&mut self, block: usize, name: &str, value: &Value) {
-        let origin = lodstone_schema::Origin::Value(Arc::from(value.name()));
-        self.origins.insert(block, name, origin);
+    fn origin(&mut self, block: usize, name: &'p str, value: &Value) {
+        self.values.push((block, name, Arc::from(value.name())));
+    }
+
+    /// Returns the origins of the values of variables: of several, the last.
+    pub(super) fn origins(&self, renamed: &HashMap<String, String>) -> Origins {
+        let mut origins = Origins::default();
+        for (block, name, value) in &self.values {
+            let value = match renamed.get(&**value) {
+                Some(new) => Arc::from(new.as_str()),
+                None => Arc::clone(value),
+            };
+            origins.insert(*block, name, Origin::Value(value));
+        }
+        origins
+    }
+
+    /// Returns a parameter of the model.
+    pub(super) fn parameter(&self, name: &str) -> Option<&'p Tensor> {
+        self.parameters.get(name).copied()
     }
 
     /// Returns what a variable holds.
@@ -384,7 +406,7 @@ impl<'p> Walk<'p> {
         site: &Site<'p>,
         shared: &SharedLod,
         slot: &str,
-        output: &super::super::Output,
+        output: &Output,
     ) -> Outcome<Vec<Value>> {
         let Some(share) = shared.source(slot) else { return Ok(Vec::new()) };
         let sources = self.sources(site, share)?;

@@ -176,8 +176,7 @@ fn group_normalization(rewrite: &mut Rewrite<'_>, op: &Op) -> Done {
     let dims = rewrite.longs(&[0, groups, -1]);
     let apart = rewrite.emit("Reshape", &[x, &dims], Vec::new())?;
     let epsilon = float("epsilon", float_of(op, "epsilon", 1e-5));
-    let normal =
-        rewrite.emit("InstanceNormalization", &[&apart, &ones, &zeros], vec![epsilon])?;
+    let normal = rewrite.emit("InstanceNormalization", &[&apart, &ones, &zeros], vec![epsilon])?;
     let dims = rewrite.emit("Shape", &[x], Vec::new())?;
     let whole = rewrite.emit("Reshape", &[&normal, &dims], Vec::new())?;
     let behind: Vec<i64> = (1..rank - 1).collect();

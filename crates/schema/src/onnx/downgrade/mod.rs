@@ -11,10 +11,12 @@ mod compose;
 mod inputs;
 mod rewrite;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use lodstone_model::{Block, Dialect, Model, Op, Program, ValueType};
+use lodstone_model::{
+    Attribute, AttributeValue, Block, Dialect, Model, Op, Parameter, Program, ValueType,
+};
 
 use self::rewrite::{Rewrite, Step};
 use super::infer::{Inference, ValueInfo};
@@ -66,9 +68,9 @@ impl fmt::Display for DowngradeError {
                 f,
                 "opset version {requested} cannot be written, only {OLDEST_OPSET} to {NEWEST_OPSET}"
             ),
-            Self::Functions => {
-                f.write_str("a program that defines functions cannot be written with an older opset")
-            }
+            Self::Functions => f.write_str(
+                "a program that defines functions cannot be written with an older opset",
+            ),
             Self::Operators { target, findings } => {
                 let count = findings.count();
                 let need = if count == 1 { "operator needs" } else { "operators need" };
@@ -121,8 +123,13 @@ pub fn downgrade(
         match pass.run() {
             Ok((mut changed, parameters)) => {
                 declare(&mut changed, opset);
-                model.set_main(changed);
+                // Constants that only became attributes are removed.
+                let (before, after) = (read(program), read(&changed));
+                let is_kept =
+                    |it: &Parameter| after.contains(&it.name) || !before.contains(&it.name);
                 model.parameters.extend(parameters);
+                model.parameters.retain(is_kept);
+                model.set_main(changed);
                 return Ok(opset);
             }
             Err(refused) => {
@@ -165,6 +172,12 @@ pub fn minimum_opset(op: &Op, inputs: &[Option<&ValueInfo>]) -> i64 {
         .unwrap_or(natural)
 }
 
+/// Returns the names of all values that are read, or returned.
+fn read(program: &Program) -> HashSet<String> {
+    let returned = program.blocks.iter().flat_map(|block| &block.outputs).map(String::as_str);
+    program.ops().flat_map(Op::reads).chain(returned).map(str::to_owned).collect()
+}
+
 fn without_defaults(op: &Op) -> Op {
     let mut op = op.clone();
     strip_defaults(&mut op);
@@ -174,10 +187,24 @@ fn without_defaults(op: &Op) -> Op {
 /// Removes attributes that equal the default.
 fn strip_defaults(op: &mut Op) {
     let kept = op.clone();
-    op.attributes.retain(|attribute| !is_default_of(&kept, attribute));
+    op.attributes
+        .retain(|attribute| !is_default_of(&kept, attribute) && !is_plain_window(&kept, attribute));
 }
 
-fn is_default_of(op: &Op, attribute: &lodstone_model::Attribute) -> bool {
+/// Whether an attribute of a window is its default, which depends on the number of dims: no padding, strides and
+/// dilations of 1.
+fn is_plain_window(op: &Op, attribute: &Attribute) -> bool {
+    const WINDOWS: [&str; 5] = ["AveragePool", "Conv", "ConvTranspose", "LpPool", "MaxPool"];
+    let AttributeValue::Longs(values) = &attribute.value else { return false };
+    let plain = match attribute.name.as_str() {
+        "strides" | "dilations" => 1,
+        "pads" | "output_padding" => 0,
+        _ => return false,
+    };
+    WINDOWS.contains(&op.kind.as_str()) && values.iter().all(|value| *value == plain)
+}
+
+fn is_default_of(op: &Op, attribute: &Attribute) -> bool {
     let known = operator(&op.domain, &op.kind, NEWEST_OPSET);
     let parameter = known.and_then(|known| known.attribute(&attribute.name));
     parameter.is_some_and(|parameter| parameter.default.as_ref() == Some(&attribute.value))
@@ -200,7 +227,7 @@ struct Pass<'a> {
     parents: Vec<i32>,
     blocks: &'a [HashMap<String, ValueInfo>],
     names: Names,
-    parameters: Vec<lodstone_model::Parameter>,
+    parameters: Vec<Parameter>,
     /// The operators that cannot be written: their place, the reason, and the opset that they need.
     refused: Vec<(String, Finding, i64)>,
 }
@@ -219,9 +246,7 @@ impl<'a> Pass<'a> {
     }
 
     #[expect(clippy::type_complexity, reason = "the program and its new parameters")]
-    fn run(
-        mut self,
-    ) -> Result<(Program, Vec<lodstone_model::Parameter>), Vec<(String, Finding, i64)>> {
+    fn run(mut self) -> Result<(Program, Vec<Parameter>), Vec<(String, Finding, i64)>> {
         let mut changed = self.program.clone();
         for (index, block) in self.program.blocks.iter().enumerate() {
             let ops = self.block(index, block);

@@ -2,13 +2,15 @@
 
 use std::collections::HashMap;
 
-use lodstone_model::{Attribute, AttributeValue, ByteString, DType, Dim, Op, Operand, Parameter, Tensor};
+use lodstone_model::{
+    Attribute, AttributeValue, ByteString, DType, Dim, Op, Operand, Parameter, Tensor,
+};
 use lodstone_store::Blob;
 
 use super::super::NEWEST_OPSET;
+use super::super::dtype;
 use super::super::infer::{NoBodies, ValueInfo, infer_op};
 use super::super::names::Names;
-use super::super::dtype;
 use crate::Finding;
 
 /// An operator that replaces another one.

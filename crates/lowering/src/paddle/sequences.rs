@@ -1,0 +1,331 @@
+//! Operators on rows that LoD groups into sequences, for export: the offsets of each level are values of the program.
+//!
+//! Most of them work on sequences of equal length, `[sequences, steps, ...]`, which are filled up with a row of zeros or
+//! of the lowest number, and are at least one step long. Sequences without rows are therefore no special case.
+
+use lodstone_model::{AttributeValue, DType};
+
+use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::{Graph, Value, int, ints};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("sequence_conv", convolve),
+    ("sequence_expand", expand),
+    ("sequence_pool", pool),
+    ("sequence_softmax", softmax),
+];
+
+/// Returns the lengths of the sequences between offsets.
+pub(super) fn lengths(graph: &mut Graph, offsets: &Value) -> Outcome<Value> {
+    let ends = graph.slice(offsets, 0, 1, i64::MAX)?;
+    let starts = starts(graph, offsets)?;
+    graph.sub(&ends, &starts)
+}
+
+/// Returns the offsets at which sequences begin.
+pub(super) fn starts(graph: &mut Graph, offsets: &Value) -> Outcome<Value> {
+    graph.slice(offsets, 0, 0, -1)
+}
+
+/// Returns the offsets of sequences of these lengths.
+pub(super) fn offsets(graph: &mut Graph, lengths: &Value) -> Outcome<Value> {
+    let axis = graph.long(0);
+    let ends = graph.call("CumSum", &[lengths, &axis], [])?;
+    let zero = graph.longs(&[0]);
+    graph.concat(&[&zero, &ends], 0)
+}
+
+/// Returns the length of the longest sequence, at least `least`, as a scalar.
+pub(super) fn longest(graph: &mut Graph, lengths: &Value, least: i64) -> Outcome<Value> {
+    let least = graph.longs(&[least]);
+    let all = graph.concat(&[&least, lengths], 0)?;
+    graph.reduce("ReduceMax", &all, &[0], false)
+}
+
+/// Returns the integers from 0 to a scalar (exclusive).
+fn counted(graph: &mut Graph, end: &Value) -> Outcome<Value> {
+    let (zero, one) = (graph.long(0), graph.long(1));
+    graph.call("Range", &[&zero, end, &one], [])
+}
+
+/// Returns the elements at which a mask of the same dims is true.
+pub(super) fn compress(graph: &mut Graph, value: &Value, mask: &Value) -> Outcome<Value> {
+    let (value, mask) = (graph.reshape(value, &[-1])?, graph.reshape(mask, &[-1])?);
+    graph.call("Compress", &[&value, &mask], [int("axis", 0)])
+}
+
+/// Sequences of equal length.
+pub(super) struct Steps {
+    /// The length of each sequence: `[sequences]`.
+    pub(super) lengths: Value,
+    /// The offsets at which the sequences begin: `[sequences]`.
+    pub(super) starts: Value,
+    /// The steps: `[1, steps]`.
+    steps: Value,
+    /// Which sequences have a row at which step: `[sequences, steps]`.
+    pub(super) has: Value,
+}
+
+impl Steps {
+    /// Returns the steps of the sequences between offsets, of which there are at least `least`.
+    pub(super) fn of(graph: &mut Graph, level: &Value, least: i64) -> Outcome<Self> {
+        let (lengths, starts) = (lengths(graph, level)?, starts(graph, level)?);
+        Self::at(graph, starts, lengths, least)
+    }
+
+    /// Returns the steps of sequences that begin at these offsets.
+    pub(super) fn at(
+        graph: &mut Graph,
+        starts: Value,
+        lengths: Value,
+        least: i64,
+    ) -> Outcome<Self> {
+        let count = longest(graph, &lengths, least)?;
+        let steps = counted(graph, &count)?;
+        let steps = graph.unsqueeze(&steps, &[0])?;
+        let column = graph.unsqueeze(&lengths, &[1])?;
+        let has = graph.call("Less", &[&steps, &column], [])?;
+        Ok(Self { lengths, starts, steps, has })
+    }
+
+    /// Returns the row of each step of each sequence: `[sequences, steps]`. Steps without a row have another one's.
+    pub(super) fn rows(&self, graph: &mut Graph) -> Outcome<Value> {
+        let starts = graph.unsqueeze(&self.starts, &[1])?;
+        graph.add(&starts, &self.steps)
+    }
+
+    /// Returns the rows in the order of the sequences: `[rows]`.
+    pub(super) fn in_order(&self, graph: &mut Graph) -> Outcome<Value> {
+        let rows = self.rows(graph)?;
+        compress(graph, &rows, &self.has)
+    }
+
+    /// Returns the index of the sequence of each row: `[rows]`.
+    pub(super) fn numbers(&self, graph: &mut Graph) -> Outcome<Value> {
+        let dims = graph.call("Shape", &[&self.has], [])?;
+        let sequences = graph.gather_scalar(&dims, 0)?;
+        let numbers = counted(graph, &sequences)?;
+        let numbers = graph.unsqueeze(&numbers, &[1])?;
+        let numbers = graph.call("Expand", &[&numbers, &dims], [])?;
+        compress(graph, &numbers, &self.has)
+    }
+
+    /// Returns the rows of a tensor step by step, filled up with rows of `fill`: `[sequences, steps, ...]`.
+    pub(super) fn padded(&self, graph: &mut Graph, x: &Value, fill: f64) -> Outcome<Value> {
+        let (more, last) = with_row(graph, x, fill)?;
+        let rows = self.rows(graph)?;
+        let rows = graph.choose(&self.has, &rows, &last)?;
+        graph.gather(&more, &rows, 0)
+    }
+
+    /// The inverse of [`padded`](Self::padded).
+    pub(super) fn unpadded(&self, graph: &mut Graph, x: &Value) -> Outcome<Value> {
+        let dims = graph.call("Shape", &[x], [int("start", 2)])?;
+        let all = graph.longs(&[-1]);
+        let dims = graph.concat(&[&all, &dims], 0)?;
+        let flat = graph.call("Reshape", &[x, &dims], [])?;
+        let all = graph.call("Size", &[&self.has], [])?;
+        let places = counted(graph, &all)?;
+        let places = compress(graph, &places, &self.has)?;
+        graph.gather(&flat, &places, 0)
+    }
+}
+
+impl Graph {
+    /// Returns an element of a list, as a scalar.
+    fn gather_scalar(&mut self, list: &Value, index: i64) -> Outcome<Value> {
+        let index = self.long(index);
+        self.gather(list, &index, 0)
+    }
+}
+
+/// Returns a tensor with a row of `fill` after its own, and the index of that row.
+pub(super) fn with_row(graph: &mut Graph, x: &Value, fill: f64) -> Outcome<(Value, Value)> {
+    let dims = graph.call("Shape", &[x], [])?;
+    let rows = graph.gather_scalar(&dims, 0)?;
+    let one = graph.longs(&[1]);
+    let rest = graph.slice(&dims, 0, 1, i64::MAX)?;
+    let dims = graph.concat(&[&one, &rest], 0)?;
+    let value = crate::onnx::tensor("value", graph.one_number(x.dtype(), fill)?);
+    let row = graph.call("ConstantOfShape", &[&dims], [value])?;
+    Ok((graph.concat(&[x, &row], 0)?, rows))
+}
+
+/// Returns the offsets of the innermost level of an input.
+pub(super) fn level(op: &mut Operator<'_>, slot: &str) -> Outcome<Value> {
+    let name = slot.to_owned();
+    op.offsets(slot).ok_or_else(|| format!("`{name}` has no LoD").into())
+}
+
+/// Reduces each sequence to one row; the LoD has one level less.
+fn pool(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let offsets = level(op, "X")?;
+    let empty = match op.attribute("pad_value") {
+        Some(AttributeValue::Float(value)) => f64::from(*value),
+        _ => 0.0,
+    };
+    let way = op.text("pooltype")?;
+    if op.wants("MaxIndex") {
+        return Err("ONNX has no operator for the rows of the maxima, `MaxIndex`".into());
+    }
+    let graph = &mut **op;
+    let y = match way.as_str() {
+        "FIRST" | "LAST" => {
+            let (more, last) = with_row(graph, &x, empty)?;
+            let lengths = lengths(graph, &offsets)?;
+            let zero = graph.long(0);
+            let has = graph.call("Greater", &[&lengths, &zero], [])?;
+            let rows = match way.as_str() {
+                "FIRST" => starts(graph, &offsets)?,
+                _ => {
+                    let ends = graph.slice(&offsets, 0, 1, i64::MAX)?;
+                    graph.plus(&ends, -1.0)?
+                }
+            };
+            let rows = graph.choose(&has, &rows, &last)?;
+            graph.gather(&more, &rows, 0)?
+        }
+        "AVERAGE" | "SUM" | "SQRT" | "MAX" => {
+            let steps = Steps::of(graph, &offsets, 1)?;
+            let is_max = way == "MAX";
+            let padded = steps.padded(graph, &x, if is_max { f32::MIN.into() } else { 0.0 })?;
+            let kind = if is_max { "ReduceMax" } else { "ReduceSum" };
+            let mut y = graph.reduce(kind, &padded, &[1], false)?;
+            // One element for each sequence, aligned with the rows.
+            let behind: Vec<i64> = (1..).take(x.rank()?.saturating_sub(1)).collect();
+            let column = |graph: &mut Graph, value: &Value| match behind.is_empty() {
+                true => Ok(value.clone()),
+                false => graph.unsqueeze(value, &behind),
+            };
+            if way == "AVERAGE" || way == "SQRT" {
+                let one = graph.long(1);
+                let count = graph.call("Max", &[&steps.lengths, &one], [])?;
+                let mut count = graph.cast(&count, x.dtype())?;
+                if way == "SQRT" {
+                    count = graph.call("Sqrt", &[&count], [])?;
+                }
+                let count = column(graph, &count)?;
+                y = graph.div(&y, &count)?;
+            }
+            if is_max || empty != 0.0 {
+                let zero = graph.long(0);
+                let is_empty = graph.call("Equal", &[&steps.lengths, &zero], [])?;
+                let is_empty = column(graph, &is_empty)?;
+                let empty = graph.number(x.dtype(), empty)?;
+                y = graph.choose(&is_empty, &empty, &y)?;
+            }
+            y
+        }
+        other => return Err(format!("unknown `pooltype` `{other}`").into()),
+    };
+    let mut lod = op.lod("X");
+    lod.pop();
+    op.put("Out", &y)?;
+    op.put_lod("Out", lod);
+    Ok(())
+}
+
+/// Computes the softmax within each sequence.
+fn softmax(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let offsets = level(op, "X")?;
+    let graph = &mut **op;
+    let flat = graph.reshape(&x, &[-1])?;
+    let steps = Steps::of(graph, &offsets, 1)?;
+    let padded = steps.padded(graph, &flat, f32::MIN.into())?;
+    let shares = graph.call("Softmax", &[&padded], [int("axis", 1)])?;
+    let shares = compress(graph, &shares, &steps.has)?;
+    let y = match x.rank()? {
+        1 => shares,
+        rank => graph.reshape(&shares, &[&[-1][..], &vec![1; rank - 1]].concat())?,
+    };
+    let lod = op.lod("X");
+    op.put("Out", &y)?;
+    op.put_lod("Out", lod);
+    Ok(())
+}
+
+/// Repeats rows, or sequences of rows, as often as the sequences of `Y` are long.
+fn expand(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let levels = op.lod("Y");
+    let level = match usize::try_from(op.int("ref_level")?) {
+        Ok(level) => levels.get(level),
+        Err(_) => levels.last(),
+    };
+    let level = level.cloned().ok_or("the LoD of `Y` does not have this level")?;
+    let own = op.lod("X");
+    let graph = &mut **op;
+    let repeats = Steps::of(graph, &level, 0)?;
+    // What is repeated, by index.
+    let numbers = repeats.numbers(graph)?;
+    let (y, lod) = match own.as_slice() {
+        [] => (graph.gather(&x, &numbers, 0)?, Vec::new()),
+        [level] => {
+            let (lengths, starts) = (lengths(graph, level)?, starts(graph, level)?);
+            let (lengths, starts) =
+                (graph.gather(&lengths, &numbers, 0)?, graph.gather(&starts, &numbers, 0)?);
+            let level = offsets(graph, &lengths)?;
+            let steps = Steps::at(graph, starts, lengths, 0)?;
+            let rows = steps.in_order(graph)?;
+            (graph.gather(&x, &rows, 0)?, vec![level])
+        }
+        _ => return Err("expected at most one level of LoD".into()),
+    };
+    op.put("Out", &y)?;
+    op.put_lod("Out", lod);
+    Ok(())
+}
+
+/// Multiplies each row and its neighbours within the sequence by a filter.
+fn convolve(op: &mut Operator<'_>) -> Outcome {
+    let (x, filter) = (op.input("X")?, op.input("Filter")?);
+    let offsets = level(op, "X")?;
+    let (context, start) = (op.int("contextLength")?, op.int("contextStart")?);
+    if op.int("contextStride")? != 1 {
+        return Err("expected a stride of 1".into());
+    }
+    if op.flag("paddingTrainable")? {
+        return Err("trainable padding rows are not supported".into());
+    }
+    if !(1..=1 << 10).contains(&context) {
+        return Err(format!("expected 1 to 1024 rows of context, found {context}").into());
+    }
+    let graph = &mut **op;
+    let steps = Steps::of(graph, &offsets, 0)?;
+    let numbers = steps.numbers(graph)?;
+    let rows = steps.in_order(graph)?;
+    let first = graph.gather(&steps.starts, &numbers, 0)?;
+    let ends = graph.slice(&offsets, 0, 1, i64::MAX)?;
+    let end = graph.gather(&ends, &numbers, 0)?;
+    let (more, last) = with_row(graph, &x, 0.0)?;
+    let mut parts = Vec::new();
+    for step in 0..context {
+        let offset = graph.long(start.saturating_add(step));
+        let other = graph.add(&rows, &offset)?;
+        let is_after = graph.call("GreaterOrEqual", &[&other, &first], [])?;
+        let is_before = graph.call("Less", &[&other, &end], [])?;
+        let is_inside = graph.call("And", &[&is_after, &is_before], [])?;
+        let other = graph.choose(&is_inside, &other, &last)?;
+        parts.push(graph.gather(&more, &other, 0)?);
+    }
+    let around = graph.concat(&parts.iter().collect::<Vec<_>>(), 1)?;
+    let y = graph.call("MatMul", &[&around, &filter], [])?;
+    let lod = op.lod("X");
+    op.put("Out", &y)?;
+    op.put_lod("Out", lod);
+    Ok(())
+}
+
+/// Returns the steps first: `[steps, sequences, ...]`.
+pub(super) fn steps_first(graph: &mut Graph, x: &Value) -> Outcome<Value> {
+    let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
+    let order: Vec<i64> = [1, 0].into_iter().chain(2..rank).collect();
+    graph.call("Transpose", &[x], [ints("perm", &order)])
+}
+
+/// Returns integers as `int32`, as lengths of sequences are.
+pub(super) fn narrow(graph: &mut Graph, lengths: &Value) -> Outcome<Value> {
+    graph.cast(lengths, DType::Int32)
+}
