@@ -95,6 +95,8 @@ pub(crate) enum Command {
     Verify(Verify),
     /// List, show, verify, prune and restore checkpoints
     Checkpoint(Checkpoint),
+    /// List which operators of a model can be exported to ONNX, or run, and why others cannot
+    Ops(Ops),
     /// Finish an interrupted write (crash, power loss) and remove its temporary files
     Recover(Recover),
     /// List the formats and the operations that each supports
@@ -284,7 +286,8 @@ Examples:
   lodstone convert model.pdparams torch.safetensors --rename names.txt --transpose '*linear*.weight'
   lodstone convert big.pdmodel big.safetensors --max-shard-size 5GB
   lodstone convert big.onnx out/big.onnx --external-data one   weights in out/big.onnx.data
-  lodstone convert old.onnx new.onnx --opset 21                upgrade the operators
+  lodstone convert paddle_model/ out.onnx --check              export to ONNX, and compare the outputs
+  lodstone convert old.onnx new.onnx --opset 21                upgrade or downgrade the operators
   lodstone convert net.onnx typed.onnx --infer-shapes          declare the types of all values
   lodstone convert net.onnx glow.onnx --to onnx-glow --input-shape data:1,3,224,224")]
 pub(crate) struct Convert {
@@ -320,10 +323,24 @@ pub(crate) struct Convert {
     /// Keep the types of the inputs and outputs of a program that is cast
     #[arg(long, requires = "cast")]
     pub(crate) keep_io: bool,
-    /// Upgrade the operators of an ONNX program to this opset version, or to the newest
+    /// Write an ONNX program with this opset version (11 or newer), or the newest [default: its own;
+    /// for exported programs 17, or the lowest that the operators need]
     #[arg(long, value_name = "VERSION", value_parser = opset)]
     pub(crate) opset: Option<i64>,
-    /// Fix the shape of an input of an ONNX program where its dims are dynamic; may be repeated
+    /// Keep operators without an ONNX equivalent, in this domain, when exporting a program
+    #[arg(long, value_name = "DOMAIN")]
+    pub(crate) custom_ops: Option<String>,
+    /// Run the source and the result on the same inputs, and compare their outputs
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Input for --check: `NAME=FILE`, or `FILE` for the next input [default: random]; may be repeated
+    #[arg(short = 'i', long = "input", value_name = "NAME=FILE", requires = "check")]
+    pub(crate) check_input: Vec<String>,
+    /// LoD of an input, as offsets: `NAME=0,3,7`, once per level, outermost first; an export makes it
+    /// constant
+    #[arg(long, value_name = "NAME=0,3,7")]
+    pub(crate) lod: Vec<String>,
+    /// Fix the shape of an input of a program where its dims are dynamic; may be repeated
     #[arg(long, value_name = "NAME:1,3,224,224", value_parser = input_shape)]
     pub(crate) input_shape: Vec<(String, Vec<u64>)>,
     /// Declare the types of all values of an ONNX program that can be inferred
@@ -359,6 +376,24 @@ pub(crate) struct Convert {
 fn tolerance(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
     number.ok_or_else(|| "expected a non-negative number".to_owned())
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lodstone ops paddle_model/                 can it be exported to ONNX?
+  lodstone ops net.onnx --target run         does it run without ONNX Runtime?")]
+pub(crate) struct Ops {
+    /// A file, a directory, or the prefix that the files of a model share
+    pub(crate) path: PathBuf,
+    /// What the operators are for
+    #[arg(long, value_name = "TARGET", value_parser = ["onnx", "run"], default_value = "onnx")]
+    pub(crate) target: String,
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) open: Open,
 }
 
 #[derive(Args)]

@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 
 use lodstone::{
-    Conversion, ConvertOptions, DType, ExternalData, ParameterNames, Progress, Renames, Target,
+    CompareOptions, Conversion, ConvertOptions, DType, Engine, ExternalData, Model, ParameterNames, Progress, Renames, Target,
 };
 use serde::Serialize;
 
 use crate::args::Convert;
 use crate::console::{self, count, plain, size};
 use crate::stores::{Output, at};
+use crate::run::{inputs, level};
 use crate::{Failure, progress};
 
-pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
+/// Converts a model; with `--check`, reports whether the outputs of the result agree.
+pub(crate) fn run(arguments: &Convert) -> Result<bool, Failure> {
     let model = lodstone::open_with(at(&arguments.input)?, &arguments.open.options()?)?;
     console::opened(&arguments.input, &model);
     let from = model.format.clone();
@@ -36,6 +38,8 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
         .with_keep_io(arguments.keep_io)
         .with_cast(arguments.cast.as_deref().and_then(DType::from_name))
         .with_opset(arguments.opset)
+        .with_custom_domain(arguments.custom_ops.clone())
+        .with_lod(arguments.lod.iter().map(|given| level(given)).collect::<Result<_, _>>()?)
         .with_input_shapes(arguments.input_shape.clone())
         .with_infer_shapes(arguments.infer_shapes)
         .with_allow(arguments.allow.losses())
@@ -58,9 +62,52 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
     let total = model.nbytes();
     progress::cancel_on_interrupt(&progress)?;
     let output = Output::at(&arguments.output)?;
+    if arguments.check && matches!(output, Output::Standard(_)) {
+        return Err("the result of a conversion to standard output cannot be checked".into());
+    }
+    let source = arguments.check.then(|| model.clone());
     let convert = || lodstone::convert(model, output.location(), &options);
     let conversion = progress::show(&progress, Some(total), convert)?;
-    finish(&from, &conversion, &output, arguments.json)
+    finish(&from, &conversion, &output, arguments.json)?;
+    source.map_or(Ok(true), |source| check(arguments, &source))
+}
+
+/// Compares the outputs of the source of a conversion with those of the result, computed by the built-in engine, and by
+/// ONNX Runtime if it is installed.
+fn check(arguments: &Convert, source: &Model) -> Result<bool, Failure> {
+    let result = lodstone::open(at(&arguments.output)?)?;
+    let mut inputs = inputs(&arguments.check_input, &arguments.lod)?;
+    for added in inputs.add_random(source, 0, &arguments.input_shape)? {
+        console::note(&format!("random input {added}"));
+    }
+    let mut agree = true;
+    for (engine, name) in [(Engine::Builtin, "built-in engine"), (Engine::OnnxRuntime, "ONNX Runtime")] {
+        let options =
+            CompareOptions::default().with_outputs_only(true).with_engine_b(Some(engine));
+        let found = match lodstone::compare(source, &result, inputs.clone(), &options) {
+            Err(error @ lodstone::Error::OnnxRuntime(_)) if engine == Engine::OnnxRuntime => {
+                console::note(&format!("not checked with ONNX Runtime: {error}"));
+                continue;
+            }
+            found => found?,
+        };
+        agree &= found.same;
+        let verdict = if found.same { "agree" } else { "differ" };
+        let mut text = format!("outputs {verdict} with those of the source, by {name}\n");
+        for value in &found.values {
+            let error = match (&value.mismatch, &value.errors) {
+                (Some(mismatch), _) => mismatch.clone(),
+                (None, Some(errors)) => format!("max error {:.3e}", errors.max_abs),
+                (None, None) => "no elements".to_owned(),
+            };
+            text += &format!("  {}: {}\n", plain(&value.a), plain(&error));
+        }
+        match arguments.json {
+            true => console::details(text.as_bytes()),
+            false => console::summary(&text)?,
+        }
+    }
+    Ok(agree)
 }
 
 /// Reports a conversion, and copies the result to standard output if that is the output.
@@ -80,7 +127,8 @@ pub(crate) fn finish(
     }
     let tensors = count(conversion.tensors, "tensor");
     let nbytes = size(conversion.nbytes);
-    let mut done = format!("{from} -> {}: {tensors}, {nbytes}\n", conversion.format);
+    let opset = conversion.opset.map(|opset| format!(", opset {opset}")).unwrap_or_default();
+    let mut done = format!("{from} -> {}: {tensors}, {nbytes}{opset}\n", conversion.format);
     match conversion.files.as_slice() {
         [first, .., last] if conversion.files.len() > 4 => {
             let number = count(conversion.files.len(), "file");
@@ -105,6 +153,9 @@ struct Converted<'a> {
     to: &'a str,
     tensors: usize,
     nbytes: u64,
+    /// The opset version, of exported programs and where one was requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    opset: Option<i64>,
     files: Vec<String>,
     /// The affected tensors and other locations, by name of the loss.
     losses: BTreeMap<String, &'a [String]>,
@@ -120,6 +171,7 @@ impl<'a> Converted<'a> {
             to: conversion.format,
             tensors: conversion.tensors,
             nbytes: conversion.nbytes,
+            opset: conversion.opset,
             files: conversion.files.iter().map(|file| file.display().to_string()).collect(),
             losses: losses.map(|(loss, places)| (loss.to_string(), places.as_slice())).collect(),
             warnings: &conversion.report.warnings,

@@ -18,6 +18,7 @@ mod diff;
 mod formats;
 mod hint;
 mod inspect;
+mod ops;
 mod paths;
 mod plain;
 mod plot;
@@ -76,7 +77,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     let result = match arguments.command {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Cat(arguments) => cat::run(&arguments).map(yes),
-        Command::Convert(arguments) => convert::run(&arguments).map(yes),
+        Command::Convert(arguments) => convert::run(&arguments).map(Answer::from),
         Command::Diff(arguments) => diff::run(&arguments).map(Answer::from),
         Command::Run(arguments) => run::run(&arguments).map(yes),
         Command::Compare(arguments) => compare::run(&arguments).map(Answer::from),
@@ -85,6 +86,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Train(arguments) => train::run(&arguments).map(yes),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Checkpoint(arguments) => checkpoint::run(&arguments),
+        Command::Ops(arguments) => ops::run(&arguments).map(Answer::from),
         Command::Recover(arguments) => recover::run(&arguments).map(yes),
         Command::Formats(arguments) => formats::run(&arguments).map(yes),
         Command::Completions { shell } => {

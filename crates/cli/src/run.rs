@@ -222,7 +222,7 @@ fn dirs(arguments: &Run) -> Result<Dirs, Failure> {
 }
 
 /// Parses a LoD level: `name=0,3,7`.
-fn level(given: &str) -> Result<(String, Vec<u64>), Failure> {
+pub(crate) fn level(given: &str) -> Result<(String, Vec<u64>), Failure> {
     let (name, offsets) = given
         .rsplit_once('=')
         .ok_or_else(|| format!("expected `--lod NAME=OFFSETS`, found `{given}`"))?;

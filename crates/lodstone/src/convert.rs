@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use lodstone_formats::{FORMATS, Format, SealEntry, WriteOptions, seal_entries};
-use lodstone_lowering::lower;
+use lodstone_lowering::{LowerOptions, lower_with};
 use lodstone_model::{DType, Dialect, Loss, Model, Programs, Report, Tensor, some};
 use lodstone_schema::onnx::UpgradeError;
 use lodstone_schema::onnx::downgrade::Target as OpsetTarget;
@@ -42,7 +42,12 @@ pub struct ConvertOptions {
     /// The opset version of the written ONNX program; by default, its own, or for a program that is exported to ONNX,
     /// 17, or the lowest one after it that its operators need.
     pub opset: Option<i64>,
-    /// The shapes of inputs of an ONNX program, by name, to fix dynamic dims.
+    /// The domain in which operators without an equivalent are kept when a PaddlePaddle program is exported to ONNX.
+    pub custom_domain: Option<String>,
+    /// LoD levels of inputs of a PaddlePaddle program that is exported to ONNX, with their names, outermost first: they
+    /// become constants.
+    pub lod: Vec<(String, Vec<u64>)>,
+    /// The shapes of inputs of a program, by name, to fix dynamic dims.
     pub input_shapes: Vec<(String, Vec<u64>)>,
     /// Whether to declare the [inferred types](crate::infer_shapes) of all values of an ONNX program.
     pub infer_shapes: bool,
@@ -66,6 +71,8 @@ lodstone_model::with_fields!(ConvertOptions {
     with_cast(cast: Option<DType>),
     with_keep_io(keep_io: bool),
     with_opset(opset: Option<i64>),
+    with_custom_domain(custom_domain: Option<String>),
+    with_lod(lod: Vec<(String, Vec<u64>)>),
     with_input_shapes(input_shapes: Vec<(String, Vec<u64>)>),
     with_infer_shapes(infer_shapes: bool),
     with_allow(allow: Vec<Loss>),
@@ -143,7 +150,7 @@ pub fn convert(
         drop_program(&mut model, options)?;
     }
     declare_shapes(&mut model, &options.input_shapes)?;
-    let is_exported = translate(&mut model, format, &mut report)?;
+    let is_exported = translate(&mut model, format, options, &mut report)?;
     let opset = set_opset(&mut model, format, options, is_exported)?;
     let is_program = model.main().is_some() && format.holds.program.is_some();
     if let Some(dtype) = options.cast.filter(|_| is_program) {
@@ -266,10 +273,23 @@ fn drop_program(model: &mut Model, options: &ConvertOptions) -> Result<()> {
 
 /// Lowers the program to the dialect of the format, if the format holds programs. Returns whether it was exported to the
 /// newest opset of ONNX.
-fn translate(model: &mut Model, format: &Format, report: &mut Report) -> Result<bool> {
+fn translate(
+    model: &mut Model,
+    format: &Format,
+    options: &ConvertOptions,
+    report: &mut Report,
+) -> Result<bool> {
     let Some(to) = format.holds.program else { return Ok(false) };
     let from = model.main().map(|program| program.dialect);
-    lower(model, to, report).transpose()?;
+    let lowering = LowerOptions::default()
+        .with_custom_domain(options.custom_domain.clone())
+        .with_lod(options.lod.clone());
+    let takes_options = from == Some(Dialect::Paddle) && to == Dialect::Onnx;
+    if !takes_options && (options.custom_domain.is_some() || !options.lod.is_empty()) {
+        let what = "custom operators and LoD are options of an export from PaddlePaddle to ONNX";
+        return Err(Error::Absent(what.to_owned()));
+    }
+    lower_with(model, to, &lowering, report).transpose()?;
     match model.main() {
         Some(program) if program.dialect != to => {
             return Err(Error::NoLowering { from: program.dialect, format: format.name });

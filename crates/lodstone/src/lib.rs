@@ -114,6 +114,7 @@ mod layers;
 mod names;
 mod numbers;
 mod open;
+mod ops;
 #[cfg(feature = "runtime")]
 pub mod paddle;
 #[cfg(feature = "runtime")]
@@ -168,6 +169,7 @@ pub use lodstone_store::{
     Step, StepKind, Store,
 };
 pub use names::Names;
+pub use ops::{OperatorReport, OperatorSupport, OperatorTarget, operators};
 pub use open::{open, open_bytes, open_bytes_with, open_with, recover};
 #[cfg(feature = "runtime")]
 pub use paddle::{

@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use lodstone_model::{Dialect, Dim, Model, TensorType, ValueType};
+use lodstone_model::{Dim, Model, TensorType, ValueType};
+use lodstone_schema::conventions;
 
 use crate::{Error, Result};
 
 /// The symbol that exporters write for dims without a known symbol: dims with this symbol need not be equal.
 const ANONYMOUS: &str = "?";
 
-/// Fixes the shapes of inputs of an ONNX program. A symbol that gets a value is replaced wherever the main graph
+/// Fixes the shapes of inputs of a program. A symbol that gets a value is replaced wherever the main graph
 /// declares it.
 ///
 /// # Errors
@@ -20,13 +21,15 @@ pub(crate) fn declare(model: &mut Model, shapes: &[(String, Vec<u64>)]) -> Resul
         return Ok(());
     }
     let parameters: Vec<&str> = model.parameters.iter().map(|p| p.name.as_str()).collect();
-    let program = model.programs.main_mut().filter(|program| program.dialect == Dialect::Onnx);
-    let Some(main) = program.and_then(|program| program.blocks.first_mut()) else {
-        let what = "cannot fix input shapes: the model has no ONNX program";
+    let inputs = model.main().map(|program| (conventions(program).interface)(program).inputs);
+    let inputs = inputs.unwrap_or_default().into_iter().map(str::to_owned);
+    let inputs: Vec<String> = inputs.filter(|name| !parameters.contains(&name.as_str())).collect();
+    let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
+    let main = model.programs.main_mut().and_then(|program| program.blocks.first_mut());
+    let Some(main) = main else {
+        let what = "cannot fix input shapes: the model has no program";
         return Err(Error::Absent(what.to_owned()));
     };
-    let inputs = main.inputs.iter().filter(|name| !parameters.contains(&name.as_str()));
-    let inputs: Vec<&str> = inputs.map(String::as_str).collect();
     let mut symbols: HashMap<Arc<str>, (u64, &str)> = HashMap::new();
     let mut declared: HashMap<&str, &[u64]> = HashMap::new();
     for (name, shape) in shapes {

@@ -51,13 +51,30 @@ impl fmt::Display for LowerError {
 
 impl std::error::Error for LowerError {}
 
+/// The options of a lowering.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct LowerOptions {
+    /// The domain in which operators without an equivalent are kept, as operators that no runtime has. By default, they
+    /// are errors. Programs of PaddlePaddle only.
+    pub custom_domain: Option<String>,
+    /// LoD levels of inputs, by the name of the input and in order, outermost first: they become constants of the
+    /// program rather than inputs. Programs of PaddlePaddle only.
+    pub lod: Vec<(String, Vec<u64>)>,
+}
+
+lodstone_model::with_fields!(LowerOptions {
+    with_custom_domain(custom_domain: Option<String>),
+    with_lod(lod: Vec<(String, Vec<u64>)>),
+});
+
 /// Translates the main program of a model.
-type Translation = fn(&Model, &mut Report) -> Result<(Model, Origins), Findings>;
+type Translation = fn(&Model, &LowerOptions, &mut Report) -> Result<(Model, Origins), Findings>;
 
 fn translation(from: Dialect, to: Dialect) -> Option<Translation> {
     match from {
-        Dialect::Glow if to == Dialect::Onnx => Some(glow::to_onnx),
-        Dialect::Onnx if to == Dialect::Glow => Some(glow::from_onnx),
+        Dialect::Glow if to == Dialect::Onnx => Some(|model, _, report| glow::to_onnx(model, report)),
+        Dialect::Onnx if to == Dialect::Glow => Some(|model, _, report| glow::from_onnx(model, report)),
         Dialect::Paddle if to == Dialect::Onnx => Some(paddle::to_onnx),
         Dialect::Glow | Dialect::Onnx | Dialect::Paddle | Dialect::Mxnet => None,
     }
@@ -80,8 +97,21 @@ pub fn lower(
     to: Dialect,
     report: &mut Report,
 ) -> Option<Result<Origins, LowerError>> {
+    lower_with(model, to, &LowerOptions::default(), report)
+}
+
+/// Translates like [`lower`], with options.
+///
+/// # Errors
+/// As [`lower`], and if an input that the options name does not exist.
+pub fn lower_with(
+    model: &mut Model,
+    to: Dialect,
+    options: &LowerOptions,
+    report: &mut Report,
+) -> Option<Result<Origins, LowerError>> {
     let translation = translation(model.main()?.dialect, to)?;
-    let lowered = translation(model, report).map_err(|findings| LowerError { to, findings });
+    let lowered = translation(model, options, report).map_err(|findings| LowerError { to, findings });
     Some(lowered.map(|(mut lowered, origins)| {
         for (name, program) in std::mem::take(&mut model.programs) {
             if name != Programs::MAIN {

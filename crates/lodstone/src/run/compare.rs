@@ -6,13 +6,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use lodstone_model::{Kind, Model, Parameter, Tensor, ValueType};
+use lodstone_model::{DType, Kind, Model, Parameter, Tensor, ValueType};
 use lodstone_schema::{Origin, conventions};
-use lodstone_store::Progress;
+use lodstone_store::{Blob, Progress};
 use serde::Serialize;
 
 use super::engine::lowered;
-use super::{Engine, Inputs, RunOptions, Session, required_inputs, tensors};
+use super::{Engine, Inputs, RunOptions, Session, Value, required_inputs, tensors};
 use crate::numbers::decoder;
 use crate::{Error, Result};
 
@@ -290,9 +290,24 @@ fn inputs_of(a: &Model, b: &Model, inputs: Inputs) -> Result<(Inputs, Inputs)> {
         let name = names.get(name.as_str()).copied().unwrap_or(name);
         (Some(name.to_owned()), value.clone())
     });
-    let b = Inputs { values: renamed.collect(), lod: Vec::new() };
+    let levels = named.iter().flat_map(|(name, value)| lod_inputs(name, value));
+    let levels = levels.filter(|(name, _)| required_b.contains(name));
+    let levels = levels.map(|(name, value)| (Some(name), value));
+    let b = Inputs { values: renamed.chain(levels).collect(), lod: Vec::new() };
     let a = named.into_iter().map(|(name, value)| (Some(name), value)).collect();
     Ok((Inputs { values: a, lod: Vec::new() }, b))
+}
+
+/// Returns the offsets of the LoD levels of an input, under the names of the inputs that an exported program has for them.
+fn lod_inputs(name: &str, value: &Value) -> Vec<(String, Value)> {
+    let Value::Tensor(tensor) = value else { return Vec::new() };
+    let level = |(level, offsets): (usize, &Vec<u64>)| {
+        let bytes: Vec<u8> = offsets.iter().flat_map(|offset| offset.to_le_bytes()).collect();
+        let shape = vec![offsets.len() as u64];
+        let offsets = Tensor::dense(DType::Int64, shape, Blob::memory(bytes));
+        (format!("{name}.lod{level}"), Value::from(offsets))
+    };
+    tensor.lod.0.iter().enumerate().map(level).collect()
 }
 
 fn compared_value(

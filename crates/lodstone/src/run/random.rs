@@ -1,6 +1,6 @@
 //! Random inputs, to measure a model or compare two models.
 
-use lodstone_model::{DType, Dim, Model, Tensor, TensorType, Var};
+use lodstone_model::{DType, Dim, Lod, Model, Tensor, TensorType, Var};
 use lodstone_store::Blob;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -15,7 +15,7 @@ impl Inputs {
     /// Adds a random tensor for each input of a model without a value and a default value. Equal seeds give equal
     /// tensors.
     ///
-    /// Floating-point elements are uniform in [0, 1); integers and booleans are 0 or 1. `shapes` sets the shapes of
+    /// Floating-point elements are uniform in [0, 1); integers and booleans are 0 or 1. Inputs with LoD have two sequences. `shapes` sets the shapes of
     /// inputs; other undeclared dims are 1. Returns descriptions of the added inputs.
     ///
     /// # Errors
@@ -51,6 +51,19 @@ impl Inputs {
         }
         Ok(added)
     }
+}
+
+/// Returns LoD of some levels: two sequences of rows, or one of a single row, in one sequence of each outer level.
+fn two_sequences(rows: u64, levels: u32) -> Lod {
+    let Some(outer) = levels.checked_sub(1) else { return Lod::default() };
+    let inner = if rows < 2 { vec![0, rows] } else { vec![0, rows / 2, rows] };
+    let mut lod = Lod::default();
+    for level in 0..outer {
+        let entries = if level + 1 == outer { inner.len() as u64 - 1 } else { 1 };
+        lod.0.push(vec![0, entries]);
+    }
+    lod.0.push(inner);
+    lod
 }
 
 fn random(
@@ -100,5 +113,8 @@ fn random(
             other => return Err(format!("random elements of {other} are not supported")),
         }
     }
-    Ok(Tensor::dense(declared.dtype, dims, Blob::memory(bytes)))
+    let rows = dims.first().copied().unwrap_or(0);
+    let mut tensor = Tensor::dense(declared.dtype, dims, Blob::memory(bytes));
+    tensor.lod = two_sequences(rows, declared.lod_level);
+    Ok(tensor)
 }

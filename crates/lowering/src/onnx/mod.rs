@@ -330,6 +330,15 @@ impl Graph {
         named.map(value).collect()
     }
 
+    /// Returns what is known about a value: a result, or a constant.
+    pub(crate) fn info(&self, name: &str) -> Option<ValueInfo> {
+        if let Some(info) = self.infos.get(name) {
+            return Some(info.clone());
+        }
+        let constant = self.constants.iter().find(|constant| constant.name == name);
+        constant.map(|constant| ValueInfo::of(&constant.tensor))
+    }
+
     /// Gives a value its final name, and the operator that writes it `op_name` if that is not empty. A value that was
     /// not computed since [`begin`](Self::begin), or has its final name already, is copied.
     pub(crate) fn name(

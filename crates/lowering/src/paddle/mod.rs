@@ -32,6 +32,7 @@ mod sequences;
 mod vision;
 
 pub(crate) use export::to_onnx;
+pub use export::{OperatorCoverage, coverage};
 pub use native::native_outputs;
 
 use std::collections::{HashMap, HashSet};

@@ -132,6 +132,9 @@ fn layer_norm(op: &mut Operator<'_>) -> Outcome {
         );
     }
     let axes: Vec<i64> = (begin..rank).collect();
+    if let Some(y) = exported_layer_norm(op, &x, begin)? {
+        return op.put("Y", &y);
+    }
     let mean = op.reduce("ReduceMean", &x, &axes, true)?;
     let centred = op.sub(&x, &mean)?;
     let squares = op.mul(&centred, &centred)?;
@@ -171,6 +174,36 @@ fn layer_norm(op: &mut Operator<'_>) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Returns the result of ONNX's operator, if the operator is exported and returns nothing else.
+fn exported_layer_norm(op: &mut Operator<'_>, x: &Value, begin: i64) -> Outcome<Option<Value>> {
+    if !op.is_exported() || op.wants("Mean") || op.wants("Variance") {
+        return Ok(None);
+    }
+    let Some(scale) = op.optional("Scale")? else { return Ok(None) };
+    let over = x.shape()?.get(usize::try_from(begin).unwrap_or(0)..).unwrap_or_default().to_vec();
+    let known = |dim: &Dim| match dim {
+        Dim::Known(size) => i64::try_from(*size).ok(),
+        _ => None,
+    };
+    let dims: Option<Vec<i64>> = over.iter().map(known).collect();
+    // The scale is flat, but may belong to several dims.
+    let whole = |op: &mut Operator<'_>, value: &Value| match (&dims, over.len()) {
+        (_, 1) => Ok(value.clone()),
+        (Some(dims), _) => op.reshape(value, dims),
+        (None, _) => Err("the normalized dims must be known".into()),
+    };
+    let scale = whole(op, &scale)?;
+    let bias = match op.optional("Bias")? {
+        Some(bias) => Some(whole(op, &bias)?),
+        None => None,
+    };
+    let attributes = [int("axis", begin), float("epsilon", op.float("epsilon")?)];
+    let inputs: Vec<Option<&Value>> =
+        [Some(x), Some(&scale)].into_iter().chain(bias.iter().map(Some)).collect();
+    let [y] = op.emit_all("LayerNormalization", &inputs, attributes)?;
+    Ok(Some(y))
 }
 
 /// Normalizes each channel of each sample.

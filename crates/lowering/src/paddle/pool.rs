@@ -39,7 +39,7 @@ fn pool(op: &mut Operator<'_>) -> Outcome {
     let y = if global || (adaptive && !is_max && size.iter().all(|cells| *cells == 1)) {
         op.call(if is_max { "GlobalMaxPool" } else { "GlobalAveragePool" }, &[&x], [])?
     } else if adaptive && !is_max {
-        cells(op, &x, &size)?
+        cells(op, &x, &size, "ReduceMean")?
     } else {
         windows(op, &x, &size, is_max)?
     };
@@ -50,6 +50,9 @@ fn pool(op: &mut Operator<'_>) -> Outcome {
 /// Returns the maximum of each window, and its index in the image.
 fn with_places(op: &mut Operator<'_>, spatial: usize) -> Outcome {
     let x = op.input("X")?;
+    if op.is_exported() && !op.wants("Mask") {
+        return maxima(op, &x, spatial);
+    }
     let dims = x.dims()?;
     let spatial_dims = dims.get(2..).filter(|spatial_dims| spatial_dims.len() == spatial);
     let spatial_dims = spatial_dims.ok_or_else(|| format!("expected images, found {dims:?}"))?;
@@ -91,6 +94,29 @@ fn with_places(op: &mut Operator<'_>, spatial: usize) -> Outcome {
     op.put("Mask", &places)
 }
 
+/// Returns the maximum of each window, without its index.
+fn maxima(op: &mut Operator<'_>, x: &Value, spatial: usize) -> Outcome {
+    let size = op.each("ksize", spatial)?;
+    let y = if op.flag("global_pooling")? {
+        op.call("GlobalMaxPool", &[x], [])?
+    } else if op.flag("adaptive")? {
+        match size.iter().all(|cells| *cells == 1) {
+            true => op.call("GlobalMaxPool", &[x], [])?,
+            false => cells(op, x, &size, "ReduceMax")?,
+        }
+    } else {
+        let (strides, pads) = (op.each("strides", spatial)?, op.each("paddings", spatial)?);
+        let attributes = [
+            ints("kernel_shape", &size),
+            ints("strides", &strides),
+            ints("pads", &[pads.clone(), pads].concat()),
+        ];
+        let [y] = op.emit_all("MaxPool", &[Some(x)], attributes)?;
+        y
+    };
+    op.put("Out", &y)
+}
+
 /// The sliding windows over a tensor.
 pub(super) struct Windows {
     /// The tensor, padded where ONNX's operator would pad it differently.
@@ -119,6 +145,13 @@ impl Windows {
             (pads, _) => pads,
         };
         let (mut x, mut factors, mut around) = (x.clone(), Vec::new(), None);
+        if spatial_dims(&x).is_none() {
+            let pads = over_unknown(op, &padding, size, &strides, ceil, is_max)?;
+            if let Some((begins, ends)) = pads {
+                x = padded(op, &x, &begins, &ends, f32::MIN)?;
+                (padding, ceil) = (Pads::Explicit(vec![0; 2 * size.len()]), false);
+            }
+        }
         if let Pads::Explicit(pads) = &padding
             && let Some(beyond) = beyond(op, &x, size, &strides, pads, ceil)?
         {
@@ -139,6 +172,43 @@ impl Windows {
             int("ceil_mode", i64::from(ceil)),
         ];
         Ok(Self { x, attributes, around, factors })
+    }
+}
+
+/// Returns the padding at the begins and ends of dims of unknown size with which ONNX has as many windows as
+/// PaddlePaddle; `None` if it has anyway.
+///
+/// With `ceil_mode`, PaddlePaddle has a window that begins in the padding behind the tensor, and ONNX does not. There is
+/// none if the padding is not larger than what a window exceeds a stride by.
+#[expect(clippy::type_complexity, reason = "begins and ends")]
+fn over_unknown(
+    op: &Operator<'_>,
+    padding: &Pads,
+    size: &[i64],
+    strides: &[i64],
+    ceil: bool,
+    is_max: bool,
+) -> Outcome<Option<(Vec<i64>, Vec<i64>)>> {
+    let Pads::Explicit(pads) = padding else { return Ok(None) };
+    let fixed = "the dims must be known for these windows";
+    if op.flag("adaptive")? {
+        return Err(format!("{fixed}: they are adaptive").into());
+    }
+    if !ceil {
+        return Ok(None);
+    }
+    let (begins, ends) =
+        pads.split_at_checked(size.len()).ok_or("expected pads at begins and ends")?;
+    let is_free = ends.iter().zip(size).zip(strides).all(|((end, size), stride)| {
+        *end <= size.saturating_sub(*stride)
+    });
+    if is_max {
+        let ends = ends.iter().zip(strides).map(|(end, stride)| end.saturating_add(stride - 1));
+        return Ok((!is_free).then(|| (begins.to_vec(), ends.collect())));
+    }
+    match is_free && op.flag("exclusive")? {
+        true => Ok(None),
+        false => Err(format!("{fixed}: `ceil_mode` counts padding").into()),
     }
 }
 
@@ -266,10 +336,16 @@ pub(super) fn padded(
 /// The maximum number of cells of a dim that is not known.
 const MAX_CELLS: i64 = 64;
 
-/// Computes the means of cells along a dim whose size is known when the program runs.
-fn cells_of_unknown(op: &mut Operator<'_>, x: &Value, axis: i64, count: i64) -> Outcome<Value> {
+/// Reduces cells along a dim whose size is known when the program runs.
+fn cells_of_unknown(
+    op: &mut Operator<'_>,
+    x: &Value,
+    axis: i64,
+    count: i64,
+    kind: &str,
+) -> Outcome<Value> {
     if count == 1 {
-        return op.reduce("ReduceMean", x, &[axis], true);
+        return op.reduce(kind, x, &[axis], true);
     }
     if !(1..=MAX_CELLS).contains(&count) {
         return Err(
@@ -286,14 +362,14 @@ fn cells_of_unknown(op: &mut Operator<'_>, x: &Value, axis: i64, count: i64) -> 
         let end = op.add(&end, &rounded)?;
         let (begin, end) = (op.div(&begin, &all)?, op.div(&end, &all)?);
         let part = op.call("Slice", &[x, &begin, &end, &axes], [])?;
-        cells.push(op.reduce("ReduceMean", &part, &[axis], true)?);
+        cells.push(op.reduce(kind, &part, &[axis], true)?);
     }
     op.concat(&cells.iter().collect::<Vec<_>>(), axis)
 }
 
-/// Computes the means of a number of cells for each dim; cell `i` of `n` spans `i * dim / n`, rounded down, to
+/// Reduces a number of cells for each dim to their mean or maximum; cell `i` of `n` spans `i * dim / n`, rounded down, to
 /// `(i + 1) * dim / n`, rounded up.
-fn cells(op: &mut Operator<'_>, x: &Value, size: &[i64]) -> Outcome<Value> {
+fn cells(op: &mut Operator<'_>, x: &Value, size: &[i64], kind: &str) -> Outcome<Value> {
     let dims = x.shape()?.to_vec();
     let mut y = x.clone();
     for (axis, count) in (2..).zip(size) {
@@ -301,7 +377,7 @@ fn cells(op: &mut Operator<'_>, x: &Value, size: &[i64]) -> Outcome<Value> {
         let dim = match dim.ok_or("expected a dim for each of `ksize`")? {
             Dim::Known(dim) => i64::try_from(*dim).unwrap_or(i64::MAX),
             _ => {
-                y = cells_of_unknown(op, &y, axis, *count)?;
+                y = cells_of_unknown(op, &y, axis, *count, kind)?;
                 continue;
             }
         };
@@ -311,7 +387,7 @@ fn cells(op: &mut Operator<'_>, x: &Value, size: &[i64]) -> Outcome<Value> {
         let cells = (0..*count).map(|cell| {
             let (begin, end) = (cell * dim / count, ((cell + 1) * dim + count - 1) / count);
             let cell = op.slice(&y, axis, begin, end)?;
-            op.reduce("ReduceMean", &cell, &[axis], true)
+            op.reduce(kind, &cell, &[axis], true)
         });
         let cells = cells.collect::<Outcome<Vec<_>>>()?;
         y = op.concat(&cells.iter().collect::<Vec<_>>(), axis)?;

@@ -241,7 +241,10 @@ fn squeeze(op: &mut Operator<'_>) -> Outcome {
         let dim = usize::try_from(axis).ok().and_then(|axis| x.shape().ok()?.get(axis).cloned());
         match dim {
             Some(Dim::Known(size)) => Ok(size == 1),
-            Some(_) => Ok(!axes.is_empty()),
+            Some(_) if axes.is_empty() => {
+                Err("the dims must be known to remove those of 1".to_owned())
+            }
+            Some(_) => Ok(true),
             None => Err(format!("expected a dim of rank {rank}, found {axis}")),
         }
     };

@@ -32,7 +32,7 @@ pub(crate) const LODS: &str = "paddle_lods";
 
 /// Reads all recordings of a folder.
 pub(crate) fn recorded(folder: &str) -> Recorded {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(folder);
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../paddle/tests/golden").join(folder);
     let files = std::fs::read_dir(&golden).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> =
         files.filter(|path| path.extension().is_some_and(|it| it == "json")).collect();

@@ -55,6 +55,18 @@ pub fn lowest_opset(op: &Op, inputs: &[Option<&ValueType>], from: i64) -> Option
     })
 }
 
+/// Whether an operator, in a version of its opset, may have results of these types, which are not determined by those of
+/// its inputs.
+pub(super) fn returns(op: &Op, version: i64, outputs: &[Option<&ValueType>]) -> bool {
+    let Some(known) = operator(&op.domain, &op.kind, version) else { return true };
+    let is_free = |formal: &Formal| known.inputs.iter().all(|input| input.types != formal.types);
+    outputs.iter().enumerate().all(|(number, output)| {
+        let formal = known.output(number).filter(|formal| is_free(formal));
+        let (Some(formal), Some(name)) = (formal, output.and_then(type_name)) else { return true };
+        known.types_of(formal.types).is_none_or(|allowed| allowed.contains(&&*name))
+    })
+}
+
 /// The types that the type variables of an operator are bound to.
 #[derive(Default)]
 pub(super) struct Bound {

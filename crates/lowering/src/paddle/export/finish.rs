@@ -34,6 +34,11 @@ impl Walk<'_> {
         if !self.findings.is_empty() {
             return Err(self.findings);
         }
+        if !self.keeps.is_empty() {
+            let kinds: Vec<String> = self.keeps.iter().map(|kind| quoted(kind)).collect();
+            let kept = "operators were kept that no runtime has";
+            report.warn(format!("{kept}: {}", kinds.join(", ")));
+        }
         self.assemble(outputs).map_err(|finding| {
             let mut findings = Findings::default();
             findings.add("the program", finding);
@@ -76,7 +81,7 @@ impl Walk<'_> {
         if value.name() == name && is_written && !outputs.iter().any(|it| it.name() == name) {
             return Ok(value.clone());
         }
-        let is_taken = self.given.contains(&name) || outputs.iter().any(|it| it.name() == name);
+        let is_taken = self.given.has(name) || outputs.iter().any(|it| it.name() == name);
         let name = if is_taken { self.graph.names.fresh(name) } else { name.to_owned() };
         let is_output = self.outputs.contains(&value.name())
             || outputs.iter().any(|output| output.name() == value.name());
@@ -120,11 +125,13 @@ impl Walk<'_> {
         parameters.iter_mut().for_each(|parameter| parameter.tensor.lod = Default::default());
         let ir_version = ir_version_of_opset("", OPSET);
         let absent = || Finding::internal(format!("no release of ONNX has opset {OPSET}"));
+        let domain = self.options.custom_domain.as_ref().filter(|_| !self.keeps.is_empty());
+        let domain = domain.map(|domain| (domain.clone(), 1));
         let producer = AttributeValue::String(ByteString::from(PRODUCER));
         let producer = Attribute { name: "producer_name".to_owned(), value: producer };
         let program = Program::from(Topology {
             version: Some(ir_version.ok_or_else(absent)?),
-            operator_versions: vec![(String::new(), OPSET)],
+            operator_versions: [(String::new(), OPSET)].into_iter().chain(domain).collect(),
             attributes: vec![producer],
             blocks,
             ..Topology::new(Dialect::Onnx)

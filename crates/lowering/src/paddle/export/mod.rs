@@ -32,14 +32,18 @@ use lodstone_schema::paddle::{
 };
 use lodstone_schema::{Finding, Findings, Origins};
 
-use super::RULES;
+use crate::LowerOptions;
 use walk::Walk;
 
 /// Translates the main program of a model to ONNX, with its parameters.
 ///
 /// # Errors
 /// All operators that have no rule, and all contradictions, with their places.
-pub(crate) fn to_onnx(model: &Model, report: &mut Report) -> Result<(Model, Origins), Findings> {
+pub(crate) fn to_onnx(
+    model: &Model,
+    options: &LowerOptions,
+    report: &mut Report,
+) -> Result<(Model, Origins), Findings> {
     let whole = |finding: Finding| {
         let mut findings = Findings::default();
         findings.add("the program", finding);
@@ -47,7 +51,7 @@ pub(crate) fn to_onnx(model: &Model, report: &mut Report) -> Result<(Model, Orig
     };
     let program = model.main().ok_or_else(|| whole("expected a program, found none".into()))?;
     let (program, outputs) = inference(program, report).map_err(whole)?;
-    let mut walk = Walk::new(model, &program, &outputs)?;
+    let mut walk = Walk::new(model, &program, &outputs, options)?;
     walk.inputs();
     walk.main();
     walk.finish(report)
@@ -96,7 +100,32 @@ fn leaves(program: &Program) -> Vec<&str> {
     written.filter(|name| !read.contains(name) && is_tensor(name) && seen.insert(*name)).collect()
 }
 
-/// Whether the export can translate operators of a kind.
-pub(crate) fn is_exported(kind: &str) -> bool {
-    RULES.contains_key(kind) || walk::own(kind).is_some()
+/// Whether and how an operator can be exported.
+#[derive(Clone, Debug)]
+pub struct OperatorCoverage {
+    /// The kind of the operator.
+    pub kind: String,
+    /// The index of its block, and its index there.
+    pub place: (usize, usize),
+    /// The lowest opset version that can express it; `None` if it needs no operators, or is not supported.
+    pub opset: Option<i64>,
+    /// The reason why it cannot be exported.
+    pub finding: Option<Finding>,
+}
+
+/// Tries to export each operator that the outputs of a program depend on.
+///
+/// # Errors
+/// If the model has no program, or it contradicts itself as a whole.
+pub fn coverage(model: &Model) -> Result<Vec<OperatorCoverage>, Finding> {
+    let program = model.main().ok_or("expected a program, found none")?;
+    let (program, outputs) = inference(program, &mut Report::default())?;
+    let options = LowerOptions::default();
+    let first = |findings: Findings| match findings.located.into_iter().next() {
+        Some(located) => located.finding.within(located.place),
+        None => Finding::internal("a program is rejected without a reason"),
+    };
+    let mut walk = Walk::new(model, &program, &outputs, &options).map_err(first)?;
+    walk.inputs();
+    Ok(walk.coverage())
 }

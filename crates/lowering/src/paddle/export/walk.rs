@@ -1,16 +1,20 @@
 //! The walk over the operators of a program: each is lowered to ONNX's, for what is known about its variables.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use lodstone_model::{Block, DType, Dim, Model, Op, Program, Tensor, ValueType, Var};
+use lodstone_model::{
+    Attribute, AttributeValue, Block, DType, Dim, Model, Op, Program, Tensor, ValueType, Var,
+};
+use lodstone_schema::onnx::downgrade::minimum_opset;
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::onnx::quoted;
-use lodstone_schema::paddle::{EMPTY, LodRule, Share, SharedLod, interface, operator};
+use lodstone_schema::paddle::{CONVENTIONS, EMPTY, LodRule, Share, SharedLod, interface, operator};
 use lodstone_schema::{Code, Finding, Findings, Origin, Origins};
 
 use super::scope::{Bound, Key, Scope};
-use super::{arrays, control, ranks};
+use super::{OperatorCoverage, arrays, control, ranks};
+use crate::LowerOptions;
 use crate::onnx::{Graph, Value, int};
 use crate::paddle::operator::{Operator, Outcome, valueless};
 use crate::paddle::{LodLevel, Output, RULES, VariableFacts, check_size};
@@ -37,6 +41,32 @@ pub(super) struct Site<'p> {
     pub(super) op: &'p Op,
 }
 
+/// The names that values have been given, in order.
+#[derive(Debug, Default)]
+pub(super) struct Given<'p> {
+    order: Vec<&'p str>,
+    all: HashSet<&'p str>,
+}
+
+impl<'p> Given<'p> {
+    fn add(&mut self, name: &'p str) {
+        if self.all.insert(name) {
+            self.order.push(name);
+        }
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.all.contains(name)
+    }
+
+    /// Takes back all names but the first ones.
+    fn truncate(&mut self, count: usize) {
+        for name in self.order.drain(count.min(self.order.len())..) {
+            self.all.remove(name);
+        }
+    }
+}
+
 /// A place in a walk.
 pub(super) struct Mark {
     blocks: usize,
@@ -57,8 +87,8 @@ pub(super) struct Walk<'p> {
     pub(super) inputs: Vec<Var>,
     /// The names of fetched variables, in order.
     pub(super) outputs: Vec<&'p str>,
-    /// The names of variables that are names of values already, in the order in which they were given.
-    pub(super) given: Vec<&'p str>,
+    /// The names of variables that are names of values already.
+    pub(super) given: Given<'p>,
     /// The values of variables, by block and name, in the order in which they were written.
     values: Vec<(usize, &'p str, Arc<str>)>,
     /// The values that were renamed after the walk: outputs.
@@ -68,6 +98,11 @@ pub(super) struct Walk<'p> {
     read: HashSet<&'p str>,
     /// The last operators of the main block that write the fetched variables.
     last: HashMap<&'p str, usize>,
+    pub(super) options: &'p LowerOptions,
+    /// The kinds of operators that were kept in a domain of their own.
+    pub(super) keeps: Vec<String>,
+    /// What became of each operator, if that is requested.
+    covered: Option<BTreeMap<(usize, usize), OperatorCoverage>>,
     release: i64,
     /// The number of operators that may still be translated.
     work: u64,
@@ -78,6 +113,7 @@ impl<'p> Walk<'p> {
         model: &'p Model,
         program: &'p Program,
         outputs: &'p [String],
+        options: &'p LowerOptions,
     ) -> Result<Self, Findings> {
         let mut graph = Graph::symbolic();
         program.vars().for_each(|var| graph.names.take(&var.name));
@@ -104,12 +140,15 @@ impl<'p> Walk<'p> {
             blocks: Vec::new(),
             inputs: Vec::new(),
             outputs,
-            given: Vec::new(),
+            given: Given::default(),
             values: Vec::new(),
             renamed: HashMap::new(),
             parameters,
             read,
             last,
+            options,
+            keeps: Vec::new(),
+            covered: None,
             release: program.version.unwrap_or(0),
             work: ops.saturating_mul(MAX_WORK).max(1 << 12),
         };
@@ -133,14 +172,21 @@ impl<'p> Walk<'p> {
                 });
                 let lod = lod.collect();
                 self.scope.set((index, var.name.as_str()), Bound::Tensor(value, lod));
-                self.given.push(&var.name);
+                self.given.add(&var.name);
             }
         }
     }
 
     /// Declares the inputs, and those of their LoD levels.
     pub(super) fn inputs(&mut self) {
-        for name in interface(self.program).inputs {
+        let inputs = interface(self.program).inputs;
+        for (name, _) in &self.options.lod {
+            if !inputs.contains(&name.as_str()) {
+                let what = "the program has no such input, to set the LoD of";
+                self.findings.add(format!("the input {}", quoted(name)), what);
+            }
+        }
+        for name in inputs {
             if let Err(finding) = self.input(name) {
                 self.findings.add(format!("the input {}", quoted(name)), finding);
             }
@@ -168,9 +214,15 @@ impl<'p> Walk<'p> {
             }
         }
         self.declare(name, &info);
-        self.given.push(name);
+        self.given.add(name);
+        let given = self.options.lod.iter().filter(|(input, _)| input == name);
         let mut lod = Vec::new();
-        for level in 0..tensor.lod_level {
+        for (_, offsets) in given {
+            let offsets = offsets.iter().map(|at| i64::try_from(*at).unwrap_or(i64::MAX));
+            lod.push(self.graph.longs(&offsets.collect::<Vec<_>>()));
+        }
+        let open = if lod.is_empty() { 0..tensor.lod_level } else { 0..0 };
+        for level in open {
             let level = self.graph.names.fresh(&format!("{name}.lod{level}"));
             let count = Dim::Symbol(Arc::from(format!("{level}.0")));
             let offsets = ValueInfo::tensor(DType::Int64, Some(vec![count]));
@@ -189,7 +241,7 @@ impl<'p> Walk<'p> {
     /// Returns a place that the walk can return to.
     pub(super) fn mark(&self) -> Mark {
         let count = self.findings.count();
-        Mark { blocks: self.blocks.len(), given: self.given.len(), findings: count }
+        Mark { blocks: self.blocks.len(), given: self.given.order.len(), findings: count }
     }
 
     /// Whether operators could not be translated since a place.
@@ -220,6 +272,7 @@ impl<'p> Walk<'p> {
         if matches!(site.op.kind.as_str(), "feed" | "fetch" | "fetch_v2") {
             return;
         }
+        let before = self.graph.ops.len();
         let outcome = match self.work.checked_sub(1) {
             Some(left) => {
                 self.work = left;
@@ -227,15 +280,42 @@ impl<'p> Walk<'p> {
             }
             None => Err(Finding::new(Code::Limit, "the loops of the program are nested too deep")),
         };
+        self.cover(site, before, outcome.as_ref().err());
         if let Err(finding) = outcome {
             self.findings.add(place(site), finding);
             self.fail(site);
         }
     }
 
+    /// Records what became of an operator; `before` is the number of operators that were emitted before.
+    fn cover(&mut self, site: &Site<'p>, before: usize, finding: Option<&Finding>) {
+        let Some(covered) = &mut self.covered else { return };
+        let graph = &self.graph;
+        let made = graph.ops.get(before..).unwrap_or_default();
+        let opset = made.iter().map(|op| {
+            let infos: Vec<Option<ValueInfo>> =
+                op.input("").iter().map(|name| graph.info(name)).collect();
+            minimum_opset(op, &infos.iter().map(Option::as_ref).collect::<Vec<_>>())
+        });
+        let opset = opset.max().filter(|_| finding.is_none());
+        let (kind, place) = (site.op.kind.clone(), (site.block, site.number));
+        let finding = finding.cloned();
+        covered.insert(place, OperatorCoverage { kind, place, opset, finding });
+    }
+
+    /// Translates the main block, and returns what became of each operator.
+    pub(super) fn coverage(mut self) -> Vec<OperatorCoverage> {
+        self.covered = Some(BTreeMap::new());
+        self.main();
+        self.covered.take().unwrap_or_default().into_values().collect()
+    }
+
     fn translate(&mut self, site: &Site<'p>) -> Outcome {
         let own = own(&site.op.kind);
         if own.is_none() && !RULES.contains_key(site.op.kind.as_str()) {
+            if let Some(domain) = &self.options.custom_domain {
+                return self.keep(site, domain);
+            }
             return Err(Finding::new(Code::NoEquivalent, "the operator is not supported"));
         }
         for name in site.op.reads().filter(|name| *name != EMPTY) {
@@ -249,6 +329,50 @@ impl<'p> Walk<'p> {
             Some(own) => own(self, site),
             None => self.lower(site),
         }
+    }
+
+    /// Keeps an operator without an equivalent in a domain of its own. Its results have the types that the program
+    /// declares.
+    fn keep(&mut self, site: &Site<'p>, domain: &str) -> Outcome {
+        if site.op.blocks().next().is_some() {
+            return Err("operators that run blocks cannot be kept".into());
+        }
+        let mut args = Vec::new();
+        for operand in &site.op.inputs {
+            for name in &operand.args {
+                args.push(match self.bound(site, name, &operand.slot)? {
+                    Bound::Tensor(value, _) => value,
+                    Bound::Failed => return Ok(()),
+                    _ => return Err("only operators of tensors can be kept".into()),
+                });
+            }
+        }
+        let mut results = Vec::new();
+        for name in site.op.outputs.iter().flat_map(|operand| &operand.args) {
+            let key = self.scope.key(site.block, name)?;
+            let value = self.scope.declaration(key).map(|var| &var.value);
+            let Some(ValueType::Tensor(tensor)) = value else {
+                return Err(format!("the type of `{name}` is not declared").into());
+            };
+            results.push((name, ValueInfo::tensor(tensor.dtype, tensor.shape.clone())));
+        }
+        let semantic = CONVENTIONS.is_semantic;
+        let attributes = site.op.attributes.iter().filter(|it| semantic(&it.name));
+        let attributes: Vec<Attribute> = attributes.cloned().filter_map(plain).collect();
+        self.graph.begin(&site.op.kind);
+        let args: Vec<Option<&Value>> = args.iter().map(Some).collect();
+        let infos = results.iter().map(|(_, info)| info.clone()).collect();
+        let made = self.graph.emit_typed(&site.op.kind, &args, attributes, infos);
+        if let Some(op) = self.graph.ops.last_mut() {
+            domain.clone_into(&mut op.domain);
+        }
+        if !self.keeps.contains(&site.op.kind) {
+            self.keeps.push(site.op.kind.clone());
+        }
+        for ((name, _), value) in results.iter().zip(&made) {
+            self.bind(site, name, value, Vec::new())?;
+        }
+        Ok(())
     }
 
     /// Marks the results of an operator that cannot be translated, so that their readers are not reported.
@@ -314,10 +438,24 @@ impl<'p> Walk<'p> {
         lod: Vec<Value>,
     ) -> Outcome {
         let key = self.scope.key(site.block, variable)?;
-        let value = self.named(site, key, value)?;
+        let value = self.ranked(key, value);
+        let value = self.named(site, key, &value)?;
         let lod: Vec<Value> = lod.iter().map(|level| self.graph.current(level)).collect();
         self.scope.set(key, Bound::Tensor(value, lod));
         Ok(())
+    }
+
+    /// Returns a value with the rank that the program declares, if it is not inferred.
+    fn ranked(&self, key: Key<'p>, value: &Value) -> Value {
+        let declared = self.scope.declaration(key).and_then(|var| var.value.tensor_type());
+        let rank = declared.and_then(|declared| Some(declared.shape.as_ref()?.len()));
+        match (value.value_type(), rank) {
+            (ValueType::Tensor(tensor), Some(rank)) if tensor.shape.is_none() => {
+                let shape = Some(vec![Dim::Unknown; rank]);
+                Value::new(value.name(), ValueInfo::tensor(tensor.dtype, shape))
+            }
+            _ => value.clone(),
+        }
     }
 
     /// Gives a value the name of a variable, if no value has it yet.
@@ -327,12 +465,12 @@ impl<'p> Walk<'p> {
             Some(last) => site.block == 0 && *last == site.number,
             None => true,
         };
-        if !is_final || !self.graph.is_made(value) || self.given.contains(&key.1) {
+        if !is_final || !self.graph.is_made(value) || self.given.has(key.1) {
             self.origin(site.block, key.1, &current);
             return Ok(current);
         }
         let named = self.graph.name(value, key.1, key.1)?;
-        self.given.push(key.1);
+        self.given.add(key.1);
         self.origin(site.block, key.1, &named);
         Ok(named)
     }
@@ -462,6 +600,24 @@ impl<'p> Walk<'p> {
         }
         Ok(lod)
     }
+}
+
+/// Returns an attribute in a form that ONNX has; `None` if it has none.
+fn plain(attribute: Attribute) -> Option<Attribute> {
+    use AttributeValue as V;
+    let value = match attribute.value {
+        V::Bool(value) => V::Long(i64::from(value)),
+        V::Int(value) => V::Long(i64::from(value)),
+        #[expect(clippy::cast_possible_truncation, reason = "ONNX has no attributes of float64")]
+        V::Double(value) => V::Float(value as f32),
+        V::Bools(values) => V::Longs(values.into_iter().map(i64::from).collect()),
+        V::Ints(values) => V::Longs(values.into_iter().map(i64::from).collect()),
+        V::Long(_) | V::Float(_) | V::String(_) | V::Longs(_) | V::Floats(_) | V::Strings(_) => {
+            attribute.value
+        }
+        _ => return None,
+    };
+    Some(Attribute { name: attribute.name, value })
 }
 
 fn operator_lod(kind: &str) -> Option<&'static LodRule> {

@@ -20,6 +20,7 @@ use lodstone_model::{
 
 use self::rewrite::{Rewrite, Step};
 use super::infer::{Inference, ValueInfo};
+use super::bound::returns;
 use super::names::Names;
 use super::{
     NEWEST_OPSET, domain_name, ir_version_of_opset, lowest_opset, operator, place_of, quoted,
@@ -309,7 +310,14 @@ fn written(rewrite: &mut Rewrite<'_>, op: Op) -> Result<Vec<Op>, (Finding, i64)>
                 op.input("").iter().map(|name| rewrite.info(name)).collect();
             let types: Vec<Option<&ValueType>> =
                 infos.iter().map(|info| info.map(|info| &info.value)).collect();
-            lowest_opset(&op, &types, OLDEST_OPSET).unwrap_or(NEWEST_OPSET)
+            let outputs: Vec<Option<&ValueType>> = op
+                .output("")
+                .iter()
+                .map(|name| rewrite.info(name).map(|info| &info.value))
+                .collect();
+            let lowest = lowest_opset(&op, &types, OLDEST_OPSET).unwrap_or(NEWEST_OPSET);
+            let returning = (lowest..=NEWEST_OPSET).find(|it| returns(&op, *it, &outputs));
+            returning.unwrap_or(NEWEST_OPSET)
         };
         needed = needed.max(lowest);
         if lowest <= rewrite.opset {

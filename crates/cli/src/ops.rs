@@ -1,0 +1,52 @@
+//! `lodstone ops`.
+
+use std::io::Write;
+
+use lodstone::{OperatorSupport, OperatorTarget, operators};
+
+use crate::args::Ops;
+use crate::console::{self, count, plain};
+use crate::stores::at;
+use crate::{Failure, table};
+
+/// Reports whether all operators of a model are supported.
+pub(crate) fn run(arguments: &Ops) -> Result<bool, Failure> {
+    let model = lodstone::open_with(at(&arguments.path)?, &arguments.open.options()?)?;
+    console::opened(&arguments.path, &model);
+    let target = match arguments.target.as_str() {
+        "run" => OperatorTarget::Run,
+        _ => OperatorTarget::Onnx,
+    };
+    let report = operators(&model, target)?;
+    if arguments.json {
+        console::json(&report)?;
+        return Ok(report.supported);
+    }
+    let header = ["operator", "count", "supported", "opset", "reason"];
+    let row = |kind: &OperatorSupport| {
+        let name = match kind.domain.as_str() {
+            "" => kind.kind.clone(),
+            domain => format!("{domain}.{}", kind.kind),
+        };
+        let supported = match kind.unsupported {
+            0 => "yes".to_owned(),
+            number if number == kind.count => "no".to_owned(),
+            number => format!("{} of {}", kind.count - number, kind.count),
+        };
+        let opset = kind.opset.map_or_else(|| "-".to_owned(), |opset| opset.to_string());
+        let reasons = plain(&kind.reasons.join("; "));
+        vec![plain(&name), kind.count.to_string(), supported, opset, reasons]
+    };
+    let kinds = &report.operators;
+    let total = kinds.iter().map(|kind| kind.count).sum();
+    let unsupported: usize = kinds.iter().map(|kind| kind.unsupported).sum();
+    console::to_stdout(|out| {
+        table::write(out, &header, &[1, 3], || kinds.iter().map(row))?;
+        let (total, kinds) = (count(total, "operator"), count(kinds.len(), "kind"));
+        let opset = report.opset.map(|opset| format!(", opset {opset} or newer"));
+        let opset = opset.unwrap_or_default();
+        writeln!(out, "{total} of {kinds}: {unsupported} not supported{opset}")?;
+        Ok(())
+    })?;
+    Ok(report.supported)
+}

@@ -1,0 +1,227 @@
+//! Exported operators of PaddlePaddle compute what PaddlePaddle 2.6.2 computed, with fixed and with dynamic dims.
+//!
+//! Each recorded case is exported as a program of its own, written, read and run. With `LODSTONE_EXPORTED=DIR`, the
+//! models are kept in `DIR` with their inputs and recorded outputs, for other runtimes to run.
+
+#![expect(clippy::disallowed_methods, reason = "reads golden files directly")]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "recorded numbers fit"
+)]
+
+#[expect(dead_code, reason = "other tests use more of it")]
+#[path = "../../paddle/tests/paddle_operators/recorded.rs"]
+mod recorded;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use lodstone::{ConvertOptions, Error, Inputs, RunOptions, Target};
+use lodstone_model::{
+    Attribute, AttributeValue, DType, Dim, Holder, Kind, Model, Op, Operand, Parameter, Tensor,
+    TensorType, Var,
+};
+use lodstone_store::Blob;
+
+use recorded::{LODS, OPERATORS, Recorded, SEQUENCES, Tensors, program, recorded};
+
+/// The maximum difference of an element from the recorded one: relative, and absolute.
+const TOLERANCE: (f64, f64) = (1e-5, 2e-6);
+
+/// What became of a case.
+#[derive(Debug)]
+enum Outcome {
+    Same,
+    /// The values of inputs that decide about shapes are not known when the program is exported.
+    Unknown,
+    Wrong(String),
+}
+
+/// Returns a program of a case, whose inputs have fixed or dynamic dims.
+fn model(op: Op, feed: &Tensors<'_>, wanted: &Tensors<'_>, is_fixed: bool) -> Model {
+    let mut program = program(op, feed);
+    let main = program.blocks.first_mut().unwrap();
+    for (name, tensor) in feed {
+        let var = main.vars.iter_mut().find(|var| var.name == *name).unwrap();
+        let mut declared = TensorType::of(tensor);
+        declared.lod_level = tensor.lod.0.len() as u32;
+        if !is_fixed {
+            declared.shape.iter_mut().flatten().for_each(|dim| *dim = Dim::Unknown);
+        }
+        var.value = declared.into();
+    }
+    for (column, (name, _)) in wanted.iter().enumerate() {
+        let operand = |slot: &str, name: &str| {
+            vec![Operand { slot: slot.to_owned(), args: vec![name.to_owned()] }]
+        };
+        let column = AttributeValue::Int(column as i32);
+        main.ops.push(Op {
+            kind: "fetch".to_owned(),
+            inputs: operand("X", name),
+            outputs: operand("Out", "fetch"),
+            attributes: vec![Attribute { name: "col".to_owned(), value: column }],
+            ..Op::default()
+        });
+    }
+    let (name, value) = ("fetch".to_owned(), Holder::FetchList.into());
+    main.vars.push(Var { name, value, persistable: true, ..Var::default() });
+    let mut model = Model::default();
+    model.set_main(program);
+    model
+}
+
+fn level(offsets: &[u64]) -> Tensor {
+    let bytes: Vec<u8> = offsets.iter().flat_map(|offset| offset.to_le_bytes()).collect();
+    Tensor::dense(DType::Int64, vec![offsets.len() as u64], Blob::memory(bytes))
+}
+
+/// Exports and runs a case.
+fn outcome(dir: &Path, name: &str, recorded: &Recorded, case: &serde_json::Value, is_fixed: bool) -> Outcome {
+    let (op, feed, wanted) = recorded.case(case);
+    let options = ConvertOptions::default().with_to(Some(Target::Format("onnx".to_owned())));
+    let path = dir.join(format!("{name}.onnx"));
+    match lodstone::convert(model(op, &feed, &wanted, is_fixed), path.clone(), &options) {
+        Ok(_) => {}
+        Err(Error::Lower(error)) if error.to_string().contains("known") => return Outcome::Unknown,
+        Err(error) => return Outcome::Wrong(error.to_string()),
+    }
+    let model = lodstone::open(path).unwrap();
+    let main = &model.main().unwrap().blocks[0];
+    let mut given = Vec::new();
+    for (name, tensor) in &feed {
+        let mut plain = tensor.clone();
+        plain.lod = Default::default();
+        given.push(((*name).to_owned(), plain));
+        for (number, offsets) in tensor.lod.0.iter().enumerate() {
+            given.push((format!("{name}.lod{number}"), level(offsets)));
+        }
+    }
+    given.retain(|(name, _)| main.inputs.contains(name));
+    keep(dir, name, "inputs", &given);
+    keep(dir, name, "outputs", &wanted.iter().map(|(n, t)| ((*n).to_owned(), t.clone())).collect::<Vec<_>>());
+    let values = given.into_iter().map(|(name, tensor)| (Some(name), tensor.into())).collect();
+    let inputs = Inputs { values, lod: Vec::new() };
+    let found = match lodstone::run(&model, inputs, &RunOptions::default()) {
+        Ok(found) => lodstone::tensors(found),
+        Err(error) => return Outcome::Wrong(error.to_string()),
+    };
+    let differences = wanted.iter().filter_map(|(name, wanted)| {
+        let found = found.iter().find(|found| found.name == *name);
+        let Some(found) = found else { return Some(format!("no output `{name}`")) };
+        difference(wanted, &found.tensor).map(|what| format!("`{name}`: {what}"))
+    });
+    let differences: Vec<String> = differences.collect();
+    match differences.is_empty() {
+        true => Outcome::Same,
+        false => Outcome::Wrong(differences.join("; ")),
+    }
+}
+
+/// Writes tensors beside a model, if models are kept.
+fn keep(dir: &Path, name: &str, what: &str, tensors: &[(String, Tensor)]) {
+    if std::env::var_os("LODSTONE_EXPORTED").is_none() || tensors.is_empty() {
+        return;
+    }
+    let parameter = |(name, tensor): &(String, Tensor)| Parameter {
+        name: name.clone(),
+        tensor: Tensor { lod: Default::default(), ..tensor.clone() },
+    };
+    let model =
+        Model { parameters: tensors.iter().map(parameter).collect(), ..Model::default() };
+    let options = ConvertOptions::default();
+    lodstone::convert(model, dir.join(format!("{name}.{what}.npz")), &options).unwrap();
+}
+
+fn difference(wanted: &Tensor, found: &Tensor) -> Option<String> {
+    if (wanted.dtype, &wanted.shape) != (found.dtype, &found.shape) {
+        let (dtype, shape) = (wanted.dtype, &wanted.shape);
+        return Some(format!("expected {dtype}{shape:?}, found {}{:?}", found.dtype, found.shape));
+    }
+    let (relative, absolute) = match wanted.dtype {
+        DType::Float32 | DType::Float64 => TOLERANCE,
+        _ => (0.0, 0.0),
+    };
+    let (left, right) = (elements(wanted), elements(found));
+    let near = |(left, right): (&f64, &f64)| {
+        left == right
+            || (left.is_nan() && right.is_nan())
+            || (left - right).abs() <= absolute + relative * left.abs()
+    };
+    let far = left.iter().zip(&right).filter(|(left, right)| !near((left, right))).count();
+    (far > 0 || left.len() != right.len()).then(|| {
+        let some = |all: &[f64]| all.iter().take(8).copied().collect::<Vec<f64>>();
+        let (of, expected, got) = (left.len(), some(&left), some(&right));
+        format!("{far} of {of} elements differ: expected {expected:?}.., found {got:?}..")
+    })
+}
+
+/// Converts elements to numbers. (The recorded integers are small enough to be exact.)
+fn elements(tensor: &Tensor) -> Vec<f64> {
+    let bytes = tensor.data.bytes().unwrap();
+    macro_rules! each {
+        ($type:ty) => {
+            bytes
+                .as_chunks::<{ size_of::<$type>() }>()
+                .0
+                .iter()
+                .map(|bytes| <$type>::from_le_bytes(*bytes) as f64)
+                .collect()
+        };
+    }
+    match tensor.dtype {
+        DType::Bool | DType::Uint8 => bytes.iter().map(|byte| f64::from(*byte)).collect(),
+        DType::Int8 => bytes.iter().map(|byte| f64::from(byte.cast_signed())).collect(),
+        DType::Float16 | DType::BFloat16 => each!(u16),
+        DType::Int32 => each!(i32),
+        DType::Int64 => each!(i64),
+        DType::Float32 => each!(f32),
+        DType::Float64 => each!(f64),
+        other => panic!("no cases with {other} were recorded"),
+    }
+}
+
+/// Exports all cases of a folder; returns what is wrong, and the number of cases by kind whose shapes must be known.
+fn export_all(folder: &str, is_fixed: bool) -> (Vec<String>, BTreeMap<String, usize>, usize) {
+    let recorded = recorded(folder);
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = match std::env::var_os("LODSTONE_EXPORTED") {
+        Some(dir) => PathBuf::from(dir),
+        None => temporary.path().to_owned(),
+    };
+    std::fs::create_dir_all(&dir).unwrap();
+    let (mut wrong, mut unknown, mut same) = (Vec::new(), BTreeMap::new(), 0);
+    for (number, case) in recorded.cases.iter().enumerate() {
+        let kind = case["kind"].as_str().unwrap();
+        let (_, feed, wanted) = recorded.case(case);
+        let is_sparse =
+            |(_, tensor): &(&str, Tensor)| matches!(tensor.kind, Kind::SelectedRows { .. });
+        if kind.ends_with("_grad") || feed.iter().chain(&wanted).any(is_sparse) {
+            continue;
+        }
+        let how = if is_fixed { "fixed" } else { "dynamic" };
+        let name = format!("{folder}_{number}_{kind}_{how}");
+        match outcome(&dir, &name, &recorded, case, is_fixed) {
+            Outcome::Same => same += 1,
+            Outcome::Unknown => *unknown.entry(kind.to_owned()).or_default() += 1,
+            Outcome::Wrong(what) => {
+                let line = format!("{}: {what} {}", case["name"], case["attributes"]);
+                wrong.push(line);
+            }
+        }
+    }
+    (wrong, unknown, same)
+}
+
+#[test]
+fn survey() {
+    for folder in [OPERATORS, SEQUENCES, LODS] {
+        for is_fixed in [true, false] {
+            let (wrong, unknown, same) = export_all(folder, is_fixed);
+            println!("== {folder} fixed {is_fixed}: {same} same, {} wrong, unknown {unknown:?}", wrong.len());
+            for line in &wrong {
+                println!("{}", line.chars().take(400).collect::<String>());
+            }
+        }
+    }
+}

@@ -1,0 +1,286 @@
+"""Builds networks with PaddlePaddle 2.6.2, with random weights, and records their outputs at several input sizes.
+
+    python paddle_networks.py OUT_DIR
+
+Writes a folder for each network: `inference.pdmodel` and `inference.pdiparams`, and for each size `N.inputs.npz` and
+`N.outputs.npz`, whose arrays have the names of the inputs and outputs.
+"""
+
+import os
+import sys
+
+os.environ.setdefault("GLOG_minloglevel", "3")
+os.environ["FLAGS_cpu_deterministic"] = "1"
+
+import numpy as np
+import paddle
+import paddle.nn.functional as F
+from paddle import nn, static
+
+paddle.seed(7)
+
+
+class ConvBlock(nn.Layer):
+    def __init__(self, channels, out, size=3, stride=1, groups=1, act=None):
+        super().__init__()
+        padding = (size - 1) // 2
+        self.conv = nn.Conv2D(channels, out, size, stride, padding, groups=groups, bias_attr=False)
+        self.norm = nn.BatchNorm2D(out)
+        self.act = act
+
+    def forward(self, x):
+        x = self.norm(self.conv(x))
+        return self.act(x) if self.act else x
+
+
+class TextRecognition(nn.Layer):
+    """A CRNN: convolutions, a bidirectional LSTM over the columns, and a softmax for each of them."""
+
+    def __init__(self, classes=97):
+        super().__init__()
+        self.body = nn.Sequential(
+            ConvBlock(3, 16, stride=2, act=F.hardswish),
+            ConvBlock(16, 16, groups=16, act=F.relu),
+            ConvBlock(16, 32, stride=(2, 1), act=F.hardswish),
+            nn.MaxPool2D(2, 2),
+            ConvBlock(32, 48, stride=(2, 1), act=F.leaky_relu),
+        )
+        self.lstm = nn.LSTM(48, 24, num_layers=2, direction="bidirect")
+        self.fc = nn.Linear(48, classes)
+
+    def forward(self, x):
+        x = self.body(x)
+        x = x.mean(axis=2)
+        x = paddle.transpose(x, [0, 2, 1])
+        x, _ = self.lstm(x)
+        return F.softmax(self.fc(x), axis=2)
+
+
+class SqueezeExcite(nn.Layer):
+    def __init__(self, channels):
+        super().__init__()
+        self.pool = nn.AdaptiveAvgPool2D(1)
+        self.down = nn.Conv2D(channels, channels // 4, 1)
+        self.up = nn.Conv2D(channels // 4, channels, 1)
+
+    def forward(self, x):
+        y = F.relu(self.down(self.pool(x)))
+        return x * F.hardsigmoid(self.up(y), slope=0.2, offset=0.5)
+
+
+class TextDetection(nn.Layer):
+    """A differentiable-binarization network: a backbone, a feature pyramid, and a head that upsamples."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = ConvBlock(3, 8, stride=2, act=F.hardswish)
+        self.stages = nn.LayerList([
+            nn.Sequential(ConvBlock(8, 16, stride=2, act=F.relu), SqueezeExcite(16)),
+            nn.Sequential(ConvBlock(16, 24, stride=2, act=F.hardswish), SqueezeExcite(24)),
+            nn.Sequential(ConvBlock(24, 32, size=5, stride=2, act=F.hardswish)),
+        ])
+        self.sides = nn.LayerList([nn.Conv2D(c, 24, 1, bias_attr=False) for c in (16, 24, 32)])
+        self.smooth = nn.LayerList([nn.Conv2D(24, 8, 3, padding=1, bias_attr=False) for _ in range(3)])
+        self.head = nn.Sequential(
+            nn.Conv2D(24, 8, 3, padding=1, bias_attr=False), nn.BatchNorm2D(8), nn.ReLU(),
+            nn.Conv2DTranspose(8, 8, 2, stride=2), nn.BatchNorm2D(8), nn.ReLU(),
+            nn.Conv2DTranspose(8, 1, 2, stride=2), nn.Sigmoid(),
+        )
+
+    def forward(self, x):
+        x = self.stem(x)
+        features = []
+        for stage in self.stages:
+            x = stage(x)
+            features.append(x)
+        sides = [side(f) for side, f in zip(self.sides, features)]
+        for i in (1, 0):
+            sides[i] = sides[i] + F.upsample(sides[i + 1], scale_factor=2, mode="nearest", align_mode=1)
+        outs = [smooth(s) for smooth, s in zip(self.smooth, sides)]
+        outs = [F.upsample(o, scale_factor=2**i, mode="nearest", align_mode=1) if i else o
+                for i, o in enumerate(outs)]
+        return self.head(paddle.concat(outs[::-1], axis=1))
+
+
+class Encoder(nn.Layer):
+    """An ERNIE-like encoder: embeddings of words, positions and segments, attention with a mask, a pooled output."""
+
+    def __init__(self, words=120, width=32, layers=2):
+        super().__init__()
+        self.word = nn.Embedding(words, width, padding_idx=0)
+        self.position = nn.Embedding(64, width)
+        self.segment = nn.Embedding(2, width)
+        self.norm = nn.LayerNorm(width)
+        self.drop = nn.Dropout(0.1)
+        layer = nn.TransformerEncoderLayer(width, 4, 64, dropout=0.1, activation="gelu")
+        self.encoder = nn.TransformerEncoder(layer, layers)
+        self.pool = nn.Linear(width, width)
+        self.classify = nn.Linear(width, 3)
+
+    def forward(self, ids, segments):
+        mask = ((ids == 0).astype(self.pool.weight.dtype) * -1e4).unsqueeze([1, 2])
+        ones = paddle.ones_like(ids, dtype="int64")
+        positions = paddle.cumsum(ones, axis=-1) - ones
+        x = self.word(ids) + self.position(positions) + self.segment(segments)
+        x = self.drop(self.norm(x))
+        x = self.encoder(x, mask)
+        pooled = F.tanh(self.pool(x[:, 0]))
+        return x, self.classify(pooled)
+
+
+class Control(nn.Layer):
+    """Loops and branches whose course depends on the input."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(6, 6)
+
+    def forward(self, x):
+        i = paddle.zeros([1], dtype="int64")
+        while i < 4:
+            x = F.tanh(self.fc(x)) + x
+            i += 1
+        if paddle.mean(x) > 0.2:
+            y = x * 2.0 - 1.0
+        else:
+            y = x + 3.0
+        return y
+
+
+class Segmentation(nn.Layer):
+    """A PSP-like network: pooling to grids of several sizes, and bilinear upsampling to the input's size."""
+
+    def __init__(self, classes=5):
+        super().__init__()
+        self.body = nn.Sequential(ConvBlock(3, 12, stride=2, act=F.relu6), ConvBlock(12, 16, stride=2, act=F.swish))
+        self.pools = nn.LayerList([nn.AdaptiveAvgPool2D(size) for size in (1, 2, 3)])
+        self.convs = nn.LayerList([nn.Conv2D(16, 4, 1) for _ in range(3)])
+        self.last = nn.Conv2D(28, classes, 3, padding=1)
+
+    def forward(self, x):
+        size = paddle.shape(x)[2:]
+        y = self.body(x)
+        inner = paddle.shape(y)[2:]
+        parts = [y]
+        for pool, conv in zip(self.pools, self.convs):
+            parts.append(F.interpolate(conv(pool(y)), inner, mode="bilinear", align_corners=False))
+        y = self.last(paddle.concat(parts, axis=1))
+        y = F.interpolate(y, size, mode="bilinear", align_corners=True)
+        return paddle.argmax(y, axis=1, keepdim=True, dtype="int32"), F.softmax(y, axis=1)
+
+
+def spec(*inputs):
+    return [static.InputSpec(shape, dtype, name) for name, shape, dtype in inputs]
+
+
+def image(*sizes):
+    return [{"x": ("float", size)} for size in sizes]
+
+
+LAYERS = {
+    "mobilenet_v3": (lambda: paddle.vision.models.mobilenet_v3_small(scale=0.35, num_classes=11),
+                     spec(("x", [None, 3, None, None], "float32")),
+                     image((1, 3, 64, 64), (2, 3, 96, 64), (3, 3, 224, 224))),
+    "resnet18": (lambda: paddle.vision.models.resnet18(num_classes=7),
+                 spec(("x", [None, 3, 64, 64], "float32")), image((1, 3, 64, 64), (2, 3, 64, 64), (5, 3, 64, 64))),
+    "recognition": (TextRecognition, spec(("x", [None, 3, 32, None], "float32")),
+                    image((1, 3, 32, 64), (2, 3, 32, 100), (3, 3, 32, 320))),
+    "detection": (TextDetection, spec(("x", [None, 3, None, None], "float32")),
+                  image((1, 3, 64, 64), (1, 3, 96, 160), (2, 3, 128, 64))),
+    "encoder": (Encoder, spec(("ids", [None, None], "int64"), ("segments", [None, None], "int64")),
+                [{"ids": (120, s), "segments": (2, s)} for s in ((1, 5), (2, 12), (3, 40))]),
+    "control": (Control, spec(("x", [None, 6], "float32")),
+                [{"x": ("float", (n, 6))} for n in (1, 2, 5)]),
+    "segmentation": (Segmentation, spec(("x", [None, 3, None, None], "float32")),
+                     image((1, 3, 32, 32), (2, 3, 48, 64), (1, 3, 33, 50))),
+}
+
+
+def detector(folder):
+    """A PP-YOLO-like detector: two heads, boxes, and the suppression of overlapping ones, as one program."""
+    paddle.enable_static()
+    main, startup = static.Program(), static.Program()
+    main.random_seed = startup.random_seed = 3
+    with static.program_guard(main, startup):
+        x = static.data("image", [None, 3, None, None], "float32")
+        size = static.data("im_size", [None, 2], "int32")
+
+        def conv(x, out, k=3, stride=1, act="leaky_relu"):
+            y = static.nn.conv2d(x, out, k, stride, (k - 1) // 2, bias_attr=False)
+            return static.nn.batch_norm(y, act=act, is_test=True)
+
+        c = conv(conv(x, 8, stride=2), 12, stride=2)
+        c4 = conv(c, 16, stride=2)
+        c5 = conv(c4, 24, stride=2)
+        anchors = [[10, 13, 16, 30, 33, 23], [30, 61, 62, 45, 59, 119]]
+        boxes, scores = [], []
+        up = F.interpolate(conv(c5, 16, 1), scale_factor=2, mode="nearest")
+        for feature, anchor, ratio in ((c5, anchors[1], 16), (paddle.concat([up, c4], 1), anchors[0], 8)):
+            head = static.nn.conv2d(conv(feature, 16), 3 * (5 + 4), 1)
+            box, score = paddle.vision.ops.yolo_box(head, size, anchor, 4, 0.01, ratio, clip_bbox=True, scale_x_y=1.05)
+            boxes.append(box)
+            scores.append(paddle.transpose(score, [0, 2, 1]))
+        boxes, scores = paddle.concat(boxes, 1), paddle.concat(scores, 2)
+        helper = paddle.base.layer_helper.LayerHelper("multiclass_nms3")
+        out = helper.create_variable_for_type_inference("float32")
+        index = helper.create_variable_for_type_inference("int32")
+        counts = helper.create_variable_for_type_inference("int32")
+        helper.append_op(
+            type="multiclass_nms3", inputs={"BBoxes": boxes, "Scores": scores},
+            outputs={"Out": out, "Index": index, "NmsRoisNum": counts},
+            attrs=dict(background_label=-1, score_threshold=0.05, nms_top_k=50, nms_threshold=0.45,
+                       keep_top_k=20, nms_eta=1.0, normalized=False))
+    executor = static.Executor(paddle.CPUPlace())
+    executor.run(startup)
+    static.save_inference_model(os.path.join(folder, "inference"), [x, size], [out, counts], executor, program=main)
+    feeds = []
+    for number, (batch, height, width) in enumerate(((1, 64, 64), (2, 64, 96), (1, 128, 128))):
+        rng = np.random.default_rng(number)
+        feeds.append({"image": rng.random((batch, 3, height, width), dtype=np.float32) * 4 - 2,
+                      "im_size": np.array([[height, width]] * batch, np.int32)})
+    record(folder, feeds)
+
+
+def record(folder, feeds):
+    """Runs the saved program, and writes inputs and outputs."""
+    paddle.enable_static()
+    executor = static.Executor(paddle.CPUPlace())
+    program, names, targets = static.load_inference_model(os.path.join(folder, "inference"), executor)
+    for number, feed in enumerate(feeds):
+        assert sorted(names) == sorted(feed), (names, list(feed))
+        outputs = executor.run(program, feed=feed, fetch_list=targets)
+        np.savez(os.path.join(folder, f"{number}.inputs.npz"), **feed)
+        np.savez(os.path.join(folder, f"{number}.outputs.npz"),
+                 **{target.name: np.asarray(value) for target, value in zip(targets, outputs)})
+
+
+def main(out):
+    for name, (make, inputs, sizes) in LAYERS.items():
+        folder = os.path.join(out, name)
+        os.makedirs(folder, exist_ok=True)
+        paddle.disable_static()
+        layer = make()
+        layer.eval()
+        # Statistics other than 0 and 1.
+        for key, value in layer.state_dict().items():
+            if key.endswith("_mean"):
+                value.set_value(paddle.uniform(value.shape, min=-0.2, max=0.2))
+            elif key.endswith("_variance"):
+                value.set_value(paddle.uniform(value.shape, min=0.2, max=1.0))
+        paddle.jit.save(paddle.jit.to_static(layer, input_spec=inputs, full_graph=True), os.path.join(folder, "inference"))
+        feeds = []
+        for number, feed in enumerate(sizes):
+            rng = np.random.default_rng(number)
+            arrays = {}
+            for key, (kind, shape) in feed.items():
+                arrays[key] = (rng.random(shape, dtype=np.float32) * 2 - 1 if kind == "float"
+                               else rng.integers(0, kind, shape))
+            feeds.append(arrays)
+        record(folder, feeds)
+    folder = os.path.join(out, "detector")
+    os.makedirs(folder, exist_ok=True)
+    detector(folder)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
