@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use lodstone::{
-    CompareOptions, Conversion, ConvertOptions, DType, Engine, ExternalData, Model, ParameterNames, Progress, Renames, Target,
+    CompareOptions, Conversion, ConvertOptions, DType, Engine, ExternalData, Model, ParameterNames,
+    Progress, Renames, Target,
 };
 use serde::Serialize;
 
 use crate::args::Convert;
 use crate::console::{self, count, plain, size};
-use crate::stores::{Output, at};
 use crate::run::{inputs, level};
+use crate::stores::{Output, at};
 use crate::{Failure, progress};
 
 /// Converts a model; with `--check`, reports whether the outputs of the result agree.
@@ -81,9 +82,10 @@ fn check(arguments: &Convert, source: &Model) -> Result<bool, Failure> {
         console::note(&format!("random input {added}"));
     }
     let mut agree = true;
-    for (engine, name) in [(Engine::Builtin, "built-in engine"), (Engine::OnnxRuntime, "ONNX Runtime")] {
-        let options =
-            CompareOptions::default().with_outputs_only(true).with_engine_b(Some(engine));
+    for (engine, name) in
+        [(Engine::Builtin, "built-in engine"), (Engine::OnnxRuntime, "ONNX Runtime")]
+    {
+        let options = CompareOptions::default().with_outputs_only(true).with_engine_b(Some(engine));
         let found = match lodstone::compare(source, &result, inputs.clone(), &options) {
             Err(error @ lodstone::Error::OnnxRuntime(_)) if engine == Engine::OnnxRuntime => {
                 console::note(&format!("not checked with ONNX Runtime: {error}"));

@@ -169,8 +169,8 @@ pub use lodstone_store::{
     Step, StepKind, Store,
 };
 pub use names::Names;
-pub use ops::{OperatorReport, OperatorSupport, OperatorTarget, operators};
 pub use open::{open, open_bytes, open_bytes_with, open_with, recover};
+pub use ops::{OperatorReport, OperatorSupport, OperatorTarget, operators};
 #[cfg(feature = "runtime")]
 pub use paddle::{
     checkpoint::numerics,

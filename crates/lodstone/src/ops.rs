@@ -80,7 +80,8 @@ const MAX_REASONS: usize = 4;
 /// If the model has no program, it contradicts itself as a whole, or programs of its framework have no route to the
 /// target.
 pub fn operators(model: &Model, target: OperatorTarget) -> Result<OperatorReport> {
-    let program = model.main().ok_or_else(|| Error::Absent("the model has no program".to_owned()))?;
+    let program =
+        model.main().ok_or_else(|| Error::Absent("the model has no program".to_owned()))?;
     let mut kinds = Kinds::default();
     match (program.dialect, target) {
         (Dialect::Paddle, OperatorTarget::Onnx) => exported(model, &mut kinds)?,
@@ -96,8 +97,7 @@ pub fn operators(model: &Model, target: OperatorTarget) -> Result<OperatorReport
         (Dialect::Onnx, OperatorTarget::Run) => {
             for op in program.ops() {
                 let is_function = program.functions.iter().any(|it| it.name == op.kind);
-                let is_computed =
-                    is_function || lodstone_engine::is_computed(&op.domain, &op.kind);
+                let is_computed = is_function || lodstone_engine::is_computed(&op.domain, &op.kind);
                 let reason = || format!("operator of {} is not supported", domain_name(&op.domain));
                 kinds.add(op, None, (!is_computed).then(reason));
             }

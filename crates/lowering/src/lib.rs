@@ -73,8 +73,12 @@ type Translation = fn(&Model, &LowerOptions, &mut Report) -> Result<(Model, Orig
 
 fn translation(from: Dialect, to: Dialect) -> Option<Translation> {
     match from {
-        Dialect::Glow if to == Dialect::Onnx => Some(|model, _, report| glow::to_onnx(model, report)),
-        Dialect::Onnx if to == Dialect::Glow => Some(|model, _, report| glow::from_onnx(model, report)),
+        Dialect::Glow if to == Dialect::Onnx => {
+            Some(|model, _, report| glow::to_onnx(model, report))
+        }
+        Dialect::Onnx if to == Dialect::Glow => {
+            Some(|model, _, report| glow::from_onnx(model, report))
+        }
         Dialect::Paddle if to == Dialect::Onnx => Some(paddle::to_onnx),
         Dialect::Glow | Dialect::Onnx | Dialect::Paddle | Dialect::Mxnet => None,
     }
@@ -111,7 +115,8 @@ pub fn lower_with(
     report: &mut Report,
 ) -> Option<Result<Origins, LowerError>> {
     let translation = translation(model.main()?.dialect, to)?;
-    let lowered = translation(model, options, report).map_err(|findings| LowerError { to, findings });
+    let lowered =
+        translation(model, options, report).map_err(|findings| LowerError { to, findings });
     Some(lowered.map(|(mut lowered, origins)| {
         for (name, program) in std::mem::take(&mut model.programs) {
             if name != Programs::MAIN {

@@ -303,7 +303,11 @@ pub(super) fn triangle(op: &mut Operator<'_>) -> Outcome {
 fn unstack(op: &mut Operator<'_>, slot: &str) -> Outcome {
     let x = op.input("X")?;
     let axis = op.place(op.int("axis")?, &x)?;
-    let count = op.known_dim(&x, axis)?;
+    let count = match x.shape()?.get(usize::try_from(axis).unwrap_or(usize::MAX)) {
+        Some(Dim::Known(count)) => i64::try_from(*count).unwrap_or(i64::MAX),
+        // There is an output for each part.
+        _ => op.results(slot),
+    };
     let parts = usize::try_from(count).ok().filter(|parts| (1..1 << 16).contains(parts));
     let parts = parts.ok_or_else(|| format!("expected at least 1 part, found {count}"))?;
     let attributes = [int("axis", axis), int("num_outputs", count)];

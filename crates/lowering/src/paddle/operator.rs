@@ -180,6 +180,11 @@ impl<'a> Operator<'a> {
         self.op.output(slot).iter().any(is_there)
     }
 
+    /// Returns the number of variables in an output slot.
+    pub(super) fn results(&self, slot: &str) -> i64 {
+        i64::try_from(self.op.output(slot).len()).unwrap_or(i64::MAX)
+    }
+
     /// Sets the variable of an output slot; does nothing if the slot is empty.
     pub(super) fn put(&mut self, slot: &str, value: &Value) -> Outcome {
         self.put_all(slot, std::slice::from_ref(value))

@@ -199,9 +199,11 @@ fn over_unknown(
     }
     let (begins, ends) =
         pads.split_at_checked(size.len()).ok_or("expected pads at begins and ends")?;
-    let is_free = ends.iter().zip(size).zip(strides).all(|((end, size), stride)| {
-        *end <= size.saturating_sub(*stride)
-    });
+    let is_free = ends
+        .iter()
+        .zip(size)
+        .zip(strides)
+        .all(|((end, size), stride)| *end <= size.saturating_sub(*stride));
     if is_max {
         let ends = ends.iter().zip(strides).map(|(end, stride)| end.saturating_add(stride - 1));
         return Ok((!is_free).then(|| (begins.to_vec(), ends.collect())));

@@ -19,8 +19,8 @@ use lodstone_model::{
 };
 
 use self::rewrite::{Rewrite, Step};
-use super::infer::{Inference, ValueInfo};
 use super::bound::returns;
+use super::infer::{Inference, ValueInfo};
 use super::names::Names;
 use super::{
     NEWEST_OPSET, domain_name, ir_version_of_opset, lowest_opset, operator, place_of, quoted,
