@@ -84,7 +84,9 @@ impl Routine {
     fn infer(&self, types: &[ValueType]) -> Result<Inference> {
         let names = self.graph()?.inputs.iter().cloned();
         let inputs = names.zip(types.iter().cloned().map(ValueInfo::from)).collect();
-        let inference = infer(&self.model, &infer::Options::default().with_inputs(inputs));
+        // Subgraphs are inferred again when they run, with the types that they then have.
+        let options = infer::Options::default().with_inputs(inputs).with_graph_only(true);
+        let inference = infer(&self.model, &options);
         let breaks = |found: &&lodstone_schema::Located| found.finding.code != Code::Inconsistent;
         match inference.findings.located.iter().find(breaks) {
             Some(found) => Err(found.clone().into()),
