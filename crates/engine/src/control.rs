@@ -87,7 +87,10 @@ impl Routine {
         // Subgraphs are inferred again when they run, with the types that they then have.
         let options = infer::Options::default().with_inputs(inputs).with_graph_only(true);
         let inference = infer(&self.model, &options);
-        let breaks = |found: &&lodstone_schema::Located| found.finding.code != Code::Inconsistent;
+        // Declared types of results are documentation: operators define the types.
+        let breaks = |found: &&lodstone_schema::Located| {
+            !matches!(found.finding.code, Code::Inconsistent | Code::Declared)
+        };
         match inference.findings.located.iter().find(breaks) {
             Some(found) => Err(found.clone().into()),
             None => Ok(inference),

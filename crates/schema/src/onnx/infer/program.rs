@@ -283,6 +283,7 @@ impl<'p> Walk<'p> {
                 let code =
                     match merged_types(&without_shapes(declared), &without_shapes(&info.value)) {
                         Some(_) if source != TypeSource::Constant => Code::Inconsistent,
+                        None if source == TypeSource::Inferred => Code::Declared,
                         _ => Code::Rule,
                     };
                 let what = format!("declared as {expected}, {} as {found}", source.word());
