@@ -285,6 +285,52 @@ fn a_run_keeps_to_its_budget() {
     }
 }
 
+/// A model of one operator, whose inputs are of any type.
+fn single(kind: &str, attributes: Vec<Attribute>, inputs: &[&str]) -> Model {
+    let operand = |args: &[&str]| {
+        let args = args.iter().map(|name| (*name).to_owned()).collect();
+        vec![Operand { slot: String::new(), args }]
+    };
+    let (read, written) = (operand(inputs), operand(&["y"]));
+    let kind = kind.to_owned();
+    let block = Block {
+        inputs: inputs.iter().map(|name| (*name).to_owned()).collect(),
+        outputs: vec!["y".to_owned()],
+        ops: vec![Op { kind, inputs: read, outputs: written, attributes, ..Op::default() }],
+        ..Block::default()
+    };
+    let topology = Topology {
+        version: Some(10),
+        operator_versions: vec![(String::new(), newest_opset("").unwrap())],
+        blocks: vec![block],
+        ..Topology::new(Dialect::Onnx)
+    };
+    let mut model = Model::default();
+    model.set_main(Program::from(topology));
+    model
+}
+
+#[test]
+fn small_elements_count_in_a_long_softmax() {
+    let (budget, threads) = (Budget::default(), Threads::default());
+    let context = Context::new(&budget, &threads);
+    let count = 20_000_u16;
+    let expected = 1.0 / (1.0 + f64::from(count - 1) * (-20.0_f64).exp());
+    for dims in [[1, u64::from(count)], [u64::from(count), 1]] {
+        let axis = i64::from(dims[0] == 1);
+        let attributes =
+            vec![Attribute { name: "axis".to_owned(), value: AttributeValue::Long(axis) }];
+        let model = single("Softmax", attributes, &["x"]);
+        let executable = Executable::new(&model, &options(Mode::Fast), context).unwrap();
+        let numbers = std::iter::once(20_f32).chain(std::iter::repeat_n(0.0, count.into()));
+        let bytes: Vec<u8> = numbers.take(count.into()).flat_map(f32::to_le_bytes).collect();
+        let x = Tensor::dense(DType::Float32, dims.to_vec(), bytes.into());
+        let made = executable.run(vec![("x", Value::of(&x).unwrap())], context).unwrap();
+        let found = made[0].dense().unwrap().to_f64().unwrap()[0];
+        assert!((found - expected).abs() < 1e-5, "{found} is not {expected}");
+    }
+}
+
 #[test]
 fn all_operators_without_a_kernel_are_named() {
     let (budget, threads) = (Budget::default(), Threads::default());

@@ -3,13 +3,12 @@
 //! Queries are [batch, query heads, queries, size]; neighbouring query heads share the keys of one key head.
 
 use burn_backend::DType as BurnType;
-use burn_backend::ops::ActivationOps;
-use burn_flex::Flex;
 use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
 use super::linear::product;
+use super::normalize::softmax;
 use super::sequence::{attribute, value};
 use super::tensor::bounded;
 use crate::item::{Item, Outcome, burn_type};
@@ -67,7 +66,7 @@ pub(crate) fn shares(scores: &Value) -> Outcome<Value> {
     let scores = item(scores)?;
     match scores.shape().as_slice() {
         dims @ [_, _, _, _] if !dims.contains(&0) => {
-            Ok(scores.map(|scores| Flex::softmax(scores, 3))?.dense()?.into())
+            Ok(scores.map(|scores| softmax(scores, 3))?.dense()?.into())
         }
         [_, _, _, _] => Ok(scores.dense()?.into()),
         other => Err(format!("expected scores of 4 dims, found {other:?}").into()),

@@ -2,12 +2,11 @@
 //!
 //! Heads are [batch, heads, length, size].
 
-use burn_backend::ops::ActivationOps;
-use burn_flex::Flex;
 use lodstone_schema::Finding;
 
 use crate::item::{Item, Outcome};
 use crate::kernels::linear::product;
+use crate::kernels::normalize::softmax;
 use crate::kernels::tensor::{bounded, long};
 use crate::kernels::{Call, Made, Run, all, count, dim_at};
 
@@ -204,7 +203,7 @@ fn attended(call: &Call<'_>, parts: &Heads, masks: &Masks<'_>) -> Outcome<Item> 
     if let Some(mask) = mask(call, masks, [batch, queries, length])? {
         scores = scores.plus(&mask.cast(kind)?)?;
     }
-    let shares = scores.map(|scores| Flex::softmax(scores, 3))?;
+    let shares = scores.map(|scores| softmax(scores, 3))?;
     let y = product(shares, parts.values.clone())?;
     Ok(y.permuted(&[0, 2, 1, 3]).reshaped(vec![batch, queries, heads * value_size]))
 }

@@ -226,7 +226,8 @@ fn softmax(call: &Call<'_>) -> Made {
         false => shape.clone(),
     };
     let along = if is_old { 1 } else { at };
-    let shares = x.reshaped(flat).map(|x| Flex::softmax(x, along))?.reshaped(shape);
+    let shares =
+        x.reshaped(flat).map(|x| crate::kernels::normalize::softmax(x, along))?.reshaped(shape);
     let scale = call.input(3)?.to_singles()?;
     let steps = (1.0 / scale.first().ok_or("expected a scale")?).floor();
     let y = shares.scaled(steps.into())?.map(Flex::float_round)?;
