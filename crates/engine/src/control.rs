@@ -211,6 +211,7 @@ impl Control {
             expect(made.len(), 1)?;
             Ok(made.remove(0))
         };
+        let _scores = context.budget.reserve(flexible::workspace(inputs)?)?;
         let scores = context.threads.run(|| flexible::scores(op, inputs))??;
         let scores = modified("score_mod", scores)?;
         let shares = context.threads.run(|| flexible::shares(&scores))??;

@@ -332,6 +332,38 @@ fn small_elements_count_in_a_long_softmax() {
 }
 
 #[test]
+fn memory_that_a_kernel_works_in_counts() {
+    let threads = Threads::default();
+    let text = |name: &str, value: &str| Attribute {
+        name: name.to_owned(),
+        value: AttributeValue::String(value.into()),
+    };
+    // The inputs and the result take some KiB each, the scores and the product of the first two terms more than a MiB.
+    let attention = (single("Attention", Vec::new(), &["q", "k", "v"]), [1, 1, 512, 1]);
+    let equation = vec![text("equation", "abcd,abed,abce->ab")];
+    let einsum = (single("Einsum", equation, &["q", "k", "v"]), [1, 1, 512, 1]);
+    for (at, (model, dims)) in [attention, einsum].into_iter().enumerate() {
+        let large = Budget::default();
+        let context = Context::new(&large, &threads);
+        let executable = Executable::new(&model, &options(Mode::Fast), context).unwrap();
+        let last = if at == 1 { [1, 1, 1, 512] } else { dims };
+        let inputs = || {
+            let values = [dims, dims, last].map(|dims| singles(&dims, 0.5));
+            ["q", "k", "v"].into_iter().zip(values).collect::<Vec<_>>()
+        };
+        executable.run(inputs(), context).unwrap();
+        let small = Budget::new(1 << 20);
+        let error = executable.run(inputs(), Context::new(&small, &threads)).unwrap_err();
+        let Error::Op(error) = error else { panic!("{error}") };
+        assert_eq!(error.finding.code, Code::Limit);
+        let fitting = Budget::new(64 << 20);
+        for _ in 0..3 {
+            executable.run(inputs(), Context::new(&fitting, &threads)).unwrap();
+        }
+    }
+}
+
+#[test]
 fn all_operators_without_a_kernel_are_named() {
     let (budget, threads) = (Budget::default(), Threads::default());
     let mut model = model("whole");

@@ -23,6 +23,9 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     })
 }
 
+/// The bytes of memory for each score: several steps hold all of them at the same time.
+pub(super) const SCORES: u64 = 16;
+
 /// What the fourth output holds.
 const SOFTCAPPED: i64 = 1;
 const BIASED: i64 = 2;
@@ -48,6 +51,8 @@ fn attention(call: &Call<'_>) -> Made {
         x.reshaped(vec![batch, key_heads, heads / key_heads * queries, inner])
     };
     let shape = [batch, heads, queries, length];
+    // The scores, what becomes of them in each step, and the mask.
+    let _scores = call.workspace(&shape, SCORES)?;
     let scores =
         product(rows(q.scaled(scale)?, sizes.size), k.cast(wide)?.permuted(&[0, 1, 3, 2]))?
             .reshaped(shape.to_vec());

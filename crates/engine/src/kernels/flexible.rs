@@ -7,6 +7,7 @@ use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
+use super::attention::SCORES;
 use super::linear::product;
 use super::normalize::softmax;
 use super::sequence::{attribute, value};
@@ -27,6 +28,14 @@ fn rows(x: Item, key_heads: usize) -> Outcome<Item> {
         Some(0) => Ok(x.reshaped(vec![batch, key_heads, heads / key_heads * length, size])),
         _ => Err(format!("{heads} query heads do not divide into {key_heads} key heads").into()),
     }
+}
+
+/// Returns the memory for scores in bytes: several steps hold all of them at the same time.
+pub(crate) fn workspace(inputs: &[Option<Value>]) -> Outcome<u64> {
+    let (query, keys) = (item(value(inputs, 0)?)?.shape(), item(value(inputs, 1)?)?.shape());
+    let dim = |shape: &[usize], at| super::dim_at(shape, at);
+    let whole = [dim(&query, 0)?, dim(&query, 1)?, dim(&query, 2)?, dim(&keys, 2)?];
+    Ok((bounded(&whole)? as u64).saturating_mul(SCORES))
 }
 
 /// Returns the scores of all keys, in the precision of the softmax: [batch, query heads, queries, keys].

@@ -5,6 +5,7 @@
 use lodstone_schema::Finding;
 
 use crate::item::{Item, Outcome};
+use crate::kernels::attention::SCORES;
 use crate::kernels::linear::product;
 use crate::kernels::normalize::softmax;
 use crate::kernels::tensor::{bounded, long};
@@ -188,7 +189,7 @@ fn attended(call: &Call<'_>, parts: &Heads, masks: &Masks<'_>) -> Outcome<Item> 
         return Err(format!("queries {query:?} do not fit keys {keys:?}, values {values:?}").into());
     }
     let shape = [batch, heads, queries, length];
-    bounded(&shape)?;
+    let _scores = call.workspace(&shape, SCORES)?;
     let scale = match call.float("scale", 0.0) {
         0.0 => 1.0 / (size as f64).sqrt(),
         scale => scale.into(),
