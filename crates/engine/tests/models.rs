@@ -12,10 +12,10 @@ use lodstone_engine::{
 use lodstone_formats::{OpenOptions, numpy, onnx};
 use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Model, Op, Operand, Parameter, Program,
-    Tensor, Topology,
+    Tensor, Topology, Var,
 };
 use lodstone_schema::Code;
-use lodstone_schema::onnx::infer::{Options, infer};
+use lodstone_schema::onnx::infer::{Options, ValueInfo, infer};
 use lodstone_schema::onnx::simplify::{Bounds, simplify};
 use lodstone_schema::onnx::{check, inline, newest_opset};
 use lodstone_store::{Blob, Location, Progress};
@@ -308,6 +308,21 @@ fn single(kind: &str, attributes: Vec<Attribute>, inputs: &[&str]) -> Model {
     let mut model = Model::default();
     model.set_main(Program::from(topology));
     model
+}
+
+#[test]
+fn wrongly_declared_results_have_the_types_of_their_operators() {
+    let (budget, threads) = (Budget::default(), Threads::default());
+    let context = Context::new(&budget, &threads);
+    let mut model = single("Shape", Vec::new(), &["x"]);
+    let declared = ValueInfo::tensor(DType::Float32, Some(Vec::new())).value;
+    let var = Var { name: "y".to_owned(), value: declared, ..Var::default() };
+    model.main_mut().unwrap().blocks[0].vars.push(var);
+    let executable = Executable::new(&model, &options(Mode::Fast), context).unwrap();
+    let made = executable.run(vec![("x", singles(&[2, 3], 0.5))], context).unwrap();
+    let made = made[0].dense().unwrap();
+    assert_eq!((made.dtype(), made.dims()), (DType::Int64, &[2][..]));
+    assert_eq!(made.to_f64().unwrap(), [2.0, 3.0]);
 }
 
 #[test]
