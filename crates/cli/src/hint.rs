@@ -24,6 +24,9 @@ pub(crate) fn of(failure: &(dyn Error + 'static)) -> Option<String> {
         Lodstone::Lower(error) if error.findings.has(Code::UnknownDims) => {
             Some("pass --input-shape NAME:1,3,224,224 to fix the shape of an input".to_owned())
         }
+        Lodstone::MissingInput(name) => Some(format!(
+            "pass its value with -i {name}=FILE, or random ones with --random-inputs 1"
+        )),
         Lodstone::NoLowering { .. } | Lodstone::CastProgram => {
             Some("pass --weights-only to write the tensors without the program".to_owned())
         }

@@ -47,6 +47,11 @@ fn hints_about_losses() {
 }
 
 #[test]
+fn hints_about_inputs() {
+    follows(&["run", DIGITS], "--random-inputs 1", &["--random-inputs", "1"]);
+}
+
+#[test]
 fn hints_about_outputs_with_lod() {
     use lodstone::paddle::program::{Form, Network, Operator, Variable, layers, save_program};
     let dir = dir();

@@ -88,6 +88,15 @@ impl Budget {
         Ok(tensor)
     }
 
+    /// Charges `bytes` until the returned charge is dropped, if they fit.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub(crate) fn reserve(&self, bytes: u64) -> Outcome<Charge> {
+        self.check(bytes)?;
+        Ok(self.charge(bytes))
+    }
+
     /// Charges `bytes` until the returned charge is dropped.
     pub fn charge(&self, bytes: u64) -> Charge {
         self.ledger.taken.fetch_add(bytes, Ordering::Relaxed);

@@ -84,8 +84,13 @@ impl Routine {
     fn infer(&self, types: &[ValueType]) -> Result<Inference> {
         let names = self.graph()?.inputs.iter().cloned();
         let inputs = names.zip(types.iter().cloned().map(ValueInfo::from)).collect();
-        let inference = infer(&self.model, &infer::Options::default().with_inputs(inputs));
-        let breaks = |found: &&lodstone_schema::Located| found.finding.code != Code::Inconsistent;
+        // Subgraphs are inferred again when they run, with the types that they then have.
+        let options = infer::Options::default().with_inputs(inputs).with_graph_only(true);
+        let inference = infer(&self.model, &options);
+        // Declared types of results are documentation: operators define the types.
+        let breaks = |found: &&lodstone_schema::Located| {
+            !matches!(found.finding.code, Code::Inconsistent | Code::Declared)
+        };
         match inference.findings.located.iter().find(breaks) {
             Some(found) => Err(found.clone().into()),
             None => Ok(inference),
@@ -206,6 +211,7 @@ impl Control {
             expect(made.len(), 1)?;
             Ok(made.remove(0))
         };
+        let _scores = context.budget.reserve(flexible::workspace(inputs)?)?;
         let scores = context.threads.run(|| flexible::scores(op, inputs))??;
         let scores = modified("score_mod", scores)?;
         let shares = context.threads.run(|| flexible::shares(&scores))??;

@@ -37,7 +37,7 @@ pub fn evaluate(op: &Op, inputs: &[Option<Value>], threads: &Threads) -> Outcome
     let inputs: Vec<Option<&Value>> = inputs.iter().map(Option::as_ref).collect();
     let sizes = inputs.iter().flatten().map(|value| value.nbytes());
     let touched = sizes.fold(0, u64::saturating_add);
-    compute(kernel.call(op, &inputs)?, touched, threads)
+    compute(kernel.call(op, &inputs, None)?, touched, threads)
 }
 
 /// Runs a kernel that touches this many bytes.

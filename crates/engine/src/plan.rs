@@ -433,7 +433,7 @@ impl Node {
         if COPYING.contains(&self.op.kind.as_str()) {
             probe(touched)?;
         }
-        let call = kernel.call(&self.op, &inputs)?;
+        let call = kernel.call(&self.op, &inputs, Some(context.budget))?;
         drop(inputs);
         frame.release(&self.last)?;
         compute(call, touched, context.threads)

@@ -12,10 +12,10 @@ use lodstone_engine::{
 use lodstone_formats::{OpenOptions, numpy, onnx};
 use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Model, Op, Operand, Parameter, Program,
-    Tensor, Topology,
+    Tensor, Topology, Var,
 };
 use lodstone_schema::Code;
-use lodstone_schema::onnx::infer::{Options, infer};
+use lodstone_schema::onnx::infer::{Options, ValueInfo, infer};
 use lodstone_schema::onnx::simplify::{Bounds, simplify};
 use lodstone_schema::onnx::{check, inline, newest_opset};
 use lodstone_store::{Blob, Location, Progress};
@@ -282,6 +282,99 @@ fn a_run_keeps_to_its_budget() {
     let fitting = Budget::new(4 << 20);
     for _ in 0..3 {
         executable.run(inputs(), Context::new(&fitting, &threads)).unwrap();
+    }
+}
+
+/// A model of one operator, whose inputs are of any type.
+fn single(kind: &str, attributes: Vec<Attribute>, inputs: &[&str]) -> Model {
+    let operand = |args: &[&str]| {
+        let args = args.iter().map(|name| (*name).to_owned()).collect();
+        vec![Operand { slot: String::new(), args }]
+    };
+    let (read, written) = (operand(inputs), operand(&["y"]));
+    let kind = kind.to_owned();
+    let block = Block {
+        inputs: inputs.iter().map(|name| (*name).to_owned()).collect(),
+        outputs: vec!["y".to_owned()],
+        ops: vec![Op { kind, inputs: read, outputs: written, attributes, ..Op::default() }],
+        ..Block::default()
+    };
+    let topology = Topology {
+        version: Some(10),
+        operator_versions: vec![(String::new(), newest_opset("").unwrap())],
+        blocks: vec![block],
+        ..Topology::new(Dialect::Onnx)
+    };
+    let mut model = Model::default();
+    model.set_main(Program::from(topology));
+    model
+}
+
+#[test]
+fn wrongly_declared_results_have_the_types_of_their_operators() {
+    let (budget, threads) = (Budget::default(), Threads::default());
+    let context = Context::new(&budget, &threads);
+    let mut model = single("Shape", Vec::new(), &["x"]);
+    let declared = ValueInfo::tensor(DType::Float32, Some(Vec::new())).value;
+    let var = Var { name: "y".to_owned(), value: declared, ..Var::default() };
+    model.main_mut().unwrap().blocks[0].vars.push(var);
+    let executable = Executable::new(&model, &options(Mode::Fast), context).unwrap();
+    let made = executable.run(vec![("x", singles(&[2, 3], 0.5))], context).unwrap();
+    let made = made[0].dense().unwrap();
+    assert_eq!((made.dtype(), made.dims()), (DType::Int64, &[2][..]));
+    assert_eq!(made.to_f64().unwrap(), [2.0, 3.0]);
+}
+
+#[test]
+fn small_elements_count_in_a_long_softmax() {
+    let (budget, threads) = (Budget::default(), Threads::default());
+    let context = Context::new(&budget, &threads);
+    let count = 20_000_u16;
+    let expected = 1.0 / (1.0 + f64::from(count - 1) * (-20.0_f64).exp());
+    for dims in [[1, u64::from(count)], [u64::from(count), 1]] {
+        let axis = i64::from(dims[0] == 1);
+        let attributes =
+            vec![Attribute { name: "axis".to_owned(), value: AttributeValue::Long(axis) }];
+        let model = single("Softmax", attributes, &["x"]);
+        let executable = Executable::new(&model, &options(Mode::Fast), context).unwrap();
+        let numbers = std::iter::once(20_f32).chain(std::iter::repeat_n(0.0, count.into()));
+        let bytes: Vec<u8> = numbers.take(count.into()).flat_map(f32::to_le_bytes).collect();
+        let x = Tensor::dense(DType::Float32, dims.to_vec(), bytes.into());
+        let made = executable.run(vec![("x", Value::of(&x).unwrap())], context).unwrap();
+        let found = made[0].dense().unwrap().to_f64().unwrap()[0];
+        assert!((found - expected).abs() < 1e-5, "{found} is not {expected}");
+    }
+}
+
+#[test]
+fn memory_that_a_kernel_works_in_counts() {
+    let threads = Threads::default();
+    let text = |name: &str, value: &str| Attribute {
+        name: name.to_owned(),
+        value: AttributeValue::String(value.into()),
+    };
+    // The inputs and the result take some KiB each, the scores and the product of the first two terms more than a MiB.
+    let attention = (single("Attention", Vec::new(), &["q", "k", "v"]), [1, 1, 512, 1]);
+    let equation = vec![text("equation", "abcd,abed,abce->ab")];
+    let einsum = (single("Einsum", equation, &["q", "k", "v"]), [1, 1, 512, 1]);
+    for (at, (model, dims)) in [attention, einsum].into_iter().enumerate() {
+        let large = Budget::default();
+        let context = Context::new(&large, &threads);
+        let executable = Executable::new(&model, &options(Mode::Fast), context).unwrap();
+        let last = if at == 1 { [1, 1, 1, 512] } else { dims };
+        let inputs = || {
+            let values = [dims, dims, last].map(|dims| singles(&dims, 0.5));
+            ["q", "k", "v"].into_iter().zip(values).collect::<Vec<_>>()
+        };
+        executable.run(inputs(), context).unwrap();
+        let small = Budget::new(1 << 20);
+        let error = executable.run(inputs(), Context::new(&small, &threads)).unwrap_err();
+        let Error::Op(error) = error else { panic!("{error}") };
+        assert_eq!(error.finding.code, Code::Limit);
+        let fitting = Budget::new(64 << 20);
+        for _ in 0..3 {
+            executable.run(inputs(), Context::new(&fitting, &threads)).unwrap();
+        }
     }
 }
 

@@ -115,6 +115,9 @@ pub enum Error {
     /// Something that the model does not contain.
     #[error("{0}")]
     Absent(String),
+    /// An input of a run without a value, by name.
+    #[error("the input `{0}` is missing")]
+    MissingInput(String),
     /// A bug in this library, not a problem of the model.
     #[error(transparent)]
     Internal(Finding),

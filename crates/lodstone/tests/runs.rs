@@ -3,6 +3,8 @@
 #![expect(clippy::disallowed_methods, reason = "tests read their own files")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 
+mod recorded;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +12,7 @@ use lodstone::{
     Blob, CompareOptions, ComparedValue, DType, Engine, Inputs, Model, Op, Operand, PairedBy,
     RunOptions, Session, Tensor, compare, run, statistics, tensors,
 };
+use recorded::{array, numbers};
 use serde_json::Value;
 
 fn crates() -> PathBuf {
@@ -30,20 +33,6 @@ fn recorded(name: &str) -> (Inputs, Vec<Tensor>) {
         }
     }
     (inputs, outputs)
-}
-
-fn numbers(tensor: &Tensor) -> Vec<f64> {
-    let bytes = tensor.data.bytes().unwrap();
-    let each = |size: usize, number: fn(&[u8]) -> f64| bytes.chunks(size).map(number).collect();
-    match tensor.dtype {
-        DType::Float32 => each(4, |it| f32::from_le_bytes(it.try_into().unwrap()).into()),
-        DType::Int64 => each(8, |it| i64::from_le_bytes(it.try_into().unwrap()) as f64),
-        DType::Int32 => each(4, |it| i32::from_le_bytes(it.try_into().unwrap()).into()),
-        DType::Int8 => each(1, |it| i8::from_le_bytes([it[0]]).into()),
-        DType::Uint8 | DType::Bool => each(1, |it| it[0].into()),
-        DType::Float16 => each(2, |it| half::f16::from_le_bytes(it.try_into().unwrap()).to_f64()),
-        other => panic!("{other}"),
-    }
 }
 
 #[track_caller]
@@ -73,38 +62,6 @@ fn onnx_models_return_what_onnx_runtime_returned() {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "recorded values fit their types"
-)]
-fn tensor(recorded: &Value) -> Tensor {
-    let shape: Vec<u64> =
-        recorded["shape"].as_array().unwrap().iter().map(|dim| dim.as_u64().unwrap()).collect();
-    let data = recorded["data"].as_array().unwrap();
-    let floats = || data.iter().map(|it| it.as_f64().unwrap_or(f64::NAN));
-    let longs = || data.iter().map(|it| it.as_i64().unwrap());
-    let (dtype, bytes): (DType, Vec<u8>) = match recorded["dtype"].as_str().unwrap() {
-        "float32" => (DType::Float32, floats().flat_map(|it| (it as f32).to_le_bytes()).collect()),
-        "float16" => (
-            DType::Float16,
-            floats().flat_map(|it| half::f16::from_f64(it).to_le_bytes()).collect(),
-        ),
-        "int64" => (DType::Int64, longs().flat_map(i64::to_le_bytes).collect()),
-        "int32" => (DType::Int32, longs().flat_map(|it| (it as i32).to_le_bytes()).collect()),
-        "int8" => (DType::Int8, longs().flat_map(|it| (it as i8).to_le_bytes()).collect()),
-        "uint8" => (DType::Uint8, longs().map(|it| it as u8).collect()),
-        "bool" => (
-            DType::Bool,
-            data.iter()
-                .map(|it| u8::from(it.as_bool().unwrap_or(it.as_i64() == Some(1))))
-                .collect(),
-        ),
-        other => panic!("{other}"),
-    };
-    Tensor::dense(dtype, shape, Blob::memory(bytes))
-}
-
 #[test]
 fn glow_models_return_what_glow_returned() {
     let folder = crates().join("formats/tests/golden/glow_run");
@@ -117,7 +74,7 @@ fn glow_models_return_what_glow_returned() {
         let model = lodstone::open(folder.join(path)).unwrap();
         let inputs = case["inputs"].as_object().unwrap();
         let inputs =
-            inputs.iter().map(|(name, it)| (Some(name.clone()), tensor(it).into())).collect();
+            inputs.iter().map(|(name, it)| (Some(name.clone()), array(it).into())).collect();
         let inputs = Inputs { values: inputs, ..Inputs::default() };
         let outputs = match run(&model, inputs, &RunOptions::default()) {
             Ok(outputs) => tensors(outputs),
@@ -130,7 +87,7 @@ fn glow_models_return_what_glow_returned() {
             outputs.iter().map(|it| (it.name.as_str(), &it.tensor)).collect();
         for (name, expected) in case["outputs"].as_object().unwrap() {
             let tolerance = case["tolerance"].as_f64().unwrap_or(2e-5);
-            let expected = tensor(expected);
+            let expected = array(expected);
             let exact = !matches!(expected.dtype, DType::Float32 | DType::Float16);
             let tolerance = if exact { 0.0 } else { tolerance };
             assert_eq!(found[name.as_str()].shape, expected.shape, "{path}");

@@ -17,6 +17,9 @@ pub enum Code {
     /// Two places declare different shapes of a value. Runtimes report this and run the program nevertheless;
     /// `verify` counts it separately from broken rules.
     Inconsistent,
+    /// A program declares another type of a result than its operator has. A run that ignores the declaration is
+    /// well-defined.
+    Declared,
     /// The dims of an input are not fixed numbers. Declaring its shape helps, which the command line offers as a
     /// hint.
     UnknownDims,

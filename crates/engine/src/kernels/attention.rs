@@ -4,13 +4,14 @@
 //! value size]. With fewer key heads than query heads, neighbouring query heads share keys: their queries are rows of
 //! the same matrix product, and nothing is repeated. Half precision is computed in single precision.
 
-use burn_backend::ops::{ActivationOps, FloatTensorOps};
+use burn_backend::ops::FloatTensorOps;
 use burn_backend::{BoolStore, DType as BurnType, Scalar};
 use burn_flex::Flex;
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
 use super::linear::product;
+use super::normalize::softmax;
 use super::tensor::{bounded, common, long};
 use super::{Call, Made, Run, all, count};
 use crate::item::{Item, Outcome, burn_type};
@@ -21,6 +22,9 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
         _ => return None,
     })
 }
+
+/// The bytes of memory for each score: several steps hold all of them at the same time.
+pub(super) const SCORES: u64 = 16;
 
 /// What the fourth output holds.
 const SOFTCAPPED: i64 = 1;
@@ -47,6 +51,8 @@ fn attention(call: &Call<'_>) -> Made {
         x.reshaped(vec![batch, key_heads, heads / key_heads * queries, inner])
     };
     let shape = [batch, heads, queries, length];
+    // The scores, what becomes of them in each step, and the mask.
+    let _scores = call.workspace(&shape, SCORES)?;
     let scores =
         product(rows(q.scaled(scale)?, sizes.size), k.cast(wide)?.permuted(&[0, 1, 3, 2]))?
             .reshaped(shape.to_vec());
@@ -166,7 +172,7 @@ fn shares(call: &Call<'_>, scores: &Item, bias: Option<&Item>) -> Outcome<Item> 
         Some(BurnType::F64) => BurnType::F64,
         _ => kind,
     };
-    let shares = Item::Float(Flex::softmax(scores.cast(precision)?.float()?, 3)).cast(kind)?;
+    let shares = Item::Float(softmax(scores.cast(precision)?.float()?, 3)).cast(kind)?;
     let Some(bias) = bias else { return Ok(shares) };
     let top = Flex::float_max_dim(bias.float()?, bias.shape().len().saturating_sub(1));
     let none = Scalar::Float(f64::NEG_INFINITY);

@@ -18,6 +18,9 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     })
 }
 
+/// The maximum size of an element in bytes.
+const WIDE: u64 = 8;
+
 /// The maximum number of letters of an equation, of ellipses too.
 const MAX_LETTERS: usize = 64;
 
@@ -96,7 +99,7 @@ fn einsum(call: &Call<'_>) -> Made {
             result.contains(label) || rest.iter().any(|term| term.labels.contains(label))
         };
         let next = next.summed(&|label| is_kept(label) || sum.labels.contains(label))?;
-        sum = sum.times(&next, &is_kept, &sizes)?;
+        sum = sum.times(&next, call, &is_kept, &sizes)?;
     }
     let full = sum.arranged(&result)?.item.expanded(&dims);
     one(full.cast(kind)?)
@@ -240,6 +243,7 @@ impl Term {
     fn times(
         self,
         other: &Self,
+        call: &Call<'_>,
         is_kept: &dyn Fn(&Label) -> bool,
         sizes: &HashMap<Label, usize>,
     ) -> Outcome<Self> {
@@ -260,10 +264,12 @@ impl Term {
         let flat = |labels: &[Label]| bounded(&size(labels));
         let (count, height, depth, width) =
             (flat(&batch)?, flat(&rows)?, flat(&inner)?, flat(&columns)?);
-        bounded(&[count, height, width])?;
+        let _matrices = [[count, height, depth], [count, depth, width], [count, height, width]]
+            .iter()
+            .map(|dims| call.workspace(dims, WIDE))
+            .collect::<Outcome<Vec<_>>>()?;
         let matrices = |term: Self, labels: [&[Label]; 3], dims: [usize; 3]| {
             let labels = labels.concat();
-            bounded(&dims)?;
             let item = term.arranged(&labels)?.item.expanded(&size(&labels));
             Ok::<_, lodstone_schema::Finding>(item.reshaped(dims.to_vec()))
         };

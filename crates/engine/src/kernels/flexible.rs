@@ -3,13 +3,13 @@
 //! Queries are [batch, query heads, queries, size]; neighbouring query heads share the keys of one key head.
 
 use burn_backend::DType as BurnType;
-use burn_backend::ops::ActivationOps;
-use burn_flex::Flex;
 use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
+use super::attention::SCORES;
 use super::linear::product;
+use super::normalize::softmax;
 use super::sequence::{attribute, value};
 use super::tensor::bounded;
 use crate::item::{Item, Outcome, burn_type};
@@ -28,6 +28,14 @@ fn rows(x: Item, key_heads: usize) -> Outcome<Item> {
         Some(0) => Ok(x.reshaped(vec![batch, key_heads, heads / key_heads * length, size])),
         _ => Err(format!("{heads} query heads do not divide into {key_heads} key heads").into()),
     }
+}
+
+/// Returns the memory for scores in bytes: several steps hold all of them at the same time.
+pub(crate) fn workspace(inputs: &[Option<Value>]) -> Outcome<u64> {
+    let (query, keys) = (item(value(inputs, 0)?)?.shape(), item(value(inputs, 1)?)?.shape());
+    let dim = |shape: &[usize], at| super::dim_at(shape, at);
+    let whole = [dim(&query, 0)?, dim(&query, 1)?, dim(&query, 2)?, dim(&keys, 2)?];
+    Ok((bounded(&whole)? as u64).saturating_mul(SCORES))
 }
 
 /// Returns the scores of all keys, in the precision of the softmax: [batch, query heads, queries, keys].
@@ -67,7 +75,7 @@ pub(crate) fn shares(scores: &Value) -> Outcome<Value> {
     let scores = item(scores)?;
     match scores.shape().as_slice() {
         dims @ [_, _, _, _] if !dims.contains(&0) => {
-            Ok(scores.map(|scores| Flex::softmax(scores, 3))?.dense()?.into())
+            Ok(scores.map(|scores| softmax(scores, 3))?.dense()?.into())
         }
         [_, _, _, _] => Ok(scores.dense()?.into()),
         other => Err(format!("expected scores of 4 dims, found {other:?}").into()),

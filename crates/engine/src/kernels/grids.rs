@@ -6,7 +6,6 @@ use super::linear::product;
 use super::tensor::{bounded, dims_from, elements};
 use super::windows::{Windows, spatial};
 use super::{Call, Made, Run, count, one};
-use crate::budget::probe;
 use crate::item::{Item, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -89,8 +88,9 @@ fn deformed_conv(call: &Call<'_>) -> Made {
         return Err(format!("offsets {found:?} in {parts} groups do not fit {shape:?}").into());
     }
     let places = rows * columns;
-    let whole = bounded(&[batch, channels, taps, places])?;
-    probe((whole as u64).saturating_mul(16))?;
+    let dims = [batch, channels, taps, places];
+    let whole = bounded(&dims)?;
+    let _pieces = call.workspace(&dims, 16)?;
     let plan =
         Deformed { windows, image: [high, wide], kernel: [down, across], to: [rows, columns] };
     let (values, offsets) = (x.to_doubles()?, offsets.to_doubles()?);

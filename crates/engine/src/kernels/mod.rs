@@ -65,6 +65,7 @@ use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::Finding;
 pub(crate) use lodstone_schema::places::at_mut;
 
+use crate::budget::{Budget, Charge, probe};
 use crate::control::Control;
 use crate::item::{Item, Outcome};
 use crate::narrow::widened;
@@ -99,11 +100,16 @@ impl Kernel {
     ///
     /// # Errors
     /// If the kernel does not support the kind or element type of an input.
-    pub(crate) fn call<'a>(self, op: &'a Op, inputs: &[Option<&Value>]) -> Outcome<Called<'a>> {
+    pub(crate) fn call<'a>(
+        self,
+        op: &'a Op,
+        inputs: &[Option<&Value>],
+        budget: Option<&'a Budget>,
+    ) -> Outcome<Called<'a>> {
         let values = || inputs.iter().map(|value| value.cloned()).collect();
         Ok(match self {
             Self::Dense(run) if moves::are_texts(op, inputs) => Called::Moving(run, op, values()),
-            Self::Dense(run) => Called::Dense(run, Call::new(op, inputs)?),
+            Self::Dense(run) => Called::Dense(run, Call { budget, ..Call::new(op, inputs)? }),
             Self::Values(run) => Called::Values(run, op, values()),
         })
     }
@@ -215,6 +221,8 @@ pub fn is_computed(domain: &str, kind: &str) -> bool {
 pub(crate) struct Call<'a> {
     pub(crate) op: &'a Op,
     inputs: Vec<Option<Item>>,
+    /// The budget of the run; `None` while constants are folded.
+    budget: Option<&'a Budget>,
 }
 
 /// Returns one output.
@@ -237,7 +245,8 @@ impl<'a> Call<'a> {
             let view = value.map(|value| value.dense().and_then(Item::of)).transpose();
             view.map_err(|finding| finding.about_input(number))
         };
-        Ok(Self { op, inputs: inputs.iter().enumerate().map(item).collect::<Outcome<_>>()? })
+        let inputs = inputs.iter().enumerate().map(item).collect::<Outcome<_>>()?;
+        Ok(Self { op, inputs, budget: None })
     }
 
     /// Creates views of the inputs; elements of narrow types are widened.
@@ -249,7 +258,21 @@ impl<'a> Call<'a> {
             let view = value.as_ref().map(|value| value.dense().and_then(widened)).transpose();
             view.map_err(|finding| finding.about_input(number))
         };
-        Ok(Self { op, inputs: inputs.iter().enumerate().map(item).collect::<Outcome<_>>()? })
+        let inputs = inputs.iter().enumerate().map(item).collect::<Outcome<_>>()?;
+        Ok(Self { op, inputs, budget: None })
+    }
+
+    /// Charges the memory in which a kernel computes, beside its inputs and results, until the returned charge is
+    /// dropped: tensors of the given dims, whose elements together take `width` bytes.
+    ///
+    /// # Errors
+    /// If they are too large, exceed the budget of the run, or the system cannot provide them.
+    pub(crate) fn workspace(&self, dims: &[usize], width: u64) -> Outcome<Option<Charge>> {
+        let bytes = (tensor::bounded(dims)? as u64).saturating_mul(width);
+        match self.budget {
+            Some(budget) => budget.reserve(bytes).map(Some),
+            None => probe(bytes).map(|()| None),
+        }
     }
 
     /// Returns an optional input.

@@ -63,5 +63,5 @@ pub(super) fn run(run: Run, op: &Op, inputs: &[Option<Value>]) -> Made {
         let found = found.ok_or_else(|| Finding::internal("an index has no string"))?;
         Ok(Value::Strings(Strings::new(indices.shape(), found)?))
     };
-    run(&Call { op, inputs: items })?.into_iter().map(strings).collect::<Outcome<_>>()
+    run(&Call { op, inputs: items, budget: None })?.into_iter().map(strings).collect::<Outcome<_>>()
 }

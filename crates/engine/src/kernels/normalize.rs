@@ -20,9 +20,25 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
         "LRN" => local_response,
         "MeanVarianceNormalization" => mean_variance,
         "RMSNormalization" => root_mean_square,
-        "Softmax" => |call| shares(call, Flex::softmax),
+        "Softmax" => |call| shares(call, softmax),
         _ => return None,
     })
+}
+
+/// The maximum length of an axis whose sum in single precision is accurate, element after element.
+const LONG: usize = 1024;
+
+/// Returns the softmax along an axis. In the sum of a long axis, many small elements beside a large one would be lost:
+/// the shares of a long axis are divided by their own sum, of several parts.
+pub(super) fn softmax(x: FlexTensor, axis: usize) -> FlexTensor {
+    let shape = Item::Float(x.clone()).shape();
+    let shares = Flex::softmax(x, axis);
+    let Some(last) = shape.len().checked_sub(1).filter(|_| shape.get(axis) > Some(&LONG)) else {
+        return shares;
+    };
+    let shares = Flex::float_swap_dims(shares, axis, last);
+    let sums = Flex::float_sum_dim(shares.clone(), last);
+    Flex::float_swap_dims(Flex::float_div(shares, sums), axis, last)
 }
 
 fn shares(call: &Call<'_>, of: fn(FlexTensor, usize) -> FlexTensor) -> Made {

@@ -13,6 +13,9 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     })
 }
 
+/// The maximum size of an element, an index or a weight in bytes.
+const WIDE: u64 = 8;
+
 /// The resizing of one axis.
 struct Side {
     axis: usize,
@@ -51,6 +54,15 @@ fn resize(call: &Call<'_>) -> Made {
     };
     // The last axis first: less work where tensors grow.
     for side in sides.iter().rev().filter(|side| !modes.is_identity(side)) {
+        let mut made = y.shape();
+        *at_mut(&mut made, side.axis)? = side.to;
+        // The result of the axis, the part of one tap, and the sum; the elements and weights of all taps.
+        let taps = if is_nearest { 1 } else { modes.steps(side) };
+        let _workspace = (
+            call.workspace(&made, 3 * WIDE)?,
+            call.workspace(&[side.to], WIDE)?,
+            call.workspace(&[side.to, taps], 2 * WIDE)?,
+        );
         let places: Vec<f64> = (0..side.to).map(|to| modes.place(side, to)).collect();
         y = match is_nearest {
             true => y.selected(side.axis, &modes.nearest(side, &places)?)?,
@@ -191,13 +203,26 @@ impl Modes {
         places.iter().map(of).collect()
     }
 
+    /// Returns the factor by which antialiasing narrows distances.
+    fn squeeze(&self, side: &Side) -> f64 {
+        if self.antialias { side.scale.min(1.0) } else { 1.0 }
+    }
+
+    /// Returns the position of the first tap, relative to the element before a coordinate.
+    fn first(&self, side: &Side) -> f64 {
+        let reach = if self.mode == "cubic" { 2.0 } else { 1.0 };
+        (-reach / self.squeeze(side)).floor() + 1.0
+    }
+
+    /// Returns the number of taps.
+    fn steps(&self, side: &Side) -> usize {
+        elements(2.0 - 2.0 * self.first(side))
+    }
+
     /// Returns the elements around each coordinate, and their weights.
     fn taps(&self, side: &Side, places: &[f64]) -> Taps {
         let is_cubic = self.mode == "cubic";
-        let reach = if is_cubic { 2.0 } else { 1.0 };
-        let squeeze = if self.antialias { side.scale.min(1.0) } else { 1.0 };
-        let first = (-reach / squeeze).floor() + 1.0;
-        let steps = elements(2.0 - 2.0 * first);
+        let (squeeze, first, steps) = (self.squeeze(side), self.first(side), self.steps(side));
         let last = side.from as f64 - 1.0;
         let weight = |distance: f64| {
             let x = (distance * squeeze).abs();

@@ -137,8 +137,10 @@ fn transform(call: &Call<'_>) -> Made {
 /// Transforms frames of a signal, each times a window: [batch, frames, values, 2].
 fn short_transform(call: &Call<'_>) -> Made {
     let x = call.input(0)?;
-    let &[batch, signal, parts @ (1 | 2)] = x.shape().as_slice() else {
-        return Err(format!("expected signals, found {:?}", x.shape()).into());
+    let (batch, signal, parts) = match *x.shape().as_slice() {
+        [batch, signal] => (batch, signal, 1),
+        [batch, signal, parts @ (1 | 2)] => (batch, signal, parts),
+        _ => return Err(format!("expected signals, found {:?}", x.shape()).into()),
     };
     let step = count(call.long(1, 1)?)?;
     let window = call.optional(2).map(Item::to_doubles).transpose()?;

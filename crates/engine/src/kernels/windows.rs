@@ -16,6 +16,9 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     })
 }
 
+/// The number of windows whose elements are brought together at a time.
+const WINDOWS: usize = 512;
+
 /// The geometry of a window along each dim.
 pub(super) struct Windows {
     pub(super) size: Vec<usize>,
@@ -99,6 +102,15 @@ pub(super) fn convolved(
     let windows = Windows::of(call, spatial(&size)?, spatial(&shape)?)?;
     let groups = count(call.int("group", 1))?;
     windows.check(&shape, &size, groups)?;
+    // Both in another order, and the elements of the windows that a thread computes at a time.
+    let width = x.dtype()?.size_of(&[1]).unwrap_or(8);
+    let columns = windows.steps(spatial(&shape)?)?.iter().product::<usize>().min(WINDOWS);
+    let columns = [dim_at(&size, 1)?, windows.size.iter().product(), columns];
+    let _copies = (
+        call.workspace(&shape, width)?,
+        call.workspace(&size, width)?,
+        call.workspace(&columns, width.saturating_mul(rayon::current_num_threads() as u64))?,
+    );
     let (x, filter) = (x.float()?, filter.float()?);
     fn options<const N: usize>(windows: &Windows, groups: usize) -> Outcome<ConvOptions<N>> {
         let Windows { strides, dilations, pads, .. } = windows;

@@ -69,7 +69,7 @@ impl Inputs {
         }
         for name in required {
             if !named.iter().any(|(known, _)| known == name) {
-                return Err(Error::Absent(format!("the input `{name}` is missing")));
+                return Err(Error::MissingInput(name.clone()));
             }
         }
         Ok(named)

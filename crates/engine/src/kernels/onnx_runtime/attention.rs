@@ -2,12 +2,12 @@
 //!
 //! Heads are [batch, heads, length, size].
 
-use burn_backend::ops::ActivationOps;
-use burn_flex::Flex;
 use lodstone_schema::Finding;
 
 use crate::item::{Item, Outcome};
+use crate::kernels::attention::SCORES;
 use crate::kernels::linear::product;
+use crate::kernels::normalize::softmax;
 use crate::kernels::tensor::{bounded, long};
 use crate::kernels::{Call, Made, Run, all, count, dim_at};
 
@@ -189,7 +189,7 @@ fn attended(call: &Call<'_>, parts: &Heads, masks: &Masks<'_>) -> Outcome<Item> 
         return Err(format!("queries {query:?} do not fit keys {keys:?}, values {values:?}").into());
     }
     let shape = [batch, heads, queries, length];
-    bounded(&shape)?;
+    let _scores = call.workspace(&shape, SCORES)?;
     let scale = match call.float("scale", 0.0) {
         0.0 => 1.0 / (size as f64).sqrt(),
         scale => scale.into(),
@@ -204,7 +204,7 @@ fn attended(call: &Call<'_>, parts: &Heads, masks: &Masks<'_>) -> Outcome<Item> 
     if let Some(mask) = mask(call, masks, [batch, queries, length])? {
         scores = scores.plus(&mask.cast(kind)?)?;
     }
-    let shares = scores.map(|scores| Flex::softmax(scores, 3))?;
+    let shares = scores.map(|scores| softmax(scores, 3))?;
     let y = product(shares, parts.values.clone())?;
     Ok(y.permuted(&[0, 2, 1, 3]).reshaped(vec![batch, queries, heads * value_size]))
 }

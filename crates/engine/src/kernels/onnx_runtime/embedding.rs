@@ -65,7 +65,7 @@ fn embed(call: &Call<'_>) -> Made {
     let inputs = vec![Some(sum.clone()), call.optional(5).cloned(), call.optional(6).cloned()];
     let of = normalize::kernel("LayerNormalization")
         .ok_or_else(|| Finding::internal("there is no layer normalization"))?;
-    let made: Option<Value> = of(&Call { op: &op, inputs })?.into_iter().next();
+    let made: Option<Value> = of(&super::with(call, &op, inputs))?.into_iter().next();
     let y = made.ok_or_else(|| Finding::internal("there is no result"))?;
     all([Item::of(y.dense()?)?, counts, sum])
 }

@@ -46,9 +46,9 @@ pub(super) fn own(kind: &str) -> Option<Run> {
     normalize::own(kind)
 }
 
-/// Returns a call of the same operator with other inputs.
-fn with<'a>(op: &'a Op, inputs: Vec<Option<Item>>) -> Call<'a> {
-    Call { op, inputs }
+/// Returns a call of another kernel by `call`, with its own operator and inputs.
+fn with<'a>(call: &Call<'a>, op: &'a Op, inputs: Vec<Option<Item>>) -> Call<'a> {
+    Call { op, inputs, budget: call.budget }
 }
 
 /// Returns an operator with another integer attribute.

@@ -102,7 +102,7 @@ fn group(call: &Call<'_>) -> Made {
     inputs.extend([1, 2].map(|number| call.optional(number).cloned()));
     let of = normalize::kernel("GroupNormalization")
         .ok_or_else(|| Finding::internal("there is no group normalization"))?;
-    let made = of(&Call { op: &op, inputs })?;
+    let made = of(&super::with(call, &op, inputs))?;
     let y = made.first().ok_or_else(|| Finding::internal("there is no result"))?;
     let y = turned(Item::of(y.dense()?)?, &back);
     match call.int("activation", 0) {

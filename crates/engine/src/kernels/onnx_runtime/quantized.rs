@@ -135,7 +135,7 @@ fn pooled(call: &Call<'_>, kind: &str) -> Made {
     let x = real(call, 0)?;
     let x = if is_last { moved(x, true) } else { x };
     let of = pool::kernel(kind).ok_or_else(|| Finding::internal("there is no such pooling"))?;
-    let mut y = result(&of(&with(call.op, vec![Some(x.clone())]))?)?;
+    let mut y = result(&of(&with(call, call.op, vec![Some(x.clone())]))?)?;
     if kind == "AveragePool"
         && ["ceil_mode", "count_include_pad"].iter().all(|it| call.int(it, 0) != 0)
     {
@@ -164,7 +164,7 @@ fn filling(call: &Call<'_>, x: &Item) -> Outcome<Item> {
     let mut op = with_int(call.op, "p", 1);
     op.attributes.retain(|attribute| attribute.name != "pads");
     let of = pool::kernel("LpPool").ok_or_else(|| Finding::internal("there is no sum"))?;
-    result(&of(&with(&op, vec![Some(ones)]))?)?.scaled(1.0 / whole)
+    result(&of(&with(call, &op, vec![Some(ones)]))?)?.scaled(1.0 / whole)
 }
 
 /// Returns the first result of a kernel.
@@ -186,7 +186,7 @@ fn conv(call: &Call<'_>) -> Made {
     if let Some(Some(x)) = inputs.first_mut() {
         *x = moved(x.clone(), true);
     }
-    one(moved(result(&of(&with(call.op, inputs))?)?, false))
+    one(moved(result(&of(&with(call, call.op, inputs))?)?, false))
 }
 
 /// The mean over axes, all by default.
@@ -226,7 +226,8 @@ fn softmax(call: &Call<'_>) -> Made {
         false => shape.clone(),
     };
     let along = if is_old { 1 } else { at };
-    let shares = x.reshaped(flat).map(|x| Flex::softmax(x, along))?.reshaped(shape);
+    let shares =
+        x.reshaped(flat).map(|x| crate::kernels::normalize::softmax(x, along))?.reshaped(shape);
     let scale = call.input(3)?.to_singles()?;
     let steps = (1.0 / scale.first().ok_or("expected a scale")?).floor();
     let y = shares.scaled(steps.into())?.map(Flex::float_round)?;

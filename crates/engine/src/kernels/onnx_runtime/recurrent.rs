@@ -78,5 +78,5 @@ fn lstm(call: &Call<'_>) -> Made {
     }
     let mut inputs = vec![Some(steps), Some(weights(call, 1, 8)?), Some(weights(call, 2, 10)?)];
     inputs.extend((3..8).map(|number| call.optional(number).cloned()));
-    recurrent::dynamic_lstm(&with(call.op, inputs))
+    recurrent::dynamic_lstm(&with(call, call.op, inputs))
 }

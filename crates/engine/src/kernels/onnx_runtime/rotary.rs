@@ -44,7 +44,7 @@ fn rotate(call: &Call<'_>) -> Made {
     let inputs = inputs.map(|input| input.cloned()).into();
     let of = rotary::kernel("RotaryEmbedding")
         .ok_or_else(|| Finding::internal("there is no rotary embedding"))?;
-    of(&with(&op, inputs))
+    of(&with(call, &op, inputs))
 }
 
 /// Returns the position of each element of each sequence.

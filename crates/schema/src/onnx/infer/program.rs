@@ -29,12 +29,16 @@ pub struct Options {
     /// are certain. If `false`, they are constants. Up to IR version 3, where every initializer must be an input, they
     /// always are.
     pub overridable: bool,
+    /// Whether contradictions inside subgraphs and functions are left out of the findings: a subgraph may never run, for
+    /// example the branch of an `If` for other shapes.
+    pub graph_only: bool,
 }
 
 lodstone_model::with_fields!(Options {
     with_inputs(inputs: HashMap<String, ValueInfo>),
     with_fresh_symbols(fresh_symbols: bool),
     with_overridable(overridable: bool),
+    with_graph_only(graph_only: bool),
 });
 
 /// The result of inference.
@@ -59,6 +63,7 @@ struct Walk<'p> {
     scopes: Scopes<'p, Binding>,
     work: Work,
     fresh: Option<Fresh>,
+    graph_only: bool,
     found: Inference,
     reported: HashSet<(String, String)>,
 }
@@ -94,6 +99,7 @@ impl<'p> Walk<'p> {
             scopes: Scopes::new(program),
             work: Work::of(program),
             fresh: options.fresh_symbols.then(|| Fresh::of(program)),
+            graph_only: options.graph_only,
             found,
             reported: HashSet::new(),
         }
@@ -277,6 +283,7 @@ impl<'p> Walk<'p> {
                 let code =
                     match merged_types(&without_shapes(declared), &without_shapes(&info.value)) {
                         Some(_) if source != TypeSource::Constant => Code::Inconsistent,
+                        None if source == TypeSource::Inferred => Code::Declared,
                         _ => Code::Rule,
                     };
                 let what = format!("declared as {expected}, {} as {found}", source.word());
@@ -287,6 +294,9 @@ impl<'p> Walk<'p> {
     }
 
     fn add_finding(&mut self, located: Located) {
+        if self.graph_only && self.scopes.depth() > 1 {
+            return;
+        }
         // A block that is inferred several times repeats its findings.
         let key = (located.place.clone(), located.finding.message.clone());
         if self.reported.contains(&key) {

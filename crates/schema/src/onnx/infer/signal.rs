@@ -3,7 +3,7 @@
 use lodstone_model::{DType, Dim};
 
 use super::Rule;
-use super::dims::{Checked, axis_of, mapped};
+use super::dims::{Checked, axis_of, mapped, show};
 use super::generate::dtype_or;
 use super::node::{Node, Outcome};
 use super::value::Element;
@@ -119,9 +119,14 @@ fn transform(node: &mut Node<'_>) -> Outcome {
 /// Output: [batch, frames, frequencies, 2].
 fn short_transform(node: &mut Node<'_>) -> Outcome {
     let dtype = node.dtype(0);
-    let (batch, signal) = match node.ranked(0, 3)? {
-        Some([batch, signal, _]) => (batch.clone(), signal.clone()),
-        _ => (Dim::Unknown, Dim::Unknown),
+    // The last dim, of the parts of a number, may be missing.
+    let (batch, signal) = match node.shape(0) {
+        Some([batch, signal] | [batch, signal, _]) => (batch.clone(), signal.clone()),
+        Some(other) => {
+            let wrong = format!("expected rank 2 or 3 of input 0, found {}", show(other));
+            return Err(Finding::from(wrong).about_input(0));
+        }
+        None => (Dim::Unknown, Dim::Unknown),
     };
     let mut length = if node.has(3) { scalar(node, 3)? } else { Dim::Unknown };
     node.unify(2, &mut [&mut length])?;
