@@ -286,7 +286,7 @@ Examples:
   lodstone convert model.pdparams torch.safetensors --rename names.txt --transpose '*linear*.weight'
   lodstone convert big.pdmodel big.safetensors --max-shard-size 5GB
   lodstone convert big.onnx out/big.onnx --external-data one   weights in out/big.onnx.data
-  lodstone convert paddle_model/ out.onnx --check              export to ONNX, and compare the outputs
+  lodstone convert model/ out.onnx --check                     export to ONNX, and compare the outputs
   lodstone convert old.onnx new.onnx --opset 21                upgrade or downgrade the operators
   lodstone convert net.onnx typed.onnx --infer-shapes          declare the types of all values
   lodstone convert net.onnx glow.onnx --to onnx-glow --input-shape data:1,3,224,224")]
@@ -381,7 +381,7 @@ fn tolerance(text: &str) -> Result<f64, String> {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  lodstone ops paddle_model/                 can it be exported to ONNX?
+  lodstone ops model/                        can it be exported to ONNX?
   lodstone ops net.onnx --target run         does it run without ONNX Runtime?")]
 pub(crate) struct Ops {
     /// A file, a directory, or the prefix that the files of a model share

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use lodstone_formats::{FORMATS, Format, SealEntry, WriteOptions, seal_entries};
-use lodstone_lowering::{LowerOptions, lower_with};
+use lodstone_lowering::{LowerOptions, is_rewritten, lower_with};
 use lodstone_model::{DType, Dialect, Loss, Model, Programs, Report, Tensor, some};
 use lodstone_schema::onnx::UpgradeError;
 use lodstone_schema::onnx::downgrade::Target as OpsetTarget;
@@ -42,9 +42,9 @@ pub struct ConvertOptions {
     /// The opset version of the written ONNX program; by default, its own, or for a program that is exported to ONNX,
     /// 17, or the lowest one after it that its operators need.
     pub opset: Option<i64>,
-    /// The domain in which operators without an equivalent are kept when a PaddlePaddle program is exported to ONNX.
+    /// The domain in which operators without an equivalent are kept when a program is exported to ONNX.
     pub custom_domain: Option<String>,
-    /// LoD levels of inputs of a PaddlePaddle program that is exported to ONNX, with their names, outermost first: they
+    /// LoD levels of inputs of a program that is exported to ONNX, with their names, outermost first: they
     /// become constants.
     pub lod: Vec<(String, Vec<u64>)>,
     /// The shapes of inputs of a program, by name, to fix dynamic dims.
@@ -284,9 +284,9 @@ fn translate(
     let lowering = LowerOptions::default()
         .with_custom_domain(options.custom_domain.clone())
         .with_lod(options.lod.clone());
-    let takes_options = from == Some(Dialect::Paddle) && to == Dialect::Onnx;
-    if !takes_options && (options.custom_domain.is_some() || !options.lod.is_empty()) {
-        let what = "custom operators and LoD are options of an export from PaddlePaddle to ONNX";
+    let is_exported = from.is_some_and(is_rewritten) && to == Dialect::Onnx;
+    if !is_exported && (options.custom_domain.is_some() || !options.lod.is_empty()) {
+        let what = "custom operators and LoD are options of an export to ONNX";
         return Err(Error::Absent(what.to_owned()));
     }
     lower_with(model, to, &lowering, report).transpose()?;
@@ -296,13 +296,10 @@ fn translate(
         }
         _ => {}
     }
-    // Glow's operators are kept one by one, with their names; its export declares the lowest opset itself.
-    let is_exported = from.is_some_and(|from| !matches!(from, Dialect::Onnx | Dialect::Glow));
-    if is_exported && to == Dialect::Onnx {
+    if is_exported {
         simplify(model)?;
-        return Ok(true);
     }
-    Ok(false)
+    Ok(is_exported)
 }
 
 /// The opset version that exported programs have, unless their operators need a newer one: the oldest that all current

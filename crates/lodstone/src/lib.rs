@@ -197,11 +197,28 @@ use paddle as runtime;
 
 /// The function that prepares programs of each dialect, for the dialects that run in this build.
 #[cfg(feature = "runtime")]
-const RUNS: &[(Dialect, run::Prepare)] = &[
-    (Dialect::Paddle, paddle::run::prepare),
-    (Dialect::Onnx, run::engine::prepare),
-    (Dialect::Glow, run::engine::prepare),
+const RUNS: &[Runs] = &[
+    Runs {
+        dialect: Dialect::Paddle,
+        prepare: paddle::run::prepare,
+        unsupported: Some(paddle::run::unsupported),
+    },
+    Runs {
+        dialect: Dialect::Onnx,
+        prepare: run::engine::prepare,
+        unsupported: Some(run::engine::unsupported),
+    },
+    Runs { dialect: Dialect::Glow, prepare: run::engine::prepare, unsupported: None },
 ];
+
+/// How programs of a dialect run.
+#[cfg(feature = "runtime")]
+struct Runs {
+    dialect: Dialect,
+    prepare: run::Prepare,
+    /// Returns the reason why an operator does not run; `None` if programs run translated.
+    unsupported: Option<fn(&Program, &lodstone_model::Op) -> Option<String>>,
+}
 
 /// The dialects whose programs train in this build.
 const TRAINS: &[Dialect] = if cfg!(feature = "runtime") { &[Dialect::Paddle] } else { &[] };
@@ -209,7 +226,7 @@ const TRAINS: &[Dialect] = if cfg!(feature = "runtime") { &[Dialect::Paddle] } e
 /// Returns whether programs of a dialect run in this build.
 fn runs(dialect: Dialect) -> bool {
     #[cfg(feature = "runtime")]
-    return RUNS.iter().any(|(known, _)| *known == dialect);
+    return RUNS.iter().any(|row| row.dialect == dialect);
     #[cfg(not(feature = "runtime"))]
     return false;
 }

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use lodstone_lowering::lower;
-use lodstone_model::{Dialect, Model, Op, Program, Report};
+use lodstone_lowering::{OperatorCoverage, coverage};
+use lodstone_model::{Dialect, Model, Op, Program};
 use lodstone_schema::onnx::downgrade::minimum_opset;
 use lodstone_schema::onnx::infer::{Options, infer};
-use lodstone_schema::onnx::{domain_name, place_of, versions};
-use lodstone_schema::paddle::operator;
+use lodstone_schema::onnx::{domain_name, versions};
 use serde::Serialize;
 
 use crate::{Error, Result};
@@ -47,7 +46,7 @@ pub struct OperatorSupport {
     /// The domain; empty for the default one of the framework.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub domain: String,
-    /// The kind, such as `conv2d`.
+    /// The kind, such as `Conv`.
     pub kind: String,
     /// The number of operators of this kind.
     pub count: usize,
@@ -66,7 +65,8 @@ const MAX_REASONS: usize = 4;
 
 /// Reports which operators of a model can be exported to ONNX, or run.
 ///
-/// A program of PaddlePaddle is reduced to inference first: only operators that its outputs depend on are listed.
+/// A training program is reduced to inference before it is exported: only operators that its outputs depend on are then
+/// listed.
 ///
 /// ```
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/digits/paddle");
@@ -83,51 +83,50 @@ pub fn operators(model: &Model, target: OperatorTarget) -> Result<OperatorReport
     let program =
         model.main().ok_or_else(|| Error::Absent("the model has no program".to_owned()))?;
     let mut kinds = Kinds::default();
-    match (program.dialect, target) {
-        (Dialect::Paddle, OperatorTarget::Onnx) => exported(model, &mut kinds)?,
-        (Dialect::Paddle, OperatorTarget::Run) => {
-            for op in program.ops() {
-                let computed = operator(&op.kind).and_then(|row| row.computation.choose(op));
-                let reason = computed.is_none().then(|| "the operator is not supported".to_owned());
-                kinds.add(op, None, reason);
-            }
+    match target {
+        OperatorTarget::Onnx if program.dialect == Dialect::Onnx => {
+            onnx(model, program, &mut kinds)
         }
-        (Dialect::Onnx, OperatorTarget::Onnx) => onnx(model, program, &mut kinds),
-        #[cfg(feature = "runtime")]
-        (Dialect::Onnx, OperatorTarget::Run) => {
-            for op in program.ops() {
-                let is_function = program.functions.iter().any(|it| it.name == op.kind);
-                let is_computed = is_function || lodstone_engine::is_computed(&op.domain, &op.kind);
-                let reason = || format!("operator of {} is not supported", domain_name(&op.domain));
-                kinds.add(op, None, (!is_computed).then(reason));
-            }
+        OperatorTarget::Onnx => {
+            let covered =
+                coverage(model).ok_or_else(|| no_route("exporting", program, " to ONNX"))?;
+            let wrong =
+                |finding| Error::Absent(format!("the program cannot be exported: {finding}"));
+            covered.map_err(wrong)?.into_iter().for_each(|covered| kinds.add_covered(covered));
         }
-        (Dialect::Glow, _) => lowered(model, program, &mut kinds),
-        (from, target) => {
-            let what = match target {
-                OperatorTarget::Onnx => format!("exporting {} programs to ONNX", from.framework()),
-                OperatorTarget::Run => format!("running {} programs", from.framework()),
-            };
-            return Err(Error::Absent(format!("{what} is not supported")));
-        }
+        OperatorTarget::Run => run(model, program, &mut kinds)?,
     }
     Ok(kinds.report(target))
 }
 
-fn exported(model: &Model, kinds: &mut Kinds) -> Result<()> {
-    let covered = lodstone_lowering::paddle::coverage(model)
-        .map_err(|finding| Error::Absent(format!("the program cannot be exported: {finding}")))?;
-    for operator in covered {
-        let reason = operator.finding.map(|finding| {
-            let (block, number) = operator.place;
-            match block {
-                0 => format!("operator {number}: {finding}"),
-                _ => format!("block {block}, operator {number}: {finding}"),
+fn no_route(what: &str, program: &Program, target: &str) -> Error {
+    let framework = program.dialect.framework();
+    Error::Absent(format!("{what} {framework} programs{target} is not supported"))
+}
+
+/// Adds the operators of a program that runs as it is, or translated.
+#[cfg(feature = "runtime")]
+fn run(model: &Model, program: &Program, kinds: &mut Kinds) -> Result<()> {
+    let row = crate::RUNS.iter().find(|row| row.dialect == program.dialect);
+    let row = row.ok_or_else(|| no_route("running", program, ""))?;
+    match row.unsupported {
+        Some(unsupported) => {
+            for op in program.ops() {
+                kinds.add(op, None, unsupported(program, op));
             }
-        });
-        kinds.add_kind("", &operator.kind, operator.opset, reason);
+        }
+        None => {
+            let covered = coverage(model).unwrap_or(Ok(Vec::new()));
+            let wrong = |finding| Error::Absent(format!("the program does not run: {finding}"));
+            covered.map_err(wrong)?.into_iter().for_each(|covered| kinds.add_covered(covered));
+        }
     }
     Ok(())
+}
+
+#[cfg(not(feature = "runtime"))]
+fn run(_: &Model, program: &Program, _: &mut Kinds) -> Result<()> {
+    Err(no_route("running", program, " in this build"))
 }
 
 fn onnx(model: &Model, program: &Program, kinds: &mut Kinds) {
@@ -148,19 +147,6 @@ fn onnx(model: &Model, program: &Program, kinds: &mut Kinds) {
     }
 }
 
-/// Adds the operators of a program that is lowered as a whole.
-fn lowered(model: &Model, program: &Program, kinds: &mut Kinds) {
-    let mut copy = model.clone();
-    let outcome = lower(&mut copy, Dialect::Onnx, &mut Report::default());
-    let findings = outcome.and_then(Result::err).map(|error| error.findings.located);
-    let findings = findings.unwrap_or_default();
-    for (number, op) in program.blocks.iter().take(1).flat_map(|main| main.ops.iter().enumerate()) {
-        let place = place_of("the graph", number, op);
-        let finding = findings.iter().find(|finding| finding.place == place);
-        kinds.add(op, None, finding.map(|finding| finding.finding.to_string()));
-    }
-}
-
 /// Operators by domain and kind.
 #[derive(Default)]
 struct Kinds(BTreeMap<(String, String), OperatorSupport>);
@@ -168,6 +154,15 @@ struct Kinds(BTreeMap<(String, String), OperatorSupport>);
 impl Kinds {
     fn add(&mut self, op: &Op, opset: Option<i64>, reason: Option<String>) {
         self.add_kind(&op.domain, &op.kind, opset, reason);
+    }
+
+    fn add_covered(&mut self, covered: OperatorCoverage) {
+        let (block, number) = covered.place;
+        let reason = covered.finding.map(|finding| match block {
+            0 => format!("operator {number}: {finding}"),
+            _ => format!("block {block}, operator {number}: {finding}"),
+        });
+        self.add_kind(&covered.domain, &covered.kind, covered.opset, reason);
     }
 
     fn add_kind(&mut self, domain: &str, kind: &str, opset: Option<i64>, reason: Option<String>) {

@@ -26,6 +26,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("engine/src/kernels/resize.rs", "pytorch_half_pixel", "a mode of ONNX's `Resize`"),
     ("formats/src/registry.rs", "", "the tables of formats"),
     ("lodstone/src/lib.rs", "", "the table of public names, and of what runs programs"),
+    ("lodstone/src/ops.rs", "examples/digits/paddle", "the folder of an example"),
     ("lodstone/src/save.rs", "examples/digits/paddle", "the folder of an example"),
     ("lowering/src/glow/to_onnx/table.rs", "\"TFLite", "operators of Glow"),
     ("lowering/src/lib.rs", "", "the table of lowerings"),

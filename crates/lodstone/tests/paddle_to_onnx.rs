@@ -251,7 +251,8 @@ fn export_all(
 /// Fails unless the wrong cases, and those whose dims must be known, are those of listed operators, each of which has
 /// one.
 fn check(is_fixed: bool, known: &[(&str, &str)], needed: &[&str], least: usize) {
-    let (mut wrong, mut unknown, mut same) = (Vec::new(), BTreeMap::new(), 0);
+    let (mut wrong, mut same) = (Vec::new(), 0);
+    let mut unknown: BTreeMap<String, usize> = BTreeMap::new();
     for folder in [OPERATORS, SEQUENCES, LODS] {
         let (more, again, count) = export_all(folder, is_fixed);
         wrong.extend(more);

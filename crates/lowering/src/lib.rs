@@ -19,9 +19,9 @@ pub mod paddle;
 
 use std::fmt;
 
-use lodstone_model::{Dialect, Model, Op, Programs, Report};
-use lodstone_schema::onnx::versions;
-use lodstone_schema::{Findings, Origins};
+use lodstone_model::{Dialect, Model, Op, Program, Programs, Report};
+use lodstone_schema::onnx::{place_of, versions};
+use lodstone_schema::{Finding, Findings, Origins};
 
 /// A program that cannot be translated to another dialect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,15 +51,75 @@ impl fmt::Display for LowerError {
 
 impl std::error::Error for LowerError {}
 
-/// The options of a lowering.
+/// Whether and how an operator of the main program can be translated.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct OperatorCoverage {
+    /// The domain of the operator; empty for the default one.
+    pub domain: String,
+    /// The kind of the operator.
+    pub kind: String,
+    /// The index of its block, and its index there.
+    pub place: (usize, usize),
+    /// The lowest opset version that can express it; `None` if that is unknown, or it is not supported.
+    pub opset: Option<i64>,
+    /// The reason why it cannot be translated.
+    pub finding: Option<Finding>,
+}
+
+/// Tries to translate each operator of the main program to ONNX. Returns `None` if there is no translation from its
+/// dialect, or it is ONNX already.
+///
+/// # Errors
+/// If the program contradicts itself as a whole.
+pub fn coverage(model: &Model) -> Option<Result<Vec<OperatorCoverage>, Finding>> {
+    let program = model.main()?;
+    match program.dialect {
+        Dialect::Onnx | Dialect::Mxnet => None,
+        Dialect::Paddle => Some(paddle::coverage(model)),
+        Dialect::Glow => Some(Ok(coverage_of_whole(model, program))),
+    }
+}
+
+/// Returns the coverage of a program of one graph, which is translated as a whole.
+fn coverage_of_whole(model: &Model, program: &Program) -> Vec<OperatorCoverage> {
+    let mut copy = model.clone();
+    let outcome = lower(&mut copy, Dialect::Onnx, &mut Report::default());
+    let findings = outcome.and_then(Result::err).map(|error| error.findings.located);
+    let findings = findings.unwrap_or_default();
+    let ops = program.blocks.iter().take(1).flat_map(|main| main.ops.iter().enumerate());
+    let covered = |(number, op): (usize, &Op)| {
+        let place = place_of("the graph", number, op);
+        let finding = findings.iter().find(|finding| finding.place == place);
+        OperatorCoverage {
+            domain: op.domain.clone(),
+            kind: op.kind.clone(),
+            place: (0, number),
+            opset: None,
+            finding: finding.map(|located| located.finding.clone()),
+        }
+    };
+    ops.map(covered).collect()
+}
+
+/// Whether programs of a dialect are rewritten when they are translated to ONNX, for the newest opset: [`LowerOptions`]
+/// apply, and the result should be simplified. The operators of other programs correspond to those of the result.
+pub fn is_rewritten(from: Dialect) -> bool {
+    match from {
+        Dialect::Paddle => true,
+        Dialect::Glow | Dialect::Onnx | Dialect::Mxnet => false,
+    }
+}
+
+/// The options of a lowering. They apply to programs that are [rewritten](is_rewritten).
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct LowerOptions {
     /// The domain in which operators without an equivalent are kept, as operators that no runtime has. By default, they
-    /// are errors. Programs of PaddlePaddle only.
+    /// are errors.
     pub custom_domain: Option<String>,
     /// LoD levels of inputs, by the name of the input and in order, outermost first: they become constants of the
-    /// program rather than inputs. Programs of PaddlePaddle only.
+    /// program rather than inputs.
     pub lod: Vec<(String, Vec<u64>)>,
 }
 

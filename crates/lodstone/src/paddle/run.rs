@@ -1,8 +1,9 @@
 //! Running PaddlePaddle programs with their executor.
 
 use lodstone_engine::Threads;
-use lodstone_model::{Model, Tensor};
+use lodstone_model::{Model, Op, Program, Tensor};
 use lodstone_paddle::executor::{Prepared, Scope};
+use lodstone_schema::paddle::operator;
 use lodstone_store::Progress;
 
 use crate::paddle::executor::Dirs;
@@ -13,6 +14,12 @@ struct Executed {
     prepared: Prepared,
     scope: Scope,
     dirs: Dirs,
+}
+
+/// Returns the reason why the executor does not run an operator.
+pub(crate) fn unsupported(_: &Program, op: &Op) -> Option<String> {
+    let computed = operator(&op.kind).and_then(|row| row.computation.choose(op));
+    computed.is_none().then(|| "the operator is not supported".to_owned())
 }
 
 /// Prepares a PaddlePaddle program. Persistable variables keep their values between runs.

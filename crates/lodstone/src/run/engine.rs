@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lodstone_engine::{
     Budget, Context, Executable, ExecutableOptions, Mode, Profile, Steps, Threads,
 };
-use lodstone_model::Model;
+use lodstone_model::{Model, Op, Program};
 use lodstone_schema::{Origin, Origins};
 use lodstone_store::Progress;
 
@@ -41,6 +41,14 @@ pub(crate) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Run
         false => options.fetch.clone(),
     };
     Ok(Box::new(Engined { executable, names, budget, threads, max_steps, profile }))
+}
+
+/// Returns the reason why an operator of an ONNX program does not run.
+pub(crate) fn unsupported(program: &Program, op: &Op) -> Option<String> {
+    let is_function = program.functions.iter().any(|it| it.name == op.kind);
+    let is_computed = is_function || lodstone_engine::is_computed(&op.domain, &op.kind);
+    let domain = lodstone_schema::onnx::domain_name(&op.domain);
+    (!is_computed).then(|| format!("the operator of {domain} is not supported"))
 }
 
 /// Returns the model with its program lowered to ONNX, and the origins of its values if the program was lowered.

@@ -124,9 +124,9 @@ impl Session {
         let program = model.main();
         let program =
             program.ok_or_else(|| Error::Absent("the model has no program".to_owned()))?;
-        let prepare = RUNS.iter().find(|(dialect, _)| *dialect == program.dialect);
-        let (_, prepare) = prepare.ok_or_else(|| not_run(program.dialect))?;
-        Ok(Self { runner: prepare(model, options)?, inputs: required_inputs(model)? })
+        let row = RUNS.iter().find(|row| row.dialect == program.dialect);
+        let row = row.ok_or_else(|| not_run(program.dialect))?;
+        Ok(Self { runner: (row.prepare)(model, options)?, inputs: required_inputs(model)? })
     }
 
     /// Returns the names of the inputs without a default value, in the order of the program.

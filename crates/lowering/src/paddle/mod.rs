@@ -31,8 +31,7 @@ mod reshape;
 mod sequences;
 mod vision;
 
-pub(crate) use export::to_onnx;
-pub use export::{OperatorCoverage, coverage};
+pub(crate) use export::{coverage, to_onnx};
 pub use native::native_outputs;
 
 use std::collections::{HashMap, HashSet};

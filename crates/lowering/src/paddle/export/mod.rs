@@ -32,7 +32,7 @@ use lodstone_schema::paddle::{
 };
 use lodstone_schema::{Finding, Findings, Origins};
 
-use crate::LowerOptions;
+use crate::{LowerOptions, OperatorCoverage};
 use walk::Walk;
 
 /// Translates the main program of a model to ONNX, with its parameters.
@@ -100,24 +100,11 @@ fn leaves(program: &Program) -> Vec<&str> {
     written.filter(|name| !read.contains(name) && is_tensor(name) && seen.insert(*name)).collect()
 }
 
-/// Whether and how an operator can be exported.
-#[derive(Clone, Debug)]
-pub struct OperatorCoverage {
-    /// The kind of the operator.
-    pub kind: String,
-    /// The index of its block, and its index there.
-    pub place: (usize, usize),
-    /// The lowest opset version that can express it; `None` if it needs no operators, or is not supported.
-    pub opset: Option<i64>,
-    /// The reason why it cannot be exported.
-    pub finding: Option<Finding>,
-}
-
 /// Tries to export each operator that the outputs of a program depend on.
 ///
 /// # Errors
 /// If the model has no program, or it contradicts itself as a whole.
-pub fn coverage(model: &Model) -> Result<Vec<OperatorCoverage>, Finding> {
+pub(crate) fn coverage(model: &Model) -> Result<Vec<OperatorCoverage>, Finding> {
     let program = model.main().ok_or("expected a program, found none")?;
     let (program, outputs) = inference(program, &mut Report::default())?;
     let options = LowerOptions::default();

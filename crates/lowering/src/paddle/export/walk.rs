@@ -13,11 +13,11 @@ use lodstone_schema::paddle::{CONVENTIONS, EMPTY, LodRule, Share, SharedLod, int
 use lodstone_schema::{Code, Finding, Findings, Origin, Origins};
 
 use super::scope::{Bound, Key, Scope};
-use super::{OperatorCoverage, arrays, control, ranks};
-use crate::LowerOptions;
+use super::{arrays, control, ranks};
 use crate::onnx::{Graph, Value, int};
 use crate::paddle::operator::{Operator, Outcome, valueless};
 use crate::paddle::{LodLevel, Output, RULES, VariableFacts, check_size};
+use crate::{LowerOptions, OperatorCoverage};
 
 /// The maximum number of operators that are translated for each operator of the program: blocks of loops are
 /// translated several times, until the types of their variables no longer change.
@@ -300,7 +300,8 @@ impl<'p> Walk<'p> {
         let opset = opset.max().filter(|_| finding.is_none());
         let (kind, place) = (site.op.kind.clone(), (site.block, site.number));
         let finding = finding.cloned();
-        covered.insert(place, OperatorCoverage { kind, place, opset, finding });
+        let domain = String::new();
+        covered.insert(place, OperatorCoverage { domain, kind, place, opset, finding });
     }
 
     /// Translates the main block, and returns what became of each operator.
