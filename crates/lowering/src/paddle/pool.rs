@@ -147,6 +147,8 @@ impl Windows {
         let (mut x, mut factors, mut around) = (x.clone(), Vec::new(), None);
         if spatial_dims(&x).is_none() {
             let pads = over_unknown(op, &padding, size, &strides, ceil, is_max)?;
+            // The padding already makes the windows fit.
+            ceil &= matches!(padding, Pads::Explicit(_));
             if let Some((begins, ends)) = pads {
                 x = padded(op, &x, &begins, &ends, f32::MIN)?;
                 (padding, ceil) = (Pads::Explicit(vec![0; 2 * size.len()]), false);
@@ -189,16 +191,31 @@ fn over_unknown(
     ceil: bool,
     is_max: bool,
 ) -> Outcome<Option<(Vec<i64>, Vec<i64>)>> {
-    let Pads::Explicit(pads) = padding else { return Ok(None) };
-    let fixed = "the dims must be known for these windows";
+    let unknown =
+        |what: &str| Err(format!("the dims must be known for these windows: {what}").into());
     if op.flag("adaptive")? {
-        return Err(format!("{fixed}: they are adaptive").into());
+        return unknown("they are adaptive");
+    }
+    let counts_padding = !is_max && !op.flag("exclusive")?;
+    let exceeds = size.iter().zip(strides).any(|(size, stride)| size < stride);
+    let Pads::Explicit(pads) = padding else {
+        return match (counts_padding, ceil && exceeds) {
+            (true, _) => unknown("means count padding that depends on the dims"),
+            (_, true) => unknown("`ceil_mode` adds windows between strides"),
+            _ => Ok(None),
+        };
+    };
+    let (begins, ends) =
+        pads.split_at_checked(size.len()).ok_or("expected pads at begins and ends")?;
+    if begins.iter().chain(ends).zip(size.iter().cycle()).any(|(pad, size)| pad >= size) {
+        return unknown("some consist of padding");
+    }
+    if counts_padding && begins != ends {
+        return unknown("means count padding that differs at the begin and the end");
     }
     if !ceil {
         return Ok(None);
     }
-    let (begins, ends) =
-        pads.split_at_checked(size.len()).ok_or("expected pads at begins and ends")?;
     let is_free = ends
         .iter()
         .zip(size)
@@ -208,9 +225,9 @@ fn over_unknown(
         let ends = ends.iter().zip(strides).map(|(end, stride)| end.saturating_add(stride - 1));
         return Ok((!is_free).then(|| (begins.to_vec(), ends.collect())));
     }
-    match is_free && op.flag("exclusive")? {
+    match is_free && !counts_padding {
         true => Ok(None),
-        false => Err(format!("{fixed}: `ceil_mode` counts padding").into()),
+        false => unknown("`ceil_mode` counts padding"),
     }
 }
 

@@ -193,7 +193,8 @@ fn gru(op: &mut Operator<'_>) -> Outcome {
         lodstone_model::Dim::Known(width) => i64::try_from(*width).ok(),
         _ => None,
     });
-    let size = gate_size(width.ok_or("expected rows of known size")?, 3)?;
+    let rows = weight.dims()?.first().copied().unwrap_or(0);
+    let size = gate_size(width.unwrap_or(rows.saturating_mul(3)), 3)?;
     if count != size * 3 * size {
         return Err(format!("expected {} weights, found {count}", size * 3 * size).into());
     }
