@@ -25,6 +25,7 @@ mod native;
 mod normalize;
 mod operator;
 mod pool;
+mod quantize;
 mod recurrent;
 mod reduce;
 mod reshape;
@@ -64,6 +65,7 @@ const FAMILIES: &[&[(&str, Rule)]] = &[
     make::RULES,
     normalize::RULES,
     pool::RULES,
+    quantize::RULES,
     recurrent::RULES,
     reduce::RULES,
     reshape::RULES,
