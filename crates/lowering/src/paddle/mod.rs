@@ -13,7 +13,9 @@
 
 mod activations;
 mod arrange;
+mod assign;
 mod conv;
+mod distinct;
 mod elementwise;
 mod export;
 mod gradients;
@@ -57,7 +59,9 @@ const MAX_ELEMENTS: u64 = 1 << 31;
 const FAMILIES: &[&[(&str, Rule)]] = &[
     activations::RULES,
     arrange::RULES,
+    assign::RULES,
     conv::RULES,
+    distinct::RULES,
     elementwise::RULES,
     indexing::RULES,
     linear::RULES,
