@@ -14,6 +14,7 @@
 mod activations;
 mod arrange;
 mod assign;
+mod cells;
 mod conv;
 mod distinct;
 mod elementwise;
@@ -60,6 +61,7 @@ const FAMILIES: &[&[(&str, Rule)]] = &[
     activations::RULES,
     arrange::RULES,
     assign::RULES,
+    cells::RULES,
     conv::RULES,
     distinct::RULES,
     elementwise::RULES,
