@@ -35,6 +35,17 @@ pub fn native_outputs(
             in_place(op, given)
         }
         "assign" => one("Out", input("X")),
+        "bipartite_match" => input("DistMat").map(|info| {
+            let columns = info.shape().and_then(|dims| dims.get(1)).cloned();
+            let shape = vec![Dim::Unknown, columns.unwrap_or(Dim::Unknown)];
+            let slots =
+                [("ColToRowMatchIndices", DType::Int32), ("ColToRowMatchDist", info.dtype())];
+            let outputs = slots.into_iter().flat_map(|(slot, dtype)| {
+                let info = ValueInfo::tensor(dtype, Some(shape.clone()));
+                op.output(slot).iter().map(move |name| (name.clone(), info.clone()))
+            });
+            outputs.collect()
+        }),
         "conditional_block" => one("Scope", Ok(holder(Holder::StepScopes))),
         "dropout" => input("X").map(|info| {
             let mask = ValueInfo::tensor(DType::Uint8, info.shape().map(<[Dim]>::to_vec));
