@@ -22,6 +22,7 @@ mod elementwise;
 mod export;
 mod gradients;
 mod indexing;
+mod labels;
 mod linear;
 mod loss;
 mod make;
@@ -72,6 +73,7 @@ const FAMILIES: &[&[(&str, Rule)]] = &[
     distinct::RULES,
     elementwise::RULES,
     indexing::RULES,
+    labels::RULES,
     linear::RULES,
     loss::RULES,
     make::RULES,
