@@ -21,12 +21,13 @@ class Call:
     """One call of an operator.
 
     `outputs` lists the output slots, or maps each to its number of variables or to the input that it overwrites. The
-    contents of the slots in `silent` are unspecified. With `forward=False`, only the gradient is compared.
+    contents of the slots in `silent` are unspecified. With `forward=False`, only the gradient is compared; with
+    `gradient=False`, only the operator, because Lodstone does not compute its gradient.
     """
 
-    def __init__(self, inputs, attributes=None, outputs=("Out",), silent=(), forward=True):
+    def __init__(self, inputs, attributes=None, outputs=("Out",), silent=(), forward=True, gradient=True):
         self.inputs, self.attributes, self.outputs = inputs, attributes or {}, outputs
-        self.silent, self.forward = silent, forward
+        self.silent, self.forward, self.gradient = silent, forward, gradient
 
 
 class Chance:

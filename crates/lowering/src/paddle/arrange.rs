@@ -8,6 +8,10 @@ use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
+    ("crop", crop),
+    ("crop_tensor", crop),
+    ("expand", repeat),
+    ("expand_as", repeat_as),
     ("expand_as_v2", expand_as),
     ("flip", flip),
     ("meshgrid", mesh),
@@ -62,7 +66,7 @@ impl Operator<'_> {
     }
 
     /// Slices every `step`th element from `start` to `end` (exclusive) along each of `axes`.
-    fn steps(
+    pub(super) fn steps(
         &mut self,
         value: &Value,
         axes: &[i64],
@@ -84,6 +88,63 @@ fn expand_as(op: &mut Operator<'_>) -> Outcome {
         }
     };
     let y = op.call("Expand", &[&x, &dims], [])?;
+    op.put("Out", &y)
+}
+
+/// Slices the given dims at offsets; a dim of -1 extends to the end.
+fn crop(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let axes: Vec<i64> = (0..).take(x.rank()?).collect();
+    let dims = match op.kind() {
+        "crop" => match op.optional("Y")? {
+            Some(like) => op.call("Shape", &[&like], [])?,
+            None => {
+                let dims = op.ints("shape")?;
+                op.longs(&dims)
+            }
+        },
+        _ => op.numbers("ShapeTensor", "Shape", "shape")?,
+    };
+    let starts = op.numbers("OffsetsTensor", "Offsets", "offsets")?;
+    let starts = match starts.info().ints() {
+        Some(none) if none.is_empty() => op.longs(&vec![0; axes.len()]),
+        _ => starts,
+    };
+    let ends = match (dims.info().ints(), starts.info().ints()) {
+        (Some(dims), Some(starts)) => {
+            let end = |(dim, start): (&i64, &i64)| match dim {
+                ..0 => i64::MAX,
+                dim => start.saturating_add(*dim),
+            };
+            let ends: Vec<i64> = dims.iter().zip(&starts).map(end).collect();
+            op.longs(&ends)
+        }
+        _ => {
+            let (zero, last) = (op.long(0), op.long(i64::MAX));
+            let is_rest = op.call("Less", &[&dims, &zero], [])?;
+            let ends = op.add(&starts, &dims)?;
+            op.choose(&is_rest, &last, &ends)?
+        }
+    };
+    let axes = op.longs(&axes);
+    let y = op.call("Slice", &[&x, &starts, &ends, &axes], [])?;
+    op.put("Out", &y)
+}
+
+/// Repeats each dim so many times.
+fn repeat(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let times = op.numbers("expand_times_tensor", "ExpandTimes", "expand_times")?;
+    let y = op.call("Tile", &[&x, &times], [])?;
+    op.put("Out", &y)
+}
+
+/// Repeats each dim until it is that of another tensor.
+fn repeat_as(op: &mut Operator<'_>) -> Outcome {
+    let (x, like) = (op.input("X")?, op.input("target_tensor")?);
+    let (dims, wanted) = (op.call("Shape", &[&x], [])?, op.call("Shape", &[&like], [])?);
+    let times = op.div(&wanted, &dims)?;
+    let y = op.call("Tile", &[&x, &times], [])?;
     op.put("Out", &y)
 }
 

@@ -3,15 +3,20 @@
 use lodstone_model::{DType, Dim};
 
 use super::operator::{Operator, Outcome, Rule};
-use crate::onnx::{Value, int, ints};
+use crate::onnx::{Value, int, ints, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
+    ("addmm", addmm),
     ("bmm", |op| matmul(op, None, None)),
+    ("dot", dot),
+    ("einsum", einsum),
+    ("fc", fully_connected),
     ("lookup_table", |op| lookup(op, true)),
     ("lookup_table_v2", |op| lookup(op, false)),
     ("matmul", |op| matmul(op, Some("transpose_X"), Some("transpose_Y"))),
     ("matmul_v2", |op| matmul(op, Some("trans_x"), Some("trans_y"))),
     ("mul", mul),
+    ("mv", matrix_by_vector),
 ];
 
 impl Operator<'_> {
@@ -151,4 +156,68 @@ fn lookup(op: &mut Operator<'_>, column: bool) -> Outcome {
         out = op.choose(&is_padding, &zero, &out)?;
     }
     op.put("Out", &out)
+}
+
+fn matrix_by_vector(op: &mut Operator<'_>) -> Outcome {
+    let (x, vector) = (op.input("X")?, op.input("Vec")?);
+    let y = op.call("MatMul", &[&x, &vector], [])?;
+    op.put("Out", &y)
+}
+
+/// Products of vectors in the last dim, which is kept up to 2.4.
+fn dot(op: &mut Operator<'_>) -> Outcome {
+    let (x, y) = (op.input("X")?, op.input("Y")?);
+    let products = op.mul(&x, &y)?;
+    let keeps = op.is_older_than(2_005_000);
+    let y = op.reduce("ReduceSum", &products, &[-1], keeps)?;
+    op.put("Out", &y)
+}
+
+/// `Beta` times the input plus `Alpha` times a product.
+fn addmm(op: &mut Operator<'_>) -> Outcome {
+    let (sum, x, y) = (op.input("Input")?, op.input("X")?, op.input("Y")?);
+    let (alpha, beta) = (op.float("Alpha")?, op.float("Beta")?);
+    let product = op.call("MatMul", &[&x, &y], [])?;
+    let product = if alpha == 1.0 { product } else { op.times(&product, alpha.into())? };
+    let sum = if beta == 1.0 { sum } else { op.times(&sum, beta.into())? };
+    let out = op.add(&sum, &product)?;
+    op.put("Out", &out)
+}
+
+/// The other outputs only serve the gradient.
+fn einsum(op: &mut Operator<'_>) -> Outcome {
+    let (operands, equation) = (op.inputs("Operands")?, op.text("equation")?);
+    let operands: Vec<Option<&Value>> = operands.iter().map(Some).collect();
+    let [y] = op.emit_all("Einsum", &operands, [text("equation", &equation)])?;
+    op.put("Out", &y)
+}
+
+/// A product, of which the first `in_num_col_dims` dims are rows, plus a bias. Padded weights have 4 more rows and
+/// columns.
+fn fully_connected(op: &mut Operator<'_>) -> Outcome {
+    let (x, weights, rows) = (op.input("Input")?, op.input("W")?, op.int("in_num_col_dims")?);
+    let weights = match op.flag("padding_weights")? {
+        true => op.slices(&weights, &[0, 1], &[0, 0], &[-4, -4])?,
+        false => weights,
+    };
+    let matrix = op.matrix(&x, rows)?;
+    let mut y = op.call("MatMul", &[&matrix, &weights], [])?;
+    if let Some(bias) = op.optional("Bias")? {
+        let bias = op.reshape(&bias, &[-1])?;
+        y = op.add(&y, &bias)?;
+    }
+    match op.text("activation_type")?.as_str() {
+        "" => {}
+        "relu" => y = op.call("Relu", &[&y], [])?,
+        other => return Err(format!("unknown activation `{other}`").into()),
+    }
+    if rows > 1 {
+        let (front, back) = (
+            op.call("Shape", &[&x], [int("end", rows)])?,
+            op.call("Shape", &[&y], [int("start", 1)])?,
+        );
+        let dims = op.concat(&[&front, &back], 0)?;
+        y = op.call("Reshape", &[&y, &dims], [int("allowzero", 1)])?;
+    }
+    op.put("Out", &y)
 }

@@ -21,6 +21,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("one_hot", |op| one_hot(op, true)),
     ("one_hot_v2", |op| one_hot(op, false)),
     ("range", range),
+    ("sequence_mask", sequence_mask),
 ];
 
 impl Operator<'_> {
@@ -35,7 +36,7 @@ impl Operator<'_> {
         }
     }
 
-    fn required_dtype(&self, name: &str) -> Outcome<DType> {
+    pub(super) fn required_dtype(&self, name: &str) -> Outcome<DType> {
         self.dtype(name)?.ok_or_else(|| format!("expected an element type as `{name}`").into())
     }
 }
@@ -156,6 +157,29 @@ fn one_hot(op: &mut Operator<'_>, column: bool) -> Outcome {
     let hot = op.call("Equal", &[&wide, &numbers], [])?;
     let y = op.cast(&hot, dtype)?;
     op.put("Out", &y)
+}
+
+/// Marks the first elements of rows of the given lengths. The rows are as long as the longest, unless that is set.
+fn sequence_mask(op: &mut Operator<'_>) -> Outcome {
+    let (x, dtype) = (op.input("X")?, op.required_dtype("out_dtype")?);
+    let lengths = op.cast(&x, DType::Int64)?;
+    let end = match (op.optional("MaxLenTensor")?, op.int("maxlen")?) {
+        (Some(end), _) => {
+            let end = op.reshape(&end, &[])?;
+            op.cast(&end, DType::Int64)?
+        }
+        (None, end @ 0..) => op.long(end),
+        (None, _) => {
+            let list = op.reshape(&lengths, &[-1])?;
+            op.reduce("ReduceMax", &list, &[0], false)?
+        }
+    };
+    let (zero, one) = (op.long(0), op.long(1));
+    let numbers = op.call("Range", &[&zero, &end, &one], [])?;
+    let lengths = op.unsqueeze(&lengths, &[-1])?;
+    let y = op.call("Less", &[&numbers, &lengths], [])?;
+    let y = op.cast(&y, dtype)?;
+    op.put("Y", &y)
 }
 
 fn range(op: &mut Operator<'_>) -> Outcome {

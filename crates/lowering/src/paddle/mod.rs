@@ -13,20 +13,30 @@
 
 mod activations;
 mod arrange;
+mod assign;
+mod boxes;
+mod cells;
 mod conv;
+mod distinct;
 mod elementwise;
 mod export;
 mod gradients;
 mod indexing;
+mod labels;
 mod linear;
 mod loss;
 mod make;
 mod native;
+mod nms;
 mod normalize;
 mod operator;
+mod patches;
 mod pool;
+mod proposals;
+mod quantize;
 mod recurrent;
 mod reduce;
+mod regions;
 mod reshape;
 mod sequences;
 mod vision;
@@ -56,16 +66,26 @@ const MAX_ELEMENTS: u64 = 1 << 31;
 const FAMILIES: &[&[(&str, Rule)]] = &[
     activations::RULES,
     arrange::RULES,
+    assign::RULES,
+    boxes::RULES,
+    cells::RULES,
     conv::RULES,
+    distinct::RULES,
     elementwise::RULES,
     indexing::RULES,
+    labels::RULES,
     linear::RULES,
     loss::RULES,
     make::RULES,
+    nms::RULES,
     normalize::RULES,
+    patches::RULES,
     pool::RULES,
+    proposals::RULES,
+    quantize::RULES,
     recurrent::RULES,
     reduce::RULES,
+    regions::RULES,
     reshape::RULES,
     sequences::RULES,
     vision::RULES,
@@ -115,7 +135,7 @@ pub struct LodLevel {
 #[derive(Clone, Debug)]
 pub struct Lowered {
     /// A program of one block. Its inputs are the variables and the [LoD levels](Self::lods) that it reads, its outputs
-    /// the values that [`outputs`](Self::outputs) name, each once.
+    /// the values that [`outputs`](Self::outputs) name and their LoD, each once.
     pub program: Program,
     /// The inputs of the program that are LoD levels of variables.
     pub lods: Vec<LodInput>,
@@ -149,6 +169,15 @@ pub struct Output {
     pub value: String,
     /// The type of the value.
     pub info: ValueInfo,
+    /// The offsets of its sequences, if the operator computes them.
+    pub lod: Option<LodLevel>,
+}
+
+impl Output {
+    /// Returns the value of the program with the offsets of its sequences, if the operator computes them.
+    pub fn offsets(&self) -> Option<&str> {
+        self.lod.as_ref()?.value.as_deref()
+    }
 }
 
 /// Lowers an operator to ONNX's. `given` has the types of its inputs, `release` is the version of PaddlePaddle that the
@@ -176,7 +205,9 @@ pub fn lower_op(op: &Op, release: i64, given: &dyn VariableFacts) -> Result<Lowe
 fn program(graph: Graph, outputs: &[Output]) -> Program {
     let made = graph.constants.iter().map(|constant| constant.name.as_str());
     let made: HashSet<&str> = made.chain(graph.ops.iter().flat_map(Op::writes)).collect();
-    let results = outputs.iter().map(|output| output.value.as_str());
+    let results = outputs
+        .iter()
+        .flat_map(|output| std::iter::once(output.value.as_str()).chain(output.offsets()));
     let (mut inputs, mut seen) = (Vec::new(), HashSet::new());
     for name in graph.ops.iter().flat_map(Op::reads).chain(results.clone()) {
         if !made.contains(name) && seen.insert(name) {

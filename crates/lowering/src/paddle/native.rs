@@ -35,7 +35,29 @@ pub fn native_outputs(
             in_place(op, given)
         }
         "assign" => one("Out", input("X")),
+        "bipartite_match" => input("DistMat").map(|info| {
+            let columns = info.shape().and_then(|dims| dims.get(1)).cloned();
+            let shape = vec![Dim::Unknown, columns.unwrap_or(Dim::Unknown)];
+            let slots =
+                [("ColToRowMatchIndices", DType::Int32), ("ColToRowMatchDist", info.dtype())];
+            let outputs = slots.into_iter().flat_map(|(slot, dtype)| {
+                let info = ValueInfo::tensor(dtype, Some(shape.clone()));
+                op.output(slot).iter().map(move |name| (name.clone(), info.clone()))
+            });
+            outputs.collect()
+        }),
         "conditional_block" => one("Scope", Ok(holder(Holder::StepScopes))),
+        "crf_decoding" => one(
+            "ViterbiPath",
+            input("Emission").map(|info| {
+                let shape = info.shape().map(|dims| match dims {
+                    [batch, steps, _] => vec![batch.clone(), steps.clone()],
+                    [steps, ..] => vec![steps.clone(), Dim::Known(1)],
+                    [] => Vec::new(),
+                });
+                ValueInfo::tensor(DType::Int64, shape)
+            }),
+        ),
         "dropout" => input("X").map(|info| {
             let mask = ValueInfo::tensor(DType::Uint8, info.shape().map(<[Dim]>::to_vec));
             let slots = [("Out", &info), ("Mask", &mask)];
@@ -70,6 +92,15 @@ pub fn native_outputs(
                 _ => return None,
             }
         }
+        "tensor_array_to_tensor" => array("X").map(|array| {
+            let all = ValueInfo::tensor(described(&array).dtype, None);
+            let sizes = ValueInfo::tensor(DType::Int32, Some(vec![Dim::Unknown]));
+            let slots = [("Out", all), ("OutIndex", sizes)];
+            let outputs = slots.into_iter().flat_map(|(slot, info)| {
+                op.output(slot).iter().map(move |name| (name.clone(), info.clone()))
+            });
+            outputs.collect()
+        }),
         "while" => one("StepScopes", Ok(holder(Holder::StepScopes))),
         "write_to_array" => {
             one("Out", input("X").map(|info| holder(Holder::TensorArray(described(&info)))))

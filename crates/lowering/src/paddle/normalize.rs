@@ -8,10 +8,12 @@ use crate::onnx::{Value, float, int};
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("affine_channel", affine_channel),
     ("batch_norm", batch_norm),
+    ("data_norm", data_norm),
     ("dropout", dropout),
     ("group_norm", group_norm),
     ("instance_norm", instance_norm),
     ("layer_norm", layer_norm),
+    ("lrn", local_response_norm),
     ("norm", norm),
 ];
 
@@ -278,6 +280,58 @@ fn affine_channel(op: &mut Operator<'_>) -> Outcome {
     let last = op.channels_last("data_layout")? && x.rank()? > 2;
     let x = if last { op.channels_to_front(&x)? } else { x };
     let y = op.scaled_channels(&x)?;
+    let y = if last { op.channels_to_back(&y)? } else { y };
+    op.put("Out", &y)
+}
+
+/// Normalizes columns by sums over all data so far. Slots of columns that begin with 0 were not shown: they become 0.
+fn data_norm(op: &mut Operator<'_>) -> Outcome {
+    let (x, count) = (op.input("X")?, op.input("BatchSize")?);
+    let (sum, squares) = (op.input("BatchSum")?, op.input("BatchSquareSum")?);
+    if op.channels_last("data_layout")? && x.rank()? > 2 {
+        return Err("expected rows, found images with channels last".into());
+    }
+    let mean = op.div(&sum, &count)?;
+    let ratio = op.div(&count, &squares)?;
+    let scale = op.call("Sqrt", &[&ratio], [])?;
+    op.put("Means", &mean)?;
+    op.put("Scales", &scale)?;
+    let centred = op.sub(&x, &mean)?;
+    let mut y = op.mul(&centred, &scale)?;
+    let slot = op.int("slot_dim")?;
+    if slot > 0 {
+        let dims = op.longs(&[0, -1, slot]);
+        let slots = op.call("Reshape", &[&x, &dims], [])?;
+        let shown = op.slice(&slots, 2, 0, 1)?;
+        let size = op.call("Abs", &[&shown], [])?;
+        let least = op.number(x.dtype(), 1e-7)?;
+        let is_absent = op.call("Less", &[&size, &least], [])?;
+        let zero = op.number(x.dtype(), 0.0)?;
+        let slots = op.call("Reshape", &[&y, &dims], [])?;
+        let slots = op.choose(&is_absent, &zero, &slots)?;
+        y = op.reshape_as(&slots, &x)?;
+    } else if op.flag("enable_scale_and_shift")? {
+        let (scale, bias) = (op.input("scale_w")?, op.input("bias")?);
+        y = op.mul(&y, &scale)?;
+        y = op.add(&y, &bias)?;
+    }
+    op.put("Y", &y)
+}
+
+/// Divides by a power of sums of squares over neighboring channels. ONNX divides `alpha` by their number.
+fn local_response_norm(op: &mut Operator<'_>) -> Outcome {
+    let (x, size) = (op.input("X")?, op.int("n")?);
+    let (bias, alpha, beta) = (op.float("k")?, op.float("alpha")?, op.float("beta")?);
+    if !(1..=1 << 16).contains(&size) {
+        return Err(format!("expected at least 1 as `n`, found {size}").into());
+    }
+    let last = op.channels_last("data_format")?;
+    let x = if last { op.channels_to_front(&x)? } else { x };
+    #[expect(clippy::cast_precision_loss, reason = "the number of channels is small")]
+    let alpha = alpha * size as f32;
+    let attributes =
+        [int("size", size), float("alpha", alpha), float("beta", beta), float("bias", bias)];
+    let y = op.call("LRN", &[&x], attributes)?;
     let y = if last { op.channels_to_back(&y)? } else { y };
     op.put("Out", &y)
 }

@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use lodstone_model::{AttributeValue, DType, Op};
+use lodstone_model::{AttributeValue, DType, Dim, Op};
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{EMPTY, attribute, codes};
 use lodstone_schema::{Finding, Operand};
@@ -30,7 +30,9 @@ pub(super) struct Operator<'a> {
     pub(super) computed_lod: Vec<(String, Vec<Value>)>,
     /// A slot whose value is replaced while the rule of another operator is applied.
     stand_in: Option<(&'static str, Value)>,
-    /// The outputs that this rule set.
+    /// Whether outputs are captured, not set.
+    captures: bool,
+    /// The outputs that were captured.
     captured: Vec<Value>,
 }
 
@@ -68,6 +70,7 @@ impl<'a> Operator<'a> {
             lods: Vec::new(),
             computed_lod: Vec::new(),
             stand_in: None,
+            captures: false,
             captured: Vec::new(),
         }
     }
@@ -99,6 +102,17 @@ impl<'a> Operator<'a> {
         self.stand_in = Some((slot, value.clone()));
         let outcome = rule(self);
         self.stand_in = None;
+        outcome.map(|()| std::mem::take(&mut self.captured))
+    }
+
+    /// Returns the outputs that a function sets, instead of setting them.
+    pub(super) fn captured(
+        &mut self,
+        function: impl FnOnce(&mut Self) -> Outcome,
+    ) -> Outcome<Vec<Value>> {
+        self.captures = true;
+        let outcome = function(self);
+        self.captures = false;
         outcome.map(|()| std::mem::take(&mut self.captured))
     }
 
@@ -136,6 +150,14 @@ impl<'a> Operator<'a> {
     /// Returns the offsets of the innermost LoD level of the variable of an input slot, if it has LoD.
     pub(super) fn offsets(&mut self, slot: &str) -> Option<Value> {
         self.lod(slot).pop()
+    }
+
+    /// Returns the offsets of the innermost LoD level of a variable of an input slot, by its index, if it has LoD.
+    pub(super) fn offsets_at(&mut self, slot: &str, number: usize) -> Option<Value> {
+        let variable = self.op.input(slot).get(number)?;
+        let mut levels = self.given.lod(variable);
+        let innermost = levels.pop()?;
+        Some(self.level(variable, levels.len(), innermost))
     }
 
     /// Returns the offsets of all LoD levels of the variable of an input slot, outermost first.
@@ -192,7 +214,7 @@ impl<'a> Operator<'a> {
 
     /// Sets the variables of an output slot.
     pub(super) fn put_all(&mut self, slot: &str, values: &[Value]) -> Outcome {
-        if self.stand_in.is_some() {
+        if self.captures || self.stand_in.is_some() {
             self.captured.extend_from_slice(values);
             return Ok(());
         }
@@ -208,8 +230,23 @@ impl<'a> Operator<'a> {
             variable: variable.clone(),
             value: value.name().to_owned(),
             info: value.info().clone(),
+            lod: None,
         }));
         Ok(())
+    }
+
+    /// Groups the rows of the variables of an output slot into sequences that begin at the given offsets.
+    pub(super) fn put_offsets(&mut self, slot: &str, offsets: &[Value]) {
+        for (variable, offsets) in self.op.output(slot).iter().zip(offsets) {
+            let count = offsets.shape().ok().and_then(<[Dim]>::first).cloned();
+            let level = LodLevel {
+                value: Some(offsets.name().to_owned()),
+                count: count.unwrap_or(Dim::Unknown),
+            };
+            let is_own = |output: &&mut Output| output.slot == slot && output.variable == *variable;
+            let own = self.outputs.iter_mut().filter(is_own);
+            own.for_each(|output| output.lod = Some(level.clone()));
+        }
     }
 
     /// Sets the LoD of the variables of an output slot, outermost level first.

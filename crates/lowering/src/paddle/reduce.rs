@@ -11,6 +11,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("argsort", sort),
     ("clip_by_norm", clip_by_norm),
     ("cumsum", cumsum),
+    ("frobenius_norm", |op| reduce(op, "ReduceL2")),
     ("logsumexp", logsumexp),
     ("mean", mean),
     ("p_norm", p_norm),

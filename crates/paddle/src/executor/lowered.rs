@@ -21,10 +21,13 @@ use crate::executor::layout::{Slot, Step};
 /// The maximum number of plans that are kept for an operator.
 const MAX_KEPT: usize = 64;
 
+/// The LoD of outputs whose rule computes it.
+static NONE: SharedLod = SharedLod::none();
+
 /// An operator that the engine computes.
 #[derive(Debug)]
 pub(crate) struct Lowered {
-    /// The LoD of its outputs.
+    /// The LoD of its outputs, unless the rule computes it.
     lod: &'static SharedLod,
     /// Plans by the types of its inputs.
     kept: Mutex<HashMap<Key, Arc<Compiled>>>,
@@ -66,6 +69,8 @@ enum Source {
     Shared(Slot),
     /// Variables whose rows are concatenated in the output.
     Joined(Vec<Slot>),
+    /// An output of the plan, by its index: the offsets.
+    Made(usize),
 }
 
 impl Source {
@@ -83,7 +88,7 @@ impl Source {
     /// Returns the LoD of an output of `rows` rows.
     fn lod(&self, frame: &Frame<'_>, rows: Option<u64>) -> Lod {
         match self {
-            Self::Nothing => Lod::default(),
+            Self::Nothing | Self::Made(_) => Lod::default(),
             Self::Shared(slot) => {
                 let like = frame.tensor(*slot).ok();
                 let like = like.filter(|like| like.shape.first().copied() == rows);
@@ -162,7 +167,8 @@ impl Lowered {
     pub(crate) fn new(row: &'static Operator) -> Result<Self, Finding> {
         match &row.lod {
             LodRule::Shared(lod) => Ok(Self { lod, kept: Mutex::default() }),
-            LodRule::Computed | LodRule::Unknown => {
+            LodRule::Computed => Ok(Self { lod: &NONE, kept: Mutex::default() }),
+            LodRule::Unknown => {
                 Err(Finding::internal(format!("`{}` is lowered and has no LoD rule", row.kind)))
             }
         }
@@ -234,13 +240,18 @@ impl Compiled {
         };
         let mut outputs = Vec::new();
         for output in &lowered.outputs {
-            let number = block.outputs.iter().position(|name| *name == output.value);
-            let number = number.ok_or_else(|| Finding::internal("an output is not computed"))?;
+            let number = |value: &str| {
+                let number = block.outputs.iter().position(|name| name == value);
+                number.ok_or_else(|| Finding::internal("an output is not computed"))
+            };
             let slot = step.slot(&output.variable).ok_or("an output is not a variable")?;
             let place = step.outputs(&output.slot).iter().position(|other| *other == Some(slot));
             let place = place.ok_or_else(|| Finding::internal("an output has no index"))?;
-            let lod = Source::of(lod, step, &output.slot, place);
-            outputs.push(Written { number, slot, lod });
+            let lod = match output.offsets() {
+                Some(offsets) => Source::Made(number(offsets)?),
+                None => Source::of(lod, step, &output.slot, place),
+            };
+            outputs.push(Written { number: number(&output.value)?, slot, lod });
         }
         let inputs = block.inputs.iter().map(input).collect::<Result<_, _>>()?;
         Ok(Self { plan: plan.map_err(within)?, inputs, outputs })
@@ -254,11 +265,27 @@ impl Compiled {
             let value = made.get(output.number);
             let value = value.ok_or_else(|| Finding::internal("an output has no value"))?;
             let mut tensor = value.tensor()?;
-            tensor.lod = output.lod.lod(frame, tensor.shape.first().copied());
+            tensor.lod = match &output.lod {
+                Source::Made(number) => offsets(made.get(*number))?,
+                shared => shared.lod(frame, tensor.shape.first().copied()),
+            };
             Ok((output.slot, tensor))
         };
         self.outputs.iter().map(take).collect()
     }
+}
+
+/// Returns the LoD with the offsets that a plan computed.
+fn offsets(value: Option<&Value>) -> Result<Lod, Finding> {
+    let value = value.ok_or_else(|| Finding::internal("offsets have no value"))?;
+    let tensor = value.tensor()?;
+    if tensor.dtype != DType::Int64 {
+        return Err(Finding::internal(format!("expected int64 offsets, found {}", tensor.dtype)));
+    }
+    let bytes = tensor.data.bytes().map_err(Finding::internal)?;
+    let offset = |bytes: &[u8; 8]| u64::try_from(i64::from_le_bytes(*bytes));
+    let offsets = bytes.as_chunks().0.iter().map(offset).collect::<Result<_, _>>();
+    Ok(Lod(vec![offsets.map_err(|_| "an offset is negative")?]))
 }
 
 impl Input {

@@ -14,11 +14,14 @@ from make_paddle_operators import F32, Lod, Recorder, bools, integers, normal, n
 
 
 class Both(gradients.Gradients):
-    """Records operators and their gradients."""
+    """Records operators and their gradients, unless these are not computed."""
+
+    with_gradients = True
 
     def run(self, *call):
         Recorder.run(self, *call)
-        super().run(*call)
+        if self.with_gradients:
+            super().run(*call)
 
 
 record = operators.record = Both()
@@ -78,6 +81,67 @@ def lods():
     case("grid_sampler", {"X": image, "Grid": of(1, normal(5, 2, 2, 2, scale=0.25))}, {}, ["Output"])
     case("mean", {"X": x})
     case("increment", {"X": Lod(normal(1), [[0, 1]])}, {"step": 2.0})
+    record.with_gradients = False
+    case("mv", {"X": x, "Vec": of(1, normal(5))})
+    case("dot", {"X": x, "Y": y})
+    case("addmm", {"Input": of(2, normal(5, 5, key="z")), "X": x, "Y": y})
+    case("fc", {"Input": x, "W": y, "Bias": normal(5)}, {"in_num_col_dims": 1})
+    equation = {"equation": "ij,jk->ik"}
+    outputs = {"Out": 1, "InnerCache": 2, "XShape": 2}
+    case("einsum", {"Operands": [x, y]}, equation, outputs, ["InnerCache", "XShape"])
+    case("frobenius_norm", {"X": x}, {"dim": [1]})
+    case("lrn", {"X": image}, {}, ["Out", "MidOut"], ["MidOut"])
+    sums = {slot: shares(1, 5)[0] for slot in ["BatchSize", "BatchSum", "BatchSquareSum"]}
+    case("data_norm", {"X": x, **sums}, {}, ["Y", "Means", "Scales"])
+    case("expand", {"X": x}, {"expand_times": [1, 2]})
+    case("crop", {"X": x}, {"shape": [5, 2], "offsets": [0, 1]})
+    case("crop_tensor", {"X": x}, {"shape": [5, 2], "offsets": [0, 1]})
+    steps = {"axes": [0], "starts": [1], "ends": [2], "steps": [1], "dtype": 5}
+    case("set_value", {"Input": x, "ValueTensor": normal(1, 5, key="v")}, steps)
+    case("unique_consecutive", {"X": of(0, numbers(1, 2, 3, 4, 5))}, {"axis": [], "dtype": 3}, ["Out"])
+    case("sequence_mask", {"X": of(0, numbers(1, 2, 3, 0, 1))}, {"maxlen": 3, "out_dtype": 5}, ["Y"])
+    scale = np.ones(1, F32)
+    for kind in ["fake_quantize_abs_max", "fake_quantize_dequantize_abs_max"]:
+        case(kind, {"X": x}, {}, ["Out", "OutScale"])
+    for kind in ["fake_channel_wise_quantize_abs_max", "fake_channel_wise_quantize_dequantize_abs_max"]:
+        case(kind, {"X": x}, {}, ["Out", "OutScale"])
+    for kind in [
+        "fake_quantize_moving_average_abs_max", "fake_quantize_dequantize_moving_average_abs_max",
+        "fake_quantize_range_abs_max",
+    ]:
+        case(kind, {"X": x, "InScale": scale}, {"is_test": True}, ["Out", "OutScale"], ["OutScale"])
+    case("moving_average_abs_max_scale", {"X": x}, {"is_test": True}, ["Out", "OutScale"], ["OutScale"])
+    case("fake_dequantize_max_abs", {"X": x, "Scale": scale}, {"max_range": 127.0})
+    case("fake_channel_wise_dequantize_max_abs", {"X": x, "Scales": np.ones(5, F32)}, {"quant_bits": [8]})
+    for kind in ["quantize_linear", "dequantize_linear"]:
+        case(kind, {"X": x, "Scale": scale, "ZeroPoint": scale}, {"quant_axis": -1}, ["Y"])
+    case("shuffle_channel", {"X": image}, {"group": 2})
+    case("temporal_shift", {"X": image}, {"seg_num": 5})
+    filters = {"strides": [1, 1], "paddings": [0, 0], "dilations": [1, 1], "groups": 1, "deformable_groups": 1}
+    deformed = {"Input": image, "Offset": of(1, normal(5, 8, 2, 2)), "Filter": normal(2, 4, 2, 2)}
+    case("deformable_conv_v1", deformed, {**filters, "im2col_step": 1}, ["Output"])
+    deformed["Mask"] = of(2, normal(5, 4, 2, 2))
+    case("deformable_conv", deformed, {**filters, "im2col_step": 1}, ["Output"])
+    case("affine_grid", {"Theta": of(0, normal(5, 2, 3))}, {"output_shape": [5, 1, 2, 2]}, ["Output"])
+    step = {"Input": of(0, normal(5, 6)), "HiddenPrev": of(1, normal(5, 2)), "Weight": normal(2, 6)}
+    case("gru_unit", step, {}, ["Gate", "ResetHiddenPrev", "Hidden"])
+    found, prior = of(0, operators.corners(5)), of(1, operators.corners(5, key="p"))
+    case("iou_similarity", {"X": found, "Y": prior}, {"box_normalized": True})
+    encoding = {"code_type": "encode_center_size", "variance": [0.1, 0.1, 0.2, 0.2]}
+    case("box_coder", {"PriorBox": prior, "TargetBox": found}, encoding, ["OutputBox"])
+    case("polygon_box_transform", {"Input": image}, {}, ["Output"])
+    case("anchor_generator", {"Input": of(0, normal(5, 1, 5, 5))}, {
+        "anchor_sizes": [4.0], "aspect_ratios": [1.0], "variances": [1.0] * 4, "stride": [4.0, 4.0],
+    }, ["Anchors", "Variances"])
+    inputs = {"Input": of(0, normal(5, 1, 5, 5)), "Image": of(1, normal(5, 1, 9, 9))}
+    case("prior_box", inputs, {"min_sizes": [2.0], "variances": [1.0] * 4}, ["Boxes", "Variances"])
+    inputs = {"X": of(0, normal(5, 6, 1, 1)), "ImgSize": of(1, integers(5, 2, low=9, high=20, dtype="int32"))}
+    case("yolo_box", inputs, {"anchors": [3, 4], "class_num": 1}, ["Boxes", "Scores"])
+    pooled = {"pooled_height": 1, "pooled_width": 1}
+    images = of(1, normal(5, 2, 9, 9))
+    rois = Lod(operators.corners(5, size=8.0), [[1, 1, 1, 1, 1]])
+    case("roi_align", {"X": images, "ROIs": rois}, pooled)
+    case("roi_pool", {"X": images, "ROIs": rois}, pooled, ["Out", "Argmax"], ["Argmax"])
 
 
 def main(directory):

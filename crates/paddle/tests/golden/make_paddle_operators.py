@@ -131,7 +131,8 @@ class Recorder:
         told = {}
         for attribute in attributes:
             code = TYPES[desc.attr_type(attribute).name]
-            value = desc.attr(attribute)
+            # Scalars are objects.
+            value = attributes[attribute] if code == "scs" else desc.attr(attribute)
             # JSON has no infinities.
             told[f"{attribute}:{code}"] = str(value) if value in [float("inf"), float("-inf")] else value
         return told
@@ -1074,11 +1075,368 @@ def odd():
         case("max_pool2d_with_index", {"X": line}, {"ksize": [1, line.shape[3]]}, ["Out", "Mask"])
 
 
+def quantization():
+    x, weights = normal(3, 4), normal(4, 3, 2, 2)
+    x = (x * 1.37).astype(F32)
+    # Halves of an integer: 0.5, 1.5, 63.5 of 127.
+    ties = np.array([[-127, 0.5, 1.5, -2.5, 63.5, 127.5, -128.5, 300]], F32)
+    scale, tie_scale = np.array([3.7], F32), np.array([127], F32)
+    state = {"InAccum": np.array([5.5], F32), "InState": np.array([1.7], F32)}
+    for rounding in [0, 1]:
+        for bits in [8, 4]:
+            attributes = {"bit_length": bits, "round_type": rounding}
+            for one in [x, ties]:
+                for kind in ["fake_quantize_abs_max", "fake_quantize_dequantize_abs_max"]:
+                    case(kind, {"X": one}, attributes, ["Out", "OutScale"])
+            for kind in ["fake_quantize_moving_average_abs_max", "fake_quantize_dequantize_moving_average_abs_max"]:
+                for one, by in [(x, scale), (ties, tie_scale)]:
+                    inputs = {"X": one, "InScale": by}
+                    case(kind, inputs, {**attributes, "is_test": True}, ["Out", "OutScale"], ["OutScale"])
+            kind = "fake_quantize_moving_average_abs_max"
+            outputs = ["Out", "OutScale", "OutState", "OutAccum"]
+            case(kind, {"X": x, "InScale": scale, **state}, {**attributes, "moving_rate": 0.75}, outputs)
+            case(
+                "fake_quantize_range_abs_max", {"X": x, "InScale": scale}, {**attributes, "is_test": True},
+                ["Out", "OutScale"], ["OutScale"],
+            )
+            for axis in [0, 1]:
+                attributes["quant_axis"] = axis
+                for kind in ["fake_channel_wise_quantize_abs_max", "fake_channel_wise_quantize_dequantize_abs_max"]:
+                    case(kind, {"X": weights}, attributes, ["Out", "OutScale"])
+            for axis, by in [(-1, scale), (0, positive(4)), (1, positive(3))]:
+                inputs = {"X": weights, "Scale": by, "ZeroPoint": np.zeros(by.shape, F32)}
+                case("quantize_linear", inputs, {**attributes, "quant_axis": axis}, ["Y"])
+            inputs = {"X": ties, "Scale": tie_scale, "ZeroPoint": np.zeros(1, F32)}
+            case("quantize_linear", inputs, {**attributes, "quant_axis": -1}, ["Y"])
+    case("fake_quantize_abs_max", {"X": ties}, {}, ["Out", "OutScale"])
+    case("fake_quantize_abs_max", {"X": np.zeros((2, 2), F32)}, {}, ["Out", "OutScale"])
+    whole = integers(4, 3, 2, 2, low=-127, high=128, dtype="int8")
+    for one in [whole, whole.astype(F32)]:
+        for axis, by in [(-1, scale), (0, positive(4)), (1, positive(3))]:
+            inputs = {"X": one, "Scale": by, "ZeroPoint": np.zeros(by.shape, F32)}
+            case("dequantize_linear", inputs, {"quant_axis": axis, "bit_length": 8}, ["Y"])
+    numbers_ = whole.astype(F32)
+    case("fake_dequantize_max_abs", {"X": numbers_, "Scale": scale}, {"max_range": 127.0})
+    case("fake_channel_wise_dequantize_max_abs", {"X": numbers_, "Scales": positive(4)}, {"quant_bits": [8]})
+    case(
+        "fake_channel_wise_dequantize_max_abs", {"X": numbers_, "Scales": positive(3)},
+        {"quant_bits": [8], "quant_axis": 1},
+    )
+    case(
+        "fake_channel_wise_dequantize_max_abs", {"X": numbers_, "Scales": [positive(3), scale]}, {"quant_bits": [8, 8]},
+    )
+    case("moving_average_abs_max_scale", {"X": x}, {"is_test": True}, ["Out", "OutScale"], ["OutScale"])
+    outputs = ["Out", "OutScale", "OutState", "OutAccum"]
+    case("moving_average_abs_max_scale", {"X": x, **state}, {"is_test": False}, outputs)
+
+
+def slices():
+    x = normal(4, 5, 3)
+
+    def assign(axes, starts, ends, steps=None, values=None, **attributes):
+        inputs = {"Input": attributes.pop("x", x)}
+        if values is not None:
+            inputs["ValueTensor"] = values
+        attributes = {"axes": axes, "starts": starts, "ends": ends, "steps": steps or [1] * len(axes), **attributes}
+        case("set_value", inputs, {"dtype": 5, **attributes})
+
+    assign([0], [1], [3], values=normal(2, 5, 3, key="v"))
+    assign([0, 1], [1, 0], [3, 5], [1, 2], values=normal(3, key="v"))
+    assign([0], [-1], [9], values=normal(1, key="v"))
+    assign([0], [3], [-5], [-2], values=normal(2, 1, 1, key="v"))
+    assign([0], [2], [3], values=normal(5, 3, key="v"), decrease_axes=[0])
+    assign([0, 2], [2, 0], [3, 1], values=normal(5, key="v"), decrease_axes=[0, 2])
+    assign([0, 1, 2], [2, 1, 0], [3, 2, 1], values=np.asarray(normal(1, key="v")), decrease_axes=[0, 1, 2])
+    assign([1], [0], [2], values=normal(4, 1, 2, 3, key="v"), none_axes=[1])
+    assign([0], [0], [1], values=normal(1, 5, 3, key="v"), none_axes=[0], decrease_axes=[0])
+    case("set_value", {"Input": x}, {"dtype": 5, "axes": [2], "starts": [1], "ends": [3], "steps": [1], "values": [2.5], "shape": [1]})
+    case("set_value", {"Input": integers(4, 3)}, {"dtype": 3, "axes": [0], "starts": [1], "ends": [3], "steps": [1], "values": [7, 8, 9], "shape": [3]})
+    case("set_value", {"Input": bools(4, 3)}, {"dtype": 0, "axes": [1], "starts": [1], "ends": [2], "steps": [1], "values": [True], "shape": [1]})
+    lists = {"StartsTensorList": [numbers(1), numbers(0)], "EndsTensorList": [numbers(3), numbers(4)]}
+    lists["StepsTensorList"] = [numbers(1), numbers(2)]
+    case("set_value", {"Input": x, "ValueTensor": normal(2, 2, 3, key="v"), **lists}, {"dtype": 5, "axes": [0, 1]})
+    case("crop_tensor", {"X": x}, {"shape": [2, -1, 2], "offsets": [1, 2, 0]})
+    case("crop_tensor", {"X": x}, {"shape": [2, 5, 3], "offsets": [0, 0, 0]})
+    shape, offsets = numbers(2, 3, 2, dtype=I32), numbers(0, 1, 1, dtype=I32)
+    case("crop_tensor", {"X": x, "Shape": shape, "Offsets": offsets})
+    parts = {"ShapeTensor": [numbers(2, dtype=I32), numbers(3, dtype=I32), numbers(1, dtype=I32)]}
+    case("crop_tensor", {"X": x, **parts}, {"offsets": [0, 0, 2], "shape": [-1, -1, -1]})
+    case("crop", {"X": x}, {"shape": [2, 3, 2], "offsets": [1, 2, 0]})
+    case("crop", {"X": x, "Y": normal(1, 2, 3)}, {"offsets": [3, 2, 0]})
+    case("expand", {"X": x}, {"expand_times": [2, 1, 3]})
+    case("expand", {"X": x, "ExpandTimes": numbers(1, 2, 2, dtype=I32)}, {"expand_times": []})
+    times = [numbers(1, dtype=I32), numbers(2, dtype=I32), numbers(1, dtype=I32)]
+    case("expand", {"X": x, "expand_times_tensor": times}, {"expand_times": [-1, -1, -1]})
+    y = integers(9, low=0, high=4)
+    outputs = ["Out", "Indices", "Index", "Counts"]
+    every = {"return_index": True, "return_inverse": True, "return_counts": True, "is_sorted": True}
+    case("unique", {"X": y}, {**every, "dtype": 3, "axis": []}, outputs)
+    case("unique", {"X": y.astype(F32)}, {**every, "dtype": 2, "axis": []}, outputs)
+    rows = np.array([[1, 2], [3, 1], [1, 2], [0, 5]], F32)
+    case("unique", {"X": rows}, {**every, "dtype": 3, "axis": [0]}, outputs)
+    case("unique", {"X": rows}, {**every, "dtype": 3, "axis": []}, outputs)
+    case("unique", {"X": y}, {"dtype": 3}, ["Out", "Index"])
+    case("unique_with_counts", {"X": y}, {"dtype": 2}, ["Out", "Index", "Count"])
+    runs = numbers(1, 1, 2, 2, 2, 1, 3, 3)
+    both = {"return_inverse": True, "return_counts": True, "dtype": 3}
+    case("unique_consecutive", {"X": runs}, {**both, "axis": []}, ["Out", "Index", "Counts"])
+    case("unique_consecutive", {"X": rows[[0, 0, 1, 2, 2, 3]]}, {**both, "axis": [0]}, ["Out", "Index", "Counts"])
+    case("unique_consecutive", {"X": rows}, {**both, "axis": [1]}, ["Out", "Index", "Counts"])
+    case("sequence_mask", {"X": numbers(2, 0, 3)}, {"maxlen": 4, "out_dtype": 5}, ["Y"])
+    case("sequence_mask", {"X": numbers(2, 0, 3)}, {"maxlen": -1, "out_dtype": 3}, ["Y"])
+    case("sequence_mask", {"X": numbers(2, 1, dtype=I32)}, {"maxlen": 2, "out_dtype": 0}, ["Y"])
+    case("sequence_mask", {"X": numbers(2, 1), "MaxLenTensor": numbers(5, dtype=I32)}, {"out_dtype": 2}, ["Y"])
+
+
+def sums_of_products():
+    x, y = normal(3, 4), normal(4, 5)
+    case("mv", {"X": x, "Vec": normal(4)})
+    case("dot", {"X": normal(4), "Y": normal(4, key="y")})
+    case("dot", {"X": x, "Y": normal(3, 4, key="y")})
+    case("addmm", {"Input": normal(3, 5), "X": x, "Y": y})
+    case("addmm", {"Input": normal(1, 5), "X": x, "Y": y}, {"Alpha": 0.5, "Beta": -2.0})
+    outputs = {"Out": 1, "InnerCache": 2, "XShape": 2}
+    for equation, one, other in [
+        ("ij,jk->ik", x, y), ("bij,bjk->bik", normal(2, 3, 4), normal(2, 4, 2)), ("ij,ij->j", x, normal(3, 4, key="y")),
+        ("...ij,...jk->...ik", normal(2, 1, 3, 4), normal(5, 4, 2)), ("i,j->ij", normal(3), normal(4)),
+    ]:
+        case("einsum", {"Operands": [one, other]}, {"equation": equation}, outputs, ["InnerCache", "XShape"])
+    case("einsum", {"Operands": x}, {"equation": "ij->ji"}, ["Out", "InnerCache", "XShape"], ["InnerCache", "XShape"])
+    case("fc", {"Input": x, "W": y, "Bias": normal(5)}, {"in_num_col_dims": 1, "activation_type": "relu"})
+    case("fc", {"Input": normal(2, 3, 4), "W": y}, {"in_num_col_dims": 2})
+    case("fc", {"Input": normal(2, 2, 2), "W": y, "Bias": normal(1, 5)}, {"in_num_col_dims": 1})
+    case("frobenius_norm", {"X": normal(2, 3, 4)}, {"dim": [1, 2]})
+    case("frobenius_norm", {"X": normal(2, 3, 4)}, {"dim": [0, 1], "keep_dim": True})
+    case("frobenius_norm", {"X": normal(2, 3, 4)}, {"reduce_all": True})
+    image = normal(2, 6, 3, 2)
+    for attributes in [{}, {"n": 3, "k": 1.0, "alpha": 0.25, "beta": 0.5}]:
+        case("lrn", {"X": image}, attributes, ["Out", "MidOut"], ["MidOut"])
+    case("lrn", {"X": image.transpose(0, 2, 3, 1).copy()}, {"data_format": "NHWC"}, ["Out", "MidOut"], ["MidOut"])
+    sums = {"BatchSize": positive(4), "BatchSum": normal(4), "BatchSquareSum": positive(4, key="s")}
+    outputs = ["Y", "Means", "Scales"]
+    case("data_norm", {"X": x, **sums}, {}, outputs)
+    slots = x.copy()
+    slots[0, 2] = 0
+    case("data_norm", {"X": slots, **sums}, {"slot_dim": 2}, outputs)
+    shifts = {"scale_w": normal(4, key="w"), "bias": normal(4, key="b")}
+    case("data_norm", {"X": x, **sums, **shifts}, {"enable_scale_and_shift": True}, outputs)
+
+
+def patches():
+    x = normal(2, 4, 5, 6)
+    attributes = {"strides": [1, 1], "paddings": [1, 0], "dilations": [1, 1], "groups": 1, "deformable_groups": 1, "im2col_step": 1}
+    filter_ = normal(3, 4, 3, 2)
+    offset, mask = normal(2, 12, 5, 5, scale=0.25), positive(2, 6, 5, 5)
+    case("deformable_conv", {"Input": x, "Offset": offset, "Mask": mask, "Filter": filter_}, attributes, ["Output"])
+    case("deformable_conv_v1", {"Input": x, "Offset": offset, "Filter": filter_}, attributes, ["Output"])
+    grouped = {**attributes, "groups": 2, "deformable_groups": 2, "strides": [2, 1], "dilations": [1, 2]}
+    offset, mask = normal(2, 24, 3, 4, scale=0.25), positive(2, 12, 3, 4)
+    inputs = {"Input": x, "Offset": offset, "Mask": mask, "Filter": normal(4, 2, 3, 2)}
+    case("deformable_conv", inputs, grouped, ["Output"])
+    case("shuffle_channel", {"X": x}, {"group": 2})
+    case("shuffle_channel", {"X": normal(1, 6, 2, 2)}, {"group": 3})
+    frames = normal(6, 5, 2, 3)
+    for ratio in [0.25, 0.4, 0.1]:
+        case("temporal_shift", {"X": frames}, {"seg_num": 3, "shift_ratio": ratio, "data_format": "NCHW"})
+    case("temporal_shift", {"X": frames.transpose(0, 2, 3, 1).copy()}, {"seg_num": 2, "data_format": "NHWC"})
+    for corners in [True, False]:
+        theta = normal(2, 2, 3)
+        case("affine_grid", {"Theta": theta}, {"output_shape": [2, 3, 4, 5], "align_corners": corners}, ["Output"])
+        inputs = {"Theta": theta, "OutputShape": numbers(2, 1, 2, 3, dtype=I32)}
+        case("affine_grid", inputs, {"align_corners": corners}, ["Output"])
+    for attributes in [
+        {"kernels": [2, 3], "strides": [1, 1]}, {"kernels": [2, 2], "strides": [2, 3], "paddings": [1, 0, 0, 1]},
+        {"kernels": [5, 1], "strides": [2, 2]}, {"kernels": [1, 1], "strides": [4, 4], "paddings": [0, 1, 1, 0]},
+    ]:
+        case("im2sequence", {"X": x}, {"paddings": [0, 0, 0, 0], **attributes})
+
+
+def cells():
+    steps, batch, width, hidden = 4, 3, 3, 2
+    for mode, gates in [("LSTM", 4), ("GRU", 3), ("RNN_TANH", 1), ("RNN_RELU", 1)]:
+        for layers, both, lengths in [(1, False, None), (1, True, None), (2, True, [4, 1, 2]), (2, False, [3, 4, 1])]:
+            directions = 2 if both else 1
+            weights, biases = [], []
+            for layer in range(layers):
+                for direction in range(directions):
+                    key = f"{layer}{direction}"
+                    size = width if layer == 0 else hidden * directions
+                    weights += [normal(gates * hidden, size, scale=0.5, key="i" + key), normal(gates * hidden, hidden, scale=0.5, key="h" + key)]
+                    biases += [normal(gates * hidden, scale=0.5, key="b" + key), normal(gates * hidden, scale=0.5, key="c" + key)]
+            states = [normal(layers * directions, batch, hidden, key=f"s{n}") for n in range(2 if mode == "LSTM" else 1)]
+            inputs = {"Input": normal(steps, batch, width), "PreState": states, "WeightList": weights + biases}
+            if lengths:
+                inputs["SequenceLength"] = np.array(lengths, I32)
+            attributes = {
+                "mode": mode, "num_layers": layers, "is_bidirec": both, "input_size": width, "hidden_size": hidden,
+                "is_test": True, "dropout_prob": 0.25 if layers > 1 else 0.0,
+            }
+            outputs = {"Out": 1, "State": len(states), "Reserve": 1, "DropoutState": 1}
+            case("rnn", inputs, attributes, outputs, ["Reserve", "DropoutState"])
+    inputs = {"Input": normal(3, 6), "HiddenPrev": normal(3, 2), "Weight": normal(2, 6)}
+    outputs = ["Gate", "ResetHiddenPrev", "Hidden"]
+    case("gru_unit", inputs, {}, outputs)
+    case("gru_unit", {**inputs, "Bias": normal(1, 6)}, {"origin_mode": True}, outputs)
+    case("gru_unit", inputs, {"activation": 3, "gate_activation": 0}, outputs)
+
+
+def corners(*shape, key="", size=16.0):
+    """Returns boxes in an image: left, top, right, bottom."""
+    random = np.random.RandomState(zlib.crc32(f"c{shape}{key}".encode()) % 2**32)
+    low = random.random_sample((*shape, 2)) * 0.7
+    high = low + random.random_sample((*shape, 2)) * 0.3 + 0.02
+    return (np.round(np.concatenate([low, high], -1) * 256) / 256 * size).astype(F32)
+
+
+def boxes():
+    image, features = normal(1, 3, 32, 40), normal(1, 2, 3, 4)
+    outputs = ["Boxes", "Variances"]
+    variances = {"variances": [0.1, 0.1, 0.2, 0.2]}
+    for attributes in [
+        {"min_sizes": [4.0, 8.0], "max_sizes": [9.0, 12.0], "aspect_ratios": [1.0, 2.0, 3.0], "flip": True, "clip": False},
+        {"min_sizes": [16.0], "aspect_ratios": [2.0], "flip": False, "clip": True},
+        {"min_sizes": [4.0], "max_sizes": [6.0], "aspect_ratios": [2.0], "min_max_aspect_ratios_order": True, "step_w": 8.0, "step_h": 9.0, "offset": 0.25},
+    ]:
+        case("prior_box", {"Input": features, "Image": image}, {**variances, **attributes}, outputs)
+    densities = {"fixed_sizes": [8.0, 16.0], "fixed_ratios": [1.0, 2.0], "densities": [3, 1]}
+    for attributes in [{"clip": False}, {"clip": True, "flatten_to_2d": True}, {"step_w": 7.0, "step_h": 9.0, "offset": 0.25}]:
+        case("density_prior_box", {"Input": features, "Image": image}, {**variances, **densities, **attributes}, outputs)
+    anchors = {"anchor_sizes": [16.0, 32.0], "aspect_ratios": [0.5, 1.0, 2.0], "stride": [8.0, 16.0]}
+    for attributes in [{}, {"offset": 0.0}]:
+        case("anchor_generator", {"Input": features}, {**variances, **anchors, **attributes}, ["Anchors", "Variances"])
+    prior, target = corners(4), corners(3, key="t")
+    for normalized in [True, False]:
+        common = {"box_normalized": normalized}
+        encode = {**common, "code_type": "encode_center_size"}
+        decode = {**common, "code_type": "decode_center_size"}
+        factors = {"PriorBoxVar": positive(4, 4)}
+        case("box_coder", {"PriorBox": prior, "TargetBox": target, **factors}, encode, ["OutputBox"])
+        case("box_coder", {"PriorBox": prior, "TargetBox": target}, {**encode, "variance": [0.1, 0.1, 0.2, 0.2]}, ["OutputBox"])
+        codes = normal(3, 4, 4, scale=0.25)
+        case("box_coder", {"PriorBox": prior, "TargetBox": codes, **factors}, decode, ["OutputBox"])
+        case("box_coder", {"PriorBox": prior, "TargetBox": codes}, {**decode, "variance": [0.1, 0.1, 0.2, 0.2]}, ["OutputBox"])
+        case("box_coder", {"PriorBox": prior[:3], "TargetBox": codes, "PriorBoxVar": positive(3, 4)}, {**decode, "axis": 1}, ["OutputBox"])
+        case("iou_similarity", {"X": target, "Y": prior}, {"box_normalized": normalized})
+    case("polygon_box_transform", {"Input": normal(2, 4, 3, 2)}, {}, ["Output"])
+    info = np.array([[10, 12, 1], [21, 30, 2]], F32)
+    case("box_clip", {"Input": Lod(corners(5), [[2, 3]]), "ImInfo": info}, {}, ["Output"])
+    outputs = ["Boxes", "Scores"]
+    sizes = np.array([[64, 96], [50, 40]], I32)
+    yolo = {"anchors": [10, 13, 16, 30], "class_num": 3, "conf_thresh": 0.4, "downsample_ratio": 8}
+    for attributes in [{}, {"clip_bbox": False, "scale_x_y": 1.25}, {"conf_thresh": 0.0}]:
+        case("yolo_box", {"X": normal(2, 16, 3, 2, scale=0.5), "ImgSize": sizes}, {**yolo, **attributes}, outputs)
+    aware = {"iou_aware": True, "iou_aware_factor": 0.25}
+    case("yolo_box", {"X": normal(2, 18, 3, 2, scale=0.5), "ImgSize": sizes}, {**yolo, **aware}, outputs)
+
+
+def regions():
+    x = normal(2, 3, 8, 8)
+    rois = corners(4, size=14.0)
+    pooled = {"pooled_height": 2, "pooled_width": 3, "spatial_scale": 0.5}
+    for attributes in [{}, {"aligned": True}, {"sampling_ratio": 2}, {"sampling_ratio": 3, "aligned": True}]:
+        inputs = {"X": x, "ROIs": rois, "RoisNum": numbers(1, 3, dtype=I32)}
+        case("roi_align", inputs, {**pooled, **attributes})
+        case("roi_align", {"X": x, "ROIs": Lod(rois, [[3, 1]])}, {**pooled, **attributes})
+    inputs = {"X": x, "ROIs": rois, "RoisNum": numbers(2, 2, dtype=I32)}
+    case("roi_pool", inputs, pooled, ["Out", "Argmax"], ["Argmax"])
+    case("roi_pool", {"X": x, "ROIs": Lod(rois, [[0, 4]])}, pooled, ["Out", "Argmax"], ["Argmax"])
+    many = corners(9, size=600.0)
+    levels = {"min_level": 2, "max_level": 5, "refer_level": 4, "refer_scale": 224}
+    for attributes in [{"pixel_offset": False}, {"pixel_offset": True}]:
+        outputs = {"MultiFpnRois": 4, "RestoreIndex": 1}
+        case("distribute_fpn_proposals", {"FpnRois": Lod(many, [[4, 5]])}, {**levels, **attributes}, outputs)
+        inputs, outputs = {"FpnRois": many, "RoisNum": numbers(3, 6, dtype=I32)}, {**outputs, "MultiLevelRoIsNum": 4}
+        case("distribute_fpn_proposals", inputs, {**levels, **attributes}, outputs)
+    of = lambda key, *lengths: Lod(corners(sum(lengths), key=key), [list(lengths)])
+    scores = lambda key, *lengths: Lod(positive(sum(lengths), 1, key=key), [list(lengths)])
+    for most in [4, 100]:
+        inputs = {"MultiLevelRois": [of("a", 2, 3), of("b", 1, 2)], "MultiLevelScores": [scores("a", 2, 3), scores("b", 1, 2)]}
+        case("collect_fpn_proposals", inputs, {"post_nms_topN": most}, ["FpnRois"])
+        inputs = {
+            "MultiLevelRois": [corners(5, key="a"), corners(3, key="b")],
+            "MultiLevelScores": [positive(5, 1, key="a"), positive(3, 1, key="b")],
+            "MultiLevelRoIsNum": [numbers(2, 3, dtype=I32), numbers(1, 2, dtype=I32)],
+        }
+        case("collect_fpn_proposals", inputs, {"post_nms_topN": most}, ["FpnRois", "RoisNum"])
+
+
+def suppression():
+    found, scores = corners(2, 12), np.round(np.abs(normal(2, 3, 12, key="n")) * 100) / 1000
+    scores = (scores + np.arange(72).reshape(2, 3, 12) / 7200).astype(F32)
+    nms = {"score_threshold": 0.05, "nms_top_k": 8, "keep_top_k": 5, "nms_threshold": 0.3, "background_label": 0}
+    variants = [
+        {}, {"background_label": -1, "keep_top_k": -1}, {"nms_top_k": -1, "keep_top_k": 100, "nms_threshold": 0.7},
+        {"normalized": False}, {"nms_eta": 0.5, "nms_threshold": 0.9, "background_label": -1, "keep_top_k": -1},
+        {"score_threshold": 9.0},
+    ]
+    for attributes in variants:
+        attributes = {**nms, "nms_eta": 1.0, "normalized": True, **attributes}
+        case("multiclass_nms", {"BBoxes": found, "Scores": scores}, attributes)
+        case("multiclass_nms2", {"BBoxes": found, "Scores": scores}, attributes, ["Out", "Index"])
+        case("multiclass_nms3", {"BBoxes": found, "Scores": scores}, attributes, ["Out", "Index", "NmsRoisNum"])
+        case("multiclass_nms3", {"BBoxes": found[:1], "Scores": scores[:1]}, attributes, ["Out", "Index", "NmsRoisNum"])
+        by_box = {"BBoxes": corners(9, 3, key="b"), "Scores": scores[0].T[:9].copy()}
+        lengths = numbers(5, 4, dtype=I32)
+        case("multiclass_nms3", {**by_box, "RoisNum": lengths}, attributes, ["Out", "Index", "NmsRoisNum"])
+        case("multiclass_nms3", {**by_box, "RoisNum": numbers(9, dtype=I32)}, attributes, ["Out", "Index", "NmsRoisNum"])
+        lods = {slot: Lod(array, [[4, 5]]) for slot, array in by_box.items()}
+        case("multiclass_nms", lods, attributes)
+        case("multiclass_nms2", lods, attributes, ["Out", "Index"])
+    matrix = {"score_threshold": 0.05, "post_threshold": 0.04, "nms_top_k": 8, "keep_top_k": 7, "background_label": 0}
+    for attributes in [
+        {}, {"use_gaussian": True, "gaussian_sigma": 1.5, "background_label": -1}, {"normalized": False, "keep_top_k": -1},
+        {"nms_top_k": -1, "post_threshold": 0.0}, {"score_threshold": 9.0},
+    ]:
+        case("matrix_nms", {"BBoxes": found, "Scores": scores}, {**matrix, **attributes}, ["Out", "Index", "RoisNum"])
+    anchors = np.tile(corners(2, key="a", size=24.0), (6, 1)).reshape(2, 3, 2, 4) + np.arange(3, dtype=F32)[:, None, None]
+    inputs = {
+        "Scores": (np.arange(24)[::-1].reshape(2, 2, 2, 3) % 7 / 8 + np.arange(24).reshape(2, 2, 2, 3) / 512).astype(F32),
+        "BboxDeltas": normal(2, 8, 2, 3, scale=0.25), "Anchors": anchors, "Variances": np.full((2, 3, 2, 4), 0.5, F32),
+    }
+    common = {"pre_nms_topN": 9, "post_nms_topN": 5, "nms_thresh": 0.5, "min_size": 2.0, "eta": 1.0}
+    outputs = ["RpnRois", "RpnRoiProbs", "RpnRoisNum"]
+    info = np.array([[24, 30, 1], [28, 20, 2]], F32)
+    for attributes in [{}, {"pre_nms_topN": 100, "post_nms_topN": 100, "nms_thresh": 0.8}, {"eta": 0.75, "nms_thresh": 0.9}, {"min_size": 99.0}]:
+        attributes = {**common, **attributes}
+        case("generate_proposals", {**inputs, "ImInfo": info}, attributes, outputs)
+        for pixels in [True, False]:
+            case("generate_proposals_v2", {**inputs, "ImShape": info[:, :2].copy()}, {**attributes, "pixel_offset": pixels}, outputs)
+    near = shares(7, 4)
+    outputs = ["ColToRowMatchIndices", "ColToRowMatchDist"]
+    for attributes in [{"match_type": "bipartite"}, {"match_type": "per_prediction", "dist_threshold": 0.2}]:
+        case("bipartite_match", {"DistMat": Lod(near, [[3, 4]])}, attributes, outputs)
+        case("bipartite_match", {"DistMat": near}, attributes, outputs)
+
+
+def decoding():
+    labels = np.array([[0, 1, 1, 0, 1, 2], [2, 2, 0, 0, 2, 2], [0, 0, 0, 0, 0, 0]], I32)
+    for attributes in [{}, {"merge_repeated": False}, {"blank": 2, "padding_value": 9}]:
+        inputs = {"Input": labels, "InputLength": np.array([[6], [5], [2]], I32)}
+        case("ctc_align", inputs, attributes, ["Output", "OutputLength"])
+        rows = Lod(labels.reshape(-1, 1).astype(I64), [[7, 4, 7]])
+        case("ctc_align", {"Input": rows}, attributes, ["Output"])
+    case("ctc_align", {"Input": Lod(np.zeros((3, 1), I32), [[1, 2]])}, {}, ["Output"])
+    emission, transition = normal(7, 3), normal(5, 3)
+    sequences = Lod(emission, [[2, 1, 4]])
+    case("crf_decoding", {"Emission": sequences, "Transition": transition}, {}, ["ViterbiPath"])
+    label = Lod(integers(7, 1, low=0, high=3), [[2, 1, 4]])
+    case("crf_decoding", {"Emission": sequences, "Transition": transition, "Label": label}, {}, ["ViterbiPath"])
+    padded = {"Emission": normal(3, 4, 3), "Transition": transition, "Length": numbers(4, 1, 2)}
+    case("crf_decoding", padded, {}, ["ViterbiPath"])
+    case("crf_decoding", {**padded, "Label": integers(3, 4, low=0, high=3)}, {}, ["ViterbiPath"])
+    rows = Lod(normal(6, 2), [[2, 4]])
+    case("lod_reset", {"X": rows}, {"target_lod": [0, 1, 3, 6]})
+    case("lod_reset", {"X": normal(6, 2)}, {"target_lod": [0, 6]})
+    case("lod_reset", {"X": rows, "Y": Lod(normal(6, 1), [[1, 2], [1, 2, 3]])})
+    case("lod_reset", {"X": rows, "Y": numbers(0, 2, 6, dtype=I32)})
+
+
 def main(directory):
     paddle.enable_static()
     families = [
         convolutions, pooling, normalization, tables, activations, pairs, reductions, moving, making, products,
-        losses, images, pictures, odd,
+        losses, images, pictures, odd, quantization, slices, sums_of_products, patches, cells, boxes, regions,
+        suppression, decoding,
     ]
     for family in families:
         record.family(family.__name__)

@@ -15,6 +15,7 @@
 #[path = "../bits/mod.rs"]
 mod bits;
 mod differences;
+mod exported;
 mod hostile;
 mod optimizers;
 mod recorded;

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use lodstone_formats::{OpenOptions, numpy};
 use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, DType, Dialect, Kind, Lod, Op, Operand, Program,
-    Tensor, TensorType, Topology, Var,
+    Scalar, Tensor, TensorType, Topology, Var,
 };
 use lodstone_store::{Blob, Location};
 use serde_json::Value as Json;
 
 /// The version that the programs follow.
-const RELEASE: i64 = 2_006_002;
+pub(crate) const RELEASE: i64 = 2_006_002;
 
 /// Tensors by name.
 pub(crate) type Tensors<'n> = Vec<(&'n str, Tensor)>;
@@ -110,10 +110,18 @@ pub(crate) fn attribute(key: &str, json: &Json) -> Attribute {
         "fs" => AttributeValue::Floats(doubles().iter().map(|value| *value as f32).collect()),
         "d" => AttributeValue::Double(double(json)),
         "ds" => AttributeValue::Doubles(doubles()),
+        "scs" => AttributeValue::Scalars(json.as_array().unwrap().iter().map(scalar).collect()),
         "s" => AttributeValue::String(ByteString::from(json.as_str().unwrap())),
         other => panic!("{name} has the type {other}"),
     };
     Attribute { name: name.to_owned(), value }
+}
+
+fn scalar(json: &Json) -> Scalar {
+    match json {
+        Json::Bool(value) => Scalar::Bool(*value),
+        _ => json.as_i64().map_or_else(|| Scalar::Double(double(json)), Scalar::Long),
+    }
 }
 
 fn operands(json: &Json) -> Vec<Operand> {

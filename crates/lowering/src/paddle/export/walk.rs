@@ -405,8 +405,13 @@ impl<'p> Walk<'p> {
         };
         for output in outputs {
             check_size(&output)?;
-            let lod = match computed.iter().find(|(slot, _)| *slot == output.slot) {
-                Some((_, lod)) => lod.clone(),
+            let own = output.lod.as_ref().zip(output.offsets()).map(|(level, name)| {
+                let shape = Some(vec![level.count.clone()]);
+                vec![Value::new(name, ValueInfo::tensor(DType::Int64, shape))]
+            });
+            let of_slot = computed.iter().find(|(slot, _)| *slot == output.slot);
+            let lod = match own.or_else(|| Some(of_slot?.1.clone())) {
+                Some(lod) => lod,
                 None => match shared {
                     Some(shared) => self.shared(site, shared, &output.slot, &output)?,
                     None => Vec::new(),

@@ -5,7 +5,7 @@ use lodstone_schema::Finding;
 use lodstone_store::Blob;
 
 use super::sums::zeros_like;
-use super::{Outcome, Run, input, long, output};
+use super::{Outcome, Run, flag, input, long, output};
 use crate::executor::frame::Frame;
 use crate::executor::layout::{Slot, Step};
 use crate::executor::value::Value;
@@ -24,6 +24,7 @@ pub(super) const OPERATORS: &[(&str, Run)] = &[
     ("read_from_array", read_from_array),
     ("select_input", select_input),
     ("select_output", select_output),
+    ("tensor_array_to_tensor", join_array),
     ("write_to_array", write_to_array),
 ];
 
@@ -150,5 +151,77 @@ fn array_length(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     };
     let tensor = Tensor::dense(DType::Int64, vec![1], Blob::memory(length.to_le_bytes().to_vec()));
     frame.set(output(step, "Out")?, Value::Tensor(tensor))?;
+    Ok(())
+}
+
+/// Concatenates the members of an array along an axis, or stacks them along a new one; also returns their dims there.
+fn join_array(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
+    let array = match frame.value(input(step, "X")?)? {
+        Value::Array(array) => array,
+        other => return Err(format!("expected an array, found {}", other.kind()).into()),
+    };
+    let members: Option<Vec<&Tensor>> = array.iter().map(Option::as_ref).collect();
+    let members = members.ok_or("the array has absent members")?;
+    let first = members.first().ok_or("expected at least one member")?;
+    let is_stacked = flag(op, "use_stack", false);
+    let rank = first.shape.len();
+    let axis = match op.attribute("axis") {
+        Some(AttributeValue::Int(axis)) => i64::from(*axis),
+        _ => 0,
+    };
+    let from_end = if axis < 0 { rank + usize::from(is_stacked) } else { 0 };
+    let axis =
+        usize::try_from(axis.saturating_add(i64::try_from(from_end).unwrap_or(i64::MAX))).ok();
+    let axis = axis.filter(|axis| *axis < rank || (is_stacked && *axis == rank));
+    let axis = axis.ok_or_else(|| format!("expected an axis of rank {rank}"))?;
+    let around = |tensor: &Tensor| {
+        let mut shape = tensor.shape.clone();
+        if !is_stacked && let Some(dim) = shape.get_mut(axis) {
+            *dim = 0;
+        }
+        shape
+    };
+    let fits = |other: &&Tensor| other.dtype == first.dtype && around(other) == around(first);
+    if !members.iter().all(fits) {
+        return Err("expected members of one element type and the same other dims".into());
+    }
+    let size = first.dtype.size_of(&[1]).ok_or("the elements have no size")?;
+    let front: u64 = first.shape.iter().take(axis).product();
+    let mut parts = Vec::new();
+    for member in &members {
+        let bytes = member.data.bytes()?;
+        let part = (bytes.len() as u64).checked_div(front).unwrap_or(0);
+        parts.push((bytes, usize::try_from(part).unwrap_or(usize::MAX)));
+    }
+    frame.reserve(parts.iter().map(|(bytes, _)| bytes.len() as u64).sum())?;
+    let mut joined = Vec::new();
+    for number in 0..usize::try_from(front).unwrap_or(usize::MAX) {
+        for (bytes, part) in &parts {
+            joined.extend_from_slice(
+                bytes.get(number * part..(number + 1) * part).unwrap_or_default(),
+            );
+        }
+    }
+    let dims = members.iter().map(|member| member.shape.get(axis).copied().unwrap_or(1));
+    let dims: Vec<u64> = dims.collect();
+    let mut shape = first.shape.clone();
+    match is_stacked {
+        true => shape.insert(axis, members.len() as u64),
+        false => shape.iter_mut().skip(axis).take(1).for_each(|dim| *dim = dims.iter().sum()),
+    }
+    if first.dtype.size_of(&shape) != Some(joined.len() as u64) || size == 0 {
+        return Err(Finding::internal(format!("the members do not fill {shape:?}")).into());
+    }
+    let sizes = dims.iter().flat_map(|dim| i32::try_from(*dim).unwrap_or(i32::MAX).to_le_bytes());
+    let sizes = Tensor::dense(
+        DType::Int32,
+        vec![dims.len() as u64],
+        Blob::memory(sizes.collect::<Vec<u8>>()),
+    );
+    let joined = Tensor::dense(first.dtype, shape, Blob::memory(joined));
+    frame.make(output(step, "Out")?, joined)?;
+    if let Some(slot) = step.outputs("OutIndex").first().copied().flatten() {
+        frame.make(slot, sizes)?;
+    }
     Ok(())
 }

@@ -2,6 +2,7 @@
 //! draw random numbers, read and write files, process sequences, or update parameters; also operators on values that ONNX
 //! does not have, and gradients without an ONNX equivalent.
 
+mod boxes;
 mod control;
 mod extremes;
 mod files;
@@ -34,6 +35,7 @@ pub(crate) type Run = fn(&mut Frame<'_>, &Step, &Op) -> Outcome;
 
 /// Families of functions, each a file.
 const FAMILIES: &[&[(&str, Run)]] = &[
+    boxes::OPERATORS,
     control::OPERATORS,
     extremes::OPERATORS,
     files::OPERATORS,

@@ -4,6 +4,7 @@
 //! threads. Source of truth: PaddlePaddle 1.8.5's and 2.6.2's kernels, and their results.
 
 mod convolve;
+mod decode;
 mod expand;
 mod pool;
 mod softmax;
@@ -19,6 +20,9 @@ use crate::executor::frame::Frame;
 use crate::executor::layout::{Slot, Step};
 
 pub(super) const OPERATORS: &[(&str, Run)] = &[
+    ("crf_decoding", decode::viterbi),
+    ("ctc_align", decode::align),
+    ("lod_reset", decode::reset_lod),
     ("sequence_conv", convolve::convolve),
     ("sequence_conv_grad", convolve::gradient),
     ("sequence_expand", expand::expand),

@@ -1,0 +1,96 @@
+//! Distinct elements.
+
+use lodstone_model::DType;
+
+use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::{Value, int};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("unique", unique),
+    ("unique_consecutive", unique_consecutive),
+    ("unique_with_counts", unique),
+];
+
+impl Operator<'_> {
+    /// Sets an output of indices or counts, whose type is an attribute.
+    fn put_numbers(&mut self, slot: &str, value: &Value) -> Outcome {
+        if !self.wants(slot) {
+            return Ok(());
+        }
+        let dtype = self.dtype("dtype")?.unwrap_or(DType::Int64);
+        let dtype = if dtype == DType::Int32 { dtype } else { DType::Int64 };
+        let value = self.cast(value, dtype)?;
+        self.put(slot, &value)
+    }
+
+    /// Returns the axis of the attribute `axis`, which is empty for the flattened tensor.
+    fn only_axis(&self, x: &Value) -> Outcome<Option<i64>> {
+        let axes = match self.attribute("axis") {
+            Some(_) => self.ints("axis")?,
+            None => Vec::new(),
+        };
+        match axes.as_slice() {
+            [] => Ok(None),
+            [axis] => self.place(*axis, x).map(Some),
+            other => Err(format!("expected at most one `axis`, found {other:?}").into()),
+        }
+    }
+}
+
+/// Distinct elements, sorted, or in the order of their first occurrences.
+fn unique(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let axis = op.only_axis(&x)?.map(|axis| int("axis", axis));
+    let sorted = int("sorted", i64::from(op.flag("is_sorted")?));
+    let attributes = [Some(sorted), axis].into_iter().flatten();
+    let [y, first, inverse, counts] = op.emit_all("Unique", &[Some(&x)], attributes)?;
+    op.put("Out", &y)?;
+    op.put_numbers("Index", &inverse)?;
+    let counted = if op.kind() == "unique" { "Counts" } else { "Count" };
+    op.put_numbers("Indices", &first)?;
+    op.put_numbers(counted, &counts)
+}
+
+/// Elements that differ from the previous one.
+fn unique_consecutive(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let axis = op.only_axis(&x)?;
+    let x = if axis.is_none() { op.reshape(&x, &[-1])? } else { x };
+    let axis = axis.unwrap_or(0);
+    let after = op.slice(&x, axis, 1, i64::MAX)?;
+    let before = op.slice(&x, axis, 0, -1)?;
+    let same = op.call("Equal", &[&after, &before], [])?;
+    let others: Vec<i64> = (0..).take(x.rank()?).filter(|other| *other != axis).collect();
+    let same = op.cast(&same, DType::Int32)?;
+    let same = match others.is_empty() {
+        true => same,
+        false => op.reduce("ReduceMin", &same, &others, false)?,
+    };
+    let zero = op.number(DType::Int32, 0.0)?;
+    let is_other = op.call("Equal", &[&same, &zero], [])?;
+    // The first element, if there is one, differs from nothing.
+    let count = op.dim(&x, axis)?;
+    let one = op.longs(&[1]);
+    let first = op.call("Min", &[&count, &one], [])?;
+    let first = op.filled_by(DType::Bool, 1.0, &first)?;
+    let starts = op.concat(&[&first, &is_other], 0)?;
+    let y = op.call("Compress", &[&x, &starts], [int("axis", axis)])?;
+    op.put("Out", &y)?;
+    let numbers = op.cast(&starts, DType::Int64)?;
+    if op.wants("Index") {
+        let along = op.long(0);
+        let numbers = op.call("CumSum", &[&numbers, &along], [])?;
+        let minus = op.long(-1);
+        let numbers = op.add(&numbers, &minus)?;
+        op.put_numbers("Index", &numbers)?;
+    }
+    if op.wants("Counts") {
+        let begins = op.call("NonZero", &[&starts], [])?;
+        let begins = op.reshape(&begins, &[-1])?;
+        let rest = op.slice(&begins, 0, 1, i64::MAX)?;
+        let ends = op.concat(&[&rest, &count], 0)?;
+        let counts = op.sub(&ends, &begins)?;
+        op.put_numbers("Counts", &counts)?;
+    }
+    Ok(())
+}

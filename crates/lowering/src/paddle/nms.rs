@@ -1,0 +1,307 @@
+//! Suppression of boxes that overlap better ones, for exported programs.
+//!
+//! The rules differ from the native functions in what ONNX cannot express: an image without boxes has no row, and pixel
+//! boxes less than a pixel apart overlap.
+
+use lodstone_model::DType;
+
+use super::boxes::shared_area;
+use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::{Value, int};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("matrix_nms", matrix_nms),
+    ("multiclass_nms", multiclass_nms),
+    ("multiclass_nms2", multiclass_nms),
+    ("multiclass_nms3", multiclass_nms),
+];
+
+/// Lower than any score.
+const BOTTOM: f64 = -3e38;
+
+/// Boxes of classes, for which scores decide.
+struct Candidates {
+    /// `[batch, boxes, 4]`
+    boxes: Value,
+    /// `[batch, classes, boxes]`; that of the background is infinitely low.
+    scores: Value,
+    /// Whether the batch is the classes of a single image: each class has boxes of its own.
+    is_by_class: bool,
+}
+
+impl Candidates {
+    fn of(op: &mut Operator<'_>) -> Outcome<Self> {
+        let (boxes, scores) = (op.input("BBoxes")?, op.input("Scores")?);
+        let is_by_class = scores.rank()? == 2;
+        let (boxes, scores) = if is_by_class {
+            let counts = op.optional("RoisNum")?;
+            let count = counts.map_or(Ok(1), |counts| op.known_dim(&counts, 0));
+            if count != Ok(1)
+                || op.offsets("Scores").is_some_and(|offsets| op.known_dim(&offsets, 0) != Ok(2))
+            {
+                return Err(
+                    "boxes of several images with boxes for each class are not supported".into()
+                );
+            }
+            let scores = op.transpose(&scores, &[1, 0])?;
+            (op.transpose(&boxes, &[1, 0, 2])?, op.unsqueeze(&scores, &[1])?)
+        } else {
+            (boxes, scores)
+        };
+        if boxes.rank()? != 3 || scores.rank()? != 3 {
+            return Err("expected boxes of rank 3, and scores of rank 2 or 3".into());
+        }
+        let background = op.int("background_label")?;
+        let scores = if background < 0 {
+            scores
+        } else {
+            let axis = if is_by_class { 0 } else { 1 };
+            let count = op.extent(&scores, axis)?;
+            let (zero, one) = (op.long(0), op.long(1));
+            let classes = op.call("Range", &[&zero, &count, &one], [])?;
+            let background = op.long(background);
+            let is_background = op.call("Equal", &[&classes, &background], [])?;
+            let behind: &[i64] = if is_by_class { &[1, 2] } else { &[1] };
+            let is_background = op.unsqueeze(&is_background, behind)?;
+            let lowest = op.number(scores.dtype(), f64::NEG_INFINITY)?;
+            op.choose(&is_background, &lowest, &scores)?
+        };
+        Ok(Self { boxes, scores, is_by_class })
+    }
+}
+
+/// Returns how much wider than their coordinates boxes are.
+fn excess(op: &Operator<'_>) -> Outcome<f64> {
+    Ok(if op.flag_or_true("normalized")? { 0.0 } else { 1.0 })
+}
+
+/// Suppresses boxes in each class, and keeps the best of each image: rows of class, score and box, by class, then by
+/// score.
+fn multiclass_nms(op: &mut Operator<'_>) -> Outcome {
+    if op.attribute("nms_eta").map_or(Ok(1.0), |_| op.float("nms_eta"))? < 1.0 {
+        return Err("ONNX has no suppression with an adaptive threshold (`nms_eta` below 1)".into());
+    }
+    let Candidates { boxes, scores, is_by_class } = Candidates::of(op)?;
+    let (first, most) = (op.int("nms_top_k")?, op.int("keep_top_k")?);
+    let (least, overlap) = (op.float("score_threshold")?, op.float("nms_threshold")?);
+    let all = scores;
+    let scores = match op.known_dim(&all, 2) {
+        _ if first < 0 => all.clone(),
+        Ok(count) if count <= first => all.clone(),
+        _ => {
+            let [best, places] = op.highest(&all, Some(first), true)?;
+            let none = op.filled_like(&all, f64::NEG_INFINITY)?;
+            op.call("ScatterElements", &[&none, &places, &best], [int("axis", 2)])?
+        }
+    };
+    let more = excess(op)?;
+    let wide = if more == 0.0 {
+        boxes.clone()
+    } else {
+        let corners = op.corners(&boxes)?;
+        let (right, bottom) = (op.plus(&corners[2], more)?, op.plus(&corners[3], more)?);
+        op.stacked(&[&corners[0], &corners[1], &right, &bottom])?
+    };
+    let unlimited = op.long(i64::from(i32::MAX));
+    let overlap = op.number(DType::Float32, overlap.into())?;
+    let least = op.number(DType::Float32, f64::from(least).max(BOTTOM))?;
+    let (wide, scores) = (op.cast(&wide, DType::Float32)?, op.cast(&scores, DType::Float32)?);
+    let chosen =
+        op.call("NonMaxSuppression", &[&wide, &scores, &unlimited, &overlap, &least], [])?;
+    let found = op.call("GatherND", &[&all, &chosen], [])?;
+    let kept = kept(op, &chosen, &found, (!is_by_class).then_some(&all), most)?;
+    let (chosen, found) = match kept {
+        Some(kept) => (op.gather(&chosen, &kept, 0)?, op.gather(&found, &kept, 0)?),
+        None => (chosen, found),
+    };
+    // With boxes of each class, they are in their own order.
+    let (chosen, found) = if is_by_class {
+        let (class, place) = (op.slice(&chosen, 1, 0, 1)?, op.slice(&chosen, 1, 2, 3)?);
+        let count = op.extent(&boxes, 1)?;
+        let keys = op.mul(&class, &count)?;
+        let keys = op.add(&keys, &place)?;
+        let keys = op.reshape(&keys, &[-1])?;
+        let [_, order] = op.highest(&keys, None, false)?;
+        (op.gather(&chosen, &order, 0)?, op.gather(&found, &order, 0)?)
+    } else {
+        (chosen, found)
+    };
+    let mut column = |place: i64| op.slice(&chosen, 1, place, place + 1);
+    let (image, class, place) = (column(0)?, column(1)?, column(2)?);
+    let places = op.concat(&[&image, &place], 1)?;
+    let found_boxes = op.call("GatherND", &[&boxes, &places], [])?;
+    let class = if is_by_class { image.clone() } else { class };
+    let labels = op.cast(&class, boxes.dtype())?;
+    let found = op.unsqueeze(&found, &[1])?;
+    let rows = op.concat(&[&labels, &found, &found_boxes], 1)?;
+    op.put("Out", &rows)?;
+    let index = if is_by_class {
+        let count = op.extent(&boxes, 0)?;
+        let first = op.mul(&place, &count)?;
+        op.add(&first, &class)?
+    } else {
+        let count = op.extent(&boxes, 1)?;
+        let first = op.mul(&image, &count)?;
+        op.add(&first, &place)?
+    };
+    let index = op.cast(&index, DType::Int32)?;
+    op.put("Index", &index)?;
+    let (image, count) = if is_by_class {
+        let (zero, one) = (op.long(0), op.long(1));
+        (op.mul(&place, &zero)?, one)
+    } else {
+        (image, op.extent(&all, 0)?)
+    };
+    let image = op.reshape(&image, &[-1])?;
+    let counts = op.image_counts(&image, &count, None)?;
+    let offsets = op.offsets_of(&counts)?;
+    if op.kind() != "multiclass_nms3" {
+        op.put_offsets("Out", std::slice::from_ref(&offsets));
+        op.put_offsets("Index", &[offsets]);
+    }
+    let counts = op.cast(&counts, DType::Int32)?;
+    op.put("NmsRoisNum", &counts)
+}
+
+/// Returns which of the chosen boxes are the best of their image, in their order; `None` if all of them are kept.
+/// `images` has the images as its first dim; without it, there is only one.
+fn kept(
+    op: &mut Operator<'_>,
+    chosen: &Value,
+    scores: &Value,
+    images: Option<&Value>,
+    most: i64,
+) -> Outcome<Option<Value>> {
+    if most < 0 {
+        return Ok(None);
+    }
+    let single = images.is_none_or(|images| op.known_dim(images, 0) == Ok(1));
+    let best = if single {
+        let [_, best] = op.highest(scores, Some(most), true)?;
+        best
+    } else {
+        let count = match images {
+            Some(images) => op.extent(images, 0)?,
+            None => op.long(1),
+        };
+        let [_, order] = op.highest(scores, None, true)?;
+        let image = op.slice(chosen, 1, 0, 1)?;
+        let image = op.gather(&image, &order, 0)?;
+        // The rank of each box among those of its image, from 1.
+        let (zero, one) = (op.long(0), op.long(1));
+        let numbers = op.call("Range", &[&zero, &count, &one], [])?;
+        let own = op.call("Equal", &[&image, &numbers], [])?;
+        let own = op.cast(&own, DType::Int32)?;
+        let ranks = op.call("CumSum", &[&own, &zero], [])?;
+        let ranks = op.mul(&ranks, &own)?;
+        let ranks = op.reduce("ReduceSum", &ranks, &[1], false)?;
+        let most = op.number(DType::Int32, most as f64)?;
+        let is_kept = op.call("LessOrEqual", &[&ranks, &most], [])?;
+        op.call("Compress", &[&order, &is_kept], [int("axis", 0)])?
+    };
+    let [sorted, _] = op.highest(&best, None, false)?;
+    Ok(Some(sorted))
+}
+
+/// Lowers scores by the overlap with better boxes of the class, and keeps the best of each image, by score.
+fn matrix_nms(op: &mut Operator<'_>) -> Outcome {
+    let Candidates { boxes, scores, is_by_class } = Candidates::of(op)?;
+    if is_by_class {
+        return Err("expected scores of rank 3".into());
+    }
+    let (first, most) = (op.int("nms_top_k")?, op.int("keep_top_k")?);
+    let (least, last) = (op.float("score_threshold")?, op.float("post_threshold")?);
+    let (more, dtype) = (excess(op)?, scores.dtype());
+    let lowest = op.number(dtype, f64::NEG_INFINITY)?;
+    let least = op.number(dtype, least.into())?;
+    let is_above = op.call("Greater", &[&scores, &least], [])?;
+    let scores = op.choose(&is_above, &scores, &lowest)?;
+    // [batch, classes, candidates]
+    let [scores, places] = op.highest(&scores, (first >= 0).then_some(first), true)?;
+    let own = {
+        let places = op.unsqueeze(&places, &[3])?;
+        op.call("GatherND", &[&boxes, &places], [int("batch_dims", 1)])?
+    };
+    let corners = op.corners(&own)?;
+    let mut spread = |axis: i64| -> Outcome<[Value; 4]> {
+        let mut one = |corner: &Value| op.unsqueeze(corner, &[axis]);
+        Ok([one(&corners[0])?, one(&corners[1])?, one(&corners[2])?, one(&corners[3])?])
+    };
+    let (column, line) = (spread(3)?, spread(2)?);
+    let [shared, sum] = shared_area(op, &column, &line, more, true)?;
+    let both = op.sub(&sum, &shared)?;
+    let zero = op.number(dtype, 0.0)?;
+    let one = op.number(dtype, 1.0)?;
+    let is_none = op.call("Equal", &[&shared, &zero], [])?;
+    let overlap = op.div(&shared, &both)?;
+    let overlap = op.choose(&is_none, &zero, &overlap)?;
+    // The overlap of each box with the better ones.
+    let behind = op.long(-1);
+    let overlap = op.call("Trilu", &[&overlap, &behind], [int("upper", 0)])?;
+    let greatest = op.reduce("ReduceMax", &overlap, &[3], false)?;
+    let greatest = op.unsqueeze(&greatest, &[2])?;
+    let decay = if op.flag("use_gaussian")? {
+        let (far, near) = (op.mul(&greatest, &greatest)?, op.mul(&overlap, &overlap)?);
+        let way = op.sub(&far, &near)?;
+        let sigma = op.float("gaussian_sigma")?;
+        let way = op.times(&way, sigma.into())?;
+        op.call("Exp", &[&way], [])?
+    } else {
+        let (rest, all) = (op.sub(&one, &overlap)?, op.sub(&one, &greatest)?);
+        op.div(&rest, &all)?
+    };
+    // Only better boxes lower a score.
+    let count = op.extent(&scores, 2)?;
+    let numbers = {
+        let (zero, one) = (op.long(0), op.long(1));
+        op.call("Range", &[&zero, &count, &one], [])?
+    };
+    let own_number = op.unsqueeze(&numbers, &[1])?;
+    let is_better = op.call("Less", &[&numbers, &own_number], [])?;
+    let decay = op.choose(&is_better, &decay, &one)?;
+    let decay = op.reduce("ReduceMin", &decay, &[3], false)?;
+    let decay = op.call("Min", &[&decay, &one], [])?;
+    let lowered = op.mul(&scores, &decay)?;
+    let last = op.number(dtype, last.into())?;
+    let bottom = op.number(dtype, BOTTOM)?;
+    let is_kept = op.call("Greater", &[&lowered, &last], [])?;
+    let is_found = op.call("Greater", &[&scores, &bottom], [])?;
+    let is_kept = op.call("And", &[&is_kept, &is_found], [])?;
+    let lowered = op.choose(&is_kept, &lowered, &lowest)?;
+    let flat = op.longs(&[0, -1]);
+    let lowered = op.call("Reshape", &[&lowered, &flat], [])?;
+    let places = op.call("Reshape", &[&places, &flat], [])?;
+    let [best, order] = op.highest(&lowered, (most >= 0).then_some(most), true)?;
+    let is_kept = op.call("Greater", &[&best, &bottom], [])?;
+    let rows = op.call("NonZero", &[&is_kept], [])?;
+    let rows = op.transpose(&rows, &[1, 0])?;
+    let found = op.call("GatherND", &[&best, &rows], [])?;
+    let order = op.call("GatherND", &[&order, &rows], [])?;
+    let class = op.div(&order, &count)?;
+    let image = op.slice(&rows, 1, 0, 1)?;
+    let order = op.unsqueeze(&order, &[1])?;
+    let pairs = op.concat(&[&image, &order], 1)?;
+    let place = op.call("GatherND", &[&places, &pairs], [])?;
+    let place = op.unsqueeze(&place, &[1])?;
+    let pairs = op.concat(&[&image, &place], 1)?;
+    let found_boxes = op.call("GatherND", &[&boxes, &pairs], [])?;
+    let (class, found) = (op.cast(&class, dtype)?, op.unsqueeze(&found, &[1])?);
+    let class = op.unsqueeze(&class, &[1])?;
+    let out = op.concat(&[&class, &found, &found_boxes], 1)?;
+    op.put("Out", &out)?;
+    let count = op.extent(&boxes, 1)?;
+    let begin = op.mul(&image, &count)?;
+    let index = op.add(&begin, &place)?;
+    let index = op.cast(&index, DType::Int32)?;
+    op.put("Index", &index)?;
+    let image = op.reshape(&image, &[-1])?;
+    let count = op.extent(&boxes, 0)?;
+    let counts = op.image_counts(&image, &count, None)?;
+    let offsets = op.offsets_of(&counts)?;
+    if !op.wants("RoisNum") {
+        op.put_offsets("Out", std::slice::from_ref(&offsets));
+        op.put_offsets("Index", &[offsets]);
+    }
+    let counts = op.cast(&counts, DType::Int32)?;
+    op.put("RoisNum", &counts)
+}

@@ -1,0 +1,267 @@
+//! Operators on images that move channels, frames or patches, or sample at given offsets.
+
+use lodstone_model::{DType, Dim};
+
+use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::{Value, int, ints};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("affine_grid", affine_grid),
+    ("deformable_conv", deformable_conv),
+    ("deformable_conv_v1", deformable_conv),
+    ("im2sequence", image_to_sequence),
+    ("shuffle_channel", shuffle_channels),
+    ("temporal_shift", temporal_shift),
+];
+
+/// The maximum number of elements of a patch: each becomes operators.
+const WIDEST: i64 = 1 << 10;
+
+impl Operator<'_> {
+    /// Returns a dim as a scalar: a constant if it is known.
+    pub(super) fn extent(&mut self, value: &Value, axis: i64) -> Outcome<Value> {
+        let known = usize::try_from(axis).ok().and_then(|axis| value.shape().ok()?.get(axis));
+        if let Some(Dim::Known(size)) = known {
+            let size = i64::try_from(*size).map_err(|_| format!("dim {axis} is too large"))?;
+            return Ok(self.long(size));
+        }
+        let dim = self.dim(value, axis)?;
+        self.reshape(&dim, &[])
+    }
+
+    /// Returns a dim as a scalar of a numeric type.
+    pub(super) fn extent_as(&mut self, value: &Value, axis: i64, dtype: DType) -> Outcome<Value> {
+        let known = usize::try_from(axis).ok().and_then(|axis| value.shape().ok()?.get(axis));
+        match known {
+            #[expect(clippy::cast_precision_loss, reason = "the dim is rounded")]
+            Some(Dim::Known(size)) => Ok(self.number(dtype, *size as f64)?),
+            _ => {
+                let size = self.extent(value, axis)?;
+                self.cast(&size, dtype)
+            }
+        }
+    }
+
+    /// Returns the numbers from 0 to `count`, a scalar, in a type of floats.
+    pub(super) fn counting(&mut self, count: &Value, dtype: DType) -> Outcome<Value> {
+        let (zero, one) = (self.long(0), self.long(1));
+        let numbers = self.call("Range", &[&zero, count, &one], [])?;
+        self.cast(&numbers, dtype)
+    }
+
+    /// Returns dims that begin and end with given ones, with those of a value from `axis` on between them.
+    fn dims_after(&mut self, begin: &[i64], value: &Value, axis: usize) -> Outcome<Value> {
+        let rest = value.shape()?.iter().skip(axis);
+        let known = |dim: &Dim| match dim {
+            Dim::Known(size) => i64::try_from(*size).ok(),
+            _ => None,
+        };
+        match rest.map(known).collect::<Option<Vec<i64>>>() {
+            Some(rest) => Ok(self.longs(&[begin, &rest].concat())),
+            None => {
+                let start = i64::try_from(axis).unwrap_or(i64::MAX);
+                let rest = self.call("Shape", &[value], [int("start", start)])?;
+                let begin = self.longs(begin);
+                self.concat(&[&begin, &rest], 0)
+            }
+        }
+    }
+
+    /// Pads with zeros: a pair of begin and end for each dim.
+    fn zero_padded(&mut self, x: &Value, around: &[[i64; 2]]) -> Outcome<Value> {
+        if around.iter().flatten().all(|pad| *pad == 0) {
+            return Ok(x.clone());
+        }
+        let begins = around.iter().map(|[begin, _]| *begin);
+        let pads: Vec<i64> = begins.chain(around.iter().map(|[_, end]| *end)).collect();
+        let pads = self.longs(&pads);
+        self.call("Pad", &[x, &pads], [])
+    }
+}
+
+/// Convolves elements at offsets from their places; with `Mask`, they also have weights.
+fn deformable_conv(op: &mut Operator<'_>) -> Outcome {
+    let (x, filter, offset) = (op.input("Input")?, op.input("Filter")?, op.input("Offset")?);
+    let mask = op.optional("Mask")?;
+    let [strides, dilations] = [op.each("strides", 2)?, op.each("dilations", 2)?];
+    let paddings = op.each("paddings", 2)?;
+    let attributes = [
+        ints("strides", &strides),
+        ints("pads", &paddings.repeat(2)),
+        ints("dilations", &dilations),
+        int("group", op.int("groups")?.max(1)),
+        int("offset_group", op.int("deformable_groups")?.max(1)),
+    ];
+    let inputs = [Some(&x), Some(&filter), Some(&offset), None, mask.as_ref()];
+    let count = if mask.is_some() { 5 } else { 3 };
+    let inputs = inputs.get(..count).unwrap_or_default();
+    let [y] = op.emit_all("DeformConv", inputs, attributes)?;
+    op.put("Output", &y)
+}
+
+/// Transposes groups of channels and the channels of a group.
+fn shuffle_channels(op: &mut Operator<'_>) -> Outcome {
+    let (x, groups) = (op.input("X")?, op.int("group")?);
+    let channels = op.known_dim(&x, 1)?;
+    if groups < 1 || channels % groups != 0 {
+        return Err(format!("expected a divisor of {channels} as `group`, found {groups}").into());
+    }
+    let dims = op.longs(&[0, groups, channels / groups, -1]);
+    let grouped = op.call("Reshape", &[&x, &dims], [])?;
+    let turned = op.transpose(&grouped, &[0, 2, 1, 3])?;
+    let y = op.reshape_as(&turned, &x)?;
+    op.put("Out", &y)
+}
+
+/// Moves a share of the channels to the next frame, and as many to the previous one.
+fn temporal_shift(op: &mut Operator<'_>) -> Outcome {
+    let (x, frames, ratio) = (op.input("X")?, op.int("seg_num")?, op.float("shift_ratio")?);
+    let last = match op.attribute("data_format") {
+        Some(_) => op.channels_last("data_format")?,
+        None => false,
+    };
+    if frames < 1 || !(0.0..=0.5).contains(&ratio) {
+        return Err(format!(
+            "expected at least 1 as `seg_num` and at most 0.5 as `shift_ratio`, found {frames} and {ratio}"
+        )
+        .into());
+    }
+    let x = if last { op.channels_to_front(&x)? } else { x };
+    let channels = op.known_dim(&x, 1)?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        reason = "as PaddlePaddle computes it"
+    )]
+    let (back, forth) = ((channels as f32 * ratio) as i64, (channels as f32 * 2.0 * ratio) as i64);
+    // [batch, frames, channels, height, width]
+    let dims = op.dims_after(&[-1, frames], &x, 1)?;
+    let clips = op.call("Reshape", &[&x, &dims], [])?;
+    let mut parts = Vec::new();
+    if back > 0 {
+        let part = op.slices(&clips, &[1, 2], &[0, 0], &[-1, back])?;
+        parts.push(op.zero_padded(&part, &[[0, 0], [1, 0], [0, 0], [0, 0], [0, 0]])?);
+    }
+    if forth > back {
+        let part = op.slices(&clips, &[1, 2], &[1, back], &[i64::MAX, forth])?;
+        parts.push(op.zero_padded(&part, &[[0, 0], [0, 1], [0, 0], [0, 0], [0, 0]])?);
+    }
+    if channels > forth {
+        parts.push(op.slice(&clips, 2, forth, i64::MAX)?);
+    }
+    let all = op.concat(&parts.iter().collect::<Vec<_>>(), 2)?;
+    let y = op.reshape_as(&all, &x)?;
+    let y = if last { op.channels_to_back(&y)? } else { y };
+    op.put("Out", &y)
+}
+
+/// Returns `count` evenly spaced positions from -1 to 1: of the corners, or of the centers of pixels.
+fn positions(op: &mut Operator<'_>, count: &Value, corners: bool, dtype: DType) -> Outcome<Value> {
+    let numbers = op.counting(count, dtype)?;
+    let count = op.cast(count, dtype)?;
+    let twice = op.times(&numbers, 2.0)?;
+    let places = if corners {
+        let one = op.number(dtype, 1.0)?;
+        let steps = op.sub(&count, &one)?;
+        let steps = op.call("Max", &[&steps, &one], [])?;
+        op.div(&twice, &steps)?
+    } else {
+        let middle = op.plus(&twice, 1.0)?;
+        op.div(&middle, &count)?
+    };
+    op.plus(&places, -1.0)
+}
+
+/// Transforms a regular grid by a matrix for each image.
+fn affine_grid(op: &mut Operator<'_>) -> Outcome {
+    let theta = op.input("Theta")?;
+    let corners = op.attribute("align_corners").is_none() || op.flag("align_corners")?;
+    let dims = op.numbers("", "OutputShape", "output_shape")?;
+    if dims.known_dims() != Some(vec![4]) {
+        return Err("expected 4 dims, those of images".into());
+    }
+    let dtype = theta.dtype();
+    let mut line = |axis: i64| {
+        let count = match dims.info().ints() {
+            Some(known) => {
+                let axis = usize::try_from(axis).unwrap_or(usize::MAX);
+                op.long(known.get(axis).copied().unwrap_or(0))
+            }
+            None => {
+                let count = op.slice(&dims, 0, axis, axis + 1)?;
+                op.reshape(&count, &[])?
+            }
+        };
+        positions(op, &count, corners, dtype)
+    };
+    let (rows, columns) = (line(2)?, line(3)?);
+    let spatial = op.slice(&dims, 0, 2, 4)?;
+    let one = op.longs(&[1]);
+    let plane = op.concat(&[&spatial, &one], 0)?;
+    let (rows, columns) = (op.unsqueeze(&rows, &[1, 2])?, op.unsqueeze(&columns, &[0, 2])?);
+    let (x, y) =
+        (op.call("Expand", &[&columns, &plane], [])?, op.call("Expand", &[&rows, &plane], [])?);
+    let ones = op.filled_by(dtype, 1.0, &plane)?;
+    let points = op.concat(&[&x, &y, &ones], 2)?;
+    // [1, height * width, 3] by [batch, 3, 2]
+    let points = op.reshape(&points, &[1, -1, 3])?;
+    let matrices = op.transpose(&theta, &[0, 2, 1])?;
+    let grid = op.call("MatMul", &[&points, &matrices], [])?;
+    let (minus, two) = (op.longs(&[-1]), op.longs(&[2]));
+    let dims = op.concat(&[&minus, &spatial, &two], 0)?;
+    let y = op.call("Reshape", &[&grid, &dims], [])?;
+    op.put("Output", &y)
+}
+
+/// Lists the patches of images, row by row.
+fn image_to_sequence(op: &mut Operator<'_>) -> Outcome {
+    if op.optional("Y")?.is_some() {
+        return Err("images of different sizes (`Y`) are not supported".into());
+    }
+    let (x, size, strides) = (op.input("X")?, op.each("kernels", 2)?, op.each("strides", 2)?);
+    let [high, wide, down, right] = [&size, &strides].map(|pair| pair.as_slice()).concat()[..]
+    else {
+        return Err("expected two values as `kernels` and `strides`".into());
+    };
+    let [top, left, bottom, right_pad] = op.each("paddings", 4)?[..] else {
+        return Err("expected 4 `paddings`".into());
+    };
+    let fits = [high, wide, down, right].iter().all(|number| (1..=WIDEST).contains(number));
+    if x.rank()? != 4 || !fits || high * wide > WIDEST {
+        return Err(format!("expected images and patches of at most {WIDEST} elements").into());
+    }
+    let padded = op.zero_padded(&x, &[[0, 0], [0, 0], [top, bottom], [left, right_pad]])?;
+    let end = |size: i64, place: i64| if place + 1 == size { i64::MAX } else { place + 1 - size };
+    let mut parts = Vec::new();
+    for (row, column) in (0..high).flat_map(|row| (0..wide).map(move |column| (row, column))) {
+        let ends = [end(high, row), end(wide, column)];
+        let part = op.steps(&padded, &[2, 3], [&[row, column], &ends, &[down, right]])?;
+        parts.push(op.unsqueeze(&part, &[2])?);
+    }
+    // [batch, channels, elements of a patch, patches]
+    let all = op.concat(&parts.iter().collect::<Vec<_>>(), 2)?;
+    let dims = op.longs(&[0, 0, high * wide, -1]);
+    let all = op.call("Reshape", &[&all, &dims], [])?;
+    let turned = op.transpose(&all, &[0, 3, 1, 2])?;
+    let y = match op.known_dim(&x, 1) {
+        Ok(channels) => op.reshape(&turned, &[-1, channels.saturating_mul(high * wide)])?,
+        Err(_) => {
+            let dims = op.longs(&[0, 0, -1]);
+            let rows = op.call("Reshape", &[&turned, &dims], [])?;
+            let columns = op.dim(&rows, 2)?;
+            let minus = op.longs(&[-1]);
+            let dims = op.concat(&[&minus, &columns], 0)?;
+            op.call("Reshape", &[&rows, &dims], [])?
+        }
+    };
+    op.put("Out", &y)?;
+    // Each image is a sequence.
+    let (images, patches) = (op.extent(&turned, 0)?, op.extent(&turned, 1)?);
+    let one = op.long(1);
+    let images = op.add(&images, &one)?;
+    let zero = op.long(0);
+    let numbers = op.call("Range", &[&zero, &images, &one], [])?;
+    let offsets = op.mul(&numbers, &patches)?;
+    op.put_offsets("Out", &[offsets]);
+    Ok(())
+}

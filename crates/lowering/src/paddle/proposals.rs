@@ -1,0 +1,344 @@
+//! Proposed regions: generated from the scores of anchors, and distributed to and collected from the levels of a pyramid.
+
+use lodstone_model::DType;
+
+use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::{Value, int};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("collect_fpn_proposals", collect),
+    ("distribute_fpn_proposals", distribute),
+    ("generate_proposals", |op| generate(op, "ImInfo")),
+    ("generate_proposals_v2", |op| generate(op, "ImShape")),
+];
+
+/// The maximum number of levels: each becomes operators.
+const MOST_LEVELS: i64 = 64;
+
+/// The maximum of the logarithm of a growth: 1000 / 16.
+const MAX_GROWTH: f64 = 4.135_166_556_742_356;
+
+/// Lower than any score.
+const BOTTOM: f64 = -3e38;
+
+impl Operator<'_> {
+    /// Returns the images of rows by the number of rows of each image, or by LoD, and the number of images. Without
+    /// either, there is a single image.
+    pub(super) fn images_of(
+        &mut self,
+        rows: &Value,
+        slot: &str,
+        counts: Option<&Value>,
+    ) -> Outcome<[Value; 2]> {
+        if let Some(counts) = counts {
+            let counts = self.reshape(counts, &[-1])?;
+            let images = self.images_by_counts(rows, &counts)?;
+            return Ok([images, self.extent(&counts, 0)?]);
+        }
+        self.images_of_level(rows, slot, 0)
+    }
+
+    /// Returns the images of the rows of a variable of a slot by LoD, and the number of images.
+    fn images_of_level(&mut self, rows: &Value, slot: &str, number: usize) -> Outcome<[Value; 2]> {
+        if let Some(offsets) = self.offsets_at(slot, number) {
+            let images = self.images_by_offsets(rows, &offsets)?;
+            let (count, one) = (self.extent(&offsets, 0)?, self.long(1));
+            return Ok([images, self.sub(&count, &one)?]);
+        }
+        let count = self.dim(rows, 0)?;
+        Ok([self.filled_by(DType::Int64, 0.0, &count)?, self.long(1)])
+    }
+
+    /// Counts the rows of each image; `marks` are the rows that count.
+    pub(super) fn image_counts(
+        &mut self,
+        images: &Value,
+        count: &Value,
+        marks: Option<&Value>,
+    ) -> Outcome<Value> {
+        let (zero, one) = (self.long(0), self.long(1));
+        let numbers = self.call("Range", &[&zero, count, &one], [])?;
+        let column = self.unsqueeze(images, &[1])?;
+        let mut own = self.call("Equal", &[&column, &numbers], [])?;
+        if let Some(marks) = marks {
+            let marks = self.unsqueeze(marks, &[1])?;
+            own = self.call("And", &[&own, &marks], [])?;
+        }
+        let own = self.cast(&own, DType::Int64)?;
+        self.reduce("ReduceSum", &own, &[0], false)
+    }
+
+    /// Returns the offsets of sequences, given their lengths.
+    pub(super) fn offsets_of(&mut self, counts: &Value) -> Outcome<Value> {
+        let (along, zero) = (self.long(0), self.longs(&[0]));
+        let ends = self.call("CumSum", &[counts, &along], [])?;
+        self.concat(&[&zero, &ends], 0)
+    }
+
+    /// Returns the places at which a list of Booleans is true.
+    pub(super) fn places(&mut self, marks: &Value) -> Outcome<Value> {
+        let places = self.call("NonZero", &[marks], [])?;
+        self.reshape(&places, &[-1])
+    }
+
+    /// Returns the places of the `count` highest (or lowest) elements along the last dim, in order; fewer if there are
+    /// not that many.
+    pub(super) fn highest(
+        &mut self,
+        x: &Value,
+        count: Option<i64>,
+        largest: bool,
+    ) -> Outcome<[Value; 2]> {
+        let last = i64::try_from(x.rank()?.saturating_sub(1)).unwrap_or(0);
+        let all = self.dim(x, last)?;
+        let count = match count {
+            None => all,
+            Some(count) => match self.known_dim(x, last) {
+                Ok(known) => self.longs(&[count.min(known)]),
+                Err(_) => {
+                    let count = self.longs(&[count]);
+                    self.call("Min", &[&all, &count], [])?
+                }
+            },
+        };
+        let attributes = [int("axis", -1), int("largest", i64::from(largest))];
+        self.emit_all("TopK", &[Some(x), Some(&count)], attributes)
+    }
+}
+
+/// Assigns regions to levels by the logarithm of their size.
+fn distribute(op: &mut Operator<'_>) -> Outcome {
+    let (rois, counts) = (op.input("FpnRois")?, op.optional("RoisNum")?);
+    let (least, most) = (op.int("min_level")?, op.int("max_level")?);
+    let (level, scale) = (op.int("refer_level")?, op.int("refer_scale")?);
+    if !(0..MOST_LEVELS).contains(&most.saturating_sub(least)) || !(-64..=64).contains(&level) {
+        return Err(format!("expected levels, found {least} to {most} and {level}").into());
+    }
+    let more = if op.flag_or_true("pixel_offset")? { 1.0 } else { 0.0 };
+    let dtype = rois.dtype();
+    let [images, count] = op.images_of(&rois, "FpnRois", counts.as_ref())?;
+    let [left, top, right, bottom] = op.corners(&rois)?;
+    let zero = op.number(dtype, 0.0)?;
+    let mut side = |low: &Value, high: &Value| {
+        let side = op.sub(high, low)?;
+        let is_none = op.call("Less", &[&side, &zero], [])?;
+        let side = op.plus(&side, more)?;
+        op.choose(&is_none, &zero, &side)
+    };
+    let (width, height) = (side(&left, &right)?, side(&top, &bottom)?);
+    let area = op.mul(&width, &height)?;
+    let size = op.call("Sqrt", &[&area], [])?;
+    #[expect(clippy::cast_precision_loss, reason = "as PaddlePaddle computes it")]
+    let scale = op.number(dtype, scale as f64)?;
+    let size = op.div(&size, &scale)?;
+    // A region belongs to a level if it is at least as large as that level's least.
+    let mut reaches = Vec::new();
+    for at in least + 1..=most {
+        let exponent = i32::try_from(at - level).unwrap_or(0);
+        let bound = op.number(dtype, 2.0_f64.powi(exponent))?;
+        reaches.push(op.call("GreaterOrEqual", &[&size, &bound], [])?);
+    }
+    let (mut parts, mut places, mut numbers, mut offsets) = (vec![], vec![], vec![], vec![]);
+    for at in 0..=reaches.len() {
+        let below = reaches.get(at);
+        let above = at.checked_sub(1).and_then(|at| reaches.get(at));
+        let not_below = below.map(|below| op.call("Not", &[below], [])).transpose()?;
+        let own = match (above, not_below) {
+            (Some(above), Some(not_below)) => op.call("And", &[above, &not_below], [])?,
+            (Some(above), None) => above.clone(),
+            (None, Some(not_below)) => not_below,
+            (None, None) => {
+                let count = op.dim(&rois, 0)?;
+                op.filled_by(DType::Bool, 1.0, &count)?
+            }
+        };
+        let place = op.places(&own)?;
+        parts.push(op.gather(&rois, &place, 0)?);
+        places.push(place);
+        let counts = op.image_counts(&images, &count, Some(&own))?;
+        offsets.push(op.offsets_of(&counts)?);
+        numbers.push(op.cast(&counts, DType::Int32)?);
+    }
+    op.put_all("MultiFpnRois", &parts)?;
+    op.put_offsets("MultiFpnRois", &offsets);
+    op.put_all("MultiLevelRoIsNum", &numbers)?;
+    // The place of each region among those of all levels.
+    let order = op.concat(&places.iter().collect::<Vec<_>>(), 0)?;
+    let [_, restored] = op.highest(&order, None, false)?;
+    let restored = op.cast(&restored, DType::Int32)?;
+    let restored = op.unsqueeze(&restored, &[1])?;
+    op.put("RestoreIndex", &restored)
+}
+
+/// The regions of all levels with the highest scores, grouped by image.
+fn collect(op: &mut Operator<'_>) -> Outcome {
+    let (rois, scores) = (op.inputs("MultiLevelRois")?, op.inputs("MultiLevelScores")?);
+    let (counts, most) = (op.inputs("MultiLevelRoIsNum")?, op.int("post_nms_topN")?);
+    if rois.is_empty() || rois.len() != scores.len() || most < 0 {
+        return Err(
+            format!("expected scores of {} levels, found {}", rois.len(), scores.len()).into()
+        );
+    }
+    let (mut images, mut lists, mut count) = (Vec::new(), Vec::new(), None);
+    for (level, (rois, scores)) in rois.iter().zip(&scores).enumerate() {
+        let [own, number] = match counts.get(level) {
+            Some(counts) => op.images_of(rois, "", Some(counts))?,
+            None => op.images_of_level(rois, "MultiLevelRois", level)?,
+        };
+        images.push(own);
+        count = Some(number);
+        lists.push(op.reshape(scores, &[-1])?);
+    }
+    let count = count.ok_or("expected at least one level")?;
+    let all = |op: &mut Operator<'_>, parts: &[Value]| match parts {
+        [one] => Ok(one.clone()),
+        parts => op.concat(&parts.iter().collect::<Vec<_>>(), 0),
+    };
+    let (rois, scores, images) = (all(op, &rois)?, all(op, &lists)?, all(op, &images)?);
+    let [_, best] = op.highest(&scores, Some(most), true)?;
+    let images = op.gather(&images, &best, 0)?;
+    // By image, then by score.
+    let number = op.extent(&best, 0)?;
+    let (zero, one) = (op.long(0), op.long(1));
+    let ranks = op.call("Range", &[&zero, &number, &one], [])?;
+    let keys = op.mul(&images, &number)?;
+    let keys = op.add(&keys, &ranks)?;
+    let [_, order] = op.highest(&keys, None, false)?;
+    let best = op.gather(&best, &order, 0)?;
+    let y = op.gather(&rois, &best, 0)?;
+    op.put("FpnRois", &y)?;
+    let counts = op.image_counts(&images, &count, None)?;
+    let offsets = op.offsets_of(&counts)?;
+    op.put_offsets("FpnRois", &[offsets]);
+    let counts = op.cast(&counts, DType::Int32)?;
+    op.put("RoisNum", &counts)
+}
+
+/// The best anchors of each image, moved and clipped, of which those are suppressed that overlap better ones. An image
+/// without any has no region here.
+fn generate(op: &mut Operator<'_>, shape: &str) -> Outcome {
+    let (scores, deltas, shape) = (op.input("Scores")?, op.input("BboxDeltas")?, op.input(shape)?);
+    let (anchors, variances) = (op.input("Anchors")?, op.input("Variances")?);
+    let (before, after) = (op.int("pre_nms_topN")?, op.int("post_nms_topN")?);
+    let (threshold, least) = (op.float("nms_thresh")?, op.float("min_size")?);
+    if op.float("eta")? < 1.0 {
+        return Err("ONNX has no suppression with an adaptive threshold (`eta` below 1)".into());
+    }
+    let is_old = op.kind() == "generate_proposals";
+    let more = if is_old || op.flag_or_true("pixel_offset")? { 1.0 } else { 0.0 };
+    let dtype = scores.dtype();
+    // [batch, height * width * anchors] and [.., 4]
+    let scores = op.transpose(&scores, &[0, 2, 3, 1])?;
+    let flat = op.longs(&[0, -1]);
+    let scores = op.call("Reshape", &[&scores, &flat], [])?;
+    let sets = op.longs(&[0, -1, 4]);
+    // The channels of an anchor are its four deltas.
+    let deltas = op.transpose(&deltas, &[0, 2, 3, 1])?;
+    let deltas = op.call("Reshape", &[&deltas, &sets], [])?;
+    let (anchors, variances) = (op.reshape(&anchors, &[-1, 4])?, op.reshape(&variances, &[-1, 4])?);
+    let [scores, best] = op.highest(&scores, (before > 0).then_some(before), true)?;
+    let deltas = {
+        let places = op.unsqueeze(&best, &[2])?;
+        op.call("GatherND", &[&deltas, &places], [int("batch_dims", 1)])?
+    };
+    let (anchors, variances) = (op.gather(&anchors, &best, 0)?, op.gather(&variances, &best, 0)?);
+    let deltas = op.mul(&deltas, &variances)?;
+    let codes = op.corners(&deltas)?;
+    let ends = op.corners(&anchors)?;
+    let zero = op.number(dtype, 0.0)?;
+    let info = |op: &mut Operator<'_>, place: i64| op.slice(&shape, 1, place, place + 1);
+    let (mut low, mut high, mut sides, mut middles) = (vec![], vec![], vec![], vec![]);
+    let limit = op.number(dtype, MAX_GROWTH)?;
+    for axis in 0..2_usize {
+        let of =
+            |all: &[Value; 4], place: usize| all.get(place).cloned().ok_or("a corner is missing");
+        let (begin, end) = (of(&ends, axis)?, of(&ends, axis + 2)?);
+        let size = op.sub(&end, &begin)?;
+        let size = op.plus(&size, more)?;
+        let half = op.times(&size, 0.5)?;
+        let center = op.add(&begin, &half)?;
+        let way = op.mul(&of(&codes, axis)?, &size)?;
+        let center = op.add(&way, &center)?;
+        let growth = op.call("Min", &[&of(&codes, axis + 2)?, &limit], [])?;
+        let growth = op.call("Exp", &[&growth], [])?;
+        let size = op.mul(&growth, &size)?;
+        let half = op.times(&size, 0.5)?;
+        let begin = op.sub(&center, &half)?;
+        let end = op.add(&center, &half)?;
+        let end = op.plus(&end, -more)?;
+        let image = info(op, if axis == 0 { 1 } else { 0 })?;
+        let last = op.plus(&image, -more)?;
+        let mut clip = |value: &Value| {
+            let value = op.call("Min", &[value, &last], [])?;
+            op.call("Max", &[&value, &zero], [])
+        };
+        let (begin, end) = (clip(&begin)?, clip(&end)?);
+        let side = op.sub(&end, &begin)?;
+        // The older operator measures boxes in the original image.
+        let side = if is_old {
+            let scale = info(op, 2)?;
+            op.div(&side, &scale)?
+        } else {
+            side
+        };
+        let side = op.plus(&side, more)?;
+        let whole = op.sub(&end, &begin)?;
+        let whole = op.plus(&whole, more)?;
+        let half = op.times(&whole, 0.5)?;
+        let middle = op.add(&begin, &half)?;
+        middles.push(op.call("LessOrEqual", &[&middle, &image], [])?);
+        sides.push(side);
+        low.push(begin);
+        high.push(end);
+    }
+    let least = op.number(dtype, f64::from(least.max(1.0)))?;
+    let mut marks = Vec::new();
+    for side in &sides {
+        marks.push(op.call("GreaterOrEqual", &[side, &least], [])?);
+    }
+    if more > 0.0 {
+        marks.append(&mut middles);
+    }
+    let mut is_kept = marks.pop().ok_or("there are no marks")?;
+    for mark in &marks {
+        is_kept = op.call("And", &[&is_kept, mark], [])?;
+    }
+    let bottom = op.number(dtype, f64::NEG_INFINITY)?;
+    let ranked = op.choose(&is_kept, &scores, &bottom)?;
+    let boxes = op.stacked(&low.iter().chain(&high).collect::<Vec<_>>())?;
+    // [batch, regions, 4] and [batch, 1, regions]
+    let ranked = op.unsqueeze(&ranked, &[1])?;
+    let suppressed = match more > 0.0 {
+        true => {
+            let mut wider = Vec::new();
+            for end in &high {
+                wider.push(op.plus(end, more)?);
+            }
+            op.stacked(&low.iter().chain(&wider).collect::<Vec<_>>())?
+        }
+        false => boxes.clone(),
+    };
+    let most = op.long(if after > 0 { after } else { i64::from(i32::MAX) });
+    let threshold = op.number(DType::Float32, threshold.into())?;
+    let floor = op.number(DType::Float32, BOTTOM)?;
+    let chosen =
+        op.call("NonMaxSuppression", &[&suppressed, &ranked, &most, &threshold, &floor], [])?;
+    let (image, place) = (op.slice(&chosen, 1, 0, 1)?, op.slice(&chosen, 1, 2, 3)?);
+    let places = op.concat(&[&image, &place], 1)?;
+    let rois = op.call("GatherND", &[&boxes, &places], [])?;
+    let probabilities = op.call("GatherND", &[&scores, &places], [])?;
+    let probabilities = op.unsqueeze(&probabilities, &[1])?;
+    op.put("RpnRois", &rois)?;
+    op.put("RpnRoiProbs", &probabilities)?;
+    let image = op.reshape(&image, &[-1])?;
+    let count = op.extent(&scores, 0)?;
+    let counts = op.image_counts(&image, &count, None)?;
+    let offsets = op.offsets_of(&counts)?;
+    if is_old {
+        op.put_offsets("RpnRois", std::slice::from_ref(&offsets));
+        op.put_offsets("RpnRoiProbs", &[offsets]);
+    }
+    let counts = op.cast(&counts, DType::Int32)?;
+    op.put("RpnRoisNum", &counts)?;
+    op.put("RpnRoisLod", &counts)
+}

@@ -1,0 +1,346 @@
+//! Quantization by the maximum absolute value, the *scale*: it becomes the greatest integer of so many bits.
+//!
+//! PaddlePaddle keeps quantized numbers as floats. `round_type` 0 rounds halves to even and keeps the lowest integer,
+//! 1 rounds them away from 0 and clips to the scale, symmetrically. An exported program has ONNX's quantization, which
+//! is that of `round_type` 0; halves, which results of floats rarely are, then become even.
+
+use lodstone_model::DType;
+
+use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::{Value, int};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("dequantize_linear", dequantize_linear),
+    ("fake_channel_wise_dequantize_max_abs", dequantize_channels),
+    ("fake_channel_wise_quantize_abs_max", |op| own_scales(op, false)),
+    ("fake_channel_wise_quantize_dequantize_abs_max", |op| own_scales(op, true)),
+    ("fake_dequantize_max_abs", dequantize),
+    ("fake_quantize_abs_max", |op| own_scale(op, false)),
+    ("fake_quantize_dequantize_abs_max", |op| own_scale(op, true)),
+    ("fake_quantize_dequantize_moving_average_abs_max", |op| moving_scale(op, true)),
+    ("fake_quantize_moving_average_abs_max", |op| moving_scale(op, false)),
+    ("fake_quantize_range_abs_max", largest_scale),
+    ("moving_average_abs_max_scale", observe),
+    ("quantize_linear", quantize_linear),
+];
+
+/// The least scale by which exported programs divide.
+const LEAST: f64 = 1e-30;
+
+/// How a tensor is quantized.
+struct Quantization {
+    /// The scales, in single or double precision: of shape [1], or of one dim if there is an axis.
+    scale: Value,
+    /// The axis along which scales differ.
+    axis: Option<i64>,
+    bits: i64,
+    /// Whether halves are rounded away from 0.
+    is_away: bool,
+}
+
+impl Quantization {
+    /// Returns the quantization by the bits and the rounding of the attributes.
+    fn of(op: &Operator<'_>, scale: Value, axis: Option<i64>) -> Outcome<Self> {
+        let away = match op.attribute("round_type") {
+            Some(_) => op.int("round_type")?,
+            None => 1,
+        };
+        let bits = op.int("bit_length")?;
+        if !(2..=16).contains(&bits) || !(0..=1).contains(&away) {
+            return Err(format!(
+                "expected 2 to 16 bits and `round_type` 0 or 1, found {bits} and {away}"
+            )
+            .into());
+        }
+        Ok(Self { scale, axis, bits, is_away: away == 1 })
+    }
+
+    /// Returns the greatest integer.
+    fn greatest(&self) -> f64 {
+        greatest(self.bits)
+    }
+
+    /// Returns the scale, broadcast along the axis of a value.
+    fn spread(&self, op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
+        spread(op, &self.scale, self.axis, x)
+    }
+
+    /// Whether ONNX's operators represent it.
+    fn is_standard(&self, op: &Operator<'_>) -> bool {
+        op.is_exported() && self.bits == 8
+    }
+
+    /// Returns ONNX's scale, the distance of two neighbors.
+    fn step(&self, op: &mut Operator<'_>) -> Outcome<Value> {
+        let least = op.number(self.scale.dtype(), LEAST)?;
+        let scale = op.call("Max", &[&self.scale, &least], [])?;
+        let greatest = op.number(scale.dtype(), self.greatest())?;
+        let step = op.div(&scale, &greatest)?;
+        match self.axis {
+            Some(_) => op.reshape(&step, &[-1]),
+            None => op.reshape(&step, &[]),
+        }
+    }
+
+    /// Applies ONNX's `QuantizeLinear` or `DequantizeLinear`.
+    fn standard(&self, op: &mut Operator<'_>, kind: &str, x: &Value) -> Outcome<Value> {
+        let step = self.step(op)?;
+        let zero = match step.known_dims() {
+            Some(dims) if dims.is_empty() => op.number(DType::Int8, 0.0)?,
+            Some(dims) => op.filled(DType::Int8, 0.0, &dims)?,
+            None => {
+                let zero = op.times(&step, 0.0)?;
+                op.cast(&zero, DType::Int8)?
+            }
+        };
+        let axis = self.axis.map(|axis| int("axis", axis));
+        let inputs = [Some(x), Some(&step), Some(&zero)];
+        let [y] = op.emit_all(kind, &inputs, axis)?;
+        Ok(y)
+    }
+
+    /// Clips to the scale.
+    fn clipped(&self, op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
+        let scale = self.spread(op, x)?;
+        let below = op.call("Neg", &[&scale], [])?;
+        let high = op.call("Min", &[x, &scale], [])?;
+        op.call("Max", &[&high, &below], [])
+    }
+
+    /// Returns the integers, as floats.
+    fn quantized(&self, op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
+        if self.is_standard(op) {
+            let y = self.integers(op, x)?;
+            return op.cast(&y, x.dtype());
+        }
+        let scale = self.spread(op, x)?;
+        let one = op.number(x.dtype(), 1.0)?;
+        let least = op.number(x.dtype(), LEAST)?;
+        let is_small = op.call("LessOrEqual", &[&scale, &least], [])?;
+        let moved = op.plus(&scale, 1e-6)?;
+        let divisor = op.choose(&is_small, &moved, &scale)?;
+        let inverse = op.div(&one, &divisor)?;
+        let factor = op.times(&inverse, self.greatest())?;
+        let x = if self.is_away { self.clipped(op, x)? } else { x.clone() };
+        let exact = op.mul(&x, &factor)?;
+        if self.is_away {
+            return rounded_away(op, &exact);
+        }
+        let rounded = op.call("Round", &[&exact], [])?;
+        let low = op.number(x.dtype(), -self.greatest() - 1.0)?;
+        let high = op.number(x.dtype(), self.greatest())?;
+        op.call("Clip", &[&rounded, &low, &high], [])
+    }
+
+    /// Returns ONNX's quantized tensor.
+    fn integers(&self, op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
+        let x = if self.is_away { self.clipped(op, x)? } else { x.clone() };
+        self.standard(op, "QuantizeLinear", &x)
+    }
+
+    /// Returns the numbers that integers, stored in any type, stand for.
+    fn restored(&self, op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
+        if self.is_standard(op) {
+            let x = op.cast(x, DType::Int8)?;
+            return self.standard(op, "DequantizeLinear", &x);
+        }
+        let x = op.cast(x, self.scale.dtype())?;
+        let scale = self.spread(op, &x)?;
+        let all = op.mul(&x, &scale)?;
+        let greatest = op.number(all.dtype(), self.greatest())?;
+        op.div(&all, &greatest)
+    }
+
+    /// Returns the numbers nearest to those of a tensor that can be quantized exactly.
+    fn both(&self, op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
+        if self.is_standard(op) {
+            let y = self.integers(op, x)?;
+            return self.standard(op, "DequantizeLinear", &y);
+        }
+        let y = self.quantized(op, x)?;
+        self.restored(op, &y)
+    }
+}
+
+/// Returns the greatest integer of so many bits.
+fn greatest(bits: i64) -> f64 {
+    let power = u32::try_from(bits - 1).map_or(i64::MAX, |bits| 2_i64.saturating_pow(bits));
+    #[expect(clippy::cast_precision_loss, reason = "there are at most 16 bits")]
+    let greatest = (power - 1) as f64;
+    greatest
+}
+
+/// Broadcasts scales along an axis of a value.
+fn spread(op: &mut Operator<'_>, scale: &Value, axis: Option<i64>, x: &Value) -> Outcome<Value> {
+    let Some(axis) = axis else { return op.reshape(scale, &[]) };
+    let axis = op.place(axis, x)?;
+    let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
+    let scale = op.reshape(scale, &[-1])?;
+    let behind: Vec<i64> = (1..rank - axis).collect();
+    if behind.is_empty() { Ok(scale) } else { op.unsqueeze(&scale, &behind) }
+}
+
+/// Rounds halves away from 0.
+fn rounded_away(op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
+    let size = op.call("Abs", &[x], [])?;
+    let whole = op.call("Floor", &[&size], [])?;
+    let rest = op.sub(&size, &whole)?;
+    let half = op.number(x.dtype(), 0.5)?;
+    let is_up = op.call("GreaterOrEqual", &[&rest, &half], [])?;
+    let up = op.cast(&is_up, x.dtype())?;
+    let size = op.add(&whole, &up)?;
+    let sign = op.call("Sign", &[x], [])?;
+    op.mul(&size, &sign)
+}
+
+/// Returns the maximum absolute value of all elements, of shape [1].
+fn magnitude(op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
+    let list = op.reshape(x, &[-1])?;
+    let sizes = op.call("Abs", &[&list], [])?;
+    op.reduce("ReduceMax", &sizes, &[0], true)
+}
+
+fn put_quantized(op: &mut Operator<'_>, by: &Quantization, x: &Value, back: bool) -> Outcome {
+    let y = if back { by.both(op, x)? } else { by.quantized(op, x)? };
+    op.put("Out", &y)
+}
+
+fn own_scale(op: &mut Operator<'_>, back: bool) -> Outcome {
+    let x = op.input("X")?;
+    let scale = magnitude(op, &x)?;
+    op.put("OutScale", &scale)?;
+    let by = Quantization::of(op, scale, None)?;
+    put_quantized(op, &by, &x, back)
+}
+
+fn own_scales(op: &mut Operator<'_>, back: bool) -> Outcome {
+    let x = op.input("X")?;
+    let axis = match op.attribute("quant_axis") {
+        Some(_) => op.int("quant_axis")?,
+        None => 0,
+    };
+    let axis = op.place(axis, &x)?;
+    let axes: Vec<i64> = (0..).take(x.rank()?).filter(|other| *other != axis).collect();
+    let sizes = op.call("Abs", &[&x], [])?;
+    let scale = match axes.is_empty() {
+        true => sizes,
+        false => op.reduce("ReduceMax", &sizes, &axes, false)?,
+    };
+    op.put("OutScale", &scale)?;
+    let by = Quantization::of(op, scale, Some(axis))?;
+    put_quantized(op, &by, &x, back)
+}
+
+/// Returns the scale that is the moving average of the greatest magnitudes, and sets its state. A test keeps it.
+fn average(op: &mut Operator<'_>, x: &Value, scale: Option<Value>) -> Outcome<Option<Value>> {
+    if op.flag("is_test")? {
+        return Ok(scale);
+    }
+    let rate = op.float("moving_rate")?;
+    let (accumulated, state) = (op.input("InAccum")?, op.input("InState")?);
+    let kept = op.times(&state, rate.into())?;
+    let state = op.plus(&kept, 1.0)?;
+    let kept = op.times(&accumulated, rate.into())?;
+    let greatest = magnitude(op, x)?;
+    let accumulated = op.add(&kept, &greatest)?;
+    let scale = op.div(&accumulated, &state)?;
+    op.put("OutState", &state)?;
+    op.put("OutAccum", &accumulated)?;
+    op.put("OutScale", &scale)?;
+    Ok(Some(scale))
+}
+
+fn moving_scale(op: &mut Operator<'_>, back: bool) -> Outcome {
+    let (x, given) = (op.input("X")?, op.input("InScale")?);
+    let scale = average(op, &x, Some(given.clone()))?.unwrap_or(given);
+    let by = Quantization::of(op, scale, None)?;
+    put_quantized(op, &by, &x, back)
+}
+
+/// Only observes the scale.
+fn observe(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    average(op, &x, None)?;
+    op.put("Out", &x)
+}
+
+/// In training, the scale is the greatest of the last ones, which are kept in a window.
+fn largest_scale(op: &mut Operator<'_>) -> Outcome {
+    if !op.flag("is_test")? {
+        return Err("the scales of a window are only supported with `is_test`".into());
+    }
+    let (x, scale) = (op.input("X")?, op.input("InScale")?);
+    let by = Quantization::of(op, scale, None)?;
+    put_quantized(op, &by, &x, false)
+}
+
+/// `max_range` is the greatest integer.
+fn dequantize(op: &mut Operator<'_>) -> Outcome {
+    let (x, scale, greatest) = (op.input("X")?, op.input("Scale")?, op.float("max_range")?);
+    let scale = op.reshape(&scale, &[])?;
+    let x = op.cast(&x, scale.dtype())?;
+    let all = op.mul(&x, &scale)?;
+    let greatest = op.number(all.dtype(), greatest.into())?;
+    let y = op.div(&all, &greatest)?;
+    op.put("Out", &y)
+}
+
+/// With one list of scales, they are those of the weights; with two, the input is a result: it has the scales of the
+/// weights along the dim after the row dims, and the second list is the scale of all activations.
+fn dequantize_channels(op: &mut Operator<'_>) -> Outcome {
+    let (x, scales, bits) = (op.input("X")?, op.inputs("Scales")?, op.ints("quant_bits")?);
+    let axis = |op: &Operator<'_>, name: &str, default: i64| match op.attribute(name) {
+        Some(_) => op.int(name),
+        None => Ok(default),
+    };
+    let (weights, axis, all) = match scales.as_slice() {
+        [weights] => (weights, axis(op, "quant_axis", 0)?, None),
+        [weights, all] => (weights, axis(op, "x_num_col_dims", 1)?, Some(all)),
+        other => return Err(format!("expected one or two `Scales`, found {}", other.len()).into()),
+    };
+    if bits.len() < scales.len() || !bits.iter().all(|bits| (2..=16).contains(bits)) {
+        return Err(format!("expected 2 to 16 `quant_bits` for each scale, found {bits:?}").into());
+    }
+    let range: f64 = bits.iter().take(scales.len()).map(|bits| greatest(*bits)).product();
+    let x = op.cast(&x, weights.dtype())?;
+    let spread = spread(op, weights, Some(axis), &x)?;
+    let mut y = op.mul(&x, &spread)?;
+    if let Some(all) = all {
+        let all = op.reshape(all, &[])?;
+        y = op.mul(&y, &all)?;
+    }
+    let range = op.number(y.dtype(), range)?;
+    let y = op.div(&y, &range)?;
+    op.put("Out", &y)
+}
+
+/// Returns the axis of `quantize_linear`: there is none if it is negative.
+fn quantized_axis(op: &Operator<'_>) -> Outcome<Option<i64>> {
+    let axis = op.int("quant_axis")?;
+    Ok((axis >= 0).then_some(axis))
+}
+
+fn quantize_linear(op: &mut Operator<'_>) -> Outcome {
+    let (x, given, axis) = (op.input("X")?, op.input("Scale")?, quantized_axis(op)?);
+    let scale = match (op.flag("is_test")?, axis) {
+        (true, _) => given,
+        (false, None) => average(op, &x, Some(given.clone()))?.unwrap_or(given),
+        (false, Some(_)) => {
+            return Err("scales along an axis are only supported with `is_test`".into());
+        }
+    };
+    if op.flag("only_observer")? {
+        return op.put("Y", &x);
+    }
+    let y = Quantization::of(op, scale, axis)?.quantized(op, &x)?;
+    op.put("Y", &y)
+}
+
+fn dequantize_linear(op: &mut Operator<'_>) -> Outcome {
+    let (x, scale, axis) = (op.input("X")?, op.input("Scale")?, quantized_axis(op)?);
+    if op.flag("only_observer")? {
+        return op.put("Y", &x);
+    }
+    let y = Quantization::of(op, scale, axis)?.restored(op, &x)?;
+    op.put("Y", &y)
+}

@@ -1,0 +1,245 @@
+//! `ctc_align` and `crf_decoding`: the best sequences of labels.
+
+use lodstone_model::{AttributeValue, DType, Lod, Op, Tensor};
+use lodstone_schema::Finding;
+use lodstone_schema::onnx::infer::ValueInfo;
+use lodstone_schema::paddle::attribute;
+use lodstone_store::Blob;
+
+use super::super::{Outcome, input, output};
+use super::{int, part, place, singles};
+use crate::executor::frame::Frame;
+use crate::executor::layout::Step;
+
+/// Returns the integers of a tensor.
+fn whole(tensor: &Tensor) -> Outcome<Vec<i64>> {
+    let bytes = tensor.data.bytes()?;
+    Ok(match tensor.dtype {
+        DType::Int32 => {
+            bytes.as_chunks().0.iter().map(|four| i64::from(i32::from_le_bytes(*four))).collect()
+        }
+        DType::Int64 => {
+            bytes.as_chunks().0.iter().map(|eight| i64::from_le_bytes(*eight)).collect()
+        }
+        other => return Err(format!("expected int32 or int64, found {other}").into()),
+    })
+}
+
+/// Creates a tensor of integers of the type of another.
+fn integers(values: &[i64], dtype: DType, shape: Vec<u64>, lod: Lod) -> Tensor {
+    let bytes: Vec<u8> = match dtype {
+        #[expect(clippy::cast_possible_truncation, reason = "the values were int32")]
+        DType::Int32 => values.iter().flat_map(|value| (*value as i32).to_le_bytes()).collect(),
+        _ => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+    };
+    let mut tensor = Tensor::dense(dtype, shape, Blob::memory(bytes));
+    tensor.lod = lod;
+    tensor
+}
+
+/// Returns the lengths of sequences in a variable, if it is there.
+fn lengths(frame: &Frame<'_>, step: &Step, slot: &str) -> Outcome<Option<Vec<usize>>> {
+    let Some(slot) = step.inputs(slot).first().copied().flatten() else { return Ok(None) };
+    let lengths = ValueInfo::of(frame.tensor(slot)?).ints().ok_or("expected few lengths")?;
+    let length = |length: i64| usize::try_from(length).unwrap_or(0);
+    Ok(Some(lengths.into_iter().map(length).collect()))
+}
+
+/// Returns the offsets of the last LoD level of a tensor of so many rows.
+fn offsets(tensor: &Tensor, rows: usize) -> Outcome<Vec<usize>> {
+    let last = tensor.lod.0.last().ok_or("expected LoD or lengths")?;
+    let offsets: Vec<usize> = last.iter().map(|end| place(*end)).collect();
+    match offsets.is_sorted() && offsets.last().is_none_or(|end| *end <= rows) {
+        true => Ok(offsets),
+        false => Err(format!("the LoD does not match {:?}", tensor.shape).into()),
+    }
+}
+
+/// Removes blanks, and labels that repeat the previous one.
+fn aligned(labels: &[i64], blank: i64, merges: bool) -> Vec<i64> {
+    let (mut previous, mut kept) = (-1, Vec::new());
+    for label in labels {
+        if *label != blank && !(merges && *label == previous) {
+            kept.push(*label);
+        }
+        previous = *label;
+    }
+    kept
+}
+
+/// With lengths, rows of labels are padded; otherwise, sequences get shorter. No label at all is -1.
+pub(super) fn align(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
+    let tensor = frame.tensor(input(step, "Input")?)?;
+    let (labels, dtype) = (whole(tensor)?, tensor.dtype);
+    let blank = i64::from(int(op, "blank", 0));
+    let merges = !matches!(attribute(op, "merge_repeated"), Some(AttributeValue::Bool(false)));
+    if let Some(lengths) = lengths(frame, step, "InputLength")? {
+        let [rows, columns, ..] = tensor.shape[..] else {
+            return Err(format!("expected rows of labels, found {:?}", tensor.shape).into());
+        };
+        let (shape, columns) = (vec![rows, columns], place(columns));
+        let padding = i64::from(int(op, "padding_value", 0));
+        let (mut all, mut counts) = (Vec::new(), Vec::new());
+        for (number, length) in lengths.iter().enumerate().take(place(rows)) {
+            let row = labels.get(number.saturating_mul(columns)..).unwrap_or_default();
+            let mut kept = aligned(row.get(..(*length).min(columns)).unwrap_or(row), blank, merges);
+            counts.push(i64::try_from(kept.len()).unwrap_or(i64::MAX));
+            kept.resize(columns, padding);
+            all.extend(kept);
+        }
+        if all.len() != labels.len() {
+            return Err(format!("expected a length of each row of {shape:?}").into());
+        }
+        frame.make(output(step, "Output")?, integers(&all, dtype, shape, Lod::default()))?;
+        if let Some(out) = step.outputs("OutputLength").first().copied().flatten() {
+            let shape = vec![counts.len() as u64, 1];
+            frame.make(out, integers(&counts, dtype, shape, Lod::default()))?;
+        }
+        return Ok(());
+    }
+    let offsets = offsets(tensor, labels.len())?;
+    let (mut all, mut ends) = (Vec::new(), vec![0_u64]);
+    for pair in offsets.windows(2) {
+        let [start, end] = pair else { continue };
+        all.extend(aligned(labels.get(*start..*end).unwrap_or_default(), blank, merges));
+        ends.push(all.len() as u64);
+    }
+    if all.is_empty() {
+        all.push(-1);
+    }
+    let shape = vec![all.len() as u64, 1];
+    let made = integers(&all, dtype, shape, Lod(vec![ends]));
+    Ok(frame.make(output(step, "Output")?, made)?)
+}
+
+/// Returns the best path through the labels of a sequence. The first rows of the transitions are the weights of the
+/// first and of the last label.
+fn path(scores: &[f32], transitions: &[f32], count: usize) -> Result<Vec<i64>, Finding> {
+    let (first, last) = (part(transitions, 0, count)?, part(transitions, 1, count)?);
+    let mut steps = scores.chunks_exact(count);
+    let Some(begin) = steps.next() else { return Ok(Vec::new()) };
+    let mut best: Vec<f32> =
+        begin.iter().zip(first).map(|(score, weight)| score + weight).collect();
+    let mut tracks = Vec::new();
+    for scores in steps {
+        let (mut next, mut track) = (Vec::new(), Vec::new());
+        for (label, score) in scores.iter().enumerate() {
+            let (mut most, mut from) = (f32::NEG_INFINITY, 0);
+            for (number, before) in best.iter().enumerate() {
+                let row = part(transitions, number + 2, count)?;
+                let sum = before + row.get(label).copied().unwrap_or(0.0);
+                if sum > most {
+                    (most, from) = (sum, number);
+                }
+            }
+            next.push(most + score);
+            track.push(from);
+        }
+        best = next;
+        tracks.push(track);
+    }
+    let (mut most, mut label) = (f32::NEG_INFINITY, 0);
+    for (number, (sum, weight)) in best.iter().zip(last).enumerate() {
+        if sum + weight > most {
+            (most, label) = (sum + weight, number);
+        }
+    }
+    let mut path = vec![i64::try_from(label).unwrap_or(i64::MAX)];
+    for track in tracks.iter().rev() {
+        label = track.get(label).copied().unwrap_or(0);
+        path.push(i64::try_from(label).unwrap_or(i64::MAX));
+    }
+    path.reverse();
+    Ok(path)
+}
+
+/// The best path of each sequence, or, with `Label`, where it agrees with the labels.
+pub(super) fn viterbi(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
+    let emission = frame.tensor(input(step, "Emission")?)?;
+    let transitions = singles(frame.tensor(input(step, "Transition")?)?)?;
+    let scores = singles(emission)?;
+    let count = place(emission.shape.last().copied().unwrap_or(0));
+    if count == 0 || transitions.len() != count.saturating_add(2).saturating_mul(count) {
+        return Err(format!("expected transitions of {count} labels").into());
+    }
+    let rows = scores.len() / count;
+    frame.reserve((scores.len() as u64).saturating_mul(16))?;
+    let (ranges, shape, lod): (Vec<_>, _, _) = match lengths(frame, step, "Length")? {
+        Some(lengths) => {
+            let [batch, steps, _] = emission.shape[..] else {
+                return Err(format!("expected rank 3, found {:?}", emission.shape).into());
+            };
+            if lengths.len() as u64 != batch {
+                return Err(format!("expected {batch} lengths, found {}", lengths.len()).into());
+            }
+            let range = |(number, length): (usize, &usize)| {
+                let start = number.saturating_mul(place(steps));
+                start..start.saturating_add((*length).min(place(steps)))
+            };
+            let ranges = lengths.iter().enumerate().map(range).collect();
+            (ranges, vec![batch, steps], Lod::default())
+        }
+        None => {
+            let offsets = offsets(emission, rows)?;
+            let ranges = offsets.windows(2).map(|pair| match pair {
+                [start, end] => *start..*end,
+                _ => 0..0,
+            });
+            (ranges.collect(), vec![rows as u64, 1], emission.lod.clone())
+        }
+    };
+    let labels = match step.inputs("Label").first().copied().flatten() {
+        Some(slot) => {
+            let labels = whole(frame.tensor(slot)?)?;
+            if labels.len() != rows {
+                return Err(format!("expected {rows} labels, found {}", labels.len()).into());
+            }
+            Some(labels)
+        }
+        None => None,
+    };
+    let mut all = vec![0_i64; rows];
+    for range in ranges {
+        let own = scores.get(range.start.saturating_mul(count)..range.end.saturating_mul(count));
+        let mut found = path(own.unwrap_or_default(), &transitions, count)?;
+        if let Some(labels) = labels.as_ref().and_then(|labels| labels.get(range.clone())) {
+            found.iter_mut().zip(labels).for_each(|(own, label)| *own = i64::from(own == label));
+        }
+        let places = all.get_mut(range).unwrap_or_default();
+        places.iter_mut().zip(found).for_each(|(place, label)| *place = label);
+    }
+    let made = integers(&all, DType::Int64, shape, lod);
+    Ok(frame.make(output(step, "ViterbiPath")?, made)?)
+}
+
+/// Replaces the LoD by that of `Y`, by the offsets in `Y`, or by those of the attribute; or appends a level.
+pub(super) fn reset_lod(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
+    let mut tensor = frame.tensor(input(step, "X")?)?.clone();
+    let offset = |offset: i64| {
+        u64::try_from(offset).map_err(|_| format!("expected offsets of at least 0, found {offset}"))
+    };
+    let level = match step.inputs("Y").first().copied().flatten() {
+        Some(slot) => {
+            let like = frame.tensor(slot)?;
+            if !like.lod.0.is_empty() {
+                tensor.lod = like.lod.clone();
+                return Ok(frame.make(output(step, "Out")?, tensor)?);
+            }
+            whole(like)?.into_iter().map(offset).collect::<Result<Vec<u64>, _>>()?
+        }
+        None => match attribute(op, "target_lod") {
+            Some(AttributeValue::Ints(level)) => {
+                level.iter().map(|end| offset(i64::from(*end))).collect::<Result<_, _>>()?
+            }
+            _ => Vec::new(),
+        },
+    };
+    let is_appended = matches!(attribute(op, "append"), Some(AttributeValue::Bool(true)));
+    let mut levels = if is_appended { tensor.lod.0.clone() } else { Vec::new() };
+    levels.push(level);
+    let lod = Lod(levels);
+    let rows = tensor.shape.first().copied().unwrap_or(0);
+    lod.check(rows).map_err(|wrong| format!("the LoD does not match {rows} rows: {wrong}"))?;
+    tensor.lod = lod;
+    Ok(frame.make(output(step, "Out")?, tensor)?)
+}
