@@ -11,6 +11,7 @@
 //! | `--alone` | without other libraries |
 //! | `--pairs` | only the Python package, next to Rust in a separate process; 1 GiB, 21 turns |
 //! | `--training` | only training steps, next to PaddlePaddle; 21 turns |
+//! | `--export` | only the export of PaddlePaddle networks to ONNX, next to Paddle2ONNX |
 //! | `--document` | write the table (and for files, JSON and a plot) to `docs` |
 
 use std::fs;
@@ -70,7 +71,28 @@ impl Measured {
     }
 }
 
+/// Exports networks next to Paddle2ONNX.
+fn export(arguments: &[String]) -> Result<(), Outcome> {
+    let python = environment(&python_3_11()?, "benchmarks/requirements-paddle2onnx-1.2.11.txt")?;
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--release", "--bin", "lodstone"]);
+    run(build.current_dir(root()))?;
+    let written = target().join("bench-export");
+    fs::create_dir_all(&written).map_err(cannot("create the directory"))?;
+    let table = written.join("bench.md");
+    let mut command = Command::new(python);
+    command.arg("-B").arg(root().join("benchmarks/paddle_to_onnx.py"));
+    run(command.arg(target().join("release/lodstone")).arg(&written).arg(&table))?;
+    match arguments.iter().any(|argument| argument == "--document") {
+        true => replace(["<!-- export -->\n", "<!-- end of export -->\n"], &table),
+        false => Ok(()),
+    }
+}
+
 pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
+    if arguments.iter().any(|argument| argument == "--export") {
+        return export(arguments);
+    }
     let measured = Measured::of(arguments);
     let bench = if measured == Measured::Training { "training" } else { "io" };
     let mut command = Command::new(env!("CARGO"));
@@ -117,7 +139,7 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
             other => {
                 let usage = "[--mib N,N] [--tensors N,N] [--turns N] [--only TEXT] [--at DIR] \
                              [--beside NAME,NAME] [--alone] [--pairs] \
-                             [--training] [--document]";
+                             [--training] [--export] [--document]";
                 let what = format!("unknown argument `{other}`; usage: bench {usage}");
                 return Err(Outcome::CouldNotRun(what));
             }

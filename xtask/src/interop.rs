@@ -3,6 +3,7 @@
 //! The expected contents are those that the frameworks recorded with the golden files (`index.json`), never those that
 //! `lodstone` reads.
 
+mod export;
 mod glow;
 mod mxnet;
 mod onnx;
@@ -35,8 +36,9 @@ struct Extent {
 /// A suite: loads files that we write with the frameworks of a family.
 type Suite = fn(&Path, Extent) -> Result<(), Outcome>;
 
-const SUITES: [(&str, Suite); 6] = [
+const SUITES: [(&str, Suite); 7] = [
     ("paddle", paddle),
+    ("export", export::export),
     ("sweep", sweep::sweep),
     ("mxnet", mxnet),
     ("onnx", onnx),

@@ -41,6 +41,7 @@ mod reshape;
 mod sequences;
 mod vision;
 
+pub use export::exported_kinds;
 pub(crate) use export::{coverage, to_onnx};
 pub use native::native_outputs;
 

@@ -26,7 +26,9 @@ impl Operator<'_> {
     /// Returns the size from the first of: a list of dims, a tensor of dims, a tensor of scales, scales, dims.
     fn size(&mut self, spatial: usize) -> Outcome<Size> {
         if !self.inputs("SizeTensor")?.is_empty() || self.optional("OutSize")?.is_some() {
-            return Ok(Size::Dims(self.numbers("SizeTensor", "OutSize", "scale")?));
+            let dims = self.numbers("SizeTensor", "OutSize", "scale")?;
+            let count = i64::try_from(spatial).unwrap_or(i64::MAX);
+            return Ok(Size::Dims(self.reshape(&dims, &[count])?));
         }
         if let Some(scale) = self.optional("Scale")? {
             let scale = self.cast(&scale, DType::Float32)?;

@@ -26,7 +26,8 @@ mod walk;
 
 use std::collections::BTreeSet;
 
-use lodstone_model::{Model, Program, Report, ValueType};
+use lodstone_model::{Block, Model, Op, Program, Report, ValueType};
+use lodstone_schema::onnx::quoted;
 use lodstone_schema::paddle::{
     BACKWARD, OPTIMIZES, for_test, interface, loss, operator, prune, role,
 };
@@ -76,28 +77,63 @@ fn inference(program: &Program, report: &mut Report) -> Result<(Program, Vec<Str
     if trains {
         let removed = program.ops().count() - pruned.ops().count();
         let loss = loss(program).map(|loss| format!(" of the loss `{loss}`")).unwrap_or_default();
+        let names: Vec<String> = outputs.iter().map(|name| quoted(name)).collect();
+        let names = names.join(", ");
         report.warn(format!(
-            "the training program{loss} was reduced to inference: {removed} operators were removed"
+            "the training program{loss} was reduced to inference of {names}: {removed} operators were removed"
         ));
     }
     let outputs = outputs.into_iter().map(str::to_owned).collect();
     Ok((pruned, outputs))
 }
 
-/// Returns the variables that operators of the main block write and none reads, in order.
+/// Returns the variables that operators of the main block write and none reads, in order. Losses and metrics, which
+/// depend on labels, are left out if there are others.
 fn leaves(program: &Program) -> Vec<&str> {
     let Some(main) = program.blocks.first() else { return Vec::new() };
-    let read: BTreeSet<&str> = program.ops().flat_map(|op| op.reads()).collect();
+    let mut judged: BTreeSet<&str> = BTreeSet::new();
+    let mut predicting = Vec::new();
+    for op in &main.ops {
+        let is_label = |slot: &str| LABELS.contains(&slot);
+        let judges = op.inputs.iter().any(|it| is_label(&it.slot) && !it.args.is_empty());
+        match judges || op.reads().any(|name| judged.contains(name)) {
+            true => judged.extend(op.writes()),
+            false => predicting.push(op),
+        }
+    }
+    match unread(main, &predicting) {
+        none if none.is_empty() => unread(main, &main.ops.iter().collect::<Vec<_>>()),
+        found => found,
+    }
+}
+
+/// The slots of the operators of losses and metrics that take labels.
+const LABELS: [&str; 4] = ["Label", "Labels", "GTLabel", "label"];
+
+/// Returns the variables that operators write and none of them reads.
+fn unread<'p>(main: &'p Block, ops: &[&'p Op]) -> Vec<&'p str> {
+    let read: BTreeSet<&str> = ops.iter().flat_map(|op| op.reads()).collect();
     let is_tensor = |name: &str| {
         let var = main.vars.iter().find(|var| var.name == name);
         var.is_some_and(|var| matches!(var.value, ValueType::Tensor(_)) && !var.persistable)
     };
     let mut seen = BTreeSet::new();
-    let ops = main.ops.iter().filter(|op| operator(&op.kind).is_none_or(|row| row.risk.is_none()));
+    let ops = ops.iter().filter(|op| operator(&op.kind).is_none_or(|row| row.risk.is_none()));
     // Of several outputs, only the first slot is a result; the others are kept for gradients.
     let written = ops.filter_map(|op| op.outputs.iter().find(|operand| !operand.args.is_empty()));
     let written = written.flat_map(|operand| &operand.args).map(String::as_str);
     written.filter(|name| !read.contains(name) && is_tensor(name) && seen.insert(*name)).collect()
+}
+
+/// Returns the kinds of operators that can be exported, sorted: those that a rule lowers, except gradients, and those that
+/// act on variables.
+pub fn exported_kinds() -> Vec<&'static str> {
+    let is_forward = |kind: &&str| !kind.ends_with("_grad") && !kind.ends_with("_grad2");
+    let lowered = super::kinds().into_iter().filter(is_forward);
+    let mut kinds: Vec<&str> = lowered.chain(walk::own_kinds()).chain(["feed", "fetch"]).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds
 }
 
 /// Tries to export each operator that the outputs of a program depend on.

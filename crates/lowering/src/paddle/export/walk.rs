@@ -34,6 +34,11 @@ pub(super) fn own(kind: &str) -> Option<Own> {
     all.find(|(name, _)| *name == kind).map(|(_, own)| *own)
 }
 
+/// Returns the kinds of operators that act on variables.
+pub(super) fn own_kinds() -> impl Iterator<Item = &'static str> {
+    OWN.iter().copied().flatten().map(|(kind, _)| *kind)
+}
+
 /// An operator and its place.
 pub(super) struct Site<'p> {
     pub(super) block: usize,
