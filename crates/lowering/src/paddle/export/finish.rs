@@ -77,6 +77,9 @@ impl Walk<'_> {
 
     /// Returns a value under the name of an output, which no other value may have.
     fn output_value(&mut self, value: &Value, name: &str, outputs: &[Value]) -> Outcome<Value> {
+        // An output before this one may have given the value its name.
+        let renamed = self.renamed.get(value.name());
+        let value = &renamed.map_or(value.clone(), |name| Value::new(name, value.info().clone()));
         let is_written = self.graph.ops.iter().any(|op| op.writes().any(|it| it == value.name()));
         if value.name() == name && is_written && !outputs.iter().any(|it| it.name() == name) {
             return Ok(value.clone());
