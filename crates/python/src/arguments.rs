@@ -55,6 +55,9 @@ impl<'py> Arguments<'py> {
             .with_transpose(self.get("transpose")?)
             .with_keep_io(self.get("keep_io")?)
             .with_opset(self.get("opset")?)
+            .with_custom_domain(self.get("custom_ops")?)
+            .with_lod(self.get("lod")?)
+            .with_input_shapes(self.get("input_shapes")?)
             .with_infer_shapes(self.get("infer_shapes")?)
             .with_weights_only(self.get("weights_only")?)
             .with_strip_source(self.get("strip_source")?);
@@ -102,7 +105,7 @@ pub(crate) fn renames(py: Python<'_>, names: &HashMap<String, String>) -> PyResu
     Renames::parse(&text).map_err(|error| raise(py, error))
 }
 
-fn unknown(argument: &str, value: &str) -> PyErr {
+pub(crate) fn unknown(argument: &str, value: &str) -> PyErr {
     PyValueError::new_err(format!("argument '{argument}': unknown value `{value}`"))
 }
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 use lodstone::{
-    ConvertOptions, DiffOptions, Location, MemoryStore, OpenOptions, Parameter, Progress,
-    ScanOptions,
+    ConvertOptions, DiffOptions, Location, MemoryStore, OpenOptions, OperatorTarget, Parameter,
+    Progress, ScanOptions,
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -13,7 +13,7 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use serde_json::json;
 
-use crate::arguments::{Arguments, Source, renames};
+use crate::arguments::{Arguments, Source, renames, unknown};
 use crate::errors::raise;
 use crate::model::{Model, json};
 use crate::tensor::Tensor;
@@ -135,6 +135,7 @@ fn write<'py>(
         "files": done.files,
         "tensors": done.tensors,
         "nbytes": done.nbytes,
+        "opset": done.opset,
         "warnings": done.report.warnings,
         "losses": losses,
     });
@@ -198,6 +199,21 @@ pub(crate) fn diff<'py>(
             .with_progress(progress.clone());
         let opening = OpenOptions::default().stopped_by(progress);
         lodstone::diff(a.open(&opening)?, &b.open(&opening)?, &options)
+    })?;
+    json(py, &found.map_err(|error| raise(py, error))?)
+}
+
+/// Lists the operators of a model by kind.
+#[pyfunction]
+pub(crate) fn operators<'py>(py: Python<'py>, model: Source<'py>, target: &str) -> Found<'py> {
+    let target = match target {
+        "onnx" => OperatorTarget::Onnx,
+        "run" => OperatorTarget::Run,
+        other => return Err(unknown("target", other)),
+    };
+    let model = model.ready();
+    let found = run(py, None, move |progress| {
+        lodstone::operators(&model.open(&OpenOptions::default().stopped_by(progress))?, target)
     })?;
     json(py, &found.map_err(|error| raise(py, error))?)
 }

@@ -28,7 +28,7 @@ mod _lodstone {
     };
     #[pymodule_export]
     use crate::functions::{
-        convert, diff, main, open, open_bytes, save, save_bytes, scan, seal, verify,
+        convert, diff, main, open, open_bytes, operators, save, save_bytes, scan, seal, verify,
     };
     #[pymodule_export]
     use crate::model::Model;

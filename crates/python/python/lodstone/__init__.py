@@ -33,7 +33,7 @@ from ._model import Model, open
 from ._raw import TensorSpec, deserialize, serialize, serialize_file
 from ._run import Session, compare
 from ._safe_open import safe_open
-from ._work import convert, diff, infer_shapes, scan, seal, verify
+from ._work import convert, diff, infer_shapes, operators, scan, seal, verify
 
 __all__ = [
     "Buffer",
@@ -61,6 +61,7 @@ __all__ = [
     "load",
     "load_file",
     "open",
+    "operators",
     "safe_open",
     "save",
     "save_file",

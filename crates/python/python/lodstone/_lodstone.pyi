@@ -21,6 +21,7 @@ __all__ = [
     "main",
     "open",
     "open_bytes",
+    "operators",
     "random_inputs",
     "save",
     "save_bytes",
@@ -188,6 +189,7 @@ def diff(
     atol: float,
     progress: _Progress,
 ) -> dict[str, Any]: ...
+def operators(model: Model | _Path, target: str) -> dict[str, Any]: ...
 def random_inputs(model: Model, seed: int, shapes: dict[str, list[int]]) -> dict[str, Tensor]: ...
 def compare(
     a: Model | _Path,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from . import _lodstone
@@ -21,6 +21,9 @@ def converting(
     cast: str | None = None,
     keep_io: bool = False,
     opset: int | None = None,
+    custom_ops: str | None = None,
+    lod: Mapping[str, Sequence[Sequence[int]]] | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
     names: str = "program",
     infer_shapes: bool = False,
     allow: Iterable[str] = (),
@@ -38,6 +41,9 @@ def converting(
         given = options[name]
         options[name] = [given] if isinstance(given, str) else list(given)
     options["rename"] = dict(rename or {})
+    levels = (lod or {}).items()
+    options["lod"] = [(name, list(level)) for name, all in levels for level in all]
+    options["input_shapes"] = [(name, list(dims)) for name, dims in (input_shapes or {}).items()]
     return options
 
 
@@ -58,12 +64,17 @@ def convert(
     directories are created. `progress` is called with the number of bytes processed.
 
     Options are those of the command: `to`, `include`, `exclude`, `rename`, `names`, `transpose`, `cast`, `keep_io`,
-    `opset`, `infer_shapes`, `allow`, `weights_only`, `strip_source`, `align`, `max_shard_size` (in bytes), `external_data`,
+    `opset`, `custom_ops`, `lod` (offsets of each level, by input), `input_shapes` (by input), `infer_shapes`, `allow`, `weights_only`, `strip_source`, `align`, `max_shard_size` (in bytes), `external_data`,
     `seal`, `no_clobber`.
 
     >>> done = lodstone.convert("examples/digits/paddle", tmp / "digits.safetensors", weights_only=True)
     >>> done["format"], done["tensors"]
     ('safetensors', 12)
+
+    A PaddlePaddle program is exported to ONNX:
+
+    >>> lodstone.convert("examples/digits/paddle", tmp / "digits.onnx")["opset"]
+    17
     """
     opening = {"params": params, "mmap": mmap, "verify": verify}
     return _lodstone.convert(plain(source), out, opening, converting(**options), progress)
@@ -132,6 +143,16 @@ def scan(
     """
     patterns = [ignore] if isinstance(ignore, str) else list(ignore)
     return _lodstone.scan(path, patterns, progress)
+
+
+def operators(source: Model | Path, *, target: str = "onnx") -> dict[str, Any]:
+    """Lists the operators of a model by kind: which can be exported to ONNX (`target="onnx"`) or run (`"run"`), the lowest
+    opset that can express them, and why others cannot.
+
+    >>> lodstone.operators("examples/digits/paddle")["supported"]
+    True
+    """
+    return _lodstone.operators(plain(source), target)
 
 
 def infer_shapes(source: Model | Path | bytes) -> dict[str, dict[str, Any]]:

@@ -119,9 +119,12 @@ fn unread<'p>(main: &'p Block, ops: &[&'p Op]) -> Vec<&'p str> {
     };
     let mut seen = BTreeSet::new();
     let ops = ops.iter().filter(|op| operator(&op.kind).is_none_or(|row| row.risk.is_none()));
-    // Of several outputs, only the first slot is a result; the others are kept for gradients.
-    let written = ops.filter_map(|op| op.outputs.iter().find(|operand| !operand.args.is_empty()));
-    let written = written.flat_map(|operand| &operand.args).map(String::as_str);
+    // Of several outputs, only the first slot of the registry is a result; the others are kept for gradients.
+    let written = ops.flat_map(|op| match operator(&op.kind).and_then(|row| row.outputs.first()) {
+        Some(slot) => op.output(slot.name),
+        None => op.outputs.first().map_or(&[][..], |operand| &operand.args),
+    });
+    let written = written.map(String::as_str);
     written.filter(|name| !read.contains(name) && is_tensor(name) && seen.insert(*name)).collect()
 }
 
