@@ -360,6 +360,9 @@ impl Graph {
             let args = operands.flat_map(|operand| &mut operand.args);
             args.filter(|arg| **arg == value.name()).for_each(|arg| name.clone_into(arg));
         }
+        if let Some(info) = self.infos.get(value.name()).cloned() {
+            self.infos.insert(name.to_owned(), info);
+        }
         let name = Arc::<str>::from(name);
         self.named.insert(Arc::clone(&value.name), Arc::clone(&name));
         Ok(Value { name, info: Arc::clone(&value.info) })
