@@ -402,7 +402,6 @@ fn a_program_of_another_framework_is_rejected_unless_only_weights_are_written() 
     let digits = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits");
     let mxnet = golden().join("mxnet/1.9.1/module");
     for (source, format) in [
-        (&digits.join("paddle"), "onnx"),
         (&digits.join("paddle"), "onnx-glow"),
         (&digits.join("paddle"), "mxnet"),
         (&mxnet, "onnx"),
