@@ -283,13 +283,32 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ("arg_max", "PaddlePaddle selects NaN last"),
     ("arg_min", "PaddlePaddle selects NaN last"),
     ("batch_norm", "an export is for inference, and these cases train"),
+    ("bipartite_match", "ONNX has no equivalent"),
     ("cast", "PaddlePaddle truncates when it casts to float16 and bfloat16"),
+    ("crf_decoding", "it is not exported"),
+    ("ctc_align", "sequences by LoD are not exported"),
+    (
+        "dequantize_linear",
+        "an export takes the integers of a quantization, and these are fractions",
+    ),
     ("elementwise_max", "PaddlePaddle returns the second operand if the first is NaN"),
     ("elementwise_min", "PaddlePaddle returns the second operand if the first is NaN"),
+    (
+        "fake_quantize_dequantize_moving_average_abs_max",
+        "ONNX rounds halves to even, and PaddlePaddle away from zero",
+    ),
+    ("fake_quantize_moving_average_abs_max", "an export is for inference, and these cases learn"),
+    ("generate_proposals", "ONNX has no suppression with an adaptive threshold"),
+    ("generate_proposals_v2", "ONNX has no suppression with an adaptive threshold"),
     ("gru", "ONNX has no gate that is 1 minus a function other than the sigmoid"),
     ("log_softmax", "PaddlePaddle clamps logits to 64 below the maximum"),
     ("mish", "PaddlePaddle's function is linear above a threshold that these cases lower"),
+    ("moving_average_abs_max_scale", "an export is for inference, and this case learns"),
+    ("multiclass_nms", "ONNX has no suppression of boxes for each class of several images"),
+    ("multiclass_nms2", "ONNX has no suppression of boxes for each class of several images"),
+    ("multiclass_nms3", "ONNX has no suppression of boxes for each class of several images"),
     ("p_norm", "PaddlePaddle ignores NaN"),
+    ("quantize_linear", "ONNX rounds halves to even, and PaddlePaddle away from zero"),
     ("reduce_max", "PaddlePaddle ignores NaN, depending on its place"),
     ("reduce_min", "PaddlePaddle ignores NaN, depending on its place"),
     ("relu", "PaddlePaddle's result of NaN is 0"),
@@ -302,6 +321,7 @@ const FIXED: &[(&str, &str)] = &[("max_pool2d_with_index", "PaddlePaddle ignores
 /// Operators of which some recorded cases have other results if dims are not known when they are exported, and the
 /// reasons.
 const DYNAMIC: &[(&str, &str)] = &[
+    ("affine_grid", "the number of spatial dims must be known"),
     (
         "conv2d",
         "PaddlePaddle has a window where the filter is larger than the image, and ONNX has none",
