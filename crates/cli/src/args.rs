@@ -286,8 +286,8 @@ Examples:
   lodstone convert model.pdparams torch.safetensors --rename names.txt --transpose '*linear*.weight'
   lodstone convert big.pdmodel big.safetensors --max-shard-size 5GB
   lodstone convert big.onnx out/big.onnx --external-data one   weights in out/big.onnx.data
-  lodstone convert model/ out.onnx --check                     export to ONNX, and compare the outputs
-  lodstone convert old.onnx new.onnx --opset 21                upgrade or downgrade the operators
+  lodstone convert model/ out.onnx --check                     export to ONNX and compare
+  lodstone convert old.onnx new.onnx --opset 21                with operators of opset 21
   lodstone convert net.onnx typed.onnx --infer-shapes          declare the types of all values
   lodstone convert net.onnx glow.onnx --to onnx-glow --input-shape data:1,3,224,224")]
 pub(crate) struct Convert {

@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use lodstone_lowering::is_rewritten;
 use lodstone_model::{DType, Kind, Model, Parameter, Tensor, ValueType};
 use lodstone_schema::{Origin, conventions};
 use lodstone_store::{Blob, Progress};
@@ -216,9 +217,12 @@ impl<'m> Values<'m> {
         computed.extend(interface.outputs.iter().copied().filter(|name| seen.insert(*name)));
         // A program that cannot be lowered is paired by name; whether it runs shows when it is run.
         let origins = lowered(model).ok().and_then(|(_, origins)| origins);
+        // A program that is rewritten for an export runs as it is, and computes all of its values.
+        let runs_as_it_is = is_rewritten(program.dialect);
         let in_lowered = |name: &&'m str| match origins.as_ref().map(|it| it.of(0, name)) {
             None => Some((*name, (*name).to_owned())),
             Some(Origin::Value(lowered)) => Some((*name, lowered.to_string())),
+            Some(_) if runs_as_it_is => Some((*name, (*name).to_owned())),
             Some(_) => None,
         };
         let lowered = computed.iter().filter_map(in_lowered).collect();
