@@ -13,6 +13,7 @@
     reason = "tests fail so"
 )]
 
+mod downgrade;
 mod hostile;
 mod numerics;
 mod onnx_runtime;
@@ -177,8 +178,15 @@ fn assembled(
     }
 }
 
-/// Runs a case; returns the recorded and the computed outputs.
-fn compute(mut model: Model, way: Way) -> Result<(Vec<Named>, Vec<Value>), Finding> {
+/// A node test.
+struct Case {
+    program: Program,
+    inputs: Vec<Named>,
+    expected: Vec<Named>,
+}
+
+/// Separates the parts of a model that `make_onnx_nodes.py` wrote.
+fn case_of(mut model: Model) -> Result<Case, Finding> {
     let structures = structures(&model);
     let parameters = std::mem::take(&mut model.parameters);
     let mut order: Vec<String> = parameters.iter().map(|it| it.name.clone()).collect();
@@ -193,23 +201,33 @@ fn compute(mut model: Model, way: Way) -> Result<(Vec<Named>, Vec<Value>), Findi
         let value = Value::of(&tensors.remove(&name).expect("there"))?;
         all.push((name, value));
     }
-    let mut program = model.programs.into_main().ok_or("there is no program")?;
-    let block = program.blocks.first_mut().ok_or("there is no graph")?;
-    let (mut expected, mut values) = (Vec::new(), Vec::new());
+    let program = model.programs.into_main().ok_or("there is no program")?;
+    let (mut expected, mut inputs) = (Vec::new(), Vec::new());
     for (name, value) in all {
         match name.strip_prefix("expected.") {
             Some(name) => expected.push((name.to_owned(), value)),
-            None => values.push((name, value)),
+            None => inputs.push((name, value)),
         }
     }
+    Ok(Case { program, inputs, expected })
+}
+
+/// Runs a case; returns the recorded and the computed outputs.
+fn compute(model: Model, way: Way) -> Result<(Vec<Named>, Vec<Value>), Finding> {
+    let Case { mut program, inputs, expected } = case_of(model)?;
+    let block = program.blocks.first_mut().ok_or("there is no graph")?;
     block.outputs = expected.iter().map(|(name, _)| name.clone()).collect();
-    Ok((expected, run_program(program, values, way)?))
+    Ok((expected, run_program(program, inputs, way)?))
 }
 
 /// Runs a case, and compares the outputs.
 fn run(model: Model, way: Way) -> Result<(), Finding> {
     let (expected, made) = compute(model, way)?;
-    for (found, (name, expected)) in made.iter().zip(&expected) {
+    are_same(&made, &expected)
+}
+
+fn are_same(found: &[Value], expected: &[Named]) -> Result<(), Finding> {
+    for (found, (name, expected)) in found.iter().zip(expected) {
         same(found, expected).map_err(|what| format!("`{name}`: {what}"))?;
     }
     Ok(())

@@ -23,7 +23,8 @@ use super::bound::returns;
 use super::infer::{Inference, ValueInfo};
 use super::names::Names;
 use super::{
-    NEWEST_OPSET, domain_name, ir_version_of_opset, lowest_opset, operator, place_of, quoted,
+    NEWEST_OPSET, admits, domain_name, ir_version_of_opset, lowest_opset, operator, place_of,
+    quoted,
 };
 use crate::{Code, Finding, Findings};
 
@@ -128,8 +129,9 @@ pub fn downgrade(
                 let (before, after) = (read(program), read(&changed));
                 let is_kept =
                     |it: &Parameter| after.contains(&it.name) || !before.contains(&it.name);
-                model.parameters.extend(parameters);
+                let is_read = |it: &Parameter| after.contains(&it.name);
                 model.parameters.retain(is_kept);
+                model.parameters.extend(parameters.into_iter().filter(is_read));
                 model.set_main(changed);
                 return Ok(opset);
             }
@@ -154,35 +156,30 @@ pub fn downgrade(
 /// Returns the lowest opset version with which an operator of the newest opset can be written, given what is inferred
 /// about its inputs.
 pub fn minimum_opset(op: &Op, inputs: &[Option<&ValueInfo>]) -> i64 {
-    let types: Vec<Option<&ValueType>> =
-        inputs.iter().map(|input| input.map(|info| &info.value)).collect();
-    let natural = lowest_opset(&without_defaults(op), &types, OLDEST_OPSET).unwrap_or(NEWEST_OPSET);
     let names = op.input("").iter().zip(inputs);
     let infos: HashMap<String, ValueInfo> =
         names.filter_map(|(name, info)| Some((name.clone(), (*info)?.clone()))).collect();
-    let blocks = [infos];
-    (OLDEST_OPSET..natural)
-        .find(|opset| {
-            let mut names = Names::default();
-            let mut parameters = Vec::new();
-            let parents = [-1];
-            let mut rewrite =
-                Rewrite::new(*opset, 0, &parents, &blocks, &mut names, &mut parameters);
-            written(&mut rewrite, op.clone()).is_ok()
-        })
-        .unwrap_or(natural)
+    let is_written = |opset: &i64| is_written(op, *opset, 0, &[-1], std::slice::from_ref(&infos));
+    (OLDEST_OPSET..NEWEST_OPSET).find(is_written).unwrap_or(NEWEST_OPSET)
 }
 
-/// Returns the names of all values that are read, or returned.
+/// Whether an operator of a block can be written with an opset.
+fn is_written(
+    op: &Op,
+    opset: i64,
+    block: usize,
+    parents: &[i32],
+    blocks: &[HashMap<String, ValueInfo>],
+) -> bool {
+    let (mut names, mut parameters) = (Names::default(), Vec::new());
+    let mut rewrite = Rewrite::new(opset, block, parents, blocks, &mut names, &mut parameters);
+    written(&mut rewrite, op.clone()).is_ok()
+}
+
+/// Returns the names of all values that are read or returned, or that a run may replace.
 fn read(program: &Program) -> HashSet<String> {
-    let returned = program.blocks.iter().flat_map(|block| &block.outputs).map(String::as_str);
-    program.ops().flat_map(Op::reads).chain(returned).map(str::to_owned).collect()
-}
-
-fn without_defaults(op: &Op) -> Op {
-    let mut op = op.clone();
-    strip_defaults(&mut op);
-    op
+    let ends = program.blocks.iter().flat_map(|block| block.inputs.iter().chain(&block.outputs));
+    program.ops().flat_map(Op::reads).chain(ends.map(String::as_str)).map(str::to_owned).collect()
 }
 
 /// Removes attributes that equal the default.
@@ -274,7 +271,11 @@ impl<'a> Pass<'a> {
             );
             match written(&mut rewrite, op.clone()) {
                 Ok(written) => ops.extend(written),
-                Err((finding, needed)) => {
+                Err(finding) => {
+                    let suffices =
+                        |opset: &i64| is_written(op, *opset, index, &self.parents, self.blocks);
+                    let needed = (self.opset + 1..NEWEST_OPSET).find(suffices);
+                    let needed = needed.unwrap_or(NEWEST_OPSET);
                     let place = match index {
                         0 => "the graph".to_owned(),
                         _ => format!("the subgraph {}", quoted(&block.name)),
@@ -288,47 +289,65 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Writes an operator with operators of the target; or returns the reason why this is impossible, and the opset that the
-/// operator needs.
-fn written(rewrite: &mut Rewrite<'_>, op: Op) -> Result<Vec<Op>, (Finding, i64)> {
+/// The maximum number of operators that replace one.
+const MAX_STEPS: usize = 256;
+
+/// Writes an operator with operators of the target; or returns the reason why this is impossible.
+fn written(rewrite: &mut Rewrite<'_>, op: Op) -> Result<Vec<Op>, Finding> {
     if domain_name(&op.domain) != "ai.onnx" {
         return Ok(vec![op]);
     }
-    let mut needed = OLDEST_OPSET;
     let (mut open, mut done) = (vec![Step::Newest(op)], Vec::new());
-    while let Some(step) = open.pop() {
-        let mut op = match step {
-            Step::Newest(op) => op,
-            Step::Final(op) => {
+    for _ in 0..MAX_STEPS {
+        let mut op = match open.pop() {
+            None => return Ok(done),
+            Some(Step::Final(op)) => {
+                fits(rewrite, &op)?;
                 done.push(op);
                 continue;
             }
+            Some(Step::Newest(op)) => op,
         };
         strip_defaults(&mut op);
-        let lowest = {
-            let infos: Vec<Option<&ValueInfo>> =
-                op.input("").iter().map(|name| rewrite.info(name)).collect();
-            let types: Vec<Option<&ValueType>> =
-                infos.iter().map(|info| info.map(|info| &info.value)).collect();
-            let outputs: Vec<Option<&ValueType>> = op
-                .output("")
-                .iter()
-                .map(|name| rewrite.info(name).map(|info| &info.value))
-                .collect();
-            let lowest = lowest_opset(&op, &types, OLDEST_OPSET).unwrap_or(NEWEST_OPSET);
-            let returning = (lowest..=NEWEST_OPSET).find(|it| returns(&op, *it, &outputs));
-            returning.unwrap_or(NEWEST_OPSET)
-        };
-        needed = needed.max(lowest);
-        if lowest <= rewrite.opset {
+        if natural_opset(rewrite, &op) <= rewrite.opset {
             done.push(op);
             continue;
         }
         let Some(adapt) = adapter(&op.kind) else {
-            return Err((Finding::new(Code::NoEquivalent, format!("`{}`", op.kind)), needed));
+            return Err(Finding::new(Code::NoEquivalent, quoted(&op.kind)));
         };
-        adapt(rewrite, &op).map_err(|finding| (finding, needed))?;
+        adapt(rewrite, &op)?;
         open.extend(rewrite.take().into_iter().rev());
     }
-    Ok(done)
+    Err(Finding::internal(format!("an adapter adds more than {MAX_STEPS} operators")))
+}
+
+/// Returns the lowest opset that has an operator of the newest one in the same form.
+fn natural_opset(rewrite: &Rewrite<'_>, op: &Op) -> i64 {
+    let of = |name: &String| rewrite.info(name).map(|info| &info.value);
+    let inputs: Vec<Option<&ValueType>> = op.input("").iter().map(of).collect();
+    let outputs: Vec<Option<&ValueType>> = op.output("").iter().map(of).collect();
+    let from = inputs::lowest_meaning(rewrite, op).max(OLDEST_OPSET);
+    let lowest = lowest_opset(op, &inputs, from).unwrap_or(NEWEST_OPSET);
+    (lowest..=NEWEST_OPSET).find(|it| returns(op, *it, &outputs)).unwrap_or(NEWEST_OPSET)
+}
+
+/// Fails if the target opset does not have an operator in this form.
+fn fits(rewrite: &Rewrite<'_>, op: &Op) -> Result<(), Finding> {
+    let name = quoted(&op.kind);
+    let known = operator(&op.domain, &op.kind, rewrite.opset);
+    let known = known.ok_or_else(|| Finding::new(Code::NoEquivalent, name.to_string()))?;
+    for attribute in &op.attributes {
+        if known.attribute(&attribute.name).is_none() {
+            let what = format!("{name} has no attribute {}", quoted(&attribute.name));
+            return Err(Finding::new(Code::NoEquivalent, what));
+        }
+    }
+    let types: Vec<Option<&ValueType>> =
+        op.input("").iter().map(|name| rewrite.info(name).map(|info| &info.value)).collect();
+    let has_input = |number: usize| known.input(number).is_some();
+    if !(0..types.len()).all(has_input) {
+        return Err(Finding::new(Code::NoEquivalent, format!("{name} has too many inputs")));
+    }
+    admits(op, rewrite.opset, &types)
 }

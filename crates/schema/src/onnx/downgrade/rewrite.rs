@@ -90,18 +90,17 @@ impl<'a> Rewrite<'a> {
         dims.map(<[Dim]>::len).ok_or_else(|| format!("the rank of `{name}` is unknown").into())
     }
 
-    /// Returns the dims of a value.
+    /// Returns a dim of a value.
     ///
     /// # Errors
-    /// If they are not fixed numbers.
-    pub(super) fn dims(&self, name: &str) -> Result<Vec<i64>, Finding> {
+    /// If it is not a fixed number.
+    pub(super) fn dim(&self, name: &str, axis: usize) -> Result<i64, Finding> {
         let dims = self.info(name).and_then(ValueInfo::shape).unwrap_or_default();
-        let known = |dim: &Dim| match dim {
-            Dim::Known(size) => i64::try_from(*size).ok(),
+        let known = match dims.get(axis) {
+            Some(Dim::Known(size)) => i64::try_from(*size).ok(),
             _ => None,
         };
-        let all = dims.iter().map(known).collect::<Option<Vec<_>>>();
-        all.ok_or_else(|| format!("the dims of `{name}` are unknown").into())
+        known.ok_or_else(|| format!("dim {axis} of `{name}` is unknown").into())
     }
 
     /// Returns the element type of a value.
@@ -115,13 +114,18 @@ impl<'a> Rewrite<'a> {
         self.constant(Tensor::dense(DType::Int64, vec![values.len() as u64], Blob::memory(bytes)))
     }
 
-    /// Returns a scalar of a floating-point type.
+    /// Returns a scalar of a type.
     ///
     /// # Errors
     /// If the type is unknown.
-    pub(super) fn number(&mut self, dtype: DType, value: f32) -> Result<String, Finding> {
-        let bytes = value.to_le_bytes().to_vec();
-        let name = self.constant(Tensor::dense(DType::Float32, Vec::new(), Blob::memory(bytes)));
+    pub(super) fn number(&mut self, dtype: DType, value: f64) -> Result<String, Finding> {
+        let scalar = |dtype, bytes| Tensor::dense(dtype, Vec::new(), Blob::memory(bytes));
+        if dtype == DType::Float64 {
+            return Ok(self.constant(scalar(dtype, value.to_le_bytes().to_vec())));
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "rounded to a single")]
+        let single = value as f32;
+        let name = self.constant(scalar(DType::Float32, single.to_le_bytes().to_vec()));
         match dtype {
             DType::Float32 => Ok(name),
             other => self.cast(&name, other),
@@ -218,6 +222,17 @@ impl<'a> Rewrite<'a> {
             ..Op::default()
         }
     }
+}
+
+/// Returns an axis of a tensor of this rank; negative ones count from the last.
+///
+/// # Errors
+/// If the tensor does not have it.
+pub(super) fn axis_of(axis: i64, rank: usize) -> Result<usize, Finding> {
+    let signed = i64::try_from(rank).unwrap_or(i64::MAX);
+    let place = if axis < 0 { axis.saturating_add(signed) } else { axis };
+    let place = usize::try_from(place).ok().filter(|place| *place < rank);
+    place.ok_or_else(|| format!("axis {axis} does not exist, the rank is {rank}").into())
 }
 
 /// Returns the name of an input; empty if it is omitted.
