@@ -4,8 +4,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use lodstone_engine::{Budget, Context, Executable, ExecutableOptions, Threads, Value};
-use lodstone_model::{Model, Parameter};
-use lodstone_schema::onnx::downgrade::{OLDEST_OPSET, Target};
+use lodstone_model::{Attribute, AttributeValue, Model, Op, Operand, Parameter};
+use lodstone_schema::onnx::downgrade::{OLDEST_OPSET, Target, minimum_opset};
 use lodstone_schema::onnx::infer::{Inference, Options, infer};
 use lodstone_schema::onnx::{DowngradeError, NEWEST_OPSET, UpgradeError, downgrade, upgrade};
 use lodstone_schema::{Finding, Findings, conventions};
@@ -167,4 +167,67 @@ fn opsets_that_cannot_be_written_are_errors() {
         let error = downgrade(&mut subject.model.clone(), &subject.inference, target);
         assert_eq!(error, Err(DowngradeError::Unknown { requested }));
     }
+}
+
+#[test]
+fn hostile_operators_are_downgraded_or_refused_without_a_panic() {
+    let mut tried = 0;
+    for name in cases(&golden()) {
+        let model = open(&golden().join(format!("{name}.onnx")));
+        let Some(subject) = subject(model, true) else { continue };
+        let infos = subject.inference.blocks.first().expect("a graph");
+        for op in &subject.model.main().expect("a program").blocks[0].ops {
+            for op in mutations(op) {
+                let inputs: Vec<_> = op.input("").iter().map(|name| infos.get(name)).collect();
+                let without_inputs = vec![None; inputs.len()];
+                for inputs in [inputs, without_inputs] {
+                    let opset = catch_unwind(AssertUnwindSafe(|| minimum_opset(&op, &inputs)));
+                    let opset = opset.unwrap_or_else(|_| panic!("{name}: {op:?}"));
+                    assert!((OLDEST_OPSET..=NEWEST_OPSET).contains(&opset), "{name}: {opset}");
+                    tried += 1;
+                }
+            }
+        }
+    }
+    assert!(tried > 1000, "{tried}");
+}
+
+/// Returns variants of an operator with extreme attributes, fewer inputs and inputs in other places.
+fn mutations(op: &Op) -> Vec<Op> {
+    let mut made = vec![op.clone()];
+    for (place, attribute) in op.attributes.iter().enumerate() {
+        for extreme in [i64::MIN, i64::MAX, -1, 0, 1 << 40] {
+            let value = match &attribute.value {
+                AttributeValue::Long(_) => AttributeValue::Long(extreme),
+                AttributeValue::Longs(all) => AttributeValue::Longs(vec![extreme; all.len()]),
+                _ => continue,
+            };
+            let mut op = op.clone();
+            op.attributes[place].value = value;
+            made.push(op);
+        }
+        let mut op = op.clone();
+        op.attributes.remove(place);
+        made.push(op);
+    }
+    for extreme in [i64::MIN, i64::MAX] {
+        for name in ["axis", "num_groups", "num_outputs", "start", "end"] {
+            let mut op = op.clone();
+            op.attributes.retain(|attribute| attribute.name != name);
+            let value = AttributeValue::Long(extreme);
+            op.attributes.push(Attribute { name: name.to_owned(), value });
+            made.push(op);
+        }
+    }
+    let names = op.input("").to_vec();
+    for count in 0..names.len() {
+        let mut fewer = op.clone();
+        fewer.inputs = vec![Operand { slot: String::new(), args: names[..count].to_vec() }];
+        made.push(fewer);
+    }
+    let mut reversed = op.clone();
+    let args = names.into_iter().rev().collect();
+    reversed.inputs = vec![Operand { slot: String::new(), args }];
+    made.push(reversed);
+    made
 }
