@@ -332,7 +332,9 @@ fn set_opset(
             }
         }
     }
-    let inference = onnx::infer::infer(model, &onnx::infer::Options::default());
+    // A run may replace initializers of other programs that are also inputs.
+    let options = onnx::infer::Options::default().with_overridable(!is_exported);
+    let inference = onnx::infer::infer(model, &options);
     let opset = onnx::downgrade(model, &inference, target)?;
     check_upgraded(model)?;
     Ok(Some(opset))

@@ -285,7 +285,6 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ("batch_norm", "an export is for inference, and these cases train"),
     ("bipartite_match", "ONNX has no equivalent"),
     ("cast", "PaddlePaddle truncates when it casts to float16 and bfloat16"),
-    ("crf_decoding", "it is not exported"),
     ("ctc_align", "sequences by LoD are not exported"),
     (
         "dequantize_linear",

@@ -144,9 +144,13 @@ fn conv_transpose(op: &mut Operator<'_>) -> Outcome {
         let (begins, ends) = pads.split_at(spatial);
         let plain = dims.iter().zip(&kernel).zip(&strides).zip(&dilations).zip(begins).zip(ends);
         let plain = plain.map(|(((((dim, kernel), stride), dilation), begin), end)| {
-            (dim - 1) * stride + dilation * (kernel - 1) + 1 - begin - end
+            let steps = dim.saturating_sub(1).saturating_mul(*stride);
+            let reach = dilation.saturating_mul(kernel.saturating_sub(1));
+            let size = steps.saturating_add(reach).saturating_add(1);
+            size.saturating_sub(*begin).saturating_sub(*end)
         });
-        more = wanted.iter().zip(plain).map(|(wanted, plain)| wanted - plain).collect();
+        let more_than = |(wanted, plain): (&i64, i64)| wanted.saturating_sub(plain);
+        more = wanted.iter().zip(plain).map(more_than).collect();
     }
     let attributes = [
         ints("pads", &pads),

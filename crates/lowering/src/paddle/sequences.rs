@@ -43,7 +43,7 @@ pub(super) fn longest(graph: &mut Graph, lengths: &Value, least: i64) -> Outcome
 }
 
 /// Returns the integers from 0 to a scalar (exclusive).
-fn counted(graph: &mut Graph, end: &Value) -> Outcome<Value> {
+pub(super) fn counted(graph: &mut Graph, end: &Value) -> Outcome<Value> {
     let (zero, one) = (graph.long(0), graph.long(1));
     graph.call("Range", &[&zero, end, &one], [])
 }
@@ -133,7 +133,7 @@ impl Steps {
 
 impl Graph {
     /// Returns an element of a list, as a scalar.
-    fn gather_scalar(&mut self, list: &Value, index: i64) -> Outcome<Value> {
+    pub(crate) fn gather_scalar(&mut self, list: &Value, index: i64) -> Outcome<Value> {
         let index = self.long(index);
         self.gather(list, &index, 0)
     }

@@ -1,6 +1,6 @@
 //! Arrays of tensors, as sequences.
 
-use lodstone_model::{Attribute, DType, TensorType, ValueType};
+use lodstone_model::{Attribute, DType, Dim, TensorType, ValueType};
 use lodstone_schema::onnx::infer::{ValueInfo, common_type};
 
 use super::scope::Bound;
@@ -136,12 +136,13 @@ fn to_tensor<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
     };
     let stacks = site.op.attribute("use_stack");
     let stacks = matches!(stacks, Some(lodstone_model::AttributeValue::Bool(true)));
-    if walk.output(site, "OutIndex").is_some() {
-        return Err("ONNX has no operator for the sizes of the members, `OutIndex`".into());
+    let mut element = element.ok_or("the array has no members")?;
+    if let Some(name) = walk.output(site, "OutIndex") {
+        let sizes = sizes(walk, &array, &element, axis, stacks)?;
+        walk.bind(site, name, &sizes, Vec::new())?;
     }
     let Some(name) = walk.output(site, "Out") else { return Ok(()) };
     walk.graph.begin("tensor_array_to_tensor");
-    let mut element = element.ok_or("the array has no members")?;
     let attributes = [int("axis", axis), int("new_axis", i64::from(stacks))];
     if let Some(dims) = &mut element.shape {
         let rank = i64::try_from(dims.len() + usize::from(stacks)).unwrap_or(i64::MAX);
@@ -149,10 +150,10 @@ fn to_tensor<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
         let at = usize::try_from(at).ok().filter(|at| *at < dims.len() + usize::from(stacks));
         let at = at.ok_or_else(|| format!("expected an axis of rank {rank}, found {axis}"))?;
         match stacks {
-            true => dims.insert(at, lodstone_model::Dim::Unknown),
+            true => dims.insert(at, Dim::Unknown),
             false => {
                 if let Some(dim) = dims.get_mut(at) {
-                    *dim = lodstone_model::Dim::Unknown;
+                    *dim = Dim::Unknown;
                 }
             }
         }
@@ -162,4 +163,49 @@ fn to_tensor<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
     let made = made.into_iter().next();
     let made = made.ok_or_else(|| lodstone_schema::Finding::internal("a concat has no result"))?;
     walk.bind(site, name, &made, Vec::new())
+}
+
+/// Returns the sizes of the members of an array along an axis, by a `Loop`.
+fn sizes(
+    walk: &mut Walk<'_>,
+    array: &Value,
+    element: &TensorType,
+    axis: i64,
+    stacks: bool,
+) -> Outcome<Value> {
+    let rank = element.shape.as_ref().map(|dims| dims.len() + usize::from(stacks));
+    let rank = rank.and_then(|rank| i64::try_from(rank).ok()).ok_or("rank must be known")?;
+    let at = if axis < 0 { axis.saturating_add(rank) } else { axis };
+    if !(0..rank).contains(&at) {
+        return Err(format!("expected an axis of rank {rank}, found {axis}").into());
+    }
+    walk.graph.begin("tensor_array_to_tensor");
+    let count = walk.graph.call("SequenceLength", &[array], [])?;
+    let scalar = |dtype| ValueInfo::tensor(dtype, Some(Vec::new()));
+    let number = Value::new(&walk.graph.names.fresh("member"), scalar(DType::Int64));
+    let goes_on = Value::new(&walk.graph.names.fresh("goes_on"), scalar(DType::Bool));
+    let (mut ops, results) = walk.apart(|walk| {
+        let graph = &mut walk.graph;
+        let info = ValueInfo::from(ValueType::Tensor(element.clone()));
+        let made = graph.emit_typed("SequenceAt", &[Some(array), Some(&number)], [], vec![info]);
+        let lost = || lodstone_schema::Finding::internal("a read has no result");
+        let member = made.into_iter().next().ok_or_else(lost)?;
+        let dims = graph.call("Shape", &[&member], [])?;
+        // Along an axis behind its last one, a member that is stacked has one element.
+        let one = graph.longs(&[1]);
+        let dims = graph.concat(&[&dims, &one], 0)?;
+        let size = graph.gather_scalar(&dims, at)?;
+        Ok([goes_on.clone(), graph.cast(&size, DType::Int32)?])
+    })?;
+    let (copies, results) = walk.returned(&ops, &results)?;
+    ops.extend(copies);
+    let block = walk.add_block(ops, &[number, goes_on], &results);
+    let body = lodstone_model::AttributeValue::Block(block);
+    let body = Attribute { name: "body".to_owned(), value: body };
+    walk.graph.begin("tensor_array_to_tensor");
+    let info = ValueInfo::tensor(DType::Int32, Some(vec![Dim::Unknown]));
+    let made = walk.graph.emit_typed("Loop", &[Some(&count), None], [body], vec![info]);
+    made.into_iter()
+        .next()
+        .ok_or_else(|| lodstone_schema::Finding::internal("a loop lost a result"))
 }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use lodstone_model::{Attribute, AttributeValue, Block, DType, Op, TensorType, ValueType};
 use lodstone_schema::onnx::infer::{ValueInfo, common_type};
+use lodstone_schema::paddle::EMPTY;
 use lodstone_schema::{Code, Finding};
 
 use super::finish::declared;
@@ -83,7 +84,7 @@ impl<'p> Walk<'p> {
     }
 
     /// Adds a block of the result; returns its index.
-    fn add_block(&mut self, ops: Vec<Op>, inputs: &[Value], outputs: &[Value]) -> i32 {
+    pub(super) fn add_block(&mut self, ops: Vec<Op>, inputs: &[Value], outputs: &[Value]) -> i32 {
         let var = |value: &Value| declared(value);
         let names = |values: &[Value]| values.iter().map(|it| it.name().to_owned()).collect();
         let name = self.graph.names.fresh("block");
@@ -100,7 +101,11 @@ impl<'p> Walk<'p> {
 
     /// Returns results of a block under names of its own: a block cannot return values of the blocks around it, nor a
     /// value twice.
-    fn returned(&mut self, ops: &[Op], results: &[Value]) -> Outcome<(Vec<Op>, Vec<Value>)> {
+    pub(super) fn returned(
+        &mut self,
+        ops: &[Op],
+        results: &[Value],
+    ) -> Outcome<(Vec<Op>, Vec<Value>)> {
         let written: HashSet<&str> = ops.iter().flat_map(Op::writes).collect();
         let mut seen = HashSet::new();
         self.apart(|walk| {
@@ -368,10 +373,11 @@ fn changed<'p>(walk: &Walk<'p>, block: usize) -> Outcome<Vec<Key<'p>>> {
             continue;
         };
         for op in &found.ops {
-            for name in op.writes().filter(|name| *name != lodstone_schema::paddle::EMPTY) {
+            let is_read = |name: &&str| *name != EMPTY && walk.is_read(name);
+            for name in op.writes().filter(is_read) {
                 let key = walk.scope.key(number, name)?;
                 // Blocks inside this one come after it.
-                if key.0 < block && walk.is_read(name) && !keys.contains(&key) {
+                if key.0 < block && !keys.contains(&key) {
                     keys.push(key);
                 }
             }

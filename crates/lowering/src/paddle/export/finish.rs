@@ -16,15 +16,33 @@ use crate::paddle::operator::Outcome;
 
 const PRODUCER: &str = "lodstone";
 
+/// The outputs of the program.
+#[derive(Default)]
+struct Outputs {
+    values: Vec<Value>,
+    names: HashSet<String>,
+    /// The names of all values that operators of the main block write.
+    written: HashSet<String>,
+}
+
+impl Outputs {
+    fn push(&mut self, value: Value) {
+        self.names.insert(value.name().to_owned());
+        self.values.push(value);
+    }
+}
+
 impl Walk<'_> {
     /// Returns the model and the origins of its values.
     ///
     /// # Errors
     /// All findings of the walk, and outputs that hold nothing.
     pub(super) fn finish(mut self, report: &mut Report) -> Result<(Model, Origins), Findings> {
-        let mut outputs = Vec::new();
+        let mut outputs = Outputs::default();
         if self.findings.is_empty() {
             self.fuse();
+            let written = self.graph.ops.iter().flat_map(Op::writes);
+            outputs.written = written.map(str::to_owned).collect();
             for name in self.outputs.clone() {
                 if let Err(finding) = self.fetch(name, &mut outputs, report) {
                     self.findings.add(format!("the output {}", quoted(name)), finding);
@@ -39,7 +57,7 @@ impl Walk<'_> {
             let kept = "operators were kept that no runtime has";
             report.warn(format!("{kept}: {}", kinds.join(", ")));
         }
-        self.assemble(outputs).map_err(|finding| {
+        self.assemble(outputs.values).map_err(|finding| {
             let mut findings = Findings::default();
             findings.add("the program", finding);
             findings
@@ -47,13 +65,17 @@ impl Walk<'_> {
     }
 
     /// Adds an output, and one for each of its LoD levels that is not an input or a constant.
-    fn fetch(&mut self, name: &str, outputs: &mut Vec<Value>, report: &mut Report) -> Outcome {
+    fn fetch(&mut self, name: &str, outputs: &mut Outputs, report: &mut Report) -> Outcome {
         let key = self.scope.key(0, name)?;
         let (value, lod) = match self.scope.get(key) {
             Some(Bound::Tensor(value, lod)) => (value.clone(), lod.clone()),
             Some(_) => return Err("only tensors can be outputs of an ONNX program".into()),
             None => return Err("no operator writes it".into()),
         };
+        let value = self.ranked(key, &value);
+        if value.value_type().tensor_type().is_some_and(|tensor| tensor.shape.is_none()) {
+            return Err("rank must be known".into());
+        }
         let named = self.output_value(&value, name, outputs)?;
         if named.name() != name {
             report.warn(format!(
@@ -64,9 +86,7 @@ impl Walk<'_> {
         }
         outputs.push(named);
         for (level, offsets) in lod.iter().enumerate() {
-            let is_made =
-                self.graph.ops.iter().any(|op| op.writes().any(|it| it == offsets.name()));
-            if is_made {
+            if outputs.written.contains(offsets.name()) {
                 let name = self.graph.names.fresh(&format!("{name}.lod{level}"));
                 let named = self.output_value(offsets, &name, outputs)?;
                 outputs.push(named);
@@ -76,20 +96,22 @@ impl Walk<'_> {
     }
 
     /// Returns a value under the name of an output, which no other value may have.
-    fn output_value(&mut self, value: &Value, name: &str, outputs: &[Value]) -> Outcome<Value> {
+    fn output_value(&mut self, value: &Value, name: &str, outputs: &mut Outputs) -> Outcome<Value> {
         // An output before this one may have given the value its name.
         let renamed = self.renamed.get(value.name());
         let value = &renamed.map_or(value.clone(), |name| Value::new(name, value.info().clone()));
-        let is_written = self.graph.ops.iter().any(|op| op.writes().any(|it| it == value.name()));
-        if value.name() == name && is_written && !outputs.iter().any(|it| it.name() == name) {
+        let is_written = outputs.written.contains(value.name());
+        if value.name() == name && is_written && !outputs.names.contains(name) {
             return Ok(value.clone());
         }
-        let is_taken = self.given.has(name) || outputs.iter().any(|it| it.name() == name);
+        let is_taken = self.given.has(name) || outputs.names.contains(name);
         let name = if is_taken { self.graph.names.fresh(name) } else { name.to_owned() };
-        let is_output = self.outputs.contains(&value.name())
-            || outputs.iter().any(|output| output.name() == value.name());
+        let is_output =
+            self.outputs.contains(&value.name()) || outputs.names.contains(value.name());
+        outputs.written.insert(name.clone());
         if is_written && !is_output {
             self.rename(value.name(), &name);
+            outputs.written.remove(value.name());
             return Ok(Value::new(&name, value.info().clone()));
         }
         self.graph.begin("fetch");

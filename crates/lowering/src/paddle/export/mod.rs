@@ -9,6 +9,7 @@
 //! | `while`, `conditional_block` | `Loop`, `If` | `control` |
 //! | arrays of tensors | sequences | `arrays` |
 //! | rank tables of sequences | two tensors | `ranks` |
+//! | Viterbi's algorithm | two `Scan` | `paths` |
 //! | convolutions to which a bias is added | convolutions with a bias | `fuse` |
 //! | LoD | inputs `NAME.lod0`, `NAME.lod1`, ... with the offsets of each level | `walk` |
 //!
@@ -20,13 +21,14 @@ mod arrays;
 mod control;
 mod finish;
 mod fuse;
+mod paths;
 mod ranks;
 mod scope;
 mod walk;
 
 use std::collections::BTreeSet;
 
-use lodstone_model::{Block, Model, Op, Program, Report, ValueType};
+use lodstone_model::{Block, Model, Op, Program, Report, ValueType, Var};
 use lodstone_schema::onnx::quoted;
 use lodstone_schema::paddle::{
     BACKWARD, OPTIMIZES, for_test, interface, loss, operator, prune, role,
@@ -72,8 +74,9 @@ fn inference(program: &Program, report: &mut Report) -> Result<(Program, Vec<Str
         return Err("the program computes nothing: no operator writes a variable".into());
     }
     let feeds: Vec<&str> = before.inputs.clone();
-    let pruned = prune(&tested, &feeds, &outputs)
+    let mut pruned = prune(&tested, &feeds, &outputs)
         .map_err(|error| error.finding.within(format!("`{}`", error.variable)))?;
+    restore(&tested, &outputs, &mut pruned);
     if trains {
         let removed = program.ops().count() - pruned.ops().count();
         let loss = loss(program).map(|loss| format!(" of the loss `{loss}`")).unwrap_or_default();
@@ -85,6 +88,25 @@ fn inference(program: &Program, report: &mut Report) -> Result<(Program, Vec<Str
     }
     let outputs = outputs.into_iter().map(str::to_owned).collect();
     Ok((pruned, outputs))
+}
+
+/// Restores the `feed` operators of a program that was reduced, which have the order of its inputs, and the declarations
+/// of outputs that no operator computes: inputs and parameters.
+fn restore(program: &Program, outputs: &[&str], pruned: &mut Program) {
+    let Some(main) = program.blocks.first() else { return };
+    let read: BTreeSet<String> = pruned.ops().flat_map(Op::reads).map(str::to_owned).collect();
+    let is_used = |name: &str| read.contains(name) || outputs.contains(&name);
+    let is_feed = |op: &&Op| op.kind == "feed" && op.writes().any(is_used);
+    let feeds: Vec<Op> = main.ops.iter().filter(is_feed).cloned().collect();
+    let Some(first) = pruned.blocks.first_mut() else { return };
+    let fed = feeds.iter().flat_map(Op::writes);
+    let declared: BTreeSet<&str> = first.vars.iter().map(|var| var.name.as_str()).collect();
+    let named: BTreeSet<&str> = fed.chain(outputs.iter().copied()).collect();
+    let is_lost =
+        |var: &&Var| named.contains(var.name.as_str()) && !declared.contains(var.name.as_str());
+    let lost: Vec<Var> = main.vars.iter().filter(is_lost).cloned().collect();
+    first.vars.extend(lost);
+    first.ops.splice(0..0, feeds);
 }
 
 /// Returns the variables that operators of the main block write and none reads, in order. Losses and metrics, which

@@ -13,7 +13,7 @@ use lodstone_schema::paddle::{CONVENTIONS, EMPTY, LodRule, Share, SharedLod, int
 use lodstone_schema::{Code, Finding, Findings, Origin, Origins};
 
 use super::scope::{Bound, Key, Scope};
-use super::{arrays, control, ranks};
+use super::{arrays, control, paths, ranks};
 use crate::onnx::{Graph, Value, int};
 use crate::paddle::operator::{Operator, Outcome, valueless};
 use crate::paddle::{LodLevel, Output, RULES, VariableFacts, check_size};
@@ -26,7 +26,8 @@ const MAX_WORK: u64 = 64;
 /// Translates an operator that acts on variables rather than on tensors.
 pub(super) type Own = for<'p> fn(&mut Walk<'p>, &Site<'p>) -> Outcome;
 
-const OWN: &[&[(&str, Own)]] = &[arrays::OPERATORS, control::OPERATORS, ranks::OPERATORS];
+const OWN: &[&[(&str, Own)]] =
+    &[arrays::OPERATORS, control::OPERATORS, paths::OPERATORS, ranks::OPERATORS];
 
 /// Returns the function for an operator that acts on variables.
 pub(super) fn own(kind: &str) -> Option<Own> {
@@ -457,7 +458,7 @@ impl<'p> Walk<'p> {
     }
 
     /// Returns a value with the rank that the program declares, if it is not inferred.
-    fn ranked(&self, key: Key<'p>, value: &Value) -> Value {
+    pub(super) fn ranked(&self, key: Key<'p>, value: &Value) -> Value {
         let declared = self.scope.declaration(key).and_then(|var| var.value.tensor_type());
         let rank = declared.and_then(|declared| Some(declared.shape.as_ref()?.len()));
         match (value.value_type(), rank) {
