@@ -182,7 +182,6 @@ impl Windows {
 ///
 /// With `ceil_mode`, PaddlePaddle has a window that begins in the padding behind the tensor, and ONNX does not. There is
 /// none if the padding is not larger than what a window exceeds a stride by.
-#[expect(clippy::type_complexity, reason = "begins and ends")]
 fn over_unknown(
     op: &Operator<'_>,
     padding: &Pads,

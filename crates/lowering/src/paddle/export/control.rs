@@ -27,7 +27,7 @@ pub(super) const OPERATORS: &[(&str, Own)] = &[
 /// dims that differ become unknown.
 const MAX_ROUNDS: usize = 8;
 
-/// The maximum depth of blocks, as in the executor.
+/// The maximum depth of blocks, the main one included, as in ONNX's checker.
 const DEEPEST: usize = 64;
 
 /// A block that was translated.
@@ -64,7 +64,7 @@ impl<'p> Walk<'p> {
                 format!("the operator runs block {number}, which has another parent").into()
             );
         }
-        if self.scope.depth() > DEEPEST {
+        if self.scope.depth() >= DEEPEST {
             let deep = format!("blocks are nested deeper than {DEEPEST}");
             return Err(Finding::new(Code::Limit, deep));
         }

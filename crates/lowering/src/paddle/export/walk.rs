@@ -192,7 +192,8 @@ impl<'p> Walk<'p> {
                 self.findings.add(format!("the input {}", quoted(name)), what);
             }
         }
-        for name in inputs {
+        let mut seen = HashSet::new();
+        for name in inputs.into_iter().filter(|name| seen.insert(*name)) {
             if let Err(finding) = self.input(name) {
                 self.findings.add(format!("the input {}", quoted(name)), finding);
             }
