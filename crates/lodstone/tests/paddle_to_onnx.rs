@@ -72,7 +72,7 @@ fn model(op: Op, feed: &Tensors<'_>, wanted: &Tensors<'_>, is_fixed: bool) -> Mo
         let operand = |slot: &str, name: &str| {
             vec![Operand { slot: slot.to_owned(), args: vec![name.to_owned()] }]
         };
-        let column = AttributeValue::Int(column as i32);
+        let column = AttributeValue::Int(i32::try_from(column).unwrap());
         main.ops.push(Op {
             kind: "fetch".to_owned(),
             inputs: operand("X", name),
@@ -335,16 +335,20 @@ const DYNAMIC: &[(&str, &str)] = &[
 const NEED_DIMS: &[&str] = &[
     "concat",
     "conv2d_transpose",
+    "density_prior_box",
     "gather",
     "layer_norm",
     "max_pool2d_with_index",
     "max_pool3d_with_index",
+    "polygon_box_transform",
     "pool2d",
     "pool3d",
     "roll",
+    "shuffle_channel",
     "split",
     "squeeze2",
     "strided_slice",
+    "temporal_shift",
     "tile",
     "unfold",
     "unsqueeze2",
