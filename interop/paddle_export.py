@@ -1,6 +1,6 @@
 """Runs exported models of PaddlePaddle with ONNX Runtime and with Lodstone, and compares the recorded outputs.
 
-    python paddle_export.py LODSTONE NETWORKS OPERATORS
+    python paddle_export.py LODSTONE NETWORKS [OPERATORS]
 
 NETWORKS has folders that `paddle_networks.py` wrote. Each is exported with dynamic and with fixed dims, at the default
 opset and at others; the result passes ONNX's checker and `lodstone verify`. OPERATORS has models of single operators with
@@ -138,6 +138,9 @@ def operators(folder):
         wanted = np.load(stem + ".outputs.npz")
         try:
             runtime = session(stem + ".onnx")
+            if any(given.name not in inputs for given in runtime.get_inputs()):
+                counts["with types that NumPy does not have"] += 1
+                continue
             found = dict(zip([output.name for output in runtime.get_outputs()], runtime.run(None, inputs)))
         except Exception as error:
             text = str(error)
@@ -159,10 +162,11 @@ def operators(folder):
     check(counts["the same"] > 1700, f"only {counts['the same']} operators were compared")
 
 
-def main(program, networks, models):
+def main(program, networks, models=None):
     for folder in sorted(os.listdir(networks)):
         network(program, os.path.join(networks, folder))
-    operators(models)
+    if models:
+        operators(models)
     print(f"{passed} passed, {len(failed)} failed")
     return 1 if failed else 0
 

@@ -160,7 +160,9 @@ fn outcome(
 
 /// Writes tensors beside a model, if models are kept.
 fn keep(dir: &Path, name: &str, what: &str, tensors: &[(String, Tensor)]) {
-    if std::env::var_os("LODSTONE_EXPORTED").is_none() || tensors.is_empty() {
+    // NumPy does not have bfloat16.
+    let has_other = tensors.iter().any(|(_, tensor)| tensor.dtype == DType::BFloat16);
+    if std::env::var_os("LODSTONE_EXPORTED").is_none() || tensors.is_empty() || has_other {
         return;
     }
     let parameter = |(name, tensor): &(String, Tensor)| Parameter {
