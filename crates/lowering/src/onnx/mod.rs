@@ -236,18 +236,7 @@ impl Graph {
         attributes: impl IntoIterator<Item = Attribute>,
         outputs: usize,
     ) -> Result<Vec<Value>, Finding> {
-        let names = inputs.iter().map(|input| input.map_or("", |value| self.name_of(value)));
-        let args = names.map(str::to_owned).collect();
-        let base = format!("{}_{kind}", self.base);
-        let results: Vec<String> = (0..outputs).map(|_| self.names.fresh(&base)).collect();
-        let op = Op {
-            name: results.first().cloned().unwrap_or_default(),
-            kind: kind.to_owned(),
-            inputs: vec![Operand { slot: String::new(), args }],
-            outputs: vec![Operand { slot: String::new(), args: results.clone() }],
-            attributes: attributes.into_iter().collect(),
-            ..Op::default()
-        };
+        let (op, results) = self.op(kind, inputs, attributes, outputs);
         let types: Vec<Option<&ValueType>> =
             inputs.iter().map(|input| input.map(Value::value_type)).collect();
         admits(&op, OPSET, &types).map_err(|finding| finding.within(format!("as `{kind}`")))?;
@@ -310,24 +299,52 @@ impl Graph {
         attributes: impl IntoIterator<Item = Attribute>,
         infos: Vec<ValueInfo>,
     ) -> Vec<Value> {
-        let names = inputs.iter().map(|input| input.map_or("", |value| self.name_of(value)));
-        let args = names.map(str::to_owned).collect();
-        let base = format!("{}_{kind}", self.base);
-        let results: Vec<String> = infos.iter().map(|_| self.names.fresh(&base)).collect();
-        self.ops.push(Op {
-            name: results.first().cloned().unwrap_or_default(),
-            kind: kind.to_owned(),
-            inputs: vec![Operand { slot: String::new(), args }],
-            outputs: vec![Operand { slot: String::new(), args: results.clone() }],
-            attributes: attributes.into_iter().collect(),
-            ..Op::default()
-        });
+        let (op, results) = self.op(kind, inputs, attributes, infos.len());
+        self.ops.push(op);
         let named = results.iter().zip(infos);
         let value = |(name, mut info): (&String, ValueInfo)| {
             self.symbolize(&mut info);
             Value::new(name, info)
         };
         named.map(value).collect()
+    }
+
+    /// Emits an operator whose single result has a known type, such as one that takes or returns a sequence.
+    ///
+    /// # Errors
+    /// Never, unless this program has a defect.
+    pub(crate) fn emit_one(
+        &mut self,
+        kind: &str,
+        inputs: &[Option<&Value>],
+        attributes: impl IntoIterator<Item = Attribute>,
+        info: impl Into<ValueInfo>,
+    ) -> Result<Value, Finding> {
+        let result = self.emit_typed(kind, inputs, attributes, vec![info.into()]).pop();
+        result.ok_or_else(|| Finding::internal(format!("`{kind}` has no result")))
+    }
+
+    /// Returns an operator with fresh names for its results, and these names.
+    fn op(
+        &mut self,
+        kind: &str,
+        inputs: &[Option<&Value>],
+        attributes: impl IntoIterator<Item = Attribute>,
+        outputs: usize,
+    ) -> (Op, Vec<String>) {
+        let names = inputs.iter().map(|input| input.map_or("", |value| self.name_of(value)));
+        let args = names.map(str::to_owned).collect();
+        let base = format!("{}_{kind}", self.base);
+        let results: Vec<String> = (0..outputs).map(|_| self.names.fresh(&base)).collect();
+        let op = Op {
+            name: results.first().cloned().unwrap_or_default(),
+            kind: kind.to_owned(),
+            inputs: vec![Operand { slot: String::new(), args }],
+            outputs: vec![Operand { slot: String::new(), args: results.clone() }],
+            attributes: attributes.into_iter().collect(),
+            ..Op::default()
+        };
+        (op, results)
     }
 
     /// Returns what is known about a value: a result, or a constant.

@@ -13,7 +13,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 ];
 
 /// The maximum number of levels: each becomes operators.
-const MOST_LEVELS: i64 = 64;
+const MAX_LEVELS: i64 = 64;
 
 /// The maximum of the logarithm of a growth: 1000 / 16.
 const MAX_GROWTH: f64 = 4.135_166_556_742_356;
@@ -111,7 +111,7 @@ fn distribute(op: &mut Operator<'_>) -> Outcome {
     let (rois, counts) = (op.input("FpnRois")?, op.optional("RoisNum")?);
     let (least, most) = (op.int("min_level")?, op.int("max_level")?);
     let (level, scale) = (op.int("refer_level")?, op.int("refer_scale")?);
-    if !(0..MOST_LEVELS).contains(&most.saturating_sub(least)) || !(-64..=64).contains(&level) {
+    if !(0..MAX_LEVELS).contains(&most.saturating_sub(least)) || !(-64..=64).contains(&level) {
         return Err(format!("expected levels, found {least} to {most} and {level}").into());
     }
     let more = if op.flag_or_true("pixel_offset")? { 1.0 } else { 0.0 };

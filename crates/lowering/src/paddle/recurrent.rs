@@ -146,38 +146,44 @@ fn lstm(op: &mut Operator<'_>) -> Outcome {
     ];
     let mut attributes = directions(op, &activations)?;
     attributes.push(int("hidden_size", size));
+    let weights = [Some(&reordered), Some(&recurrence), biases.as_ref()];
+    let state = [hidden.as_ref(), cell.as_ref(), looks.as_ref()];
+    over_sequences(op, "LSTM", &x, weights, &state, attributes)
+}
+
+/// Runs a recurrent operator of ONNX over the sequences of `x`, and sets `Hidden` to the states of all rows. `weights` are
+/// those of the input, of the state, and the bias; `state` are the inputs behind the lengths of the sequences.
+fn over_sequences(
+    op: &mut Operator<'_>,
+    kind: &str,
+    x: &Value,
+    weights: [Option<&Value>; 3],
+    state: &[Option<&Value>],
+    attributes: Vec<lodstone_model::Attribute>,
+) -> Outcome {
     let offsets = level(op, "Input")?;
     let lod = op.lod("Input");
     let graph = &mut **op;
     let steps = Steps::of(graph, &offsets, 1)?;
-    let padded = steps.padded(graph, &x, 0.0)?;
+    let padded = steps.padded(graph, x, 0.0)?;
     let padded = steps_first(graph, &padded)?;
     let lengths = narrow(graph, &steps.lengths)?;
-    let inputs = [
-        Some(&padded),
-        Some(&reordered),
-        Some(&recurrence),
-        biases.as_ref(),
-        Some(&lengths),
-        hidden.as_ref(),
-        cell.as_ref(),
-        looks.as_ref(),
-    ];
-    let last = inputs.iter().rposition(Option::is_some).unwrap_or(0);
-    let inputs = inputs.get(..=last).unwrap_or_default();
-    let [states] = graph.emit_all("LSTM", inputs, attributes)?;
-    let states = unstacked(graph, &states, &steps)?;
+    let mut inputs = vec![Some(&padded)];
+    inputs.extend(weights);
+    inputs.push(Some(&lengths));
+    inputs.extend(state);
+    while inputs.last().is_some_and(Option::is_none) {
+        inputs.pop();
+    }
+    let [states] = graph.emit_all(kind, &inputs, attributes)?;
+    // [steps, 1, sequences, size] -> [rows, size]
+    let axis = graph.longs(&[1]);
+    let states = graph.call("Squeeze", &[&states, &axis], [])?;
+    let states = steps_first(graph, &states)?;
+    let states = steps.unpadded(graph, &states)?;
     op.put("Hidden", &states)?;
     op.put_lod("Hidden", lod);
     Ok(())
-}
-
-/// Returns the states of all rows: `[steps, 1, sequences, size]` -> `[rows, size]`.
-fn unstacked(graph: &mut Graph, states: &Value, steps: &Steps) -> Outcome<Value> {
-    let axis = graph.longs(&[1]);
-    let states = graph.call("Squeeze", &[states, &axis], [])?;
-    let states = steps_first(graph, &states)?;
-    steps.unpadded(graph, &states)
 }
 
 fn gru(op: &mut Operator<'_>) -> Outcome {
@@ -215,8 +221,6 @@ fn gru(op: &mut Operator<'_>) -> Outcome {
     let mut attributes = directions(op, &[gate, candidate])?;
     attributes.push(int("hidden_size", size));
     attributes.push(int("linear_before_reset", 0));
-    let offsets = level(op, "Input")?;
-    let lod = op.lod("Input");
     let graph = &mut **op;
     let reordered = reorder(graph, &order, usize::try_from(size).unwrap_or(0));
     let list = graph.reshape(&weight, &[-1])?;
@@ -234,23 +238,6 @@ fn gru(op: &mut Operator<'_>) -> Outcome {
         let none = graph.filled(x.dtype(), 0.0, &[1, 3 * size])?;
         biases = Some(graph.concat(&[&own, &none], 1)?);
     }
-    let steps = Steps::of(graph, &offsets, 1)?;
-    let padded = steps.padded(graph, &x, 0.0)?;
-    let padded = steps_first(graph, &padded)?;
-    let lengths = narrow(graph, &steps.lengths)?;
-    let inputs = [
-        Some(&padded),
-        Some(&reordered),
-        Some(&recurrence),
-        biases.as_ref(),
-        Some(&lengths),
-        hidden.as_ref(),
-    ];
-    let last = inputs.iter().rposition(Option::is_some).unwrap_or(0);
-    let inputs = inputs.get(..=last).unwrap_or_default();
-    let [states] = graph.emit_all("GRU", inputs, attributes)?;
-    let states = unstacked(graph, &states, &steps)?;
-    op.put("Hidden", &states)?;
-    op.put_lod("Hidden", lod);
-    Ok(())
+    let weights = [Some(&reordered), Some(&recurrence), biases.as_ref()];
+    over_sequences(op, "GRU", &x, weights, &[hidden.as_ref()], attributes)
 }

@@ -32,10 +32,7 @@ impl<'p> Walk<'p> {
     fn index(&mut self, site: &Site<'p>, slot: &str) -> Outcome<Value> {
         let (index, _) = self.tensor(site, slot)?;
         let index = self.graph.cast(&index, DType::Int64)?;
-        match index.rank() {
-            Ok(0) => Ok(index),
-            _ => self.graph.reshape(&index, &[]),
-        }
+        self.graph.reshape(&index, &[])
     }
 
     /// Emits an operator that returns a sequence.
@@ -43,9 +40,7 @@ impl<'p> Walk<'p> {
         let inputs: Vec<Option<&Value>> = inputs.iter().copied().map(Some).collect();
         let of = TensorType { shape: None, ..element.clone() };
         let list = ValueType::list(ValueType::Tensor(of)).map_err(|_| "the type is too deep")?;
-        let made = self.graph.emit_typed(kind, &inputs, Vec::<Attribute>::new(), vec![list.into()]);
-        let lost = || lodstone_schema::Finding::internal(format!("`{kind}` has no result"));
-        made.into_iter().next().ok_or_else(lost)
+        self.graph.emit_one(kind, &inputs, [], list)
     }
 }
 
@@ -111,10 +106,8 @@ fn read<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
     walk.graph.begin("read_from_array");
     let index = walk.index(site, "I")?;
     let element = element.ok_or("the array has no members")?;
-    let info = ValueInfo::from(ValueType::Tensor(element));
-    let made = walk.graph.emit_typed("SequenceAt", &[Some(&array), Some(&index)], [], vec![info]);
-    let made = made.into_iter().next();
-    let made = made.ok_or_else(|| lodstone_schema::Finding::internal("a read has no result"))?;
+    let of = ValueType::Tensor(element);
+    let made = walk.graph.emit_one("SequenceAt", &[Some(&array), Some(&index)], [], of)?;
     walk.bind(site, name, &made, Vec::new())
 }
 
@@ -158,10 +151,8 @@ fn to_tensor<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
             }
         }
     }
-    let info = ValueInfo::from(ValueType::Tensor(element));
-    let made = walk.graph.emit_typed("ConcatFromSequence", &[Some(&array)], attributes, vec![info]);
-    let made = made.into_iter().next();
-    let made = made.ok_or_else(|| lodstone_schema::Finding::internal("a concat has no result"))?;
+    let of = ValueType::Tensor(element);
+    let made = walk.graph.emit_one("ConcatFromSequence", &[Some(&array)], attributes, of)?;
     walk.bind(site, name, &made, Vec::new())
 }
 
@@ -186,10 +177,8 @@ fn sizes(
     let goes_on = Value::new(&walk.graph.names.fresh("goes_on"), scalar(DType::Bool));
     let (mut ops, results) = walk.apart(|walk| {
         let graph = &mut walk.graph;
-        let info = ValueInfo::from(ValueType::Tensor(element.clone()));
-        let made = graph.emit_typed("SequenceAt", &[Some(array), Some(&number)], [], vec![info]);
-        let lost = || lodstone_schema::Finding::internal("a read has no result");
-        let member = made.into_iter().next().ok_or_else(lost)?;
+        let of = ValueType::Tensor(element.clone());
+        let member = graph.emit_one("SequenceAt", &[Some(array), Some(&number)], [], of)?;
         let dims = graph.call("Shape", &[&member], [])?;
         // Along an axis behind its last one, a member that is stacked has one element.
         let one = graph.longs(&[1]);
@@ -204,8 +193,5 @@ fn sizes(
     let body = Attribute { name: "body".to_owned(), value: body };
     walk.graph.begin("tensor_array_to_tensor");
     let info = ValueInfo::tensor(DType::Int32, Some(vec![Dim::Unknown]));
-    let made = walk.graph.emit_typed("Loop", &[Some(&count), None], [body], vec![info]);
-    made.into_iter()
-        .next()
-        .ok_or_else(|| lodstone_schema::Finding::internal("a loop lost a result"))
+    walk.graph.emit_one("Loop", &[Some(&count), None], [body], info)
 }

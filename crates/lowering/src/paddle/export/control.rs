@@ -125,10 +125,10 @@ impl<'p> Walk<'p> {
         &mut self,
         condition: &Value,
         then: (Vec<Op>, Vec<Value>),
-        otherwise: (Vec<Op>, Vec<Value>),
+        other: (Vec<Op>, Vec<Value>),
     ) -> Outcome<Vec<Value>> {
         let mut infos = Vec::new();
-        for (index, (a, b)) in then.1.iter().zip(&otherwise.1).enumerate() {
+        for (index, (a, b)) in then.1.iter().zip(&other.1).enumerate() {
             let common = common_type(a.value_type(), b.value_type());
             let dtypes = [a, b].map(|value| value.value_type().tensor_type().map(|it| it.dtype));
             let common = common.filter(|_| dtypes[0] == dtypes[1]).ok_or_else(|| {
@@ -141,7 +141,7 @@ impl<'p> Walk<'p> {
             infos.push(ValueInfo::from(common));
         }
         let mut attributes = Vec::new();
-        for (name, (mut ops, results)) in [("then_branch", then), ("else_branch", otherwise)] {
+        for (name, (mut ops, results)) in [("then_branch", then), ("else_branch", other)] {
             let (copies, results) = self.returned(&ops, &results)?;
             ops.extend(copies);
             let block = AttributeValue::Block(self.add_block(ops, &[], &results));
@@ -154,10 +154,7 @@ impl<'p> Walk<'p> {
     /// Returns a Boolean scalar.
     fn truth(&mut self, value: &Value) -> Outcome<Value> {
         let value = self.graph.cast(value, DType::Bool)?;
-        match value.rank() {
-            Ok(0) => Ok(value),
-            _ => self.graph.reshape(&value, &[]),
-        }
+        self.graph.reshape(&value, &[])
     }
 }
 
@@ -232,13 +229,13 @@ fn merge<'p>(walk: &mut Walk<'p>, site: &Site<'p>, condition: &Value, then: Body
             let before = walk.scope.get(*key).cloned();
             let other = match before {
                 Some(before) if fits(&before, bound) => before,
-                Some(Bound::Tensor(value, _)) if matches!(bound, Bound::Tensor(..)) => {
-                    let empty = empty_like(walk, bound)?;
-                    let mut parts = parts(&empty)?.into_iter().skip(1);
-                    let Bound::Tensor(_, lod) = &empty else { continue };
-                    Bound::Tensor(value, lod.iter().filter_map(|_| parts.next()).collect())
-                }
-                _ => empty_like(walk, bound)?,
+                before => match (before, empty_like(walk, bound)?) {
+                    // The tensor has other LoD levels.
+                    (Some(Bound::Tensor(value, _)), Bound::Tensor(_, lod)) => {
+                        Bound::Tensor(value, lod)
+                    }
+                    (_, empty) => empty,
+                },
             };
             let is_new = walk.scope.get(*key).is_none();
             results.extend(parts(bound)?);
@@ -343,8 +340,8 @@ fn select_input<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
                 walk.truth(&is_it)?
             }
         };
-        let (then, otherwise) = (parts(&choice)?, parts(&chosen)?);
-        let made = walk.branch(&condition, (Vec::new(), then), (Vec::new(), otherwise))?;
+        let (then, other) = (parts(&choice)?, parts(&chosen)?);
+        let made = walk.branch(&condition, (Vec::new(), then), (Vec::new(), other))?;
         chosen = assembled(&choice, &mut made.into_iter())?;
     }
     let key = walk.scope.key(site.block, name)?;
@@ -558,7 +555,6 @@ fn close<'p>(
     let mut initial = Vec::new();
     for ((key, bound), (_, like)) in before.iter().zip(&given) {
         let bound = match bound {
-            Some(Bound::Array(value, None)) => Bound::Array(value.clone(), None),
             Some(bound) => bound.clone(),
             None => empty_like(walk, like)?,
         };

@@ -175,5 +175,8 @@ pub(crate) fn coverage(model: &Model) -> Result<Vec<OperatorCoverage>, Finding> 
     };
     let mut walk = Walk::new(model, &program, &outputs, &options).map_err(first)?;
     walk.inputs();
+    if !walk.findings.is_empty() {
+        return Err(first(walk.findings));
+    }
     Ok(walk.coverage())
 }

@@ -9,7 +9,6 @@
 //! ```
 
 use lodstone_model::{AttributeValue, DType, TensorType, ValueType};
-use lodstone_schema::Finding;
 
 use super::scope::Bound;
 use super::walk::{Own, Site, Walk};
@@ -110,14 +109,8 @@ fn split<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
     let element = rows.value_type().tensor_type().cloned().unwrap_or_default();
     let list = ValueType::list(ValueType::Tensor(TensorType { shape: None, ..element.clone() }));
     let list = list.map_err(|_| "the type is too deep")?;
-    let made = graph.emit_typed(
-        "SplitToSequence",
-        &[Some(&rows), Some(&counts)],
-        [int("axis", 0)],
-        vec![list.into()],
-    );
-    let made = made.into_iter().next();
-    let made = made.ok_or_else(|| Finding::internal("a split has no result"))?;
+    let inputs = [Some(&rows), Some(&counts)];
+    let made = graph.emit_one("SplitToSequence", &inputs, [int("axis", 0)], list)?;
     let key = walk.scope.key(site.block, name)?;
     walk.scope.set(key, Bound::Array(made, Some(rowless(element))));
     Ok(())
@@ -138,11 +131,8 @@ fn join<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
     let element = rowless(element.ok_or("the array has no members")?);
     walk.graph.begin("array_to_lod_tensor");
     let graph = &mut walk.graph;
-    let info = ValueType::Tensor(element).into();
-    let packed =
-        graph.emit_typed("ConcatFromSequence", &[Some(&array)], [int("axis", 0)], vec![info]);
-    let packed = packed.into_iter().next();
-    let packed = packed.ok_or_else(|| Finding::internal("a concat has no result"))?;
+    let (along, of) = ([int("axis", 0)], ValueType::Tensor(element));
+    let packed = graph.emit_one("ConcatFromSequence", &[Some(&array)], along, of)?;
     // The lengths in the order of the sequences.
     let (_, back) = sorting(graph, &ranks.order, false)?;
     let lengths = graph.gather(&ranks.lengths, &back, 0)?;
