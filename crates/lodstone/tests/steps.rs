@@ -1,5 +1,5 @@
-//! The amount of work for a file: twice as many elements of every repeated field of every format take about twice as
-//! many steps.
+//! The amount of work for a file, and for an export: twice as many elements of every repeated field of every format, and
+//! twice as many operators, take about twice as many steps.
 //!
 //! A step is a region of code that the compiler counts for coverage; `cargo xtask steps` builds this
 //! test with counters.
@@ -12,8 +12,13 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use lodstone::{InspectOptions, OpenOptions, Progress, ScanOptions, inspect, open, scan, verify};
+use lodstone::{
+    Attribute, AttributeValue, Block, DType, Dialect, Dim, Holder, InspectOptions, Model, Op,
+    OpenOptions, Operand, Program, Progress, Report, ScanOptions, TensorType, Topology, ValueType,
+    Var, inspect, open, scan, verify,
+};
 use lodstone_formats::repeated;
+use lodstone_lowering::lower;
 
 unsafe extern "C" {
     fn __llvm_profile_begin_counters() -> *const u64;
@@ -250,9 +255,57 @@ fn everything(path: &Path) {
     let _ = scan(path, &ScanOptions::default());
 }
 
+/// Adds a line to `wrong` if twice as many elements take more than about twice the steps.
+fn compare(what: &str, taken: &mut dyn FnMut(usize) -> u64, wrong: &mut String) {
+    const COUNT: usize = 1 << 10;
+    // Lazily initialized values are created before counting.
+    taken(1);
+    let (base, once, twice) = (taken(1), taken(COUNT), taken(2 * COUNT));
+    let (once, twice) = (once.saturating_sub(base), twice.saturating_sub(base));
+    assert!(once >= COUNT as u64, "{what}: {once} steps for {COUNT}: it is not read");
+    // n log n, and an allowance for costs that do not grow evenly.
+    if twice > once * 5 / 2 + 20_000 {
+        let _ = writeln!(wrong, "{what}: {once} steps for {COUNT}, {twice} for twice as many");
+    }
+}
+
+/// A PaddlePaddle program of operators, each of which reads the result of the one before.
+fn chain(count: usize, fetches: bool) -> Model {
+    let operand = |slot: &str, name: &str| {
+        vec![Operand { slot: slot.to_owned(), args: vec![name.to_owned()] }]
+    };
+    let op = |kind: &str, from: (&str, &str), to: (&str, &str), column: usize| Op {
+        kind: kind.to_owned(),
+        inputs: operand(from.0, from.1),
+        outputs: operand(to.0, to.1),
+        attributes: vec![Attribute {
+            name: "col".to_owned(),
+            value: AttributeValue::Int(i32::try_from(column).expect("few columns")),
+        }],
+        ..Op::default()
+    };
+    let name = |number: usize| format!("v{number}");
+    let dims = Some(vec![Dim::Known(2), Dim::Known(3)]);
+    let value = ValueType::from(TensorType::new(DType::Float32, dims));
+    let var = |number| Var { name: name(number), value: value.clone(), ..Var::default() };
+    let mut ops = vec![op("feed", ("X", "feed"), ("Out", "v0"), 0)];
+    ops.extend((0..count).map(|at| op("relu", ("X", &name(at)), ("Out", &name(at + 1)), 0)));
+    let fetched = (1..=count).filter(|at| fetches || *at == count).enumerate();
+    ops.extend(fetched.map(|(column, at)| op("fetch", ("X", &name(at)), ("Out", "fetch"), column)));
+    let mut vars: Vec<Var> = (0..=count).map(var).collect();
+    for (name, holder) in [("feed", Holder::FeedMinibatch), ("fetch", Holder::FetchList)] {
+        let value = holder.into();
+        vars.push(Var { name: name.to_owned(), value, persistable: true, ..Var::default() });
+    }
+    let main = Block { parent: -1, vars, ops, ..Block::default() };
+    let mut model = Model::default();
+    model
+        .set_main(Program::from(Topology { blocks: vec![main], ..Topology::new(Dialect::Paddle) }));
+    model
+}
+
 #[test]
 fn twice_as_many_elements_take_twice_the_steps() {
-    const COUNT: usize = 1 << 10;
     let mut wrong = String::new();
     for Growing { what, file, make } in messages().into_iter().chain(texts()).chain(records()) {
         let dir = tempfile::tempdir().expect("a directory");
@@ -261,15 +314,18 @@ fn twice_as_many_elements_take_twice_the_steps() {
             fs::write(&path, make(count)).expect("written");
             steps(|| everything(&path))
         };
-        // Lazily initialized values are created before counting.
-        taken(1);
-        let (base, once, twice) = (taken(1), taken(COUNT), taken(2 * COUNT));
-        let (once, twice) = (once.saturating_sub(base), twice.saturating_sub(base));
-        assert!(once >= COUNT as u64, "{what}: {once} steps for {COUNT}: it is not read");
-        // n log n, and an allowance for costs that do not grow evenly.
-        if twice > once * 5 / 2 + 20_000 {
-            let _ = writeln!(wrong, "{what}: {once} steps for {COUNT}, {twice} for twice as many");
-        }
+        compare(&what, &mut taken, &mut wrong);
+    }
+    for fetches in [false, true] {
+        let what = format!("an export: operators, all fetched: {fetches}");
+        let mut taken = |count: usize| {
+            let mut model = chain(count, fetches);
+            steps(|| {
+                let lowered = lower(&mut model, Dialect::Onnx, &mut Report::default());
+                lowered.expect("a lowering").expect("operators with an equivalent");
+            })
+        };
+        compare(&what, &mut taken, &mut wrong);
     }
     assert!(wrong.is_empty(), "\n{wrong}");
 }

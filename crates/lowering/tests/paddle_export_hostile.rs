@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "tests fail so")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant};
 
 use lodstone_lowering::lower;
 use lodstone_model::{
@@ -734,24 +733,10 @@ fn chain(count: usize, fetches: bool) -> Model {
     model(vec![(-1, vars, ops)])
 }
 
-fn time(model: &Model) -> Duration {
-    let mut times = (0..3).map(|_| {
-        let start = Instant::now();
-        export(model).unwrap();
-        start.elapsed()
-    });
-    let first = times.next().unwrap();
-    times.fold(first, Duration::min)
-}
-
+/// That the work is linear is tested by counting steps (`cargo xtask steps`).
 #[test]
-fn the_time_is_linear_in_the_number_of_operators() {
+fn many_operators_are_exported() {
     for fetches in [false, true] {
-        let half = time(&chain(5_000, fetches));
-        let whole = time(&chain(10_000, fetches));
-        assert!(
-            whole < half * 3 + Duration::from_millis(50),
-            "{half:?}, then {whole:?}, {fetches}"
-        );
+        assert_eq!(wrong(&chain(10_000, fetches), None), None, "{fetches}");
     }
 }
