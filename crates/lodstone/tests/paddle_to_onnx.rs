@@ -24,7 +24,7 @@ use lodstone_model::{
 };
 use lodstone_store::Blob;
 
-use recorded::{LODS, OPERATORS, Recorded, SEQUENCES, Tensors, program, recorded};
+use recorded::{LODS, OPERATORS, Recorded, SEQUENCES, Tensors, difference, program, recorded};
 
 /// The maximum difference of an element from the recorded one: relative, and absolute.
 const TOLERANCE: (f64, f64) = (1e-5, 2e-6);
@@ -149,7 +149,7 @@ fn outcome(
     let differences = wanted.iter().filter_map(|(name, wanted)| {
         let found = found.iter().find(|found| found.name == *name);
         let Some(found) = found else { return Some(format!("no output `{name}`")) };
-        difference(wanted, &found.tensor).map(|what| format!("`{name}`: {what}"))
+        difference(wanted, &found.tensor, TOLERANCE).map(|what| format!("`{name}`: {what}"))
     });
     let differences: Vec<String> = differences.collect();
     match differences.is_empty() {
@@ -172,54 +172,6 @@ fn keep(dir: &Path, name: &str, what: &str, tensors: &[(String, Tensor)]) {
     let model = Model { parameters: tensors.iter().map(parameter).collect(), ..Model::default() };
     let options = ConvertOptions::default();
     lodstone::convert(model, dir.join(format!("{name}.{what}.npz")), &options).unwrap();
-}
-
-fn difference(wanted: &Tensor, found: &Tensor) -> Option<String> {
-    if (wanted.dtype, &wanted.shape) != (found.dtype, &found.shape) {
-        let (dtype, shape) = (wanted.dtype, &wanted.shape);
-        return Some(format!("expected {dtype}{shape:?}, found {}{:?}", found.dtype, found.shape));
-    }
-    let (relative, absolute) = match wanted.dtype {
-        DType::Float32 | DType::Float64 => TOLERANCE,
-        _ => (0.0, 0.0),
-    };
-    let (left, right) = (elements(wanted), elements(found));
-    let near = |(left, right): (&f64, &f64)| {
-        left == right
-            || (left.is_nan() && right.is_nan())
-            || (left - right).abs() <= absolute + relative * left.abs()
-    };
-    let far = left.iter().zip(&right).filter(|(left, right)| !near((left, right))).count();
-    (far > 0 || left.len() != right.len()).then(|| {
-        let some = |all: &[f64]| all.iter().take(8).copied().collect::<Vec<f64>>();
-        let (of, expected, got) = (left.len(), some(&left), some(&right));
-        format!("{far} of {of} elements differ: expected {expected:?}.., found {got:?}..")
-    })
-}
-
-/// Converts elements to numbers. (The recorded integers are small enough to be exact.)
-fn elements(tensor: &Tensor) -> Vec<f64> {
-    let bytes = tensor.data.bytes().unwrap();
-    macro_rules! each {
-        ($type:ty) => {
-            bytes
-                .as_chunks::<{ size_of::<$type>() }>()
-                .0
-                .iter()
-                .map(|bytes| <$type>::from_le_bytes(*bytes) as f64)
-                .collect()
-        };
-    }
-    match tensor.dtype {
-        DType::Bool | DType::Uint8 => bytes.iter().map(|byte| f64::from(*byte)).collect(),
-        DType::Int8 => bytes.iter().map(|byte| f64::from(byte.cast_signed())).collect(),
-        DType::Float16 | DType::BFloat16 => each!(u16),
-        DType::Int32 => each!(i32),
-        DType::Int64 => each!(i64),
-        DType::Float32 => each!(f32),
-        DType::Float64 => each!(f64),
-        other => panic!("no cases with {other} were recorded"),
-    }
 }
 
 /// Exports all cases of a folder; returns what is wrong, and the number of cases by kind whose shapes must be known.

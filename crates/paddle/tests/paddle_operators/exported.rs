@@ -9,8 +9,8 @@ use lodstone_model::{Dim, Lod, Tensor};
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{Computation, operator};
 
-use crate::recorded::{OPERATORS, RELEASE, Tensors, recorded};
-use crate::{difference, elements};
+use crate::difference;
+use crate::recorded::{OPERATORS, RELEASE, Tensors, elements, recorded};
 
 /// What exported programs cannot express, by a part of the message.
 const REFUSED: &[&str] = &[

@@ -20,7 +20,7 @@ mod hostile;
 mod optimizers;
 mod recorded;
 
-use lodstone_model::{DType, Kind, Lod, Op, Tensor};
+use lodstone_model::{Kind, Lod, Op, Tensor};
 use lodstone_paddle::executor::{Dirs, Executor, Scope};
 use lodstone_schema::paddle::{LodRule, operator};
 use serde_json::Value as Json;
@@ -51,32 +51,13 @@ fn failure(recorded: &Recorded, case: &Json) -> Option<String> {
 }
 
 fn difference(wanted: &Tensor, found: &Tensor) -> Option<String> {
-    if (wanted.dtype, &wanted.shape) != (found.dtype, &found.shape) {
-        let (dtype, shape) = (wanted.dtype, &wanted.shape);
-        return Some(format!("expected {dtype}{shape:?}, found {}{:?}", found.dtype, found.shape));
-    }
     if wanted.lod != found.lod {
         return Some(format!("expected LoD {:?}, found {:?}", wanted.lod.0, found.lod.0));
     }
     if rows(wanted) != rows(found) {
         return Some(format!("expected rows {:?}, found {:?}", rows(wanted), rows(found)));
     }
-    let (relative, absolute) = match wanted.dtype {
-        DType::Float32 | DType::Float64 => TOLERANCE,
-        _ => (0.0, 0.0),
-    };
-    let (left, right) = (elements(wanted), elements(found));
-    let near = |(left, right): (&f64, &f64)| {
-        left == right
-            || (left.is_nan() && right.is_nan())
-            || (left - right).abs() <= absolute + relative * left.abs()
-    };
-    let far = left.iter().zip(&right).filter(|(left, right)| !near((left, right))).count();
-    (far > 0 || left.len() != right.len()).then(|| {
-        let some = |all: &[f64]| all.iter().take(8).copied().collect::<Vec<f64>>();
-        let (of, expected, got) = (left.len(), some(&left), some(&right));
-        format!("{far} of {of} elements differ: expected {expected:?}.., found {got:?}..")
-    })
+    recorded::difference(wanted, found, TOLERANCE)
 }
 
 /// Returns the indices of selected rows, and the height of the tensor.
@@ -84,31 +65,6 @@ fn rows(tensor: &Tensor) -> Option<(Vec<i64>, i64)> {
     let Kind::SelectedRows { rows, height } = &tensor.kind else { return None };
     let rows = rows.bytes().unwrap();
     Some((rows.as_chunks().0.iter().map(|row| i64::from_le_bytes(*row)).collect(), *height))
-}
-
-/// Converts elements to numbers. (The recorded integers are small enough to be exact.)
-fn elements(tensor: &Tensor) -> Vec<f64> {
-    let bytes = tensor.data.bytes().unwrap();
-    macro_rules! each {
-        ($type:ty) => {
-            bytes
-                .as_chunks::<{ size_of::<$type>() }>()
-                .0
-                .iter()
-                .map(|bytes| <$type>::from_le_bytes(*bytes) as f64)
-                .collect()
-        };
-    }
-    match tensor.dtype {
-        DType::Bool | DType::Uint8 => bytes.iter().map(|byte| f64::from(*byte)).collect(),
-        // Bits are compared, so that NaN counts, too.
-        DType::Float16 | DType::BFloat16 => each!(u16),
-        DType::Int32 => each!(i32),
-        DType::Int64 => each!(i64),
-        DType::Float32 => each!(f32),
-        DType::Float64 => each!(f64),
-        other => panic!("no cases with {other} were recorded"),
-    }
 }
 
 #[test]

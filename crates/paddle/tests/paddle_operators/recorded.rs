@@ -148,3 +148,54 @@ pub(crate) fn program(op: Op, feed: &[(&str, Tensor)]) -> Program {
         ..Topology::new(Dialect::Paddle)
     })
 }
+
+/// Describes how a tensor differs from a recorded one, if it does: another type, other dims, or elements of which floats
+/// differ by more than a tolerance, relative and absolute.
+pub(crate) fn difference(wanted: &Tensor, found: &Tensor, tolerance: (f64, f64)) -> Option<String> {
+    if (wanted.dtype, &wanted.shape) != (found.dtype, &found.shape) {
+        let (dtype, shape) = (wanted.dtype, &wanted.shape);
+        return Some(format!("expected {dtype}{shape:?}, found {}{:?}", found.dtype, found.shape));
+    }
+    let (relative, absolute) = match wanted.dtype {
+        DType::Float32 | DType::Float64 => tolerance,
+        _ => (0.0, 0.0),
+    };
+    let (left, right) = (elements(wanted), elements(found));
+    let near = |(left, right): (&f64, &f64)| {
+        left == right
+            || (left.is_nan() && right.is_nan())
+            || (left - right).abs() <= absolute + relative * left.abs()
+    };
+    let far = left.iter().zip(&right).filter(|(left, right)| !near((left, right))).count();
+    (far > 0 || left.len() != right.len()).then(|| {
+        let some = |all: &[f64]| all.iter().take(8).copied().collect::<Vec<f64>>();
+        let (of, expected, got) = (left.len(), some(&left), some(&right));
+        format!("{far} of {of} elements differ: expected {expected:?}.., found {got:?}..")
+    })
+}
+
+/// Converts elements to numbers. (The recorded integers are small enough to be exact.)
+pub(crate) fn elements(tensor: &Tensor) -> Vec<f64> {
+    let bytes = tensor.data.bytes().unwrap();
+    macro_rules! each {
+        ($type:ty) => {
+            bytes
+                .as_chunks::<{ size_of::<$type>() }>()
+                .0
+                .iter()
+                .map(|bytes| <$type>::from_le_bytes(*bytes) as f64)
+                .collect()
+        };
+    }
+    match tensor.dtype {
+        DType::Bool | DType::Uint8 => bytes.iter().map(|byte| f64::from(*byte)).collect(),
+        DType::Int8 => bytes.iter().map(|byte| f64::from(byte.cast_signed())).collect(),
+        // Bits are compared, so that NaN counts, too.
+        DType::Float16 | DType::BFloat16 => each!(u16),
+        DType::Int32 => each!(i32),
+        DType::Int64 => each!(i64),
+        DType::Float32 => each!(f32),
+        DType::Float64 => each!(f64),
+        other => panic!("no cases with {other} were recorded"),
+    }
+}
