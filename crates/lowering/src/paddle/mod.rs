@@ -170,14 +170,15 @@ pub struct Output {
     pub value: String,
     /// The type of the value.
     pub info: ValueInfo,
-    /// The offsets of its sequences, if the operator computes them.
-    pub lod: Option<LodLevel>,
+    /// Its LoD, outermost level first, if the operator computes it.
+    pub lod: Option<Vec<LodLevel>>,
 }
 
 impl Output {
-    /// Returns the value of the program with the offsets of its sequences, if the operator computes them.
-    pub fn offsets(&self) -> Option<&str> {
-        self.lod.as_ref()?.value.as_deref()
+    /// Returns the values of the program with the offsets of each LoD level, outermost first, if the operator computes
+    /// them.
+    pub fn offsets(&self) -> Option<Vec<&str>> {
+        self.lod.as_ref()?.iter().map(|level| level.value.as_deref()).collect()
     }
 }
 
@@ -206,9 +207,10 @@ pub fn lower_op(op: &Op, release: i64, given: &dyn VariableFacts) -> Result<Lowe
 fn program(graph: Graph, outputs: &[Output]) -> Program {
     let made = graph.constants.iter().map(|constant| constant.name.as_str());
     let made: HashSet<&str> = made.chain(graph.ops.iter().flat_map(Op::writes)).collect();
-    let results = outputs
-        .iter()
-        .flat_map(|output| std::iter::once(output.value.as_str()).chain(output.offsets()));
+    let results = outputs.iter().flat_map(|output| {
+        let offsets = output.offsets().unwrap_or_default();
+        std::iter::once(output.value.as_str()).chain(offsets)
+    });
     let (mut inputs, mut seen) = (Vec::new(), HashSet::new());
     for name in graph.ops.iter().flat_map(Op::reads).chain(results.clone()) {
         if !made.contains(name) && seen.insert(name) {

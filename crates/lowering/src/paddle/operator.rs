@@ -26,8 +26,6 @@ pub(super) struct Operator<'a> {
     pub(super) outputs: Vec<Output>,
     /// The requested LoD levels.
     pub(super) lods: Vec<LodInput>,
-    /// The LoD that the operator computes, by output slot, outermost level first.
-    pub(super) computed_lod: Vec<(String, Vec<Value>)>,
     /// A slot whose value is replaced while the rule of another operator is applied.
     stand_in: Option<(&'static str, Value)>,
     /// Whether outputs are captured, not set.
@@ -68,7 +66,6 @@ impl<'a> Operator<'a> {
             given,
             outputs: Vec::new(),
             lods: Vec::new(),
-            computed_lod: Vec::new(),
             stand_in: None,
             captures: false,
             captured: Vec::new(),
@@ -238,20 +235,16 @@ impl<'a> Operator<'a> {
     /// Groups the rows of the variables of an output slot into sequences that begin at the given offsets.
     pub(super) fn put_offsets(&mut self, slot: &str, offsets: &[Value]) {
         for (variable, offsets) in self.op.output(slot).iter().zip(offsets) {
-            let count = offsets.shape().ok().and_then(<[Dim]>::first).cloned();
-            let level = LodLevel {
-                value: Some(offsets.name().to_owned()),
-                count: count.unwrap_or(Dim::Unknown),
-            };
             let is_own = |output: &&mut Output| output.slot == slot && output.variable == *variable;
             let own = self.outputs.iter_mut().filter(is_own);
-            own.for_each(|output| output.lod = Some(level.clone()));
+            own.for_each(|output| output.lod = Some(vec![level_of(offsets)]));
         }
     }
 
     /// Sets the LoD of the variables of an output slot, outermost level first.
-    pub(super) fn put_lod(&mut self, slot: &str, levels: Vec<Value>) {
-        self.computed_lod.push((slot.to_owned(), levels));
+    pub(super) fn put_lod(&mut self, slot: &str, levels: &[Value]) {
+        let own = self.outputs.iter_mut().filter(|output| output.slot == slot);
+        own.for_each(|output| output.lod = Some(levels.iter().map(level_of).collect()));
     }
 
     /// Returns an attribute, or its default in the registry.
@@ -340,6 +333,12 @@ impl<'a> Operator<'a> {
             Ok(dtype) => Ok(Some(dtype)),
         }
     }
+}
+
+/// Returns the LoD level with these offsets.
+pub(super) fn level_of(offsets: &Value) -> LodLevel {
+    let count = offsets.shape().ok().and_then(<[Dim]>::first).cloned();
+    LodLevel { value: Some(offsets.name().to_owned()), count: count.unwrap_or(Dim::Unknown) }
 }
 
 /// Reports a variable of an input slot that has no value.

@@ -182,7 +182,7 @@ fn over_sequences(
     let states = steps_first(graph, &states)?;
     let states = steps.unpadded(graph, &states)?;
     op.put("Hidden", &states)?;
-    op.put_lod("Hidden", lod);
+    op.put_lod("Hidden", &lod);
     Ok(())
 }
 

@@ -222,7 +222,7 @@ fn pool(op: &mut Operator<'_>) -> Outcome {
     let mut lod = op.lod("X");
     lod.pop();
     op.put("Out", &y)?;
-    op.put_lod("Out", lod);
+    op.put_lod("Out", &lod);
     Ok(())
 }
 
@@ -242,7 +242,7 @@ fn softmax(op: &mut Operator<'_>) -> Outcome {
     };
     let lod = op.lod("X");
     op.put("Out", &y)?;
-    op.put_lod("Out", lod);
+    op.put_lod("Out", &lod);
     Ok(())
 }
 
@@ -274,7 +274,7 @@ fn expand(op: &mut Operator<'_>) -> Outcome {
         _ => return Err("expected at most one level of LoD".into()),
     };
     op.put("Out", &y)?;
-    op.put_lod("Out", lod);
+    op.put_lod("Out", &lod);
     Ok(())
 }
 
@@ -314,7 +314,7 @@ fn convolve(op: &mut Operator<'_>) -> Outcome {
     let y = graph.call("MatMul", &[&around, &filter], [])?;
     let lod = op.lod("X");
     op.put("Out", &y)?;
-    op.put_lod("Out", lod);
+    op.put_lod("Out", &lod);
     Ok(())
 }
 

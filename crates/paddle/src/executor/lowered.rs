@@ -69,8 +69,8 @@ enum Source {
     Shared(Slot),
     /// Variables whose rows are concatenated in the output.
     Joined(Vec<Slot>),
-    /// An output of the plan, by its index: the offsets.
-    Made(usize),
+    /// Outputs of the plan, by their indices: the offsets of each level.
+    Made(Vec<usize>),
 }
 
 impl Source {
@@ -248,7 +248,9 @@ impl Compiled {
             let place = step.outputs(&output.slot).iter().position(|other| *other == Some(slot));
             let place = place.ok_or_else(|| Finding::internal("an output has no index"))?;
             let lod = match output.offsets() {
-                Some(offsets) => Source::Made(number(offsets)?),
+                Some(offsets) => {
+                    Source::Made(offsets.into_iter().map(number).collect::<Result<_, _>>()?)
+                }
                 None => Source::of(lod, step, &output.slot, place),
             };
             outputs.push(Written { number: number(&output.value)?, slot, lod });
@@ -266,7 +268,10 @@ impl Compiled {
             let value = value.ok_or_else(|| Finding::internal("an output has no value"))?;
             let mut tensor = value.tensor()?;
             tensor.lod = match &output.lod {
-                Source::Made(number) => offsets(made.get(*number))?,
+                Source::Made(numbers) => {
+                    let levels = numbers.iter().map(|number| offsets(made.get(*number)));
+                    Lod(levels.collect::<Result<_, _>>()?)
+                }
                 shared => shared.lod(frame, tensor.shape.first().copied()),
             };
             Ok((output.slot, tensor))
@@ -275,8 +280,8 @@ impl Compiled {
     }
 }
 
-/// Returns the LoD with the offsets that a plan computed.
-fn offsets(value: Option<&Value>) -> Result<Lod, Finding> {
+/// Returns the offsets of a LoD level that a plan computed.
+fn offsets(value: Option<&Value>) -> Result<Vec<u64>, Finding> {
     let value = value.ok_or_else(|| Finding::internal("offsets have no value"))?;
     let tensor = value.tensor()?;
     if tensor.dtype != DType::Int64 {
@@ -285,7 +290,7 @@ fn offsets(value: Option<&Value>) -> Result<Lod, Finding> {
     let bytes = tensor.data.bytes().map_err(Finding::internal)?;
     let offset = |bytes: &[u8; 8]| u64::try_from(i64::from_le_bytes(*bytes));
     let offsets = bytes.as_chunks().0.iter().map(offset).collect::<Result<_, _>>();
-    Ok(Lod(vec![offsets.map_err(|_| "an offset is negative")?]))
+    Ok(offsets.map_err(|_| "an offset is negative")?)
 }
 
 impl Input {

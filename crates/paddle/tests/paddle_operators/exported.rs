@@ -68,9 +68,11 @@ fn results(lowered: &Lowered, feed: &Tensors<'_>) -> BTreeMap<String, Tensor> {
     };
     let outputs = lowered.outputs.iter().map(|output| {
         let mut tensor = value(&output.value);
-        if let Some(offsets) = output.offsets() {
-            let offsets = elements(&value(offsets)).iter().map(|offset| *offset as u64).collect();
-            tensor.lod = Lod(vec![offsets]);
+        if let Some(levels) = output.offsets() {
+            let offsets = |level: &str| -> Vec<u64> {
+                elements(&value(level)).iter().map(|offset| *offset as u64).collect()
+            };
+            tensor.lod = Lod(levels.into_iter().map(offsets).collect());
         }
         (output.variable.clone(), tensor)
     });

@@ -15,7 +15,7 @@ use lodstone_schema::{Code, Finding, Findings, Origin, Origins};
 use super::scope::{Bound, Key, Scope};
 use super::{arrays, control, paths, ranks};
 use crate::onnx::{Graph, Value, int};
-use crate::paddle::operator::{Operator, Outcome, valueless};
+use crate::paddle::operator::{Operator, Outcome, level_of, valueless};
 use crate::paddle::{LodLevel, Output, RULES, VariableFacts, check_size};
 use crate::{LowerOptions, OperatorCoverage};
 
@@ -401,7 +401,7 @@ impl<'p> Walk<'p> {
         let facts = ScopeFacts { scope: &self.scope, block: site.block };
         let mut operator = Operator::new(&op, self.release, &mut self.graph, &facts);
         let outcome = rule(&mut operator);
-        let (outputs, computed) = (operator.outputs, operator.computed_lod);
+        let outputs = operator.outputs;
         if let Err(finding) = outcome {
             self.graph.take_back();
             return Err(finding);
@@ -412,17 +412,14 @@ impl<'p> Walk<'p> {
         };
         for output in outputs {
             check_size(&output)?;
-            let own = output.lod.as_ref().zip(output.offsets()).map(|(level, name)| {
-                let shape = Some(vec![level.count.clone()]);
-                vec![Value::new(name, ValueInfo::tensor(DType::Int64, shape))]
-            });
-            let of_slot = computed.iter().find(|(slot, _)| *slot == output.slot);
-            let lod = match own.or_else(|| Some(of_slot?.1.clone())) {
-                Some(lod) => lod,
-                None => match shared {
-                    Some(shared) => self.shared(site, shared, &output.slot, &output)?,
-                    None => Vec::new(),
-                },
+            let level = |level: &LodLevel| {
+                let info = ValueInfo::tensor(DType::Int64, Some(vec![level.count.clone()]));
+                Some(Value::new(level.value.as_deref()?, info))
+            };
+            let lod = match (&output.lod, shared) {
+                (Some(levels), _) => levels.iter().filter_map(level).collect(),
+                (None, Some(shared)) => self.shared(site, shared, &output.slot, &output)?,
+                (None, None) => Vec::new(),
             };
             let value = Value::new(&output.value, output.info);
             self.bind(site, &output.variable, &value, lod)?;
@@ -687,11 +684,7 @@ impl VariableFacts for ScopeFacts<'_, '_> {
 
     fn lod(&self, variable: &str) -> Vec<LodLevel> {
         let levels = self.tensor(variable).map_or(&[][..], |(_, lod)| lod);
-        let level = |level: &Value| LodLevel {
-            value: Some(level.name().to_owned()),
-            count: level.info().shape().and_then(<[Dim]>::first).cloned().unwrap_or(Dim::Unknown),
-        };
-        levels.iter().map(level).collect()
+        levels.iter().map(level_of).collect()
     }
 
     fn value_of(&self, variable: &str) -> String {
