@@ -33,11 +33,6 @@ fn every_golden_model_is_written_back_byte_for_byte() {
     for case in cases() {
         let path = text(&case, "path");
         let (input, name) = (root().join(golden(path)), Path::new(path).file_name());
-        if text(&case, "format") == "paddle-pir" {
-            let error = refused(&golden(path), "copy", &["--to", "same"]);
-            assert!(error.contains("writing paddle-pir is not supported"), "{error}");
-            continue;
-        }
         let dir = dir();
         let mut arguments = vec!["--to", "same"];
         let params = case["params"].as_str().map(golden);
@@ -46,7 +41,7 @@ fn every_golden_model_is_written_back_byte_for_byte() {
         // A directory is written as a new directory; a program with parameters under its original names, into an
         // existing directory; a file as a file.
         let output = match text(&case, "format") {
-            "paddle" if !input.is_dir() => dir.path().to_owned(),
+            "paddle" | "paddle-pir" if !input.is_dir() => dir.path().to_owned(),
             _ => dir.path().join(name.expect("a name")),
         };
         convert(&golden(path), &output, &arguments);
@@ -465,10 +460,10 @@ fn contains_source(bytes: &[u8]) -> bool {
 fn paths_of_the_training_script_are_kept_only_by_same() {
     let mut with_source = 0;
     for case in cases() {
-        let (path, format) = (text(&case, "path"), text(&case, "format"));
+        let path = text(&case, "path");
         let sources = case["files"].as_object().into_iter().flatten();
         let told = sources.filter(|(file, _)| contains_source(&read(&root().join(golden(file)))));
-        if case["params"].is_string() || format == "paddle-pir" || told.count() == 0 {
+        if case["params"].is_string() || told.count() == 0 {
             continue;
         }
         with_source += 1;

@@ -134,7 +134,6 @@ fn facts_and_hashes_equal_the_recorded_ones() {
         let path = text(&case, "path");
         let params = case["params"].as_str().map(golden);
         let found = facts(&golden(path), params.as_deref());
-        // Only the parameters of a PIR model are opened.
         let format = text(&case, "format");
         assert_eq!(found["format"], format, "{path}");
         let tensors = case["tensors"].as_array().expect("tensors");
@@ -157,7 +156,7 @@ fn facts_and_hashes_equal_the_recorded_ones() {
             });
             assert_eq!(found["parts"], parts, "{place}");
         }
-        if format == "paddle-params" || format == "paddle-pir" {
+        if format == "paddle-params" {
             continue;
         }
         for key in ["inputs", "outputs"] {

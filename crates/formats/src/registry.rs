@@ -27,6 +27,7 @@ pub static FORMATS: &[&Format] = &[
     &paddle::BUNDLE,
     &paddle::VARS,
     &paddle::SAVE,
+    &paddle::PIR,
     &paddle::PARAMS,
     &paddle::PARAMS_SIZED,
     &paddle::PICKLE,
@@ -68,7 +69,7 @@ pub(crate) static MESSAGES: [(&Message, usize); 2] =
     [(&onnx::schema::MODEL, 1), (&paddle::program::schema::PROGRAM, 0)];
 
 /// Formats that are read but not written, with their titles.
-pub static READ_ONLY: &[(&str, &str)] = &[mxnet::BLOCK, paddle::PIR];
+pub static READ_ONLY: &[(&str, &str)] = &[mxnet::BLOCK];
 
 /// Returns the description of the format called `name`, including formats that are only read.
 pub fn title(name: &str) -> Option<&'static str> {

@@ -209,6 +209,7 @@ const RUNS: &[Runs] = &[
         unsupported: Some(run::engine::unsupported),
     },
     Runs { dialect: Dialect::Glow, prepare: run::engine::prepare, unsupported: None },
+    Runs { dialect: Dialect::Pir, prepare: paddle::run::prepare_translated, unsupported: None },
 ];
 
 /// How programs of a dialect run.

@@ -15,6 +15,9 @@ const FRAMEWORKS: [(&str, &[&str]); 6] = [
     ("torch", &["torch", "pytorch"]),
 ];
 
+/// Folders of representations that a framework has beside its first one.
+const REPRESENTATIONS: [(&str, &str); 1] = [("pir", "paddle")];
+
 /// The files in which a phrase may name a framework, with the reason. An empty phrase matches any text.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("checkpoint/src/container/mod.rs", "", "the table of containers"),
@@ -108,7 +111,10 @@ fn without_exceptions(path: &str, line: &str, used: &mut [bool]) -> String {
 /// Returns whether a line of a file names a framework other than those that the file or a parent folder is named after.
 fn names_another(path: &str, line: &str) -> bool {
     let is_of = |framework: &str| {
-        path.split('/').any(|part| part.strip_suffix(".rs").unwrap_or(part) == framework)
+        path.split('/').any(|part| {
+            let folder = part.strip_suffix(".rs").unwrap_or(part);
+            folder == framework || REPRESENTATIONS.contains(&(folder, framework))
+        })
     };
     let named = |(framework, words): &(&str, &[&str])| {
         !is_of(framework) && words.iter().any(|word| begins_word(line, word))

@@ -3,9 +3,12 @@
 
 #![expect(clippy::disallowed_methods, reason = "reads golden files directly")]
 
-use std::path::{Path, PathBuf};
+use std::path::{Display, Path, PathBuf};
 
-use lodstone::{ConvertOptions, Error, Inputs, Lod, Model, RunOptions, Tensor, open, run, tensors};
+use lodstone::{
+    ConvertOptions, Dialect, Error, Inputs, Lod, Model, Parameter, RunOptions, Target, Tensor,
+    open, run, tensors,
+};
 use lodstone_model::DType;
 use lodstone_store::Blob;
 use serde_json::Value;
@@ -13,16 +16,36 @@ use serde_json::Value;
 /// The maximum difference of an element: relative, and absolute.
 const TOLERANCE: (f64, f64) = (1e-5, 1e-6);
 
-/// Exports a model and runs the result; fails unless the outputs are as recorded.
+/// Exports a model, and runs the model and the result; fails unless the outputs are as recorded. A PIR program is also
+/// converted to a `ProgramDesc`.
 fn check(path: &Path, inputs: Vec<(String, Tensor)>, outputs: &[Tensor], options: &ConvertOptions) {
     let place = path.display();
     let dir = tempfile::tempdir().unwrap();
+    let source = open(path).unwrap();
+    if source.main().is_some_and(|program| program.dialect == Dialect::Pir) {
+        let values = |(name, tensor): &(String, Tensor)| {
+            (Some(name.clone()).filter(|name| !name.is_empty()), tensor.clone().into())
+        };
+        let given = || Inputs { values: inputs.iter().map(values).collect(), lod: Vec::new() };
+        let older = dir.path().join("older/net.pdmodel");
+        let to = Some(Target::Format("paddle".to_owned()));
+        let paddle = ConvertOptions::default().with_to(to);
+        lodstone::convert(source.clone(), older.clone(), &paddle).unwrap();
+        for model in [&source, &open(older).unwrap()] {
+            let found = tensors(run(model, given(), &RunOptions::default()).unwrap());
+            compare(&place, &found, outputs);
+        }
+    }
     let out = dir.path().join("out.onnx");
     let done = lodstone::convert(open(path).unwrap(), out.clone(), options);
     done.unwrap_or_else(|error| panic!("{place}: {error}"));
     let exported = open(out).unwrap();
     let found = run(&exported, with_levels(&exported, inputs), &RunOptions::default());
     let found = tensors(found.unwrap_or_else(|error| panic!("{place}: {error}")));
+    compare(&place, &found, outputs);
+}
+
+fn compare(place: &Display<'_>, found: &[Parameter], outputs: &[Tensor]) {
     assert!(found.len() >= outputs.len(), "{place}: {} outputs", found.len());
     for (found, wanted) in found.iter().zip(outputs) {
         let tensor = &found.tensor;
@@ -108,6 +131,13 @@ const COLLECTION: &[(&str, &[&str], &[u64], &str)] = &[
     ("paddle-2.6.2/dygraph/jit/net", &["in_x.npy", "in_ids.npy"], &[], "out.npy"),
     ("paddle-2.6.2/lenet_static/infer", &["in_img.npy"], &[], "out.npy"),
     ("paddle-2.6.2/text_lod/infer", &["in_words.npy"], &[0, 3, 4, 8], "out.npy"),
+    ("paddle-3.0.0/lenet/lenet", &["in_x.npy"], &[], "out.npy"),
+    ("paddle-3.0.0/net/net", &["in_x.npy", "in_ids.npy"], &[], "out.npy"),
+    ("paddle-3.0.0/static/infer", &["in_x.npy"], &[], "out.npy"),
+    ("paddle-3.3.1/lenet/lenet", &["in_x.npy"], &[], "out.npy"),
+    ("paddle-3.3.1/loop/loop", &["in_x.npy"], &[], "out.npy"),
+    ("paddle-3.3.1/net/net", &["in_x.npy", "in_ids.npy"], &[], "out.npy"),
+    ("paddle-3.3.1/static/infer", &["in_x.npy"], &[], "out.npy"),
     ("paddle-3.3.1-nopir/lenet/lenet", &["in_x.npy"], &[], "out.npy"),
     ("paddle-3.3.1-nopir/static/infer", &["in_x.npy"], &[], "out.npy"),
 ];

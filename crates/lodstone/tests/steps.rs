@@ -142,16 +142,61 @@ fn texts() -> Vec<Growing> {
         growing("MXNet: attributes", "m-symbol.json", |count| {
             symbol(VARIABLE, "0", "[0,0,0]", &list(count, "", |n| format!(",\"a{n}\":[\"int\",1]")))
         }),
+        growing("PIR: parameters", "m.json", |count| {
+            let op = |n: usize| {
+                format!(
+                    "{{\"#\":\"p\",\"A\":[0,0,0,\"w{n}\"],\"O\":{{\"%\":{n}1,{TYPE}}},\"OA\":[0]}}"
+                )
+            };
+            pir(&list(count, ",", op))
+        }),
         growing("PIR: operators", "m.json", |count| {
-            let op =
-                |n: usize| format!("{{\"#\":\"p\",\"A\":[0,0,0,\"w{n}\"],\"O\":{{}},\"OA\":[]}}");
-            format!(
-                "{{\"base_code\":{{\"magic\":\"pir\"}},\"program\":{{\"regions\":[{{\"blocks\":[{{\"ops\":[{}]}}]}}]}}}}",
-                list(count, ",", op)
-            )
-            .into_bytes()
+            let op = |n: usize| {
+                let (x, y) = (n + 1, n + 2);
+                format!(
+                    "{{\"#\":\"1.relu\",\"I\":[{{\"%\":{x}}}],\"O\":[{{\"%\":{y},{TYPE}}}],\"A\":[]}}"
+                )
+            };
+            pir(&format!("{DATA},{}", list(count, ",", op)))
+        }),
+        growing("PIR: operands", "m.json", |count| {
+            let operands = list(count, ",", |_| "{\"%\":1}".to_owned());
+            pir(&format!("{DATA},{{\"#\":\"0.combine\",\"I\":[{operands}],\"O\":[],\"A\":[]}}"))
+        }),
+        growing("PIR: results", "m.json", |count| {
+            let results = list(count, ",", |n| format!("{{\"%\":{n}1,{TYPE}}}"));
+            pir(&format!("{{\"#\":\"0.split\",\"I\":[],\"O\":[{results}],\"A\":[]}}"))
+        }),
+        growing("PIR: attributes", "m.json", |count| {
+            let attributes = list(count, ",", |n| {
+                format!("{{\"N\":\"a{n}\",\"AT\":{{\"#\":\"0.a_i32\",\"D\":1}}}}")
+            });
+            pir(&format!("{{\"#\":\"1.relu\",\"I\":[],\"O\":[],\"A\":[{attributes}]}}"))
+        }),
+        growing("PIR: elements of an attribute", "m.json", |count| {
+            let elements = list(count, ",", |_| "{\"#\":\"0.a_i64\",\"D\":1}".to_owned());
+            let value = format!("{{\"#\":\"0.a_array\",\"D\":[{elements}]}}");
+            pir(&format!(
+                "{{\"#\":\"1.relu\",\"I\":[],\"O\":[],\"A\":[{{\"N\":\"a\",\"AT\":{value}}}]}}"
+            ))
+        }),
+        growing("PIR: blocks", "m.json", |count| {
+            let op = |_| {
+                "{\"#\":\"1.if\",\"I\":[],\"O\":[],\"A\":[],\"regions\":[{\"blocks\":[{\"ops\":[]}]}]}".to_owned()
+            };
+            pir(&list(count, ",", op))
         }),
     ]
+}
+
+/// The type of a value in PIR, and an input.
+const TYPE: &str = "\"TT\":{\"#\":\"0.t_dtensor\",\"D\":[{\"#\":\"0.t_f32\"},[2,3],\"NCHW\",[],0]}";
+const DATA: &str = "{\"#\":\"1.data\",\"I\":[],\"A\":[],\"O\":[{\"%\":1,\"TT\":{\"#\":\"0.t_dtensor\",\"D\":[{\"#\":\"0.t_f32\"},[2,3],\"NCHW\",[],0]}}]}";
+
+/// A PIR program of one block.
+fn pir(ops: &str) -> Vec<u8> {
+    let program = format!("{{\"regions\":[{{\"blocks\":[{{\"ops\":[{ops}]}}]}}]}}");
+    format!("{{\"base_code\":{{\"magic\":\"pir\"}},\"program\":{program}}}").into_bytes()
 }
 
 /// An MXNet array: V2, dense, of one number.

@@ -16,6 +16,7 @@
 pub mod glow;
 mod onnx;
 pub mod paddle;
+pub mod pir;
 
 use std::fmt;
 
@@ -77,6 +78,7 @@ pub fn coverage(model: &Model) -> Option<Result<Vec<OperatorCoverage>, Finding>>
     match program.dialect {
         Dialect::Onnx | Dialect::Mxnet => None,
         Dialect::Paddle => Some(paddle::coverage(model)),
+        Dialect::Pir => Some(pir::coverage(model)),
         Dialect::Glow => Some(Ok(coverage_of_whole(model, program))),
     }
 }
@@ -106,7 +108,7 @@ fn coverage_of_whole(model: &Model, program: &Program) -> Vec<OperatorCoverage> 
 /// apply, and the result should be simplified. The operators of other programs correspond to those of the result.
 pub fn is_rewritten(from: Dialect) -> bool {
     match from {
-        Dialect::Paddle => true,
+        Dialect::Paddle | Dialect::Pir => true,
         Dialect::Glow | Dialect::Onnx | Dialect::Mxnet => false,
     }
 }
@@ -140,7 +142,9 @@ fn translation(from: Dialect, to: Dialect) -> Option<Translation> {
             Some(|model, _, report| glow::from_onnx(model, report))
         }
         Dialect::Paddle if to == Dialect::Onnx => Some(paddle::to_onnx),
-        Dialect::Glow | Dialect::Onnx | Dialect::Paddle | Dialect::Mxnet => None,
+        Dialect::Pir if to == Dialect::Onnx => Some(pir::to_onnx),
+        Dialect::Pir if to == Dialect::Paddle => Some(|model, _, _| pir::to_paddle(model)),
+        Dialect::Glow | Dialect::Onnx | Dialect::Paddle | Dialect::Pir | Dialect::Mxnet => None,
     }
 }
 

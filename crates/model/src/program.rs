@@ -76,6 +76,8 @@ pub struct Function {
 pub enum Dialect {
     /// PaddlePaddle up to 2.x, and 3.x without PIR.
     Paddle,
+    /// PaddlePaddle 3's PIR: each value is assigned once, and operands are positional.
+    Pir,
     /// MXNet: a graph of named nodes with positional inputs and outputs.
     Mxnet,
     /// ONNX: each value is assigned once.
@@ -262,6 +264,7 @@ impl Dialect {
     pub fn name(self) -> &'static str {
         match self {
             Self::Paddle => "paddle",
+            Self::Pir => "pir",
             Self::Mxnet => "mxnet",
             Self::Onnx => "onnx",
             Self::Glow => "glow",
@@ -272,6 +275,7 @@ impl Dialect {
     pub fn framework(self) -> &'static str {
         match self {
             Self::Paddle => "PaddlePaddle",
+            Self::Pir => "PaddlePaddle 3 (PIR)",
             Self::Mxnet => "MXNet",
             Self::Onnx => "ONNX",
             Self::Glow => "Glow",

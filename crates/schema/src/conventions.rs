@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use lodstone_model::{Attribute, AttributeValue, Dialect, Model, Op, Parameter, Program, Var};
 
 use crate::onnx::infer::Inference;
-use crate::{Findings, Risk, glow, mxnet, onnx, paddle};
+use crate::{Findings, Risk, glow, mxnet, onnx, paddle, pir};
 
 /// The conventions of a framework.
 #[derive(Debug)]
@@ -65,6 +65,7 @@ pub fn conventions(program: &Program) -> &'static Conventions {
         Dialect::Onnx => &onnx::CONVENTIONS,
         Dialect::Glow => &glow::CONVENTIONS,
         Dialect::Paddle => &paddle::CONVENTIONS,
+        Dialect::Pir => &pir::CONVENTIONS,
     }
 }
 

@@ -21,6 +21,7 @@ pub mod mxnet;
 pub mod onnx;
 mod origins;
 pub mod paddle;
+pub mod pir;
 pub mod places;
 mod risk;
 mod weights;

@@ -5,12 +5,12 @@
 //! | [`stream`] | tensors, SelectedRows, vocabularies: single, combined, size-prefixed, LoD last |
 //! | [`program`] | `ProgramDesc`, binary and text |
 //! | [`pickle`] | files of `paddle.save`: tensors and plain values in a pickle |
-//! | `pir` | parameter names in the JSON of PaddlePaddle 3 |
+//! | [`pir`] | programs of PaddlePaddle 3, as JSON |
 //! | `bundle` | complete models: directories, prefixes, names of parameters; the formats |
 
 mod bundle;
 pub mod pickle;
-mod pir;
+pub mod pir;
 pub mod program;
 pub mod stream;
 

@@ -1,7 +1,7 @@
 //! All formats that read bytes, with their readers and memory limits, as subjects of damage.
 
 use lodstone_formats::{
-    Result, mxnet::params, mxnet::states, mxnet::symbol, numpy, onnx, paddle::pickle,
+    Result, mxnet::params, mxnet::states, mxnet::symbol, numpy, onnx, paddle::pickle, paddle::pir,
     paddle::program, paddle::stream, safetensors,
 };
 use lodstone_model::{Limits, Model};
@@ -52,6 +52,19 @@ pub const SUBJECTS: &[Subject] = &[
         factor: 72,
         telling: TEXT,
         ..stream("")
+    },
+    // A name of a value is repeated wherever it is used.
+    Subject {
+        format: "paddle-pir",
+        read: |bytes| {
+            let program = pir::read(&blob(bytes), &Limits::default())?;
+            let _ = pir::write(&program);
+            Ok(())
+        },
+        factor: 64,
+        constant: 3 << 20,
+        telling: b"0123456789[]{},:\"-\\pIOA#%",
+        rules: (4000, 600),
     },
     // The bytes themselves are copied for the test.
     Subject {

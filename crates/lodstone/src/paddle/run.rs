@@ -1,8 +1,10 @@
 //! Running PaddlePaddle programs with their executor.
 
 use lodstone_engine::Threads;
-use lodstone_model::{Model, Op, Program, Tensor};
+use lodstone_lowering::lower;
+use lodstone_model::{Dialect, Model, Op, Program, Report, Tensor};
 use lodstone_paddle::executor::{Prepared, Scope};
+use lodstone_schema::Origin;
 use lodstone_schema::paddle::operator;
 use lodstone_store::Progress;
 
@@ -46,6 +48,43 @@ pub(crate) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Run
         scope = scope.with_memory(bytes);
     }
     Ok(Box::new(Executed { prepared, scope, dirs: options.dirs.clone() }))
+}
+
+/// Prepares a program that is translated to PaddlePaddle 2's operators. Values are fetched by their names in the source.
+pub(crate) fn prepare_translated(model: &Model, options: &RunOptions) -> Result<Box<dyn Runner>> {
+    let mut translated = model.clone();
+    let mut report = Report::default();
+    let origins = lower(&mut translated, Dialect::Paddle, &mut report).transpose()?;
+    let origins = origins.unwrap_or_default();
+    let mut options = options.clone();
+    let wanted = std::mem::take(&mut options.fetch);
+    for name in &wanted {
+        match origins.of(0, name) {
+            Origin::Value(value) => options.fetch.push(value.to_string()),
+            Origin::Folded(_) | Origin::Removed => {
+                let what = format!("the program computes no tensor `{name}`");
+                return Err(Error::Absent(what));
+            }
+        }
+    }
+    Ok(Box::new(Renamed { runner: prepare(&translated, &options)?, names: wanted }))
+}
+
+/// A program whose results have the names of another one.
+struct Renamed {
+    runner: Box<dyn Runner>,
+    /// The names of the results; empty if they keep theirs.
+    names: Vec<String>,
+}
+
+impl Runner for Renamed {
+    fn run(&mut self, inputs: Vec<(String, Value)>, progress: &Progress) -> Result<Vec<Output>> {
+        let mut outputs = self.runner.run(inputs, progress)?;
+        for (output, name) in outputs.iter_mut().zip(&self.names) {
+            output.name.clone_from(name);
+        }
+        Ok(outputs)
+    }
 }
 
 impl Runner for Executed {

@@ -90,7 +90,13 @@ pub const TARGETS: &[Target] = &[
         open: "",
         ..PLAIN
     },
-    Target { name: "paddle_pir", files: &["net.json", "net.pdiparams"], open: "", ..PLAIN },
+    Target {
+        name: "paddle_pir",
+        files: &["net.json", "net.pdiparams"],
+        open: "",
+        subjects: &["paddle-pir"],
+        ..PLAIN
+    },
     Target {
         name: "paddle_pickle",
         files: &["model.pdparams"],

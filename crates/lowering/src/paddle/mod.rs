@@ -42,7 +42,7 @@ mod sequences;
 mod vision;
 
 pub use export::exported_kinds;
-pub(crate) use export::{coverage, to_onnx};
+pub(crate) use export::{coverage, covered, to_onnx};
 pub use native::native_outputs;
 
 use std::collections::{HashMap, HashSet};

@@ -18,6 +18,7 @@ mod differences;
 mod exported;
 mod hostile;
 mod optimizers;
+mod pir;
 mod recorded;
 
 use lodstone_model::{Kind, Lod, Op, Tensor};

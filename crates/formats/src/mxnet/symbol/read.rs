@@ -12,7 +12,7 @@ use lodstone_store::Blob;
 use super::graph::{Entry, Graph, Node};
 use super::upgrade::upgrade;
 
-use crate::encoding::json::{JSON_DEPTH, is_too_deep};
+use crate::encoding::json::malformed;
 use crate::format::block_number;
 use crate::{Error, Result};
 
@@ -59,15 +59,8 @@ pub fn read(blob: &Blob, limits: &Limits) -> Result<Program> {
 }
 
 fn parse(blob: &Blob, text: &[u8]) -> Result<Graph> {
-    serde_json::from_slice(text).map_err(|error| {
-        let lines = text.split_inclusive(|byte| *byte == b'\n');
-        let before: usize = lines.take(error.line().saturating_sub(1)).map(<[u8]>::len).sum();
-        let offset = (before + error.column().saturating_sub(1)).min(text.len());
-        match is_too_deep(&error) {
-            true => blob.over_limit(offset as u64, JSON_DEPTH).into(),
-            false => blob.malformed(offset as u64, "an MXNet program", error.to_string()).into(),
-        }
-    })
+    serde_json::from_slice(text)
+        .map_err(|error| malformed(blob, (0, text), "an MXNet program", &error))
 }
 
 /// The state shared by all graphs of a file.

@@ -17,17 +17,13 @@
 //!
 //! Pickles (`.pdparams`, `.pdopt`) are read by `paddle::pickle`; a program beside them provides the element types
 //! that pickles do not record.
-//!
-//! Not supported: the topology in PIR JSON (only the names of the parameters are read from it).
 
 mod detect;
 mod layout;
 mod pickles;
-mod pir_model;
 mod read;
 mod write;
 
-pub use pir_model::PIR;
 pub use read::{open, open_record};
 
 use lodstone_model::Dialect;
@@ -104,6 +100,17 @@ pub static SAVE: Format = Format {
     stage: write::write_saved,
     ..part(SAVED, "Paddle program and pickles (`static.save`)", "")
 };
+
+/// A PIR program with its parameters.
+pub static PIR: Format = Format {
+    holds: Holds { program: Some(Dialect::Pir), ..ALL },
+    into_directory: true,
+    stage: write::write_pir,
+    ..part(PIR_NAME, "Paddle 3 program (PIR) and combined parameters", "json")
+};
+
+/// The name of [`PIR`].
+const PIR_NAME: &str = "paddle-pir";
 
 /// The name of [`SAVE`].
 const SAVED: &str = "paddle-save";

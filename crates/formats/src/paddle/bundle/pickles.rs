@@ -7,8 +7,9 @@ use lodstone_store::{Blob, Location};
 
 use super::detect;
 use super::layout::{Bundle, Pickle};
+use super::read::read_program;
 use crate::paddle::pickle::{self, AS_INTEGERS, TABLE};
-use crate::paddle::{pir, program};
+use crate::paddle::program;
 use crate::{OpenOptions, Result};
 
 /// Opens a file of `paddle.save`, or the pickled program of 2017.
@@ -190,13 +191,7 @@ fn program_beside(path: &Location) -> Option<Location> {
 /// Reads a program, and returns its file and the element types of its variables by name.
 fn types(program: &Location, options: &OpenOptions) -> Result<(Blob, HashMap<String, DType>)> {
     let blob = options.file(program)?;
-    if program.extension().is_some_and(|extension| extension == "json") {
-        let parameters = pir::parameters(program, &blob, &options.limits)?;
-        let typed = parameters.into_iter().filter_map(|(name, dtype)| Some((name, dtype?)));
-        return Ok((blob, typed.collect()));
-    }
-    let origin = program.display().to_string();
-    let types = types_in(&program::read(&blob, &origin, &options.limits)?);
+    let types = types_in(&read_program(program, &blob, options)?);
     Ok((blob, types))
 }
 

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use lodstone_model::{Dim, Kind, Model, Parameter, Report, Tensor, Var, some};
+use lodstone_model::{Dialect, Dim, Kind, Model, Parameter, Program, Report, Tensor, Var, some};
 use lodstone_schema::paddle::{saved, wanted as wanted_by};
 use lodstone_store::{Blob, Error as StoreError, Location, check_relative};
 
 use super::detect::{self, Content, ProgramIn, content};
 use super::layout::Bundle;
-use super::{SAVED, pickles, pir_model};
+use super::{PIR_NAME, SAVED, pickles};
 use crate::paddle::pickle;
 use crate::paddle::pir;
 use crate::paddle::program;
@@ -68,7 +68,7 @@ fn open_directory(path: &Location, options: &OpenOptions) -> Result<Model> {
     let pir = detect::pir_in(path, &entries);
     let mut model = match (&program, &pir) {
         (Some(program), _) => open_program(path, &program.name, options)?,
-        (None, Some(pir)) => pir_model::open(path, pir, options)?,
+        (None, Some(pir)) => open_program(path, pir, options)?,
         (None, None) => match detect::only_params_in(&entries) {
             Some(params) => open_file(&path.join(params), options)?,
             None => open_variables(path, options)?,
@@ -96,8 +96,9 @@ fn open_file(path: &Location, options: &OpenOptions) -> Result<Model> {
     let head = head(&blob)?;
     let (directory, name) = split(path);
     match content(&head, blob.len()) {
-        Some(Content::Program | Content::ProgramText) => open_program(&directory, name, options),
-        Some(Content::Pir) => pir_model::open(&directory, name, options),
+        Some(Content::Program | Content::ProgramText | Content::Pir) => {
+            open_program(&directory, name, options)
+        }
         Some(Content::Pickle) if !detect::has_own_name(path) => {
             // Other programs write pickles too.
             pickles::open(path, &blob, options).map_err(|error| match error {
@@ -149,8 +150,8 @@ pub(super) fn split(path: &Location) -> (Location, &str) {
 fn open_program(directory: &Location, name: &str, options: &OpenOptions) -> Result<Model> {
     let path = directory.join(name);
     let blob = options.file(&path)?;
-    let origin = path.display().to_string();
-    let program = program::open(&blob, &origin, &options.limits)?;
+    let program = read_program(&path, &blob, options)?;
+    let is_pir = program.dialect == Dialect::Pir;
     let text = program::was_text(&program);
     let mut model = Model { files: vec![blob], ..Model::default() };
     let mut bundle = Bundle { program: Some(name.to_owned()), ..Bundle::default() };
@@ -208,7 +209,7 @@ fn open_program(directory: &Location, name: &str, options: &OpenOptions) -> Resu
         model.report.warnings.extend(found.warning);
     }
     match params {
-        Params::Combined(_) => model.format = "paddle".to_owned(),
+        Params::Combined(_) => model.format = if is_pir { PIR_NAME } else { "paddle" }.to_owned(),
         Params::Separate(dir) => {
             read_separate(&dir, &wanted, options, &mut bundle, &mut model)?;
             model.format = "paddle-vars".to_owned();
@@ -216,22 +217,35 @@ fn open_program(directory: &Location, name: &str, options: &OpenOptions) -> Resu
         Params::Pickles(paths) => {
             pickles::add(&paths, &pickles::types_in(&program), &mut model, &mut bundle, options)?;
             check_pickled(&wanted, &mut model);
-            model.format = SAVED.to_owned();
+            model.format = if is_pir { PIR_NAME } else { SAVED }.to_owned();
         }
         Params::None => {
-            let wanted = wanted_by(&program);
+            // The operators of a PIR program that write its parameters declare them.
+            let wanted = if is_pir { wanted } else { wanted_by(&program) };
             if !wanted.is_empty() {
                 let names = some(wanted.iter().map(|var| format!("`{}`", var.name)));
                 model.report.warn(format!("parameters of the program were not found: {names}"));
             }
-            let format = if text { "paddle-program-text" } else { "paddle-program" };
-            model.format = format.to_owned();
+            model.format = match (is_pir, text) {
+                (true, _) => PIR_NAME,
+                (_, true) => "paddle-program-text",
+                (_, false) => "paddle-program",
+            }
+            .to_owned();
         }
     }
     model.set_main(program);
     bundle.remember(&mut model)?;
     check_lods(&mut model);
     Ok(model)
+}
+
+/// Reads a program in any of its forms.
+pub(super) fn read_program(path: &Location, blob: &Blob, options: &OpenOptions) -> Result<Program> {
+    match pir::is_pir(&head(blob)?) {
+        true => pir::read(blob, &options.limits),
+        false => program::open(blob, &path.display().to_string(), &options.limits),
+    }
 }
 
 /// Adds the name of the variable to the error of its record.
@@ -690,15 +704,7 @@ fn names_by(
     let path = directory.join(program);
     let blob = options.file(&path)?;
     let mismatch = |what| Error::Mismatch { path: directory.join(params).to_path_buf(), what };
-    if program.ends_with(".json") {
-        let names = pir::parameter_names(&path, &blob, &options.limits)?;
-        return match pir_model::uncounted(program, &names, tensors) {
-            None => Ok((blob, names)),
-            Some(what) => Err(mismatch(what)),
-        };
-    }
-    let origin = path.display().to_string();
-    let program = program::read(&blob, &origin, &options.limits)?;
+    let program = read_program(&path, &blob, options)?;
     let wanted = saved(&program);
     match difference(&wanted, tensors) {
         None => Ok((blob, wanted.into_iter().map(|var| var.name.clone()).collect())),

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use lodstone_model::{Model, Parameter, Program, Tensor};
+use lodstone_model::{Dialect, Model, Parameter, Program, Tensor};
 use lodstone_schema::paddle::saved;
 use lodstone_store::{Blob, Location};
 
 use super::layout::Bundle;
 use super::{SAVED, pickles};
 use crate::paddle::stream::{self, Layout};
-use crate::paddle::{pickle, program};
+use crate::paddle::{pickle, pir, program};
 use crate::{Error, Result, Staged, WriteOptions};
 
 /// Writes `X.pdmodel` and `X.pdiparams`, or writes into a directory under the original names.
@@ -21,18 +21,18 @@ pub(super) fn write_bundle(
     let program = program_of(model, "paddle")?;
     let bundle = remembered(model, options)?;
     let extension = bundle.program.as_ref().and_then(|name| name.rsplit_once('.'));
-    let extension = extension.map_or("pdmodel", |(_, extension)| extension).to_owned();
+    let extension = extension.map_or(extension_of(program), |(_, extension)| extension).to_owned();
     let is_program = path.extension().is_some_and(|end| end == extension.as_str());
     let into = path.names_directory() || (bundle.directory && !is_program);
     let (directory, program_name, params_name) = if into {
         let names = Bundle::of(model)?.unwrap_or_default();
-        let program = names.program.unwrap_or_else(|| "inference.pdmodel".to_owned());
+        let name = names.program.unwrap_or_else(|| format!("inference.{}", extension_of(program)));
         // Derived from the name of the program.
         let params = names.params.unwrap_or_else(|| {
-            let stem = program.strip_suffix(".pdmodel");
+            let stem = name.strip_suffix(extension_of(program)).and_then(|it| it.strip_suffix('.'));
             stem.map_or("__params__".to_owned(), |stem| format!("{stem}.pdiparams"))
         });
-        (path.clone(), program, params)
+        (path.clone(), name, params)
     } else {
         let name = if is_program { path.stem() } else { path.name() }.unwrap_or_default();
         (path.directory(), format!("{name}.{extension}"), format!("{name}.pdiparams"))
@@ -40,7 +40,10 @@ pub(super) fn write_bundle(
     let mut staged = Staged::begin(&directory, into, options)?;
     let layout = Layout { align: options.align, ..bundle.layout };
     let parameters = in_order(model, program)?;
-    staged.write(&params_name, |out| stream::write(out, parameters, layout))?;
+    // PaddlePaddle 3 writes no file of no parameters.
+    if !parameters.is_empty() || program.dialect != Dialect::Pir {
+        staged.write(&params_name, |out| stream::write(out, parameters, layout))?;
+    }
     if let Some(info) = info(model, &bundle) {
         staged.write(&format!("{params_name}.info"), |out| out.copy(info))?;
     }
@@ -72,17 +75,18 @@ pub(super) fn write_saved(
             "a model that `static.save` did not write; `paddle` holds programs with parameters";
         Error::Incompatible { format: SAVED, what: what.to_owned() }
     })?;
-    let is_program = path.extension().is_some_and(|end| end == "pdmodel");
-    let into = path.names_directory() || (bundle.directory && !is_program);
+    let extension = format!(".{}", extension_of(program));
+    let name = path.name().unwrap_or_default();
+    let stem = name.strip_suffix(&extension);
+    let into = path.names_directory() || (bundle.directory && stem.is_none());
     let (directory, program_name) = if into {
-        (path.clone(), bundle.program.clone().unwrap_or_else(|| "model.pdmodel".to_owned()))
+        let default = || format!("model{extension}");
+        (path.clone(), bundle.program.clone().unwrap_or_else(default))
     } else {
-        let name = path.name().unwrap_or_default();
-        let stem = name.strip_suffix(".pdmodel").unwrap_or(name);
-        (path.directory(), format!("{stem}.pdmodel"))
+        (path.directory(), format!("{}{extension}", stem.unwrap_or(name)))
     };
     let mut staged = Staged::begin(&directory, into, options)?;
-    let stem = program_name.strip_suffix(".pdmodel").unwrap_or(&program_name);
+    let stem = program_name.strip_suffix(&extension).unwrap_or(&program_name);
     for (extension, part) in pickles::split(model, &bundle) {
         staged.write(&format!("{stem}.{extension}"), |out| pickle::put_model(out, &part))?;
     }
@@ -199,8 +203,25 @@ fn write_stream(
     Staged::file(path, options, |out| stream::write(out, tensors, layout))
 }
 
+/// Writes `X.json` and its parameters: in one file, or in pickles if they were read from some.
+pub(super) fn write_pir(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
+    let has_pickles = Bundle::of(model)?.is_some_and(|bundle| !bundle.pickles.is_empty());
+    match has_pickles && options.same {
+        true => write_saved(model, path, options),
+        false => write_bundle(model, path, options),
+    }
+}
+
+/// Returns the extension of the file of a program.
+fn extension_of(program: &Program) -> &'static str {
+    if program.dialect == Dialect::Pir { "json" } else { "pdmodel" }
+}
+
 /// Encodes a program in its original form, or the one that the extension implies.
 fn encode(program: &Program, name: &str, options: &WriteOptions) -> Result<bytes::Bytes> {
+    if program.dialect == Dialect::Pir {
+        return pir::write(program);
+    }
     let text = if options.same { program::was_text(program) } else { name.ends_with(".pbtxt") };
     if text { program::write_text(program) } else { program::write(program) }
 }

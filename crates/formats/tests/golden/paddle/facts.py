@@ -180,7 +180,7 @@ def format_index(cases):
 
 
 class Index:
-    """The cases of `index.json` that one script writes; those of other scripts stay."""
+    """The cases of `index.json` that one script writes with one release; all others stay."""
 
     def __init__(self, out_dir, made_by, framework):
         self.out_dir = out_dir
@@ -222,7 +222,8 @@ class Index:
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
                 cases = json.load(file)["cases"]
-            kept = [case for case in cases if case["made_by"] != self.made_by]
+            own = (self.made_by, self.framework)
+            kept = [case for case in cases if (case["made_by"], case["with"]) != own]
         cases = sorted(kept + self.cases, key=case_order)
         with open(path, "w", encoding="utf-8") as file:
             file.write(format_index(cases))

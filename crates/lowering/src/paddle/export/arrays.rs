@@ -112,8 +112,17 @@ fn read<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
 }
 
 fn length<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
-    let (array, _) = walk.array(site, "X")?;
     let Some(name) = walk.output(site, "Out") else { return Ok(()) };
+    let variable = site.op.input("X").first().ok_or("input `X` is missing")?;
+    let key = walk.scope.key(site.block, variable)?;
+    let empty = match walk.scope.get(key) {
+        None => walk.declared_array(key)?,
+        Some(_) => None,
+    };
+    let array = match empty {
+        Some(Bound::Array(array, _)) => array,
+        _ => walk.array(site, "X")?.0,
+    };
     walk.graph.begin("lod_array_length");
     let length = walk.graph.call("SequenceLength", &[&array], [])?;
     let length = walk.graph.reshape(&length, &[1])?;

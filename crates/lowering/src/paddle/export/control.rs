@@ -395,8 +395,15 @@ fn run_while<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
         return Err(format!("the block never changes `{name}`, so the loop would not end").into());
     }
     // What the variables hold before the loop; for those that hold nothing, this follows from the block.
-    let mut state: Vec<(Key<'p>, Option<Bound>)> =
-        keys.iter().map(|key| (*key, walk.scope.get(*key).cloned())).collect();
+    let mut state: Vec<(Key<'p>, Option<Bound>)> = Vec::new();
+    for key in &keys {
+        let bound = match walk.scope.get(*key).cloned() {
+            // An array without a value is empty.
+            None => walk.declared_array(*key)?,
+            bound => bound,
+        };
+        state.push((*key, bound));
+    }
     if state.iter().any(|(_, bound)| matches!(bound, Some(Bound::Failed))) {
         state.iter().for_each(|(key, _)| walk.scope.set(*key, Bound::Failed));
         return Ok(());
@@ -584,7 +591,18 @@ fn close<'p>(
     Ok(())
 }
 
-impl Walk<'_> {
+impl<'p> Walk<'p> {
+    /// Returns an empty array if a variable is declared as one.
+    pub(super) fn declared_array(&mut self, key: Key<'p>) -> Outcome<Option<Bound>> {
+        let Some(var) = self.scope.declaration(key).filter(|var| var.value.is_array()) else {
+            return Ok(None);
+        };
+        let declared = var.value.tensor_type().map(|tensor| tensor.dtype);
+        let dtype = declared.filter(|dtype| *dtype != DType::Unspecified);
+        let empty = self.empty_sequence(dtype.unwrap_or(DType::Float32))?;
+        Ok(Some(Bound::Array(empty, None)))
+    }
+
     /// Creates an empty sequence of tensors.
     pub(super) fn empty_sequence(&mut self, dtype: DType) -> Outcome<Value> {
         let code = lodstone_schema::onnx::dtype::code(dtype);

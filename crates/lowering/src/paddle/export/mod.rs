@@ -166,6 +166,14 @@ pub fn exported_kinds() -> Vec<&'static str> {
 /// # Errors
 /// If the model has no program, or it contradicts itself as a whole.
 pub(crate) fn coverage(model: &Model) -> Result<Vec<OperatorCoverage>, Finding> {
+    Ok(covered(model)?.into_iter().map(|(_, covered)| covered).collect())
+}
+
+/// Tries to export like [`coverage`]; each operator has the name of the first variable that it writes.
+///
+/// # Errors
+/// As [`coverage`].
+pub(crate) fn covered(model: &Model) -> Result<Vec<(String, OperatorCoverage)>, Finding> {
     let program = model.main().ok_or("expected a program, found none")?;
     let (program, outputs) = inference(program, &mut Report::default())?;
     let options = LowerOptions::default();
@@ -178,5 +186,10 @@ pub(crate) fn coverage(model: &Model) -> Result<Vec<OperatorCoverage>, Finding> 
     if !walk.findings.is_empty() {
         return Err(first(walk.findings));
     }
-    Ok(walk.coverage())
+    let covered = walk.coverage().into_iter().map(|covered| {
+        let (block, number) = covered.place;
+        let op = program.blocks.get(block).and_then(|block| block.ops.get(number));
+        (op.and_then(|op| op.writes().next()).unwrap_or_default().to_owned(), covered)
+    });
+    Ok(covered.collect())
 }

@@ -145,9 +145,11 @@ fn read_from_array(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
 }
 
 fn array_length(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
-    let length = match frame.value(input(step, "X")?)? {
-        Value::Array(array) => array.len() as u64,
-        other => return Err(format!("expected an array, found {}", other.kind()).into()),
+    let length = match frame.value(input(step, "X")?) {
+        Ok(Value::Array(array)) => array.len() as u64,
+        Ok(other) => return Err(format!("expected an array, found {}", other.kind()).into()),
+        // An array that nothing was written to is empty.
+        Err(_) => 0,
     };
     let tensor = Tensor::dense(DType::Int64, vec![1], Blob::memory(length.to_le_bytes().to_vec()));
     frame.set(output(step, "Out")?, Value::Tensor(tensor))?;

@@ -4,6 +4,7 @@ mod mxnet;
 mod numpy;
 mod onnx;
 mod paddle;
+mod paddle_pir;
 mod paddle_program;
 mod paddle_stream;
 mod pickle;
@@ -35,6 +36,7 @@ pub const GENERATORS: &[Generator] = &[
     ("paddle", paddle::paddle),
     ("paddle-vars", paddle::paddle_vars),
     ("paddle-save", paddle::paddle_save),
+    ("paddle-pir", paddle_pir::paddle_pir),
     ("paddle-params", paddle_stream::paddle_params),
     ("paddle-params-sized", paddle_stream::paddle_params_sized),
     ("paddle-pickle", pickle::paddle_pickle),

@@ -1,0 +1,291 @@
+//! Calls of PaddlePaddle 3's public functions, saved as PIR programs, give the recorded results: run as they are,
+//! converted to a `ProgramDesc` and run, and exported to ONNX and run.
+//!
+//! `make_paddle_calls.py` beside the golden files recorded them.
+
+#![expect(clippy::disallowed_methods, reason = "reads and writes files directly")]
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+use lodstone::{
+    ConvertOptions, DType, Inputs, Parameter, RunOptions, Target, Tensor, convert, open, run,
+    tensors,
+};
+use lodstone_store::Blob;
+use serde_json::Value as Json;
+
+/// The maximum difference of an element: relative, and absolute.
+const TOLERANCE: (f64, f64) = (1e-5, 2e-6);
+
+/// How a program reaches its results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Route {
+    Run,
+    Paddle,
+    Onnx,
+}
+
+const ALL: &[Route] = &[Route::Run, Route::Paddle, Route::Onnx];
+const ONNX: &[Route] = &[Route::Onnx];
+
+/// Calls that do not take some routes, with a part of the error.
+const REFUSED: &[(&[Route], &str, &[&str])] = &[
+    (ALL, "PaddlePaddle 2 does not have", &["F.lp_pool2d", "median", "median axis"]),
+    (
+        ALL,
+        "not supported",
+        &[
+            "F.bilinear",
+            "F.celu",
+            "F.maxout",
+            "F.tanhshrink",
+            "acos",
+            "acosh",
+            "allclose",
+            "amax",
+            "amax axis",
+            "amin",
+            "amin axis",
+            "angle",
+            "as_complex",
+            "asin",
+            "asinh",
+            "atan",
+            "atan2",
+            "atanh",
+            "bincount",
+            "bitwise_and",
+            "bitwise_not",
+            "bitwise_or",
+            "bitwise_xor",
+            "broadcast_tensors",
+            "bucketize",
+            "channel_shuffle",
+            "cosh",
+            "cross",
+            "cummax",
+            "cumprod axis",
+            "diag",
+            "diag_embed",
+            "diagonal",
+            "digamma",
+            "dist",
+            "equal_all",
+            "erfinv",
+            "expm1",
+            "fmax",
+            "fmin",
+            "fold",
+            "frac",
+            "heaviside",
+            "histogram",
+            "index_add",
+            "index_put",
+            "isclose",
+            "isinf",
+            "kron",
+            "kthvalue",
+            "lerp",
+            "lgamma",
+            "log10",
+            "logcumsumexp",
+            "logcumsumexp axis",
+            "logit",
+            "mode",
+            "multi_dot",
+            "multiplex",
+            "nanmean",
+            "nanmean axis",
+            "nextafter",
+            "nms",
+            "pixel_unshuffle",
+            "put_along_axis",
+            "repeat_interleave",
+            "repeat_interleave tensor",
+            "searchsorted",
+            "sinh",
+            "stanh",
+            "tan",
+            "trace",
+            "tril_indices",
+            "trunc",
+        ],
+    ),
+    (
+        ONNX,
+        "expected known dims",
+        &[
+            "F.conv1d_transpose",
+            "F.conv2d_transpose",
+            "F.conv2d_transpose size",
+            "F.max_pool2d mask",
+            "unfold",
+        ],
+    ),
+    (
+        ONNX,
+        "must be known",
+        &["nn.LayerNorm", "roll", "split sections", "squeeze all", "temporal_shift"],
+    ),
+];
+
+fn calls() -> Vec<Json> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../paddle/tests/golden/paddle_pir/calls.jsonl.gz");
+    let mut text = String::new();
+    GzDecoder::new(&std::fs::read(path).unwrap()[..]).read_to_string(&mut text).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn bytes(hex: &Json) -> Vec<u8> {
+    let digits = hex.as_str().unwrap();
+    (0..digits.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap())
+        .collect()
+}
+
+fn tensor(told: &Json) -> Tensor {
+    let dims = told[1].as_array().unwrap().iter().map(|dim| dim.as_u64().unwrap()).collect();
+    let dtype = DType::from_name(told[0].as_str().unwrap()).unwrap();
+    Tensor::dense(dtype, dims, Blob::memory(bytes(&told[2])))
+}
+
+/// Writes the files of a call; returns the program.
+fn write(call: &Json, dir: &Path) -> PathBuf {
+    let path = dir.join("inference.json");
+    std::fs::write(&path, serde_json::to_vec(&call["pir"]).unwrap()).unwrap();
+    let params = bytes(&call["params"]);
+    if !params.is_empty() {
+        std::fs::write(dir.join("inference.pdiparams"), params).unwrap();
+    }
+    path
+}
+
+/// Returns the results of a call by a route.
+fn results(call: &Json, route: Route) -> Result<Vec<Parameter>, String> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = write(call, dir.path());
+    let source = open(path).map_err(|error| error.to_string())?;
+    let model = match route {
+        Route::Run => source,
+        Route::Paddle | Route::Onnx => {
+            let (name, format) = match route {
+                Route::Onnx => ("out.onnx", "onnx"),
+                _ => ("out/inference.pdmodel", "paddle"),
+            };
+            let out = dir.path().join(name);
+            let options =
+                ConvertOptions::default().with_to(Some(Target::Format(format.to_owned())));
+            convert(source, out.clone(), &options).map_err(|error| error.to_string())?;
+            open(out).map_err(|error| error.to_string())?
+        }
+    };
+    let interface = &model.main().unwrap();
+    let needed = (lodstone_schema::conventions(interface).interface)(interface);
+    let given = call["inputs"].as_object().unwrap().iter();
+    let given = given.filter(|(name, _)| needed.inputs.contains(&name.as_str()));
+    let values = given.map(|(name, told)| (Some(name.clone()), tensor(told).into())).collect();
+    let inputs = Inputs { values, lod: Vec::new() };
+    run(&model, inputs, &RunOptions::default()).map(tensors).map_err(|error| error.to_string())
+}
+
+/// Describes how the results differ from the recorded ones.
+fn difference(call: &Json, mut found: Vec<Parameter>) -> Option<String> {
+    // An operator may compute the LoD of its results, which PIR does not have.
+    found.retain(|output| !output.name.ends_with(".lod0"));
+    let wanted = call["outputs"].as_array().unwrap();
+    if wanted.len() != found.len() {
+        return Some(format!("expected {} outputs, found {}", wanted.len(), found.len()));
+    }
+    for (wanted, found) in wanted.iter().zip(&found) {
+        let (name, wanted) = (wanted[0].as_str().unwrap(), tensor(&wanted[1]));
+        // An output of ONNX cannot have the name of an input.
+        let is_input = call["inputs"].get(name).is_some();
+        if name != found.name && !is_input {
+            return Some(format!("expected the output `{name}`, found `{}`", found.name));
+        }
+        let found = &found.tensor;
+        if (wanted.dtype, &wanted.shape) != (found.dtype, &found.shape) {
+            let (dtype, shape) = (wanted.dtype, &wanted.shape);
+            return Some(format!(
+                "`{name}`: expected {dtype}{shape:?}, found {}{:?}",
+                found.dtype, found.shape
+            ));
+        }
+        let (left, right) = (numbers(&wanted), numbers(found));
+        let (relative, absolute) = match wanted.dtype {
+            DType::Float16 => (2e-3, 1e-3),
+            DType::Float32 | DType::Float64 => TOLERANCE,
+            _ => (0.0, 0.0),
+        };
+        for (left, right) in left.iter().zip(&right) {
+            let is_near = left == right
+                || (left.is_nan() && right.is_nan())
+                || (left - right).abs() <= absolute + relative * left.abs();
+            if !is_near {
+                return Some(format!("`{name}`: expected {left}, found {right}"));
+            }
+        }
+    }
+    None
+}
+
+fn numbers(tensor: &Tensor) -> Vec<f64> {
+    let bytes = tensor.data.bytes().unwrap();
+    macro_rules! each {
+        ($type:ty) => {
+            bytes
+                .as_chunks::<{ size_of::<$type>() }>()
+                .0
+                .iter()
+                .map(|bytes| <$type>::from_le_bytes(*bytes) as f64)
+                .collect()
+        };
+    }
+    match tensor.dtype {
+        DType::Bool | DType::Uint8 => bytes.iter().map(|byte| f64::from(*byte)).collect(),
+        DType::Int32 => each!(i32),
+        DType::Int64 => each!(i64),
+        DType::Float16 => {
+            let halves = bytes.as_chunks().0.iter();
+            halves.map(|two| half::f16::from_le_bytes(*two).to_f64()).collect()
+        }
+        DType::Float32 => each!(f32),
+        DType::Float64 => each!(f64),
+        other => panic!("no results of {other} were recorded"),
+    }
+}
+
+#[test]
+fn calls_of_public_functions_give_what_paddlepaddle_gave() {
+    let calls = calls();
+    assert!(calls.len() > 390, "{} calls", calls.len());
+    let mut wrong = Vec::new();
+    for call in &calls {
+        let name = call["name"].as_str().unwrap();
+        for route in [Route::Run, Route::Paddle, Route::Onnx] {
+            let listed = REFUSED
+                .iter()
+                .find(|(routes, _, names)| routes.contains(&route) && names.contains(&name));
+            match (results(call, route), listed) {
+                (Err(error), Some((_, part, _))) if error.contains(part) => {}
+                (Err(error), _) => wrong.push(format!("{route:?}, {name}: {error}")),
+                (Ok(_), Some(_)) => wrong.push(format!("{route:?}, {name} is not refused")),
+                (Ok(found), None) => {
+                    let what = difference(call, found);
+                    wrong.extend(what.map(|what| format!("{route:?}, {name}: {what}")));
+                }
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} of {} are wrong:\n{}",
+        wrong.len(),
+        3 * calls.len(),
+        wrong.join("\n")
+    );
+}

@@ -1,0 +1,112 @@
+//! Lowering of PIR programs to `ProgramDesc` operators.
+//!
+//! Running and exporting programs of PaddlePaddle 3 use what exists for those of PaddlePaddle 2: this folder only
+//! translates between the two. Most operators are renamed by the table of the schema; the others are listed here.
+//!
+//! | PIR | `ProgramDesc` | by |
+//! |---|---|---|
+//! | operators with a counterpart | the operator of the row in `pir_operators.tsv` | `table` |
+//! | values, assigned once | variables; an operator that works in place writes its operand | `walk` |
+//! | numbers and lists as operands (`full`, `full_int_array`) | attributes, or tensors if they are computed | `constants` |
+//! | lists (`builtin.combine`, `builtin.split`) | slots of several variables | `walk` |
+//! | parameters, `pd_op.data`, `pd_op.fetch` | persistable variables, `feed`, `fetch` | `special` |
+//! | `pd_op.while`, `pd_op.if`, `cf.yield` | `while`, `conditional_block` and `select_input` | `control` |
+//! | gradients, optimizers | the same, with the roles of the operators | `roles` |
+//! | operators of PaddlePaddle 3 alone | several operators | `composed` |
+//!
+//! The result is in the form of PaddlePaddle 2.6.2.
+//!
+//! Source of truth: `paddle/fluid/ir_adaptor/translator` of PaddlePaddle 3.3.1, which translates in the other direction,
+//! and results that PaddlePaddle gave.
+
+mod attributes;
+mod composed;
+mod constants;
+mod control;
+mod roles;
+mod special;
+mod table;
+mod walk;
+
+use lodstone_model::{Model, Report};
+use lodstone_schema::{Finding, Findings, Origins};
+
+use crate::{LowerOptions, OperatorCoverage, paddle};
+pub use walk::Translated;
+use walk::Walk;
+
+/// Translates the main program of a model to operators of a `ProgramDesc`.
+///
+/// # Errors
+/// All operators without a counterpart, with their places.
+pub(crate) fn to_paddle(model: &Model) -> Result<(Model, Origins), Findings> {
+    let mut translated = translate(model, false)?;
+    translated.add_unreleased();
+    translated.complete()
+}
+
+/// Translates as far as possible. With `keeps`, operators without a counterpart are kept under their own name.
+///
+/// # Errors
+/// If the model has no program, or it contradicts itself as a whole.
+pub fn translate(model: &Model, keeps: bool) -> Result<Translated, Findings> {
+    let Some(program) = model.main() else {
+        let mut findings = Findings::default();
+        findings.add("the program", "expected a program, found none");
+        return Err(findings);
+    };
+    let mut walk = Walk::new(program, keeps);
+    walk.main();
+    Ok(walk.finish(model))
+}
+
+/// Translates the main program of a model to ONNX.
+///
+/// # Errors
+/// All operators without an equivalent, with their places: those that PaddlePaddle 2 does not have, or else those that
+/// ONNX does not have.
+pub(crate) fn to_onnx(
+    model: &Model,
+    options: &LowerOptions,
+    report: &mut Report,
+) -> Result<(Model, Origins), Findings> {
+    let (model, first) = translate(model, options.custom_domain.is_some())?.complete()?;
+    let (model, second) = paddle::to_onnx(&model, options, report)?;
+    Ok((model, first.then(&second)))
+}
+
+/// Tries to export each operator of the main program.
+///
+/// # Errors
+/// If the program contradicts itself as a whole.
+pub(crate) fn coverage(model: &Model) -> Result<Vec<OperatorCoverage>, Finding> {
+    let first = |findings: Findings| match findings.located.into_iter().next() {
+        Some(located) => located.finding.within(located.place),
+        None => Finding::internal("a program is rejected without a reason"),
+    };
+    let translated = translate(model, false).map_err(first)?;
+    let program = model.main().ok_or("expected a program, found none")?;
+    let covered = match translated.findings.is_empty() {
+        true => paddle::covered(&translated.model)?,
+        false => Vec::new(),
+    };
+    let mut operators = Vec::new();
+    for (block, number, op) in translated.operators(program) {
+        let mut finding = translated.finding(block, number).cloned();
+        let mut opset = None;
+        for (name, coverage) in &covered {
+            if translated.source_of(name) == Some((block, number)) {
+                opset = opset.max(coverage.opset);
+                finding = finding.or_else(|| coverage.finding.clone());
+            }
+        }
+        operators.push(OperatorCoverage {
+            domain: op.domain.clone(),
+            kind: op.kind.clone(),
+            place: (block, number),
+            opset,
+            finding,
+        });
+    }
+    Ok(operators)
+}
