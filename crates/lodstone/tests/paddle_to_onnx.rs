@@ -240,10 +240,6 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ("bipartite_match", "ONNX has no equivalent"),
     ("cast", "PaddlePaddle truncates when it casts to float16 and bfloat16"),
     ("ctc_align", "sequences by LoD are not exported"),
-    (
-        "dequantize_linear",
-        "an export takes the integers of a quantization, and these are fractions",
-    ),
     ("elementwise_max", "PaddlePaddle returns the second operand if the first is NaN"),
     ("elementwise_min", "PaddlePaddle returns the second operand if the first is NaN"),
     (
