@@ -17,6 +17,7 @@ mod bits;
 mod differences;
 mod exported;
 mod hostile;
+mod hostile_exports;
 mod optimizers;
 mod recorded;
 

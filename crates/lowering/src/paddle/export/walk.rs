@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use lodstone_model::{
-    Attribute, AttributeValue, Block, DType, Dim, Model, Op, Program, Tensor, ValueType, Var,
+    Attribute, AttributeValue, Block, DType, Dim, Kind, Model, Op, Program, Tensor, ValueType, Var,
 };
 use lodstone_schema::onnx::downgrade::minimum_opset;
 use lodstone_schema::onnx::infer::ValueInfo;
@@ -178,6 +178,11 @@ impl<'p> Walk<'p> {
         for (index, block) in self.program.blocks.iter().enumerate() {
             for var in block.vars.iter().filter(|var| var.persistable) {
                 let Some(tensor) = self.parameters.get(var.name.as_str()) else { continue };
+                if !matches!(tensor.kind, Kind::Dense) && self.read.contains(var.name.as_str()) {
+                    let place = format!("the parameter {}", quoted(&var.name));
+                    self.findings.add(place, "only dense tensors are supported");
+                    continue;
+                }
                 let value = Value::new(&var.name, ValueInfo::of(tensor));
                 let lod = tensor.lod.0.iter().map(|level| {
                     let level: Vec<i64> =
