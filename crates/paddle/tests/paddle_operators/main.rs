@@ -15,7 +15,6 @@
 #[path = "../bits/mod.rs"]
 mod bits;
 mod differences;
-mod exported;
 mod hostile;
 mod hostile_exports;
 mod optimizers;
