@@ -35,7 +35,10 @@ pub(crate) fn simplify(model: &mut Model) -> Result<()> {
     #[cfg(not(feature = "runtime"))]
     let folding = lodstone_schema::onnx::simplify::NoEvaluator;
     let folding = Quantized(&folding);
-    let simple = simplify_program(program, &model.parameters, &inference.blocks, &folding, FOLDED);
+    let sizes = model.parameters.iter().map(|parameter| parameter.tensor.data.len());
+    let all = sizes.fold(0, u64::saturating_add).max(FOLDED.all);
+    let bounds = Bounds { all, ..FOLDED };
+    let simple = simplify_program(program, &model.parameters, &inference.blocks, &folding, bounds);
     let simple = simple.map_err(|located| {
         let mut findings = Findings::default();
         findings.push(located);

@@ -18,8 +18,8 @@ const RANDOM: [&str; 6] = [
     "RandomUniformLike",
 ];
 
-/// Operators that narrow elements. If their result is smaller than a constant, it replaces the constant, so it may have
-/// any size.
+/// Operators that narrow elements. A result that is smaller than the constant it replaces may exceed the bound of one
+/// constant.
 const NARROWING: [&str; 2] = ["Cast", "QuantizeLinear"];
 
 impl<'p, 'a> Pass<'p, 'a> {
@@ -37,10 +37,11 @@ impl<'p, 'a> Pass<'p, 'a> {
             },
         };
         // The tensor of a `Constant` belongs to the model, so bounds do not apply.
-        let is_new = op.kind != "Constant" && !self.is_narrowed(op, facts)?;
+        let is_new = op.kind != "Constant";
         let sizes = made.iter().map(|tensor| tensor.data.len());
         let size = sizes.clone().fold(0, u64::saturating_add);
-        let is_large = sizes.max().is_some_and(|size| size > self.bounds.each);
+        let is_large = sizes.max().is_some_and(|size| size > self.bounds.each)
+            && !self.is_narrowed(op, facts)?;
         if is_new && (is_large || self.folded.saturating_add(size) > self.bounds.all) {
             return Ok(false);
         }
@@ -67,7 +68,7 @@ impl<'p, 'a> Pass<'p, 'a> {
         Ok(info.filter(|_| op.kind != "Constant").and_then(ValueInfo::constant))
     }
 
-    /// Whether an operator narrows the elements of a constant.
+    /// Whether an operator narrows the elements of a constant, and the result fits within the bound of all constants.
     fn is_narrowed(&self, op: &Op, facts: &[Option<Fact<'a>>]) -> Result<bool, Finding> {
         let ([output], Some(Some(first))) = (op.output(""), facts.first()) else {
             return Ok(false);
@@ -75,7 +76,8 @@ impl<'p, 'a> Pass<'p, 'a> {
         let infos = self.infos.get(self.scopes.innermost()?.number);
         let size = infos.and_then(|infos| infos.get(output)).and_then(ValueInfo::nbytes);
         let before = first.constant.as_ref().map(|constant| constant.data.len());
-        let is_less = size.zip(before).is_some_and(|(size, before)| size < before);
+        let fits = |size: u64| self.folded.saturating_add(size) <= self.bounds.all;
+        let is_less = size.zip(before).is_some_and(|(size, before)| size < before && fits(size));
         Ok(is_less && NARROWING.contains(&op.kind.as_str()))
     }
 
