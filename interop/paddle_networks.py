@@ -7,6 +7,7 @@ Writes a folder for each network: `inference.pdmodel` and `inference.pdiparams`,
 """
 
 import os
+import shutil
 import sys
 
 os.environ.setdefault("GLOG_minloglevel", "3")
@@ -241,6 +242,91 @@ def detector(folder):
     record(folder, feeds)
 
 
+def tagger(folder):
+    """A network that labels words: the best path through the tags, of sentences padded to the same length."""
+    paddle.enable_static()
+    main, startup = static.Program(), static.Program()
+    main.random_seed = startup.random_seed = 5
+    with static.program_guard(main, startup):
+        words = static.data("words", [None, None, 6], "float32")
+        lengths = static.data("lengths", [None, 1], "int64")
+        emission = static.nn.fc(F.tanh(words), 4, num_flatten_dims=2)
+        helper = paddle.base.layer_helper.LayerHelper("crf_decoding")
+        transition = helper.create_parameter(attr=paddle.ParamAttr(name="transition"), shape=[6, 4], dtype="float32")
+        path = helper.create_variable_for_type_inference("int64")
+        helper.append_op(
+            type="crf_decoding", inputs={"Emission": emission, "Transition": transition, "Length": lengths},
+            outputs={"ViterbiPath": path})
+    executor = static.Executor(paddle.CPUPlace())
+    executor.run(startup)
+    static.save_inference_model(os.path.join(folder, "inference"), [words, lengths], [path], executor, program=main)
+    feeds = []
+    for number, lengths in enumerate(([[1]], [[3], [5]], [[7], [2], [4]])):
+        rng = np.random.default_rng(number)
+        words = rng.random((len(lengths), max(lengths)[0], 6), dtype=np.float32) * 4 - 2
+        feeds.append({"words": words, "lengths": np.array(lengths, np.int64)})
+    record(folder, feeds)
+
+
+def arrays(folder):
+    """Arrays of tensors, concatenated and stacked, with the sizes of their members, which PaddlePaddle 2.6.2 does not return."""
+    paddle.enable_static()
+    main, startup = static.Program(), static.Program()
+    main.random_seed = startup.random_seed = 6
+    rows = ((2, 3), (1, 1), (5, 2))
+    with static.program_guard(main, startup):
+        x = static.data("x", [None, 4], "float32")
+        y = static.data("y", [None, 4], "float32")
+        z = static.nn.fc(x, 3)
+        outputs, sizes = [], []
+        helper = paddle.base.layer_helper.LayerHelper("tensor_array_to_tensor")
+        cases = (
+            ((x, y, x), 0, False, lambda x, y: [x, y, x]),
+            ((x, x), 1, True, lambda x, y: [4, 4]),
+            ((x, z, x), 1, False, lambda x, y: [4, 3, 4]),
+        )
+        for members, axis, stacks, count in cases:
+            array = paddle.tensor.create_array("float32")
+            for number, member in enumerate(members):
+                paddle.tensor.array_write(member, paddle.full([1], number, "int64"), array)
+            out = helper.create_variable_for_type_inference("float32")
+            index = helper.create_variable_for_type_inference("int32")
+            helper.append_op(
+                type="tensor_array_to_tensor", inputs={"X": array}, outputs={"Out": out, "OutIndex": index},
+                attrs={"axis": axis, "use_stack": stacks})
+            outputs += [out, index]
+            sizes.append(count)
+    executor = static.Executor(paddle.CPUPlace())
+    executor.run(startup)
+    feeds, found = [], []
+    for number, counts in enumerate(rows):
+        rng = np.random.default_rng(number)
+        feed = {name: rng.random((count, 4), dtype=np.float32) for name, count in zip("xy", counts)}
+        outs = executor.run(main, feed=feed, fetch_list=outputs[::2])
+        found.append([value for out, count in zip(outs, sizes) for value in (out, np.array(count(*counts), np.int32))])
+        feeds.append(feed)
+    path = os.path.join(folder, "inference")
+    static.save_inference_model(path, [x, y], outputs, executor, program=main)
+    _, _, targets = static.load_inference_model(path, executor)
+    for number, (feed, values) in enumerate(zip(feeds, found)):
+        np.savez(os.path.join(folder, f"{number}.inputs.npz"), **feed)
+        np.savez(os.path.join(folder, f"{number}.outputs.npz"),
+                 **{target.name: value for target, value in zip(targets, values)})
+
+
+def quantized(out):
+    """The quantized networks among the golden files."""
+    golden = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../crates/lodstone/tests/golden/paddle_quantized")
+    for file in sorted(os.listdir(golden)):
+        name, ending = os.path.splitext(file)
+        if ending == ".pdmodel":
+            folder = os.path.join(out, f"quantized_{name}")
+            os.makedirs(folder, exist_ok=True)
+            for ending in ("pdmodel", "pdiparams"):
+                shutil.copyfile(os.path.join(golden, f"{name}.{ending}"), os.path.join(folder, f"inference.{ending}"))
+            record(folder, [{"x": np.random.default_rng(0).random((3, 2, 4, 4), dtype=np.float32) * 4 - 2}])
+
+
 def record(folder, feeds):
     """Runs the saved program, and writes inputs and outputs."""
     paddle.enable_static()
@@ -277,9 +363,11 @@ def main(out):
                                else rng.integers(0, kind, shape))
             feeds.append(arrays)
         record(folder, feeds)
-    folder = os.path.join(out, "detector")
-    os.makedirs(folder, exist_ok=True)
-    detector(folder)
+    for name, make in (("detector", detector), ("tagger", tagger), ("arrays", arrays)):
+        folder = os.path.join(out, name)
+        os.makedirs(folder, exist_ok=True)
+        make(folder)
+    quantized(out)
 
 
 if __name__ == "__main__":

@@ -50,6 +50,10 @@ const SEEDS: &[(&str, &[Seeds])] = &[
         &[Below("golden/paddle", &["lodtensor", "combined", "selectedrows", "vocab", "pdiparams"])],
     ),
     (
+        "paddle_export",
+        &[Below("golden/paddle", &["pdmodel"]), Below("../../lodstone/tests/golden", &["pdmodel"])],
+    ),
+    (
         "paddle_bundle",
         &[
             Together(&[

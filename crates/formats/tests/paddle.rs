@@ -459,6 +459,21 @@ fn parameters_that_do_not_fit_the_program_name_the_first_difference() {
 }
 
 #[test]
+fn dims_of_1_do_not_have_to_be_those_of_the_program() {
+    // Post-training quantization saves scales with other dims than it declares.
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../lodstone/tests/golden/paddle_quantized/pairs_channels.pdmodel");
+    let model = paddle::open(&Location::from(&path), &OpenOptions::default()).unwrap();
+    let shapes: Vec<&[u64]> = model
+        .parameters
+        .iter()
+        .filter(|parameter| parameter.name.ends_with("@scale"))
+        .map(|parameter| parameter.tensor.shape.as_slice())
+        .collect();
+    assert!(shapes.contains(&&[][..]) && shapes.contains(&&[1, 4][..]), "{shapes:?}");
+}
+
+#[test]
 fn names_of_variables_do_not_leave_the_directory() {
     let scratch = tempfile::tempdir().unwrap();
     let inside = scratch.path().join("model");

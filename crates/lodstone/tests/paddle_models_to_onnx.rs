@@ -3,6 +3,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "reads golden files directly")]
 
+use std::collections::BTreeMap;
 use std::path::{Display, Path, PathBuf};
 
 use lodstone::{
@@ -16,9 +17,14 @@ use serde_json::Value;
 /// The maximum difference of an element: relative, and absolute.
 const TOLERANCE: (f64, f64) = (1e-5, 1e-6);
 
-/// Exports a model, and runs the model and the result; fails unless the outputs are as recorded. A PIR program is also
-/// converted to a `ProgramDesc`.
-fn check(path: &Path, inputs: Vec<(String, Tensor)>, outputs: &[Tensor], options: &ConvertOptions) {
+/// Exports a model, and runs the result, which is returned; fails unless the outputs are as recorded. A PIR program also
+/// runs as it is, and as a `ProgramDesc`.
+fn check(
+    path: &Path,
+    inputs: Vec<(String, Tensor)>,
+    outputs: &[Tensor],
+    options: &ConvertOptions,
+) -> Model {
     let place = path.display();
     let dir = tempfile::tempdir().unwrap();
     let source = open(path).unwrap();
@@ -43,6 +49,7 @@ fn check(path: &Path, inputs: Vec<(String, Tensor)>, outputs: &[Tensor], options
     let found = run(&exported, with_levels(&exported, inputs), &RunOptions::default());
     let found = tensors(found.unwrap_or_else(|error| panic!("{place}: {error}")));
     compare(&place, &found, outputs);
+    exported
 }
 
 fn compare(place: &Display<'_>, found: &[Parameter], outputs: &[Tensor]) {
@@ -163,6 +170,60 @@ fn models_of_a_collection_return_what_paddlepaddle_recorded() {
             given[0].1.lod = Lod(vec![lod.to_vec()]);
         }
         check(&model, given, &[array(output)], &ConvertOptions::default());
+    }
+}
+
+/// Quantized models, and how many quantized tensors are limited to integers that have an opposite: with `round_type` 1,
+/// those that may be negative.
+const QUANTIZED: &[(&str, usize)] = &[
+    ("integers", 1),
+    ("integers_channels", 1),
+    ("observed", 0),
+    ("pairs", 0),
+    ("pairs_channels", 0),
+    ("trained", 1),
+];
+
+#[test]
+fn quantized_models_are_dequantized_before_the_operators_that_runtimes_quantize() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/paddle_quantized");
+    let json = std::fs::read(folder.join("cases.json")).unwrap();
+    let json: Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(json["outputs"].as_object().unwrap().len(), QUANTIZED.len());
+    for (name, limits) in QUANTIZED {
+        let path = folder.join(format!("{name}.pdmodel"));
+        let inputs = vec![("x".to_owned(), recorded(&json["input"]))];
+        let output = recorded(&json["outputs"][name]);
+        let exported = check(&path, inputs, &[output], &ConvertOptions::default());
+        let ops = &exported.main().unwrap().blocks[0].ops;
+        let mut kinds = BTreeMap::new();
+        ops.iter().for_each(|op| *kinds.entry(op.kind.as_str()).or_insert(0) += 1);
+        let mut expected = BTreeMap::from([
+            ("Add", 1),
+            ("AveragePool", 1),
+            ("Conv", 1),
+            ("DequantizeLinear", 4),
+            ("MatMul", 1),
+            ("QuantizeLinear", 2),
+            ("Relu", 1),
+            ("Reshape", 1),
+        ]);
+        expected.extend(Some(("Max", *limits)).filter(|_| *limits > 0));
+        assert_eq!(kinds, expected, "{name}");
+        let constant = |name: &str| exported.parameters.iter().find(|it| it.name == name);
+        let writer = |name: &str| ops.iter().find(|op| op.writes().any(|written| written == name));
+        for op in ops.iter().filter(|op| ["Conv", "MatMul"].contains(&op.kind.as_str())) {
+            for (factor, is_weight) in op.input("").iter().zip([false, true]) {
+                let restored = writer(factor).unwrap();
+                assert_eq!(restored.kind, "DequantizeLinear", "{name}");
+                let [integers, scale, zero] = restored.input("") else { panic!("{name}") };
+                assert!(constant(scale).is_some() && constant(zero).is_some(), "{name}");
+                match is_weight {
+                    true => assert_eq!(constant(integers).unwrap().tensor.dtype, DType::Int8),
+                    false => assert_eq!(writer(integers).unwrap().kind, "QuantizeLinear"),
+                }
+            }
+        }
     }
 }
 

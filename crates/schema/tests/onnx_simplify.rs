@@ -185,6 +185,33 @@ fn constants_are_folded_within_bounds() {
     }
 }
 
+/// Casts to bytes of zero.
+struct Narrowing;
+
+impl Evaluator for Narrowing {
+    fn evaluate(&self, op: &Op, inputs: &[Option<&Tensor>]) -> Option<Vec<Tensor>> {
+        let shape = inputs[0].filter(|_| op.kind == "Cast")?.shape.clone();
+        let count = usize::try_from(shape.iter().product::<u64>()).unwrap();
+        Some(vec![Tensor::dense(DType::Int8, shape, vec![0; count].into())])
+    }
+}
+
+#[test]
+fn a_constant_may_be_narrowed_whatever_the_bound_of_one_constant() {
+    let to = [("to", AttributeValue::Long(3))];
+    let ops = vec![op("Cast", &["w"], &["a"], &to), op("Identity", &["a"], &["y"], &[])];
+    let program = program(vec![block(&["x"], &["y"], ops)]);
+    let parameters = [floats("w", &[1.0, 2.0, 3.0])];
+    let mut model = Model { parameters: parameters.to_vec(), ..Model::default() };
+    model.set_main(program.clone());
+    let infos = infer(&model, &Options::default().with_overridable(true)).blocks;
+    for (all, left) in [(3, &["Identity"][..]), (2, &["Cast", "Identity"])] {
+        let bounds = Bounds { each: 0, all };
+        let made = simplify(&program, &parameters, &infos, &Narrowing, bounds).unwrap();
+        assert_eq!(kinds(&made), left, "{bounds:?}");
+    }
+}
+
 #[test]
 fn an_input_with_a_default_is_not_a_constant() {
     let ops = vec![op("Neg", &["w"], &["a"], &[]), op("Add", &["x", "a"], &["y"], &[])];

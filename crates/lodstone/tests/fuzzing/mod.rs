@@ -19,7 +19,7 @@ use lodstone::{
     open_with, scan, verify, verify_serial, write_text,
 };
 use lodstone_formats::{Effort, Format, encoding::pickle, named, pickles};
-use lodstone_model::Limits;
+use lodstone_model::{Dim, Limits, Tensor};
 use serde_json::{Value, json};
 
 use crate::support::counting::peak_of;
@@ -43,6 +43,8 @@ pub struct Target {
     pub scans: bool,
     /// Whether it is a checkpoint, which is restored rather than opened.
     pub restores: bool,
+    /// Whether its program is exported to ONNX, with parameters of zeros.
+    pub exports: bool,
 }
 
 /// The separator of the files of an input.
@@ -57,6 +59,7 @@ const PLAIN: Target = Target {
     repair: |_| {},
     scans: false,
     restores: false,
+    exports: false,
 };
 
 /// All targets. A new format extends one, or adds one.
@@ -75,6 +78,13 @@ pub const TARGETS: &[Target] = &[
         open: "model.pdmodel",
         formats: &["paddle-program"],
         subjects: &["paddle-program"],
+        ..PLAIN
+    },
+    Target {
+        name: "paddle_export",
+        files: &["model.pdmodel"],
+        open: "model.pdmodel",
+        exports: true,
         ..PLAIN
     },
     Target {
@@ -277,6 +287,9 @@ pub fn check(target: &Target, input: &[u8]) {
             return use_checkpoint(&directory, input.len());
         }
         let path = directory.join(target.open);
+        if target.exports {
+            return export(&path, &scratch.join("out"), input.len());
+        }
         use_file(target, &path, &scratch.join("out"), input.len());
     });
 }
@@ -350,6 +363,41 @@ fn use_file(target: &Target, path: &Path, out: &Path, bytes: usize) {
         bounded("convert", bytes, || write_as_another(&model, path, out));
     }
 }
+
+/// Exports a program, and checks that the result is valid and can be opened.
+fn export(path: &Path, out: &Path, bytes: usize) {
+    let Ok(mut model) = open_with(path, &OpenOptions::default()) else { return };
+    let Some(program) = model.main() else { return };
+    let mut parameters = Vec::new();
+    for var in program.vars().filter(|var| var.persistable) {
+        let Some(declared) = var.value.tensor_type() else { continue };
+        let known = |dim: &Dim| match dim {
+            Dim::Known(size) => Some(*size),
+            _ => None,
+        };
+        let dims = declared.shape.iter().flatten().map(known).collect::<Option<Vec<u64>>>();
+        let Some(dims) = dims.filter(|_| parameters.len() < MAX_PARAMETERS) else { continue };
+        let size = declared.dtype.size_of(&dims).filter(|size| *size <= READ);
+        let Some(size) = size.and_then(|size| usize::try_from(size).ok()) else { continue };
+        let tensor = Tensor::dense(declared.dtype, dims, Blob::memory(vec![0; size]));
+        if model.parameters.iter().all(|parameter| parameter.name != var.name) {
+            parameters.push(Parameter { name: var.name.clone(), tensor });
+        }
+    }
+    model.parameters.extend(parameters);
+    let target = out.join("model.onnx");
+    let options = ConvertOptions::default().with_to(Some(To::Format("onnx".to_owned())));
+    let options = options.with_allow(Loss::ALL.to_vec());
+    let bytes = bytes + MAX_PARAMETERS * usize::try_from(READ).expect("small") / FACTOR;
+    match bounded("export", bytes, || convert(model, &target, &options)) {
+        Ok(_) => drop(open_with(&target, &OpenOptions::default()).expect("what was written")),
+        Err(error) => check_message(&error),
+    }
+    empty(out);
+}
+
+/// The maximum number of parameters that an exported program gets.
+const MAX_PARAMETERS: usize = 64;
 
 /// The maximum size of the variables of a restored checkpoint, in bytes.
 const RESTORED: u64 = 16 << 20;

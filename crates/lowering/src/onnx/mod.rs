@@ -35,6 +35,15 @@ const FORMS: &[&str] =
 /// Operators that dequantize by arithmetic, where `DequantizeLinear` cannot.
 const SPELLING: &[&str] = &["Mul", "Sub"];
 
+/// Operators whose results are not negative.
+const POSITIVE: &[&str] = &["Relu", "Sigmoid", "Softmax"];
+
+/// Operators whose results are not negative if their first input is not.
+const PASSING: &[&str] = &["AveragePool", "GlobalAveragePool", "MaxPool", "Reshape", "Transpose"];
+
+/// The number of operators among which the writer of a value is searched.
+const NEAR: usize = 64;
+
 /// A value of the program, and what is inferred about it.
 #[derive(Clone, Debug)]
 pub(crate) struct Value {
@@ -150,6 +159,8 @@ pub(crate) struct Graph {
     recent: Vec<constants::Key>,
     /// The values since then that have their final names.
     named: HashMap<Arc<str>, Arc<str>>,
+    /// The values whose elements others hold in a wider type, by the names of those.
+    narrow: HashMap<Arc<str>, Value>,
     /// The size of all results with known dims, in bytes.
     pub(crate) bytes: u64,
     /// The inferred types of the results, for programs that are not exported.
@@ -381,6 +392,9 @@ impl Graph {
             self.infos.insert(name.to_owned(), info);
         }
         let name = Arc::<str>::from(name);
+        if let Some(narrow) = self.narrow.get(&value.name).cloned() {
+            self.narrow.insert(Arc::clone(&name), narrow);
+        }
         self.named.insert(Arc::clone(&value.name), Arc::clone(&name));
         Ok(Value { name, info: Arc::clone(&value.info) })
     }
@@ -404,6 +418,33 @@ impl Graph {
         if let Some((op, other)) = ops.get_mut(named).zip(other).filter(|_| named != one) {
             op.name = other;
         }
+    }
+
+    /// Casts a value to a type that holds all its elements, and remembers the value as that of the narrower type.
+    pub(crate) fn widen(&mut self, value: &Value, to: DType) -> Result<Value, Finding> {
+        let wide = self.cast(value, to)?;
+        self.narrow.insert(Arc::clone(&wide.name), value.clone());
+        Ok(wide)
+    }
+
+    /// Returns the value of a narrower type that a value was [widened](Self::widen) from.
+    pub(crate) fn narrow(&self, value: &Value) -> Option<Value> {
+        self.narrow.get(&value.name).cloned()
+    }
+
+    /// Whether the last operators are known to have computed a value without negative numbers.
+    pub(crate) fn is_positive(&self, value: &Value) -> bool {
+        let mut name = value.name();
+        for op in self.ops.iter().rev().take(NEAR) {
+            if !op.writes().any(|written| written == name) {
+                continue;
+            }
+            match op.input("").first() {
+                Some(first) if PASSING.contains(&op.kind.as_str()) => name = first,
+                _ => return POSITIVE.contains(&op.kind.as_str()),
+            }
+        }
+        false
     }
 
     /// Returns a value under the name that it has now.

@@ -48,7 +48,7 @@ pub use native::native_outputs;
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-use lodstone_model::{Block, Dialect, Dim, Op, Program, Topology};
+use lodstone_model::{Block, Dialect, Dim, Op, Program, Tensor, Topology};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::ValueInfo;
 
@@ -111,6 +111,11 @@ pub trait VariableFacts {
 
     /// Returns the integers in a variable, if they are known. The lowered operator is then valid for these only.
     fn contents(&self, variable: &str) -> Option<Vec<i64>>;
+
+    /// Returns the tensor that a variable holds in each run, if it is a parameter of an exported program.
+    fn parameter(&self, _variable: &str) -> Option<&Tensor> {
+        None
+    }
 
     /// Returns the LoD levels of a variable, outermost first; empty if it has no LoD, or it is unknown.
     fn lod(&self, _variable: &str) -> Vec<LodLevel> {

@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use lodstone_model::{AttributeValue, DType, Dim, Op};
+use lodstone_model::{AttributeValue, DType, Dim, Op, Tensor};
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{EMPTY, attribute, codes};
 use lodstone_schema::{Finding, Operand};
@@ -142,6 +142,13 @@ impl<'a> Operator<'a> {
         let variable = self.op.input(slot).first().ok_or_else(|| absent(slot))?;
         let known = self.given.contents(variable);
         known.ok_or_else(|| unknown(slot))
+    }
+
+    /// Returns the tensor that the variable of an input slot holds in each run, if it is a parameter of an exported
+    /// program.
+    pub(super) fn parameter(&self, slot: &str) -> Option<&'a Tensor> {
+        let given: &'a dyn VariableFacts = self.given;
+        given.parameter(self.op.input(slot).first()?)
     }
 
     /// Returns the offsets of the innermost LoD level of the variable of an input slot, if it has LoD.

@@ -2,12 +2,15 @@
 //!
 //! PaddlePaddle keeps quantized numbers as floats. `round_type` 0 rounds halves to even and keeps the lowest integer,
 //! 1 rounds them away from 0 and clips to the scale, symmetrically. An exported program has ONNX's quantization, which
-//! is that of `round_type` 0; halves, which results of floats rarely are, then become even.
+//! is that of `round_type` 0: halves, which results of floats rarely are, become even.
+//!
+//! An exported program passes integers of 8 bits from one operator to the next without the floats of PaddlePaddle.
 
-use lodstone_model::DType;
+use lodstone_model::{DType, Kind, Tensor};
+use lodstone_store::Blob;
 
 use super::operator::{Operator, Outcome, Rule};
-use crate::onnx::{Value, int};
+use crate::onnx::{Graph, Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("dequantize_linear", dequantize_linear),
@@ -36,6 +39,8 @@ struct Quantization {
     bits: i64,
     /// Whether halves are rounded away from 0.
     is_away: bool,
+    /// Whether no number is below the negative scale.
+    is_within: bool,
 }
 
 impl Quantization {
@@ -52,7 +57,7 @@ impl Quantization {
             )
             .into());
         }
-        Ok(Self { scale, axis, bits, is_away: away == 1 })
+        Ok(Self { scale, axis, bits, is_away: away == 1, is_within: false })
     }
 
     /// Returns the greatest integer.
@@ -70,33 +75,21 @@ impl Quantization {
         op.is_exported() && self.bits == 8
     }
 
-    /// Returns ONNX's scale, the distance of two neighbors.
-    fn step(&self, op: &mut Operator<'_>) -> Outcome<Value> {
-        let least = op.number(self.scale.dtype(), LEAST)?;
-        let scale = op.call("Max", &[&self.scale, &least], [])?;
-        let greatest = op.number(scale.dtype(), self.greatest())?;
-        let step = op.div(&scale, &greatest)?;
-        match self.axis {
-            Some(_) => op.reshape(&step, &[-1]),
-            None => op.reshape(&step, &[]),
-        }
-    }
-
     /// Applies ONNX's `QuantizeLinear` or `DequantizeLinear`.
     fn standard(&self, op: &mut Operator<'_>, kind: &str, x: &Value) -> Outcome<Value> {
-        let step = self.step(op)?;
-        let zero = match step.known_dims() {
-            Some(dims) if dims.is_empty() => op.number(DType::Int8, 0.0)?,
-            Some(dims) => op.filled(DType::Int8, 0.0, &dims)?,
-            None => {
-                let zero = op.times(&step, 0.0)?;
-                op.cast(&zero, DType::Int8)?
-            }
-        };
-        let axis = self.axis.map(|axis| int("axis", axis));
-        let inputs = [Some(x), Some(&step), Some(&zero)];
-        let [y] = op.emit_all(kind, &inputs, axis)?;
-        Ok(y)
+        let step = step(op, &self.scale, self.greatest(), self.axis.is_some())?;
+        convert(op, kind, x, &step, self.axis)
+    }
+
+    /// Returns ONNX's quantized tensor. Its least integer has no opposite, which `round_type` 1 excludes.
+    fn integers(&self, op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
+        if !self.is_away || self.is_within || op.is_positive(x) {
+            return self.standard(op, "QuantizeLinear", x);
+        }
+        let scale = self.spread(op, x)?;
+        let below = op.call("Neg", &[&scale], [])?;
+        let x = op.call("Max", &[x, &below], [])?;
+        self.standard(op, "QuantizeLinear", &x)
     }
 
     /// Clips to the scale.
@@ -111,7 +104,7 @@ impl Quantization {
     fn quantized(&self, op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
         if self.is_standard(op) {
             let y = self.integers(op, x)?;
-            return op.cast(&y, x.dtype());
+            return op.widen(&y, x.dtype());
         }
         let scale = self.spread(op, x)?;
         let one = op.number(x.dtype(), 1.0)?;
@@ -132,18 +125,8 @@ impl Quantization {
         op.call("Clip", &[&rounded, &low, &high], [])
     }
 
-    /// Returns ONNX's quantized tensor.
-    fn integers(&self, op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
-        let x = if self.is_away { self.clipped(op, x)? } else { x.clone() };
-        self.standard(op, "QuantizeLinear", &x)
-    }
-
     /// Returns the numbers that integers, stored in any type, stand for.
     fn restored(&self, op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
-        if self.is_standard(op) {
-            let x = op.cast(x, DType::Int8)?;
-            return self.standard(op, "DequantizeLinear", &x);
-        }
         let x = op.cast(x, self.scale.dtype())?;
         let scale = self.spread(op, &x)?;
         let all = op.mul(&x, &scale)?;
@@ -159,6 +142,70 @@ impl Quantization {
         }
         let y = self.quantized(op, x)?;
         self.restored(op, &y)
+    }
+}
+
+/// Returns ONNX's scale, the distance of two neighbors: a number, or a list.
+pub(super) fn step(
+    graph: &mut Graph,
+    scale: &Value,
+    greatest: f64,
+    is_list: bool,
+) -> Outcome<Value> {
+    let least = graph.number(scale.dtype(), LEAST)?;
+    let scale = graph.call("Max", &[scale, &least], [])?;
+    let greatest = graph.number(scale.dtype(), greatest)?;
+    let step = graph.div(&scale, &greatest)?;
+    graph.reshape(&step, if is_list { &[-1] } else { &[] })
+}
+
+/// Applies ONNX's `QuantizeLinear` or `DequantizeLinear`.
+pub(super) fn convert(
+    graph: &mut Graph,
+    kind: &str,
+    x: &Value,
+    step: &Value,
+    axis: Option<i64>,
+) -> Outcome<Value> {
+    let zero = match step.known_dims() {
+        Some(dims) if dims.is_empty() => graph.number(DType::Int8, 0.0)?,
+        Some(dims) => graph.filled(DType::Int8, 0.0, &dims)?,
+        None => {
+            let zero = graph.times(step, 0.0)?;
+            graph.cast(&zero, DType::Int8)?
+        }
+    };
+    let axis = axis.map(|axis| int("axis", axis));
+    let [y] = graph.emit_all(kind, &[Some(x), Some(step), Some(&zero)], axis)?;
+    Ok(y)
+}
+
+/// Returns the 8-bit integers in the variable of an input slot, if it is known to hold such, in any type.
+fn integers(op: &mut Operator<'_>, slot: &str, x: &Value) -> Outcome<Option<Value>> {
+    if x.dtype() == DType::Int8 {
+        return Ok(Some(x.clone()));
+    }
+    let narrow = op.narrow(x).filter(|narrow| narrow.dtype() == DType::Int8);
+    match op.parameter(slot) {
+        Some(parameter) if narrow.is_none() && holds_integers(parameter) => {
+            op.cast(x, DType::Int8).map(Some)
+        }
+        _ => Ok(narrow),
+    }
+}
+
+/// Whether all elements of a tensor are 8-bit integers.
+pub(super) fn holds_integers(tensor: &Tensor) -> bool {
+    let is_one = |number: f64| number.fract() == 0.0 && (-128.0..=127.0).contains(&number);
+    let Ok(bytes) = tensor.data.bytes() else { return false };
+    match (&tensor.kind, tensor.dtype) {
+        (Kind::Dense, DType::Float32) => {
+            bytes.as_chunks().0.iter().all(|it| is_one(f32::from_le_bytes(*it).into()))
+        }
+        (Kind::Dense, DType::Float64) => {
+            bytes.as_chunks().0.iter().all(|it| is_one(f64::from_le_bytes(*it)))
+        }
+        _ => false,
     }
 }
 
@@ -200,6 +247,31 @@ fn magnitude(op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
     op.reduce("ReduceMax", &sizes, &[0], true)
 }
 
+/// Returns the maximum absolute values of the elements of a parameter: one for each index of an axis, or for all
+/// elements.
+fn magnitudes(tensor: &Tensor, axis: Option<usize>) -> Option<Tensor> {
+    let size = |dims: &[u64]| {
+        let size = dims.iter().try_fold(1_u64, |size, dim| size.checked_mul(*dim))?;
+        usize::try_from(size).ok().filter(|size| *size > 0)
+    };
+    let (count, inner) = match axis {
+        Some(axis) => (size(&[*tensor.shape.get(axis)?])?, size(tensor.shape.get(axis + 1..)?)?),
+        None => (1, size(&tensor.shape)?),
+    };
+    if !matches!(tensor.kind, Kind::Dense) || tensor.dtype != DType::Float32 {
+        return None;
+    }
+    let mut found = vec![0.0_f32; count];
+    let bytes = tensor.data.bytes().ok()?;
+    for (number, element) in bytes.as_chunks().0.iter().enumerate() {
+        let element = f32::from_le_bytes(*element).abs();
+        let greatest = found.get_mut(number / inner % count)?;
+        *greatest = if element.is_nan() { return None } else { greatest.max(element) };
+    }
+    let bytes: Vec<u8> = found.into_iter().flat_map(f32::to_le_bytes).collect();
+    Some(Tensor::dense(DType::Float32, vec![u64::try_from(count).ok()?], Blob::memory(bytes)))
+}
+
 fn put_quantized(op: &mut Operator<'_>, by: &Quantization, x: &Value, back: bool) -> Outcome {
     let y = if back { by.both(op, x)? } else { by.quantized(op, x)? };
     op.put("Out", &y)
@@ -207,9 +279,12 @@ fn put_quantized(op: &mut Operator<'_>, by: &Quantization, x: &Value, back: bool
 
 fn own_scale(op: &mut Operator<'_>, back: bool) -> Outcome {
     let x = op.input("X")?;
-    let scale = magnitude(op, &x)?;
+    let scale = match op.parameter("X").and_then(|tensor| magnitudes(tensor, None)) {
+        Some(scale) => op.tensor(scale, "scale"),
+        None => magnitude(op, &x)?,
+    };
     op.put("OutScale", &scale)?;
-    let by = Quantization::of(op, scale, None)?;
+    let by = Quantization { is_within: true, ..Quantization::of(op, scale, None)? };
     put_quantized(op, &by, &x, back)
 }
 
@@ -221,13 +296,19 @@ fn own_scales(op: &mut Operator<'_>, back: bool) -> Outcome {
     };
     let axis = op.place(axis, &x)?;
     let axes: Vec<i64> = (0..).take(x.rank()?).filter(|other| *other != axis).collect();
-    let sizes = op.call("Abs", &[&x], [])?;
-    let scale = match axes.is_empty() {
-        true => sizes,
-        false => op.reduce("ReduceMax", &sizes, &axes, false)?,
+    let known = op.parameter("X").and_then(|x| magnitudes(x, usize::try_from(axis).ok()));
+    let scale = match known {
+        Some(scale) => op.tensor(scale, "scale"),
+        None => {
+            let sizes = op.call("Abs", &[&x], [])?;
+            match axes.is_empty() {
+                true => sizes,
+                false => op.reduce("ReduceMax", &sizes, &axes, false)?,
+            }
+        }
     };
     op.put("OutScale", &scale)?;
-    let by = Quantization::of(op, scale, Some(axis))?;
+    let by = Quantization { is_within: true, ..Quantization::of(op, scale, Some(axis))? };
     put_quantized(op, &by, &x, back)
 }
 
@@ -341,6 +422,11 @@ fn dequantize_linear(op: &mut Operator<'_>) -> Outcome {
     if op.flag("only_observer")? {
         return op.put("Y", &x);
     }
-    let y = Quantization::of(op, scale, axis)?.restored(op, &x)?;
+    let by = Quantization::of(op, scale, axis)?;
+    let integers = if by.is_standard(op) { integers(op, "X", &x)? } else { None };
+    let y = match integers {
+        Some(integers) => by.standard(op, "DequantizeLinear", &integers)?,
+        None => by.restored(op, &x)?,
+    };
     op.put("Y", &y)
 }

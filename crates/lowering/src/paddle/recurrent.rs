@@ -9,6 +9,7 @@
 //! | GRU | update, reset, candidate | 1 - update, reset, candidate |
 
 use lodstone_model::{AttributeValue, ByteString, DType, Tensor};
+use lodstone_schema::paddle::Activation;
 use lodstone_store::Blob;
 
 use super::operator::{Operator, Outcome, Rule};
@@ -21,21 +22,12 @@ pub(super) const RULES: &[(&str, Rule)] = &[("gru", gru), ("lstm", lstm)];
 const MAX_GATES: i64 = 1 << 13;
 
 /// Returns the ONNX name of an activation.
-fn activation(op: &Operator<'_>, name: &str, default: &str) -> Outcome<&'static str> {
-    let kind = match op.attribute(name) {
-        Some(AttributeValue::String(kind)) => kind.to_string(),
-        // GRU operators of 1.x have an index instead of a name.
-        Some(AttributeValue::Int(kind)) => ["identity", "sigmoid", "tanh", "relu"]
-            .get(usize::try_from(*kind).unwrap_or(usize::MAX))
-            .map_or_else(|| kind.to_string(), |kind| (*kind).to_owned()),
-        _ => default.to_owned(),
-    };
-    Ok(match kind.as_str() {
-        "identity" => "Affine",
-        "relu" => "Relu",
-        "sigmoid" => "Sigmoid",
-        "tanh" => "Tanh",
-        other => return Err(format!("unknown activation `{other}` as `{name}`").into()),
+fn activation(op: &Operator<'_>, name: &str, default: Activation) -> Outcome<&'static str> {
+    Ok(match Activation::of(op.attribute(name), name, default)? {
+        Activation::Identity => "Affine",
+        Activation::Relu => "Relu",
+        Activation::Sigmoid => "Sigmoid",
+        Activation::Tanh => "Tanh",
     })
 }
 
@@ -140,9 +132,9 @@ fn lstm(op: &mut Operator<'_>) -> Outcome {
     }
     let (hidden, cell) = (initial(op, "H0")?, initial(op, "C0")?);
     let activations = [
-        activation(op, "gate_activation", "sigmoid")?,
-        activation(op, "candidate_activation", "tanh")?,
-        activation(op, "cell_activation", "tanh")?,
+        activation(op, "gate_activation", Activation::Sigmoid)?,
+        activation(op, "candidate_activation", Activation::Tanh)?,
+        activation(op, "cell_activation", Activation::Tanh)?,
     ];
     let mut attributes = directions(op, &activations)?;
     attributes.push(int("hidden_size", size));
@@ -205,8 +197,8 @@ fn gru(op: &mut Operator<'_>) -> Outcome {
         return Err(format!("expected {} weights, found {count}", size * 3 * size).into());
     }
     let keeps = op.flag("origin_mode")?;
-    let gate = activation(op, "gate_activation", "sigmoid")?;
-    let candidate = activation(op, "activation", "tanh")?;
+    let gate = activation(op, "gate_activation", Activation::Sigmoid)?;
+    let candidate = activation(op, "activation", Activation::Tanh)?;
     if !keeps && gate != "Sigmoid" {
         return Err(format!("ONNX cannot invert a gate with activation `{gate}`").into());
     }

@@ -14,16 +14,16 @@ use crate::recorded::{GRADIENTS, OPERATORS, SEQUENCES, Tensors, program, recorde
 const MEMORY: u64 = 16 << 20;
 
 /// The number of recorded cases per kind that are damaged.
-const CASES: usize = 4;
+pub(crate) const CASES: usize = 4;
 
 const INTS: [i32; 7] = [i32::MIN, i32::MAX, -1, 0, 3, 1 << 16, 1 << 30];
 const LONGS: [i64; 7] = [i64::MIN, i64::MAX, -1, 0, 3, 1 << 32, 1 << 62];
 const FLOATS: [f32; 5] = [f32::NAN, f32::INFINITY, -1.0, 0.0, 1e30];
 
 /// An operator, and its inputs.
-struct Subject<'c> {
-    op: Op,
-    feed: Tensors<'c>,
+pub(crate) struct Subject<'c> {
+    pub(crate) op: Op,
+    pub(crate) feed: Tensors<'c>,
 }
 
 /// Returns lists that differ from one in a single member, or in length.
@@ -164,7 +164,8 @@ fn rows(like: &Tensor) -> Vec<Tensor> {
     made.into_iter().map(|rows| Tensor { kind: kind(rows), ..like.clone() }).collect()
 }
 
-fn variants<'c>(op: &Op, feed: &Tensors<'c>) -> Vec<(String, Subject<'c>)> {
+/// Returns variants of an operator and its inputs, each damaged in one place.
+pub(crate) fn variants<'c>(op: &Op, feed: &Tensors<'c>) -> Vec<(String, Subject<'c>)> {
     let changed = with_attributes(op).into_iter().chain(with_slots(op));
     let mut made: Vec<_> =
         changed.map(|(what, op)| (what, Subject { op, feed: feed.clone() })).collect();

@@ -15,8 +15,8 @@
 #[path = "../bits/mod.rs"]
 mod bits;
 mod differences;
-mod exported;
 mod hostile;
+mod hostile_exports;
 mod optimizers;
 mod pir;
 mod recorded;

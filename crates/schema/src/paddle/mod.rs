@@ -9,6 +9,7 @@
 //! Source of truth: `fluid/io.py` and `static/io.py` of PaddlePaddle; the registries of 1.8.5, 2.6.2
 //! and 3.3.1.
 
+mod activation;
 mod attributes;
 pub mod codes;
 mod gradients;
@@ -17,6 +18,7 @@ mod prune;
 mod reserved;
 mod roles;
 
+pub use activation::Activation;
 pub use attributes::{AttributeSpec, attribute, attributes};
 pub use gradients::{EMPTY, GRAD, gradient_of, gradient_ops, has_gradient};
 pub use operators::{

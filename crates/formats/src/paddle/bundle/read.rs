@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use lodstone_model::{Dialect, Dim, Kind, Model, Parameter, Program, Report, Tensor, Var, some};
+use lodstone_model::{
+    Dialect, Dim, Kind, Model, Parameter, Program, Report, Tensor, TensorType, Var, some,
+};
 use lodstone_schema::paddle::{saved, wanted as wanted_by};
 use lodstone_store::{Blob, Error as StoreError, Location, check_relative};
 
@@ -500,11 +502,20 @@ fn difference(wanted: &[&Var], tensors: &[Tensor]) -> Option<String> {
 /// Describes why a tensor cannot be the value of a variable.
 fn contradiction(var: &Var, tensor: &Tensor) -> Option<String> {
     let declared = var.value.tensor_type()?;
-    if !matches!(tensor.kind, Kind::Dense) || declared.admits(&tensor.shape) {
+    let is_same = declared.admits(&tensor.shape) || has_same_dims(declared, &tensor.shape);
+    if !matches!(tensor.kind, Kind::Dense) || is_same {
         return None;
     }
     let dims: Vec<String> = declared.shape.iter().flatten().map(Dim::to_string).collect();
     Some(format!("of shape [{}], and is of shape {:?}", dims.join(", "), tensor.shape))
+}
+
+/// Whether dims are the declared ones except for those of 1: post-training quantization of 2.x saves scales declared as
+/// `[4]` with the dims `[1, 4]`, and those declared as `[1]` without dims.
+fn has_same_dims(declared: &TensorType, shape: &[u64]) -> bool {
+    let is_some = |dim: &&Dim| **dim != Dim::Known(1);
+    let sizes = shape.iter().filter(|size| **size != 1).map(|size| Dim::Known(*size));
+    declared.shape.as_ref().is_some_and(|dims| dims.iter().filter(is_some).cloned().eq(sizes))
 }
 
 /// Describes how the element type of a tensor differs from that of its variable: `save_as_fp16` and some converters

@@ -11,6 +11,7 @@
 //! | rank tables of sequences | two tensors | `ranks` |
 //! | Viterbi's algorithm | two `Scan` | `paths` |
 //! | convolutions to which a bias is added | convolutions with a bias | `fuse` |
+//! | products of quantized integers | products of numbers that are dequantized | `integers` |
 //! | LoD | inputs `NAME.lod0`, `NAME.lod1`, ... with the offsets of each level | `walk` |
 //!
 //! Training programs are reduced to inference first. The result has the newest opset, as the rules emit it.
@@ -21,6 +22,7 @@ mod arrays;
 mod control;
 mod finish;
 mod fuse;
+mod integers;
 mod paths;
 mod ranks;
 mod scope;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use lodstone_model::{
-    Attribute, AttributeValue, Block, DType, Dim, Model, Op, Program, Tensor, ValueType, Var,
+    Attribute, AttributeValue, Block, DType, Dim, Kind, Model, Op, Program, Tensor, ValueType, Var,
 };
 use lodstone_schema::onnx::downgrade::minimum_opset;
 use lodstone_schema::onnx::infer::ValueInfo;
@@ -12,6 +12,7 @@ use lodstone_schema::onnx::quoted;
 use lodstone_schema::paddle::{CONVENTIONS, EMPTY, LodRule, Share, SharedLod, interface, operator};
 use lodstone_schema::{Code, Finding, Findings, Origin, Origins};
 
+use super::integers::{Product, products};
 use super::scope::{Bound, Key, Scope};
 use super::{arrays, control, paths, ranks};
 use crate::onnx::{Graph, Value, int};
@@ -107,6 +108,10 @@ pub(super) struct Walk<'p> {
     pub(super) options: &'p LowerOptions,
     /// The kinds of operators that were kept in a domain of their own.
     pub(super) keeps: Vec<String>,
+    /// Products of quantized integers, by block and index.
+    pub(super) products: HashMap<(usize, usize), Product<'p>>,
+    /// Operators whose input is their result, by block and index.
+    pub(super) left_out: HashSet<(usize, usize)>,
     /// What became of each operator, if that is requested.
     covered: Option<BTreeMap<(usize, usize), OperatorCoverage>>,
     release: i64,
@@ -136,6 +141,7 @@ impl<'p> Walk<'p> {
         let fetched: HashSet<&str> = outputs.iter().copied().collect();
         let last = writes.filter(|(name, _)| fetched.contains(name)).collect();
         let parameters = model.parameters.iter().map(|it| (it.name.as_str(), &it.tensor)).collect();
+        let products = products(program, &outputs);
         let ops = program.ops().count() as u64;
         let mut walk = Self {
             model,
@@ -154,6 +160,8 @@ impl<'p> Walk<'p> {
             last,
             options,
             keeps: Vec::new(),
+            products,
+            left_out: HashSet::new(),
             covered: None,
             release: program.version.unwrap_or(0),
             work: ops.saturating_mul(MAX_WORK).max(1 << 12),
@@ -170,6 +178,11 @@ impl<'p> Walk<'p> {
         for (index, block) in self.program.blocks.iter().enumerate() {
             for var in block.vars.iter().filter(|var| var.persistable) {
                 let Some(tensor) = self.parameters.get(var.name.as_str()) else { continue };
+                if !matches!(tensor.kind, Kind::Dense) && self.read.contains(var.name.as_str()) {
+                    let place = format!("the parameter {}", quoted(&var.name));
+                    self.findings.add(place, "only dense tensors are supported");
+                    continue;
+                }
                 let value = Value::new(&var.name, ValueInfo::of(tensor));
                 let lod = tensor.lod.0.iter().map(|level| {
                     let level: Vec<i64> =
@@ -335,6 +348,7 @@ impl<'p> Walk<'p> {
         }
         match own {
             Some(own) => own(self, site),
+            None if self.left_out.contains(&(site.block, site.number)) => self.pass(site),
             None => self.lower(site),
         }
     }
@@ -397,8 +411,11 @@ impl<'p> Walk<'p> {
         let op = self.without_unread(site.op);
         let rule = RULES.get(site.op.kind.as_str());
         let rule = rule.ok_or_else(|| Finding::internal("the operator has no rule"))?;
+        let replaced = self.restored_factors(site)?;
+        let replaced = replaced.as_ref().map_or(&[][..], |factors| factors);
         self.graph.begin(&site.op.kind);
-        let facts = ScopeFacts { scope: &self.scope, block: site.block };
+        let parameters = &self.parameters;
+        let facts = ScopeFacts { scope: &self.scope, block: site.block, parameters, replaced };
         let mut operator = Operator::new(&op, self.release, &mut self.graph, &facts);
         let outcome = rule(&mut operator);
         let outputs = operator.outputs;
@@ -662,12 +679,18 @@ fn written<'p>(program: &'p Program, op: &'p Op) -> Vec<&'p str> {
 struct ScopeFacts<'a, 'p> {
     scope: &'a Scope<'p>,
     block: usize,
+    parameters: &'a HashMap<&'p str, &'p Tensor>,
+    /// The values of variables that the operator reads instead.
+    replaced: &'a [(&'p str, Value)],
 }
 
 impl<'p> ScopeFacts<'_, 'p> {
     fn tensor(&self, variable: &str) -> Option<(&Value, &Vec<Value>)> {
         match self.scope.get(self.scope.key(self.block, variable).ok()?)? {
-            Bound::Tensor(value, lod) => Some((value, lod)),
+            Bound::Tensor(value, lod) => {
+                let replaced = self.replaced.iter().find(|(name, _)| *name == variable);
+                Some((replaced.map_or(value, |(_, value)| value), lod))
+            }
             _ => None,
         }
     }
@@ -680,6 +703,11 @@ impl VariableFacts for ScopeFacts<'_, '_> {
 
     fn contents(&self, variable: &str) -> Option<Vec<i64>> {
         self.tensor(variable)?.0.info().ints()
+    }
+
+    fn parameter(&self, variable: &str) -> Option<&Tensor> {
+        let (value, _) = self.tensor(variable)?;
+        self.parameters.get(value.name()).copied()
     }
 
     fn lod(&self, variable: &str) -> Vec<LodLevel> {

@@ -18,6 +18,10 @@ const RANDOM: [&str; 6] = [
     "RandomUniformLike",
 ];
 
+/// Operators that narrow elements. A result that is smaller than the constant it replaces may exceed the bound of one
+/// constant.
+const NARROWING: [&str; 2] = ["Cast", "QuantizeLinear"];
+
 impl<'p, 'a> Pass<'p, 'a> {
     /// Replaces an operator by constants, if its results are known and within bounds; returns whether it did.
     pub(super) fn fold(&mut self, op: &'p Op, facts: &[Option<Fact<'a>>]) -> Result<bool, Finding> {
@@ -36,7 +40,8 @@ impl<'p, 'a> Pass<'p, 'a> {
         let is_new = op.kind != "Constant";
         let sizes = made.iter().map(|tensor| tensor.data.len());
         let size = sizes.clone().fold(0, u64::saturating_add);
-        let is_large = sizes.max().is_some_and(|size| size > self.bounds.each);
+        let is_large = sizes.max().is_some_and(|size| size > self.bounds.each)
+            && !self.is_narrowed(op, facts)?;
         if is_new && (is_large || self.folded.saturating_add(size) > self.bounds.all) {
             return Ok(false);
         }
@@ -63,6 +68,19 @@ impl<'p, 'a> Pass<'p, 'a> {
         Ok(info.filter(|_| op.kind != "Constant").and_then(ValueInfo::constant))
     }
 
+    /// Whether an operator narrows the elements of a constant, and the result fits within the bound of all constants.
+    fn is_narrowed(&self, op: &Op, facts: &[Option<Fact<'a>>]) -> Result<bool, Finding> {
+        let ([output], Some(Some(first))) = (op.output(""), facts.first()) else {
+            return Ok(false);
+        };
+        let infos = self.infos.get(self.scopes.innermost()?.number);
+        let size = infos.and_then(|infos| infos.get(output)).and_then(ValueInfo::nbytes);
+        let before = first.constant.as_ref().map(|constant| constant.data.len());
+        let fits = |size: u64| self.folded.saturating_add(size) <= self.bounds.all;
+        let is_less = size.zip(before).is_some_and(|(size, before)| size < before && fits(size));
+        Ok(is_less && NARROWING.contains(&op.kind.as_str()))
+    }
+
     /// Evaluates an operator on constants.
     fn evaluated(
         &self,
@@ -74,8 +92,9 @@ impl<'p, 'a> Pass<'p, 'a> {
         let size = |name: &str| infos.and_then(|infos| infos.get(name)).and_then(ValueInfo::nbytes);
         let is_small = |size: u64| size <= self.bounds.each;
         // Results that are too large are not computed at all.
-        let fits =
-            op.kind == "Constant" || op.writes().all(|name| size(name).is_some_and(is_small));
+        let fits = op.kind == "Constant"
+            || self.is_narrowed(op, facts)?
+            || op.writes().all(|name| size(name).is_some_and(is_small));
         let constant = |(name, fact): (&String, &'_ Option<Fact<'a>>)| match fact {
             _ if name.is_empty() => Some(None),
             Some(fact) if fact.name.is_empty() => Some(None),

@@ -8,13 +8,14 @@
 //! | `BatchHidden` | the hidden states |
 
 use lodstone_model::{Lod, Op};
+use lodstone_schema::paddle::Activation;
 use lodstone_schema::places::at;
 
 use super::super::sequences::{
     Rows, add, add_outer, add_product, add_product_back, copy, made, numbers, part, part_mut, zeros,
 };
 use super::super::{Outcome, flag, input, output};
-use super::{Curve, beginning, in_order, keep, places, put_gradient, requested};
+use super::{Curve, activation, beginning, in_order, keep, places, put_gradient, requested};
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
 
@@ -28,8 +29,8 @@ struct Gru {
     /// [3 * size]
     bias: Vec<f32>,
     reversed: bool,
-    gate: Curve,
-    candidate: Curve,
+    gate: Activation,
+    candidate: Activation,
     /// Whether the update gate is the weight of the previous state, rather than of the candidate.
     keeps: bool,
     /// [sequences, size]
@@ -51,8 +52,8 @@ impl Gru {
                 Err(_) => vec![0.0; 3 * size],
             },
             reversed: flag(op, "is_reverse", false),
-            gate: Curve::named(op, "gate_activation", "sigmoid")?,
-            candidate: Curve::named(op, "activation", "tanh")?,
+            gate: activation(op, "gate_activation", Activation::Sigmoid)?,
+            candidate: activation(op, "activation", Activation::Tanh)?,
             keeps: flag(op, "origin_mode", false),
             first: beginning(frame, step, "H0", rows.sequences.len(), size)?,
             rows,

@@ -8,13 +8,14 @@
 
 use lodstone_model::{Lod, Op};
 use lodstone_schema::Finding;
+use lodstone_schema::paddle::Activation;
 use lodstone_schema::places::at;
 
 use super::super::sequences::{
     Rows, add, add_outer, add_product, add_product_back, copy, made, numbers, part, part_mut, zeros,
 };
 use super::super::{Outcome, flag, input, output};
-use super::{Curve, beginning, in_order, keep, places, put_gradient, requested};
+use super::{Curve, activation, beginning, in_order, keep, places, put_gradient, requested};
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
 
@@ -29,9 +30,9 @@ struct Lstm {
     bias: Vec<f32>,
     peepholes: bool,
     reversed: bool,
-    gate: Curve,
-    cell: Curve,
-    candidate: Curve,
+    gate: Activation,
+    cell: Activation,
+    candidate: Activation,
     /// [sequences, size]
     first_hidden: Vec<f32>,
     first_cell: Vec<f32>,
@@ -51,9 +52,9 @@ impl Lstm {
             bias: numbers(frame, step, "Bias", if peepholes { 7 } else { 4 } * size)?,
             peepholes,
             reversed: flag(op, "is_reverse", false),
-            gate: Curve::named(op, "gate_activation", "sigmoid")?,
-            cell: Curve::named(op, "cell_activation", "tanh")?,
-            candidate: Curve::named(op, "candidate_activation", "tanh")?,
+            gate: activation(op, "gate_activation", Activation::Sigmoid)?,
+            cell: activation(op, "cell_activation", Activation::Tanh)?,
+            candidate: activation(op, "candidate_activation", Activation::Tanh)?,
             first_hidden: beginning(frame, step, "H0", count, size)?,
             first_cell: beginning(frame, step, "C0", count, size)?,
             rows,

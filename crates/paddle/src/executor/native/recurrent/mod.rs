@@ -12,8 +12,9 @@ mod lstm;
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use lodstone_model::{AttributeValue, Lod, Op};
+use lodstone_model::{Lod, Op};
 use lodstone_schema::Finding;
+use lodstone_schema::paddle::{Activation, attribute};
 use lodstone_schema::places::at_mut;
 
 use super::sequences::{copy, made, numbers, part_mut};
@@ -28,54 +29,37 @@ pub(super) const OPERATORS: &[(&str, Run)] = &[
     ("lstm_grad", lstm::gradient),
 ];
 
-/// An activation function.
-#[derive(Clone, Copy)]
-enum Curve {
-    Identity,
-    Relu,
-    Sigmoid,
-    Tanh,
-}
-
-impl Curve {
-    fn named(op: &Op, name: &str, otherwise: &str) -> Outcome<Self> {
-        let kind = match op.attribute(name) {
-            Some(AttributeValue::String(kind)) => kind.to_string(),
-            // GRU operators of 1.x have an index instead of a name.
-            Some(AttributeValue::Int(kind)) => ["identity", "sigmoid", "tanh", "relu"]
-                .get(usize::try_from(*kind).unwrap_or(usize::MAX))
-                .map_or_else(|| kind.to_string(), |kind| (*kind).to_owned()),
-            _ => otherwise.to_owned(),
-        };
-        Ok(match kind.as_str() {
-            "identity" => Self::Identity,
-            "relu" => Self::Relu,
-            "sigmoid" => Self::Sigmoid,
-            "tanh" => Self::Tanh,
-            other => {
-                return Err(format!("unknown activation `{other}` as `{name}`").into());
-            }
-        })
-    }
-
-    fn at(self, x: f32) -> f32 {
-        match self {
-            Self::Identity => x,
-            Self::Relu => x.max(0.0),
-            Self::Sigmoid => 1.0 / (1.0 + (-x).exp()),
-            Self::Tanh => x.tanh(),
-        }
-    }
+/// The values of an activation function.
+trait Curve {
+    fn at(self, x: f32) -> f32;
 
     /// Returns the derivative, given the value of the function.
-    fn slope(self, value: f32) -> f32 {
+    fn slope(self, value: f32) -> f32;
+}
+
+impl Curve for Activation {
+    fn at(self, x: f32) -> f32 {
         match self {
-            Self::Identity => 1.0,
-            Self::Relu => f32::from(value > 0.0),
-            Self::Sigmoid => value * (1.0 - value),
-            Self::Tanh => 1.0 - value * value,
+            Activation::Identity => x,
+            Activation::Relu => x.max(0.0),
+            Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+            Activation::Tanh => x.tanh(),
         }
     }
+
+    fn slope(self, value: f32) -> f32 {
+        match self {
+            Activation::Identity => 1.0,
+            Activation::Relu => f32::from(value > 0.0),
+            Activation::Sigmoid => value * (1.0 - value),
+            Activation::Tanh => 1.0 - value * value,
+        }
+    }
+}
+
+/// Returns the activation that an attribute of an operator selects, or `default`.
+fn activation(op: &Op, name: &str, default: Activation) -> Outcome<Activation> {
+    Ok(Activation::of(attribute(op, name), name, default)?)
 }
 
 /// Returns the initial state of each sequence: rows of a variable, or zeros.
