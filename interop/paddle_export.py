@@ -2,7 +2,8 @@
 
     python paddle_export.py LODSTONE NETWORKS [OPERATORS]
 
-NETWORKS has folders that `paddle_networks.py` wrote. Each is exported with dynamic and with fixed dims, at the default
+NETWORKS has folders that `paddle_networks.py` wrote. Those of PaddlePaddle 3 are also converted for PaddlePaddle 2, to
+`older/inference.pdmodel`, which `paddle_older.py` runs. Each is exported with dynamic and with fixed dims, at the default
 opset and at others; the result passes ONNX's checker and `lodstone verify`. OPERATORS has models of single operators with
 `X.inputs.npz` and `X.outputs.npz` beside each `X.onnx`, which the test `paddle_to_onnx` of `lodstone` wrote.
 """
@@ -90,6 +91,9 @@ def compare(name, wanted, found):
 def network(program, folder):
     name = os.path.basename(folder)
     source, out = os.path.join(folder, "inference"), os.path.join(folder, "out.npz")
+    if os.path.exists(source + ".json"):
+        is_right, error = lodstone(program, "convert", source, os.path.join(folder, "older/inference.pdmodel"))
+        check(is_right, f"{name}, to PaddlePaddle 2: {error}")
     feeds = sorted(file.split(".")[0] for file in os.listdir(folder) if file.endswith(".inputs.npz"))
     variants = [("dynamic", []), ("opset-11", ["--opset", "11"]), ("newest", ["--opset", "newest"])]
     first = np.load(os.path.join(folder, f"{feeds[0]}.inputs.npz"))

@@ -1,9 +1,10 @@
-"""Builds networks with PaddlePaddle 2.6.2, with random weights, and records their outputs at several input sizes.
+"""Builds networks with PaddlePaddle 2.6.2 or 3.3.1, with random weights, and records their outputs at several input sizes.
 
     python paddle_networks.py OUT_DIR
 
-Writes a folder for each network: `inference.pdmodel` and `inference.pdiparams`, and for each size `N.inputs.npz` and
-`N.outputs.npz`, whose arrays have the names of the inputs and outputs.
+Writes a folder for each network: `inference.pdmodel` (of 3.3.1 `inference.json`) and `inference.pdiparams`, and for each
+size `N.inputs.npz` and `N.outputs.npz`, whose arrays have the names of the inputs and outputs. Networks that are built
+from single operators are of 2.6.2 alone.
 """
 
 import os
@@ -17,6 +18,8 @@ import numpy as np
 import paddle
 import paddle.nn.functional as F
 from paddle import nn, static
+
+IS_PIR = paddle.__version__.startswith("3.")
 
 paddle.seed(7)
 
@@ -170,6 +173,97 @@ class Segmentation(nn.Layer):
         return paddle.argmax(y, axis=1, keepdim=True, dtype="int32"), F.softmax(y, axis=1)
 
 
+class Detr(nn.Layer):
+    """An RT-DETR-like layout detector: a hybrid encoder, the best queries, and a decoder with deformable attention."""
+
+    def __init__(self, classes=4, width=32, queries=12, heads=4, points=2):
+        super().__init__()
+        self.stem = nn.Sequential(ConvBlock(3, 16, stride=2, act=F.relu), ConvBlock(16, 24, stride=2, act=F.relu))
+        self.c3 = ConvBlock(24, width, stride=2, act=F.silu)
+        self.c4 = ConvBlock(width, width, stride=2, act=F.silu)
+        self.encoder = nn.TransformerEncoderLayer(width, heads, 64, dropout=0.0, activation="gelu")
+        self.fuse = ConvBlock(2 * width, width, act=F.silu)
+        self.score = nn.Linear(width, classes)
+        self.box = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 4))
+        self.norm = nn.LayerNorm(width)
+        self.attention = nn.MultiHeadAttention(width, heads)
+        self.offsets, self.weights = nn.Linear(width, heads * 2 * points * 2), nn.Linear(width, heads * 2 * points)
+        self.value, self.out = nn.Linear(width, width), nn.Linear(width, width)
+        self.last_score, self.last_box = nn.Linear(width, classes), nn.Linear(width, 4)
+        self.width, self.queries, self.heads, self.points = width, queries, heads, points
+
+    def deform(self, query, reference, values, shapes):
+        batch = paddle.shape(query)[0]
+        heads, points, depth = self.heads, self.points, self.width // self.heads
+        value = self.value(values).reshape([batch, -1, heads, depth])
+        offsets = self.offsets(query).reshape([batch, self.queries, heads, 2, points, 2])
+        weights = F.softmax(self.weights(query).reshape([batch, self.queries, heads, 2 * points]))
+        weights = weights.reshape([batch, self.queries, heads, 2, points])
+        reference = reference.unsqueeze([2, 3, 4])
+        spots = reference[..., :2] + offsets / points * reference[..., 2:] * 0.5
+        grids, sampled, start = 2.0 * spots - 1.0, [], 0
+        for level, (h, w) in enumerate(shapes):
+            part = value[:, start:start + h * w].transpose([0, 2, 3, 1]).reshape([batch * heads, depth, h, w])
+            grid = grids[:, :, :, level].transpose([0, 2, 1, 3, 4]).flatten(0, 1)
+            sampled.append(F.grid_sample(part, grid, align_corners=False))
+            start = start + h * w
+        weights = weights.transpose([0, 2, 1, 3, 4]).reshape([batch * heads, 1, self.queries, 2 * points])
+        y = (paddle.stack(sampled, axis=-2).flatten(-2) * weights).sum(-1)
+        return self.out(y.reshape([batch, heads * depth, self.queries]).transpose([0, 2, 1]))
+
+    def forward(self, image, scale):
+        c3 = self.c3(self.stem(image))
+        c4 = self.c4(c3)
+        h, w = paddle.shape(c4)[2], paddle.shape(c4)[3]
+        tokens = self.encoder(c4.flatten(2).transpose([0, 2, 1]))
+        c4 = tokens.transpose([0, 2, 1]).reshape([-1, self.width, h, w])
+        c3 = self.fuse(paddle.concat([c3, F.interpolate(c4, scale_factor=2.0, mode="nearest")], axis=1))
+        levels = [c3, c4]
+        shapes = [(paddle.shape(level)[2], paddle.shape(level)[3]) for level in levels]
+        memory = paddle.concat([level.flatten(2).transpose([0, 2, 1]) for level in levels], axis=1)
+        scores = self.score(memory)
+        _, best = paddle.topk(scores.max(-1), self.queries, axis=1)
+        batch = paddle.arange(end=paddle.shape(image)[0]).unsqueeze(-1).tile([1, self.queries])
+        index = paddle.stack([batch.astype(best.dtype), best], axis=-1)
+        query = paddle.gather_nd(memory, index)
+        reference = F.sigmoid(self.box(query))
+        query = self.norm(query + self.attention(query))
+        query = query + self.deform(query, reference, memory, shapes)
+        boxes = F.sigmoid(self.last_box(query) + paddle.log(reference / (1 - reference)))
+        scores = F.sigmoid(self.last_score(query))
+        center, size = boxes[..., :2], boxes[..., 2:]
+        corners = paddle.concat([center - 0.5 * size, center + 0.5 * size], -1)
+        corners = corners * scale.flip(1).tile([1, 2]).unsqueeze(1)
+        values, labels = scores.max(-1), scores.argmax(-1)
+        order = paddle.argsort(values, axis=1, descending=True)
+        values = paddle.take_along_axis(values, order, axis=1)
+        boxes = paddle.take_along_axis(corners, order.unsqueeze(-1).tile([1, 1, 4]), axis=1)
+        labels = paddle.take_along_axis(labels, order, axis=1)
+        return paddle.concat([labels.unsqueeze(-1).astype("float32"), values.unsqueeze(-1), boxes], -1)
+
+
+class Decoder(nn.Layer):
+    """Greedy decoding: a loop that collects a symbol a step, until it finds the end or reaches the last step."""
+
+    def __init__(self, symbols=9, width=12):
+        super().__init__()
+        self.embedding = nn.Embedding(symbols, width)
+        self.cell = nn.GRUCell(width, width)
+        self.fc = nn.Linear(width, symbols)
+
+    def forward(self, state, first):
+        token, step = first, paddle.zeros([1], "int64")
+        tokens = first.unsqueeze(1)
+        done = paddle.zeros_like(first).astype("bool")
+        while step < 6 and not paddle.all(done):
+            output, state = self.cell(self.embedding(token), state)
+            token = paddle.argmax(self.fc(output), axis=-1)
+            tokens = paddle.concat([tokens, token.unsqueeze(1)], axis=1)
+            done = paddle.logical_or(done, token == 0)
+            step = step + 1
+        return tokens, state
+
+
 def spec(*inputs):
     return [static.InputSpec(shape, dtype, name) for name, shape, dtype in inputs]
 
@@ -190,6 +284,11 @@ LAYERS = {
                   image((1, 3, 64, 64), (1, 3, 96, 160), (2, 3, 128, 64))),
     "encoder": (Encoder, spec(("ids", [None, None], "int64"), ("segments", [None, None], "int64")),
                 [{"ids": (120, s), "segments": (2, s)} for s in ((1, 5), (2, 12), (3, 40))]),
+    "decoder": (Decoder, spec(("state", [None, 12], "float32"), ("first", [None], "int64")),
+                [{"state": ("float", (n, 12)), "first": (9, (n,))} for n in (1, 2, 5)]),
+    "layout": (Detr, spec(("image", [None, 3, None, None], "float32"), ("scale", [None, 2], "float32")),
+               [{"image": ("float", (n, 3, h, w)), "scale": ("float", (n, 2))}
+                for n, h, w in ((1, 64, 64), (2, 64, 96), (1, 128, 96))]),
     "control": (Control, spec(("x", [None, 6], "float32")),
                 [{"x": ("float", (n, 6))} for n in (1, 2, 5)]),
     "segmentation": (Segmentation, spec(("x", [None, 3, None, None], "float32")),
@@ -337,7 +436,12 @@ def record(folder, feeds):
         outputs = executor.run(program, feed=feed, fetch_list=targets)
         np.savez(os.path.join(folder, f"{number}.inputs.npz"), **feed)
         np.savez(os.path.join(folder, f"{number}.outputs.npz"),
-                 **{target.name: np.asarray(value) for target, value in zip(targets, outputs)})
+                 **{name: np.asarray(value) for name, value in zip(output_names(targets), outputs)})
+
+
+def output_names(targets):
+    """The names of outputs. Those of PIR are numbered."""
+    return [f"fetch_name_{number}" if IS_PIR else target.name for number, target in enumerate(targets)]
 
 
 def main(out):
@@ -363,6 +467,8 @@ def main(out):
                                else rng.integers(0, kind, shape))
             feeds.append(arrays)
         record(folder, feeds)
+    if IS_PIR:
+        return
     for name, make in (("detector", detector), ("tagger", tagger), ("arrays", arrays)):
         folder = os.path.join(out, name)
         os.makedirs(folder, exist_ok=True)

@@ -11,7 +11,7 @@
 //! | `--alone` | without other libraries |
 //! | `--pairs` | only the Python package, next to Rust in a separate process; 1 GiB, 21 turns |
 //! | `--training` | only training steps, next to PaddlePaddle; 21 turns |
-//! | `--export` | only the export of PaddlePaddle networks to ONNX, next to Paddle2ONNX |
+//! | `--export` | only the export of PaddlePaddle networks to ONNX, next to Paddle2ONNX and p2o |
 //! | `--document` | write the table (and for files, JSON and a plot) to `docs` |
 
 use std::fs;
@@ -71,18 +71,24 @@ impl Measured {
     }
 }
 
-/// Exports networks next to Paddle2ONNX.
+/// Other converters from PaddlePaddle to ONNX: of programs of PaddlePaddle 2, and of 3.
+const CONVERTERS: [&str; 2] =
+    ["benchmarks/requirements-paddle2onnx-1.2.11.txt", "benchmarks/requirements-p2o-0.1.2.txt"];
+
+/// Exports networks next to other converters.
 fn export(arguments: &[String]) -> Result<(), Outcome> {
-    let python = environment(&python_3_11()?, "benchmarks/requirements-paddle2onnx-1.2.11.txt")?;
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--quiet", "--release", "--bin", "lodstone"]);
     run(build.current_dir(root()))?;
     let written = target().join("bench-export");
     fs::create_dir_all(&written).map_err(cannot("create the directory"))?;
     let table = written.join("bench.md");
-    let mut command = Command::new(python);
-    command.arg("-B").arg(root().join("benchmarks/paddle_to_onnx.py"));
-    run(command.arg(target().join("release/lodstone")).arg(&written).arg(&table))?;
+    fs::write(&table, "").map_err(cannot("begin the table"))?;
+    for requirements in CONVERTERS {
+        let mut command = Command::new(environment(&python_3_11()?, requirements)?);
+        command.arg("-B").arg(root().join("benchmarks/paddle_to_onnx.py"));
+        run(command.arg(target().join("release/lodstone")).arg(&written).arg(&table))?;
+    }
     match arguments.iter().any(|argument| argument == "--document") {
         true => replace(["<!-- export -->\n", "<!-- end of export -->\n"], &table),
         false => Ok(()),

@@ -41,7 +41,8 @@ pub fn capabilities() -> Vec<Capabilities> {
             title: format.title,
             read: true,
             write_back: true,
-            edit: true,
+            // The text of a program is written unchanged only.
+            edit: program != Some(Dialect::Pir),
             run: program.map(runs),
             train: program.map(|dialect| TRAINS.contains(&dialect)),
             to_onnx: program.map(|dialect| can_lower(dialect, Dialect::Onnx)),

@@ -222,7 +222,8 @@ struct Runs {
 }
 
 /// The dialects whose programs train in this build.
-const TRAINS: &[Dialect] = if cfg!(feature = "runtime") { &[Dialect::Paddle] } else { &[] };
+const TRAINS: &[Dialect] =
+    if cfg!(feature = "runtime") { &[Dialect::Paddle, Dialect::Pir] } else { &[] };
 
 /// Returns whether programs of a dialect run in this build.
 fn runs(dialect: Dialect) -> bool {

@@ -1,6 +1,7 @@
 //! The same operators in PIR, as PaddlePaddle 3.3.1 translates them, give the recorded results.
 //!
-//! `golden/make_paddle_pir.py` translates the recorded programs of one operator.
+//! `golden/make_paddle_pir.py` translates the recorded programs of one operator, and `golden/make_paddle_pir_training.py`
+//! trains networks.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -9,13 +10,14 @@ use std::path::Path;
 use flate2::read::GzDecoder;
 use lodstone_formats::paddle::pir;
 use lodstone_lowering::lower;
-use lodstone_model::{Dialect, Limits, Model, Report};
+use lodstone_model::{DType, Dialect, Limits, Model, Parameter, Report, Tensor};
 use lodstone_paddle::executor::{Dirs, Executor, Scope};
+use lodstone_schema::paddle::loss;
 use lodstone_store::Blob;
 use serde_json::Value as Json;
 
 use crate::difference;
-use crate::recorded::{GRADIENTS, OPERATORS, Recorded, recorded};
+use crate::recorded::{self, GRADIENTS, OPERATORS, Recorded, recorded};
 
 /// Cases that PaddlePaddle's translator changes, with the reason.
 const CHANGED: &[(&str, &[&str], &str)] = &[
@@ -45,11 +47,11 @@ const CHANGED: &[(&str, &[&str], &str)] = &[
         "it drops values that are not scalars",
     ),
     (OPERATORS, &["strided_slice-6"], "it drops the attribute `decrease_axis`"),
+    (OPERATORS, &["strided_slice-3"], "PaddlePaddle 3 reads ends of negative strides otherwise"),
 ];
 
-fn programs() -> Vec<Json> {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/paddle_pir/operators.jsonl.gz");
+fn lines(file: &str) -> Vec<Json> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/paddle_pir").join(file);
     let mut text = String::new();
     GzDecoder::new(&std::fs::read(path).unwrap()[..]).read_to_string(&mut text).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -97,7 +99,7 @@ fn failure(recorded: &Recorded, case: &Json, program: &Json) -> Option<String> {
 fn operators_translated_to_pir_compute_what_paddlepaddle_computed() {
     let folders: HashMap<&str, Recorded> =
         [OPERATORS, GRADIENTS].into_iter().map(|folder| (folder, recorded(folder))).collect();
-    let programs = programs();
+    let programs = lines("operators.jsonl.gz");
     assert!(programs.len() > 3900, "found {} programs", programs.len());
     let cases: HashMap<(&str, &str), &Json> = folders
         .iter()
@@ -121,4 +123,52 @@ fn operators_translated_to_pir_compute_what_paddlepaddle_computed() {
         }
     }
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+fn tensor(told: &Json) -> Tensor {
+    let dims = told[1].as_array().unwrap().iter().map(|dim| dim.as_u64().unwrap()).collect();
+    let dtype = DType::from_name(told[0].as_str().unwrap()).unwrap();
+    let digits = told[2].as_str().unwrap();
+    let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
+    Tensor::dense(
+        dtype,
+        dims,
+        Blob::memory((0..digits.len()).step_by(2).map(byte).collect::<Vec<u8>>()),
+    )
+}
+
+fn tensors(told: &Json) -> Vec<(&str, Tensor)> {
+    told.as_object().unwrap().iter().map(|(name, told)| (name.as_str(), tensor(told))).collect()
+}
+
+#[test]
+fn training_programs_take_the_steps_that_paddlepaddle_took() {
+    let programs = lines("training.jsonl.gz");
+    assert!(programs.len() >= 5);
+    for line in &programs {
+        let name = &line["name"];
+        let text = serde_json::to_vec(&line["pir"]).unwrap();
+        let mut model = Model::default();
+        model.set_main(pir::read(&Blob::memory(text), &Limits::default()).unwrap());
+        lower(&mut model, Dialect::Paddle, &mut Report::default()).unwrap().unwrap();
+        let parameter =
+            |(name, tensor): (&str, Tensor)| Parameter { name: name.to_owned(), tensor };
+        model.parameters = tensors(&line["before"]).into_iter().map(parameter).collect();
+        let program = model.main().unwrap();
+        let loss = loss(program).unwrap_or_else(|| panic!("{name} has no loss")).to_owned();
+        let feed = tensors(&line["inputs"]);
+        let mut scope = Scope::of(&model).unwrap();
+        for (step, wanted) in line["losses"].as_array().unwrap().iter().enumerate() {
+            let mut executor = Executor::default();
+            let found =
+                executor.run(program, &mut scope, &feed, &[&loss], &Dirs::default()).unwrap();
+            let difference = recorded::difference(&tensor(wanted), &found[0], (2e-5, 1e-6));
+            assert_eq!(difference, None, "{name}, step {step}");
+        }
+        for (variable, wanted) in tensors(&line["after"]) {
+            let found = scope.tensor(variable).unwrap();
+            let difference = recorded::difference(&wanted, found, (1e-4, 2e-5));
+            assert_eq!(difference, None, "{name}, `{variable}`");
+        }
+    }
 }

@@ -9,7 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use lodstone_checkpoint::{Serial, Snapshot};
 use lodstone_formats::paddle::stream::{self, Layout};
 use lodstone_formats::{OpenOptions, WriteOptions, paddle::program};
-use lodstone_model::{DType, Model, Program, Programs, Tensor, TensorType, ValueType, Var, some};
+use lodstone_lowering::lower;
+use lodstone_model::{
+    DType, Dialect, Model, Program, Programs, Tensor, TensorType, ValueType, Var, some,
+};
 use lodstone_paddle::checkpoint::{Contents, RestoreOptions, Restored, restore_for};
 use lodstone_paddle::executor::{Dirs, Executor, Prepared, RANDOM_STATE, Scope};
 use lodstone_paddle::program::{Network, loss};
@@ -297,10 +300,11 @@ fn recorded(options: SampleOptions) -> serde_json::Value {
 }
 
 /// Opens a model for training. The program that initializes its variables is in the file
-/// `startup`, or, if that is `None`, in the file `startup_program` in the directory of the model, if there is one.
+/// `startup`, or, if that is `None`, in the file `startup_program` in the directory of the model, if there is one. A
+/// program of PaddlePaddle 3 is translated to one of PaddlePaddle 2, which is trained.
 ///
 /// # Errors
-/// The errors of [`open_with`]; if the startup program exists but cannot be read.
+/// The errors of [`open_with`]; if the startup program exists but cannot be read, or the program cannot be translated.
 pub fn open_training(
     path: impl Into<Location>,
     startup: Option<&Location>,
@@ -316,6 +320,11 @@ pub fn open_training(
         },
     };
     let mut model = open_with(&path, options)?;
+    if model.main().is_some_and(|program| program.dialect == Dialect::Pir) {
+        let mut report = std::mem::take(&mut model.report);
+        lower(&mut model, Dialect::Paddle, &mut report).transpose()?;
+        model.report = report;
+    }
     if let Some(startup) = startup {
         model.programs.insert(Programs::STARTUP, startup);
     }
