@@ -461,11 +461,11 @@ def main(out):
         feeds = []
         for number, feed in enumerate(sizes):
             rng = np.random.default_rng(number)
-            arrays = {}
+            given = {}
             for key, (kind, shape) in feed.items():
-                arrays[key] = (rng.random(shape, dtype=np.float32) * 2 - 1 if kind == "float"
+                given[key] = (rng.random(shape, dtype=np.float32) * 2 - 1 if kind == "float"
                                else rng.integers(0, kind, shape))
-            feeds.append(arrays)
+            feeds.append(given)
         record(folder, feeds)
     if IS_PIR:
         return

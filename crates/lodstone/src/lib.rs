@@ -191,6 +191,9 @@ pub use statistics::{Statistics, statistics};
 pub use text::{write_json, write_text};
 pub use verify::{Defect, DefectKind, Verification, verify};
 
+#[cfg(feature = "runtime")]
+use lodstone_lowering::OperatorCoverage;
+
 /// The crate that runs programs in this build.
 #[cfg(feature = "runtime")]
 use paddle as runtime;
@@ -201,15 +204,23 @@ const RUNS: &[Runs] = &[
     Runs {
         dialect: Dialect::Paddle,
         prepare: paddle::run::prepare,
-        unsupported: Some(paddle::run::unsupported),
+        support: Support::Operators(paddle::run::unsupported),
     },
     Runs {
         dialect: Dialect::Onnx,
         prepare: run::engine::prepare,
-        unsupported: Some(run::engine::unsupported),
+        support: Support::Operators(run::engine::unsupported),
     },
-    Runs { dialect: Dialect::Glow, prepare: run::engine::prepare, unsupported: None },
-    Runs { dialect: Dialect::Pir, prepare: paddle::run::prepare_translated, unsupported: None },
+    Runs {
+        dialect: Dialect::Glow,
+        prepare: run::engine::prepare,
+        support: Support::Program(lodstone_lowering::coverage),
+    },
+    Runs {
+        dialect: Dialect::Pir,
+        prepare: paddle::run::prepare_translated,
+        support: Support::Program(paddle::run::translated_coverage),
+    },
 ];
 
 /// How programs of a dialect run.
@@ -217,8 +228,20 @@ const RUNS: &[Runs] = &[
 struct Runs {
     dialect: Dialect,
     prepare: run::Prepare,
-    /// Returns the reason why an operator does not run; `None` if programs run translated.
-    unsupported: Option<fn(&Program, &lodstone_model::Op) -> Option<String>>,
+    support: Support,
+}
+
+/// Returns which operators of a program run, if there is one.
+#[cfg(feature = "runtime")]
+type Covered = fn(&Model) -> Option<std::result::Result<Vec<OperatorCoverage>, finding::Finding>>;
+
+/// Which operators of programs of a dialect run.
+#[cfg(feature = "runtime")]
+enum Support {
+    /// The function returns the reason why an operator does not run.
+    Operators(fn(&Program, &Op) -> Option<String>),
+    /// Programs run translated.
+    Program(Covered),
 }
 
 /// The dialects whose programs train in this build.

@@ -9,6 +9,8 @@ use lodstone_schema::onnx::infer::{Options, infer};
 use lodstone_schema::onnx::{domain_name, versions};
 use serde::Serialize;
 
+#[cfg(feature = "runtime")]
+use crate::Support;
 use crate::{Error, Result};
 
 /// What the operators are to be used for.
@@ -109,13 +111,13 @@ fn no_route(what: &str, program: &Program, target: &str) -> Error {
 fn run(model: &Model, program: &Program, kinds: &mut Kinds) -> Result<()> {
     let row = crate::RUNS.iter().find(|row| row.dialect == program.dialect);
     let row = row.ok_or_else(|| no_route("running", program, ""))?;
-    match row.unsupported {
-        Some(unsupported) => {
+    match row.support {
+        Support::Operators(unsupported) => {
             for op in program.ops() {
                 kinds.add(op, None, unsupported(program, op));
             }
         }
-        None => {
+        Support::Program(coverage) => {
             let covered = coverage(model).unwrap_or(Ok(Vec::new()));
             let wrong = |finding| Error::Absent(format!("the program does not run: {finding}"));
             covered.map_err(wrong)?.into_iter().for_each(|covered| kinds.add_covered(covered));

@@ -24,6 +24,7 @@ pub mod paddle;
 pub mod pir;
 pub mod places;
 mod risk;
+mod rows;
 mod weights;
 
 pub use conventions::{Conventions, Interface, conventions};

@@ -1,11 +1,11 @@
 //! Running PaddlePaddle programs with their executor.
 
 use lodstone_engine::Threads;
-use lodstone_lowering::lower;
+use lodstone_lowering::{OperatorCoverage, lower, pir};
 use lodstone_model::{Dialect, Model, Op, Program, Report, Tensor};
 use lodstone_paddle::executor::{Prepared, Scope};
-use lodstone_schema::Origin;
 use lodstone_schema::paddle::operator;
+use lodstone_schema::{Finding, Origin};
 use lodstone_store::Progress;
 
 use crate::paddle::executor::Dirs;
@@ -48,6 +48,20 @@ pub(crate) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Run
         scope = scope.with_memory(bytes);
     }
     Ok(Box::new(Executed { prepared, scope, dirs: options.dirs.clone() }))
+}
+
+/// Returns which operators of a program run that is translated to PaddlePaddle 2's operators.
+pub(crate) fn translated_coverage(
+    model: &Model,
+) -> Option<std::result::Result<Vec<OperatorCoverage>, Finding>> {
+    Some(pir::coverage_by(model, |translated| {
+        let program = translated.main().ok_or("expected a program, found none")?;
+        let reasons = program.ops().filter_map(|op| {
+            let reason = unsupported(program, op)?;
+            Some((op.writes().next()?.to_owned(), (None, Some(Finding::from(reason)))))
+        });
+        Ok(reasons.collect())
+    }))
 }
 
 /// Prepares a program that is translated to PaddlePaddle 2's operators. Values are fetched by their names in the source.

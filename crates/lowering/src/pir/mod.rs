@@ -28,6 +28,8 @@ mod special;
 mod table;
 mod walk;
 
+use std::collections::HashMap;
+
 use lodstone_model::{Model, Report};
 use lodstone_schema::{Finding, Findings, Origins};
 
@@ -75,38 +77,55 @@ pub(crate) fn to_onnx(
     Ok((model, first.then(&second)))
 }
 
+/// What is known of an operator of the translated program, by the first variable that it writes: the lowest opset that
+/// can express it, and why it is not supported.
+pub type Support = (String, (Option<i64>, Option<Finding>));
+
 /// Tries to export each operator of the main program.
 ///
 /// # Errors
 /// If the program contradicts itself as a whole.
 pub(crate) fn coverage(model: &Model) -> Result<Vec<OperatorCoverage>, Finding> {
+    coverage_by(model, |translated| {
+        let covered = paddle::covered(translated)?.into_iter();
+        Ok(covered.map(|(name, covered)| (name, (covered.opset, covered.finding))).collect())
+    })
+}
+
+/// Returns which operators of the main program are supported: those that can be translated to operators which are
+/// supported themselves. An operator that becomes an attribute is supported.
+///
+/// # Errors
+/// If the program contradicts itself as a whole.
+pub fn coverage_by(
+    model: &Model,
+    support: impl Fn(&Model) -> Result<Vec<Support>, Finding>,
+) -> Result<Vec<OperatorCoverage>, Finding> {
     let first = |findings: Findings| match findings.located.into_iter().next() {
         Some(located) => located.finding.within(located.place),
         None => Finding::internal("a program is rejected without a reason"),
     };
     let translated = translate(model, false).map_err(first)?;
     let program = model.main().ok_or("expected a program, found none")?;
-    let covered = match translated.findings.is_empty() {
-        true => paddle::covered(&translated.model)?,
-        false => Vec::new(),
-    };
-    let mut operators = Vec::new();
-    for (block, number, op) in translated.operators(program) {
-        let mut finding = translated.finding(block, number).cloned();
-        let mut opset = None;
-        for (name, coverage) in &covered {
-            if translated.source_of(name) == Some((block, number)) {
-                opset = opset.max(coverage.opset);
-                finding = finding.or_else(|| coverage.finding.clone());
-            }
+    let mut supports: HashMap<(usize, usize), (Option<i64>, Option<Finding>)> = HashMap::new();
+    // A program of which only a part was translated may contradict itself.
+    if translated.findings.is_empty() {
+        for (name, (opset, finding)) in support(&translated.model)? {
+            let Some(place) = translated.source_of(&name) else { continue };
+            let entry = supports.entry(place).or_default();
+            entry.0 = entry.0.max(opset);
+            entry.1 = entry.1.take().or(finding);
         }
-        operators.push(OperatorCoverage {
+    }
+    let operators = translated.operators(program).map(|(block, number, op)| {
+        let (opset, finding) = supports.remove(&(block, number)).unwrap_or_default();
+        OperatorCoverage {
             domain: op.domain.clone(),
             kind: op.kind.clone(),
             place: (block, number),
             opset,
-            finding,
-        });
-    }
-    Ok(operators)
+            finding: translated.finding(block, number).cloned().or(finding),
+        }
+    });
+    Ok(operators.collect())
 }

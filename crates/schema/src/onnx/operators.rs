@@ -14,10 +14,11 @@
 //!
 //! Source of truth: the registry of onnx 1.23.2, by `data/make_onnx_operators.py`.
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use lodstone_model::AttributeValue;
+
+use crate::rows::Rows;
 
 /// A version of an operator.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,12 +98,9 @@ pub struct AttributeSpec {
 }
 
 /// Every version of every operator, by kind, each in the order of the versions.
-static OPERATORS: LazyLock<HashMap<&str, Vec<Operator>>> = LazyLock::new(|| {
-    let mut operators: HashMap<_, Vec<Operator>> = HashMap::new();
-    for operator in include_str!("../../data/onnx_operators.tsv").lines().map(parse) {
-        operators.entry(operator.kind).or_default().push(operator);
-    }
-    operators
+static OPERATORS: LazyLock<Rows<Vec<Operator>>> = LazyLock::new(|| {
+    let table = include_str!("../../data/onnx_operators.tsv");
+    Rows::new(table, 1, |lines| lines.map(parse).collect())
 });
 
 /// Returns the canonical name of a domain; programs may also leave out the name of ONNX's own.
@@ -133,7 +131,7 @@ pub fn versions(domain: &str, kind: &str) -> impl Iterator<Item = &'static Opera
 
 /// Returns all versions of all operators.
 pub fn operators() -> impl Iterator<Item = &'static Operator> {
-    OPERATORS.values().flatten()
+    OPERATORS.all().flatten()
 }
 
 impl Operator {

@@ -1,10 +1,11 @@
 //! Attributes of PaddlePaddle's operators: their types and defaults.
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use lodstone_model::{AttributeValue, ByteString, Op};
 use serde_json::Value;
+
+use crate::rows::Rows;
 
 /// An attribute of an operator.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,18 +21,21 @@ pub struct AttributeSpec {
 /// The row with the attributes of all operators.
 const EVERY: &str = "*";
 
-static ATTRIBUTES: LazyLock<HashMap<&str, Vec<AttributeSpec>>> = LazyLock::new(|| {
-    let mut attributes: HashMap<&str, Vec<AttributeSpec>> = HashMap::new();
-    for line in include_str!("../../data/paddle_attributes.tsv").lines() {
-        let mut columns = line.split('\t');
+static ATTRIBUTES: LazyLock<Rows<Vec<AttributeSpec>>> = LazyLock::new(|| {
+    let table = include_str!("../../data/paddle_attributes.tsv");
+    Rows::new(table, 0, |lines| lines.map(AttributeSpec::parse).collect())
+});
+
+impl AttributeSpec {
+    fn parse(line: &'static str) -> Self {
+        let mut columns = line.split('\t').skip(1);
         let mut column = || columns.next().unwrap_or_default();
-        let (operator, name, kind, default) = (column(), column(), column(), column());
+        let (name, kind, default) = (column(), column(), column());
         let default = serde_json::from_str(default).ok().and_then(|value| read(kind, &value));
         let like = default.clone().or_else(|| read(kind, &Value::Null));
-        attributes.entry(operator).or_default().push(AttributeSpec { name, default, like });
+        Self { name, default, like }
     }
-    attributes
-});
+}
 
 /// Returns the attributes of an operator in the order of the registry, and those of all operators; only the latter if
 /// 2.6.2 does not have the operator. A gradient has the attributes of its forward operator.

@@ -18,7 +18,6 @@
 //! `data/`; for LoD, what the operators of 2.6.2 (`flatten`, `squeeze`, `unsqueeze`, `reshape`, `one_hot` and `pad2d`:
 //! 1.8.5) give for inputs of different LoD; for risks, the operators of 0.10 to 3.3.1.
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use lodstone_model::{AttributeValue, DType, Op};
@@ -26,12 +25,12 @@ use lodstone_model::{AttributeValue, DType, Op};
 use super::gradients::Gradient;
 use super::{attribute, codes};
 use crate::Risk;
+use crate::rows::Rows;
 
 const TABLE: &str = include_str!("../../data/paddle_operators.tsv");
 
-static OPERATORS: LazyLock<HashMap<&str, Operator>> = LazyLock::new(|| {
-    TABLE.lines().filter_map(Operator::parse).map(|operator| (operator.kind, operator)).collect()
-});
+static OPERATORS: LazyLock<Rows<Option<Operator>>> =
+    LazyLock::new(|| Rows::new(TABLE, 0, |lines| Operator::parse(lines.next()?)));
 
 /// An operator of PaddlePaddle.
 #[derive(Debug)]
@@ -134,12 +133,12 @@ pub struct Share {
 
 /// Returns the row of an operator: `relu`, `relu_grad`.
 pub fn operator(kind: &str) -> Option<&'static Operator> {
-    OPERATORS.get(kind)
+    OPERATORS.get(kind)?.as_ref()
 }
 
 /// Returns all rows, in no particular order.
 pub fn operators() -> impl Iterator<Item = &'static Operator> {
-    OPERATORS.values()
+    OPERATORS.all().flatten()
 }
 
 impl Operator {
@@ -264,7 +263,7 @@ mod tests {
         let unread: Vec<&str> =
             TABLE.lines().filter(|line| Operator::parse(line).is_none()).collect();
         assert!(unread.is_empty(), "unclassified or malformed: {unread:?}");
-        assert_eq!(OPERATORS.len(), TABLE.lines().count(), "an operator has two rows");
+        assert_eq!(operators().count(), TABLE.lines().count(), "an operator has two rows");
     }
 
     #[test]
@@ -290,7 +289,7 @@ mod tests {
     fn a_gradient_has_the_slots_that_its_operator_fills() {
         for operator in operators() {
             let Gradient::Operator(maker) = &operator.gradient else { continue };
-            let gradient = OPERATORS.get(maker.kind);
+            let gradient = super::operator(maker.kind);
             let gradient = gradient.unwrap_or_else(|| panic!("no row of `{}`", maker.kind));
             let has = |slots: &[Slot], name: &str| slots.iter().any(|slot| slot.name == name);
             for (slot, source) in maker.reads() {

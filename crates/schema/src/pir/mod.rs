@@ -125,7 +125,7 @@ pub fn interface(program: &Program) -> Interface<'_> {
     let mut outputs = Vec::new();
     for op in &main.ops {
         let column = match op.attribute("col") {
-            Some(AttributeValue::Int(column)) => *column,
+            Some(AttributeValue::Long(column)) => *column,
             _ => 0,
         };
         let results = op.output("").iter().map(String::as_str);
@@ -136,7 +136,7 @@ pub fn interface(program: &Program) -> Interface<'_> {
             outputs.extend(name.map(|name| (column, name)));
         }
     }
-    let in_order = |mut named: Vec<(i32, _)>| {
+    let in_order = |mut named: Vec<(i64, _)>| {
         named.sort_by_key(|(column, _)| *column);
         named.into_iter().map(|(_, name)| name).collect()
     };

@@ -13,14 +13,14 @@
 //!
 //! Source of truth: the registry of 3.3.1, by `data/make_pir_operators.py`.
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::OWN;
+use crate::rows::Rows;
 
-static OPERATORS: LazyLock<HashMap<&str, Operator>> = LazyLock::new(|| {
+static OPERATORS: LazyLock<Rows<Option<Operator>>> = LazyLock::new(|| {
     let table = include_str!("../../data/pir_operators.tsv");
-    table.lines().filter_map(Operator::parse).map(|operator| (operator.name, operator)).collect()
+    Rows::new(table, 0, |lines| Operator::parse(lines.next()?))
 });
 
 /// An operator of PIR.
@@ -92,12 +92,12 @@ pub struct Attribute {
 /// Returns the row of an operator: `pd_op.relu`, `pd_op.relu_`.
 pub fn operator(name: &str) -> Option<&'static Operator> {
     let name = name.strip_prefix(OWN)?;
-    OPERATORS.get(name.strip_suffix('_').unwrap_or(name))
+    OPERATORS.get(name.strip_suffix('_').unwrap_or(name))?.as_ref()
 }
 
 /// Returns all rows, in no particular order.
 pub fn operators() -> impl Iterator<Item = &'static Operator> {
-    OPERATORS.values()
+    OPERATORS.all().flatten()
 }
 
 impl Operator {
@@ -164,7 +164,8 @@ mod tests {
         let table = include_str!("../../data/pir_operators.tsv");
         for line in table.lines() {
             let name = line.split('\t').next().unwrap_or_default();
-            let row = OPERATORS.get(name).unwrap_or_else(|| panic!("no row of `{name}`"));
+            let row = OPERATORS.get(name).and_then(Option::as_ref);
+            let row = row.unwrap_or_else(|| panic!("no row of `{name}`"));
             let columns: Vec<&str> = line.split('\t').collect();
             let words =
                 |column: usize| columns.get(column).map_or(0, |it| it.split_whitespace().count());

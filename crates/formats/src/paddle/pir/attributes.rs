@@ -54,8 +54,8 @@ fn value_at(typed: &Typed<'_>, depth: usize) -> Result<AttributeValue> {
     Ok(match &*typed.id {
         "NULL" => AttributeValue::None,
         "0.a_bool" => AttributeValue::Bool(part(data)?),
-        "0.a_i32" => AttributeValue::Int(part(data)?),
-        "0.a_i64" | "0.a_index" => AttributeValue::Long(part(data)?),
+        // Which integers have 32 bits differs between the versions of the format.
+        "0.a_i32" | "0.a_i64" | "0.a_index" => AttributeValue::Long(part(data)?),
         #[expect(clippy::cast_possible_truncation, reason = "the file holds a widened float")]
         "0.a_f32" => AttributeValue::Float(double(typed)? as f32),
         "0.a_f64" => AttributeValue::Double(double(typed)?),
@@ -136,8 +136,7 @@ fn array(data: Option<&RawValue>, depth: usize) -> Result<AttributeValue> {
     }
     Ok(match &*id {
         "0.a_bool" if is_uniform => AttributeValue::Bools(all(&members)?),
-        "0.a_i32" if is_uniform => AttributeValue::Ints(all(&members)?),
-        "0.a_i64" | "0.a_index" if is_uniform => AttributeValue::Longs(all(&members)?),
+        "0.a_i32" | "0.a_i64" | "0.a_index" if is_uniform => AttributeValue::Longs(all(&members)?),
         #[expect(clippy::cast_possible_truncation, reason = "the file holds widened floats")]
         "0.a_f32" if is_uniform => {
             let floats = members.iter().map(|member| Ok(double(member)? as f32));
