@@ -321,3 +321,36 @@ def scatter_nd_add(r, kind):
     columns = [r.integers(rows, 0, x.shape[axis] - 1) for axis in range(depth)]
     updates = r.numbers((*rows, *x.shape[depth:]), x.dtype.name)
     return Call({"X": x, "Index": np.stack(columns, -1).astype(r.pick(I32, I64)), "Updates": updates})
+
+
+@calls("maxout", "channel_shuffle")
+def channels(r, kind):
+    groups, last, dims = r.int(1, 4), r.flag(0.4), r.dims(2, 4)
+    channels = groups * r.int(1, 3)
+    shape = (r.int(1, 2), *dims, channels) if last else (r.int(1, 2), channels, *dims)
+    x = r.numbers(shape, r.floating(), odd=0.5)
+    where = {"axis": r.pick(3, -1) if last else 1} if kind == "maxout" else {"data_format": "NHWC" if last else "NCHW"}
+    return Call({"X": x}, {"groups": groups, **where}, gradient=False)
+
+
+@calls("pixel_unshuffle")
+def pixel_unshuffle(r, kind):
+    factor, last, channels = r.int(1, 3), r.flag(0.4), r.int(1, 3)
+    dims = [factor * r.int(1, 3) for _ in range(2)]
+    x = r.numbers((r.int(1, 2), *dims, channels) if last else (r.int(1, 2), channels, *dims), r.floating())
+    attributes = {"downscale_factor": factor, "data_format": "NHWC" if last else "NCHW"}
+    return Call({"X": x}, attributes, gradient=False)
+
+
+@calls("broadcast_tensors")
+def broadcast(r, kind):
+    shape, dtype, count = r.shape(1), any_type(r), r.int(2, 4)
+    parts = [tuple(1 if r.flag(0.3) else dim for dim in shape)[r.int(0, len(shape)):] for _ in range(count)]
+    return Call({"X": [r.numbers(part, dtype) for part in parts]}, {}, {"Out": count}, gradient=False)
+
+
+@calls("multiplex")
+def multiplex(r, kind):
+    count, shape, dtype = r.int(2, 4), r.shape(2, 4), r.type()
+    ids = r.integers((shape[0], 1), 0, count - 1, I32)
+    return Call({"Ids": ids, "X": [r.numbers(shape, dtype) for _ in range(count)]}, gradient=False)

@@ -168,3 +168,54 @@ def dropout(r, kind):
     x = r.numbers(r.shape(1), r.floating())
     # The dropped elements are random, but the gradient is determined by the mask.
     return Call({"X": x}, attributes, ["Out", "Mask"], ["Mask"] if is_test else [], forward=is_test)
+
+
+@calls("reduce_amax", "reduce_amin")
+def extreme(r, kind):
+    x = r.numbers(r.shape(0, 4, 5), r.type(), odd=0.3)
+    axes = r.axes(x.ndim) if x.ndim else []
+    # With `reduce_all` and only some axes, PaddlePaddle returns uninitialized memory.
+    attributes = {"dim": axes, "keep_dim": r.flag(), "reduce_all": len(axes) == x.ndim}
+    return Call({"X": x}, attributes, gradient=False)
+
+
+@calls("dist")
+def distance(r, kind):
+    shape, dtype = r.shape(0, 4), r.floating()
+    thinned = tuple(1 if r.flag(0.3) else dim for dim in shape)
+    order = r.pick(0.0, 1.0, 2.0, 3.0, 0.5, float("inf"), float("-inf"), r.number(0.5, 4))
+    inputs = {"X": r.plain(shape, dtype, 1.0), "Y": r.plain(thinned, dtype, 1.0)}
+    return Call(inputs, {"p": order}, gradient=False)
+
+
+@calls("cumprod")
+def cumprod(r, kind):
+    x = r.numbers(r.shape(0, 4, 7), r.type(), 1.0)
+    return Call({"X": x}, {"dim": r.axis(x.ndim) if x.ndim else 0}, gradient=False)
+
+
+@calls("logcumsumexp")
+def logcumsumexp(r, kind):
+    x = r.plain(r.shape(1, 4, 7), r.floating(), r.pick(1.0, 50.0))
+    attributes = {"axis": r.axis(x.ndim), "exclusive": r.flag(), "reverse": r.flag(), "flatten": r.flag(0.2)}
+    return Call({"X": x}, attributes, gradient=False)
+
+
+@calls("cross")
+def cross(r, kind):
+    shape, dtype = list(r.shape(1, 4, 4)), r.type()
+    axis = r.axis(len(shape))
+    shape[axis] = 3
+    inputs = {slot: r.numbers(tuple(shape), dtype, odd=0) for slot in "XY"}
+    return Call(inputs, {"dim": axis} if r.flag(0.7) else {}, gradient=False)
+
+
+@calls("multi_dot")
+def chain(r, kind):
+    dims, dtype = r.ints(r.int(3, 6), 1, 5), r.floating()
+    shapes = [list(pair) for pair in zip(dims, dims[1:])]
+    if r.flag(0.3):
+        shapes[0] = shapes[0][1:]
+    if r.flag(0.3):
+        shapes[-1] = shapes[-1][:1]
+    return Call({"X": [r.plain(tuple(shape), dtype) for shape in shapes]}, gradient=False)

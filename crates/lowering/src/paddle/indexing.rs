@@ -10,6 +10,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("index_sample", index_sample),
     ("index_select", index_select),
     ("masked_select", masked_select),
+    ("multiplex", multiplex),
     ("scatter", scatter),
     ("scatter_nd_add", scatter_nd_add),
     ("take_along_axis", take_along_axis),
@@ -82,5 +83,16 @@ fn where_index(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("Condition")?;
     let places = op.call("NonZero", &[&x], [])?;
     let y = op.transpose(&places, &[1, 0])?;
+    op.put("Out", &y)
+}
+
+/// Selects each row from the tensor whose number `Ids` has.
+fn multiplex(op: &mut Operator<'_>) -> Outcome {
+    let (ids, inputs) = (op.input("Ids")?, op.inputs("X")?);
+    let ids = op.cast(&ids, DType::Int64)?;
+    let wide = |input: &Value| op.unsqueeze(input, &[1]);
+    let all = inputs.iter().map(wide).collect::<Result<Vec<_>, _>>()?;
+    let all = op.concat(&all.iter().collect::<Vec<_>>(), 1)?;
+    let y = op.call("GatherND", &[&all, &ids], [int("batch_dims", 1)])?;
     op.put("Out", &y)
 }

@@ -16,10 +16,13 @@ mod arrange;
 mod assign;
 mod boxes;
 mod cells;
+mod channels;
+mod compare;
 mod conv;
 mod distinct;
 mod elementwise;
 mod export;
+mod functions;
 mod gradients;
 mod indexing;
 mod labels;
@@ -38,6 +41,7 @@ mod recurrent;
 mod reduce;
 mod regions;
 mod reshape;
+mod scans;
 mod sequences;
 mod vision;
 
@@ -70,9 +74,12 @@ const FAMILIES: &[&[(&str, Rule)]] = &[
     assign::RULES,
     boxes::RULES,
     cells::RULES,
+    channels::RULES,
+    compare::RULES,
     conv::RULES,
     distinct::RULES,
     elementwise::RULES,
+    functions::RULES,
     indexing::RULES,
     labels::RULES,
     linear::RULES,
@@ -88,6 +95,7 @@ const FAMILIES: &[&[(&str, Rule)]] = &[
     reduce::RULES,
     regions::RULES,
     reshape::RULES,
+    scans::RULES,
     sequences::RULES,
     vision::RULES,
 ];

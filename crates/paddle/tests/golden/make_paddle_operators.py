@@ -1431,12 +1431,176 @@ def decoding():
     case("lod_reset", {"X": rows, "Y": numbers(0, 2, 6, dtype=I32)})
 
 
+FUNCTIONS = {
+    "acos": (-1.0, 1.0), "acosh": (1.0, 20.0), "asin": (-1.0, 1.0), "asinh": (-20.0, 20.0), "atan": (-20.0, 20.0),
+    "atanh": (-0.96875, 0.96875), "celu": (-9.0, 9.0), "cosh": (-5.0, 5.0), "expm1": (-5.0, 5.0), "log10": (0.125, 99.0),
+    "logit": (-0.25, 1.25), "sinh": (-5.0, 5.0), "stanh": (-9.0, 9.0), "tan": (-1.5, 1.5), "tanh_shrink": (-9.0, 9.0),
+    "trunc": (-9.0, 9.0),
+}
+FUNCTION_ATTRIBUTES = {
+    "celu": [{"alpha": 0.5}, {"alpha": 2.5}], "logit": [{"eps": 0.0}, {"eps": 0.125}],
+    "stanh": [{"scale_a": 0.5, "scale_b": 2.0}],
+}
+
+
+def functions():
+    for kind, (least, most) in FUNCTIONS.items():
+        for dtype in [F32, F64]:
+            x = np.round(np.linspace(least, most, 24) * 64) / 64
+            x = x.astype(dtype).reshape(2, 3, 4)
+            case(kind, {"X": x})
+            for attributes in FUNCTION_ATTRIBUTES.get(kind, []):
+                case(kind, {"X": x}, attributes)
+        case(kind, {"X": x[0, 1, 2].astype(F32)})
+        case(kind, {"X": np.zeros((0, 3), F32)})
+        case(kind, {"X": Lod(np.array([[least], [most], [least]], F32), [[1, 2]])})
+    for kind in ["asinh", "atan", "sinh", "expm1", "tanh_shrink", "trunc"]:
+        case(kind, {"X": np.array([-1e-4, 1e-7, 0.0, -0.0, 60.5, -60.5], F32)})
+    for kind in ["acos", "asin", "acosh", "atanh", "log10"]:
+        case(kind, {"X": np.array([-2.0, -1.0, 0.0, 1.0, 2.0], F32)})
+    for dtype in [I32, I64]:
+        case("expm1", {"X": integers(2, 3, dtype=dtype)})
+        case("log10", {"X": integers(2, 3, low=1, high=99, dtype=dtype)})
+        case("trunc", {"X": integers(2, 3, dtype=dtype)})
+    odd = np.array([1.0, np.nan, np.inf, -np.inf, 0.0])
+    for dtype in [F32, F64]:
+        case("isinf_v2", {"X": odd.astype(dtype)})
+        case("trunc", {"X": odd.astype(dtype)})
+        case("atan2", {"X1": normal(2, 3, dtype=dtype), "X2": normal(2, 3, dtype=dtype, key="x")})
+    case("isinf_v2", {"X": integers(2, 2)})
+    case("isinf_v2", {"X": integers(dtype=I32)})
+    case("isinf_v2", {"X": np.zeros((0, 2), F32)})
+    inf, nan = np.inf, np.nan
+    y = np.array([0.0, -0.0, 0.0, -0.0, inf, -inf, inf, -inf, 1, -1, nan, 1, 2, -2], F32)
+    x = np.array([0.0, 0.0, -0.0, -0.0, inf, inf, -inf, -inf, inf, -inf, 1, nan, 0.0, -0.0], F32)
+    case("atan2", {"X1": y, "X2": x})
+    case("atan2", {"X1": normal(), "X2": normal(key="x")})
+    for dtype in [I32, I64]:
+        case("atan2", {"X1": integers(2, 3, dtype=dtype), "X2": integers(2, 3, dtype=dtype, key="x")})
+
+
+def bits():
+    for kind in ["bitwise_and", "bitwise_or", "bitwise_xor"]:
+        for dtype in ["uint8", "int8", "int16", I32, I64]:
+            low = 0 if dtype == "uint8" else -99
+            x, y = (integers(3, 4, low=low, high=100, key=key).astype(dtype) for key in "xy")
+            case(kind, {"X": x, "Y": y})
+        case(kind, {"X": bools(3, 4), "Y": bools(3, 4, key="y")})
+        case(kind, {"X": bools(3, 4), "Y": bools(4, key="y")})
+        case(kind, {"X": integers(2, 1, 4), "Y": integers(3, 1, key="y")})
+        case(kind, {"X": integers(), "Y": integers(2, 3)})
+        case(kind, {"X": Lod(integers(3, 2), [[1, 2]]), "Y": integers(2, key="y")})
+    for dtype in ["uint8", "int8", "int16", I32, I64]:
+        low = 0 if dtype == "uint8" else -99
+        case("bitwise_not", {"X": integers(3, 4, low=low, high=100).astype(dtype)})
+    case("bitwise_not", {"X": bools(3, 4)})
+    case("bitwise_not", {"X": integers()})
+    nan = np.nan
+    for kind in ["elementwise_fmax", "elementwise_fmin", "elementwise_heaviside"]:
+        for dtype in [F32, F64, I32, I64]:
+            case(kind, {"X": integers(3, 4, low=-2, high=3, dtype=dtype), "Y": integers(4, dtype=dtype, key="y")})
+            case(kind, {"X": integers(4, dtype=dtype), "Y": integers(2, 3, 4, dtype=dtype, key="y")})
+        case(kind, {"X": np.array([1, nan, 0, nan, -3], F32), "Y": np.array([nan, 2, 5, nan, 4], F32)})
+        case(kind, {"X": normal(), "Y": normal(2, 3)})
+    for dtype in [F32, F64]:
+        inputs = {slot: normal(2, 3, dtype=dtype, key=slot) for slot in ["X", "Y", "Weight"]}
+        case("lerp", inputs)
+        case("lerp", {**inputs, "Weight": normal(1, dtype=dtype)})
+        case("lerp", {**inputs, "Weight": normal(dtype=dtype)})
+        case("lerp", {**inputs, "X": normal(2, 1, dtype=dtype)})
+        case("lerp", {**inputs, "Weight": normal(2, 2, 3, dtype=dtype)})
+    case("lerp", {"X": normal(), "Y": normal(key="y"), "Weight": normal(key="w")})
+    for dtype in [F32, F64, I32, I64]:
+        for x, y in [((2, 3), (3, 2)), ((3,), (2,)), ((2,), (2, 1, 3)), ((1, 2), (2,))]:
+            case("kron", {"X": integers(*x, dtype=dtype), "Y": integers(*y, dtype=dtype, key="y")})
+    case("kron", {"X": normal(), "Y": normal(2, 3)})
+
+
+def combining():
+    for kind in ["reduce_amax", "reduce_amin"]:
+        for dims, keep, all_of_it in [([0], False, False), ([1], True, False), ([0, -1], False, False), ([], True, True)]:
+            attributes = {"dim": dims, "keep_dim": keep, "reduce_all": all_of_it}
+            case(kind, {"X": normal(2, 3, 4)}, attributes)
+        for dtype in [F64, I32, I64]:
+            case(kind, {"X": integers(3, 4, dtype=dtype)}, {"dim": [1]})
+        case(kind, {"X": normal()}, {"dim": [], "reduce_all": True})
+        case(kind, {"X": np.array([[3, np.nan, 1, 2]], F32)}, {"dim": [1]})
+    for dtype in [F32, F64, I32, I64, BOOL]:
+        x = bools(2, 3) if dtype == BOOL else integers(2, 3, dtype=dtype)
+        other = x.copy()
+        other[1, 2] = not x[1, 2] if dtype == BOOL else x[1, 2] + 1
+        for y in [x, other, x[:1], x.T.copy(), x[0]]:
+            case("equal_all", {"X": x, "Y": y})
+    case("equal_all", {"X": normal(), "Y": normal()})
+    case("equal_all", {"X": normal(0, 2), "Y": normal(0, 2)})
+    case("equal_all", {"X": np.array([1, np.nan], F32), "Y": np.array([1, np.nan], F32)})
+    inf, nan = np.inf, np.nan
+    odd = np.array([1, inf, -inf, nan, inf, 1], F32), np.array([1.00001, inf, inf, nan, 1, inf], F32)
+    for kind in ["isclose", "allclose"]:
+        for attributes in [{}, {"equal_nan": True, "rtol": "1e-3", "atol": "0.5"}]:
+            for dtype in [F32, F64]:
+                x = normal(2, 3, dtype=dtype)
+                case(kind, {"Input": x, "Other": x + np.array([0, 0.25, 1e-7], dtype)}, attributes)
+                case(kind, {"Input": x, "Other": x}, attributes)
+            case(kind, {"Input": odd[0], "Other": odd[1]}, attributes)
+            case(kind, {"Input": odd[0][2:4], "Other": odd[0][2:4]}, attributes)
+        case(kind, {"Input": x, "Other": x + 0.5, "Rtol": np.array([0.0]), "Atol": np.array([0.75])})
+        case(kind, {"Input": normal(), "Other": normal()})
+    for order in [2.0, 1.0, 3.0, 0.0, inf, -inf, 0.5]:
+        for dtype in [F32, F64]:
+            case("dist", {"X": normal(2, 3, dtype=dtype), "Y": normal(2, 3, dtype=dtype, key="y")}, {"p": order})
+        case("dist", {"X": normal(2, 1), "Y": normal(3, key="y")}, {"p": order})
+    case("dist", {"X": normal(), "Y": normal(key="y")})
+    for dtype in [F32, F64]:
+        images, last = normal(2, 6, 4, 2, dtype=dtype), normal(2, 4, 2, 6, dtype=dtype)
+        for groups in [2, 3, 6]:
+            case("maxout", {"X": images}, {"groups": groups})
+            case("maxout", {"X": last}, {"groups": groups, "axis": 3 if groups > 2 else -1})
+        far = np.array([np.nan, 1, -np.inf, np.nan, np.nan, np.nan, -np.inf, -np.inf], dtype).reshape(1, 8, 1, 1)
+        case("maxout", {"X": far}, {"groups": 2})
+        for groups in [1, 2, 3]:
+            case("channel_shuffle", {"X": images}, {"groups": groups})
+            case("channel_shuffle", {"X": last}, {"groups": groups, "data_format": "NHWC"})
+        for factor in [1, 2]:
+            case("pixel_unshuffle", {"X": images}, {"downscale_factor": factor})
+            case("pixel_unshuffle", {"X": last}, {"downscale_factor": factor, "data_format": "NHWC"})
+    for dtype in [F32, F64, I32, I64, BOOL]:
+        make = bools if dtype == BOOL else lambda *shape: integers(*shape, dtype=dtype)
+        case("broadcast_tensors", {"X": [make(2, 1), make(3)]}, {}, {"Out": 2})
+    case("broadcast_tensors", {"X": [normal(3, 1, 2), normal(1, 2), normal(4, 1)]}, {}, {"Out": 3})
+    case("broadcast_tensors", {"X": [normal(), normal(2)]}, {}, {"Out": 2})
+    ids = np.array([[1], [0], [2], [1]], I32)
+    for dtype in [F32, F64, I32, I64]:
+        for shape in [(4, 3), (4, 2, 3)]:
+            case("multiplex", {"Ids": ids, "X": [integers(*shape, dtype=dtype, key=str(n)) for n in range(3)]})
+    for dtype in [F32, F64]:
+        for shapes in [[(2, 3), (3, 4)], [(3,), (3, 2), (2,)], [(3,), (3, 2), (2, 4)], [(2, 3), (3, 2), (2, 4), (4, 1)]]:
+            case("multi_dot", {"X": [normal(*shape, dtype=dtype, key=str(n)) for n, shape in enumerate(shapes)]})
+    for dtype in [F32, F64, I32, I64]:
+        x, y = (integers(2, 3, 3, dtype=dtype, key=key) for key in "xy")
+        for attributes in [{}, {"dim": 1}, {"dim": -1}]:
+            case("cross", {"X": x, "Y": y}, attributes)
+        for axis in [0, 1, -1]:
+            case("cumprod", {"X": x}, {"dim": axis})
+        case("cumprod", {"X": integers(7, dtype=dtype)}, {"dim": 0})
+    case("cumprod", {"X": normal()}, {"dim": 0})
+    case("cumprod", {"X": normal(0, 2)}, {"dim": 1})
+    for dtype in [F32, F64]:
+        x = normal(2, 3, 4, dtype=dtype)
+        for attributes in [{}, {"axis": 0}, {"flatten": True}, {"axis": 1, "reverse": True}]:
+            case("logcumsumexp", {"X": x}, attributes)
+            case("logcumsumexp", {"X": x}, {**attributes, "exclusive": True})
+    case("logcumsumexp", {"X": normal()}, {"axis": 0})
+    case("logcumsumexp", {"X": normal(1, 1)}, {"axis": 0, "exclusive": True})
+    case("logcumsumexp", {"X": np.array([-inf, -inf, -1000, 1000, 1001, 2], F32)}, {"axis": 0})
+
+
 def main(directory):
     paddle.enable_static()
     families = [
         convolutions, pooling, normalization, tables, activations, pairs, reductions, moving, making, products,
         losses, images, pictures, odd, quantization, slices, sums_of_products, patches, cells, boxes, regions,
-        suppression, decoding,
+        suppression, decoding, functions, bits, combining,
     ]
     for family in families:
         record.family(family.__name__)
