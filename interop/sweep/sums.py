@@ -219,3 +219,57 @@ def chain(r, kind):
     if r.flag(0.3):
         shapes[-1] = shapes[-1][:1]
     return Call({"X": [r.plain(tuple(shape), dtype) for shape in shapes]}, gradient=False)
+
+
+@calls("searchsorted")
+def searchsorted(r, kind):
+    dtype, many = r.type(), r.dim(8)
+    front = r.shape(0, 2, 3)
+    rows = front if r.flag() else ()
+    sequence = np.sort(r.numbers((*rows, many), dtype, odd=0))
+    values = r.numbers((*front, r.dim(5)), dtype, odd=0.3)
+    return Call({"SortedSequence": sequence, "Values": values}, {"right": r.flag(), "out_int32": r.flag()})
+
+
+@calls("bincount")
+def bincount(r, kind):
+    inputs = {"X": r.integers((r.int(1, 9),), 0, 7, r.pick(I32, I64))}
+    if r.flag():
+        inputs["Weights"] = r.numbers(inputs["X"].shape, r.type(), odd=0)
+    return Call(inputs, {"minlength": r.pick(0, r.int(0, 12))})
+
+
+@calls("histogram")
+def histogram(r, kind):
+    x = r.numbers(r.shape(1), r.type(), odd=0)
+    least = r.int(-4, 2)
+    attributes = r.pick({}, {"min": least, "max": least + r.int(0, 6)})
+    return Call({"X": x}, {"bins": r.pick(1, 4, 8, r.int(1, 9)), **attributes})
+
+
+@calls("kthvalue", "mode")
+def found(r, kind):
+    shape, dtype = r.shape(0, 4, 5), r.type()
+    x = r.distinct(shape, dtype) if kind == "kthvalue" else r.integers(shape, -1, 2).astype(dtype)
+    attributes = {"axis": r.axis(x.ndim) if x.ndim else -1, "keepdim": r.flag()}
+    if kind == "kthvalue":
+        attributes["k"] = r.int(1, x.shape[attributes["axis"]] if x.ndim else 1)
+    return Call({"X": x}, attributes, ["Out", "Indices"], gradient=False)
+
+
+@calls("cummax", "cummin")
+def extremes(r, kind):
+    shape, dtype = r.shape(0, 4, 7), r.type()
+    x = r.numbers(shape, dtype, odd=0.5) if r.flag() else r.integers(shape, -2, 2).astype(dtype)
+    attributes = {"axis": r.axis(x.ndim) if x.ndim else -1, "dtype": r.pick(CODES[I32], CODES[I64])}
+    return Call({"x": x}, attributes, ["out", "indices"], gradient=False)
+
+
+@calls("bilinear_tensor_product")
+def bilinear(r, kind):
+    (batch, left, right, many), dtype = r.dims(4, 5), r.floating()
+    inputs = {"X": r.plain((batch, left), dtype), "Y": r.plain((batch, right), dtype)}
+    inputs["Weight"] = r.plain((many, left, right), dtype)
+    if r.flag():
+        inputs["Bias"] = r.plain((1, many), dtype)
+    return Call(inputs, gradient=False)

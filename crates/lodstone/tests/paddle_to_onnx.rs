@@ -278,6 +278,7 @@ const FIXED: &[(&str, &str)] = &[("max_pool2d_with_index", "PaddlePaddle ignores
 /// reasons.
 const DYNAMIC: &[(&str, &str)] = &[
     ("affine_grid", "the number of spatial dims must be known"),
+    ("bincount", "PaddlePaddle's counts of an empty int32 list are int32"),
     (
         "conv2d",
         "PaddlePaddle has a window where the filter is larger than the image, and ONNX has none",

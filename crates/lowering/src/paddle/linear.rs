@@ -7,6 +7,7 @@ use crate::onnx::{Value, int, ints, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("addmm", addmm),
+    ("bilinear_tensor_product", bilinear),
     ("bmm", |op| matmul(op, None, None)),
     ("cross", cross),
     ("dot", dot),
@@ -253,5 +254,19 @@ fn cross(op: &mut Operator<'_>) -> Outcome {
     };
     let (plus, minus) = (product(op, [&next, &last])?, product(op, [&last, &next])?);
     let out = op.sub(&plus, &minus)?;
+    op.put("Out", &out)
+}
+
+/// The products of each row of `X`, each matrix of `Weight`, and the row of `Y`, plus `Bias`.
+fn bilinear(op: &mut Operator<'_>) -> Outcome {
+    let (x, y, weight) = (op.input("X")?, op.input("Y")?, op.input("Weight")?);
+    // [matrices, batch, columns]
+    let left = op.call("MatMul", &[&x, &weight], [])?;
+    let products = op.mul(&left, &y)?;
+    let sums = op.reduce("ReduceSum", &products, &[-1], false)?;
+    let mut out = op.transpose(&sums, &[1, 0])?;
+    if let Some(bias) = op.optional("Bias")? {
+        out = op.add(&out, &bias)?;
+    }
     op.put("Out", &out)
 }

@@ -19,6 +19,8 @@ mod cells;
 mod channels;
 mod compare;
 mod conv;
+mod counting;
+mod diagonals;
 mod distinct;
 mod elementwise;
 mod export;
@@ -42,6 +44,7 @@ mod reduce;
 mod regions;
 mod reshape;
 mod scans;
+mod select;
 mod sequences;
 mod vision;
 
@@ -77,6 +80,8 @@ const FAMILIES: &[&[(&str, Rule)]] = &[
     channels::RULES,
     compare::RULES,
     conv::RULES,
+    counting::RULES,
+    diagonals::RULES,
     distinct::RULES,
     elementwise::RULES,
     functions::RULES,
@@ -96,6 +101,7 @@ const FAMILIES: &[&[(&str, Rule)]] = &[
     regions::RULES,
     reshape::RULES,
     scans::RULES,
+    select::RULES,
     sequences::RULES,
     vision::RULES,
 ];

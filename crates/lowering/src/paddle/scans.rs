@@ -8,7 +8,12 @@ use lodstone_model::{DType, Dim};
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::Value;
 
-pub(super) const RULES: &[(&str, Rule)] = &[("cumprod", cumprod), ("logcumsumexp", logcumsumexp)];
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("cummax", |op| extremes(op, true)),
+    ("cummin", |op| extremes(op, false)),
+    ("cumprod", cumprod),
+    ("logcumsumexp", logcumsumexp),
+];
 
 /// How elements are accumulated.
 struct Scan {
@@ -46,18 +51,26 @@ impl Scan {
 
     /// Reduces, for each element, those up to it: `[..., count, count, ...]`.
     fn reduce_all(&self, op: &mut Operator<'_>, x: &Value, axis: i64) -> Outcome<Value> {
-        let count = op.extent(x, axis)?;
-        let numbers = op.counting(&count, DType::Int64)?;
-        let behind = i64::try_from(x.rank()?).unwrap_or(i64::MAX) - axis;
-        // [count, 1, 1, ...] and [count, 1, ...]
-        let at = op.unsqueeze(&numbers, &(1..=behind).collect::<Vec<i64>>())?;
-        let from = op.unsqueeze(&numbers, &(1..behind).collect::<Vec<i64>>())?;
+        let (from, at) = places_of(op, x, axis)?;
         let is_part = op.call("LessOrEqual", &[&from, &at], [])?;
         let wide = op.unsqueeze(x, &[axis])?;
         let neutral = op.number(x.dtype(), self.neutral)?;
         let parts = op.choose(&is_part, &wide, &neutral)?;
         Ok(op.reduce(self.reduction, &parts, &[axis + 1], false)?)
     }
+}
+
+/// Returns the places along an axis as `[count, 1, ...]`, with as many dims as there are from the axis on, and as
+/// `[count, 1, 1, ...]`, with one more.
+fn places_of(op: &mut Operator<'_>, x: &Value, axis: i64) -> Outcome<(Value, Value)> {
+    let count = op.extent(x, axis)?;
+    let numbers = op.counting(&count, DType::Int64)?;
+    let behind = i64::try_from(x.rank()?).unwrap_or(i64::MAX) - axis;
+    let mut with = |dims: Vec<i64>| match dims.is_empty() {
+        true => Ok(numbers.clone()),
+        false => op.unsqueeze(&numbers, &dims),
+    };
+    Ok((with((1..behind).collect())?, with((1..=behind).collect())?))
 }
 
 /// Reverses the order of an axis.
@@ -107,4 +120,81 @@ fn shifted(op: &mut Operator<'_>, x: &Value, axis: i64, number: f64) -> Outcome<
     let first = op.slice(x, axis, 0, 1)?;
     let first = op.filled_like(&first, number)?;
     Ok(op.concat(&[&first, &rest], axis)?)
+}
+
+/// The maximum (or minimum) of the elements up to each one, and its last place. From the first NaN on, it is NaN.
+fn extremes(op: &mut Operator<'_>, greatest: bool) -> Outcome {
+    let x = op.input("x")?;
+    let to = op.required_dtype("dtype")?;
+    let (values, places) = if x.rank()? == 0 {
+        (x, op.number(DType::Int64, 0.0)?)
+    } else {
+        let axis = op.place(op.int("axis")?, &x)?;
+        let place = usize::try_from(axis).unwrap_or(usize::MAX);
+        match x.shape()?.get(place) {
+            Some(Dim::Known(count)) => doubled_extremes(op, &x, axis, *count, greatest)?,
+            _ => reduced_extremes(op, &x, axis, greatest)?,
+        }
+    };
+    let places = op.cast(&places, to)?;
+    op.put("out", &values)?;
+    op.put("indices", &places)
+}
+
+fn doubled_extremes(
+    op: &mut Operator<'_>,
+    x: &Value,
+    axis: i64,
+    count: u64,
+    greatest: bool,
+) -> Outcome<(Value, Value)> {
+    let count = i64::try_from(count).map_err(|_| format!("dim {axis} is too large"))?;
+    let (from, _) = places_of(op, x, axis)?;
+    let dims = op.call("Shape", &[x], [])?;
+    let mut places = op.call("Expand", &[&from, &dims], [])?;
+    // Without elements, there is nothing to compare.
+    let count = if x.shape()?.contains(&Dim::Known(0)) { 0 } else { count };
+    let (mut values, mut step) = (x.clone(), 1);
+    let than = if greatest { "GreaterOrEqual" } else { "LessOrEqual" };
+    while step < count {
+        let later = op.slice(&values, axis, step, count)?;
+        let earlier = op.slice(&values, axis, 0, count - step)?;
+        let mut is_later = op.call(than, &[&later, &earlier], [])?;
+        if x.dtype().is_float() && !op.is_exported() {
+            let is_nan = op.call("IsNaN", &[&later], [])?;
+            is_later = op.call("Or", &[&is_later, &is_nan], [])?;
+        }
+        let mut join = |all: &Value| {
+            let head = op.slice(all, axis, 0, step)?;
+            let later = op.slice(all, axis, step, count)?;
+            let earlier = op.slice(all, axis, 0, count - step)?;
+            let tail = op.choose(&is_later, &later, &earlier)?;
+            op.concat(&[&head, &tail], axis)
+        };
+        (values, places) = (join(&values)?, join(&places)?);
+        step = step.saturating_mul(2);
+    }
+    Ok((values, places))
+}
+
+fn reduced_extremes(
+    op: &mut Operator<'_>,
+    x: &Value,
+    axis: i64,
+    greatest: bool,
+) -> Outcome<(Value, Value)> {
+    let (reduction, neutral) = match greatest {
+        true => ("ReduceMax", f64::NEG_INFINITY),
+        false => ("ReduceMin", f64::INFINITY),
+    };
+    let values = Scan { reduction, neutral }.reduce_all(op, x, axis)?;
+    let (from, at) = places_of(op, x, axis)?;
+    let is_part = op.call("LessOrEqual", &[&from, &at], [])?;
+    let (all, best) = (op.unsqueeze(x, &[axis])?, op.unsqueeze(&values, &[axis + 1])?);
+    let is_best = op.call("Equal", &[&all, &best], [])?;
+    let is_place = op.call("And", &[&is_part, &is_best], [])?;
+    let zero = op.long(0);
+    let places = op.choose(&is_place, &from, &zero)?;
+    let places = op.reduce("ReduceMax", &places, &[axis + 1], false)?;
+    Ok((values, places))
 }

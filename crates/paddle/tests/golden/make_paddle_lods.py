@@ -172,6 +172,29 @@ def lods():
     case("cross", {"X": of(0, normal(5, 3)), "Y": of(1, normal(5, 3, key="y"))}, {"dim": 1})
     case("cumprod", {"X": x}, {"dim": 1})
     case("logcumsumexp", {"X": x}, {"axis": 1})
+    index = of(1, numbers(4, 0, 0, 1, 2))
+    case("index_put", {"x": x, "indices": index, "value": of(2, normal(5, 5, key="z"))}, {"accumulate": True}, ["out"])
+    case("index_add", {"X": x, "Index": index, "AddValue": of(2, normal(5, 5, key="z"))}, {"axis": 0})
+    placed = {"Input": x, "Index": of(1, integers(5, 2, low=0, high=5)), "Value": of(2, normal(5, 2, key="z"))}
+    case("put_along_axis", placed, {"Axis": 1, "Reduce": "add"}, ["Result"])
+    rows = Lod(np.sort(normal(5, 4)), [[1, 4]])
+    case("searchsorted", {"SortedSequence": rows, "Values": y})
+    case("bincount", {"X": of(0, numbers(4, 0, 0, 1, 2))})
+    case("histogram", {"X": x}, {"bins": 5})
+    case("diag_v2", {"X": x})
+    case("diag_v2", {"X": of(0, normal(5))})
+    case("diag_embed", {"Input": x})
+    case("diagonal", {"Input": of(0, normal(5, 2, 5))}, {"axis1": 1, "axis2": 2})
+    case("trace", {"Input": of(0, normal(5, 2, 5))}, {"axis1": 1, "axis2": 2})
+    products = {"X": x, "Y": y, "Weight": Lod(normal(5, 5, 5), [[3, 2]]), "Bias": normal(1, 5)}
+    case("bilinear_tensor_product", products)
+    folds = {"output_sizes": [2, 2], "kernel_sizes": [2, 1], "strides": [1, 1], "paddings": [0] * 4, "dilations": [1, 1]}
+    case("fold", {"X": of(0, normal(5, 4, 2))}, folds, ["Y"])
+    for kind in ["kthvalue", "mode"]:
+        case(kind, {"X": distinct}, {}, ["Out", "Indices"])
+    for kind in ["cummax", "cummin"]:
+        case(kind, {"x": distinct}, {"axis": 1}, ["out", "indices"])
+    case("nms", {"Boxes": of(0, operators.corners(5))}, {"iou_threshold": 1.0}, ["KeepBoxesIdxs"])
 
 
 def main(directory):

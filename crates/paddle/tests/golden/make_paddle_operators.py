@@ -1595,12 +1595,131 @@ def combining():
     case("logcumsumexp", {"X": np.array([-inf, -inf, -1000, 1000, 1001, 2], F32)}, {"axis": 0})
 
 
+def placing():
+    for dtype in [F32, F64, I32, I64]:
+        x, value = integers(3, 4, dtype=dtype), integers(2, dtype=dtype, key="v")
+        for accumulate in [False, True]:
+            attributes = {"accumulate": accumulate}
+            case("index_put", {"x": x, "indices": [numbers(0, 2), numbers(1, 3)], "value": value}, attributes, ["out"])
+            case("index_put", {"x": x, "indices": numbers(2, 0), "value": value[:1]}, attributes, ["out"])
+        for kind_of in [I32, I64]:
+            index = numbers(2, 0, 2, dtype=kind_of)
+            more = {"AddValue": integers(3, 4, dtype=dtype, key="v")}
+            case("index_add", {"X": x, "Index": index, **more}, {"axis": 0})
+        case("index_add", {"X": x, "Index": numbers(1), "AddValue": integers(3, 1, dtype=dtype, key="v")}, {"axis": -1})
+        for how in ["assign", "add", "mul", "multiply", "amin", "amax"]:
+            inputs = {"Input": x, "Index": np.array([[0, 1, 2, 0], [2, 2, 0, 1]]), "Value": integers(2, 4, dtype=dtype, key="v")}
+            case("put_along_axis", inputs, {"Axis": 0, "Reduce": how}, ["Result"])
+            inputs = {"Input": x, "Index": np.array([[0, 3], [2, 1], [3, 2]]), "Value": integers(3, 2, dtype=dtype, key="v")}
+            case("put_along_axis", inputs, {"Axis": 1, "Reduce": how}, ["Result"])
+    x, value = normal(3, 4), normal(2, key="v")
+    pairs = {"indices": [numbers(0, -1), numbers(-3, 1)], "value": value}
+    case("index_put", {"x": x, **pairs}, {}, ["out"])
+    case("index_put", {"x": x, **pairs, "value": normal(key="v")}, {}, ["out"])
+    case("index_put", {"x": x, "indices": [numbers(1, 1), numbers(2, 2)], "value": value}, {"accumulate": True}, ["out"])
+    case("index_put", {"x": x, "indices": [numbers(0, 2)[:, None], numbers(1, 3)], "value": normal(2, 2)}, {}, ["out"])
+    case("index_put", {"x": x, "indices": numbers(0, 2), "value": normal(4, key="v")}, {}, ["out"])
+    case("index_put", {"x": x, "indices": numbers(0, 2, dtype=I32), "value": normal(2, 4, key="v")}, {}, ["out"])
+    case("index_put", {"x": x, "indices": bools(3, 4), "value": value[:1]}, {}, ["out"])
+    case("index_put", {"x": x, "indices": np.array([True, False, True]), "value": normal(2, 4, key="v")}, {}, ["out"])
+    case("index_put", {"x": normal(2, 3, 4), "indices": [numbers(1, 0), numbers(2, 1)], "value": normal(2, 4)}, {}, ["out"])
+    case("index_put", {"x": bools(3, 4), "indices": numbers(1), "value": bools(1, key="v")}, {}, ["out"])
+    case("index_add", {"X": normal(2, 3, 2), "Index": numbers(2, 2), "AddValue": normal(2, 2, 2, key="v")}, {"axis": 1})
+    for how in ["add", "mul", "amin", "amax"]:
+        inputs = {"Input": x, "Index": np.array([[0, 0], [2, 1], [3, 3]]), "Value": normal(3, 2, key="v")}
+        case("put_along_axis", inputs, {"Axis": 1, "Reduce": how, "Include_self": False}, ["Result"])
+    case("put_along_axis", {"Input": normal(5), "Index": numbers(1, 3, dtype=I32), "Value": value}, {"Axis": 0}, ["Result"])
+
+
+def counting():
+    for dtype in [F32, F64, I32, I64]:
+        row = numbers(1, 3, 3, 5, 7, dtype=dtype)
+        for right in [False, True]:
+            for small in [False, True]:
+                attributes = {"right": right, "out_int32": small}
+                case("searchsorted", {"SortedSequence": row, "Values": numbers(3, 0, 9, 5, dtype=dtype)}, attributes)
+            rows = np.stack([row, row + 2])
+            case("searchsorted", {"SortedSequence": rows, "Values": integers(2, 3, low=0, high=9, dtype=dtype)}, {"right": right})
+        case("searchsorted", {"SortedSequence": row, "Values": integers(2, 3, low=0, high=9, dtype=dtype)})
+        case("searchsorted", {"SortedSequence": row, "Values": numbers(4, dtype=dtype)[0]})
+        for least, most in [(0, 0), (-2, 3), (2, 2)]:
+            case("histogram", {"X": integers(3, 4, dtype=dtype)}, {"bins": 4, "min": least, "max": most})
+        case("histogram", {"X": np.ones(3, dtype)}, {"bins": 3})
+        case("bincount", {"X": numbers(1, 3, 1), "Weights": integers(3, dtype=dtype, key="w")})
+    case("histogram", {"X": normal(3, 4)}, {})
+    case("histogram", {"X": np.zeros(0, F32)}, {"bins": 2})
+    for dtype in [I32, I64]:
+        case("bincount", {"X": numbers(1, 3, 1, dtype=dtype)})
+        case("bincount", {"X": numbers(1, 3, 1, dtype=dtype)}, {"minlength": 6})
+        case("bincount", {"X": np.zeros(0, dtype)}, {"minlength": 2})
+    # The order of equal numbers is unspecified.
+    distinct = np.random.RandomState(3).permutation(24).reshape(2, 3, 4) - 12
+    few = integers(2, 3, 5, low=0, high=3)
+    outputs = ["Out", "Indices"]
+    for dtype in [F32, F64, I32, I64]:
+        for axis, keep in [(-1, False), (1, True), (0, False)]:
+            case("kthvalue", {"X": distinct.astype(dtype)}, {"k": 2, "axis": axis, "keepdim": keep}, outputs)
+            case("mode", {"X": few.astype(dtype)}, {"axis": axis, "keepdim": keep}, outputs)
+            for kind in ["cummax", "cummin"]:
+                case(kind, {"x": few.astype(dtype)}, {"axis": axis}, ["out", "indices"])
+        for kind in ["cummax", "cummin"]:
+            case(kind, {"x": integers(9, dtype=dtype)}, {"axis": 0, "dtype": CODES[I32]}, ["out", "indices"])
+    for kind in ["kthvalue", "mode"]:
+        case(kind, {"X": normal()}, {}, outputs)
+    for kind in ["cummax", "cummin"]:
+        case(kind, {"x": normal()}, {}, ["out", "indices"])
+    overlapping = np.array([[0, 0, 2, 2], [0, 0, 2, 2.5], [5, 5, 6, 6], [5, 5, 6.125, 6], [1, 1, 3, 3]])
+    for dtype in [F32, F64]:
+        for overlap in [0.0, 0.125, 0.5, 1.0]:
+            case("nms", {"Boxes": overlapping.astype(dtype)}, {"iou_threshold": overlap}, ["KeepBoxesIdxs"])
+
+
+def diagonals():
+    for dtype in [F32, F64, I32, I64]:
+        make = lambda *shape: integers(*shape, dtype=dtype)
+        for offset in [0, 1, -1]:
+            case("diag_v2", {"X": make(3)}, {"offset": offset, "padding_value": 2.0})
+            case("diag_v2", {"X": make(2, 3)}, {"offset": offset})
+            case("diag_embed", {"Input": make(2, 3)}, {"offset": offset})
+            case("diagonal", {"Input": make(2, 3)}, {"offset": offset})
+            case("trace", {"Input": make(2, 3)}, {"offset": offset})
+    for offset in [0, 2, -1]:
+        case("diag_embed", {"Input": normal(2, 3)}, {"offset": offset, "dim1": 0, "dim2": 2})
+        case("diag_embed", {"Input": normal(3)}, {"offset": offset, "dim1": 1, "dim2": 0})
+        for first, second in [(0, 1), (-1, 1), (2, 0)]:
+            attributes = {"offset": offset, "axis1": first, "axis2": second}
+            case("diagonal", {"Input": normal(2, 3, 4)}, attributes)
+            case("trace", {"Input": normal(2, 3, 4)}, attributes)
+    case("diagonal", {"Input": bools(2, 3)})
+    case("diagonal", {"Input": normal(2, 3)}, {"offset": 5})
+    case("trace", {"Input": normal(2, 3)}, {"offset": 5})
+    case("diag_v2", {"X": normal()})
+    for kind, rows, columns in [("tril_indices", "rows", "cols"), ("triu_indices", "row", "col")]:
+        for offset in [0, 1, -1, -7]:
+            for dtype in [I32, I64]:
+                attributes = {rows: 3, columns: 4, "offset": offset, "dtype": CODES[dtype]}
+                case(kind, {}, attributes, ["out"])
+    for dtype in [F32, F64]:
+        inputs = {"X": normal(2, 3, dtype=dtype), "Y": normal(2, 4, dtype=dtype), "Weight": normal(5, 3, 4, dtype=dtype)}
+        case("bilinear_tensor_product", inputs)
+        case("bilinear_tensor_product", {**inputs, "Bias": normal(1, 5, dtype=dtype)})
+        for size, paddings, strides, dilations, columns in [
+            ([4, 3], [0, 0, 0, 0], [1, 1], [1, 1], 6), ([4, 4], [1, 1, 1, 1], [2, 2], [1, 1], 9),
+            ([5, 4], [0, 1, 0, 1], [1, 2], [2, 1], 9),
+        ]:
+            attributes = {
+                "output_sizes": size, "kernel_sizes": [2, 2], "paddings": paddings, "strides": strides,
+                "dilations": dilations,
+            }
+            case("fold", {"X": normal(2, 8, columns, dtype=dtype)}, attributes, ["Y"])
+
+
 def main(directory):
     paddle.enable_static()
     families = [
         convolutions, pooling, normalization, tables, activations, pairs, reductions, moving, making, products,
         losses, images, pictures, odd, quantization, slices, sums_of_products, patches, cells, boxes, regions,
-        suppression, decoding, functions, bits, combining,
+        suppression, decoding, functions, bits, combining, placing, counting, diagonals,
     ]
     for family in families:
         record.family(family.__name__)
