@@ -8,7 +8,6 @@ use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
-    ("broadcast_tensors", broadcast),
     ("crop", crop),
     ("crop_tensor", crop),
     ("expand", repeat),
@@ -147,23 +146,6 @@ fn repeat_as(op: &mut Operator<'_>) -> Outcome {
     let times = op.div(&wanted, &dims)?;
     let y = op.call("Tile", &[&x, &times], [])?;
     op.put("Out", &y)
-}
-
-/// Broadcasts each tensor to the dims of all others.
-fn broadcast(op: &mut Operator<'_>) -> Outcome {
-    let inputs = op.inputs("X")?;
-    let dims = |input: &Value| op.call("Shape", &[input], []);
-    let dims = inputs.iter().map(dims).collect::<Result<Vec<_>, _>>()?;
-    let mut made = Vec::new();
-    for (place, input) in inputs.iter().enumerate() {
-        let others = dims.iter().enumerate().filter(|(other, _)| *other != place);
-        let mut y = input.clone();
-        for (_, dims) in others {
-            y = op.call("Expand", &[&y, dims], [])?;
-        }
-        made.push(y);
-    }
-    op.put_all("Out", &made)
 }
 
 fn flip(op: &mut Operator<'_>) -> Outcome {

@@ -37,7 +37,7 @@ impl Operator<'_> {
                 self.concat(&[&before, &parts, &after], 0)?
             }
         };
-        Ok(self.call("Reshape", &[x, &dims], [])?)
+        self.call("Reshape", &[x, &dims], [])
     }
 
     /// Transposes the channels of an image as a matrix with the given numbers of rows and columns, one of which is -1.

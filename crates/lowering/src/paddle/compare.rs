@@ -46,14 +46,14 @@ fn all(op: &mut Operator<'_>, truths: &Value) -> Outcome<Value> {
     // Without elements, the minimum is that of the type.
     let numbers = op.cast(&list, DType::Int32)?;
     let least = op.reduce("ReduceMin", &numbers, &[0], false)?;
-    op.cast(&least, DType::Bool).map_err(Into::into)
+    op.cast(&least, DType::Bool)
 }
 
 /// Returns a tolerance: a tensor of one element, or a decimal number.
 fn tolerance(op: &mut Operator<'_>, slot: &str, name: &str) -> Outcome<Value> {
     if let Some(value) = op.optional(slot)? {
         let value = op.reshape(&value, &[])?;
-        return op.cast(&value, DType::Float64).map_err(Into::into);
+        return op.cast(&value, DType::Float64);
     }
     let text = op.text(name)?;
     let number: f64 = text
@@ -81,7 +81,7 @@ fn close(op: &mut Operator<'_>) -> Outcome<Value> {
     }
     let (left, right) = (op.call("IsNaN", &[&x], [])?, op.call("IsNaN", &[&other], [])?);
     let both = op.call("And", &[&left, &right], [])?;
-    Ok(op.call("Or", &[&near, &both], [])?)
+    op.call("Or", &[&near, &both], [])
 }
 
 fn is_close(op: &mut Operator<'_>) -> Outcome {

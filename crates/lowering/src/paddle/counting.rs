@@ -17,7 +17,7 @@ fn added_up(
 ) -> Outcome<Value> {
     let zeros = op.filled_by(updates.dtype(), 0.0, count)?;
     let attributes = [int("axis", 0), text("reduction", "add")];
-    Ok(op.call("ScatterElements", &[&zeros, places, updates], attributes)?)
+    op.call("ScatterElements", &[&zeros, places, updates], attributes)
 }
 
 /// The number of occurrences of each integer, or the sum of the weights of each.

@@ -23,13 +23,13 @@ impl Operator<'_> {
     fn axes_to_back(&mut self, x: &Value, [first, second]: [i64; 2]) -> Outcome<Value> {
         let others = (0..).take(x.rank()?).filter(|axis| ![first, second].contains(axis));
         let order: Vec<i64> = others.chain([first, second]).collect();
-        Ok(self.transpose(x, &order)?)
+        self.transpose(x, &order)
     }
 
     /// Returns the numbers from 0 to the dim of an axis.
     fn places_along(&mut self, x: &Value, axis: i64) -> Outcome<Value> {
         let (zero, one, count) = (self.long(0), self.long(1), self.extent(x, axis)?);
-        Ok(self.call("Range", &[&zero, &count, &one], [])?)
+        self.call("Range", &[&zero, &count, &one], [])
     }
 
     /// Returns the elements of a diagonal of the matrices in the last two dims.
@@ -52,7 +52,7 @@ impl Operator<'_> {
         let turned = self.transpose(&x, &front)?;
         let found = self.call("GatherND", &[&turned, &places], [])?;
         let back: Vec<i64> = (1..rank - 1).chain([0]).collect();
-        Ok(self.transpose(&found, &back)?)
+        self.transpose(&found, &back)
     }
 
     /// Returns matrices with the elements of the last dim on a diagonal, and `number` elsewhere.
@@ -71,7 +71,7 @@ impl Operator<'_> {
         let around: Vec<i64> = [vec![0; x.rank()? - 1], vec![below, right]].concat();
         let pads = [around, vec![0; x.rank()? - 1], vec![right, below]].concat();
         let pads = self.longs(&pads);
-        Ok(self.call("Pad", &[&y, &pads, &number], [])?)
+        self.call("Pad", &[&y, &pads, &number], [])
     }
 }
 

@@ -31,7 +31,7 @@ fn floats(op: &mut Operator<'_>) -> Outcome<Value> {
     let x = op.input("X")?;
     match x.dtype().is_float() {
         true => Ok(x),
-        false => Ok(op.cast(&x, DType::Float32)?),
+        false => op.cast(&x, DType::Float32),
     }
 }
 
@@ -155,5 +155,5 @@ fn negative(op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
     let is_below = op.call("Less", &[x, &zero], [])?;
     let inverse = op.call("Reciprocal", &[x], [])?;
     let is_negative_zero = op.call("Less", &[&inverse, &zero], [])?;
-    Ok(op.call("Or", &[&is_below, &is_negative_zero], [])?)
+    op.call("Or", &[&is_below, &is_negative_zero], [])
 }

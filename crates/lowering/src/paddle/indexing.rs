@@ -94,7 +94,7 @@ fn multiplex(op: &mut Operator<'_>) -> Outcome {
     let (ids, inputs) = (op.input("Ids")?, op.inputs("X")?);
     let ids = op.cast(&ids, DType::Int64)?;
     let wide = |input: &Value| op.unsqueeze(input, &[1]);
-    let all = inputs.iter().map(wide).collect::<Result<Vec<_>, _>>()?;
+    let all = inputs.iter().map(wide).collect::<Outcome<Vec<_>>>()?;
     let all = op.concat(&all.iter().collect::<Vec<_>>(), 1)?;
     let y = op.call("GatherND", &[&all, &ids], [int("batch_dims", 1)])?;
     op.put("Out", &y)
@@ -131,7 +131,7 @@ fn selected(op: &mut Operator<'_>, slot: &str) -> Outcome<Value> {
         }
     }
     let dims = |list: &Value| op.call("Shape", &[list], []);
-    let dims = lists.iter().map(dims).collect::<Result<Vec<_>, _>>()?;
+    let dims = lists.iter().map(dims).collect::<Outcome<Vec<_>>>()?;
     let mut columns = Vec::new();
     for (place, list) in lists.iter().enumerate() {
         let mut column = list.clone();
@@ -140,7 +140,7 @@ fn selected(op: &mut Operator<'_>, slot: &str) -> Outcome<Value> {
         }
         columns.push(op.unsqueeze(&column, &[-1])?);
     }
-    Ok(op.concat(&columns.iter().collect::<Vec<_>>(), -1)?)
+    op.concat(&columns.iter().collect::<Vec<_>>(), -1)
 }
 
 /// Assigns values to the elements that indices and masks select, or adds them; the values are broadcast.

@@ -56,7 +56,7 @@ impl Scan {
         let wide = op.unsqueeze(x, &[axis])?;
         let neutral = op.number(x.dtype(), self.neutral)?;
         let parts = op.choose(&is_part, &wide, &neutral)?;
-        Ok(op.reduce(self.reduction, &parts, &[axis + 1], false)?)
+        op.reduce(self.reduction, &parts, &[axis + 1], false)
     }
 }
 
@@ -119,7 +119,7 @@ fn shifted(op: &mut Operator<'_>, x: &Value, axis: i64, number: f64) -> Outcome<
     let rest = op.slice(x, axis, 0, -1)?;
     let first = op.slice(x, axis, 0, 1)?;
     let first = op.filled_like(&first, number)?;
-    Ok(op.concat(&[&first, &rest], axis)?)
+    op.concat(&[&first, &rest], axis)
 }
 
 /// The maximum (or minimum) of the elements up to each one, and its last place. From the first NaN on, it is NaN.
