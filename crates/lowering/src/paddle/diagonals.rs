@@ -16,7 +16,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 ];
 
 /// The maximum number of elements of a triangle, which is stored.
-const LARGEST: i64 = 1 << 24;
+const LARGEST: i64 = 1 << 20;
 
 impl Operator<'_> {
     /// Moves two axes to the end.
@@ -138,11 +138,10 @@ fn trace(op: &mut Operator<'_>) -> Outcome {
 fn triangle(op: &mut Operator<'_>, [rows, columns]: [&str; 2], lower: bool) -> Outcome {
     let (rows, columns, offset) = (op.int(rows)?, op.int(columns)?, op.int("offset")?);
     let dtype = op.required_dtype("dtype")?;
-    let size = rows.checked_mul(columns).filter(|size| (0..=LARGEST).contains(size));
-    if size.is_none() || rows < 0 {
-        return Err(
-            format!("expected at most {LARGEST} elements, found {rows} by {columns}").into()
-        );
+    let is_side = |side: i64| (0..=LARGEST).contains(&side);
+    if !is_side(rows) || !is_side(columns) || rows.saturating_mul(columns) > LARGEST {
+        let found = format!("{rows} by {columns}");
+        return Err(format!("expected at most {LARGEST} elements, found {found}").into());
     }
     let all = (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
     let is_part = |(row, column): &(i64, i64)| {
