@@ -19,8 +19,8 @@ import onnxruntime
 
 # Operators whose results differ if an input has NaN, which exports leave to the runtime.
 NAN = {
-    "arg_max", "arg_min", "argsort", "elementwise_max", "elementwise_min", "hard_shrink", "max_pool2d_with_index", "p_norm",
-    "pool2d", "pool3d", "reduce_max", "reduce_min", "relu", "softshrink", "thresholded_relu", "top_k_v2",
+    "arg_max", "arg_min", "argsort", "elementwise_max", "elementwise_min", "hard_shrink", "max_pool2d_with_index", "maxout",
+    "p_norm", "pool2d", "pool3d", "reduce_amax", "reduce_amin", "reduce_max", "reduce_min", "relu", "softshrink", "thresholded_relu", "top_k_v2",
 }
 
 # Operators of which some recorded cases without NaN have other results: the number of these cases, and the reason.

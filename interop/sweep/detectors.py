@@ -150,3 +150,11 @@ def collect(r, kind):
         "MultiLevelRoIsNum": [array(*own, dtype=I32) for own in counts],
     }
     return Call(inputs, {"post_nms_topN": r.pick(3, 100)}, ["FpnRois", "RoisNum"], gradient=False)
+
+
+@calls("nms")
+def nms(r, kind):
+    count = r.int(1, 9)
+    begin = r.integers((count, 2), 0, 12)
+    boxes = np.concatenate([begin, begin + r.integers((count, 2), 1, 9)], 1)
+    return Call({"Boxes": boxes.astype(r.floating())}, {"iou_threshold": r.number(0, 1)}, ["KeepBoxesIdxs"])

@@ -217,3 +217,100 @@ def cast(r, kind):
     else:
         x = r.integers(shape, 0 if U8 in (source, target) else -100, 100).astype(source)
     return Call({"X": x}, {"in_dtype": CODES[source], "out_dtype": CODES[target]})
+
+
+# The ranges of functions, somewhat beyond their domains.
+RANGES = {
+    "acos": (-1.125, 1.125), "acosh": (0.75, 40), "asin": (-1.125, 1.125), "asinh": (-40, 40), "atan": (-40, 40),
+    "atanh": (-0.96875, 0.96875), "celu": (-20, 20), "cosh": (-9, 9), "expm1": (-20, 9), "log10": (-0.25, 99),
+    "logit": (-0.25, 1.25), "sinh": (-9, 9), "stanh": (-20, 20), "tan": (-1.5, 1.5), "tanh_shrink": (-20, 20),
+    "trunc": (-20, 20),
+}
+
+
+@calls(*RANGES)
+def elementary(r, kind):
+    least, most = RANGES[kind]
+    attributes = {}
+    if r.flag(0.7):
+        attributes = {
+            "celu": {"alpha": r.number(0.1, 2)}, "logit": {"eps": r.pick(0.0, r.number(0.001, 0.4))},
+            "stanh": {"scale_a": r.number(-2, 2), "scale_b": r.number(-2, 2)},
+        }.get(kind, {})
+    shape, dtype = r.shape(0), r.floating()
+    x = least + (most - least) * r.random.random_sample(shape)
+    x = np.asarray(np.round(x * 64) / 64).astype(dtype)
+    if kind == "trunc" and r.flag(0.3):
+        x = r.numbers(shape, r.pick(I32, I64))
+    elif x.size and r.flag(0.15):
+        # The kernels disagree about other functions of infinities.
+        x.reshape(-1)[0] = r.pick(np.nan, np.inf, -np.inf, -0.0) if kind in ("trunc", "atan") else np.nan
+    return Call({"X": x}, attributes, gradient=False)
+
+
+@calls("isinf_v2")
+def infinite(r, kind):
+    return Call({"X": r.numbers(r.shape(0), r.type(), odd=0.8)})
+
+
+@calls("atan2")
+def angle(r, kind):
+    shape, dtype = r.shape(0), r.type()
+    return Call({slot: r.numbers(shape, dtype, odd=0.5) for slot in ["X1", "X2"]}, gradient=False)
+
+
+def whole(r, shape, dtype):
+    return r.bools(shape) if dtype == BOOL else r.integers(shape, 0 if dtype == U8 else -100, 100, dtype)
+
+
+@calls("bitwise_and", "bitwise_or", "bitwise_xor")
+def bits(r, kind):
+    (x, y, _), dtype = laid_over(r, False), r.pick(BOOL, U8, "int8", "int16", I32, I64)
+    return Call({"X": whole(r, x, dtype), "Y": whole(r, y, dtype)})
+
+
+@calls("bitwise_not")
+def inverted(r, kind):
+    return Call({"X": whole(r, r.shape(0), r.pick(BOOL, U8, "int8", "int16", I32, I64))})
+
+
+@calls("elementwise_fmax", "elementwise_fmin", "elementwise_heaviside")
+def numbers_of(r, kind):
+    (x, y, _), dtype = laid_over(r, False), r.type()
+    make = (lambda shape: r.integers(shape, -1, 1).astype(dtype)) if r.flag(0.3) else (
+        lambda shape: r.numbers(shape, dtype, odd=0.5))
+    return Call({"X": make(x), "Y": make(y)}, gradient=False)
+
+
+@calls("lerp")
+def lerp(r, kind):
+    (x, y, _), dtype = laid_over(r, False), r.floating()
+    weight = r.pick((1,), (), x, y)
+    inputs = {"X": r.plain(x, dtype), "Y": r.plain(y, dtype), "Weight": r.plain(weight, dtype)}
+    return Call(inputs, gradient=False)
+
+
+@calls("kron")
+def kron(r, kind):
+    dtype = r.type()
+    return Call({slot: r.numbers(r.shape(0, 3, 4), dtype, odd=0) for slot in "XY"}, gradient=False)
+
+
+@calls("equal_all")
+def equal_all(r, kind):
+    x, dtype = r.shape(0, 3, 3), r.pick(F32, F64, I32, I64, BOOL)
+    left = r.numbers(x, dtype, odd=0)
+    right = left.copy() if r.flag(0.6) else r.numbers(r.pick(x, r.shape(0, 3, 3)), dtype, odd=0)
+    return Call({"X": left, "Y": right})
+
+
+@calls("isclose", "allclose")
+def close(r, kind):
+    x = r.numbers(r.shape(0, 3), r.floating(), odd=0.3)
+    away = r.pick(0, 1, 0.125) * r.plain(x.shape, x.dtype)
+    inputs, attributes = {"Input": x, "Other": (x + away).astype(x.dtype)}, {"equal_nan": r.flag()}
+    if r.flag(0.3):
+        inputs.update(Rtol=np.array([r.number(0, 1)]), Atol=np.array([r.number(0, 1)]))
+    elif r.flag(0.5):
+        attributes.update(rtol=str(r.number(0, 1)), atol=str(r.number(0, 1)))
+    return Call(inputs, attributes)

@@ -9,7 +9,7 @@ sys.path.insert(0, os.path.abspath(GOLDEN))
 import numpy as np
 from make_paddle_operators import PLACE, Recorder, core, paddle, static
 
-from . import detectors, elements, inference, moving, others, sums, windows  # noqa: F401 (each registers its calls)
+from . import detectors, elements, inference, moving, others, placing, sums, windows  # noqa: F401 (each registers its calls)
 from .chance import CALLS, ODD_SHARE, Chance
 
 GRADIENT, NONE = "@GRAD", "@EMPTY@"

@@ -168,3 +168,108 @@ def dropout(r, kind):
     x = r.numbers(r.shape(1), r.floating())
     # The dropped elements are random, but the gradient is determined by the mask.
     return Call({"X": x}, attributes, ["Out", "Mask"], ["Mask"] if is_test else [], forward=is_test)
+
+
+@calls("reduce_amax", "reduce_amin")
+def extreme(r, kind):
+    x = r.numbers(r.shape(0, 4, 5), r.type(), odd=0.3)
+    axes = r.axes(x.ndim) if x.ndim else []
+    # With `reduce_all` and only some axes, PaddlePaddle returns uninitialized memory.
+    attributes = {"dim": axes, "keep_dim": r.flag(), "reduce_all": len(axes) == x.ndim}
+    return Call({"X": x}, attributes, gradient=False)
+
+
+@calls("dist")
+def distance(r, kind):
+    shape, dtype = r.shape(0, 4), r.floating()
+    thinned = tuple(1 if r.flag(0.3) else dim for dim in shape)
+    order = r.pick(0.0, 1.0, 2.0, 3.0, 0.5, float("inf"), float("-inf"), r.number(0.5, 4))
+    inputs = {"X": r.plain(shape, dtype, 1.0), "Y": r.plain(thinned, dtype, 1.0)}
+    return Call(inputs, {"p": order}, gradient=False)
+
+
+@calls("cumprod")
+def cumprod(r, kind):
+    x = r.numbers(r.shape(0, 4, 7), r.type(), 1.0)
+    return Call({"X": x}, {"dim": r.axis(x.ndim) if x.ndim else 0}, gradient=False)
+
+
+@calls("logcumsumexp")
+def logcumsumexp(r, kind):
+    x = r.plain(r.shape(1, 4, 7), r.floating(), r.pick(1.0, 50.0))
+    attributes = {"axis": r.axis(x.ndim), "exclusive": r.flag(), "reverse": r.flag(), "flatten": r.flag(0.2)}
+    return Call({"X": x}, attributes, gradient=False)
+
+
+@calls("cross")
+def cross(r, kind):
+    shape, dtype = list(r.shape(1, 4, 4)), r.type()
+    axis = r.axis(len(shape))
+    shape[axis] = 3
+    inputs = {slot: r.numbers(tuple(shape), dtype, odd=0) for slot in "XY"}
+    return Call(inputs, {"dim": axis} if r.flag(0.7) else {}, gradient=False)
+
+
+@calls("multi_dot")
+def chain(r, kind):
+    dims, dtype = r.ints(r.int(3, 6), 1, 5), r.floating()
+    shapes = [list(pair) for pair in zip(dims, dims[1:])]
+    if r.flag(0.3):
+        shapes[0] = shapes[0][1:]
+    if r.flag(0.3):
+        shapes[-1] = shapes[-1][:1]
+    return Call({"X": [r.plain(tuple(shape), dtype) for shape in shapes]}, gradient=False)
+
+
+@calls("searchsorted")
+def searchsorted(r, kind):
+    dtype, many = r.type(), r.dim(8)
+    front = r.shape(0, 2, 3)
+    rows = front if r.flag() else ()
+    sequence = np.sort(r.numbers((*rows, many), dtype, odd=0))
+    values = r.numbers((*front, r.dim(5)), dtype, odd=0.3)
+    return Call({"SortedSequence": sequence, "Values": values}, {"right": r.flag(), "out_int32": r.flag()})
+
+
+@calls("bincount")
+def bincount(r, kind):
+    inputs = {"X": r.integers((r.int(1, 9),), 0, 7, r.pick(I32, I64))}
+    if r.flag():
+        inputs["Weights"] = r.numbers(inputs["X"].shape, r.type(), odd=0)
+    return Call(inputs, {"minlength": r.pick(0, r.int(0, 12))})
+
+
+@calls("histogram")
+def histogram(r, kind):
+    x = r.numbers(r.shape(1), r.type(), odd=0)
+    least = r.int(-4, 2)
+    attributes = r.pick({}, {"min": least, "max": least + r.int(0, 6)})
+    return Call({"X": x}, {"bins": r.pick(1, 4, 8, r.int(1, 9)), **attributes})
+
+
+@calls("kthvalue", "mode")
+def found(r, kind):
+    shape, dtype = r.shape(0, 4, 5), r.type()
+    x = r.distinct(shape, dtype) if kind == "kthvalue" else r.integers(shape, -1, 2).astype(dtype)
+    attributes = {"axis": r.axis(x.ndim) if x.ndim else -1, "keepdim": r.flag()}
+    if kind == "kthvalue":
+        attributes["k"] = r.int(1, x.shape[attributes["axis"]] if x.ndim else 1)
+    return Call({"X": x}, attributes, ["Out", "Indices"], gradient=False)
+
+
+@calls("cummax", "cummin")
+def extremes(r, kind):
+    shape, dtype = r.shape(0, 4, 7), r.type()
+    x = r.numbers(shape, dtype, odd=0.5) if r.flag() else r.integers(shape, -2, 2).astype(dtype)
+    attributes = {"axis": r.axis(x.ndim) if x.ndim else -1, "dtype": r.pick(CODES[I32], CODES[I64])}
+    return Call({"x": x}, attributes, ["out", "indices"], gradient=False)
+
+
+@calls("bilinear_tensor_product")
+def bilinear(r, kind):
+    (batch, left, right, many), dtype = r.dims(4, 5), r.floating()
+    inputs = {"X": r.plain((batch, left), dtype), "Y": r.plain((batch, right), dtype)}
+    inputs["Weight"] = r.plain((many, left, right), dtype)
+    if r.flag():
+        inputs["Bias"] = r.plain((1, many), dtype)
+    return Call(inputs, gradient=False)

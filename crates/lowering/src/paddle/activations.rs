@@ -64,7 +64,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 
 impl Operator<'_> {
     /// Lowers to an ONNX operator without attributes.
-    fn same(&mut self, kind: &str) -> Outcome {
+    pub(super) fn same(&mut self, kind: &str) -> Outcome {
         self.with(kind, &[])
     }
 

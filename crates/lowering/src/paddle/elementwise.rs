@@ -3,14 +3,22 @@
 //! The dims of the second are aligned with those of the first from `axis`; -1 aligns them at the end, as usual.
 
 use lodstone_model::DType;
+use lodstone_schema::Finding;
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
+    ("bitwise_and", |op| bitwise(op, "BitwiseAnd", "And")),
+    ("bitwise_not", bitwise_not),
+    ("bitwise_or", |op| bitwise(op, "BitwiseOr", "Or")),
+    ("bitwise_xor", |op| bitwise(op, "BitwiseXor", "Xor")),
     ("elementwise_add", |op| binary(op, "Add")),
     ("elementwise_div", |op| binary(op, "Div")),
     ("elementwise_floordiv", floor_divide),
+    ("elementwise_fmax", |op| number_of(op, "Max", "Greater")),
+    ("elementwise_fmin", |op| number_of(op, "Min", "Less")),
+    ("elementwise_heaviside", heaviside),
     ("elementwise_max", |op| one_of(op, "Greater")),
     ("elementwise_min", |op| one_of(op, "Less")),
     ("elementwise_mod", remainder),
@@ -20,6 +28,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("equal", |op| binary(op, "Equal")),
     ("greater_equal", |op| compare(op, "GreaterOrEqual")),
     ("greater_than", |op| compare(op, "Greater")),
+    ("kron", kron),
+    ("lerp", lerp),
     ("less_equal", |op| compare(op, "LessOrEqual")),
     ("less_than", |op| compare(op, "Less")),
     ("logical_and", |op| logical(op, "And")),
@@ -70,6 +80,82 @@ fn one_of(op: &mut Operator<'_>, than: &str) -> Outcome {
     let (x, y) = if x.rank()? < y.rank()? { (y, x) } else { (x, y) };
     let is_first = op.call(than, &[&x, &y], [])?;
     let out = op.choose(&is_first, &x, &y)?;
+    op.put("Out", &out)
+}
+
+/// The maximum (or minimum) of two numbers; NaN is no number, and yields the other operand.
+fn number_of(op: &mut Operator<'_>, kind: &str, than: &str) -> Outcome {
+    let (x, y) = op.pair()?;
+    if !x.dtype().is_float() {
+        let out = op.call(kind, &[&x, &y], [])?;
+        return op.put("Out", &out);
+    }
+    let (is_more, is_alone) = (op.call(than, &[&x, &y], [])?, op.call("IsNaN", &[&y], [])?);
+    let is_first = op.call("Or", &[&is_more, &is_alone], [])?;
+    let out = op.choose(&is_first, &x, &y)?;
+    op.put("Out", &out)
+}
+
+/// 0 for negative numbers and NaN, 1 for positive ones, and the second operand for 0.
+fn heaviside(op: &mut Operator<'_>) -> Outcome {
+    let (x, y) = op.pair()?;
+    // The operand of lower rank comes second.
+    let (x, y) = if x.rank()? < y.rank()? { (y, x) } else { (x, y) };
+    let zero = op.number(x.dtype(), 0.0)?;
+    let is_above = op.call("Greater", &[&x, &zero], [])?;
+    let step = op.cast(&is_above, x.dtype())?;
+    let is_zero = op.call("Equal", &[&x, &zero], [])?;
+    let out = op.choose(&is_zero, &y, &step)?;
+    op.put("Out", &out)
+}
+
+fn bitwise(op: &mut Operator<'_>, kind: &str, of_truths: &str) -> Outcome {
+    let kind = if op.input("X")?.dtype() == DType::Bool { of_truths } else { kind };
+    binary(op, kind)
+}
+
+fn bitwise_not(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let kind = if x.dtype() == DType::Bool { "Not" } else { "BitwiseNot" };
+    let out = op.call(kind, &[&x], [])?;
+    op.put("Out", &out)
+}
+
+/// `x + weight (y - x)`.
+fn lerp(op: &mut Operator<'_>) -> Outcome {
+    let (x, y, weight) = (op.input("X")?, op.input("Y")?, op.input("Weight")?);
+    let way = op.sub(&y, &x)?;
+    let part = op.mul(&weight, &way)?;
+    let out = op.add(&x, &part)?;
+    op.put("Out", &out)
+}
+
+/// The products of each element of `X` with all of `Y`, as blocks. Missing dims are 1.
+fn kron(op: &mut Operator<'_>) -> Outcome {
+    let (x, y) = (op.input("X")?, op.input("Y")?);
+    let rank = x.rank()?.max(y.rank()?);
+    let (outer, inner): (Vec<i64>, Vec<i64>) =
+        (0..).take(rank).map(|axis| (2 * axis, 2 * axis + 1)).unzip();
+    let mut spread = |value: &Value, others: &[i64]| {
+        let missing: Vec<i64> = (0..).take(rank - value.rank()?).collect();
+        let value = if missing.is_empty() { value.clone() } else { op.unsqueeze(value, &missing)? };
+        let wide = if rank == 0 { value.clone() } else { op.unsqueeze(&value, others)? };
+        Ok::<_, Finding>((value, wide))
+    };
+    // [x0, 1, x1, 1, ...] and [1, y0, 1, y1, ...]
+    let ((x, left), (y, right)) = (spread(&x, &inner)?, spread(&y, &outer)?);
+    let product = op.mul(&left, &right)?;
+    let dims = match (x.known_dims(), y.known_dims()) {
+        (Some(x), Some(y)) => {
+            let dims = x.iter().zip(&y).map(|(x, y)| x.saturating_mul(*y));
+            op.longs(&dims.collect::<Vec<i64>>())
+        }
+        _ => {
+            let (x, y) = (op.call("Shape", &[&x], [])?, op.call("Shape", &[&y], [])?);
+            op.mul(&x, &y)?
+        }
+    };
+    let out = op.call("Reshape", &[&product, &dims], [int("allowzero", 1)])?;
     op.put("Out", &out)
 }
 

@@ -7,7 +7,9 @@ use crate::onnx::{Value, int, ints, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("addmm", addmm),
+    ("bilinear_tensor_product", bilinear),
     ("bmm", |op| matmul(op, None, None)),
+    ("cross", cross),
     ("dot", dot),
     ("einsum", einsum),
     ("fc", fully_connected),
@@ -16,6 +18,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("matmul", |op| matmul(op, Some("transpose_X"), Some("transpose_Y"))),
     ("matmul_v2", |op| matmul(op, Some("trans_x"), Some("trans_y"))),
     ("mul", mul),
+    ("multi_dot", multi_dot),
     ("mv", matrix_by_vector),
 ];
 
@@ -220,4 +223,50 @@ fn fully_connected(op: &mut Operator<'_>) -> Outcome {
         y = op.call("Reshape", &[&y, &dims], [int("allowzero", 1)])?;
     }
     op.put("Out", &y)
+}
+
+/// The product of a chain of matrices; the first and the last may be vectors.
+fn multi_dot(op: &mut Operator<'_>) -> Outcome {
+    let chain = op.inputs("X")?;
+    let (first, rest) = chain.split_first().ok_or("it has no `X`")?;
+    let mut product = first.clone();
+    for next in rest {
+        product = op.call("MatMul", &[&product, next], [])?;
+    }
+    op.put("Out", &product)
+}
+
+/// The cross products of vectors of three elements along `dim`; 9 stands for the first dim of 3.
+fn cross(op: &mut Operator<'_>) -> Outcome {
+    let (x, y) = (op.input("X")?, op.input("Y")?);
+    let axis = match op.int("dim")? {
+        9 => {
+            let dims = x.dims()?;
+            let three = dims.iter().position(|dim| *dim == 3).ok_or("no dim is 3")?;
+            i64::try_from(three).unwrap_or(i64::MAX)
+        }
+        axis => axis,
+    };
+    let (next, last) = (op.longs(&[1, 2, 0]), op.longs(&[2, 0, 1]));
+    let product = |op: &mut Operator<'_>, [left, right]: [&Value; 2]| {
+        let (left, right) = (op.gather(&x, left, axis)?, op.gather(&y, right, axis)?);
+        op.mul(&left, &right)
+    };
+    let (plus, minus) = (product(op, [&next, &last])?, product(op, [&last, &next])?);
+    let out = op.sub(&plus, &minus)?;
+    op.put("Out", &out)
+}
+
+/// The products of each row of `X`, each matrix of `Weight`, and the row of `Y`, plus `Bias`.
+fn bilinear(op: &mut Operator<'_>) -> Outcome {
+    let (x, y, weight) = (op.input("X")?, op.input("Y")?, op.input("Weight")?);
+    // [matrices, batch, columns]
+    let left = op.call("MatMul", &[&x, &weight], [])?;
+    let products = op.mul(&left, &y)?;
+    let sums = op.reduce("ReduceSum", &products, &[-1], false)?;
+    let mut out = op.transpose(&sums, &[1, 0])?;
+    if let Some(bias) = op.optional("Bias")? {
+        out = op.add(&out, &bias)?;
+    }
+    op.put("Out", &out)
 }

@@ -16,10 +16,15 @@ mod arrange;
 mod assign;
 mod boxes;
 mod cells;
+mod channels;
+mod compare;
 mod conv;
+mod counting;
+mod diagonals;
 mod distinct;
 mod elementwise;
 mod export;
+mod functions;
 mod gradients;
 mod indexing;
 mod labels;
@@ -38,6 +43,8 @@ mod recurrent;
 mod reduce;
 mod regions;
 mod reshape;
+mod scans;
+mod select;
 mod sequences;
 mod vision;
 
@@ -70,9 +77,14 @@ const FAMILIES: &[&[(&str, Rule)]] = &[
     assign::RULES,
     boxes::RULES,
     cells::RULES,
+    channels::RULES,
+    compare::RULES,
     conv::RULES,
+    counting::RULES,
+    diagonals::RULES,
     distinct::RULES,
     elementwise::RULES,
+    functions::RULES,
     indexing::RULES,
     labels::RULES,
     linear::RULES,
@@ -88,6 +100,8 @@ const FAMILIES: &[&[(&str, Rule)]] = &[
     reduce::RULES,
     regions::RULES,
     reshape::RULES,
+    scans::RULES,
+    select::RULES,
     sequences::RULES,
     vision::RULES,
 ];

@@ -14,6 +14,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("multiclass_nms", multiclass_nms),
     ("multiclass_nms2", multiclass_nms),
     ("multiclass_nms3", multiclass_nms),
+    ("nms", nms),
 ];
 
 /// Lower than any score.
@@ -304,4 +305,21 @@ fn matrix_nms(op: &mut Operator<'_>) -> Outcome {
     }
     let counts = op.cast(&counts, DType::Int32)?;
     op.put("RoisNum", &counts)
+}
+
+/// The indices of the boxes that overlap no earlier kept one.
+fn nms(op: &mut Operator<'_>) -> Outcome {
+    let (boxes, overlap) = (op.input("Boxes")?, op.float("iou_threshold")?);
+    let count = op.extent(&boxes, 0)?;
+    let numbers = op.counting(&count, DType::Float32)?;
+    let scores = op.call("Neg", &[&numbers], [])?;
+    let scores = op.unsqueeze(&scores, &[0, 1])?;
+    let boxes = op.cast(&boxes, DType::Float32)?;
+    let boxes = op.unsqueeze(&boxes, &[0])?;
+    let overlap = op.number(DType::Float32, overlap.into())?;
+    // [kept, 3]: image, class, box
+    let kept = op.call("NonMaxSuppression", &[&boxes, &scores, &count, &overlap], [])?;
+    let place = op.long(2);
+    let y = op.gather(&kept, &place, 1)?;
+    op.put("KeepBoxesIdxs", &y)
 }

@@ -9,6 +9,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("affine_grid", affine_grid),
     ("deformable_conv", deformable_conv),
     ("deformable_conv_v1", deformable_conv),
+    ("fold", fold),
     ("im2sequence", image_to_sequence),
     ("shuffle_channel", shuffle_channels),
     ("temporal_shift", temporal_shift),
@@ -264,4 +265,18 @@ fn image_to_sequence(op: &mut Operator<'_>) -> Outcome {
     let offsets = op.mul(&numbers, &patches)?;
     op.put_offsets("Out", &[offsets]);
     Ok(())
+}
+
+/// Adds up the columns of windows as images: the inverse of `unfold`.
+fn fold(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let [image, block] = [op.each("output_sizes", 2)?, op.each("kernel_sizes", 2)?];
+    let attributes = [
+        ints("strides", &op.each("strides", 2)?),
+        ints("pads", &op.each("paddings", 4)?),
+        ints("dilations", &op.each("dilations", 2)?),
+    ];
+    let (image, block) = (op.longs(&image), op.longs(&block));
+    let y = op.call("Col2Im", &[&x, &image, &block], attributes)?;
+    op.put("Y", &y)
 }

@@ -11,11 +11,14 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("argsort", sort),
     ("clip_by_norm", clip_by_norm),
     ("cumsum", cumsum),
+    ("dist", dist),
     ("frobenius_norm", |op| reduce(op, "ReduceL2")),
     ("logsumexp", logsumexp),
     ("mean", mean),
     ("p_norm", p_norm),
     ("reduce_all", |op| truth(op, "ReduceMin")),
+    ("reduce_amax", |op| reduce(op, "ReduceMax")),
+    ("reduce_amin", |op| reduce(op, "ReduceMin")),
     ("reduce_any", |op| truth(op, "ReduceMax")),
     ("reduce_max", |op| reduce(op, "ReduceMax")),
     ("reduce_mean", |op| reduce(op, "ReduceMean")),
@@ -177,8 +180,6 @@ fn logsumexp(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-/// The `porder`th root of the sum of powers; the maximum or the minimum for infinite orders, and the number of non-zero
-/// elements for order 0.
 fn p_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, order, keep) = (op.input("X")?, op.float("porder")?, op.flag("keepdim")?);
     if !x.dtype().is_float() {
@@ -189,32 +190,48 @@ fn p_norm(op: &mut Operator<'_>) -> Outcome {
         true => (op.reshape(&x, &[-1])?, 0),
         false => (x.clone(), axis),
     };
-    let size = op.call("Abs", &[&value], [])?;
-    let y = if order == f32::INFINITY {
+    let y = norm(op, &value, order, axis, keep)?;
+    let y = match keep && op.flag("asvector")? {
+        true => op.reshape(&y, &vec![1; x.rank()?])?,
+        false => y,
+    };
+    let y = op.scalar(&y)?;
+    op.put("Out", &y)
+}
+
+/// Returns the norm along an axis: the `order`th root of the sum of powers; the maximum or the minimum for infinite
+/// orders, and the number of non-zero elements for order 0.
+fn norm(op: &mut Operator<'_>, value: &Value, order: f32, axis: i64, keep: bool) -> Outcome<Value> {
+    let size = op.call("Abs", &[value], [])?;
+    Ok(if order == f32::INFINITY {
         op.reduce("ReduceMax", &size, &[axis], keep)?
     } else if order == f32::NEG_INFINITY {
         op.reduce("ReduceMin", &size, &[axis], keep)?
     } else if order == 0.0 {
-        let zero = op.number(x.dtype(), 0.0)?;
+        let zero = op.number(value.dtype(), 0.0)?;
         let none = op.call("Equal", &[&size, &zero], [])?;
         let some = op.call("Not", &[&none], [])?;
-        let some = op.cast(&some, x.dtype())?;
+        let some = op.cast(&some, value.dtype())?;
         op.reduce("ReduceSum", &some, &[axis], keep)?
     } else if order == 1.0 {
         op.reduce("ReduceSum", &size, &[axis], keep)?
     } else if order == 2.0 {
         op.reduce("ReduceL2", &size, &[axis], keep)?
     } else {
-        let power = op.number(x.dtype(), order.into())?;
+        let power = op.number(value.dtype(), order.into())?;
         let powers = op.call("Pow", &[&size, &power], [])?;
         let sum = op.reduce("ReduceSum", &powers, &[axis], keep)?;
-        let root = op.number(x.dtype(), 1.0 / f64::from(order))?;
+        let root = op.number(value.dtype(), 1.0 / f64::from(order))?;
         op.call("Pow", &[&sum, &root], [])?
-    };
-    let y = match keep && op.flag("asvector")? {
-        true => op.reshape(&y, &vec![1; x.rank()?])?,
-        false => y,
-    };
+    })
+}
+
+/// The norm of the difference of two tensors.
+fn dist(op: &mut Operator<'_>) -> Outcome {
+    let (x, y, order) = (op.input("X")?, op.input("Y")?, op.float("p")?);
+    let way = op.sub(&x, &y)?;
+    let way = op.reshape(&way, &[-1])?;
+    let y = norm(op, &way, order, 0, false)?;
     let y = op.scalar(&y)?;
     op.put("Out", &y)
 }

@@ -6,6 +6,7 @@ use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
+    ("broadcast_tensors", broadcast),
     ("cast", cast),
     ("concat", concat),
     ("expand_v2", expand),
@@ -94,6 +95,23 @@ fn concat(op: &mut Operator<'_>) -> Outcome {
     let (values, axis) = (op.inputs("X")?, op.axis("AxisTensor", "axis")?);
     let y = op.concat(&values.iter().collect::<Vec<_>>(), axis)?;
     op.put("Out", &y)
+}
+
+/// Broadcasts each tensor to the dims of all others.
+fn broadcast(op: &mut Operator<'_>) -> Outcome {
+    let inputs = op.inputs("X")?;
+    let dims = |input: &Value| op.call("Shape", &[input], []);
+    let dims = inputs.iter().map(dims).collect::<Outcome<Vec<_>>>()?;
+    let mut made = Vec::new();
+    for (place, input) in inputs.iter().enumerate() {
+        let others = dims.iter().enumerate().filter(|(other, _)| *other != place);
+        let mut y = input.clone();
+        for (_, dims) in others {
+            y = op.call("Expand", &[&y, dims], [])?;
+        }
+        made.push(y);
+    }
+    op.put_all("Out", &made)
 }
 
 /// -1 keeps a dim; the rank may grow.

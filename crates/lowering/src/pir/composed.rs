@@ -11,6 +11,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("pd_op.copysign", |walk, op| copysign(walk, op)),
     ("pd_op.masked_fill", |walk, op| masked_fill(walk, op)),
     ("pd_op.masked_fill_", |walk, op| masked_fill(walk, op)),
+    ("pd_op.repeat_interleave", |walk, op| repeat_interleave(walk, op)),
     ("pd_op.swiglu", |walk, op| swiglu(walk, op)),
 ];
 
@@ -77,6 +78,46 @@ fn masked_fill<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
     let name = walk.result(op, value);
     let inputs = [("Condition", mask.as_str()), ("X", &number), ("Y", &x)];
     walk.emit(new_op("where", &inputs, &[("Out", &name)], Vec::new()));
+    Ok(())
+}
+
+/// Repeats each element along an axis: along a new axis after it, which is then merged into it.
+fn repeat_interleave<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+    let (x, value) = (arg(op, 0)?, result(op)?);
+    let integer = |name: &str| op.attribute(name).and_then(attributes::long);
+    let repeats = integer("repeats").and_then(|it| i32::try_from(it).ok()).filter(|it| *it > 0);
+    let repeats = repeats.ok_or("expected a positive integer as `repeats`")?;
+    let of_x = walk.type_of(x);
+    let mut tensor = of_x.tensor_type().cloned().unwrap_or_default();
+    let dims = tensor.shape.clone().ok_or("rank must be known")?;
+    let rank = i32::try_from(dims.len()).map_err(|_| "expected fewer dims")?;
+    let axis = integer("axis").and_then(|axis| i32::try_from(axis).ok()).unwrap_or(0);
+    let axis = if axis < 0 { axis + rank } else { axis };
+    let place = usize::try_from(axis).ok().filter(|place| *place < dims.len());
+    let place = place.ok_or_else(|| format!("expected an axis of rank {rank}, found {axis}"))?;
+    let mut times = vec![1; dims.len() + 1];
+    let mut shape = dims;
+    shape.insert(place + 1, lodstone_model::Dim::Known(1));
+    tensor.shape = Some(shape.clone());
+    let x = walk.variable(x)?;
+    let apart = walk.fresh("unsqueeze2", ValueType::Tensor(tensor.clone()));
+    let axes = vec![attribute("axes", vec![axis + 1])];
+    let mut new = new_op("unsqueeze2", &[("X", &x)], &[("Out", &apart)], axes);
+    walk.add_shape_output(&mut new, &x);
+    walk.emit(new);
+    for (at, (time, dim)) in times.iter_mut().zip(&mut shape).enumerate() {
+        if at == place + 1 {
+            (*time, *dim) = (repeats, lodstone_model::Dim::Known(repeats.unsigned_abs().into()));
+        }
+    }
+    tensor.shape = Some(shape);
+    let times = vec![attribute("repeat_times", times)];
+    let tiled = walk.call("tile", &[("X", &apart)], times, ValueType::Tensor(tensor));
+    let name = walk.result(op, value);
+    let axes = vec![attribute("start_axis", axis), attribute("stop_axis", axis + 1)];
+    let mut new = new_op("flatten_contiguous_range", &[("X", &tiled)], &[("Out", &name)], axes);
+    walk.add_shape_output(&mut new, &tiled);
+    walk.emit(new);
     Ok(())
 }
 

@@ -142,6 +142,59 @@ def lods():
     rois = Lod(operators.corners(5, size=8.0), [[1, 1, 1, 1, 1]])
     case("roi_align", {"X": images, "ROIs": rois}, pooled)
     case("roi_pool", {"X": images, "ROIs": rois}, pooled, ["Out", "Argmax"], ["Argmax"])
+    unit = of(0, shares(5, 3))
+    for kind in [
+        "acos", "acosh", "asin", "asinh", "atan", "atanh", "celu", "cosh", "expm1", "log10", "logit", "sinh", "stanh",
+        "tan", "tanh_shrink", "trunc",
+    ]:
+        case(kind, {"X": unit if kind != "acosh" else of(0, shares(5, 3) + 1)})
+    case("isinf_v2", {"X": x})
+    case("atan2", {"X1": x, "X2": y})
+    for kind in ["bitwise_and", "bitwise_or", "bitwise_xor"]:
+        case(kind, {"X": of(0, integers(5, 2)), "Y": of(1, integers(5, 2, key="y"))})
+    case("bitwise_not", {"X": of(0, integers(5, 2))})
+    for kind in ["elementwise_fmax", "elementwise_fmin", "elementwise_heaviside"]:
+        case(kind, {"X": x, "Y": y})
+    case("lerp", {"X": x, "Y": y, "Weight": of(2, normal(5, 1))})
+    case("kron", {"X": x, "Y": Lod(normal(1, 2), [[1]])})
+    case("kron", {"X": Lod(normal(1, 2), [[1]]), "Y": y})
+    for kind in ["reduce_amax", "reduce_amin"]:
+        case(kind, {"X": x}, {"dim": [1]})
+    case("isclose", {"Input": x, "Other": y})
+    case("allclose", {"Input": x, "Other": y})
+    case("dist", {"X": x, "Y": y})
+    case("maxout", {"X": image}, {"groups": 2})
+    case("channel_shuffle", {"X": image}, {"groups": 2})
+    case("pixel_unshuffle", {"X": of(0, normal(5, 1, 2, 2))}, {"downscale_factor": 2})
+    case("broadcast_tensors", {"X": [of(0, normal(5, 1)), y]}, {}, {"Out": 2})
+    case("multiplex", {"Ids": of(0, integers(5, 1, low=0, high=2, dtype="int32")), "X": [of(1, normal(5, 2)), of(2, normal(5, 2, key="z"))]})
+    case("multi_dot", {"X": [x, y]})
+    case("cross", {"X": of(0, normal(5, 3)), "Y": of(1, normal(5, 3, key="y"))}, {"dim": 1})
+    case("cumprod", {"X": x}, {"dim": 1})
+    case("logcumsumexp", {"X": x}, {"axis": 1})
+    index = of(1, numbers(4, 0, 0, 1, 2))
+    case("index_put", {"x": x, "indices": index, "value": of(2, normal(5, 5, key="z"))}, {"accumulate": True}, ["out"])
+    case("index_add", {"X": x, "Index": index, "AddValue": of(2, normal(5, 5, key="z"))}, {"axis": 0})
+    placed = {"Input": x, "Index": of(1, integers(5, 2, low=0, high=5)), "Value": of(2, normal(5, 2, key="z"))}
+    case("put_along_axis", placed, {"Axis": 1, "Reduce": "add"}, ["Result"])
+    rows = Lod(np.sort(normal(5, 4)), [[1, 4]])
+    case("searchsorted", {"SortedSequence": rows, "Values": y})
+    case("bincount", {"X": of(0, numbers(4, 0, 0, 1, 2))})
+    case("histogram", {"X": x}, {"bins": 5})
+    case("diag_v2", {"X": x})
+    case("diag_v2", {"X": of(0, normal(5))})
+    case("diag_embed", {"Input": x})
+    case("diagonal", {"Input": of(0, normal(5, 2, 5))}, {"axis1": 1, "axis2": 2})
+    case("trace", {"Input": of(0, normal(5, 2, 5))}, {"axis1": 1, "axis2": 2})
+    products = {"X": x, "Y": y, "Weight": Lod(normal(5, 5, 5), [[3, 2]]), "Bias": normal(1, 5)}
+    case("bilinear_tensor_product", products)
+    folds = {"output_sizes": [2, 2], "kernel_sizes": [2, 1], "strides": [1, 1], "paddings": [0] * 4, "dilations": [1, 1]}
+    case("fold", {"X": of(0, normal(5, 4, 2))}, folds, ["Y"])
+    for kind in ["kthvalue", "mode"]:
+        case(kind, {"X": distinct}, {}, ["Out", "Indices"])
+    for kind in ["cummax", "cummin"]:
+        case(kind, {"x": distinct}, {"axis": 1}, ["out", "indices"])
+    case("nms", {"Boxes": of(0, operators.corners(5))}, {"iou_threshold": 1.0}, ["KeepBoxesIdxs"])
 
 
 def main(directory):

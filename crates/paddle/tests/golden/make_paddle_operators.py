@@ -1431,12 +1431,295 @@ def decoding():
     case("lod_reset", {"X": rows, "Y": numbers(0, 2, 6, dtype=I32)})
 
 
+FUNCTIONS = {
+    "acos": (-1.0, 1.0), "acosh": (1.0, 20.0), "asin": (-1.0, 1.0), "asinh": (-20.0, 20.0), "atan": (-20.0, 20.0),
+    "atanh": (-0.96875, 0.96875), "celu": (-9.0, 9.0), "cosh": (-5.0, 5.0), "expm1": (-5.0, 5.0), "log10": (0.125, 99.0),
+    "logit": (-0.25, 1.25), "sinh": (-5.0, 5.0), "stanh": (-9.0, 9.0), "tan": (-1.5, 1.5), "tanh_shrink": (-9.0, 9.0),
+    "trunc": (-9.0, 9.0),
+}
+FUNCTION_ATTRIBUTES = {
+    "celu": [{"alpha": 0.5}, {"alpha": 2.5}], "logit": [{"eps": 0.0}, {"eps": 0.125}],
+    "stanh": [{"scale_a": 0.5, "scale_b": 2.0}],
+}
+
+
+def functions():
+    for kind, (least, most) in FUNCTIONS.items():
+        for dtype in [F32, F64]:
+            x = np.round(np.linspace(least, most, 24) * 64) / 64
+            x = x.astype(dtype).reshape(2, 3, 4)
+            case(kind, {"X": x})
+            for attributes in FUNCTION_ATTRIBUTES.get(kind, []):
+                case(kind, {"X": x}, attributes)
+        case(kind, {"X": x[0, 1, 2].astype(F32)})
+        case(kind, {"X": np.zeros((0, 3), F32)})
+        case(kind, {"X": Lod(np.array([[least], [most], [least]], F32), [[1, 2]])})
+    for kind in ["asinh", "atan", "sinh", "expm1", "tanh_shrink", "trunc"]:
+        case(kind, {"X": np.array([-1e-4, 1e-7, 0.0, -0.0, 60.5, -60.5], F32)})
+    for kind in ["acos", "asin", "acosh", "atanh", "log10"]:
+        case(kind, {"X": np.array([-2.0, -1.0, 0.0, 1.0, 2.0], F32)})
+    for dtype in [I32, I64]:
+        case("expm1", {"X": integers(2, 3, dtype=dtype)})
+        case("log10", {"X": integers(2, 3, low=1, high=99, dtype=dtype)})
+        case("trunc", {"X": integers(2, 3, dtype=dtype)})
+    odd = np.array([1.0, np.nan, np.inf, -np.inf, 0.0])
+    for dtype in [F32, F64]:
+        case("isinf_v2", {"X": odd.astype(dtype)})
+        case("trunc", {"X": odd.astype(dtype)})
+        case("atan2", {"X1": normal(2, 3, dtype=dtype), "X2": normal(2, 3, dtype=dtype, key="x")})
+    case("isinf_v2", {"X": integers(2, 2)})
+    case("isinf_v2", {"X": integers(dtype=I32)})
+    case("isinf_v2", {"X": np.zeros((0, 2), F32)})
+    inf, nan = np.inf, np.nan
+    y = np.array([0.0, -0.0, 0.0, -0.0, inf, -inf, inf, -inf, 1, -1, nan, 1, 2, -2], F32)
+    x = np.array([0.0, 0.0, -0.0, -0.0, inf, inf, -inf, -inf, inf, -inf, 1, nan, 0.0, -0.0], F32)
+    case("atan2", {"X1": y, "X2": x})
+    case("atan2", {"X1": normal(), "X2": normal(key="x")})
+    for dtype in [I32, I64]:
+        case("atan2", {"X1": integers(2, 3, dtype=dtype), "X2": integers(2, 3, dtype=dtype, key="x")})
+
+
+def bits():
+    for kind in ["bitwise_and", "bitwise_or", "bitwise_xor"]:
+        for dtype in ["uint8", "int8", "int16", I32, I64]:
+            low = 0 if dtype == "uint8" else -99
+            x, y = (integers(3, 4, low=low, high=100, key=key).astype(dtype) for key in "xy")
+            case(kind, {"X": x, "Y": y})
+        case(kind, {"X": bools(3, 4), "Y": bools(3, 4, key="y")})
+        case(kind, {"X": bools(3, 4), "Y": bools(4, key="y")})
+        case(kind, {"X": integers(2, 1, 4), "Y": integers(3, 1, key="y")})
+        case(kind, {"X": integers(), "Y": integers(2, 3)})
+        case(kind, {"X": Lod(integers(3, 2), [[1, 2]]), "Y": integers(2, key="y")})
+    for dtype in ["uint8", "int8", "int16", I32, I64]:
+        low = 0 if dtype == "uint8" else -99
+        case("bitwise_not", {"X": integers(3, 4, low=low, high=100).astype(dtype)})
+    case("bitwise_not", {"X": bools(3, 4)})
+    case("bitwise_not", {"X": integers()})
+    nan = np.nan
+    for kind in ["elementwise_fmax", "elementwise_fmin", "elementwise_heaviside"]:
+        for dtype in [F32, F64, I32, I64]:
+            case(kind, {"X": integers(3, 4, low=-2, high=3, dtype=dtype), "Y": integers(4, dtype=dtype, key="y")})
+            case(kind, {"X": integers(4, dtype=dtype), "Y": integers(2, 3, 4, dtype=dtype, key="y")})
+        case(kind, {"X": np.array([1, nan, 0, nan, -3], F32), "Y": np.array([nan, 2, 5, nan, 4], F32)})
+        case(kind, {"X": normal(), "Y": normal(2, 3)})
+    for dtype in [F32, F64]:
+        inputs = {slot: normal(2, 3, dtype=dtype, key=slot) for slot in ["X", "Y", "Weight"]}
+        case("lerp", inputs)
+        case("lerp", {**inputs, "Weight": normal(1, dtype=dtype)})
+        case("lerp", {**inputs, "Weight": normal(dtype=dtype)})
+        case("lerp", {**inputs, "X": normal(2, 1, dtype=dtype)})
+        case("lerp", {**inputs, "Weight": normal(2, 2, 3, dtype=dtype)})
+    case("lerp", {"X": normal(), "Y": normal(key="y"), "Weight": normal(key="w")})
+    for dtype in [F32, F64, I32, I64]:
+        for x, y in [((2, 3), (3, 2)), ((3,), (2,)), ((2,), (2, 1, 3)), ((1, 2), (2,))]:
+            case("kron", {"X": integers(*x, dtype=dtype), "Y": integers(*y, dtype=dtype, key="y")})
+    case("kron", {"X": normal(), "Y": normal(2, 3)})
+
+
+def combining():
+    for kind in ["reduce_amax", "reduce_amin"]:
+        for dims, keep, all_of_it in [([0], False, False), ([1], True, False), ([0, -1], False, False), ([], True, True)]:
+            attributes = {"dim": dims, "keep_dim": keep, "reduce_all": all_of_it}
+            case(kind, {"X": normal(2, 3, 4)}, attributes)
+        for dtype in [F64, I32, I64]:
+            case(kind, {"X": integers(3, 4, dtype=dtype)}, {"dim": [1]})
+        case(kind, {"X": normal()}, {"dim": [], "reduce_all": True})
+        case(kind, {"X": np.array([[3, np.nan, 1, 2]], F32)}, {"dim": [1]})
+    for dtype in [F32, F64, I32, I64, BOOL]:
+        x = bools(2, 3) if dtype == BOOL else integers(2, 3, dtype=dtype)
+        other = x.copy()
+        other[1, 2] = not x[1, 2] if dtype == BOOL else x[1, 2] + 1
+        for y in [x, other, x[:1], x.T.copy(), x[0]]:
+            case("equal_all", {"X": x, "Y": y})
+    case("equal_all", {"X": normal(), "Y": normal()})
+    case("equal_all", {"X": normal(0, 2), "Y": normal(0, 2)})
+    case("equal_all", {"X": np.array([1, np.nan], F32), "Y": np.array([1, np.nan], F32)})
+    inf, nan = np.inf, np.nan
+    odd = np.array([1, inf, -inf, nan, inf, 1], F32), np.array([1.00001, inf, inf, nan, 1, inf], F32)
+    for kind in ["isclose", "allclose"]:
+        for attributes in [{}, {"equal_nan": True, "rtol": "1e-3", "atol": "0.5"}]:
+            for dtype in [F32, F64]:
+                x = normal(2, 3, dtype=dtype)
+                case(kind, {"Input": x, "Other": x + np.array([0, 0.25, 1e-7], dtype)}, attributes)
+                case(kind, {"Input": x, "Other": x}, attributes)
+            case(kind, {"Input": odd[0], "Other": odd[1]}, attributes)
+            case(kind, {"Input": odd[0][2:4], "Other": odd[0][2:4]}, attributes)
+        case(kind, {"Input": x, "Other": x + 0.5, "Rtol": np.array([0.0]), "Atol": np.array([0.75])})
+        case(kind, {"Input": normal(), "Other": normal()})
+    for order in [2.0, 1.0, 3.0, 0.0, inf, -inf, 0.5]:
+        for dtype in [F32, F64]:
+            case("dist", {"X": normal(2, 3, dtype=dtype), "Y": normal(2, 3, dtype=dtype, key="y")}, {"p": order})
+        case("dist", {"X": normal(2, 1), "Y": normal(3, key="y")}, {"p": order})
+    case("dist", {"X": normal(), "Y": normal(key="y")})
+    for dtype in [F32, F64]:
+        images, last = normal(2, 6, 4, 2, dtype=dtype), normal(2, 4, 2, 6, dtype=dtype)
+        for groups in [2, 3, 6]:
+            case("maxout", {"X": images}, {"groups": groups})
+            case("maxout", {"X": last}, {"groups": groups, "axis": 3 if groups > 2 else -1})
+        far = np.array([np.nan, 1, -np.inf, np.nan, np.nan, np.nan, -np.inf, -np.inf], dtype).reshape(1, 8, 1, 1)
+        case("maxout", {"X": far}, {"groups": 2})
+        for groups in [1, 2, 3]:
+            case("channel_shuffle", {"X": images}, {"groups": groups})
+            case("channel_shuffle", {"X": last}, {"groups": groups, "data_format": "NHWC"})
+        for factor in [1, 2]:
+            case("pixel_unshuffle", {"X": images}, {"downscale_factor": factor})
+            case("pixel_unshuffle", {"X": last}, {"downscale_factor": factor, "data_format": "NHWC"})
+    for dtype in [F32, F64, I32, I64, BOOL]:
+        make = bools if dtype == BOOL else lambda *shape: integers(*shape, dtype=dtype)
+        case("broadcast_tensors", {"X": [make(2, 1), make(3)]}, {}, {"Out": 2})
+    case("broadcast_tensors", {"X": [normal(3, 1, 2), normal(1, 2), normal(4, 1)]}, {}, {"Out": 3})
+    case("broadcast_tensors", {"X": [normal(), normal(2)]}, {}, {"Out": 2})
+    ids = np.array([[1], [0], [2], [1]], I32)
+    for dtype in [F32, F64, I32, I64]:
+        for shape in [(4, 3), (4, 2, 3)]:
+            case("multiplex", {"Ids": ids, "X": [integers(*shape, dtype=dtype, key=str(n)) for n in range(3)]})
+    for dtype in [F32, F64]:
+        for shapes in [[(2, 3), (3, 4)], [(3,), (3, 2), (2,)], [(3,), (3, 2), (2, 4)], [(2, 3), (3, 2), (2, 4), (4, 1)]]:
+            case("multi_dot", {"X": [normal(*shape, dtype=dtype, key=str(n)) for n, shape in enumerate(shapes)]})
+    for dtype in [F32, F64, I32, I64]:
+        x, y = (integers(2, 3, 3, dtype=dtype, key=key) for key in "xy")
+        for attributes in [{}, {"dim": 1}, {"dim": -1}]:
+            case("cross", {"X": x, "Y": y}, attributes)
+        for axis in [0, 1, -1]:
+            case("cumprod", {"X": x}, {"dim": axis})
+        case("cumprod", {"X": integers(7, dtype=dtype)}, {"dim": 0})
+    case("cumprod", {"X": normal()}, {"dim": 0})
+    case("cumprod", {"X": normal(0, 2)}, {"dim": 1})
+    for dtype in [F32, F64]:
+        x = normal(2, 3, 4, dtype=dtype)
+        for attributes in [{}, {"axis": 0}, {"flatten": True}, {"axis": 1, "reverse": True}]:
+            case("logcumsumexp", {"X": x}, attributes)
+            case("logcumsumexp", {"X": x}, {**attributes, "exclusive": True})
+    case("logcumsumexp", {"X": normal()}, {"axis": 0})
+    case("logcumsumexp", {"X": normal(1, 1)}, {"axis": 0, "exclusive": True})
+    case("logcumsumexp", {"X": np.array([-inf, -inf, -1000, 1000, 1001, 2], F32)}, {"axis": 0})
+
+
+def placing():
+    for dtype in [F32, F64, I32, I64]:
+        x, value = integers(3, 4, dtype=dtype), integers(2, dtype=dtype, key="v")
+        for accumulate in [False, True]:
+            attributes = {"accumulate": accumulate}
+            case("index_put", {"x": x, "indices": [numbers(0, 2), numbers(1, 3)], "value": value}, attributes, ["out"])
+            case("index_put", {"x": x, "indices": numbers(2, 0), "value": value[:1]}, attributes, ["out"])
+        for kind_of in [I32, I64]:
+            index = numbers(2, 0, 2, dtype=kind_of)
+            more = {"AddValue": integers(3, 4, dtype=dtype, key="v")}
+            case("index_add", {"X": x, "Index": index, **more}, {"axis": 0})
+        case("index_add", {"X": x, "Index": numbers(1), "AddValue": integers(3, 1, dtype=dtype, key="v")}, {"axis": -1})
+        for how in ["assign", "add", "mul", "multiply", "amin", "amax"]:
+            inputs = {"Input": x, "Index": np.array([[0, 1, 2, 0], [2, 2, 0, 1]]), "Value": integers(2, 4, dtype=dtype, key="v")}
+            case("put_along_axis", inputs, {"Axis": 0, "Reduce": how}, ["Result"])
+            inputs = {"Input": x, "Index": np.array([[0, 3], [2, 1], [3, 2]]), "Value": integers(3, 2, dtype=dtype, key="v")}
+            case("put_along_axis", inputs, {"Axis": 1, "Reduce": how}, ["Result"])
+    x, value = normal(3, 4), normal(2, key="v")
+    pairs = {"indices": [numbers(0, -1), numbers(-3, 1)], "value": value}
+    case("index_put", {"x": x, **pairs}, {}, ["out"])
+    case("index_put", {"x": x, **pairs, "value": normal(key="v")}, {}, ["out"])
+    case("index_put", {"x": x, "indices": [numbers(1, 1), numbers(2, 2)], "value": value}, {"accumulate": True}, ["out"])
+    case("index_put", {"x": x, "indices": [numbers(0, 2)[:, None], numbers(1, 3)], "value": normal(2, 2)}, {}, ["out"])
+    case("index_put", {"x": x, "indices": numbers(0, 2), "value": normal(4, key="v")}, {}, ["out"])
+    case("index_put", {"x": x, "indices": numbers(0, 2, dtype=I32), "value": normal(2, 4, key="v")}, {}, ["out"])
+    case("index_put", {"x": x, "indices": bools(3, 4), "value": value[:1]}, {}, ["out"])
+    case("index_put", {"x": x, "indices": np.array([True, False, True]), "value": normal(2, 4, key="v")}, {}, ["out"])
+    case("index_put", {"x": normal(2, 3, 4), "indices": [numbers(1, 0), numbers(2, 1)], "value": normal(2, 4)}, {}, ["out"])
+    case("index_put", {"x": bools(3, 4), "indices": numbers(1), "value": bools(1, key="v")}, {}, ["out"])
+    case("index_add", {"X": normal(2, 3, 2), "Index": numbers(2, 2), "AddValue": normal(2, 2, 2, key="v")}, {"axis": 1})
+    for how in ["add", "mul", "amin", "amax"]:
+        inputs = {"Input": x, "Index": np.array([[0, 0], [2, 1], [3, 3]]), "Value": normal(3, 2, key="v")}
+        case("put_along_axis", inputs, {"Axis": 1, "Reduce": how, "Include_self": False}, ["Result"])
+    case("put_along_axis", {"Input": normal(5), "Index": numbers(1, 3, dtype=I32), "Value": value}, {"Axis": 0}, ["Result"])
+
+
+def counting():
+    for dtype in [F32, F64, I32, I64]:
+        row = numbers(1, 3, 3, 5, 7, dtype=dtype)
+        for right in [False, True]:
+            for small in [False, True]:
+                attributes = {"right": right, "out_int32": small}
+                case("searchsorted", {"SortedSequence": row, "Values": numbers(3, 0, 9, 5, dtype=dtype)}, attributes)
+            rows = np.stack([row, row + 2])
+            case("searchsorted", {"SortedSequence": rows, "Values": integers(2, 3, low=0, high=9, dtype=dtype)}, {"right": right})
+        case("searchsorted", {"SortedSequence": row, "Values": integers(2, 3, low=0, high=9, dtype=dtype)})
+        case("searchsorted", {"SortedSequence": row, "Values": numbers(4, dtype=dtype)[0]})
+        for least, most in [(0, 0), (-2, 3), (2, 2)]:
+            case("histogram", {"X": integers(3, 4, dtype=dtype)}, {"bins": 4, "min": least, "max": most})
+        case("histogram", {"X": np.ones(3, dtype)}, {"bins": 3})
+        case("bincount", {"X": numbers(1, 3, 1), "Weights": integers(3, dtype=dtype, key="w")})
+    case("histogram", {"X": normal(3, 4)}, {})
+    case("histogram", {"X": np.zeros(0, F32)}, {"bins": 2})
+    for dtype in [I32, I64]:
+        case("bincount", {"X": numbers(1, 3, 1, dtype=dtype)})
+        case("bincount", {"X": numbers(1, 3, 1, dtype=dtype)}, {"minlength": 6})
+        case("bincount", {"X": np.zeros(0, dtype)}, {"minlength": 2})
+    # The order of equal numbers is unspecified.
+    distinct = np.random.RandomState(3).permutation(24).reshape(2, 3, 4) - 12
+    few = integers(2, 3, 5, low=0, high=3)
+    outputs = ["Out", "Indices"]
+    for dtype in [F32, F64, I32, I64]:
+        for axis, keep in [(-1, False), (1, True), (0, False)]:
+            case("kthvalue", {"X": distinct.astype(dtype)}, {"k": 2, "axis": axis, "keepdim": keep}, outputs)
+            case("mode", {"X": few.astype(dtype)}, {"axis": axis, "keepdim": keep}, outputs)
+            for kind in ["cummax", "cummin"]:
+                case(kind, {"x": few.astype(dtype)}, {"axis": axis}, ["out", "indices"])
+        for kind in ["cummax", "cummin"]:
+            case(kind, {"x": integers(9, dtype=dtype)}, {"axis": 0, "dtype": CODES[I32]}, ["out", "indices"])
+    for kind in ["kthvalue", "mode"]:
+        case(kind, {"X": normal()}, {}, outputs)
+    for kind in ["cummax", "cummin"]:
+        case(kind, {"x": normal()}, {}, ["out", "indices"])
+    overlapping = np.array([[0, 0, 2, 2], [0, 0, 2, 2.5], [5, 5, 6, 6], [5, 5, 6.125, 6], [1, 1, 3, 3]])
+    for dtype in [F32, F64]:
+        for overlap in [0.0, 0.125, 0.5, 1.0]:
+            case("nms", {"Boxes": overlapping.astype(dtype)}, {"iou_threshold": overlap}, ["KeepBoxesIdxs"])
+
+
+def diagonals():
+    for dtype in [F32, F64, I32, I64]:
+        make = lambda *shape: integers(*shape, dtype=dtype)
+        for offset in [0, 1, -1]:
+            case("diag_v2", {"X": make(3)}, {"offset": offset, "padding_value": 2.0})
+            case("diag_v2", {"X": make(2, 3)}, {"offset": offset})
+            case("diag_embed", {"Input": make(2, 3)}, {"offset": offset})
+            case("diagonal", {"Input": make(2, 3)}, {"offset": offset})
+            case("trace", {"Input": make(2, 3)}, {"offset": offset})
+    for offset in [0, 2, -1]:
+        case("diag_embed", {"Input": normal(2, 3)}, {"offset": offset, "dim1": 0, "dim2": 2})
+        case("diag_embed", {"Input": normal(3)}, {"offset": offset, "dim1": 1, "dim2": 0})
+        for first, second in [(0, 1), (-1, 1), (2, 0)]:
+            attributes = {"offset": offset, "axis1": first, "axis2": second}
+            case("diagonal", {"Input": normal(2, 3, 4)}, attributes)
+            case("trace", {"Input": normal(2, 3, 4)}, attributes)
+    case("diagonal", {"Input": bools(2, 3)})
+    case("diagonal", {"Input": normal(2, 3)}, {"offset": 5})
+    case("trace", {"Input": normal(2, 3)}, {"offset": 5})
+    case("diag_v2", {"X": normal()})
+    for kind, rows, columns in [("tril_indices", "rows", "cols"), ("triu_indices", "row", "col")]:
+        for offset in [0, 1, -1, -7]:
+            for dtype in [I32, I64]:
+                attributes = {rows: 3, columns: 4, "offset": offset, "dtype": CODES[dtype]}
+                case(kind, {}, attributes, ["out"])
+    for dtype in [F32, F64]:
+        inputs = {"X": normal(2, 3, dtype=dtype), "Y": normal(2, 4, dtype=dtype), "Weight": normal(5, 3, 4, dtype=dtype)}
+        case("bilinear_tensor_product", inputs)
+        case("bilinear_tensor_product", {**inputs, "Bias": normal(1, 5, dtype=dtype)})
+        for size, paddings, strides, dilations, columns in [
+            ([4, 3], [0, 0, 0, 0], [1, 1], [1, 1], 6), ([4, 4], [1, 1, 1, 1], [2, 2], [1, 1], 9),
+            ([5, 4], [0, 1, 0, 1], [1, 2], [2, 1], 9),
+        ]:
+            attributes = {
+                "output_sizes": size, "kernel_sizes": [2, 2], "paddings": paddings, "strides": strides,
+                "dilations": dilations,
+            }
+            case("fold", {"X": normal(2, 8, columns, dtype=dtype)}, attributes, ["Y"])
+
+
 def main(directory):
     paddle.enable_static()
     families = [
         convolutions, pooling, normalization, tables, activations, pairs, reductions, moving, making, products,
         losses, images, pictures, odd, quantization, slices, sums_of_products, patches, cells, boxes, regions,
-        suppression, decoding,
+        suppression, decoding, functions, bits, combining, placing, counting, diagonals,
     ]
     for family in families:
         record.family(family.__name__)

@@ -192,6 +192,7 @@ pub(crate) fn elements(tensor: &Tensor) -> Vec<f64> {
         DType::Int8 => bytes.iter().map(|byte| f64::from(byte.cast_signed())).collect(),
         // Bits are compared, so that NaN counts, too.
         DType::Float16 | DType::BFloat16 => each!(u16),
+        DType::Int16 => each!(i16),
         DType::Int32 => each!(i32),
         DType::Int64 => each!(i64),
         DType::Float32 => each!(f32),

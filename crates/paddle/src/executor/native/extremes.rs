@@ -18,6 +18,8 @@ use crate::executor::layout::Step;
 
 pub(super) const OPERATORS: &[(&str, Run)] = &[
     ("p_norm", norm),
+    ("reduce_amax", |frame, step, op| reduce(frame, step, op, true)),
+    ("reduce_amin", |frame, step, op| reduce(frame, step, op, false)),
     ("reduce_max", |frame, step, op| reduce(frame, step, op, true)),
     ("reduce_min", |frame, step, op| reduce(frame, step, op, false)),
 ];
