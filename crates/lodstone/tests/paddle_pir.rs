@@ -9,10 +9,12 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
+use lodstone::finding::{Code, Located};
 use lodstone::{
-    ConvertOptions, DType, Inputs, Parameter, RunOptions, Target, Tensor, convert, open, run,
-    tensors,
+    ConvertOptions, DType, Dialect, Inputs, Parameter, Report, RunOptions, Target, Tensor, convert,
+    open, open_bytes, run, tensors,
 };
+use lodstone_lowering::lower;
 use lodstone_store::Blob;
 use serde_json::Value as Json;
 
@@ -221,4 +223,69 @@ fn calls_of_public_functions_give_what_paddlepaddle_gave() {
         3 * calls.len(),
         wrong.join("\n")
     );
+}
+
+/// Ways of damaging an operator.
+const DAMAGES: [(&str, fn(&mut Json)); 9] = [
+    ("without operands", |op| op["I"] = Json::Array(Vec::new())),
+    ("without its last operand", |op| drop(op["I"].as_array_mut().and_then(Vec::pop))),
+    ("with more operands", |op| {
+        if let Some(operands) = op["I"].as_array_mut()
+            && let Some(first) = operands.first().cloned()
+        {
+            operands.extend(vec![first; 9]);
+        }
+    }),
+    ("with an operand that reads nothing", |op| op["I"] = serde_json::json!([{"%": 0}])),
+    ("without attributes", |op| op["A"] = Json::Array(Vec::new())),
+    ("with other attributes", |op| {
+        let huge = serde_json::json!({"#": "0.a_i64", "D": i64::MAX});
+        let attributes = op["A"].as_array_mut().into_iter().flatten();
+        attributes.for_each(|attribute| attribute["AT"] = huge.clone());
+    }),
+    ("with text as attributes", |op| {
+        let text = serde_json::json!({"#": "0.a_str", "D": "x"});
+        let attributes = op["A"].as_array_mut().into_iter().flatten();
+        attributes.for_each(|attribute| attribute["AT"] = text.clone());
+    }),
+    ("without results", |op| op["O"] = Json::Array(Vec::new())),
+    ("without regions", |op| drop(op.as_object_mut().and_then(|op| op.remove("regions")))),
+];
+
+#[test]
+fn damaged_programs_are_converted_or_refused_by_operator() {
+    let calls = calls();
+    let (mut converted, mut refused) = (0, 0);
+    for call in &calls {
+        let ops = call["pir"]["program"]["regions"][0]["blocks"][0]["ops"].as_array().unwrap();
+        let damaged = (0..ops.len()).filter(|number| ops[*number]["#"] != "p");
+        for number in damaged {
+            for (how, damage) in DAMAGES {
+                let mut program = call["pir"].clone();
+                damage(&mut program["program"]["regions"][0]["blocks"][0]["ops"][number]);
+                let what = format!("{}, operator {number} {how}", call["name"]);
+                // A program that reads what no operator produces is malformed.
+                let Ok(model) = open_bytes(serde_json::to_vec(&program).unwrap()) else {
+                    refused += 1;
+                    continue;
+                };
+                for to in [Dialect::Paddle, Dialect::Onnx] {
+                    let mut model = model.clone();
+                    match lower(&mut model, to, &mut Report::default()).unwrap() {
+                        Ok(_) => converted += 1,
+                        Err(error) => {
+                            let findings = &error.findings;
+                            assert!(!findings.has(Code::Internal), "{what}: {error}");
+                            let is_placed = |it: &Located| {
+                                it.place.contains("operator") || it.place.contains("the program")
+                            };
+                            assert!(findings.located.iter().all(is_placed), "{what}: {error}");
+                            refused += 1;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(converted > 1000 && refused > 10_000, "{converted} converted, {refused} refused");
 }

@@ -372,5 +372,44 @@ fn twice_as_many_elements_take_twice_the_steps() {
         };
         compare(&what, &mut taken, &mut wrong);
     }
+    for (what, op) in PIR_OPERATORS {
+        let mut taken = |count: usize| {
+            let program = pir(&format!("{DATA},{}", list(count, ",", op)));
+            let mut model = lodstone::open_bytes(program).expect("a program");
+            steps(|| {
+                let lowered = lower(&mut model, Dialect::Paddle, &mut Report::default());
+                lowered.expect("a lowering").expect("operators with a counterpart");
+            })
+        };
+        compare(&format!("a PIR program: {what}"), &mut taken, &mut wrong);
+    }
     assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+/// Repeated operators of PIR programs whose lowering is counted.
+const PIR_OPERATORS: [(&str, fn(usize) -> String); 4] = [
+    ("operators", |n| pir_op("1.relu", &[1], n, "")),
+    ("inputs", |n| {
+        let name = format!("{{\"N\":\"name\",\"AT\":{{\"#\":\"0.a_str\",\"D\":\"x{n}\"}}}}");
+        pir_op("1.data", &[], n, &name)
+    }),
+    ("outputs", |n| {
+        let name = format!("{{\"N\":\"name\",\"AT\":{{\"#\":\"0.a_str\",\"D\":\"y{n}\"}}}}");
+        pir_op("1.fetch", &[1], n, &name)
+    }),
+    ("constants", |n| {
+        let value = "{\"N\":\"value\",\"AT\":{\"#\":\"0.a_f64\",\"D\":1.0}},\
+                     {\"N\":\"shape\",\"AT\":{\"#\":\"1.a_intarray\",\"D\":[1]}}";
+        pir_op("1.full", &[], n, value)
+    }),
+];
+
+/// Operator number `n` of a PIR program.
+fn pir_op(kind: &str, operands: &[usize], n: usize, attributes: &str) -> String {
+    let operands: Vec<String> = operands.iter().map(|id| format!("{{\"%\":{id}}}")).collect();
+    format!(
+        "{{\"#\":\"{kind}\",\"I\":[{}],\"O\":[{{\"%\":{},{TYPE}}}],\"A\":[{attributes}]}}",
+        operands.join(","),
+        n + 2
+    )
 }

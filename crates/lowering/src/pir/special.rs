@@ -139,7 +139,7 @@ fn input<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
     if !is_stored {
         let column = attribute("col", walk.columns.0);
         walk.columns.0 += 1;
-        walk.mark_fed(&name);
+        walk.mark_fed();
         walk.emit(new_op("feed", &[("X", "feed")], &[("Out", &name)], vec![column]));
     }
     Ok(())

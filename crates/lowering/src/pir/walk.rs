@@ -430,10 +430,10 @@ impl<'p> Walk<'p> {
         }
     }
 
-    /// Marks a variable as an input of the program.
-    pub(super) fn mark_fed(&mut self, name: &str) {
-        let vars = self.blocks.iter_mut().flat_map(|block| &mut block.vars);
-        for var in vars.filter(|var| var.name == name) {
+    /// Marks the variable that was declared last as an input of the program.
+    pub(super) fn mark_fed(&mut self) {
+        let block = self.blocks.get_mut(self.current);
+        if let Some(var) = block.and_then(|block| block.vars.last_mut()) {
             set_need_check_feed(var, true);
         }
     }

@@ -13,6 +13,7 @@ mod operators;
 pub use operators::{Attribute, Operand, OperandKind, Operator, Result, operator, operators};
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use lodstone_model::{AttributeValue, Op, Program};
 
@@ -119,8 +120,8 @@ pub fn fetched(op: &Op) -> Option<&str> {
 /// Returns the interface of a program.
 pub fn interface(program: &Program) -> Interface<'_> {
     let Some(main) = program.blocks.first() else { return Interface::default() };
-    let persistable = paddle::saved(program);
-    let is_saved = |name: &str| persistable.iter().any(|var| var.name == name);
+    let persistable: HashSet<&str> =
+        paddle::saved(program).into_iter().map(|var| var.name.as_str()).collect();
     let mut inputs = Vec::new();
     let mut outputs = Vec::new();
     for op in &main.ops {
@@ -130,7 +131,9 @@ pub fn interface(program: &Program) -> Interface<'_> {
         };
         let results = op.output("").iter().map(String::as_str);
         if is_input(op) {
-            inputs.extend(results.filter(|name| !is_saved(name)).map(|name| (column, name)));
+            inputs.extend(
+                results.filter(|name| !persistable.contains(name)).map(|name| (column, name)),
+            );
         } else if op.kind == FETCH {
             let name = fetched(op).into_iter().chain(results).next();
             outputs.extend(name.map(|name| (column, name)));
