@@ -49,6 +49,7 @@ const SEEDS: &[(&str, &[Seeds])] = &[
         "paddle_stream",
         &[Below("golden/paddle", &["lodtensor", "combined", "selectedrows", "vocab", "pdiparams"])],
     ),
+    ("paddle_pir_export", &[Below("golden/paddle/pir", &["json"])]),
     (
         "paddle_export",
         &[Below("golden/paddle", &["pdmodel"]), Below("../../lodstone/tests/golden", &["pdmodel"])],

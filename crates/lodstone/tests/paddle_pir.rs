@@ -4,6 +4,15 @@
 //! `make_paddle_calls.py` beside the golden files recorded them.
 
 #![expect(clippy::disallowed_methods, reason = "reads and writes files directly")]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "recorded numbers fit"
+)]
+
+#[expect(dead_code, reason = "other tests use more of it")]
+#[path = "../../paddle/tests/paddle_operators/recorded.rs"]
+mod recorded;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -142,56 +151,11 @@ fn difference(call: &Json, mut found: Vec<Parameter>) -> Option<String> {
         if name != found.name && !is_input {
             return Some(format!("expected the output `{name}`, found `{}`", found.name));
         }
-        let found = &found.tensor;
-        if (wanted.dtype, &wanted.shape) != (found.dtype, &found.shape) {
-            let (dtype, shape) = (wanted.dtype, &wanted.shape);
-            return Some(format!(
-                "`{name}`: expected {dtype}{shape:?}, found {}{:?}",
-                found.dtype, found.shape
-            ));
-        }
-        let (left, right) = (numbers(&wanted), numbers(found));
-        let (relative, absolute) = match wanted.dtype {
-            DType::Float16 => (2e-3, 1e-3),
-            DType::Float32 | DType::Float64 => TOLERANCE,
-            _ => (0.0, 0.0),
-        };
-        for (left, right) in left.iter().zip(&right) {
-            let is_near = left == right
-                || (left.is_nan() && right.is_nan())
-                || (left - right).abs() <= absolute + relative * left.abs();
-            if !is_near {
-                return Some(format!("`{name}`: expected {left}, found {right}"));
-            }
+        if let Some(what) = recorded::difference(&wanted, &found.tensor, TOLERANCE) {
+            return Some(format!("`{name}`: {what}"));
         }
     }
     None
-}
-
-fn numbers(tensor: &Tensor) -> Vec<f64> {
-    let bytes = tensor.data.bytes().unwrap();
-    macro_rules! each {
-        ($type:ty) => {
-            bytes
-                .as_chunks::<{ size_of::<$type>() }>()
-                .0
-                .iter()
-                .map(|bytes| <$type>::from_le_bytes(*bytes) as f64)
-                .collect()
-        };
-    }
-    match tensor.dtype {
-        DType::Bool | DType::Uint8 => bytes.iter().map(|byte| f64::from(*byte)).collect(),
-        DType::Int32 => each!(i32),
-        DType::Int64 => each!(i64),
-        DType::Float16 => {
-            let halves = bytes.as_chunks().0.iter();
-            halves.map(|two| half::f16::from_le_bytes(*two).to_f64()).collect()
-        }
-        DType::Float32 => each!(f32),
-        DType::Float64 => each!(f64),
-        other => panic!("no results of {other} were recorded"),
-    }
 }
 
 #[test]

@@ -88,6 +88,13 @@ pub const TARGETS: &[Target] = &[
         ..PLAIN
     },
     Target {
+        name: "paddle_pir_export",
+        files: &["model.json"],
+        open: "model.json",
+        exports: true,
+        ..PLAIN
+    },
+    Target {
         name: "paddle_program_text",
         files: &["model.pbtxt"],
         open: "model.pbtxt",

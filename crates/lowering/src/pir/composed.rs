@@ -10,7 +10,6 @@ use super::walk::{Bound, Outcome, Walk, attribute, new_op, operand};
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("pd_op.copysign", |walk, op| copysign(walk, op)),
     ("pd_op.masked_fill", |walk, op| masked_fill(walk, op)),
-    ("pd_op.masked_fill_", |walk, op| masked_fill(walk, op)),
     ("pd_op.repeat_interleave", |walk, op| repeat_interleave(walk, op)),
     ("pd_op.swiglu", |walk, op| swiglu(walk, op)),
 ];

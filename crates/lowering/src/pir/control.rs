@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use lodstone_model::{AttributeValue, Block, DType, Dim, Holder, Op, TensorType, ValueType, Var};
 use lodstone_schema::paddle::codes;
-use lodstone_schema::pir::REGIONS;
+use lodstone_schema::pir::{REGIONS, operator};
 
 use super::special::{Rule, arg, is_array};
 use super::walk::{Bound, Outcome, Walk, attribute, new_op, operand};
@@ -99,6 +99,7 @@ fn while_op<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
         walk.bind(argument, Bound::Variable(variable.clone()));
         variables.push(variable);
     }
+    forget_overwritten(walk, block);
     let outer = walk.current;
     let inner = walk.begin_block()?;
     walk.ops(index, block);
@@ -120,6 +121,30 @@ fn while_op<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
     new.outputs.push(operand("StepScopes", vec![scopes]));
     walk.emit(new);
     Ok(())
+}
+
+/// Forgets the constants that operators in a loop overwrite: an earlier operator of the loop reads what they wrote in the
+/// iteration before.
+fn forget_overwritten(walk: &mut Walk<'_>, block: &Block) {
+    let (mut open, mut seen) = (vec![block], HashSet::new());
+    while let Some(block) = open.pop() {
+        for op in &block.ops {
+            let inner = op.blocks().filter(|number| seen.insert(*number));
+            let inner = inner.filter_map(|number| usize::try_from(number).ok());
+            open.extend(inner.filter_map(|number| walk.program.blocks.get(number)));
+            if !op.kind.ends_with('_') {
+                continue;
+            }
+            let row = operator(&op.kind);
+            let results = row.into_iter().flat_map(|row| &row.results);
+            for operand in results.filter_map(|result| result.overwrites) {
+                let variable = op.input("").get(operand).map(|arg| walk.variable(arg));
+                if let Some(Ok(variable)) = variable {
+                    walk.constants.remove(&variable);
+                }
+            }
+        }
+    }
 }
 
 /// Writes the variables of a loop and its condition. A next value that is itself a variable of the loop is copied first,

@@ -59,10 +59,14 @@ const RULES: &[(&str, Rule)] = &[
     ("pd_op.zeros_like", |walk, op| full_like(walk, op, 0.0)),
 ];
 
-/// Returns the rule of an operator.
+/// Returns the rule of an operator. One that works in place has that of the operator that does not, unless it has its
+/// own.
 pub(super) fn rule(op: &Op) -> Option<Rule> {
-    let mut all = RULES.iter().chain(composed::RULES);
-    all.find(|(kind, _)| *kind == op.kind).map(|(_, rule)| *rule)
+    let named = |name: &str| {
+        let mut all = RULES.iter().chain(composed::RULES);
+        all.find(|(kind, _)| *kind == name).map(|(_, rule)| *rule)
+    };
+    named(&op.kind).or_else(|| named(op.kind.strip_suffix('_')?))
 }
 
 /// Whether an operator of the result makes a constant, which is not needed if nothing reads it.
@@ -247,7 +251,8 @@ fn full<'p>(walk: &mut Walk<'p>, op: &'p Op, fill: Fill) -> Outcome {
 fn text(number: f64, dtype: DType) -> String {
     #[expect(clippy::cast_possible_truncation, reason = "the operator converts it likewise")]
     match dtype.is_float() {
-        true => format!("{number}"),
+        // In the words of C, as PaddlePaddle 2 reads numbers.
+        true => format!("{number}").to_lowercase(),
         false => format!("{}", number as i64),
     }
 }

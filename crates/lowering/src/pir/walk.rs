@@ -350,6 +350,10 @@ impl<'p> Walk<'p> {
     /// Begins a block inside the current one; returns its index.
     pub(super) fn begin_block(&mut self) -> Outcome<usize> {
         let index = self.blocks.len();
+        // Each block of the source is translated once.
+        if index >= self.program.blocks.len() {
+            return Err("blocks run each other in a cycle".into());
+        }
         let number = |index| i32::try_from(index).map_err(|_| Finding::internal("too many blocks"));
         self.blocks.push(Block {
             index: number(index)?,
