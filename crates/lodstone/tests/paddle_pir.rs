@@ -189,8 +189,10 @@ fn calls_of_public_functions_give_what_paddlepaddle_gave() {
     );
 }
 
-/// Ways of damaging an operator.
-const DAMAGES: [(&str, fn(&mut Json)); 9] = [
+/// A way of damaging an operator, and what it does.
+type Damage = (&'static str, fn(&mut Json));
+
+const DAMAGES: [Damage; 9] = [
     ("without operands", |op| op["I"] = Json::Array(Vec::new())),
     ("without its last operand", |op| drop(op["I"].as_array_mut().and_then(Vec::pop))),
     ("with more operands", |op| {
