@@ -20,13 +20,14 @@ import onnxruntime
 # Operators whose results differ if an input has NaN, which exports leave to the runtime.
 NAN = {
     "arg_max", "arg_min", "argsort", "elementwise_max", "elementwise_min", "hard_shrink", "max_pool2d_with_index", "maxout",
-    "p_norm", "pool2d", "pool3d", "reduce_amax", "reduce_amin", "reduce_max", "reduce_min", "relu", "softshrink", "thresholded_relu", "top_k_v2",
+    "p_norm", "pool2d", "pool3d", "reduce_amax", "reduce_max", "reduce_min", "relu", "softshrink", "thresholded_relu", "top_k_v2",
 }
 
 # Operators of which some recorded cases without NaN have other results: the number of these cases, and the reason.
 DIFFERENCES = {
     "batch_norm": (22, "an export is for inference, and these cases train"),
     "bicubic_interp_v2": (8, "ONNX Runtime resizes to a single pixel otherwise"),
+    "bincount": (1, "PaddlePaddle's counts of an empty int32 list are int32"),
     "cast": (4, "PaddlePaddle truncates when it casts to float16"),
     "conv2d": (1, "PaddlePaddle has a window where the filter is larger than the image"),
     "cumsum": (2, "PaddlePaddle's exclusive sum of a single element is the element"),
@@ -36,6 +37,7 @@ DIFFERENCES = {
     "generate_proposals": (2, "PaddlePaddle writes a row for an image without boxes"),
     "generate_proposals_v2": (4, "PaddlePaddle writes a row for an image without boxes"),
     "log_softmax": (4, "PaddlePaddle clamps logits"),
+    "logcumsumexp": (3, "PaddlePaddle's exclusive result of one element; ONNX Runtime's numbers after an infinity"),
     "matmul": (2, "PaddlePaddle pairs matrices by index"),
     "mish": (2, "PaddlePaddle's function is linear above a threshold that these cases lower"),
     "multiclass_nms": (2, "PaddlePaddle writes a row if there are no boxes"),
@@ -43,6 +45,7 @@ DIFFERENCES = {
     "quantize_linear": (2, "PaddlePaddle rounds halves away from zero"),
     "softmax_with_cross_entropy": (4, "PaddlePaddle clamps logits"),
     "squeeze2": (1, "PaddlePaddle keeps dims other than 1"),
+    "trace": (2, "ONNX Runtime keeps the axis of an empty sum"),
 }
 
 RTOL, ATOL = 1e-4, 2e-5
@@ -188,7 +191,7 @@ def operators(folder):
         found = other.get(kind, [])
         check(len(found) == count, f"`{kind}`: expected {count} differences ({reason}), found {found}")
     check(nan == NAN, f"expected differences of NaN in {NAN - nan}")
-    check(counts["the same"] > 4600, f"only {counts['the same']} operators were compared")
+    check(counts["the same"] > 6200, f"only {counts['the same']} operators were compared")
 
 
 def main(program, networks, models=None):
