@@ -251,7 +251,7 @@ fn full<'p>(walk: &mut Walk<'p>, op: &'p Op, fill: Fill) -> Outcome {
 fn text(number: f64, dtype: DType) -> String {
     #[expect(clippy::cast_possible_truncation, reason = "the operator converts it likewise")]
     match dtype.is_float() {
-        // In the words of C, as PaddlePaddle 2 reads numbers.
+        // PaddlePaddle 2 parses numbers as C does: `nan`, `inf`.
         true => format!("{number}").to_lowercase(),
         false => format!("{}", number as i64),
     }

@@ -39,8 +39,8 @@ pub(super) fn attribute_value(typed: &Typed<'_>) -> Result<AttributeValue> {
     value_at(typed, 0)
 }
 
-/// Returns the error of types and values that are nested deeper than [`MAX_DEPTH`], in the words of the parser: each
-/// level is parsed by itself.
+/// Fails with the parser's own message if types and values are nested deeper than [`MAX_DEPTH`]: each level is parsed
+/// separately, so the parser cannot count them.
 pub(super) fn check_depth(depth: usize) -> Result<()> {
     match depth <= MAX_DEPTH {
         true => Ok(()),
