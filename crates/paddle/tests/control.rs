@@ -264,12 +264,12 @@ fn parameters_begin_with_what_is_given() {
     let tensor = Tensor::dense(DType::Int64, vec![3], Blob::memory(bytes));
     let constant = layers::assign_value(&mut net, &tensor).unwrap();
     let given = Initializer::Given(tensor);
-    let parameter = ParamAttr { name: None, initializer: Some(given.clone()) };
+    let parameter = ParamAttr { initializer: Some(given.clone()), ..ParamAttr::default() };
     let zero = Initializer::Constant(0.0);
     let made = net.parameter(&parameter, "w", DType::Int64, &[3], zero.clone()).unwrap();
     assert_eq!(run(&net, &made, i64::from_le_bytes), [1, -2, 3]);
     assert_eq!(run(&net, &constant, i64::from_le_bytes), [1, -2, 3]);
-    let other = ParamAttr { name: None, initializer: Some(given) };
+    let other = ParamAttr { initializer: Some(given), ..ParamAttr::default() };
     refused(
         net.parameter(&other, "w", DType::Int64, &[4], zero),
         "cannot be initialized as int64[3]",

@@ -52,7 +52,7 @@ fn parameters_begin_as_those_of_paddlepaddle() {
             Initializer::Given(tensor) => tensor.dtype,
             _ => DType::Float32,
         };
-        let named = ParamAttr { name: None, initializer: Some(initializer) };
+        let named = ParamAttr { initializer: Some(initializer), ..ParamAttr::default() };
         let made = net.parameter(&named, "w", dtype, &shape, Initializer::Constant(0.0)).unwrap();
         let differences = compare(&net, &[made], &recorded[&name]);
         found.extend(differences.into_iter().map(|what| format!("{name}: {what}")));

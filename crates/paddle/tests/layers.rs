@@ -50,8 +50,9 @@ const CASES: &[Case] = &[
         let x = rows(net);
         let given = singles(&[6, 2], &[0., 1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 11.]);
         let weight =
-            ParamAttr { name: Some("w".to_owned()), initializer: Some(Initializer::Given(given)) };
-        let bias = ParamAttr { name: None, initializer: Some(Initializer::Constant(0.1)) };
+            ParamAttr { initializer: Some(Initializer::Given(given)), ..ParamAttr::named("w") };
+        let bias =
+            ParamAttr { initializer: Some(Initializer::Constant(0.1)), ..ParamAttr::default() };
         one(layers::fc(net, &x, &Fc { weight, bias: Some(bias), ..Fc::new(2) }))
     }),
     ("conv2d", |net| {

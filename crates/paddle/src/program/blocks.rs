@@ -67,11 +67,23 @@ impl Network {
         self.check_condition(condition)?;
         let (block, ()) = self.block(|net| {
             body(net)?;
-            match net.writes_outside(condition) {
-                true => Ok(()),
-                false => variable(condition.name(), "the loop does not write its condition"),
-            }
+            net.check_written(net.current, condition)
         })?;
+        self.append_while(condition, block, is_test)
+    }
+
+    /// Appends a `while` operator that runs a block which [`end_block`](Self::end_block) has closed.
+    ///
+    /// # Errors
+    /// If the condition is not a single Boolean, or the block does not write it.
+    pub fn append_while(
+        &mut self,
+        condition: &Variable,
+        block: usize,
+        is_test: bool,
+    ) -> Result<()> {
+        self.check_condition(condition)?;
+        self.check_written(block, condition)?;
         let mut outside = self.outside(block);
         let only_written = outside.writes.iter().filter(|var| !outside.reads.contains(var));
         let only_written: Vec<_> = only_written.cloned().collect();
@@ -100,6 +112,16 @@ impl Network {
     ) -> Result<T> {
         self.check_condition(condition)?;
         let (block, result) = self.block(body)?;
+        self.append_conditional_block(condition, block)?;
+        Ok(result)
+    }
+
+    /// Appends a `conditional_block` operator that runs a block which [`end_block`](Self::end_block) has closed.
+    ///
+    /// # Errors
+    /// If the condition is not a single Boolean.
+    pub fn append_conditional_block(&mut self, condition: &Variable, block: usize) -> Result<()> {
+        self.check_condition(condition)?;
         let outside = self.outside(block);
         let scopes = self.scopes("Scope", Operator::new("conditional_block"));
         self.append(
@@ -109,8 +131,7 @@ impl Network {
                 .output("Out", &outside.writes)
                 .attribute("sub_block", AttributeValue::Block(block_number(block)?))
                 .attribute("is_scalar_condition", true),
-        )?;
-        Ok(result)
+        )
     }
 
     /// Assigns a variable to a new one of its type in the outer block, and returns that. An outer array is returned as it
@@ -122,8 +143,7 @@ impl Network {
         if info.value.is_array() && !is_own {
             return Ok(var.clone());
         }
-        let parent = self.main.blocks.get(self.current).map(|block| block.parent);
-        let parent = parent.and_then(|parent| usize::try_from(parent).ok()).unwrap_or(0);
+        let parent = self.parent(self.current).unwrap_or(0);
         let (name, value) = (self.name("_generated_var"), written(&info.value));
         let stop_gradient = self.stops(var.name());
         let outer = with_stop_gradient(Var { name, value, ..Var::default() }, stop_gradient);
@@ -143,17 +163,53 @@ impl Network {
 
     /// Builds a block inside the current one; returns its index. If `body` fails, the block is removed.
     fn block<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T>) -> Result<(usize, T)> {
+        let made = self.begin_block()?;
+        let result = body(self);
+        match result {
+            Ok(result) => Ok((self.end_block(), result)),
+            Err(error) => {
+                self.discard_block(made);
+                Err(error)
+            }
+        }
+    }
+
+    /// Opens a block inside the current one, to which operators are then appended; returns its index.
+    /// [`while_loop`](Self::while_loop) and [`conditional_block`](Self::conditional_block) close it themselves.
+    ///
+    /// # Errors
+    /// If the program has too many blocks.
+    pub fn begin_block(&mut self) -> Result<usize> {
         let (around, made) = (self.current, self.main.blocks.len());
         let (index, parent) = (block_number(made)?, block_number(around)?);
         self.main.blocks.push(Block { index, parent, ..Block::default() });
         self.current = made;
-        let result = body(self);
-        self.current = around;
-        if result.is_err() {
-            self.main.blocks.truncate(made);
-            self.known.retain(|_, known| known.block < made);
+        Ok(made)
+    }
+
+    /// Closes the current block, and returns its index. The first block remains open.
+    pub fn end_block(&mut self) -> usize {
+        let ended = self.current;
+        self.current = self.parent(ended).unwrap_or(0);
+        ended
+    }
+
+    /// Removes a block that is open, and all blocks that were opened after it.
+    pub fn discard_block(&mut self, block: usize) {
+        self.current = self.parent(block).unwrap_or(0);
+        self.main.blocks.truncate(block.max(1));
+        self.known.retain(|_, known| known.block < block.max(1));
+    }
+
+    fn parent(&self, block: usize) -> Option<usize> {
+        self.main.blocks.get(block).and_then(|block| usize::try_from(block.parent).ok())
+    }
+
+    fn check_written(&self, block: usize, condition: &Variable) -> Result<()> {
+        match self.outside(block).writes.contains(condition) {
+            true => Ok(()),
+            false => variable(condition.name(), "the loop does not write its condition"),
         }
-        Ok((made, result?))
     }
 
     /// Adds a variable for the scopes of the block.

@@ -11,6 +11,7 @@ mod inference;
 pub mod initializers;
 mod known;
 pub mod layers;
+mod names;
 mod network;
 mod operator;
 pub mod optimizer;
@@ -26,7 +27,8 @@ pub use files::{
 };
 pub use inference::{for_test, inference, prune};
 pub use initializers::Initializer;
-pub use network::{Network, ParamAttr, Variable};
+pub use names::Names;
+pub use network::{Draft, Network, ParamAttr, Update, Variable};
 pub use operator::Operator;
 pub use records::{record_position, saved_records};
 pub use role::{OPTIMIZES, SCHEDULES, loss, role, set_role};

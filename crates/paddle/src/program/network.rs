@@ -1,6 +1,7 @@
 //! Networks: a main program, and a startup program that initializes its parameters.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use lodstone_lowering::paddle::{VariableFacts, lower_op, native_outputs};
 use lodstone_model::{
@@ -8,13 +9,15 @@ use lodstone_model::{
 };
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{
-    LodRule, operator, set_stop_gradient, stop_gradient, with_stop_gradient,
+    LodRule, need_check_feed, operator, set_stop_gradient, stop_gradient, with_stop_gradient,
 };
 
 use crate::program::error::{self, Error, Result, variable};
 use crate::program::initializers::Initializer;
 use crate::program::known::{Known, forget, merge, written};
+use crate::program::names::Names;
 use crate::program::operator::Operator;
+use crate::program::optimizer::Decay;
 
 /// The release of PaddlePaddle whose conventions are followed: 2.6.2.
 pub(crate) const RELEASE: i64 = 2_006_002;
@@ -36,12 +39,46 @@ impl Variable {
 }
 
 /// The configuration of a parameter of a layer.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ParamAttr {
     /// The name; if `None`, a name is generated. An existing name refers to the existing parameter.
     pub name: Option<String>,
     /// The initializer; if `None`, the default of the layer.
     pub initializer: Option<Initializer>,
+    /// Whether optimizers update the parameter.
+    pub trainable: bool,
+    /// How optimizers treat the parameter.
+    pub update: Update,
+}
+
+impl Default for ParamAttr {
+    fn default() -> Self {
+        Self { name: None, initializer: None, trainable: true, update: Update::default() }
+    }
+}
+
+impl ParamAttr {
+    /// Returns the configuration of a parameter with this name.
+    pub fn named(name: &str) -> Self {
+        Self { name: Some(name.to_owned()), ..Self::default() }
+    }
+}
+
+/// How optimizers treat a parameter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Update {
+    /// The factor of the learning rate.
+    pub learning_rate: f32,
+    /// The weight decay; if `None`, that of the optimizer.
+    pub decay: Option<Decay>,
+    /// Whether its gradient is clipped, if the optimizer clips gradients.
+    pub clips: bool,
+}
+
+impl Default for Update {
+    fn default() -> Self {
+        Self { learning_rate: 1.0, decay: None, clips: true }
+    }
 }
 
 /// A network under construction: the main program and the startup program.
@@ -51,12 +88,50 @@ pub struct Network {
     pub main: Program,
     /// The startup program, which initializes the parameters of the main program. It is run once.
     pub startup: Program,
-    /// The next number of generated names, by prefix.
-    names: HashMap<String, u64>,
+    /// The generated names.
+    pub names: Names,
     /// Known facts about the variables of the main program.
     pub(crate) known: HashMap<String, Known>,
+    /// How optimizers treat parameters, other than by default.
+    updates: HashMap<String, Update>,
     /// The block that operators are appended to.
     pub(crate) current: usize,
+}
+
+/// What a network knows beside its programs: the types of variables, how parameters are updated, and the block that
+/// operators are appended to.
+#[derive(Clone, Debug, Default)]
+pub struct Draft {
+    known: HashMap<String, Known>,
+    updates: HashMap<String, Update>,
+    current: usize,
+}
+
+impl Draft {
+    /// Returns what the declarations of a program state.
+    pub fn of(main: &Program) -> Self {
+        let mut known = HashMap::new();
+        for (block, declared) in main.blocks.iter().enumerate() {
+            for var in &declared.vars {
+                let mut info = ValueInfo::from(var.value.clone());
+                if need_check_feed(var) {
+                    name_dims(&var.name, &mut info);
+                }
+                known.entry(var.name.clone()).or_insert(Known { info, block });
+            }
+        }
+        Self { known, ..Self::default() }
+    }
+}
+
+/// Makes the unknown dims of an input symbols, which stay the same wherever they go.
+pub(crate) fn name_dims(name: &str, info: &mut ValueInfo) {
+    let dims = info.value.tensor_type_mut().and_then(|tensor| tensor.shape.as_mut());
+    for (place, dim) in dims.into_iter().flatten().enumerate() {
+        if matches!(dim, Dim::Unknown) {
+            *dim = Dim::Symbol(Arc::from(format!("{name}.{place}")));
+        }
+    }
 }
 
 impl Default for Network {
@@ -75,16 +150,29 @@ impl Network {
                 ..Topology::new(Dialect::Paddle)
             })
         };
-        let (names, known) = (HashMap::new(), HashMap::new());
-        Self { main: empty(), startup: empty(), names, known, current: 0 }
+        Self::of(empty(), empty(), Names::default(), Draft::default())
+    }
+
+    /// Continues the construction of two programs.
+    pub fn of(main: Program, startup: Program, names: Names, draft: Draft) -> Self {
+        let Draft { known, updates, current } = draft;
+        Self { main, startup, names, known, updates, current }
+    }
+
+    /// Returns the programs, and what [`of`](Self::of) continues from.
+    pub fn into_parts(self) -> (Program, Program, Names, Draft) {
+        let Self { main, startup, names, known, updates, current } = self;
+        (main, startup, names, Draft { known, updates, current })
     }
 
     /// Generates a name: the base and the next number, such as `fc_0`.
     pub fn name(&mut self, base: &str) -> String {
-        let next = self.names.entry(base.to_owned()).or_default();
-        let name = format!("{base}_{next}");
-        *next += 1;
-        name
+        self.names.generate(base)
+    }
+
+    /// Returns how optimizers treat a parameter.
+    pub(crate) fn update(&self, parameter: &Variable) -> Update {
+        self.updates.get(parameter.name()).copied().unwrap_or_default()
     }
 
     /// Returns what is known about a variable of the main program.
@@ -189,20 +277,19 @@ impl Network {
         base: &str,
         dtype: DType,
         shape: &[u64],
-        otherwise: Initializer,
+        default: Initializer,
     ) -> Result<Variable> {
         let name = parameter.name.clone().unwrap_or_else(|| self.name(base));
         let dims: Vec<Dim> = shape.iter().map(|dim| Dim::Known(*dim)).collect();
         let info = ValueInfo::tensor(dtype, Some(dims));
+        let differs = "a different parameter of this name exists";
         if let Some(known) = self.known.get(&name) {
-            return match known.info == info {
+            return match known.info.value == info.value {
                 true => Ok(Variable(name)),
-                false => variable(&name, "a different parameter of this name exists"),
+                false => variable(&name, differs),
             };
         }
         let made = Variable(name.clone());
-        let initializer = parameter.initializer.clone().unwrap_or(otherwise);
-        let op = initializer.operator(&made, dtype, shape)?.output("Out", [&made]).finish()?;
         let var = Var {
             name,
             value: info.value.clone(),
@@ -210,8 +297,23 @@ impl Network {
             is_parameter: true,
             ..Var::default()
         };
-        error::block_mut(&mut self.startup, 0)?.vars.push(var.clone());
-        push(&mut self.startup, op)?;
+        let var = with_stop_gradient(var, !parameter.trainable);
+        // Several main programs may share parameters, and a startup program that initializes them once.
+        let known = self.startup.vars().find(|known| known.name == var.name);
+        match known.map(|known| known.value == var.value) {
+            Some(true) => {}
+            Some(false) => return variable(made.name(), differs),
+            None => {
+                let initializer = parameter.initializer.clone().unwrap_or(default);
+                let op = initializer.operator(&made, dtype, shape)?.output("Out", [&made]);
+                let op = op.finish()?;
+                error::block_mut(&mut self.startup, 0)?.vars.push(var.clone());
+                push(&mut self.startup, op)?;
+            }
+        }
+        if parameter.update != Update::default() {
+            self.updates.insert(made.0, parameter.update);
+        }
         Ok(self.declare(0, var, info))
     }
 
@@ -231,16 +333,19 @@ impl Network {
         self.untrained(&ParamAttr::default(), base, dtype, shape, begin)
     }
 
-    /// Adds a parameter that is not trained.
-    pub(crate) fn untrained(
+    /// Adds a persistable variable that is not trained, like [`state`](Self::state), with a name and an initializer.
+    ///
+    /// # Errors
+    /// Like [`parameter`](Self::parameter).
+    pub fn untrained(
         &mut self,
         parameter: &ParamAttr,
         base: &str,
         dtype: DType,
         shape: &[u64],
-        begin: Initializer,
+        default: Initializer,
     ) -> Result<Variable> {
-        let made = self.parameter(parameter, base, dtype, shape, begin)?;
+        let made = self.parameter(parameter, base, dtype, shape, default)?;
         for program in [&mut self.main, &mut self.startup] {
             let vars = program.blocks.iter_mut().flat_map(|block| &mut block.vars);
             for var in vars.filter(|var| var.name == made.name()) {

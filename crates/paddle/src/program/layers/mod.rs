@@ -21,15 +21,13 @@ pub use math::*;
 pub use norm::*;
 pub use schedules::*;
 
-use std::sync::Arc;
-
 use lodstone_model::{DType, Dim, TensorType, ValueType, Var};
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{set_need_check_feed, with_stop_gradient};
 
 use crate::program::error::{Result, variable};
 use crate::program::initializers::Initializer;
-use crate::program::network::{Network, ParamAttr, Variable};
+use crate::program::network::{Network, ParamAttr, Variable, name_dims};
 use crate::program::operator::Operator;
 
 /// An input of the program: `None` is an arbitrary dim.
@@ -45,16 +43,10 @@ pub fn sequence_data(
     dtype: DType,
     lod_level: u32,
 ) -> Variable {
-    // An unknown dim becomes a symbol, which stays the same wherever it goes.
-    let known = |(place, dim): (usize, &Option<u64>)| match dim {
-        Some(size) => Dim::Known(*size),
-        None => Dim::Symbol(Arc::from(format!("{name}.{place}"))),
-    };
-    let dims: Vec<Dim> = shape.iter().enumerate().map(known).collect();
-    let of = |dims| TensorType { lod_level, ..TensorType::new(dtype, Some(dims)) };
-    let info: ValueInfo = ValueType::tensor(of(dims)).into();
-    let plain = |dim: &Option<u64>| dim.map_or(Dim::Unknown, Dim::Known);
-    let value = of(shape.iter().map(plain).collect()).into();
+    let dims = shape.iter().map(|dim| dim.map_or(Dim::Unknown, Dim::Known)).collect();
+    let value: ValueType = TensorType { lod_level, ..TensorType::new(dtype, Some(dims)) }.into();
+    let mut info = ValueInfo::from(value.clone());
+    name_dims(name, &mut info);
     let var = Var { name: name.to_owned(), value, ..Var::default() };
     let mut var = with_stop_gradient(var, true);
     set_need_check_feed(&mut var, true);

@@ -252,7 +252,7 @@ fn wrong<T>(what: &str) -> Result<T> {
 /// Returns the step as float32; it is incremented once per run, before everything else.
 fn step_counter(net: &mut Network, begin: i8) -> Result<Variable> {
     let is_new = !net.has(COUNTER);
-    let named = ParamAttr { name: Some(COUNTER.to_owned()), initializer: None };
+    let named = ParamAttr::named(COUNTER);
     let before = Initializer::Constant(f32::from(begin) - 1.0);
     let counter = net.untrained(&named, "", DType::Int64, &[1], before)?;
     if is_new {
@@ -265,7 +265,7 @@ fn step_counter(net: &mut Network, begin: i8) -> Result<Variable> {
 
 /// Adds a persistable learning rate.
 fn persistable_rate(net: &mut Network, name: &str) -> Result<Variable> {
-    let named = ParamAttr { name: Some(name.to_owned()), initializer: None };
+    let named = ParamAttr::named(name);
     net.untrained(&named, "", DType::Float32, &[1], Initializer::Constant(0.0))
 }
 

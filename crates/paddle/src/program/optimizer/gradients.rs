@@ -36,6 +36,9 @@ impl Clip {
             Self::GlobalNorm(most) => return by_global_norm(net, pairs, most),
         };
         for (param, grad) in pairs {
+            if !net.update(param).clips {
+                continue;
+            }
             let name = net.name(kind);
             let clipped = Variable::named(&net.name(&format!("{name}.tmp")));
             let operator = Operator::new(kind).input("X", [&*grad]).output("Out", [&clipped]);
@@ -49,10 +52,11 @@ impl Clip {
 }
 
 fn by_global_norm(net: &mut Network, pairs: &[Pair], most: f32) -> Result<()> {
+    let pairs: Vec<&Pair> = pairs.iter().filter(|(param, _)| net.update(param).clips).collect();
     let Some((last, last_grad)) = pairs.last() else { return Ok(()) };
     let dtype = net.dtype(last)?;
     let mut squares = Vec::new();
-    for (param, grad) in pairs {
+    for (param, grad) in &pairs {
         squares.push(marked(net, OPTIMIZES, &[param, grad], |net| {
             let all = match has_rows(net, grad)? {
                 true => {
@@ -92,26 +96,24 @@ fn called(net: &mut Network, kind: &str, x: &Variable) -> Result<Variable> {
 }
 
 impl Decay {
-    /// Adds the weight decay to gradients: in place, or to a copy for selected rows.
-    pub(super) fn apply(self, net: &mut Network, pairs: &mut [Pair]) -> Result<()> {
-        for (param, grad) in pairs {
-            let (param, given) = (&*param, grad.clone());
-            let sum = match has_rows(net, &given)? {
-                true => Variable::named(&format!("{}@NEWGRAD@", given.name())),
-                false => given.clone(),
+    /// Adds the weight decay to a gradient: in place, or to a copy for selected rows.
+    pub(super) fn apply(self, net: &mut Network, (param, grad): &mut Pair) -> Result<()> {
+        let (param, given) = (&*param, grad.clone());
+        let sum = match has_rows(net, &given)? {
+            true => Variable::named(&format!("{}@NEWGRAD@", given.name())),
+            false => given.clone(),
+        };
+        marked(net, OPTIMIZES, &[param, &given], |net| {
+            let pull = match self {
+                Self::L1(share) => {
+                    let sign = generated(net, Operator::new("sign").input("X", [param]))?;
+                    scaled(net, &sign, share)?
+                }
+                Self::L2(share) => scaled(net, param, share)?,
             };
-            marked(net, OPTIMIZES, &[param, &given], |net| {
-                let pull = match self {
-                    Self::L1(share) => {
-                        let sign = generated(net, Operator::new("sign").input("X", [param]))?;
-                        scaled(net, &sign, share)?
-                    }
-                    Self::L2(share) => scaled(net, param, share)?,
-                };
-                net.append(Operator::new("sum").input("X", [&given, &pull]).output("Out", [&sum]))
-            })?;
-            *grad = sum;
-        }
+            net.append(Operator::new("sum").input("X", [&given, &pull]).output("Out", [&sum]))
+        })?;
+        *grad = sum;
         Ok(())
     }
 }

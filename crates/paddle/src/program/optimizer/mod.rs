@@ -20,6 +20,8 @@ mod rules;
 pub use gradients::{Clip, Decay};
 pub use rules::{Adagrad, Adam, AdamW, Lamb, Momentum, RmsProp, Rule, Sgd};
 
+use crate::program::layers::scale;
+
 pub use crate::program::layers::Rate;
 
 use lodstone_model::{AttributeValue, ByteString};
@@ -28,7 +30,7 @@ use crate::program::error::Result;
 use crate::program::initializers::Initializer;
 use crate::program::network::{Network, ParamAttr, Variable};
 use crate::program::operator::{Operator, single};
-use crate::program::role::{OPTIMIZES, set, set_role};
+use crate::program::role::{OPTIMIZES, SCHEDULES, set, set_role};
 
 /// A parameter and its gradient.
 pub type Pair = (Variable, Variable);
@@ -95,8 +97,11 @@ impl<R: Rule> Optimizer<R> {
         if let Some(clip) = self.clip {
             clip.apply(net, &mut pairs)?;
         }
-        if let Some(decay) = self.decay.filter(|decay| !self.rule.decays(*decay)) {
-            decay.apply(net, &mut pairs)?;
+        let general = self.decay.filter(|decay| !self.rule.decays(*decay));
+        for pair in &mut pairs {
+            if let Some(decay) = net.update(&pair.0).decay.or(general) {
+                decay.apply(net, pair)?;
+            }
         }
         let Some((first, _)) = pairs.first() else { return Ok(()) };
         let rate = match &self.rate {
@@ -109,6 +114,7 @@ impl<R: Rule> Optimizer<R> {
         let kept: Vec<Vec<(Accumulator, Variable)>> =
             pairs.iter().map(|(param, _)| self.accumulate(net, param)).collect::<Result<_>>()?;
         for ((param, grad), kept) in pairs.iter().zip(kept) {
+            let rate = scaled(net, &rate, net.update(param).learning_rate)?;
             let mut op = Operator::new(self.rule.kind())
                 .input("Param", [param])
                 .input("Grad", [grad])
@@ -124,7 +130,7 @@ impl<R: Rule> Optimizer<R> {
         Ok(())
     }
 
-    /// Adds an accumulator of a parameter.
+    /// Adds the accumulators of a parameter.
     fn accumulate(
         &self,
         net: &mut Network,
@@ -144,6 +150,15 @@ impl<R: Rule> Optimizer<R> {
         }
         Ok(made)
     }
+}
+
+/// Returns the learning rate of a parameter: the general one, multiplied by its factor.
+fn scaled(net: &mut Network, rate: &Variable, factor: f32) -> Result<Variable> {
+    // As PaddlePaddle compares it: the factor is 1 unless it is set.
+    if factor.total_cmp(&1.0).is_eq() {
+        return Ok(rate.clone());
+    }
+    marked(net, SCHEDULES | OPTIMIZES, &[], |net| scale(net, rate, factor, 0.0))
 }
 
 /// Sets the role, the parameter and the gradient of all operators that `work` appends.

@@ -20,6 +20,24 @@ pub trait Rule {
     }
 }
 
+impl<R: Rule + ?Sized> Rule for Box<R> {
+    fn kind(&self) -> &'static str {
+        (**self).kind()
+    }
+
+    fn accumulators(&self) -> Vec<Accumulator> {
+        (**self).accumulators()
+    }
+
+    fn attributes(&self, operator: Operator, decay: Option<Decay>) -> Operator {
+        (**self).attributes(operator, decay)
+    }
+
+    fn decays(&self, decay: Decay) -> bool {
+        (**self).decays(decay)
+    }
+}
+
 /// Gradient descent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sgd;
