@@ -151,16 +151,17 @@ pub use inspect::{
 pub use layers::{Layer, Layers, layers};
 pub use lodstone_checkpoint as checkpoint;
 #[cfg(feature = "runtime")]
-pub use lodstone_engine::{OperatorTime, Profile};
+pub use lodstone_engine::{OperatorTime, Profile, Threads};
 pub use lodstone_formats::safetensors::code as safetensors_dtype;
 pub use lodstone_formats::{
     Error as FormatError, ExternalData, FORMATS, Format, OpenOptions, WriteOptions,
     title as format_title,
 };
 pub use lodstone_model::{
-    Attribute, AttributeValue, Block, DType, Dialect, Dim, Element, ElementError, Holder, Indices,
-    Kind, Layout, Limits, Lod, Loss, Model, Nested, Op, Operand, Packing, Parameter, Program,
-    Programs, Quantization, Report, Tensor, TensorType, TooDeep, Topology, ValueType, Var, some,
+    Attribute, AttributeValue, Block, ByteString, DType, Dialect, Dim, Element, ElementError,
+    Holder, Indices, Kind, Layout, Limits, Lod, Loss, Model, Nested, Op, Operand, Packing,
+    Parameter, Program, Programs, Quantization, Report, Revision, Scalar, Tensor, TensorType,
+    TooDeep, Topology, ValueType, Var, some,
 };
 pub use lodstone_schema::onnx::{UpgradeError, newest_opset};
 pub use lodstone_schema::{finding, weights};

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::errors::{raise, raise_checkpoint};
 use crate::model::{Model, json};
+use crate::program::{ProgramContents, Scope};
 use crate::tensor::Tensor;
 use crate::work::run;
 
@@ -46,6 +47,31 @@ impl Manager {
     }
 }
 
+impl Manager {
+    /// Saves a snapshot; in the background, it returns the outcome of the previous save.
+    fn save_snapshot<'py>(
+        &self,
+        py: Python<'py>,
+        step: u64,
+        snapshot: impl FnOnce(bool) -> Result<Snapshot, Error> + Send,
+        metadata: &str,
+        background: bool,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let facts: BTreeMap<String, Value> = serde_json::from_str(metadata)
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let saved = self.with(py, move |manager| {
+            let snapshot = facts
+                .into_iter()
+                .fold(snapshot(background)?, |it, (key, value)| it.with(&key, value));
+            match background {
+                true => manager.save_in_background(step, snapshot).transpose(),
+                false => manager.save(step, &snapshot).map(Some),
+            }
+        })?;
+        saved.map(|saved| json(py, &outcome(&saved))).transpose()
+    }
+}
+
 #[pymethods]
 impl Manager {
     #[new]
@@ -77,27 +103,33 @@ impl Manager {
         metadata: &str,
         background: bool,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let facts: BTreeMap<String, Value> = serde_json::from_str(metadata)
-            .map_err(|error| PyValueError::new_err(error.to_string()))?;
         let parameter = |tensor: &Bound<'py, Tensor>| {
             let tensor = tensor.get();
             Parameter { name: tensor.name().into_owned(), tensor: tensor.tensor().clone() }
         };
         let mut tensors: Vec<Parameter> = tensors.iter().map(parameter).collect();
-        let saved = self.with(py, move |manager| {
+        let snapshot = move |background: bool| {
             if background {
                 // Python may write to arrays while they are saved.
                 tensors.iter_mut().try_for_each(own)?;
             }
-            let snapshot = Snapshot::of_tensors(tensors)?.with_numerics(numerics());
-            let snapshot =
-                facts.into_iter().fold(snapshot, |it, (key, value)| it.with(&key, value));
-            match background {
-                true => manager.save_in_background(step, snapshot).transpose(),
-                false => manager.save(step, &snapshot).map(Some),
-            }
-        })?;
-        saved.map(|saved| json(py, &outcome(&saved))).transpose()
+            Ok(Snapshot::of_tensors(tensors)?.with_numerics(numerics()))
+        };
+        self.save_snapshot(py, step, snapshot, metadata, background)
+    }
+
+    /// Saves the variables of a program, with its loader.
+    fn save_program<'py>(
+        &self,
+        py: Python<'py>,
+        step: u64,
+        contents: &Bound<'py, ProgramContents>,
+        scope: &Bound<'py, Scope>,
+        metadata: &str,
+        background: bool,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let snapshot = contents.get().snapshot(py, scope)?;
+        self.save_snapshot(py, step, |_| Ok(snapshot), metadata, background)
     }
 
     fn wait<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {

@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use lodstone::checkpoint::Error as CheckpointError;
+use lodstone::paddle::checkpoint::Error as RestoreError;
 use lodstone::{Error, FormatError, StoreError};
 use pyo3::prelude::*;
 
@@ -32,6 +33,17 @@ pub(crate) fn raise_checkpoint(py: Python<'_>, error: CheckpointError) -> PyErr 
     known.unwrap_or_else(|broken| broken)
 }
 
+/// Returns the exception for a program that cannot be built.
+pub(crate) fn raise_program(py: Python<'_>, error: lodstone::paddle::program::Error) -> PyErr {
+    match error {
+        lodstone::paddle::program::Error::Format(error) => raise(py, error.into()),
+        error => {
+            let message = error.to_string();
+            named(py, "ProgramError", &message, None).unwrap_or_else(|broken| broken)
+        }
+    }
+}
+
 /// Returns the exception for a tensor whose elements are in no file.
 pub(crate) fn raise_absent(py: Python<'_>, name: &str) -> PyErr {
     let message = format!("the file with the elements of `{name}` does not exist");
@@ -55,6 +67,12 @@ fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             return Ok(PyErr::from_value(value));
         }
         Error::ChangedMeanwhile(path) => return named(py, "LodstoneError", &message, Some(path)),
+        Error::Restore(RestoreError::Program(_) | RestoreError::Incomplete { .. }) => {
+            return named(py, "ProgramError", &message, None);
+        }
+        Error::Restore(RestoreError::Run(_)) | Error::Run(_) => {
+            return named(py, "RunError", &message, None);
+        }
         Error::Restore(_) => return named(py, "DamagedError", &message, None),
         _ => return named(py, "UnsupportedError", &message, None),
     };

@@ -11,6 +11,7 @@ mod dlpack;
 mod errors;
 mod functions;
 mod model;
+mod program;
 mod session;
 mod tensor;
 mod work;
@@ -32,6 +33,14 @@ mod _lodstone {
     };
     #[pymodule_export]
     use crate::model::Model;
+    #[pymodule_export]
+    use crate::program::{
+        Executor, Names, Operator, Program, ProgramContents, Scope, append_backward, append_block,
+        append_load, append_save, apply_optimizer, begin_block, build_checkpoint_loader,
+        call_layer, cond, declare_data, declare_parameter, discard_block, get_checkpoint_loader,
+        load_program, make_checkpoint, program_of, restore_checkpoint, save_model, save_program,
+        schedule, while_loop,
+    };
     #[pymodule_export]
     use crate::session::{Session, compare, random_inputs};
     #[pymodule_export]

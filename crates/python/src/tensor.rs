@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use dlpark::python::{ExportRequest, export_dlpack};
-use lodstone::{DType, Kind, Loss, Memory, Parameter, Progress};
+use lodstone::{DType, Kind, Lod, Loss, Memory, Parameter, Progress};
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -118,6 +118,17 @@ impl Tensor {
     #[getter]
     fn lod(&self) -> Vec<Vec<u64>> {
         self.tensor().lod.0.clone()
+    }
+
+    /// Returns the same tensor with another LoD.
+    fn with_lod(&self, lod: Vec<Vec<u64>>) -> PyResult<Self> {
+        let mut tensor = self.tensor().clone();
+        tensor.lod = Lod(lod);
+        if let Err(error) = tensor.lod.check(tensor.shape.first().copied().unwrap_or(0)) {
+            let what = format!("argument 'lod': {error}");
+            return Err(pyo3::exceptions::PyValueError::new_err(what));
+        }
+        Ok(Self::alone(self.name().into_owned(), tensor))
     }
 
     /// The index tensors of a sparse tensor, named by their role: `"rows"`, `"indices"`, `"indptr"`.

@@ -1,6 +1,10 @@
 //! PaddlePaddle programs: building, running, training, saving and restoring.
 
+pub(crate) mod inference;
 pub(crate) mod run;
 pub(crate) mod train;
 
+pub use inference::{InferenceFiles, save_inference_model};
 pub use lodstone_paddle::{checkpoint, executor, program};
+pub use lodstone_schema::paddle as schema;
+pub use run::program_of;

@@ -50,6 +50,27 @@ pub(crate) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Run
     Ok(Box::new(Executed { prepared, scope, dirs: options.dirs.clone() }))
 }
 
+/// Returns the main program of a model as a PaddlePaddle program; a program of PaddlePaddle 3 is translated.
+///
+/// # Errors
+/// If the model has no program, or that of another framework, or it cannot be translated.
+pub fn program_of(model: &Model) -> Result<Program> {
+    let absent = || Error::Absent("the model has no program".to_owned());
+    let main = model.main().ok_or_else(absent)?;
+    match main.dialect {
+        Dialect::Paddle => Ok(main.clone()),
+        Dialect::Pir => {
+            let mut translated = model.clone();
+            lower(&mut translated, Dialect::Paddle, &mut Report::default()).transpose()?;
+            translated.main().cloned().ok_or_else(absent)
+        }
+        other => Err(Error::Absent(format!(
+            "expected a PaddlePaddle program, found one of {}",
+            other.framework()
+        ))),
+    }
+}
+
 /// Returns which operators of a program run that is translated to PaddlePaddle 2's operators.
 pub(crate) fn translated_coverage(
     model: &Model,

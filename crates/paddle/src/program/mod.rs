@@ -5,6 +5,7 @@
 
 mod backward;
 mod blocks;
+mod encoding;
 mod error;
 mod files;
 mod inference;
@@ -20,6 +21,7 @@ mod role;
 mod stale;
 
 pub use backward::append_backward;
+pub use encoding::{decode, encode};
 pub use error::{Error, Result};
 pub use files::{
     Form, LoadOptions, MERGED, POSITION, Paths, Placement, SaveOptions, load, load_program,

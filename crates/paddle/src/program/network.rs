@@ -122,6 +122,19 @@ impl Draft {
         }
         Self { known, ..Self::default() }
     }
+
+    /// Returns what the declarations of a program state, after it was edited: the current block and the updates of
+    /// parameters stay.
+    #[must_use]
+    pub fn renewed(self, main: &Program) -> Self {
+        let current = if self.current < main.blocks.len() { self.current } else { 0 };
+        Self { current, updates: self.updates, ..Self::of(main) }
+    }
+
+    /// Returns the index of the block that operators are appended to.
+    pub fn current_block(&self) -> usize {
+        self.current
+    }
 }
 
 /// Makes the unknown dims of an input symbols, which stay the same wherever they go.
@@ -415,6 +428,20 @@ impl Network {
         }
         error::block_mut(&mut self.main, self.current)?.ops.push(op);
         Ok(())
+    }
+
+    /// Appends an operator to any block, like [`append`](Self::append).
+    ///
+    /// # Errors
+    /// Like [`append`](Self::append); also if the block does not exist.
+    pub fn append_to(&mut self, block: usize, operator: Operator) -> Result<()> {
+        if block >= self.main.blocks.len() {
+            return error::operator(operator.kind(), format!("the program has no block {block}"));
+        }
+        let current = std::mem::replace(&mut self.current, block);
+        let appended = self.append(operator);
+        self.current = current;
+        appended
     }
 
     /// Handles a variable that is written again: its contents become unknown, and its type must stay.

@@ -18,6 +18,11 @@ impl Operator {
         Self { op: Op { kind: kind.to_owned(), ..Op::default() } }
     }
 
+    /// Returns the kind of the operator.
+    pub fn kind(&self) -> &str {
+        &self.op.kind
+    }
+
     /// Sets the variables of an input slot.
     #[must_use]
     pub fn input<'v>(mut self, slot: &str, vars: impl IntoIterator<Item = &'v Variable>) -> Self {

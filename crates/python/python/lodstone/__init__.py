@@ -14,13 +14,15 @@ Functions that describe a whole model (`inspect`, `verify`, `diff`, `compare`, `
 command prints, as a dictionary.
 """
 
-from . import checkpoint
+from . import checkpoint, program
 from ._errors import (
     DamagedError,
     LodstoneError,
     LossyError,
     NoModelError,
     NoTensorError,
+    ProgramError,
+    RunError,
     SafetensorError,
     SharedTensorsError,
     SliceError,
@@ -43,6 +45,8 @@ __all__ = [
     "Model",
     "NoModelError",
     "NoTensorError",
+    "ProgramError",
+    "RunError",
     "SafetensorError",
     "Session",
     "SharedTensorsError",
@@ -62,6 +66,7 @@ __all__ = [
     "load_file",
     "open",
     "operators",
+    "program",
     "safe_open",
     "save",
     "save_file",

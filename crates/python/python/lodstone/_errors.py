@@ -37,6 +37,14 @@ class UnsupportedError(LodstoneError, ValueError):
     """An operation that this model does not support, or a model that the format cannot represent."""
 
 
+class ProgramError(LodstoneError, ValueError):
+    """A program cannot be built: an operator rejects its inputs or attributes, or a variable cannot be used so."""
+
+
+class RunError(UnsupportedError, RuntimeError):
+    """A program cannot be run, or its run failed: the message names the operator."""
+
+
 class LossyError(LodstoneError, ValueError):
     """A conversion would lose something that is not allowed."""
 

@@ -6,28 +6,55 @@ from typing import Any, final
 
 __all__ = [
     "Buffer",
+    "Contents",
+    "Executor",
     "Manager",
     "Model",
+    "Names",
+    "Operator",
+    "Program",
+    "Scope",
     "Session",
     "Tensor",
     "__version__",
+    "append_backward",
+    "append_block",
+    "append_load",
+    "append_save",
+    "apply_optimizer",
+    "begin_block",
+    "build_checkpoint_loader",
+    "call_layer",
     "checkpoint_load",
     "checkpoint_manifest",
     "checkpoint_steps",
     "checkpoint_verify",
     "compare",
+    "cond",
     "convert",
+    "declare_data",
+    "declare_parameter",
     "diff",
+    "discard_block",
+    "get_checkpoint_loader",
+    "load_program",
     "main",
+    "make_checkpoint",
     "open",
     "open_bytes",
     "operators",
+    "program_of",
     "random_inputs",
+    "restore_checkpoint",
     "save",
     "save_bytes",
+    "save_model",
+    "save_program",
     "scan",
+    "schedule",
     "seal",
     "verify",
+    "while_loop",
 ]
 
 __version__: str
@@ -89,6 +116,9 @@ class Tensor:
     def data(self, *, private: bool = False) -> Buffer:
         """Returns the bytes of the tensor: the read-only pages of the file, or with `private` copy-on-write pages."""
 
+    def with_lod(self, lod: list[list[int]]) -> Tensor:
+        """Returns the same tensor with another LoD: for each level, the start offsets of the sequences, and the end."""
+
     def renamed(self, name: str) -> Tensor:
         """Returns the same tensor under another name."""
 
@@ -149,10 +179,175 @@ class Manager:
     def save(
         self, step: int, tensors: list[Tensor], metadata: str, background: bool
     ) -> dict[str, Any] | None: ...
+    def save_program(
+        self, step: int, contents: Contents, scope: Scope, metadata: str, background: bool
+    ) -> dict[str, Any] | None: ...
     def wait(self) -> dict[str, Any] | None: ...
     def prune(self, keep: int) -> list[int]: ...
     def rewind(self, step: int) -> list[int]: ...
     def close(self) -> None: ...
+
+@final
+class Names:
+    """A generator of names in the extension."""
+
+    def __new__(cls) -> Names: ...
+    def generate(self, base: str) -> str: ...
+
+@final
+class Operator:
+    """An operator in the extension; `lodstone.program.Operator` is the public class."""
+
+    @property
+    def type(self) -> str: ...
+    def inputs(self) -> dict[str, list[str]]: ...
+    def outputs(self) -> dict[str, list[str]]: ...
+    def attribute_names(self) -> list[str]: ...
+    def attribute(self, name: str) -> Any: ...
+    def with_attribute(self, name: str, value: Any) -> Operator: ...
+    def without_attribute(self, name: str) -> Operator: ...
+    def with_slot(self, is_output: bool, slot: str, args: list[str]) -> Operator: ...
+    def renamed(self, old: str, new: str) -> Operator: ...
+
+@final
+class Program:
+    """A program in the extension; `lodstone.program.Program` is the public class."""
+
+    def __new__(cls) -> Program: ...
+    @staticmethod
+    def from_bytes(data: bytes) -> Program: ...
+    def to_bytes(self) -> bytes: ...
+    def to_text(self) -> str: ...
+    def clone(self, for_test: bool) -> Program: ...
+    def prune(self, feeds: list[str], targets: list[str]) -> Program: ...
+    def inference(self, feeds: list[str], targets: list[str]) -> Program: ...
+    def model(self, startup: Program | None, scope: Scope | None) -> Model: ...
+    def parents(self) -> list[int]: ...
+    def current_block(self) -> int: ...
+    @property
+    def version(self) -> int | None: ...
+    def variables(self, block: int) -> list[str]: ...
+    def find_variable(self, block: int, name: str) -> int | None: ...
+    def variable(self, block: int, name: str) -> dict[str, Any]: ...
+    def declare(self, block: int, facts: dict[str, Any]) -> None: ...
+    def mark(
+        self, block: int, name: str, persistable: bool | None, stop_gradient: bool | None
+    ) -> None: ...
+    def remove_variable(self, block: int, name: str) -> None: ...
+    def rename_variable(self, old: str, new: str) -> None: ...
+    def operators(self, block: int) -> list[Operator]: ...
+    def insert_operator(self, block: int, index: int, operator: dict[str, Any]) -> None: ...
+    def remove_operators(self, block: int, begin: int, end: int) -> None: ...
+    def find_operator(self, block: int, index: int, operator: Operator) -> int: ...
+    def replace_operator(self, block: int, index: int, old: Operator, new: Operator) -> int: ...
+
+@final
+class Scope:
+    """A scope in the extension; `lodstone.program.Scope` is the public class."""
+
+    def __new__(cls, memory_limit: int | None) -> Scope: ...
+    def names(self) -> list[str]: ...
+    def tensor(self, name: str) -> Tensor | None: ...
+    def __contains__(self, name: str, /) -> bool: ...
+    def set(self, name: str, tensor: Tensor) -> None: ...
+    def remove(self, name: str) -> bool: ...
+
+@final
+class Executor:
+    """An executor in the extension; `lodstone.program.Executor` is the public class."""
+
+    def __new__(cls, threads: int | None, check_finite: bool, max_steps: int | None) -> Executor: ...
+    def run(
+        self,
+        program: Program,
+        scope: Scope,
+        feed: list[tuple[str, Tensor]],
+        fetch: list[str],
+        read: _Path | None,
+        write: _Path | None,
+    ) -> list[Tensor]: ...
+
+@final
+class Contents:
+    """What checkpoints of a program contain."""
+
+    def __new__(cls, main: Program, startup: Program, names: list[str] | None) -> Contents: ...
+
+_Network = tuple[Program, Program, Names]
+_Placement = tuple[str, str]
+
+def call_layer(network: _Network, block: int | None, operator: dict[str, Any]) -> None: ...
+def declare_data(
+    network: _Network, name: str, shape: list[int], dtype: str, lod_level: int
+) -> None: ...
+def declare_parameter(
+    network: _Network, base: str, dtype: str, shape: list[int], facts: dict[str, Any]
+) -> str: ...
+def begin_block(network: _Network) -> int: ...
+def discard_block(network: _Network, block: int) -> None: ...
+def append_block(network: _Network, kind: str, condition: str, is_test: bool) -> None: ...
+def cond(
+    network: _Network, condition: str, yes: Callable[[], list[str]], no: Callable[[], list[str]]
+) -> list[str]: ...
+def while_loop(
+    network: _Network,
+    variables: list[str],
+    is_test: bool,
+    test: Callable[[list[str]], list[str]],
+    body: Callable[[list[str]], list[str]],
+) -> None: ...
+def append_backward(
+    network: _Network, loss: str, parameters: list[str] | None, no_grad: list[str]
+) -> list[tuple[str, str]]: ...
+def schedule(network: _Network, kind: str, facts: dict[str, Any]) -> str: ...
+def apply_optimizer(
+    network: _Network,
+    kind: str,
+    facts: dict[str, Any],
+    learning_rate: float | str,
+    clip: tuple[str, float, float] | None,
+    regularizer: tuple[str, float] | None,
+    pairs: list[tuple[str, str]],
+) -> None: ...
+def save_program(program: Program, directory: _Path, is_text: bool) -> None: ...
+def load_program(directory: _Path) -> Program: ...
+def save_model(model: Model, directory: _Path, program: str, params: str | None) -> None: ...
+def program_of(model: Model) -> Program: ...
+def append_save(
+    program: Program, names: list[str], directory: str, placement: _Placement, overwrite: bool
+) -> None: ...
+def append_load(
+    program: Program,
+    names: list[str],
+    source: Program,
+    directory: str,
+    placement: _Placement,
+    records: list[str] | None,
+) -> None: ...
+def build_checkpoint_loader(
+    names: list[str],
+    source: Program,
+    startup: Program | None,
+    placement: _Placement,
+    records: list[str] | None,
+) -> Program: ...
+def make_checkpoint(
+    directory: _Path,
+    names: list[str] | None,
+    startup: Program,
+    main: Program,
+    every: int,
+    placement: _Placement,
+) -> None: ...
+def get_checkpoint_loader(directory: _Path) -> Program: ...
+def restore_checkpoint(
+    directory: _Path,
+    step: int | None,
+    scope: Scope,
+    program: Program | None,
+    partial: bool,
+    renames: dict[str, str],
+) -> dict[str, Any]: ...
 
 _Progress = Callable[[int], object] | None
 

@@ -1,0 +1,112 @@
+"""Builds, edits, runs and saves PaddlePaddle programs, without PaddlePaddle.
+
+The interface is that of `paddle.fluid`: programs are built by layers, run by an executor in a scope, and saved by
+operators that they contain. What is built here runs in PaddlePaddle 2.6, and what PaddlePaddle saved is loaded, edited
+and run here.
+
+    >>> from lodstone.program import Executor, Network, layers, optimizer
+    >>> with Network() as net:
+    ...     x = layers.data("x", [4])
+    ...     y = layers.data("y", [1])
+    ...     loss = layers.mean(layers.square_error_cost(layers.fc(x, 1), y))
+    ...     pairs = optimizer.SGD(0.1).minimize(loss)
+    >>> executor = Executor()
+    >>> executor.run(net.startup)
+    []
+    >>> import numpy as np
+    >>> feed = {"x": np.ones((2, 4), np.float32), "y": np.zeros((2, 1), np.float32)}
+    >>> losses = [executor.run(net.main, feed, [loss])[0] for step in range(3)]
+    >>> bool(losses[2] < losses[0])
+    True
+
+| | |
+|---|---|
+| `Network`, or `Program` and `program_guard` | what layers are appended to |
+| `layers`, `initializer`, `optimizer`, `regularizer`, `clip` | what programs are built of |
+| `append_backward`, `gradients` | gradients |
+| `Executor`, `Scope` | what runs them, and their variables |
+| `save_program`, `load_program`, `save`, `load`, `save_inference_model`, `load_inference_model` | files |
+
+`lodstone.checkpoint` makes and restores checkpoints of programs.
+"""
+
+from . import clip, initializer, layers, optimizer, regularizer, unique_name
+from ._backward import append_backward, gradients
+from ._core import (
+    Block,
+    Network,
+    Operator,
+    Parameter,
+    Program,
+    Variable,
+    default_main_program,
+    default_startup_program,
+    program_guard,
+)
+from ._files import (
+    load,
+    load_inference_model,
+    load_params,
+    load_persistables,
+    load_program,
+    load_vars,
+    save,
+    save_inference_model,
+    save_params,
+    save_persistables,
+    save_program,
+    save_vars,
+)
+from ._layer import ParamAttr
+from ._run import (
+    CPUPlace,
+    Executor,
+    LoDTensor,
+    Scope,
+    create_lod_tensor,
+    global_scope,
+    scope_guard,
+)
+from .layers import data, embedding
+
+__all__ = [
+    "Block",
+    "CPUPlace",
+    "Executor",
+    "LoDTensor",
+    "Network",
+    "Operator",
+    "ParamAttr",
+    "Parameter",
+    "Program",
+    "Scope",
+    "Variable",
+    "append_backward",
+    "clip",
+    "create_lod_tensor",
+    "data",
+    "default_main_program",
+    "default_startup_program",
+    "embedding",
+    "global_scope",
+    "gradients",
+    "initializer",
+    "layers",
+    "load",
+    "load_inference_model",
+    "load_params",
+    "load_persistables",
+    "load_program",
+    "load_vars",
+    "optimizer",
+    "program_guard",
+    "regularizer",
+    "save",
+    "save_inference_model",
+    "save_params",
+    "save_persistables",
+    "save_program",
+    "save_vars",
+    "scope_guard",
+    "unique_name",
+]

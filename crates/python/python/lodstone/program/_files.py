@@ -1,0 +1,275 @@
+"""Programs in files, and operators that save and load."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .. import _lodstone
+from ._core import Path, Program, Variable, default_main_program, name_of, names_of
+from ._run import Executor, Scope, global_scope
+
+Placement = tuple[str, str]
+
+
+def placement(filename: str | None, merged: bool = False) -> Placement:
+    """Returns the files of variables: one for each variable, or one for all."""
+    if filename is None:
+        return "each", ""
+    return ("merged" if merged else "combined"), os.fspath(filename)
+
+
+def save_program(program: Program, dirname: Path, *, text: bool = False) -> None:
+    """Writes a program to `__model__` in a directory, which need not exist; with `text`, to `__model__.txt`.
+
+    >>> from lodstone.program import Program, load_program, save_program
+    >>> save_program(Program(), tmp / "program")
+    >>> load_program(tmp / "program")
+    <lodstone.Program 1 block, 0 operators, 0 variables>
+    """
+    _check("program", program)
+    _lodstone.save_program(program._program, dirname, text)
+
+
+def load_program(dirname: Path) -> Program:
+    """Reads the program of a directory, which `save_program` or PaddlePaddle wrote."""
+    return Program(_lodstone.load_program(dirname))
+
+
+def save(
+    vars: Iterable[Variable | str],
+    dirname: str = "",
+    program: Program | None = None,
+    *,
+    filename: str | None = None,
+    merged: bool = False,
+    overwrite: bool = True,
+) -> None:
+    """Appends operators to a program that save variables when it is run; nothing is saved now.
+
+    `dirname` is relative to the directory of the run, by default the working directory. Each variable has a file, or
+    all are in `filename`, sorted by name. With `merged`, the size of each record precedes it, so that single variables
+    are loaded without reading the others; only this package has such operators. Without `overwrite`, a run fails if a
+    file exists.
+    """
+    program = _program(vars, program)
+    names = names_of("vars", vars)
+    base, relative = _relative(dirname)
+    place = placement(filename, merged)
+    _lodstone.append_save(program._program, names, relative, place, overwrite)
+    program._save_under(base)
+
+
+def load(
+    vars: Iterable[Variable | str],
+    dirname: str = "",
+    program: Program | None = None,
+    *,
+    source: Program | None = None,
+    filename: str | None = None,
+    merged: bool = False,
+    records: Iterable[str] | None = None,
+) -> None:
+    """Appends operators to a program that load variables when it is run.
+
+    Variables that the program lacks are declared as in their own program, or in `source`. `records` names all variables
+    in a file, in their order [default: that of the operators that save it, or the order of the names].
+    """
+    variables = [vars] if isinstance(vars, (str, Variable)) else list(vars)
+    program = _program([], program)
+    if source is None:
+        others = [one.program for one in variables if isinstance(one, Variable)]
+        source = others[0] if others else program
+    base, relative = _relative(dirname)
+    names, order = names_of("vars", variables), None if records is None else list(records)
+    place = placement(filename, merged)
+    _lodstone.append_load(program._program, names, source._program, relative, place, order)
+    program._save_under(base)
+
+
+def save_vars(
+    executor: Executor,
+    dirname: Path,
+    main_program: Program | None = None,
+    vars: Iterable[Variable | str] | None = None,
+    predicate: Callable[[Variable], bool] | None = None,
+    filename: str | None = None,
+) -> None:
+    """Saves variables of the current scope now, by a program that only saves."""
+    main = main_program or default_main_program()
+    names = _selected(main, vars, predicate)
+    _transfer(executor, main, names, dirname, filename, is_saved=True)
+
+
+def load_vars(
+    executor: Executor,
+    dirname: Path,
+    main_program: Program | None = None,
+    vars: Iterable[Variable | str] | None = None,
+    predicate: Callable[[Variable], bool] | None = None,
+    filename: str | None = None,
+) -> None:
+    """Loads variables into the current scope now, by a program that only loads."""
+    main = main_program or default_main_program()
+    names = _selected(main, vars, predicate)
+    _transfer(executor, main, names, dirname, filename, is_saved=False)
+
+
+def save_params(executor: Executor, dirname: Path, main_program: Program | None = None, filename: str | None = None) -> None:
+    """Saves the parameters now. Statistics and counters are not parameters: `save_persistables` saves them too."""
+    save_vars(executor, dirname, main_program, None, is_parameter, filename)
+
+
+def load_params(executor: Executor, dirname: Path, main_program: Program | None = None, filename: str | None = None) -> None:
+    """Loads the parameters now."""
+    load_vars(executor, dirname, main_program, None, is_parameter, filename)
+
+
+def save_persistables(
+    executor: Executor, dirname: Path, main_program: Program | None = None, filename: str | None = None
+) -> None:
+    """Saves all persistable variables now."""
+    save_vars(executor, dirname, main_program, None, None, filename)
+
+
+def load_persistables(
+    executor: Executor, dirname: Path, main_program: Program | None = None, filename: str | None = None
+) -> None:
+    """Loads all persistable variables now."""
+    load_vars(executor, dirname, main_program, None, None, filename)
+
+
+def save_inference_model(
+    dirname: Path,
+    feeded_var_names: Iterable[Variable | str],
+    target_vars: Variable | str | Iterable[Variable | str],
+    executor: Executor | None = None,
+    main_program: Program | None = None,
+    model_filename: str | None = None,
+    params_filename: str | None = None,
+    *,
+    scope: Scope | None = None,
+) -> list[str]:
+    """Writes the inference program that computes targets from inputs, and its parameters, for PaddlePaddle and
+    `lodstone.open`; returns the names of the targets.
+
+    Parameters have a file each, or are all in `params_filename`.
+    """
+    targets = names_of("target_vars", target_vars)
+    main = main_program or _owner(target_vars) or default_main_program()
+    program = main.inference(feeded_var_names, targets)
+    model = program.model(global_scope() if scope is None else scope)
+    missing = [var.name for var in program.list_vars() if is_saved(var) and var.name not in model]
+    if missing:
+        raise ValueError(f"argument 'scope': variables have no value: {', '.join(sorted(missing))}")
+    _lodstone.save_model(model._model, dirname, model_filename or "__model__", params_filename)
+    return targets
+
+
+def load_inference_model(
+    dirname: Path,
+    executor: Executor | None = None,
+    model_filename: str | None = None,
+    params_filename: str | None = None,
+    *,
+    scope: Scope | None = None,
+) -> tuple[Program, list[str], list[Variable]]:
+    """Loads a model that `save_inference_model` or PaddlePaddle wrote: the program, the names of its inputs, and its
+    outputs. Parameters are put into the scope.
+    """
+    from .._model import open
+
+    path = os.path.join(dirname, model_filename) if model_filename else dirname
+    params = os.path.join(dirname, params_filename) if params_filename else None
+    model = open(path, params=params)
+    program = Program(_lodstone.program_of(model._model))
+    target = global_scope() if scope is None else scope
+    for name, value in model.items():
+        target[name] = value
+    block = program.global_block()
+    feeds = [op.output("Out")[0] for op in block.ops if op.type == "feed"]
+    fetches = [block.var(op.input("X")[0]) for op in block.ops if op.type == "fetch"]
+    return program, feeds, fetches
+
+
+def is_parameter(var: Variable) -> bool:
+    """Returns whether a variable is a parameter."""
+    found: bool = var._facts["is_parameter"]
+    return found
+
+
+def is_saved(var: Variable) -> bool:
+    """Returns whether a variable is persistable and has a value to save."""
+    found: bool = var._facts["is_saved"]
+    return found
+
+
+def _check(argument: str, program: Any) -> None:
+    if not isinstance(program, Program):
+        raise TypeError(f"argument '{argument}': expected a Program, found {type(program).__name__}")
+
+
+def _program(vars: Any, program: Program | None) -> Program:
+    found = program or _owner(vars) or default_main_program()
+    _check("program", found)
+    return found
+
+
+def _owner(variables: Any) -> Program | None:
+    for one in [variables] if isinstance(variables, Variable) else [] if isinstance(variables, str) else variables:
+        if isinstance(one, Variable):
+            return one.program
+    return None
+
+
+def _relative(dirname: Path) -> tuple[str, str]:
+    """Returns the directory that operators are run in, and the path below it that they contain."""
+    path = os.fspath(dirname)
+    if os.path.isabs(path):
+        return path, ""
+    plain = os.path.normpath(path) if path else ""
+    return ".", "" if plain == "." else plain.replace(os.sep, "/")
+
+
+def _selected(
+    main: Program, vars: Iterable[Variable | str] | None, predicate: Callable[[Variable], bool] | None
+) -> list[str]:
+    if vars is not None:
+        return [name_of("vars", one) for one in vars]
+    return [var.name for var in main.list_vars() if is_saved(var) and (predicate is None or predicate(var))]
+
+
+def _transfer(
+    executor: Executor, main: Program, names: list[str], dirname: Path, filename: str | None, is_saved: bool
+) -> None:
+    """Runs a program that only saves or loads."""
+    if not isinstance(executor, Executor):
+        raise TypeError(f"argument 'executor': expected an Executor, found {type(executor).__name__}")
+    if is_saved:
+        # Variables that no operator writes keep their declarations, and are saved.
+        program = Program(main._program.clone(False))
+        for block in program.blocks:
+            block.remove_op(0, len(block.ops))
+        _lodstone.append_save(program._program, names, "", placement(filename), True)
+    else:
+        program = Program()
+        _lodstone.append_load(program._program, names, main._program, "", placement(filename), None)
+    os.makedirs(dirname, exist_ok=True)
+    executor.run(program, directory=dirname)
+
+
+__all__ = [
+    "load",
+    "load_inference_model",
+    "load_params",
+    "load_persistables",
+    "load_program",
+    "load_vars",
+    "save",
+    "save_inference_model",
+    "save_params",
+    "save_persistables",
+    "save_program",
+    "save_vars",
+]

@@ -1,0 +1,21 @@
+"""Layers: functions that append operators to the current program, and return their results.
+
+Arguments and defaults are those of `paddle.fluid.layers` in PaddlePaddle 1.8; operators are those of 2.6.
+`block.append_op` appends any other operator.
+"""
+
+from . import _activations, _control, _loss, _math, _nn, _schedules, _sequence, _tensor
+from ._activations import *  # noqa: F403
+from ._control import *  # noqa: F403
+from ._loss import *  # noqa: F403
+from ._math import *  # noqa: F403
+from ._nn import *  # noqa: F403
+from ._schedules import *  # noqa: F403
+from ._sequence import *  # noqa: F403
+from ._tensor import *  # noqa: F403
+
+__all__ = [
+    name
+    for module in (_activations, _control, _loss, _math, _nn, _schedules, _sequence, _tensor)
+    for name in module.__all__
+]

@@ -1,0 +1,418 @@
+"""Making, moving and selecting elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import unique_name
+from .._core import Variable, default_main_program, dtype_name
+from .._layer import Attr, Layer, ParamAttr, declared, param_attr
+from ..initializer import Constant, Initializer, Xavier
+
+__all__ = [
+    "argmax",
+    "argmin",
+    "argsort",
+    "assign",
+    "cast",
+    "concat",
+    "create_global_var",
+    "create_parameter",
+    "create_tensor",
+    "diag",
+    "expand",
+    "expand_as",
+    "eye",
+    "fill_constant",
+    "fill_constant_batch_size_like",
+    "flatten",
+    "gather",
+    "gather_nd",
+    "gaussian_random",
+    "increment",
+    "index_sample",
+    "linspace",
+    "one_hot",
+    "ones",
+    "ones_like",
+    "pad",
+    "pad2d",
+    "range",
+    "reshape",
+    "reverse",
+    "scatter",
+    "scatter_nd_add",
+    "shape",
+    "slice",
+    "split",
+    "squeeze",
+    "stack",
+    "strided_slice",
+    "topk",
+    "transpose",
+    "uniform_random",
+    "unsqueeze",
+    "unstack",
+    "where",
+    "zeros",
+    "zeros_like",
+]
+
+
+def fill_constant(
+    shape: Sequence[int],
+    dtype: Any,
+    value: float,
+    force_cpu: bool = False,
+    out: Variable | None = None,
+    name: str | None = None,
+) -> Variable:
+    """A tensor whose elements are all `value`; written to `out`, if given."""
+    element = dtype_name(dtype)
+    text = str(int(value)) if element.startswith(("int", "uint", "bool")) else repr(float(value))
+    attrs = {
+        "shape": [int(size) for size in shape],
+        "dtype": element,
+        "value": float(value),
+        "str_value": text,
+        "force_cpu": force_cpu or None,
+    }
+    return Layer("fill_constant", name).result("fill_constant", {}, attrs, out=out)
+
+
+def fill_constant_batch_size_like(
+    input: Variable, shape: Sequence[int], dtype: Any, value: float, input_dim_idx: int = 0, output_dim_idx: int = 0
+) -> Variable:
+    """A constant tensor, whose dim `output_dim_idx` is that of `input` at `input_dim_idx`."""
+    attrs = {
+        "shape": list(shape),
+        "dtype": dtype_name(dtype),
+        "value": float(value),
+        "str_value": repr(float(value)),
+        "input_dim_idx": input_dim_idx,
+        "output_dim_idx": output_dim_idx,
+    }
+    kind = "fill_constant_batch_size_like"
+    return Layer(kind).result(kind, {"Input": input}, attrs)
+
+
+def zeros(shape: Sequence[int], dtype: Any = "float32", force_cpu: bool = False) -> Variable:
+    """A tensor of zeros."""
+    return fill_constant(shape, dtype, 0.0, force_cpu)
+
+
+def ones(shape: Sequence[int], dtype: Any = "float32", force_cpu: bool = False) -> Variable:
+    """A tensor of ones."""
+    return fill_constant(shape, dtype, 1.0, force_cpu)
+
+
+def zeros_like(x: Variable, out: Variable | None = None) -> Variable:
+    """Zeros with the shape and type of a tensor."""
+    return Layer("fill_any_like").result("fill_any_like", {"X": x}, {"value": 0.0, "dtype": x.dtype}, out=out)
+
+
+def ones_like(x: Variable, out: Variable | None = None) -> Variable:
+    """Ones with the shape and type of a tensor."""
+    return Layer("fill_any_like").result("fill_any_like", {"X": x}, {"value": 1.0, "dtype": x.dtype}, out=out)
+
+
+def eye(num_rows: int, num_columns: int | None = None, dtype: Any = "float32") -> Variable:
+    """A matrix with ones on its diagonal."""
+    attrs = {"num_rows": num_rows, "num_columns": num_columns or num_rows, "dtype": dtype_name(dtype)}
+    return Layer("eye").result("eye", {}, attrs)
+
+
+def linspace(start: float, stop: float, num: int, dtype: Any = "float32") -> Variable:
+    """`num` numbers from `start` to `stop`, both included, at equal distances."""
+    kind = dtype_name(dtype)
+    inputs = {
+        "Start": fill_constant([1], kind, start),
+        "Stop": fill_constant([1], kind, stop),
+        "Num": fill_constant([1], "int32", num),
+    }
+    return Layer("linspace").result("linspace", inputs, {"dtype": kind})
+
+
+def range(start: float, end: float, step: float, dtype: Any = "int64") -> Variable:
+    """The numbers from `start` up to, excluding, `end`."""
+    kind = dtype_name(dtype)
+    given = {"Start": start, "End": end, "Step": step}
+    return Layer("range").result("range", {slot: fill_constant([1], kind, value) for slot, value in given.items()})
+
+
+def uniform_random(
+    shape: Sequence[int], dtype: Any = "float32", min: float = -1.0, max: float = 1.0, seed: int = 0
+) -> Variable:
+    """Numbers drawn from a uniform distribution. Seed 0 draws from the generator of the run."""
+    attrs = {"shape": list(shape), "dtype": dtype_name(dtype), "min": min, "max": max, "seed": seed}
+    return Layer("uniform_random").result("uniform_random", {}, attrs)
+
+
+def gaussian_random(
+    shape: Sequence[int], mean: float = 0.0, std: float = 1.0, seed: int = 0, dtype: Any = "float32"
+) -> Variable:
+    """Numbers drawn from a normal distribution. Seed 0 draws from the generator of the run."""
+    attrs = {"shape": list(shape), "dtype": dtype_name(dtype), "mean": mean, "std": std, "seed": seed}
+    return Layer("gaussian_random").result("gaussian_random", {}, attrs)
+
+
+def create_tensor(dtype: Any, name: str | None = None, persistable: bool = False) -> Variable:
+    """A variable without a shape, which operators write."""
+    block = default_main_program().current_block()
+    return block.create_var(name or unique_name.generate("create_tensor"), dtype=dtype, persistable=persistable)
+
+
+def create_parameter(
+    shape: Sequence[int],
+    dtype: Any,
+    name: str | None = None,
+    attr: Attr = None,
+    is_bias: bool = False,
+    default_initializer: Initializer | None = None,
+) -> Variable:
+    """A parameter, which the startup program initializes."""
+    found = param_attr("attr", attr) or ParamAttr()
+    found = ParamAttr(**{**vars(found), "name": found.name or name})
+    initializer = found.initializer or default_initializer or (Constant(0.0) if is_bias else Xavier())
+    base = unique_name.generate("create_parameter") + (".b" if is_bias else ".w")
+    return declared(found, base, shape, dtype_name(dtype), initializer, False)
+
+
+def create_global_var(
+    shape: Sequence[int], value: float, dtype: Any, persistable: bool = False, force_cpu: bool = False, name: str | None = None
+) -> Variable:
+    """A variable that the startup program fills with a number, and that is not trained."""
+    attr = ParamAttr(name or unique_name.generate("global_var"))
+    made = declared(attr, "", shape, dtype_name(dtype), Constant(value), True)
+    made.persistable = persistable
+    return made
+
+
+def assign(input: Variable | Any, output: Variable | None = None) -> Variable:
+    """A copy of a variable, or a constant with the elements of an array; written to `output`, if given."""
+    if isinstance(input, Variable):
+        return Layer("assign").result("assign", {"X": input}, out=output)
+    layer = Layer("assign_value")
+    return layer.result("assign_value", {}, _elements(input), out=output)
+
+
+def _elements(array: Any) -> dict[str, Any]:
+    """Returns the attributes of a constant with the elements of an array."""
+    from ..._run import tensor
+    from ...numpy import array as elements
+
+    given = tensor("input", array)
+    slots = {
+        "bool": "bool_values",
+        "int32": "int32_values",
+        "int64": "int64_values",
+        "float32": "fp32_values",
+        "float64": "fp64_values",
+    }
+    if given.dtype not in slots:
+        raise TypeError(f"argument 'input': attributes cannot hold elements of {given.dtype}")
+    return {
+        "shape": list(given.shape),
+        "dtype": given.dtype,
+        slots[given.dtype]: elements(given).ravel().tolist(),
+    }
+
+
+def increment(x: Variable, value: float = 1.0, in_place: bool = True) -> Variable:
+    """`x + value`, for a tensor of one element; in place by default."""
+    return Layer("increment").result("increment", {"X": x}, {"step": float(value)}, out=x if in_place else None)
+
+
+def cast(x: Variable, dtype: Any) -> Variable:
+    """The elements, converted to another type."""
+    return Layer("cast").result("cast", {"X": x}, {"in_dtype": x.dtype, "out_dtype": dtype_name(dtype)})
+
+
+def concat(input: Sequence[Variable], axis: int = 0, name: str | None = None) -> Variable:
+    """Tensors, concatenated along an axis."""
+    return Layer("concat", name).result("concat", {"X": list(input)}, {"axis": axis})
+
+
+def split(
+    input: Variable, num_or_sections: int | Sequence[int], dim: int = -1, name: str | None = None
+) -> list[Variable]:
+    """A tensor, split into a number of equal parts, or parts of given sizes, along a dim."""
+    axis = dim + len(input.shape) if dim < 0 else dim
+    if isinstance(num_or_sections, int):
+        attrs: dict[str, Any] = {"axis": axis, "num": num_or_sections}
+        return Layer("split", name).several("split", {"X": input}, attrs, num_or_sections)
+    sections = [int(size) for size in num_or_sections]
+    attrs = {"axis": axis, "sections": sections, "num": 0}
+    return Layer("split", name).several("split", {"X": input}, attrs, len(sections))
+
+
+def stack(x: Variable | Sequence[Variable], axis: int = 0, name: str | None = None) -> Variable:
+    """Tensors of one shape, along a new axis."""
+    return Layer("stack", name).result("stack", {"X": [x] if isinstance(x, Variable) else list(x)}, {"axis": axis}, "Y")
+
+
+def unstack(x: Variable, axis: int = 0, num: int | None = None) -> list[Variable]:
+    """The parts of a tensor along an axis, without this axis."""
+    count = x.shape[axis] if num is None else num
+    if count < 0:
+        raise ValueError(f"argument 'num': the size of axis {axis} of {x.name!r} is unknown")
+    return Layer("unstack").several("unstack", {"X": x}, {"axis": axis, "num": count}, count, "Y")
+
+
+def reshape(
+    x: Variable,
+    shape: Sequence[int] | Variable,
+    actual_shape: Variable | None = None,
+    act: str | None = None,
+    inplace: bool = False,
+    name: str | None = None,
+) -> Variable:
+    """The elements with other dims: 0 keeps a dim, -1 is inferred."""
+    layer = Layer("reshape2", name)
+    dims: Variable | None = shape if isinstance(shape, Variable) else actual_shape
+    attrs = {} if isinstance(shape, Variable) else {"shape": [int(size) for size in shape]}
+    made = layer.result("reshape2", {"X": x, "Shape": dims}, attrs, extra=["XShape"])
+    return layer.activated(made, act)
+
+
+def transpose(x: Variable, perm: Sequence[int], name: str | None = None) -> Variable:
+    """A tensor with its axes in another order."""
+    return Layer("transpose2", name).result("transpose2", {"X": x}, {"axis": list(perm)}, extra=["XShape"])
+
+
+def squeeze(input: Variable, axes: Sequence[int], name: str | None = None) -> Variable:
+    """A tensor without these axes, whose size is 1; without any axes of size 1, if `axes` is empty."""
+    return Layer("squeeze2", name).result("squeeze2", {"X": input}, {"axes": list(axes)}, extra=["XShape"])
+
+
+def unsqueeze(input: Variable, axes: int | Sequence[int], name: str | None = None) -> Variable:
+    """A tensor with additional axes of size 1."""
+    places = [axes] if isinstance(axes, int) else list(axes)
+    return Layer("unsqueeze2", name).result("unsqueeze2", {"X": input}, {"axes": places}, extra=["XShape"])
+
+
+def flatten(x: Variable, axis: int = 1, name: str | None = None) -> Variable:
+    """A matrix: the dims before `axis` are its rows, the others its columns."""
+    return Layer("flatten2", name).result("flatten2", {"X": x}, {"axis": axis}, extra=["XShape"])
+
+
+def slice(input: Variable, axes: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> Variable:
+    """The elements from `starts` up to, excluding, `ends` along axes; negative ones count from the end."""
+    attrs = {"axes": list(axes), "starts": list(starts), "ends": list(ends)}
+    return Layer("slice").result("slice", {"Input": input}, attrs)
+
+
+def strided_slice(
+    input: Variable, axes: Sequence[int], starts: Sequence[int], ends: Sequence[int], strides: Sequence[int]
+) -> Variable:
+    """A slice with strides along axes, which may be negative."""
+    attrs = {"axes": list(axes), "starts": list(starts), "ends": list(ends), "strides": list(strides)}
+    return Layer("strided_slice").result("strided_slice", {"Input": input}, attrs)
+
+
+def expand(x: Variable, expand_times: Sequence[int], name: str | None = None) -> Variable:
+    """A tensor, repeated a number of times along each axis."""
+    return Layer("tile", name).result("tile", {"X": x}, {"repeat_times": list(expand_times)})
+
+
+def expand_as(x: Variable, target_tensor: Variable, name: str | None = None) -> Variable:
+    """A tensor, repeated to the shape of another."""
+    attrs = {"target_shape": list(target_tensor.shape)}
+    return Layer("expand_as_v2", name).result("expand_as_v2", {"X": x, "Y": target_tensor}, attrs)
+
+
+def gather(input: Variable, index: Variable, overwrite: bool = True) -> Variable:
+    """Rows of a tensor, by index."""
+    return Layer("gather").result("gather", {"X": input, "Index": index}, {"overwrite": overwrite})
+
+
+def gather_nd(input: Variable, index: Variable, name: str | None = None) -> Variable:
+    """Elements or parts of a tensor, by tuples of indices in the last dim of `index`."""
+    return Layer("gather_nd", name).result("gather_nd", {"X": input, "Index": index})
+
+
+def index_sample(x: Variable, index: Variable) -> Variable:
+    """Elements of each row of a matrix, by the indices in the same row."""
+    return Layer("index_sample").result("index_sample", {"X": x, "Index": index})
+
+
+def scatter(input: Variable, index: Variable, updates: Variable, name: str | None = None, overwrite: bool = True) -> Variable:
+    """A tensor with some rows replaced, or, without `overwrite`, by the sums of all updates of a row."""
+    inputs = {"X": input, "Ids": index, "Updates": updates}
+    return Layer("scatter", name).result("scatter", inputs, {"overwrite": overwrite})
+
+
+def scatter_nd_add(ref: Variable, index: Variable, updates: Variable, name: str | None = None) -> Variable:
+    """A tensor with updates added at tuples of indices."""
+    inputs = {"X": ref, "Index": index, "Updates": updates}
+    return Layer("scatter_nd_add", name).result("scatter_nd_add", inputs)
+
+
+def one_hot(input: Variable, depth: int, allow_out_of_range: bool = False) -> Variable:
+    """Rows of `depth` zeros with a one at each index; the last dim of `input` has size 1."""
+    attrs = {"depth": depth, "allow_out_of_range": allow_out_of_range}
+    return Layer("one_hot").result("one_hot", {"X": input}, attrs)
+
+
+def shape(input: Variable) -> Variable:
+    """The dims of a tensor, as a tensor of int32."""
+    return Layer("shape").result("shape", {"Input": input})
+
+
+def argmax(x: Variable, axis: int = 0) -> Variable:
+    """The index of the maximum along an axis."""
+    return Layer("arg_max").result("arg_max", {"X": x}, {"axis": axis})
+
+
+def argmin(x: Variable, axis: int = 0) -> Variable:
+    """The index of the minimum along an axis."""
+    return Layer("arg_min").result("arg_min", {"X": x}, {"axis": axis})
+
+
+def argsort(
+    input: Variable, axis: int = -1, descending: bool = False, name: str | None = None
+) -> tuple[Variable, Variable]:
+    """The sorted elements along an axis, and their indices."""
+    attrs = {"axis": axis, "descending": descending}
+    out, indices = Layer("argsort", name).results("argsort", {"X": input}, attrs, ["Out", "Indices"])
+    return out, indices
+
+
+def topk(input: Variable, k: int, name: str | None = None) -> tuple[Variable, Variable]:
+    """The `k` largest elements along the last axis, largest first, and their indices."""
+    values, indices = Layer("top_k_v2", name).results("top_k_v2", {"X": input}, {"k": k}, ["Out", "Indices"])
+    return values, indices
+
+
+def where(condition: Variable) -> Variable:
+    """The indices of the true elements, one row for each."""
+    return Layer("where_index").result("where_index", {"Condition": condition})
+
+
+def reverse(x: Variable, axis: int | Sequence[int]) -> Variable:
+    """A tensor, reversed along axes."""
+    return Layer("flip").result("flip", {"X": x}, {"axis": [axis] if isinstance(axis, int) else list(axis)})
+
+
+def diag(diagonal: Variable) -> Variable:
+    """A matrix with these elements on its diagonal."""
+    return Layer("diag_v2").result("diag_v2", {"X": diagonal})
+
+
+def pad(x: Variable, paddings: Sequence[int], pad_value: float = 0.0, name: str | None = None) -> Variable:
+    """A tensor, padded with a number: `paddings` has the sizes before and after each axis."""
+    return Layer("pad", name).result("pad", {"X": x}, {"paddings": list(paddings), "pad_value": pad_value})
+
+
+def pad2d(
+    input: Variable,
+    paddings: Sequence[int] = (0, 0, 0, 0),
+    mode: str = "constant",
+    pad_value: float = 0.0,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> Variable:
+    """Images, padded above, below, left and right: `mode` is `"constant"`, `"reflect"` or `"edge"`."""
+    attrs = {"paddings": list(paddings), "mode": mode, "pad_value": pad_value, "data_format": data_format}
+    return Layer("pad2d", name).result("pad2d", {"X": input}, attrs)

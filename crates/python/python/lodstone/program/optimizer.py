@@ -1,0 +1,292 @@
+"""Optimizers: operators that update parameters by their gradients.
+
+    >>> from lodstone.program import Network, clip, layers, optimizer, regularizer
+    >>> with Network() as net:
+    ...     loss = layers.mean(layers.fc(layers.data("x", [4]), 1))
+    ...     adam = optimizer.Adam(
+    ...         learning_rate=layers.exponential_decay(0.01, decay_steps=100, decay_rate=0.9),
+    ...         regularization=regularizer.L2Decay(1e-4),
+    ...         grad_clip=clip.GradientClipByGlobalNorm(1.0),
+    ...     )
+    ...     operators, pairs = adam.minimize(loss)
+    >>> [(parameter.name, gradient.name) for parameter, gradient in pairs]
+    [('fc_0.b_0', 'fc_0.b_0@GRAD'), ('fc_0.w_0', 'fc_0.w_0@GRAD')]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from .. import _lodstone
+from . import unique_name
+from ._backward import Pairs, append_backward
+from ._core import Operator, Program, Variable, default_startup_program, name_of
+from .clip import GradientClip
+from .regularizer import Regularizer
+
+__all__ = [
+    "SGD",
+    "Adagrad",
+    "AdagradOptimizer",
+    "Adam",
+    "AdamOptimizer",
+    "AdamW",
+    "Lamb",
+    "LambOptimizer",
+    "Momentum",
+    "MomentumOptimizer",
+    "Optimizer",
+    "RMSProp",
+    "RMSPropOptimizer",
+    "SGDOptimizer",
+]
+
+
+class Optimizer:
+    """An optimizer. `learning_rate` is a number, or the variable of a schedule.
+
+    A number becomes a persistable variable, `learning_rate_0`, which a scope can change before a step.
+    """
+
+    _kind = ""
+
+    def __init__(
+        self,
+        learning_rate: float | Variable,
+        *,
+        regularization: Regularizer | None = None,
+        grad_clip: GradientClip | None = None,
+        name: str | None = None,
+        **options: Any,
+    ) -> None:
+        if isinstance(learning_rate, Variable):
+            self._rate: float | str = learning_rate.name
+        else:
+            self._rate = float(learning_rate)
+        if regularization is not None and not isinstance(regularization, Regularizer):
+            found = type(regularization).__name__
+            raise TypeError(f"argument 'regularization': expected a Regularizer, found {found}")
+        if grad_clip is not None and not isinstance(grad_clip, GradientClip):
+            raise TypeError(f"argument 'grad_clip': expected a GradientClip, found {type(grad_clip).__name__}")
+        self._regularization, self._clip, self._options = regularization, grad_clip, options
+
+    def minimize(
+        self,
+        loss: Variable,
+        startup_program: Program | None = None,
+        parameter_list: Iterable[Variable | str] | None = None,
+        no_grad_set: Iterable[Variable | str] | None = None,
+    ) -> tuple[list[Operator], Pairs]:
+        """Appends gradients and updates; returns the operators of the updates, and each parameter with its gradient."""
+        pairs = self.backward(loss, startup_program, parameter_list, no_grad_set)
+        return self.apply_gradients(pairs, startup_program), sorted(pairs, key=lambda pair: pair[0].name)
+
+    def backward(
+        self,
+        loss: Variable,
+        startup_program: Program | None = None,
+        parameter_list: Iterable[Variable | str] | None = None,
+        no_grad_set: Iterable[Variable | str] | None = None,
+    ) -> Pairs:
+        """Appends gradients; returns each parameter with its gradient."""
+        return append_backward(loss, parameter_list, no_grad_set)
+
+    def apply_gradients(self, params_grads: Pairs, startup_program: Program | None = None) -> list[Operator]:
+        """Appends the updates of parameters by their gradients; returns the operators."""
+        if not params_grads:
+            raise ValueError("argument 'params_grads': there are no parameters to update")
+        main = params_grads[0][0].program
+        before = len(main.global_block().ops)
+        startup = startup_program or default_startup_program()
+        _lodstone.apply_optimizer(
+            (main._program, startup._program, unique_name.current()),
+            self._kind,
+            self._options,
+            self._rate,
+            None if self._clip is None else self._clip.parts(),
+            None if self._regularization is None else self._regularization.parts(),
+            [(name_of("params_grads", a), name_of("params_grads", b)) for a, b in params_grads],
+        )
+        return main.global_block().ops[before:]
+
+
+class SGD(Optimizer):
+    """Gradient descent: `parameter -= learning_rate * gradient`."""
+
+    _kind = "sgd"
+
+    def __init__(
+        self,
+        learning_rate: float | Variable,
+        regularization: Regularizer | None = None,
+        grad_clip: GradientClip | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(learning_rate, regularization=regularization, grad_clip=grad_clip, name=name)
+
+
+class Momentum(Optimizer):
+    """Gradient descent with momentum."""
+
+    _kind = "momentum"
+
+    def __init__(
+        self,
+        learning_rate: float | Variable,
+        momentum: float = 0.9,
+        use_nesterov: bool = False,
+        regularization: Regularizer | None = None,
+        grad_clip: GradientClip | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            regularization=regularization,
+            grad_clip=grad_clip,
+            name=name,
+            momentum=momentum,
+            use_nesterov=use_nesterov,
+        )
+
+
+class Adagrad(Optimizer):
+    """Steps that decrease with the sum of squared gradients (Duchi et al., 2011)."""
+
+    _kind = "adagrad"
+
+    def __init__(
+        self,
+        learning_rate: float | Variable,
+        epsilon: float = 1e-6,
+        regularization: Regularizer | None = None,
+        grad_clip: GradientClip | None = None,
+        name: str | None = None,
+        initial_accumulator_value: float = 0.0,
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            regularization=regularization,
+            grad_clip=grad_clip,
+            name=name,
+            epsilon=epsilon,
+            initial_accumulator_value=initial_accumulator_value,
+        )
+
+
+class Adam(Optimizer):
+    """Steps by moving averages of gradients and their squares (Kingma and Ba, 2015)."""
+
+    _kind = "adam"
+
+    def __init__(
+        self,
+        learning_rate: float | Variable = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        regularization: Regularizer | None = None,
+        grad_clip: GradientClip | None = None,
+        name: str | None = None,
+        lazy_mode: bool = False,
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            regularization=regularization,
+            grad_clip=grad_clip,
+            name=name,
+            beta1=beta1,
+            beta2=beta2,
+            epsilon=epsilon,
+            lazy_mode=lazy_mode,
+        )
+
+
+class AdamW(Optimizer):
+    """`Adam` with decoupled weight decay (Loshchilov and Hutter, 2019)."""
+
+    _kind = "adamw"
+
+    def __init__(
+        self,
+        learning_rate: float | Variable = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        weight_decay: float = 0.01,
+        grad_clip: GradientClip | None = None,
+        name: str | None = None,
+        lazy_mode: bool = False,
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            grad_clip=grad_clip,
+            name=name,
+            beta1=beta1,
+            beta2=beta2,
+            epsilon=epsilon,
+            weight_decay=weight_decay,
+            lazy_mode=lazy_mode,
+        )
+
+
+class RMSProp(Optimizer):
+    """Steps that are normalized by a moving average of squared gradients (Hinton, 2012)."""
+
+    _kind = "rmsprop"
+
+    def __init__(
+        self,
+        learning_rate: float | Variable,
+        rho: float = 0.95,
+        epsilon: float = 1e-6,
+        momentum: float = 0.0,
+        centered: bool = False,
+        regularization: Regularizer | None = None,
+        grad_clip: GradientClip | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            regularization=regularization,
+            grad_clip=grad_clip,
+            name=name,
+            rho=rho,
+            epsilon=epsilon,
+            momentum=momentum,
+            centered=centered,
+        )
+
+
+class Lamb(Optimizer):
+    """`Adam` with steps proportional to the norm of the parameter (You et al., 2020)."""
+
+    _kind = "lamb"
+
+    def __init__(
+        self,
+        learning_rate: float | Variable = 0.001,
+        lamb_weight_decay: float = 0.01,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-6,
+        regularization: Regularizer | None = None,
+        grad_clip: GradientClip | None = None,
+        name: str | None = None,
+        always_adapt: bool = False,
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            regularization=regularization,
+            grad_clip=grad_clip,
+            name=name,
+            lamb_weight_decay=lamb_weight_decay,
+            beta1=beta1,
+            beta2=beta2,
+            epsilon=epsilon,
+            always_adapt=always_adapt,
+        )
+
+
+AdagradOptimizer, AdamOptimizer, LambOptimizer, MomentumOptimizer = Adagrad, Adam, Lamb, Momentum
+RMSPropOptimizer, SGDOptimizer = RMSProp, SGD
