@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::errors::{raise, raise_checkpoint};
 use crate::model::{Model, json};
-use crate::program::{ProgramContents, Scope};
+use crate::program::{ProgramContents, Scope, Training};
 use crate::tensor::Tensor;
 use crate::work::run;
 
@@ -130,6 +130,17 @@ impl Manager {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let snapshot = contents.get().snapshot(py, scope)?;
         self.save_snapshot(py, step, |_| Ok(snapshot), metadata, background)
+    }
+
+    /// Saves a model in training.
+    fn save_training<'py>(
+        &self,
+        py: Python<'py>,
+        training: &Bound<'py, Training>,
+        background: bool,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let snapshot = training.get().snapshot(py)?;
+        self.save_snapshot(py, training.get().done(), |_| Ok(snapshot), "{}", background)
     }
 
     fn wait<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {

@@ -35,11 +35,12 @@ mod _lodstone {
     use crate::model::Model;
     #[pymodule_export]
     use crate::program::{
-        Executor, Names, Operator, Program, ProgramContents, Scope, append_backward, append_block,
-        append_load, append_save, apply_optimizer, begin_block, build_checkpoint_loader,
-        call_layer, cond, declare_data, declare_parameter, discard_block, get_checkpoint_loader,
-        load_program, make_checkpoint, program_of, restore_checkpoint, save_model, save_program,
-        schedule, while_loop,
+        Executor, Names, Operator, Program, ProgramContents, Scope, Training, append_backward,
+        append_block, append_load, append_save, apply_optimizer, begin_block,
+        build_checkpoint_loader, call_layer, checkpointed_program, cond, declare_data,
+        declare_parameter, discard_block, get_checkpoint_loader, load_program, make_checkpoint,
+        open_training, program_of, restore_checkpoint, save_model, save_program, schedule,
+        while_loop,
     };
     #[pymodule_export]
     use crate::session::{Session, compare, random_inputs};

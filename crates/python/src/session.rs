@@ -108,7 +108,7 @@ fn engine(name: &str) -> PyResult<Engine> {
 }
 
 /// Names and values as inputs; a value whose name is empty is the next input.
-fn inputs_of(given: &[(String, Bound<'_, PyAny>)]) -> PyResult<Inputs> {
+pub(crate) fn inputs_of(given: &[(String, Bound<'_, PyAny>)]) -> PyResult<Inputs> {
     let mut inputs = Inputs::default();
     for (name, value) in given {
         let name = Some(name.clone()).filter(|name| !name.is_empty());

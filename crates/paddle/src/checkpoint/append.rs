@@ -112,7 +112,11 @@ fn counter(startup: &mut Program, main: &mut Program) -> Result<Variable> {
 }
 
 /// Declares the state of random numbers if the main program draws any; the startup program initialises it first.
-fn keep_random(startup: &mut Program, main: &mut Program) -> Result<()> {
+/// [`make_checkpoint`] does the same.
+///
+/// # Errors
+/// If a program has no blocks.
+pub fn keep_random(startup: &mut Program, main: &mut Program) -> Result<()> {
     if !main.ops().any(draws) || main.vars().any(|var| var.name == RANDOM_STATE) {
         return Ok(());
     }

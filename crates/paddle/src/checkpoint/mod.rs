@@ -18,7 +18,7 @@ mod foreign;
 mod loader;
 mod restore;
 
-pub use append::{CheckpointOptions, make_checkpoint};
+pub use append::{CheckpointOptions, keep_random, make_checkpoint};
 pub use contents::Contents;
 pub use error::{Error, Result};
 pub use fit::{Misfit, Mismatch, RestoreOptions, Restored};

@@ -35,6 +35,7 @@ from ._model import Model, open
 from ._raw import TensorSpec, deserialize, serialize, serialize_file
 from ._run import Session, compare
 from ._safe_open import safe_open
+from ._train import Step, Training, train
 from ._work import convert, diff, infer_shapes, operators, scan, seal, verify
 
 __all__ = [
@@ -51,8 +52,10 @@ __all__ = [
     "Session",
     "SharedTensorsError",
     "SliceError",
+    "Step",
     "Tensor",
     "TensorSpec",
+    "Training",
     "UnknownFormatError",
     "UnsupportedError",
     "__version__",
@@ -74,5 +77,6 @@ __all__ = [
     "seal",
     "serialize",
     "serialize_file",
+    "train",
     "verify",
 ]

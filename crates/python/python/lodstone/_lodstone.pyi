@@ -16,6 +16,7 @@ __all__ = [
     "Scope",
     "Session",
     "Tensor",
+    "Training",
     "__version__",
     "append_backward",
     "append_block",
@@ -29,6 +30,7 @@ __all__ = [
     "checkpoint_manifest",
     "checkpoint_steps",
     "checkpoint_verify",
+    "checkpointed_program",
     "compare",
     "cond",
     "convert",
@@ -42,6 +44,7 @@ __all__ = [
     "make_checkpoint",
     "open",
     "open_bytes",
+    "open_training",
     "operators",
     "program_of",
     "random_inputs",
@@ -182,6 +185,7 @@ class Manager:
     def save_program(
         self, step: int, contents: Contents, scope: Scope, metadata: str, background: bool
     ) -> dict[str, Any] | None: ...
+    def save_training(self, training: Training, background: bool) -> dict[str, Any] | None: ...
     def wait(self) -> dict[str, Any] | None: ...
     def prune(self, keep: int) -> list[int]: ...
     def rewind(self, step: int) -> list[int]: ...
@@ -273,6 +277,22 @@ class Contents:
 
     def __new__(cls, main: Program, startup: Program, names: list[str] | None) -> Contents: ...
 
+@final
+class Training:
+    """A model in training in the extension; `lodstone.Training` is the public class."""
+
+    def __new__(
+        cls, model: Model, data: list[tuple[str, Any]] | None, facts: dict[str, Any]
+    ) -> Training: ...
+    def step(self, batch: list[tuple[str, Any]] | None) -> list[float]: ...
+    @property
+    def watched(self) -> list[str]: ...
+    @property
+    def done(self) -> int: ...
+    def restored(self) -> dict[str, Any] | None: ...
+    def model(self) -> Model: ...
+    def save(self, directory: _Path, no_clobber: bool) -> None: ...
+
 _Network = tuple[Program, Program, Names]
 _Placement = tuple[str, str]
 
@@ -331,6 +351,8 @@ def build_checkpoint_loader(
     placement: _Placement,
     records: list[str] | None,
 ) -> Program: ...
+def checkpointed_program(startup: Program, main: Program) -> Program: ...
+def open_training(source: Model | _Path, startup: _Path | None, params: _Path | None) -> Model: ...
 def make_checkpoint(
     directory: _Path,
     names: list[str] | None,

@@ -1,4 +1,6 @@
-"""Checkpoints: numbered directories of arrays with checksums, each complete.
+"""Checkpoints of arrays and of programs.
+
+A `Manager` writes numbered directories with checksums, each complete, and restores them exactly.
 
     >>> import array
     >>> with lodstone.checkpoint.Manager(tmp / "run", keep=3) as manager:
@@ -11,13 +13,33 @@
     {'epoch': 7}
 
 The module of a framework converts tensors to its arrays: `lodstone.numpy.array(tensor)`.
+
+A program can also save its own checkpoint: `make_checkpoint` appends operators to it, and writes the *loader*, a program
+that restores the checkpoint when it is run.
+
+    >>> import numpy as np
+    >>> from lodstone.checkpoint import get_checkpoint_loader, make_checkpoint
+    >>> from lodstone.program import Executor, Network, Scope, layers, optimizer
+    >>> with Network() as net:
+    ...     loss = layers.mean(layers.fc(layers.data("x", [4]), 1))
+    ...     pairs = optimizer.SGD(0.1).minimize(loss)
+    >>> make_checkpoint(tmp / "checkpoint", None, net.startup, net.main)
+    >>> executor, scope = Executor(), Scope()
+    >>> executor.run(net.startup, scope=scope)
+    []
+    >>> losses = executor.run(net.main, {"x": np.ones((2, 4), np.float32)}, [loss], scope)
+    >>> again = Scope()
+    >>> executor.run(get_checkpoint_loader(tmp / "checkpoint"), scope=again)
+    []
+    >>> all(np.array_equal(scope[name], again[name]) for name in again)
+    True
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from . import _lodstone
 from ._files import of_buffer
@@ -25,7 +47,22 @@ from ._lodstone import Tensor
 from ._model import Model, Path
 from ._work import Progress
 
-__all__ = ["Manager", "load", "manifest", "steps", "verify"]
+if TYPE_CHECKING:
+    from .program import Program, Scope, Variable
+
+__all__ = [
+    "Manager",
+    "build_checkpoint_loader",
+    "get_checkpoint_loader",
+    "is_parameter",
+    "is_persistable",
+    "load",
+    "make_checkpoint",
+    "manifest",
+    "restore",
+    "steps",
+    "verify",
+]
 
 
 class Manager:
@@ -65,6 +102,33 @@ class Manager:
             for name, value in tensors.items()
         ]
         return self._manager.save(step, values, json.dumps(dict(metadata or {})), background)
+
+    def save_program(
+        self,
+        step: int,
+        main_program: Program,
+        startup_program: Program,
+        scope: Scope | None = None,
+        *,
+        predicate: Callable[[Variable], bool] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        background: bool = False,
+    ) -> dict[str, Any] | None:
+        """Saves the persistable variables of a program, with a loader that restores them, as the checkpoint of a step.
+
+        The values are those of `scope` [default: `global_scope()`]; `predicate` selects variables, and the loader
+        initializes the others as the startup program does. `restore` continues exactly from there: the state of random
+        numbers is saved, too. Nothing is copied: training goes on during a save in the background.
+        """
+        from .program import global_scope
+
+        names = None if predicate is None else [var.name for var in main_program.list_vars() if predicate(var)]
+        contents = _lodstone.Contents(main_program._program, startup_program._program, names)
+        scope = global_scope() if scope is None else scope
+        return self._manager.save_program(step, contents, scope._scope, json.dumps(dict(metadata or {})), background)
+
+    def _save_training(self, training: _lodstone.Training, background: bool) -> None:
+        self._manager.save_training(training, background)
 
     def wait(self) -> dict[str, Any] | None:
         """Waits for the background save, and returns its outcome."""
@@ -107,3 +171,115 @@ def manifest(directory: Path, step: int | None = None) -> dict[str, Any]:
 def verify(directory: Path, step: int | None = None, *, progress: Progress | None = None) -> list[str]:
     """Verifies a checkpoint and returns its defects, an empty list if it is intact. Reads the whole checkpoint."""
     return _lodstone.checkpoint_verify(directory, step, progress)
+
+
+def restore(
+    directory: Path,
+    step: int | None = None,
+    scope: Scope | None = None,
+    *,
+    program: Program | None = None,
+    partial: bool = False,
+    rename: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Restores a checkpoint, the newest by default, into a scope [default: `global_scope()`], after it was verified.
+
+    Returns its `step` and `metadata`, the names of the variables that were `loaded` and `initialized`, and `warnings`.
+    With `program`, its variables are restored, and must all match those of the checkpoint unless `partial`; `rename` maps
+    names in the checkpoint to names in the program.
+    """
+    from .program import global_scope
+
+    scope = global_scope() if scope is None else scope
+    if program is None and (partial or rename):
+        raise ValueError("argument 'program': required with `partial` and `rename`")
+    inner = None if program is None else program._program
+    return _lodstone.restore_checkpoint(directory, step, scope._scope, inner, partial, dict(rename or {}))
+
+
+def is_persistable(var: Variable) -> bool:
+    """Returns whether a variable outlives a run, and has a value to save: a predicate for `make_checkpoint`."""
+    from .program._files import is_saved
+
+    return is_saved(var)
+
+
+def is_parameter(var: Variable) -> bool:
+    """Returns whether a variable is a parameter, which optimizers update: a predicate for inference models."""
+    from .program._files import is_parameter as found
+
+    return found(var)
+
+
+def build_checkpoint_loader(
+    load_var_list: Iterable[Variable],
+    startup_program: Program | None = None,
+    *,
+    filename: str | None = None,
+    merged: bool = False,
+    records: Iterable[str] | None = None,
+) -> Program:
+    """Returns the program that loads variables, and initializes all others as the startup program does.
+
+    File names are relative to the directory in which the loader is run. Each variable has a file, or all are in
+    `filename`; `records` names all variables in a `merged` file, in their order.
+    """
+    from .program import Program
+    from .program._files import placement
+
+    variables = list(load_var_list)
+    if not variables:
+        raise ValueError("argument 'load_var_list': expected at least one variable")
+    names, order = [var.name for var in variables], None if records is None else list(records)
+    startup = None if startup_program is None else startup_program._program
+    source = variables[0].program._program
+    place = placement(filename, merged)
+    return Program(_lodstone.build_checkpoint_loader(names, source, startup, place, order))
+
+
+def make_checkpoint(
+    dirname: Path,
+    predicate: Callable[[Variable], bool] | None,
+    startup_program: Program,
+    main_program: Program,
+    every: int = 1,
+    filename: str | None = "params",
+) -> None:
+    """Appends operators to the main program that save its variables to a directory, and writes their loader there.
+
+    Each run of the main program saves, or, with `every`, each so many runs, which both programs count. The operators
+    save the persistable variables that the predicate accepts [default: all], and the loader initializes the others.
+    Called after an optimizer, this saves all that training resumes from; called before it, the model for inference, as
+    it was before the step of each run. Variables have a file each if `filename` is None.
+
+    Running the main program saves to `dirname`, unless the executor is given another directory.
+    """
+    from .program import Program
+    from .program._files import placement
+
+    for name, given in (("startup_program", startup_program), ("main_program", main_program)):
+        if not isinstance(given, Program):
+            raise TypeError(f"argument '{name}': expected a Program, found {type(given).__name__}")
+    if every < 1:
+        raise ValueError(f"argument 'every': expected at least 1, found {every}")
+    names = None
+    if predicate is not None:
+        completed = Program(_lodstone.checkpointed_program(startup_program._program, main_program._program))
+        names = [var.name for var in completed.list_vars() if predicate(var)]
+    main_program._check_directory(dirname)
+    _lodstone.make_checkpoint(
+        dirname, names, startup_program._program, main_program._program, every, placement(filename)
+    )
+    main_program._save_under(dirname)
+
+
+def get_checkpoint_loader(dirname: Path) -> Program:
+    """Returns the loader of the checkpoint in a directory, which `make_checkpoint` or a `Manager` wrote.
+
+    Running it loads from that directory.
+    """
+    from .program import Program
+
+    loader = Program(_lodstone.get_checkpoint_loader(dirname))
+    loader._save_under(dirname)
+    return loader

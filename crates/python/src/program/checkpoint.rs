@@ -41,6 +41,19 @@ pub(crate) fn build_checkpoint_loader(
     loader.map(Program::of).map_err(|error| raise(py, error.into()))
 }
 
+/// Returns the main program as `make_checkpoint` completes it: with the state of random numbers, if it draws any.
+#[pyfunction]
+pub(crate) fn checkpointed_program(
+    py: Python<'_>,
+    startup: &Bound<'_, Program>,
+    main: &Bound<'_, Program>,
+) -> PyResult<Program> {
+    let (mut begun, mut trained) = (startup.get().copied()?, main.get().copied()?);
+    let kept = checkpoint::keep_random(&mut begun, &mut trained);
+    kept.map_err(|error| raise(py, error.into()))?;
+    Ok(Program::of(trained))
+}
+
 /// Appends operators to the main program that save a checkpoint, and writes its loader.
 #[pyfunction]
 pub(crate) fn make_checkpoint(

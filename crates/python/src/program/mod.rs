@@ -7,14 +7,15 @@ mod edit;
 mod executor;
 mod files;
 mod optimizer;
+mod training;
 
 pub(crate) use build::{
     Names, append_backward, append_block, begin_block, call_layer, cond, declare_data,
     declare_parameter, discard_block, schedule, while_loop,
 };
 pub(crate) use checkpoint::{
-    ProgramContents, build_checkpoint_loader, get_checkpoint_loader, make_checkpoint,
-    restore_checkpoint,
+    ProgramContents, build_checkpoint_loader, checkpointed_program, get_checkpoint_loader,
+    make_checkpoint, restore_checkpoint,
 };
 pub(crate) use edit::Operator;
 pub(crate) use executor::{Executor, Scope};
@@ -22,6 +23,7 @@ pub(crate) use files::{
     append_load, append_save, load_program, program_of, save_model, save_program,
 };
 pub(crate) use optimizer::apply_optimizer;
+pub(crate) use training::{Training, open_training};
 
 use std::sync::{Mutex, PoisonError};
 

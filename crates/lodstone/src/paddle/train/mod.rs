@@ -11,14 +11,14 @@ use lodstone_formats::paddle::stream::{self, Layout};
 use lodstone_formats::{OpenOptions, WriteOptions, paddle::program};
 use lodstone_lowering::lower;
 use lodstone_model::{
-    DType, Dialect, Model, Program, Programs, Tensor, TensorType, ValueType, Var, some,
+    DType, Dialect, Model, Parameter, Program, Programs, Tensor, TensorType, ValueType, Var, some,
 };
 use lodstone_paddle::checkpoint::{Contents, RestoreOptions, Restored, restore_for};
 use lodstone_paddle::executor::{Dirs, Executor, Prepared, RANDOM_STATE, Scope};
 use lodstone_paddle::program::{Network, loss};
 use lodstone_schema::Finding;
 use lodstone_schema::paddle::{interface, needed, saved};
-use lodstone_store::{Commit, Location, Output};
+use lodstone_store::{Commit, Location, Output, Progress};
 
 use crate::numbers::decoder;
 use crate::paddle::run::fed;
@@ -92,7 +92,9 @@ pub struct Training {
     has_run_startup: bool,
     step: Prepared,
     scope: Scope,
-    samples: Samples,
+    /// The data of all steps, unless each step is given its own.
+    samples: Option<Samples>,
+    inputs: Vec<String>,
     options: SampleOptions,
     dirs: Dirs,
     done: u64,
@@ -110,6 +112,18 @@ impl Training {
     /// If the model has no program, or it cannot run or does not train; if an input or a variable is missing, or
     /// does not match its declaration.
     pub fn new(model: &Model, data: Inputs, options: TrainOptions) -> Result<Self> {
+        let mut training = Self::without_data(model, options)?;
+        let fed = training.fed(data)?;
+        training.samples = Some(Samples::new(&training.program, fed, training.options)?);
+        Ok(training)
+    }
+
+    /// Starts to train a model like [`new`](Self::new), without data: each step is given its batch
+    /// ([`step_with`](Self::step_with)).
+    ///
+    /// # Errors
+    /// Like [`new`](Self::new).
+    pub fn without_data(model: &Model, options: TrainOptions) -> Result<Self> {
         let program = model.main();
         let startup = model.programs.get(Programs::STARTUP).cloned();
         let program = program.ok_or_else(|| absent("the model has no program"))?.clone();
@@ -124,11 +138,6 @@ impl Training {
 
         let inputs = interface(&program).inputs;
         let inputs: Vec<String> = inputs.into_iter().map(str::to_owned).collect();
-        let mut fed = fed(data.named(&inputs, &[])?)?;
-        fed.retain(|(name, _)| inputs.contains(name));
-        check_reads(&program, &fed)?;
-        let samples = Samples::new(&program, fed, options.samples)?;
-
         let (mut scope, has_run_startup) = first_values(model, &program, &options)?;
         let resume = |serial: &Serial| resume(serial, &program, &mut scope, &options);
         let restored = options.resume.as_ref().map(resume).transpose()?;
@@ -139,7 +148,8 @@ impl Training {
             has_run_startup,
             step,
             scope,
-            samples,
+            samples: None,
+            inputs,
             options: options.samples,
             dirs: options.dirs,
             done: restored.as_ref().map_or(0, |restored| restored.step),
@@ -190,10 +200,58 @@ impl Training {
     /// # Errors
     /// If an operator fails, or a reported variable is not a scalar. The variables are then unchanged.
     pub fn step(&mut self) -> Result<Vec<f64>> {
-        let fed = self.samples.of_step(self.done)?;
+        let samples = self.samples.as_mut();
+        let samples = samples.ok_or_else(|| absent("the training has no data of its own"))?;
+        let fed = samples.of_step(self.done)?;
         let found = self.step.run(&mut self.scope, &fed, &self.dirs)?;
+        self.reported(&found)
+    }
+
+    /// Runs a step on a batch; returns the values of the reported variables. Inputs that the program does not have are
+    /// ignored.
+    ///
+    /// # Errors
+    /// Like [`step`](Self::step); if an input is missing, or does not match its declaration.
+    pub fn step_with(&mut self, batch: Inputs) -> Result<Vec<f64>> {
+        let fed = self.fed(batch)?;
+        let fed: Vec<(&str, Tensor)> =
+            fed.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
+        let found = self.step.run(&mut self.scope, &fed, &self.dirs)?;
+        self.reported(&found)
+    }
+
+    /// Returns the inputs of the program.
+    fn fed(&self, data: Inputs) -> Result<Vec<(String, Tensor)>> {
+        let mut fed = fed(data.named(&self.inputs, &[])?)?;
+        fed.retain(|(name, _)| self.inputs.contains(name));
+        check_reads(&self.program, &fed)?;
+        Ok(fed)
+    }
+
+    /// Cancels steps by `progress`, which also counts the bytes that they save.
+    pub fn stopped_by(&mut self, progress: &Progress) {
+        self.dirs.progress = progress.clone();
+    }
+
+    /// Returns the program with its current variables, as a model.
+    pub fn model(&self) -> Model {
+        let program = self.with_random();
+        let tensor = |var: &&Var| {
+            let tensor = self.scope.tensor(&var.name)?.clone();
+            Some(Parameter { name: var.name.clone(), tensor })
+        };
+        let parameters = saved(&program).iter().filter_map(tensor).collect();
+        let mut programs = Programs::from(program);
+        if let Some(startup) = &self.startup {
+            programs.insert(Programs::STARTUP, startup.clone());
+        }
+        Model { format: "paddle".to_owned(), programs, parameters, ..Model::default() }
+    }
+
+    /// Counts a step; returns the values that it reports.
+    fn reported(&mut self, found: &[Tensor]) -> Result<Vec<f64>> {
         self.done += 1;
-        let named = self.watched().iter().zip(&found);
+        let named = self.watched().iter().zip(found);
         named.map(|(name, tensor)| number(tensor).or_else(|what| wrong(name, what))).collect()
     }
 

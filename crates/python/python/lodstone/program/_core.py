@@ -132,13 +132,17 @@ class Program:
 
     def _save_under(self, directory: Path) -> None:
         """Remembers the directory of operators that save and load."""
+        self._check_directory(directory)
+        self.directory = os.fspath(directory)
+
+    def _check_directory(self, directory: Path) -> None:
+        """Raises an error if operators save to or load from another directory."""
         directory = os.fspath(directory)
         if self.directory is not None and os.path.realpath(self.directory) != os.path.realpath(directory):
             raise ValueError(
                 f"operators of the program already save to or load from {self.directory!r}, "
                 f"so that others cannot use {directory!r}"
             )
-        self.directory = directory
 
     def __str__(self) -> str:
         return self.to_string()

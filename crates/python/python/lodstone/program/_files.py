@@ -57,6 +57,7 @@ def save(
     names = names_of("vars", vars)
     base, relative = _relative(dirname)
     place = placement(filename, merged)
+    program._check_directory(base)
     _lodstone.append_save(program._program, names, relative, place, overwrite)
     program._save_under(base)
 
@@ -84,6 +85,7 @@ def load(
     base, relative = _relative(dirname)
     names, order = names_of("vars", variables), None if records is None else list(records)
     place = placement(filename, merged)
+    program._check_directory(base)
     _lodstone.append_load(program._program, names, source._program, relative, place, order)
     program._save_under(base)
 
