@@ -50,7 +50,7 @@ mod vision;
 
 pub use export::exported_kinds;
 pub(crate) use export::{coverage, covered, to_onnx};
-pub use native::native_outputs;
+pub use native::{lowered_part, native_outputs, unlowered_outputs};
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;

@@ -58,6 +58,16 @@ pub fn native_outputs(
                 ValueInfo::tensor(DType::Int64, shape)
             }),
         ),
+        "gru" => recurrent(
+            op,
+            given,
+            &[("Hidden", 1), ("BatchGate", 3), ("BatchResetHiddenPrev", 1), ("BatchHidden", 1)],
+        ),
+        "lstm" => recurrent(
+            op,
+            given,
+            &[("Hidden", 1), ("Cell", 1), ("BatchGate", 4), ("BatchCellPreAct", 1)],
+        ),
         "dropout" => input("X").map(|info| {
             let mask = ValueInfo::tensor(DType::Uint8, info.shape().map(<[Dim]>::to_vec));
             let slots = [("Out", &info), ("Mask", &mask)];
@@ -107,6 +117,73 @@ pub fn native_outputs(
         }
         _ => return None,
     })
+}
+
+/// Returns the outputs of a recurrent operator over the rows of `Input`: slots, and their widths in multiples of the width
+/// of the state, which `Weight` determines.
+fn recurrent(
+    op: &Op,
+    given: &dyn VariableFacts,
+    slots: &[(&str, u64)],
+) -> Result<Vec<(String, ValueInfo)>, Finding> {
+    let dims = |slot: &str| {
+        let name = op.input(slot).first().ok_or_else(|| absent(slot))?;
+        given.info(name).ok_or_else(|| valueless(name, slot))
+    };
+    let (input, weight) = (dims("Input")?, dims("Weight")?);
+    let rows = input.shape().and_then(|dims| dims.first()).cloned().unwrap_or(Dim::Unknown);
+    let width = match weight.shape() {
+        Some([Dim::Known(width), _]) => *width,
+        _ => {
+            return Err(
+                Finding::from("expected a matrix of known dims as `Weight`").about_slot("Weight")
+            );
+        }
+    };
+    let typed = |(slot, times): &(&str, u64)| {
+        let width = width.checked_mul(*times).map_or(Dim::Unknown, Dim::Known);
+        let info = ValueInfo::tensor(input.dtype(), Some(vec![rows.clone(), width]));
+        op.output(slot).iter().map(move |name| (name.clone(), info.clone())).collect::<Vec<_>>()
+    };
+    Ok(slots.iter().flat_map(typed).collect())
+}
+
+/// Outputs that only PaddlePaddle's gradients read, and that lowerings do not compute: each is like another output, of
+/// an element type.
+const UNLOWERED: [(&str, &str, &str, Option<DType>); 3] = [
+    ("lrn", "MidOut", "Out", None),
+    ("roi_pool", "Argmax", "Out", Some(DType::Int64)),
+    ("sequence_pool", "MaxIndex", "Out", Some(DType::Int32)),
+];
+
+/// Returns an operator without the outputs that its lowering does not compute.
+pub fn lowered_part(op: &Op) -> Op {
+    let mut op = op.clone();
+    let is_lowered = |slot: &str| {
+        UNLOWERED.iter().all(|(kind, unlowered, ..)| *kind != op.kind || *unlowered != slot)
+    };
+    op.outputs.retain(|operand| is_lowered(&operand.slot));
+    op
+}
+
+/// Returns the outputs of an operator that its lowering does not compute, with their types; `lowered` has the others.
+pub fn unlowered_outputs(op: &Op, lowered: &[(String, ValueInfo)]) -> Vec<(String, ValueInfo)> {
+    let mut found = Vec::new();
+    for (kind, slot, like, dtype) in UNLOWERED {
+        let alike = |(name, _): &&(String, ValueInfo)| op.output(like).contains(name);
+        let Some((_, info)) = lowered.iter().find(alike).filter(|_| op.kind == kind) else {
+            continue;
+        };
+        let missing = |name: &&String| lowered.iter().all(|(known, _)| known != *name);
+        for name in op.output(slot).iter().filter(missing) {
+            let mut value = info.value.clone();
+            if let (Some(tensor), Some(dtype)) = (value.tensor_type_mut(), dtype) {
+                tensor.dtype = dtype;
+            }
+            found.push((name.clone(), value.into()));
+        }
+    }
+    found
 }
 
 /// Outputs have the types of the inputs that they update: `ParamOut` that of `Param`.

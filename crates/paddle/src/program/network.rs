@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use lodstone_lowering::paddle::{VariableFacts, lower_op, native_outputs};
+use lodstone_lowering::paddle::{
+    LodLevel, VariableFacts, lower_op, lowered_part, native_outputs, unlowered_outputs,
+};
 use lodstone_model::{
     AttributeValue, Block, DType, Dialect, Dim, Holder, Op, Program, Topology, Var,
 };
@@ -419,7 +421,7 @@ impl Network {
                 continue;
             }
             if let Some(tensor) = info.value.tensor_type_mut() {
-                tensor.lod_level = tensor.lod_level.max(self.shared_level(&op, &name));
+                tensor.lod_level = tensor.lod_level.max(self.level(&op, &name));
             }
             let stop_gradient = stops && info.value != Holder::StepScopes.into();
             let value = written(&info.value);
@@ -486,14 +488,25 @@ impl Network {
         Ok(out)
     }
 
-    /// Returns the number of LoD levels that a variable shares with an input of its operator; 0 if it shares none.
-    fn shared_level(&self, op: &Op, name: &str) -> u32 {
-        let level = || {
-            let LodRule::Shared(shared) = &operator(&op.kind)?.lod else { return None };
-            let written =
-                op.outputs.iter().find(|operand| operand.args.iter().any(|it| it == name))?;
-            let source = op.input(shared.source(&written.slot)?.input).first()?;
+    /// Returns the number of LoD levels of an output: that of the input that it shares the LoD with, or what the operator
+    /// computes; 0 if it has none.
+    fn level(&self, op: &Op, name: &str) -> u32 {
+        let of = |slot: &str| {
+            let source = op.input(slot).first()?;
             Some(self.known.get(source)?.info.value.tensor_type()?.lod_level)
+        };
+        let level = || match (&operator(&op.kind)?.lod, op.kind.as_str()) {
+            (LodRule::Shared(shared), _) => {
+                let written =
+                    op.outputs.iter().find(|operand| operand.args.iter().any(|it| it == name))?;
+                of(shared.source(&written.slot)?.input)
+            }
+            (_, "lstm" | "gru") => of("Input"),
+            (_, "sequence_conv" | "sequence_softmax") => of("X"),
+            (_, "sequence_pool") => Some(of("X")?.saturating_sub(1)),
+            (_, "sequence_expand") => Some(of("X")?.max(1)),
+            (_, "lod_reset" | "im2sequence") => Some(1),
+            _ => None,
         };
         level().unwrap_or(0)
     }
@@ -503,8 +516,11 @@ impl Network {
         if let Some(outputs) = native_outputs(op, self) {
             return outputs.map_err(wrong);
         }
-        let lowered = lower_op(op, RELEASE, self).map_err(wrong)?;
-        Ok(lowered.outputs.into_iter().map(|output| (output.variable, output.info)).collect())
+        let lowered = lower_op(&lowered_part(op), RELEASE, self).map_err(wrong)?;
+        let outputs = lowered.outputs.into_iter().map(|output| (output.variable, output.info));
+        let mut outputs: Vec<(String, ValueInfo)> = outputs.collect();
+        outputs.extend(unlowered_outputs(op, &outputs));
+        Ok(outputs)
     }
 }
 
@@ -518,6 +534,13 @@ impl VariableFacts for Network {
 
     fn contents(&self, variable: &str) -> Option<Vec<i64>> {
         VariableFacts::info(self, variable)?.ints()
+    }
+
+    /// The number of levels is known while a program is built, their offsets are not.
+    fn lod(&self, variable: &str) -> Vec<LodLevel> {
+        let tensor = self.known.get(variable).and_then(|known| known.info.value.tensor_type());
+        let levels = tensor.map_or(0, |tensor| tensor.lod_level);
+        (0..levels).map(|_| LodLevel { value: None, count: Dim::Unknown }).collect()
     }
 }
 

@@ -238,10 +238,10 @@ def build_checkpoint_loader(
 
 
 def make_checkpoint(
-    dirname: Path,
-    predicate: Callable[[Variable], bool] | None,
-    startup_program: Program,
-    main_program: Program,
+    dir: Path,
+    predicate: Callable[[Variable], bool] | None = None,
+    startup_program: Program | None = None,
+    main_program: Program | None = None,
     every: int = 1,
     filename: str | None = "params",
 ) -> None:
@@ -252,34 +252,35 @@ def make_checkpoint(
     Called after an optimizer, this saves all that training resumes from; called before it, the model for inference, as
     it was before the step of each run. Variables have a file each if `filename` is None.
 
-    Running the main program saves to `dirname`, unless the executor is given another directory.
+    Running the main program saves to `dir`, unless the executor is given another directory. The programs are by default
+    those that layers are appended to.
     """
-    from .program import Program
+    from .program import Program, default_main_program, default_startup_program
     from .program._files import placement
 
-    for name, given in (("startup_program", startup_program), ("main_program", main_program)):
+    startup = default_startup_program() if startup_program is None else startup_program
+    main = default_main_program() if main_program is None else main_program
+    for name, given in (("startup_program", startup), ("main_program", main)):
         if not isinstance(given, Program):
             raise TypeError(f"argument '{name}': expected a Program, found {type(given).__name__}")
     if every < 1:
         raise ValueError(f"argument 'every': expected at least 1, found {every}")
     names = None
     if predicate is not None:
-        completed = Program(_lodstone.checkpointed_program(startup_program._program, main_program._program))
+        completed = Program(_lodstone.checkpointed_program(startup._program, main._program))
         names = [var.name for var in completed.list_vars() if predicate(var)]
-    main_program._check_directory(dirname)
-    _lodstone.make_checkpoint(
-        dirname, names, startup_program._program, main_program._program, every, placement(filename)
-    )
-    main_program._save_under(dirname)
+    main._check_directory(dir)
+    _lodstone.make_checkpoint(dir, names, startup._program, main._program, every, placement(filename))
+    main._save_under(dir)
 
 
-def get_checkpoint_loader(dirname: Path) -> Program:
+def get_checkpoint_loader(dir: Path) -> Program:
     """Returns the loader of the checkpoint in a directory, which `make_checkpoint` or a `Manager` wrote.
 
     Running it loads from that directory.
     """
     from .program import Program
 
-    loader = Program(_lodstone.get_checkpoint_loader(dirname))
-    loader._save_under(dirname)
+    loader = Program(_lodstone.get_checkpoint_loader(dir))
+    loader._save_under(dir)
     return loader

@@ -81,6 +81,7 @@ pub(super) fn from_python(
     let known = attributes(kind).find(|known| known.name == name);
     let converted = match known.and_then(|known| known.like.as_ref()) {
         Some(like) => alike(value, like),
+        None if name == "dtype" && value.is_instance_of::<PyString>() => dtype(value),
         None => inferred(value),
     };
     converted.map_err(|error| {

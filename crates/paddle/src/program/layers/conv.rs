@@ -134,11 +134,15 @@ pub fn adaptive_pool2d(
     pooling: Pooling,
     size: [i32; 2],
 ) -> Result<Variable> {
-    let pool = Operator::new("pool2d")
-        .input("X", [x])
-        .attribute("pooling_type", pooling.kind())
-        .attribute("ksize", size.to_vec())
-        .attribute("adaptive", true);
     let name = net.name("adaptive_pool2d");
+    // In PaddlePaddle 2.6.2, the windows of an adaptive `pool2d` for maxima are others.
+    let pool = match pooling {
+        Pooling::Max => {
+            let mask = Variable::named(&net.name(&format!("{name}.tmp")));
+            Operator::new("max_pool2d_with_index").output("Mask", [&mask])
+        }
+        Pooling::Avg => Operator::new("pool2d").attribute("pooling_type", pooling.kind()),
+    };
+    let pool = pool.input("X", [x]).attribute("ksize", size.to_vec()).attribute("adaptive", true);
     net.call(&name, "Out", pool)
 }

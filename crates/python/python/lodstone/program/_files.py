@@ -20,7 +20,7 @@ def placement(filename: str | None, merged: bool = False) -> Placement:
     return ("merged" if merged else "combined"), os.fspath(filename)
 
 
-def save_program(program: Program, dirname: Path, *, text: bool = False) -> None:
+def save_program(program: Program, dir: Path, *, text: bool = False) -> None:
     """Writes a program to `__model__` in a directory, which need not exist; with `text`, to `__model__.txt`.
 
     >>> from lodstone.program import Program, load_program, save_program
@@ -29,17 +29,17 @@ def save_program(program: Program, dirname: Path, *, text: bool = False) -> None
     <lodstone.Program 1 block, 0 operators, 0 variables>
     """
     _check("program", program)
-    _lodstone.save_program(program._program, dirname, text)
+    _lodstone.save_program(program._program, dir, text)
 
 
-def load_program(dirname: Path) -> Program:
+def load_program(dir: Path) -> Program:
     """Reads the program of a directory, which `save_program` or PaddlePaddle wrote."""
-    return Program(_lodstone.load_program(dirname))
+    return Program(_lodstone.load_program(dir))
 
 
 def save(
     vars: Iterable[Variable | str],
-    dirname: str = "",
+    dir: str = "",
     program: Program | None = None,
     *,
     filename: str | None = None,
@@ -48,14 +48,14 @@ def save(
 ) -> None:
     """Appends operators to a program that save variables when it is run; nothing is saved now.
 
-    `dirname` is relative to the directory of the run, by default the working directory. Each variable has a file, or
+    `dir` is relative to the directory of the run, by default the working directory. Each variable has a file, or
     all are in `filename`, sorted by name. With `merged`, the size of each record precedes it, so that single variables
     are loaded without reading the others; only this package has such operators. Without `overwrite`, a run fails if a
     file exists.
     """
     program = _program(vars, program)
     names = names_of("vars", vars)
-    base, relative = _relative(dirname)
+    base, relative = _relative(dir)
     place = placement(filename, merged)
     program._check_directory(base)
     _lodstone.append_save(program._program, names, relative, place, overwrite)
@@ -64,7 +64,7 @@ def save(
 
 def load(
     vars: Iterable[Variable | str],
-    dirname: str = "",
+    dir: str = "",
     program: Program | None = None,
     *,
     source: Program | None = None,
@@ -82,7 +82,7 @@ def load(
     if source is None:
         others = [one.program for one in variables if isinstance(one, Variable)]
         source = others[0] if others else program
-    base, relative = _relative(dirname)
+    base, relative = _relative(dir)
     names, order = names_of("vars", variables), None if records is None else list(records)
     place = placement(filename, merged)
     program._check_directory(base)

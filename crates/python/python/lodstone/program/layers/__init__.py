@@ -4,9 +4,14 @@ Arguments and defaults are those of `paddle.fluid.layers` in PaddlePaddle 1.8; o
 `block.append_op` appends any other operator.
 """
 
-from . import _activations, _control, _loss, _math, _nn, _schedules, _sequence, _tensor
+from __future__ import annotations
+
+from typing import NoReturn
+
+from . import _activations, _control, _detection, _loss, _math, _nn, _schedules, _sequence, _tensor
 from ._activations import *  # noqa: F403
 from ._control import *  # noqa: F403
+from ._detection import *  # noqa: F403
 from ._loss import *  # noqa: F403
 from ._math import *  # noqa: F403
 from ._nn import *  # noqa: F403
@@ -16,6 +21,10 @@ from ._tensor import *  # noqa: F403
 
 __all__ = [
     name
-    for module in (_activations, _control, _loss, _math, _nn, _schedules, _sequence, _tensor)
+    for module in (_activations, _control, _detection, _loss, _math, _nn, _schedules, _sequence, _tensor)
     for name in module.__all__
 ]
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise AttributeError(f"there is no layer {name!r}; `block.append_op` appends any operator that runs", name=name)

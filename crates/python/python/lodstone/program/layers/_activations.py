@@ -228,6 +228,9 @@ def mish(x: Variable, threshold: float = 20.0, name: str | None = None) -> Varia
 
 def relu6(x: Variable, threshold: float = 6.0, name: str | None = None) -> Variable:
     """Clips each element to the range from 0 to `threshold`."""
+    if threshold != 6.0:
+        # PaddlePaddle 2.6 ignores the threshold of `relu6`.
+        return Layer("relu6", name).result("clip", {"X": x}, {"min": 0.0, "max": threshold})
     return Layer("relu6", name).result("relu6", {"X": x}, {"threshold": threshold})
 
 

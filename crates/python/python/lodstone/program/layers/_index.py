@@ -22,6 +22,10 @@ def indexed(x: Variable, index: Any) -> Variable:
     if len(items) > rank:
         raise IndexError(f"variable {x.name!r} has {rank} dims, but the index has {len(items)}")
     axes, starts, ends, steps, dropped = [], [], [], [], []
+    reversed_axes = [axis for axis, item in enumerate(items) if _is_reversed(item)]
+    if reversed_axes:
+        x = Layer("flip").result("flip", {"X": x}, {"axis": reversed_axes})
+        items = [slice(None, None, -item.step) if _is_reversed(item) else item for item in items]
     for axis, item in enumerate(items):
         if isinstance(item, slice):
             step = 1 if item.step is None else int(item.step)
@@ -29,8 +33,10 @@ def indexed(x: Variable, index: Any) -> Variable:
                 raise ValueError("the step of an index cannot be 0")
             if item == slice(None):
                 continue
-            start = item.start if item.start is not None else (0 if step > 0 else END)
-            end = item.stop if item.stop is not None else (END if step > 0 else -END)
+            if step < 0 and (item.start is None or item.stop is None):
+                raise ValueError(f"an index of variable {x.name!r} with step {step} needs both ends, or none")
+            start = 0 if item.start is None else item.start
+            end = END if item.stop is None else item.stop
         elif isinstance(item, int) and not isinstance(item, bool):
             start, step = item, 1
             end = END if item == -1 else item + 1
@@ -48,3 +54,8 @@ def indexed(x: Variable, index: Any) -> Variable:
         return Layer("slice").result("slice", {"Input": x}, attrs)
     attrs = {"axes": axes, "starts": starts, "ends": ends, "strides": steps, "decrease_axis": dropped}
     return Layer("strided_slice").result("strided_slice", {"Input": x}, attrs)
+
+
+def _is_reversed(item: Any) -> bool:
+    """Returns whether an index selects a whole axis backwards."""
+    return isinstance(item, slice) and item.start is None and item.stop is None and (item.step or 1) < 0

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import builtins
+
 from .._core import Variable
 from .._layer import Layer
-from ._activations import square
-from ._math import elementwise_sub
+from ._activations import abs, exp, log1p, relu, square
+from ._math import clip, elementwise_add, elementwise_div, elementwise_mul, elementwise_sub, mean, reduce_sum, scale
+from ._tensor import one_hot
 
 __all__ = [
     "accuracy",
-    "bpr_loss",
     "cross_entropy",
+    "dice_loss",
     "hinge_loss",
     "huber_loss",
     "kldiv_loss",
     "label_smooth",
     "log_loss",
     "margin_rank_loss",
+    "mse_loss",
     "rank_loss",
     "sigmoid_cross_entropy_with_logits",
     "smooth_l1",
@@ -78,9 +82,17 @@ def smooth_l1(
     sigma: float | None = None,
 ) -> Variable:
     """The smooth L1 loss, for each row."""
-    inputs = {"X": x, "Y": y, "InsideWeight": inside_weight, "OutsideWeight": outside_weight}
-    attrs = {"sigma": 1.0 if sigma is None else sigma}
-    return Layer("smooth_l1_loss").result("smooth_l1_loss", inputs, attrs, extra=["Diff"])
+    squared = (1.0 if sigma is None else sigma) ** 2
+    difference = elementwise_sub(x, y)
+    if inside_weight is not None:
+        difference = elementwise_mul(difference, inside_weight)
+    size = abs(difference)
+    # min(|d|, 1 / s) * (|d| - min(|d|, 1 / s) / 2) * s is both branches in one.
+    near = clip(size, 0.0, 1.0 / squared)
+    losses = scale(elementwise_mul(near, elementwise_sub(size, scale(near, 0.5))), squared)
+    if outside_weight is not None:
+        losses = elementwise_mul(losses, outside_weight)
+    return reduce_sum(losses, dim=list(builtins.range(1, len(x.shape))), keep_dim=True)
 
 
 def huber_loss(input: Variable, label: Variable, delta: float) -> Variable:
@@ -91,7 +103,8 @@ def huber_loss(input: Variable, label: Variable, delta: float) -> Variable:
 
 def hinge_loss(input: Variable, label: Variable) -> Variable:
     """The hinge loss of labels 0 and 1, for each element."""
-    return Layer("hinge_loss").result("hinge_loss", {"Logits": input, "Labels": label}, None, "Loss")
+    sides = scale(label, 2.0, -1.0)
+    return relu(scale(elementwise_mul(sides, input), -1.0, 1.0))
 
 
 def log_loss(input: Variable, label: Variable, epsilon: float = 1e-4, name: str | None = None) -> Variable:
@@ -104,22 +117,33 @@ def kldiv_loss(x: Variable, target: Variable, reduction: str = "mean", name: str
     return Layer("kldiv_loss", name).result("kldiv_loss", {"X": x, "Target": target}, {"reduction": reduction}, "Loss")
 
 
-def bpr_loss(input: Variable, label: Variable, name: str | None = None) -> Variable:
-    """The Bayesian personalized ranking loss, for each row."""
-    return Layer("bpr_loss", name).result("bpr_loss", {"X": input, "Label": label}, None, "Y")
-
-
 def rank_loss(label: Variable, left: Variable, right: Variable, name: str | None = None) -> Variable:
     """The pairwise ranking loss of RankNet."""
-    return Layer("rank_loss", name).result("rank_loss", {"Label": label, "Left": left, "Right": right})
+    difference = elementwise_sub(left, right)
+    return elementwise_sub(log1p(exp(difference)), elementwise_mul(label, difference), name=name)
 
 
 def margin_rank_loss(
     label: Variable, left: Variable, right: Variable, margin: float = 0.1, name: str | None = None
 ) -> Variable:
     """The margin ranking loss, for each pair."""
-    inputs = {"Label": label, "X1": left, "X2": right}
-    return Layer("margin_rank_loss", name).result("margin_rank_loss", inputs, {"margin": margin}, extra=["Activated"])
+    ordered = elementwise_mul(label, elementwise_sub(left, right))
+    return relu(scale(ordered, -1.0, margin), name=name)
+
+
+def mse_loss(input: Variable, label: Variable) -> Variable:
+    """The mean of the squared differences."""
+    return mean(square_error_cost(input, label))
+
+
+def dice_loss(input: Variable, label: Variable, epsilon: float = 1e-5) -> Variable:
+    """The dice loss of probabilities and labels, the mean of all examples."""
+    hot = one_hot(label, input.shape[-1])
+    axes = list(builtins.range(1, len(input.shape)))
+    inside = reduce_sum(elementwise_mul(input, hot), dim=axes)
+    total = elementwise_add(reduce_sum(input, dim=axes), reduce_sum(hot, dim=axes))
+    share = elementwise_div(scale(inside, 2.0), scale(total, 1.0, epsilon))
+    return mean(scale(share, -1.0, 1.0))
 
 
 def label_smooth(

@@ -9,11 +9,19 @@ from .._core import Variable
 from .._layer import Layer
 
 __all__ = [
+    "addmm",
+    "allclose",
+    "bmm",
     "clip",
     "clip_by_norm",
+    "cos_sim",
+    "cross",
     "cumsum",
+    "dist",
+    "dot",
     "elementwise_add",
     "elementwise_div",
+    "elementwise_equal",
     "elementwise_floordiv",
     "elementwise_max",
     "elementwise_min",
@@ -24,13 +32,17 @@ __all__ = [
     "equal",
     "greater_equal",
     "greater_than",
+    "has_inf",
+    "has_nan",
     "isfinite",
+    "kron",
     "less_equal",
     "less_than",
     "logical_and",
     "logical_not",
     "logical_or",
     "logical_xor",
+    "logsumexp",
     "matmul",
     "mean",
     "mul",
@@ -155,9 +167,22 @@ def logical_not(x: Variable, out: Variable | None = None, name: str | None = Non
     return Layer("logical_not", name).result("logical_not", {"X": x}, out=out)
 
 
+elementwise_equal = equal
+
+
 def isfinite(x: Variable) -> Variable:
     """Whether all elements are finite, as one Boolean."""
-    return Layer("isfinite").result("isfinite", {"X": x})
+    return reduce_all(Layer("isfinite_v2").result("isfinite_v2", {"X": x}))
+
+
+def has_inf(x: Variable) -> Variable:
+    """Whether any element is infinite, as one Boolean."""
+    return reduce_any(Layer("isinf_v2").result("isinf_v2", {"X": x}))
+
+
+def has_nan(x: Variable) -> Variable:
+    """Whether any element is not a number, as one Boolean."""
+    return reduce_any(Layer("isnan_v2").result("isnan_v2", {"X": x}))
 
 
 Dims = int | Sequence[int] | None
@@ -282,3 +307,64 @@ def mul(x: Variable, y: Variable, x_num_col_dims: int = 1, y_num_col_dims: int =
     """The product of matrices: the first `*_num_col_dims` dims of an operand are its rows, the others its columns."""
     attrs = {"x_num_col_dims": x_num_col_dims, "y_num_col_dims": y_num_col_dims}
     return Layer("mul", name).result("mul", {"X": x, "Y": y}, attrs)
+
+
+def bmm(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """The products of the matrices of two batches."""
+    return Layer("bmm", name).result("bmm", {"X": x, "Y": y})
+
+
+def addmm(
+    input: Variable, x: Variable, y: Variable, alpha: float = 1.0, beta: float = 1.0, name: str | None = None
+) -> Variable:
+    """`beta * input + alpha * (x @ y)`."""
+    inputs = {"Input": input, "X": x, "Y": y}
+    return Layer("addmm", name).result("addmm", inputs, {"Alpha": alpha, "Beta": beta})
+
+
+def dot(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """The inner products of the last axis, which is kept with size 1."""
+    return reduce_sum(elementwise_mul(x, y), dim=-1, keep_dim=True, name=name)
+
+
+def cross(input: Variable, other: Variable, dim: int | None = None) -> Variable:
+    """The cross product of vectors along a dim of size 3 [default: the first]."""
+    return Layer("cross").result("cross", {"X": input, "Y": other}, {"dim": dim})
+
+
+def kron(x: Variable, y: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
+    """The Kronecker product."""
+    return Layer("kron", name).result("kron", {"X": x, "Y": y}, out=out)
+
+
+def dist(x: Variable, y: Variable, p: float = 2.0) -> Variable:
+    """The p-norm of the difference."""
+    return Layer("dist").result("dist", {"X": x, "Y": y}, {"p": float(p)})
+
+
+def cos_sim(X: Variable, Y: Variable) -> Variable:
+    """The cosine of the angle between rows; `Y` may have a single row."""
+    products = reduce_sum(elementwise_mul(X, Y), dim=-1, keep_dim=True)
+    norms = [Layer("sqrt").result("sqrt", {"X": _squares(one)}) for one in (X, Y)]
+    return elementwise_div(elementwise_div(products, norms[0]), norms[1])
+
+
+def _squares(x: Variable) -> Variable:
+    return reduce_sum(Layer("square").result("square", {"X": x}), dim=-1, keep_dim=True)
+
+
+def logsumexp(
+    x: Variable, dim: Dims = None, keepdim: bool = False, out: Variable | None = None, name: str | None = None
+) -> Variable:
+    """The logarithm of the sum of exponentials over dims [default: all]."""
+    dims = [] if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    attrs = {"axis": dims or [0], "keepdim": keepdim, "reduce_all": not dims}
+    return Layer("logsumexp", name).result("logsumexp", {"X": x}, attrs, out=out)
+
+
+def allclose(
+    input: Variable, other: Variable, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False, name: str | None = None
+) -> Variable:
+    """Whether all elements are close, as one Boolean: `|a - b| <= atol + rtol * |b|`."""
+    attrs = {"rtol": str(rtol), "atol": str(atol), "equal_nan": equal_nan}
+    return Layer("allclose", name).result("allclose", {"Input": input, "Other": other}, attrs)

@@ -13,6 +13,8 @@ from ..initializer import Constant, Normal, Xavier
 
 __all__ = [
     "adaptive_pool2d",
+    "affine_channel",
+    "affine_grid",
     "batch_norm",
     "bilinear_tensor_product",
     "conv2d",
@@ -22,6 +24,8 @@ __all__ = [
     "dropout",
     "embedding",
     "fc",
+    "fsp_matrix",
+    "grid_sampler",
     "group_norm",
     "image_resize",
     "instance_norm",
@@ -32,12 +36,15 @@ __all__ = [
     "maxout",
     "pixel_shuffle",
     "pool2d",
+    "pool3d",
     "prelu",
     "resize_bilinear",
     "resize_nearest",
-    "row_conv",
+    "resize_trilinear",
     "shuffle_channel",
     "softmax",
+    "temporal_shift",
+    "unfold",
 ]
 
 
@@ -286,8 +293,12 @@ def adaptive_pool2d(input: Variable, pool_size: Pair, pool_type: str = "max", na
     """Maxima or means of images, pooled to a height and width."""
     if pool_type not in ("max", "avg"):
         raise ValueError(f"argument 'pool_type': expected 'max' or 'avg', found {pool_type!r}")
-    attrs = {"pooling_type": pool_type, "ksize": sizes("pool_size", pool_size, 2), "adaptive": True}
-    return Layer("adaptive_pool2d", name).result("pool2d", {"X": input}, attrs)
+    attrs = {"ksize": sizes("pool_size", pool_size, 2), "adaptive": True}
+    layer = Layer("adaptive_pool2d", name)
+    if pool_type == "max":
+        # In PaddlePaddle 2.6, the windows of an adaptive `pool2d` are others.
+        return layer.result("max_pool2d_with_index", {"X": input}, attrs, extra=["Mask"])
+    return layer.result("pool2d", {"X": input}, {"pooling_type": pool_type, **attrs})
 
 
 def batch_norm(
@@ -477,14 +488,6 @@ def maxout(x: Variable, groups: int, name: str | None = None, axis: int = 1) -> 
     return Layer("maxout", name).result("maxout", {"X": x}, {"groups": groups, "axis": axis})
 
 
-def row_conv(input: Variable, future_context_size: int, param_attr: Attr = None, act: str | None = None) -> Variable:
-    """A convolution of each row with those that follow it."""
-    layer = Layer("row_conv")
-    shape = [future_context_size + 1, known("input", input, input.shape[-1:])[0]]
-    filter = layer.parameter(_attr("param_attr", param_attr), shape, input.dtype, Xavier())
-    return layer.activated(layer.result("row_conv", {"X": input, "Filter": filter}), act)
-
-
 def bilinear_tensor_product(
     x: Variable,
     y: Variable,
@@ -560,3 +563,103 @@ def pixel_shuffle(x: Variable, upscale_factor: int) -> Variable:
 def shuffle_channel(x: Variable, group: int, name: str | None = None) -> Variable:
     """Channels, in the order of their position in groups."""
     return Layer("shuffle_channel", name).result("shuffle_channel", {"X": x}, {"group": group})
+
+
+def pool3d(
+    input: Variable,
+    pool_size: Pair = -1,
+    pool_type: str = "max",
+    pool_stride: Pair = 1,
+    pool_padding: Pair = 0,
+    global_pooling: bool = False,
+    use_cudnn: bool = True,
+    ceil_mode: bool = False,
+    name: str | None = None,
+    exclusive: bool = True,
+) -> Variable:
+    """Maxima or means (`"max"`, `"avg"`) of windows of volumes, or with `global_pooling` of whole volumes."""
+    if pool_type not in ("max", "avg"):
+        raise ValueError(f"argument 'pool_type': expected 'max' or 'avg', found {pool_type!r}")
+    attrs = {
+        "pooling_type": pool_type,
+        "ksize": sizes("pool_size", pool_size, 3),
+        "strides": sizes("pool_stride", pool_stride, 3),
+        "paddings": sizes("pool_padding", pool_padding, 3),
+        "global_pooling": global_pooling,
+        "ceil_mode": ceil_mode,
+        "exclusive": exclusive,
+    }
+    return Layer("pool3d", name).result("pool3d", {"X": input}, attrs)
+
+
+def resize_trilinear(
+    input: Variable,
+    out_shape: Sequence[int] | None = None,
+    scale: float | None = None,
+    name: str | None = None,
+    align_corners: bool = True,
+    align_mode: int = 1,
+) -> Variable:
+    """Volumes of another size, interpolated linearly."""
+    attrs: dict[str, Any] = {"interp_method": "trilinear", "align_corners": align_corners, "align_mode": align_mode}
+    if (out_shape is None) == (scale is None):
+        raise ValueError("argument 'out_shape': give either it or `scale`")
+    if out_shape is None:
+        attrs["scale"] = [float(scale or 1.0)] * 3
+    else:
+        attrs["out_d"], attrs["out_h"], attrs["out_w"] = sizes("out_shape", out_shape, 3)
+    kind = "trilinear_interp_v2"
+    return Layer(kind, name).result(kind, {"X": input}, attrs)
+
+
+def affine_channel(
+    x: Variable, scale: Variable, bias: Variable, data_layout: str = "NCHW", name: str | None = None, act: str | None = None
+) -> Variable:
+    """Each channel, multiplied by a factor and added to a bias."""
+    layer = Layer("affine_channel", name)
+    inputs = {"X": x, "Scale": scale, "Bias": bias}
+    return layer.activated(layer.result("affine_channel", inputs, {"data_layout": data_layout}), act)
+
+
+def affine_grid(theta: Variable, out_shape: Sequence[int], name: str | None = None) -> Variable:
+    """The positions at which `grid_sampler` samples images to transform them."""
+    attrs = {"output_shape": list(out_shape), "align_corners": True}
+    return Layer("affine_grid", name).result("affine_grid", {"Theta": theta}, attrs, "Output")
+
+
+def grid_sampler(x: Variable, grid: Variable, name: str | None = None) -> Variable:
+    """Images, sampled at the positions of a grid."""
+    return Layer("grid_sampler", name).result("grid_sampler", {"X": x, "Grid": grid}, None, "Output")
+
+
+def fsp_matrix(x: Variable, y: Variable) -> Variable:
+    """The mean products of the channels of two feature maps (Yim et al., 2017)."""
+    height, width = known("x", x, x.shape[2:4])
+    flat = [Layer("flatten").result("reshape2", {"X": one}, {"shape": [0, 0, height * width]}, extra=["XShape"]) for one in (x, y)]
+    products = Layer("fsp").result("matmul_v2", {"X": flat[0], "Y": flat[1]}, {"trans_x": False, "trans_y": True})
+    return Layer("scale").result("scale", {"X": products}, {"scale": 1.0 / (height * width), "bias": 0.0})
+
+
+def temporal_shift(x: Variable, seg_num: int, shift_ratio: float = 0.25, name: str | None = None) -> Variable:
+    """Frames of videos with a part of their channels shifted in time."""
+    attrs = {"seg_num": seg_num, "shift_ratio": shift_ratio}
+    return Layer("temporal_shift", name).result("temporal_shift", {"X": x}, attrs)
+
+
+def unfold(
+    x: Variable,
+    kernel_sizes: Pair,
+    strides: Pair = 1,
+    paddings: int | Sequence[int] = 0,
+    dilations: Pair = 1,
+    name: str | None = None,
+) -> Variable:
+    """The windows of images, as columns."""
+    pads = [paddings] * 4 if isinstance(paddings, int) else list(paddings)
+    attrs = {
+        "kernel_sizes": sizes("kernel_sizes", kernel_sizes, 2),
+        "strides": sizes("strides", strides, 2),
+        "paddings": pads * 2 if len(pads) == 2 else pads,
+        "dilations": sizes("dilations", dilations, 2),
+    }
+    return Layer("unfold", name).result("unfold", {"X": x}, attrs, "Y")

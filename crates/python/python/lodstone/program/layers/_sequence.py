@@ -6,35 +6,32 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._core import Variable, dtype_name
-from .._layer import Attr, Layer, ParamAttr, param_attr, sizes
+from .._layer import Attr, Layer, ParamAttr, sizes
+from .._layer import param_attr as param_attr_of
 from ..initializer import Constant, Xavier
-from ._nn import known
+from ._nn import fc, known
+from ._tensor import concat
 
 __all__ = [
     "crf_decoding",
     "dynamic_gru",
     "dynamic_lstm",
+    "gru_unit",
     "im2sequence",
-    "linear_chain_crf",
     "lod_reset",
-    "sequence_concat",
+    "lstm_unit",
     "sequence_conv",
-    "sequence_enumerate",
     "sequence_expand",
-    "sequence_expand_as",
     "sequence_first_step",
     "sequence_last_step",
     "sequence_mask",
     "sequence_pool",
-    "sequence_reshape",
-    "sequence_reverse",
-    "sequence_slice",
     "sequence_softmax",
 ]
 
 
 def _required(argument: str, given: Attr) -> ParamAttr:
-    found = param_attr(argument, given)
+    found = param_attr_of(argument, given)
     if found is None:
         raise ValueError(f"argument '{argument}': the layer has this parameter, so it cannot be False")
     return found
@@ -89,38 +86,6 @@ def sequence_conv(
 def sequence_expand(x: Variable, y: Variable, ref_level: int = -1, name: str | None = None) -> Variable:
     """Sequences of `x`, repeated as often as the LoD of `y` at a level has rows."""
     return Layer("sequence_expand", name).result("sequence_expand", {"X": x, "Y": y}, {"ref_level": ref_level})
-
-
-def sequence_expand_as(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """Rows of `x`, each repeated to the length of a sequence of `y`."""
-    return Layer("sequence_expand_as", name).result("sequence_expand_as", {"X": x, "Y": y})
-
-
-def sequence_concat(input: Sequence[Variable], name: str | None = None) -> Variable:
-    """Sequences at the same positions, concatenated."""
-    return Layer("sequence_concat", name).result("sequence_concat", {"X": list(input)})
-
-
-def sequence_reshape(input: Variable, new_dim: int) -> Variable:
-    """The elements of each sequence, in rows of another width."""
-    return Layer("sequence_reshape").result("sequence_reshape", {"X": input}, {"new_dim": new_dim})
-
-
-def sequence_reverse(x: Variable, name: str | None = None) -> Variable:
-    """The rows of each sequence, in reverse order."""
-    return Layer("sequence_reverse", name).result("sequence_reverse", {"X": x}, None, "Y")
-
-
-def sequence_slice(input: Variable, offset: Variable, length: Variable, name: str | None = None) -> Variable:
-    """A part of each sequence, from an offset and of a length."""
-    inputs = {"X": input, "Offset": offset, "Length": length}
-    return Layer("sequence_slice", name).result("sequence_slice", inputs)
-
-
-def sequence_enumerate(input: Variable, win_size: int, pad_value: int = 0, name: str | None = None) -> Variable:
-    """The window of rows that begins at each row of a sequence of indices."""
-    attrs = {"win_size": win_size, "pad_value": pad_value}
-    return Layer("sequence_enumerate", name).result("sequence_enumerate", {"X": input}, attrs)
 
 
 def sequence_mask(x: Variable, maxlen: int | None = None, dtype: Any = "int64", name: str | None = None) -> Variable:
@@ -213,16 +178,6 @@ def dynamic_gru(
     return layer.results("gru", inputs, attrs, slots)[0]
 
 
-def linear_chain_crf(input: Variable, label: Variable, param_attr: Attr = None, length: Variable | None = None) -> Variable:
-    """The negative log-likelihood of each sequence of labels in a linear-chain conditional random field."""
-    layer = Layer("linear_chain_crf")
-    size = known("input", input, input.shape[-1:])[0]
-    transition = layer.parameter(_required("param_attr", param_attr), [size + 2, size], input.dtype, Xavier())
-    inputs = {"Emission": input, "Transition": transition, "Label": label, "Length": length}
-    slots = ["Alpha", "EmissionExps", "TransitionExps", "LogLikelihood"]
-    return layer.results("linear_chain_crf", inputs, None, slots)[-1]
-
-
 def crf_decoding(
     input: Variable, param_attr: Attr, label: Variable | None = None, length: Variable | None = None
 ) -> Variable:
@@ -232,3 +187,53 @@ def crf_decoding(
     transition = layer.parameter(_required("param_attr", param_attr), [size + 2, size], input.dtype, Xavier())
     inputs = {"Emission": input, "Transition": transition, "Label": label, "Length": length}
     return layer.result("crf_decoding", inputs, None, "ViterbiPath")
+
+
+def gru_unit(
+    input: Variable,
+    hidden: Variable,
+    size: int,
+    param_attr: Attr = None,
+    bias_attr: Attr = None,
+    activation: str = "tanh",
+    gate_activation: str = "sigmoid",
+    origin_mode: bool = False,
+) -> tuple[Variable, Variable, Variable]:
+    """A step of a GRU over projected inputs, three times its width: the state, the reset state, the gates."""
+    layer = Layer("gru_unit")
+    width = size // 3
+    inputs = {
+        "Input": input,
+        "HiddenPrev": hidden,
+        "Weight": layer.parameter(_required("param_attr", param_attr), [width, 3 * width], input.dtype, Xavier()),
+    }
+    attr = param_attr_of("bias_attr", bias_attr)
+    if attr is not None:
+        inputs["Bias"] = layer.parameter(attr, [1, 3 * width], input.dtype, Constant(0.0), "b")
+    codes = {"identity": 0, "sigmoid": 1, "tanh": 2, "relu": 3}
+    attrs = {
+        "activation": codes[activation],
+        "gate_activation": codes[gate_activation],
+        "origin_mode": origin_mode,
+    }
+    gate, reset, state = layer.results("gru_unit", inputs, attrs, ["Gate", "ResetHiddenPrev", "Hidden"])
+    return state, reset, gate
+
+
+def lstm_unit(
+    x_t: Variable,
+    hidden_t_prev: Variable,
+    cell_t_prev: Variable,
+    forget_bias: float = 0.0,
+    param_attr: Attr = None,
+    bias_attr: Attr = None,
+    name: str | None = None,
+) -> tuple[Variable, Variable]:
+    """A step of an LSTM: the state and the cell."""
+    layer = Layer("lstm_unit", name)
+    size = known("cell_t_prev", cell_t_prev, cell_t_prev.shape[1:2])[0]
+    both = concat([x_t, hidden_t_prev], axis=1)
+    gates = fc(both, 4 * size, param_attr=param_attr, bias_attr=bias_attr)
+    attrs = {"forget_bias": forget_bias}
+    cell, state = layer.results("lstm_unit", {"X": gates, "C_prev": cell_t_prev}, attrs, ["C", "H"])
+    return state, cell

@@ -11,47 +11,69 @@ from .._layer import Attr, Layer, ParamAttr, declared, param_attr
 from ..initializer import Constant, Initializer, Xavier
 
 __all__ = [
+    "arange",
     "argmax",
     "argmin",
     "argsort",
     "assign",
     "cast",
     "concat",
+    "crop_tensor",
     "create_global_var",
     "create_parameter",
     "create_tensor",
     "diag",
+    "diag_embed",
     "expand",
     "expand_as",
     "eye",
     "fill_constant",
     "fill_constant_batch_size_like",
     "flatten",
+    "flip",
+    "full",
+    "full_like",
     "gather",
     "gather_nd",
     "gaussian_random",
     "increment",
     "index_sample",
+    "index_select",
+    "is_empty",
     "linspace",
+    "meshgrid",
+    "multiplex",
+    "nonzero",
     "one_hot",
     "ones",
     "ones_like",
     "pad",
     "pad2d",
+    "randint",
+    "randn",
     "range",
+    "rank",
     "reshape",
     "reverse",
+    "roll",
     "scatter",
+    "scatter_nd",
     "scatter_nd_add",
     "shape",
+    "size",
     "slice",
     "split",
     "squeeze",
     "stack",
     "strided_slice",
+    "tensor_array_to_tensor",
     "topk",
+    "trace",
     "transpose",
+    "tril",
+    "triu",
     "uniform_random",
+    "unique",
     "unsqueeze",
     "unstack",
     "where",
@@ -351,7 +373,7 @@ def scatter_nd_add(ref: Variable, index: Variable, updates: Variable, name: str 
 
 def one_hot(input: Variable, depth: int, allow_out_of_range: bool = False) -> Variable:
     """Rows of `depth` zeros with a one at each index; the last dim of `input` has size 1."""
-    attrs = {"depth": depth, "allow_out_of_range": allow_out_of_range}
+    attrs = {"depth": depth, "allow_out_of_range": allow_out_of_range, "dtype": "float32"}
     return Layer("one_hot").result("one_hot", {"X": input}, attrs)
 
 
@@ -416,3 +438,129 @@ def pad2d(
     """Images, padded above, below, left and right: `mode` is `"constant"`, `"reflect"` or `"edge"`."""
     attrs = {"paddings": list(paddings), "mode": mode, "pad_value": pad_value, "data_format": data_format}
     return Layer("pad2d", name).result("pad2d", {"X": input}, attrs)
+
+
+def full(shape: Sequence[int], fill_value: float, dtype: Any = "float32", name: str | None = None) -> Variable:
+    """A tensor whose elements are all `fill_value`."""
+    return fill_constant(shape, dtype, fill_value, name=name)
+
+
+def full_like(input: Variable, fill_value: float, dtype: Any = None, name: str | None = None) -> Variable:
+    """A tensor with the shape of another, whose elements are all `fill_value`."""
+    attrs = {"value": float(fill_value), "dtype": input.dtype if dtype is None else dtype_name(dtype)}
+    return Layer("fill_any_like", name).result("fill_any_like", {"X": input}, attrs)
+
+
+def arange(start: float, end: float | None = None, step: float = 1, dtype: Any = "int64", name: str | None = None) -> Variable:
+    """The numbers from `start` up to, excluding, `end`; from 0, with one argument."""
+    return range(0, start, step, dtype) if end is None else range(start, end, step, dtype)
+
+
+def randint(low: int, high: int | None = None, shape: Sequence[int] = (1,), dtype: Any = "int64", seed: int = 0) -> Variable:
+    """Integers drawn from `low` up to, excluding, `high`; from 0, with one argument."""
+    begin, end = (0, low) if high is None else (low, high)
+    attrs = {"shape": list(shape), "low": begin, "high": end, "seed": seed, "dtype": dtype_name(dtype)}
+    return Layer("randint").result("randint", {}, attrs)
+
+
+def randn(shape: Sequence[int], dtype: Any = "float32", name: str | None = None) -> Variable:
+    """Numbers drawn from the standard normal distribution."""
+    return gaussian_random(shape, dtype=dtype)
+
+
+def diag_embed(input: Variable, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Variable:
+    """Matrices with the vectors of the last axis on their diagonals."""
+    attrs = {"offset": offset, "dim1": dim1, "dim2": dim2}
+    return Layer("diag_embed").result("diag_embed", {"Input": input}, attrs)
+
+
+def trace(input: Variable, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Variable:
+    """The sums of diagonals."""
+    attrs = {"offset": offset, "axis1": dim1, "axis2": dim2}
+    return Layer("trace").result("trace", {"Input": input}, attrs)
+
+
+def tril(input: Variable, diagonal: int = 0, name: str | None = None) -> Variable:
+    """The lower triangles of matrices; zeros above a diagonal."""
+    return Layer("tril", name).result("tril_triu", {"X": input}, {"diagonal": diagonal, "lower": True})
+
+
+def triu(input: Variable, diagonal: int = 0, name: str | None = None) -> Variable:
+    """The upper triangles of matrices; zeros below a diagonal."""
+    return Layer("triu", name).result("tril_triu", {"X": input}, {"diagonal": diagonal, "lower": False})
+
+
+def flip(input: Variable, dims: Sequence[int], name: str | None = None) -> Variable:
+    """A tensor, reversed along axes."""
+    return Layer("flip", name).result("flip", {"X": input}, {"axis": list(dims)})
+
+
+def roll(input: Variable, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Variable:
+    """A tensor, shifted cyclically along axes; the flat tensor, without axes."""
+    attrs = {
+        "shifts": [shifts] if isinstance(shifts, int) else list(shifts),
+        "axis": [] if dims is None else [dims] if isinstance(dims, int) else list(dims),
+    }
+    return Layer("roll").result("roll", {"X": input}, attrs)
+
+
+def index_select(input: Variable, index: Variable, dim: int = 0) -> Variable:
+    """Parts of a tensor along an axis, by index."""
+    return Layer("index_select").result("index_select", {"X": input, "Index": index}, {"dim": dim})
+
+
+def scatter_nd(index: Variable, updates: Variable, shape: Sequence[int], name: str | None = None) -> Variable:
+    """Zeros with updates added at tuples of indices."""
+    return scatter_nd_add(zeros(shape, updates.dtype), index, updates, name)
+
+
+def multiplex(inputs: Sequence[Variable], index: Variable) -> Variable:
+    """Rows, each from the input with the index in the same row."""
+    return Layer("multiplex").result("multiplex", {"X": list(inputs), "Ids": index})
+
+
+def meshgrid(input: Sequence[Variable], name: str | None = None) -> list[Variable]:
+    """Vectors, each expanded to the grid of all of them."""
+    return Layer("meshgrid", name).several("meshgrid", {"X": list(input)}, None, len(input))
+
+
+def crop_tensor(x: Variable, shape: Sequence[int], offsets: Sequence[int] | None = None, name: str | None = None) -> Variable:
+    """A part of a tensor, of a shape and at offsets [default: 0]."""
+    attrs = {"shape": list(shape), "offsets": [0] * len(shape) if offsets is None else list(offsets)}
+    return Layer("crop_tensor", name).result("crop_tensor", {"X": x}, attrs)
+
+
+nonzero = where
+
+
+def size(input: Variable) -> Variable:
+    """The number of elements."""
+    return Layer("size").result("size", {"Input": input})
+
+
+def rank(input: Variable) -> Variable:
+    """The number of dims, as a tensor without dims."""
+    return fill_constant([], "int32", len(input.shape))
+
+
+def is_empty(x: Variable, cond: Variable | None = None) -> Variable:
+    """Whether a tensor has no elements."""
+    layer = Layer("is_empty")
+    none = layer.result("fill_constant", {}, {"shape": [], "dtype": "int64", "value": 0.0, "str_value": "0"})
+    return layer.result("equal", {"X": size(x), "Y": none}, out=cond)
+
+
+def unique(x: Variable, dtype: Any = "int32") -> tuple[Variable, Variable]:
+    """The different elements in the order of their first occurrence, and the index of each element among them."""
+    out, index = Layer("unique").results("unique", {"X": x}, {"dtype": dtype_name(dtype)}, ["Out", "Index"])
+    return out, index
+
+
+def tensor_array_to_tensor(
+    input: Variable, axis: int = 1, name: str | None = None, use_stack: bool = False
+) -> tuple[Variable, Variable]:
+    """The tensors of an array, concatenated along an axis, or stacked; and their sizes along it."""
+    kind = "tensor_array_to_tensor"
+    attrs = {"axis": axis, "use_stack": use_stack}
+    out, index = Layer(kind, name).results(kind, {"X": input}, attrs, ["Out", "OutIndex"])
+    return out, index
