@@ -18,9 +18,17 @@ MODULES = [
     "lodstone._run",
     "lodstone._safe_open",
     "lodstone._slices",
+    "lodstone._train",
     "lodstone._work",
     "lodstone.checkpoint",
     "lodstone.numpy",
+    "lodstone.program",
+    "lodstone.program._core",
+    "lodstone.program._files",
+    "lodstone.program._run",
+    "lodstone.program.layers._control",
+    "lodstone.program.optimizer",
+    "lodstone.program.unique_name",
 ]
 
 

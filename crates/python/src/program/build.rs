@@ -43,6 +43,16 @@ impl Names {
     fn generate(&self, base: &str) -> String {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).generate(base)
     }
+
+    /// Avoids the names of a program that was not built with generated names, such as one from a file.
+    fn avoid(&self, program: &Bound<'_, Program>) -> PyResult<()> {
+        program.get().with(|state| {
+            if !state.is_drafted() {
+                let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                names.avoid(&state.program);
+            }
+        })
+    }
 }
 
 /// The programs of a network, and the generator of its names.
@@ -83,12 +93,10 @@ fn taken(main: &Program, startup: &Program, names: &Names) -> PyResult<Network> 
             return Err(error);
         }
     };
-    let mut names = names.take();
+    let names = names.take();
     let is_drafted = main_state.is_drafted();
     let State { program, mut draft, .. } = main_state;
     if !is_drafted {
-        names.avoid(&program);
-        names.avoid(&startup_state.program);
         draft = draft.renewed(&program);
     }
     Ok(Network::of(program, startup_state.program, names, draft))

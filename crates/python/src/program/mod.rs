@@ -63,16 +63,19 @@ impl Program {
     }
 
     /// Calls a function with a block of the program. It must not call Python.
-    fn with_block<T>(
+    fn with_block<T>(&self, block: usize, work: impl FnOnce(&lodstone::Block) -> T) -> PyResult<T> {
+        let found = self.with(|state| state.program.blocks.get(block).map(work))?;
+        found.ok_or_else(|| no_block(block))
+    }
+
+    /// Calls a function with a block of the program, which it changes: the program gets another revision.
+    fn edit_block<T>(
         &self,
         block: usize,
         work: impl FnOnce(&mut lodstone::Block) -> T,
     ) -> PyResult<T> {
-        let found = self.with(|state| match block < state.program.blocks.len() {
-            true => state.program.blocks.get_mut(block).map(work),
-            false => None,
-        })?;
-        found.ok_or_else(|| PyIndexError::new_err(format!("the program has no block {block}")))
+        let found = self.with(|state| state.program.blocks.get_mut(block).map(work))?;
+        found.ok_or_else(|| no_block(block))
     }
 
     /// Returns a copy of the program.
@@ -92,6 +95,10 @@ impl Program {
     fn replace(&self, program: lodstone::Program) -> PyResult<()> {
         self.with(|state| state.program = program)
     }
+}
+
+fn no_block(block: usize) -> PyErr {
+    PyIndexError::new_err(format!("the program has no block {block}"))
 }
 
 fn busy() -> PyErr {
@@ -205,7 +212,7 @@ impl Program {
     /// Declares a variable, or replaces its declaration.
     fn declare(&self, block: usize, facts: crate::arguments::Arguments<'_>) -> PyResult<()> {
         let var = edit::declaration(&facts)?;
-        self.with_block(block, |block| edit::declare(block, var))
+        self.edit_block(block, |block| edit::declare(block, var))
     }
 
     /// Sets whether a variable is persistable, and whether gradients stop at it. Types do not change.
@@ -228,7 +235,7 @@ impl Program {
     }
 
     fn remove_variable(&self, block: usize, name: &str) -> PyResult<()> {
-        let found = self.with_block(block, |block| {
+        let found = self.edit_block(block, |block| {
             let place = block.vars.iter().position(|var| var.name == name);
             place.map(|place| drop(block.vars.remove(place)))
         })?;
@@ -262,11 +269,11 @@ impl Program {
         if let Some(name) = undeclared {
             return Err(edit::no_variable(block, &name));
         }
-        self.with_block(block, |block| block.ops.insert(index.min(block.ops.len()), op))
+        self.edit_block(block, |block| block.ops.insert(index.min(block.ops.len()), op))
     }
 
     fn remove_operators(&self, block: usize, begin: usize, end: usize) -> PyResult<()> {
-        let is_done = self.with_block(block, |block| {
+        let is_done = self.edit_block(block, |block| {
             let is_inside = begin <= end && end <= block.ops.len();
             is_inside.then(|| drop(block.ops.drain(begin..end)))
         })?;
@@ -287,7 +294,7 @@ impl Program {
         old: &Operator,
         new: &Operator,
     ) -> PyResult<usize> {
-        let place = self.with_block(block, |block| {
+        let place = self.edit_block(block, |block| {
             let place = edit::place_of(block, index, old)?;
             new.op().clone_into(block.ops.get_mut(place)?);
             Some(place)

@@ -40,7 +40,8 @@ def gradients(
 ) -> list[Variable | None]:
     """Appends the operators that compute the gradients of a scalar with respect to variables, and returns these.
 
-    The gradient of a variable that the target does not depend on is None.
+    The gradient of a variable that the target does not depend on is None. Gradients stop at inputs, and at what is
+    computed from these alone, unless their `stop_gradient` is set to False before they are used.
     """
     if target_gradients is not None:
         raise ValueError("argument 'target_gradients': only None is supported; multiply the target by them")

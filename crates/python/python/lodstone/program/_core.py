@@ -500,8 +500,8 @@ class Parameter(Variable):
 class Operator:
     """An operator of a block.
 
-    It stays the same operator while others are inserted and removed; once it is removed itself, changing it raises a
-    `LookupError`.
+    It stays the same operator while others are inserted and removed. Once it is removed itself, or changed by something
+    else, such as the renaming of a variable, using it raises a `LookupError`: `block.ops` has the current ones.
     """
 
     def __init__(self, block: Block, index: int, operator: _lodstone.Operator) -> None:
@@ -640,8 +640,8 @@ class Network:
 
     def __enter__(self) -> Network:
         entered = contextlib.ExitStack()
-        entered.enter_context(program_guard(self.main, self.startup))
         entered.enter_context(unique_name.guard(self._names))
+        entered.enter_context(program_guard(self.main, self.startup))
         self._entered.append(entered)
         return self
 
@@ -676,6 +676,7 @@ def program_guard(main_program: Program, startup_program: Program | None = None)
     for name, given in (("main_program", main_program), ("startup_program", startup_program)):
         if not isinstance(given, Program) and (given is not None or name == "main_program"):
             raise TypeError(f"argument '{name}': expected a Program, found {type(given).__name__}")
+    unique_name.current().avoid(main_program._program)
     token = _programs.set((main_program, startup_program or default_startup_program()))
     try:
         yield
