@@ -102,6 +102,22 @@ impl Serial {
         step.map_or_else(newest, |step| Self::named(&dir, step))
     }
 
+    /// Returns the serial in a directory, whatever its name; `None` if there is none. A manifest of something else is not
+    /// an error, unless the directory has the name of a serial.
+    ///
+    /// # Errors
+    /// If the directory has the name of a serial, and its manifest is invalid.
+    pub fn at(path: impl Into<Location>) -> Result<Option<Self>> {
+        let path = path.into();
+        if !path.is_dir() || !path.join(MANIFEST.name).is_there()? {
+            return Ok(None);
+        }
+        match (path.name().and_then(step_of), Manifest::load(&path)) {
+            (Some(step), _) | (None, Ok(Manifest { step, .. })) => Ok(Some(Self { step, path })),
+            (None, Err(_)) => Ok(None),
+        }
+    }
+
     /// Returns the path of its directory.
     pub fn path(&self) -> &Path {
         self.path.path()

@@ -8,7 +8,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand};
 use colorchoice_clap::Color;
 use lodstone::{
-    DangerKind, Engine, FORMATS, Links, Location, Loss, OpenOptions, StoreError, WriteOptions,
+    DangerKind, Dirs, Engine, FORMATS, Links, Location, Loss, OpenOptions, StoreError, WriteOptions,
 };
 
 use crate::Failure;
@@ -16,6 +16,7 @@ use crate::console::Verbosity;
 use crate::stores::at;
 
 use crate::checkpoint::args::Checkpoint;
+use crate::program::args::Programs;
 
 /// Maximum number of threads of a run.
 const MAX_THREADS: usize = 1024;
@@ -95,6 +96,8 @@ pub(crate) enum Command {
     Verify(Verify),
     /// List, show, verify, prune and restore checkpoints
     Checkpoint(Checkpoint),
+    /// Derive programs from a program: inference, loaders, checkpoint operators; print it as text
+    Program(Programs),
     /// List which operators of a model can be exported to ONNX, or run, and why others cannot
     Ops(Ops),
     /// Finish an interrupted write (crash, power loss) and remove its temporary files
@@ -487,6 +490,26 @@ pub(crate) struct Seal {
     pub(crate) open: Whole,
 }
 
+/// The directories of operators that load and save.
+#[derive(Args)]
+pub(crate) struct Directories {
+    /// Directory from which `load` operators read [default: the model's]
+    #[arg(long, value_name = "DIR")]
+    load_from: Option<PathBuf>,
+    /// Directory to which `save` operators write [default: none, they fail]
+    #[arg(long, value_name = "DIR")]
+    save_to: Option<PathBuf>,
+}
+
+impl Directories {
+    /// Returns the directories of a run; `beside` has the default ones.
+    pub(crate) fn options(&self, beside: Dirs) -> Result<Dirs, Failure> {
+        let read = self.load_from.as_ref().map(at).transpose()?.or(beside.read);
+        let write = self.save_to.as_ref().map(at).transpose()?;
+        Ok(Dirs { read, write, ..Dirs::default() })
+    }
+}
+
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -496,7 +519,8 @@ Examples:
   lodstone train main.pb --startup startup.pb --data x.npz --steps 100 -o trained/
   lodstone train tagger/ --data x.npz --lod words=0,3,7 --steps 10 --check-finite
   lodstone train lenet/ --data x.npz --steps 10000 --checkpoint run/ --every 500 --keep 3
-  lodstone train lenet/ --data x.npz --steps 10000 --checkpoint run/ --resume   after a crash")]
+  lodstone train lenet/ --data x.npz --steps 10000 --checkpoint run/ --resume   after a crash
+  lodstone train main/ --data x.npz --steps 100 --save-to checkpoint/   by its own operators")]
 pub(crate) struct Train {
     /// A training program (with gradients and optimizer) and its variables: a file, a directory, or the
     /// prefix that the files of a model share
@@ -541,6 +565,8 @@ pub(crate) struct Train {
     /// Resume from the newest checkpoint, if there is one
     #[arg(long, requires = "checkpoint")]
     pub(crate) resume: bool,
+    #[command(flatten)]
+    pub(crate) directories: Directories,
     /// Resume even if only some of the variables fit the checkpoint
     #[arg(long, requires = "resume")]
     pub(crate) partial: bool,
@@ -623,6 +649,7 @@ Examples:
   lodstone run lenet/ -i img=digit.npy                 print the outputs
   lodstone run lenet/ -i inputs.npz -o outputs.npz     inputs by their names in the archive
   lodstone run lenet/ -i img=digit.npy --fetch fc_0.tmp_1   an intermediate value
+  lodstone run main/ --loader checkpoint/ -i img=digit.npy --fetch fc_0.tmp_1
   lodstone run tagger/ -i words=ids.npy --lod words=0,3,7")]
 pub(crate) struct Run {
     /// A file, a directory, or the prefix that the files of a model share
@@ -661,12 +688,11 @@ pub(crate) struct Run {
     pub(crate) allow: Allow,
     #[command(flatten)]
     pub(crate) clobber: Clobber,
-    /// Directory from which `load` operators read [default: the model's]
+    /// Run the loader of the checkpoint in this directory first, in the same scope
     #[arg(long, value_name = "DIR")]
-    pub(crate) load_from: Option<PathBuf>,
-    /// Directory to which `save` operators write [default: none, they fail]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) save_to: Option<PathBuf>,
+    pub(crate) loader: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) directories: Directories,
     /// Let the program read and write files outside of these directories
     #[arg(long)]
     pub(crate) allow_outside_paths: bool,

@@ -22,6 +22,7 @@ mod ops;
 mod paths;
 mod plain;
 mod plot;
+mod program;
 mod progress;
 mod recover;
 mod run;
@@ -86,6 +87,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Train(arguments) => train::run(&arguments).map(yes),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Checkpoint(arguments) => checkpoint::run(&arguments),
+        Command::Program(arguments) => program::run(&arguments).map(yes),
         Command::Ops(arguments) => ops::run(&arguments).map(Answer::from),
         Command::Recover(arguments) => recover::run(&arguments).map(yes),
         Command::Formats(arguments) => formats::run(&arguments).map(yes),

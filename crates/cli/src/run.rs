@@ -24,6 +24,7 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     let profile = arguments.profile.then(Arc::<Profile>::default);
     let options = RunOptions::default()
         .with_dirs(dirs(arguments)?)
+        .with_loader(arguments.loader.as_ref().map(at).transpose()?)
         .with_fetch(arguments.fetch.clone())
         .with_max_memory(arguments.memory_limit)
         .with_max_steps(arguments.max_steps)
@@ -33,7 +34,10 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
         .with_profile(profile.clone());
     let model = lodstone::open_with(at(&arguments.path)?, &arguments.open.options()?)?;
     console::opened(&arguments.path, &model);
-    console::warnings(&model.report.warnings);
+    // A loader brings the parameters.
+    if arguments.loader.is_none() {
+        console::warnings(&model.report.warnings);
+    }
     if let Some(seed) = arguments.random_inputs {
         for added in inputs.add_random(&model, seed, &arguments.input_shape)? {
             console::note(&format!("random input {added}"));
@@ -43,6 +47,9 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     let start = Instant::now();
     let outputs = session.run(inputs.clone())?;
     let first = start.elapsed();
+    if outputs.is_empty() {
+        console::note("the program has no outputs; pass --fetch NAME to return a variable");
+    }
     let times = (1..arguments.repeat).map(|_| {
         let start = Instant::now();
         session.run(inputs.clone()).map(|_| start.elapsed())
@@ -209,12 +216,11 @@ fn is_file(path: &str) -> bool {
 
 /// Returns the directories that operators of the program may read and write.
 fn dirs(arguments: &Run) -> Result<Dirs, Failure> {
-    let mut dirs = match arguments.path == Path::new(STANDARD) {
+    let beside = match arguments.path == Path::new(STANDARD) {
         true => Dirs::default(),
         false => lodstone::dirs_beside(at(&arguments.path)?),
     };
-    dirs.read = arguments.load_from.as_ref().map(at).transpose()?.or(dirs.read);
-    dirs.write = arguments.save_to.as_ref().map(at).transpose()?;
+    let mut dirs = arguments.directories.options(beside)?;
     if arguments.allow_outside_paths {
         dirs.paths = Paths::Anywhere;
     }

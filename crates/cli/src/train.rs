@@ -33,10 +33,12 @@ pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
     console::opened(&arguments.path, &model);
     console::warnings(&model.report.warnings);
     let progress = Progress::default();
-    let dirs = Dirs { progress: progress.clone(), ..lodstone::dirs_beside(&path) };
+    let beside = lodstone::dirs_beside(&path);
     // Several programs with other names may share a directory, and so a `startup_program`.
-    let is_alone = dirs.read.as_ref().is_some_and(|dir| dir.path() == arguments.path)
+    let is_alone = beside.read.as_ref().is_some_and(|dir| dir.path() == arguments.path)
         || ["main_program", "__model__"].iter().any(|name| arguments.path.ends_with(name));
+    let dirs = arguments.directories.options(beside)?;
+    let dirs = Dirs { progress: progress.clone(), ..dirs };
     let open = |dir: &Path| Checkpoints::open(dir, arguments);
     let mut checkpoints = arguments.checkpoint.as_deref().map(open).transpose()?;
     let options = TrainOptions::default()
@@ -55,6 +57,7 @@ pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
             arguments.rename.as_deref().map(Renames::load).transpose()?.unwrap_or_default(),
         );
     let mut training = Training::new(&model, inputs(&arguments.data, &arguments.lod)?, options)?;
+    console::warnings(&training.warnings());
     let is_resumed = training.restored().is_some();
     if let Some(restored) = training.restored() {
         console::note(&format!("resumed after step {}", restored.step));

@@ -101,6 +101,10 @@ pub enum Error {
     #[cfg(feature = "runtime")]
     #[error(transparent)]
     Run(#[from] runtime::executor::Error),
+    /// A program cannot be built.
+    #[cfg(feature = "runtime")]
+    #[error(transparent)]
+    Build(#[from] runtime::program::Error),
     /// The engine cannot run a program, or its run failed.
     #[cfg(feature = "runtime")]
     #[error(transparent)]

@@ -174,10 +174,15 @@ pub use open::{open, open_bytes, open_bytes_with, open_with, recover};
 pub use ops::{OperatorReport, OperatorSupport, OperatorTarget, operators};
 #[cfg(feature = "runtime")]
 pub use paddle::{
-    checkpoint::numerics,
+    CheckpointPrograms, DeriveOptions, checkpoint_programs, inference_program, loader_program,
+    print_program, program_of, pruned_program,
+};
+#[cfg(feature = "runtime")]
+pub use paddle::{
+    checkpoint::{Error as RestoreError, numerics},
     executor::Dirs,
-    program::Paths,
-    train::{SampleOptions, TrainOptions, Training, open_program, open_training},
+    program::{Error as ProgramError, Form, Paths, Placement, save_program},
+    train::{SampleOptions, TrainOptions, Training, open_program, open_training, save_training},
 };
 #[cfg(feature = "runtime")]
 pub use run::{
@@ -194,6 +199,9 @@ pub use verify::{Defect, DefectKind, Verification, verify};
 
 #[cfg(feature = "runtime")]
 use lodstone_lowering::OperatorCoverage;
+
+/// The checkpoints that programs save.
+use lodstone_formats::paddle::saved as saved_checkpoints;
 
 /// The crate that runs programs in this build.
 #[cfg(feature = "runtime")]

@@ -1,11 +1,15 @@
 //! Opening models by path.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 use lodstone_formats::{FORMATS, OpenOptions, Probe, check_sealed, identify};
-use lodstone_model::{Model, some};
+use lodstone_model::{Model, Parameter, some};
+use lodstone_schema::conventions;
 use lodstone_store::{Entry, Location, MemoryStore, Recovery};
 
 use crate::Result;
+use crate::serial::open_checkpoint;
 
 /// Opens a model: a file, a directory, or the prefix that its files share.
 ///
@@ -24,9 +28,50 @@ pub fn open(path: impl Into<Location>) -> Result<Model> {
 /// The errors of [`open`].
 pub fn open_with(path: impl Into<Location>, options: &OpenOptions) -> Result<Model> {
     let path = path.into();
-    let model = open_files(&path, options)?;
+    let model = match open_files(&path, options) {
+        Err(error) => open_with_named(&path, options).unwrap_or(Err(error))?,
+        Ok(model) => model,
+    };
     check_sealed(&path, &model, options)?;
     Ok(model)
+}
+
+/// Opens a program with parameters of another format, which have names; tensors that the program does not have are
+/// ignored. Returns `None` if the parameters are none, are part of the program's own format, or have no names.
+fn open_with_named(path: &Location, options: &OpenOptions) -> Option<Result<Model>> {
+    let params = options.params.as_ref()?;
+    let plain = options.clone().with_params(None);
+    let named = open_files(params, &plain).ok()?;
+    if named.parameters.is_empty() || named.parameters.iter().any(|one| one.name.is_empty()) {
+        return None;
+    }
+    let mut model = open_files(path, &plain).ok()?;
+    let wanted = model.main().map(|program| (conventions(program).parameters)(program))?;
+    let mut known: HashMap<String, Parameter> =
+        named.parameters.into_iter().map(|one| (one.name.clone(), one)).collect();
+    let (mut parameters, mut missing) = (Vec::new(), Vec::new());
+    for name in wanted {
+        match known.remove(&name) {
+            Some(parameter) => parameters.push(parameter),
+            None => missing.push(format!("`{name}`")),
+        }
+    }
+    if !missing.is_empty() {
+        let what = format!("expected a tensor for each parameter, missing {}", some(missing));
+        let path = params.to_path_buf();
+        return Some(Err(lodstone_formats::Error::Mismatch { path, what }.into()));
+    }
+    if !known.is_empty() {
+        let (count, path) = (known.len(), params.display());
+        let warning = format!("ignored {count} tensors of `{path}` that the program does not have");
+        model.report.warn(warning);
+    }
+    // The program was opened without them.
+    model.report.warnings.retain(|warning| !warning.starts_with("parameters of the program"));
+    model.parameters = parameters;
+    model.files.extend(named.files);
+    model.checksums = named.checksums;
+    Some(Ok(model))
 }
 
 /// Opens a model that is a single file in memory; tensors share its bytes.
@@ -57,6 +102,9 @@ pub(crate) fn open_files(path: &Location, options: &OpenOptions) -> Result<Model
     }
     let (mut head, mut len, mut entries) = (Vec::new(), 0, None);
     if path.is_dir() {
+        if let Some(model) = open_checkpoint(path, options)? {
+            return Ok(model);
+        }
         entries = Some(path.list()?);
     } else {
         let blob = options.file(path)?;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use lodstone_checkpoint::Serial;
 use lodstone_formats::{
     OpenOptions, Seal, SealEntry, SealedFile, SealedModel, Seals, TensorRanges, seal_entries,
 };
@@ -40,6 +41,10 @@ pub fn seal(
     progress: &Progress,
 ) -> Result<Sealing> {
     let path = path.into();
+    if Serial::at(&path)?.is_some() {
+        let what = "a checkpoint has checksums of its own, in its manifest";
+        return Err(Error::Absent(what.to_owned()));
+    }
     let options = options.clone().with_verify(!replace).stopped_by(progress);
     let model = open_files(&path, &options)?;
     let mut sealing = Sealing { tensors: weights(&model).len(), ..Sealing::default() };

@@ -6,6 +6,7 @@ use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use lodstone_checkpoint::Serial;
 use lodstone_formats::{Error as FormatError, OpenOptions, SealEntry, Seals, called};
 use lodstone_model::{DType, Indices, Kind, Model, Parameter, Tensor, some};
 use lodstone_schema::{Code, Findings, Located, conventions, weights};
@@ -17,6 +18,7 @@ use serde::Serialize;
 
 use crate::infer::INCOMPLETE;
 use crate::seal::source;
+use crate::serial::{open_serial, verify_serial};
 use crate::{Error, Result, open_with};
 
 /// The result of a verification.
@@ -124,6 +126,9 @@ fn verify_as_is(
     options: &OpenOptions,
     progress: &Progress,
 ) -> Result<Verification> {
+    if let Some(serial) = Serial::at(path)? {
+        return verify_checkpoint(&serial, progress);
+    }
     let plain = options.clone().with_verify(false).stopped_by(progress);
     let open = || open_with(path, &plain);
     // Always run both: the seal can locate the damage even if the structure cannot be read.
@@ -150,6 +155,24 @@ fn verify_as_is(
     }
     found.whole = found.findings.iter().all(|defect| defect.kind == DefectKind::Inconsistent);
     Ok(found)
+}
+
+/// Verifies a serial by the checksums in its manifest.
+fn verify_checkpoint(serial: &Serial, progress: &Progress) -> Result<Verification> {
+    let findings = verify_serial(serial, progress)?;
+    let whole = findings.is_empty();
+    let model = if whole { open_serial(serial)? } else { Model::default() };
+    let findings = findings.into_iter().map(|what| plain(DefectKind::Checksum, what)).collect();
+    Ok(Verification {
+        schema: 1,
+        format: Some("checkpoint".to_owned()),
+        sealed: true,
+        whole,
+        tensors: model.parameters.len(),
+        nbytes: model.nbytes(),
+        findings,
+        ..Verification::default()
+    })
 }
 
 /// The identities of the file or directory at a path, of the files in the directory (or those beside a file or prefix
@@ -298,6 +321,9 @@ fn check_contents(
     found.files = model.files.len();
     found.nbytes = model.files.iter().map(Blob::len).fold(0, u64::saturating_add);
     found.warnings.clone_from(&model.report.warnings);
+    if let Some(program) = model.main() {
+        found.warnings.extend((conventions(program).notes)(program));
+    }
     for checksum in &model.checksums {
         progress.advance(checksum.data.len())?;
         let wrong = match crc32_of(&checksum.data) {

@@ -4,8 +4,7 @@ use std::io;
 use std::path::Path;
 
 use lodstone::checkpoint::Error as CheckpointError;
-use lodstone::paddle::checkpoint::Error as RestoreError;
-use lodstone::{Error, FormatError, StoreError};
+use lodstone::{Error, FormatError, ProgramError, RestoreError, StoreError};
 use pyo3::prelude::*;
 
 /// Returns the exception for an error.
@@ -34,9 +33,9 @@ pub(crate) fn raise_checkpoint(py: Python<'_>, error: CheckpointError) -> PyErr 
 }
 
 /// Returns the exception for a program that cannot be built.
-pub(crate) fn raise_program(py: Python<'_>, error: lodstone::paddle::program::Error) -> PyErr {
+pub(crate) fn raise_program(py: Python<'_>, error: ProgramError) -> PyErr {
     match error {
-        lodstone::paddle::program::Error::Format(error) => raise(py, error.into()),
+        ProgramError::Format(error) => raise(py, error.into()),
         error => {
             let message = error.to_string();
             named(py, "ProgramError", &message, None).unwrap_or_else(|broken| broken)

@@ -11,10 +11,12 @@ mod dlpack;
 mod errors;
 mod functions;
 mod model;
-mod program;
+mod paddle;
 mod session;
 mod tensor;
 mod work;
+
+use paddle as program;
 
 /// The module.
 #[pyo3::pymodule(gil_used = false)]

@@ -24,7 +24,7 @@ pub(crate) enum Command {
     List(List),
     /// Show the contents of a checkpoint: variables, programs, metadata of the trainer
     Show(Show),
-    /// Check every byte of one checkpoint or all; exit 0 whole, 1 damaged, 2 error
+    /// Check every byte of one checkpoint or all; exit 0 whole, 1 damaged, 2 error, or no checksums
     Verify(Show),
     /// Remove the oldest checkpoints; at least one intact checkpoint remains
     Prune(Prune),

@@ -3,11 +3,13 @@
 pub(crate) mod args;
 
 use std::io::Write;
+use std::path::Path;
 
 use lodstone::checkpoint::{
-    Error as CheckpointError, Manager, ManagerOptions, Manifest, SavedVariable, Serial, serials,
+    Error as CheckpointError, LOADER, Manager, ManagerOptions, Manifest, SavedVariable, Serial,
+    serials,
 };
-use lodstone::{ConvertOptions, Error, Progress, StoreError, Target};
+use lodstone::{ConvertOptions, Error, Parameter, Progress, StoreError, Target};
 use serde::Serialize;
 
 use crate::console::{self, count, plain, size};
@@ -69,7 +71,7 @@ pub(crate) fn run(arguments: &Checkpoint) -> Result<Answer, Failure> {
     match &arguments.command {
         Command::List(arguments) => list(arguments).map(yes),
         Command::Show(arguments) => show(arguments).map(yes),
-        Command::Verify(arguments) => verify(arguments).map(Answer::from),
+        Command::Verify(arguments) => verify(arguments),
         Command::Prune(arguments) => prune(arguments).map(yes),
         Command::Restore(arguments) => restore(arguments).map(yes),
     }
@@ -79,7 +81,64 @@ fn path_of(serial: &Serial) -> String {
     serial.path().display().to_string()
 }
 
+/// A checkpoint that operators of a program have saved, as JSON.
+#[derive(Serialize)]
+struct SavedByProgram {
+    /// Version of this structure.
+    schema: u32,
+    path: String,
+    /// Whether all files have the structure that the loader expects.
+    readable: bool,
+    /// Whether checksums prove that nothing has changed: such checkpoints have none.
+    verified: bool,
+    nbytes: u64,
+    variables: Vec<SavedTensor>,
+}
+
+/// A variable of a checkpoint as JSON.
+#[derive(Serialize)]
+struct SavedTensor {
+    name: String,
+    dtype: String,
+    shape: Vec<u64>,
+}
+
+/// Returns the checkpoint that operators of a program have saved to a directory; `None` if there is none.
+fn saved_by_program(directory: &Path) -> Result<Option<SavedByProgram>, Failure> {
+    let dir = at(directory)?;
+    if !dir.is_dir() || !serials(&dir)?.is_empty() || !dir.join(LOADER).is_dir() {
+        return Ok(None);
+    }
+    let model = lodstone::open(dir)?;
+    let tensor = |one: &Parameter| SavedTensor {
+        name: one.name.clone(),
+        dtype: one.tensor.dtype.to_string(),
+        shape: one.tensor.shape.clone(),
+    };
+    Ok(Some(SavedByProgram {
+        schema: 1,
+        path: directory.display().to_string(),
+        readable: true,
+        verified: false,
+        nbytes: model.nbytes(),
+        variables: model.parameters.iter().map(tensor).collect(),
+    }))
+}
+
 fn list(arguments: &List) -> Result<(), Failure> {
+    if let Some(saved) = saved_by_program(&arguments.directory)? {
+        if arguments.json {
+            return console::json(&saved);
+        }
+        let row = |saved: &SavedByProgram| {
+            let count = saved.variables.len().to_string();
+            vec!["-".to_owned(), size(saved.nbytes), count, saved.path.clone()]
+        };
+        return console::to_stdout(|out| {
+            let header = ["step", "size", "variables", "path"];
+            Ok(table::write(out, &header, &[0, 1, 2], || std::iter::once(row(&saved)))?)
+        });
+    }
     let listed = |serial: &Serial| {
         let (step, path) = (serial.step, path_of(serial));
         match serial.manifest() {
@@ -113,6 +172,22 @@ fn list(arguments: &List) -> Result<(), Failure> {
 }
 
 fn show(arguments: &Show) -> Result<(), Failure> {
+    if let Some(saved) = saved_by_program(&arguments.directory)? {
+        if arguments.json {
+            return console::json(&saved);
+        }
+        return console::to_stdout(|out| {
+            let variables = count(saved.variables.len(), "variable");
+            writeln!(out, "{}: saved by operators of a program", plain(&saved.path))?;
+            writeln!(out, "  {variables}, {}\n", size(saved.nbytes))?;
+            let row = |var: &SavedTensor| {
+                let shape = var.shape.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+                vec![var.name.clone(), var.dtype.clone(), format!("[{shape}]")]
+            };
+            let header = ["variable", "dtype", "shape"];
+            Ok(table::write(out, &header, &[], || saved.variables.iter().map(row))?)
+        });
+    }
     let serial = Serial::find(at(&arguments.directory)?, arguments.step)?;
     let manifest = serial.manifest()?;
     if arguments.json {
@@ -153,7 +228,16 @@ fn describe(manifest: &Manifest, path: &str, out: &mut impl Write) -> std::io::R
     writeln!(out)
 }
 
-fn verify(arguments: &Show) -> Result<bool, Failure> {
+fn verify(arguments: &Show) -> Result<Answer, Failure> {
+    if let Some(saved) = saved_by_program(&arguments.directory)? {
+        match arguments.json {
+            true => console::json(&saved)?,
+            false => console::to_stdout(|out| {
+                Ok(writeln!(out, "{}: readable, but without checksums", plain(&saved.path))?)
+            })?,
+        }
+        return Ok(Answer::Unknown);
+    }
     let all = match arguments.step {
         Some(step) => vec![Serial::named(at(&arguments.directory)?, step)?],
         None => serials(at(&arguments.directory)?)?,
@@ -176,7 +260,7 @@ fn verify(arguments: &Show) -> Result<bool, Failure> {
     let whole = serials.iter().all(|serial| serial.whole);
     if arguments.json {
         console::json(&Verification { schema: 1, whole, serials })?;
-        return Ok(whole);
+        return Ok(whole.into());
     }
     console::to_stdout(|out| {
         for serial in &serials {
@@ -188,7 +272,7 @@ fn verify(arguments: &Show) -> Result<bool, Failure> {
         }
         Ok(())
     })?;
-    Ok(whole)
+    Ok(whole.into())
 }
 
 /// Returns whether the error means damage: an unusable manifest or missing files.

@@ -6,12 +6,14 @@
 //! | [`program`] | `ProgramDesc`, binary and text |
 //! | [`pickle`] | files of `paddle.save`: tensors and plain values in a pickle |
 //! | [`pir`] | programs of PaddlePaddle 3, as JSON |
+//! | [`saved`] | checkpoints that operators of a program have saved |
 //! | `bundle` | complete models: directories, prefixes, names of parameters; the formats |
 
 mod bundle;
 pub mod pickle;
 pub mod pir;
 pub mod program;
+pub mod saved;
 pub mod stream;
 
 pub use bundle::{

@@ -1,12 +1,14 @@
 //! Running PaddlePaddle programs with their executor.
 
+use lodstone_checkpoint::Serial;
 use lodstone_engine::Threads;
 use lodstone_lowering::{OperatorCoverage, lower, pir};
 use lodstone_model::{Dialect, Model, Op, Program, Report, Tensor};
-use lodstone_paddle::executor::{Prepared, Scope};
+use lodstone_paddle::checkpoint::{get_checkpoint_loader, restore};
+use lodstone_paddle::executor::{Executor, Prepared, Scope};
 use lodstone_schema::paddle::operator;
 use lodstone_schema::{Finding, Origin};
-use lodstone_store::Progress;
+use lodstone_store::{Location, Progress};
 
 use crate::paddle::executor::Dirs;
 use crate::run::{Engine, Output, RunOptions, Runner, Value};
@@ -47,7 +49,23 @@ pub(crate) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Run
     if let Some(bytes) = options.max_memory {
         scope = scope.with_memory(bytes);
     }
+    if let Some(dir) = &options.loader {
+        load(dir, &mut scope)?;
+    }
     Ok(Box::new(Executed { prepared, scope, dirs: options.dirs.clone() }))
+}
+
+/// Runs the loader of the checkpoint in a directory: a serial, which is verified, or one that operators have saved.
+fn load(dir: &Location, scope: &mut Scope) -> Result<()> {
+    match Serial::at(dir)? {
+        Some(serial) => drop(restore(&serial, scope)?),
+        None => {
+            let loader = get_checkpoint_loader(dir.clone())?;
+            let dirs = Dirs { read: Some(dir.clone()), ..Dirs::default() };
+            Executor::default().run(&loader, scope, &[], &[], &dirs)?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns the main program of a model as a PaddlePaddle program; a program of PaddlePaddle 3 is translated.

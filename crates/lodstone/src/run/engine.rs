@@ -24,6 +24,10 @@ struct Engined {
 
 /// Prepares an ONNX program, or a program that can be lowered to ONNX.
 pub(crate) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Runner>> {
+    if options.loader.is_some() {
+        let what = "programs of this framework have no loaders: pass parameters instead";
+        return Err(Error::Absent(what.to_owned()));
+    }
     let mode = match options.engine {
         Engine::Builtin => Mode::Fast,
         Engine::Reference => Mode::Reference,

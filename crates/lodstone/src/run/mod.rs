@@ -35,6 +35,8 @@ use crate::{Dirs, Error, RUNS, Result};
 pub struct RunOptions {
     /// The directories where operators of the program may load and save.
     pub dirs: Dirs,
+    /// The directory of a checkpoint whose loader runs before the program, in the same scope.
+    pub loader: Option<Location>,
     /// Names of the values to return; the outputs of the program by default.
     pub fetch: Vec<String>,
     /// Maximum size of the tensors of the run in bytes; the available memory by default, and at most that.
@@ -54,6 +56,7 @@ pub struct RunOptions {
 
 lodstone_model::with_fields!(RunOptions {
     with_dirs(dirs: Dirs),
+    with_loader(loader: Option<Location>),
     with_fetch(fetch: Vec<String>),
     with_max_memory(max_memory: Option<u64>),
     with_max_steps(max_steps: Option<u64>),

@@ -3,7 +3,7 @@
 use lodstone_model::{AttributeValue, DType, Dim, Holder, Op, TensorType, ValueType};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::ValueInfo;
-use lodstone_schema::paddle::{attribute, codes};
+use lodstone_schema::paddle::{attribute, codes, is_load, is_save};
 
 use super::VariableFacts;
 use super::operator::{absent, valueless};
@@ -85,7 +85,7 @@ pub fn native_outputs(
         }
         "increment" => one("Out", input("X").map(|info| info.value.into())),
         "get_tensor_from_selected_rows" => one("Out", input("X").map(stored)),
-        "load" | "load_combine" | "save" | "save_combine" => Ok(Vec::new()),
+        _ if is_load(op) || is_save(op) => Ok(Vec::new()),
         "lod_array_length" => {
             let length = || ValueInfo::tensor(DType::Int64, Some(vec![Dim::Known(1)]));
             one("Out", array("X").map(|_| length()))

@@ -10,8 +10,8 @@ use crate::checkpoint::error::{Error, Result, internal};
 use crate::checkpoint::loader::{build_checkpoint_loader, check_loader, is_checkpointed};
 use crate::executor::{RANDOM_STATE, draws};
 use crate::program::{
-    Form, LoadOptions, OPTIMIZES, Operator, Placement, SaveOptions, Variable, save, save_program,
-    set_role,
+    Form, LoadOptions, OPTIMIZES, Operator, Placement, SaveOptions, StaleSave, Variable, save,
+    save_program, set_role, stale_saves,
 };
 
 /// When operators save a checkpoint, and to which files.
@@ -53,6 +53,9 @@ const COUNTER: &str = "checkpoint_counter";
 /// If the main program draws random numbers, both programs get a variable for their [state](RANDOM_STATE), which the
 /// startup program sets to 0 and 0, seed and counter, before it draws.
 ///
+/// Returns the operators of the main program, from earlier calls, that save variables before an optimizer updates them:
+/// their files are those of the step before.
+///
 /// # Errors
 /// [`Error::Incomplete`] if a variable is neither saved nor initialised by the startup program; if the loader cannot be
 /// written. Both programs are unchanged then.
@@ -62,7 +65,7 @@ pub fn make_checkpoint(
     startup: &mut Program,
     main: &mut Program,
     options: &CheckpointOptions,
-) -> Result<()> {
+) -> Result<Vec<StaleSave>> {
     let (mut begun, mut trained) = (startup.clone(), main.clone());
     keep_random(&mut begun, &mut trained)?;
     let counter = (options.every > 1).then(|| counter(&mut begun, &mut trained)).transpose()?;
@@ -89,7 +92,7 @@ pub fn make_checkpoint(
     dir.create_dir()?;
     save_program(&loader, dir.join(LOADER), Form::Binary)?;
     (*startup, *main) = (begun, trained);
-    Ok(())
+    Ok(stale_saves(main))
 }
 
 /// Marks an operator as part of training, so that inference programs drop it.

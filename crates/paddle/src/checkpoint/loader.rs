@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use lodstone_checkpoint::{Container, LOADER};
 use lodstone_model::{Block, Op, Program, Var};
-use lodstone_schema::paddle::is_saved;
+use lodstone_schema::paddle::{is_load, is_saved};
 use lodstone_store::Location;
 
 use crate::checkpoint::error::{Error, Result};
@@ -101,7 +101,7 @@ pub(super) fn placement(container: Container) -> Option<Placement> {
 /// Removes the operators that load from a loader.
 pub(super) fn remove_loads(loader: &mut Program) {
     for block in &mut loader.blocks {
-        block.ops.retain(|op| !matches!(op.kind.as_str(), "load" | "load_combine"));
+        block.ops.retain(|op| !is_load(op));
     }
 }
 

@@ -16,7 +16,7 @@ use crate::checkpoint::error::{Error, Result};
 use crate::checkpoint::fit::{self, Mismatch, RestoreOptions, Restored};
 use crate::checkpoint::loader::{FILE, check_ends, placement, remove_loads};
 use crate::executor::{Dirs, Executor, RANDOM_STATE, Scope};
-use crate::program::record_position;
+use crate::program::{LOAD_MERGED, record_position};
 
 /// Returns what the last bits of values computed by this process depend on.
 pub fn numerics() -> Numerics {
@@ -179,7 +179,7 @@ fn contradictions(manifest: &Manifest, loader: &Program) -> Vec<String> {
         for (number, name) in op.output("Out").iter().enumerate() {
             let known = match (op.kind.as_str(), manifest.container) {
                 ("load_combine", Container::Combined) => records.get(number),
-                ("load", Container::Sized) => usize::try_from(record_position(op))
+                ("load" | LOAD_MERGED, Container::Sized) => usize::try_from(record_position(op))
                     .ok()
                     .and_then(|position| records.get(position)),
                 ("load", Container::Each) => file_of(op).and_then(|file| files.get(&file)),

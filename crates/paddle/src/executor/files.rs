@@ -11,6 +11,7 @@ use crate::program::Paths;
 use lodstone_formats::paddle::stream::{self, Layout};
 use lodstone_model::{AttributeValue, Op, Tensor};
 use lodstone_schema::Finding;
+use lodstone_schema::paddle::is_save;
 use lodstone_store::{Blob, Commit, Dir, Links, Location, Output, Progress, check_relative, plain};
 
 use crate::executor::error::{Error, Outcome, Result};
@@ -44,7 +45,7 @@ impl Dirs {
 
 /// Returns the prefix under which an operator saves: the directory of its file.
 pub(crate) fn saved_under(op: &Op) -> Option<String> {
-    if !matches!(op.kind.as_str(), "save" | "save_combine") {
+    if !is_save(op) {
         return None;
     }
     match op.attribute("file_path") {

@@ -1,9 +1,25 @@
 //! Programs in files, and operators that load and save.
+//!
+//! | placement | operators | file |
+//! |---|---|---|
+//! | [`Placement::Each`] | `save`, `load` | one for each variable |
+//! | [`Placement::Combined`] | `save_combine`, `load_combine` | one for all variables |
+//! | [`Placement::Merged`] | `lodstone.save_merged`, `lodstone.load_merged`, which PaddlePaddle rejects | one for all, with the size of each record before it |
+//!
+//! # What a run replaces, and what it appends to
+//!
+//! - Each run replaces the files that it saves: nothing is appended to a file of an earlier run.
+//! - Within a run, `save` and `save_combine` replace a file that the run has saved already; `lodstone.save_merged` appends its
+//!   record to it, so that the file has the records in the order of the operators.
+//! - All files in one directory become visible together, after the last operator of a block that saves there. A run that fails before
+//!   leaves the old files; loads of the same run read what it has saved.
+//! - With `overwrite = false`, a run fails if an earlier one has saved the file.
+//! - Files that a run does not save stay.
 
 use std::collections::{HashMap, HashSet};
 
 use lodstone_formats::paddle::program;
-use lodstone_model::{Limits, Program, Var};
+use lodstone_model::{Holder, Limits, Program, ValueType, Var};
 use lodstone_schema::paddle::is_saved;
 use lodstone_store::{Blob, Commit, Location, Output, Progress, check_relative};
 
@@ -18,11 +34,13 @@ const FILE: &str = "__model__";
 /// The file of a program in text form.
 const TEXT: &str = "__model__.txt";
 
-/// The attribute of `save` and `load` for merged files: they write and read one of several records, each of which is
-/// preceded by its size.
-pub const MERGED: &str = "merged";
+/// The operator that saves a record of a merged file.
+pub const SAVE_MERGED: &str = "lodstone.save_merged";
 
-/// The attribute of `load` with the index of its record in a merged file.
+/// The operator that loads a record of a merged file.
+pub const LOAD_MERGED: &str = "lodstone.load_merged";
+
+/// The attribute of [`LOAD_MERGED`] with the index of its record.
 pub const POSITION: &str = "position";
 
 /// The encoding of a program.
@@ -35,7 +53,7 @@ pub enum Form {
     Text,
 }
 
-/// Writes a program into a directory, which need not exist.
+/// Writes a program into a directory. It, and the directories above it, need not exist.
 ///
 /// # Errors
 /// If it cannot be written; nothing is changed then.
@@ -44,6 +62,8 @@ pub fn save_program(program: &Program, dir: impl Into<Location>, form: Form) -> 
         Form::Binary => (FILE, program::write(program)?),
         Form::Text => (TEXT, program::write_text(program)?),
     };
+    let dir = dir.into();
+    dir.directory().create_dir()?;
     let mut commit = Commit::within(dir, Progress::default())?;
     commit.write(name, |out: &mut Output| out.put(&bytes))?;
     Ok(commit.publish()?)
@@ -55,8 +75,14 @@ pub fn save_program(program: &Program, dir: impl Into<Location>, form: Form) -> 
 /// If there is none, or it is damaged.
 pub fn load_program(dir: impl Into<Location>) -> Result<Program> {
     let dir = dir.into();
-    let name = if dir.join(FILE).is_there()? { FILE } else { TEXT };
-    let path = dir.join(name);
+    let mut path = dir.join(FILE);
+    if !path.is_there()? {
+        path = dir.join(TEXT);
+    }
+    if !path.is_there()? {
+        let why = format!("expected a file `{FILE}` or `{TEXT}` in it");
+        return Err(lodstone_formats::Error::NoModel { path: dir.to_path_buf(), why }.into());
+    }
     let blob = Blob::open(&path, true)?;
     Ok(program::open(&blob, &path.display().to_string(), &Limits::default())?)
 }
@@ -145,12 +171,13 @@ pub fn persistables(program: &Program, takes: impl Fn(&Var) -> bool) -> Vec<Vari
     names.into_iter().map(Variable::named).collect()
 }
 
-/// Appends operators to a program that save variables under `dir` when it is run.
+/// Appends operators to a program that save variables under `dir` when it is run: any variables that hold tensors when the
+/// operators run, persistable or not.
 ///
 /// `dir` is relative to the directory of the run, and stored in the operators.
 ///
 /// # Errors
-/// If a variable does not exist or is not persistable, or its file would be outside of the directory.
+/// If a variable does not exist or does not hold tensors, or its file would be outside of the directory.
 pub fn save(
     program: &mut Program,
     vars: &[Variable],
@@ -172,8 +199,7 @@ pub fn save(
         Placement::Combined(name) => vec![named("save_combine", path(name)?).input("X", &vars)],
         Placement::Merged(name) => {
             let path = path(name)?;
-            let one = |var| named("save", path.clone()).input("X", [var]).attribute(MERGED, true);
-            vars.iter().map(one).collect()
+            vars.iter().map(|var| named(SAVE_MERGED, path.clone()).input("X", [var])).collect()
         }
     };
     append(program, operators)
@@ -224,8 +250,8 @@ pub fn load(
                 records(&path)?.ok_or_else(|| Error::UnknownOrder { path: path.clone() })?;
             let one = |var: &Variable| {
                 let position = position_of(&path, var.name(), &records)?;
-                let operator = named("load", path.clone()).output("Out", [var]);
-                Ok(operator.attribute(MERGED, true).attribute(POSITION, position))
+                let operator = named(LOAD_MERGED, path.clone()).output("Out", [var]);
+                Ok(operator.attribute(POSITION, position))
             };
             vars.iter().map(one).collect::<Result<_>>()?
         }
@@ -267,13 +293,16 @@ fn by_name(program: &Program) -> HashMap<&str, &Var> {
     known
 }
 
-/// Returns persistable variables of a program, sorted by name, without duplicates.
+/// Returns variables of a program that hold tensors, sorted by name, without duplicates.
 fn declared(program: &Program, vars: &[Variable]) -> Result<Vec<Variable>> {
     let known = by_name(program);
     for var in vars {
-        match known.get(var.name()) {
-            Some(known) if is_saved(known) => {}
-            Some(_) => return variable(var.name(), "the variable is not persistable"),
+        match known.get(var.name()).map(|known| &known.value) {
+            Some(ValueType::Tensor(_) | ValueType::Unspecified) => {}
+            Some(ValueType::Holder(Holder::SelectedRows(_) | Holder::Vocabulary(_))) => {}
+            Some(other) => {
+                return variable(var.name(), format!("a {} cannot be saved", other.kind()));
+            }
             None => return variable(var.name(), "the program does not have this variable"),
         }
     }

@@ -23,7 +23,14 @@ pub fn prune(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Prog
 /// # Errors
 /// Like [`prune`].
 pub fn inference(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Program> {
-    let mut program = prune(&for_test(program), feeds, targets)?;
+    with_interface(prune(&for_test(program), feeds, targets)?, feeds, targets)
+}
+
+/// Adds `feed` and `fetch` operators to a program that has none.
+///
+/// # Errors
+/// If the program has no blocks.
+pub fn with_interface(mut program: Program, feeds: &[&str], targets: &[&str]) -> Result<Program> {
     let [feed, fetch] = ["feed", "fetch"].map(Variable::named);
     let mut ops = Vec::new();
     for (column, name) in (0_i32..).zip(feeds) {

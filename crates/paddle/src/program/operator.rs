@@ -1,7 +1,7 @@
 //! A builder of operators.
 
 use lodstone_model::{Attribute, AttributeValue, DType, Op, Operand};
-use lodstone_schema::paddle::{attributes, codes, operator};
+use lodstone_schema::paddle::{OWN, Operator as Row, attributes, codes, operator};
 
 use crate::program::error::{self, Result};
 use crate::program::network::Variable;
@@ -76,7 +76,9 @@ impl Operator {
     pub fn finish(mut self) -> Result<Op> {
         let kind = self.op.kind.clone();
         let wrong = |what: String| error::operator(&kind, what);
-        let Some(known) = operator(&kind).filter(|row| !row.releases.is_empty()) else {
+        let is_available =
+            |row: &&'static Row| !row.releases.is_empty() || row.kind.starts_with(OWN);
+        let Some(known) = operator(&kind).filter(is_available) else {
             return wrong("PaddlePaddle does not have this operator".to_owned());
         };
         for (operands, slots) in

@@ -5,10 +5,11 @@
 use std::collections::HashSet;
 
 use lodstone_model::{AttributeValue, Op, Program};
+use lodstone_schema::paddle::is_save;
 use lodstone_store::plain;
 
 use crate::program::error::{Error, Result};
-use crate::program::files::{MERGED, POSITION};
+use crate::program::files::{LOAD_MERGED, POSITION, SAVE_MERGED};
 use crate::program::network::Variable;
 
 /// Returns the names of the variables that a program saves to a file, in the order of its records; `None` if no operator
@@ -45,13 +46,15 @@ pub fn saved_records(program: &Program, path: &str) -> Result<Option<Vec<String>
 fn saves(op: &Op, path: &str) -> bool {
     let Some(AttributeValue::String(own)) = op.attribute("file_path") else { return false };
     let own = own.to_string();
-    matches!(op.kind.as_str(), "save" | "save_combine")
-        && own.starts_with('/') == path.starts_with('/')
-        && plain(&own) == plain(path)
+    is_save(op) && own.starts_with('/') == path.starts_with('/') && plain(&own) == plain(path)
 }
 
-fn is_merged(op: &Op) -> bool {
-    matches!(op.attribute(MERGED), Some(AttributeValue::Bool(true)))
+/// Whether an operator saves or loads one of several records of a file, each of which is preceded by its size.
+///
+/// Programs of earlier versions have PaddlePaddle's operators with an attribute, which PaddlePaddle ignores.
+pub(crate) fn is_merged(op: &Op) -> bool {
+    let is_marked = || matches!(op.attribute("merged"), Some(AttributeValue::Bool(true)));
+    op.kind == SAVE_MERGED || op.kind == LOAD_MERGED || is_marked()
 }
 
 /// Returns the index of the record that an operator loads from a merged file.

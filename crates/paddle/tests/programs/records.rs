@@ -122,3 +122,74 @@ fn an_ambiguous_order_of_records_is_refused() {
     let records = Some(vec!["a".to_owned(), "b".to_owned(), "a".to_owned()]);
     refused(&program, &loads.with_records(records), "several records of variable `a`");
 }
+
+#[test]
+fn merged_files_have_operators_that_paddlepaddle_rejects() {
+    let (mut program, _, vars) = alike();
+    let merged = Placement::Merged("all".to_owned());
+    let options = SaveOptions::default().with_placement(merged.clone());
+    save(&mut program, &vars, "", &options).unwrap();
+    let mut loader = Network::new().main;
+    let options = LoadOptions::default().with_placement(merged);
+    load(&mut loader, &vars, &program, "", &options).unwrap();
+    let ops = program.ops().chain(loader.ops());
+    for op in ops {
+        let kind = op.kind.as_str();
+        assert!(matches!(kind, "lodstone.save_merged" | "lodstone.load_merged"), "{kind}");
+        assert_eq!(lodstone_schema::paddle::operator(kind).unwrap().releases.len(), 0);
+    }
+}
+
+#[test]
+fn files_of_earlier_versions_are_saved_and_loaded() {
+    // They had PaddlePaddle's operators with an attribute that PaddlePaddle ignores.
+    let (mut program, mut scope, vars) = alike();
+    let merged = Placement::Merged("all".to_owned());
+    save(&mut program, &vars, "", &SaveOptions::default().with_placement(merged.clone())).unwrap();
+    let mut loader = Network::new().main;
+    load(&mut loader, &vars, &program, "", &LoadOptions::default().with_placement(merged)).unwrap();
+    for program in [&mut program, &mut loader] {
+        for op in program.blocks.iter_mut().flat_map(|block| &mut block.ops) {
+            op.kind = op.kind.replace("lodstone.", "").replace("_merged", "");
+            let value = lodstone_model::AttributeValue::Bool(true);
+            op.attributes.push(lodstone_model::Attribute { name: "merged".to_owned(), value });
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dirs = Dirs::one(dir.path());
+    Executor::default().run(&program, &mut scope, &[], &[], &dirs).unwrap();
+    let mut other = Scope::default();
+    Executor::default().run(&loader, &mut other, &[], &[], &dirs).unwrap();
+    for var in &vars {
+        let [saved, loaded] = [&scope, &other].map(|it| values(it.tensor(var.name()).unwrap()));
+        assert_eq!(saved, loaded);
+    }
+}
+
+#[test]
+fn any_tensor_is_saved() {
+    let mut net = Network::new();
+    let x = lodstone_paddle::program::layers::data(&mut net, "x", &[Some(1)], DType::Float32);
+    let y = lodstone_paddle::program::layers::scale(&mut net, &x, 2.0, 0.0).unwrap();
+    save(&mut net.main, std::slice::from_ref(&y), "", &SaveOptions::default()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let feed = [("x", singles(&[1], |_| 3.0))];
+    let dirs = Dirs::one(dir.path());
+    Executor::default().run(&net.main, &mut Scope::default(), &feed, &[], &dirs).unwrap();
+    let mut loader = Network::new().main;
+    load(&mut loader, std::slice::from_ref(&y), &net.main, "", &LoadOptions::default()).unwrap();
+    let mut scope = Scope::default();
+    Executor::default().run(&loader, &mut scope, &[], &[], &dirs).unwrap();
+    assert_eq!(values(scope.tensor(y.name()).unwrap()), [6.0]);
+}
+
+#[test]
+fn programs_are_saved_in_new_directories_and_missing_ones_are_named() {
+    use lodstone_paddle::program::{Form, load_program, save_program};
+    let dir = tempfile::tempdir().unwrap();
+    let below = dir.path().join("a/b/c");
+    save_program(&Network::new().main, below.as_path(), Form::Text).unwrap();
+    assert!(load_program(below.as_path()).is_ok());
+    let error = load_program(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("`__model__` or `__model__.txt`"), "{error}");
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -140,6 +141,8 @@ def train(
         }
         given = named_values(dict(data)) if isinstance(data, Mapping) else None
         training = Training(_lodstone.Training(source._model, given, facts))
+        for warning in training._training.warnings():
+            warnings.warn(warning, stacklevel=2)
         batches: Iterator[Mapping[str, Any] | None] = iter(data) if not isinstance(data, Mapping) else _always()
         _run(training, batches, steps, [callbacks] if callable(callbacks) else list(callbacks), manager, every)
     finally:

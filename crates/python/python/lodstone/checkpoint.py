@@ -38,6 +38,7 @@ that restores the checkpoint when it is run.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -250,7 +251,8 @@ def make_checkpoint(
     Each run of the main program saves, or, with `every`, each so many runs, which both programs count. The operators
     save the persistable variables that the predicate accepts [default: all], and the loader initializes the others.
     Called after an optimizer, this saves all that training resumes from; called before it, the model for inference, as
-    it was before the step of each run. Variables have a file each if `filename` is None.
+    it was before the step of each run. Operators of an earlier call that save variables before an optimizer updates them
+    are a warning. Variables have a file each if `filename` is None.
 
     Running the main program saves to `dir`, unless the executor is given another directory. The programs are by default
     those that layers are appended to.
@@ -270,7 +272,9 @@ def make_checkpoint(
         completed = Program(_lodstone.checkpointed_program(startup._program, main._program))
         names = [var.name for var in completed.list_vars() if predicate(var)]
     main._check_directory(dir)
-    _lodstone.make_checkpoint(dir, names, startup._program, main._program, every, placement(filename))
+    place = placement(filename)
+    for warning in _lodstone.make_checkpoint(dir, names, startup._program, main._program, every, place):
+        warnings.warn(warning, stacklevel=2)
     main._save_under(dir)
 
 

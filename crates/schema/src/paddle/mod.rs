@@ -17,6 +17,7 @@ mod operators;
 mod prune;
 mod reserved;
 mod roles;
+mod stale;
 
 pub use activation::Activation;
 pub use attributes::{AttributeSpec, attribute, attributes};
@@ -30,6 +31,7 @@ pub use reserved::{
     set_need_check_feed, set_stop_gradient, stop_gradient, with_stop_gradient,
 };
 pub use roles::{BACKWARD, LOSS, OPTIMIZES, SCHEDULES, loss, role};
+pub use stale::{StaleSave, stale_saves};
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -39,6 +41,19 @@ use crate::{Conventions, Findings, Interface, conventions};
 
 /// The attribute that records where an operator was created.
 pub const CALLSTACK: &str = "op_callstack";
+
+/// The prefix of operators that PaddlePaddle does not have, and therefore rejects.
+pub const OWN: &str = "lodstone.";
+
+/// Whether an operator saves variables to a file.
+pub fn is_save(op: &Op) -> bool {
+    matches!(op.kind.as_str(), "save" | "save_combine" | "lodstone.save_merged")
+}
+
+/// Whether an operator loads variables from a file.
+pub fn is_load(op: &Op) -> bool {
+    matches!(op.kind.as_str(), "load" | "load_combine" | "lodstone.load_merged")
+}
 
 /// PaddlePaddle's conventions.
 pub static CONVENTIONS: Conventions = Conventions {
@@ -59,7 +74,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     embedded: |_| Vec::new(),
     source: Some(CALLSTACK),
     is_implied: |_, _, _| false,
-    notes: |_| Vec::new(),
+    notes: |program| stale_saves(program).iter().map(StaleSave::to_string).collect(),
 };
 
 /// Formats a version: `2006002` is 2.6.2; 1.2 and older, and development builds, write 0.

@@ -16,8 +16,8 @@ use lodstone_model::{
 use lodstone_paddle::checkpoint::{Contents, RestoreOptions, Restored, restore_for};
 use lodstone_paddle::executor::{Dirs, Executor, Prepared, RANDOM_STATE, Scope};
 use lodstone_paddle::program::{Network, loss};
-use lodstone_schema::Finding;
 use lodstone_schema::paddle::{interface, needed, saved};
+use lodstone_schema::{Finding, conventions};
 use lodstone_store::{Commit, Location, Output, Progress};
 
 use crate::numbers::decoder;
@@ -161,6 +161,11 @@ impl Training {
     /// Returns whether the startup program initialized variables, because the model does not have them.
     pub fn has_run_startup(&self) -> bool {
         self.has_run_startup
+    }
+
+    /// Returns warnings about the program, one sentence each: files that it saves before the step of a run.
+    pub fn warnings(&self) -> Vec<String> {
+        (conventions(&self.program).notes)(&self.program)
     }
 
     /// Returns the state that was restored from the checkpoint, if training was resumed.
@@ -387,6 +392,22 @@ pub fn open_training(
         model.programs.insert(Programs::STARTUP, startup);
     }
     Ok(model)
+}
+
+/// Writes a training program and its startup program into a directory, where [`open_training`] finds both. The directory,
+/// and those above it, need not exist.
+///
+/// # Errors
+/// If they cannot be written; nothing is changed then.
+pub fn save_training(dir: impl Into<Location>, main: &Program, startup: &Program) -> Result<()> {
+    let dir = dir.into();
+    dir.directory().create_dir()?;
+    let mut commit = Commit::within(dir, Progress::default())?;
+    for (name, program) in [(MAIN, main), (STARTUP, startup)] {
+        let bytes = program::write(program)?;
+        commit.write(name, |out: &mut Output| out.put(&bytes))?;
+    }
+    Ok(commit.publish()?)
 }
 
 /// Opens a program alone, ignoring the files beside it.

@@ -1,6 +1,6 @@
 //! Operators that load and save.
 
-use crate::program::{MERGED, record_position};
+use crate::program::{LOAD_MERGED, SAVE_MERGED, is_merged, record_position};
 use half::f16;
 use lodstone_formats::paddle::stream::{self, Expect};
 use lodstone_model::{AttributeValue, DType, Limits, Op, Tensor};
@@ -13,6 +13,8 @@ use crate::executor::layout::{Slot, Step};
 pub(super) const OPERATORS: &[(&str, Run)] = &[
     ("load", load),
     ("load_combine", load_combine),
+    (LOAD_MERGED, load),
+    (SAVE_MERGED, |frame, step, op| save(frame, step, op, &[Some(input(step, "X")?)])),
     ("save", |frame, step, op| save(frame, step, op, &[Some(input(step, "X")?)])),
     ("save_combine", |frame, step, op| save(frame, step, op, step.inputs("X"))),
 ];
@@ -65,7 +67,7 @@ fn save(frame: &mut Frame<'_>, step: &Step, op: &Op, slots: &[Option<Slot>]) -> 
         records.push((name_of(frame, *slot).to_owned(), tensor));
     }
     let overwrite = flag(op, "overwrite", true);
-    frame.files.save(&path(op)?, records, flag(op, MERGED, false), overwrite)?;
+    frame.files.save(&path(op)?, records, is_merged(op), overwrite)?;
     match &step.publishes {
         Some(prefix) => Ok(frame.files.publish(prefix)?),
         None => Ok(()),
@@ -123,7 +125,7 @@ fn put(frame: &mut Frame<'_>, op: &Op, slot: Slot, tensor: Tensor, path: &str) -
 
 fn load(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let (path, slot) = (path(op)?, output(step, "Out")?);
-    let merged = flag(op, MERGED, false);
+    let merged = is_merged(op);
     let position = record_position(op);
     let position = usize::try_from(position)
         .map_err(|_| format!("expected the index of a record, found {position}"))?;

@@ -5,7 +5,8 @@ use std::fmt;
 
 use lodstone_model::{AttributeValue, Op, Program};
 
-use crate::program::role::{OPTIMIZES, role};
+use super::is_save;
+use super::roles::{OPTIMIZES, role};
 
 /// An operator that saves variables which are updated after it in the same run: the file has the values of the previous
 /// step.
@@ -32,9 +33,7 @@ pub fn stale_saves(program: &Program) -> Vec<StaleSave> {
     let mut stale = Vec::new();
     for op in main.ops.iter().rev() {
         let inside = within(program, op);
-        for save in
-            inside.iter().rev().filter(|op| matches!(op.kind.as_str(), "save" | "save_combine"))
-        {
+        for save in inside.iter().rev().filter(|op| is_save(op)) {
             let variables: BTreeSet<&str> =
                 save.reads().filter(|name| changed.contains(name)).collect();
             if !variables.is_empty() {

@@ -54,7 +54,7 @@ pub(crate) fn checkpointed_program(
     Ok(Program::of(trained))
 }
 
-/// Appends operators to the main program that save a checkpoint, and writes its loader.
+/// Appends operators to the main program that save a checkpoint, and writes its loader; returns warnings.
 #[pyfunction]
 pub(crate) fn make_checkpoint(
     py: Python<'_>,
@@ -64,7 +64,7 @@ pub(crate) fn make_checkpoint(
     main: &Bound<'_, Program>,
     every: u64,
     placement: (String, String),
-) -> PyResult<()> {
+) -> PyResult<Vec<String>> {
     let names: Option<HashSet<String>> = names.map(|names| names.into_iter().collect());
     let (mut begun, mut trained) = (startup.get().copied()?, main.get().copied()?);
     let options =
@@ -73,9 +73,10 @@ pub(crate) fn make_checkpoint(
         let is_named = |var: &Var| names.as_ref().is_none_or(|names| names.contains(&var.name));
         checkpoint::make_checkpoint(directory, Some(&is_named), &mut begun, &mut trained, &options)
     });
-    made.map_err(|error| raise(py, error.into()))?;
+    let stale = made.map_err(|error| raise(py, error.into()))?;
     startup.get().replace(begun)?;
-    main.get().replace(trained)
+    main.get().replace(trained)?;
+    Ok(stale.iter().map(ToString::to_string).collect())
 }
 
 #[pyfunction]

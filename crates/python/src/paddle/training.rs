@@ -104,6 +104,10 @@ impl Training {
         self.locked().done()
     }
 
+    fn warnings(&self) -> Vec<String> {
+        self.locked().warnings()
+    }
+
     /// What was restored from a checkpoint.
     fn restored<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let found = self.locked().restored().map(|restored| {

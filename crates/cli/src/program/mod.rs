@@ -1,0 +1,112 @@
+//! `lodstone program`.
+
+pub(crate) mod args;
+
+use lodstone::{DeriveOptions, Form, Location, Model, Program, StoreError};
+use serde::Serialize;
+
+use crate::Failure;
+use crate::console::{self, count, plain};
+use crate::stores::at;
+use args::{Checkpoint, Command, Derived, Programs};
+
+/// The files of the programs of a training in their directory.
+const TRAINING: [&str; 2] = ["main_program", "startup_program"];
+
+/// What was written, as JSON.
+#[derive(Serialize)]
+struct Written {
+    /// Version of this structure.
+    schema: u32,
+    output: String,
+    operators: usize,
+    variables: usize,
+    warnings: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &Programs) -> Result<(), Failure> {
+    match &arguments.command {
+        Command::Inference(arguments) => {
+            let options = DeriveOptions::default()
+                .with_fetch(arguments.fetch.clone())
+                .with_feed(arguments.feed.clone())
+                .with_for_test(arguments.for_test);
+            let (derived, model) = (&arguments.derived, open(&arguments.derived)?);
+            write(derived, &lodstone::inference_program(&model, &options)?)
+        }
+        Command::Prune(arguments) => {
+            let options = DeriveOptions::default()
+                .with_fetch(arguments.fetch.clone())
+                .with_feed(arguments.feed.clone())
+                .with_for_test(arguments.for_test);
+            let (derived, model) = (&arguments.derived, open(&arguments.derived)?);
+            write(derived, &lodstone::pruned_program(&model, &options)?)
+        }
+        Command::Loader(arguments) => {
+            let (derived, model) = (&arguments.derived, open(&arguments.derived)?);
+            write(derived, &lodstone::loader_program(&model, &arguments.vars.options())?)
+        }
+        Command::Checkpoint(arguments) => checkpoint(arguments),
+        Command::Print(arguments) => {
+            let model = lodstone::open_with(at(&arguments.path)?, &arguments.open.options()?)?;
+            console::out(&lodstone::print_program(&model)?)
+        }
+    }
+}
+
+fn open(derived: &Derived) -> Result<Model, Failure> {
+    let startup = derived.startup.as_ref().map(at).transpose()?;
+    let options = derived.open.options()?;
+    let model = lodstone::open_training(at(&derived.path)?, startup.as_ref(), &options)?;
+    console::opened(&derived.path, &model);
+    console::warnings(&model.report.warnings);
+    Ok(model)
+}
+
+/// Writes a program into its directory.
+fn write(derived: &Derived, program: &Program) -> Result<(), Failure> {
+    let output = at(&derived.output)?;
+    save(derived, program, &output)?;
+    report(derived, program, Vec::new())
+}
+
+fn checkpoint(arguments: &Checkpoint) -> Result<(), Failure> {
+    let (derived, model) = (&arguments.derived, open(&arguments.derived)?);
+    let options = arguments.vars.options().with_every(arguments.every);
+    let output = at(&derived.output)?;
+    for name in TRAINING {
+        free(derived, &output.join(name))?;
+    }
+    let made = lodstone::checkpoint_programs(&model, at(&arguments.dir)?, &options)?;
+    lodstone::save_training(&output, &made.main, &made.startup)?;
+    report(derived, &made.main, made.stale.iter().map(ToString::to_string).collect())
+}
+
+fn save(derived: &Derived, program: &Program, output: &Location) -> Result<(), Failure> {
+    let (name, form) = match derived.text {
+        true => ("__model__.txt", Form::Text),
+        false => ("__model__", Form::Binary),
+    };
+    free(derived, &output.join(name))?;
+    Ok(lodstone::save_program(program, output.clone(), form)?)
+}
+
+/// Fails if a file exists that must not be replaced.
+fn free(derived: &Derived, file: &Location) -> Result<(), Failure> {
+    match derived.clobber.options().no_clobber && file.exists() {
+        true => Err(StoreError::Exists { path: file.to_path_buf() }.into()),
+        false => Ok(()),
+    }
+}
+
+fn report(derived: &Derived, program: &Program, warnings: Vec<String>) -> Result<(), Failure> {
+    let operators = program.ops().count();
+    let output = derived.output.display().to_string();
+    if derived.json {
+        let variables = program.vars().count();
+        return console::json(&Written { schema: 1, output, operators, variables, warnings });
+    }
+    console::warnings(&warnings);
+    console::note(&format!("wrote {}: {}", plain(&output), count(operators, "operator")));
+    Ok(())
+}

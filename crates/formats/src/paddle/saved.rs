@@ -1,0 +1,76 @@
+//! Checkpoints that operators of a program have saved: a directory with the files, and in it the program that loads them.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `loader/__model__` | the loader: operators that load, after those that initialize other variables |
+//! | others | the files that its operators load, by names relative to the directory |
+//!
+//! Source of truth: the operators of the loader. There are no checksums.
+
+use std::collections::BTreeMap;
+
+use lodstone_model::{AttributeValue, Model, Op, Parameter, Tensor};
+use lodstone_schema::paddle::{attribute, is_load};
+use lodstone_store::{Blob, Dir, Location};
+
+use super::{program, stream};
+use crate::{Error, OpenOptions, Result};
+
+/// The file of the loader in its directory.
+const PROGRAM: &str = "__model__";
+
+/// Opens the tensors that the loader in a directory loads; `None` if there is no loader.
+///
+/// # Errors
+/// If the loader or a file is damaged, or a file is missing or has other tensors.
+pub fn open(dir: &Location, loader: &str, options: &OpenOptions) -> Result<Option<Model>> {
+    let path = dir.join(loader).join(PROGRAM);
+    if !path.is_there()? {
+        return Ok(None);
+    }
+    let blob = options.file(&path)?;
+    let loader = program::open(&blob, &path.display().to_string(), &options.limits)?;
+    let root = Dir::open(dir, options.links, options.mmap)?;
+    let mut model = Model::default();
+    model.files.push(blob);
+    let mut opened: BTreeMap<String, Blob> = BTreeMap::new();
+    for op in loader.ops().filter(|op| is_load(op)) {
+        let Some(AttributeValue::String(name)) = op.attribute("file_path") else { continue };
+        let (name, path) = (name.to_string(), dir.to_path_buf());
+        let blob = match opened.get(&name) {
+            Some(blob) => blob.clone(),
+            None => {
+                let why = format!("its loader reads `{name}`, which does not exist");
+                let missing = || Error::NoModel { path: path.clone(), why };
+                let blob = root.open_file(&name)?.ok_or_else(missing)?;
+                model.files.push(blob.clone());
+                opened.insert(name.clone(), blob.clone());
+                blob
+            }
+        };
+        let (names, tensors) = (op.output("Out"), loaded(op, &blob, options)?);
+        if tensors.len() != names.len() {
+            let (found, wanted) = (tensors.len(), names.len());
+            let what = format!("`{name}` has {found} tensors, but the loader loads {wanted}");
+            return Err(Error::Mismatch { path, what });
+        }
+        let named = names.iter().cloned().zip(tensors);
+        model.parameters.extend(named.map(|(name, tensor)| Parameter { name, tensor }));
+    }
+    Ok(Some(model))
+}
+
+/// Returns the tensors that an operator loads.
+fn loaded(op: &Op, blob: &Blob, options: &OpenOptions) -> Result<Vec<Tensor>> {
+    let position = match attribute(op, "position") {
+        Some(AttributeValue::Long(position)) => usize::try_from(*position).ok(),
+        _ => None,
+    };
+    Ok(match position {
+        Some(position) => vec![stream::read_record(blob, position, &options.limits)?],
+        None => {
+            let expect = vec![stream::Expect::Anything; op.output("Out").len()];
+            stream::read(blob, &expect, &options.limits)?.1
+        }
+    })
+}
