@@ -35,6 +35,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("lowering/src/lib.rs", "", "the table of lowerings"),
     ("lowering/src/paddle/vision.rs", "pytorch_half_pixel", "a mode of ONNX's `Resize`"),
     ("model/src/program.rs", "", "`Dialect`, and the names of dialects"),
+    ("python/src/lib.rs", "paddle as program", "the programs that Python builds"),
     ("schema/src/conventions.rs", "", "the table of conventions"),
     ("schema/src/mxnet/risk.rs", "\"TorchModule\"", "an operator of MXNet"),
     ("schema/src/mxnet/risk.rs", "\"TorchCriterion\"", "an operator of MXNet"),
