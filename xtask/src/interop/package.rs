@@ -54,6 +54,10 @@ pub(super) fn package(python: &Path, extent: Extent) -> Result<(), Outcome> {
         let case = |(load, path)| json!({"load": load, "path": path});
         work.cases = files()?.into_iter().map(case).collect();
         outcomes.push(work.check(&python, "package_load.py"));
+        if name == "paddle" {
+            let built = root().join("interop/paddle_built.py");
+            outcomes.push(run(Command::new(&python).arg("-B").arg(built)));
+        }
         if name == "onnx" {
             let share = if extent.all { "1" } else { "10" };
             let mut tests = Command::new(&python);

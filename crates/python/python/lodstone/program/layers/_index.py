@@ -49,10 +49,10 @@ def indexed(x: Variable, index: Any) -> Variable:
         steps.append(step)
     if not axes:
         return x
+    attrs = {"axes": axes, "starts": starts, "ends": ends, "decrease_axis": dropped, "infer_flags": [1] * len(axes)}
     if all(step == 1 for step in steps):
-        attrs = {"axes": axes, "starts": starts, "ends": ends, "decrease_axis": dropped}
         return Layer("slice").result("slice", {"Input": x}, attrs)
-    attrs = {"axes": axes, "starts": starts, "ends": ends, "strides": steps, "decrease_axis": dropped}
+    attrs["strides"] = steps
     return Layer("strided_slice").result("strided_slice", {"Input": x}, attrs)
 
 

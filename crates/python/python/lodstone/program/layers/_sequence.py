@@ -9,8 +9,10 @@ from .._core import Variable, dtype_name
 from .._layer import Attr, Layer, ParamAttr, sizes
 from .._layer import param_attr as param_attr_of
 from ..initializer import Constant, Xavier
+from ._activations import sigmoid, tanh
+from ._math import elementwise_add, elementwise_mul, scale
 from ._nn import fc, known
-from ._tensor import concat
+from ._tensor import concat, split
 
 __all__ = [
     "crf_decoding",
@@ -230,10 +232,10 @@ def lstm_unit(
     name: str | None = None,
 ) -> tuple[Variable, Variable]:
     """A step of an LSTM: the state and the cell."""
-    layer = Layer("lstm_unit", name)
     size = known("cell_t_prev", cell_t_prev, cell_t_prev.shape[1:2])[0]
     both = concat([x_t, hidden_t_prev], axis=1)
     gates = fc(both, 4 * size, param_attr=param_attr, bias_attr=bias_attr)
-    attrs = {"forget_bias": forget_bias}
-    cell, state = layer.results("lstm_unit", {"X": gates, "C_prev": cell_t_prev}, attrs, ["C", "H"])
-    return state, cell
+    enters, forgets, leaves, candidate = split(gates, 4, dim=1)
+    kept = elementwise_mul(sigmoid(scale(forgets, 1.0, forget_bias)), cell_t_prev)
+    cell = elementwise_add(kept, elementwise_mul(sigmoid(enters), tanh(candidate)))
+    return elementwise_mul(sigmoid(leaves), tanh(cell)), cell

@@ -321,7 +321,8 @@ def flatten(x: Variable, axis: int = 1, name: str | None = None) -> Variable:
 
 def slice(input: Variable, axes: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> Variable:
     """The elements from `starts` up to, excluding, `ends` along axes; negative ones count from the end."""
-    attrs = {"axes": list(axes), "starts": list(starts), "ends": list(ends)}
+    known = [1] * len(axes)
+    attrs = {"axes": list(axes), "starts": list(starts), "ends": list(ends), "infer_flags": known}
     return Layer("slice").result("slice", {"Input": input}, attrs)
 
 
@@ -329,7 +330,14 @@ def strided_slice(
     input: Variable, axes: Sequence[int], starts: Sequence[int], ends: Sequence[int], strides: Sequence[int]
 ) -> Variable:
     """A slice with strides along axes, which may be negative."""
-    attrs = {"axes": list(axes), "starts": list(starts), "ends": list(ends), "strides": list(strides)}
+    known = [1] * len(axes)
+    attrs = {
+        "axes": list(axes),
+        "starts": list(starts),
+        "ends": list(ends),
+        "strides": list(strides),
+        "infer_flags": known,
+    }
     return Layer("strided_slice").result("strided_slice", {"Input": input}, attrs)
 
 
@@ -373,8 +381,10 @@ def scatter_nd_add(ref: Variable, index: Variable, updates: Variable, name: str 
 
 def one_hot(input: Variable, depth: int, allow_out_of_range: bool = False) -> Variable:
     """Rows of `depth` zeros with a one at each index; the last dim of `input` has size 1."""
+    layer = Layer("one_hot")
+    ids = layer.result("squeeze2", {"X": input}, {"axes": [len(input.shape) - 1]}, extra=["XShape"])
     attrs = {"depth": depth, "allow_out_of_range": allow_out_of_range, "dtype": "float32"}
-    return Layer("one_hot").result("one_hot", {"X": input}, attrs)
+    return layer.result("one_hot_v2", {"X": ids}, attrs)
 
 
 def shape(input: Variable) -> Variable:
@@ -436,8 +446,24 @@ def pad2d(
     name: str | None = None,
 ) -> Variable:
     """Images, padded above, below, left and right: `mode` is `"constant"`, `"reflect"` or `"edge"`."""
-    attrs = {"paddings": list(paddings), "mode": mode, "pad_value": pad_value, "data_format": data_format}
-    return Layer("pad2d", name).result("pad2d", {"X": input}, attrs)
+    modes = {"constant": "constant", "reflect": "reflect", "edge": "replicate"}
+    if mode not in modes:
+        raise ValueError(f"argument 'mode': expected one of {list(modes)}, found {mode!r}")
+    if data_format not in ("NCHW", "NHWC"):
+        raise ValueError(f"argument 'data_format': expected 'NCHW' or 'NHWC', found {data_format!r}")
+    above, below, left, right = (int(size) for size in paddings)
+    axis = 2 if data_format == "NCHW" else 1
+    layer = Layer("pad2d", name)
+    # As volumes of depth 1: PaddlePaddle 2.6 has no kernel of `pad2d`.
+    volumes = layer.result("unsqueeze2", {"X": input}, {"axes": [axis]}, extra=["XShape"])
+    attrs = {
+        "paddings": [left, right, above, below, 0, 0],
+        "mode": modes[mode],
+        "value": float(pad_value),
+        "data_format": data_format.replace("HW", "DHW"),
+    }
+    padded = layer.result("pad3d", {"X": volumes}, attrs)
+    return layer.result("squeeze2", {"X": padded}, {"axes": [axis]}, extra=["XShape"])
 
 
 def full(shape: Sequence[int], fill_value: float, dtype: Any = "float32", name: str | None = None) -> Variable:
