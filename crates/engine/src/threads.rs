@@ -64,6 +64,25 @@ impl Threads {
         Ok(self.pool()?.install(work))
     }
 
+    /// Runs work on the pool while the caller's thread does something else, `wait`, which should return when the work has
+    /// ended; waits for it and returns its result. Starting a thread for the work would take longer.
+    ///
+    /// # Errors
+    /// If the system cannot start threads.
+    pub fn run_beside<T: Send>(
+        &self,
+        work: impl FnOnce() -> T + Send,
+        wait: impl FnOnce(),
+    ) -> Outcome<T> {
+        let mut result = None;
+        self.pool()?.in_place_scope(|scope| {
+            scope.spawn(|_| result = Some(work()));
+            wait();
+        });
+        // A panic of the work has resumed at the end of the scope.
+        result.ok_or_else(|| Finding::internal("the work on the pool has no result"))
+    }
+
     /// Runs work that touches this many bytes: on the pool if there are many, on the caller's thread if there are few.
     ///
     /// # Errors

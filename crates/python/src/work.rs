@@ -1,15 +1,20 @@
 //! Long work, with progress and cancellation.
 
 use std::io;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use lodstone::Progress;
+use lodstone::{Progress, Threads};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// The interval between checks for signals and reports of progress.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// The interval between attempts to take a lock.
+const RETRY: Duration = Duration::from_micros(200);
 
 /// Runs work without the GIL. Meanwhile, `callback` is called with the number of bytes processed.
 ///
@@ -21,15 +26,6 @@ pub(crate) fn run<T: Send>(
     work: impl FnOnce(&Progress) -> T + Send,
 ) -> PyResult<T> {
     let progress = Progress::default();
-    let check = |progress: &Progress| {
-        Python::attach(|py| {
-            py.check_signals()?;
-            match callback {
-                Some(callback) => callback.call1(py, (progress.done(),)).map(drop),
-                None => Ok(()),
-            }
-        })
-    };
     let (result, stopped) = py.detach(|| {
         thread::scope(|scope| {
             let (ended, end) = channel::<()>();
@@ -38,21 +34,86 @@ pub(crate) fn run<T: Send>(
                 let _ended = ended;
                 work(&progress)
             })?;
-            let mut stopped = None;
-            while end.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
-                if stopped.is_none()
-                    && let Err(error) = check(&progress)
-                {
-                    progress.cancel();
-                    stopped = Some(error);
-                }
-            }
+            let stopped = watch(&end, &progress, callback);
             let result = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             Ok::<_, io::Error>((result, stopped))
         })
     })?;
     match stopped {
         Some(error) => Err(error),
-        None => check(&progress).map(|()| result),
+        None => check(&progress, callback).map(|()| result),
     }
+}
+
+/// Runs work on a locked value like [`run`], without a callback, on the threads of an engine: for work that may take less
+/// time than starting a thread.
+///
+/// The calling thread takes the lock: a thread of the pool that waited for it could be the one that holds it, since it
+/// runs other work while it waits for a part of its own.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn run_on<L: Send, T: Send>(
+    py: Python<'_>,
+    threads: &Threads,
+    value: &Mutex<L>,
+    work: impl FnOnce(&mut L, &Progress) -> T + Send,
+) -> PyResult<T> {
+    let progress = Progress::default();
+    py.detach(|| {
+        let mut locked = lock(value)?;
+        let locked = &mut *locked;
+        let (ended, end) = channel::<()>();
+        let mut stopped = None;
+        let work = || {
+            let _ended = ended;
+            work(locked, &progress)
+        };
+        let result = threads.run_beside(work, || stopped = watch(&end, &progress, None));
+        match stopped {
+            Some(error) => Err(error),
+            None => result.map_err(|error| PyRuntimeError::new_err(error.to_string())),
+        }
+    })
+}
+
+/// Waits for a lock, and meanwhile checks for signals.
+fn lock<L>(value: &Mutex<L>) -> PyResult<MutexGuard<'_, L>> {
+    let mut checked = Instant::now();
+    loop {
+        match value.try_lock() {
+            Ok(locked) => return Ok(locked),
+            Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => thread::sleep(RETRY),
+        }
+        if checked.elapsed() >= PAUSE {
+            Python::attach(|py| py.check_signals())?;
+            checked = Instant::now();
+        }
+    }
+}
+
+/// Checks for signals, and reports progress, until the work has ended; cancels it at the first exception, and returns
+/// that.
+fn watch(end: &Receiver<()>, progress: &Progress, callback: Option<&Py<PyAny>>) -> Option<PyErr> {
+    let mut stopped = None;
+    while end.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
+        if stopped.is_none()
+            && let Err(error) = check(progress, callback)
+        {
+            progress.cancel();
+            stopped = Some(error);
+        }
+    }
+    stopped
+}
+
+fn check(progress: &Progress, callback: Option<&Py<PyAny>>) -> PyResult<()> {
+    Python::attach(|py| {
+        py.check_signals()?;
+        match callback {
+            Some(callback) => callback.call1(py, (progress.done(),)).map(drop),
+            None => Ok(()),
+        }
+    })
 }

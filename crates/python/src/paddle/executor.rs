@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use super::{Program, texts};
 use crate::errors::{raise, raise_store};
 use crate::tensor::Tensor;
-use crate::work::run;
+use crate::work::run_on;
 
 /// Maximum number of programs that an executor keeps prepared: a training loop has few.
 const MAX_PREPARED: usize = 16;
@@ -84,7 +84,7 @@ fn own(tensor: &lodstone::Tensor) -> Result<lodstone::Tensor, lodstone::StoreErr
 #[pyclass(frozen, module = "lodstone._lodstone")]
 #[derive(Debug)]
 pub(crate) struct Executor {
-    threads: Option<Threads>,
+    threads: Threads,
     checks_finite: bool,
     max_steps: Option<u64>,
     /// The programs that were run, the last one at the end.
@@ -117,10 +117,7 @@ impl Executor {
     }
 
     fn prepare(&self, program: &lodstone::Program, fetch: &[&str]) -> executor::Result<Prepared> {
-        let mut prepared = Prepared::new(program, fetch)?;
-        if let Some(threads) = &self.threads {
-            prepared = prepared.with_threads(threads.clone());
-        }
+        let mut prepared = Prepared::new(program, fetch)?.with_threads(self.threads.clone());
         if let Some(steps) = self.max_steps {
             prepared = prepared.with_max_steps(steps);
         }
@@ -132,7 +129,7 @@ impl Executor {
 impl Executor {
     #[new]
     fn new(threads: Option<usize>, check_finite: bool, max_steps: Option<u64>) -> Self {
-        let threads = threads.map(Threads::new);
+        let threads = threads.map_or_else(Threads::default, Threads::new);
         Self { threads, checks_finite: check_finite, max_steps, prepared: Mutex::default() }
     }
 
@@ -155,7 +152,7 @@ impl Executor {
         let unknown = if known.is_none() { Some(program.copied()?) } else { None };
         let feed: Vec<(String, lodstone::Tensor)> =
             feed.into_iter().map(|(name, tensor)| (name, tensor.get().tensor().clone())).collect();
-        let work = |progress: &Progress| {
+        let work = |scope: &mut executor::Scope, progress: &Progress| {
             let prepared = match (known, unknown) {
                 (Some(prepared), _) => prepared,
                 (None, Some(program)) => {
@@ -174,10 +171,11 @@ impl Executor {
                 progress: progress.clone(),
                 ..Dirs::default()
             };
-            let values = prepared.run(&mut scope.locked(), &feed, &dirs)?;
+            let values = prepared.run(scope, &feed, &dirs)?;
             Ok::<_, lodstone::Error>(prepared.fetched().iter().cloned().zip(values).collect())
         };
-        let values = run(py, None, work)?.map_err(|error| raise(py, error))?;
+        let values =
+            run_on(py, &self.threads, &scope.0, work)?.map_err(|error| raise(py, error))?;
         Ok(values.into_iter().map(|(name, tensor)| Tensor::alone(name, tensor)).collect())
     }
 }
