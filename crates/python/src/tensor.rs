@@ -228,6 +228,20 @@ impl Tensor {
         array.call_method1("_array_as", (slf, dtype, copy))
     }
 
+    /// Converts the tensor to a NumPy array: a read-only view of the file.
+    fn numpy(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
+        slf.py().import("lodstone.numpy")?.call_method1("array", (slf,))
+    }
+
+    /// Selects a part, as a NumPy array.
+    fn __getitem__<'py>(
+        slf: Bound<'py, Self>,
+        index: Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let array = slf.py().import("lodstone.numpy")?;
+        array.call_method1("_part", (slf, index))
+    }
+
     fn __repr__(&self) -> String {
         let shape: Vec<_> = self.tensor().shape.iter().map(u64::to_string).collect();
         let (name, dtype) = (self.name(), self.tensor().dtype);

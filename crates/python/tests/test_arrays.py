@@ -131,7 +131,7 @@ def test_a_single_file_is_saved_to_bytes():
     assert safetensors.numpy.load(data)["a"].tolist() == [0, 1, 2]
     assert lodstone.open(data).metadata == {"k": "v"}
     assert lodstone.numpy.load(data)["none"].shape == (0, 2)
-    assert lodstone.load(data)["a"].dtype == "int32"
+    assert lodstone.load_bytes(data)["a"].dtype == "int32"
     scalar = lodstone.numpy.load(data)["one"]
     assert scalar.shape == () and scalar == 7.5
 

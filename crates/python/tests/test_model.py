@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from conftest import DIGITS, GOLDEN
 
@@ -119,3 +120,36 @@ def test_safe_open_is_as_in_safetensors():
         lodstone.safe_open(DIGITS, device="cuda")
     with pytest.raises(ValueError, match="frameworks"):
         lodstone.safe_open(DIGITS, framework="caffe")
+
+
+def test_old_names_of_functions_of_bytes_warn():
+    with pytest.deprecated_call(match="save_bytes"):
+        data = lodstone.save({"x": np.arange(3)})
+    with pytest.deprecated_call(match="load_bytes"):
+        assert lodstone.load(data)["x"].shape == (3,)
+    assert lodstone.load_bytes(lodstone.save_bytes({"x": np.arange(3)}))["x"].numpy().tolist() == [0, 1, 2]
+
+
+def test_parts_of_tensors_are_selected():
+    weight = lodstone.open(DIGITS)["conv2d_0.w_0"]
+    whole = weight.numpy()
+    np.testing.assert_array_equal(weight[2:5, ..., 0], whole[2:5, ..., 0])
+    np.testing.assert_array_equal(weight[-1], whole[-1])
+    with pytest.raises(lodstone.SliceError, match="out of bounds"):
+        weight[99]
+
+
+def test_models_are_closed():
+    with lodstone.open(DIGITS) as model:
+        weight = model["fc_0.b_0"]
+    assert weight.numpy().shape == (10,) and repr(model) == "<lodstone.Model, closed>"
+    for use in (lambda: model["fc_0.b_0"], lambda: len(model), lambda: "x" in model, lambda: model.format):
+        with pytest.raises(ValueError, match="closed"):
+            use()
+
+
+def test_notebooks_show_models():
+    model = lodstone.open(lodstone.save_bytes({"<b>": np.zeros(3)}))
+    shown = model._repr_html_()
+    assert "&lt;b&gt;" in shown and "<b>" not in shown and "[3]" in shown
+    assert model._ipython_key_completions_() == ["<b>"]

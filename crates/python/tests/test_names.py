@@ -82,7 +82,7 @@ def test_a_missing_name_suggests_similar_names():
 def test_many_and_long_names_are_fast():
     many = {f"layer.{number}.weight": byte(0) for number in range(50_000)}
     many["x" * 1_000_000] = byte(1)
-    model = lodstone.open(lodstone.save(many, to="safetensors"))
+    model = lodstone.open(lodstone.save_bytes(many, to="safetensors"))
     for name in ("layer.1.wieght", "y" * 1_000_000):
         with pytest.raises(lodstone.NoTensorError):
             model[name]

@@ -29,7 +29,7 @@ from ._errors import (
     UnknownFormatError,
     UnsupportedError,
 )
-from ._files import load, load_file, save, save_file
+from ._files import load, load_bytes, load_file, save, save_bytes, save_file
 from ._lodstone import Buffer, Tensor, __version__
 from ._model import Model, open
 from ._raw import TensorSpec, deserialize, serialize, serialize_file
@@ -66,12 +66,14 @@ __all__ = [
     "diff",
     "infer_shapes",
     "load",
+    "load_bytes",
     "load_file",
     "open",
     "operators",
     "program",
     "safe_open",
     "save",
+    "save_bytes",
     "save_file",
     "scan",
     "seal",

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Generic, TypeVar
@@ -156,6 +157,20 @@ def _read(model: Model, progress: Progress | None) -> dict[str, Tensor]:
 
 _files: Files[Any] = Files(_read, of_buffer, holds_structure=True)
 load_file = _files.load_file
-load = _files.load
+load_bytes = _files.load
 save_file = _files.save_file
-save = _files.save
+save_bytes = _files.save
+
+
+def load(data: bytes, *, allow: str | Iterable[str] = ()) -> dict[str, Tensor]:
+    """Returns the tensors of a model in memory: the old name of `load_bytes`."""
+    warnings.warn("`lodstone.load` is now `lodstone.load_bytes`", DeprecationWarning, stacklevel=2)
+    return load_bytes(data, allow=allow)
+
+
+def save(
+    tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None, *, to: str = "safetensors", **options: Any
+) -> bytes:
+    """Returns the bytes of a file: the old name of `save_bytes`."""
+    warnings.warn("`lodstone.save` is now `lodstone.save_bytes`", DeprecationWarning, stacklevel=2)
+    return save_bytes(tensors, metadata, to=to, **options)

@@ -125,6 +125,12 @@ class Tensor:
     def renamed(self, name: str) -> Tensor:
         """Returns the same tensor under another name."""
 
+    def numpy(self) -> Any:
+        """Converts the tensor to a NumPy array: a read-only view of the file, like `lodstone.numpy.array`."""
+
+    def __getitem__(self, index: Any, /) -> Any:
+        """Selects a part as a NumPy array, of which only that part is read: `tensor[2:5, ..., 0]`."""
+
     def __array__(self, dtype: Any = None, *, copy: bool | None = None) -> Any:
         """Converts the tensor for `numpy.asarray`, like `lodstone.numpy.array`."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from html import escape
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from . import _lodstone
@@ -125,9 +126,61 @@ class Model(Mapping[str, Tensor]):
     def __contains__(self, name: object) -> bool:
         return name in self._model
 
+    def close(self) -> None:
+        """Releases the files: tensors that are in use keep theirs until they are released. The model cannot be used then.
+
+        >>> with lodstone.open("examples/digits/paddle") as model:
+        ...     weight = model["fc_0.b_0"]
+        >>> weight.shape
+        (10,)
+        """
+        self._model = _Closed()  # type: ignore[assignment]
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self)
+
     def __repr__(self) -> str:
+        if isinstance(self._model, _Closed):
+            return "<lodstone.Model, closed>"
         count = len(self)
         return f"<lodstone.Model {self.format}, {count} tensor{'s' if count != 1 else ''}>"
+
+    def _repr_html_(self) -> str:
+        """Describes the model as a table, for notebooks."""
+        shown = self.tensors[:MAX_ROWS]
+        rows = "".join(
+            f"<tr><td>{escape(one.name)}</td><td>{escape(one.dtype)}</td><td>{list(one.shape)}</td></tr>" for one in shown
+        )
+        more = len(self) - len(shown)
+        rest = f"<p>and {more} more</p>" if more else ""
+        head = "<tr><th>tensor</th><th>dtype</th><th>shape</th></tr>"
+        return f"<p>{escape(repr(self))}</p><table>{head}{rows}</table>{rest}"
+
+
+MAX_ROWS = 30
+"""The number of tensors that a notebook shows."""
+
+
+class _Closed:
+    """What remains of a closed model."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ValueError("the model is closed")
+
+    def __len__(self) -> int:
+        raise ValueError("the model is closed")
+
+    def __contains__(self, name: object) -> bool:
+        raise ValueError("the model is closed")
+
+    def __getitem__(self, name: str) -> Any:
+        raise ValueError("the model is closed")
 
 
 def open(

@@ -17,6 +17,7 @@ from ._lodstone import Buffer, Tensor
 from ._model import Model, Path
 from ._safe_open import check_cpu
 from ._safe_open import safe_open as safe_open
+from ._slices import checked
 from ._work import Progress
 
 try:
@@ -48,6 +49,13 @@ def array(tensor: Tensor) -> Array:
     whose type is the tensor's `dtype`.
     """
     return view(tensor, tensor.data())
+
+
+def _part(tensor: Tensor, index: Any) -> Any:
+    """Implements `Tensor[...]`: reads only the pages of the file that the part is in."""
+    if set(tensor._losses()) - {"lod"}:
+        raise ValueError(f"`{tensor.name}` is sparse ({tensor.kind}); `lodstone.numpy.array` returns its stored elements")
+    return array(tensor)[checked(index, tensor.shape)]
 
 
 def _array_as(tensor: Tensor, dtype: Any, copy: bool | None) -> Array:
