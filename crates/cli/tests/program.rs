@@ -111,6 +111,11 @@ fn checkpoints_that_programs_save_are_listed_shown_and_unverified() {
         assert_eq!(verified.code, Some(2), "there are no checksums");
         assert!(verified.out.contains("without checksums"));
         done(dir, &["verify", "saved"]);
+        assert!(done(dir, &["inspect", "saved"]).0.contains("format   checkpoint"));
+        // A program beside the files is the model of the directory.
+        std::fs::copy(dir.join("saved/loader/__model__"), dir.join("saved/__model__"))
+            .expect("copied");
+        assert!(!done(dir, &["inspect", "saved"]).0.contains("format   checkpoint"));
         std::fs::remove_dir_all(dir.join("saved")).expect("removed");
     }
 }

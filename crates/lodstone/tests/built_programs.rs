@@ -68,12 +68,12 @@ fn programs_have_the_recorded_bytes() -> Result<(), Box<dyn Error>> {
     let net = built(directory.path())?;
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../python/tests/golden");
     for (name, program) in [("built_main", &net.main), ("built_startup", &net.startup)] {
-        let (path, text) =
-            (golden.join(name).with_extension("pbtxt"), encode(program, Form::Text)?);
+        let path = golden.join(name).with_extension("pb");
+        let bytes = encode(program, Form::Binary)?;
         if std::env::var_os("LODSTONE_REWRITE_EXPECTED").is_some() {
-            std::fs::write(&path, &text)?;
+            std::fs::write(&path, &bytes)?;
         }
-        assert!(std::fs::read(&path)? == text, "{name} differs from {}", path.display());
+        assert!(std::fs::read(&path)? == bytes, "{name} differs from {}", path.display());
     }
     Ok(())
 }

@@ -19,13 +19,14 @@ use crate::{Error, OpenOptions, Result};
 /// The file of the loader in its directory.
 const PROGRAM: &str = "__model__";
 
-/// Opens the tensors that the loader in a directory loads; `None` if there is no loader.
+/// Opens the tensors that the loader in a directory loads; `None` if there is no loader, or the directory also has a program
+/// of its own, which is then the model.
 ///
 /// # Errors
-/// If the loader or a file is damaged, or a file is missing or has other tensors.
+/// If the loader or a file is damaged, an operator names no file, or a file is missing or has other tensors.
 pub fn open(dir: &Location, loader: &str, options: &OpenOptions) -> Result<Option<Model>> {
     let path = dir.join(loader).join(PROGRAM);
-    if !path.is_there()? {
+    if !path.is_there()? || dir.join(PROGRAM).is_there()? {
         return Ok(None);
     }
     let blob = options.file(&path)?;
@@ -35,8 +36,12 @@ pub fn open(dir: &Location, loader: &str, options: &OpenOptions) -> Result<Optio
     model.files.push(blob);
     let mut opened: BTreeMap<String, Blob> = BTreeMap::new();
     for op in loader.ops().filter(|op| is_load(op)) {
-        let Some(AttributeValue::String(name)) = op.attribute("file_path") else { continue };
-        let (name, path) = (name.to_string(), dir.to_path_buf());
+        let path = dir.to_path_buf();
+        let Some(AttributeValue::String(name)) = op.attribute("file_path") else {
+            let what = format!("`{}` in its loader names no file", op.kind);
+            return Err(Error::Mismatch { path, what });
+        };
+        let name = name.to_string();
         let blob = match opened.get(&name) {
             Some(blob) => blob.clone(),
             None => {
