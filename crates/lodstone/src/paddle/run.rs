@@ -4,8 +4,8 @@ use lodstone_checkpoint::Serial;
 use lodstone_engine::Threads;
 use lodstone_lowering::{OperatorCoverage, lower, pir};
 use lodstone_model::{Dialect, Model, Op, Program, Report, Tensor};
-use lodstone_paddle::checkpoint::{get_checkpoint_loader, restore};
-use lodstone_paddle::executor::{Executor, Prepared, Scope};
+use lodstone_paddle::checkpoint::{restore, restore_saved};
+use lodstone_paddle::executor::{Prepared, Scope};
 use lodstone_schema::paddle::operator;
 use lodstone_schema::{Finding, Origin};
 use lodstone_store::{Location, Progress};
@@ -59,11 +59,7 @@ pub(crate) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Run
 fn load(dir: &Location, scope: &mut Scope) -> Result<()> {
     match Serial::at(dir)? {
         Some(serial) => drop(restore(&serial, scope)?),
-        None => {
-            let loader = get_checkpoint_loader(dir.clone())?;
-            let dirs = Dirs { read: Some(dir.clone()), ..Dirs::default() };
-            Executor::default().run(&loader, scope, &[], &[], &dirs)?;
-        }
+        None => restore_saved(dir.clone(), scope)?,
     }
     Ok(())
 }

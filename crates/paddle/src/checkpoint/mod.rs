@@ -24,4 +24,4 @@ pub use error::{Error, Result};
 pub use fit::{Misfit, Mismatch, RestoreOptions, Restored};
 pub use foreign::restore_models;
 pub use loader::{build_checkpoint_loader, check_loader, get_checkpoint_loader, is_checkpointed};
-pub use restore::{numerics, restore, restore_for, tensors, verify};
+pub use restore::{numerics, restore, restore_for, restore_saved, tensors, verify};

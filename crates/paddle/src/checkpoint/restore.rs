@@ -9,12 +9,12 @@ use lodstone_checkpoint::{Container, LOADER, Manifest, Numerics, Serial};
 use lodstone_engine::{NUMERICS, cpu_level};
 use lodstone_formats::paddle::program;
 use lodstone_model::{AttributeValue, Limits, Model, Op, Parameter, Program, Tensor};
-use lodstone_store::{Progress, plain};
+use lodstone_store::{Location, Progress, plain};
 
 use crate::checkpoint::contents::hash;
 use crate::checkpoint::error::{Error, Result};
 use crate::checkpoint::fit::{self, Mismatch, RestoreOptions, Restored};
-use crate::checkpoint::loader::{FILE, check_ends, placement, remove_loads};
+use crate::checkpoint::loader::{FILE, check_ends, get_checkpoint_loader, placement, remove_loads};
 use crate::executor::{Dirs, Executor, RANDOM_STATE, Scope};
 use crate::program::{LOAD_MERGED, record_position};
 
@@ -46,6 +46,20 @@ pub fn restore(serial: &Serial, scope: &mut Scope) -> Result<Restored> {
     }
     forget_random(&manifest, scope);
     Ok(restored)
+}
+
+/// Restores what operators of a program have saved to a directory, by running the loader there. It may read only files below
+/// the directory, and there are no checksums.
+///
+/// # Errors
+/// If there is no loader, it has a loop, or it cannot be run. The scope is unchanged then.
+pub fn restore_saved(dir: impl Into<Location>, scope: &mut Scope) -> Result<()> {
+    let dir = dir.into();
+    let loader = get_checkpoint_loader(dir.clone())?;
+    check_ends(&loader)?;
+    let dirs = Dirs { read: Some(dir), ..Dirs::default() };
+    Executor::default().run(&loader, scope, &[], &[], &dirs)?;
+    Ok(())
 }
 
 /// Restores the variables that a program declares. Those that the loader initializes start anew; the others are loaded
