@@ -1,9 +1,9 @@
-"""Trains a program with PaddlePaddle, as many steps as it is asked for on each line of stdin.
+"""Trains a program in Python, as many steps as it is asked for on each line of stdin.
 
-    training.py DIR LOSS
+    training.py (lodstone | paddle) DIR LOSS
 
 `DIR` has the program (`__model__`), its variables (`__params__`) and what each step is fed (`feed.npz`). An answer is
-the seconds that the steps took, and the last loss. It runs on two threads, as it is asked.
+the seconds that the steps took, and the last loss. PaddlePaddle runs on as many threads as there are processors.
 """
 
 import os
@@ -14,11 +14,24 @@ os.environ["GLOG_minloglevel"] = "3"
 os.environ.setdefault("OMP_NUM_THREADS", str(len(os.sched_getaffinity(0))))
 
 import numpy as np
-import paddle
 
 
-def main():
-    directory, loss = sys.argv[1:]
+def of_lodstone(directory, loss):
+    """Returns a function that runs a step with the executor of Lodstone, as a program in Python does."""
+    from lodstone import program as static
+
+    program = static.load_program(directory)
+    executor = static.Executor()
+    variables = [variable for variable in program.list_vars() if variable.persistable]
+    static.load_vars(executor, directory, program, vars=variables, filename="__params__")
+    feed = dict(np.load(os.path.join(directory, "feed.npz")))
+    return lambda: executor.run(program, feed=feed, fetch_list=[loss])
+
+
+def of_paddle(directory, loss):
+    """Returns a function that runs a step with the executor of PaddlePaddle."""
+    import paddle
+
     paddle.enable_static()
     with open(os.path.join(directory, "__model__"), "rb") as file:
         program = paddle.static.Program.parse_from_string(file.read())
@@ -26,10 +39,16 @@ def main():
     variables = [variable for variable in program.list_vars() if variable.persistable]
     paddle.static.load_vars(executor, directory, program, vars=variables, filename="__params__")
     feed = dict(np.load(os.path.join(directory, "feed.npz")))
+    return lambda: executor.run(program, feed=feed, fetch_list=[loss])
+
+
+def main():
+    library, directory, loss = sys.argv[1:]
+    step = {"lodstone": of_lodstone, "paddle": of_paddle}[library](directory, loss)
     for line in sys.stdin:
         start = time.perf_counter()
         for _ in range(int(line)):
-            (value,) = executor.run(program, feed=feed, fetch_list=[loss])
+            (value,) = step()
         print(time.perf_counter() - start, float(value.reshape(-1)[0]), flush=True)
 
 

@@ -18,7 +18,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::python::{environment, install, python_3_11, wheel};
+use crate::python::{PACKAGE, environment, install, python_3_11, wheel};
 use crate::run::{Outcome, cannot, root, run, target};
 
 /// The other libraries, with their requirements files.
@@ -115,7 +115,11 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
         }
         Measured::Training => {
             beside.clear();
-            command.env("LODSTONE_BENCH_PADDLE", environment(&python_3_11()?, PADDLE)?);
+            let python = python_3_11()?;
+            let package = environment(&python, PACKAGE)?;
+            install(&package, &wheel(&python, &["--release"])?)?;
+            command.env("LODSTONE_BENCH_LODSTONE", package);
+            command.env("LODSTONE_BENCH_PADDLE", environment(&python, PADDLE)?);
             command.env("LODSTONE_BENCH_TURNS", "21");
         }
     }

@@ -49,7 +49,7 @@ pub(crate) fn test_package() -> Result<(), Outcome> {
 }
 
 /// The requirements for building and testing the Python package.
-const PACKAGE: &str = "crates/python/requirements-test.txt";
+pub(crate) const PACKAGE: &str = "crates/python/requirements-test.txt";
 
 /// Builds a wheel of the Python package; `arguments` are passed to maturin.
 pub(crate) fn wheel(python: &Path, arguments: &[&str]) -> Result<PathBuf, Outcome> {

@@ -13,6 +13,8 @@ from conftest import DIGITS
         ("numpy", "import lodstone.numpy", "numpy"),
         ("numpy", "lodstone.safe_open(path, 'np')", "numpy"),
         ("numpy", "lodstone.open(path)['fc_0.b_0'].__array__()", "numpy"),
+        ("numpy", "lodstone.open(path)['fc_0.b_0'].numpy()", "numpy"),
+        ("numpy", "from lodstone.program import layers; layers.assign([1.0])", "numpy"),
         ("torch", "import lodstone.torch", "torch"),
         ("torch", "lodstone.safe_open(path, 'pt')", "torch"),
         ("paddle", "import lodstone.paddle", "paddlepaddle"),

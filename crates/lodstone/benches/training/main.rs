@@ -1,6 +1,6 @@
-//! Training steps next to PaddlePaddle, which runs the same programs from the same variables.
+//! Training steps next to the Python package and to PaddlePaddle, which run the same programs from the same variables.
 //!
-//! Both run in separate processes, in turns; the medians are reported, and the median and the
+//! Each runs in a process of its own, in turns; the medians are reported, and the median and the
 //! quartiles of the ratios within a turn. Run by `cargo xtask bench --training`.
 
 #![allow(
@@ -28,9 +28,12 @@ use networks::{Case, cases};
 fn main() {
     let turns = std::env::var("LODSTONE_BENCH_TURNS").ok().and_then(|turns| turns.parse().ok());
     let turns: usize = turns.unwrap_or(11);
-    let python = std::env::var("LODSTONE_BENCH_PADDLE").ok();
+    let pythons = ["lodstone", "paddle"].map(|library| {
+        (library, std::env::var(format!("LODSTONE_BENCH_{}", library.to_uppercase())).ok())
+    });
     let mut table = format!(
-        "| median of {turns} | lodstone | PaddlePaddle 2.6.2 | ratio |\n|---|--:|--:|--:|\n"
+        "| median of {turns} | lodstone | the same in Python | PaddlePaddle 2.6.2 | Python to Rust | \
+         PaddlePaddle to Rust |\n|---|--:|--:|--:|--:|--:|\n"
     );
     let work = tempfile::tempdir().unwrap();
     let only = std::env::var("LODSTONE_BENCH_ONLY").unwrap_or_default();
@@ -38,29 +41,46 @@ fn main() {
         let mut ours = Ours::new(&case);
         let dir = work.path().join(case.name);
         ours.write(&case, &dir);
-        let mut theirs = python.as_deref().map(|python| Theirs::new(python, &dir, &case));
-        let (mut mine, mut other, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        let mut others = pythons.clone().map(|(library, python)| {
+            (python.map(|python| Peer::new(&python, library, &dir, &case)), Vec::new(), Vec::new())
+        });
+        let mut times = Vec::new();
         for turn in 0..=turns {
             let (seconds, loss) = ours.run(&case);
-            let asked = theirs.as_mut().map(|theirs| theirs.run(case.steps));
-            let (there, loss_there) = asked.unwrap_or((seconds, loss));
-            assert!(
-                (loss - loss_there).abs() <= 0.02 * loss.abs() + 1e-3,
-                "{loss} and {loss_there}"
-            );
             // The first turn is a warm-up.
             if turn > 0 {
-                mine.push(seconds * 1e3);
-                other.push(there * 1e3);
-                ratios.push(there / seconds);
+                times.push(seconds * 1e3);
+            }
+            for (peer, times, ratios) in &mut others {
+                let Some(peer) = peer else { continue };
+                let (there, loss_there) = peer.run(case.steps);
+                assert!(
+                    (loss - loss_there).abs() <= 0.02 * loss.abs() + 1e-3,
+                    "{loss} and {loss_there}"
+                );
+                if turn > 0 {
+                    times.push(there * 1e3);
+                    ratios.push(there / seconds);
+                }
             }
         }
-        let [low, ratio, high] = [1, 2, 3].map(|quarter| quartile(&mut ratios, quarter));
-        let (mine, other) = (quartile(&mut mine, 2), quartile(&mut other, 2));
-        table += &format!(
-            "| {} | {mine:.2} ms | {other:.2} ms | **{ratio:.2}** ({low:.2} to {high:.2}) |\n",
-            case.name
-        );
+        table += &format!("| {} | {:.2} ms |", case.name, quartile(&mut times, 2));
+        for (_, times, _) in &mut others {
+            table += &match times.is_empty() {
+                true => " |".to_owned(),
+                false => format!(" {:.2} ms |", quartile(times, 2)),
+            };
+        }
+        for (_, _, ratios) in &mut others {
+            table += &match ratios.is_empty() {
+                true => " |".to_owned(),
+                false => {
+                    let [low, ratio, high] = [1, 2, 3].map(|quarter| quartile(ratios, quarter));
+                    format!(" **{ratio:.2}** ({low:.2} to {high:.2}) |")
+                }
+            };
+        }
+        table.push('\n');
     }
     println!("{table}");
     if let Ok(path) = std::env::var("LODSTONE_BENCH_TABLES") {
@@ -118,18 +138,18 @@ impl Ours {
     }
 }
 
-/// The same program in PaddlePaddle.
-struct Theirs {
+/// The same program in Python, by this or another library.
+struct Peer {
     process: Child,
     requests: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
 
-impl Theirs {
-    fn new(python: &str, dir: &Path, case: &Case) -> Self {
+impl Peer {
+    fn new(python: &str, library: &str, dir: &Path, case: &Case) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benchmarks/training.py");
         let mut command = Command::new(python);
-        command.arg(script).arg(dir).arg(case.loss.name());
+        command.arg(script).arg(library).arg(dir).arg(case.loss.name());
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let requests = process.stdin.take().unwrap();
         let answers = BufReader::new(process.stdout.take().unwrap());
@@ -145,7 +165,7 @@ impl Theirs {
     }
 }
 
-impl Drop for Theirs {
+impl Drop for Peer {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();

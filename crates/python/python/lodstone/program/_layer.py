@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +53,27 @@ def param_attr(argument: str, given: Attr) -> ParamAttr | None:
     if isinstance(given, Regularizer):
         return ParamAttr(regularizer=given)
     raise TypeError(f"argument '{argument}': expected a ParamAttr, found {type(given).__name__}")
+
+
+# The most variables that one call adds: more than any model has, few enough that a wrong number is an error at once.
+MOST_PARTS = 65_536
+
+
+def checked(layer: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a layer that raises a `TypeError` with the name of an argument that should be a variable, but is not."""
+    signature = inspect.signature(layer)
+    accepted: dict[str, tuple[type, ...]] = {"Variable": (Variable,), "Variable | None": (Variable, type(None))}
+    wanted = {name: accepted.get(one.annotation) for name, one in signature.parameters.items()}
+
+    @functools.wraps(layer)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for name, value in signature.bind(*args, **kwargs).arguments.items():
+            types = wanted[name]
+            if types is not None and not isinstance(value, types):
+                raise TypeError(f"argument '{name}': expected a Variable, found {type(value).__name__}")
+        return layer(*args, **kwargs)
+
+    return call
 
 
 class Layer:
@@ -104,6 +127,8 @@ class Layer:
         self, kind: str, inputs: Mapping[str, Any], attrs: Mapping[str, Any] | None, count: int, slot: str = "Out"
     ) -> list[Variable]:
         """Appends an operator with several variables in an output slot, and returns them."""
+        if not 0 < count <= MOST_PARTS:
+            raise ValueError(f"{kind} into {count} parts: expected 1 to {MOST_PARTS}")
         names = [self.temporary() for _ in range(count)]
         self.append(kind, inputs, {slot: names}, attrs)
         return [variable(name) for name in names]

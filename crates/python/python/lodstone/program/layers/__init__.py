@@ -6,8 +6,10 @@ Arguments and defaults are those of `paddle.fluid.layers` in PaddlePaddle 1.8; o
 
 from __future__ import annotations
 
+from inspect import isfunction
 from typing import NoReturn
 
+from .._layer import checked
 from . import _activations, _control, _detection, _loss, _math, _nn, _schedules, _sequence, _tensor
 from ._activations import *  # noqa: F403
 from ._control import *  # noqa: F403
@@ -24,6 +26,9 @@ __all__ = [
     for module in (_activations, _control, _detection, _loss, _math, _nn, _schedules, _sequence, _tensor)
     for name in module.__all__
 ]
+
+# Layers call each other without checks; programs get them with checks.
+globals().update({name: checked(globals()[name]) for name in __all__ if isfunction(globals()[name])})
 
 
 def __getattr__(name: str) -> NoReturn:

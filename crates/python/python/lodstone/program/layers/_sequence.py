@@ -213,6 +213,9 @@ def gru_unit(
     if attr is not None:
         inputs["Bias"] = layer.parameter(attr, [1, 3 * width], input.dtype, Constant(0.0), "b")
     codes = {"identity": 0, "sigmoid": 1, "tanh": 2, "relu": 3}
+    for argument, kind in (("activation", activation), ("gate_activation", gate_activation)):
+        if kind not in codes:
+            raise ValueError(f"argument '{argument}': {kind!r} is none of {', '.join(codes)}")
     attrs = {
         "activation": codes[activation],
         "gate_activation": codes[gate_activation],

@@ -276,6 +276,8 @@ def stack(x: Variable | Sequence[Variable], axis: int = 0, name: str | None = No
 
 def unstack(x: Variable, axis: int = 0, num: int | None = None) -> list[Variable]:
     """The parts of a tensor along an axis, without this axis."""
+    if not -len(x.shape) <= axis < len(x.shape):
+        raise ValueError(f"argument 'axis': {axis}, but {x.name!r} has {len(x.shape)} dims")
     count = x.shape[axis] if num is None else num
     if count < 0:
         raise ValueError(f"argument 'num': the size of axis {axis} of {x.name!r} is unknown")
