@@ -444,6 +444,8 @@ WRONG = {
     "argument 'x': expected a Variable, found int": lambda: layers.relu(3),
     "argument 'label': expected a Variable, found list": lambda: layers.dice_loss(layers.data("x", [4]), [1]),
     "input `X`: expected a Variable, found int": lambda: layers.concat([layers.data("x", [4]), 3]),
+    "a parameter cannot have the shape \\[4, -3\\]": lambda: layers.fc(layers.data("x", [4]), -3),
+    "argument 'filter_size'": lambda: layers.conv2d(layers.data("x", [3, 8, 8]), 4, 0),
     "expected 1 to 65536": lambda: layers.split(layers.data("x", [4]), 1 << 40),
     "argument 'axis': 3": lambda: layers.unstack(layers.ones([2, 3], "float32"), axis=3),
     "belongs to another program": lambda: layers.relu(regression()[1]),

@@ -158,16 +158,19 @@ def declared(
     attr: ParamAttr, base: str, shape: Sequence[int], dtype: str, initializer: Initializer, is_state: bool
 ) -> Variable:
     """Adds a parameter or state to the current programs."""
+    dims = [int(size) for size in shape]
+    if any(not 0 < size < 1 << 63 for size in dims):
+        raise ValueError(f"{attr.name or base}: a parameter cannot have the shape {dims}")
     facts = {
         "name": attr.name,
         "trainable": attr.trainable,
         "learning_rate": attr.learning_rate,
         "regularizer": attr.regularizer and attr.regularizer.parts(),
         "need_clip": attr.need_clip,
-        "initializer": initializer.parts(dtype, shape),
+        "initializer": initializer.parts(dtype, dims),
         "is_state": is_state,
     }
-    name = _lodstone.declare_parameter(network(), base, dtype, [int(size) for size in shape], facts)
+    name = _lodstone.declare_parameter(network(), base, dtype, dims, facts)
     return default_main_program().global_block().var(name)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import _lodstone
 from .._core import Variable, default_main_program, dtype_name, network
-from .._layer import Attr, Layer, ParamAttr, param_attr, sizes
+from .._layer import Attr, Layer, ParamAttr, check, param_attr, sizes
 from ..initializer import Constant, Normal, Xavier
 
 __all__ = [
@@ -89,6 +89,7 @@ def fc(
     The first `num_flatten_dims` dims are the rows. Several inputs have a matrix each, and their products are added up.
     """
     inputs = [input] if isinstance(input, Variable) else list(input)
+    check({"input": inputs})
     layer = Layer("fc", name)
     products = []
     for one in inputs:
@@ -203,6 +204,8 @@ def _conv(
     among, inputs, window = groups or 1, channels(x), sizes("filter_size", size, rank)
     if inputs % among or filters % among:
         raise ValueError(f"argument 'groups': {inputs} channels and {filters} filters are not multiples of {among}")
+    if min(window) < 1:
+        raise ValueError(f"argument 'filter_size': {window} is not positive")
     # The fan-in counts all channels, whatever the groups.
     default = Normal(0.0, sqrt(2.0 / (prod(window) * inputs)))
     filter = layer.parameter(_attr("param_attr", weight), [filters, inputs // among, *window], x.dtype, default)
