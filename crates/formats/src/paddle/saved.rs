@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use lodstone_model::{AttributeValue, Model, Op, Parameter, Tensor};
-use lodstone_schema::paddle::{attribute, is_load};
+use lodstone_schema::paddle::{is_load, is_merged, record_position};
 use lodstone_store::{Blob, Dir, Location};
 
 use super::{program, stream};
@@ -53,7 +53,7 @@ pub fn open(dir: &Location, loader: &str, options: &OpenOptions) -> Result<Optio
                 blob
             }
         };
-        let (names, tensors) = (op.output("Out"), loaded(op, &blob, options)?);
+        let (names, tensors) = (op.output("Out"), loaded(op, &blob, dir, options)?);
         if tensors.len() != names.len() {
             let (found, wanted) = (tensors.len(), names.len());
             let what = format!("`{name}` has {found} tensors, but the loader loads {wanted}");
@@ -66,16 +66,16 @@ pub fn open(dir: &Location, loader: &str, options: &OpenOptions) -> Result<Optio
 }
 
 /// Returns the tensors that an operator loads.
-fn loaded(op: &Op, blob: &Blob, options: &OpenOptions) -> Result<Vec<Tensor>> {
-    let position = match attribute(op, "position") {
-        Some(AttributeValue::Long(position)) => usize::try_from(*position).ok(),
-        _ => None,
+fn loaded(op: &Op, blob: &Blob, dir: &Location, options: &OpenOptions) -> Result<Vec<Tensor>> {
+    if !is_merged(op) {
+        let expect = vec![stream::Expect::Anything; op.output("Out").len()];
+        return Ok(stream::read(blob, &expect, &options.limits)?.1);
+    }
+    let position = record_position(op);
+    let wrong = || Error::Mismatch {
+        path: dir.to_path_buf(),
+        what: format!("expected the index of a record in `{}`, found {position}", op.kind),
     };
-    Ok(match position {
-        Some(position) => vec![stream::read_record(blob, position, &options.limits)?],
-        None => {
-            let expect = vec![stream::Expect::Anything; op.output("Out").len()];
-            stream::read(blob, &expect, &options.limits)?.1
-        }
-    })
+    let position = usize::try_from(position).map_err(|_| wrong())?;
+    Ok(vec![stream::read_record(blob, position, &options.limits)?])
 }

@@ -20,7 +20,7 @@ use std::collections::{HashMap, HashSet};
 
 use lodstone_formats::paddle::program;
 use lodstone_model::{Holder, Limits, Program, ValueType, Var};
-use lodstone_schema::paddle::is_saved;
+use lodstone_schema::paddle::{LOAD_MERGED, POSITION, SAVE_MERGED, is_saved};
 use lodstone_store::{Blob, Commit, Location, Output, Progress, check_relative};
 
 use crate::program::error::{Error, Result, variable};
@@ -33,15 +33,6 @@ const FILE: &str = "__model__";
 
 /// The file of a program in text form.
 const TEXT: &str = "__model__.txt";
-
-/// The operator that saves a record of a merged file.
-pub const SAVE_MERGED: &str = "lodstone.save_merged";
-
-/// The operator that loads a record of a merged file.
-pub const LOAD_MERGED: &str = "lodstone.load_merged";
-
-/// The attribute of [`LOAD_MERGED`] with the index of its record.
-pub const POSITION: &str = "position";
 
 /// The encoding of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

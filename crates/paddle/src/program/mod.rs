@@ -23,15 +23,16 @@ pub use backward::append_backward;
 pub use encoding::{decode, encode};
 pub use error::{Error, Result};
 pub use files::{
-    Form, LOAD_MERGED, LoadOptions, POSITION, Paths, Placement, SAVE_MERGED, SaveOptions, load,
-    load_program, persistables, save, save_program,
+    Form, LoadOptions, Paths, Placement, SaveOptions, load, load_program, persistables, save,
+    save_program,
 };
 pub use inference::{for_test, inference, prune, with_interface};
 pub use initializers::Initializer;
-pub use lodstone_schema::paddle::{StaleSave, stale_saves};
+pub use lodstone_schema::paddle::{
+    LOAD_MERGED, POSITION, SAVE_MERGED, StaleSave, record_position, stale_saves,
+};
 pub use names::Names;
 pub use network::{Draft, Network, ParamAttr, Update, Variable};
 pub use operator::Operator;
-pub(crate) use records::is_merged;
-pub use records::{record_position, saved_records};
+pub use records::saved_records;
 pub use role::{OPTIMIZES, SCHEDULES, loss, role, set_role};

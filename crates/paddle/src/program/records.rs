@@ -5,11 +5,10 @@
 use std::collections::HashSet;
 
 use lodstone_model::{AttributeValue, Op, Program};
-use lodstone_schema::paddle::is_save;
+use lodstone_schema::paddle::{is_merged, is_save};
 use lodstone_store::plain;
 
 use crate::program::error::{Error, Result};
-use crate::program::files::{LOAD_MERGED, POSITION, SAVE_MERGED};
 use crate::program::network::Variable;
 
 /// Returns the names of the variables that a program saves to a file, in the order of its records; `None` if no operator
@@ -47,23 +46,6 @@ fn saves(op: &Op, path: &str) -> bool {
     let Some(AttributeValue::String(own)) = op.attribute("file_path") else { return false };
     let own = own.to_string();
     is_save(op) && own.starts_with('/') == path.starts_with('/') && plain(&own) == plain(path)
-}
-
-/// Whether an operator saves or loads one of several records of a file, each of which is preceded by its size.
-///
-/// Programs of earlier versions have PaddlePaddle's operators with an attribute, which PaddlePaddle ignores.
-pub(crate) fn is_merged(op: &Op) -> bool {
-    let is_marked = || matches!(op.attribute("merged"), Some(AttributeValue::Bool(true)));
-    op.kind == SAVE_MERGED || op.kind == LOAD_MERGED || is_marked()
-}
-
-/// Returns the index of the record that an operator loads from a merged file.
-pub fn record_position(op: &Op) -> i64 {
-    match op.attribute(POSITION) {
-        Some(AttributeValue::Int(position)) => i64::from(*position),
-        Some(AttributeValue::Long(position)) => *position,
-        _ => 0,
-    }
 }
 
 /// Returns the index of a variable's record.

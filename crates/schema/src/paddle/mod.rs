@@ -12,6 +12,7 @@
 mod activation;
 mod attributes;
 pub mod codes;
+mod files;
 mod gradients;
 mod operators;
 mod prune;
@@ -21,6 +22,7 @@ mod stale;
 
 pub use activation::Activation;
 pub use attributes::{AttributeSpec, attribute, attributes};
+pub use files::{LOAD_MERGED, POSITION, SAVE_MERGED, is_load, is_merged, is_save, record_position};
 pub use gradients::{EMPTY, GRAD, gradient_of, gradient_ops, has_gradient};
 pub use operators::{
     Choice, Computation, LodRule, Operator, Share, SharedLod, Slot, operator, operators,
@@ -44,16 +46,6 @@ pub const CALLSTACK: &str = "op_callstack";
 
 /// The prefix of operators that PaddlePaddle does not have, and therefore rejects.
 pub const OWN: &str = "lodstone.";
-
-/// Whether an operator saves variables to a file.
-pub fn is_save(op: &Op) -> bool {
-    matches!(op.kind.as_str(), "save" | "save_combine" | "lodstone.save_merged")
-}
-
-/// Whether an operator loads variables from a file.
-pub fn is_load(op: &Op) -> bool {
-    matches!(op.kind.as_str(), "load" | "load_combine" | "lodstone.load_merged")
-}
 
 /// PaddlePaddle's conventions.
 pub static CONVENTIONS: Conventions = Conventions {

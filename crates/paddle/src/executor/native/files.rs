@@ -1,9 +1,9 @@
 //! Operators that load and save.
 
-use crate::program::{LOAD_MERGED, SAVE_MERGED, is_merged, record_position};
 use half::f16;
 use lodstone_formats::paddle::stream::{self, Expect};
 use lodstone_model::{AttributeValue, DType, Limits, Op, Tensor};
+use lodstone_schema::paddle::{LOAD_MERGED, SAVE_MERGED, is_merged, record_position};
 use lodstone_store::Blob;
 
 use super::{Outcome, Run, flag, input, output};
