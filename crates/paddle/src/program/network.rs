@@ -104,7 +104,7 @@ pub struct Network {
 /// operators are appended to.
 #[derive(Clone, Debug, Default)]
 pub struct Draft {
-    known: HashMap<String, Known>,
+    pub(crate) known: HashMap<String, Known>,
     updates: HashMap<String, Update>,
     current: usize,
 }
@@ -112,17 +112,21 @@ pub struct Draft {
 impl Draft {
     /// Returns what the declarations of a program state.
     pub fn of(main: &Program) -> Self {
-        let mut known = HashMap::new();
+        let mut draft = Self::default();
         for (block, declared) in main.blocks.iter().enumerate() {
             for var in &declared.vars {
-                let mut info = ValueInfo::from(var.value.clone());
-                if need_check_feed(var) {
-                    name_dims(&var.name, &mut info);
-                }
-                known.entry(var.name.clone()).or_insert(Known { info, block });
+                draft.known.entry(var.name.clone()).or_insert_with(|| stated(var, block));
             }
         }
-        Self { known, ..Self::default() }
+        draft
+    }
+
+    /// Adds a variable that a block of the program declares now, or declares in another way.
+    pub fn declare(&mut self, block: usize, var: &Var) {
+        let is_outer = |known: &Known| known.block < block;
+        if !self.known.get(&var.name).is_some_and(is_outer) {
+            self.known.insert(var.name.clone(), stated(var, block));
+        }
     }
 
     /// Returns what the declarations of a program state, after it was edited: the current block and the updates of
@@ -137,6 +141,15 @@ impl Draft {
     pub fn current_block(&self) -> usize {
         self.current
     }
+}
+
+/// Returns what the declaration of a variable states.
+fn stated(var: &Var, block: usize) -> Known {
+    let mut info = ValueInfo::from(var.value.clone());
+    if need_check_feed(var) {
+        name_dims(&var.name, &mut info);
+    }
+    Known { info, block }
 }
 
 /// Makes the unknown dims of an input symbols, which stay the same wherever they go.
@@ -236,7 +249,7 @@ impl Network {
         let known =
             known.ok_or_else(|| error::internal("the type of a redeclared variable is unknown"))?;
         let block = error::block_mut(&mut self.main, known.block)?;
-        let var = block.vars.iter_mut().find(|var| var.name == name);
+        let var = block.vars.iter_mut().rev().find(|var| var.name == name);
         let var = var.ok_or_else(|| error::internal("a redeclared variable was not declared"))?;
         var.value = written(&known.info.value);
         Ok(())
@@ -268,12 +281,15 @@ impl Network {
     /// Declares a variable in a block of the main program.
     pub(crate) fn declare(&mut self, block: usize, var: Var, info: ValueInfo) -> Variable {
         let name = var.name.clone();
-        self.known.insert(name.clone(), Known { info, block });
+        let is_known = self.known.insert(name.clone(), Known { info, block }).is_some();
         match self.main.blocks.get_mut(block) {
-            Some(block) => match block.vars.iter_mut().find(|known| known.name == name) {
-                Some(known) => *known = var,
-                None => block.vars.push(var),
-            },
+            Some(block) => {
+                let same = |known: &&mut Var| known.name == name;
+                match is_known.then(|| block.vars.iter_mut().rev().find(same)).flatten() {
+                    Some(known) => *known = var,
+                    None => block.vars.push(var),
+                }
+            }
             // A program with a variable that no block declares cannot run.
             None => drop(lodstone_schema::Finding::internal(format!(
                 "the network has no block {block}"
@@ -467,14 +483,16 @@ impl Network {
     /// Sets whether gradients stop at a variable.
     pub(crate) fn stop(&mut self, name: &str, stops: bool) {
         let block = self.known.get(name).and_then(|known| self.main.blocks.get_mut(known.block));
-        let vars = block.into_iter().flat_map(|block| &mut block.vars);
-        vars.filter(|var| var.name == name).for_each(|var| set_stop_gradient(var, stops));
+        let mut vars = block.into_iter().flat_map(|block| block.vars.iter_mut().rev());
+        if let Some(var) = vars.find(|var| var.name == name) {
+            set_stop_gradient(var, stops);
+        }
     }
 
     /// Whether gradients stop at a variable.
     pub(crate) fn stops(&self, name: &str) -> bool {
         let block = self.known.get(name).and_then(|known| self.main.blocks.get(known.block));
-        let var = block.and_then(|block| block.vars.iter().find(|var| var.name == name));
+        let var = block.and_then(|block| block.vars.iter().rev().find(|var| var.name == name));
         var.is_some_and(stop_gradient)
     }
 

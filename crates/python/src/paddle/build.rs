@@ -117,8 +117,8 @@ impl Drop for Building<'_> {
     }
 }
 
-/// Calls a Python function that builds a part of a network, which is put back meanwhile; returns the names of its
-/// variables.
+/// Calls a Python function of variables that builds a part of a network, which is put back meanwhile; returns the variables
+/// that it makes. In Python, variables are names.
 struct Callback<'c, 'p> {
     parents: (&'p Program, &'p Program, &'p Names),
     function: &'c Bound<'p, PyAny>,
@@ -127,10 +127,11 @@ struct Callback<'c, 'p> {
 }
 
 impl Callback<'_, '_> {
-    fn call(&self, net: &mut Network) -> program::Result<Vec<Variable>> {
+    fn call(&self, net: &mut Network, given: &[Variable]) -> program::Result<Vec<Variable>> {
         let (main, startup, names) = self.parents;
         returned(std::mem::take(net), main, startup, names);
-        let made = self.function.call0().and_then(|made| made.extract::<Vec<String>>());
+        let given: Vec<String> = given.iter().map(name).collect();
+        let made = self.function.call1((given,)).and_then(|made| made.extract::<Vec<String>>());
         match taken(main, startup, names).and_then(|again| {
             *net = again;
             made
@@ -155,13 +156,13 @@ fn with_callbacks<'py, T>(
     parents: &Parents<'py>,
     work: impl FnOnce(
         &mut Network,
-        &dyn Fn(&mut Network, &Bound<'py, PyAny>) -> program::Result<Vec<Variable>>,
+        &dyn Fn(&mut Network, &Bound<'py, PyAny>, &[Variable]) -> program::Result<Vec<Variable>>,
     ) -> program::Result<T>,
 ) -> PyResult<T> {
     let raised = Mutex::new(None);
     let programs = (parents.0.get(), parents.1.get(), parents.2.get());
-    let call = |net: &mut Network, function: &Bound<'py, PyAny>| {
-        Callback { parents: programs, function, raised: &raised }.call(net)
+    let call = |net: &mut Network, function: &Bound<'py, PyAny>, given: &[Variable]| {
+        Callback { parents: programs, function, raised: &raised }.call(net, given)
     };
     let result = work(&mut parents.building()?.net, &call);
     let raised = raised.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -339,7 +340,7 @@ pub(crate) fn append_block(
     })
 }
 
-/// Appends two branches, built by functions that return names; returns the names of the results.
+/// Appends two branches, built by functions of no variables that return names; returns the names of the results.
 #[pyfunction]
 pub(crate) fn cond<'py>(
     py: Python<'py>,
@@ -350,12 +351,12 @@ pub(crate) fn cond<'py>(
 ) -> PyResult<Vec<String>> {
     let condition = Variable::named(condition);
     let made = with_callbacks(py, &network, |net, call| {
-        layers::cond(net, &condition, |net| call(net, &yes), |net| call(net, &no))
+        layers::cond(net, &condition, |net| call(net, &yes, &[]), |net| call(net, &no, &[]))
     })?;
     Ok(made.iter().map(name).collect())
 }
 
-/// Appends a loop over variables, whose test and body are functions that return names.
+/// Appends a loop over variables, whose test and body are functions of their names that return names.
 #[pyfunction]
 pub(crate) fn while_loop<'py>(
     py: Python<'py>,
@@ -367,21 +368,15 @@ pub(crate) fn while_loop<'py>(
 ) -> PyResult<()> {
     let variables = self::variables(&variables);
     with_callbacks(py, &network, |net, call| {
-        let bound = |function: &Bound<'py, PyAny>, given: &[Variable]| {
-            let given: Vec<String> = given.iter().map(name).collect();
-            let partial = py.import("functools").and_then(|module| module.getattr("partial"));
-            let bound = partial.and_then(|partial| partial.call1((function, given)));
-            bound.map_err(|error| failed(&error.to_string()))
-        };
         layers::while_loop(
             net,
             &variables,
             is_test,
             |net, given| {
-                let made = call(net, &bound(&test, given)?)?;
+                let made = call(net, &test, given)?;
                 made.into_iter().next().ok_or_else(|| failed("the condition returned no variable"))
             },
-            |net, given| call(net, &bound(&body, given)?),
+            |net, given| call(net, &body, given),
         )
     })
 }

@@ -4,9 +4,7 @@ use lodstone::paddle::program as building;
 use lodstone::paddle::schema::{
     is_saved, need_check_feed, set_need_check_feed, set_stop_gradient, stop_gradient,
 };
-use lodstone::{
-    Attribute, Block, DType, Dim, Holder, Op, Operand, Program, TensorType, ValueType, Var,
-};
+use lodstone::{Attribute, Block, Dim, Holder, Op, Operand, Program, TensorType, ValueType, Var};
 use pyo3::exceptions::{PyKeyError, PyLookupError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -14,19 +12,18 @@ use pyo3::types::PyDict;
 use super::attributes::{from_python, to_python};
 use crate::arguments::Arguments;
 
-/// Kinds of variables by name.
-const KINDS: [&str; 11] = [
-    "tensor",
-    "selected_rows",
-    "tensor_array",
-    "feed_list",
-    "feed_minibatch",
-    "fetch_list",
-    "step_scopes",
-    "lod_rank_table",
-    "place_list",
-    "raw",
-    "other",
+/// The kinds of variables by name, and the type that each has with an element type and a shape.
+const KINDS: [(&str, fn(TensorType) -> ValueType); 10] = [
+    ("tensor", |tensor| tensor.into()),
+    ("selected_rows", |tensor| Holder::SelectedRows(tensor).into()),
+    ("tensor_array", |tensor| Holder::TensorArray(tensor).into()),
+    ("feed_list", |_| Holder::FeedList.into()),
+    ("feed_minibatch", |_| Holder::FeedMinibatch.into()),
+    ("fetch_list", |_| Holder::FetchList.into()),
+    ("step_scopes", |_| Holder::StepScopes.into()),
+    ("lod_rank_table", |_| Holder::LodRankTable.into()),
+    ("place_list", |_| Holder::PlaceList.into()),
+    ("raw", |_| Holder::Raw.into()),
 ];
 
 /// Returns the index of the block that declares a variable, `block` or one around it.
@@ -40,7 +37,7 @@ pub(super) fn declaring(program: &Program, block: usize, name: &str) -> Option<u
 
 /// Returns a variable of a block.
 pub(super) fn variable<'p>(program: &'p Program, block: usize, name: &str) -> Option<&'p Var> {
-    program.blocks.get(block)?.vars.iter().find(|var| var.name == name)
+    program.blocks.get(block)?.vars.iter().rev().find(|var| var.name == name)
 }
 
 pub(super) fn no_variable(block: usize, name: &str) -> PyErr {
@@ -76,19 +73,14 @@ pub(super) fn described<'py>(py: Python<'py>, var: &Var) -> PyResult<Bound<'py, 
 fn kind(value: &ValueType) -> &'static str {
     match value {
         ValueType::Tensor(_) | ValueType::Unspecified => "tensor",
-        ValueType::Holder(holder) => match holder {
-            Holder::SelectedRows(_) => "selected_rows",
-            Holder::TensorArray(_) => "tensor_array",
-            Holder::FeedList => "feed_list",
-            Holder::FeedMinibatch => "feed_minibatch",
-            Holder::FetchList => "fetch_list",
-            Holder::StepScopes => "step_scopes",
-            Holder::LodRankTable => "lod_rank_table",
-            Holder::PlaceList => "place_list",
-            Holder::Raw => "raw",
-            _ => "other",
-        },
-        _ => "other",
+        ValueType::Holder(Holder::SelectedRows(_)) => "selected_rows",
+        ValueType::Holder(Holder::TensorArray(_)) => "tensor_array",
+        other => {
+            let is_kind = |(_, typed): &&(&str, fn(TensorType) -> ValueType)| {
+                typed(TensorType::default()) == *other
+            };
+            KINDS.iter().find(is_kind).map_or("other", |(name, _)| name)
+        }
     }
 }
 
@@ -99,34 +91,21 @@ pub(super) fn declaration(facts: &Arguments<'_>) -> PyResult<Var> {
         return Err(PyValueError::new_err("argument 'name': expected a name, found ''"));
     }
     let dtype: String = facts.get("dtype")?;
-    let dtype = DType::from_name(&dtype).ok_or_else(|| {
-        PyValueError::new_err(format!("argument 'dtype': unknown element type `{dtype}`"))
-    })?;
+    let dtype = super::build::dtype(&dtype)?;
     let shape: Option<Vec<i64>> = facts.get("shape")?;
     let shape = shape.map(|dims| dims.into_iter().map(dim).collect::<PyResult<Vec<_>>>());
     let lod_level = facts.get("lod_level")?;
     let tensor = TensorType { lod_level, ..TensorType::new(dtype, shape.transpose()?) };
     let kind: String = facts.get("kind")?;
-    let value = match kind.as_str() {
-        "tensor" => tensor.into(),
-        "selected_rows" => Holder::SelectedRows(tensor).into(),
-        "tensor_array" => Holder::TensorArray(tensor).into(),
-        "feed_list" => Holder::FeedList.into(),
-        "feed_minibatch" => Holder::FeedMinibatch.into(),
-        "fetch_list" => Holder::FetchList.into(),
-        "step_scopes" => Holder::StepScopes.into(),
-        "lod_rank_table" => Holder::LodRankTable.into(),
-        "place_list" => Holder::PlaceList.into(),
-        "raw" => Holder::Raw.into(),
-        _ => {
-            let what =
-                format!("argument 'type': expected one of {}, found `{kind}`", KINDS.join(", "));
-            return Err(PyValueError::new_err(what));
-        }
-    };
+    let known = KINDS.iter().find(|(name, _)| *name == kind);
+    let (_, typed) = known.ok_or_else(|| {
+        let names = KINDS.map(|(name, _)| name).join(", ");
+        let what = format!("argument 'type': expected one of {names}, found `{kind}`");
+        PyValueError::new_err(what)
+    })?;
     let mut var = Var {
         name,
-        value,
+        value: typed(tensor),
         persistable: facts.get("persistable")?,
         is_parameter: facts.get("is_parameter")?,
         ..Var::default()
@@ -136,7 +115,7 @@ pub(super) fn declaration(facts: &Arguments<'_>) -> PyResult<Var> {
     Ok(var)
 }
 
-/// Returns a dim: -1 (or another negative number) is unknown.
+/// Returns a dim; -1 is unknown.
 pub(super) fn dim(size: i64) -> PyResult<Dim> {
     match u64::try_from(size) {
         Ok(size) => Ok(Dim::Known(size)),

@@ -212,7 +212,16 @@ impl Program {
     /// Declares a variable, or replaces its declaration.
     fn declare(&self, block: usize, facts: crate::arguments::Arguments<'_>) -> PyResult<()> {
         let var = edit::declaration(&facts)?;
-        self.edit_block(block, |block| edit::declare(block, var))
+        let declared = self.with(|state| {
+            let is_drafted = state.is_drafted();
+            edit::declare(state.program.blocks.get_mut(block)?, var.clone());
+            if is_drafted {
+                state.draft.declare(block, &var);
+                state.drafted = Some(state.program.revision());
+            }
+            Some(())
+        })?;
+        declared.ok_or_else(|| no_block(block))
     }
 
     /// Sets whether a variable is persistable, and whether gradients stop at it. Types do not change.
@@ -249,6 +258,15 @@ impl Program {
 
     fn operators(&self, block: usize) -> PyResult<Vec<Operator>> {
         self.with_block(block, |block| block.ops.iter().cloned().map(Operator::of).collect())
+    }
+
+    fn operator_count(&self, block: usize) -> PyResult<usize> {
+        self.with_block(block, |block| block.ops.len())
+    }
+
+    fn operator(&self, block: usize, index: usize) -> PyResult<Operator> {
+        let found = self.with_block(block, |block| block.ops.get(index).cloned())?;
+        found.map(Operator::of).ok_or_else(edit::no_operator)
     }
 
     /// Inserts an operator, whose variables must be declared.

@@ -12,12 +12,10 @@ mod sums;
 use std::collections::{HashMap, HashSet};
 
 use lodstone_model::{AttributeValue, Block, ByteString, Op, Program, Var};
-use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{gradient_of, gradient_ops, set_forward_block, stop_gradient};
 
 use crate::program::error::{self, Result, block_mut, block_number, variable};
-use crate::program::known::Known;
-use crate::program::network::{Network, Variable};
+use crate::program::network::{Draft, Network, Variable};
 use crate::program::operator::Operator;
 use crate::program::role::{BACKWARD, LOSS, set, set_role};
 use blocks::{conditional_gradient, inner, while_gradient};
@@ -38,12 +36,10 @@ impl Network {
         loss: &Variable,
         no_grad: &[Variable],
     ) -> Result<Vec<(Variable, Variable)>> {
-        let known = self.main.blocks.first().map_or(0, |block| block.vars.len());
         let pairs = append_backward(&mut self.main, loss, no_grad)?;
-        let first = self.main.blocks.first();
-        for var in first.into_iter().flat_map(|block| block.vars.iter().skip(known)) {
-            let info = ValueInfo::from(var.value.clone());
-            self.known.insert(var.name.clone(), Known { info, block: 0 });
+        let declared = Draft::of(&self.main).known;
+        for (name, known) in declared {
+            self.known.entry(name).or_insert(known);
         }
         Ok(pairs)
     }

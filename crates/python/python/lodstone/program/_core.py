@@ -183,7 +183,7 @@ class Block:
 
     def has_var(self, name: str) -> bool:
         """Returns whether the block declares a variable."""
-        return name in self.program._program.variables(self.idx)
+        return self.program._program.find_variable(self.idx, name) == self.idx
 
     def var(self, name: str) -> Variable:
         """Returns a variable of the block; raises a `ValueError` if the block does not declare it."""
@@ -266,7 +266,7 @@ class Block:
         # The startup program of this operator is empty: nothing is initialized.
         network = (self.program._program, _lodstone.Program(), unique_name.current())
         _lodstone.call_layer(network, self.idx, operator)
-        return self.ops[-1]
+        return self._operator(self._operator_count() - 1)
 
     def insert_op(
         self,
@@ -277,11 +277,17 @@ class Block:
         attrs: Mapping[str, Any] | None = None,
     ) -> Operator:
         """Inserts an operator before the one at an index, and returns it. Its variables must be declared."""
-        count = len(self.program._program.operators(self.idx))
+        count = self._operator_count()
         if not 0 <= index <= count:
             raise IndexError(f"argument 'index': block {self.idx} has {count} operators, found {index}")
         self.program._program.insert_operator(self.idx, index, parts(type, inputs, outputs, attrs))
-        return self.ops[index]
+        return self._operator(index)
+
+    def _operator_count(self) -> int:
+        return self.program._program.operator_count(self.idx)
+
+    def _operator(self, index: int) -> Operator:
+        return Operator(self, index, self.program._program.operator(self.idx, index))
 
     def prepend_op(self, type: str, **slots: Any) -> Operator:
         """Inserts an operator before all others, like `insert_op`."""

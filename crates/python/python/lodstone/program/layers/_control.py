@@ -130,8 +130,8 @@ def cond(
     """
     single: list[bool] = []
 
-    def branch(function: Callable[[], Results] | None) -> Callable[[], list[str]]:
-        def build() -> list[str]:
+    def branch(function: Callable[[], Results] | None) -> Callable[[list[str]], list[str]]:
+        def build(_: list[str]) -> list[str]:
             found = function() if function else None
             single.append(isinstance(found, Variable))
             return [] if found is None else [name_of("cond", one) for one in ([found] if isinstance(found, Variable) else found)]
