@@ -14,7 +14,12 @@ Functions that describe a whole model (`inspect`, `verify`, `diff`, `compare`, `
 command prints, as a dictionary.
 """
 
-from . import checkpoint, program
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from . import checkpoint
 from ._errors import (
     DamagedError,
     LodstoneError,
@@ -37,6 +42,9 @@ from ._run import Session, compare
 from ._safe_open import safe_open
 from ._train import Step, Training, train
 from ._work import convert, diff, infer_shapes, operators, scan, seal, verify
+
+if TYPE_CHECKING:
+    from . import program
 
 __all__ = [
     "Buffer",
@@ -82,3 +90,14 @@ __all__ = [
     "train",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Its layers take longer to import than everything else, and few scripts build programs.
+    if name == "program":
+        return importlib.import_module(".program", __name__)
+    raise AttributeError(f"module 'lodstone' has no attribute {name!r}", name=name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), "program"})
