@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use lodstone::checkpoint::{Container, Error, ManagerOptions, Saved, Serial, Snapshot, serials};
-use lodstone::{Blob, Parameter, numerics};
+use lodstone::{Parameter, numerics};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::errors::{raise, raise_checkpoint};
 use crate::model::{Model, json};
 use crate::program::{ProgramContents, Scope, Training};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, own};
 use crate::work::run;
 
 /// A writer of checkpoints with an exclusive lock on their directory.
@@ -110,8 +110,9 @@ impl Manager {
         let mut tensors: Vec<Parameter> = tensors.iter().map(parameter).collect();
         let snapshot = move |background: bool| {
             if background {
-                // Python may write to arrays while they are saved.
-                tensors.iter_mut().try_for_each(own)?;
+                for parameter in &mut tensors {
+                    parameter.tensor = own(&parameter.tensor)?;
+                }
             }
             Ok(Snapshot::of_tensors(tensors)?.with_numerics(numerics()))
         };
@@ -164,12 +165,6 @@ impl Manager {
         })?;
         closed.map_err(|error| raise_checkpoint(py, error))
     }
-}
-
-/// Copies the elements of a tensor.
-fn own(Parameter { tensor, .. }: &mut Parameter) -> Result<(), Error> {
-    tensor.data = Blob::memory(tensor.data.bytes()?.to_vec());
-    Ok(())
 }
 
 #[pyfunction]

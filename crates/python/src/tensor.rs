@@ -370,3 +370,9 @@ fn dtype_name(py: Python<'_>, dtype: DType) -> Bound<'_, PyString> {
         None => PyString::new(py, &dtype.to_string()),
     }
 }
+
+/// Returns a tensor with a copy of the elements: Python may write to an array while its bytes are used.
+pub(crate) fn own(tensor: &lodstone::Tensor) -> Result<lodstone::Tensor, lodstone::StoreError> {
+    let data = lodstone::Blob::memory(tensor.data.bytes()?.to_vec());
+    Ok(lodstone::Tensor { data, ..tensor.clone() })
+}

@@ -1,5 +1,7 @@
 //! Programs that are derived from the program of a model: for inference, loaders, with checkpoint operators.
 
+use std::collections::HashSet;
+
 use globset::GlobSet;
 use lodstone_model::{Holder, Model, Op, Program, Programs, ValueType, Var, some};
 use lodstone_paddle::checkpoint::{
@@ -81,9 +83,10 @@ pub fn inference_program(model: &Model, options: &DeriveOptions) -> Result<Progr
     let feeds = named(&options.feed, || inputs(&program));
     let kept = if options.for_test { forward } else { without_interface(&program) };
     let pruned = prune(&kept, &texts(&feeds), &texts(&targets))?;
-    let is_needed = |name: &&str| pruned.vars().any(|var| var.name == **name);
-    let feeds: Vec<&str> = texts(&feeds).into_iter().filter(is_needed).collect();
-    Ok(with_interface(pruned.clone(), &feeds, &texts(&targets))?)
+    let declared: HashSet<&str> = pruned.vars().map(|var| var.name.as_str()).collect();
+    let mut feeds = texts(&feeds);
+    feeds.retain(|name| declared.contains(name));
+    Ok(with_interface(pruned, &feeds, &texts(&targets))?)
 }
 
 /// Returns a program without the operators that feed and fetch.
@@ -185,14 +188,14 @@ fn results(program: &Program, forward: &Program) -> Result<Vec<String>> {
         return Ok(fetched);
     }
     let root = loss(program);
-    let is_read = |name: &str| forward.ops().any(|op| op.reads().any(|read| read == name));
+    let read: HashSet<&str> = forward.ops().flat_map(Op::reads).collect();
     // The result of an operator has one of these slots; other outputs serve its gradient.
     let result = |op: &'_ Op| -> Vec<String> {
         let slots = ["Out", "Y", "Output", "Loss", "Accuracy"];
         slots.into_iter().flat_map(|slot| op.output(slot)).cloned().collect()
     };
     let ops = forward.blocks.first().map_or(&[][..], |block| &block.ops);
-    let unread = ops.iter().flat_map(result).filter(|name| !is_read(name));
+    let unread = ops.iter().flat_map(result).filter(|name| !read.contains(name.as_str()));
     let found: Vec<String> = unread.filter(|name| Some(name.as_str()) != root).collect();
     match found.len() {
         1 => Ok(found),

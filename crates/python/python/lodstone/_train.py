@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -33,10 +34,13 @@ class Training:
 
     def __init__(self, training: _lodstone.Training) -> None:
         self._training = training
-        self.losses: list[float] = []
-        """The losses of the steps of this run."""
         self.history: list[Step] = []
         """The steps of this run."""
+
+    @property
+    def losses(self) -> list[float]:
+        """The losses of the steps of this run."""
+        return [step.loss for step in self.history]
 
     @property
     def done(self) -> int:
@@ -53,7 +57,6 @@ class Training:
         found = self._training.step(None if batch is None else named_values(batch))
         reported = dict(zip(self._training.watched, found, strict=True))
         step = Step(self.done, found[0], reported)
-        self.losses.append(step.loss)
         self.history.append(step)
         return step
 
@@ -66,7 +69,7 @@ class Training:
         self._training.save(directory, no_clobber)
 
     def __repr__(self) -> str:
-        last = f", loss {self.losses[-1]:.6g}" if self.losses else ""
+        last = f", loss {self.history[-1].loss:.6g}" if self.history else ""
         return f"<lodstone.Training {self.done} steps{last}>"
 
 
@@ -119,9 +122,14 @@ def train(
         raise ValueError(f"argument 'every': expected at least 1, found {every}")
     if resume and checkpoint is None:
         raise ValueError("argument 'resume': give the directory as `checkpoint`")
-    is_whole = isinstance(data, Mapping)
-    if is_whole and steps is None:
-        raise ValueError("argument 'steps': required, since `data` does not end")
+    given: list[tuple[str, Any]] | None = None
+    batches: Iterator[Mapping[str, Any] | None]
+    if isinstance(data, Mapping):
+        if steps is None:
+            raise ValueError("argument 'steps': required, since `data` does not end")
+        given, batches = named_values(dict(data)), itertools.repeat(None)
+    else:
+        batches = iter(data)
     source, path = _opened(model, startup, params)
     manager = None if checkpoint is None else checkpoints.Manager(checkpoint, keep=keep)
     try:
@@ -139,21 +147,14 @@ def train(
             "check_finite": check_finite,
             "partial": partial,
         }
-        given = named_values(dict(data)) if isinstance(data, Mapping) else None
         training = Training(_lodstone.Training(source._model, given, facts))
         for warning in training._training.warnings():
             warnings.warn(warning, stacklevel=2)
-        batches: Iterator[Mapping[str, Any] | None] = iter(data) if not isinstance(data, Mapping) else _always()
         _run(training, batches, steps, [callbacks] if callable(callbacks) else list(callbacks), manager, every)
     finally:
         if manager is not None:
             manager.close()
     return training
-
-
-def _always() -> Iterator[None]:
-    while True:
-        yield None
 
 
 def _opened(model: Model | Path, startup: Path | None, params: Path | None) -> tuple[Model, Path | None]:

@@ -10,7 +10,7 @@ use lodstone::paddle::checkpoint::{
 };
 use lodstone::paddle::program::LoadOptions;
 use pyo3::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::files::placement;
 use super::{Program, Scope, edit};
@@ -107,18 +107,18 @@ pub(crate) fn restore_checkpoint<'py>(
             None => restore(&serial, scope)?,
         })
     })?;
-    let Restored { step, loaded, initialised, warnings, metadata, .. } =
-        restored.map_err(|error| raise(py, error))?;
-    json(
-        py,
-        &json!({
-            "step": step,
-            "loaded": loaded,
-            "initialized": initialised,
-            "warnings": warnings,
-            "metadata": metadata,
-        }),
-    )
+    json(py, &described(&restored.map_err(|error| raise(py, error))?))
+}
+
+/// Describes what was restored from a checkpoint.
+pub(super) fn described(restored: &Restored) -> Value {
+    json!({
+        "step": restored.step,
+        "loaded": restored.loaded,
+        "initialized": restored.initialised,
+        "warnings": restored.warnings,
+        "metadata": restored.metadata,
+    })
 }
 
 /// What checkpoints of a program contain.

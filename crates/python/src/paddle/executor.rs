@@ -5,12 +5,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lodstone::paddle::executor::{self, Prepared};
 use lodstone::paddle::program::Paths;
-use lodstone::{Blob, Dirs, Location, Parameter, Progress, Revision, Threads};
+use lodstone::{Dirs, Location, Parameter, Progress, Revision, Threads};
 use pyo3::prelude::*;
 
 use super::{Program, texts};
 use crate::errors::{raise, raise_store};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, own};
 use crate::work::run_on;
 
 /// Maximum number of programs that an executor keeps prepared: a training loop has few.
@@ -72,12 +72,6 @@ impl Scope {
     fn remove(&self, py: Python<'_>, name: &str) -> bool {
         py.detach(|| self.locked().remove(name).is_some())
     }
-}
-
-/// Returns a tensor with its own bytes: Python may write to those of an array.
-fn own(tensor: &lodstone::Tensor) -> Result<lodstone::Tensor, lodstone::StoreError> {
-    let data = Blob::memory(tensor.data.bytes()?.to_vec());
-    Ok(lodstone::Tensor { data, ..tensor.clone() })
 }
 
 /// Runs programs, and keeps them prepared.
@@ -146,21 +140,20 @@ impl Executor {
         write: Option<PathBuf>,
     ) -> PyResult<Vec<Tensor>> {
         let (program, scope) = (program.get(), scope.get());
-        let revision = program.with(|state| state.program.revision())?;
-        let key = Key { revision, fetch };
-        let known = self.known(&key);
-        let unknown = if known.is_none() { Some(program.copied()?) } else { None };
+        let found = program.with(|state| {
+            let key = Key { revision: state.program.revision(), fetch };
+            self.known(&key).ok_or_else(|| (key, state.program.clone()))
+        })?;
         let feed: Vec<(String, lodstone::Tensor)> =
             feed.into_iter().map(|(name, tensor)| (name, tensor.get().tensor().clone())).collect();
         let work = |scope: &mut executor::Scope, progress: &Progress| {
-            let prepared = match (known, unknown) {
-                (Some(prepared), _) => prepared,
-                (None, Some(program)) => {
+            let prepared = match found {
+                Ok(prepared) => prepared,
+                Err((key, program)) => {
                     let prepared = self.prepare(&program, &texts(&key.fetch))?;
                     self.keep(key, prepared.clone());
                     prepared
                 }
-                (None, None) => return Ok(Vec::new()),
             };
             let feed = feed.iter().map(|(name, tensor)| Ok((name.as_str(), own(tensor)?)));
             let feed = feed.collect::<Result<Vec<_>, lodstone::StoreError>>()?;
@@ -172,7 +165,8 @@ impl Executor {
                 ..Dirs::default()
             };
             let values = prepared.run(scope, &feed, &dirs)?;
-            Ok::<_, lodstone::Error>(prepared.fetched().iter().cloned().zip(values).collect())
+            let named: Vec<_> = prepared.fetched().iter().cloned().zip(values).collect();
+            Ok::<_, lodstone::Error>(named)
         };
         let values =
             run_on(py, &self.threads, &scope.0, work)?.map_err(|error| raise(py, error))?;

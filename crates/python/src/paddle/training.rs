@@ -9,8 +9,8 @@ use lodstone::{
     Location, OpenOptions, Programs, SampleOptions, TrainOptions, WriteOptions, dirs_beside,
 };
 use pyo3::prelude::*;
-use serde_json::json;
 
+use super::checkpoint::described;
 use crate::arguments::{Arguments, Ready, Source, renames};
 use crate::errors::raise;
 use crate::model::{Model, json};
@@ -110,15 +110,7 @@ impl Training {
 
     /// What was restored from a checkpoint.
     fn restored<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let found = self.locked().restored().map(|restored| {
-            json!({
-                "step": restored.step,
-                "loaded": restored.loaded,
-                "initialized": restored.initialised,
-                "warnings": restored.warnings,
-                "metadata": restored.metadata,
-            })
-        });
+        let found = self.locked().restored().map(described);
         found.map(|found| json(py, &found)).transpose()
     }
 
