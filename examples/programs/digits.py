@@ -19,7 +19,7 @@ def network():
         x = layers.conv2d(x, num_filters=filters, filter_size=3, padding=1, bias_attr=False)
         x = layers.batch_norm(x, act="relu")
         x = layers.pool2d(x, pool_size=2, pool_stride=2)
-    x = layers.dropout(x, dropout_prob=0.2)
+    x = layers.dropout(x, dropout_prob=0.2, dropout_implementation="upscale_in_train")
     logits = layers.fc(x, size=10)
     shares = layers.softmax(logits)
     loss = layers.mean(layers.softmax_with_cross_entropy(logits, label))

@@ -53,10 +53,12 @@ UNKNOWN = "the size of the first dim must be known"
 CONDITION = "a condition must be a single Boolean, of known dims"
 
 NOT_DYNAMIC = {
+    "adaptive_pool2d_index": UNKNOWN,
     "adaptive_pool2d_max": UNKNOWN,
     "case": CONDITION,
     "cond_-1.0": CONDITION,
     "cond_1.0": CONDITION,
+    "conv2d_transpose_fitted": UNKNOWN,
     "conv2d_transpose_size": UNKNOWN,
     "roll": UNKNOWN,
     "squeeze": UNKNOWN,
@@ -86,8 +88,8 @@ def test_the_first_dim_may_be_unknown(case):
 WITHOUT_CASE = {
     **dict.fromkeys(["gaussian_random", "randn", "uniform_random"], "random"),
     **dict.fromkeys(["cosh", "silu", "sinh"], "PaddlePaddle 1.8.5 does not have it"),
-    **dict.fromkeys(["elementwise_equal", "nonzero"], "another name of a layer with a case"),
-    **dict.fromkeys(["create_array", "create_tensor", "data", "tensor_array_to_tensor"], "tested in test_program.py"),
+    "elementwise_equal": "another name of a layer with a case",
+    **dict.fromkeys(["create_array", "data", "tensor_array_to_tensor"], "tested in test_program.py"),
 }
 """Layers without a case, with the reason."""
 

@@ -14,7 +14,7 @@ def built(directory):
             x = layers.batch_norm(x)
             x = layers.relu(x)
             x = layers.pool2d(x, 2, "max", 2)
-        x = layers.dropout(x, 0.2)
+        x = layers.dropout(x, 0.2, dropout_implementation="upscale_in_train")
         x = layers.reshape(x, [0, -1])
         weight = ParamAttr("hidden", initializer.Normal(0.0, 0.5, seed=3), regularizer=regularizer.L2Decay(0.25))
         x = layers.layer_norm(layers.fc(x, 24, param_attr=weight, act="tanh"))

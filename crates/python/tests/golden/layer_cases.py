@@ -177,6 +177,30 @@ for kind in ("max", "avg"):
     add(f"adaptive_pool2d_{kind}", {"x": IMAGE}, lambda L, F, x, k=kind: L.adaptive_pool2d(x, [2, 3], k))
     add(f"pool3d_{kind}", {"x": VOLUME}, lambda L, F, x, k=kind: L.pool3d(x, 2, k, 2))
 # PaddlePaddle 2.6 counts cells outside of the image differently without `exclusive`.
+LAST = floats(2, 6, 5, 4)
+VOLUME_LAST = floats(1, 4, 5, 4, 2)
+BORDERS = {"same": "SAME", "valid": "valid", "borders": [1, 2, 0, 1], "pairs": [[0, 0], [0, 0], [2, 0], [1, 1]]}
+BORDERS_LAST = {**BORDERS, "pairs": [[0, 0], [2, 0], [1, 1], [0, 0]]}
+for name, border in BORDERS.items():
+    add(f"conv2d_{name}", {"x": IMAGE}, lambda L, F, x, b=border: L.conv2d(x, 3, 3, stride=2, padding=b, param_attr=given(F, floats(3, 4, 3, 3))))
+    add(f"pool2d_{name}", {"x": IMAGE}, lambda L, F, x, b=border: L.pool2d(x, [3, 4], "avg", 2, b))
+for name, border in BORDERS_LAST.items():
+    add(f"conv2d_last_{name}", {"x": LAST}, lambda L, F, x, b=border: L.conv2d(x, 3, 3, stride=2, padding=b, param_attr=given(F, floats(3, 4, 3, 3)), bias_attr=given(F, floats(3)), data_format="NHWC"))
+    add(f"pool2d_last_{name}", {"x": LAST}, lambda L, F, x, b=border: L.pool2d(x, [3, 4], "max", 2, b, data_format="NHWC"))
+add("conv2d_transpose_last", {"x": LAST}, lambda L, F, x: L.conv2d_transpose(x, 2, filter_size=3, stride=2, padding=[1, 0, 1, 2], param_attr=given(F, floats(4, 2, 3, 3)), bias_attr=given(F, floats(2)), data_format="NHWC"))
+add("conv2d_transpose_fitted", {"x": IMAGE}, lambda L, F, x: L.conv2d_transpose(x, 3, output_size=[13, 13], stride=2, param_attr=given(F, floats(4, 3, 3, 3))))
+add("conv3d_last", {"x": VOLUME_LAST}, lambda L, F, x: L.conv3d(x, 3, 2, padding="SAME", param_attr=given(F, floats(3, 2, 2, 2, 2)), bias_attr=given(F, floats(3)), data_format="NDHWC"))
+add("pool3d_last", {"x": VOLUME_LAST}, lambda L, F, x: L.pool3d(x, 2, "avg", 2, [1, 0, 0, 1, 1, 1], data_format="NDHWC"))
+add("resize_bilinear_last", {"x": LAST}, lambda L, F, x: L.resize_bilinear(x, [3, 7], data_format="NHWC"))
+add("resize_nearest_last", {"x": LAST}, lambda L, F, x: L.resize_nearest(x, scale=2.0, align_corners=False, data_format="NHWC"))
+add("resize_trilinear_last", {"x": VOLUME_LAST}, lambda L, F, x: L.resize_trilinear(x, [3, 7, 2], data_format="NDHWC"))
+add("lrn_last", {"x": LAST}, lambda L, F, x: L.lrn(x, 3, data_format="NHWC"))
+add("adaptive_pool2d_index", {"x": IMAGE}, lambda L, F, x: L.adaptive_pool2d(x, [2, 3], "max", require_index=True))
+add("dropout_default", {"x": X}, lambda L, F, x: L.dropout(x, 0.3, is_test=True))
+add("eye_batch", {"x": X}, lambda L, F, x: L.eye(2, 3, [2, 4]))
+add("full_into", {"x": X}, lambda L, F, x: L.full_like(x, 2.5, L.create_tensor("float32")))
+add("log_softmax_default", {"x": X}, lambda L, F, x: L.log_softmax(x))
+add("nonzero_tuple", {"x": bools(3, 4)}, lambda L, F, x: L.nonzero(L.cast(x, "float32"), as_tuple=True))
 add("pool2d_ceil", {"x": IMAGE}, lambda L, F, x: L.pool2d(x, 3, "avg", 2, 0, ceil_mode=True))
 add("batch_norm", {"x": IMAGE}, lambda L, F, x: L.batch_norm(x, act="relu", param_attr=given(F, floats(4, low=0.5)), bias_attr=given(F, floats(4))))
 add("batch_norm_test", {"x": IMAGE}, lambda L, F, x: L.batch_norm(x, is_test=True, epsilon=1e-3))

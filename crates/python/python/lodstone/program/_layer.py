@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +53,27 @@ def param_attr(argument: str, given: Attr) -> ParamAttr | None:
     if isinstance(given, Regularizer):
         return ParamAttr(regularizer=given)
     raise TypeError(f"argument '{argument}': expected a ParamAttr, found {type(given).__name__}")
+
+
+def required(argument: str, given: Attr) -> ParamAttr:
+    """Returns the configuration of a parameter that a layer cannot do without."""
+    found = param_attr(argument, given)
+    if found is None:
+        raise ValueError(f"argument '{argument}': the layer has this parameter, so it cannot be False")
+    return found
+
+
+def choice(argument: str, given: str, known: Iterable[str]) -> str:
+    """Returns an argument that is one of several names."""
+    names = list(known)
+    if given not in names:
+        raise ValueError(f"argument '{argument}': expected {' or '.join(map(repr, names))}, found {given!r}")
+    return given
+
+
+def several(given: int | Sequence[int]) -> list[int]:
+    """Returns numbers of which one can be given alone."""
+    return [int(one) for one in ([given] if isinstance(given, int) else given)]
 
 
 # The most variables that one call adds: more than any model has, few enough that a wrong number is an error at once.

@@ -176,9 +176,9 @@ def tanh_shrink(x: Variable, name: str | None = None) -> Variable:
     return Layer("tanh_shrink", name).result("tanh_shrink", {"X": x})
 
 
-def log1p(x: Variable, name: str | None = None) -> Variable:
+def log1p(x: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
     """`log(1 + x)`."""
-    return Layer("log1p", name).result("log1p", {"X": x})
+    return Layer("log1p", name).result("log1p", {"X": x}, out=out)
 
 
 def silu(x: Variable, name: str | None = None) -> Variable:

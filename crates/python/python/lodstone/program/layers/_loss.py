@@ -136,7 +136,7 @@ def mse_loss(input: Variable, label: Variable) -> Variable:
     return mean(square_error_cost(input, label))
 
 
-def dice_loss(input: Variable, label: Variable, epsilon: float = 1e-5) -> Variable:
+def dice_loss(input: Variable, label: Variable, epsilon: float = 1e-5, name: str | None = None) -> Variable:
     """The dice loss of probabilities and labels, the mean of all examples."""
     hot = one_hot(label, input.shape[-1])
     axes = list(builtins.range(1, len(input.shape)))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._core import Variable, dtype_name
-from .._layer import Attr, Layer, ParamAttr, sizes
+from .._layer import Attr, Layer, required, sizes
 from .._layer import param_attr as param_attr_of
 from ..initializer import Constant, Xavier
 from ._activations import sigmoid, tanh
@@ -30,13 +30,6 @@ __all__ = [
     "sequence_pool",
     "sequence_softmax",
 ]
-
-
-def _required(argument: str, given: Attr) -> ParamAttr:
-    found = param_attr_of(argument, given)
-    if found is None:
-        raise ValueError(f"argument '{argument}': the layer has this parameter, so it cannot be False")
-    return found
 
 
 def sequence_pool(input: Variable, pool_type: str, is_test: bool = False, pad_value: float = 0.0) -> Variable:
@@ -75,7 +68,7 @@ def sequence_conv(
     """A convolution over the rows of each sequence; rows beyond its ends are zero."""
     layer = Layer("sequence_conv", name)
     shape = [filter_size * known("input", input, input.shape[1:2])[0], num_filters]
-    filter = layer.parameter(_required("param_attr", param_attr), shape, input.dtype, Xavier())
+    filter = layer.parameter(required("param_attr", param_attr), shape, input.dtype, Xavier())
     attrs = {
         "contextStride": filter_stride,
         "contextStart": -(filter_size // 2) if padding_start is None else padding_start,
@@ -107,9 +100,13 @@ def im2sequence(
     filter_size: int | Sequence[int] = 1,
     stride: int | Sequence[int] = 1,
     padding: int | Sequence[int] = 0,
+    input_image_size: None = None,
+    out_stride: int | Sequence[int] = 1,
     name: str | None = None,
 ) -> Variable:
-    """The windows of images, as sequences of rows."""
+    """The windows of images, as sequences of rows. Images have one size: `input_image_size` is not supported."""
+    if input_image_size is not None:
+        raise ValueError("argument 'input_image_size': images of different sizes are not supported")
     four = [padding] * 4 if isinstance(padding, int) else list(padding)
     attrs = {
         "kernels": sizes("filter_size", filter_size, 2),
@@ -138,9 +135,9 @@ def dynamic_lstm(
     layer = Layer("lstm", name)
     width = size // 4
     kind = dtype_name(dtype)
-    weight = layer.parameter(_required("param_attr", param_attr), [width, 4 * width], kind, Xavier())
+    weight = layer.parameter(required("param_attr", param_attr), [width, 4 * width], kind, Xavier())
     bias_size = [1, (7 if use_peepholes else 4) * width]
-    bias = layer.parameter(_required("bias_attr", bias_attr), bias_size, kind, Constant(0.0), "b")
+    bias = layer.parameter(required("bias_attr", bias_attr), bias_size, kind, Constant(0.0), "b")
     inputs = {"Input": input, "Weight": weight, "Bias": bias, "H0": h_0, "C0": c_0}
     attrs = {
         "use_peepholes": use_peepholes,
@@ -167,8 +164,8 @@ def dynamic_gru(
 ) -> Variable:
     """A GRU of width `size` over sequences of projected inputs, three times its width; returns its states."""
     layer = Layer("gru")
-    weight = layer.parameter(_required("param_attr", param_attr), [size, 3 * size], input.dtype, Xavier())
-    bias = layer.parameter(_required("bias_attr", bias_attr), [1, 3 * size], input.dtype, Constant(0.0), "b")
+    weight = layer.parameter(required("param_attr", param_attr), [size, 3 * size], input.dtype, Xavier())
+    bias = layer.parameter(required("bias_attr", bias_attr), [1, 3 * size], input.dtype, Constant(0.0), "b")
     inputs = {"Input": input, "Weight": weight, "Bias": bias, "H0": h_0}
     attrs = {
         "is_reverse": is_reverse,
@@ -186,7 +183,7 @@ def crf_decoding(
     """The most likely sequence of labels; with `label`, whether each is right. `param_attr` names the transitions."""
     layer = Layer("crf_decoding")
     size = known("input", input, input.shape[-1:])[0]
-    transition = layer.parameter(_required("param_attr", param_attr), [size + 2, size], input.dtype, Xavier())
+    transition = layer.parameter(required("param_attr", param_attr), [size + 2, size], input.dtype, Xavier())
     inputs = {"Emission": input, "Transition": transition, "Label": label, "Length": length}
     return layer.result("crf_decoding", inputs, None, "ViterbiPath")
 
@@ -207,7 +204,7 @@ def gru_unit(
     inputs = {
         "Input": input,
         "HiddenPrev": hidden,
-        "Weight": layer.parameter(_required("param_attr", param_attr), [width, 3 * width], input.dtype, Xavier()),
+        "Weight": layer.parameter(required("param_attr", param_attr), [width, 3 * width], input.dtype, Xavier()),
     }
     attr = param_attr_of("bias_attr", bias_attr)
     if attr is not None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from typing import Any
 
 from .. import unique_name
 from .._core import Variable, default_main_program, dtype_name
-from .._layer import Attr, Layer, ParamAttr, declared, param_attr
+from .._layer import Attr, Layer, ParamAttr, choice, declared, param_attr, several, sizes
 from ..initializer import Constant, Initializer, Xavier
 
 __all__ = [
@@ -104,7 +105,13 @@ def fill_constant(
 
 
 def fill_constant_batch_size_like(
-    input: Variable, shape: Sequence[int], dtype: Any, value: float, input_dim_idx: int = 0, output_dim_idx: int = 0
+    input: Variable,
+    shape: Sequence[int],
+    dtype: Any,
+    value: float,
+    input_dim_idx: int = 0,
+    output_dim_idx: int = 0,
+    force_cpu: bool = False,
 ) -> Variable:
     """A constant tensor, whose dim `output_dim_idx` is that of `input` at `input_dim_idx`."""
     attrs = {
@@ -114,6 +121,7 @@ def fill_constant_batch_size_like(
         "str_value": repr(float(value)),
         "input_dim_idx": input_dim_idx,
         "output_dim_idx": output_dim_idx,
+        "force_cpu": force_cpu or None,
     }
     kind = "fill_constant_batch_size_like"
     return Layer(kind).result(kind, {"Input": input}, attrs)
@@ -131,18 +139,23 @@ def ones(shape: Sequence[int], dtype: Any = "float32", force_cpu: bool = False) 
 
 def zeros_like(x: Variable, out: Variable | None = None) -> Variable:
     """Zeros with the shape and type of a tensor."""
-    return Layer("fill_any_like").result("fill_any_like", {"X": x}, {"value": 0.0, "dtype": x.dtype}, out=out)
+    return full_like(x, 0.0, out)
 
 
 def ones_like(x: Variable, out: Variable | None = None) -> Variable:
     """Ones with the shape and type of a tensor."""
-    return Layer("fill_any_like").result("fill_any_like", {"X": x}, {"value": 1.0, "dtype": x.dtype}, out=out)
+    return full_like(x, 1.0, out)
 
 
-def eye(num_rows: int, num_columns: int | None = None, dtype: Any = "float32") -> Variable:
-    """A matrix with ones on its diagonal."""
+def eye(
+    num_rows: int, num_columns: int | None = None, batch_shape: Sequence[int] | None = None, dtype: Any = "float32"
+) -> Variable:
+    """A matrix with ones on its diagonal, repeated for each element of a batch of `batch_shape`."""
     attrs = {"num_rows": num_rows, "num_columns": num_columns or num_rows, "dtype": dtype_name(dtype)}
-    return Layer("eye").result("eye", {}, attrs)
+    made = Layer("eye").result("eye", {}, attrs)
+    if not batch_shape:
+        return made
+    return expand(unsqueeze(made, list(builtins.range(len(batch_shape)))), [*batch_shape, 1, 1])
 
 
 def linspace(start: float, stop: float, num: int, dtype: Any = "float32") -> Variable:
@@ -312,8 +325,7 @@ def squeeze(input: Variable, axes: Sequence[int], name: str | None = None) -> Va
 
 def unsqueeze(input: Variable, axes: int | Sequence[int], name: str | None = None) -> Variable:
     """A tensor with additional axes of size 1."""
-    places = [axes] if isinstance(axes, int) else list(axes)
-    return Layer("unsqueeze2", name).result("unsqueeze2", {"X": input}, {"axes": places}, extra=["XShape"])
+    return Layer("unsqueeze2", name).result("unsqueeze2", {"X": input}, {"axes": several(axes)}, extra=["XShape"])
 
 
 def flatten(x: Variable, axis: int = 1, name: str | None = None) -> Variable:
@@ -426,7 +438,7 @@ def where(condition: Variable) -> Variable:
 
 def reverse(x: Variable, axis: int | Sequence[int]) -> Variable:
     """A tensor, reversed along axes."""
-    return Layer("flip").result("flip", {"X": x}, {"axis": [axis] if isinstance(axis, int) else list(axis)})
+    return Layer("flip").result("flip", {"X": x}, {"axis": several(axis)})
 
 
 def diag(diagonal: Variable) -> Variable:
@@ -449,18 +461,14 @@ def pad2d(
 ) -> Variable:
     """Images, padded above, below, left and right: `mode` is `"constant"`, `"reflect"` or `"edge"`."""
     modes = {"constant": "constant", "reflect": "reflect", "edge": "replicate"}
-    if mode not in modes:
-        raise ValueError(f"argument 'mode': expected one of {list(modes)}, found {mode!r}")
-    if data_format not in ("NCHW", "NHWC"):
-        raise ValueError(f"argument 'data_format': expected 'NCHW' or 'NHWC', found {data_format!r}")
-    above, below, left, right = (int(size) for size in paddings)
-    axis = 2 if data_format == "NCHW" else 1
+    above, below, left, right = sizes("paddings", paddings, 4)
+    axis = 2 if choice("data_format", data_format, ("NCHW", "NHWC")) == "NCHW" else 1
     layer = Layer("pad2d", name)
     # As volumes of depth 1: PaddlePaddle 2.6 has no kernel of `pad2d`.
     volumes = layer.result("unsqueeze2", {"X": input}, {"axes": [axis]}, extra=["XShape"])
     attrs = {
         "paddings": [left, right, above, below, 0, 0],
-        "mode": modes[mode],
+        "mode": modes[choice("mode", mode, modes)],
         "value": float(pad_value),
         "data_format": data_format.replace("HW", "DHW"),
     }
@@ -468,15 +476,38 @@ def pad2d(
     return layer.result("squeeze2", {"X": padded}, {"axes": [axis]}, extra=["XShape"])
 
 
-def full(shape: Sequence[int], fill_value: float, dtype: Any = "float32", name: str | None = None) -> Variable:
-    """A tensor whose elements are all `fill_value`."""
-    return fill_constant(shape, dtype, fill_value, name=name)
+def full(
+    shape: Sequence[int],
+    fill_value: float,
+    out: Variable | None = None,
+    dtype: Any = "float32",
+    device: str | None = None,
+    stop_gradient: bool = True,
+    name: str | None = None,
+) -> Variable:
+    """A tensor whose elements are all `fill_value`; written to `out`, if given. `device` has no effect."""
+    made = fill_constant(shape, "float32" if dtype is None else dtype, fill_value, out=out, name=name)
+    made.stop_gradient = stop_gradient
+    return made
 
 
-def full_like(input: Variable, fill_value: float, dtype: Any = None, name: str | None = None) -> Variable:
-    """A tensor with the shape of another, whose elements are all `fill_value`."""
+def full_like(
+    input: Variable,
+    fill_value: float,
+    out: Variable | None = None,
+    dtype: Any = None,
+    device: str | None = None,
+    stop_gradient: bool = True,
+    name: str | None = None,
+) -> Variable:
+    """A tensor with the shape of another, whose elements are all `fill_value`; written to `out`, if given.
+
+    `device` has no effect.
+    """
     attrs = {"value": float(fill_value), "dtype": input.dtype if dtype is None else dtype_name(dtype)}
-    return Layer("fill_any_like", name).result("fill_any_like", {"X": input}, attrs)
+    made = Layer("fill_any_like", name).result("fill_any_like", {"X": input}, attrs, out=out)
+    made.stop_gradient = stop_gradient
+    return made
 
 
 def arange(start: float, end: float | None = None, step: float = 1, dtype: Any = "int64", name: str | None = None) -> Variable:
@@ -484,16 +515,44 @@ def arange(start: float, end: float | None = None, step: float = 1, dtype: Any =
     return range(0, start, step, dtype) if end is None else range(start, end, step, dtype)
 
 
-def randint(low: int, high: int | None = None, shape: Sequence[int] = (1,), dtype: Any = "int64", seed: int = 0) -> Variable:
-    """Integers drawn from `low` up to, excluding, `high`; from 0, with one argument."""
+def randint(
+    low: int,
+    high: int | None = None,
+    shape: Sequence[int] | None = None,
+    out: Variable | None = None,
+    dtype: Any = "int64",
+    device: str | None = None,
+    stop_gradient: bool = False,
+    seed: int = 0,
+    name: str | None = None,
+) -> Variable:
+    """Integers drawn from `low` up to, excluding, `high`; from 0, with one argument. `device` has no effect."""
     begin, end = (0, low) if high is None else (low, high)
-    attrs = {"shape": list(shape), "low": begin, "high": end, "seed": seed, "dtype": dtype_name(dtype)}
-    return Layer("randint").result("randint", {}, attrs)
+    attrs = {
+        "shape": [1] if shape is None else list(shape),
+        "low": begin,
+        "high": end,
+        "seed": seed,
+        "dtype": dtype_name("int64" if dtype is None else dtype),
+    }
+    made = Layer("randint", name).result("randint", {}, attrs, out=out)
+    made.stop_gradient = stop_gradient
+    return made
 
 
-def randn(shape: Sequence[int], dtype: Any = "float32", name: str | None = None) -> Variable:
-    """Numbers drawn from the standard normal distribution."""
-    return gaussian_random(shape, dtype=dtype)
+def randn(
+    shape: Sequence[int],
+    out: Variable | None = None,
+    dtype: Any = "float32",
+    device: str | None = None,
+    stop_gradient: bool = True,
+    name: str | None = None,
+) -> Variable:
+    """Numbers drawn from the standard normal distribution. `device` has no effect."""
+    attrs = {"shape": list(shape), "dtype": dtype_name("float32" if dtype is None else dtype), "mean": 0.0, "std": 1.0}
+    made = Layer("randn", name).result("gaussian_random", {}, attrs, out=out)
+    made.stop_gradient = stop_gradient
+    return made
 
 
 def diag_embed(input: Variable, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Variable:
@@ -502,10 +561,12 @@ def diag_embed(input: Variable, offset: int = 0, dim1: int = -2, dim2: int = -1)
     return Layer("diag_embed").result("diag_embed", {"Input": input}, attrs)
 
 
-def trace(input: Variable, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Variable:
+def trace(
+    input: Variable, offset: int = 0, dim1: int = 0, dim2: int = 1, out: Variable | None = None, name: str | None = None
+) -> Variable:
     """The sums of diagonals."""
     attrs = {"offset": offset, "axis1": dim1, "axis2": dim2}
-    return Layer("trace").result("trace", {"Input": input}, attrs)
+    return Layer("trace", name).result("trace", {"Input": input}, attrs, out=out)
 
 
 def tril(input: Variable, diagonal: int = 0, name: str | None = None) -> Variable:
@@ -525,10 +586,7 @@ def flip(input: Variable, dims: Sequence[int], name: str | None = None) -> Varia
 
 def roll(input: Variable, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Variable:
     """A tensor, shifted cyclically along axes; the flat tensor, without axes."""
-    attrs = {
-        "shifts": [shifts] if isinstance(shifts, int) else list(shifts),
-        "axis": [] if dims is None else [dims] if isinstance(dims, int) else list(dims),
-    }
+    attrs = {"shifts": several(shifts), "axis": [] if dims is None else several(dims)}
     return Layer("roll").result("roll", {"X": input}, attrs)
 
 
@@ -552,13 +610,22 @@ def meshgrid(input: Sequence[Variable], name: str | None = None) -> list[Variabl
     return Layer("meshgrid", name).several("meshgrid", {"X": list(input)}, None, len(input))
 
 
-def crop_tensor(x: Variable, shape: Sequence[int], offsets: Sequence[int] | None = None, name: str | None = None) -> Variable:
-    """A part of a tensor, of a shape and at offsets [default: 0]."""
-    attrs = {"shape": list(shape), "offsets": [0] * len(shape) if offsets is None else list(offsets)}
+def crop_tensor(
+    x: Variable, shape: Sequence[int] | None = None, offsets: Sequence[int] | None = None, name: str | None = None
+) -> Variable:
+    """A part of a tensor, of a shape [default: its own] and at offsets [default: 0]."""
+    dims = list(x.shape if shape is None else shape)
+    attrs = {"shape": dims, "offsets": [0] * len(dims) if offsets is None else list(offsets)}
     return Layer("crop_tensor", name).result("crop_tensor", {"X": x}, attrs)
 
 
-nonzero = where
+def nonzero(input: Variable, as_tuple: bool = False) -> Variable | list[Variable]:
+    """The indices of elements that are not zero, a row for each; with `as_tuple`, a column for each dim."""
+    found = where(input if input.dtype == "bool" else cast(input, "bool"))
+    if not as_tuple:
+        return found
+    columns = len(input.shape)
+    return [found] if columns == 1 else split(found, columns, dim=1)
 
 
 def size(input: Variable) -> Variable:
