@@ -14,6 +14,7 @@ from conftest import GOLDEN, ROOT
 
 import lodstone
 from lodstone.program import (
+    DataFeeder,
     Executor,
     Network,
     ParamAttr,
@@ -31,6 +32,7 @@ from lodstone.program import (
     load_params,
     load_persistables,
     load_program,
+    nets,
     optimizer,
     program_guard,
     regularizer,
@@ -565,3 +567,76 @@ def test_programs_have_the_bytes_of_those_that_rust_builds(tmp_path):
         recorded = (pathlib.Path(__file__).with_name("golden") / f"{name}.pb").read_bytes()
         assert program.to_string() == Program.parse_from_string(recorded).to_string()
         assert program.to_bytes() == recorded
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "attrs"),
+    # As PaddlePaddle 1.8.5 appends them.
+    [
+        (initializer.Xavier(fan_in=10), "uniform_random", {"min": -0.3061862, "max": 0.3061862}),
+        (initializer.Xavier(uniform=False, fan_out=7), "gaussian_random", {"mean": 0.0, "std": 0.2156655}),
+        (initializer.MSRA(fan_in=12), "uniform_random", {"min": -0.7071068, "max": 0.7071068}),
+        (initializer.MSRA(uniform=False, fan_in=12), "gaussian_random", {"mean": 0.0, "std": 0.4082483}),
+    ],
+)
+def test_initializers_take_the_fans_of_a_layer(given, kind, attrs):
+    with Network() as net:
+        layers.conv2d(layers.data("x", [4, 8, 8]), 6, 3, param_attr=ParamAttr(initializer=given))
+    op = next(op for op in net.startup.global_block().ops if op.type == kind)
+    assert {name: op.attr(name) for name in attrs} == pytest.approx(attrs)
+
+
+def test_the_seed_of_a_program_is_that_of_what_draws():
+    main, startup = Program(), Program()
+    main.random_seed, startup.random_seed = 3, 5
+    with program_guard(main, startup), unique_name.guard():
+        hidden = layers.fc(layers.data("x", [4]), 2)
+        layers.dropout(hidden, 0.5)
+        layers.dropout(hidden, 0.5, seed=9)
+    assert startup.global_block().ops[0].attr("seed") == 5
+    drops = [op for op in main.global_block().ops if op.type == "dropout"]
+    assert [(op.attr("seed"), op.attr("fix_seed")) for op in drops] == [(3, True), (9, True)]
+    assert main.clone().random_seed == 3
+
+
+def test_gradients_are_clipped_as_the_program_says():
+    def built(clips_itself):
+        with Network() as net:
+            loss = layers.mean(layers.fc(layers.data("x", [4]), 1))
+            limit = clip.GradientClipByGlobalNorm(1.0)
+            if not clips_itself:
+                clip.set_gradient_clip(limit)
+            optimizer.SGD(0.1, grad_clip=limit if clips_itself else None).minimize(loss)
+        return net.main.to_bytes()
+
+    assert built(True) == built(False)
+    with pytest.raises(ValueError, match="argument 'param_list'"):
+        clip.set_gradient_clip(clip.GradientClipByNorm(1.0), param_list=["w"])
+
+
+def test_examples_become_inputs():
+    with Network() as net:
+        x, words = layers.data("x", [2, 2]), layers.data("words", [1], dtype="int64", lod_level=1)
+        total = [layers.reduce_sum(x, dim=[1, 2]), layers.sequence_pool(layers.cast(words, "float32"), "sum")]
+    feeder = DataFeeder([x, "words"], program=net.main)
+    feed = feeder.feed([([1, 2, 3, 4], [1, 2, 3]), ([5, 6, 7, 8], [4])])
+    assert (feed["x"].shape, feed["words"].shape, feed["words"].lod) == ((2, 2, 2), (4, 1), [[0, 3, 4]])
+    found = Executor().run(net.main, feed, total)
+    assert [one.ravel().tolist() for one in found] == [[10.0, 26.0], [6.0, 4.0]]
+    with pytest.raises(ValueError, match="example 1 has 1 values, expected 2"):
+        feeder.feed([(1, 2), (3,)])
+    with pytest.raises(ValueError, match=r"variable 'x': values of dims \[1, 3\] do not fit"):
+        feeder.feed([([1, 2, 3], [1])])
+
+
+def test_attention_has_several_heads():
+    with Network() as net:
+        x, y = layers.data("x", [3, 4]), layers.data("y", [5, 4])
+        made = nets.scaled_dot_product_attention(x, y, y, num_heads=2)
+    scope = Scope()
+    Executor().run(net.startup, scope=scope)
+    feed = {"x": np.ones((2, 3, 4), np.float32), "y": np.ones((2, 5, 4), np.float32)}
+    found = Executor().run(net.main, feed, [made], scope)[0]
+    # Equal values are their own mean.
+    wanted = feed["y"][:, :3] @ np.asarray(scope["fc_2.w_0"])
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)

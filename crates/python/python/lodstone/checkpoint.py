@@ -200,16 +200,14 @@ def restore(
 
 def is_persistable(var: Variable) -> bool:
     """Returns whether a variable outlives a run, and has a value to save: a predicate for `make_checkpoint`."""
-    from .program._files import is_saved
-
-    return is_saved(var)
+    found: bool = var._facts["is_saved"]
+    return found
 
 
 def is_parameter(var: Variable) -> bool:
     """Returns whether a variable is a parameter, which optimizers update: a predicate for inference models."""
-    from .program._files import is_parameter as found
-
-    return found(var)
+    found: bool = var._facts["is_parameter"]
+    return found
 
 
 def build_checkpoint_loader(
@@ -258,13 +256,13 @@ def make_checkpoint(
     those that layers are appended to.
     """
     from .program import Program, default_main_program, default_startup_program
+    from .program._core import check_program
     from .program._files import placement
 
     startup = default_startup_program() if startup_program is None else startup_program
     main = default_main_program() if main_program is None else main_program
-    for name, given in (("startup_program", startup), ("main_program", main)):
-        if not isinstance(given, Program):
-            raise TypeError(f"argument '{name}': expected a Program, found {type(given).__name__}")
+    check_program("startup_program", startup)
+    check_program("main_program", main)
     if every < 1:
         raise ValueError(f"argument 'every': expected at least 1, found {every}")
     names = None

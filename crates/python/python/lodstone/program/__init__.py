@@ -22,15 +22,16 @@ and run here.
 | | |
 |---|---|
 | `Network`, or `Program` and `program_guard` | what layers are appended to |
-| `layers`, `initializer`, `optimizer`, `regularizer`, `clip` | what programs are built of |
+| `layers`, `nets`, `initializer`, `optimizer`, `regularizer`, `clip` | what programs are built of |
 | `append_backward`, `gradients` | gradients |
-| `Executor`, `Scope` | what runs them, and their variables |
+| `Executor`, `Scope`, `DataFeeder` | what runs them, their variables, and examples as inputs |
 | `save_program`, `load_program`, `save`, `load`, `save_inference_model`, `load_inference_model` | files |
 
 `lodstone.checkpoint` makes and restores checkpoints of programs.
 """
 
-from . import clip, initializer, layers, optimizer, regularizer, unique_name
+from ..checkpoint import is_parameter, is_persistable
+from . import clip, initializer, layers, nets, optimizer, regularizer, unique_name
 from ._backward import append_backward, gradients
 from ._core import (
     Block,
@@ -43,6 +44,7 @@ from ._core import (
     default_startup_program,
     program_guard,
 )
+from ._feeder import DataFeeder
 from ._files import (
     load,
     load_inference_model,
@@ -65,6 +67,7 @@ from ._run import (
     Scope,
     create_lod_tensor,
     global_scope,
+    is_compiled_with_cuda,
     scope_guard,
 )
 from .layers import data, embedding
@@ -72,6 +75,7 @@ from .layers import data, embedding
 __all__ = [
     "Block",
     "CPUPlace",
+    "DataFeeder",
     "Executor",
     "LoDTensor",
     "Network",
@@ -91,6 +95,9 @@ __all__ = [
     "global_scope",
     "gradients",
     "initializer",
+    "is_compiled_with_cuda",
+    "is_parameter",
+    "is_persistable",
     "layers",
     "load",
     "load_inference_model",
@@ -98,6 +105,7 @@ __all__ = [
     "load_persistables",
     "load_program",
     "load_vars",
+    "nets",
     "optimizer",
     "program_guard",
     "regularizer",

@@ -9,14 +9,13 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from .. import _lodstone
+from .._model import Path
 from . import unique_name
 
 if TYPE_CHECKING:
     from .._model import Model
     from ._run import Scope
-
-Path = str | os.PathLike[str]
-
+    from .clip import GradientClip
 
 class Program:
     """A program: blocks of operators over variables. The first block runs; operators run the others.
@@ -33,10 +32,13 @@ class Program:
 
     directory: str | None
     """The directory that its operators save to and load from: that of the functions that appended them."""
+    random_seed: int
+    """The seed of initializers and of dropout that are appended without one; 0 draws from the generator of the run."""
 
     def __init__(self, program: _lodstone.Program | None = None) -> None:
         self._program = program or _lodstone.Program()
-        self.directory = None
+        self.directory, self.random_seed = None, 0
+        self._grad_clip: GradientClip | None = None
 
     @staticmethod
     def parse_from_string(data: bytes | str) -> Program:
@@ -127,7 +129,7 @@ class Program:
 
     def _like(self, program: _lodstone.Program) -> Program:
         made = Program(program)
-        made.directory = self.directory
+        made.directory, made.random_seed, made._grad_clip = self.directory, self.random_seed, self._grad_clip
         return made
 
     def _save_under(self, directory: Path) -> None:
@@ -679,15 +681,21 @@ def program_guard(main_program: Program, startup_program: Program | None = None)
     A test program that shares the parameters of a training program is built with its startup program, both in
     `unique_name.guard`.
     """
-    for name, given in (("main_program", main_program), ("startup_program", startup_program)):
-        if not isinstance(given, Program) and (given is not None or name == "main_program"):
-            raise TypeError(f"argument '{name}': expected a Program, found {type(given).__name__}")
+    check_program("main_program", main_program)
+    if startup_program is not None:
+        check_program("startup_program", startup_program)
     unique_name.current().avoid(main_program._program)
     token = _programs.set((main_program, startup_program or default_startup_program()))
     try:
         yield
     finally:
         _programs.reset(token)
+
+
+def check_program(argument: str, given: Any) -> None:
+    """Raises a `TypeError` if an argument is not a program."""
+    if not isinstance(given, Program):
+        raise TypeError(f"argument '{argument}': expected a Program, found {type(given).__name__}")
 
 
 def network() -> tuple[_lodstone.Program, _lodstone.Program, _lodstone.Names]:

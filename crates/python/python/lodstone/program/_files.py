@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .. import _lodstone
-from ._core import Path, Program, Variable, default_main_program, name_of, names_of
+from .._model import Path
+from ..checkpoint import is_parameter, is_persistable
+from ._core import Program, Variable, check_program, default_main_program, name_of, names_of
 from ._run import Executor, Scope, global_scope
 
 Placement = tuple[str, str]
@@ -28,7 +30,7 @@ def save_program(program: Program, dir: Path, *, text: bool = False) -> None:
     >>> load_program(tmp / "program")
     <lodstone.Program 1 block, 0 operators, 0 variables>
     """
-    _check("program", program)
+    check_program("program", program)
     _lodstone.save_program(program._program, dir, text)
 
 
@@ -162,7 +164,7 @@ def save_inference_model(
     main = main_program or _owner(target_vars) or default_main_program()
     program = main.inference(feeded_var_names, targets)
     model = program.model(global_scope() if scope is None else scope)
-    missing = [var.name for var in program.list_vars() if is_saved(var) and var.name not in model]
+    missing = [var.name for var in program.list_vars() if is_persistable(var) and var.name not in model]
     if missing:
         raise ValueError(f"argument 'scope': variables have no value: {', '.join(sorted(missing))}")
     _lodstone.save_model(model._model, dirname, model_filename or "__model__", params_filename)
@@ -195,26 +197,9 @@ def load_inference_model(
     return program, feeds, fetches
 
 
-def is_parameter(var: Variable) -> bool:
-    """Returns whether a variable is a parameter."""
-    found: bool = var._facts["is_parameter"]
-    return found
-
-
-def is_saved(var: Variable) -> bool:
-    """Returns whether a variable is persistable and has a value to save."""
-    found: bool = var._facts["is_saved"]
-    return found
-
-
-def _check(argument: str, program: Any) -> None:
-    if not isinstance(program, Program):
-        raise TypeError(f"argument '{argument}': expected a Program, found {type(program).__name__}")
-
-
 def _program(vars: Any, program: Program | None) -> Program:
     found = program or _owner(vars) or default_main_program()
-    _check("program", found)
+    check_program("program", found)
     return found
 
 
@@ -239,7 +224,7 @@ def _selected(
 ) -> list[str]:
     if vars is not None:
         return [name_of("vars", one) for one in vars]
-    return [var.name for var in main.list_vars() if is_saved(var) and (predicate is None or predicate(var))]
+    return [var.name for var in main.list_vars() if is_persistable(var) and (predicate is None or predicate(var))]
 
 
 def _transfer(

@@ -182,13 +182,16 @@ def declared(
     dims = [int(size) for size in shape]
     if any(not 0 < size < 1 << 63 for size in dims):
         raise ValueError(f"{attr.name or base}: a parameter cannot have the shape {dims}")
+    initializing = initializer.parts(dims)
+    if initializing.get("seed") == 0:
+        initializing = {**initializing, "seed": default_startup_program().random_seed}
     facts = {
         "name": attr.name,
         "trainable": attr.trainable,
         "learning_rate": attr.learning_rate,
         "regularizer": attr.regularizer and attr.regularizer.parts(),
         "need_clip": attr.need_clip,
-        "initializer": initializer.parts(dtype, dims),
+        "initializer": initializing,
         "is_state": is_state,
     }
     name = _lodstone.declare_parameter(network(), base, dtype, dims, facts)

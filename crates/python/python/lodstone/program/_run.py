@@ -10,8 +10,9 @@ from typing import Any
 
 from .. import _lodstone
 from .._lodstone import Tensor
+from .._model import Path
 from .._run import tensor
-from ._core import Path, Program, Variable, default_main_program, name_of
+from ._core import Program, Variable, check_program, default_main_program, name_of
 
 
 class CPUPlace:
@@ -19,6 +20,11 @@ class CPUPlace:
 
     def __repr__(self) -> str:
         return "CPUPlace"
+
+
+def is_compiled_with_cuda() -> bool:
+    """Returns False: programs run on the processor. For scripts of PaddlePaddle."""
+    return False
 
 
 class Scope:
@@ -195,8 +201,7 @@ class Executor:
         files.
         """
         program = default_main_program() if program is None else program
-        if not isinstance(program, Program):
-            raise TypeError(f"argument 'program': expected a Program, found {type(program).__name__}")
+        check_program("program", program)
         if scope is not None and not isinstance(scope, Scope):
             raise TypeError(f"argument 'scope': expected a Scope, found {type(scope).__name__}")
         if feed is not None and not isinstance(feed, Mapping):

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._core import Program, Variable
+
 __all__ = [
     "ClipGradByGlobalNorm",
     "ClipGradByNorm",
@@ -10,6 +16,7 @@ __all__ = [
     "GradientClipByGlobalNorm",
     "GradientClipByNorm",
     "GradientClipByValue",
+    "set_gradient_clip",
 ]
 
 
@@ -49,6 +56,25 @@ class GradientClipByGlobalNorm(GradientClip):
 
     def parts(self) -> tuple[str, float, float]:
         return "global_norm", self._norm, 0.0
+
+
+def set_gradient_clip(
+    clip: GradientClip, param_list: Iterable[Variable | str] | None = None, program: Program | None = None
+) -> None:
+    """Clips the gradients of a program for optimizers without `grad_clip`, which is the better choice.
+
+    To clip those of some parameters alone, give the others a `ParamAttr` with `need_clip=False`; `param_list` is not
+    supported.
+    """
+    from ._core import check_program, default_main_program
+
+    if not isinstance(clip, GradientClip):
+        raise TypeError(f"argument 'clip': expected a GradientClip, found {type(clip).__name__}")
+    if param_list is not None:
+        raise ValueError("argument 'param_list': give the other parameters a `ParamAttr` with `need_clip=False`")
+    program = default_main_program() if program is None else program
+    check_program("program", program)
+    program._grad_clip = clip
 
 
 ClipGradByValue, ClipGradByNorm, ClipGradByGlobalNorm = (

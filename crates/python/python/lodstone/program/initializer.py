@@ -6,6 +6,7 @@ Random ones have a seed; 0 draws from the generator of the run.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod, sqrt
 from typing import Any
 
 __all__ = [
@@ -31,8 +32,8 @@ __all__ = [
 class Initializer:
     """How the startup program fills a parameter."""
 
-    def parts(self, dtype: str, shape: Sequence[int]) -> dict[str, Any]:
-        """Returns the form that the extension takes, for a parameter of this type and shape."""
+    def parts(self, shape: Sequence[int]) -> dict[str, Any]:
+        """Returns the form that the extension takes, for a parameter of this shape."""
         raise NotImplementedError
 
 
@@ -42,7 +43,7 @@ class Constant(Initializer):
     def __init__(self, value: float = 0.0, force_cpu: bool = False) -> None:
         self._value = float(value)
 
-    def parts(self, dtype: str, shape: Sequence[int]) -> dict[str, Any]:
+    def parts(self, shape: Sequence[int]) -> dict[str, Any]:
         return {"kind": "constant", "value": self._value}
 
 
@@ -52,7 +53,7 @@ class Uniform(Initializer):
     def __init__(self, low: float = -1.0, high: float = 1.0, seed: int = 0) -> None:
         self._parts = {"kind": "uniform", "low": float(low), "high": float(high), "seed": seed}
 
-    def parts(self, dtype: str, shape: Sequence[int]) -> dict[str, Any]:
+    def parts(self, shape: Sequence[int]) -> dict[str, Any]:
         return self._parts
 
 
@@ -64,7 +65,7 @@ class Normal(Initializer):
     def __init__(self, loc: float = 0.0, scale: float = 1.0, seed: int = 0) -> None:
         self._parts = {"kind": self._kind, "loc": float(loc), "scale": float(scale), "seed": seed}
 
-    def parts(self, dtype: str, shape: Sequence[int]) -> dict[str, Any]:
+    def parts(self, shape: Sequence[int]) -> dict[str, Any]:
         return self._parts
 
 
@@ -75,29 +76,61 @@ class TruncatedNormal(Normal):
 
 
 class Xavier(Initializer):
-    """Draws from a distribution that preserves the variance from layer to layer (Glorot and Bengio, 2010)."""
+    """Draws from a distribution that preserves the variance from layer to layer (Glorot and Bengio, 2010).
 
-    def __init__(self, uniform: bool = True, seed: int = 0) -> None:
-        self._parts = {"kind": "xavier" if uniform else "xavier_normal", "seed": seed}
+    The numbers of inputs and outputs of the layer, `fan_in` and `fan_out`, are by default those of the shape.
+    """
 
-    def parts(self, dtype: str, shape: Sequence[int]) -> dict[str, Any]:
-        return self._parts
+    def __init__(
+        self, uniform: bool = True, fan_in: float | None = None, fan_out: float | None = None, seed: int = 0
+    ) -> None:
+        self._uniform, self._in, self._out, self._seed = uniform, fan_in, fan_out, seed
+
+    def parts(self, shape: Sequence[int]) -> dict[str, Any]:
+        if self._in is None and self._out is None:
+            return {"kind": "xavier" if self._uniform else "xavier_normal", "seed": self._seed}
+        fan_in, fan_out = _fans(shape)
+        total = (fan_in if self._in is None else self._in) + (fan_out if self._out is None else self._out)
+        return _with_variance(2.0 / total, self._uniform, self._seed)
 
 
 class MSRA(Initializer):
-    """Draws from a distribution for layers with rectifiers (He et al., 2015)."""
+    """Draws from a distribution for layers with rectifiers (He et al., 2015).
 
-    def __init__(self, uniform: bool = True, seed: int = 0) -> None:
-        self._parts = {"kind": "kaiming_uniform" if uniform else "kaiming", "seed": seed}
+    The number of inputs of the layer, `fan_in`, is by default that of the shape.
+    """
 
-    def parts(self, dtype: str, shape: Sequence[int]) -> dict[str, Any]:
-        return self._parts
+    def __init__(self, uniform: bool = True, fan_in: float | None = None, seed: int = 0) -> None:
+        self._uniform, self._in, self._seed = uniform, fan_in, seed
+
+    def parts(self, shape: Sequence[int]) -> dict[str, Any]:
+        if self._in is None:
+            return {"kind": "kaiming_uniform" if self._uniform else "kaiming", "seed": self._seed}
+        return _with_variance(2.0 / self._in, self._uniform, self._seed)
+
+
+def _fans(shape: Sequence[int]) -> tuple[int, int]:
+    """Returns the numbers of inputs and outputs of a layer with a weight of this shape."""
+    if len(shape) < 2:
+        return (shape[0], shape[0]) if shape else (1, 1)
+    if len(shape) == 2:
+        return shape[0], shape[1]
+    window = prod(shape[2:])
+    return shape[1] * window, shape[0] * window
+
+
+def _with_variance(variance: float, is_uniform: bool, seed: int) -> dict[str, Any]:
+    """Returns the parts of a distribution around 0."""
+    if is_uniform:
+        limit = sqrt(3.0 * variance)
+        return Uniform(-limit, limit, seed).parts(())
+    return Normal(0.0, sqrt(variance), seed).parts(())
 
 
 class Bilinear(Initializer):
     """Fills the filter of a transposed convolution that upsamples images by interpolation."""
 
-    def parts(self, dtype: str, shape: Sequence[int]) -> dict[str, Any]:
+    def parts(self, shape: Sequence[int]) -> dict[str, Any]:
         return {"kind": "bilinear"}
 
 
@@ -107,7 +140,7 @@ class NumpyArrayInitializer(Initializer):
     def __init__(self, value: Any) -> None:
         self._value = value
 
-    def parts(self, dtype: str, shape: Sequence[int]) -> dict[str, Any]:
+    def parts(self, shape: Sequence[int]) -> dict[str, Any]:
         from .._run import tensor
 
         return {"kind": "given", "value": tensor("value", self._value)}

@@ -98,13 +98,14 @@ class Optimizer:
             raise ValueError("argument 'params_grads': there are no parameters to update")
         main = params_grads[0][0].program
         before = len(main.global_block().ops)
+        clip = self._clip or main._grad_clip
         startup = startup_program or default_startup_program()
         _lodstone.apply_optimizer(
             (main._program, startup._program, unique_name.current()),
             self._kind,
             self._options,
             self._rate,
-            None if self._clip is None else self._clip.parts(),
+            None if clip is None else clip.parts(),
             None if self._regularization is None else self._regularization.parts(),
             [(name_of("params_grads", a), name_of("params_grads", b)) for a, b in params_grads],
         )

@@ -262,6 +262,7 @@ def dropout(
     """
     if not 0.0 <= dropout_prob <= 1.0:
         raise ValueError(f"argument 'dropout_prob': expected a number from 0 to 1, found {dropout_prob}")
+    seed = seed or default_main_program().random_seed or seed
     attrs = {
         "dropout_prob": float(dropout_prob),
         "is_test": is_test,
