@@ -1,4 +1,4 @@
-"""Trains a program in Python, as many steps as it is asked for on each line of stdin.
+"""Trains a program in Python. Each line of stdin is a number of steps to run.
 
     training.py (lodstone | paddle) DIR LOSS
 

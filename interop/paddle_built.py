@@ -62,7 +62,7 @@ def layer(case):
         results = list(results) if isinstance(results, (list, tuple)) else [results]
     executor, scope = fluid.Executor(), fluid.Scope()
     executor.run(net.startup, scope=scope)
-    found = executor.run(net.main, ours, results, scope)
+    found = executor.run(net.main, ours, results, scope=scope)
     other, program = static.Executor(paddle.CPUPlace()), theirs(net.main)
     with static.scope_guard(static.Scope()):
         other.run(theirs(net.startup))
@@ -92,7 +92,7 @@ def trained(directory):
     batches = [{"x": x, "label": label} for x, label in zip(images, labels)]
     ours, scope = fluid.Executor(), fluid.Scope()
     ours.run(net.startup, scope=scope)
-    run = lambda scope, batch: float(ours.run(net.main, batch, loss, scope)[0])
+    run = lambda scope, batch: float(ours.run(net.main, batch, loss, scope=scope)[0])
     begun = [run(scope, batch) for batch in batches[:2]]
     loader = theirs(get_checkpoint_loader(directory))
     here = os.getcwd()

@@ -8,7 +8,7 @@ use lodstone_store::{Location, Progress};
 use crate::{Result, saved_checkpoints};
 
 /// The format of checkpoints, which only managers and programs write.
-const FORMAT: &str = "checkpoint";
+pub(crate) const FORMAT: &str = "checkpoint";
 
 /// Opens the checkpoint in a directory as a model of its tensors; `None` if there is none.
 ///

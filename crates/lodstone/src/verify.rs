@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::infer::INCOMPLETE;
 use crate::seal::source;
-use crate::serial::{open_serial, verify_serial};
+use crate::serial::{FORMAT, open_serial, verify_serial};
 use crate::{Error, Result, open_with};
 
 /// The result of a verification.
@@ -165,7 +165,7 @@ fn verify_checkpoint(serial: &Serial, progress: &Progress) -> Result<Verificatio
     let findings = findings.into_iter().map(|what| plain(DefectKind::Checksum, what)).collect();
     Ok(Verification {
         schema: 1,
-        format: Some("checkpoint".to_owned()),
+        format: Some(FORMAT.to_owned()),
         sealed: true,
         whole,
         tensors: model.parameters.len(),

@@ -75,7 +75,7 @@ def test_a_test_program_shares_parameters_in_unique_names():
     assert len(startup.global_block().ops) == 2
     executor, scope = Executor(), Scope()
     executor.run(startup, scope=scope)
-    first, second = (executor.run(program, {"x": ONES}, [out.name], scope)[0] for program in programs)
+    first, second = (executor.run(program, {"x": ONES}, [out.name], scope=scope)[0] for program in programs)
     np.testing.assert_array_equal(first, second)
     # With other dims, it would be another parameter of the same name.
     with program_guard(Program(), startup), unique_name.guard(), pytest.raises(lodstone.ProgramError, match="fc_0.w_0"):
@@ -96,7 +96,7 @@ def test_networks_continue_programs_from_files():
     executor = Executor()
     executor.run(net.startup, scope=scope)
     images = np.asarray(lodstone.open(ROOT / "examples/digits/test.npz")["images"])[:4]
-    assert executor.run(net.main, {"image": images}, [more], scope)[0].shape == (4, 3)
+    assert executor.run(net.main, {"image": images}, [more], scope=scope)[0].shape == (4, 3)
 
 
 def test_blocks_variables_and_operators_are_edited():
@@ -190,7 +190,7 @@ def test_optimizers_decrease_the_loss(rule):
     executor, scope = Executor(), Scope()
     executor.run(net.startup, scope=scope)
     feed = {"x": ONES, "y": np.zeros((2, 1), np.float32)}
-    losses = [float(executor.run(net.main, feed, loss, scope)[0]) for _ in range(5)]
+    losses = [float(executor.run(net.main, feed, loss, scope=scope)[0]) for _ in range(5)]
     assert losses[-1] < losses[0]
 
 
@@ -248,7 +248,7 @@ def test_sequences_are_fed_with_their_lod():
     executor.run(net.startup, scope=scope)
     ids = np.array([[1], [2], [3]], np.int64)
     feed = {"words": create_lod_tensor(ids, [[1, 2]]), "ids": np.zeros((1, 5), np.int64)}
-    rows, sums = executor.run(net.main, feed, [table, pooled], scope, return_numpy=False)
+    rows, sums = executor.run(net.main, feed, [table, pooled], scope=scope, return_numpy=False)
     assert rows.lod == [[0, 1, 3]] and sums.shape == (2, 3)
     weights = np.asarray(scope["table"])
     np.testing.assert_allclose(np.asarray(sums), [weights[1], weights[2] + weights[3]], rtol=1e-6)
@@ -318,7 +318,7 @@ def test_inference_models_are_saved_and_loaded(tmp_path, files):
     net, loss = regression()
     executor, scope = Executor(), Scope()
     executor.run(net.startup, scope=scope)
-    wanted = executor.run(net.main, {"x": ONES}, loss, scope)[0]
+    wanted = executor.run(net.main, {"x": ONES}, loss, scope=scope)[0]
     with scope_guard(scope):
         save_inference_model(tmp_path / "model", ["x"], [loss], executor, net.main, *files)
     with scope_guard(Scope()):
@@ -338,7 +338,7 @@ def test_programs_become_models(tmp_path):
     executor.run(net.startup, scope=scope)
     model = net.main.inference(["x"], [loss]).model(scope)
     lodstone.convert(model, tmp_path / "net.onnx")
-    wanted = executor.run(net.main, {"x": ONES}, loss, scope)[0]
+    wanted = executor.run(net.main, {"x": ONES}, loss, scope=scope)[0]
     found = lodstone.open(tmp_path / "net.onnx").run({"x": ONES})
     np.testing.assert_allclose(np.asarray(found[loss.name]), wanted, rtol=1e-6)
 
@@ -354,7 +354,7 @@ def test_one_executor_and_scope_serve_two_threads():
     def train():
         try:
             for _ in range(50):
-                executor.run(net.main, {"x": ONES}, [loss], scope)
+                executor.run(net.main, {"x": ONES}, [loss], scope=scope)
         except Exception as error:
             errors.append(error)
 
@@ -399,10 +399,10 @@ with Network() as net:
     optimizer.SGD(0.1).minimize(loss)
 executor, scope, x = Executor(), Scope(), np.ones((2, 3, 8, 8), np.float32)
 executor.run(net.startup, scope=scope)
-first = executor.run(net.main, {"x": x}, loss, scope)[0]
+first = executor.run(net.main, {"x": x}, loss, scope=scope)[0]
 child = os.fork()
 if child == 0:
-    second = executor.run(net.main, {"x": x}, loss, scope)[0]
+    second = executor.run(net.main, {"x": x}, loss, scope=scope)[0]
     os._exit(0 if second < first else 1)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
@@ -513,7 +513,7 @@ def test_runs_fail_with_their_operator():
     net, loss = regression()
     executor, scope = Executor(), Scope()
     with pytest.raises(lodstone.RunError, match="fc_0.w_0"):
-        executor.run(net.main, {"x": ONES}, loss, scope)
+        executor.run(net.main, {"x": ONES}, loss, scope=scope)
     executor.run(net.startup, scope=scope)
     for feed, message in (
         ({"x": ONES[:, :3]}, "`x`: expected float32"),
@@ -522,11 +522,11 @@ def test_runs_fail_with_their_operator():
         ({}, "`x`|x"),
     ):
         with pytest.raises(lodstone.RunError, match=message):
-            executor.run(net.main, feed, loss, scope)
+            executor.run(net.main, feed, loss, scope=scope)
     with pytest.raises(lodstone.RunError, match="nothing"):
-        executor.run(net.main, {"x": ONES}, ["nothing"], scope)
+        executor.run(net.main, {"x": ONES}, ["nothing"], scope=scope)
     with pytest.raises(lodstone.RunError, match="`mul`.*NaN"):
-        Executor(check_finite=True).run(net.main, {"x": ONES * np.inf}, loss, scope)
+        Executor(check_finite=True).run(net.main, {"x": ONES * np.inf}, loss, scope=scope)
 
 
 def test_damaged_programs_are_rejected():
@@ -636,7 +636,7 @@ def test_attention_has_several_heads():
     scope = Scope()
     Executor().run(net.startup, scope=scope)
     feed = {"x": np.ones((2, 3, 4), np.float32), "y": np.ones((2, 5, 4), np.float32)}
-    found = Executor().run(net.main, feed, [made], scope)[0]
+    found = Executor().run(net.main, feed, [made], scope=scope)[0]
     # Equal values are their own mean.
     wanted = feed["y"][:, :3] @ np.asarray(scope["fc_2.w_0"])
     np.testing.assert_allclose(found, wanted, rtol=1e-5)

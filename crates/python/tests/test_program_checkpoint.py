@@ -67,7 +67,7 @@ def batch(step):
 
 
 def steps(executor, program, scope, loss, begin, end):
-    return [executor.run(program, batch(step), [loss], scope)[0].tobytes() for step in range(begin, end)]
+    return [executor.run(program, batch(step), [loss], scope=scope)[0].tobytes() for step in range(begin, end)]
 
 
 @pytest.mark.parametrize("filename", ["params", None])
@@ -190,7 +190,7 @@ else:
     executor.run(net.startup, scope=scope)
 with Manager(directory, keep=2) as manager:
     for step in range(done, 60):
-        loss_ = executor.run(net.main, batch(step), [loss], scope)[0]
+        loss_ = executor.run(net.main, batch(step), [loss], scope=scope)[0]
         manager.save_program(step + 1, net.main, net.startup, scope, background=True)
         print(step, loss_.tobytes().hex(), flush=True)
 """

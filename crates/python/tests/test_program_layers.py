@@ -34,7 +34,7 @@ def computed(case, dynamic=False):
         results = list(results) if isinstance(results, (list, tuple)) else [results]
     executor, scope = fluid.Executor(), fluid.Scope()
     executor.run(net.startup, scope=scope)
-    return executor.run(net.main, feed, results, scope)
+    return executor.run(net.main, feed, results, scope=scope)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

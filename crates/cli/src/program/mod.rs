@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::Failure;
 use crate::console::{self, count, plain};
 use crate::stores::at;
-use args::{Checkpoint, Command, Derived, Programs};
+use args::{Checkpoint, Command, Derived, Inference, Programs, Prune};
 
 /// The files of the programs of a training in their directory.
 const TRAINING: [&str; 2] = ["main_program", "startup_program"];
@@ -27,19 +27,13 @@ struct Written {
 pub(crate) fn run(arguments: &Programs) -> Result<(), Failure> {
     match &arguments.command {
         Command::Inference(arguments) => {
-            let options = DeriveOptions::default()
-                .with_fetch(arguments.fetch.clone())
-                .with_feed(arguments.feed.clone())
-                .with_for_test(arguments.for_test);
-            let (derived, model) = (&arguments.derived, open(&arguments.derived)?);
+            let Inference { derived, fetch, feed, for_test } = arguments;
+            let (options, model) = (selection(fetch, feed, *for_test), open(derived)?);
             write(derived, &lodstone::inference_program(&model, &options)?)
         }
         Command::Prune(arguments) => {
-            let options = DeriveOptions::default()
-                .with_fetch(arguments.fetch.clone())
-                .with_feed(arguments.feed.clone())
-                .with_for_test(arguments.for_test);
-            let (derived, model) = (&arguments.derived, open(&arguments.derived)?);
+            let Prune { derived, fetch, feed, for_test } = arguments;
+            let (options, model) = (selection(fetch, feed, *for_test), open(derived)?);
             write(derived, &lodstone::pruned_program(&model, &options)?)
         }
         Command::Loader(arguments) => {
@@ -52,6 +46,12 @@ pub(crate) fn run(arguments: &Programs) -> Result<(), Failure> {
             console::out(&lodstone::print_program(&model)?)
         }
     }
+}
+
+/// Returns the options of a part of a program.
+fn selection(fetch: &[String], feed: &[String], for_test: bool) -> DeriveOptions {
+    let options = DeriveOptions::default().with_fetch(fetch.to_vec()).with_feed(feed.to_vec());
+    options.with_for_test(for_test)
 }
 
 fn open(derived: &Derived) -> Result<Model, Failure> {

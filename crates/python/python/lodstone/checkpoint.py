@@ -27,7 +27,7 @@ that restores the checkpoint when it is run.
     >>> executor, scope = Executor(), Scope()
     >>> executor.run(net.startup, scope=scope)
     []
-    >>> losses = executor.run(net.main, {"x": np.ones((2, 4), np.float32)}, [loss], scope)
+    >>> losses = executor.run(net.main, {"x": np.ones((2, 4), np.float32)}, [loss], scope=scope)
     >>> again = Scope()
     >>> executor.run(get_checkpoint_loader(tmp / "checkpoint"), scope=again)
     []

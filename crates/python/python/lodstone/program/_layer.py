@@ -76,8 +76,8 @@ def several(given: int | Sequence[int]) -> list[int]:
     return [int(one) for one in ([given] if isinstance(given, int) else given)]
 
 
-# The most variables that one call adds: more than any model has, few enough that a wrong number is an error at once.
-MOST_PARTS = 65_536
+# More outputs than an operator of any model has, and few enough that a wrong number is an error at once.
+MAX_OUTPUTS = 65_536
 
 
 def checked(layer: Callable[..., Any]) -> Callable[..., Any]:
@@ -148,8 +148,8 @@ class Layer:
         self, kind: str, inputs: Mapping[str, Any], attrs: Mapping[str, Any] | None, count: int, slot: str = "Out"
     ) -> list[Variable]:
         """Appends an operator with several variables in an output slot, and returns them."""
-        if not 0 < count <= MOST_PARTS:
-            raise ValueError(f"{kind} into {count} parts: expected 1 to {MOST_PARTS}")
+        if not 0 < count <= MAX_OUTPUTS:
+            raise ValueError(f"`{kind}`: expected 1 to {MAX_OUTPUTS} outputs, found {count}")
         names = [self.temporary() for _ in range(count)]
         self.append(kind, inputs, {slot: names}, attrs)
         return [variable(name) for name in names]

@@ -160,7 +160,7 @@ class Executor:
     >>> executor.run(net.startup, scope=scope)
     []
     >>> import numpy as np
-    >>> executor.run(net.main, {"x": np.ones((3, 2), np.float32)}, [y], scope)[0].shape
+    >>> executor.run(net.main, {"x": np.ones((3, 2), np.float32)}, [y], scope=scope)[0].shape
     (3, 1)
 
     `threads` is the number of threads [default: one per processor]. With `check_finite`, a run fails at the first
@@ -185,8 +185,11 @@ class Executor:
         program: Program | None = None,
         feed: Mapping[str, Any] | None = None,
         fetch_list: Iterable[Variable | str] | Variable | str | None = None,
+        feed_var_name: str = "feed",
+        fetch_var_name: str = "fetch",
         scope: Scope | None = None,
         return_numpy: bool = True,
+        use_program_cache: bool = False,
         *,
         directory: Path | None = None,
     ) -> list[Any]:
@@ -194,6 +197,8 @@ class Executor:
 
         `feed` maps names of inputs to arrays or tensors of any framework. Without `fetch_list`, the program's own fetch
         operators determine the results. They are NumPy arrays, or, without `return_numpy`, `Tensor`s, which have a LoD.
+        Programs are prepared once, until they change: `use_program_cache` has no effect, and neither have the names of
+        the variables that hold inputs and results.
 
         Persistable variables are read from and written to `scope` [default: `global_scope()`]. If the run fails, the
         scope is unchanged. Operators that save and load do so below `directory` [default: `program.directory`, where
@@ -202,6 +207,9 @@ class Executor:
         """
         program = default_main_program() if program is None else program
         check_program("program", program)
+        for argument, holder in (("feed_var_name", feed_var_name), ("fetch_var_name", fetch_var_name)):
+            if not isinstance(holder, str):
+                raise TypeError(f"argument '{argument}': expected a str, found {type(holder).__name__}")
         if scope is not None and not isinstance(scope, Scope):
             raise TypeError(f"argument 'scope': expected a Scope, found {type(scope).__name__}")
         if feed is not None and not isinstance(feed, Mapping):
