@@ -23,6 +23,7 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+mod byte_map;
 pub mod encoding;
 mod error;
 mod format;
@@ -44,10 +45,11 @@ mod torch;
 #[cfg(steps)]
 pub use grown::{Repeated, repeated};
 
+pub use byte_map::{ByteMap, Mapper, Recorded, UNREAD};
 pub use error::{Error, Result};
 pub use format::{Format, OpenRecord, Prefix, Probe};
 pub use options::{ExternalData, Holds, OpenOptions, WriteOptions};
-pub use registry::{FORMATS, READ_ONLY, identify, named, title};
+pub use registry::{BYTE_MAPS, FORMATS, READ_ONLY, context, identify, named, title};
 pub use scan::{Effort, Pickles, pickles};
 pub use seal::entries::{ModelDir, SealEntry, Sealed, Seals, check_sealed, seal_entries};
 pub use seal::{Seal, SealedFile, SealedModel, TensorRanges, called, check_names};

@@ -1,11 +1,13 @@
 //! Tables of the framework modules: general code uses these tables and refers to no framework directly.
 
+use lodstone_model::Tensor;
+
 use crate::encoding::pickle::known::Use;
 #[cfg(steps)]
 use crate::encoding::protobuf::schema::Message;
 use crate::onnx::{Family, Formats};
 use crate::scan::Outside;
-use crate::{Format, Probe, glow, mxnet, numpy, onnx, paddle, safetensors, torch};
+use crate::{Format, Mapper, Probe, glow, mxnet, numpy, onnx, paddle, safetensors, torch};
 
 /// Every format, in the order of detection: those with a signature first.
 pub static FORMATS: &[&Format] = &[
@@ -60,8 +62,32 @@ pub fn identify(probe: &Probe<'_>) -> Option<&'static str> {
 pub(crate) static IMPORTS: &[fn(&str, &str) -> Option<Use>] =
     &[mxnet::states::imports, paddle::pickle::imports, torch::imports];
 
+/// The files that have byte maps, in the order of detection.
+pub static BYTE_MAPS: &[&Mapper] = &[
+    &safetensors::BYTE_MAP,
+    &mxnet::params::BYTE_MAP,
+    &mxnet::params::NPZ_BYTE_MAP,
+    &numpy::NPZ_BYTE_MAP,
+    &numpy::NPY_BYTE_MAP,
+    &onnx::BYTE_MAP,
+    &onnx::ZIP_BYTE_MAP,
+    &onnx::TENSOR_BYTE_MAP,
+    &paddle::STREAM_BYTE_MAP,
+    &paddle::PROGRAM_BYTE_MAP,
+    &mxnet::states::BYTE_MAP,
+    &paddle::PICKLE_BYTE_MAP,
+];
+
 /// The ways in which frameworks store elements outside of a pickle.
 pub(crate) static OUTSIDE: &[&Outside] = &[&torch::OUTSIDE];
+
+/// The devices that files record for tensors, from their residuals.
+static CONTEXTS: &[fn(&Tensor) -> Option<String>] = &[mxnet::params::context];
+
+/// Returns the device that held a tensor when it was saved, if its file records one.
+pub fn context(tensor: &Tensor) -> Option<String> {
+    CONTEXTS.iter().find_map(|context| context(tensor))
+}
 
 /// The messages of formats based on protobuf, with a valid value for versions and types.
 #[cfg(steps)]

@@ -1,6 +1,9 @@
 //! Bounds-checked, little-endian reads of headers.
 
+use std::fmt::Display;
+
 use crate::blob::{CHUNK, to_usize};
+use crate::fields::{Field, Recording, size};
 use crate::{Blob, Error, Result};
 
 /// A reader of a [`Blob`] with a position.
@@ -17,6 +20,8 @@ pub struct Cursor<'a> {
     dense: u32,
     /// Whether everything up to the end of the dense headers is read sequentially.
     through: bool,
+    /// The fields that were read, if they are recorded.
+    recording: Option<Box<Recording>>,
 }
 
 /// Maximum size of a header read.
@@ -47,6 +52,59 @@ impl<'a> Cursor<'a> {
             window_start: position,
             dense: 0,
             through: false,
+            recording: None,
+        }
+    }
+
+    /// Creates a cursor at the first byte that records the fields that it reads, by the names that its methods take
+    /// for error messages.
+    ///
+    /// Fields that are read again replace those recorded before. Without a recording, the methods below that concern
+    /// it do nothing.
+    pub fn recording(blob: &'a Blob) -> Self {
+        Self { recording: Some(Box::default()), ..Self::new(blob) }
+    }
+
+    /// Returns the recorded fields, in the order of their offsets, and an error if there were too many to record.
+    pub fn into_fields(self) -> (Vec<Field>, Result<()>) {
+        self.recording.unwrap_or_default().finish(self.blob)
+    }
+
+    /// Assigns the fields that follow to a tensor, by its index in file order.
+    pub fn set_tensor(&mut self, tensor: Option<usize>) {
+        if let Some(recording) = &mut self.recording {
+            recording.tensor = tensor;
+        }
+    }
+
+    /// Assigns the fields from `start` to the position to a tensor.
+    pub fn assign(&mut self, start: u64, tensor: Option<usize>) {
+        if let Some(recording) = &mut self.recording {
+            let start = recording.base.saturating_add(start);
+            let fields = recording.fields.iter_mut().rev();
+            let covered = fields.take_while(|field| field.offset + field.len > start);
+            covered.for_each(|field| field.tensor = tensor);
+        }
+    }
+
+    /// Records the bytes from `start` to the position as one field, instead of the fields recorded there.
+    pub fn label(&mut self, start: u64, name: &str, value: impl FnOnce() -> String) {
+        if let Some(recording) = &mut self.recording {
+            recording.rewind(start);
+            recording.add(start, self.position.saturating_sub(start), name, value);
+        }
+    }
+
+    /// Adds the meaning of the last recorded value.
+    pub fn explain(&mut self, meaning: impl FnOnce() -> String) {
+        if let Some(field) = self.recording.as_mut().and_then(|it| it.fields.last_mut()) {
+            field.value = format!("{} ({})", field.value, meaning());
+        }
+    }
+
+    fn record(&mut self, len: u64, what: &str, value: impl FnOnce() -> String) {
+        if let Some(recording) = &mut self.recording {
+            recording.add(self.position - len, len, what, value);
         }
     }
 
@@ -58,6 +116,9 @@ impl<'a> Cursor<'a> {
     /// Moves to `position`.
     pub fn seek(&mut self, position: u64) {
         self.position = position;
+        if let Some(recording) = &mut self.recording {
+            recording.rewind(position);
+        }
     }
 
     /// Returns the number of bytes left.
@@ -85,7 +146,47 @@ impl<'a> Cursor<'a> {
         self.need(len, what)?;
         let blob = self.blob.slice(self.position, len)?;
         self.position += len;
+        self.record(len, what, || size(len));
         Ok(blob)
+    }
+
+    /// Reads the next `len` bytes with a cursor of their own, which ends with them, and continues after them.
+    ///
+    /// # Errors
+    /// The errors of [`Cursor::need`] and of `read`.
+    pub fn nested<T, E: From<Error>>(
+        &mut self,
+        len: u64,
+        what: &str,
+        read: impl FnOnce(&mut Cursor<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.need(len, what)?;
+        let blob = self.blob.slice(self.position, len)?;
+        let mut inner = Cursor::new(&blob);
+        inner.recording = self.recording.take();
+        let base = inner.recording.as_ref().map_or(0, |recording| recording.base);
+        if let Some(recording) = &mut inner.recording {
+            recording.base += self.position;
+        }
+        let read = read(&mut inner);
+        self.recording = inner.recording.take();
+        if let Some(recording) = &mut self.recording {
+            recording.base = base;
+        }
+        self.position += len;
+        read
+    }
+
+    /// Reads bytes again that have been read before; they are not recorded again.
+    ///
+    /// # Errors
+    /// The errors of [`Cursor::bytes`].
+    pub fn again(&mut self, start: u64, end: u64, what: &str) -> Result<Vec<u8>> {
+        let (position, recording) = (self.position, self.recording.take());
+        self.position = start;
+        let bytes = self.bytes(end.saturating_sub(start), what);
+        (self.position, self.recording) = (position, recording);
+        bytes
     }
 
     /// Reads the next `len` bytes.
@@ -103,6 +204,7 @@ impl<'a> Cursor<'a> {
             buffer.copy_from_slice(self.peek(size)?);
         }
         self.position += len;
+        self.record(len, what, || Field::show(&buffer));
         Ok(buffer)
     }
 
@@ -111,6 +213,22 @@ impl<'a> Cursor<'a> {
     /// # Errors
     /// The errors of [`Cursor::bytes`].
     pub fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
+        let array = self.take(what)?;
+        self.record(N as u64, what, || Field::show(&array));
+        Ok(array)
+    }
+
+    fn number<const N: usize, T: Display>(
+        &mut self,
+        what: &str,
+        decode: fn([u8; N]) -> T,
+    ) -> Result<T> {
+        let number = decode(self.take(what)?);
+        self.record(N as u64, what, || number.to_string());
+        Ok(number)
+    }
+
+    fn take<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
         const { assert!(N as u64 <= WINDOW) };
         self.need(N as u64, what)?;
         let mut array = [0; N];
@@ -119,12 +237,20 @@ impl<'a> Cursor<'a> {
         Ok(array)
     }
 
+    /// Reads a `u16`.
+    ///
+    /// # Errors
+    /// The errors of [`Cursor::bytes`].
+    pub fn u16(&mut self, what: &str) -> Result<u16> {
+        self.number(what, u16::from_le_bytes)
+    }
+
     /// Reads a `u32`.
     ///
     /// # Errors
     /// The errors of [`Cursor::bytes`].
     pub fn u32(&mut self, what: &str) -> Result<u32> {
-        self.array(what).map(u32::from_le_bytes)
+        self.number(what, u32::from_le_bytes)
     }
 
     /// Reads an `i32`.
@@ -132,7 +258,7 @@ impl<'a> Cursor<'a> {
     /// # Errors
     /// The errors of [`Cursor::bytes`].
     pub fn i32(&mut self, what: &str) -> Result<i32> {
-        self.array(what).map(i32::from_le_bytes)
+        self.number(what, i32::from_le_bytes)
     }
 
     /// Reads a `u64`.
@@ -140,7 +266,7 @@ impl<'a> Cursor<'a> {
     /// # Errors
     /// The errors of [`Cursor::bytes`].
     pub fn u64(&mut self, what: &str) -> Result<u64> {
-        self.array(what).map(u64::from_le_bytes)
+        self.number(what, u64::from_le_bytes)
     }
 
     /// Reads an `i64`.
@@ -148,7 +274,7 @@ impl<'a> Cursor<'a> {
     /// # Errors
     /// The errors of [`Cursor::bytes`].
     pub fn i64(&mut self, what: &str) -> Result<i64> {
-        self.array(what).map(i64::from_le_bytes)
+        self.number(what, i64::from_le_bytes)
     }
 
     /// Creates an [`Error::Malformed`] at the current position.

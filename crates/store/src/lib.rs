@@ -30,6 +30,7 @@ mod commit;
 mod cursor;
 mod dir;
 mod error;
+mod fields;
 mod in_memory;
 #[cfg(unix)]
 mod local;
@@ -52,6 +53,7 @@ pub use commit::{Commit, WriterLock};
 pub use cursor::Cursor;
 pub use dir::Dir;
 pub use error::{Error, Escape, Result, internal};
+pub use fields::Field;
 pub use in_memory::MemoryStore;
 #[cfg(unix)]
 pub use local::{LocalFile, LocalStore};

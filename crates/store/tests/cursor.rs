@@ -229,3 +229,67 @@ fn errors_about_an_earlier_position_report_that_position() {
     let there = cursor.error_at(2, "a size", "none").to_string();
     assert_eq!(there, "`memory` at offset 2: expected a size, found none");
 }
+
+#[test]
+fn a_recording_cursor_lists_what_it_reads() {
+    let blob = Blob::memory(b"\x02\0\0\0hi\x07\0\xff\xfe rest".to_vec());
+    let mut cursor = Cursor::recording(&blob);
+    cursor.u32("a guess").expect("read");
+    cursor.seek(0);
+    let len = cursor.u32("the size of a text").expect("read");
+    cursor.set_tensor(Some(3));
+    cursor.nested(len.into(), "a text", |text| text.bytes(2, "a text")).expect("read");
+    cursor.u16("a number").expect("read");
+    cursor.explain(|| "seven".to_owned());
+    cursor.array::<2>("the end").expect("read");
+    assert_eq!(cursor.again(4, 6, "a text").expect("read"), b"hi");
+    cursor.label(8, "the mark", || "ff".to_owned());
+    cursor.blob(cursor.remaining(), "elements").expect("skipped");
+    let (fields, complete) = cursor.into_fields();
+    complete.expect("all fields");
+    let rows: Vec<_> = fields
+        .iter()
+        .map(|field| (field.offset, field.len, field.name.as_str(), field.value.as_str()))
+        .collect();
+    let expected = [
+        (0, 4, "size of a text", "2"),
+        (4, 2, "text", "\"hi\""),
+        (6, 2, "number", "7 (seven)"),
+        (8, 2, "mark", "ff"),
+        (10, 5, "elements", "5 bytes"),
+    ];
+    assert_eq!(rows, expected);
+    assert_eq!((fields[0].tensor, fields[1].tensor), (None, Some(3)));
+}
+
+#[test]
+fn a_cursor_that_fails_keeps_what_it_recorded() {
+    let blob = Blob::memory(vec![1, 0, 0, 0, 9]);
+    let mut cursor = Cursor::recording(&blob);
+    cursor.u32("a count").expect("read");
+    cursor.u32("a value").expect_err("the end");
+    assert_eq!(cursor.into_fields().0.len(), 1);
+}
+
+#[test]
+fn too_many_fields_are_an_error() {
+    let blob = Blob::memory(vec![0; 300_000]);
+    let mut cursor = Cursor::recording(&blob);
+    while cursor.remaining() > 0 {
+        cursor.array::<1>("a byte").expect("read");
+    }
+    let (fields, complete) = cursor.into_fields();
+    let error = complete.expect_err("too many").to_string();
+    assert!(error.contains("at offset 250000: expected at most 250000 fields"), "{error}");
+    assert_eq!(fields.len(), 250_000);
+    let mut cursor = Cursor::recording(&blob);
+    while cursor.remaining() > 0 {
+        cursor.array::<1>("a byte").expect("read");
+    }
+    // As one field, they are not too many.
+    cursor.seek(0);
+    cursor.blob(300_000, "bytes").expect("skipped");
+    let (fields, complete) = cursor.into_fields();
+    complete.expect("one field");
+    assert_eq!(fields.len(), 1);
+}

@@ -35,9 +35,7 @@ impl Header {
         let (dict, text, long) = dict(cursor)?;
         let parser = Parser { text: &dict, position: 0, cursor, start: text, path };
         let fields = parser.dict(long, Parser::descr)?;
-        let end = cursor.position();
-        cursor.seek(start);
-        let raw = cursor.bytes(end - start, "the header")?;
+        let raw = cursor.again(start, cursor.position(), "the header")?;
         let ((dtype, swap), fortran, shape) = fields;
         Ok((Header { dtype, stored: Stored::new(swap, fortran, &shape), shape }, raw))
     }
@@ -74,9 +72,10 @@ fn dict(cursor: &mut Cursor<'_>) -> Result<(Vec<u8>, u64, bool)> {
         let found = magic.escape_ascii().to_string();
         return Err(cursor.error_at(start, "`\\x93NUMPY`", found).into());
     }
+    cursor.label(start, "the magic of an array", || magic.escape_ascii().to_string());
     let version = cursor.array("the version")?;
     let size = match version {
-        [1, 0] => u64::from(u16::from_le_bytes(cursor.array("the size of the header")?)),
+        [1, 0] => u64::from(cursor.u16("the size of the header")?),
         [2 | 3, 0] => u64::from(cursor.u32("the size of the header")?),
         [major, minor] => {
             let found = format!("{major}.{minor}");

@@ -43,13 +43,13 @@ mod write;
 
 pub(crate) use crate::encoding::array::{CODES, MAX_RANK, code};
 pub(crate) use header::{BFLOAT16, encode_as};
-pub(crate) use read::{origin, tensor};
+pub(crate) use read::{contents, origin, tensor};
 pub(crate) use write::{as_it_was, parts};
 
 pub use detect::{is_npy, is_npz};
 pub use read::{read_npy, read_npy_blob, read_npz, read_npz_blob};
 
-use crate::{Format, Holds};
+use crate::{Format, Holds, Mapper};
 
 /// One array.
 pub static NPY: Format = Format {
@@ -87,6 +87,17 @@ pub static NPZ: Format = Format {
     variable_of: |name| name,
     read: read_npz,
     stage: write::write_npz,
+};
+
+/// Byte maps of arrays.
+pub(crate) static NPY_BYTE_MAP: Mapper =
+    Mapper { what: "NumPy arrays", detect: detect::detect_npy, read: read::map };
+
+/// Byte maps of archives of arrays.
+pub(crate) static NPZ_BYTE_MAP: Mapper = Mapper {
+    what: "archives of NumPy arrays",
+    detect: detect::detect_npz,
+    read: read::map_archive,
 };
 
 const HOLDS: Holds = Holds {

@@ -10,7 +10,7 @@ use super::header::{Header, encode};
 use super::{NPY, NPZ, RESIDUAL, SUFFIX};
 use crate::encoding::array::elements::Elements;
 use crate::encoding::zip::{self, Member};
-use crate::{OpenOptions, Result};
+use crate::{OpenOptions, Recorded, Result, byte_map};
 
 /// Opens an array: a model of one unnamed tensor.
 ///
@@ -33,7 +33,7 @@ pub fn read_npz(path: &Location, options: &OpenOptions) -> Result<Model> {
 /// # Errors
 /// Fails if the file is not exactly an array, or its elements are not supported.
 pub fn read_npy_blob(blob: &Blob, _: &Limits) -> Result<Model> {
-    let (start, array) = array(blob, &origin(blob))?;
+    let (start, array) = array(&mut Cursor::new(blob), &origin(blob))?;
     let data = blob.slice(start, blob.len() - start)?;
     let parameters = vec![Parameter { name: String::new(), tensor: array.tensor(data) }];
     let (format, files) = (NPY.name.to_owned(), vec![blob.clone()]);
@@ -70,7 +70,7 @@ pub fn read_npz_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
 
 /// Returns the array in a member; `origin` names the archive in messages.
 pub(crate) fn tensor(member: &Member, origin: &Path) -> Result<Tensor> {
-    let (start, array) = array(&member.whole(), origin)?;
+    let (start, array) = array(&mut Cursor::new(&member.whole()), origin)?;
     // From a new blob: the one of the header keeps a decoder, and there may be many members.
     Ok(array.tensor(member.whole().slice(start, member.size - start)?))
 }
@@ -83,23 +83,54 @@ struct Array {
 
 /// Reads the part before the elements, and checks the size of the rest; also returns the offset of the
 /// elements.
-fn array(blob: &Blob, origin: &Path) -> Result<(u64, Array)> {
-    let mut cursor = Cursor::new(blob);
-    let (header, raw) = Header::read(&mut cursor, origin)?;
+fn array(cursor: &mut Cursor<'_>, origin: &Path) -> Result<(u64, Array)> {
+    let (header, raw) = Header::read(cursor, origin)?;
     let (start, left) = (cursor.position(), cursor.remaining());
     let (dtype, shape) = (header.dtype, &header.shape);
     let size = dtype.size_of(shape).ok_or_else(|| {
         let found = format!("{dtype} of shape {shape:?}");
-        blob.malformed(start, "a size that fits 64 bits", found)
+        cursor.error_at(start, "a size that fits 64 bits", found)
     })?;
     if left != size {
         let expected = format!("{size} bytes, {dtype} of shape {shape:?}, to the end");
-        return Err(blob.malformed(start, expected, format!("{left} bytes left")).into());
+        return Err(cursor.error_at(start, expected, format!("{left} bytes left")).into());
     }
     let canonical = encode(dtype, shape).is_some_and(|canonical| canonical == raw);
     let residual =
         if canonical { Residual::default() } else { Residual::new(RESIDUAL, raw.into()) };
     Ok((start, Array { header, residual }))
+}
+
+/// Reads an array with a recording cursor.
+pub(super) fn map(blob: &Blob, _: &Limits) -> Recorded {
+    byte_map::record(blob, |cursor| {
+        cursor.set_tensor(Some(0));
+        elements(cursor, &origin(blob))
+    })
+}
+
+/// Reads an archive of arrays with a recording cursor.
+pub(super) fn map_archive(blob: &Blob, limits: &Limits) -> Recorded {
+    let recorded = byte_map::record(blob, |cursor| {
+        let mut arrays = 0..;
+        let mut tensor =
+            |member: &Member| member.name.strip_suffix(SUFFIX).and_then(|_| arrays.next());
+        zip::map(cursor, blob, limits, &mut tensor, |name, member| contents(name, member, blob))
+    });
+    byte_map::checked(recorded, || read_npz_blob(blob, limits).map(|_| ()))
+}
+
+/// Reads the member of an archive, if it is an array.
+pub(crate) fn contents(name: &str, member: &mut Cursor<'_>, archive: &Blob) -> Result<()> {
+    if name.ends_with(SUFFIX) { elements(member, &origin(archive)) } else { Ok(()) }
+}
+
+/// Reads an array, and skips its elements.
+fn elements(cursor: &mut Cursor<'_>, origin: &Path) -> Result<()> {
+    let (_, Array { header, .. }) = array(cursor, origin)?;
+    let what = format!("elements of {} {:?}", header.dtype, header.shape);
+    cursor.blob(cursor.remaining(), &what)?;
+    Ok(())
 }
 
 impl Array {

@@ -37,12 +37,15 @@ mod write;
 mod zip;
 
 pub use read::read_blob;
+pub(crate) use single::BYTE_MAP as TENSOR_BYTE_MAP;
 pub use single::{TENSOR, read_tensor};
 
 use lodstone_model::Dialect;
 
+use crate::encoding::protobuf::map::map;
+use crate::encoding::protobuf::schema::Message;
 use crate::registry::{ONNX, ONNX_FAMILIES};
-use crate::{Format, Holds, Probe};
+use crate::{Format, Holds, Mapper, Probe, byte_map};
 
 /// The owners of residuals: of nodes, of a model that was read from text, and of one whose bytes cannot be restored
 /// from its structure.
@@ -137,6 +140,29 @@ pub(crate) const fn archive(name: &'static str, title: &'static str, dialect: Di
 /// A binary file.
 pub static BINARY: Format =
     Format { extension: "onnx", detect: detect::detect, ..binary("onnx", "ONNX", Dialect::Onnx) };
+
+/// Byte maps of models.
+pub(crate) static BYTE_MAP: Mapper = Mapper {
+    what: "ONNX models",
+    detect: |probe| detect::detect(probe) && detect::container(probe.head).is_none(),
+    read: |blob, limits| {
+        let recorded =
+            byte_map::record(blob, |cursor| map(cursor, &schema::MODEL, limits, is_tensor));
+        byte_map::checked(recorded, || read_blob(blob, &byte_map::origin(blob), limits).map(|_| ()))
+    },
+};
+
+/// Byte maps of archives.
+pub(crate) static ZIP_BYTE_MAP: Mapper = Mapper {
+    what: "ONNX archives",
+    detect: |probe| matches!(detect::container(probe.head), Some(Container::Zip)),
+    read: zip::map,
+};
+
+/// Whether a field of a message, which is so many levels deep, is a parameter. Constants of subgraphs are not.
+fn is_tensor(depth: usize, message: &Message, number: u32) -> bool {
+    depth == 2 && message.name == schema::GRAPH.name && [5, 15].contains(&number)
+}
 
 /// A file in protobuf's text format.
 pub static AS_TEXT: Format =

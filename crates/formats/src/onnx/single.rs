@@ -11,8 +11,11 @@ use super::write::encode_tensor;
 use super::{BINARY, VERBATIM, schema};
 use crate::encoding::protobuf::glance::Glance;
 use crate::encoding::protobuf::holes::without_elements;
+use crate::encoding::protobuf::map::map;
 use crate::encoding::protobuf::wire::{Message, Source};
-use crate::{Error, Format, Holds, OpenOptions, Probe, Result, Staged, WriteOptions};
+use crate::{
+    Error, Format, Holds, Mapper, OpenOptions, Probe, Result, Staged, WriteOptions, byte_map,
+};
 
 /// A single tensor.
 pub static TENSOR: Format = Format {
@@ -26,6 +29,21 @@ pub static TENSOR: Format = Format {
     read,
     stage: write,
     ..BINARY
+};
+
+/// Byte maps of files.
+pub(crate) static BYTE_MAP: Mapper = Mapper {
+    what: "ONNX tensors",
+    detect,
+    read: |blob, limits| {
+        let recorded = byte_map::record(blob, |cursor| {
+            cursor.set_tensor(Some(0));
+            map(cursor, &schema::TENSOR, limits, |_, _, _| false)
+        });
+        byte_map::checked(recorded, || {
+            read_tensor(blob, &byte_map::origin(blob), limits).map(|_| ())
+        })
+    },
 };
 
 const NAME: &str = "onnx-tensor";

@@ -13,16 +13,17 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use lodstone_model::{Limits, Model, Parameter, Residual};
-use lodstone_store::{Blob, Location};
+use lodstone_store::{Blob, Cursor, Location};
 
 use super::external::External;
 use super::read::{name_format, read_binary, read_text};
 use super::tensor::Fields;
 use super::{Container, detect, schema, write};
 use crate::encoding::protobuf::holes::without_elements;
+use crate::encoding::protobuf::map as protobuf;
 use crate::encoding::protobuf::wire::{Message, Source};
-use crate::encoding::zip::{Member, Writer, members};
-use crate::{Result, Staged, WriteOptions};
+use crate::encoding::zip::{self, Member, Writer, members};
+use crate::{Recorded, Result, Staged, WriteOptions, byte_map};
 
 /// The owner of the residual of a model: the archive, and the prefix of its members.
 const ARCHIVE: &str = "onnx archive";
@@ -101,6 +102,38 @@ fn tensor(
     let fields = Fields::read(&Message::new(&source, structure.bytes.clone()))?;
     let tensor = fields.tensor(&structure.holes, files)?;
     Ok(Parameter { name: fields.name, tensor })
+}
+
+/// Reads an archive with a recording cursor: its headers, and the messages in its members.
+pub(super) fn map(blob: &Blob, limits: &Limits) -> Recorded {
+    let weight = |member: &str| member.rsplit_once("/weight_")?.1.parse().ok();
+    let recorded = byte_map::record(blob, |cursor| {
+        zip::map(
+            cursor,
+            blob,
+            limits,
+            |member| weight(&member.name),
+            |name, member| {
+                if weight(name).is_some() {
+                    return protobuf::map(member, &schema::TENSOR, limits, |_, _, _| false);
+                }
+                let is_message = name.ends_with("/model") && !is_text(member)?;
+                // The number of weights, and a model as text, are not binary.
+                if !is_message {
+                    return Ok(());
+                }
+                protobuf::map(member, &schema::MODEL, limits, |_, _, _| false)
+            },
+        )
+    });
+    byte_map::checked(recorded, || {
+        read(blob, &byte_map::origin(blob), &mut External::none(), limits).map(|_| ())
+    })
+}
+
+fn is_text(member: &mut Cursor<'_>) -> Result<bool> {
+    let head = member.again(0, member.remaining().min(detect::HEAD), "the model")?;
+    Ok(matches!(detect::container(&head), Some(Container::Text)))
 }
 
 pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {

@@ -39,7 +39,7 @@ pub use write::write_to;
 
 use lodstone_model::DType;
 
-use crate::{Format, Holds};
+use crate::{Format, Holds, Mapper};
 
 /// One file, an index, or a directory that holds either.
 pub static FORMAT: Format = Format {
@@ -73,6 +73,10 @@ pub static FORMAT: Format = Format {
     read,
     stage: write::write,
 };
+
+/// Byte maps of files.
+pub(crate) static BYTE_MAP: Mapper =
+    Mapper { what: "safetensors files", detect: |probe| is_file(probe.head), read: read::map };
 
 /// The name of the format, and the owner of the residual of a model in one file: the original header.
 const NAME: &str = "safetensors";

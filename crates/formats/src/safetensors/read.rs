@@ -9,7 +9,7 @@ use lodstone_store::{Blob, Cursor, Entry as DirEntry, Location};
 use super::header::{Entry, Header, Index};
 use super::layout::{Layout, Text};
 use super::{MAX_HEADER, NAME, detect};
-use crate::{Error, ModelDir, OpenOptions, Result};
+use crate::{Error, ModelDir, OpenOptions, Recorded, Result, byte_map};
 
 /// Opens a file, an index, or a directory that holds either.
 ///
@@ -54,7 +54,7 @@ fn alone(model: &Model, name: &str) -> Result<Layout> {
 /// # Errors
 /// Fails with what was expected, and where, if the file is not exactly a safetensors file.
 pub fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
-    let (json, header) = header(blob, limits)?;
+    let (json, header) = header(&mut Cursor::new(blob), blob, limits)?;
     Ok(Model {
         format: NAME.to_owned(),
         parameters: parameters(blob, header.tensors, 8 + json.len() as u64)?,
@@ -62,6 +62,31 @@ pub fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
         files: vec![blob.clone()],
         residual: Residual::new(NAME, json),
         ..Model::default()
+    })
+}
+
+/// Reads the header of a file with a recording cursor, and lists the ranges of the tensors.
+pub(super) fn map(blob: &Blob, limits: &Limits) -> Recorded {
+    byte_map::record(blob, |cursor| {
+        let json = text(cursor, blob, limits)?;
+        let start = cursor.position();
+        let (header, checked) = match Header::parse(&json, blob, limits) {
+            Ok(header) => (header, Ok(())),
+            // The ranges of a truncated file are those before the damage.
+            Err(error) => match Header::decode(&json) {
+                Ok(header) => (header, Err(error)),
+                Err(_) => return Err(error),
+            },
+        };
+        for (number, (name, Entry { dtype, shape, offsets })) in header.tensors.iter().enumerate() {
+            let Some(len) = offsets.1.checked_sub(offsets.0) else { break };
+            if start.checked_add(offsets.0) != Some(cursor.position()) {
+                break;
+            }
+            cursor.set_tensor(Some(number));
+            cursor.blob(len, &format!("elements of `{name}`, {dtype} {shape:?}"))?;
+        }
+        checked
     })
 }
 
@@ -131,7 +156,7 @@ fn sharded(blob: &Blob, path: &Location, dir: &ModelDir, limits: &Limits) -> Res
             return Err(Error::from(error).inside(place()));
         }
         model.files.push(blob.clone());
-        let (json, header) = header(&blob, limits)?;
+        let (json, header) = header(&mut Cursor::new(&blob), &blob, limits)?;
         let names: HashSet<&String> = header.tensors.iter().map(|(name, _)| name).collect();
         if let Some(name) = expected.iter().find(|name| !names.contains(name)) {
             let expected = format!("a tensor `{name}`, which the index maps to this file");
@@ -183,12 +208,16 @@ fn open(dir: &ModelDir, name: &str) -> Result<Blob> {
 }
 
 /// Reads the header of a file: its text and its contents.
-fn header(blob: &Blob, limits: &Limits) -> Result<(Bytes, Header)> {
-    let mut cursor = Cursor::new(blob);
-    let size = cursor.u64("the size of the header")?;
-    let json = cursor.bytes(limited(blob, 0, size, limits)?, "a header")?;
+fn header(cursor: &mut Cursor<'_>, blob: &Blob, limits: &Limits) -> Result<(Bytes, Header)> {
+    let json = text(cursor, blob, limits)?;
     let header = Header::parse(&json, blob, limits)?;
     Ok((json.into(), header))
+}
+
+/// Reads the text of the header of a file.
+fn text(cursor: &mut Cursor<'_>, blob: &Blob, limits: &Limits) -> Result<Vec<u8>> {
+    let size = cursor.u64("the size of the header")?;
+    Ok(cursor.bytes(limited(blob, 0, size, limits)?, "a header")?)
 }
 
 /// Converts bytes at offset `start` to text.

@@ -18,6 +18,7 @@
 //! | what a hostile pickle would import and call, however damaged it is | `scan` |
 //! | imports and calls of honest pickles of tensors | `known` |
 //! | values to bytes | `write` |
+//! | opcodes with their offsets, as a byte map | `map` |
 //!
 //! Values are stored in a flat list and refer to each other by index: nothing recurses, and shared values
 //! are stored once. Code that walks them as a tree must count its steps and detect cycles.
@@ -36,6 +37,7 @@ pub(crate) mod json;
 mod kept;
 pub(crate) mod known;
 mod machine;
+mod map;
 mod opcode;
 mod scan;
 mod shapes;
@@ -47,6 +49,7 @@ pub(crate) mod write;
 pub(crate) use array::Array;
 pub(crate) use kept::{Kept, Piece, is_one};
 pub(crate) use machine::{Steps, read, read_leniently};
+pub(crate) use map::map;
 pub(crate) use opcode::Span;
 pub use scan::{Finding, scan, scan_calls};
 pub(crate) use scan::{Import, Loads, STEPS, loads, scan_within, steps_of};

@@ -69,6 +69,22 @@ pub(super) struct Opcode {
     form: Form,
 }
 
+impl Opcode {
+    pub(super) fn is_stop(self) -> bool {
+        self.code == b'.'
+    }
+
+    /// Whether the argument is bytes, not text or a number.
+    pub(super) fn is_bytes(self) -> bool {
+        matches!(self.code, b'B' | b'C' | 0x8e | 0x96)
+    }
+
+    /// Whether the argument is a size, not bytes.
+    pub(super) fn is_frame(self) -> bool {
+        matches!(self.form, Form::Frame)
+    }
+}
+
 const fn op(code: u8, name: &'static str, form: Form) -> Opcode {
     Opcode { code, name, form }
 }

@@ -8,6 +8,7 @@
 //! | [`holes`] | messages without the elements of their tensors |
 //! | [`schema`] | messages as tables: names, numbers and types of fields |
 //! | [`text`] | text format to wire format and back, by the tables |
+//! | [`map`] | byte maps, by the tables |
 //! | [`patch`] | applies the difference between two encodings to a third |
 //!
 //! Source of truth: the encoding and text format pages of protobuf.dev.
@@ -18,6 +19,7 @@
 
 pub(crate) mod glance;
 pub(crate) mod holes;
+pub(crate) mod map;
 pub(crate) mod patch;
 pub(crate) mod schema;
 pub(crate) mod text;

@@ -2,6 +2,7 @@
 //! read. Source of truth: APPNOTE.TXT 6.3.10 of PKWARE.
 
 mod inflate;
+mod map;
 
 use std::collections::HashSet;
 use std::io;
@@ -13,12 +14,15 @@ use lodstone_store::{Blob, Cursor, Output};
 use rawzip::{CompressionMethod, ReaderAt, ZipArchive, ZipLocator};
 
 use self::inflate::Inflate;
+pub(crate) use self::map::map;
 use crate::{Error, Result};
 
 /// A member of an archive.
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) name: String,
+    /// The offset of the local header.
+    pub(crate) header: u64,
     /// The bytes in the archive.
     pub(crate) data: Blob,
     /// Whether the bytes are deflated.
@@ -272,7 +276,18 @@ fn member(
     }
     let marked = name.is_ascii() || entry.flags().is_utf8();
     let crc = entry.crc32();
-    Ok((Member { name: name.to_owned(), data, deflated, size, crc, marked }, end))
+    Ok((
+        Member {
+            name: name.to_owned(),
+            header: entry.local_header_offset(),
+            data,
+            deflated,
+            size,
+            crc,
+            marked,
+        },
+        end,
+    ))
 }
 
 /// Checks that the first member is at the start of the file, and none overlaps another or the directory.

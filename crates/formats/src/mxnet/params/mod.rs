@@ -17,7 +17,7 @@
 //! | `i32` storage | | | 0 dense, 1 row-sparse, 2 CSR | 0 |
 //! | dims of the values | | | if sparse | |
 //! | dims | `u32` each | `i64` each | `i64` each | `i64` each |
-//! | `i32`, `i32` | type and id of the original device; irrelevant in a file | | | |
+//! | `i32`, `i32` | type and number of the original device, which loading ignores | | | |
 //! | `i32` | element type | | | |
 //! | for each index array | | | `i32` element type, dims | |
 //! | elements | row-major | | the values, then the index arrays | |
@@ -60,7 +60,7 @@ mod write;
 
 pub(crate) use layout::Layout;
 pub(crate) use npz::is_archive;
-pub(crate) use record::{read_alone, replace_stored, same_head, stored_blobs};
+pub(crate) use record::{context, map_alone, read_alone, replace_stored, same_head, stored_blobs};
 
 pub use detect::is_params;
 pub use npz::read_npz_blob;
@@ -70,7 +70,18 @@ use lodstone_model::Parameter;
 use lodstone_schema::mxnet::{type_flag, variable_of};
 use lodstone_store::Output;
 
-use crate::{Format, Holds, Result};
+use crate::{Format, Holds, Mapper, Result};
+
+/// Byte maps of parameters in MXNet's own format.
+pub(crate) static BYTE_MAP: Mapper = Mapper {
+    what: "MXNet parameters",
+    detect: |probe| is_params(probe.head, probe.len),
+    read: read::map,
+};
+
+/// Byte maps of parameters in a NumPy archive.
+pub(crate) static NPZ_BYTE_MAP: Mapper =
+    Mapper { what: "MXNet 2 parameters", detect: npz::detect, read: npz::map };
 
 /// Arrays in MXNet's own format.
 pub static PARAMS: Format = Format {

@@ -9,9 +9,9 @@ use lodstone_store::{Blob, Cursor, Location, Output, SourceFile};
 use super::bools::{normalized, stored};
 use super::layout::Layout;
 use super::{HOLDS, NPZ};
-use crate::encoding::zip::{Member, Writer, members};
+use crate::encoding::zip::{self, Member, Writer, members};
 use crate::numpy::{self, BFLOAT16, encode_as};
-use crate::{Error, OpenOptions, Probe, Result, Staged, WriteOptions};
+use crate::{Error, OpenOptions, Probe, Recorded, Result, Staged, WriteOptions, byte_map};
 
 /// The suffix of members that are arrays.
 const SUFFIX: &str = ".npy";
@@ -81,6 +81,33 @@ fn dense(member: &Member, origin: &Path) -> Result<Tensor> {
     let mut tensor = numpy::tensor(member, origin)?;
     tensor.data = normalized(tensor.dtype, tensor.data);
     Ok(tensor)
+}
+
+/// Reads an archive with a recording cursor.
+pub(super) fn map(blob: &Blob, limits: &Limits) -> Recorded {
+    let listed = members(blob, limits).unwrap_or_default();
+    let folders = folders(&listed);
+    // The name of an array, or the folder of a sparse one with its slash.
+    let array = |member: &Member| -> Option<String> {
+        let folder = member.name.rsplit_once('/').map(|(folder, _)| folder);
+        match folder.filter(|folder| folders.contains_key(folder)) {
+            Some(folder) => Some(format!("{folder}/")),
+            None => member.name.strip_suffix(SUFFIX).map(str::to_owned),
+        }
+    };
+    let mut known: HashMap<String, usize> = HashMap::new();
+    for array in listed.iter().filter_map(&array) {
+        let number = known.len();
+        known.entry(array).or_insert(number);
+    }
+    let tensor = |member: &Member| array(member).and_then(|array| known.get(&array)).copied();
+    let recorded = byte_map::record(blob, |cursor| {
+        zip::map(cursor, blob, limits, tensor, |name, member| {
+            // NumPy cannot parse the header of a format.
+            if (NPZ.reads_member)(name) { Ok(()) } else { numpy::contents(name, member, blob) }
+        })
+    });
+    byte_map::checked(recorded, || read_npz_blob(blob, limits).map(|_| ()))
 }
 
 /// The members of a folder by their role.

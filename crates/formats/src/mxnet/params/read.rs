@@ -10,7 +10,7 @@ use super::layout::{Layout, Unfilled};
 use super::record;
 use super::scalar::Rest;
 use super::{PARAMS, npz};
-use crate::{OpenOptions, Result};
+use crate::{OpenOptions, Recorded, Result, byte_map};
 
 /// Maximum number of bytes after the names that are kept for a write-back.
 const MAX_TRAILING: u64 = 1 << 20;
@@ -33,22 +33,31 @@ pub fn read(path: &Location, options: &OpenOptions) -> Result<Model> {
 /// # Errors
 /// Fails if the file is not of this format, or is truncated.
 pub fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
-    let mut cursor = Cursor::new(blob);
+    read_list(&mut Cursor::new(blob), blob, limits)
+}
+
+/// Reads a file with a recording cursor.
+pub(super) fn map(blob: &Blob, limits: &Limits) -> Recorded {
+    byte_map::record(blob, |cursor| read_list(cursor, blob, limits).map(|_| ()))
+}
+
+fn read_list(cursor: &mut Cursor<'_>, blob: &Blob, limits: &Limits) -> Result<Model> {
     let magic = cursor.u64("the magic of a list of arrays")?;
+    cursor.explain(|| format!("{magic:#x}"));
     if magic != MAGIC {
         let (expected, found) = (format!("the magic {MAGIC:#x}"), format!("{magic:#x}"));
         return Err(cursor.error_at(0, expected, found).into());
     }
     let mut layout = Layout { reserved: cursor.u64("the reserved word")?, ..Layout::default() };
-    let arrays = arrays(&mut cursor, limits)?;
-    let names = names(&mut cursor, arrays.len())?;
+    let arrays = arrays(cursor, limits)?;
+    let names = names(cursor, &arrays)?;
     let (format, files) = (PARAMS.name.to_owned(), vec![blob.clone()]);
     let mut model = Model { format, files, ..Model::default() };
     layout.named = names.is_some();
     let names = names.unwrap_or_else(|| vec![Vec::new(); arrays.len()]);
     add(&mut model, &mut layout, arrays.into_iter().zip(names));
     warn(&mut model, &layout, cursor.remaining());
-    layout.trailing = trailing(&mut cursor)?;
+    layout.trailing = trailing(cursor)?;
     layout.remember(&mut model)?;
     Ok(model)
 }
@@ -73,40 +82,52 @@ fn arrays(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Vec<Array>> {
     if count > limits.tensors as u64 {
         return Err(cursor.over_limit_at(at, format!("at most {} arrays", limits.tensors)).into());
     }
-    let mut arrays = Vec::new();
+    let (mut arrays, mut filled) = (Vec::new(), 0);
     for number in 0..usize::try_from(count).unwrap_or(usize::MAX) {
         limits.check_cancelled()?;
         let rest = if number as u64 + 1 < count { Rest::Record } else { Rest::Names(count) };
         let start = cursor.position();
+        cursor.set_tensor(Some(filled));
         let tensor = record::read(cursor, rest).map_err(|error| error.in_record(number))?;
+        cursor.set_tensor(None);
         arrays.push(match tensor {
-            Some(tensor) => Array::Tensor(Box::new(tensor)),
+            Some(tensor) => {
+                filled += 1;
+                Array::Tensor(Box::new(tensor))
+            }
             None => {
-                let size = cursor.position() - start;
-                cursor.seek(start);
-                Array::Unfilled(cursor.bytes(size, "a record")?)
+                let record = cursor.again(start, cursor.position(), "a record")?;
+                cursor.label(start, "an array that was never filled", || {
+                    format!("{} bytes", record.len())
+                });
+                Array::Unfilled(record)
             }
         });
     }
     Ok(arrays)
 }
 
-/// Reads the names of `arrays` arrays; `None` for a list.
-fn names(cursor: &mut Cursor<'_>, arrays: usize) -> Result<Option<Vec<Vec<u8>>>> {
+/// Reads the names of arrays; `None` for a list.
+fn names(cursor: &mut Cursor<'_>, arrays: &[Array]) -> Result<Option<Vec<Vec<u8>>>> {
     let at = cursor.position();
     let count = cursor.u64("the number of names")?;
     if count == 0 {
         return Ok(None);
     }
-    if count != arrays as u64 || count > cursor.remaining() / 8 {
-        let expected = format!("no names or {arrays}, one for each array");
+    if count != arrays.len() as u64 || count > cursor.remaining() / 8 {
+        let expected = format!("no names or {}, one for each array", arrays.len());
         return Err(cursor.error_at(at, expected, count.to_string()).into());
     }
-    let mut names = Vec::new();
-    for _ in 0..count {
+    let (mut names, mut filled) = (Vec::new(), 0..);
+    for array in arrays {
+        cursor.set_tensor(match array {
+            Array::Tensor(_) => filled.next(),
+            Array::Unfilled(_) => None,
+        });
         let size = cursor.u64("the size of a name")?;
         names.push(cursor.bytes(size, "a name")?);
     }
+    cursor.set_tensor(None);
     Ok(Some(names))
 }
 
@@ -164,5 +185,8 @@ fn warn(model: &mut Model, layout: &Layout, left: u64) {
 /// Reads the bytes after the names, if there are not too many to keep.
 fn trailing(cursor: &mut Cursor<'_>) -> Result<Vec<u8>> {
     let left = cursor.remaining();
-    Ok(if left > MAX_TRAILING { Vec::new() } else { cursor.bytes(left, "trailing bytes")? })
+    match left {
+        1..=MAX_TRAILING => Ok(cursor.bytes(left, "trailing bytes")?),
+        _ => Ok(Vec::new()),
+    }
 }

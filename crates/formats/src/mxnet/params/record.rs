@@ -23,6 +23,17 @@ pub(super) enum Version {
     V3,
 }
 
+/// The devices of arrays: the code and the name of each type.
+pub(super) const DEVICES: [(i32, &str); 4] =
+    [(1, "cpu"), (2, "gpu"), (3, "cpu_pinned"), (5, "cpu_shared")];
+
+/// The device of an array when it was saved: its type and its number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Device {
+    kind: i32,
+    number: i32,
+}
+
 const MAGICS: [(u32, Version); 3] =
     [(0xf993_fac8, Version::V1), (0xf993_fac9, Version::V2), (0xf993_faca, Version::V3)];
 
@@ -42,7 +53,7 @@ pub(super) struct Head {
 /// Fails if the record is not one that MXNet writes, or is truncated.
 pub(super) fn read(cursor: &mut Cursor<'_>, rest: Rest) -> Result<Option<Tensor>> {
     let start = cursor.position();
-    let Some(head) = Head::read(cursor, rest)? else { return Ok(None) };
+    let Some((head, _)) = Head::read(cursor, rest)? else { return Ok(None) };
     let end = cursor.position();
     let (dtype, shape) = (head.dtype, &head.shape);
     let stored = head.stored_shape();
@@ -64,10 +75,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>, rest: Rest) -> Result<Option<Tensor>
         (Some(indptr), Some(indices)) => Kind::Csr { indptr, indices },
         _ => Kind::Dense,
     };
-    let after = cursor.position();
-    cursor.seek(start);
-    let raw = cursor.bytes(end - start, "a record")?;
-    cursor.seek(after);
+    let raw = cursor.again(start, end, "a record")?;
     tensor.residual = Residual::new(RESIDUAL, raw.into());
     Ok(Some(tensor))
 }
@@ -84,6 +92,16 @@ pub(crate) fn read_alone(cursor: &mut Cursor<'_>) -> Result<Option<(Tensor, u64)
         let head = head(&tensor);
         (tensor, head)
     }))
+}
+
+/// Reads a record that is not part of a list with a recording cursor, if it begins with a magic.
+pub(crate) fn map_alone(cursor: &mut Cursor<'_>) -> Result<()> {
+    let magic = cursor.u32("a record")?;
+    cursor.seek(0);
+    if MAGICS.iter().any(|(known, _)| *known == magic) {
+        read(cursor, Rest::Nothing)?;
+    }
+    Ok(())
 }
 
 /// Returns the stored bytes of a tensor: the elements, then the index arrays.
@@ -148,9 +166,20 @@ pub(super) fn as_it_was(tensor: &Tensor) -> Option<(Version, &[u8])> {
     let raw = tensor.residual.of(RESIDUAL)?;
     let blob = Blob::memory(raw.clone());
     let mut cursor = Cursor::new(&blob);
-    let head = Head::read(&mut cursor, Rest::Nothing).ok()??;
+    let (head, _) = Head::read(&mut cursor, Rest::Nothing).ok()??;
     let same = cursor.remaining() == 0 && head == Head::of(tensor, head.version);
     same.then_some((head.version, raw))
+}
+
+/// Returns the device that held an array when it was saved: `cpu(0)`.
+pub(crate) fn context(tensor: &Tensor) -> Option<String> {
+    let blob = Blob::memory(tensor.residual.of(RESIDUAL)?.clone());
+    let (_, device) = Head::read(&mut Cursor::new(&blob), Rest::Nothing).ok()??;
+    Some(format!("{}({})", device_name(device.kind), device.number))
+}
+
+fn device_name(kind: i32) -> &'static str {
+    DEVICES.iter().find(|(known, _)| *known == kind).map_or("unknown device", |(_, name)| name)
 }
 
 impl Head {
@@ -176,7 +205,7 @@ impl Head {
         }
     }
 
-    fn read(cursor: &mut Cursor<'_>, rest: Rest) -> Result<Option<Self>> {
+    fn read(cursor: &mut Cursor<'_>, rest: Rest) -> Result<Option<(Self, Device)>> {
         let start = cursor.position();
         let first = cursor.u32("a record")?;
         let version = MAGICS.iter().find(|(magic, _)| *magic == first).map(|(_, v)| *v);
@@ -184,6 +213,7 @@ impl Head {
             cursor.seek(start);
             return Self::read_v0(cursor);
         };
+        cursor.label(start, "the magic", || format!("{first:#x} ({version:?})"));
         let mut storage = 0;
         let mut stored = None;
         if version >= Version::V2 {
@@ -198,6 +228,12 @@ impl Head {
             if !known {
                 return Err(cursor.error_at(at, expected, storage.to_string()).into());
             }
+            let name = match storage {
+                0 => "dense",
+                1 => "row_sparse",
+                _ => "csr",
+            };
+            cursor.explain(|| name.to_owned());
             if storage > 0 {
                 stored = Some((cursor.position(), shape(cursor, version)?.unwrap_or_default()));
             }
@@ -214,7 +250,7 @@ impl Head {
                 return Ok(None);
             }
         }
-        let dtype = device_and_type(cursor)?;
+        let (device, dtype) = device_and_type(cursor)?;
         let mut indices = Vec::new();
         for _ in 0..storage {
             indices.push(index_array(cursor)?);
@@ -223,11 +259,11 @@ impl Head {
         if let Some((place, stored)) = stored {
             head.check(cursor, at, place, &stored)?;
         }
-        Ok(Some(head))
+        Ok(Some((head, device)))
     }
 
     /// Reads the version without a magic: the first integer is the number of dims.
-    fn read_v0(cursor: &mut Cursor<'_>) -> Result<Option<Self>> {
+    fn read_v0(cursor: &mut Cursor<'_>) -> Result<Option<(Self, Device)>> {
         let start = cursor.position();
         let count = cursor.u32("a record")?;
         if i64::from(count) > MAX_RANK {
@@ -237,13 +273,14 @@ impl Head {
         if count == 0 {
             return Ok(None);
         }
+        cursor.label(start, "the number of dims", || count.to_string());
         cursor.need(u64::from(count) * 4, "dims")?;
         let mut shape = Vec::new();
         for _ in 0..count {
             shape.push(u64::from(cursor.u32("a dim")?));
         }
-        let dtype = device_and_type(cursor)?;
-        Ok(Some(Self { version: Version::V0, dtype, shape, indices: Vec::new() }))
+        let (device, dtype) = device_and_type(cursor)?;
+        Ok(Some((Self { version: Version::V0, dtype, shape, indices: Vec::new() }, device)))
     }
 
     /// Checks the consistency of the dims of a sparse array; those of its values are at offset `place`.
@@ -293,13 +330,18 @@ fn shape(cursor: &mut Cursor<'_>, version: Version) -> Result<Option<Vec<u64>>> 
     Ok((!unknown).then_some(shape))
 }
 
-/// Skips the device, which is irrelevant in a file, and reads the element type.
-fn device_and_type(cursor: &mut Cursor<'_>) -> Result<DType> {
-    cursor.array::<8>("the device")?;
+/// Reads the device, of any type and number, and the element type.
+fn device_and_type(cursor: &mut Cursor<'_>) -> Result<(Device, DType)> {
+    let kind = cursor.i32("the type of the device")?;
+    cursor.explain(|| device_name(kind).to_owned());
+    let device = Device { kind, number: cursor.i32("the number of the device")? };
     let at = cursor.position();
     let flag = cursor.i32("the element type")?;
     let known = dtype_of(flag);
-    Ok(known.ok_or_else(|| cursor.error_at(at, "an element type of 0 to 12", flag.to_string()))?)
+    let dtype =
+        known.ok_or_else(|| cursor.error_at(at, "an element type of 0 to 12", flag.to_string()))?;
+    cursor.explain(|| dtype.to_string());
+    Ok((device, dtype))
 }
 
 /// Reads the type and length of an index array.
@@ -310,6 +352,7 @@ fn index_array(cursor: &mut Cursor<'_>) -> Result<(DType, u64)> {
         let expected = "indices of type 4 (int32) or 6 (int64)";
         return Err(cursor.error_at(at, expected, flag.to_string()).into());
     };
+    cursor.explain(|| dtype.to_string());
     let at = cursor.position();
     let dims = shape(cursor, Version::V2)?.unwrap_or_default();
     match dims.as_slice() {

@@ -10,6 +10,8 @@ use lodstone_store::{Cursor, Result};
 
 use lodstone_schema::mxnet::dtype_of;
 
+use super::record::DEVICES;
+
 /// What follows a record.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rest {
@@ -58,7 +60,8 @@ fn device_and_type(cursor: &mut Cursor<'_>) -> Result<Option<u64>> {
     }
     let (kind, number) = (cursor.i32("the device")?, cursor.i32("the device")?);
     let dtype = dtype_of(cursor.i32("the element type")?);
-    let device = matches!(kind, 1 | 2 | 3 | 5) && (0..MAX_DEVICES).contains(&number);
+    let is_known = DEVICES.iter().any(|(known, _)| *known == kind);
+    let device = is_known && (0..MAX_DEVICES).contains(&number);
     let size = dtype.and_then(|dtype| dtype.size_of(&[]));
     Ok(size.filter(|_| device))
 }

@@ -34,10 +34,12 @@ mod write;
 pub use read::read_blob;
 
 use lodstone_schema::mxnet::{Pickled, pickled, type_flag};
+use lodstone_store::Cursor;
 
 use crate::encoding::pickle::known::Use;
-use crate::encoding::pickle::{BUILTINS, Builds, MULTIARRAY, Rule, rule};
-use crate::{Format, Holds};
+use crate::encoding::pickle::{self, BUILTINS, Builds, MULTIARRAY, Rule, rule};
+use crate::mxnet::params;
+use crate::{Format, Holds, Mapper, byte_map};
 
 /// The name of the format, and the owner of the residuals of its models.
 const NAME: &str = "mxnet-states";
@@ -73,6 +75,18 @@ pub static FORMAT: Format = Format {
     variable_of: |name| name,
     read: read::read,
     stage: write::write,
+};
+
+/// Byte maps of files.
+pub(crate) static BYTE_MAP: Mapper = Mapper {
+    what: "MXNet optimizer states",
+    detect: detect::detect,
+    read: |blob, limits| {
+        // Protocols 0 to 2 encode the records of arrays as text.
+        let record = |bytes: &mut Cursor<'_>| params::map_alone(bytes);
+        let recorded = byte_map::record(blob, |cursor| pickle::map(cursor, blob, limits, record));
+        byte_map::checked(recorded, || read_blob(blob, limits).map(|_| ()))
+    },
 };
 
 /// Returns the allowed use of an import; `None` if pickles of tensors do not need it.

@@ -76,7 +76,7 @@ pub(super) fn has_own_name(path: &Location) -> bool {
 }
 
 /// Returns whether a file begins with the signature of another framework.
-fn is_of_others(head: &[u8], len: u64) -> bool {
+pub(super) fn is_of_others(head: &[u8], len: u64) -> bool {
     SIGNATURES.iter().any(|is_signed| is_signed(head, len))
 }
 

@@ -28,8 +28,11 @@ pub use read::{open, open_record};
 
 use lodstone_model::Dialect;
 
+use crate::encoding::pickle;
+use crate::encoding::protobuf::map::map;
 use crate::paddle::pickle::AS_INTEGERS;
-use crate::{Format, Holds, Prefix, Probe};
+use crate::paddle::{self, program, stream};
+use crate::{Format, Holds, Mapper, Prefix, Probe, byte_map};
 
 const ALL: Holds = Holds {
     tensors: true,
@@ -114,6 +117,41 @@ const PIR_NAME: &str = "paddle-pir";
 
 /// The name of [`SAVE`].
 const SAVED: &str = "paddle-save";
+
+/// Byte maps of tensor streams, of one tensor or several.
+pub(crate) static STREAM_BYTE_MAP: Mapper = Mapper {
+    what: "PaddlePaddle tensor streams",
+    detect: |probe| detect::content(probe.head, probe.len) == Some(detect::Content::Stream),
+    read: stream::map,
+};
+
+/// Byte maps of programs.
+pub(crate) static PROGRAM_BYTE_MAP: Mapper = Mapper {
+    what: "PaddlePaddle programs",
+    detect: |probe| detect::content(probe.head, probe.len) == Some(detect::Content::Program),
+    read: |blob, limits| {
+        let recorded = byte_map::record(blob, |cursor| {
+            map(cursor, &program::schema::PROGRAM, limits, |_, _, _| false)
+        });
+        byte_map::checked(recorded, || {
+            program::read(blob, &byte_map::origin(blob), limits).map(|_| ())
+        })
+    },
+};
+
+/// Byte maps of pickles.
+pub(crate) static PICKLE_BYTE_MAP: Mapper = Mapper {
+    what: "PaddlePaddle pickles",
+    detect: |probe| {
+        detect::content(probe.head, probe.len) == Some(detect::Content::Pickle)
+            && !detect::is_of_others(probe.head, probe.len)
+    },
+    read: |blob, limits| {
+        let recorded =
+            byte_map::record(blob, |cursor| pickle::map(cursor, blob, limits, |_| Ok(())));
+        byte_map::checked(recorded, || paddle::pickle::read_blob(blob, limits).map(|_| ()))
+    },
+};
 
 /// Concatenated parameters in one file.
 pub static PARAMS: Format = Format {

@@ -35,6 +35,7 @@ mod write;
 
 pub(crate) use detect::begins_record;
 pub use detect::is_stream;
+pub(crate) use read::map;
 pub use read::{read, read_record};
 pub use write::{write, write_record};
 

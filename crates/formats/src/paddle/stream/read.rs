@@ -4,9 +4,9 @@ use lodstone_model::{Kind, Limits, Lod, Residual, Tensor};
 use lodstone_store::{Blob, Cursor};
 
 use super::{DESC, DESCRIPTION, Expect, Layout, MAX_LEVELS, detect};
-use crate::Result;
 use crate::encoding::protobuf::wire::{Message, Source};
 use crate::paddle::program::types::TensorDesc;
+use crate::{Recorded, Result, byte_map};
 
 /// Reads all records of a file; `expect` holds the kind of each record, if a program declares it.
 ///
@@ -16,7 +16,9 @@ pub fn read(blob: &Blob, expect: &[Expect], limits: &Limits) -> Result<(Layout, 
     if blob.is_empty() {
         return Err(blob.malformed(0, "a record", "an empty file").into());
     }
-    try_layouts(blob, |layout| Ok((layout, records(blob, layout, expect, limits)?)))
+    try_layouts(blob, |layout| {
+        Ok((layout, records(&mut Cursor::new(blob), layout, expect, limits)?))
+    })
 }
 
 /// Reads the record at `index`, skipping those before it.
@@ -53,8 +55,30 @@ fn nth(blob: &Blob, layout: Layout, index: usize, limits: &Limits) -> Result<Ten
     Err(cursor.error(format!("a record number {index}, counted from 0"), found).into())
 }
 
-fn records(blob: &Blob, layout: Layout, expect: &[Expect], limits: &Limits) -> Result<Vec<Tensor>> {
-    let mut cursor = Cursor::new(blob);
+/// Reads a file with a recording cursor, in the layout that matches, or the more likely one.
+pub(crate) fn map(blob: &Blob, limits: &Limits) -> Recorded {
+    let attempt =
+        |layout| byte_map::record(blob, |cursor| records(cursor, layout, &[], limits).map(|_| ()));
+    let [likely, other] = match detect::candidates(blob) {
+        Ok(candidates) => candidates,
+        Err(error) => return (Vec::new(), Err(error)),
+    };
+    let (fields, read) = attempt(likely);
+    if read.is_ok() {
+        return (fields, read);
+    }
+    match attempt(other) {
+        (other, Ok(())) => (other, Ok(())),
+        _ => (fields, read),
+    }
+}
+
+fn records(
+    cursor: &mut Cursor<'_>,
+    layout: Layout,
+    expect: &[Expect],
+    limits: &Limits,
+) -> Result<Vec<Tensor>> {
     let mut tensors = Vec::new();
     while cursor.remaining() > 0 {
         limits.check_cancelled()?;
@@ -63,7 +87,8 @@ fn records(blob: &Blob, layout: Layout, expect: &[Expect], limits: &Limits) -> R
             return Err(cursor.over_limit_at(cursor.position(), limit).into());
         }
         let expect = expect.get(tensors.len()).copied().unwrap_or(Expect::Anything);
-        let tensor = record(&mut cursor, layout, expect, limits)
+        cursor.set_tensor(Some(tensors.len()));
+        let tensor = record(cursor, layout, expect, limits)
             .map_err(|error| error.in_record(tensors.len()))?;
         tensors.push(tensor);
     }
@@ -81,12 +106,13 @@ fn record(
     }
     let size = cursor.u64("the size of a record")?;
     let start = cursor.position();
-    let record = cursor.blob(size, "a record")?;
-    let mut inner = Cursor::new(&record);
-    let tensor = body(&mut inner, layout, expect, limits)?;
-    if inner.remaining() > 0 {
+    let (tensor, read) = cursor.nested(size, "a record", |record| {
+        let tensor = body(record, layout, expect, limits)?;
+        Ok::<_, crate::Error>((tensor, record.position()))
+    })?;
+    if read < size {
         let expected = format!("a record of {size} bytes, its declared size");
-        let found = format!("one of {}", inner.position());
+        let found = format!("one of {read}");
         return Err(cursor.error_at(start, expected, found).into());
     }
     Ok(tensor)
@@ -111,9 +137,9 @@ fn body(
     if version != 0 {
         return vocabulary(cursor, limits);
     }
-    let dense = dense(cursor, layout, limits);
-    if dense.is_ok() || layout.lod_last {
-        return dense;
+    let tensor = dense(cursor, layout, limits);
+    if tensor.is_ok() || layout.lod_last {
+        return tensor;
     }
     cursor.seek(start);
     if let Ok(tensor) = selected_rows(cursor, limits) {
@@ -124,7 +150,9 @@ fn body(
         cursor.seek(start);
         return vocabulary(cursor, limits);
     }
-    dense
+    // Again, so that a byte map ends with its error.
+    cursor.seek(start);
+    dense(cursor, layout, limits)
 }
 
 /// Returns whether eight zeros are an empty vocabulary. Most other records begin with zeros too, and
@@ -144,7 +172,7 @@ fn dense(cursor: &mut Cursor<'_>, layout: Layout, limits: &Limits) -> Result<Ten
         tensor.lod = decode(&lod(cursor)?)?;
         return Ok(tensor);
     }
-    version(cursor)?;
+    version(cursor, "the version of the LoD part")?;
     // Not read before the rest matches: the layout may be a wrong guess, once per record.
     let lod = lod(cursor)?;
     let mut tensor = elements(cursor, limits)?;
@@ -153,7 +181,7 @@ fn dense(cursor: &mut Cursor<'_>, layout: Layout, limits: &Limits) -> Result<Ten
 }
 
 fn selected_rows(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Tensor> {
-    version(cursor)?;
+    version(cursor, "the version of selected rows")?;
     let count = cursor.u64("the number of rows")?;
     let size = count
         .checked_mul(8)
@@ -173,7 +201,7 @@ fn selected_rows(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Tensor> {
 
 /// Reads the tensor part: version, description, elements.
 fn elements(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Tensor> {
-    version(cursor)?;
+    version(cursor, "the version of the tensor part")?;
     let start = cursor.position();
     let signed = cursor.i32("the size of a description")?;
     let size = u64::try_from(signed).ok().filter(|size| DESCRIPTION.contains(size));
@@ -190,6 +218,7 @@ fn elements(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Tensor> {
     let shape = desc.dims.iter().map(|dim| u64::try_from(*dim).ok()).collect::<Option<Vec<_>>>();
     let shape = shape
         .ok_or_else(|| cursor.error_at(start, "dims of 0 or more", format!("{:?}", desc.dims)))?;
+    cursor.explain(|| format!("{} {shape:?}", desc.dtype));
     let nbytes = desc.dtype.size_of(&shape).ok_or_else(|| {
         let expected = "a known element type and a size that fits 64 bits";
         cursor.error_at(start, expected, format!("{} of shape {shape:?}", desc.dtype))
@@ -234,8 +263,8 @@ fn decode(levels: &[Blob]) -> Result<Lod> {
     Ok(Lod(levels.iter().map(level).collect::<Result<_>>()?))
 }
 
-fn version(cursor: &mut Cursor<'_>) -> Result<()> {
-    match cursor.u32("a version word")? {
+fn version(cursor: &mut Cursor<'_>, what: &str) -> Result<()> {
+    match cursor.u32(what)? {
         0 => Ok(()),
         other => Err(cursor.error_at(cursor.position() - 4, "version 0", other.to_string()).into()),
     }
