@@ -15,6 +15,8 @@ from conftest import DIGITS
         ("numpy", "lodstone.open(path)['fc_0.b_0'].__array__()", "numpy"),
         ("numpy", "lodstone.open(path)['fc_0.b_0'].numpy()", "numpy"),
         ("numpy", "from lodstone.program import layers; layers.assign([1.0])", "numpy"),
+        ("numpy", "lodstone.open(path)['fc_0.b_0'][2:4]", "numpy"),
+        ("numpy", "lodstone.program.Executor().run(network(), fetch_list=['out'])", "numpy"),
         ("torch", "import lodstone.torch", "torch"),
         ("torch", "lodstone.safe_open(path, 'pt')", "torch"),
         ("paddle", "import lodstone.paddle", "paddlepaddle"),
@@ -24,6 +26,13 @@ from conftest import DIGITS
 def test_the_error_names_the_install_command(missing, work, package):
     code = f"""
 import sys, lodstone
+from lodstone.program import Network, layers
+
+def network():
+    with Network() as net:
+        layers.fill_constant([1], "float32", 2.0, out=layers.create_global_var([1], 0.0, "float32", name="out"))
+    return net.main
+
 path = {str(DIGITS)!r}
 sys.modules[{missing!r}] = None
 try:

@@ -9,9 +9,11 @@ import time
 
 import numpy as np
 import pytest
+from conftest import DIGITS
 
 import lodstone
 import lodstone.numpy
+from lodstone import _options
 
 
 @pytest.fixture(scope="module")
@@ -121,3 +123,19 @@ def test_an_interrupt_stops_loading(large):
         lodstone.numpy.load_file(large, progress=interrupt)
     loaded = lodstone.numpy.load_file(large, progress=read.append)
     assert len(loaded) == 8 and read[-1] >= 8 << 24
+
+
+def test_unknown_options_are_errors(tmp_path):
+    for call in (
+        lambda: lodstone.convert(DIGITS, tmp_path / "x.npz", wheights_only=True),
+        lambda: lodstone.open(DIGITS).session(thread=1),
+    ):
+        with pytest.raises(TypeError, match="unknown option"):
+            call()
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        lodstone.load_file(DIGITS, param="x")
+
+
+def test_options_have_defaults():
+    assert _options.ConvertOptions.__annotations__.keys() == _options.CONVERTING.keys()
+    assert _options.RunOptions.__annotations__.keys() == _options.RUNNING.keys()

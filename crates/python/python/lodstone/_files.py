@@ -11,13 +11,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Generic, TypeVar
+from typing import Any, BinaryIO, Generic, TypeVar, Unpack
 
 from . import _lodstone
 from ._errors import UnsupportedError
 from ._lodstone import Tensor
 from ._model import Model, Path, open, open_bytes
-from ._work import Progress, converting
+from ._options import ConvertOptions, Progress, ReadOptions, WriteOptions, listed
+from ._work import converting
 
 Array = TypeVar("Array")
 
@@ -42,7 +43,7 @@ class Files(Generic[Array]):
         backend: str = "mmap",
         progress: Progress | None = None,
         allow: str | Iterable[str] = (),
-        **options: Any,
+        **options: Unpack[ReadOptions],
     ) -> dict[str, Array]:
         """Returns the tensors of a model, in memory that the caller owns.
 
@@ -61,7 +62,7 @@ class Files(Generic[Array]):
 
     def _arrays(self, model: Model, progress: Progress | None, allow: str | Iterable[str]) -> dict[str, Array]:
         if not self.holds_structure:
-            model = Model(model._model._arrays([allow] if isinstance(allow, str) else list(allow)))
+            model = Model(model._model._arrays(listed(allow)))
         check_unique(model)
         return self.read(model, progress)
 
@@ -73,7 +74,7 @@ class Files(Generic[Array]):
         *,
         notes: Mapping[str, str] | None = None,
         progress: Progress | None = None,
-        **options: Any,
+        **options: Unpack[ConvertOptions],
     ) -> None:
         """Writes tensors in the format `to`, by default that of the file's extension.
 
@@ -89,7 +90,7 @@ class Files(Generic[Array]):
         metadata: Mapping[str, str] | None = None,
         *,
         to: str = "safetensors",
-        **options: Any,
+        **options: Unpack[WriteOptions],
     ) -> bytes:
         """Returns the bytes of a file, in a format that uses a single file."""
         if options.get("seal"):
@@ -169,7 +170,11 @@ def load(data: bytes, *, allow: str | Iterable[str] = ()) -> dict[str, Tensor]:
 
 
 def save(
-    tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None, *, to: str = "safetensors", **options: Any
+    tensors: Mapping[str, Any],
+    metadata: Mapping[str, str] | None = None,
+    *,
+    to: str = "safetensors",
+    **options: Unpack[WriteOptions],
 ) -> bytes:
     """Returns the bytes of a file: the old name of `save_bytes`."""
     warnings.warn("`lodstone.save` is now `lodstone.save_bytes`", DeprecationWarning, stacklevel=2)

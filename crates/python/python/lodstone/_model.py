@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Unpack
 
 from . import _lodstone
 from ._lodstone import Tensor
+from ._options import Path as Path
+from ._options import RunOptions
 
 if TYPE_CHECKING:
     from ._run import Inputs, Session
-
-Path = str | os.PathLike[str]
 
 
 class Model(Mapping[str, Tensor]):
@@ -73,7 +73,7 @@ class Model(Mapping[str, Tensor]):
         """
         return self._model._inspect(hash, operators, inferred)
 
-    def run(self, inputs: Inputs = (), **options: Any) -> dict[str, Any]:
+    def run(self, inputs: Inputs = (), **options: Unpack[RunOptions]) -> dict[str, Any]:
         """Runs the program of the model once, and returns its outputs by name.
 
         `inputs` maps names to arrays or tensors of any framework; a list has the inputs in the order of the program.
@@ -88,7 +88,7 @@ class Model(Mapping[str, Tensor]):
         """
         return self.session(**options).run(inputs)
 
-    def session(self, **options: Any) -> Session:
+    def session(self, **options: Unpack[RunOptions]) -> Session:
         """Prepares the program to run any number of times.
 
         Options: `fetch`, the names of the values to return instead of the outputs; `threads`, one per processor by

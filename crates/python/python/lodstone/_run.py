@@ -6,12 +6,13 @@ import array
 import importlib.util
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from . import _lodstone
 from ._files import of_buffer
 from ._lodstone import Tensor
 from ._model import Model, Path
+from ._options import RUNNING, RunOptions, listed, with_defaults
 from ._work import plain
 
 Inputs = Mapping[str, Any] | Sequence[Any]
@@ -82,20 +83,11 @@ def compare(
     return _lodstone.compare(plain(a), plain(b), given, seed, dims, rtol, atol, outputs_only, engine_b, running)
 
 
-def options(
-    *,
-    fetch: str | Iterable[str] = (),
-    threads: int | None = None,
-    memory_limit: int | None = None,
-    max_steps: int | None = None,
-    engine: str = "builtin",
-    engine_path: Path | None = None,
-    profile: bool = False,
-) -> dict[str, Any]:
+def options(**options: Unpack[RunOptions]) -> dict[str, Any]:
     """Returns the options of runs, in the form that the extension takes."""
-    given = dict(locals())
-    given["fetch"] = [fetch] if isinstance(fetch, str) else list(fetch)
-    if engine == "onnxruntime" and engine_path is None:
+    given = with_defaults(options, RUNNING)
+    given["fetch"] = listed(given["fetch"])
+    if given["engine"] == "onnxruntime" and given["engine_path"] is None:
         given["engine_path"] = installed()
     return given
 

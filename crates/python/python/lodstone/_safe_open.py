@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Unpack
 
 from ._errors import LodstoneError, LossyError, UnsupportedError
 from ._files import check_unique, maps
 from ._lodstone import Tensor
 from ._model import Model, Path, open
+from ._options import ReadOptions
 from ._slices import checked
 
 
@@ -34,7 +35,7 @@ class safe_open:
         device: Any = "cpu",
         *,
         backend: str = "mmap",
-        **options: Any,
+        **options: Unpack[ReadOptions],
     ) -> None:
         self._array = array_of(framework, device)
         # As in safetensors: PyTorch selects elements of mapped files itself.

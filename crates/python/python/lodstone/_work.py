@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Unpack
 
 from . import _lodstone
 from ._model import Model, Path, open
+from ._options import CONVERTING, ConvertOptions, Progress, listed, with_defaults
 
-Progress = Callable[[int], object]
 
-
-def converting(
-    *,
-    to: str | None = None,
-    include: Iterable[str] = (),
-    exclude: Iterable[str] = (),
-    rename: Mapping[str, str] | None = None,
-    transpose: Iterable[str] = (),
-    cast: str | None = None,
-    keep_io: bool = False,
-    opset: int | None = None,
-    custom_ops: str | None = None,
-    lod: Mapping[str, Sequence[Sequence[int]]] | None = None,
-    input_shapes: Mapping[str, Sequence[int]] | None = None,
-    names: str = "program",
-    infer_shapes: bool = False,
-    allow: Iterable[str] = (),
-    weights_only: bool = False,
-    strip_source: bool = False,
-    align: int = 0,
-    max_shard_size: int | None = None,
-    external_data: str | None = None,
-    seal: bool = False,
-    no_clobber: bool = False,
-) -> dict[str, Any]:
-    """Returns the write options in the form that the extension expects."""
-    options = dict(locals())
+def converting(**options: Unpack[ConvertOptions]) -> dict[str, Any]:
+    """Returns the options of a conversion in the form that the extension expects."""
+    given = with_defaults(options, CONVERTING)
     for name in ("include", "exclude", "transpose", "allow"):
-        given = options[name]
-        options[name] = [given] if isinstance(given, str) else list(given)
-    options["rename"] = dict(rename or {})
-    levels = (lod or {}).items()
-    options["lod"] = [(name, list(level)) for name, all in levels for level in all]
-    options["input_shapes"] = [(name, list(dims)) for name, dims in (input_shapes or {}).items()]
-    return options
+        given[name] = listed(given[name])
+    given["rename"] = dict(given["rename"] or {})
+    levels = (given["lod"] or {}).items()
+    given["lod"] = [(name, list(level)) for name, all in levels for level in all]
+    given["input_shapes"] = [(name, list(dims)) for name, dims in (given["input_shapes"] or {}).items()]
+    return given
 
 
 def convert(
@@ -55,7 +30,7 @@ def convert(
     mmap: bool = True,
     verify: bool = True,
     progress: Progress | None = None,
-    **options: Any,
+    **options: Unpack[ConvertOptions],
 ) -> dict[str, Any]:
     """Converts a model, or the model at a path, to another format.
 
@@ -64,8 +39,8 @@ def convert(
     directories are created. `progress` is called with the number of bytes processed.
 
     Options are those of the command: `to`, `include`, `exclude`, `rename`, `names`, `transpose`, `cast`, `keep_io`,
-    `opset`, `custom_ops`, `lod` (offsets of each level, by input), `input_shapes` (by input), `infer_shapes`, `allow`, `weights_only`, `strip_source`, `align`, `max_shard_size` (in bytes), `external_data`,
-    `seal`, `no_clobber`.
+    `opset`, `custom_ops`, `lod` (offsets of each level, by input), `input_shapes` (by input), `infer_shapes`, `allow`,
+    `weights_only`, `strip_source`, `align`, `max_shard_size` (in bytes), `external_data`, `seal`, `no_clobber`.
 
     >>> done = lodstone.convert("examples/digits/paddle", tmp / "digits.safetensors", weights_only=True)
     >>> done["format"], done["tensors"]
@@ -141,8 +116,7 @@ def scan(
     >>> [finding["kind"] for finding in lodstone.scan("examples/digits/paddle")["findings"]]
     ['source']
     """
-    patterns = [ignore] if isinstance(ignore, str) else list(ignore)
-    return _lodstone.scan(path, patterns, progress)
+    return _lodstone.scan(path, listed(ignore), progress)
 
 
 def operators(source: Model | Path, *, target: str = "onnx") -> dict[str, Any]:

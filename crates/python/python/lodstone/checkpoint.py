@@ -46,7 +46,7 @@ from . import _lodstone
 from ._files import of_buffer
 from ._lodstone import Tensor
 from ._model import Model, Path
-from ._work import Progress
+from ._options import Progress
 
 if TYPE_CHECKING:
     from .program import Program, Scope, Variable

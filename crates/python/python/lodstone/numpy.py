@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from ._files import Files
 from ._imports import not_installed
 from ._lodstone import Buffer, Tensor
 from ._model import Model, Path
+from ._options import Progress, SaveOptions, WriteOptions
 from ._safe_open import check_cpu
 from ._safe_open import safe_open as safe_open
 from ._slices import checked
-from ._work import Progress
 
 try:
     import numpy as np
@@ -160,7 +160,7 @@ def save_file(
     tensor_dict: Mapping[str, Array | Tensor],
     filename: Path,
     metadata: Mapping[str, str] | None = None,
-    **options: Any,
+    **options: Unpack[SaveOptions],
 ) -> None:
     """Writes arrays in the format `to`, by default that of the file's extension.
 
@@ -170,7 +170,11 @@ def save_file(
 
 
 def save(
-    tensor_dict: Mapping[str, Array | Tensor], metadata: Mapping[str, str] | None = None, **options: Any
+    tensor_dict: Mapping[str, Array | Tensor],
+    metadata: Mapping[str, str] | None = None,
+    *,
+    to: str = "safetensors",
+    **options: Unpack[WriteOptions],
 ) -> bytes:
     """Returns the bytes of a file, in a format that uses a single file; `options` are those of `lodstone.save`."""
-    return _files.save(tensor_dict, metadata, **options)
+    return _files.save(tensor_dict, metadata, to=to, **options)

@@ -7,16 +7,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, BinaryIO
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, BinaryIO, Unpack
 
 from ._errors import UnsupportedError
 from ._files import Files
 from ._imports import not_installed
 from ._lodstone import Tensor
 from ._model import Model, Path
+from ._options import LoadOptions, Progress
 from ._safe_open import safe_open as safe_open
-from ._work import Progress
 
 try:
     import paddle
@@ -95,7 +95,7 @@ def _opened(device: Any) -> Callable[[Tensor], paddle.Tensor]:
 
 
 def load_file(
-    filename: Path | BinaryIO | bytes, device: Any = "cpu", *, backend: str = "mmap", **options: Any
+    filename: Path | BinaryIO | bytes, device: Any = "cpu", *, backend: str = "mmap", **options: Unpack[LoadOptions]
 ) -> dict[str, paddle.Tensor]:
     """Returns the tensors of a model, in memory that the caller owns or on a device.
 
@@ -106,10 +106,10 @@ def load_file(
     return {name: moved(one) for name, one in loaded.items()}
 
 
-def load(data: bytes, device: Any = "cpu", **options: Any) -> dict[str, paddle.Tensor]:
-    """Returns the tensors of a model in memory; `options` are those of `lodstone.load`."""
+def load(data: bytes, device: Any = "cpu", *, allow: str | Iterable[str] = ()) -> dict[str, paddle.Tensor]:
+    """Returns the tensors of a model in memory, without the losses in `allow`."""
     moved = _moved(device)
-    return {name: moved(one) for name, one in _files.load(data, **options).items()}
+    return {name: moved(one) for name, one in _files.load(data, allow=allow).items()}
 
 
 save_file = _files.save_file

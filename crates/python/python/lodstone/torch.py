@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Unpack
 
 from ._errors import SharedTensorsError, UnsupportedError
 from ._files import Files
 from ._imports import not_installed
 from ._lodstone import Buffer, Tensor
 from ._model import Model, Path
+from ._options import ConvertOptions, LoadOptions, Progress
 from ._safe_open import safe_open as safe_open
-from ._work import Progress
 
 try:
     import torch
@@ -161,7 +161,7 @@ def _opened(device: Any) -> Callable[[Tensor], torch.Tensor]:
 
 
 def load_file(
-    filename: Path | BinaryIO | bytes, device: Any = "cpu", *, backend: str = "mmap", **options: Any
+    filename: Path | BinaryIO | bytes, device: Any = "cpu", *, backend: str = "mmap", **options: Unpack[LoadOptions]
 ) -> dict[str, torch.Tensor]:
     """Returns the tensors of a model, in memory that the caller owns or on a device.
 
@@ -182,7 +182,7 @@ def save_model(
     filename: Path,
     metadata: Mapping[str, str] | None = None,
     force_contiguous: bool = True,
-    **options: Any,
+    **options: Unpack[ConvertOptions],
 ) -> None:
     """Writes the parameters and buffers of a module. If tensors share memory, only one of them is written.
 
@@ -205,7 +205,7 @@ def load_model(
     device: Any = "cpu",
     *,
     backend: str = "mmap",
-    **options: Any,
+    **options: Unpack[LoadOptions],
 ) -> tuple[set[str], list[str]]:
     """Reads the parameters and buffers of a module, by name, from a file of any format.
 
