@@ -64,7 +64,8 @@ pub(crate) fn cut(cell: &str) -> String {
     cut_to(cell, MAX_WIDTH)
 }
 
-fn cut_to(cell: &str, max_width: usize) -> String {
+/// Escapes control characters, and cuts the text to a width.
+pub(crate) fn cut_to(cell: &str, max_width: usize) -> String {
     // A name may have millions of characters.
     let head: String = cell.chars().take(MAX_WIDTH + 1).collect();
     let text = plain(&head);

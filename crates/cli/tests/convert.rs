@@ -764,7 +764,7 @@ fn inferred_types_are_declared() {
     let path = out.to_str().expect("UTF-8");
     assert!(good(["verify", path]).out.contains("whole"));
     let outcome = good(["inspect", path]);
-    assert!(outcome.out.contains("\noutput   y float32 [batch, 12]\n"), "{outcome:?}");
+    assert!(outcome.out.contains("\noutput     y float32 [batch, 12]\n"), "{outcome:?}");
     let error = refused(DIGITS, "out.pdmodel", &["--infer-shapes"]);
     assert!(error.contains("the model has no ONNX program"), "{error}");
 }

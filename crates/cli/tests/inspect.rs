@@ -13,18 +13,24 @@ use serde_json::{Value, json};
 
 #[test]
 fn the_text_output_is_as_expected() {
-    for (name, path) in [
-        ("digits.txt", DIGITS.to_owned()),
-        ("control_flow.txt", golden("2.6.2/control_flow/inference")),
-        ("sequences.txt", golden("2.6.2/text")),
-        ("mixed.txt", golden("2.6.2/mixed.combined")),
-        ("vocabulary.txt", golden("2.6.2/tensors_and_vocabulary.combined")),
-        ("selected_rows.txt", golden("1.8.5/repeated_rows.selectedrows")),
-        ("pir.txt", golden("3.3.1/pir")),
-        ("onnx.txt", golden("../onnx/values.onnx")),
-        ("glow.txt", golden("../glow/predicate_multioutput.onnx")),
+    let all: &[&str] = &["--tensors", "--operators"];
+    for (name, path, how) in [
+        ("digits.txt", DIGITS.to_owned(), all),
+        ("summary.txt", DIGITS.to_owned(), &[]),
+        ("limited.txt", DIGITS.to_owned(), &["--tensors", "--operators", "--limit", "2"]),
+        ("control_flow.txt", golden("2.6.2/control_flow/inference"), all),
+        ("sequences.txt", golden("2.6.2/text"), all),
+        ("mixed.txt", golden("2.6.2/mixed.combined"), &["--tensors"]),
+        ("vocabulary.txt", golden("2.6.2/tensors_and_vocabulary.combined"), &[]),
+        ("selected_rows.txt", golden("1.8.5/repeated_rows.selectedrows"), &[]),
+        ("pir.txt", golden("3.3.1/pir"), all),
+        ("onnx.txt", golden("../onnx/values.onnx"), &[all, &["--limit", "50"]].concat()),
+        ("glow.txt", golden("../glow/predicate_multioutput.onnx"), all),
+        ("quantized.txt", golden("../glow/all_elemkinds_constants.onnx"), all),
+        ("storage.txt", golden("../glow/storage_properties.onnx"), all),
+        ("arrays.txt", golden("../mxnet/1.9.1/sparse.params"), &[]),
     ] {
-        let outcome = good(["inspect", &path]);
+        let outcome = good([&["inspect", path.as_str()], how].concat());
         expect(name, &format!("{}--- stderr\n{}", outcome.out, outcome.err));
     }
 }
@@ -77,6 +83,7 @@ fn json_has_the_documented_keys() {
             "path",
             "schema",
             "format",
+            "summary",
             "program",
             "tensors",
             "inputs",
@@ -194,7 +201,7 @@ fn inputs_and_outputs_have_a_type_and_a_shape() {
 fn inferred_types_are_shown_if_undeclared() {
     let model = |name: &str| format!("crates/formats/tests/golden/onnx_infer/{name}.onnx");
     let outcome = good(["inspect", &model("undeclared")]);
-    assert!(outcome.out.contains("\noutput   y, inferred float32 [?, 12]\n"), "{outcome:?}");
+    assert!(outcome.out.contains("\noutput     y, inferred float32 [?, 12]\n"), "{outcome:?}");
     let outcome = good(["inspect", &model("undeclared"), "--json"]);
     let json: Value = serde_json::from_str(&outcome.out).expect("JSON");
     let inferred = json!({ "dtype": "float32", "shape": [-1, 12] });
@@ -203,7 +210,7 @@ fn inferred_types_are_shown_if_undeclared() {
     assert_eq!(json["inputs"][0].get("inferred"), None);
     // Declared types are not replaced.
     let outcome = good(["inspect", &model("contradictory")]);
-    assert!(outcome.out.contains("\noutput   y float32 [4, 5]\n"), "{outcome:?}");
+    assert!(outcome.out.contains("\noutput     y float32 [4, 5]\n"), "{outcome:?}");
 }
 
 #[test]
@@ -230,11 +237,15 @@ fn a_model_is_found_from_inside_its_directory() {
 #[test]
 fn parameters_are_read_from_the_given_path() {
     let program = golden("2.6.2/lenet/train.pb");
-    let recorded = facts(&golden("2.6.2/lenet/persistables"), None);
+    let without_program = facts(&golden("2.6.2/lenet/persistables"), None);
     for (params, format) in [("persistables.combined", "paddle"), ("persistables", "paddle-vars")] {
         let json = facts(&program, Some(&golden(&format!("2.6.2/lenet/{params}"))));
         assert_eq!(json["format"], format);
-        assert_eq!(json["tensors"], recorded["tensors"], "{params}");
+        let mut tensors = json["tensors"].as_array().expect("tensors").clone();
+        // The program records which ones are trained.
+        let trained = tensors.iter_mut().filter_map(|it| it.as_object_mut()?.remove("trainable"));
+        assert!(trained.count() > 10, "{json}");
+        assert_eq!(Value::from(tensors), without_program["tensors"], "{params}");
     }
 }
 
@@ -298,7 +309,7 @@ fn wide_names_widen_only_their_own_column() {
     let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
     std::fs::write(&path, bytes).expect("written");
     let path = path.to_str().expect("UTF-8");
-    let text = good(["inspect", path]).out;
+    let text = good(["inspect", path, "--tensors"]).out;
     assert!(text.len() < 500_000, "{}", text.len());
     assert!(text.contains("nnn…"));
     assert!(good(["inspect", path, "--json"]).out.contains(&name), "all of it");
@@ -425,7 +436,7 @@ fn a_model_that_consists_of_links_is_an_error() {
 #[test]
 fn kinds_and_lod_levels_are_shown() {
     let outcome = good(["inspect", &golden("2.6.2/lod3.lodtensor")]);
-    assert!(outcome.out.contains("dense, 3 LoD levels"), "{outcome:?}");
+    assert!(outcome.out.contains("  LoD\n") && outcome.out.contains("3 levels"), "{outcome:?}");
     let outcome = good(["inspect", &golden("2.6.2/tokens.vocab")]);
     assert!(outcome.out.contains("vocab"), "{outcome:?}");
 }
@@ -470,13 +481,13 @@ fn a_directory_with_one_model_file_opens() {
     };
     std::fs::write(dir.path().join("README.md"), "# A model\n").expect("written");
     copy("crates/formats/tests/golden/onnx/functions.onnx", "model.onnx");
-    assert!(good(["inspect", path]).out.contains("format   onnx "));
+    assert!(good(["inspect", path]).out.contains("format     onnx "));
     copy("examples/digits/test.npz", "arrays.npz");
     let error = bad(["inspect", path]);
     assert!(error.contains("has several models, open one by path: "), "{error}");
     assert!(error.contains("`model.onnx`") && error.contains("`arrays.npz`"), "{error}");
     std::fs::remove_file(dir.path().join("model.onnx")).expect("removed");
-    assert!(good(["inspect", path]).out.contains("format   npz "));
+    assert!(good(["inspect", path]).out.contains("format     npz "));
     good(["seal", path]);
     assert!(good(["verify", path, "--sealed"]).err.is_empty());
     // A seal covers only the files that it lists: other files are read without a warning.
@@ -545,5 +556,112 @@ fn the_input_of_an_old_symbol_is_shown() {
         "arg_nodes": [0, 1, 2], "heads": [[3, 0]]}"#;
     std::fs::write(&path, text).expect("written");
     let outcome = good(["inspect".as_ref(), path.as_os_str()]);
-    assert!(outcome.out.contains("\ninput    data"), "{outcome:?}");
+    assert!(outcome.out.contains("\ninput      data"), "{outcome:?}");
+}
+
+#[test]
+fn tables_are_listed_on_request_or_if_they_are_short() {
+    let many = golden("2.6.2/lenet/persistables.combined");
+    let outcome = good(["inspect", &many]);
+    assert!(outcome.out.contains("tensors, ") && outcome.out.contains("(--tensors lists them)"));
+    assert!(outcome.out.lines().count() < 10, "{outcome:?}");
+    let listed = good(["inspect", &many, "--tensors"]).out;
+    assert!(listed.lines().count() > 40 && !listed.contains("--tensors"), "{listed}");
+    let limited = good(["inspect", &many, "--tensors", "--limit", "3"]).out;
+    assert!(limited.contains("\n  and ") && limited.lines().count() < 15, "{limited}");
+    let outcome = run(["inspect", &many, "--json", "--limit", "3"]);
+    assert_eq!(outcome.code, Some(2), "JSON is complete: {outcome:?}");
+}
+
+#[test]
+fn the_summary_fits_a_screen() {
+    const LINES: usize = 24;
+    const COLUMNS: usize = 80;
+    let (mut count, mut open) = (0, vec![root().join("crates/formats/tests/golden")]);
+    while let Some(path) = open.pop() {
+        let name = path.to_str().expect("UTF-8");
+        if path.is_dir() {
+            let entries = std::fs::read_dir(&path).expect("a directory");
+            open.extend(entries.map(|entry| entry.expect("an entry").path()));
+        }
+        let outcome = run(["inspect", "-q", name]);
+        if outcome.code != Some(0) {
+            continue;
+        }
+        count += 1;
+        assert!(outcome.out.lines().count() <= LINES, "{name}: {}", outcome.out);
+        // The path is longer than the model would be in practice; words are not cut.
+        let lines = outcome.out.lines().skip(1).take_while(|line| !line.is_empty());
+        let mut wide = lines.filter(|line| {
+            line.chars().count() > COLUMNS && line.get(11..).unwrap_or_default().contains(' ')
+        });
+        assert_eq!(wide.next(), None, "{name}");
+    }
+    assert!(count > 300, "{count}");
+}
+
+#[test]
+fn properties_beside_the_type_are_in_the_json() {
+    let tensor = |path: &str, name: &str| {
+        let json = facts(&golden(path), None);
+        let tensors = json["tensors"].as_array().expect("tensors").clone();
+        let found = tensors.into_iter().find(|tensor| tensor["name"] == name);
+        found.unwrap_or_else(|| panic!("no tensor `{name}` in {json}"))
+    };
+    let array = tensor("../mxnet/1.9.1/sparse.params", "rows");
+    assert_eq!((&array["context"], &array["kind"]), (&"cpu(0)".into(), &"row_sparse".into()));
+    let json = facts(&golden("../glow/storage_properties.onnx"), None);
+    let inputs = json["inputs"].as_array().expect("inputs");
+    let input = |name: &str| inputs.iter().find(|input| input["name"] == name).expect("an input");
+    let nhwc = input("static_nhwc");
+    assert_eq!((&nhwc["layout"], &nhwc["static"]), (&"NHWC".into(), &true.into()));
+    assert_eq!(input("trainable_nchw")["trainable"], true);
+    assert_eq!(input("strided")["strides"], json!([64, 32, 8, 1]));
+    let json = facts(&golden("../glow/all_elemkinds_constants.onnx"), None);
+    let tensors = json["tensors"].as_array().expect("tensors");
+    let quantized = tensors.iter().filter_map(|tensor| tensor.get("quantization"));
+    let quantized: Vec<_> = quantized.collect();
+    assert!(quantized.iter().any(|it| it["scales"].is_array()), "{quantized:?}");
+    assert!(quantized.iter().any(|it| it["packing"].is_string()), "{quantized:?}");
+}
+
+#[test]
+fn byte_maps_add_up_to_the_file() {
+    let outcome = good(["inspect", DIGITS, "--bytes", "--json"]);
+    let json: Value = serde_json::from_str(&outcome.out).expect("JSON");
+    assert_eq!(json["schema"], 1);
+    for file in json["files"].as_array().expect("files") {
+        let path = root().join(text(file, "path"));
+        let fields = file["fields"].as_array().expect("fields");
+        let lengths = fields.iter().map(|field| field["len"].as_u64().expect("a length"));
+        assert_eq!(lengths.sum::<u64>(), read(&path).len() as u64, "{}", path.display());
+    }
+    let outcome = good(["inspect", DIGITS, "--bytes", "--tensor", "fc_0.b_0"]);
+    expect("bytes.txt", &outcome.out);
+    let limited = good(["inspect", DIGITS, "--bytes", "--limit", "1"]).out;
+    assert!(limited.contains("\n  and "), "{limited}");
+}
+
+#[test]
+fn the_byte_map_of_a_truncated_file_ends_with_the_error() {
+    let dir = dir();
+    let path = dir.path().join("cut.pdiparams");
+    let whole = read(&root().join(DIGITS).join("inference.pdiparams"));
+    std::fs::write(&path, &whole[..102]).expect("written");
+    let outcome = run(["inspect", path.to_str().expect("UTF-8"), "--bytes"]);
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    assert!(outcome.out.contains("elements of float32 [16]"), "{outcome:?}");
+    assert!(outcome.out.lines().last().is_some_and(|line| line.contains("unread")), "{outcome:?}");
+    assert!(outcome.err.starts_with("error: in record 1: "), "{outcome:?}");
+    let outcome = run(["inspect", path.to_str().expect("UTF-8"), "--bytes", "--json"]);
+    let json: Value = serde_json::from_str(&outcome.out).expect("JSON");
+    assert!(json["files"][0]["error"].is_string(), "{json}");
+}
+
+#[test]
+fn files_without_a_byte_map_are_reported() {
+    let error = bad(["inspect", &golden("1.8.5/lenet/program.pbtxt"), "--bytes"]);
+    assert!(error.contains("has no byte map, expected safetensors files, "), "{error}");
+    let error = bad(["inspect", DIGITS, "--bytes", "--tensor", "fc_0.b_1"]);
+    assert!(error.contains("there is no tensor `fc_0.b_1`"), "{error}");
 }

@@ -111,11 +111,11 @@ fn checkpoints_that_programs_save_are_listed_shown_and_unverified() {
         assert_eq!(verified.code, Some(2), "there are no checksums");
         assert!(verified.out.contains("without checksums"));
         done(dir, &["verify", "saved"]);
-        assert!(done(dir, &["inspect", "saved"]).0.contains("format   checkpoint"));
+        assert!(done(dir, &["inspect", "saved"]).0.contains("format     checkpoint"));
         // A program beside the files is the model of the directory.
         std::fs::copy(dir.join("saved/loader/__model__"), dir.join("saved/__model__"))
             .expect("copied");
-        assert!(!done(dir, &["inspect", "saved"]).0.contains("format   checkpoint"));
+        assert!(!done(dir, &["inspect", "saved"]).0.contains("format     checkpoint"));
         std::fs::remove_dir_all(dir.join("saved")).expect("removed");
     }
 }
@@ -127,7 +127,7 @@ fn a_serial_opens_as_a_model() {
     let train = ["train", &training, "--data", &data, "--steps", "2", "--checkpoint", "run"];
     done(dir, &[&train[..], &["--batch-size", "32", "-o", "trained"]].concat());
     std::fs::rename(dir.join("run/step-00000002"), dir.join("best")).expect("renamed");
-    let (inspected, _) = done(dir, &["inspect", "best"]);
+    let (inspected, _) = done(dir, &["inspect", "best", "--tensors"]);
     assert!(inspected.contains("checkpoint") && inspected.contains("fc_0.w_0"), "{inspected}");
     done(dir, &["verify", "best", "--sealed"]);
     done(dir, &["convert", "best", "best.npz"]);

@@ -310,7 +310,8 @@ fn parameters_shared_by_functions_are_found_for_each_of_them() {
             expect_verdict(&outcome, 0, &format!("2 files, {tensors} tensors"));
         }
     }
-    let listed = good(["inspect", &golden("functions/together/net.enc.other.pdmodel")]);
+    let listed =
+        good(["inspect", &golden("functions/together/net.enc.other.pdmodel"), "--tensors"]);
     assert!(listed.out.contains("linear_2.w_0"), "{listed:?}");
     assert!(listed.err.contains("also holds those of other functions"), "{listed:?}");
 }

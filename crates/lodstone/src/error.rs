@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use lodstone_model::{DType, Dialect, Loss, some};
 use lodstone_schema::{Finding, Findings};
 
+use crate::byte_map::mapped_kinds;
+
 #[cfg(feature = "runtime")]
 use crate::runtime;
 
@@ -32,6 +34,9 @@ pub enum Error {
     /// A conversion would lose something that is not allowed.
     #[error("{}", describe(.0))]
     Lossy(BTreeMap<Loss, Vec<String>>),
+    /// A file, or the files of a model, whose kind has no byte map.
+    #[error("`{}` has no byte map, expected {kinds}", .0.display(), kinds = mapped_kinds())]
+    Unmapped(std::path::PathBuf),
     /// An unknown format name.
     #[error("unknown format `{0}`; the formats are {names}", names = format_names())]
     UnknownFormat(String),

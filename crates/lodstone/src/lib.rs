@@ -100,6 +100,7 @@
 mod readme {}
 
 mod adapt;
+mod byte_map;
 mod capabilities;
 mod cast;
 mod cat;
@@ -133,6 +134,7 @@ mod wiring;
 mod words;
 
 pub use adapt::Renames;
+pub use byte_map::{ByteMaps, FileMap, byte_map};
 pub use capabilities::{Capabilities, capabilities};
 pub use cat::{One, open_named, open_only, open_record};
 pub use convert::{Conversion, ConvertOptions, ParameterNames, Target, convert, target_format};
@@ -146,7 +148,7 @@ pub use graph::{GraphFormat, write_graph};
 pub use infer::{InferredShapes, infer_shapes};
 pub use inspect::{
     BlockValue, InferredInfo, InspectOptions, Inspection, InterfaceValue, OperatorInfo, PartInfo,
-    ProgramInfo, TensorInfo, inspect,
+    ProgramInfo, PropertyKeys, Summary, TensorInfo, inspect, properties,
 };
 pub use layers::{Layer, Layers, layers};
 pub use lodstone_checkpoint as checkpoint;
@@ -154,7 +156,7 @@ pub use lodstone_checkpoint as checkpoint;
 pub use lodstone_engine::{OperatorTime, Profile, Threads};
 pub use lodstone_formats::safetensors::code as safetensors_dtype;
 pub use lodstone_formats::{
-    Error as FormatError, ExternalData, FORMATS, Format, OpenOptions, WriteOptions,
+    ByteMap, Error as FormatError, ExternalData, FORMATS, Format, OpenOptions, WriteOptions,
     title as format_title,
 };
 pub use lodstone_model::{
@@ -164,10 +166,10 @@ pub use lodstone_model::{
     TooDeep, Topology, ValueType, Var, some,
 };
 pub use lodstone_schema::onnx::{UpgradeError, newest_opset};
-pub use lodstone_schema::{finding, weights};
+pub use lodstone_schema::{Properties, finding, weights};
 pub use lodstone_store::{
-    Blob, Error as StoreError, Escape, Links, Location, Memory, MemoryStore, Progress, Recovery,
-    Step, StepKind, Store,
+    Blob, Error as StoreError, Escape, Field, Links, Location, Memory, MemoryStore, Progress,
+    Recovery, Step, StepKind, Store,
 };
 pub use names::Names;
 pub use open::{open, open_bytes, open_bytes_with, open_with, recover};

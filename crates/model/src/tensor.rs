@@ -200,6 +200,38 @@ impl fmt::Display for TensorType {
     }
 }
 
+impl fmt::Display for Packing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RowwiseFused { bits, scale } => write!(f, "rowwise fused, {bits} bits, {scale}"),
+            Self::Int4 => f.write_str("int4"),
+            Self::Blocks { elements, bytes } => {
+                write!(f, "blocks of {elements} elements in {bytes} bytes")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Quantization {
+    /// Formats the mapping: `scale 0.5, zero point 3`, or the number of scales along an axis.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        match self.scales.as_slice() {
+            [] => {}
+            [scale] => parts.push(format!("scale {scale}")),
+            scales => parts.push(format!("{} scales", scales.len())),
+        }
+        match self.zero_points.as_slice() {
+            [] => {}
+            [zero_point] => parts.push(format!("zero point {zero_point}")),
+            zero_points => parts.push(format!("{} zero points", zero_points.len())),
+        }
+        parts.extend(self.axis.map(|axis| format!("axis {axis}")));
+        parts.extend(self.packing.map(|packing| packing.to_string()));
+        f.write_str(&parts.join(", "))
+    }
+}
+
 impl fmt::Display for Dim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

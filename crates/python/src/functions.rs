@@ -238,6 +238,22 @@ pub(crate) fn scan<'py>(
     json(py, &found.map_err(|error| raise(py, error))?)
 }
 
+/// Lists the fields of files with their offsets.
+#[pyfunction]
+pub(crate) fn byte_map<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    tensor: Option<String>,
+    opening: Arguments<'py>,
+) -> Found<'py> {
+    let options = opening.opening()?;
+    let work = |progress: &Progress| {
+        lodstone::byte_map(path, tensor.as_deref(), &options.stopped_by(progress))
+    };
+    let found = run(py, None, work)?;
+    json(py, &found.map_err(|error| raise(py, error))?)
+}
+
 /// Runs the command with the arguments that follow its name, and returns its exit status.
 #[pyfunction]
 pub(crate) fn main(py: Python<'_>, arguments: Vec<std::ffi::OsString>) -> u8 {

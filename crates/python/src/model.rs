@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use lodstone::{Blob, InspectOptions, Memory, Names, Progress, inspect};
+use lodstone::{Blob, InspectOptions, Memory, Names, Program, Progress, inspect};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde::Serialize;
@@ -35,7 +35,13 @@ impl Model {
             Cow::Borrowed(_) => Arc::clone(&model),
             Cow::Owned(parameters) => {
                 let format = model.format.clone();
-                Arc::new(lodstone::Model { format, parameters, ..lodstone::Model::default() })
+                let mut weights =
+                    lodstone::Model { format, parameters, ..lodstone::Model::default() };
+                if let Some(program) = model.main() {
+                    // The dialect determines what tensors record.
+                    weights.set_main(Program::new(program.dialect));
+                }
+                Arc::new(weights)
             }
         };
         Self { model, weights, names: OnceLock::new() }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use dlpark::python::{ExportRequest, export_dlpack};
-use lodstone::{DType, Kind, Lod, Loss, Memory, Parameter, Progress};
+use lodstone::{DType, Kind, Lod, Loss, Memory, Parameter, Progress, PropertyKeys};
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -15,6 +15,7 @@ use pyo3::types::{IntoPyDict, PyBytes, PyInt, PyString, PyTuple};
 use crate::buffer::{Buffer, Held};
 use crate::dlpack::Exported;
 use crate::errors::{raise_absent, raise_store};
+use crate::model::json;
 use crate::work::run;
 
 /// A tensor, which is read on first access.
@@ -129,6 +130,42 @@ impl Tensor {
             return Err(pyo3::exceptions::PyValueError::new_err(what));
         }
         Ok(Self::alone(self.name().into_owned(), tensor))
+    }
+
+    /// The order of the dims, such as `"NHWC"`, if the model records one.
+    #[getter]
+    fn layout<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.property(py, "layout")
+    }
+
+    /// The stride of each dim in elements, if the model records strides.
+    #[getter]
+    fn strides<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.property(py, "strides")
+    }
+
+    /// The quantization of the elements, unless operators quantize.
+    #[getter]
+    fn quantization<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.property(py, "quantization")
+    }
+
+    /// Whether an input keeps its value from run to run, if the model records it.
+    #[getter]
+    fn is_static<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.property(py, "static")
+    }
+
+    /// Whether training changes the tensor, if the model records it.
+    #[getter]
+    fn trainable<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.property(py, "trainable")
+    }
+
+    /// The device that held the tensor when it was saved, if the file records it.
+    #[getter]
+    fn context<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.property(py, "context")
     }
 
     /// The index tensors of a sparse tensor, named by their role: `"rows"`, `"indices"`, `"indptr"`.
@@ -267,6 +304,15 @@ impl Tensor {
             Of::Model(model, number) => &model.parameters[*number],
             Of::Itself(parameter) => parameter,
         }
+    }
+
+    /// Returns what the model records about the tensor under a key of `inspect --json`; `None` if it records nothing.
+    fn property<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyAny>> {
+        let properties = match &self.0 {
+            Of::Model(model, _) => lodstone::properties(model, self.parameter()),
+            Of::Itself(parameter) => lodstone::properties(&lodstone::Model::default(), parameter),
+        };
+        json(py, &PropertyKeys(&properties))?.call_method1("get", (key,))
     }
 
     pub(crate) fn tensor(&self) -> &lodstone::Tensor {

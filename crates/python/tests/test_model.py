@@ -153,3 +153,16 @@ def test_notebooks_show_models():
     shown = model._repr_html_()
     assert "&lt;b&gt;" in shown and "<b>" not in shown and "[3]" in shown
     assert model._ipython_key_completions_() == ["<b>"]
+
+
+def test_properties_beside_the_type():
+    tensors = lodstone.open(GOLDEN / "mxnet/1.9.1/sparse.params").tensors
+    assert {tensor.context for tensor in tensors} == {"cpu(0)"}
+    weight = lodstone.open(GOLDEN / "paddle/3.3.1/pir")["conv2d_0.w_0"]
+    assert (weight.trainable, weight.context, weight.layout, weight.quantization) == (True, None, None, None)
+    constants = lodstone.open(GOLDEN / "glow/all_elemkinds_constants.onnx").tensors
+    quantized = [tensor.quantization for tensor in constants if tensor.quantization]
+    assert any(len(found.get("scales", ())) == 1 for found in quantized)
+    assert any("rowwise" in found.get("packing", "") for found in quantized)
+    shown = lodstone.open(GOLDEN / "glow/storage_properties.onnx").program["inputs"]
+    assert [value["name"] for value in shown if value.get("static")] == ["static_nhwc"]

@@ -125,6 +125,20 @@ def test_an_interrupt_stops_loading(large):
     assert len(loaded) == 8 and read[-1] >= 8 << 24
 
 
+def test_byte_maps(tmp_path):
+    path = DIGITS / "inference.pdiparams"
+    (file,) = lodstone.byte_map(path)["files"]
+    assert sum(field["len"] for field in file["fields"]) == path.stat().st_size and "error" not in file
+    (bias,) = lodstone.byte_map(DIGITS, tensor="fc_0.b_0")["files"]
+    assert {field["tensor"] for field in bias["fields"]} == {10}
+    cut = tmp_path / "cut.pdiparams"
+    cut.write_bytes(path.read_bytes()[:102])
+    (file,) = lodstone.byte_map(cut)["files"]
+    assert "record 1" in file["error"] and file["fields"][-1]["name"] == "unread"
+    with pytest.raises(lodstone.LodstoneError, match="has no byte map"):
+        lodstone.byte_map(__file__)
+
+
 def test_unknown_options_are_errors(tmp_path):
     for call in (
         lambda: lodstone.convert(DIGITS, tmp_path / "x.npz", wheights_only=True),

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use lodstone_model::{Attribute, AttributeValue, Dialect, Model, Op, Parameter, Program, Var};
+use lodstone_model::{
+    Attribute, AttributeValue, Dialect, Model, Op, Parameter, Program, Tensor, Var,
+};
 
 use crate::onnx::infer::Inference;
-use crate::{Findings, Risk, glow, mxnet, onnx, paddle, pir};
+use crate::{Findings, Properties, Risk, glow, mxnet, onnx, paddle, pir};
 
 /// The conventions of a framework.
 #[derive(Debug)]
@@ -32,6 +34,10 @@ pub struct Conventions {
     pub risk: fn(&str) -> Option<Risk>,
     /// Flags of a variable that only this framework has, by the framework's names.
     pub flags: fn(&Var) -> &'static [&'static str],
+    /// Properties of a variable beside its type.
+    pub var_properties: fn(&Var) -> Properties,
+    /// Properties of a tensor beside its type, if the program holds them with the tensor.
+    pub tensor_properties: fn(&Tensor) -> Properties,
     /// The variable that holds the value of a parameter of this name.
     pub variable_of: fn(&str) -> &str,
     /// The variables that a program needs parameters for, as far as the program declares them.

@@ -18,7 +18,7 @@ use std::sync::LazyLock;
 
 use lodstone_model::{AttributeValue, Block, DType, Op, Program, Var, some};
 
-use crate::{Conventions, Findings, Interface, conventions};
+use crate::{Conventions, Findings, Interface, Properties, conventions};
 
 /// MXNet's conventions.
 pub static CONVENTIONS: Conventions = Conventions {
@@ -35,6 +35,8 @@ pub static CONVENTIONS: Conventions = Conventions {
     risk: risk::risk,
     variable_of,
     flags: |_| &[],
+    var_properties,
+    tensor_properties: |_| Properties::default(),
     // Programs do not distinguish parameters from inputs.
     parameters: |_| Vec::new(),
     embedded: |_| Vec::new(),
@@ -226,6 +228,16 @@ pub fn likely_parameters(program: &Program) -> HashSet<String> {
         }
     }
     likely
+}
+
+/// Returns the order of dims that a variable declares for the data that is fed.
+fn var_properties(var: &Var) -> Properties {
+    let layout = var.attributes.iter().find(|attribute| attribute.name == "__layout__");
+    let layout = match layout.map(|layout| &layout.value) {
+        Some(AttributeValue::String(text)) => Some(text.to_string()),
+        _ => None,
+    };
+    Properties { layout, ..Properties::default() }
 }
 
 /// Returns the operators that no release of MXNet has, sorted and without duplicates.

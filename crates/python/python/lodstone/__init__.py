@@ -41,7 +41,7 @@ from ._raw import TensorSpec, deserialize, serialize, serialize_file
 from ._run import Session, compare
 from ._safe_open import safe_open
 from ._train import Step, Training, train
-from ._work import convert, diff, infer_shapes, operators, scan, seal, verify
+from ._work import byte_map, convert, diff, infer_shapes, operators, scan, seal, verify
 
 if TYPE_CHECKING:
     from . import program
@@ -67,6 +67,7 @@ __all__ = [
     "UnknownFormatError",
     "UnsupportedError",
     "__version__",
+    "byte_map",
     "checkpoint",
     "compare",
     "convert",

@@ -25,6 +25,7 @@ __all__ = [
     "apply_optimizer",
     "begin_block",
     "build_checkpoint_loader",
+    "byte_map",
     "call_layer",
     "checkpoint_load",
     "checkpoint_manifest",
@@ -107,6 +108,30 @@ class Tensor:
     @property
     def lod(self) -> list[list[int]]:
         """The LoD: for each level, the start offsets of the sequences, and the end."""
+
+    @property
+    def layout(self) -> str | None:
+        """The order of the dims, such as `"NHWC"`, if the model records one."""
+
+    @property
+    def strides(self) -> list[int] | None:
+        """The stride of each dim in elements, if the model records strides."""
+
+    @property
+    def quantization(self) -> dict[str, Any] | None:
+        """The `scales`, `zero_points`, `axis` and `packing` of quantized elements, unless operators quantize."""
+
+    @property
+    def is_static(self) -> bool | None:
+        """Whether an input keeps its value from run to run, if the model records it."""
+
+    @property
+    def trainable(self) -> bool | None:
+        """Whether training changes the tensor, if the model records it."""
+
+    @property
+    def context(self) -> str | None:
+        """The device that held the tensor when it was saved: `"cpu(0)"`, if the file records it."""
 
     @property
     def parts(self) -> list[Tensor]:
@@ -437,5 +462,6 @@ def checkpoint_steps(directory: _Path) -> list[int]: ...
 def checkpoint_load(directory: _Path, step: int | None) -> Model: ...
 def checkpoint_manifest(directory: _Path, step: int | None) -> dict[str, Any]: ...
 def checkpoint_verify(directory: _Path, step: int | None, progress: _Progress) -> list[str]: ...
+def byte_map(path: _Path, tensor: str | None, opening: dict[str, Any]) -> dict[str, Any]: ...
 def scan(path: _Path, ignore: list[str], progress: _Progress) -> dict[str, Any]: ...
 def main(arguments: list[str]) -> int: ...

@@ -153,6 +153,20 @@ def infer_shapes(source: Model | Path | bytes) -> dict[str, dict[str, Any]]:
     return types
 
 
+def byte_map(
+    path: Path, *, tensor: str | None = None, params: Path | None = None, verify: bool = True
+) -> dict[str, Any]:
+    """Lists the fields of the files at a path with their offsets: the JSON of `lodstone inspect --bytes --json`.
+
+    `tensor` selects the fields of one tensor. A damaged file is mapped up to the damage, which is its `"error"`.
+
+    >>> fields = lodstone.byte_map("examples/digits/paddle/inference.pdiparams")["files"][0]["fields"]
+    >>> fields[0]
+    {'offset': 0, 'len': 4, 'tensor': 0, 'name': 'version of the LoD part', 'value': '0'}
+    """
+    return _lodstone.byte_map(path, tensor, {"params": params, "mmap": True, "verify": verify})
+
+
 def plain(source: Model | Path) -> _lodstone.Model | Path:
     """Returns a model in the form that the extension takes."""
     return source._model if isinstance(source, Model) else source

@@ -18,9 +18,9 @@ mod nodes;
 mod storage;
 mod types;
 
-use lodstone_model::{Op, Program};
+use lodstone_model::{ByteString, Op, Program};
 
-use crate::{Conventions, conventions, onnx};
+use crate::{Conventions, Properties, conventions, onnx};
 
 pub use check::check;
 pub use nodes::{Member, Node, NodeResult, node, nodes};
@@ -35,6 +35,8 @@ pub static CONVENTIONS: Conventions = Conventions {
     check: |model, _| check(model),
     is_semantic: |attribute| !TYPE_ATTRIBUTES.iter().any(|end| attribute.ends_with(end)),
     is_implied: |_, op, attribute| names_inputs(op, &attribute.name),
+    var_properties: |var| properties(var.doc_string()),
+    tensor_properties: |tensor| properties(tensor.doc_string.as_ref()),
     ..onnx::CONVENTIONS
 };
 
@@ -46,6 +48,12 @@ fn names_inputs(op: &Op, attribute: &str) -> bool {
     let node = op.kind.strip_prefix(PREFIX).and_then(node);
     attribute == "Predicate"
         || node.is_some_and(|node| node.members.contains(&(attribute, Member::Values)))
+}
+
+/// Returns the storage properties in a doc string; none if they are malformed, which [`check`] reports.
+fn properties(text: Option<&ByteString>) -> Properties {
+    let storage = text.and_then(|text| Storage::parse(&text.to_string()).ok());
+    storage.map_or_else(Properties::default, Properties::from)
 }
 
 /// Returns the operators that Glow does not have, sorted and without duplicates.

@@ -1,7 +1,9 @@
 //! The storage properties in the doc string of a variable or a tensor: `$key:value$key:value`.
 
+use lodstone_model::Quantization;
+
 use super::ElemKind;
-use crate::Finding;
+use crate::{Finding, Properties};
 
 /// The properties of a placeholder or a constant.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -98,5 +100,32 @@ impl Storage {
         };
         let parts = pairs.into_iter().filter_map(|(key, value)| Some(format!("${key}:{}", value?)));
         parts.collect()
+    }
+}
+
+impl From<Storage> for Properties {
+    fn from(storage: Storage) -> Self {
+        let packing = storage.kind.and_then(ElemKind::packing);
+        let quantization = storage.quantization.map(|(scale, offset)| match packing {
+            None => Quantization {
+                scales: vec![f64::from(scale)],
+                zero_points: vec![offset.into()],
+                axis: None,
+                packing,
+            },
+            // Each row has its own; those of the type have no meaning.
+            Some(_) => {
+                Quantization { scales: Vec::new(), zero_points: Vec::new(), axis: None, packing }
+            }
+        });
+        Self {
+            layout: storage.layout.filter(|layout| layout != "*"),
+            strides: storage.strides,
+            // The scale of another type has no meaning.
+            quantization: quantization.filter(|_| storage.kind.is_none_or(ElemKind::is_quantized)),
+            is_static: storage.offline,
+            trainable: storage.trainable,
+            context: None,
+        }
     }
 }

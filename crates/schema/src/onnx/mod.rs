@@ -39,7 +39,7 @@ use embedded::embedded;
 use infer::{Inference, Options};
 use lodstone_model::{Attribute, Block, Dialect, Model, Op, Program};
 
-use crate::{Conventions, Findings, Interface, conventions};
+use crate::{Conventions, Findings, Interface, Properties, conventions};
 
 /// ONNX's conventions.
 pub static CONVENTIONS: Conventions = Conventions {
@@ -56,6 +56,8 @@ pub static CONVENTIONS: Conventions = Conventions {
     infer,
     risk: |_| None,
     flags: |_| &[],
+    var_properties: |_| Properties::default(),
+    tensor_properties: |_| Properties::default(),
     variable_of: |parameter| parameter,
     parameters: |_| Vec::new(),
     embedded,

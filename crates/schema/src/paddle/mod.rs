@@ -39,7 +39,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use lodstone_model::{AttributeValue, Holder, Op, Program, ValueType, Var};
 
-use crate::{Conventions, Findings, Interface, conventions};
+use crate::{Conventions, Findings, Interface, Properties, conventions};
 
 /// The attribute that records where an operator was created.
 pub const CALLSTACK: &str = "op_callstack";
@@ -61,6 +61,11 @@ pub static CONVENTIONS: Conventions = Conventions {
     infer: |_| None,
     risk: |kind| operator(kind)?.risk,
     flags: |var| if stop_gradient(var) { &["stop_gradient"] } else { &[] },
+    var_properties: |var| Properties {
+        trainable: var.is_parameter.then(|| !stop_gradient(var)),
+        ..Properties::default()
+    },
+    tensor_properties: |_| Properties::default(),
     variable_of: |parameter| parameter,
     parameters: |program| wanted(program).into_iter().map(|var| var.name.clone()).collect(),
     embedded: |_| Vec::new(),

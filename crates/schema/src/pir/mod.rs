@@ -15,9 +15,9 @@ pub use operators::{Attribute, Operand, OperandKind, Operator, Result, operator,
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use lodstone_model::{AttributeValue, Op, Program};
+use lodstone_model::{AttributeValue, Op, Program, Var};
 
-use crate::{Conventions, Findings, Interface, conventions, paddle};
+use crate::{Conventions, Findings, Interface, Properties, conventions, paddle};
 
 /// The operator that declares a parameter.
 pub const PARAMETER: &str = "builtin.parameter";
@@ -73,6 +73,8 @@ pub static CONVENTIONS: Conventions = Conventions {
     infer: |_| None,
     risk: |kind| paddle::operator(operator(kind).and_then(|row| row.kind).unwrap_or(kind))?.risk,
     flags: paddle::CONVENTIONS.flags,
+    var_properties,
+    tensor_properties: paddle::CONVENTIONS.tensor_properties,
     variable_of: |parameter| parameter,
     parameters: |program| paddle::saved(program).into_iter().map(|var| var.name.clone()).collect(),
     embedded: |_| Vec::new(),
@@ -80,6 +82,15 @@ pub static CONVENTIONS: Conventions = Conventions {
     is_implied: |_, _, _| false,
     notes: |_| Vec::new(),
 };
+
+/// Returns whether training changes a parameter. Programs that cannot be trained record nothing.
+fn var_properties(var: &Var) -> Properties {
+    let attribute = var.attributes.iter().find(|attribute| attribute.name == TRAINABLE);
+    let is_trainable = attribute.is_some_and(|it| it.value == AttributeValue::Bool(true));
+    let is_fixed = var.is_parameter && paddle::stop_gradient(var);
+    let trainable = (is_trainable || is_fixed).then_some(is_trainable);
+    Properties { trainable, ..Properties::default() }
+}
 
 /// Returns the release that writes a version of the format.
 fn release(version: i64) -> String {

@@ -1,0 +1,143 @@
+//! The tensors of a model.
+
+use std::collections::BTreeMap;
+
+use lodstone_model::{DType, Indices, Kind, Tensor};
+use lodstone_schema::Properties;
+use lodstone_store::{Blob, Progress};
+use serde::{Serialize, Serializer};
+use sha2::{Digest, Sha256};
+
+use super::InspectOptions;
+use crate::Result;
+
+/// A tensor.
+#[derive(Clone, Debug, Serialize)]
+pub struct TensorInfo {
+    /// The name; empty if the files do not contain one.
+    pub name: String,
+    /// `dense`, `selected_rows`, `row_sparse`, `csr` or `vocab`.
+    pub kind: &'static str,
+    /// The element type, as NumPy or `ml_dtypes` spell it.
+    #[serde(serialize_with = "display")]
+    pub dtype: DType,
+    /// The dims.
+    pub shape: Vec<u64>,
+    /// The size of the elements in bytes.
+    pub nbytes: u64,
+    /// The hash of the elements, if requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// The structured name that layers use, where files record one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub structured_name: Option<String>,
+    /// The LoD offsets, if any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lod: Vec<Vec<u64>>,
+    /// What the files record beside the type.
+    #[serde(flatten, serialize_with = "super::properties::serialize")]
+    pub properties: Properties,
+    /// The number of rows of the whole tensor, for `selected_rows`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub height: Option<i64>,
+    /// The parts of a sparse tensor.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub parts: BTreeMap<&'static str, PartInfo>,
+}
+
+impl TensorInfo {
+    /// Returns the number of stored elements; 0 for a vocabulary.
+    pub fn elements(&self) -> u64 {
+        let shape = self.parts.get("data").map_or(&self.shape, |values| &values.shape);
+        if self.kind == "vocab" || shape.contains(&0) {
+            return 0;
+        }
+        shape.iter().fold(1, |count, dim| count.saturating_mul(*dim))
+    }
+}
+
+/// A part of a sparse tensor.
+#[derive(Clone, Debug, Serialize)]
+pub struct PartInfo {
+    /// The element type.
+    #[serde(serialize_with = "display")]
+    pub dtype: DType,
+    /// The dims.
+    pub shape: Vec<u64>,
+    /// The hash of the elements, if requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+}
+
+pub(super) fn describe(
+    name: &str,
+    tensor: &Tensor,
+    options: &InspectOptions,
+) -> Result<TensorInfo> {
+    let hashed = |blob: &Blob| {
+        if options.hash { sha256(blob, &options.progress).map(Some) } else { Ok(None) }
+    };
+    let mut info = TensorInfo {
+        name: name.to_owned(),
+        structured_name: None,
+        kind: tensor.kind.name(),
+        dtype: tensor.dtype,
+        shape: tensor.shape.clone(),
+        nbytes: tensor.data.len(),
+        sha256: hashed(&tensor.data)?,
+        lod: tensor.lod.0.clone(),
+        properties: Properties::default(),
+        height: None,
+        parts: BTreeMap::new(),
+    };
+    let data = || PartInfo {
+        dtype: tensor.dtype,
+        shape: tensor.stored_shape(),
+        sha256: info.sha256.clone(),
+    };
+    let numbers = |indices: &Indices| -> Result<PartInfo> {
+        let (dtype, shape) = (indices.dtype, vec![indices.count()]);
+        Ok(PartInfo { dtype, shape, sha256: hashed(&indices.data)? })
+    };
+    match &tensor.kind {
+        Kind::Dense => {}
+        Kind::SelectedRows { rows, height } => {
+            let rows = Indices { dtype: DType::Int64, data: rows.clone() };
+            info.parts = BTreeMap::from([("data", data()), ("rows", numbers(&rows)?)]);
+            info.height = Some(*height);
+        }
+        Kind::RowSparse { indices } => {
+            info.parts = BTreeMap::from([("data", data()), ("indices", numbers(indices)?)]);
+        }
+        Kind::Csr { indptr, indices } => {
+            info.parts = BTreeMap::from([
+                ("data", data()),
+                ("indptr", numbers(indptr)?),
+                ("indices", numbers(indices)?),
+            ]);
+        }
+        Kind::Coo { indices, .. } => {
+            info.parts = BTreeMap::from([("data", data()), ("indices", numbers(indices)?)]);
+        }
+        Kind::Absent => info.sha256 = None,
+        // They have no elements to hash.
+        Kind::Strings { .. } | Kind::Vocabulary { .. } => {
+            (info.nbytes, info.sha256) = (tensor.nbytes(), None)
+        }
+    }
+    Ok(info)
+}
+
+/// Returns the SHA-256 of all bytes in hexadecimal.
+fn sha256(blob: &Blob, progress: &Progress) -> Result<String> {
+    let mut hasher = Sha256::new();
+    blob.for_each_chunk(|piece| {
+        hasher.update(piece);
+        progress.advance(piece.len() as u64)
+    })?;
+    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn display<S: Serializer>(dtype: &DType, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(dtype)
+}
