@@ -7,6 +7,7 @@
 //! | `interop` | writes files with `lodstone` and loads them with the real frameworks |
 //! | `locks` | compares results and times with another revision |
 //! | `fuzz` | runs the fuzz targets, or some of them, for a while |
+//! | `dist` | builds the files of a release, and checks that they work alone (only that: `dist --check`) |
 //! | `bench` | runs the benchmarks, next to physical limits and other libraries |
 //!
 //! Exit codes: 0 passed, 1 failed, 2 could not run.
@@ -15,6 +16,7 @@
 #![expect(clippy::disallowed_methods, reason = "tasks prepare files for other programs")]
 
 mod bench;
+mod dist;
 mod fuzz;
 mod interop;
 mod locks;
@@ -39,9 +41,10 @@ fn main() -> ExitCode {
         "interop" => interop::interop(&rest),
         "locks" => locks::locks(&rest),
         "fuzz" => fuzz::fuzz(&rest),
+        "dist" => dist::dist(&rest),
         "bench" => bench::bench(&rest),
         _ => Err(Outcome::CouldNotRun(
-            "usage: cargo xtask test | steps | interop | locks | fuzz | bench".to_owned(),
+            "usage: cargo xtask test | steps | interop | locks | fuzz | dist | bench".to_owned(),
         )),
     };
     match outcome {

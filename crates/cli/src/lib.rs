@@ -66,6 +66,11 @@ fn yes((): ()) -> Answer {
     Answer::Yes
 }
 
+/// Returns the description of the command, for its manual.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
 /// Runs the command with the arguments that follow its name, and returns the exit status. Invalid arguments and
 /// requests for help exit the process.
 pub fn run(arguments: Vec<OsString>) -> u8 {
@@ -93,7 +98,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Formats(arguments) => formats::run(&arguments).map(yes),
         Command::Completions { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Arguments::command(), "lodstone", &mut script);
+            clap_complete::generate(shell, &mut command(), "lodstone", &mut script);
             console::out(&script).map(yes)
         }
     };
