@@ -1,5 +1,6 @@
 //! Optimizers and schedules append the same operators as PaddlePaddle 2.6.2, and schedules give the same learning rates
-//! (`golden/make_paddle_optimizer_programs.py`).
+//! (`golden/make_paddle_optimizer_programs.py`); optimizers that 2.6.2 does not have append those of 1.8.5
+//! (`golden/make_paddle_old_optimizer_programs.py`).
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
@@ -12,7 +13,8 @@ use lodstone_model::DType;
 use lodstone_paddle::executor::{Dirs, Executor, Scope};
 use lodstone_paddle::program::layers::{self, Fc};
 use lodstone_paddle::program::optimizer::{
-    Adagrad, Adam, AdamW, Clip, Decay, Lamb, Momentum, Optimizer, RmsProp, Rule, Sgd,
+    Adadelta, Adagrad, Adam, AdamW, Adamax, Clip, Decay, DecayedAdagrad, Dpsgd, Ftrl, Lamb,
+    LarsMomentum, Momentum, Optimizer, RmsProp, Rule, Sgd,
 };
 use lodstone_paddle::program::{Network, Operator, Result, Variable};
 use serde_json::Value;
@@ -61,6 +63,22 @@ const LEARNS: &[Learns] = &[
         let rule = Lamb { lamb_weight_decay: 0.1, beta1, beta2, epsilon, always_adapt: true };
         Optimizer::new(rule, 0.01).apply(net, pairs)
     }),
+    ("adamax", |net, pairs| Optimizer::new(Adamax::default(), 0.001).apply(net, pairs)),
+    ("adamax_options", |net, pairs| {
+        let rule = Adamax { beta1: 0.8, beta2: 0.95, epsilon: 1e-6 };
+        Optimizer::new(rule, 0.01).apply(net, pairs)
+    }),
+    ("adadelta", |net, pairs| Optimizer::new(Adadelta::default(), 0.001).apply(net, pairs)),
+    ("adadelta_options", |net, pairs| {
+        Optimizer::new(Adadelta { epsilon: 1e-4, rho: 0.9 }, 1.0).apply(net, pairs)
+    }),
+    ("lars_momentum", |net, pairs| slow(LarsMomentum::default()).apply(net, pairs)),
+    ("lars_momentum_options", |net, pairs| {
+        let (epsilon, rescale_grad) = (1e-6, 0.5);
+        let (momentum, lars_coeff, lars_weight_decay) = (0.8, 0.01, 0.1);
+        let rule = LarsMomentum { momentum, lars_coeff, lars_weight_decay, epsilon, rescale_grad };
+        slow(rule).apply(net, pairs)
+    }),
     ("clip_by_value", |net, pairs| sgd().clip(Clip::Value(-0.25, 0.5)).apply(net, pairs)),
     ("clip_by_norm", |net, pairs| sgd().clip(Clip::Norm(0.5)).apply(net, pairs)),
     ("clip_by_global_norm", |net, pairs| sgd().clip(Clip::GlobalNorm(0.5)).apply(net, pairs)),
@@ -70,6 +88,22 @@ const LEARNS: &[Learns] = &[
     }),
     ("clip_and_decay", |net, pairs| {
         sgd().clip(Clip::GlobalNorm(0.5)).decay(Decay::L2(0.05)).apply(net, pairs)
+    }),
+];
+
+/// Optimizers that only 1.8.5 has.
+const LEARNS_OLD: &[Learns] = &[
+    ("decayed_adagrad", |net, pairs| slow(DecayedAdagrad::default()).apply(net, pairs)),
+    ("decayed_adagrad_options", |net, pairs| {
+        slow(DecayedAdagrad { decay: 0.9, epsilon: 1e-4 }).apply(net, pairs)
+    }),
+    ("ftrl", |net, pairs| slow(Ftrl::default()).apply(net, pairs)),
+    ("ftrl_options", |net, pairs| {
+        slow(Ftrl { l1: 0.05, l2: 0.05, lr_power: -0.75 }).apply(net, pairs)
+    }),
+    ("dpsgd", |net, pairs| slow(Dpsgd::default()).apply(net, pairs)),
+    ("dpsgd_options", |net, pairs| {
+        slow(Dpsgd { clip: 10.0, batch_size: 16.0, sigma: 1.0, seed: 0 }).apply(net, pairs)
     }),
 ];
 
@@ -145,13 +179,18 @@ fn table() -> (Network, Pairs) {
 
 #[test]
 fn optimizers_append_what_paddlepaddle_appends() {
-    check("learns", LEARNS, net);
-    check("learns_rows", LEARNS_ROWS, table);
+    check(&of("learns"), LEARNS, net);
+    check(&of("learns_rows"), LEARNS_ROWS, table);
+    let old = recorded("paddle_old_optimizer_programs.json");
+    check(old["learns"].as_object().unwrap(), LEARNS_OLD, net);
 }
 
 /// Fails if the operators that are appended for gradients differ from the recorded ones.
-fn check(part: &str, cases: &[Learns], net: fn() -> (Network, Pairs)) {
-    let recorded = of(part);
+fn check(
+    recorded: &serde_json::Map<String, Value>,
+    cases: &[Learns],
+    net: fn() -> (Network, Pairs),
+) {
     assert_eq!(recorded.len(), cases.len());
     let mut found = Vec::new();
     for (name, make) in cases {

@@ -3,7 +3,7 @@
 use lodstone_model::{AttributeValue, DType, Dim, Holder, Op, TensorType, ValueType};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::ValueInfo;
-use lodstone_schema::paddle::{attribute, codes, is_load, is_save};
+use lodstone_schema::paddle::{attribute, codes, is_load, is_save, updated_slot};
 
 use super::VariableFacts;
 use super::operator::{absent, valueless};
@@ -31,9 +31,8 @@ pub fn native_outputs(
     };
     let rows = |slot: &str| input(slot).ok().filter(is_rows);
     Some(match op.kind.as_str() {
-        "adagrad" | "adam" | "adamw" | "lamb" | "momentum" | "rmsprop" | "sgd" => {
-            in_place(op, given)
-        }
+        "adadelta" | "adagrad" | "adam" | "adamax" | "adamw" | "decayed_adagrad" | "dpsgd"
+        | "ftrl" | "lamb" | "lars_momentum" | "momentum" | "rmsprop" | "sgd" => in_place(op, given),
         "assign" => one("Out", input("X")),
         "bipartite_match" => input("DistMat").map(|info| {
             let columns = info.shape().and_then(|dims| dims.get(1)).cloned();
@@ -189,11 +188,10 @@ pub fn unlowered_outputs(op: &Op, lowered: &[(String, ValueInfo)]) -> Vec<(Strin
 /// Outputs have the types of the inputs that they update: `ParamOut` that of `Param`.
 fn in_place(op: &Op, given: &dyn VariableFacts) -> Result<Vec<(String, ValueInfo)>, Finding> {
     let mut outputs = Vec::new();
-    for operand in &op.outputs {
-        let slot = operand.slot.strip_suffix("Out").unwrap_or(&operand.slot);
-        for (name, input) in operand.args.iter().zip(op.input(slot)) {
+    for operand in &op.inputs {
+        for (name, input) in op.output(&updated_slot(&operand.slot)).iter().zip(&operand.args) {
             let info = given.info(input);
-            let info = info.ok_or_else(|| valueless(input, slot))?;
+            let info = info.ok_or_else(|| valueless(input, &operand.slot))?;
             outputs.push((name.clone(), info.value.into()));
         }
     }

@@ -4,7 +4,8 @@
 
 Writes `paddle_optimizer_programs.json`, beside this script: for each case the main program and the startup program. For
 an optimizer, the main program has only the operators after the gradients. A schedule also has the learning rates of ten
-steps. `optimizers.rs` builds the same with the optimizers of this crate.
+steps. `optimizers.rs` builds the same with the optimizers of this crate. `make_paddle_old_optimizer_programs.py` records
+the optimizers that 2.6.2 does not have.
 """
 import json
 import os
@@ -12,6 +13,7 @@ import os
 os.environ["GLOG_minloglevel"] = "3"
 import paddle
 from paddle import nn, optimizer, regularizer
+from paddle.incubate.optimizer import LarsMomentumOptimizer
 from paddle.optimizer import lr
 
 import paddle_facts
@@ -37,6 +39,12 @@ LEARNS = {
     "rmsprop_options": lambda: optimizer.RMSProp(0.1, 0.9, 1e-4, momentum=0.5, centered=True),
     "lamb": lambda: optimizer.Lamb(),
     "lamb_options": lambda: optimizer.Lamb(0.01, 0.1, 0.8, 0.95, 1e-5, always_adapt=True),
+    "adamax": lambda: optimizer.Adamax(),
+    "adamax_options": lambda: optimizer.Adamax(0.01, 0.8, 0.95, 1e-6),
+    "adadelta": lambda: optimizer.Adadelta(),
+    "adadelta_options": lambda: optimizer.Adadelta(1.0, 1e-4, 0.9),
+    "lars_momentum": lambda: LarsMomentumOptimizer(0.1, 0.9),
+    "lars_momentum_options": lambda: LarsMomentumOptimizer(0.1, 0.8, 0.01, 0.1, epsilon=1e-6, rescale_grad=0.5),
     "clip_by_value": lambda: optimizer.SGD(0.1, grad_clip=nn.ClipGradByValue(0.5, -0.25)),
     "clip_by_norm": lambda: optimizer.SGD(0.1, grad_clip=nn.ClipGradByNorm(0.5)),
     "clip_by_global_norm": lambda: optimizer.SGD(0.1, grad_clip=nn.ClipGradByGlobalNorm(0.5)),

@@ -4,7 +4,7 @@
 
 Writes `paddle_optimizers/VERSION-TYPE.json`, beside this script, for the installed version. A case is a program
 of one operator: `inputs` and `outputs` have its variables by slot, `attributes` those that are set, with their type
-after a colon (`f` FLOAT, `b` BOOLEAN, `s` STRING). `begins` has the initial variables, `steps` the gradient of each
+after a colon (`f` FLOAT, `fs` FLOATS, `i` INT, `b` BOOLEAN, `s` STRING). `begins` has the initial variables, `steps` the gradient of each
 step and the variables after it: the parameter, and sometimes the accumulators. A gradient of selected rows has their
 indices.
 """
@@ -31,10 +31,12 @@ else:
     CPUPlace, Scope = paddle.CPUPlace, core.Scope
 
 STEPS = 10
-TYPES = {float: "f", bool: "b", str: "s"}
+TYPES = {float: "f", list: "fs", int: "i", bool: "b", str: "s"}
 KINDS = core.VarDesc.VarType
 SHAPE = [3, 2]
 CASES = []
+# Slots that outputs do not repeat.
+WRITTEN = {"SquaredAccumulator": "SquaredAccum", "LinearAccumulator": "LinearAccum"}
 
 
 def told(array):
@@ -49,16 +51,19 @@ def set_dense(scope, name, array):
     scope.var(name).get_tensor().set(array, CPUPlace())
 
 
-def case(kind, slots, attributes=None, dtype="float32", more=None, rows=None, lr=0.1, ones=(), seed=0, skips=None):
-    """`slots` are the accumulators; `ones` those of one number, with their initial values."""
+def case(
+    kind, slots, attributes=None, dtype="float32", more=None, rows=None, lr=0.1, ones=(), seed=0, skips=None, read=()
+):
+    """`slots` are the accumulators; `ones` those of one number, with their initial values, as `read`, which stay."""
     random = np.random.RandomState(seed + 7)
     begins = {"Param": random.uniform(-1, 1, SHAPE).astype(dtype)}
     for slot in slots:
         begins[slot] = random.uniform(0.1, 0.5, SHAPE).astype(dtype)
     changed = ["Param"] + list(slots) + [slot for slot, _ in ones]
-    for slot, value in ones:
+    for slot, value in list(ones) + list(read):
         begins[slot] = np.array([value], dtype)
-    begins["LearningRate"] = np.array([lr], dtype)
+    if lr is not None:
+        begins["LearningRate"] = np.array([lr], dtype)
     for slot, value in (more or {}).items():
         begins[slot] = np.array([value], bool if slot == "SkipUpdate" else "float32")
 
@@ -72,7 +77,7 @@ def case(kind, slots, attributes=None, dtype="float32", more=None, rows=None, lr
     block.append_op(
         type=kind,
         inputs={slot: [block.var(slot)] for slot in list(begins) + ["Grad"]},
-        outputs={slot + "Out": [block.var(slot)] for slot in changed},
+        outputs={WRITTEN.get(slot, slot) + "Out": [block.var(slot)] for slot in changed},
         attrs=dict(attributes or {}),
     )
     steps = []
@@ -154,6 +159,31 @@ def record(dtype):
     ):
         case("lamb", MOMENTS, attributes, dtype=dtype, ones=powers())
     case("lamb", MOMENTS, {"weight_decay": 0.1}, dtype=dtype, ones=powers(), rows=ROWS)
+    # 1.8.5 has no learning rate here.
+    rate = {"lr": None} if OLD else {}
+    averages = ["AvgSquaredGrad", "AvgSquaredUpdate"]
+    case("adadelta", averages, {"rho": 0.9, "epsilon": 1e-3}, dtype=dtype, **rate)
+    case("adadelta", averages, dtype=dtype, seed=1, **rate)
+    for attributes in ({}, {"beta1": 0.7, "beta2": 0.9, "epsilon": 0.25}):
+        case("adamax", ["Moment", "InfNorm"], attributes, dtype=dtype, read=[("Beta1Pow", 0.81)])
+    # 2.6.2 has no kernels of these, and 1.8.5 none in double precision.
+    if OLD and dtype == "float32":
+        case("decayed_adagrad", ["Moment"], dtype=dtype)
+        case("decayed_adagrad", ["Moment"], {"decay": 0.5, "epsilon": 0.125}, dtype=dtype)
+        for attributes in ({}, {"l1": 0.25, "l2": 0.5}, {"l1": 0.125, "lr_power": -0.75}, {"lr_power": 0.0}):
+            case("ftrl", list(WRITTEN), attributes, dtype=dtype)
+    decays = lambda value: {"lars_weight_decay": value if OLD else [value]}
+    for attributes in (
+        {"mu": 0.9},
+        dict(decays(0.25), mu=0.5, lars_coeff=0.125),
+        dict(decays(0.0), mu=0.9, lars_coeff=0.5),
+    ) + (() if OLD else (dict(decays(0.25), mu=0.5, epsilon=0.5, rescale_grad=0.5),)):
+        if not (OLD and dtype == "float64"):
+            case("lars_momentum", ["Velocity"], attributes, dtype=dtype)
+    # With a seed, PaddlePaddle adds the same noise in each step.
+    for seed in (1, 7, 12345, 2147483647, -5):
+        case("dpsgd", [], {"clip": 0.5, "batch_size": 4.0, "sigma": 0.5, "seed": seed}, dtype=dtype)
+    case("dpsgd", [], {"clip": 10.0, "batch_size": 2.0, "sigma": 0.0}, dtype=dtype)
     if OLD:
         return
     tensors = {"Beta1Tensor": 0.7, "Beta2Tensor": 0.9, "EpsilonTensor": 0.25}

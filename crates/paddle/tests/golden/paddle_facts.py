@@ -1,7 +1,7 @@
 """Converts a PaddlePaddle program to JSON: blocks of variables and operators with slots and attributes."""
 import paddle
 
-KINDS = paddle.base.core.VarDesc.VarType
+KINDS = getattr(paddle, "base", getattr(paddle, "fluid", None)).core.VarDesc.VarType
 HAVE_TENSORS = (KINDS.LOD_TENSOR, KINDS.LOD_TENSOR_ARRAY)
 # Attributes that record the origin and the device of an operator, not its computation.
 LEFT_OUT = ("op_callstack", "op_device", "op_namescope", "op_role_var", "with_quant_attr")
@@ -9,16 +9,28 @@ LEFT_OUT = ("op_callstack", "op_device", "op_namescope", "op_role_var", "with_qu
 SETS = {"while": ("X", "Out"), "conditional_block": ("Input", "Out")}
 
 
+def is_parameter(var):
+    """Whether a variable is a parameter, which descriptions of 1.8.5 do not hold."""
+    desc = var.desc
+    return desc.is_parameter() if hasattr(desc, "is_parameter") else type(var).__name__ == "Parameter"
+
+
+def stops_gradient(var):
+    """Whether a variable has no gradient, which descriptions of 1.8.5 do not hold."""
+    desc = var.desc
+    return desc.stop_gradient() if hasattr(desc, "stop_gradient") else var.stop_gradient
+
+
 def of_var(var):
     """Returns name, kind, element type (codes of VarType), dims, LoD levels, and flags."""
     desc = var.desc
-    facts = {"name": var.name, "kind": desc.type().value}
+    facts = {"name": var.name, "kind": int(desc.type())}
     if desc.type() in HAVE_TENSORS:
-        facts.update(dtype=desc.dtype().value, shape=list(desc.shape()), lod_level=desc.lod_level())
+        facts.update(dtype=int(desc.dtype()), shape=list(desc.shape()), lod_level=desc.lod_level())
     flags = {
         "persistable": desc.persistable(),
-        "parameter": desc.is_parameter(),
-        "stop_gradient": desc.stop_gradient(),
+        "parameter": is_parameter(var),
+        "stop_gradient": stops_gradient(var),
         "checked": desc.need_check_feed(),
     }
     facts["flags"] = [name for name, value in flags.items() if value]
@@ -26,7 +38,7 @@ def of_var(var):
 
 
 def of_attribute(op, name):
-    kind = op.desc.attr_type(name).name
+    kind = str(op.desc.attr_type(name)).rpartition(".")[2]
     if kind == "BLOCK":
         return [kind, op._block_attr_id(name)]
     value = op.attr(name)

@@ -3,6 +3,7 @@
 
 use lodstone_model::{DType, Kind, Op, Operand, Program, Tensor};
 use lodstone_paddle::executor::{Dirs, Error, Prepared, Scope, Value};
+use lodstone_schema::paddle::updated_slot;
 use lodstone_store::Blob;
 use serde_json::Value as Json;
 
@@ -15,25 +16,25 @@ const RECORDED: &[(&str, i64, &str, usize)] = &[
         "2.6.2-float32",
         2_006_002,
         include_str!("../golden/paddle_optimizers/2.6.2-float32.json"),
-        41,
+        55,
     ),
     (
         "2.6.2-float64",
         2_006_002,
         include_str!("../golden/paddle_optimizers/2.6.2-float64.json"),
-        41,
+        55,
     ),
     (
         "1.8.5-float32",
         1_008_005,
         include_str!("../golden/paddle_optimizers/1.8.5-float32.json"),
-        25,
+        44,
     ),
     (
         "1.8.5-float64",
         1_008_005,
         include_str!("../golden/paddle_optimizers/1.8.5-float64.json"),
-        17,
+        27,
     ),
 ];
 
@@ -63,17 +64,16 @@ fn tensor(json: &Json, height: i64) -> Tensor {
 
 /// Returns the program of a case: its variables have the names of their slots, and persist.
 fn prepared(case: &Json, release: i64) -> Program {
-    let operands = |names: &Json, end: &str| {
+    let operands = |names: &Json, slot: fn(&str) -> String| {
         let names = names.as_array().unwrap().iter().map(|name| name.as_str().unwrap());
-        let operand =
-            |name| Operand { slot: format!("{name}{end}"), args: vec![String::from(name)] };
+        let operand = |name| Operand { slot: slot(name), args: vec![String::from(name)] };
         names.map(operand).collect()
     };
     let attributes = case["attributes"].as_object().unwrap().iter();
     let op = Op {
         kind: case["kind"].as_str().unwrap().to_owned(),
-        inputs: operands(&case["inputs"], ""),
-        outputs: operands(&case["outputs"], "Out"),
+        inputs: operands(&case["inputs"], str::to_owned),
+        outputs: operands(&case["outputs"], updated_slot),
         attributes: attributes.map(|(key, value)| attribute(key, value)).collect(),
         ..Op::default()
     };
@@ -195,4 +195,54 @@ fn rows_that_a_parameter_has_not_are_refused() {
     ] {
         assert_eq!(refusal(&sgd, "Grad", grad).0, wanted);
     }
+}
+
+#[test]
+fn hostile_attributes_and_gradients_of_new_rules_are_refused() {
+    let all = cases(RECORDED[2].2);
+    let find = |kind: &str| all.iter().find(|case| case["kind"] == kind).unwrap().clone();
+    let rows = {
+        let mut made = Tensor::dense(DType::Float32, vec![1, 2], Blob::memory(vec![0; 8]));
+        made.kind = Kind::SelectedRows { rows: Blob::memory(vec![0; 8]), height: 3 };
+        made
+    };
+    for kind in ["adadelta", "adamax", "decayed_adagrad", "dpsgd", "ftrl", "lars_momentum"] {
+        let (what, _) = refusal(&find(kind), "Grad", rows.clone());
+        assert_eq!(what, "expected a dense `Grad`, found selected rows", "{kind}");
+    }
+    let with = |kind: &str, key: &str, value: Json| {
+        let mut case = find(kind);
+        case["attributes"] = serde_json::json!({ key: value });
+        let grad = tensor(&case["steps"][0]["Grad"], 3);
+        refusal(&case, "Grad", grad).0
+    };
+    assert_eq!(with("ftrl", "l1:s", "x".into()), "expected a number as `l1`");
+    assert_eq!(with("dpsgd", "seed:f", 0.5.into()), "expected an integer as `seed`");
+    assert_eq!(
+        with("lars_momentum", "lars_weight_decay:fs", serde_json::json!([0.5, 0.25])),
+        "expected a number as `mu`"
+    );
+}
+
+/// Without a seed, noise is drawn from the generator of the scope: each step has its own, and a run can be repeated.
+#[test]
+fn noise_without_a_seed_is_drawn_from_the_scope() {
+    let all = cases(RECORDED[0].2);
+    let mut case = all.iter().find(|case| case["kind"] == "dpsgd").unwrap().clone();
+    case["attributes"].as_object_mut().unwrap().remove("seed:i");
+    let program = prepared(&case, 2_006_002);
+    let prepared = Prepared::new(&program, &["Param"]).unwrap();
+    let run = || {
+        let mut scope = begun(&case);
+        let step = |scope: &mut Scope| {
+            scope.set("Param", tensor(&case["begins"]["Param"], 3));
+            scope.set("Grad", tensor(&case["steps"][0]["Grad"], 3));
+            prepared.run(scope, &[], &Dirs::default()).unwrap();
+            scope.tensor("Param").unwrap().data.bytes().unwrap()
+        };
+        [step(&mut scope), step(&mut scope)]
+    };
+    let ([first, second], again) = (run(), run());
+    assert_ne!(first, second);
+    assert_eq!([first, second], again);
 }

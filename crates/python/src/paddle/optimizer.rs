@@ -2,7 +2,8 @@
 
 use lodstone::paddle::program::Variable;
 use lodstone::paddle::program::optimizer::{
-    Adagrad, Adam, AdamW, Clip, Lamb, Momentum, Optimizer, RmsProp, Rule, Sgd,
+    Adadelta, Adagrad, Adam, AdamW, Adamax, Clip, DecayedAdagrad, Dpsgd, Ftrl, Lamb, LarsMomentum,
+    Momentum, Optimizer, RmsProp, Rule, Sgd,
 };
 use pyo3::prelude::*;
 
@@ -82,6 +83,31 @@ fn rule(kind: &str, facts: &Arguments<'_>) -> PyResult<Box<dyn Rule>> {
             beta2: number("beta2")?,
             epsilon: number("epsilon")?,
             always_adapt: flag("always_adapt")?,
+        }),
+        "adadelta" => Box::new(Adadelta { epsilon: number("epsilon")?, rho: number("rho")? }),
+        "adamax" => Box::new(Adamax {
+            beta1: number("beta1")?,
+            beta2: number("beta2")?,
+            epsilon: number("epsilon")?,
+        }),
+        "decayed_adagrad" => {
+            Box::new(DecayedAdagrad { decay: number("decay")?, epsilon: number("epsilon")? })
+        }
+        "dpsgd" => Box::new(Dpsgd {
+            clip: number("clip")?,
+            batch_size: number("batch_size")?,
+            sigma: number("sigma")?,
+            seed: facts.get("seed")?,
+        }),
+        "ftrl" => {
+            Box::new(Ftrl { l1: number("l1")?, l2: number("l2")?, lr_power: number("lr_power")? })
+        }
+        "lars_momentum" => Box::new(LarsMomentum {
+            momentum: number("momentum")?,
+            lars_coeff: number("lars_coeff")?,
+            lars_weight_decay: number("lars_weight_decay")?,
+            epsilon: number("epsilon")?,
+            rescale_grad: number("rescale_grad")?,
         }),
         other => return Err(unknown("optimizer", other)),
     })

@@ -47,6 +47,15 @@ pub const CALLSTACK: &str = "op_callstack";
 /// The prefix of operators that PaddlePaddle does not have, and therefore rejects.
 pub const OWN: &str = "lodstone.";
 
+/// Returns the output slot of an optimizer that writes the variable of an input slot: `ParamOut` for `Param`.
+pub fn updated_slot(input: &str) -> String {
+    match input {
+        "LinearAccumulator" => "LinearAccumOut".to_owned(),
+        "SquaredAccumulator" => "SquaredAccumOut".to_owned(),
+        _ => format!("{input}Out"),
+    }
+}
+
 /// PaddlePaddle's conventions.
 pub static CONVENTIONS: Conventions = Conventions {
     is_ssa: false,

@@ -25,7 +25,8 @@ pub(super) const OPERATORS: &[(&str, Run)] = &[
 /// Whether an operator draws random numbers.
 pub fn draws(op: &Op) -> bool {
     let is_native = || operator(&op.kind)?.computation.choose(op).map(|it| it == Choice::Native);
-    OPERATORS.iter().any(|(kind, _)| *kind == op.kind) && is_native() == Some(true)
+    let is_random = OPERATORS.iter().any(|(kind, _)| *kind == op.kind) || op.kind == "dpsgd";
+    is_random && is_native() == Some(true)
 }
 
 /// Draws two values.
@@ -52,7 +53,7 @@ fn uniform(op: &Op) -> Draw {
 }
 
 /// Draws two independent normal values (Box and Muller, 1958).
-fn normal(random: &mut Random) -> [f64; 2] {
+pub(super) fn normal(random: &mut Random) -> [f64; 2] {
     let [a, b] = random.pair();
     let (radius, angle) = ((-2.0 * (1.0 - a).ln()).sqrt(), std::f64::consts::TAU * b);
     [radius * angle.cos(), radius * angle.sin()]

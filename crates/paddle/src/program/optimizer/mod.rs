@@ -3,7 +3,8 @@
 //! Accumulators and the learning rate are persistable variables, like parameters: saving and loading all of them resumes
 //! a run exactly where it ended.
 //!
-//! Source of truth: programs that `paddle.optimizer` of PaddlePaddle 2.6.2 built.
+//! Source of truth: programs that `paddle.optimizer` of PaddlePaddle 2.6.2 built; and `paddle.fluid` of 1.8.5, for
+//! `DecayedAdagrad`, `Dpsgd` and `Ftrl`, which 2.6.2 has only as operators.
 //!
 //! ```
 //! use lodstone_paddle::program::optimizer::{Adam, Clip, Optimizer};
@@ -18,13 +19,17 @@ mod gradients;
 mod rules;
 
 pub use gradients::{Clip, Decay};
-pub use rules::{Adagrad, Adam, AdamW, Lamb, Momentum, RmsProp, Rule, Sgd};
+pub use rules::{
+    Adadelta, Adagrad, Adam, AdamW, Adamax, DecayedAdagrad, Dpsgd, Ftrl, Lamb, LarsMomentum,
+    Momentum, RmsProp, Rule, Sgd,
+};
 
 use crate::program::layers::scale;
 
 pub use crate::program::layers::Rate;
 
 use lodstone_model::{AttributeValue, ByteString};
+use lodstone_schema::paddle::updated_slot;
 
 use crate::program::error::Result;
 use crate::program::initializers::Initializer;
@@ -47,7 +52,7 @@ pub struct Optimizer<R> {
 /// An accumulator of a rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Accumulator {
-    /// The slot of the operator that reads it; the slot that writes it has the suffix `Out`.
+    /// The slot of the operator that reads it; the slot that writes it has the suffix `Out` ([`updated_slot`]).
     pub slot: &'static str,
     /// The suffix of its name, after that of the parameter.
     pub name: &'static str,
@@ -55,6 +60,8 @@ pub struct Accumulator {
     pub is_one: bool,
     /// The initial value.
     pub value: f32,
+    /// The factor by which it is multiplied after each step, if the operator of the rule does not write it.
+    pub factor: Option<f32>,
 }
 
 impl<R: Rule> Optimizer<R> {
@@ -113,19 +120,29 @@ impl<R: Rule> Optimizer<R> {
         };
         let kept: Vec<Vec<(Accumulator, Variable)>> =
             pairs.iter().map(|(param, _)| self.accumulate(net, param)).collect::<Result<_>>()?;
-        for ((param, grad), kept) in pairs.iter().zip(kept) {
+        for ((param, grad), kept) in pairs.iter().zip(&kept) {
             let rate = scaled(net, &rate, net.update(param).learning_rate)?;
             let mut op = Operator::new(self.rule.kind())
                 .input("Param", [param])
                 .input("Grad", [grad])
                 .input("LearningRate", [&rate])
                 .output("ParamOut", [param]);
-            for (accumulator, var) in &kept {
-                let out = format!("{}Out", accumulator.slot);
-                op = op.input(accumulator.slot, [var]).output(&out, [var]);
+            for (accumulator, var) in kept {
+                op = op.input(accumulator.slot, [var]);
+                if accumulator.factor.is_none() {
+                    op = op.output(&updated_slot(accumulator.slot), [var]);
+                }
             }
             let op = self.rule.attributes(op, self.decay);
             marked(net, OPTIMIZES, &[param, grad], |net| net.append(op))?;
+        }
+        for ((param, grad), kept) in pairs.iter().zip(kept) {
+            for (accumulator, var) in &kept {
+                let Some(factor) = accumulator.factor else { continue };
+                let op = Operator::new("scale").input("X", [var]).output("Out", [var]);
+                let op = op.attribute("scale", factor);
+                marked(net, OPTIMIZES, &[param, grad], |net| net.append(op))?;
+            }
         }
         Ok(())
     }

@@ -100,6 +100,68 @@ pub struct Lamb {
     pub always_adapt: bool,
 }
 
+/// [`Adagrad`] with a moving average of squared gradients instead of their sum.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "see `Rule`")]
+pub struct DecayedAdagrad {
+    pub decay: f32,
+    pub epsilon: f32,
+}
+
+/// Steps by moving averages of squared gradients and squared steps (Zeiler, 2012).
+///
+/// As in PaddlePaddle 2.x, the learning rate is a factor of each step, usually 1; 1.x ignores it.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "see `Rule`")]
+pub struct Adadelta {
+    pub epsilon: f32,
+    pub rho: f32,
+}
+
+/// [`Adam`] with the largest recent gradient in place of the second moment (Kingma and Ba, 2015).
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "see `Rule`")]
+pub struct Adamax {
+    pub beta1: f32,
+    pub beta2: f32,
+    pub epsilon: f32,
+}
+
+/// Gradient descent that keeps many parameters at zero (McMahan et al., 2013).
+///
+/// `l2` has its documented meaning; PaddlePaddle 1.8.5 writes `l1` in its place.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "see `Rule`")]
+pub struct Ftrl {
+    pub l1: f32,
+    pub l2: f32,
+    pub lr_power: f32,
+}
+
+/// [`Momentum`] with a learning rate for each parameter, proportional to its norm (You et al., 2017).
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "see `Rule`")]
+pub struct LarsMomentum {
+    pub momentum: f32,
+    pub lars_coeff: f32,
+    pub lars_weight_decay: f32,
+    pub epsilon: f32,
+    pub rescale_grad: f32,
+}
+
+/// Gradient descent with differential privacy (Abadi et al., 2016): gradients are clipped, and normal noise is added.
+///
+/// With a `seed`, the noise is the same in each step, as in PaddlePaddle. With 0, it is drawn from the generator of the
+/// scope, where PaddlePaddle uses the time as the seed.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "see `Rule`")]
+pub struct Dpsgd {
+    pub clip: f32,
+    pub batch_size: f32,
+    pub sigma: f32,
+    pub seed: i32,
+}
+
 impl Default for Momentum {
     fn default() -> Self {
         Self { momentum: 0.9, use_nesterov: false }
@@ -138,14 +200,51 @@ impl Default for Lamb {
     }
 }
 
+impl Default for DecayedAdagrad {
+    fn default() -> Self {
+        Self { decay: 0.95, epsilon: 1e-6 }
+    }
+}
+
+impl Default for Adadelta {
+    fn default() -> Self {
+        Self { epsilon: 1e-6, rho: 0.95 }
+    }
+}
+
+impl Default for Adamax {
+    fn default() -> Self {
+        Self { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }
+    }
+}
+
+impl Default for Ftrl {
+    fn default() -> Self {
+        Self { l1: 0.0, l2: 0.0, lr_power: -0.5 }
+    }
+}
+
+impl Default for LarsMomentum {
+    fn default() -> Self {
+        let (momentum, lars_coeff, lars_weight_decay) = (0.9, 0.001, 0.0005);
+        Self { momentum, lars_coeff, lars_weight_decay, epsilon: 0.0, rescale_grad: 1.0 }
+    }
+}
+
+impl Default for Dpsgd {
+    fn default() -> Self {
+        Self { clip: 0.9, batch_size: 0.999, sigma: 1e-8, seed: 0 }
+    }
+}
+
 /// An accumulator with the dims of the parameter.
 fn like(slot: &'static str, name: &'static str) -> Accumulator {
-    Accumulator { slot, name, is_one: false, value: 0.0 }
+    Accumulator { slot, name, is_one: false, value: 0.0, factor: None }
 }
 
 /// Two moments, and the powers of their decays for bias correction.
 fn moments(beta1: f32, beta2: f32) -> Vec<Accumulator> {
-    let power = |slot, name, value| Accumulator { slot, name, is_one: true, value };
+    let power = |slot, name, value| Accumulator { slot, name, is_one: true, value, factor: None };
     vec![
         like("Moment1", "moment1"),
         like("Moment2", "moment2"),
@@ -279,5 +378,110 @@ impl Rule for Lamb {
         fading(operator, self.beta1, self.beta2, self.epsilon)
             .attribute("weight_decay", self.lamb_weight_decay)
             .attribute("always_adapt", self.always_adapt)
+    }
+}
+
+impl Rule for DecayedAdagrad {
+    fn kind(&self) -> &'static str {
+        "decayed_adagrad"
+    }
+
+    fn accumulators(&self) -> Vec<Accumulator> {
+        vec![like("Moment", "moment")]
+    }
+
+    fn attributes(&self, operator: Operator, _: Option<Decay>) -> Operator {
+        operator.attribute("decay", self.decay).attribute("epsilon", self.epsilon)
+    }
+}
+
+impl Rule for Adadelta {
+    fn kind(&self) -> &'static str {
+        "adadelta"
+    }
+
+    fn accumulators(&self) -> Vec<Accumulator> {
+        vec![
+            like("AvgSquaredGrad", "_avg_squared_grad"),
+            like("AvgSquaredUpdate", "_avg_squared_update"),
+        ]
+    }
+
+    fn attributes(&self, operator: Operator, _: Option<Decay>) -> Operator {
+        operator.attribute("epsilon", self.epsilon).attribute("rho", self.rho)
+    }
+}
+
+impl Rule for Adamax {
+    fn kind(&self) -> &'static str {
+        "adamax"
+    }
+
+    fn accumulators(&self) -> Vec<Accumulator> {
+        let power = Accumulator {
+            is_one: true,
+            value: self.beta1,
+            factor: Some(self.beta1),
+            ..like("Beta1Pow", "beta1_pow_acc")
+        };
+        vec![like("Moment", "moment"), like("InfNorm", "inf_norm"), power]
+    }
+
+    fn attributes(&self, operator: Operator, _: Option<Decay>) -> Operator {
+        fading(operator, self.beta1, self.beta2, self.epsilon)
+    }
+}
+
+impl Rule for Ftrl {
+    fn kind(&self) -> &'static str {
+        "ftrl"
+    }
+
+    fn accumulators(&self) -> Vec<Accumulator> {
+        vec![like("SquaredAccumulator", "squared"), like("LinearAccumulator", "linear")]
+    }
+
+    fn attributes(&self, operator: Operator, _: Option<Decay>) -> Operator {
+        operator
+            .attribute("l1", self.l1)
+            .attribute("l2", self.l2)
+            .attribute("lr_power", self.lr_power)
+    }
+}
+
+impl Rule for LarsMomentum {
+    fn kind(&self) -> &'static str {
+        "lars_momentum"
+    }
+
+    fn accumulators(&self) -> Vec<Accumulator> {
+        vec![like("Velocity", "velocity")]
+    }
+
+    fn attributes(&self, operator: Operator, _: Option<Decay>) -> Operator {
+        operator
+            .attribute("mu", self.momentum)
+            .attribute("lars_coeff", self.lars_coeff)
+            .attribute("lars_weight_decay", vec![self.lars_weight_decay])
+            .attribute("epsilon", self.epsilon)
+            .attribute("rescale_grad", self.rescale_grad)
+    }
+}
+
+impl Rule for Dpsgd {
+    fn kind(&self) -> &'static str {
+        "dpsgd"
+    }
+
+    fn accumulators(&self) -> Vec<Accumulator> {
+        Vec::new()
+    }
+
+    fn attributes(&self, operator: Operator, _: Option<Decay>) -> Operator {
+        operator
+            .attribute("clip", self.clip)
+            .attribute("batch_size", self.batch_size)
+            .attribute("sigma", self.sigma)
+            .attribute("seed", self.seed)
     }
 }

@@ -27,13 +27,25 @@ from .regularizer import Regularizer
 
 __all__ = [
     "SGD",
+    "Adadelta",
+    "AdadeltaOptimizer",
     "Adagrad",
     "AdagradOptimizer",
     "Adam",
     "AdamOptimizer",
     "AdamW",
+    "Adamax",
+    "AdamaxOptimizer",
+    "DecayedAdagrad",
+    "DecayedAdagradOptimizer",
+    "Dpsgd",
+    "DpsgdOptimizer",
+    "Ftrl",
+    "FtrlOptimizer",
     "Lamb",
     "LambOptimizer",
+    "LarsMomentum",
+    "LarsMomentumOptimizer",
     "Momentum",
     "MomentumOptimizer",
     "Optimizer",
@@ -289,5 +301,175 @@ class Lamb(Optimizer):
         )
 
 
+class Adamax(Optimizer):
+    """`Adam` with the largest recent gradient in place of the second moment (Kingma and Ba, 2015)."""
+
+    _kind = "adamax"
+
+    def __init__(
+        self,
+        learning_rate: float | Variable = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        regularization: Regularizer | None = None,
+        grad_clip: GradientClip | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            regularization=regularization,
+            grad_clip=grad_clip,
+            name=name,
+            beta1=beta1,
+            beta2=beta2,
+            epsilon=epsilon,
+        )
+
+
+class Adadelta(Optimizer):
+    """Steps by moving averages of squared gradients and squared steps (Zeiler, 2012).
+
+    As in PaddlePaddle 2.x, `learning_rate` is a factor of each step, usually 1; 1.x ignores it.
+    """
+
+    _kind = "adadelta"
+
+    def __init__(
+        self,
+        learning_rate: float | Variable,
+        epsilon: float = 1e-6,
+        rho: float = 0.95,
+        regularization: Regularizer | None = None,
+        grad_clip: GradientClip | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            regularization=regularization,
+            grad_clip=grad_clip,
+            name=name,
+            epsilon=epsilon,
+            rho=rho,
+        )
+
+
+class DecayedAdagrad(Optimizer):
+    """`Adagrad` with a moving average of squared gradients instead of their sum."""
+
+    _kind = "decayed_adagrad"
+
+    def __init__(
+        self,
+        learning_rate: float | Variable,
+        decay: float = 0.95,
+        epsilon: float = 1e-6,
+        regularization: Regularizer | None = None,
+        grad_clip: GradientClip | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            regularization=regularization,
+            grad_clip=grad_clip,
+            name=name,
+            decay=decay,
+            epsilon=epsilon,
+        )
+
+
+class Ftrl(Optimizer):
+    """Gradient descent that keeps many parameters at zero (McMahan et al., 2013).
+
+    `l2` has its documented meaning; PaddlePaddle 1.8.5 writes `l1` in its place.
+    """
+
+    _kind = "ftrl"
+
+    def __init__(
+        self,
+        learning_rate: float | Variable,
+        l1: float = 0.0,
+        l2: float = 0.0,
+        lr_power: float = -0.5,
+        regularization: Regularizer | None = None,
+        grad_clip: GradientClip | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            regularization=regularization,
+            grad_clip=grad_clip,
+            name=name,
+            l1=l1,
+            l2=l2,
+            lr_power=lr_power,
+        )
+
+
+class LarsMomentum(Optimizer):
+    """`Momentum` with a learning rate for each parameter, proportional to its norm (You et al., 2017)."""
+
+    _kind = "lars_momentum"
+
+    def __init__(
+        self,
+        learning_rate: float | Variable,
+        momentum: float,
+        lars_coeff: float = 0.001,
+        lars_weight_decay: float = 0.0005,
+        regularization: Regularizer | None = None,
+        grad_clip: GradientClip | None = None,
+        name: str | None = None,
+        epsilon: float = 0.0,
+        rescale_grad: float = 1.0,
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            regularization=regularization,
+            grad_clip=grad_clip,
+            name=name,
+            momentum=momentum,
+            lars_coeff=lars_coeff,
+            lars_weight_decay=lars_weight_decay,
+            epsilon=epsilon,
+            rescale_grad=rescale_grad,
+        )
+
+
+class Dpsgd(Optimizer):
+    """Gradient descent with differential privacy (Abadi et al., 2016): clips gradients, and adds normal noise.
+
+    With a `seed`, the noise is the same in each step, as in PaddlePaddle. With 0, it is drawn from the generator of the
+    scope, where PaddlePaddle uses the time as the seed.
+    """
+
+    _kind = "dpsgd"
+
+    def __init__(
+        self,
+        learning_rate: float | Variable = 0.001,
+        clip: float = 0.9,
+        batch_size: float = 0.999,
+        sigma: float = 1e-8,
+        seed: int = 0,
+        regularization: Regularizer | None = None,
+        grad_clip: GradientClip | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            regularization=regularization,
+            grad_clip=grad_clip,
+            name=name,
+            clip=clip,
+            batch_size=batch_size,
+            sigma=sigma,
+            seed=seed,
+        )
+
+
+AdadeltaOptimizer, AdamaxOptimizer, DecayedAdagradOptimizer = Adadelta, Adamax, DecayedAdagrad
+DpsgdOptimizer, FtrlOptimizer, LarsMomentumOptimizer = Dpsgd, Ftrl, LarsMomentum
 AdagradOptimizer, AdamOptimizer, LambOptimizer, MomentumOptimizer = Adagrad, Adam, Lamb, Momentum
 RMSPropOptimizer, SGDOptimizer = RMSProp, SGD

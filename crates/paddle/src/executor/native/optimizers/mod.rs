@@ -8,23 +8,30 @@
 //! | --- | --- |
 //! | `sgd` | |
 //! | `momentum` | `Velocity` |
-//! | `adagrad` | `Moment` |
+//! | `adagrad`, `decayed_adagrad` | `Moment` |
+//! | `adadelta` | `AvgSquaredGrad`, `AvgSquaredUpdate` |
 //! | `adam`, `adamw`, `lamb` | `Moment1`, `Moment2`; `Beta1Pow`, `Beta2Pow` of one element each |
+//! | `adamax` | `Moment`, `InfNorm`; `Beta1Pow` of one element, which another operator updates |
+//! | `dpsgd` | |
+//! | `ftrl` | `SquaredAccumulator`, `LinearAccumulator` |
+//! | `lars_momentum` | `Velocity` |
 //! | `rmsprop` | `MeanSquare`, `Moment`, and `MeanGrad` if it is centered |
 //!
 //! Elements are float32 or float64, and computed in their type. A gradient may be selected rows, such as that of an
 //! embedding table: rows with equal indices are summed; missing rows are either not updated or zero.
 //! (PaddlePaddle's `momentum` and `rmsprop` search rows as if they were sorted, and miss some that are not.)
 //!
-//! Source of truth: PaddlePaddle 2.6.2's CPU kernels, and their results.
+//! Source of truth: PaddlePaddle 2.6.2's CPU kernels, and their results; for `decayed_adagrad` and `ftrl`, which have no
+//! kernel there, those of 1.8.5.
 
 mod gradient;
+mod noise;
 mod number;
 mod rules;
 
 use lodstone_model::{AttributeValue, DType, Kind, Op, Tensor};
 use lodstone_schema::Finding;
-use lodstone_schema::paddle::attribute;
+use lodstone_schema::paddle::{attribute, updated_slot};
 use lodstone_store::Blob;
 
 use super::{Outcome, Run, input, output};
@@ -50,10 +57,16 @@ macro_rules! by_type {
 }
 
 pub(super) const OPERATORS: &[(&str, Run)] = &[
+    ("adadelta", by_type!(rules::adadelta)),
     ("adagrad", by_type!(rules::adagrad)),
     ("adam", by_type!(rules::adam)),
+    ("adamax", by_type!(rules::adamax)),
     ("adamw", by_type!(rules::adamw)),
+    ("decayed_adagrad", by_type!(rules::decayed_adagrad)),
+    ("dpsgd", by_type!(noise::dpsgd)),
+    ("ftrl", by_type!(rules::ftrl)),
     ("lamb", by_type!(rules::lamb)),
+    ("lars_momentum", by_type!(rules::lars_momentum)),
     ("momentum", by_type!(rules::momentum)),
     ("rmsprop", by_type!(rules::rmsprop)),
     ("sgd", by_type!(rules::sgd)),
@@ -87,6 +100,10 @@ struct State<const N: usize> {
 
 impl Call<'_, '_> {
     fn dtype(&self) -> Outcome<DType> {
+        // A fused optimizer merges the operators of several parameters.
+        if self.step.inputs("Param").len() > 1 {
+            return Err("several parameters in one operator are not supported".into());
+        }
         if self.flag("multi_precision") || input(self.step, "MasterParam").is_ok() {
             return Err("master parameters of another precision are not supported".into());
         }
@@ -128,6 +145,11 @@ impl Call<'_, '_> {
     fn float<T: Number>(&self, name: &str) -> Outcome<T> {
         match attribute(self.op, name) {
             Some(AttributeValue::Float(value)) => Ok(T::nearest(f64::from(*value))),
+            // For each parameter.
+            Some(AttributeValue::Floats(values)) if values.len() == 1 => {
+                let one = values.first().copied().unwrap_or_default();
+                Ok(T::nearest(f64::from(one)))
+            }
             _ => Err(format!("expected a number as `{name}`").into()),
         }
     }
@@ -150,7 +172,7 @@ impl Call<'_, '_> {
         for (slot, old) in slots.iter().zip(&mut old) {
             let tensor = self.frame.tensor(input(self.step, slot)?)?;
             *old = elements::<T>(tensor, slot, &shape)?;
-            output(self.step, &format!("{slot}Out"))?;
+            output(self.step, &updated_slot(slot))?;
         }
         let size = old.iter().map(|bytes| bytes.len() as u64).fold(0, u64::saturating_add);
         self.frame.reserve(size)?;
@@ -209,7 +231,7 @@ impl Call<'_, '_> {
     fn write<T: Number, const N: usize>(&mut self, state: State<N>) -> Outcome {
         for (slot, new) in state.slots.iter().zip(state.new) {
             let made = Tensor::dense(T::DTYPE, state.shape.clone(), Blob::memory(new));
-            self.frame.make(output(self.step, &format!("{slot}Out"))?, made)?;
+            self.frame.make(output(self.step, &updated_slot(slot))?, made)?;
         }
         Ok(())
     }

@@ -30,6 +30,12 @@ pub(super) trait Number:
     /// Returns the nearest value.
     fn nearest(value: f64) -> Self;
     fn root(self) -> Self;
+    fn power(self, exponent: Self) -> Self;
+
+    /// Returns the absolute value.
+    fn size(self) -> Self {
+        if self < Self::ZERO { Self::ZERO - self } else { self }
+    }
 
     /// Returns all values in bytes.
     fn all(bytes: &[u8]) -> impl Iterator<Item = Self> {
@@ -72,6 +78,10 @@ macro_rules! number {
 
             fn root(self) -> Self {
                 self.sqrt()
+            }
+
+            fn power(self, exponent: Self) -> Self {
+                self.powf(exponent)
             }
         }
     };

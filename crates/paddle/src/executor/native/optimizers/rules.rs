@@ -3,7 +3,7 @@
 //! The second argument of a rule only determines the type in which it computes.
 
 use super::number::{Each, Number};
-use super::{Call, Outcome, Rows};
+use super::{Call, Outcome, Rows, input};
 
 /// The first release of PaddlePaddle with bias correction of epsilon as well.
 const CORRECTED: i64 = 2_000_000;
@@ -44,6 +44,105 @@ pub(super) fn adagrad<T: Each<2>>(call: &mut Call<'_, '_>, _: T) -> Outcome {
         [param - lr * grad / (moment.root() + epsilon), moment]
     };
     let state = call.compute(["Param", "Moment"], Rows::Alone, rule)?;
+    call.write::<T, 2>(state)
+}
+
+/// `m = decay m + (1 - decay) g^2`, `p - lr g / (sqrt(m) + epsilon)`
+pub(super) fn decayed_adagrad<T: Each<2>>(call: &mut Call<'_, '_>, _: T) -> Outcome {
+    let (lr, epsilon): (T, T) = (call.one("LearningRate")?, call.float("epsilon")?);
+    let decay: T = call.float("decay")?;
+    let rule = |grad: T, [param, moment]: [T; 2]| {
+        let moment = decay * moment + (T::ONE - decay) * grad * grad;
+        [param - lr * grad / (moment.root() + epsilon), moment]
+    };
+    let state = call.compute(["Param", "Moment"], Rows::Rejected, rule)?;
+    call.write::<T, 2>(state)
+}
+
+/// `s = rho s + (1 - rho) g^2`, `d = g sqrt((u + epsilon) / (s + epsilon))`, `u = rho u + (1 - rho) d^2`, `p - lr d`. In
+/// 1.x, there is no learning rate, and the parameter gets the step by the new `u`.
+pub(super) fn adadelta<T: Each<3>>(call: &mut Call<'_, '_>, _: T) -> Outcome {
+    let (rho, epsilon): (T, T) = (call.float("rho")?, call.float("epsilon")?);
+    let lr: T = match input(call.step, "LearningRate") {
+        Ok(_) => call.one("LearningRate")?,
+        Err(_) => T::ONE,
+    };
+    let (rest, is_older) = (T::ONE - rho, is_older(call));
+    let rule = |grad: T, [param, square, update]: [T; 3]| {
+        let square = rho * square + rest * grad * grad;
+        let step = |update: T| ((update + epsilon) / (square + epsilon)).root() * grad;
+        let first = step(update);
+        let made = rho * update + rest * first * first;
+        let taken = if is_older { step(made) } else { first };
+        [param - lr * taken, square, made]
+    };
+    let slots = ["Param", "AvgSquaredGrad", "AvgSquaredUpdate"];
+    let state = call.compute(slots, Rows::Rejected, rule)?;
+    call.write::<T, 3>(state)
+}
+
+/// `m = b1 m + (1 - b1) g`, `n = max(|g|, b2 n + epsilon)`, `p - lr m / ((1 - b1^t) n)`
+pub(super) fn adamax<T: Each<3>>(call: &mut Call<'_, '_>, _: T) -> Outcome {
+    let (lr, power): (T, T) = (call.one("LearningRate")?, call.one("Beta1Pow")?);
+    let (one, two): (T, T) = (call.float("beta1")?, call.float("beta2")?);
+    let epsilon: T = call.float("epsilon")?;
+    let rate = lr / (T::ONE - power);
+    let rule = |grad: T, [param, moment, norm]: [T; 3]| {
+        let moment = one * moment + (T::ONE - one) * grad;
+        let (size, norm) = (grad.size(), two * norm + epsilon);
+        // NaN in the gradient reaches the norm.
+        let norm = if norm >= size { norm } else { size };
+        [param - rate * (moment / norm), moment, norm]
+    };
+    let state = call.compute(["Param", "Moment", "InfNorm"], Rows::Rejected, rule)?;
+    call.write::<T, 3>(state)
+}
+
+/// `n = s + g^2`, `l = l + g - (n^-power - s^-power) p / lr`, and `p` minimizes the sum of `l p`, `p^2 n^-power / 2 lr` and
+/// the penalties `l1 |p|` and `l2 p^2` (McMahan et al., 2013).
+pub(super) fn ftrl<T: Each<3>>(call: &mut Call<'_, '_>, _: T) -> Outcome {
+    let lr: T = call.one("LearningRate")?;
+    let least: T = T::nearest(1e-10);
+    let (l1, l2): (T, T) = (call.float("l1")?, call.float("l2")?);
+    let (l1, l2, power) = (l1 + least, l2 + least, call.float::<T>("lr_power")?);
+    let is_root = power >= T::nearest(-0.5) && power <= T::nearest(-0.5);
+    let raised = |value: T| if is_root { value.root() } else { value.power(T::ZERO - power) };
+    let rule = |grad: T, [param, squares, linear]: [T; 3]| {
+        let sum = squares + grad * grad;
+        let linear = linear + grad - (raised(sum) - raised(squares)) / lr * param;
+        let pull = if linear < T::ZERO { T::ZERO - l1 } else { l1 };
+        let scale = raised(sum) / lr + (l2 + l2);
+        let is_far = linear.size() > l1;
+        [if is_far { (pull - linear) / scale } else { T::ZERO }, sum, linear]
+    };
+    let slots = ["Param", "SquaredAccumulator", "LinearAccumulator"];
+    let state = call.compute(slots, Rows::Rejected, rule)?;
+    call.write::<T, 3>(state)
+}
+
+/// `v = mu v + r (g + decay p)`, `p - v`, where the rate `r` of a parameter is proportional to its norm, and inversely to
+/// that of its gradient (You et al., 2017).
+pub(super) fn lars_momentum<T: Each<2>>(call: &mut Call<'_, '_>, _: T) -> Outcome {
+    let (lr, mu): (T, T) = (call.one("LearningRate")?, call.float("mu")?);
+    let (share, decay): (T, T) = (call.float("lars_coeff")?, call.float("lars_weight_decay")?);
+    let (epsilon, factor): (T, T) = (call.float("epsilon")?, call.float("rescale_grad")?);
+    // The step is computed once the norm of the gradient is known, which is stored in place of the velocity.
+    let kept = call.compute(["Param", "Velocity"], Rows::Rejected, |grad: T, [param, _]| {
+        [param, factor * grad]
+    })?;
+    let ([param, _], [_, scaled]) = (&kept.old, &kept.new);
+    let (length, of_grad) = (T::nearest(norm::<T>(param)), T::nearest(norm::<T>(scaled)));
+    // Up to 1.x, also without weight decay.
+    let adapts = is_older(call) || decay > T::ZERO;
+    let rate = match adapts && length > T::ZERO && of_grad > T::ZERO {
+        true => lr * share * length / (of_grad + decay * length + epsilon),
+        false => lr,
+    };
+    let state =
+        call.compute(["Param", "Velocity"], Rows::Rejected, |grad: T, [param, velocity]| {
+            let velocity = velocity * mu + rate * (factor * grad + decay * param);
+            [param - velocity, velocity]
+        })?;
     call.write::<T, 2>(state)
 }
 
@@ -193,6 +292,6 @@ pub(super) fn lamb<T: Each<3>>(call: &mut Call<'_, '_>, _: T) -> Outcome {
 }
 
 /// Returns the root of the sum of squares.
-fn norm<T: Number>(bytes: &[u8]) -> f64 {
+pub(super) fn norm<T: Number>(bytes: &[u8]) -> f64 {
     T::all(bytes).map(Into::into).map(|value: f64| value * value).sum::<f64>().sqrt()
 }
