@@ -241,6 +241,14 @@ def im2sequence(r, kind):
     return forward({"X": r.plain((r.int(1, 2), r.int(1, 3), r.int(3, 6), r.int(3, 6)))}, attributes)
 
 
+@calls("sequence_unpad")
+def sequence_unpad(r, kind):
+    rows, columns = r.int(1, 4), r.int(1, 6)
+    x = r.plain((rows, columns) + r.shape(0, 2, 4), r.type())
+    # The gradient requires LoD.
+    return forward({"X": x, "Length": r.integers((rows,), 1, columns)})
+
+
 @calls("ctc_align")
 def ctc_align(r, kind):
     rows, columns = r.int(1, 4), r.int(1, 7)
@@ -253,4 +261,4 @@ def ctc_align(r, kind):
 @calls("lod_reset")
 def lod_reset(r, kind):
     x = r.plain(r.shape(1, 3))
-    return forward({"X": x}, {"target_lod": [0, x.shape[0]]})
+    return Call({"X": x}, {"target_lod": [0, x.shape[0]]})

@@ -199,6 +199,32 @@ def test_optimizers_decrease_the_loss(rule):
     losses = [float(executor.run(net.main, feed, loss, scope=scope)[0]) for _ in range(5)]
     assert losses[-1] < losses[0]
 
+SENTENCES = create_lod_tensor(np.linspace(-1, 1, 28, dtype=np.float32).reshape(7, 4), [[3, 1, 3]])
+TAGS = create_lod_tensor(np.array([[1], [0], [2], [2], [1], [1], [0]], np.int64), [[3, 1, 3]])
+
+
+def rearranged(x, tags):
+    one, other = layers.fc(x, 2), layers.fc(x, 4)
+    both = layers.sequence_reverse(layers.sequence_concat([one, layers.sequence_reshape(other, 2)]))
+    padded, length = layers.sequence_pad(both, layers.fill_constant([1], "float32", 0.0))
+    rows = layers.sequence_unpad(layers.scale(padded, 2.0), length)
+    means = layers.sequence_expand_as(layers.sequence_pool(rows, "average"), x)
+    return layers.square(layers.lod_reset(means, x))
+
+
+@pytest.mark.parametrize("loss_of", [rearranged], ids=lambda one: one.__name__)
+def test_models_of_sequences_are_trained(loss_of):
+    with Network() as net:
+        x = layers.data("x", [-1, 4], append_batch_size=False, lod_level=1)
+        tags = layers.data("tags", [-1, 1], append_batch_size=False, dtype="int64", lod_level=1)
+        loss = layers.mean(loss_of(x, tags))
+        optimizer.Adamax(0.05).minimize(loss)
+    executor, scope = Executor(), Scope()
+    executor.run(net.startup, scope=scope)
+    losses = [float(executor.run(net.main, {"x": SENTENCES, "tags": TAGS}, loss, scope)[0]) for _ in range(8)]
+    assert all(later < earlier for earlier, later in zip(losses, losses[1:], strict=False))
+
+
 
 def test_parameters_are_configured():
     with Network() as net:

@@ -42,6 +42,7 @@ mod quantize;
 mod recurrent;
 mod reduce;
 mod regions;
+mod regroup;
 mod reshape;
 mod scans;
 mod select;
@@ -99,6 +100,7 @@ const FAMILIES: &[&[(&str, Rule)]] = &[
     recurrent::RULES,
     reduce::RULES,
     regions::RULES,
+    regroup::RULES,
     reshape::RULES,
     scans::RULES,
     select::RULES,

@@ -33,8 +33,9 @@ pub(crate) struct Lowered {
     kept: Mutex<HashMap<Key, Arc<Compiled>>>,
 }
 
-/// The types of the variables that an operator reads, in order; `None` for one that is not a tensor.
-type Key = Vec<Option<(DType, Vec<u64>)>>;
+/// The types of the variables that an operator reads, in order, and the sizes of their LoD levels; `None` for one that is
+/// not a tensor.
+type Key = Vec<Option<(DType, Vec<u64>, Vec<usize>)>>;
 
 /// A plan, and the variables that it reads and writes.
 #[derive(Debug)]
@@ -126,7 +127,7 @@ fn joined(tensors: &[&Tensor], rows: Option<u64>) -> Option<Lod> {
 struct FrameFacts<'a> {
     frame: &'a Frame<'a>,
     step: &'a Step,
-    /// Whether the lowering read contents or LoD, not only types.
+    /// Whether the lowering read contents, not only types and the sizes of LoD levels.
     read_contents: Cell<bool>,
 }
 
@@ -150,9 +151,6 @@ impl VariableFacts for FrameFacts<'_> {
 
     fn lod(&self, variable: &str) -> Vec<LodLevel> {
         let levels = self.tensor(variable).map_or(&[][..], |tensor| &tensor.lod.0);
-        if !levels.is_empty() {
-            self.read_contents.set(true);
-        }
         let level =
             |level: &Vec<u64>| LodLevel { value: None, count: Dim::Known(level.len() as u64) };
         levels.iter().map(level).collect()
@@ -187,7 +185,10 @@ impl Lowered {
         let mut key = Key::new();
         for name in op.reads() {
             let tensor = step.slot(name).and_then(|slot| frame.tensor(slot).ok());
-            key.push(tensor.map(|tensor| (tensor.dtype, tensor.shape.clone())));
+            key.push(tensor.map(|tensor| {
+                let levels = tensor.lod.0.iter().map(Vec::len).collect();
+                (tensor.dtype, tensor.shape.clone(), levels)
+            }));
         }
         let lock = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().get(&key) {
@@ -270,7 +271,11 @@ impl Compiled {
             tensor.lod = match &output.lod {
                 Source::Made(numbers) => {
                     let levels = numbers.iter().map(|number| offsets(made.get(*number)));
-                    Lod(levels.collect::<Result<_, _>>()?)
+                    let lod = Lod(levels.collect::<Result<_, _>>()?);
+                    let rows = tensor.shape.first().copied().unwrap_or(0);
+                    let wrong = |error| format!("the sequences do not match {rows} rows: {error}");
+                    lod.check(rows).map_err(wrong)?;
+                    lod
                 }
                 shared => shared.lod(frame, tensor.shape.first().copied()),
             };

@@ -523,7 +523,12 @@ impl Network {
             (_, "sequence_conv" | "sequence_softmax") => of("X"),
             (_, "sequence_pool") => Some(of("X")?.saturating_sub(1)),
             (_, "sequence_expand") => Some(of("X")?.max(1)),
-            (_, "lod_reset" | "im2sequence") => Some(1),
+            (
+                _,
+                "im2sequence" | "lod_reset" | "sequence_concat" | "sequence_reshape"
+                | "sequence_slice" | "sequence_unpad",
+            ) => Some(1),
+            (_, "sequence_erase") => of("X"),
             _ => None,
         };
         level().unwrap_or(0)

@@ -10,7 +10,7 @@ import sys
 
 import make_paddle_gradients as gradients
 import make_paddle_operators as operators
-from make_paddle_operators import F32, F64, I64, Lod, core, integers, normal, np, paddle, static
+from make_paddle_operators import F32, F64, I64, Lod, core, integers, normal, np, numbers, paddle, static
 
 KINDS = core.VarDesc.VarType
 
@@ -93,6 +93,44 @@ def expanded():
     y = Lod(normal(6, 1), [[2, 1], [3, 1, 2]])
     case("sequence_expand", {"X": normal(2, 3), "Y": y}, {"ref_level": 0})
     case("sequence_expand", {"X": normal(3, 3), "Y": y}, {"ref_level": 1})
+
+
+def moved():
+    def lod(lengths, *rest, **more):
+        return Lod(normal(sum(lengths), *rest, **more), [lengths])
+
+    for lengths in LENGTHS:
+        count = len(lengths)
+        others = [(number * 2 + 1) % 4 for number in range(count)]
+        x, y = lod(lengths, 3), lod(others, 3, key="y")
+        case("sequence_concat", {"X": [x, y]})
+        case("sequence_concat", {"X": [x, y, lod(lengths, 3, key="z")]})
+        for fill in [np.array([0.5], F32), normal(3)]:
+            case("sequence_pad", {"X": x, "PadValue": fill}, {"padded_length": -1}, ["Out", "Length"])
+            case("sequence_pad", {"X": x, "PadValue": fill}, {"padded_length": 7}, ["Out", "Length"])
+        case("sequence_reverse", {"X": x}, {}, ["Y"])
+        case("sequence_expand_as", {"X": normal(count, 2), "Y": lod(lengths, 1)})
+        case("sequence_expand_as", {"X": normal(count, 2, 2), "Y": lod(lengths, 1)})
+        case("sequence_unpad", {"X": normal(count, 6, 2), "Length": numbers(*lengths)})
+        case("sequence_unpad", {"X": normal(count, 7), "Length": numbers(*lengths)})
+        case("sequence_reshape", {"X": lod(lengths, 4)}, {"new_dim": 2})
+        case("sequence_reshape", {"X": lod([2 * length for length in lengths], 2)}, {"new_dim": 4})
+        tokens = Lod(integers(sum(lengths), 1, low=0, high=4), [lengths])
+        case("sequence_enumerate", {"X": tokens}, {"win_size": 2, "pad_value": 0})
+        case("sequence_enumerate", {"X": tokens}, {"win_size": 4, "pad_value": 9})
+        case("sequence_erase", {"X": tokens}, {"tokens": [2, 3, 5]})
+        ids = Lod(integers(sum(lengths), 1, low=0, high=5), [lengths])
+        case("sequence_scatter", {"X": normal(count, 5), "Ids": ids, "Updates": lod(lengths, 1)})
+        case("lod_reset", {"X": x}, {"target_lod": [0, 1, sum(lengths)]})
+        if 0 not in lengths:
+            begins = numbers(*[length // 3 for length in lengths]).reshape(-1, 1)
+            sizes = numbers(*[(length + 1) // 2 for length in lengths]).reshape(-1, 1)
+            case("sequence_slice", {"X": x, "Offset": begins, "Length": sizes})
+    case("sequence_erase", {"X": Lod(integers(6, 1, low=0, high=3), [[2, 1], [3, 1, 2]])}, {"tokens": [1]})
+    case("sequence_enumerate", {"X": Lod(integers(6, 1, dtype="int32"), [[3, 1, 2]])}, {"win_size": 2, "pad_value": 0})
+    case("sequence_reverse", {"X": Lod(integers(5, 2), [[2, 3]])}, {}, ["Y"])
+    case("sequence_pad", {"X": lod([2, 3], 2, 2), "PadValue": normal(2, 2)}, {"padded_length": -1}, ["Out", "Length"])
+    case("sequence_erase", {"X": Lod(integers(5, 1, low=1, high=3), [[2, 3]])}, {"tokens": [1, 2]})
 
 
 CURVES = ["sigmoid", "tanh", "relu", "identity"]
@@ -230,7 +268,7 @@ def rows():
 
 def main(directory):
     paddle.enable_static()
-    for family in [pooled, convolved, shared, expanded, recurrent]:
+    for family in [pooled, convolved, shared, expanded, recurrent, moved]:
         forward.family(family.__name__)
         backward.family(family.__name__ + "_gradients")
         family()

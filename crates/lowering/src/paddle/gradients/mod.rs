@@ -16,6 +16,7 @@ mod normalize;
 mod pool;
 mod reduce;
 mod reshape;
+mod sequences;
 mod vision;
 
 use lodstone_model::Dim;
@@ -36,6 +37,7 @@ pub(super) const FAMILIES: &[&[(&str, Rule)]] = &[
     pool::RULES,
     reduce::RULES,
     reshape::RULES,
+    sequences::RULES,
     vision::RULES,
 ];
 

@@ -20,15 +20,25 @@ __all__ = [
     "dynamic_lstm",
     "gru_unit",
     "im2sequence",
+    "lod_append",
     "lod_reset",
     "lstm_unit",
+    "sequence_concat",
     "sequence_conv",
+    "sequence_enumerate",
     "sequence_expand",
+    "sequence_expand_as",
     "sequence_first_step",
     "sequence_last_step",
     "sequence_mask",
+    "sequence_pad",
     "sequence_pool",
+    "sequence_reshape",
+    "sequence_reverse",
+    "sequence_scatter",
+    "sequence_slice",
     "sequence_softmax",
+    "sequence_unpad",
 ]
 
 
@@ -87,6 +97,73 @@ def sequence_mask(x: Variable, maxlen: int | None = None, dtype: Any = "int64", 
     """Rows of `maxlen` with as many leading ones as each length in `x` [default: the largest length]."""
     attrs = {"maxlen": -1 if maxlen is None else maxlen, "out_dtype": dtype_name(dtype)}
     return Layer("sequence_mask", name).result("sequence_mask", {"X": x}, attrs, "Y")
+
+
+def sequence_concat(input: Sequence[Variable], name: str | None = None) -> Variable:
+    """The first sequences of all variables, one after the other, then the second ones, and so on."""
+    return Layer("sequence_concat", name).result("sequence_concat", {"X": list(input)})
+
+
+def sequence_expand_as(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """Rows of `x`, each repeated as often as the sequence of `y` has rows."""
+    return Layer("sequence_expand_as", name).result("sequence_expand_as", {"X": x, "Y": y})
+
+
+def sequence_pad(
+    x: Variable, pad_value: Variable, maxlen: int | None = None, name: str | None = None
+) -> tuple[Variable, Variable]:
+    """Sequences, filled up to `maxlen` rows with `pad_value` [default: the longest], and their lengths."""
+    pad_value.stop_gradient = True
+    attrs = {"padded_length": -1 if maxlen is None else maxlen}
+    inputs = {"X": x, "PadValue": pad_value}
+    padded, length = Layer("sequence_pad", name).results("sequence_pad", inputs, attrs, ["Out", "Length"])
+    length.stop_gradient = True
+    return padded, length
+
+
+def sequence_unpad(x: Variable, length: Variable, name: str | None = None) -> Variable:
+    """The first `length` rows of each padded sequence."""
+    length.stop_gradient = True
+    return Layer("sequence_unpad", name).result("sequence_unpad", {"X": x, "Length": length})
+
+
+def sequence_reshape(input: Variable, new_dim: int) -> Variable:
+    """Rows of `new_dim` elements, with as many elements in each sequence as before."""
+    return Layer("sequence_reshape").result("sequence_reshape", {"X": input}, {"new_dim": new_dim})
+
+
+def sequence_reverse(x: Variable, name: str | None = None) -> Variable:
+    """The rows of each sequence in reverse order."""
+    return Layer("sequence_reverse", name).result("sequence_reverse", {"X": x}, slot="Y")
+
+
+def sequence_scatter(input: Variable, index: Variable, updates: Variable, name: str | None = None) -> Variable:
+    """Adds each sequence of `updates` to a row of `input`, at the columns in the sequence of `index`."""
+    inputs = {"X": input, "Ids": index, "Updates": updates}
+    return Layer("sequence_scatter", name).result("sequence_scatter", inputs)
+
+
+def sequence_slice(input: Variable, offset: Variable, length: Variable, name: str | None = None) -> Variable:
+    """`length` rows of each sequence, from `offset` on."""
+    offset.stop_gradient = True
+    length.stop_gradient = True
+    inputs = {"X": input, "Offset": offset, "Length": length}
+    return Layer("sequence_slice", name).result("sequence_slice", inputs)
+
+
+def sequence_enumerate(input: Variable, win_size: int, pad_value: int = 0, name: str | None = None) -> Variable:
+    """Each token with those after it, `win_size` in all, and `pad_value` beyond the end of the sequence."""
+    attrs = {"win_size": win_size, "pad_value": pad_value}
+    made = Layer("sequence_enumerate", name).result("sequence_enumerate", {"X": input}, attrs)
+    made.stop_gradient = True
+    return made
+
+
+def lod_append(x: Variable, level: Variable | Sequence[int]) -> Variable:
+    """A tensor with one more level of LoD, below its own: the LoD of a variable, or these offsets."""
+    y = level if isinstance(level, Variable) else None
+    attrs = {"append": True, "target_lod": None if y is not None else list(level)}
+    return Layer("lod_append").result("lod_reset", {"X": x, "Y": y}, attrs)
 
 
 def lod_reset(x: Variable, y: Variable | None = None, target_lod: Sequence[int] | None = None) -> Variable:

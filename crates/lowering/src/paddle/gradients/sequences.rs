@@ -1,0 +1,62 @@
+//! Gradients of operators that move the rows of sequences.
+
+use super::super::operator::{Operator, Outcome, Rule};
+use super::super::regroup::{self, concatenated, targets};
+use super::super::sequences::{Steps, level};
+use super::moved;
+use crate::onnx::int;
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("lod_reset_grad", alike),
+    ("sequence_concat_grad", concat),
+    ("sequence_expand_as_grad", |op| moved(op, regroup::expand_as, "X", "Out")),
+    ("sequence_pad_grad", |op| moved(op, regroup::pad, "X", "Out")),
+    ("sequence_reshape_grad", alike),
+    ("sequence_scatter_grad", scatter),
+    ("sequence_slice_grad", |op| moved(op, regroup::slice, "X", "Out")),
+    ("sequence_unpad_grad", unpad),
+];
+
+/// The elements are the same, in the same order.
+fn alike(op: &mut Operator<'_>) -> Outcome {
+    let (x, given) = (op.input("X")?, op.gradient("Out")?);
+    let y = op.reshape_as(&given, &x)?;
+    op.put_gradient("X", &y)
+}
+
+/// Each row goes back to where it came from.
+fn concat(op: &mut Operator<'_>) -> Outcome {
+    let (inputs, rows, _) = concatenated(op)?;
+    let given = op.gradient("Out")?;
+    let sizes = inputs.iter().map(|input| op.known_dim(input, 0)).collect::<Outcome<Vec<_>>>()?;
+    let rows = op.unsqueeze(&rows, &[1])?;
+    let zeros = op.filled_like(&given, 0.0)?;
+    let all = op.call("ScatterND", &[&zeros, &rows, &given], [])?;
+    let parts = op.longs(&sizes);
+    let made = op.emit("Split", &[Some(&all), Some(&parts)], [int("axis", 0)], sizes.len())?;
+    op.put_all("X@GRAD", &made)
+}
+
+fn scatter(op: &mut Operator<'_>) -> Outcome {
+    let (given, updates) = (op.gradient("Out")?, op.input("Updates")?);
+    op.put_gradient("X", &given)?;
+    if op.wants_gradient("Updates") {
+        let targets = targets(op)?;
+        let made = op.call("GatherND", &[&given, &targets], [])?;
+        let made = op.reshape_as(&made, &updates)?;
+        op.put_gradient("Updates", &made)?;
+    }
+    Ok(())
+}
+
+/// Rows that were dropped have gradient 0.
+fn unpad(op: &mut Operator<'_>) -> Outcome {
+    let (x, given) = (op.input("X")?, op.gradient("Out")?);
+    let level = level(op, "Out@GRAD")?;
+    let width = op.known_dim(&x, 1)?;
+    let graph = &mut **op;
+    let steps = Steps::of(graph, &level, width)?;
+    let y = steps.padded(graph, &given, 0.0)?;
+    let y = op.reshape_as(&y, &x)?;
+    op.put_gradient("X", &y)
+}
