@@ -34,6 +34,7 @@ GONE = {
     "sequence_softmax": "it requires LoD",
     "sequence_unpad_grad": "it requires LoD",
     "pad2d": "2.6.2 has no kernel for it",
+    "space_to_depth": "2.6.2 does not have it",
     "flatten": "2.6.2 has only `flatten2` and `flatten_contiguous_range`",
     "flatten_grad": "2.6.2 has only `flatten2` and `flatten_contiguous_range`",
     "squeeze": "2.6.2 has only `squeeze2`",

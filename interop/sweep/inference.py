@@ -262,3 +262,16 @@ def ctc_align(r, kind):
 def lod_reset(r, kind):
     x = r.plain(r.shape(1, 3))
     return Call({"X": x}, {"target_lod": [0, x.shape[0]]})
+
+
+@calls("row_conv")
+def row_conv(r, kind):
+    batch, steps, width = r.int(1, 3), r.int(1, 6), r.int(1, 5)
+    return Call({"X": r.plain((batch, steps, width)), "Filter": r.plain((r.int(1, 4), width))})
+
+
+@calls("bpr_loss")
+def bpr_loss(r, kind):
+    rows, classes = r.int(1, 5), r.int(2, 6)
+    inputs = {"X": r.plain((rows, classes), r.floating()), "Label": r.integers((rows, 1), 0, classes - 1)}
+    return Call(inputs, outputs=["Y"])

@@ -203,8 +203,17 @@ SENTENCES = create_lod_tensor(np.linspace(-1, 1, 28, dtype=np.float32).reshape(7
 TAGS = create_lod_tensor(np.array([[1], [0], [2], [2], [1], [1], [0]], np.int64), [[3, 1, 3]])
 
 
+def tagged(x, tags):
+    return layers.linear_chain_crf(layers.fc(x, 3), tags)
+
+
+def transcribed(x, tags):
+    labels = layers.cast(layers.sequence_slice(tags, *(layers.fill_constant([3, 1], "int64", at) for at in (0, 1))), "int32")
+    return layers.warpctc(layers.fc(x, 4), labels, blank=3)
+
+
 def rearranged(x, tags):
-    one, other = layers.fc(x, 2), layers.fc(x, 4)
+    one, other = layers.fc(x, 2), layers.row_conv(x, 2)
     both = layers.sequence_reverse(layers.sequence_concat([one, layers.sequence_reshape(other, 2)]))
     padded, length = layers.sequence_pad(both, layers.fill_constant([1], "float32", 0.0))
     rows = layers.sequence_unpad(layers.scale(padded, 2.0), length)
@@ -212,7 +221,7 @@ def rearranged(x, tags):
     return layers.square(layers.lod_reset(means, x))
 
 
-@pytest.mark.parametrize("loss_of", [rearranged], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("loss_of", [tagged, transcribed, rearranged], ids=lambda one: one.__name__)
 def test_models_of_sequences_are_trained(loss_of):
     with Network() as net:
         x = layers.data("x", [-1, 4], append_batch_size=False, lod_level=1)

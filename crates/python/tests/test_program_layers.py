@@ -105,5 +105,5 @@ def test_every_layer_has_a_case():
 
 
 def test_a_layer_that_does_not_exist_is_named():
-    with pytest.raises(AttributeError, match="there is no layer 'warpctc'"):
-        layers.warpctc  # noqa: B018
+    with pytest.raises(AttributeError, match="there is no layer 'nce'"):
+        layers.nce  # noqa: B018

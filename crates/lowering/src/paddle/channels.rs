@@ -9,6 +9,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("channel_shuffle", channel_shuffle),
     ("maxout", maxout),
     ("pixel_unshuffle", pixel_unshuffle),
+    ("space_to_depth", space_to_depth),
 ];
 
 /// The maximum number of channels of which `maxout` selects one: each becomes operators.
@@ -98,5 +99,25 @@ fn pixel_unshuffle(op: &mut Operator<'_>) -> Outcome {
     let pixels = factor.checked_mul(factor).ok_or("`downscale_factor` is too large")?;
     let y = op.channels_turned(&blocks, 1, [pixels, -1])?;
     let y = if last { op.channels_to_back(&y)? } else { y };
+    op.put("Out", &y)
+}
+
+/// PaddlePaddle's kernel moves channels to the pixels of square blocks, the opposite of what its name promises, and gives
+/// the result the dims of the announced operation.
+fn space_to_depth(op: &mut Operator<'_>) -> Outcome {
+    let (x, size) = (op.input("X")?, op.positive("blocksize")?);
+    if x.rank()? != 4 {
+        return Err(format!("expected images, found rank {}", x.rank()?).into());
+    }
+    let [channels, rows, columns] =
+        [op.known_dim(&x, 1)?, op.known_dim(&x, 2)?, op.known_dim(&x, 3)?];
+    let pixels = size.checked_mul(size).ok_or("`blocksize` is too large")?;
+    if channels % pixels != 0 || rows % size != 0 || columns % size != 0 {
+        let found = [channels, rows, columns];
+        return Err(format!("expected multiples of `blocksize` {size}, found {found:?}").into());
+    }
+    let large = op.call("DepthToSpace", &[&x], [int("blocksize", size)])?;
+    let channels = channels.checked_mul(pixels).ok_or("`blocksize` is too large")?;
+    let y = op.reshape(&large, &[-1, channels, rows / size, columns / size])?;
     op.put("Out", &y)
 }

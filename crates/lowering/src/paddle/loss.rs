@@ -1,6 +1,6 @@
 //! Losses and accuracy.
 
-use lodstone_model::DType;
+use lodstone_model::{DType, Dim};
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int};
@@ -8,6 +8,7 @@ use crate::onnx::{Value, int};
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("accuracy", accuracy),
     ("bce_loss", bce_loss),
+    ("bpr_loss", bayesian),
     ("cross_entropy", cross_entropy),
     ("cross_entropy2", cross_entropy2),
     ("huber_loss", huber_loss),
@@ -85,6 +86,39 @@ fn cross_entropy(op: &mut Operator<'_>) -> Outcome {
             if flat { op.call("Squeeze", &[&found, &last], [])? } else { found }
         }
     };
+    op.put("Y", &y)
+}
+
+/// Returns `x - x[label]` of each row, which elements are not at the label, the labels, and the number of other classes.
+pub(super) fn beside(op: &mut Operator<'_>) -> Outcome<(Value, Value, Value, Value)> {
+    let (x, label) = (op.input("X")?, op.input("Label")?);
+    if label.dtype() != DType::Int64 {
+        return Err(format!("expected int64 as `Label`, found {}", label.dtype()).into());
+    }
+    let last = i64::try_from(x.rank()?).unwrap_or(i64::MAX) - 1;
+    if let Some(Dim::Known(classes @ 0..2)) = x.shape()?.last() {
+        return Err(format!("expected at least 2 classes, found {classes}").into());
+    }
+    let label = as_column(op, &x, label, -1)?;
+    let found = op.call("GatherElements", &[&x, &label], [int("axis", -1)])?;
+    let apart = op.sub(&x, &found)?;
+    let (zero, one, count) = (op.long(0), op.long(1), op.extent(&x, last)?);
+    let numbers = op.call("Range", &[&zero, &count, &one], [])?;
+    let is_label = op.call("Equal", &[&numbers, &label], [])?;
+    let is_other = op.call("Not", &[&is_label], [])?;
+    let classes = op.extent_as(&x, last, x.dtype())?;
+    let others = op.plus(&classes, -1.0)?;
+    Ok((apart, is_other, label, others))
+}
+
+/// The mean of `log(1 + exp(x - x[label]))` over the other classes (Rendle et al., 2009).
+fn bayesian(op: &mut Operator<'_>) -> Outcome {
+    let (apart, is_other, _, others) = beside(op)?;
+    let costs = op.call("Softplus", &[&apart], [])?;
+    let zero = op.number(costs.dtype(), 0.0)?;
+    let costs = op.choose(&is_other, &costs, &zero)?;
+    let sum = op.reduce("ReduceSum", &costs, &[-1], true)?;
+    let y = op.div(&sum, &others)?;
     op.put("Y", &y)
 }
 

@@ -57,6 +57,70 @@ pub fn native_outputs(
                 ValueInfo::tensor(DType::Int64, shape)
             }),
         ),
+        // By lengths, the lowering applies.
+        "ctc_align" if op.input("InputLength").is_empty() => one(
+            "Output",
+            input("Input").map(|info| {
+                let rows = vec![Dim::Unknown, Dim::Known(1)];
+                ValueInfo::tensor(info.dtype(), Some(rows))
+            }),
+        ),
+        "edit_distance" => {
+            let count = input("Hyps").map(|info| match info.value.tensor_type() {
+                // By lengths, there is a row for each sequence.
+                Some(hyps) if !op.input("HypsLength").is_empty() => {
+                    hyps.shape.as_ref().and_then(|dims| dims.first().cloned())
+                }
+                _ => None,
+            });
+            count.map(|count| {
+                let rows = vec![count.unwrap_or(Dim::Unknown), Dim::Known(1)];
+                named(
+                    op,
+                    [
+                        ("Out", ValueInfo::tensor(DType::Float32, Some(rows))),
+                        ("SequenceNum", ValueInfo::tensor(DType::Int64, Some(vec![Dim::Known(1)]))),
+                    ],
+                )
+            })
+        }
+        "linear_chain_crf" => {
+            let pair = || Ok((input("Emission")?, input("Transition")?));
+            pair().map(|(emission, transition)| {
+                let (dtype, of_weights) = (emission.dtype(), transition.value);
+                let rows = match emission.shape() {
+                    Some([batch, _, _]) => batch.clone(),
+                    _ => Dim::Unknown,
+                };
+                let costs = ValueInfo::tensor(dtype, Some(vec![rows, Dim::Known(1)]));
+                let alike = || ValueInfo::from(emission.value.clone());
+                named(
+                    op,
+                    [
+                        ("Alpha", alike()),
+                        ("EmissionExps", alike()),
+                        ("TransitionExps", of_weights.into()),
+                        ("LogLikelihood", costs),
+                    ],
+                )
+            })
+        }
+        "warpctc" => input("Logits").map(|info| {
+            let (dtype, dims) = (info.dtype(), info.shape().map(<[Dim]>::to_vec));
+            let (steps, rows) = match dims.as_deref() {
+                Some([steps, rows, _]) => (steps.clone(), rows.clone()),
+                _ => (Dim::Unknown, Dim::Unknown),
+            };
+            let classes = dims.as_ref().and_then(|dims| dims.last().cloned());
+            let kept = vec![steps, rows.clone(), classes.unwrap_or(Dim::Unknown)];
+            named(
+                op,
+                [
+                    ("WarpCTCGrad", ValueInfo::tensor(dtype, Some(kept))),
+                    ("Loss", ValueInfo::tensor(dtype, Some(vec![rows, Dim::Known(1)]))),
+                ],
+            )
+        }),
         "gru" => recurrent(
             op,
             given,
@@ -116,6 +180,15 @@ pub fn native_outputs(
         }
         _ => return None,
     })
+}
+
+/// Returns the variables of output slots, with their types.
+fn named<const N: usize>(op: &Op, slots: [(&str, ValueInfo); N]) -> Vec<(String, ValueInfo)> {
+    let variables = |(slot, info): (&str, ValueInfo)| {
+        let names = op.output(slot).iter().cloned();
+        names.map(move |name| (name, info.clone())).collect::<Vec<_>>()
+    };
+    slots.into_iter().flat_map(variables).collect()
 }
 
 /// Returns the outputs of a recurrent operator over the rows of `Input`: slots, and their widths in multiples of the width

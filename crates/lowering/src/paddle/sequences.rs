@@ -9,6 +9,7 @@ use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Graph, Value, int, ints};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
+    ("row_conv", look_ahead),
     ("sequence_conv", convolve),
     ("sequence_expand", expand),
     ("sequence_pool", pool),
@@ -316,6 +317,77 @@ fn convolve(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)?;
     op.put_lod("Out", &lod);
     Ok(())
+}
+
+/// The maximum number of rows that a row looks ahead: each becomes operators.
+const AHEAD: i64 = 1 << 10;
+
+/// Returns, for each row of the filter, the rows that it is multiplied by: those that far ahead in the sequence, and zero
+/// beyond its end.
+pub(super) fn ahead(
+    op: &mut Operator<'_>,
+    x: &Value,
+    count: i64,
+    back: bool,
+) -> Outcome<Vec<Value>> {
+    if !(1..=AHEAD).contains(&count) {
+        return Err(format!("expected 1 to {AHEAD} rows in `Filter`, found {count}").into());
+    }
+    let sign = if back { -1 } else { 1 };
+    let Some(offsets) = op.offsets("X") else {
+        // [sequences, steps, width]
+        if x.rank()? != 3 {
+            return Err(format!("expected LoD or rank 3 as `X`, found rank {}", x.rank()?).into());
+        }
+        let most = count - 1;
+        let (before, after) = if back { (most, 0) } else { (0, most) };
+        let pads = op.longs(&[0, before, 0, 0, after, 0]);
+        let zero = op.number(x.dtype(), 0.0)?;
+        let padded = op.call("Pad", &[x, &pads, &zero], [])?;
+        let parts = (0..count).map(|step| {
+            let begin = if back { most - step } else { step };
+            let end = if begin == most { i64::MAX } else { begin - most };
+            op.slice(&padded, 1, begin, end)
+        });
+        return parts.collect();
+    };
+    let graph = &mut **op;
+    let steps = Steps::of(graph, &offsets, 0)?;
+    let (numbers, rows) = (steps.numbers(graph)?, steps.in_order(graph)?);
+    let first = graph.gather(&steps.starts, &numbers, 0)?;
+    let ends = graph.slice(&offsets, 0, 1, i64::MAX)?;
+    let end = graph.gather(&ends, &numbers, 0)?;
+    let (more, last) = with_row(graph, x, 0.0)?;
+    let mut parts = Vec::new();
+    for step in 0..count {
+        let offset = graph.long(sign * step);
+        let other = graph.add(&rows, &offset)?;
+        let is_inside = match back {
+            true => graph.call("GreaterOrEqual", &[&other, &first], [])?,
+            false => graph.call("Less", &[&other, &end], [])?,
+        };
+        let other = graph.choose(&is_inside, &other, &last)?;
+        parts.push(graph.gather(&more, &other, 0)?);
+    }
+    Ok(parts)
+}
+
+/// Adds to each row those ahead of it in the sequence, weighted element by element.
+fn look_ahead(op: &mut Operator<'_>) -> Outcome {
+    let (x, filter) = (op.input("X")?, op.input("Filter")?);
+    let count = op.known_dim(&filter, 0)?;
+    let parts = ahead(op, &x, count, false)?;
+    let mut sum = None;
+    for (step, part) in (0..).zip(&parts) {
+        let row = op.slice(&filter, 0, step, step + 1)?;
+        let product = op.mul(part, &row)?;
+        sum = Some(match sum {
+            None => product,
+            Some(sum) => op.add(&sum, &product)?,
+        });
+    }
+    let y = sum.ok_or("`Filter` has no rows")?;
+    op.put("Out", &y)
 }
 
 /// Returns the steps first: `[steps, sequences, ...]`.

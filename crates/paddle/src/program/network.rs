@@ -529,6 +529,7 @@ impl Network {
                 | "sequence_slice" | "sequence_unpad",
             ) => Some(1),
             (_, "sequence_erase") => of("X"),
+            (_, "ctc_align") => of("Input").filter(|_| op.input("InputLength").is_empty()),
             _ => None,
         };
         level().unwrap_or(0)

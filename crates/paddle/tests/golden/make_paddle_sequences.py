@@ -133,6 +133,67 @@ def moved():
     case("sequence_erase", {"X": Lod(integers(5, 1, low=1, high=3), [[2, 3]])}, {"tokens": [1, 2]})
 
 
+def labelled():
+    crf = ["Alpha", "EmissionExps", "TransitionExps", "LogLikelihood"]
+    for lengths in LENGTHS:
+        count = sum(lengths)
+        for dtype in [F32, F64]:
+            inputs = {
+                "Emission": Lod(normal(count, 4, dtype=dtype), [lengths]),
+                "Transition": normal(6, 4, dtype=dtype, scale=0.5),
+                "Label": Lod(integers(count, 1, low=0, high=4), [lengths]),
+            }
+            if 0 not in lengths:
+                case("linear_chain_crf", inputs, {}, crf)
+        steps = max(lengths)
+        inputs = {
+            "Emission": normal(len(lengths), steps, 3),
+            "Transition": normal(5, 3, scale=0.5),
+            "Label": integers(len(lengths), steps, low=0, high=3),
+            "Length": numbers(*lengths).reshape(-1, 1),
+        }
+        case("linear_chain_crf", inputs, {}, crf, ["Alpha", "EmissionExps"])
+        for ahead in [1, 3] if 0 not in lengths else []:
+            case("row_conv", {"X": Lod(normal(count, 3), [lengths]), "Filter": normal(ahead, 3)})
+        others = [(number * 2 + 3) % 5 + 1 for number in range(len(lengths))]
+        for normalized in [False, True]:
+            inputs = {
+                "Hyps": Lod(integers(count, 1, low=0, high=3), [lengths]),
+                "Refs": Lod(integers(sum(others), 1, low=0, high=3), [others]),
+            }
+            case("edit_distance", inputs, {"normalized": normalized}, ["Out", "SequenceNum"])
+            inputs = {
+                "Hyps": integers(len(lengths), steps, low=0, high=3),
+                "Refs": integers(len(lengths), 5, low=0, high=3),
+                "HypsLength": numbers(*lengths),
+                "RefsLength": numbers(*others),
+            }
+            case("edit_distance", inputs, {"normalized": normalized}, ["Out", "SequenceNum"])
+    for dtype in [F32, F64]:
+        label = integers(5, 1, low=0, high=4)
+        case("bpr_loss", {"X": Lod(normal(5, 4, dtype=dtype), [[2, 3]]), "Label": label}, {}, ["Y"])
+    case("row_conv", {"X": normal(2, 4, 3), "Filter": normal(3, 3)})
+    case("row_conv", {"X": normal(2, 2, 3), "Filter": normal(3, 3)})
+    for lengths, of_labels in [([4, 6], [2, 3]), ([5], [1]), ([3, 7, 4], [3, 2, 0]), ([6, 2], [3, 1])]:
+        for blank in [0, 4]:
+            for by_times in [False, True]:
+                low = 1 if blank == 0 else 0
+                labels = integers(sum(of_labels), 1, low=low, high=low + 3, dtype="int32")
+                inputs = {
+                    "Logits": Lod(normal(sum(lengths), 5), [lengths]),
+                    "Label": Lod(labels, [of_labels]),
+                }
+                attributes = {"blank": blank, "norm_by_times": by_times}
+                case("warpctc", inputs, attributes, ["WarpCTCGrad", "Loss"])
+                inputs = {
+                    "Logits": normal(max(lengths), len(lengths), 5),
+                    "Label": integers(len(lengths), max(of_labels), low=low, high=low + 3, dtype="int32"),
+                    "LogitsLength": numbers(*lengths),
+                    "LabelLength": numbers(*of_labels),
+                }
+                case("warpctc", inputs, attributes, ["WarpCTCGrad", "Loss"])
+
+
 CURVES = ["sigmoid", "tanh", "relu", "identity"]
 
 
@@ -268,7 +329,7 @@ def rows():
 
 def main(directory):
     paddle.enable_static()
-    for family in [pooled, convolved, shared, expanded, recurrent, moved]:
+    for family in [pooled, convolved, shared, expanded, recurrent, moved, labelled]:
         forward.family(family.__name__)
         backward.family(family.__name__ + "_gradients")
         family()

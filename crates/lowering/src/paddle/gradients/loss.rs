@@ -2,13 +2,14 @@
 
 use lodstone_model::DType;
 
-use super::super::loss::as_column;
+use super::super::loss::{as_column, beside};
 use super::super::operator::{Operator, Outcome, Rule};
 use super::reduce::spread;
 use crate::onnx::{Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("bce_loss_grad", bce_loss),
+    ("bpr_loss_grad", bayesian),
     ("cross_entropy_grad", cross_entropy),
     ("cross_entropy_grad2", cross_entropy2),
     ("huber_loss_grad", huber_loss),
@@ -67,6 +68,21 @@ fn cross_entropy2(op: &mut Operator<'_>) -> Outcome {
     let share = op.call("Neg", &[&share], [])?;
     let share = op.except(&skip, &share)?;
     let y = op.scattered(&x, &place, &share, -1)?;
+    op.put_gradient("X", &y)
+}
+
+fn bayesian(op: &mut Operator<'_>) -> Outcome {
+    let (apart, is_other, label, others) = beside(op)?;
+    let given = op.gradient("Y")?;
+    let given = as_column(op, &apart, given, -1)?;
+    let slopes = op.call("Sigmoid", &[&apart], [])?;
+    let slopes = op.only(&is_other, &slopes)?;
+    let slopes = op.div(&slopes, &others)?;
+    let y = op.mul(&slopes, &given)?;
+    let sum = op.reduce("ReduceSum", &y, &[-1], true)?;
+    let sum = op.call("Neg", &[&sum], [])?;
+    let of_label = op.scattered(&y, &label, &sum, -1)?;
+    let y = op.add(&y, &of_label)?;
     op.put_gradient("X", &y)
 }
 

@@ -2,12 +2,13 @@
 
 use super::super::operator::{Operator, Outcome, Rule};
 use super::super::regroup::{self, concatenated, targets};
-use super::super::sequences::{Steps, level};
+use super::super::sequences::{Steps, ahead, level};
 use super::moved;
 use crate::onnx::int;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("lod_reset_grad", alike),
+    ("row_conv_grad", look_ahead),
     ("sequence_concat_grad", concat),
     ("sequence_expand_as_grad", |op| moved(op, regroup::expand_as, "X", "Out")),
     ("sequence_pad_grad", |op| moved(op, regroup::pad, "X", "Out")),
@@ -16,6 +17,34 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("sequence_slice_grad", |op| moved(op, regroup::slice, "X", "Out")),
     ("sequence_unpad_grad", unpad),
 ];
+
+/// The gradient of a row comes from those behind it; that of a row of the filter from all rows.
+fn look_ahead(op: &mut Operator<'_>) -> Outcome {
+    let (x, filter, given) = (op.input("X")?, op.input("Filter")?, op.gradient("Out")?);
+    let (count, width) = (op.known_dim(&filter, 0)?, op.known_dim(&filter, 1)?);
+    if op.wants_gradient("X") {
+        let parts = ahead(op, &given, count, true)?;
+        let mut sum = op.filled_like(&x, 0.0)?;
+        for (step, part) in (0..).zip(&parts) {
+            let row = op.slice(&filter, 0, step, step + 1)?;
+            let product = op.mul(part, &row)?;
+            sum = op.add(&sum, &product)?;
+        }
+        op.put_gradient("X", &sum)?;
+    }
+    if op.wants_gradient("Filter") {
+        let parts = ahead(op, &x, count, false)?;
+        let mut rows = Vec::new();
+        for part in &parts {
+            let product = op.mul(part, &given)?;
+            let flat = op.reshape(&product, &[-1, width])?;
+            rows.push(op.reduce("ReduceSum", &flat, &[0], true)?);
+        }
+        let y = op.concat(&rows.iter().collect::<Vec<_>>(), 0)?;
+        op.put_gradient("Filter", &y)?;
+    }
+    Ok(())
+}
 
 /// The elements are the same, in the same order.
 fn alike(op: &mut Operator<'_>) -> Outcome {

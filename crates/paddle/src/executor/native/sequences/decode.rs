@@ -1,5 +1,7 @@
 //! `ctc_align` and `crf_decoding`: the best sequences of labels.
 
+use std::ops::Range;
+
 use lodstone_model::{AttributeValue, DType, Lod, Op, Tensor};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::ValueInfo;
@@ -12,7 +14,7 @@ use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
 
 /// Returns the integers of a tensor.
-fn whole(tensor: &Tensor) -> Outcome<Vec<i64>> {
+pub(super) fn whole(tensor: &Tensor) -> Outcome<Vec<i64>> {
     let bytes = tensor.data.bytes()?;
     Ok(match tensor.dtype {
         DType::Int32 => {
@@ -26,7 +28,7 @@ fn whole(tensor: &Tensor) -> Outcome<Vec<i64>> {
 }
 
 /// Creates a tensor of integers of the type of another.
-fn integers(values: &[i64], dtype: DType, shape: Vec<u64>, lod: Lod) -> Tensor {
+pub(super) fn integers(values: &[i64], dtype: DType, shape: Vec<u64>, lod: Lod) -> Tensor {
     let bytes: Vec<u8> = match dtype {
         #[expect(clippy::cast_possible_truncation, reason = "the values were int32")]
         DType::Int32 => values.iter().flat_map(|value| (*value as i32).to_le_bytes()).collect(),
@@ -38,7 +40,7 @@ fn integers(values: &[i64], dtype: DType, shape: Vec<u64>, lod: Lod) -> Tensor {
 }
 
 /// Returns the lengths of sequences in a variable, if it is there.
-fn lengths(frame: &Frame<'_>, step: &Step, slot: &str) -> Outcome<Option<Vec<usize>>> {
+pub(super) fn lengths(frame: &Frame<'_>, step: &Step, slot: &str) -> Outcome<Option<Vec<usize>>> {
     let Some(slot) = step.inputs(slot).first().copied().flatten() else { return Ok(None) };
     let lengths = ValueInfo::of(frame.tensor(slot)?).ints().ok_or("expected few lengths")?;
     let length = |length: i64| usize::try_from(length).unwrap_or(0);
@@ -46,7 +48,7 @@ fn lengths(frame: &Frame<'_>, step: &Step, slot: &str) -> Outcome<Option<Vec<usi
 }
 
 /// Returns the offsets of the last LoD level of a tensor of so many rows.
-fn offsets(tensor: &Tensor, rows: usize) -> Outcome<Vec<usize>> {
+pub(super) fn offsets(tensor: &Tensor, rows: usize) -> Outcome<Vec<usize>> {
     let last = tensor.lod.0.last().ok_or("expected LoD or lengths")?;
     let offsets: Vec<usize> = last.iter().map(|end| place(*end)).collect();
     match offsets.is_sorted() && offsets.last().is_none_or(|end| *end <= rows) {
@@ -153,6 +155,36 @@ fn path(scores: &[f32], transitions: &[f32], count: usize) -> Result<Vec<i64>, F
     Ok(path)
 }
 
+/// Returns the rows of each sequence, by LoD or by the lengths in `Length`, and the dims and the LoD
+/// of a result with an element for each row.
+pub(super) fn spans(
+    frame: &Frame<'_>,
+    step: &Step,
+    emission: &Tensor,
+    rows: usize,
+) -> Outcome<(Vec<Range<usize>>, Vec<u64>, Lod)> {
+    let Some(lengths) = lengths(frame, step, "Length")? else {
+        let offsets = offsets(emission, rows)?;
+        let ranges = offsets.windows(2).map(|pair| match pair {
+            [start, end] => *start..*end,
+            _ => 0..0,
+        });
+        return Ok((ranges.collect(), vec![rows as u64, 1], emission.lod.clone()));
+    };
+    let [batch, steps, _] = emission.shape[..] else {
+        return Err(format!("expected rank 3, found {:?}", emission.shape).into());
+    };
+    if lengths.len() as u64 != batch {
+        return Err(format!("expected {batch} lengths, found {}", lengths.len()).into());
+    }
+    let range = |(number, length): (usize, &usize)| {
+        let start = number.saturating_mul(place(steps));
+        start..start.saturating_add((*length).min(place(steps)))
+    };
+    let ranges = lengths.iter().enumerate().map(range).collect();
+    Ok((ranges, vec![batch, steps], Lod::default()))
+}
+
 /// The best path of each sequence, or, with `Label`, where it agrees with the labels.
 pub(super) fn viterbi(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let emission = frame.tensor(input(step, "Emission")?)?;
@@ -164,30 +196,7 @@ pub(super) fn viterbi(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     }
     let rows = scores.len() / count;
     frame.reserve((scores.len() as u64).saturating_mul(16))?;
-    let (ranges, shape, lod): (Vec<_>, _, _) = match lengths(frame, step, "Length")? {
-        Some(lengths) => {
-            let [batch, steps, _] = emission.shape[..] else {
-                return Err(format!("expected rank 3, found {:?}", emission.shape).into());
-            };
-            if lengths.len() as u64 != batch {
-                return Err(format!("expected {batch} lengths, found {}", lengths.len()).into());
-            }
-            let range = |(number, length): (usize, &usize)| {
-                let start = number.saturating_mul(place(steps));
-                start..start.saturating_add((*length).min(place(steps)))
-            };
-            let ranges = lengths.iter().enumerate().map(range).collect();
-            (ranges, vec![batch, steps], Lod::default())
-        }
-        None => {
-            let offsets = offsets(emission, rows)?;
-            let ranges = offsets.windows(2).map(|pair| match pair {
-                [start, end] => *start..*end,
-                _ => 0..0,
-            });
-            (ranges.collect(), vec![rows as u64, 1], emission.lod.clone())
-        }
-    };
+    let (ranges, shape, lod) = spans(frame, step, emission, rows)?;
     let labels = match step.inputs("Label").first().copied().flatten() {
         Some(slot) => {
             let labels = whole(frame.tensor(slot)?)?;

@@ -4,7 +4,10 @@
 //! threads. Source of truth: PaddlePaddle 1.8.5's and 2.6.2's kernels, and their results.
 
 mod convolve;
+mod crf;
+mod ctc;
 mod decode;
+mod distance;
 mod expand;
 mod pool;
 mod softmax;
@@ -22,6 +25,9 @@ use crate::executor::layout::{Slot, Step};
 pub(super) const OPERATORS: &[(&str, Run)] = &[
     ("crf_decoding", decode::viterbi),
     ("ctc_align", decode::align),
+    ("edit_distance", distance::edits),
+    ("linear_chain_crf", crf::likelihood),
+    ("linear_chain_crf_grad", crf::gradient),
     ("lod_reset", decode::reset_lod),
     ("sequence_conv", convolve::convolve),
     ("sequence_conv_grad", convolve::gradient),
@@ -31,6 +37,8 @@ pub(super) const OPERATORS: &[(&str, Run)] = &[
     ("sequence_pool_grad", pool::gradient),
     ("sequence_softmax", softmax::softmax),
     ("sequence_softmax_grad", softmax::gradient),
+    ("warpctc", ctc::loss),
+    ("warpctc_grad", ctc::gradient),
 ];
 
 /// Rows of floats, grouped into sequences by the last level of their LoD.
@@ -109,6 +117,34 @@ pub(super) fn singles(tensor: &Tensor) -> Outcome<Vec<f32>> {
     let bytes = tensor.data.bytes()?;
     let (numbers, _) = bytes.as_chunks::<4>();
     Ok(numbers.iter().map(|four| f32::from_le_bytes(*four)).collect())
+}
+
+/// Returns the elements of a tensor of floats in double precision.
+pub(super) fn doubles(tensor: &Tensor) -> Outcome<Vec<f64>> {
+    let bytes = tensor.data.bytes()?;
+    match tensor.dtype {
+        DType::Float32 => Ok(singles(tensor)?.into_iter().map(f64::from).collect()),
+        DType::Float64 => {
+            Ok(bytes.as_chunks().0.iter().map(|eight| f64::from_le_bytes(*eight)).collect())
+        }
+        other => Err(format!("expected float32 or float64, found {other}").into()),
+    }
+}
+
+/// Creates a tensor of floats of a type.
+pub(super) fn rounded(values: &[f64], dtype: DType, shape: Vec<u64>, lod: Lod) -> Tensor {
+    let bytes: Vec<u8> = match dtype {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "rounding to the requested type is intended"
+        )]
+        DType::Float32 => values.iter().flat_map(|value| (*value as f32).to_le_bytes()).collect(),
+        _ => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+    };
+    let dtype = if dtype == DType::Float32 { dtype } else { DType::Float64 };
+    let mut tensor = Tensor::dense(dtype, shape, Blob::memory(bytes));
+    tensor.lod = lod;
+    tensor
 }
 
 /// Returns the elements of an input slot; fails unless there are `count`.

@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .._core import Variable
-from .._layer import Layer
+from .._layer import Layer, variable
+from ._nn import softmax
+from ._tensor import transpose
 
 __all__ = [
     "anchor_generator",
+    "bipartite_match",
     "box_clip",
     "box_coder",
+    "collect_fpn_proposals",
     "density_prior_box",
+    "detection_output",
+    "distribute_fpn_proposals",
+    "generate_proposals",
     "iou_similarity",
+    "matrix_nms",
     "multiclass_nms",
     "polygon_box_transform",
     "prior_box",
@@ -163,6 +171,132 @@ def multiclass_nms(
     }
     inputs = {"BBoxes": bboxes, "Scores": scores}
     return Layer("multiclass_nms", name).result("multiclass_nms", inputs, attrs)
+
+
+def detection_output(
+    loc: Variable,
+    scores: Variable,
+    prior_box: Variable,
+    prior_box_var: Variable,
+    background_label: int = 0,
+    nms_threshold: float = 0.3,
+    nms_top_k: int = 400,
+    keep_top_k: int = 200,
+    score_threshold: float = 0.01,
+    nms_eta: float = 1.0,
+) -> Variable:
+    """The boxes that SSD detects: decoded, without those that others suppress."""
+    boxes = box_coder(prior_box, prior_box_var, loc, code_type="decode_center_size")
+    shares = transpose(softmax(scores), [0, 2, 1])
+    shares.stop_gradient = True
+    limits = (score_threshold, nms_top_k, keep_top_k, nms_threshold)
+    found = multiclass_nms(boxes, shares, *limits, nms_eta=nms_eta, background_label=background_label)
+    found.stop_gradient = True
+    return found
+
+
+def matrix_nms(
+    bboxes: Variable,
+    scores: Variable,
+    score_threshold: float,
+    post_threshold: float,
+    nms_top_k: int,
+    keep_top_k: int,
+    use_gaussian: bool = False,
+    gaussian_sigma: float = 2.0,
+    background_label: int = 0,
+    normalized: bool = True,
+    return_index: bool = False,
+    name: str | None = None,
+) -> Variable | tuple[Variable, Variable]:
+    """The boxes whose scores remain high when boxes that they overlap decrease them; with their indices on request."""
+    attrs = {
+        "background_label": background_label,
+        "score_threshold": score_threshold,
+        "post_threshold": post_threshold,
+        "nms_top_k": nms_top_k,
+        "gaussian_sigma": gaussian_sigma,
+        "use_gaussian": use_gaussian,
+        "keep_top_k": keep_top_k,
+        "normalized": normalized,
+    }
+    inputs = {"BBoxes": bboxes, "Scores": scores}
+    found, index = Layer("matrix_nms", name).results("matrix_nms", inputs, attrs, ["Out", "Index"])
+    found.stop_gradient = index.stop_gradient = True
+    return (found, index) if return_index else found
+
+
+def bipartite_match(
+    dist_matrix: Variable,
+    match_type: str | None = None,
+    dist_threshold: float | None = None,
+    name: str | None = None,
+) -> tuple[Variable, Variable]:
+    """The row of each column, matched by the largest distances first, or -1; and these distances."""
+    attrs = {"match_type": match_type, "dist_threshold": dist_threshold}
+    slots = ["ColToRowMatchIndices", "ColToRowMatchDist"]
+    rows, distances = Layer("bipartite_match", name).results("bipartite_match", {"DistMat": dist_matrix}, attrs, slots)
+    return rows, distances
+
+
+def generate_proposals(
+    scores: Variable,
+    bbox_deltas: Variable,
+    im_info: Variable,
+    anchors: Variable,
+    variances: Variable,
+    pre_nms_top_n: int = 6000,
+    post_nms_top_n: int = 1000,
+    nms_thresh: float = 0.5,
+    min_size: float = 0.1,
+    eta: float = 1.0,
+    name: str | None = None,
+) -> tuple[Variable, Variable]:
+    """The boxes of regions that a network proposes, and their probabilities."""
+    attrs = {
+        "pre_nms_topN": pre_nms_top_n,
+        "post_nms_topN": post_nms_top_n,
+        "nms_thresh": nms_thresh,
+        "min_size": min_size,
+        "eta": eta,
+    }
+    inputs = {"Scores": scores, "BboxDeltas": bbox_deltas, "ImInfo": im_info, "Anchors": anchors, "Variances": variances}
+    slots = ["RpnRois", "RpnRoiProbs"]
+    boxes, shares = Layer("generate_proposals", name).results("generate_proposals", inputs, attrs, slots)
+    boxes.stop_gradient = shares.stop_gradient = True
+    return boxes, shares
+
+
+def distribute_fpn_proposals(
+    fpn_rois: Variable, min_level: int, max_level: int, refer_level: int, refer_scale: int, name: str | None = None
+) -> tuple[list[Variable], Variable]:
+    """Boxes, by the level of a pyramid that suits their size; and the indices that restore their order."""
+    layer = Layer("distribute_fpn_proposals", name)
+    count = max_level - min_level + 1
+    if not 0 < count <= 64:
+        raise ValueError(f"arguments 'min_level' and 'max_level': expected 1 to 64 levels, found {count}")
+    levels, order = [layer.temporary() for _ in range(count)], layer.temporary()
+    attrs = {"min_level": min_level, "max_level": max_level, "refer_level": refer_level, "refer_scale": refer_scale}
+    outputs = {"MultiFpnRois": levels, "RestoreIndex": order}
+    layer.append("distribute_fpn_proposals", {"FpnRois": fpn_rois}, outputs, attrs)
+    return [variable(level) for level in levels], variable(order)
+
+
+def collect_fpn_proposals(
+    multi_rois: Sequence[Variable],
+    multi_scores: Sequence[Variable],
+    min_level: int,
+    max_level: int,
+    post_nms_top_n: int,
+    name: str | None = None,
+) -> Variable:
+    """The boxes of all levels with the highest scores."""
+    count = max_level - min_level + 1
+    inputs = {"MultiLevelRois": list(multi_rois)[:count], "MultiLevelScores": list(multi_scores)[:count]}
+    attrs = {"post_nms_topN": post_nms_top_n}
+    made = Layer("collect_fpn_proposals", name).result("collect_fpn_proposals", inputs, attrs, "FpnRois")
+    made.stop_gradient = True
+    return made
 
 
 def polygon_box_transform(input: Variable, name: str | None = None) -> Variable:

@@ -29,6 +29,7 @@ __all__ = [
     "resize_nearest",
     "resize_trilinear",
     "shuffle_channel",
+    "space_to_depth",
     "temporal_shift",
     "unfold",
 ]
@@ -373,6 +374,11 @@ def lrn(
 def pixel_shuffle(x: Variable, upscale_factor: int) -> Variable:
     """Channels, rearranged to images that are larger by a factor."""
     return Layer("pixel_shuffle").result("pixel_shuffle", {"X": x}, {"upscale_factor": upscale_factor})
+
+
+def space_to_depth(x: Variable, blocksize: int, name: str | None = None) -> Variable:
+    """Images with sides smaller by a factor, and more channels, in the order of PaddlePaddle's kernel."""
+    return Layer("space_to_depth", name).result("space_to_depth", {"X": x}, {"blocksize": blocksize})
 
 
 def shuffle_channel(x: Variable, group: int, name: str | None = None) -> Variable:

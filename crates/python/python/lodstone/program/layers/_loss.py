@@ -12,6 +12,7 @@ from ._tensor import one_hot
 
 __all__ = [
     "accuracy",
+    "bpr_loss",
     "cross_entropy",
     "dice_loss",
     "hinge_loss",
@@ -37,6 +38,11 @@ def cross_entropy(input: Variable, label: Variable, soft_label: bool = False, ig
         return layer.result("cross_entropy", inputs, {"soft_label": True}, "Y")
     attrs = {"ignore_index": None if ignore_index == -100 else ignore_index}
     return layer.result("cross_entropy2", inputs, attrs, "Y", extra=["MatchX", "XShape"])
+
+
+def bpr_loss(input: Variable, label: Variable, name: str | None = None) -> Variable:
+    """How much the scores of the other classes exceed that of the label (Rendle et al., 2009)."""
+    return Layer("bpr_loss", name).result("bpr_loss", {"X": input, "Label": label}, slot="Y")
 
 
 def softmax_with_cross_entropy(

@@ -316,5 +316,3 @@ def bilinear_tensor_product(
     if attr is not None:
         inputs["Bias"] = layer.parameter(attr, [1, size], x.dtype, Constant(0.0), "b")
     return layer.activated(layer.result("bilinear_tensor_product", inputs), act)
-
-

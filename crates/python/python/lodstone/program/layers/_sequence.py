@@ -12,17 +12,21 @@ from ..initializer import Constant, Xavier
 from ._activations import sigmoid, tanh
 from ._math import elementwise_add, elementwise_mul, scale
 from ._nn import fc, known
-from ._tensor import concat, split
+from ._tensor import concat, split, squeeze, topk
 
 __all__ = [
     "crf_decoding",
+    "ctc_greedy_decoder",
     "dynamic_gru",
     "dynamic_lstm",
+    "edit_distance",
     "gru_unit",
     "im2sequence",
+    "linear_chain_crf",
     "lod_append",
     "lod_reset",
     "lstm_unit",
+    "row_conv",
     "sequence_concat",
     "sequence_conv",
     "sequence_enumerate",
@@ -39,6 +43,7 @@ __all__ = [
     "sequence_slice",
     "sequence_softmax",
     "sequence_unpad",
+    "warpctc",
 ]
 
 
@@ -263,6 +268,91 @@ def crf_decoding(
     transition = layer.parameter(required("param_attr", param_attr), [size + 2, size], input.dtype, Xavier())
     inputs = {"Emission": input, "Transition": transition, "Label": label, "Length": length}
     return layer.result("crf_decoding", inputs, None, "ViterbiPath")
+
+
+def linear_chain_crf(
+    input: Variable, label: Variable, param_attr: Attr = None, length: Variable | None = None
+) -> Variable:
+    """The negative log-likelihood of each sequence of labels in a conditional random field (Lafferty et al., 2001).
+
+    Its parameter has the weights of the first labels, those of the last ones, and those of transitions.
+    """
+    layer = Layer("linear_chain_crf")
+    size = known("input", input, input.shape[-1:])[0]
+    transition = layer.parameter(_required("param_attr", param_attr), [size + 2, size], input.dtype, Xavier())
+    inputs = {"Emission": input, "Transition": transition, "Label": label, "Length": length}
+    slots = ["Alpha", "EmissionExps", "TransitionExps", "LogLikelihood"]
+    return layer.results("linear_chain_crf", inputs, None, slots)[-1]
+
+
+def row_conv(input: Variable, future_context_size: int, param_attr: Attr = None, act: str | None = None) -> Variable:
+    """Adds to each row as many rows ahead of it in the sequence, weighted element by element."""
+    layer = Layer("row_conv")
+    width = known("input", input, input.shape[-1:])[0]
+    attr = _required("param_attr", param_attr)
+    filter = layer.parameter(attr, [future_context_size + 1, width], input.dtype, Xavier())
+    return layer.activated(layer.result("row_conv", {"X": input, "Filter": filter}), act)
+
+
+def warpctc(
+    input: Variable,
+    label: Variable,
+    blank: int = 0,
+    norm_by_times: bool = False,
+    input_length: Variable | None = None,
+    label_length: Variable | None = None,
+) -> Variable:
+    """The cost of each sequence of labels, whatever its alignment to the scores of each step (Graves et al., 2006)."""
+    inputs = {"Logits": input, "Label": label, "LogitsLength": input_length, "LabelLength": label_length}
+    if (input_length is None) != (label_length is None):
+        raise ValueError("arguments 'input_length' and 'label_length': expected both, or none")
+    attrs = {"blank": blank, "norm_by_times": norm_by_times}
+    return Layer("warpctc").results("warpctc", inputs, attrs, ["Loss", "WarpCTCGrad"])[0]
+
+
+def ctc_greedy_decoder(
+    input: Variable,
+    blank: int,
+    input_length: Variable | None = None,
+    padding_value: int = 0,
+    name: str | None = None,
+) -> Any:
+    """The best label of each step, without blanks and repeated labels; with `input_length`, their lengths too."""
+    layer = Layer("ctc_greedy_decoder", name)
+    _, best = topk(input, k=1)
+    attrs: dict[str, Any] = {"merge_repeated": True, "blank": blank}
+    if input_length is None:
+        decoded = layer.result("ctc_align", {"Input": best}, attrs, "Output")
+        decoded.stop_gradient = True
+        return decoded
+    inputs = {"Input": squeeze(best, [2]), "InputLength": input_length}
+    attrs["padding_value"] = padding_value
+    decoded, length = layer.results("ctc_align", inputs, attrs, ["Output", "OutputLength"])
+    decoded.stop_gradient = length.stop_gradient = True
+    return decoded, length
+
+
+def edit_distance(
+    input: Variable,
+    label: Variable,
+    normalized: bool = True,
+    ignored_tokens: Sequence[int] | None = None,
+    input_length: Variable | None = None,
+    label_length: Variable | None = None,
+) -> tuple[Variable, Variable]:
+    """The number of edits that turn each sequence into the other, over the length of `label` if `normalized`; their number."""
+    layer = Layer("edit_distance")
+    if ignored_tokens:
+        if input_length is not None:
+            raise ValueError("argument 'ignored_tokens': sequences with lengths keep all tokens")
+        erased = {"tokens": list(ignored_tokens)}
+        input = layer.result("sequence_erase", {"X": input}, erased)
+        label = layer.result("sequence_erase", {"X": label}, erased)
+    if (input_length is None) != (label_length is None):
+        raise ValueError("arguments 'input_length' and 'label_length': expected both, or none")
+    inputs = {"Hyps": input, "Refs": label, "HypsLength": input_length, "RefsLength": label_length}
+    distance, count = layer.results("edit_distance", inputs, {"normalized": normalized}, ["Out", "SequenceNum"])
+    return distance, count
 
 
 def gru_unit(

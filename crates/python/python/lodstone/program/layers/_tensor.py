@@ -19,6 +19,7 @@ __all__ = [
     "assign",
     "cast",
     "concat",
+    "crop",
     "crop_tensor",
     "create_global_var",
     "create_parameter",
@@ -75,6 +76,7 @@ __all__ = [
     "triu",
     "uniform_random",
     "unique",
+    "unique_with_counts",
     "unsqueeze",
     "unstack",
     "where",
@@ -626,6 +628,36 @@ def nonzero(input: Variable, as_tuple: bool = False) -> Variable | list[Variable
         return found
     columns = len(input.shape)
     return [found] if columns == 1 else split(found, columns, dim=1)
+
+
+def crop(
+    x: Variable,
+    shape: Variable | Sequence[int] | None = None,
+    offsets: Variable | Sequence[int] | None = None,
+    name: str | None = None,
+) -> Variable:
+    """A part of a tensor, of a shape, or that of a variable, and at offsets [default: 0]."""
+    if shape is None:
+        raise ValueError("argument 'shape': expected a shape, or a variable of it")
+    inputs: dict[str, Any] = {"X": x}
+    attrs: dict[str, Any] = {}
+    if isinstance(shape, Variable):
+        inputs["Y"] = shape
+    else:
+        attrs["shape"] = list(shape)
+    if isinstance(offsets, Variable):
+        inputs["Offsets"] = offsets
+    else:
+        attrs["offsets"] = [0] * len(x.shape) if offsets is None else list(offsets)
+    return Layer("crop", name).result("crop", inputs, attrs)
+
+
+def unique_with_counts(x: Variable, dtype: Any = "int32") -> tuple[Variable, Variable, Variable]:
+    """The different elements, the index of each element among them, and how often each occurs."""
+    slots = ["Out", "Index", "Count"]
+    layer = Layer("unique_with_counts")
+    out, index, count = layer.results("unique_with_counts", {"X": x}, {"dtype": dtype_name(dtype)}, slots)
+    return out, index, count
 
 
 def size(input: Variable) -> Variable:
