@@ -212,6 +212,27 @@ def transcribed(x, tags):
     return layers.warpctc(layers.fc(x, 4), labels, blank=3)
 
 
+def stepped(x, tags):
+    rnn = layers.DynamicRNN()
+    with rnn.block():
+        step, state = rnn.step_input(x), rnn.memory(shape=[5], value=0.5)
+        new = layers.fc([step, state], 5, act="tanh")
+        rnn.update_memory(state, new)
+        rnn.output(new)
+    return layers.softmax_with_cross_entropy(layers.fc(rnn(), 3), tags)
+
+
+def branched(x, tags):
+    y = layers.fc(layers.sequence_pool(x, "sum"), 1)
+    first = layers.sequence_first_step(layers.cast(tags, "float32"))
+    branches = layers.IfElse(layers.less_than(first, layers.fill_constant([3, 1], "float32", 1.5)))
+    with branches.true_block():
+        branches.output(layers.square(branches.input(y)))
+    with branches.false_block():
+        branches.output(layers.square(layers.scale(branches.input(y), 1.0, 1.0)))
+    return branches()[0]
+
+
 def rearranged(x, tags):
     one, other = layers.fc(x, 2), layers.row_conv(x, 2)
     both = layers.sequence_reverse(layers.sequence_concat([one, layers.sequence_reshape(other, 2)]))
@@ -221,7 +242,7 @@ def rearranged(x, tags):
     return layers.square(layers.lod_reset(means, x))
 
 
-@pytest.mark.parametrize("loss_of", [tagged, transcribed, rearranged], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("loss_of", [tagged, transcribed, stepped, branched, rearranged], ids=lambda one: one.__name__)
 def test_models_of_sequences_are_trained(loss_of):
     with Network() as net:
         x = layers.data("x", [-1, 4], append_batch_size=False, lod_level=1)
@@ -232,6 +253,28 @@ def test_models_of_sequences_are_trained(loss_of):
     executor.run(net.startup, scope=scope)
     losses = [float(executor.run(net.main, {"x": SENTENCES, "tags": TAGS}, loss, scope)[0]) for _ in range(8)]
     assert all(later < earlier for earlier, later in zip(losses, losses[1:], strict=False))
+
+
+def test_misused_loops_and_branches_are_named():
+    with Network():
+        x = layers.data("x", [4], lod_level=1)
+        rnn = layers.DynamicRNN()
+        with pytest.raises(ValueError, match="step_input can only be called in the block"):
+            rnn.step_input(x)
+        with pytest.raises(ValueError, match="results of an RNN exist after its block"):
+            rnn()
+        with pytest.raises(ValueError, match="needs a step_input"), rnn.block():
+            pass
+        rnn = layers.DynamicRNN()
+        with pytest.raises(ValueError, match="is no memory of this RNN"), rnn.block():
+            rnn.update_memory(rnn.step_input(x), x)
+        branches = layers.IfElse(layers.less_than(x, x))
+        with pytest.raises(ValueError, match="input can only be called in a block"):
+            branches.input(x)
+        with pytest.raises(ValueError, match="a branch needs an output"), branches.true_block():
+            pass
+        with pytest.raises(ValueError, match="need a true_block or a false_block"):
+            branches()
 
 
 

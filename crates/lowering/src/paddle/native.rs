@@ -57,6 +57,10 @@ pub fn native_outputs(
                 ValueInfo::tensor(DType::Int64, shape)
             }),
         ),
+        "array_to_lod_tensor" => one(
+            "Out",
+            array("X").map(|array| ValueType::Tensor(unsized_rows(described(&array), 1)).into()),
+        ),
         // By lengths, the lowering applies.
         "ctc_align" if op.input("InputLength").is_empty() => one(
             "Output",
@@ -105,6 +109,35 @@ pub fn native_outputs(
                 )
             })
         }
+        "lod_rank_table" => one("Out", input("X").map(|_| holder(Holder::LodRankTable))),
+        "lod_tensor_to_array" => one(
+            "Out",
+            input("X").map(|info| holder(Holder::TensorArray(unsized_rows(described(&info), 0)))),
+        ),
+        "max_sequence_len" => {
+            one("Out", Ok(ValueInfo::tensor(DType::Int64, Some(vec![Dim::Known(1)]))))
+        }
+        "merge_lod_tensor" => one(
+            "Out",
+            input("InTrue").map(|info| {
+                let levels = described(&info).lod_level;
+                ValueType::Tensor(unsized_rows(described(&info), levels)).into()
+            }),
+        ),
+        "reorder_lod_tensor_by_rank" => one("Out", input("X").map(|info| info.value.into())),
+        "shrink_rnn_memory" => one(
+            "Out",
+            input("X").map(|info| {
+                let levels = described(&info).lod_level;
+                ValueType::Tensor(unsized_rows(described(&info), levels)).into()
+            }),
+        ),
+        "split_lod_tensor" => input("X").map(|info| {
+            let levels = described(&info).lod_level;
+            let part =
+                || ValueInfo::from(ValueType::Tensor(unsized_rows(described(&info), levels)));
+            named(op, [("OutTrue", part()), ("OutFalse", part())])
+        }),
         "warpctc" => input("Logits").map(|info| {
             let (dtype, dims) = (info.dtype(), info.shape().map(<[Dim]>::to_vec));
             let (steps, rows) = match dims.as_deref() {
@@ -189,6 +222,15 @@ fn named<const N: usize>(op: &Op, slots: [(&str, ValueInfo); N]) -> Vec<(String,
         names.map(move |name| (name, info.clone())).collect::<Vec<_>>()
     };
     slots.into_iter().flat_map(variables).collect()
+}
+
+/// Returns a type of tensors of any number of rows, with a number of LoD levels.
+fn unsized_rows(mut tensor: TensorType, lod_level: u32) -> TensorType {
+    if let Some(rows) = tensor.shape.as_mut().and_then(|dims| dims.first_mut()) {
+        *rows = Dim::Unknown;
+    }
+    tensor.lod_level = lod_level;
+    tensor
 }
 
 /// Returns the outputs of a recurrent operator over the rows of `Input`: slots, and their widths in multiples of the width

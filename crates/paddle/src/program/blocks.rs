@@ -122,6 +122,22 @@ impl Network {
     /// If the condition is not a single Boolean.
     pub fn append_conditional_block(&mut self, condition: &Variable, block: usize) -> Result<()> {
         self.check_condition(condition)?;
+        self.append_branch(condition, block, true)
+    }
+
+    /// Appends a `conditional_block` operator that runs a block which [`end_block`](Self::end_block) has closed, if a mask,
+    /// a tensor of Booleans, has elements: the block of a branch that is taken row by row.
+    ///
+    /// # Errors
+    /// If the mask does not consist of Booleans.
+    pub fn append_masked_block(&mut self, mask: &Variable, block: usize) -> Result<()> {
+        match self.dtype(mask)? {
+            DType::Bool => self.append_branch(mask, block, false),
+            found => variable(mask.name(), format!("expected Booleans as a mask, found {found}")),
+        }
+    }
+
+    fn append_branch(&mut self, condition: &Variable, block: usize, is_scalar: bool) -> Result<()> {
         let outside = self.outside(block);
         let scopes = self.scopes("Scope", Operator::new("conditional_block"));
         self.append(
@@ -130,7 +146,7 @@ impl Network {
                 .input("Input", &outside.reads)
                 .output("Out", &outside.writes)
                 .attribute("sub_block", AttributeValue::Block(block_number(block)?))
-                .attribute("is_scalar_condition", true),
+                .attribute("is_scalar_condition", is_scalar),
         )
     }
 

@@ -169,6 +169,12 @@ def labelled():
                 "RefsLength": numbers(*others),
             }
             case("edit_distance", inputs, {"normalized": normalized}, ["Out", "SequenceNum"])
+        mask = np.array([number % 2 == 0 for number in range(len(lengths))]).reshape(-1, 1)
+        x = Lod(normal(count, 2), [lengths])
+        case("split_lod_tensor", {"X": x, "Mask": mask}, {"level": 0}, ["OutTrue", "OutFalse"])
+        case("split_lod_tensor", {"X": normal(len(lengths), 2), "Mask": mask}, {"level": 0}, ["OutTrue", "OutFalse"])
+        inputs = {"X": mask, "Mask": mask, "InTrue": normal(int(mask.sum()), 2), "InFalse": normal(int((~mask).sum()), 2)}
+        case("merge_lod_tensor", inputs, {"level": 0})
     for dtype in [F32, F64]:
         label = integers(5, 1, low=0, high=4)
         case("bpr_loss", {"X": Lod(normal(5, 4, dtype=dtype), [[2, 3]]), "Label": label}, {}, ["Y"])

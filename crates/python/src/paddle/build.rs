@@ -312,7 +312,8 @@ pub(crate) fn discard_block(py: Python<'_>, network: Parents<'_>, block: usize) 
     })
 }
 
-/// Closes the current block, and appends the operator that runs it: a `while`, or a `conditional_block`.
+/// Closes the current block, and appends the operator that runs it: a `while`, or a `conditional_block`, whose condition
+/// may be a mask.
 #[pyfunction]
 pub(crate) fn append_block(
     py: Python<'_>,
@@ -322,16 +323,15 @@ pub(crate) fn append_block(
     is_test: bool,
 ) -> PyResult<()> {
     let condition = Variable::named(condition);
-    let is_loop = match kind {
-        "while" => true,
-        "conditional_block" => false,
-        other => return Err(unknown("kind", other)),
-    };
+    if !["while", "conditional_block", "masked_block"].contains(&kind) {
+        return Err(unknown("kind", kind));
+    }
     network.with(py, |net| {
         let block = net.end_block();
-        let appended = match is_loop {
-            true => net.append_while(&condition, block, is_test),
-            false => net.append_conditional_block(&condition, block),
+        let appended = match kind {
+            "while" => net.append_while(&condition, block, is_test),
+            "masked_block" => net.append_masked_block(&condition, block),
+            _ => net.append_conditional_block(&condition, block),
         };
         if appended.is_err() {
             net.discard_block(block);

@@ -372,3 +372,50 @@ add("img_conv_group", {"x": IMAGE}, lambda L, F, x: F.nets.img_conv_group(x, [4,
 add("sequence_conv_pool", {"x": ROWS}, lambda L, F, x: F.nets.sequence_conv_pool(x, 3, 3, param_attr=given(F, floats(12, 3)), act="tanh", pool_type="sqrt"))
 add("glu", {"x": X}, lambda L, F, x: F.nets.glu(x, 1))
 add("scaled_dot_product_attention", {"x": floats(2, 3, 4), "y": floats(2, 5, 4), "z": floats(2, 5, 6)}, lambda L, F, x, y, z: F.nets.scaled_dot_product_attention(x, y, z))
+
+def steps(L, F, x, init, whole):
+    """A loop over steps with every kind of input."""
+    first = L.sequence_pool(init, "first")
+    rnn = L.DynamicRNN()
+    with rnn.block():
+        step = rnn.step_input(x)
+        static = rnn.static_input(whole)
+        one, other = rnn.memory(shape=[3], value=0.5), rnn.memory(init=first, need_reorder=True)
+        parts = [L.fc(part, 3, param_attr=given(F, floats(rows, 3)), bias_attr=False) for part, rows in ((step, 4), (one, 3))]
+        new = L.tanh(L.elementwise_add(*parts))
+        both = L.elementwise_add(L.elementwise_mul(new, L.sequence_pool(static, "sum")), other)
+        rnn.update_memory(one, new)
+        rnn.update_memory(other, both)
+        rnn.output(new, both)
+    return rnn()
+
+
+def rows_by_mask(L, F, x, y):
+    branches = L.IfElse(L.less_than(x, y))
+    with branches.true_block():
+        branches.output(L.scale(branches.input(x), -1.0), L.relu(branches.input(y)))
+    with branches.false_block():
+        branches.output(L.scale(branches.input(x), 2.0), branches.input(y))
+    return branches()
+
+
+def ranked(L, F, x):
+    C = getattr(L, "control_flow", L)
+    table = C.lod_rank_table(x)
+    array = C.lod_tensor_to_array(x, table)
+    first, second = (L.array_read(array, L.fill_constant([1], "int64", step)) for step in (0, 1))
+    least = C.shrink_memory(first, L.fill_constant([1], "int64", 1), table)
+    back = C.array_to_lod_tensor(array, table)
+    return [C.max_sequence_len(table), second, least, back, L.reorder_lod_tensor_by_rank(x, table)]
+
+
+def split_and_merged(L, F, x, m):
+    C = getattr(L, "control_flow", L)
+    yes, no = C.split_lod_tensor(x, m)
+    return [yes, no, C.merge_lod_tensor(L.scale(yes, 2.0), no, m, m)]
+
+
+add("dynamic_rnn", {"x": ROWS, "init": (floats(6, 3, seed=7), [[0, 1, 4, 6]]), "whole": (floats(6, 3, seed=5), [[0, 3, 4, 6]])}, steps)
+add("if_else", {"x": floats(5, 1), "y": floats(5, 1, seed=3)}, rows_by_mask)
+add("ranks", {"x": ROWS}, ranked)
+add("split_and_merge", {"x": floats(4, 3), "m": np.array([[True], [False], [True], [True]])}, split_and_merged)

@@ -3,6 +3,7 @@
 //! does not have, and gradients without an ONNX equivalent.
 
 mod boxes;
+mod branches;
 mod control;
 mod extremes;
 mod files;
@@ -36,6 +37,7 @@ pub(crate) type Run = fn(&mut Frame<'_>, &Step, &Op) -> Outcome;
 /// Families of functions, each a file.
 const FAMILIES: &[&[(&str, Run)]] = &[
     boxes::OPERATORS,
+    branches::OPERATORS,
     control::OPERATORS,
     extremes::OPERATORS,
     files::OPERATORS,

@@ -161,13 +161,25 @@ fn join(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     Ok(frame.make(output(step, "Out")?, made)?)
 }
 
-/// Keeps the rows of the sequences that are not finished at a step: the first ones.
+/// Keeps the rows, or the sequences of rows, of the sequences that are not finished at a step: the first ones.
 fn shrink(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let at = at_step(frame, input(step, "I")?)?;
     let count = ranks(frame, step)?.iter().filter(|(_, length)| *length > at).count();
-    let rows = Rows::of(frame.tensor(input(step, "X")?)?)?;
-    let bytes = rows.bytes.get(..count * rows.size).ok_or("there are fewer rows than sequences")?;
-    let made = rows.with(bytes.to_vec(), count);
+    let x = frame.tensor(input(step, "X")?)?;
+    let rows = Rows::of(x)?;
+    let lost = "there are fewer rows than sequences";
+    let (kept, lod) = match x.lod.0.as_slice() {
+        [] => (count, Lod::default()),
+        [level] => {
+            let level = level.get(..=count).ok_or(lost)?;
+            let end = level.last().and_then(|end| usize::try_from(*end).ok());
+            (end.ok_or(lost)?, Lod(vec![level.to_vec()]))
+        }
+        _ => return Err("expected at most one level of LoD".into()),
+    };
+    let bytes = rows.bytes.get(..kept.saturating_mul(rows.size)).ok_or(lost)?;
+    let mut made = rows.with(bytes.to_vec(), kept);
+    made.lod = lod;
     Ok(frame.make(output(step, "Out")?, made)?)
 }
 

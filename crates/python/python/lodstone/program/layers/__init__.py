@@ -10,7 +10,7 @@ from inspect import isfunction
 from typing import NoReturn
 
 from .._layer import checked
-from . import _activations, _control, _detection, _images, _loss, _math, _nn, _schedules, _sequence, _tensor
+from . import _activations, _control, _detection, _images, _loss, _math, _nn, _rnn, _schedules, _sequence, _tensor
 from ._activations import *  # noqa: F403
 from ._control import *  # noqa: F403
 from ._detection import *  # noqa: F403
@@ -18,13 +18,14 @@ from ._images import *  # noqa: F403
 from ._loss import *  # noqa: F403
 from ._math import *  # noqa: F403
 from ._nn import *  # noqa: F403
+from ._rnn import *  # noqa: F403
 from ._schedules import *  # noqa: F403
 from ._sequence import *  # noqa: F403
 from ._tensor import *  # noqa: F403
 
 __all__ = [
     name
-    for module in (_activations, _control, _detection, _images, _loss, _math, _nn, _schedules, _sequence, _tensor)
+    for module in (_activations, _control, _detection, _images, _loss, _math, _nn, _rnn, _schedules, _sequence, _tensor)
     for name in module.__all__
 ]
 
