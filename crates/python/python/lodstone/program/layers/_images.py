@@ -18,9 +18,11 @@ __all__ = [
     "conv2d",
     "conv2d_transpose",
     "conv3d",
+    "deformable_conv",
     "fsp_matrix",
     "grid_sampler",
     "image_resize",
+    "image_resize_short",
     "lrn",
     "pixel_shuffle",
     "pool2d",
@@ -127,14 +129,8 @@ def _conv(
 ) -> Variable:
     layer = Layer(kind, name)
     is_last = _is_last("data_format", layout, rank)
-    among, inputs, window = groups or 1, channels(x, is_last), sizes("filter_size", size, rank)
-    if inputs % among or filters % among:
-        raise ValueError(f"argument 'groups': {inputs} channels and {filters} filters are not multiples of {among}")
-    if min(window) < 1:
-        raise ValueError(f"argument 'filter_size': {window} is not positive")
-    # The fan-in counts all channels, whatever the groups.
-    default = Normal(0.0, sqrt(2.0 / (prod(window) * inputs)))
-    filter = layer.parameter(required("param_attr", weight), [filters, inputs // among, *window], x.dtype, default)
+    among, window = groups or 1, sizes("filter_size", size, rank)
+    filter = _filter(layer, x, channels(x, is_last), filters, window, among, weight)
     attrs = {
         "strides": sizes("stride", stride, rank),
         **_window(rank, padding, "padding", is_last),
@@ -144,6 +140,58 @@ def _conv(
     }
     made = layer.result(kind, {"Input": x, "Filter": filter}, attrs, "Output")
     return layer.activated(layer.biased(made, bias, filters, rank + 1 if is_last else 1), act)
+
+
+def _filter(
+    layer: Layer, x: Variable, inputs: int, filters: int, window: Sequence[int], groups: int, attr: Attr
+) -> Variable:
+    """Adds the filter of a convolution."""
+    if inputs % groups or filters % groups:
+        raise ValueError(f"argument 'groups': {inputs} channels and {filters} filters are not multiples of {groups}")
+    if min(window) < 1:
+        raise ValueError(f"argument 'filter_size': {list(window)} is not positive")
+    # The fan-in counts all channels, whatever the groups.
+    default = Normal(0.0, sqrt(2.0 / (prod(window) * inputs)))
+    return layer.parameter(required("param_attr", attr), [filters, inputs // groups, *window], x.dtype, default)
+
+
+def deformable_conv(
+    input: Variable,
+    offset: Variable,
+    mask: Variable | None,
+    num_filters: int,
+    filter_size: Pair,
+    stride: Pair = 1,
+    padding: Pair = 0,
+    dilation: Pair = 1,
+    groups: int | None = None,
+    deformable_groups: int | None = None,
+    im2col_step: int | None = None,
+    param_attr: Attr = None,
+    bias_attr: Attr = None,
+    modulated: bool = True,
+    name: str | None = None,
+) -> Variable:
+    """A convolution of images at shifted positions (Dai et al., 2017), weighted by `mask` if `modulated`."""
+    if modulated and mask is None:
+        raise ValueError("argument 'mask': a modulated convolution has one")
+    layer = Layer("deformable_conv", name)
+    among, window = groups or 1, sizes("filter_size", filter_size, 2)
+    filter = _filter(layer, input, channels(input), num_filters, window, among, param_attr)
+    attrs = {
+        "strides": sizes("stride", stride, 2),
+        "paddings": sizes("padding", padding, 2),
+        "dilations": sizes("dilation", dilation, 2),
+        "groups": among,
+        "deformable_groups": deformable_groups or 1,
+        "im2col_step": im2col_step,
+    }
+    inputs = {"Input": input, "Offset": offset, "Filter": filter}
+    if modulated:
+        made = layer.result("deformable_conv", {**inputs, "Mask": mask}, attrs, "Output")
+    else:
+        made = layer.result("deformable_conv_v1", inputs, attrs, "Output")
+    return layer.biased(made, bias_attr, num_filters, 1)
 
 
 def conv2d_transpose(
@@ -313,6 +361,14 @@ def image_resize(
     attrs["data_layout"] = data_format if is_last else None
     kind = f"{method}_interp_v2"
     return Layer(kind, name).result(kind, {"X": input}, attrs)
+
+
+def image_resize_short(input: Variable, out_short_len: int, resample: str = "BILINEAR") -> Variable:
+    """Images whose shorter side has another length, of the same proportions."""
+    sides = known("input", input, input.shape[2:4])
+    shape = [int(side * (out_short_len / min(sides)) + 0.5) for side in sides]
+    shape[sides.index(min(sides))] = out_short_len
+    return image_resize(input, shape, resample=resample)
 
 
 def resize_bilinear(

@@ -9,6 +9,7 @@ from .._core import Variable
 from .._layer import Layer, several
 
 __all__ = [
+    "addcmul",
     "addmm",
     "allclose",
     "bmm",
@@ -312,6 +313,11 @@ def mul(x: Variable, y: Variable, x_num_col_dims: int = 1, y_num_col_dims: int =
 def bmm(x: Variable, y: Variable, name: str | None = None) -> Variable:
     """The products of the matrices of two batches."""
     return Layer("bmm", name).result("bmm", {"X": x, "Y": y})
+
+
+def addcmul(input: Variable, tensor1: Variable, tensor2: Variable, value: float = 1.0, name: str | None = None) -> Variable:
+    """`input + value * tensor1 * tensor2`, element by element."""
+    return elementwise_add(input, scale(elementwise_mul(tensor1, tensor2), value))
 
 
 def addmm(

@@ -287,7 +287,8 @@ class IfElse:
         if x.name not in self._inputs:
             parent = _parent()
             yes, no = (unique_name.generate(f"ifelse_input{self._layer.name}") for _ in range(2))
-            parent.append_op("split_lod_tensor", {"X": x, "Mask": self._mask}, {"OutTrue": yes, "OutFalse": no}, {"level": 0})
+            outputs = {"OutTrue": yes, "OutFalse": no}
+            parent.append_op("split_lod_tensor", {"X": x, "Mask": self._mask}, outputs, {"level": 0})
             self._inputs[x.name] = parent.var(yes), parent.var(no)
         yes_rows, no_rows = self._inputs[x.name]
         return yes_rows if self._branch else no_rows
