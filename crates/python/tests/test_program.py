@@ -199,6 +199,38 @@ def test_optimizers_decrease_the_loss(rule):
     losses = [float(executor.run(net.main, feed, loss, scope=scope)[0]) for _ in range(5)]
     assert losses[-1] < losses[0]
 
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        optimizer.Adamax(0.1),
+        optimizer.Adadelta(0.05, 0.1),
+        optimizer.DecayedAdagrad(0.1),
+        optimizer.Ftrl(0.5, l1=0.01, l2=0.01),
+        optimizer.LarsMomentum(0.5, 0.5, lars_coeff=0.1),
+        optimizer.Dpsgd(0.1, clip=10.0, batch_size=16.0, sigma=0.01, seed=7),
+    ],
+    ids=lambda rule: type(rule).__name__,
+)
+def test_optimizers_resume_where_their_variables_were_saved(rule, tmp_path):
+    with Network() as net:
+        x, y = layers.data("x", [4]), layers.data("y", [1])
+        loss = layers.mean(layers.square_error_cost(layers.fc(x, 1), y))
+        rule.minimize(loss)
+    executor, scope, other = Executor(), Scope(), Scope()
+    executor.run(net.startup, scope=scope)
+
+    def steps(scope):
+        return [executor.run(net.main, {"x": ONES, "y": ONES[:, :1]}, loss, scope)[0].tobytes() for _ in range(3)]
+
+    steps(scope)
+    with scope_guard(scope):
+        save_persistables(executor, tmp_path, net.main)
+    with scope_guard(other):
+        load_persistables(executor, tmp_path, net.main)
+    assert steps(scope) == steps(other)
+
+
 SENTENCES = create_lod_tensor(np.linspace(-1, 1, 28, dtype=np.float32).reshape(7, 4), [[3, 1, 3]])
 TAGS = create_lod_tensor(np.array([[1], [0], [2], [2], [1], [1], [0]], np.int64), [[3, 1, 3]])
 
@@ -275,7 +307,6 @@ def test_misused_loops_and_branches_are_named():
             pass
         with pytest.raises(ValueError, match="need a true_block or a false_block"):
             branches()
-
 
 
 def test_parameters_are_configured():
