@@ -264,6 +264,21 @@ def lod_reset(r, kind):
     return Call({"X": x}, {"target_lod": [0, x.shape[0]]})
 
 
+@calls("split_lod_tensor")
+def split_lod_tensor(r, kind):
+    rows = r.int(1, 5)
+    inputs = {"X": r.plain((rows,) + r.shape(1, 2, 4), r.type()), "Mask": r.bools((rows, 1))}
+    return forward(inputs, {"level": 0}, ["OutTrue", "OutFalse"])
+
+
+@calls("merge_lod_tensor")
+def merge_lod_tensor(r, kind):
+    mask, rest, dtype = r.bools((r.int(1, 5), 1)), r.shape(1, 2, 4), r.type()
+    count = int(mask.sum())
+    parts = {"InTrue": r.plain((count,) + rest, dtype), "InFalse": r.plain((mask.size - count,) + rest, dtype)}
+    return forward({"X": mask, "Mask": mask, **parts}, {"level": 0})
+
+
 @calls("row_conv")
 def row_conv(r, kind):
     batch, steps, width = r.int(1, 3), r.int(1, 6), r.int(1, 5)

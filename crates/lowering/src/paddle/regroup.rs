@@ -1,4 +1,5 @@
-//! Operators that move the rows of sequences: concatenation, padding, slices, and changes of their offsets.
+//! Operators that move the rows of sequences: concatenation, padding, slices, and changes of their offsets; and branches by
+//! rows.
 //!
 //! Arguments that contradict the offsets are errors when a program runs. An exported program leaves them to the runtime.
 
@@ -9,6 +10,8 @@ use super::sequences::{Steps, compress, counted, lengths, longest, offsets, star
 use crate::onnx::{Graph, Value, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
+    ("merge_lod_tensor", merge),
+    ("split_lod_tensor", split),
     ("sequence_concat", concat),
     ("sequence_enumerate", enumerate),
     ("sequence_erase", erase),
@@ -332,6 +335,50 @@ fn scatter(op: &mut Operator<'_>) -> Outcome {
     }
     let updates = op.reshape(&updates, &[-1])?;
     let y = op.call("ScatterND", &[&x, &targets, &updates], [text("reduction", "add")])?;
+    op.put("Out", &y)
+}
+
+/// Returns the mask of a branch, a Boolean for each row of `X`: sequences of rows are not supported.
+fn mask(op: &mut Operator<'_>, slots: &[&str]) -> Outcome<Value> {
+    if op.int("level")? != 0 {
+        return Err(format!("expected 0 as `level`, found {}", op.int("level")?).into());
+    }
+    if slots.iter().any(|slot| !op.lod(slot).is_empty()) {
+        return Err("sequences by LoD are only supported at run time".into());
+    }
+    let mask = op.input("Mask")?;
+    if mask.dtype() != DType::Bool {
+        return Err(format!("expected Booleans as `Mask`, found {}", mask.dtype()).into());
+    }
+    op.reshape(&mask, &[-1])
+}
+
+/// Separates the rows where a mask is true from the others.
+fn split(op: &mut Operator<'_>) -> Outcome {
+    let (x, mask) = (op.input("X")?, mask(op, &["X"])?);
+    let others = op.call("Not", &[&mask], [])?;
+    let yes = op.call("Compress", &[&x, &mask], [int("axis", 0)])?;
+    let no = op.call("Compress", &[&x, &others], [int("axis", 0)])?;
+    op.put("OutTrue", &yes)?;
+    op.put("OutFalse", &no)
+}
+
+/// Puts the rows of both branches together again, in the order of the mask.
+fn merge(op: &mut Operator<'_>) -> Outcome {
+    let (yes, no) = (op.input("InTrue")?, op.input("InFalse")?);
+    let mask = mask(op, &["InTrue", "InFalse"])?;
+    let graph = &mut **op;
+    let ones = graph.cast(&mask, DType::Int64)?;
+    let before = offsets(graph, &ones)?;
+    let own = starts(graph, &before)?;
+    let all = graph.call("Size", &[&mask], [])?;
+    let numbers = counted(graph, &all)?;
+    let count = graph.gather_scalar(&before, -1)?;
+    let others = graph.sub(&numbers, &own)?;
+    let others = graph.add(&others, &count)?;
+    let rows = graph.choose(&mask, &own, &others)?;
+    let both = graph.concat(&[&yes, &no], 0)?;
+    let y = graph.gather(&both, &rows, 0)?;
     op.put("Out", &y)
 }
 
