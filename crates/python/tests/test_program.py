@@ -221,7 +221,7 @@ def test_optimizers_resume_where_their_variables_were_saved(rule, tmp_path):
     executor.run(net.startup, scope=scope)
 
     def steps(scope):
-        return [executor.run(net.main, {"x": ONES, "y": ONES[:, :1]}, loss, scope)[0].tobytes() for _ in range(3)]
+        return [executor.run(net.main, {"x": ONES, "y": ONES[:, :1]}, loss, scope=scope)[0].tobytes() for _ in range(3)]
 
     steps(scope)
     with scope_guard(scope):
@@ -283,7 +283,7 @@ def test_models_of_sequences_are_trained(loss_of):
         optimizer.Adamax(0.05).minimize(loss)
     executor, scope = Executor(), Scope()
     executor.run(net.startup, scope=scope)
-    losses = [float(executor.run(net.main, {"x": SENTENCES, "tags": TAGS}, loss, scope)[0]) for _ in range(8)]
+    losses = [float(executor.run(net.main, {"x": SENTENCES, "tags": TAGS}, loss, scope=scope)[0]) for _ in range(8)]
     assert all(later < earlier for earlier, later in zip(losses, losses[1:], strict=False))
 
 

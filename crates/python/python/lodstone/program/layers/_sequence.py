@@ -279,7 +279,7 @@ def linear_chain_crf(
     """
     layer = Layer("linear_chain_crf")
     size = known("input", input, input.shape[-1:])[0]
-    transition = layer.parameter(_required("param_attr", param_attr), [size + 2, size], input.dtype, Xavier())
+    transition = layer.parameter(required("param_attr", param_attr), [size + 2, size], input.dtype, Xavier())
     inputs = {"Emission": input, "Transition": transition, "Label": label, "Length": length}
     slots = ["Alpha", "EmissionExps", "TransitionExps", "LogLikelihood"]
     return layer.results("linear_chain_crf", inputs, None, slots)[-1]
@@ -289,7 +289,7 @@ def row_conv(input: Variable, future_context_size: int, param_attr: Attr = None,
     """Adds to each row as many rows ahead of it in the sequence, weighted element by element."""
     layer = Layer("row_conv")
     width = known("input", input, input.shape[-1:])[0]
-    attr = _required("param_attr", param_attr)
+    attr = required("param_attr", param_attr)
     filter = layer.parameter(attr, [future_context_size + 1, width], input.dtype, Xavier())
     return layer.activated(layer.result("row_conv", {"X": input, "Filter": filter}), act)
 
