@@ -181,8 +181,8 @@ def test_gradients_are_appended():
         optimizer.Ftrl(0.5, l1=0.01, l2=0.01),
         optimizer.LarsMomentum(0.5, 0.5, lars_coeff=0.1),
         optimizer.Dpsgd(0.1, clip=10.0, batch_size=16.0, sigma=0.01),
-        optimizer.SGD(0.1, regularizer.L2Decay(0.1), clip.GradientClipByGlobalNorm(0.5)),
-        optimizer.SGD(0.1, regularizer.L1Decay(0.1), clip.GradientClipByNorm(0.5)),
+        optimizer.SGD(0.1, None, regularizer.L2Decay(0.1), clip.GradientClipByGlobalNorm(0.5)),
+        optimizer.SGD(0.1, None, regularizer.L1Decay(0.1), clip.GradientClipByNorm(0.5)),
         optimizer.SGD(0.1, grad_clip=clip.GradientClipByValue(0.1)),
     ],
     ids=lambda rule: type(rule).__name__,
@@ -579,6 +579,7 @@ WRONG = {
     "cannot be iterated": lambda: list(layers.data("x", [4])),
     "argument 'loss'": lambda: optimizer.SGD(0.1).minimize("loss"),
     "expected a single|single number|scalar": lambda: optimizer.SGD(0.1).minimize(layers.fc(layers.data("x", [4]), 3)),
+    "argument 'parameter_list'": lambda: optimizer.SGD(0.1, regularizer.L2Decay(0.1)),
     "argument 'grad_clip'": lambda: optimizer.SGD(0.1, grad_clip=1.0),
     "argument 'regularization'": lambda: optimizer.SGD(0.1, regularization=0.1),
     "argument 'learning_rate'": lambda: optimizer.SGD(float("nan")).minimize(regression()[1]),
@@ -755,3 +756,12 @@ def test_attention_has_several_heads():
     # Equal values are their own mean.
     wanted = feed["y"][:, :3] @ np.asarray(scope["fc_2.w_0"])
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+def test_optimizers_update_the_parameters_they_are_given():
+    with Network() as net:
+        loss = layers.mean(layers.fc(layers.fc(layers.data("x", [4]), 3), 1))
+        _, pairs = optimizer.Momentum(0.1, 0.9, ["fc_0.w_0", "fc_1.b_0"]).minimize(loss)
+    assert [parameter.name for parameter, _ in pairs] == ["fc_0.w_0", "fc_1.b_0"]
+    updated = [op.input("Param")[0] for op in net.main.global_block().ops if op.type == "momentum"]
+    assert sorted(updated) == ["fc_0.w_0", "fc_1.b_0"]

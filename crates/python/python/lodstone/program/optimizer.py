@@ -21,7 +21,7 @@ from typing import Any
 from .. import _lodstone
 from . import unique_name
 from ._backward import Pairs, append_backward
-from ._core import Operator, Program, Variable, default_startup_program, name_of
+from ._core import Operator, Program, Variable, default_startup_program, name_of, names_of
 from .clip import GradientClip
 from .regularizer import Regularizer
 
@@ -59,6 +59,7 @@ class Optimizer:
     """An optimizer. `learning_rate` is a number, or the variable of a schedule.
 
     A number becomes a persistable variable, `learning_rate_0`, which a scope can change before a step.
+    `parameter_list` has the parameters that are updated [default: all that can be trained].
     """
 
     _kind = ""
@@ -67,6 +68,7 @@ class Optimizer:
         self,
         learning_rate: float | Variable,
         *,
+        parameter_list: Iterable[Variable | str] | None = None,
         regularization: Regularizer | None = None,
         grad_clip: GradientClip | None = None,
         name: str | None = None,
@@ -81,6 +83,7 @@ class Optimizer:
             raise TypeError(f"argument 'regularization': expected a Regularizer, found {found}")
         if grad_clip is not None and not isinstance(grad_clip, GradientClip):
             raise TypeError(f"argument 'grad_clip': expected a GradientClip, found {type(grad_clip).__name__}")
+        self._parameters = None if parameter_list is None else names_of("parameter_list", parameter_list)
         self._regularization, self._clip, self._options = regularization, grad_clip, options
 
     def minimize(
@@ -102,7 +105,7 @@ class Optimizer:
         no_grad_set: Iterable[Variable | str] | None = None,
     ) -> Pairs:
         """Appends gradients; returns each parameter with its gradient."""
-        return append_backward(loss, parameter_list, no_grad_set)
+        return append_backward(loss, self._parameters if parameter_list is None else parameter_list, no_grad_set)
 
     def apply_gradients(self, params_grads: Pairs, startup_program: Program | None = None) -> list[Operator]:
         """Appends the updates of parameters by their gradients; returns the operators."""
@@ -132,11 +135,18 @@ class SGD(Optimizer):
     def __init__(
         self,
         learning_rate: float | Variable,
+        parameter_list: Iterable[Variable | str] | None = None,
         regularization: Regularizer | None = None,
         grad_clip: GradientClip | None = None,
         name: str | None = None,
     ) -> None:
-        super().__init__(learning_rate, regularization=regularization, grad_clip=grad_clip, name=name)
+        super().__init__(
+            learning_rate,
+            parameter_list=parameter_list,
+            regularization=regularization,
+            grad_clip=grad_clip,
+            name=name,
+        )
 
 
 class Momentum(Optimizer):
@@ -148,6 +158,7 @@ class Momentum(Optimizer):
         self,
         learning_rate: float | Variable,
         momentum: float = 0.9,
+        parameter_list: Iterable[Variable | str] | None = None,
         use_nesterov: bool = False,
         regularization: Regularizer | None = None,
         grad_clip: GradientClip | None = None,
@@ -155,6 +166,7 @@ class Momentum(Optimizer):
     ) -> None:
         super().__init__(
             learning_rate,
+            parameter_list=parameter_list,
             regularization=regularization,
             grad_clip=grad_clip,
             name=name,
@@ -172,6 +184,7 @@ class Adagrad(Optimizer):
         self,
         learning_rate: float | Variable,
         epsilon: float = 1e-6,
+        parameter_list: Iterable[Variable | str] | None = None,
         regularization: Regularizer | None = None,
         grad_clip: GradientClip | None = None,
         name: str | None = None,
@@ -179,6 +192,7 @@ class Adagrad(Optimizer):
     ) -> None:
         super().__init__(
             learning_rate,
+            parameter_list=parameter_list,
             regularization=regularization,
             grad_clip=grad_clip,
             name=name,
@@ -198,6 +212,7 @@ class Adam(Optimizer):
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-8,
+        parameter_list: Iterable[Variable | str] | None = None,
         regularization: Regularizer | None = None,
         grad_clip: GradientClip | None = None,
         name: str | None = None,
@@ -205,6 +220,7 @@ class Adam(Optimizer):
     ) -> None:
         super().__init__(
             learning_rate,
+            parameter_list=parameter_list,
             regularization=regularization,
             grad_clip=grad_clip,
             name=name,
@@ -227,12 +243,14 @@ class AdamW(Optimizer):
         beta2: float = 0.999,
         epsilon: float = 1e-8,
         weight_decay: float = 0.01,
+        parameter_list: Iterable[Variable | str] | None = None,
         grad_clip: GradientClip | None = None,
         name: str | None = None,
         lazy_mode: bool = False,
     ) -> None:
         super().__init__(
             learning_rate,
+            parameter_list=parameter_list,
             grad_clip=grad_clip,
             name=name,
             beta1=beta1,
@@ -255,12 +273,14 @@ class RMSProp(Optimizer):
         epsilon: float = 1e-6,
         momentum: float = 0.0,
         centered: bool = False,
+        parameter_list: Iterable[Variable | str] | None = None,
         regularization: Regularizer | None = None,
         grad_clip: GradientClip | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__(
             learning_rate,
+            parameter_list=parameter_list,
             regularization=regularization,
             grad_clip=grad_clip,
             name=name,
@@ -283,6 +303,7 @@ class Lamb(Optimizer):
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-6,
+        parameter_list: Iterable[Variable | str] | None = None,
         regularization: Regularizer | None = None,
         grad_clip: GradientClip | None = None,
         name: str | None = None,
@@ -290,6 +311,7 @@ class Lamb(Optimizer):
     ) -> None:
         super().__init__(
             learning_rate,
+            parameter_list=parameter_list,
             regularization=regularization,
             grad_clip=grad_clip,
             name=name,
@@ -312,12 +334,14 @@ class Adamax(Optimizer):
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-8,
+        parameter_list: Iterable[Variable | str] | None = None,
         regularization: Regularizer | None = None,
         grad_clip: GradientClip | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__(
             learning_rate,
+            parameter_list=parameter_list,
             regularization=regularization,
             grad_clip=grad_clip,
             name=name,
@@ -340,12 +364,14 @@ class Adadelta(Optimizer):
         learning_rate: float | Variable,
         epsilon: float = 1e-6,
         rho: float = 0.95,
+        parameter_list: Iterable[Variable | str] | None = None,
         regularization: Regularizer | None = None,
         grad_clip: GradientClip | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__(
             learning_rate,
+            parameter_list=parameter_list,
             regularization=regularization,
             grad_clip=grad_clip,
             name=name,
@@ -364,12 +390,14 @@ class DecayedAdagrad(Optimizer):
         learning_rate: float | Variable,
         decay: float = 0.95,
         epsilon: float = 1e-6,
+        parameter_list: Iterable[Variable | str] | None = None,
         regularization: Regularizer | None = None,
         grad_clip: GradientClip | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__(
             learning_rate,
+            parameter_list=parameter_list,
             regularization=regularization,
             grad_clip=grad_clip,
             name=name,
@@ -392,12 +420,14 @@ class Ftrl(Optimizer):
         l1: float = 0.0,
         l2: float = 0.0,
         lr_power: float = -0.5,
+        parameter_list: Iterable[Variable | str] | None = None,
         regularization: Regularizer | None = None,
         grad_clip: GradientClip | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__(
             learning_rate,
+            parameter_list=parameter_list,
             regularization=regularization,
             grad_clip=grad_clip,
             name=name,
@@ -418,6 +448,7 @@ class LarsMomentum(Optimizer):
         momentum: float,
         lars_coeff: float = 0.001,
         lars_weight_decay: float = 0.0005,
+        parameter_list: Iterable[Variable | str] | None = None,
         regularization: Regularizer | None = None,
         grad_clip: GradientClip | None = None,
         name: str | None = None,
@@ -426,6 +457,7 @@ class LarsMomentum(Optimizer):
     ) -> None:
         super().__init__(
             learning_rate,
+            parameter_list=parameter_list,
             regularization=regularization,
             grad_clip=grad_clip,
             name=name,
@@ -452,6 +484,7 @@ class Dpsgd(Optimizer):
         clip: float = 0.9,
         batch_size: float = 0.999,
         sigma: float = 1e-8,
+        parameter_list: Iterable[Variable | str] | None = None,
         seed: int = 0,
         regularization: Regularizer | None = None,
         grad_clip: GradientClip | None = None,
@@ -459,6 +492,7 @@ class Dpsgd(Optimizer):
     ) -> None:
         super().__init__(
             learning_rate,
+            parameter_list=parameter_list,
             regularization=regularization,
             grad_clip=grad_clip,
             name=name,
