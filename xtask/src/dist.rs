@@ -16,11 +16,17 @@ use std::process::Command;
 
 use sha2::{Digest, Sha256};
 
-use crate::python::{pythons, wheel};
+use crate::python::{environment, pythons, wheel_in};
 use crate::run::{Outcome, cannot, cargo, root, run, target};
 
 /// The target whose C library is linked statically. No dependency needs a C compiler; the linker is that of the host.
 const STATIC: &str = "x86_64-unknown-linux-musl";
+
+/// The oldest C library that the wheel runs on: glibc 2.17. Zig links against it on any host.
+const MANYLINUX: &str = "manylinux2014";
+
+/// The requirements for building the wheel.
+const PACKAGING: &str = "crates/python/requirements-dist.txt";
 
 const SHELLS: [(&str, &str); 5] = [
     ("bash", "lodstone.bash"),
@@ -51,7 +57,8 @@ fn build() -> Result<(), Outcome> {
     let (_, python) = pythons().into_iter().next().ok_or_else(|| {
         Outcome::CouldNotRun("there is no Python 3.11 or newer with venv".to_owned())
     })?;
-    let built = wheel(&python, &["--release", "--compatibility", "pypi"])?;
+    let python = environment(&python, PACKAGING)?;
+    let built = wheel_in(&python, &["--release", "--zig", "--compatibility", MANYLINUX])?;
     fs::copy(&built, dist.join(built.file_name().unwrap_or_default()))
         .map_err(cannot("copy the wheel"))?;
     let mut rustup = Command::new("rustup");
@@ -67,7 +74,7 @@ fn build() -> Result<(), Outcome> {
         fs::write(dist.join("completions").join(name), script).map_err(cannot("write a script"))?;
     }
     let man = dist.join("man").display().to_string();
-    let example = ["--example", "man", "--", &man];
+    let example = ["--target", STATIC, "--example", "man", "--", &man];
     cargo(&[&["run", "--quiet"], &package[..], &example[..]].concat(), &[])?;
     let sums = checksums(&dist)?;
     fs::write(dist.join(CHECKSUMS), sums).map_err(cannot("write the checksums"))
@@ -85,7 +92,7 @@ fn check() -> Result<(), Outcome> {
         files.iter().find(|path| is(&name(path))).ok_or_else(missing)
     };
     let wheel = find("manylinux wheel", &|name| {
-        name.ends_with(".whl") && name.contains("-abi3-manylinux")
+        name.ends_with(".whl") && name.contains("-abi3-") && name.contains(MANYLINUX)
     })?;
     check_wheel(wheel)?;
     let command = find("static command", &|name| name.ends_with(STATIC))?;

@@ -1,5 +1,6 @@
 //! Python environments with frameworks, and the Python package.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -53,10 +54,16 @@ pub(crate) const PACKAGE: &str = "crates/python/requirements-test.txt";
 
 /// Builds a wheel of the Python package; `arguments` are passed to maturin.
 pub(crate) fn wheel(python: &Path, arguments: &[&str]) -> Result<PathBuf, Outcome> {
+    wheel_in(&environment(python, PACKAGE)?, arguments)
+}
+
+/// Builds a wheel with the maturin of an environment, and the other programs in it.
+pub(crate) fn wheel_in(python: &Path, arguments: &[&str]) -> Result<PathBuf, Outcome> {
     let wheels = target().join("wheels");
     let _ = fs::remove_dir_all(&wheels);
-    let mut build = Command::new(environment(python, PACKAGE)?);
+    let mut build = Command::new(python);
     build
+        .env("PATH", paths_with(python)?)
         .args(["-m", "maturin", "build", "--quiet", "--locked", "--out"])
         .arg(&wheels)
         .args(arguments);
@@ -88,17 +95,27 @@ pub(crate) fn source(python: &Path, requirements: &str) -> Result<PathBuf, Outco
     let (directory, python) = (target().join("interop").join(name), environment(python, PACKAGE)?);
     let _ = fs::remove_dir_all(&directory);
     // pip builds the metadata of the package, which requires maturin only.
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    let inside = python.parent().map(Path::to_path_buf);
-    let paths = std::env::join_paths(inside.into_iter().chain(std::env::split_paths(&paths)));
-    let paths = paths.map_err(|error| Outcome::CouldNotRun(error.to_string()))?;
     let mut download = Command::new(&python);
-    download.env("PATH", paths).args(["-m", "pip", "download", "--quiet", "--no-cache-dir"]);
+    download.env("PATH", paths_with(&python)?).args([
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-cache-dir",
+    ]);
     download.args(["--no-deps", "--no-binary", ":all:", "--no-build-isolation", "--dest"]);
     run(download.arg(&directory).arg("-r").arg(&requirements)).map_err(could_not_run)?;
     let archive = fs::read_dir(&directory).map_err(cannot("list downloads"))?.flatten();
     let missing = || Outcome::Failed("pip downloaded nothing".to_owned());
     archive.map(|entry| entry.path()).next().ok_or_else(missing)
+}
+
+/// Returns the search path with the programs of an environment first.
+fn paths_with(python: &Path) -> Result<OsString, Outcome> {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let inside = python.parent().map(Path::to_path_buf);
+    let paths = std::env::join_paths(inside.into_iter().chain(std::env::split_paths(&paths)));
+    paths.map_err(|error| Outcome::CouldNotRun(error.to_string()))
 }
 
 /// Creates a virtual environment with the packages of a requirements file; returns its Python.
