@@ -9,7 +9,8 @@ DIR/expect.json lists the cases; paths in it are relative to DIR, or absolute:
 KIND is "mxnet", "onnx", "safetensors" (with PyTorch), "torch" or "paddle". The framework and the package read the file;
 then the package writes the arrays of the framework, and the framework reads them. "modules", "refusals" and "slices"
 compare the package with safetensors on PyTorch modules and tensors, and "paddle_refusals" saves PaddlePaddle tensors
-that cannot be saved. These have no file: PATH is their name.
+that cannot be saved. "feeds" runs a program on tensors of the framework that PATH names. These have no file: PATH is
+their name.
 
 Prints a line for each case and then `N passed, M failed`.
 """
@@ -359,8 +360,40 @@ def paddle_refusals(path, scratch):
     require("a dense tensor", again.numpy().tolist(), matrix.numpy().tolist())
 
 
+def feeds(path, scratch):
+    """Runs a program, and a model, with tensors of a framework as inputs."""
+    from lodstone import program
+
+    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
+    if os.path.basename(path) == "torch":
+        import torch
+
+        given, transposed = torch.from_numpy(rows), torch.from_numpy(rows.T.copy()).T
+        trained = given.clone().requires_grad_()
+    else:
+        import paddle
+
+        given, transposed = paddle.to_tensor(rows), paddle.to_tensor(rows.T.copy()).T
+        trained = paddle.to_tensor(rows, stop_gradient=False)
+    with program.Network() as net:
+        doubled = program.layers.scale(program.layers.data("x", [3]), 2.0)
+    with program.Network() as pooling:
+        sums = program.layers.sequence_pool(program.layers.data("x", [3], lod_level=1), "sum")
+    executor, scope = program.Executor(), program.Scope()
+    for value in (given, transposed, trained):
+        require("the result", executor.run(net.main, {"x": value}, doubled)[0].tolist(), (rows * 2).tolist())
+    sequences = program.create_lod_tensor(given, [[1, 3]])
+    found = executor.run(pooling.main, {"x": sequences}, sums)[0]
+    require("the sums of sequences", found.tolist(), [rows[0].tolist(), rows[1:].sum(0).tolist()])
+    scope["w"] = given
+    require("the variable", np.asarray(scope["w"]).tolist(), rows.tolist())
+    model = net.main.inference(["x"], [doubled]).model(scope)
+    require("the output", next(iter(model.run({"x": given}).values())).numpy().tolist(), (rows * 2).tolist())
+
+
 def load(case, root):
     kinds = {
+        "feeds": feeds,
         "mxnet": mxnet,
         "onnx": onnx,
         "safetensors": safetensors,

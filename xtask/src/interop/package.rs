@@ -22,8 +22,9 @@ const FRAMEWORKS: [Beside; 4] = [
         // Pickles that Python wrote contain values that `paddle.load` rejects.
         let files = files("paddle_pickle/2.6.2", "pdparams")?.into_iter();
         let is_own = |path: &PathBuf| !path.to_string_lossy().contains("/pickle_p");
-        let refusals = ("paddle_refusals", PathBuf::from("refusals"));
-        Ok(files.filter(is_own).map(|path| ("paddle", path)).chain([refusals]).collect())
+        let beside = [("paddle_refusals", "refusals"), ("feeds", "paddle")];
+        let beside = beside.map(|(kind, name)| (kind, PathBuf::from(name)));
+        Ok(files.filter(is_own).map(|path| ("paddle", path)).chain(beside).collect())
     }),
     ("mxnet", "interop/requirements-mxnet-1.9.1.txt", || {
         let cases = cases_of(&golden("mxnet"))?.into_iter();
@@ -39,6 +40,7 @@ const FRAMEWORKS: [Beside; 4] = [
         let files = files("safetensors", "safetensors")?.into_iter();
         let digits = ("torch", root().join("examples/digits/paddle"));
         let beside = ["modules", "refusals", "slices"].map(|name| (name, PathBuf::from(name)));
+        let beside = beside.into_iter().chain([("feeds", PathBuf::from("torch"))]);
         Ok(files.map(|path| ("safetensors", path)).chain([digits]).chain(beside).collect())
     }),
 ];
