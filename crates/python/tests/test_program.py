@@ -579,6 +579,7 @@ WRONG = {
     "cannot be iterated": lambda: list(layers.data("x", [4])),
     "argument 'loss'": lambda: optimizer.SGD(0.1).minimize("loss"),
     "expected a single|single number|scalar": lambda: optimizer.SGD(0.1).minimize(layers.fc(layers.data("x", [4]), 3)),
+    "argument 'learning_rate': expected a number": lambda: optimizer.SGD("0.1"),
     "argument 'parameter_list'": lambda: optimizer.SGD(0.1, regularizer.L2Decay(0.1)),
     "argument 'grad_clip'": lambda: optimizer.SGD(0.1, grad_clip=1.0),
     "argument 'regularization'": lambda: optimizer.SGD(0.1, regularization=0.1),

@@ -16,7 +16,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
+from numbers import Real
+from typing import ClassVar
 
 from .. import _lodstone
 from . import unique_name
@@ -62,29 +64,25 @@ class Optimizer:
     `parameter_list` has the parameters that are updated [default: all that can be trained].
     """
 
-    _kind = ""
+    _kind: ClassVar[str] = ""
 
-    def __init__(
-        self,
-        learning_rate: float | Variable,
-        *,
-        parameter_list: Iterable[Variable | str] | None = None,
-        regularization: Regularizer | None = None,
-        grad_clip: GradientClip | None = None,
-        name: str | None = None,
-        **options: Any,
-    ) -> None:
-        if isinstance(learning_rate, Variable):
-            self._rate: float | str = learning_rate.name
-        else:
-            self._rate = float(learning_rate)
-        if regularization is not None and not isinstance(regularization, Regularizer):
-            found = type(regularization).__name__
+    learning_rate: float | Variable
+    parameter_list: Iterable[Variable | str] | None = None
+    regularization: Regularizer | None = None
+    grad_clip: GradientClip | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.learning_rate, (Real, Variable)):
+            found = type(self.learning_rate).__name__
+            raise TypeError(f"argument 'learning_rate': expected a number or a Variable, found {found}")
+        if self.parameter_list is not None:
+            self.parameter_list = names_of("parameter_list", self.parameter_list)
+        if self.regularization is not None and not isinstance(self.regularization, Regularizer):
+            found = type(self.regularization).__name__
             raise TypeError(f"argument 'regularization': expected a Regularizer, found {found}")
-        if grad_clip is not None and not isinstance(grad_clip, GradientClip):
-            raise TypeError(f"argument 'grad_clip': expected a GradientClip, found {type(grad_clip).__name__}")
-        self._parameters = None if parameter_list is None else names_of("parameter_list", parameter_list)
-        self._regularization, self._clip, self._options = regularization, grad_clip, options
+        if self.grad_clip is not None and not isinstance(self.grad_clip, GradientClip):
+            raise TypeError(f"argument 'grad_clip': expected a GradientClip, found {type(self.grad_clip).__name__}")
 
     def minimize(
         self,
@@ -105,7 +103,7 @@ class Optimizer:
         no_grad_set: Iterable[Variable | str] | None = None,
     ) -> Pairs:
         """Appends gradients; returns each parameter with its gradient."""
-        return append_backward(loss, self._parameters if parameter_list is None else parameter_list, no_grad_set)
+        return append_backward(loss, self.parameter_list if parameter_list is None else parameter_list, no_grad_set)
 
     def apply_gradients(self, params_grads: Pairs, startup_program: Program | None = None) -> list[Operator]:
         """Appends the updates of parameters by their gradients; returns the operators."""
@@ -113,244 +111,143 @@ class Optimizer:
             raise ValueError("argument 'params_grads': there are no parameters to update")
         main = params_grads[0][0].program
         before = len(main.global_block().ops)
-        clip = self._clip or main._grad_clip
+        clip = self.grad_clip or main._grad_clip
+        rate = self.learning_rate
+        options = {name: value for name, value in vars(self).items() if name not in Optimizer.__annotations__}
         startup = startup_program or default_startup_program()
         _lodstone.apply_optimizer(
             (main._program, startup._program, unique_name.current()),
             self._kind,
-            self._options,
-            self._rate,
+            options,
+            rate.name if isinstance(rate, Variable) else float(rate),
             None if clip is None else clip.parts(),
-            None if self._regularization is None else self._regularization.parts(),
+            None if self.regularization is None else self.regularization.parts(),
             [(name_of("params_grads", a), name_of("params_grads", b)) for a, b in params_grads],
         )
         return main.global_block().ops[before:]
 
 
+@dataclass(eq=False, repr=False)
 class SGD(Optimizer):
     """Gradient descent: `parameter -= learning_rate * gradient`."""
 
     _kind = "sgd"
-
-    def __init__(
-        self,
-        learning_rate: float | Variable,
-        parameter_list: Iterable[Variable | str] | None = None,
-        regularization: Regularizer | None = None,
-        grad_clip: GradientClip | None = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            parameter_list=parameter_list,
-            regularization=regularization,
-            grad_clip=grad_clip,
-            name=name,
-        )
+    learning_rate: float | Variable
+    parameter_list: Iterable[Variable | str] | None = None
+    regularization: Regularizer | None = None
+    grad_clip: GradientClip | None = None
+    name: str | None = None
 
 
+@dataclass(eq=False, repr=False)
 class Momentum(Optimizer):
     """Gradient descent with momentum."""
 
     _kind = "momentum"
-
-    def __init__(
-        self,
-        learning_rate: float | Variable,
-        momentum: float = 0.9,
-        parameter_list: Iterable[Variable | str] | None = None,
-        use_nesterov: bool = False,
-        regularization: Regularizer | None = None,
-        grad_clip: GradientClip | None = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            parameter_list=parameter_list,
-            regularization=regularization,
-            grad_clip=grad_clip,
-            name=name,
-            momentum=momentum,
-            use_nesterov=use_nesterov,
-        )
+    learning_rate: float | Variable
+    momentum: float = 0.9
+    parameter_list: Iterable[Variable | str] | None = None
+    use_nesterov: bool = False
+    regularization: Regularizer | None = None
+    grad_clip: GradientClip | None = None
+    name: str | None = None
 
 
+@dataclass(eq=False, repr=False)
 class Adagrad(Optimizer):
     """Steps that decrease with the sum of squared gradients (Duchi et al., 2011)."""
 
     _kind = "adagrad"
-
-    def __init__(
-        self,
-        learning_rate: float | Variable,
-        epsilon: float = 1e-6,
-        parameter_list: Iterable[Variable | str] | None = None,
-        regularization: Regularizer | None = None,
-        grad_clip: GradientClip | None = None,
-        name: str | None = None,
-        initial_accumulator_value: float = 0.0,
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            parameter_list=parameter_list,
-            regularization=regularization,
-            grad_clip=grad_clip,
-            name=name,
-            epsilon=epsilon,
-            initial_accumulator_value=initial_accumulator_value,
-        )
+    learning_rate: float | Variable
+    epsilon: float = 1e-6
+    parameter_list: Iterable[Variable | str] | None = None
+    regularization: Regularizer | None = None
+    grad_clip: GradientClip | None = None
+    name: str | None = None
+    initial_accumulator_value: float = 0.0
 
 
+@dataclass(eq=False, repr=False)
 class Adam(Optimizer):
     """Steps by moving averages of gradients and their squares (Kingma and Ba, 2015)."""
 
     _kind = "adam"
-
-    def __init__(
-        self,
-        learning_rate: float | Variable = 0.001,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-8,
-        parameter_list: Iterable[Variable | str] | None = None,
-        regularization: Regularizer | None = None,
-        grad_clip: GradientClip | None = None,
-        name: str | None = None,
-        lazy_mode: bool = False,
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            parameter_list=parameter_list,
-            regularization=regularization,
-            grad_clip=grad_clip,
-            name=name,
-            beta1=beta1,
-            beta2=beta2,
-            epsilon=epsilon,
-            lazy_mode=lazy_mode,
-        )
+    learning_rate: float | Variable = 0.001
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    parameter_list: Iterable[Variable | str] | None = None
+    regularization: Regularizer | None = None
+    grad_clip: GradientClip | None = None
+    name: str | None = None
+    lazy_mode: bool = False
 
 
+@dataclass(eq=False, repr=False)
 class AdamW(Optimizer):
     """`Adam` with decoupled weight decay (Loshchilov and Hutter, 2019)."""
 
     _kind = "adamw"
-
-    def __init__(
-        self,
-        learning_rate: float | Variable = 0.001,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-8,
-        weight_decay: float = 0.01,
-        parameter_list: Iterable[Variable | str] | None = None,
-        grad_clip: GradientClip | None = None,
-        name: str | None = None,
-        lazy_mode: bool = False,
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            parameter_list=parameter_list,
-            grad_clip=grad_clip,
-            name=name,
-            beta1=beta1,
-            beta2=beta2,
-            epsilon=epsilon,
-            weight_decay=weight_decay,
-            lazy_mode=lazy_mode,
-        )
+    learning_rate: float | Variable = 0.001
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    weight_decay: float = 0.01
+    parameter_list: Iterable[Variable | str] | None = None
+    grad_clip: GradientClip | None = None
+    name: str | None = None
+    lazy_mode: bool = False
 
 
+@dataclass(eq=False, repr=False)
 class RMSProp(Optimizer):
     """Steps that are normalized by a moving average of squared gradients (Hinton, 2012)."""
 
     _kind = "rmsprop"
-
-    def __init__(
-        self,
-        learning_rate: float | Variable,
-        rho: float = 0.95,
-        epsilon: float = 1e-6,
-        momentum: float = 0.0,
-        centered: bool = False,
-        parameter_list: Iterable[Variable | str] | None = None,
-        regularization: Regularizer | None = None,
-        grad_clip: GradientClip | None = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            parameter_list=parameter_list,
-            regularization=regularization,
-            grad_clip=grad_clip,
-            name=name,
-            rho=rho,
-            epsilon=epsilon,
-            momentum=momentum,
-            centered=centered,
-        )
+    learning_rate: float | Variable
+    rho: float = 0.95
+    epsilon: float = 1e-6
+    momentum: float = 0.0
+    centered: bool = False
+    parameter_list: Iterable[Variable | str] | None = None
+    regularization: Regularizer | None = None
+    grad_clip: GradientClip | None = None
+    name: str | None = None
 
 
+@dataclass(eq=False, repr=False)
 class Lamb(Optimizer):
     """`Adam` with steps proportional to the norm of the parameter (You et al., 2020)."""
 
     _kind = "lamb"
-
-    def __init__(
-        self,
-        learning_rate: float | Variable = 0.001,
-        lamb_weight_decay: float = 0.01,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-6,
-        parameter_list: Iterable[Variable | str] | None = None,
-        regularization: Regularizer | None = None,
-        grad_clip: GradientClip | None = None,
-        name: str | None = None,
-        always_adapt: bool = False,
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            parameter_list=parameter_list,
-            regularization=regularization,
-            grad_clip=grad_clip,
-            name=name,
-            lamb_weight_decay=lamb_weight_decay,
-            beta1=beta1,
-            beta2=beta2,
-            epsilon=epsilon,
-            always_adapt=always_adapt,
-        )
+    learning_rate: float | Variable = 0.001
+    lamb_weight_decay: float = 0.01
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-6
+    parameter_list: Iterable[Variable | str] | None = None
+    regularization: Regularizer | None = None
+    grad_clip: GradientClip | None = None
+    name: str | None = None
+    always_adapt: bool = False
 
 
+@dataclass(eq=False, repr=False)
 class Adamax(Optimizer):
     """`Adam` with the largest recent gradient in place of the second moment (Kingma and Ba, 2015)."""
 
     _kind = "adamax"
-
-    def __init__(
-        self,
-        learning_rate: float | Variable = 0.001,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-8,
-        parameter_list: Iterable[Variable | str] | None = None,
-        regularization: Regularizer | None = None,
-        grad_clip: GradientClip | None = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            parameter_list=parameter_list,
-            regularization=regularization,
-            grad_clip=grad_clip,
-            name=name,
-            beta1=beta1,
-            beta2=beta2,
-            epsilon=epsilon,
-        )
+    learning_rate: float | Variable = 0.001
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    parameter_list: Iterable[Variable | str] | None = None
+    regularization: Regularizer | None = None
+    grad_clip: GradientClip | None = None
+    name: str | None = None
 
 
+@dataclass(eq=False, repr=False)
 class Adadelta(Optimizer):
     """Steps by moving averages of squared gradients and squared steps (Zeiler, 2012).
 
@@ -358,54 +255,30 @@ class Adadelta(Optimizer):
     """
 
     _kind = "adadelta"
-
-    def __init__(
-        self,
-        learning_rate: float | Variable,
-        epsilon: float = 1e-6,
-        rho: float = 0.95,
-        parameter_list: Iterable[Variable | str] | None = None,
-        regularization: Regularizer | None = None,
-        grad_clip: GradientClip | None = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            parameter_list=parameter_list,
-            regularization=regularization,
-            grad_clip=grad_clip,
-            name=name,
-            epsilon=epsilon,
-            rho=rho,
-        )
+    learning_rate: float | Variable
+    epsilon: float = 1e-6
+    rho: float = 0.95
+    parameter_list: Iterable[Variable | str] | None = None
+    regularization: Regularizer | None = None
+    grad_clip: GradientClip | None = None
+    name: str | None = None
 
 
+@dataclass(eq=False, repr=False)
 class DecayedAdagrad(Optimizer):
     """`Adagrad` with a moving average of squared gradients instead of their sum."""
 
     _kind = "decayed_adagrad"
-
-    def __init__(
-        self,
-        learning_rate: float | Variable,
-        decay: float = 0.95,
-        epsilon: float = 1e-6,
-        parameter_list: Iterable[Variable | str] | None = None,
-        regularization: Regularizer | None = None,
-        grad_clip: GradientClip | None = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            parameter_list=parameter_list,
-            regularization=regularization,
-            grad_clip=grad_clip,
-            name=name,
-            decay=decay,
-            epsilon=epsilon,
-        )
+    learning_rate: float | Variable
+    decay: float = 0.95
+    epsilon: float = 1e-6
+    parameter_list: Iterable[Variable | str] | None = None
+    regularization: Regularizer | None = None
+    grad_clip: GradientClip | None = None
+    name: str | None = None
 
 
+@dataclass(eq=False, repr=False)
 class Ftrl(Optimizer):
     """Gradient descent that keeps many parameters at zero (McMahan et al., 2013).
 
@@ -413,62 +286,34 @@ class Ftrl(Optimizer):
     """
 
     _kind = "ftrl"
-
-    def __init__(
-        self,
-        learning_rate: float | Variable,
-        l1: float = 0.0,
-        l2: float = 0.0,
-        lr_power: float = -0.5,
-        parameter_list: Iterable[Variable | str] | None = None,
-        regularization: Regularizer | None = None,
-        grad_clip: GradientClip | None = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            parameter_list=parameter_list,
-            regularization=regularization,
-            grad_clip=grad_clip,
-            name=name,
-            l1=l1,
-            l2=l2,
-            lr_power=lr_power,
-        )
+    learning_rate: float | Variable
+    l1: float = 0.0
+    l2: float = 0.0
+    lr_power: float = -0.5
+    parameter_list: Iterable[Variable | str] | None = None
+    regularization: Regularizer | None = None
+    grad_clip: GradientClip | None = None
+    name: str | None = None
 
 
+@dataclass(eq=False, repr=False)
 class LarsMomentum(Optimizer):
     """`Momentum` with a learning rate for each parameter, proportional to its norm (You et al., 2017)."""
 
     _kind = "lars_momentum"
-
-    def __init__(
-        self,
-        learning_rate: float | Variable,
-        momentum: float,
-        lars_coeff: float = 0.001,
-        lars_weight_decay: float = 0.0005,
-        parameter_list: Iterable[Variable | str] | None = None,
-        regularization: Regularizer | None = None,
-        grad_clip: GradientClip | None = None,
-        name: str | None = None,
-        epsilon: float = 0.0,
-        rescale_grad: float = 1.0,
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            parameter_list=parameter_list,
-            regularization=regularization,
-            grad_clip=grad_clip,
-            name=name,
-            momentum=momentum,
-            lars_coeff=lars_coeff,
-            lars_weight_decay=lars_weight_decay,
-            epsilon=epsilon,
-            rescale_grad=rescale_grad,
-        )
+    learning_rate: float | Variable
+    momentum: float
+    lars_coeff: float = 0.001
+    lars_weight_decay: float = 0.0005
+    parameter_list: Iterable[Variable | str] | None = None
+    regularization: Regularizer | None = None
+    grad_clip: GradientClip | None = None
+    name: str | None = None
+    epsilon: float = 0.0
+    rescale_grad: float = 1.0
 
 
+@dataclass(eq=False, repr=False)
 class Dpsgd(Optimizer):
     """Gradient descent with differential privacy (Abadi et al., 2016): clips gradients, and adds normal noise.
 
@@ -477,30 +322,15 @@ class Dpsgd(Optimizer):
     """
 
     _kind = "dpsgd"
-
-    def __init__(
-        self,
-        learning_rate: float | Variable = 0.001,
-        clip: float = 0.9,
-        batch_size: float = 0.999,
-        sigma: float = 1e-8,
-        parameter_list: Iterable[Variable | str] | None = None,
-        seed: int = 0,
-        regularization: Regularizer | None = None,
-        grad_clip: GradientClip | None = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            parameter_list=parameter_list,
-            regularization=regularization,
-            grad_clip=grad_clip,
-            name=name,
-            clip=clip,
-            batch_size=batch_size,
-            sigma=sigma,
-            seed=seed,
-        )
+    learning_rate: float | Variable = 0.001
+    clip: float = 0.9
+    batch_size: float = 0.999
+    sigma: float = 1e-8
+    parameter_list: Iterable[Variable | str] | None = None
+    seed: int = 0
+    regularization: Regularizer | None = None
+    grad_clip: GradientClip | None = None
+    name: str | None = None
 
 
 AdadeltaOptimizer, AdamaxOptimizer, DecayedAdagradOptimizer = Adadelta, Adamax, DecayedAdagrad
