@@ -12,8 +12,10 @@ use pyo3::types::PyDict;
 use super::attributes::{from_python, to_python};
 use crate::arguments::Arguments;
 
-/// The kinds of variables by name, and the type that each has with an element type and a shape.
-const KINDS: [(&str, fn(TensorType) -> ValueType); 10] = [
+/// A kind of variable: its name, and the type that it has with an element type and a shape.
+type VariableKind = (&'static str, fn(TensorType) -> ValueType);
+
+const KINDS: [VariableKind; 10] = [
     ("tensor", |tensor| tensor.into()),
     ("selected_rows", |tensor| Holder::SelectedRows(tensor).into()),
     ("tensor_array", |tensor| Holder::TensorArray(tensor).into()),
@@ -76,9 +78,7 @@ fn kind(value: &ValueType) -> &'static str {
         ValueType::Holder(Holder::SelectedRows(_)) => "selected_rows",
         ValueType::Holder(Holder::TensorArray(_)) => "tensor_array",
         other => {
-            let is_kind = |(_, typed): &&(&str, fn(TensorType) -> ValueType)| {
-                typed(TensorType::default()) == *other
-            };
+            let is_kind = |(_, typed): &&VariableKind| typed(TensorType::default()) == *other;
             KINDS.iter().find(is_kind).map_or("other", |(name, _)| name)
         }
     }

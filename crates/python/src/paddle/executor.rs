@@ -142,14 +142,15 @@ impl Executor {
         let (program, scope) = (program.get(), scope.get());
         let found = program.with(|state| {
             let key = Key { revision: state.program.revision(), fetch };
-            self.known(&key).ok_or_else(|| (key, state.program.clone()))
+            self.known(&key).ok_or_else(|| Box::new((key, state.program.clone())))
         })?;
         let feed: Vec<(String, lodstone::Tensor)> =
             feed.into_iter().map(|(name, tensor)| (name, tensor.get().tensor().clone())).collect();
         let work = |scope: &mut executor::Scope, progress: &Progress| {
             let prepared = match found {
                 Ok(prepared) => prepared,
-                Err((key, program)) => {
+                Err(unknown) => {
+                    let (key, program) = *unknown;
                     let prepared = self.prepare(&program, &texts(&key.fetch))?;
                     self.keep(key, prepared.clone());
                     prepared
