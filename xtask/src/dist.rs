@@ -108,8 +108,9 @@ fn check() -> Result<(), Outcome> {
     let help = String::from_utf8_lossy(&help);
     let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let commands = commands.take_while(|line| !line.is_empty());
-    let commands = commands.filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next());
-    let commands: Vec<_> = commands.filter(|name| *name != "help").collect();
+    // The text of a command may go on in the next line, which is indented further.
+    let commands = commands.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let commands: Vec<_> = commands.filter(|name| !matches!(*name, "" | "help")).collect();
     expect(commands.len() > 10, "the help lists the commands")?;
     for subcommand in commands {
         let page = format!("lodstone-{subcommand}.1");
