@@ -48,6 +48,12 @@ from lodstone.program import data as fluid_data
 ONES = np.ones((2, 4), np.float32)
 
 
+def appended(attrs):
+    """Appends a softmax with attributes."""
+    x = layers.data("x", [4])
+    return x.block.append_op("softmax", {"X": x}, {"Out": "y"}, attrs)
+
+
 def regression():
     """A network of one layer and its loss."""
     with Network() as net:
@@ -574,7 +580,8 @@ WRONG = {
     "it has this parameter|has this parameter": lambda: layers.fc(layers.data("x", [4]), 3, param_attr=False),
     "argument 'dropout_prob'": lambda: layers.dropout(layers.data("x", [4]), 1.5),
     "`elementwise_add`": lambda: layers.elementwise_add(layers.data("x", [4]), layers.data("y", [3])),
-    "attribute `axis`": lambda: layers.softmax(layers.data("x", [4]), axis="last"),
+    "attribute `axis`": lambda: appended({"axis": "last"}),
+    "argument 'axis': expected an int": lambda: layers.softmax(layers.data("x", [4]), axis="last"),
     "has no value while the program is built": lambda: bool(layers.data("x", [4])),
     "cannot be iterated": lambda: list(layers.data("x", [4])),
     "argument 'loss'": lambda: optimizer.SGD(0.1).minimize("loss"),

@@ -6,6 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 from .. import _lodstone
@@ -80,18 +81,30 @@ def several(given: int | Sequence[int]) -> list[int]:
 MAX_OUTPUTS = 65_536
 
 
+# The types that arguments with these annotations have, and what they are called.
+CHECKED: dict[str, tuple[type, str]] = {
+    "Variable": (Variable, "a Variable"),
+    "str": (str, "a str"),
+    "int": (Integral, "an int"),
+    "float": (Real, "a number"),
+}
+
+
 def checked(layer: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a layer that raises a `TypeError` with the name of an argument that should be a variable, but is not."""
+    """Returns a layer that raises a `TypeError` with the name of an argument that does not have its type."""
     signature = inspect.signature(layer)
-    accepted: dict[str, tuple[type, ...]] = {"Variable": (Variable,), "Variable | None": (Variable, type(None))}
-    wanted = {name: accepted.get(one.annotation) for name, one in signature.parameters.items()}
+    wanted = {}
+    for name, parameter in signature.parameters.items():
+        plain, _, rest = str(parameter.annotation).partition(" | ")
+        if plain in CHECKED and rest in ("", "None"):
+            wanted[name] = (*CHECKED[plain], rest == "None")
 
     @functools.wraps(layer)
     def call(*args: Any, **kwargs: Any) -> Any:
         for name, value in signature.bind(*args, **kwargs).arguments.items():
-            types = wanted[name]
-            if types is not None and not isinstance(value, types):
-                raise TypeError(f"argument '{name}': expected a Variable, found {type(value).__name__}")
+            kind, what, is_optional = wanted.get(name, (object, "", True))
+            if not isinstance(value, kind) and not (is_optional and value is None):
+                raise TypeError(f"argument '{name}': expected {what}, found {type(value).__name__}")
         return layer(*args, **kwargs)
 
     return call
@@ -179,6 +192,8 @@ def declared(
     attr: ParamAttr, base: str, shape: Sequence[int], dtype: str, initializer: Initializer, is_state: bool
 ) -> Variable:
     """Adds a parameter or state to the current programs."""
+    if not isinstance(initializer, Initializer):
+        raise TypeError(f"{attr.name or base}: expected an Initializer, found {type(initializer).__name__}")
     dims = [int(size) for size in shape]
     if any(not 0 < size < 1 << 63 for size in dims):
         raise ValueError(f"{attr.name or base}: a parameter cannot have the shape {dims}")

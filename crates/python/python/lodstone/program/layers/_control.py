@@ -154,6 +154,9 @@ def case(
     if not pred_fn_pairs:
         raise ValueError("argument 'pred_fn_pairs': expected at least one pair")
     pairs = list(pred_fn_pairs)
+    for pair in pairs:
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not callable(pair[1]):
+            raise TypeError(f"argument 'pred_fn_pairs': expected pairs of a Variable and a function, found {pair!r}")
     if default is None:
         default = pairs[-1][1]
         pairs = pairs[:-1]

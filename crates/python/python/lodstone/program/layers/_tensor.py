@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any
 
 from .. import unique_name
@@ -95,7 +96,10 @@ def fill_constant(
 ) -> Variable:
     """A tensor whose elements are all `value`; written to `out`, if given."""
     element = dtype_name(dtype)
-    text = str(int(value)) if element.startswith(("int", "uint", "bool")) else repr(float(value))
+    is_whole = element.startswith(("int", "uint", "bool"))
+    if is_whole and not isfinite(value):
+        raise ValueError(f"argument 'value': {value} is no {element}")
+    text = str(int(value)) if is_whole else repr(float(value))
     attrs = {
         "shape": [int(size) for size in shape],
         "dtype": element,
