@@ -433,7 +433,10 @@ def pixel_shuffle(x: Variable, upscale_factor: int) -> Variable:
 
 
 def space_to_depth(x: Variable, blocksize: int, name: str | None = None) -> Variable:
-    """Images with sides smaller by a factor, and more channels, in the order of PaddlePaddle's kernel."""
+    """Images with sides smaller by a factor, and more channels, in the order of PaddlePaddle's kernel.
+
+    PaddlePaddle 2.6 does not have the operator.
+    """
     return Layer("space_to_depth", name).result("space_to_depth", {"X": x}, {"blocksize": blocksize})
 
 
