@@ -1,8 +1,7 @@
 """Layers: functions that append operators to the current program, and return their results.
 
-Arguments and defaults are those of `paddle.fluid.layers` in PaddlePaddle 1.8; operators are those of 2.6, where
-it has them.
-`block.append_op` appends any other operator.
+Arguments and defaults are those of `paddle.fluid.layers` in PaddlePaddle 1.8; operators are those of 2.6, where it has
+them. `block.append_op` appends any other operator.
 """
 
 from __future__ import annotations
