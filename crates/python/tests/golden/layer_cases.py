@@ -374,6 +374,7 @@ add("while_loop", {"x": X}, counted)
 add("simple_img_conv_pool", {"x": IMAGE}, lambda L, F, x: F.nets.simple_img_conv_pool(x, 3, 3, 2, 2, conv_padding=1, param_attr=given(F, floats(3, 4, 3, 3)), act="relu"))
 add("img_conv_group", {"x": IMAGE}, lambda L, F, x: F.nets.img_conv_group(x, [4, 4], 2, conv_act="relu", param_attr=[given(F, floats(4, 4, 3, 3)), given(F, floats(4, 4, 3, 3, seed=1))], conv_with_batchnorm=[True, False], pool_stride=2))
 add("sequence_conv_pool", {"x": ROWS}, lambda L, F, x: F.nets.sequence_conv_pool(x, 3, 3, param_attr=given(F, floats(12, 3)), act="tanh", pool_type="sqrt"))
+add("fc_of_several", {"x": X, "y": floats(3, 2)}, lambda L, F, x, y: L.fc([x, y], 3, param_attr=[given(F, floats(4, 3)), given(F, floats(2, 3))], act="tanh"))
 add("glu", {"x": X}, lambda L, F, x: F.nets.glu(x, 1))
 add("scaled_dot_product_attention", {"x": floats(2, 3, 4), "y": floats(2, 5, 4), "z": floats(2, 5, 6)}, lambda L, F, x, y, z: F.nets.scaled_dot_product_attention(x, y, z))
 

@@ -61,23 +61,27 @@ def fc(
     input: Variable | Sequence[Variable],
     size: int,
     num_flatten_dims: int = 1,
-    param_attr: Attr = None,
+    param_attr: Attr | Sequence[Attr] = None,
     bias_attr: Attr = None,
     act: str | None = None,
     name: str | None = None,
 ) -> Variable:
     """A fully connected layer: rows multiplied by a matrix, and a bias.
 
-    The first `num_flatten_dims` dims are the rows. Several inputs have a matrix each, and their products are added up.
+    The first `num_flatten_dims` dims are the rows. Several inputs have a matrix each, with a configuration each if
+    `param_attr` is a sequence, and their products are added up.
     """
     inputs = [input] if isinstance(input, Variable) else list(input)
     check({"input": inputs})
+    attrs: list[Any] = list(param_attr) if isinstance(param_attr, (list, tuple)) else [param_attr] * len(inputs)
+    if len(attrs) != len(inputs):
+        raise ValueError(f"argument 'param_attr': expected one for each of {len(inputs)} inputs, found {len(attrs)}")
     layer = Layer("fc", name)
     products = []
-    for one in inputs:
+    for one, given in zip(inputs, attrs, strict=True):
         flat = num_flatten_dims + len(one.shape) if num_flatten_dims < 0 else num_flatten_dims
         inner = known("input", one, one.shape[flat:])
-        attr = required("param_attr", param_attr)
+        attr = required("param_attr", given)
         weight = layer.parameter(attr, [prod(inner), size], one.dtype, Xavier())
         products.append(layer.result("mul", {"X": one, "Y": weight}, {"x_num_col_dims": flat}))
     made = products[0] if len(products) == 1 else layer.result("sum", {"X": products})
