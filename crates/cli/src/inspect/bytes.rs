@@ -19,13 +19,12 @@ pub(super) fn run(path: &Path, arguments: &Inspect) -> Result<Answer, Failure> {
     if arguments.json {
         console::json(&About::new(path, &maps))?;
     } else {
-        let limit = arguments.limit.unwrap_or(usize::MAX);
         console::to_stdout(|out| {
             for (number, file) in maps.files.iter().enumerate() {
                 if number > 0 {
                     writeln!(out)?;
                 }
-                write(file, limit, out)?;
+                write(file, arguments.limit, out)?;
             }
             Ok(())
         })?;
@@ -40,7 +39,7 @@ pub(super) fn run(path: &Path, arguments: &Inspect) -> Result<Answer, Failure> {
     Ok(if damage.is_empty() { Answer::Yes } else { Answer::Failed })
 }
 
-fn write(file: &FileMap, limit: usize, out: &mut impl Write) -> io::Result<()> {
+fn write(file: &FileMap, limit: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let fields = &file.map.fields;
     let length = fields.iter().map(|field| field.len).fold(0, u64::saturating_add);
     writeln!(

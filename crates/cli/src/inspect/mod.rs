@@ -55,13 +55,10 @@ fn inspect(path: &Path, arguments: &Inspect) -> Result<(), Failure> {
     // Hashes are printed in the table.
     let is_small = inspection.program.is_none() && inspection.tensors.len() <= MAX_SHOWN;
     let has_tensors = arguments.tensors || arguments.hash || is_small;
-    let limit = arguments.limit.unwrap_or(usize::MAX);
+    let limit = arguments.limit;
     console::to_stdout(|out| {
-        let listed = summary::Listed {
-            tensors: has_tensors,
-            operators: arguments.operators,
-            limit: arguments.limit,
-        };
+        let listed =
+            summary::Listed { tensors: has_tensors, operators: arguments.operators, limit };
         summary::write(&inspection, &path.display().to_string(), listed, out)?;
         if has_tensors {
             tables::tensors(&inspection, limit, out)?;
@@ -106,10 +103,8 @@ fn by_layer(layers: &Layers, path: &Path, arguments: &Inspect) -> Result<(), Fai
         for (what, rows) in [("operator", &layers.operators), ("name", &layers.prefixes)] {
             if !rows.is_empty() {
                 let header = [what, "tensors", "elements", "size"];
-                let limit = arguments.limit.unwrap_or(usize::MAX);
-                tables::write(out, &header, &[1, 2, 3], (rows.len(), limit), || {
-                    rows.iter().map(row)
-                })?;
+                let size = (rows.len(), arguments.limit);
+                tables::write(out, &header, &[1, 2, 3], size, || rows.iter().map(row))?;
                 writeln!(out)?;
             }
         }

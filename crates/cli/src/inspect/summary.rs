@@ -100,7 +100,12 @@ pub(super) fn write(
         line("precision", &precision(summary))?;
     }
     for (label, values) in [("input", &inspection.inputs), ("output", &inspection.outputs)] {
-        list(label, values.iter().map(describe), listed.limit, &mut line)?;
+        list(
+            label,
+            values.iter().map(|value| format!("{}{}", value.name, type_of(value))),
+            listed.limit,
+            &mut line,
+        )?;
     }
     // A value may be a table of all tensor names; `--json` prints all of it.
     let entries = inspection.metadata.iter();
@@ -173,8 +178,9 @@ fn precision(summary: &Summary) -> String {
     shares.collect::<Vec<_>>().join(", ")
 }
 
-pub(super) fn describe(value: &InterfaceValue) -> String {
-    let mut text = value.name.clone();
+/// Formats what is known about the type of a value, as it follows the name: ` float32 [batch, ?, 3], 1 LoD level`.
+pub(super) fn type_of(value: &InterfaceValue) -> String {
+    let mut text = String::new();
     if let Some(kind) = &value.kind {
         let _ = write!(text, " {kind}");
     }

@@ -2,20 +2,21 @@
 
 use std::io::{self, Write};
 
-use lodstone::{BlockValue, Inspection, InterfaceValue, Model, Op, Operand, TensorInfo};
+use lodstone::{BlockValue, Inspection, Model, Op, Operand, TensorInfo};
 
-use super::summary::describe;
+use super::summary::type_of;
 use crate::console::{count, size};
 use crate::table;
 
-/// Writes a table of some of `total` rows, at most `limit`, and the number of the others.
+/// Writes a table of some of `total` rows, at most `limit` [default: all], and the number of the others.
 pub(super) fn write<I: Iterator<Item = Vec<String>>>(
     out: &mut impl Write,
     header: &[&str],
     right: &[usize],
-    (total, limit): (usize, usize),
+    (total, limit): (usize, Option<usize>),
     rows: impl Fn() -> I,
 ) -> io::Result<()> {
+    let limit = limit.unwrap_or(usize::MAX);
     table::write(out, header, right, || rows().take(limit))?;
     match total.saturating_sub(limit) {
         0 => Ok(()),
@@ -45,7 +46,7 @@ fn yes_or_no(value: bool) -> String {
 
 pub(super) fn tensors(
     inspection: &Inspection,
-    limit: usize,
+    limit: Option<usize>,
     out: &mut impl Write,
 ) -> io::Result<()> {
     if inspection.tensors.is_empty() {
@@ -75,7 +76,11 @@ pub(super) fn tensors(
 }
 
 /// Prints the operators in order, with their inputs and outputs.
-pub(super) fn operators(model: &Model, limit: usize, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn operators(
+    model: &Model,
+    limit: Option<usize>,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let Some(program) = model.main().filter(|program| program.ops().count() > 0) else {
         return Ok(());
     };
@@ -99,7 +104,7 @@ pub(super) fn operators(model: &Model, limit: usize, out: &mut impl Write) -> io
 /// Prints the types of all values, block by block.
 pub(super) fn values(
     inspection: &Inspection,
-    limit: usize,
+    limit: Option<usize>,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let Some(values) = inspection.values.as_ref().filter(|values| !values.is_empty()) else {
@@ -109,10 +114,9 @@ pub(super) fn values(
     let mut header = vec!["value", "type"];
     header.extend(several.then_some("block"));
     let row = |value: &BlockValue| {
-        let InterfaceValue { name, .. } = &value.value;
-        let text = describe(&value.value);
-        let text = text.strip_prefix(name.as_str()).unwrap_or(&text).trim_start().to_owned();
-        let mut row = vec![name.clone(), if text.is_empty() { "?".to_owned() } else { text }];
+        let known = type_of(&value.value);
+        let text = if known.is_empty() { "?" } else { known.trim_start() }.to_owned();
+        let mut row = vec![value.value.name.clone(), text];
         row.extend(several.then(|| value.block.to_string()));
         row
     };
