@@ -15,7 +15,7 @@ use lodstone_model::Limits;
 use lodstone_store::{Blob, Cursor};
 
 use super::schema::{self, Kind};
-use super::varint::{TooLong, Varint, min_len};
+use super::varint::{self, min_len};
 use super::wire::{Encoder, Field, Message, Source, Value};
 use crate::{Error, Result};
 
@@ -61,7 +61,7 @@ pub(crate) fn without_elements(
         let frame = frame.ok_or_else(|| Error::internal("no message is open"))?;
         let start = cursor.position();
         frame.place(frame.bytes.len() as u64, start);
-        let tag = varint(&mut cursor, frame.end)?;
+        let tag = varint::read(&mut cursor, frame.end)?;
         is_exact &= cursor.position() - start == min_len(tag);
         let number = u32::try_from(tag >> 3).unwrap_or(0);
         let known = frame.schema.field(number);
@@ -99,7 +99,7 @@ pub(crate) fn without_elements(
                 return Err(cursor.error_at(start, "elements of a tensor", "a group").into());
             }
             (2, _) => rest = Some(length(&mut cursor, frame.end)?),
-            (0, _) => drop(varint(&mut cursor, frame.end)?),
+            (0, _) => drop(varint::read(&mut cursor, frame.end)?),
             (1, _) => rest = Some(8),
             (5, _) => rest = Some(4),
             (3, _) => group(&mut cursor, number, frame.end, limits)?,
@@ -155,26 +155,9 @@ impl Frame {
     }
 }
 
-fn varint(cursor: &mut Cursor<'_>, end: u64) -> Result<u64> {
-    let start = cursor.position();
-    let mut varint = Varint::default();
-    loop {
-        if cursor.position() >= end {
-            return Err(cursor.error_at(start, "a varint", "the end of the message").into());
-        }
-        let [byte] = cursor.array("a varint")?;
-        let taken = varint.take(byte).map_err(|TooLong| {
-            cursor.error_at(start, "a varint of at most 10 bytes", "a longer one")
-        })?;
-        if let Some(value) = taken {
-            return Ok(value);
-        }
-    }
-}
-
 fn length(cursor: &mut Cursor<'_>, end: u64) -> Result<u64> {
     let start = cursor.position();
-    let len = varint(cursor, end)?;
+    let len = varint::read(cursor, end)?;
     let left = end - cursor.position();
     if len > left {
         let error = cursor.error_at(start, format!("{len} bytes"), format!("{left} bytes left"));
@@ -188,11 +171,11 @@ fn group(cursor: &mut Cursor<'_>, number: u32, end: u64, limits: &Limits) -> Res
     let mut open = vec![number];
     while let Some(innermost) = open.last().copied() {
         let start = cursor.position();
-        let tag = varint(cursor, end)?;
+        let tag = varint::read(cursor, end)?;
         let number = u32::try_from(tag >> 3).unwrap_or(0);
         let hop = match tag & 7 {
             0 => {
-                varint(cursor, end)?;
+                varint::read(cursor, end)?;
                 0
             }
             1 => 8,

@@ -4,7 +4,7 @@ use lodstone_model::Limits;
 use lodstone_store::{Cursor, Field as Mapped};
 
 use super::schema::{Field, Generation, Kind, Message};
-use super::varint::{TooLong, Varint};
+use super::varint;
 use crate::Result;
 
 /// Maximum length of texts that are read; of others, the length is listed.
@@ -41,7 +41,7 @@ pub(crate) fn map(
         }
         let start = cursor.position();
         // A part of a field is no field.
-        let tag = varint(cursor, frame.end).inspect_err(|_| cursor.seek(start))?;
+        let tag = varint::read(cursor, frame.end).inspect_err(|_| cursor.seek(start))?;
         let number = u32::try_from(tag >> 3).unwrap_or(0);
         let known = frame.schema.and_then(|schema| schema.field(number));
         let name = frame.name(number, known);
@@ -77,7 +77,7 @@ fn value(
     let kind = known.map(|field| field.kind);
     match wire_type {
         0 => {
-            let value = varint(cursor, frame.end)?;
+            let value = varint::read(cursor, frame.end)?;
             cursor.label(start, name, || integer(value, kind));
         }
         1 => {
@@ -89,7 +89,7 @@ fn value(
             });
         }
         2 => {
-            let len = varint(cursor, frame.end)?;
+            let len = varint::read(cursor, frame.end)?;
             within(cursor, len, frame.end)?;
             return Ok(Some(len));
         }
@@ -191,21 +191,6 @@ fn integer(value: u64, kind: Option<Kind>) -> String {
             }
         }
         _ => value.cast_signed().to_string(),
-    }
-}
-
-fn varint(cursor: &mut Cursor<'_>, end: u64) -> Result<u64> {
-    let start = cursor.position();
-    let mut varint = Varint::default();
-    loop {
-        within(cursor, 1, end)?;
-        let [byte] = cursor.array("a varint")?;
-        let taken = varint.take(byte).map_err(|TooLong| {
-            cursor.error_at(start, "a varint of at most 10 bytes", "a longer one")
-        })?;
-        if let Some(value) = taken {
-            return Ok(value);
-        }
     }
 }
 

@@ -1,5 +1,9 @@
 //! Varints: seven bits per byte, lowest first, at most ten bytes.
 
+use lodstone_store::Cursor;
+
+use crate::Result;
+
 /// A varint that is being read.
 #[derive(Debug, Default)]
 pub(crate) struct Varint {
@@ -23,6 +27,24 @@ impl Varint {
             0 => Ok(Some(std::mem::take(self).value)),
             _ if self.shift >= 70 => Err(TooLong),
             _ => Ok(None),
+        }
+    }
+}
+
+/// Reads a varint of a message that ends at `end`.
+pub(super) fn read(cursor: &mut Cursor<'_>, end: u64) -> Result<u64> {
+    let start = cursor.position();
+    let mut varint = Varint::default();
+    loop {
+        if cursor.position() >= end {
+            return Err(cursor.error_at(start, "a varint", "the end of the message").into());
+        }
+        let [byte] = cursor.array("a varint")?;
+        let taken = varint.take(byte).map_err(|TooLong| {
+            cursor.error_at(start, "a varint of at most 10 bytes", "a longer one")
+        })?;
+        if let Some(value) = taken {
+            return Ok(value);
         }
     }
 }
