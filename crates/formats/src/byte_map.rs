@@ -55,21 +55,21 @@ impl Mapper {
 }
 
 /// Reads a file with a recording cursor; returns its fields, and the error of `read`.
-pub(crate) fn record(blob: &Blob, read: impl FnOnce(&mut Cursor<'_>) -> Result<()>) -> Recorded {
+pub(crate) fn record<T>(blob: &Blob, read: impl FnOnce(&mut Cursor<'_>) -> Result<T>) -> Recorded {
     let mut cursor = Cursor::recording(blob);
-    let read = read(&mut cursor);
+    let read = read(&mut cursor).map(drop);
     let (fields, complete) = cursor.into_fields();
     (fields, complete.map_err(Into::into).and(read))
 }
 
 /// Adds the check of what a map does not depend on, such as the sizes of elements.
-pub(crate) fn checked((fields, read): Recorded, check: impl FnOnce() -> Result<()>) -> Recorded {
-    (fields, read.and_then(|()| check()))
+pub(crate) fn checked<T>((fields, read): Recorded, check: impl FnOnce() -> Result<T>) -> Recorded {
+    (fields, read.and_then(|()| check().map(drop)))
 }
 
 /// Returns the name of a file in messages.
 pub(crate) fn origin(blob: &Blob) -> String {
-    blob.file_range().map_or("memory".into(), |(file, _)| file.path().display().to_string())
+    blob.path().display().to_string()
 }
 
 /// Adds a field for each range of a file of `len` bytes that no field covers.

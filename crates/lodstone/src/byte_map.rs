@@ -1,7 +1,6 @@
 //! Byte maps of the files of a model. Their JSON form is a contract, versioned by `schema`.
 
 use std::borrow::Cow;
-use std::path::Path;
 
 use lodstone_formats::{BYTE_MAPS, ByteMap, Mapper, OpenOptions, Probe};
 use lodstone_model::{Model, Parameter};
@@ -68,7 +67,7 @@ pub fn byte_map(
     for file in files(&path, &opened, options)? {
         match of_file(&file, model, options)? {
             Some(map) => maps.files.push(map),
-            None => maps.unmapped.push(path_of(&file).display().to_string()),
+            None => maps.unmapped.push(file.path().display().to_string()),
         }
     }
     let unopened = opened.as_ref().err().map(ToString::to_string);
@@ -116,7 +115,7 @@ fn files(path: &Location, opened: &Result<Model>, options: &OpenOptions) -> Resu
 
 /// Maps a file; `None` if its kind has no byte map, and the model has no elements in it.
 fn of_file(file: &Blob, model: Option<&Model>, options: &OpenOptions) -> Result<Option<FileMap>> {
-    let path = path_of(file).display().to_string();
+    let path = file.path().display().to_string();
     if let Some(mapper) = mapper(file)? {
         let map = mapper.map(file, &options.limits);
         return Ok(Some(FileMap { path, kind: mapper.what, map }));
@@ -133,23 +132,18 @@ fn of_file(file: &Blob, model: Option<&Model>, options: &OpenOptions) -> Result<
 
 /// Returns the kind of a file.
 fn mapper(file: &Blob) -> Result<Option<&'static Mapper>> {
-    let location = Location::from(path_of(file));
+    let location = Location::from(file.path());
     let probe = Probe { path: &location, head: &file.head(4096)?, len: file.len(), entries: None };
     Ok(BYTE_MAPS.iter().copied().find(|mapper| (mapper.detect)(&probe)))
 }
 
-/// Returns the path of a file in messages.
-fn path_of(file: &Blob) -> &Path {
-    file.file_range().map_or(Path::new("memory"), |(file, _)| file.path())
-}
-
 fn is_same(one: &Blob, other: &Blob) -> bool {
-    path_of(one) == path_of(other)
+    one.path() == other.path()
 }
 
 /// Returns the ranges of a file that hold a tensor: offset and length.
 fn ranges_in(weight: &Parameter, file: &Blob) -> impl Iterator<Item = (u64, u64)> {
-    let path = path_of(file);
+    let path = file.path();
     let ranges = weight.tensor.blobs().flat_map(Blob::file_ranges);
     ranges.filter(move |(other, ..)| other.path() == path).map(|(_, offset, len)| (offset, len))
 }
@@ -184,7 +178,8 @@ fn of_tensor(model: &Model, name: &str, options: &OpenOptions) -> Result<Vec<Fil
         name => Cow::Owned(name.to_owned()),
     };
     let number = Names::new(&model.format, weights.iter().enumerate().map(name_of)).find(name)?;
-    let Some(weight) = weights.get(number) else { return Ok(Vec::new()) };
+    let lost = || Error::Absent(format!("there is no tensor number {number}"));
+    let weight = weights.get(number).ok_or_else(lost)?;
     let (mut found, mut damage) = (Vec::new(), None);
     for file in &model.files {
         let Some(mut mapped) = of_file(file, Some(model), options)? else { continue };
@@ -201,16 +196,17 @@ fn of_tensor(model: &Model, name: &str, options: &OpenOptions) -> Result<Vec<Fil
             None if mapped.kind == ELEMENTS => None,
             None => Some(before(model, weights.iter().take(number), file)?),
         };
-        // A constant of a subgraph has no index; the names of its fields have the same beginning.
-        let message = message_of(fields.iter().filter(|field| holds(field)));
-        fields.retain(|field| match (of_file, &message) {
-            (Some(_), _) => field.tensor == of_file,
-            (None, Some(message)) => {
+        if of_file.is_some() {
+            fields.retain(|field| field.tensor == of_file);
+        } else if let Some(message) = message_of(fields.iter().filter(|field| holds(field))) {
+            // A constant of a subgraph has no index; the names of its fields have the same beginning.
+            fields.retain(|field| {
                 let rest = field.name.strip_prefix(message.as_str());
                 rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-            }
-            (None, None) => holds(field),
-        });
+            });
+        } else {
+            fields.retain(holds);
+        }
         damage = damage.or(mapped.map.error.as_ref().map(ToString::to_string));
         if !fields.is_empty() {
             found.push(mapped);

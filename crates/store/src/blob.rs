@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -21,6 +22,9 @@ enum Repr {
     Concat { parts: Arc<[Blob]>, len: u64 },
     Derived { source: Arc<dyn Derive>, offset: u64, len: u64 },
 }
+
+/// The name of bytes in memory in messages.
+const MEMORY: &str = "memory";
 
 /// The location of the bytes of a blob; valid while the blob exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -373,13 +377,18 @@ impl Blob {
         }
     }
 
+    /// Returns the path of the file in messages; `memory` if these bytes are not a single range of a file.
+    pub fn path(&self) -> &Path {
+        self.file_range().map_or(Path::new(MEMORY), |(file, _)| file.path())
+    }
+
     /// Returns the name of the location of byte `offset` in messages: the file and the offset in it.
     pub(crate) fn place(&self, offset: u64) -> (String, u64) {
         match &self.0 {
             Repr::File { file, offset: base, .. } => {
                 (file.path().display().to_string(), base + offset)
             }
-            Repr::Memory(_) => ("memory".to_owned(), offset),
+            Repr::Memory(_) => (MEMORY.to_owned(), offset),
             Repr::Concat { .. } => ("concatenated bytes".to_owned(), offset),
             Repr::Derived { .. } => ("computed bytes".to_owned(), offset),
         }

@@ -43,7 +43,7 @@ mod write;
 
 pub(crate) use crate::encoding::array::{CODES, MAX_RANK, code};
 pub(crate) use header::{BFLOAT16, encode_as};
-pub(crate) use read::{contents, origin, tensor};
+pub(crate) use read::{contents, tensor};
 pub(crate) use write::{as_it_was, parts};
 
 pub use detect::{is_npy, is_npz};

@@ -1,6 +1,6 @@
 //! Reads tensors without their elements.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use lodstone_model::{Limits, Model, Parameter, Residual, Tensor};
@@ -33,7 +33,7 @@ pub fn read_npz(path: &Location, options: &OpenOptions) -> Result<Model> {
 /// # Errors
 /// Fails if the file is not exactly an array, or its elements are not supported.
 pub fn read_npy_blob(blob: &Blob, _: &Limits) -> Result<Model> {
-    let (start, array) = array(&mut Cursor::new(blob), &origin(blob))?;
+    let (start, array) = array(&mut Cursor::new(blob), blob.path())?;
     let data = blob.slice(start, blob.len() - start)?;
     let parameters = vec![Parameter { name: String::new(), tensor: array.tensor(data) }];
     let (format, files) = (NPY.name.to_owned(), vec![blob.clone()]);
@@ -47,7 +47,7 @@ pub fn read_npy_blob(blob: &Blob, _: &Limits) -> Result<Model> {
 pub fn read_npz_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     let (format, files) = (NPZ.name.to_owned(), vec![blob.clone()]);
     let mut model = Model { format, files, ..Model::default() };
-    let origin = origin(blob);
+    let origin = blob.path();
     for member in zip::members(blob, limits)? {
         model.checksums.push(member.checksum());
         let Some(name) = member.name.strip_suffix(SUFFIX) else {
@@ -62,7 +62,7 @@ pub fn read_npz_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
         }
         let name = name.to_owned();
         let place = format!("member `{}`", member.name);
-        let tensor = tensor(&member, &origin).map_err(|error| error.inside(place))?;
+        let tensor = tensor(&member, origin).map_err(|error| error.inside(place))?;
         model.parameters.push(Parameter { name, tensor });
     }
     Ok(model)
@@ -105,24 +105,27 @@ fn array(cursor: &mut Cursor<'_>, origin: &Path) -> Result<(u64, Array)> {
 pub(super) fn map(blob: &Blob, _: &Limits) -> Recorded {
     byte_map::record(blob, |cursor| {
         cursor.set_tensor(Some(0));
-        elements(cursor, &origin(blob))
+        elements(cursor, blob.path())
     })
 }
 
 /// Reads an archive of arrays with a recording cursor.
 pub(super) fn map_archive(blob: &Blob, limits: &Limits) -> Recorded {
     let recorded = byte_map::record(blob, |cursor| {
-        let mut arrays = 0..;
-        let mut tensor =
-            |member: &Member| member.name.strip_suffix(SUFFIX).and_then(|_| arrays.next());
-        zip::map(cursor, blob, limits, &mut tensor, |name, member| contents(name, member, blob))
+        let tensors = |members: &[Member]| {
+            let mut arrays = 0..;
+            let number =
+                |member: &Member| member.name.ends_with(SUFFIX).then(|| arrays.next()).flatten();
+            members.iter().map(number).collect()
+        };
+        zip::map(cursor, blob, limits, tensors, |name, member| contents(name, member, blob))
     });
-    byte_map::checked(recorded, || read_npz_blob(blob, limits).map(|_| ()))
+    byte_map::checked(recorded, || read_npz_blob(blob, limits))
 }
 
 /// Reads the member of an archive, if it is an array.
 pub(crate) fn contents(name: &str, member: &mut Cursor<'_>, archive: &Blob) -> Result<()> {
-    if name.ends_with(SUFFIX) { elements(member, &origin(archive)) } else { Ok(()) }
+    if name.ends_with(SUFFIX) { elements(member, archive.path()) } else { Ok(()) }
 }
 
 /// Reads an array, and skips its elements.
@@ -144,9 +147,4 @@ impl Array {
         };
         Tensor { residual: self.residual, ..Tensor::dense(dtype, shape, data) }
     }
-}
-
-/// Returns the path of the file in messages.
-pub(crate) fn origin(blob: &Blob) -> PathBuf {
-    blob.file_range().map_or("memory".into(), |(file, _)| file.path().to_path_buf())
 }

@@ -148,7 +148,7 @@ pub(crate) static BYTE_MAP: Mapper = Mapper {
     read: |blob, limits| {
         let recorded =
             byte_map::record(blob, |cursor| map(cursor, &schema::MODEL, limits, is_tensor));
-        byte_map::checked(recorded, || read_blob(blob, &byte_map::origin(blob), limits).map(|_| ()))
+        byte_map::checked(recorded, || read_blob(blob, &byte_map::origin(blob), limits))
     },
 };
 

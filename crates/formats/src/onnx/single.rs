@@ -40,9 +40,7 @@ pub(crate) static BYTE_MAP: Mapper = Mapper {
             cursor.set_tensor(Some(0));
             map(cursor, &schema::TENSOR, limits, |_, _, _| false)
         });
-        byte_map::checked(recorded, || {
-            read_tensor(blob, &byte_map::origin(blob), limits).map(|_| ())
-        })
+        byte_map::checked(recorded, || read_tensor(blob, &byte_map::origin(blob), limits))
     },
 };
 

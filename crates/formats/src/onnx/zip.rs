@@ -112,7 +112,7 @@ pub(super) fn map(blob: &Blob, limits: &Limits) -> Recorded {
             cursor,
             blob,
             limits,
-            |member| weight(&member.name),
+            |members| members.iter().map(|member| weight(&member.name)).collect(),
             |name, member| {
                 if weight(name).is_some() {
                     return protobuf::map(member, &schema::TENSOR, limits, |_, _, _| false);
@@ -127,7 +127,7 @@ pub(super) fn map(blob: &Blob, limits: &Limits) -> Recorded {
         )
     });
     byte_map::checked(recorded, || {
-        read(blob, &byte_map::origin(blob), &mut External::none(), limits).map(|_| ())
+        read(blob, &byte_map::origin(blob), &mut External::none(), limits)
     })
 }
 

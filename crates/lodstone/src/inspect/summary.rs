@@ -32,22 +32,20 @@ impl Summary {
             tensors: tensors.len(),
             elements: tensors.iter().map(TensorInfo::elements).fold(0, u64::saturating_add),
             nbytes: tensors.iter().map(|tensor| tensor.nbytes).fold(0, u64::saturating_add),
-            dtypes: most_frequent(tensors.iter().map(|t| (t.dtype.to_string(), t.elements()))),
-            operators: most_frequent(ops.map(|op| (op.kind.as_str(), 1))),
+            dtypes: totals(tensors.iter().map(|t| (t.dtype.to_string(), t.elements()))),
+            operators: totals(ops.map(|op| (op.kind.as_str(), 1))),
         }
     }
 }
 
-/// Adds the counts of equal keys, and sorts the keys by their counts; equal counts by key.
-fn most_frequent<K: Ord + Into<String>>(
-    counts: impl Iterator<Item = (K, u64)>,
-) -> Vec<(String, u64)> {
-    let mut totals = BTreeMap::new();
+/// Returns the sum of the counts of each key, the largest first; equal sums by key.
+fn totals<K: Ord + Into<String>>(counts: impl Iterator<Item = (K, u64)>) -> Vec<(String, u64)> {
+    let mut sums = BTreeMap::new();
     for (key, count) in counts {
-        let total: &mut u64 = totals.entry(key).or_default();
-        *total = total.saturating_add(count);
+        let sum: &mut u64 = sums.entry(key).or_default();
+        *sum = sum.saturating_add(count);
     }
-    let mut totals: Vec<_> = totals.into_iter().map(|(key, count)| (key.into(), count)).collect();
+    let mut totals: Vec<_> = sums.into_iter().map(|(key, count)| (key.into(), count)).collect();
     totals.sort_by_key(|(_, count)| Reverse(*count));
     totals
 }

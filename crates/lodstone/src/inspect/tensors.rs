@@ -16,7 +16,7 @@ use crate::Result;
 pub struct TensorInfo {
     /// The name; empty if the files do not contain one.
     pub name: String,
-    /// `dense`, `selected_rows`, `row_sparse`, `csr` or `vocab`.
+    /// The kind: `dense`, `selected_rows`, `csr` and so on ([`Kind::name`]).
     pub kind: &'static str,
     /// The element type, as NumPy or `ml_dtypes` spell it.
     #[serde(serialize_with = "display")]

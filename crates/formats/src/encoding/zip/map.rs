@@ -24,7 +24,7 @@ struct Known {
     tensor: Option<usize>,
 }
 
-/// Reads an archive with a recording cursor. `tensor` returns the tensor that a member of the directory belongs to;
+/// Reads an archive with a recording cursor. `tensors` returns the tensor that each member of the directory belongs to;
 /// `contents` reads the bytes of a stored member, as far as their structure is known.
 ///
 /// # Errors
@@ -33,7 +33,7 @@ pub(crate) fn map(
     cursor: &mut Cursor<'_>,
     blob: &Blob,
     limits: &Limits,
-    mut tensor: impl FnMut(&Member) -> Option<usize>,
+    tensors: impl FnOnce(&[Member]) -> Vec<Option<usize>>,
     contents: impl Fn(&str, &mut Cursor<'_>) -> Result<()>,
 ) -> Result<()> {
     // A damaged directory leaves local headers readable.
@@ -41,11 +41,10 @@ pub(crate) fn map(
         Ok(members) => (members, None),
         Err(error) => (Vec::new(), Some(error)),
     };
-    let known = |member: &Member| {
-        let known = Known { size: member.data.len(), tensor: tensor(member) };
-        (member.name.clone(), known)
+    let known = |(member, tensor): (&Member, Option<usize>)| {
+        (member.name.clone(), Known { size: member.data.len(), tensor })
     };
-    let known: HashMap<String, Known> = listed.iter().map(known).collect();
+    let known: HashMap<String, Known> = listed.iter().zip(tensors(&listed)).map(known).collect();
     let headers: BTreeSet<u64> = listed.iter().map(|member| member.header).collect();
     // The width of the sizes that follow the data of the last member.
     let mut large = false;

@@ -46,7 +46,7 @@ pub(super) fn read(path: &Location, options: &OpenOptions) -> Result<Model> {
 /// Fails if the archive is invalid or ambiguous, or a member is not a supported array.
 pub fn read_npz_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     let (format, files) = (NPZ.name.to_owned(), vec![blob.clone()]);
-    let origin = numpy::origin(blob);
+    let origin = blob.path();
     let members = members(blob, limits)?;
     let checksums = members.iter().map(Member::checksum).collect();
     let mut model = Model { format, files, checksums, ..Model::default() };
@@ -56,7 +56,7 @@ pub fn read_npz_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
         let inside = |error: Error| error.inside(format!("member `{}`", member.name));
         let folder = member.name.rsplit_once('/').map(|(folder, _)| folder);
         if let Some((name, parts)) = folder.and_then(|folder| folders.remove_entry(folder)) {
-            let tensor = sparse(&parts, &origin).map_err(inside)?;
+            let tensor = sparse(&parts, origin).map_err(inside)?;
             model.parameters.push(Parameter { name: name.to_owned(), tensor });
             done.insert(name);
         }
@@ -69,7 +69,7 @@ pub fn read_npz_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
                 .warn(format!("skipped `{}`: its name is not that of an array", member.name));
             continue;
         };
-        let tensor = dense(member, &origin).map_err(inside)?;
+        let tensor = dense(member, origin).map_err(inside)?;
         model.parameters.push(Parameter { name: name.to_owned(), tensor });
     }
     let layout = Layout { archive: true, ..Layout::usual(&model) };
@@ -85,29 +85,32 @@ fn dense(member: &Member, origin: &Path) -> Result<Tensor> {
 
 /// Reads an archive with a recording cursor.
 pub(super) fn map(blob: &Blob, limits: &Limits) -> Recorded {
-    let listed = members(blob, limits).unwrap_or_default();
-    let folders = folders(&listed);
-    // The name of an array, or the folder of a sparse one with its slash.
-    let array = |member: &Member| -> Option<String> {
-        let folder = member.name.rsplit_once('/').map(|(folder, _)| folder);
-        match folder.filter(|folder| folders.contains_key(folder)) {
-            Some(folder) => Some(format!("{folder}/")),
-            None => member.name.strip_suffix(SUFFIX).map(str::to_owned),
-        }
-    };
-    let mut known: HashMap<String, usize> = HashMap::new();
-    for array in listed.iter().filter_map(&array) {
-        let number = known.len();
-        known.entry(array).or_insert(number);
-    }
-    let tensor = |member: &Member| array(member).and_then(|array| known.get(&array)).copied();
     let recorded = byte_map::record(blob, |cursor| {
-        zip::map(cursor, blob, limits, tensor, |name, member| {
+        zip::map(cursor, blob, limits, arrays, |name, member| {
             // NumPy cannot parse the header of a format.
             if (NPZ.reads_member)(name) { Ok(()) } else { numpy::contents(name, member, blob) }
         })
     });
-    byte_map::checked(recorded, || read_npz_blob(blob, limits).map(|_| ()))
+    byte_map::checked(recorded, || read_npz_blob(blob, limits))
+}
+
+/// Returns the number of the array that each member belongs to; those of a folder belong to one.
+fn arrays(members: &[Member]) -> Vec<Option<usize>> {
+    let folders = folders(members);
+    // A folder and an array may have the same name.
+    let array = |member: &Member| -> Option<(bool, String)> {
+        let folder = member.name.rsplit_once('/').map(|(folder, _)| folder);
+        match folder.filter(|folder| folders.contains_key(folder)) {
+            Some(folder) => Some((true, folder.to_owned())),
+            None => member.name.strip_suffix(SUFFIX).map(|name| (false, name.to_owned())),
+        }
+    };
+    let mut known = HashMap::new();
+    let number = |member: &Member| {
+        let next = known.len();
+        array(member).map(|array| *known.entry(array).or_insert(next))
+    };
+    members.iter().map(number).collect()
 }
 
 /// The members of a folder by their role.

@@ -38,7 +38,7 @@ pub fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
 
 /// Reads a file with a recording cursor.
 pub(super) fn map(blob: &Blob, limits: &Limits) -> Recorded {
-    byte_map::record(blob, |cursor| read_list(cursor, blob, limits).map(|_| ()))
+    byte_map::record(blob, |cursor| read_list(cursor, blob, limits))
 }
 
 fn read_list(cursor: &mut Cursor<'_>, blob: &Blob, limits: &Limits) -> Result<Model> {

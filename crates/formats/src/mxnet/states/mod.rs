@@ -85,7 +85,7 @@ pub(crate) static BYTE_MAP: Mapper = Mapper {
         // Protocols 0 to 2 encode the records of arrays as text.
         let record = |bytes: &mut Cursor<'_>| params::map_alone(bytes);
         let recorded = byte_map::record(blob, |cursor| pickle::map(cursor, blob, limits, record));
-        byte_map::checked(recorded, || read_blob(blob, limits).map(|_| ()))
+        byte_map::checked(recorded, || read_blob(blob, limits))
     },
 };
 

@@ -133,9 +133,7 @@ pub(crate) static PROGRAM_BYTE_MAP: Mapper = Mapper {
         let recorded = byte_map::record(blob, |cursor| {
             map(cursor, &program::schema::PROGRAM, limits, |_, _, _| false)
         });
-        byte_map::checked(recorded, || {
-            program::read(blob, &byte_map::origin(blob), limits).map(|_| ())
-        })
+        byte_map::checked(recorded, || program::read(blob, &byte_map::origin(blob), limits))
     },
 };
 
@@ -149,7 +147,7 @@ pub(crate) static PICKLE_BYTE_MAP: Mapper = Mapper {
     read: |blob, limits| {
         let recorded =
             byte_map::record(blob, |cursor| pickle::map(cursor, blob, limits, |_| Ok(())));
-        byte_map::checked(recorded, || paddle::pickle::read_blob(blob, limits).map(|_| ()))
+        byte_map::checked(recorded, || paddle::pickle::read_blob(blob, limits))
     },
 };
 

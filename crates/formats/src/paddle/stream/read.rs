@@ -57,8 +57,7 @@ fn nth(blob: &Blob, layout: Layout, index: usize, limits: &Limits) -> Result<Ten
 
 /// Reads a file with a recording cursor, in the layout that matches, or the more likely one.
 pub(crate) fn map(blob: &Blob, limits: &Limits) -> Recorded {
-    let attempt =
-        |layout| byte_map::record(blob, |cursor| records(cursor, layout, &[], limits).map(|_| ()));
+    let attempt = |layout| byte_map::record(blob, |cursor| records(cursor, layout, &[], limits));
     let [likely, other] = match detect::candidates(blob) {
         Ok(candidates) => candidates,
         Err(error) => return (Vec::new(), Err(error)),
