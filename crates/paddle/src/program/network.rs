@@ -529,10 +529,7 @@ impl Network {
                 | "sequence_slice" | "sequence_unpad",
             ) => Some(1),
             (_, "sequence_erase") => of("X"),
-            (_, "array_to_lod_tensor") => Some(1),
             (_, "ctc_align") => of("Input").filter(|_| op.input("InputLength").is_empty()),
-            (_, "reorder_lod_tensor_by_rank" | "shrink_rnn_memory" | "split_lod_tensor") => of("X"),
-            (_, "merge_lod_tensor") => of("InTrue"),
             _ => None,
         };
         level().unwrap_or(0)

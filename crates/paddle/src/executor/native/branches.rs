@@ -5,11 +5,11 @@
 use std::ops::Range;
 
 use lodstone_model::{AttributeValue, DType, Lod, Op, Tensor};
-use lodstone_store::Blob;
 
-use super::{Outcome, Run, input, output};
+use super::ranks::Rows;
+use super::{Outcome, Run, input, output, put};
 use crate::executor::frame::Frame;
-use crate::executor::layout::{Slot, Step};
+use crate::executor::layout::Step;
 
 pub(super) const OPERATORS: &[(&str, Run)] =
     &[("merge_lod_tensor", merge), ("split_lod_tensor", split)];
@@ -31,64 +31,34 @@ fn check_level(op: &Op) -> Outcome {
     }
 }
 
-/// A tensor as pieces: sequences, if it has LoD, or rows.
-struct Pieces {
-    bytes: bytes::Bytes,
-    /// The number of bytes of a row.
-    size: usize,
-    ranges: Vec<Range<usize>>,
-}
-
-impl Pieces {
-    fn of(tensor: &Tensor) -> Outcome<Self> {
-        let bytes = tensor.data.bytes()?;
-        let rows = tensor.shape.first().copied().ok_or("expected rows, found a scalar")?;
-        let rows = usize::try_from(rows).map_err(|_| "there are too many rows")?;
-        let size = bytes.len().checked_div(rows).unwrap_or(0);
-        let place = |offset: &u64| usize::try_from(*offset).unwrap_or(usize::MAX);
-        let ranges = match tensor.lod.0.as_slice() {
-            [] => (0..rows).map(|row| row..row + 1).collect(),
-            [level] => {
-                let ends = level.iter().skip(1);
-                level.iter().zip(ends).map(|(start, end)| place(start)..place(end)).collect()
-            }
-            _ => return Err("expected at most one level of LoD".into()),
-        };
-        Ok(Self { bytes, size, ranges })
-    }
-
-    fn piece(&self, number: usize) -> Outcome<&[u8]> {
-        let range = self.ranges.get(number).ok_or_else(|| format!("there is no row {number}"))?;
-        let bytes = range.start.saturating_mul(self.size)..range.end.saturating_mul(self.size);
-        Ok(self.bytes.get(bytes).ok_or("the LoD does not match the rows")?)
-    }
-}
-
-/// The pieces of a result, as they are collected.
+/// Rows, or sequences of rows, as they are collected.
 struct Made {
     bytes: Vec<u8>,
+    /// The number of rows before each piece, and in all.
     offsets: Vec<u64>,
+    count: usize,
 }
 
 impl Made {
     fn new() -> Self {
-        Self { bytes: Vec::new(), offsets: vec![0] }
+        Self { bytes: Vec::new(), offsets: vec![0], count: 0 }
     }
 
-    fn add(&mut self, pieces: &Pieces, number: usize) -> Outcome {
-        self.bytes.extend_from_slice(pieces.piece(number)?);
-        let rows = pieces.ranges.get(number).map_or(0, Range::len) as u64;
-        self.offsets.push(self.offsets.last().copied().unwrap_or(0).saturating_add(rows));
+    fn add(&mut self, rows: &Rows<'_>, piece: Option<&Range<usize>>) -> Outcome {
+        let piece = piece.ok_or("there are fewer rows than elements of the mask")?;
+        let bytes = piece.start.saturating_mul(rows.size)..piece.end.saturating_mul(rows.size);
+        let bytes = rows.bytes.get(bytes).ok_or("the LoD does not match the rows")?;
+        self.bytes.extend_from_slice(bytes);
+        self.count = self.count.saturating_add(piece.len());
+        self.offsets.push(self.count as u64);
         Ok(())
     }
 
-    /// Returns a tensor of the type of another.
-    fn tensor(self, like: &Tensor) -> Tensor {
-        let rows = self.offsets.last().copied().unwrap_or(0);
-        let shape = std::iter::once(rows).chain(like.shape.iter().skip(1).copied()).collect();
-        let mut tensor = Tensor::dense(like.dtype, shape, Blob::memory(self.bytes));
+    /// Returns a tensor of the type of other rows.
+    fn tensor(self, like: &Rows<'_>) -> Tensor {
+        let mut tensor = like.with(self.bytes, self.count);
         // No sequence at all has no LoD.
-        if !like.lod.is_empty() && self.offsets.len() > 1 {
+        if !like.tensor.lod.is_empty() && self.offsets.len() > 1 {
             tensor.lod = Lod(vec![self.offsets]);
         }
         tensor
@@ -99,32 +69,30 @@ impl Made {
 fn split(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     check_level(op)?;
     let mask = mask(frame, step)?;
-    let x = frame.tensor(input(step, "X")?)?;
-    let pieces = Pieces::of(x)?;
-    if mask.len() != pieces.ranges.len() {
-        let (found, wanted) = (mask.len(), pieces.ranges.len());
+    let rows = Rows::of(frame.tensor(input(step, "X")?)?)?;
+    let pieces = rows.pieces()?;
+    if mask.len() != pieces.len() {
+        let (found, wanted) = (mask.len(), pieces.len());
         return Err(format!("expected {wanted} elements in `Mask`, found {found}").into());
     }
-    frame.reserve(x.nbytes())?;
+    frame.reserve(rows.tensor.nbytes())?;
     let (mut yes, mut no) = (Made::new(), Made::new());
-    for (number, is_true) in mask.iter().enumerate() {
-        if *is_true { yes.add(&pieces, number)? } else { no.add(&pieces, number)? }
+    for (piece, is_true) in pieces.iter().zip(mask) {
+        let made = if is_true { &mut yes } else { &mut no };
+        made.add(&rows, Some(piece))?;
     }
-    let (yes, no) = (yes.tensor(x), no.tensor(x));
-    for (slot, tensor) in [("OutTrue", yes), ("OutFalse", no)] {
-        if let Ok(out) = output(step, slot) {
-            frame.make(out, tensor)?;
-        }
-    }
-    Ok(())
+    let (yes, no) = (yes.tensor(&rows), no.tensor(&rows));
+    put(frame, step, "OutTrue", yes)?;
+    put(frame, step, "OutFalse", no)
 }
 
 /// Puts the rows of both tensors together again, in the order of the mask.
 fn merge(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     check_level(op)?;
     let mask = mask(frame, step)?;
-    let slot = |name: &str| -> Outcome<Slot> { input(step, name) };
-    let (yes, no) = (frame.tensor(slot("InTrue")?)?, frame.tensor(slot("InFalse")?)?);
+    let of = |slot: &str| -> Outcome<Rows<'_>> { Rows::of(frame.tensor(input(step, slot)?)?) };
+    let (of_yes, of_no) = (of("InTrue")?, of("InFalse")?);
+    let (yes, no) = (of_yes.tensor, of_no.tensor);
     if yes.dtype != no.dtype || yes.shape.get(1..) != no.shape.get(1..) {
         return Err(format!(
             "expected rows of one type in `InTrue` and `InFalse`, found {}{:?} and {}{:?}",
@@ -132,26 +100,25 @@ fn merge(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         )
         .into());
     }
-    let (of_yes, of_no) = (Pieces::of(yes)?, Pieces::of(no)?);
+    let (yes_pieces, no_pieces) = (of_yes.pieces()?, of_no.pieces()?);
     let true_count = mask.iter().filter(|is_true| **is_true).count();
-    let found = (of_yes.ranges.len(), of_no.ranges.len());
-    if found != (true_count, mask.len() - true_count) {
+    let (wanted, found) =
+        ((true_count, mask.len() - true_count), (yes_pieces.len(), no_pieces.len()));
+    if found != wanted {
         return Err(format!(
-            "expected {true_count} and {} rows in `InTrue` and `InFalse`, found {} and {}",
-            mask.len() - true_count,
-            found.0,
-            found.1
+            "expected {} and {} rows in `InTrue` and `InFalse`, found {} and {}",
+            wanted.0, wanted.1, found.0, found.1
         )
         .into());
     }
     frame.reserve(yes.nbytes().saturating_add(no.nbytes()))?;
-    let (mut made, mut next) = (Made::new(), [0, 0]);
+    let (mut made, mut next) = (Made::new(), (yes_pieces.iter(), no_pieces.iter()));
     for is_true in mask {
-        let [yes, no] = &mut next;
-        let (pieces, number) = if is_true { (&of_yes, yes) } else { (&of_no, no) };
-        made.add(pieces, *number)?;
-        *number += 1;
+        match is_true {
+            true => made.add(&of_yes, next.0.next())?,
+            false => made.add(&of_no, next.1.next())?,
+        }
     }
-    let made = made.tensor(if yes.lod.is_empty() { no } else { yes });
+    let made = made.tensor(if yes.lod.is_empty() { &of_no } else { &of_yes });
     Ok(frame.make(output(step, "Out")?, made)?)
 }

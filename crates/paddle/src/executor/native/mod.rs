@@ -23,9 +23,10 @@ pub use random::draws;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use lodstone_model::{AttributeValue, Op};
+use lodstone_model::{AttributeValue, DType, Op, Tensor};
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::{Finding, Operand};
+use lodstone_store::Blob;
 
 use crate::executor::error::Outcome;
 use crate::executor::frame::Frame;
@@ -78,6 +79,29 @@ fn output(step: &Step, slot: &str) -> Outcome<Slot> {
         let wrong = Finding::from(format!("output `{slot}` is missing"));
         wrong.about(Operand::Output(slot.to_owned(), 0)).into()
     })
+}
+
+/// Sets the variable of an output slot, if the operator has one.
+fn put(frame: &mut Frame<'_>, step: &Step, slot: &str, tensor: Tensor) -> Outcome {
+    match output(step, slot) {
+        Ok(out) => Ok(frame.make(out, tensor)?),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Creates a tensor of float32, or of float64 for any other type.
+fn rounded(values: &[f64], dtype: DType, shape: Vec<u64>) -> Tensor {
+    let (dtype, bytes): (_, Vec<u8>) = match dtype {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "rounding to the requested type is intended"
+        )]
+        DType::Float32 => {
+            (dtype, values.iter().flat_map(|value| (*value as f32).to_le_bytes()).collect())
+        }
+        _ => (DType::Float64, values.iter().flat_map(|value| value.to_le_bytes()).collect()),
+    };
+    Tensor::dense(dtype, shape, Blob::memory(bytes))
 }
 
 /// Returns the integer in a variable of one element.

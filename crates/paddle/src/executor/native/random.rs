@@ -6,7 +6,7 @@ use lodstone_schema::Finding;
 use lodstone_schema::paddle::{Choice, codes, operator};
 use lodstone_store::Blob;
 
-use super::{Outcome, Run, input, output};
+use super::{Outcome, Run, input, output, rounded};
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
 use crate::executor::random::Random;
@@ -115,17 +115,8 @@ fn with_seed<T>(frame: &mut Frame<'_>, op: &Op, draw: impl FnOnce(&mut Random) -
 
 /// Returns a tensor of values, rounded to its type.
 fn tensor(values: &[f64], shape: Vec<u64>, dtype: DType, threads: &Threads) -> Outcome<Tensor> {
-    let bytes: Vec<u8> = match dtype {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "rounding to the requested type is intended"
-        )]
-        DType::Float32 => values.iter().flat_map(|value| (*value as f32).to_le_bytes()).collect(),
-        _ => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
-    };
-    let drawn = if dtype == DType::Float32 { dtype } else { DType::Float64 };
-    let made = Tensor::dense(drawn, shape, Blob::memory(bytes));
-    if dtype == drawn {
+    let made = rounded(values, dtype, shape);
+    if made.dtype == dtype {
         return Ok(made);
     }
     Ok(Dense::of(&made)?.cast(dtype, threads)?.tensor()?)

@@ -68,19 +68,31 @@ fn longest(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
 }
 
 /// The rows of a tensor, as bytes.
-struct Rows<'t> {
-    tensor: &'t Tensor,
-    bytes: bytes::Bytes,
-    size: usize,
+pub(super) struct Rows<'t> {
+    pub(super) tensor: &'t Tensor,
+    pub(super) bytes: bytes::Bytes,
+    /// The number of bytes of a row.
+    pub(super) size: usize,
+    /// The number of rows.
+    count: usize,
 }
 
 impl<'t> Rows<'t> {
-    fn of(tensor: &'t Tensor) -> Outcome<Self> {
+    pub(super) fn of(tensor: &'t Tensor) -> Outcome<Self> {
         let bytes = tensor.data.bytes()?;
         let rows = tensor.shape.first().copied().ok_or("expected rows, found a scalar")?;
         let rows = usize::try_from(rows).map_err(|_| "there are too many rows")?;
         let size = bytes.len().checked_div(rows).unwrap_or(0);
-        Ok(Self { tensor, bytes, size })
+        Ok(Self { tensor, bytes, size, count: rows })
+    }
+
+    /// Returns the rows of each sequence, or each row alone, if there is no LoD.
+    pub(super) fn pieces(&self) -> Outcome<Vec<Range<usize>>> {
+        match self.tensor.lod.0.len() {
+            0 => Ok((0..self.count).map(|row| row..row + 1).collect()),
+            1 => sequences(self.tensor, 0),
+            _ => Err("expected at most one level of LoD".into()),
+        }
     }
 
     fn row(&self, number: usize) -> Outcome<&[u8]> {
@@ -89,7 +101,7 @@ impl<'t> Rows<'t> {
     }
 
     /// Returns a tensor of other rows.
-    fn with(&self, bytes: Vec<u8>, rows: usize) -> Tensor {
+    pub(super) fn with(&self, bytes: Vec<u8>, rows: usize) -> Tensor {
         let rest = self.tensor.shape.iter().skip(1).copied();
         let shape = std::iter::once(rows as u64).chain(rest).collect();
         Tensor::dense(self.tensor.dtype, shape, Blob::memory(bytes))
@@ -222,11 +234,7 @@ fn reorder_back(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
 fn moved(frame: &mut Frame<'_>, step: &Step, order: &[usize]) -> Outcome {
     let tensor = frame.tensor(input(step, "X")?)?;
     let rows = Rows::of(tensor)?;
-    let pieces = match tensor.lod.0.len() {
-        0 => (0..order.len()).map(|row| row..row + 1).collect(),
-        1 => sequences(tensor, 0)?,
-        _ => return Err("expected at most one level of LoD".into()),
-    };
+    let pieces = rows.pieces()?;
     let (mut bytes, mut offsets, mut count) = (Vec::new(), vec![0_u64], 0);
     for number in order {
         let piece = pieces.get(*number).cloned().ok_or("there are fewer rows than ranks")?;

@@ -143,15 +143,17 @@ impl Call<'_, '_> {
     }
 
     fn float<T: Number>(&self, name: &str) -> Outcome<T> {
-        match attribute(self.op, name) {
-            Some(AttributeValue::Float(value)) => Ok(T::nearest(f64::from(*value))),
+        let value = match attribute(self.op, name) {
+            Some(AttributeValue::Float(value)) => Some(value),
             // For each parameter.
-            Some(AttributeValue::Floats(values)) if values.len() == 1 => {
-                let one = values.first().copied().unwrap_or_default();
-                Ok(T::nearest(f64::from(one)))
-            }
-            _ => Err(format!("expected a number as `{name}`").into()),
-        }
+            Some(AttributeValue::Floats(values)) => match values.as_slice() {
+                [value] => Some(value),
+                _ => None,
+            },
+            _ => None,
+        };
+        let value = value.ok_or_else(|| format!("expected a number as `{name}`"))?;
+        Ok(T::nearest(f64::from(*value)))
     }
 
     fn flag(&self, name: &str) -> bool {

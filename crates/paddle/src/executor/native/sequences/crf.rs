@@ -12,12 +12,12 @@
 
 use std::ops::Range;
 
-use lodstone_model::{DType, Lod, Op, Tensor};
+use lodstone_model::{DType, Lod, Op};
 use lodstone_schema::Finding;
 
-use super::super::{Outcome, input, output};
-use super::decode::{spans, whole};
-use super::{doubles, place, rounded};
+use super::super::{Outcome, input, put, rounded};
+use super::labels::{spans, whole};
+use super::{doubles, place};
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
 
@@ -91,17 +91,16 @@ impl Chain {
 
     fn at<'v>(&self, values: &'v [f64], row: usize) -> Result<&'v [f64], Finding> {
         let start = row.saturating_mul(self.count);
-        let found = values.get(start..start.saturating_add(self.count));
-        found.ok_or_else(|| Finding::internal(format!("row {row} does not exist")))
+        values.get(start..start.saturating_add(self.count)).ok_or_else(lost)
     }
 
     /// Returns the weight of a label, or of a transition between two, from a row of the transitions.
     fn weight(&self, row: usize, label: usize) -> Result<f64, Finding> {
-        Ok(self.at(&self.transitions, row)?.get(label).copied().unwrap_or_default())
+        self.at(&self.transitions, row)?.get(label).copied().ok_or_else(lost)
     }
 
-    fn label(&self, row: usize) -> usize {
-        self.labels.get(row).copied().unwrap_or_default()
+    fn label(&self, row: usize) -> Result<usize, Finding> {
+        self.labels.get(row).copied().ok_or_else(lost)
     }
 
     /// Returns the probabilities of the labels up to each row of a sequence, and the logarithm of their sums, without the
@@ -157,6 +156,11 @@ impl Chain {
     }
 }
 
+/// The error for a row or a label that does not exist, although the inputs were checked.
+fn lost() -> Finding {
+    Finding::internal("a row of the chain does not exist")
+}
+
 /// Divides values by their sum, which is returned.
 fn normalize(values: &mut [f64]) -> f64 {
     let sum: f64 = values.iter().sum();
@@ -176,44 +180,37 @@ pub(super) fn likelihood(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome 
         }
         let (own, mut log) = chain.forward(range)?;
         let start = range.start.saturating_mul(chain.count);
-        let places = alpha.get_mut(start..).unwrap_or_default();
+        let places = alpha.get_mut(start..).ok_or_else(lost)?;
         places.iter_mut().zip(&own).for_each(|(place, share)| *place = *share);
-        log += chain.most.get(range.clone()).unwrap_or_default().iter().sum::<f64>();
+        log += chain.most.get(range.clone()).ok_or_else(lost)?.iter().sum::<f64>();
         let last = own.len().saturating_sub(chain.count);
         let ends = chain.at(&chain.weights, 1)?;
-        let last = own.get(last..).unwrap_or_default();
+        let last = own.get(last..).ok_or_else(lost)?;
         log += last.iter().zip(ends).map(|(share, weight)| share * weight).sum::<f64>().ln();
-        let mut path = chain.weight(0, chain.label(range.start))?
-            + chain.weight(1, chain.label(range.end.saturating_sub(1)))?;
+        let mut path = chain.weight(0, chain.label(range.start)?)?
+            + chain.weight(1, chain.label(range.end.saturating_sub(1))?)?;
         for row in range.clone() {
-            let label = chain.label(row);
-            path += chain.at(&chain.scores, row)?.get(label).copied().unwrap_or_default();
+            let label = chain.label(row)?;
+            path += chain.at(&chain.scores, row)?.get(label).copied().ok_or_else(lost)?;
             if row > range.start {
-                path += chain.weight(chain.label(row - 1) + 2, label)?;
+                path += chain.weight(chain.label(row - 1)? + 2, label)?;
             }
         }
         costs.push(log - path);
     }
     let (dtype, count) = (chain.dtype, chain.count as u64);
-    let like = |values: &[f64]| rounded(values, dtype, chain.shape.clone(), Lod::default());
+    let like = |values: &[f64]| rounded(values, dtype, chain.shape.clone());
     let whole = vec![count.saturating_add(2), count];
     let of_costs = vec![costs.len() as u64, 1];
     for (slot, tensor) in [
         ("Alpha", like(&alpha)),
         ("EmissionExps", like(&chain.exps)),
-        ("TransitionExps", rounded(&chain.weights, dtype, whole, Lod::default())),
-        ("LogLikelihood", rounded(&costs, dtype, of_costs, Lod::default())),
+        ("TransitionExps", rounded(&chain.weights, dtype, whole)),
+        ("LogLikelihood", rounded(&costs, dtype, of_costs)),
     ] {
         put(frame, step, slot, tensor)?;
     }
     Ok(())
-}
-
-fn put(frame: &mut Frame<'_>, step: &Step, slot: &str, tensor: Tensor) -> Outcome {
-    match output(step, slot) {
-        Ok(out) => Ok(frame.make(out, tensor)?),
-        Err(_) => Ok(()),
-    }
 }
 
 /// The gradient is the probability of each label, and of each transition, minus 1 where it is right.
@@ -237,19 +234,18 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
         for ((row, alpha), beta) in steps {
             let mut shares: Vec<f64> = alpha.iter().zip(beta).map(|(a, b)| a * b).collect();
             normalize(&mut shares);
-            if let Some(share) = shares.get_mut(chain.label(row)) {
-                *share -= 1.0;
-            }
+            *shares.get_mut(chain.label(row)?).ok_or_else(lost)? -= 1.0;
             let add = |row: usize, places: &mut Vec<f64>| {
-                let places = places.get_mut(row.saturating_mul(count)..).unwrap_or_default();
+                let places = places.get_mut(row.saturating_mul(count)..).ok_or_else(lost)?;
                 places.iter_mut().zip(&shares).for_each(|(place, share)| *place += share * given);
+                Ok::<_, Finding>(())
             };
-            add(row, &mut of_scores);
+            add(row, &mut of_scores)?;
             if row == range.start {
-                add(0, &mut of_weights);
+                add(0, &mut of_weights)?;
             }
             if row + 1 == range.end {
-                add(1, &mut of_weights);
+                add(1, &mut of_weights)?;
             }
             if let Some(before) = before {
                 let exps = chain.at(&chain.exps, row)?;
@@ -261,19 +257,18 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
                     pairs.extend(weights.iter().zip(&weighed).map(|(a, b)| share * a * b));
                 }
                 normalize(&mut pairs);
-                let right = chain.label(row - 1).saturating_mul(count) + chain.label(row);
-                if let Some(pair) = pairs.get_mut(right) {
-                    *pair -= 1.0;
-                }
-                let places = of_weights.get_mut(2 * count..).unwrap_or_default();
+                let right = chain.label(row - 1)?.saturating_mul(count) + chain.label(row)?;
+                *pairs.get_mut(right).ok_or_else(lost)? -= 1.0;
+                let places = of_weights.get_mut(2 * count..).ok_or_else(lost)?;
                 places.iter_mut().zip(&pairs).for_each(|(place, pair)| *place += pair * given);
             }
             before = Some(alpha);
         }
     }
     let (dtype, labels) = (chain.dtype, count as u64);
-    let scores = rounded(&of_scores, dtype, chain.shape, chain.lod);
+    let mut scores = rounded(&of_scores, dtype, chain.shape);
+    scores.lod = chain.lod;
     put(frame, step, "Emission@GRAD", scores)?;
     let shape = vec![labels.saturating_add(2), labels];
-    put(frame, step, "Transition@GRAD", rounded(&of_weights, dtype, shape, Lod::default()))
+    put(frame, step, "Transition@GRAD", rounded(&of_weights, dtype, shape))
 }

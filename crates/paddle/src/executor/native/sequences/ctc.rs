@@ -5,12 +5,12 @@
 
 use std::ops::Range;
 
-use lodstone_model::{Lod, Op, Tensor};
+use lodstone_model::{Op, Tensor};
 use lodstone_schema::Finding;
 
-use super::super::{Outcome, flag, input, output};
-use super::decode::{lengths, offsets, whole};
-use super::{doubles, int, place, rounded};
+use super::super::{Outcome, flag, input, output, put, rounded};
+use super::labels::{check_lengths, labels, lengths, ranges};
+use super::{doubles, int, place};
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
 
@@ -32,9 +32,7 @@ impl Sequences {
         }
         let count = elements / classes;
         let Some(lengths) = lengths(frame, step, "LogitsLength")? else {
-            let offsets = offsets(logits, count)?;
-            let ends = offsets.iter().skip(1);
-            let rows = offsets.iter().zip(ends).map(|(start, end)| (*start..*end).collect());
+            let rows = ranges(logits, count)?.into_iter().map(Iterator::collect);
             return Ok(Self { rows: rows.collect(), classes, count });
         };
         let [steps, sequences, _] = logits.shape[..] else {
@@ -53,37 +51,6 @@ impl Sequences {
     fn longest(&self) -> usize {
         self.rows.iter().map(Vec::len).max().unwrap_or(0)
     }
-}
-
-fn check_lengths(lengths: &[usize], count: usize, most: usize, slot: &str) -> Outcome {
-    if lengths.len() != count {
-        return Err(format!("expected {count} lengths in `{slot}`, found {}", lengths.len()).into());
-    }
-    match lengths.iter().find(|length| **length > most) {
-        Some(length) => {
-            Err(format!("a length in `{slot}` is {length}, expected at most {most}").into())
-        }
-        None => Ok(()),
-    }
-}
-
-/// Returns the labels, and the range of those of each sequence: by LoD, or by lengths.
-fn labels(frame: &Frame<'_>, step: &Step) -> Outcome<(Vec<i64>, Vec<Range<usize>>)> {
-    let tensor = frame.tensor(input(step, "Label")?)?;
-    let values = whole(tensor)?;
-    let Some(lengths) = lengths(frame, step, "LabelLength")? else {
-        let offsets = offsets(tensor, values.len())?;
-        let ends = offsets.iter().skip(1);
-        let ranges = offsets.iter().zip(ends).map(|(start, end)| *start..*end).collect();
-        return Ok((values, ranges));
-    };
-    let [sequences, width, ..] = tensor.shape[..] else {
-        return Err(format!("expected rows of labels, found {:?}", tensor.shape).into());
-    };
-    check_lengths(&lengths, place(sequences), place(width), "LabelLength")?;
-    let starts = (0..lengths.len()).map(|row| row.saturating_mul(place(width)));
-    let ranges = starts.zip(lengths).map(|(start, length)| start..start.saturating_add(length));
-    Ok((values, ranges.collect()))
 }
 
 /// Returns the logarithm of the sum of two numbers in logarithms.
@@ -179,7 +146,7 @@ pub(super) fn loss(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let (scores, dtype) = (doubles(logits)?, logits.dtype);
     let sequences = Sequences::of(frame, step, logits)?;
     let classes = sequences.classes;
-    let (labels, of_labels) = labels(frame, step)?;
+    let (labels, of_labels) = labels(frame, step, "Label", "LabelLength")?;
     if of_labels.len() != sequences.rows.len() {
         let (found, wanted) = (of_labels.len(), sequences.rows.len());
         return Err(format!("expected labels of {wanted} sequences, found {found}").into());
@@ -226,11 +193,8 @@ pub(super) fn loss(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         }
     }
     let shape = vec![steps as u64, count as u64, classes as u64];
-    if let Ok(out) = output(step, "WarpCTCGrad") {
-        frame.make(out, rounded(&gradient, dtype, shape, Lod::default()))?;
-    }
-    let shape = vec![count as u64, 1];
-    Ok(frame.make(output(step, "Loss")?, rounded(&costs, dtype, shape, Lod::default()))?)
+    put(frame, step, "WarpCTCGrad", rounded(&gradient, dtype, shape))?;
+    Ok(frame.make(output(step, "Loss")?, rounded(&costs, dtype, vec![count as u64, 1]))?)
 }
 
 fn log_softmax(row: &[f64]) -> Vec<f64> {
@@ -269,6 +233,7 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
             places.iter_mut().zip(own).for_each(|(place, value)| *place = value * factor);
         }
     }
-    let tensor = rounded(&made, logits.dtype, logits.shape.clone(), logits.lod.clone());
+    let mut tensor = rounded(&made, logits.dtype, logits.shape.clone());
+    tensor.lod = logits.lod.clone();
     Ok(frame.make(output(step, "Logits@GRAD")?, tensor)?)
 }

@@ -1,61 +1,14 @@
 //! `ctc_align` and `crf_decoding`: the best sequences of labels.
 
-use std::ops::Range;
-
-use lodstone_model::{AttributeValue, DType, Lod, Op, Tensor};
+use lodstone_model::{AttributeValue, DType, Lod, Op};
 use lodstone_schema::Finding;
-use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::attribute;
-use lodstone_store::Blob;
 
 use super::super::{Outcome, input, output};
+use super::labels::{integers, lengths, ranges, spans, whole};
 use super::{int, part, place, singles};
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
-
-/// Returns the integers of a tensor.
-pub(super) fn whole(tensor: &Tensor) -> Outcome<Vec<i64>> {
-    let bytes = tensor.data.bytes()?;
-    Ok(match tensor.dtype {
-        DType::Int32 => {
-            bytes.as_chunks().0.iter().map(|four| i64::from(i32::from_le_bytes(*four))).collect()
-        }
-        DType::Int64 => {
-            bytes.as_chunks().0.iter().map(|eight| i64::from_le_bytes(*eight)).collect()
-        }
-        other => return Err(format!("expected int32 or int64, found {other}").into()),
-    })
-}
-
-/// Creates a tensor of integers of the type of another.
-pub(super) fn integers(values: &[i64], dtype: DType, shape: Vec<u64>, lod: Lod) -> Tensor {
-    let bytes: Vec<u8> = match dtype {
-        #[expect(clippy::cast_possible_truncation, reason = "the values were int32")]
-        DType::Int32 => values.iter().flat_map(|value| (*value as i32).to_le_bytes()).collect(),
-        _ => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
-    };
-    let mut tensor = Tensor::dense(dtype, shape, Blob::memory(bytes));
-    tensor.lod = lod;
-    tensor
-}
-
-/// Returns the lengths of sequences in a variable, if it is there.
-pub(super) fn lengths(frame: &Frame<'_>, step: &Step, slot: &str) -> Outcome<Option<Vec<usize>>> {
-    let Some(slot) = step.inputs(slot).first().copied().flatten() else { return Ok(None) };
-    let lengths = ValueInfo::of(frame.tensor(slot)?).ints().ok_or("expected few lengths")?;
-    let length = |length: i64| usize::try_from(length).unwrap_or(0);
-    Ok(Some(lengths.into_iter().map(length).collect()))
-}
-
-/// Returns the offsets of the last LoD level of a tensor of so many rows.
-pub(super) fn offsets(tensor: &Tensor, rows: usize) -> Outcome<Vec<usize>> {
-    let last = tensor.lod.0.last().ok_or("expected LoD or lengths")?;
-    let offsets: Vec<usize> = last.iter().map(|end| place(*end)).collect();
-    match offsets.is_sorted() && offsets.last().is_none_or(|end| *end <= rows) {
-        true => Ok(offsets),
-        false => Err(format!("the LoD does not match {:?}", tensor.shape).into()),
-    }
-}
 
 /// Removes blanks, and labels that repeat the previous one.
 fn aligned(labels: &[i64], blank: i64, merges: bool) -> Vec<i64> {
@@ -99,11 +52,9 @@ pub(super) fn align(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         }
         return Ok(());
     }
-    let offsets = offsets(tensor, labels.len())?;
     let (mut all, mut ends) = (Vec::new(), vec![0_u64]);
-    for pair in offsets.windows(2) {
-        let [start, end] = pair else { continue };
-        all.extend(aligned(labels.get(*start..*end).unwrap_or_default(), blank, merges));
+    for range in ranges(tensor, labels.len())? {
+        all.extend(aligned(labels.get(range).unwrap_or_default(), blank, merges));
         ends.push(all.len() as u64);
     }
     if all.is_empty() {
@@ -153,36 +104,6 @@ fn path(scores: &[f32], transitions: &[f32], count: usize) -> Result<Vec<i64>, F
     }
     path.reverse();
     Ok(path)
-}
-
-/// Returns the rows of each sequence, by LoD or by the lengths in `Length`, and the dims and the LoD
-/// of a result with an element for each row.
-pub(super) fn spans(
-    frame: &Frame<'_>,
-    step: &Step,
-    emission: &Tensor,
-    rows: usize,
-) -> Outcome<(Vec<Range<usize>>, Vec<u64>, Lod)> {
-    let Some(lengths) = lengths(frame, step, "Length")? else {
-        let offsets = offsets(emission, rows)?;
-        let ranges = offsets.windows(2).map(|pair| match pair {
-            [start, end] => *start..*end,
-            _ => 0..0,
-        });
-        return Ok((ranges.collect(), vec![rows as u64, 1], emission.lod.clone()));
-    };
-    let [batch, steps, _] = emission.shape[..] else {
-        return Err(format!("expected rank 3, found {:?}", emission.shape).into());
-    };
-    if lengths.len() as u64 != batch {
-        return Err(format!("expected {batch} lengths, found {}", lengths.len()).into());
-    }
-    let range = |(number, length): (usize, &usize)| {
-        let start = number.saturating_mul(place(steps));
-        start..start.saturating_add((*length).min(place(steps)))
-    };
-    let ranges = lengths.iter().enumerate().map(range).collect();
-    Ok((ranges, vec![batch, steps], Lod::default()))
 }
 
 /// The best path of each sequence, or, with `Label`, where it agrees with the labels.

@@ -4,50 +4,11 @@ use std::ops::Range;
 
 use lodstone_model::{DType, Lod, Op};
 
-use super::super::{Outcome, flag, input, output};
-use super::decode::{integers, lengths, offsets, whole};
-use super::{made, place};
+use super::super::{Outcome, flag, output};
+use super::labels::{integers, labels};
+use super::made;
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
-
-/// Returns the elements of a slot, and those of each sequence: by LoD, or by lengths.
-fn sequences(
-    frame: &Frame<'_>,
-    step: &Step,
-    slot: &str,
-    of_lengths: &str,
-) -> Outcome<(Vec<i64>, Vec<Range<usize>>)> {
-    let tensor = frame.tensor(input(step, slot)?)?;
-    let values = whole(tensor)?;
-    let ranges = match lengths(frame, step, of_lengths)? {
-        None => {
-            let offsets = offsets(tensor, values.len())?;
-            let ends = offsets.iter().skip(1);
-            offsets.iter().zip(ends).map(|(start, end)| *start..*end).collect()
-        }
-        Some(lengths) => {
-            let [rows, width, ..] = tensor.shape[..] else {
-                return Err(format!("expected rows of `{slot}`, found {:?}", tensor.shape).into());
-            };
-            if lengths.len() as u64 != rows {
-                let found = lengths.len();
-                return Err(
-                    format!("expected {rows} lengths in `{of_lengths}`, found {found}").into()
-                );
-            }
-            let width = place(width);
-            if let Some(length) = lengths.iter().find(|length| **length > width) {
-                return Err(format!(
-                    "a length of {length} exceeds the {width} columns of `{slot}`"
-                )
-                .into());
-            }
-            let starts = (0..lengths.len()).map(|row| row.saturating_mul(width));
-            starts.zip(lengths).map(|(start, length)| start..start.saturating_add(length)).collect()
-        }
-    };
-    Ok((values, ranges))
-}
 
 /// Returns the distance of two sequences (Levenshtein, 1966).
 fn distance(one: &[i64], other: &[i64]) -> usize {
@@ -69,8 +30,8 @@ fn distance(one: &[i64], other: &[i64]) -> usize {
 
 /// Sets the distance of each pair of sequences, divided by the length of the reference if `normalized`.
 pub(super) fn edits(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
-    let (hyps, of_hyps) = sequences(frame, step, "Hyps", "HypsLength")?;
-    let (refs, of_refs) = sequences(frame, step, "Refs", "RefsLength")?;
+    let (hyps, of_hyps) = labels(frame, step, "Hyps", "HypsLength")?;
+    let (refs, of_refs) = labels(frame, step, "Refs", "RefsLength")?;
     if of_hyps.len() != of_refs.len() {
         let (hyps, refs) = (of_hyps.len(), of_refs.len());
         return Err(

@@ -9,6 +9,7 @@ mod ctc;
 mod decode;
 mod distance;
 mod expand;
+mod labels;
 mod pool;
 mod softmax;
 
@@ -129,22 +130,6 @@ pub(super) fn doubles(tensor: &Tensor) -> Outcome<Vec<f64>> {
         }
         other => Err(format!("expected float32 or float64, found {other}").into()),
     }
-}
-
-/// Creates a tensor of floats of a type.
-pub(super) fn rounded(values: &[f64], dtype: DType, shape: Vec<u64>, lod: Lod) -> Tensor {
-    let bytes: Vec<u8> = match dtype {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "rounding to the requested type is intended"
-        )]
-        DType::Float32 => values.iter().flat_map(|value| (*value as f32).to_le_bytes()).collect(),
-        _ => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
-    };
-    let dtype = if dtype == DType::Float32 { dtype } else { DType::Float64 };
-    let mut tensor = Tensor::dense(dtype, shape, Blob::memory(bytes));
-    tensor.lod = lod;
-    tensor
 }
 
 /// Returns the elements of an input slot; fails unless there are `count`.
