@@ -117,26 +117,11 @@ pub fn native_outputs(
         "max_sequence_len" => {
             one("Out", Ok(ValueInfo::tensor(DType::Int64, Some(vec![Dim::Known(1)]))))
         }
-        "merge_lod_tensor" => one(
-            "Out",
-            input("InTrue").map(|info| {
-                let levels = described(&info).lod_level;
-                ValueType::Tensor(unsized_rows(described(&info), levels)).into()
-            }),
-        ),
+        "merge_lod_tensor" => one("Out", input("InTrue").map(|info| other_rows(&info))),
         "reorder_lod_tensor_by_rank" => one("Out", input("X").map(|info| info.value.into())),
-        "shrink_rnn_memory" => one(
-            "Out",
-            input("X").map(|info| {
-                let levels = described(&info).lod_level;
-                ValueType::Tensor(unsized_rows(described(&info), levels)).into()
-            }),
-        ),
+        "shrink_rnn_memory" => one("Out", input("X").map(|info| other_rows(&info))),
         "split_lod_tensor" => input("X").map(|info| {
-            let levels = described(&info).lod_level;
-            let part =
-                || ValueInfo::from(ValueType::Tensor(unsized_rows(described(&info), levels)));
-            named(op, [("OutTrue", part()), ("OutFalse", part())])
+            named(op, [("OutTrue", other_rows(&info)), ("OutFalse", other_rows(&info))])
         }),
         "warpctc" => input("Logits").map(|info| {
             let (dtype, dims) = (info.dtype(), info.shape().map(<[Dim]>::to_vec));
@@ -231,6 +216,13 @@ fn unsized_rows(mut tensor: TensorType, lod_level: u32) -> TensorType {
     }
     tensor.lod_level = lod_level;
     tensor
+}
+
+/// Returns the type of a tensor with other rows, of as many LoD levels.
+fn other_rows(info: &ValueInfo) -> ValueInfo {
+    let tensor = described(info);
+    let levels = tensor.lod_level;
+    ValueType::Tensor(unsized_rows(tensor, levels)).into()
 }
 
 /// Returns the outputs of a recurrent operator over the rows of `Input`: slots, and their widths in multiples of the width

@@ -6,7 +6,9 @@
 use lodstone_model::DType;
 
 use super::operator::{Operator, Outcome, Rule};
-use super::sequences::{Steps, compress, counted, lengths, longest, offsets, starts, with_row};
+use super::sequences::{
+    Steps, compress, counted, ends_of, lengths, longest, offsets, starts, with_row,
+};
 use crate::onnx::{Graph, Value, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -200,9 +202,8 @@ fn reverse(op: &mut Operator<'_>) -> Outcome {
     let graph = &mut **op;
     let steps = Steps::of(graph, &level, 0)?;
     let (numbers, rows) = (steps.numbers(graph)?, steps.in_order(graph)?);
-    let ends = graph.slice(&level, 0, 1, i64::MAX)?;
-    let (first, end) =
-        (graph.gather(&steps.starts, &numbers, 0)?, graph.gather(&ends, &numbers, 0)?);
+    let first = graph.gather(&steps.starts, &numbers, 0)?;
+    let end = ends_of(graph, &level, &numbers)?;
     let both = graph.add(&first, &end)?;
     let both = graph.plus(&both, -1.0)?;
     let rows = graph.sub(&both, &rows)?;
@@ -265,8 +266,7 @@ fn enumerate(op: &mut Operator<'_>) -> Outcome {
     let flat = graph.reshape(&x, &[-1, 1])?;
     let steps = Steps::of(graph, &level, 0)?;
     let (numbers, rows) = (steps.numbers(graph)?, steps.in_order(graph)?);
-    let ends = graph.slice(&level, 0, 1, i64::MAX)?;
-    let end = graph.gather(&ends, &numbers, 0)?;
+    let end = ends_of(graph, &level, &numbers)?;
     let count = rows_of(graph, &flat)?;
     let one = graph.longs(&[1, 1]);
     let fill = graph.long(fill);

@@ -319,6 +319,12 @@ fn convolve(op: &mut Operator<'_>) -> Outcome {
     Ok(())
 }
 
+/// Returns the end of each of these sequences, by their number.
+pub(super) fn ends_of(graph: &mut Graph, offsets: &Value, numbers: &Value) -> Outcome<Value> {
+    let ends = graph.slice(offsets, 0, 1, i64::MAX)?;
+    graph.gather(&ends, numbers, 0)
+}
+
 /// The maximum number of rows that a row looks ahead: each becomes operators.
 const AHEAD: i64 = 1 << 10;
 
@@ -355,8 +361,7 @@ pub(super) fn ahead(
     let steps = Steps::of(graph, &offsets, 0)?;
     let (numbers, rows) = (steps.numbers(graph)?, steps.in_order(graph)?);
     let first = graph.gather(&steps.starts, &numbers, 0)?;
-    let ends = graph.slice(&offsets, 0, 1, i64::MAX)?;
-    let end = graph.gather(&ends, &numbers, 0)?;
+    let end = ends_of(graph, &offsets, &numbers)?;
     let (more, last) = with_row(graph, x, 0.0)?;
     let mut parts = Vec::new();
     for step in 0..count {
@@ -377,17 +382,22 @@ fn look_ahead(op: &mut Operator<'_>) -> Outcome {
     let (x, filter) = (op.input("X")?, op.input("Filter")?);
     let count = op.known_dim(&filter, 0)?;
     let parts = ahead(op, &x, count, false)?;
+    let y = weighted(op, &parts, &filter)?;
+    op.put("Out", &y)
+}
+
+/// Returns the sum of values, each multiplied by a row of the filter.
+pub(super) fn weighted(op: &mut Operator<'_>, parts: &[Value], filter: &Value) -> Outcome<Value> {
     let mut sum = None;
-    for (step, part) in (0..).zip(&parts) {
-        let row = op.slice(&filter, 0, step, step + 1)?;
+    for (step, part) in (0..).zip(parts) {
+        let row = op.slice(filter, 0, step, step + 1)?;
         let product = op.mul(part, &row)?;
         sum = Some(match sum {
             None => product,
             Some(sum) => op.add(&sum, &product)?,
         });
     }
-    let y = sum.ok_or("`Filter` has no rows")?;
-    op.put("Out", &y)
+    Ok(sum.ok_or("`Filter` has no rows")?)
 }
 
 /// Returns the steps first: `[steps, sequences, ...]`.

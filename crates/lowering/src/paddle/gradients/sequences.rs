@@ -2,7 +2,7 @@
 
 use super::super::operator::{Operator, Outcome, Rule};
 use super::super::regroup::{self, concatenated, targets};
-use super::super::sequences::{Steps, ahead, level};
+use super::super::sequences::{Steps, ahead, level, weighted};
 use super::moved;
 use crate::onnx::int;
 
@@ -24,12 +24,7 @@ fn look_ahead(op: &mut Operator<'_>) -> Outcome {
     let (count, width) = (op.known_dim(&filter, 0)?, op.known_dim(&filter, 1)?);
     if op.wants_gradient("X") {
         let parts = ahead(op, &given, count, true)?;
-        let mut sum = op.filled_like(&x, 0.0)?;
-        for (step, part) in (0..).zip(&parts) {
-            let row = op.slice(&filter, 0, step, step + 1)?;
-            let product = op.mul(part, &row)?;
-            sum = op.add(&sum, &product)?;
-        }
+        let sum = weighted(op, &parts, &filter)?;
         op.put_gradient("X", &sum)?;
     }
     if op.wants_gradient("Filter") {
