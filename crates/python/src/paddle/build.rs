@@ -323,16 +323,17 @@ pub(crate) fn append_block(
     is_test: bool,
 ) -> PyResult<()> {
     let condition = Variable::named(condition);
-    if !["while", "conditional_block", "masked_block"].contains(&kind) {
-        return Err(unknown("kind", kind));
-    }
+    let append: fn(&mut Network, &Variable, usize, bool) -> program::Result<()> = match kind {
+        "while" => Network::append_while,
+        "conditional_block" => {
+            |net, condition, block, _| net.append_conditional_block(condition, block)
+        }
+        "masked_block" => |net, mask, block, _| net.append_masked_block(mask, block),
+        other => return Err(unknown("kind", other)),
+    };
     network.with(py, |net| {
         let block = net.end_block();
-        let appended = match kind {
-            "while" => net.append_while(&condition, block, is_test),
-            "masked_block" => net.append_masked_block(&condition, block),
-            _ => net.append_conditional_block(&condition, block),
-        };
+        let appended = append(net, &condition, block, is_test);
         if appended.is_err() {
             net.discard_block(block);
         }

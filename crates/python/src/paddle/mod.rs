@@ -212,16 +212,12 @@ impl Program {
     /// Declares a variable, or replaces its declaration.
     fn declare(&self, block: usize, facts: crate::arguments::Arguments<'_>) -> PyResult<()> {
         let var = edit::declaration(&facts)?;
-        let declared = self.with(|state| {
-            let is_drafted = state.is_drafted();
-            edit::declare(state.program.blocks.get_mut(block)?, var.clone());
-            if is_drafted {
-                state.draft.declare(block, &var);
-                state.drafted = Some(state.program.revision());
-            }
+        let declare = |program: &mut lodstone::Program, draft: &mut Draft| {
+            edit::declare(program.blocks.get_mut(block)?, var.clone());
+            draft.declare(block, &var);
             Some(())
-        })?;
-        declared.ok_or_else(|| no_block(block))
+        };
+        self.with(|state| state.followed(declare))?.ok_or_else(|| no_block(block))
     }
 
     /// Sets whether a variable is persistable, and whether gradients stop at it. Types do not change.
@@ -232,14 +228,10 @@ impl Program {
         persistable: Option<bool>,
         stop_gradient: Option<bool>,
     ) -> PyResult<()> {
-        let found = self.with(|state| {
-            let is_drafted = state.is_drafted();
-            let found = edit::mark(&mut state.program, block, name, persistable, stop_gradient);
-            if is_drafted {
-                state.drafted = Some(state.program.revision());
-            }
-            found
-        })?;
+        let mark = |program: &mut lodstone::Program, _: &mut Draft| {
+            edit::mark(program, block, name, persistable, stop_gradient)
+        };
+        let found = self.with(|state| state.followed(mark))?;
         found.ok_or_else(|| edit::no_variable(block, name))
     }
 
@@ -324,6 +316,16 @@ impl Program {
 impl State {
     fn is_drafted(&self) -> bool {
         self.drafted.as_ref() == Some(&self.program.revision())
+    }
+
+    /// Edits the program in a way that its draft follows.
+    fn followed<T>(&mut self, edit: impl FnOnce(&mut lodstone::Program, &mut Draft) -> T) -> T {
+        let is_drafted = self.is_drafted();
+        let made = edit(&mut self.program, &mut self.draft);
+        if is_drafted {
+            self.drafted = Some(self.program.revision());
+        }
+        made
     }
 }
 

@@ -33,19 +33,23 @@ def _parent() -> Block:
     return main.block(main.current_block().parent_idx)
 
 
+def _appended(
+    block: Block, kind: str, inputs: dict[str, Any], name: str, attrs: dict[str, Any] | None = None
+) -> Variable:
+    """Appends an operator to a block, and returns its result."""
+    block.append_op(kind, inputs, {"Out": name}, attrs)
+    return block.var(name)
+
+
 def _outside(kind: str, inputs: dict[str, Any], name: str, attrs: dict[str, Any] | None = None) -> Variable:
     """Appends an operator to the block around the current one, and returns its result."""
-    parent = _parent()
-    parent.append_op(kind, inputs, {"Out": name}, attrs)
-    return parent.var(name)
+    return _appended(_parent(), kind, inputs, name, attrs)
 
 
 def lod_rank_table(x: Variable, level: int = 0) -> Variable:
     """The sequences of a level, longest first: the order in which `DynamicRNN` processes them."""
-    name = unique_name.generate("lod_rank_table")
-    block = default_main_program().current_block()
-    block.append_op("lod_rank_table", {"X": x}, {"Out": name}, {"level": level})
-    return block.var(name)
+    block, name = default_main_program().current_block(), unique_name.generate("lod_rank_table")
+    return _appended(block, "lod_rank_table", {"X": x}, name, {"level": level})
 
 
 def max_sequence_len(rank_table: Variable) -> Variable:
@@ -55,10 +59,8 @@ def max_sequence_len(rank_table: Variable) -> Variable:
 
 def lod_tensor_to_array(x: Variable, table: Variable) -> Variable:
     """The rows of each step, of the sequences that have one, in the order of the table."""
-    name = unique_name.generate("lod_tensor_to_array")
-    block = default_main_program().current_block()
-    block.append_op("lod_tensor_to_array", {"X": x, "RankTable": table}, {"Out": name})
-    return block.var(name)
+    block, name = default_main_program().current_block(), unique_name.generate("lod_tensor_to_array")
+    return _appended(block, "lod_tensor_to_array", {"X": x, "RankTable": table}, name)
 
 
 def array_to_lod_tensor(x: Variable, table: Variable) -> Variable:
@@ -119,7 +121,7 @@ class DynamicRNN:
         self._zero: Variable | None = None
         self._memories: dict[str, Variable] = {}
         self._links: list[tuple[Variable, Variable]] = []
-        self._inputs: list[tuple[Variable, str]] = []
+        self._inputs: list[Variable] = []
         self._arrays: list[Variable] = []
         self._outputs: list[Variable] = []
         self._name = self._layer.temporary()
@@ -167,7 +169,7 @@ class DynamicRNN:
             _outside("less_than", {"X": step, "Y": self._length}, self._name, {"force_cpu": True})
         name = unique_name.generate("dynamic_rnn_input_array")
         array = _outside("lod_tensor_to_array", {"X": x, "RankTable": self._table}, name)
-        self._inputs.append((array, x.dtype))
+        self._inputs.append(array)
         return array_read(array, step)
 
     def static_input(self, x: Variable) -> Variable:
@@ -199,7 +201,7 @@ class DynamicRNN:
                 raise ValueError("argument 'init': expected a variable, or else a 'shape'")
             name = unique_name.generate("mem_init")
             first = unique_name.generate("in0")
-            given = _outside("read_from_array", {"X": self._inputs[0][0], "I": self._zero}, first)
+            given = _outside("read_from_array", {"X": self._inputs[0], "I": self._zero}, first)
             attrs = {"shape": [-1, *shape], "value": float(value), "dtype": dtype_name(dtype)}
             init = _outside("fill_constant_batch_size_like", {"Input": given}, name, attrs)
         elif need_reorder:

@@ -259,13 +259,18 @@ def dynamic_gru(
     return layer.results("gru", inputs, attrs, slots)[0]
 
 
+def _transitions(layer: Layer, input: Variable, attr: Attr) -> Variable:
+    """Adds the weights of a conditional random field: of the first labels, of the last ones, and of transitions."""
+    size = known("input", input, input.shape[-1:])[0]
+    return layer.parameter(required("param_attr", attr), [size + 2, size], input.dtype, Xavier())
+
+
 def crf_decoding(
     input: Variable, param_attr: Attr, label: Variable | None = None, length: Variable | None = None
 ) -> Variable:
     """The most likely sequence of labels; with `label`, whether each is right. `param_attr` names the transitions."""
     layer = Layer("crf_decoding")
-    size = known("input", input, input.shape[-1:])[0]
-    transition = layer.parameter(required("param_attr", param_attr), [size + 2, size], input.dtype, Xavier())
+    transition = _transitions(layer, input, param_attr)
     inputs = {"Emission": input, "Transition": transition, "Label": label, "Length": length}
     return layer.result("crf_decoding", inputs, None, "ViterbiPath")
 
@@ -278,8 +283,7 @@ def linear_chain_crf(
     Its parameter has the weights of the first labels, those of the last ones, and those of transitions.
     """
     layer = Layer("linear_chain_crf")
-    size = known("input", input, input.shape[-1:])[0]
-    transition = layer.parameter(required("param_attr", param_attr), [size + 2, size], input.dtype, Xavier())
+    transition = _transitions(layer, input, param_attr)
     inputs = {"Emission": input, "Transition": transition, "Label": label, "Length": length}
     slots = ["Alpha", "EmissionExps", "TransitionExps", "LogLikelihood"]
     return layer.results("linear_chain_crf", inputs, None, slots)[-1]
@@ -294,6 +298,12 @@ def row_conv(input: Variable, future_context_size: int, param_attr: Attr = None,
     return layer.activated(layer.result("row_conv", {"X": input, "Filter": filter}), act)
 
 
+def _check_lengths(input_length: Variable | None, label_length: Variable | None) -> None:
+    """Raises a `ValueError` unless both lengths are given, or none."""
+    if (input_length is None) != (label_length is None):
+        raise ValueError("arguments 'input_length' and 'label_length': expected both, or none")
+
+
 def warpctc(
     input: Variable,
     label: Variable,
@@ -304,8 +314,7 @@ def warpctc(
 ) -> Variable:
     """The cost of each sequence of labels, whatever its alignment to the scores of each step (Graves et al., 2006)."""
     inputs = {"Logits": input, "Label": label, "LogitsLength": input_length, "LabelLength": label_length}
-    if (input_length is None) != (label_length is None):
-        raise ValueError("arguments 'input_length' and 'label_length': expected both, or none")
+    _check_lengths(input_length, label_length)
     attrs = {"blank": blank, "norm_by_times": norm_by_times}
     return Layer("warpctc").results("warpctc", inputs, attrs, ["Loss", "WarpCTCGrad"])[0]
 
@@ -348,8 +357,7 @@ def edit_distance(
         erased = {"tokens": list(ignored_tokens)}
         input = layer.result("sequence_erase", {"X": input}, erased)
         label = layer.result("sequence_erase", {"X": label}, erased)
-    if (input_length is None) != (label_length is None):
-        raise ValueError("arguments 'input_length' and 'label_length': expected both, or none")
+    _check_lengths(input_length, label_length)
     inputs = {"Hyps": input, "Refs": label, "HypsLength": input_length, "RefsLength": label_length}
     distance, count = layer.results("edit_distance", inputs, {"normalized": normalized}, ["Out", "SequenceNum"])
     return distance, count
