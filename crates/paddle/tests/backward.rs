@@ -178,3 +178,26 @@ fn gradients_stop_where_declared() {
     let (parameter, gradient) = &pairs[0];
     assert_eq!(net.shape(parameter).unwrap(), net.shape(gradient).unwrap());
 }
+
+#[test]
+fn a_second_pass_names_its_gradients_as_paddlepaddle_does() {
+    let mut net = Network::new();
+    let x = layers::data(&mut net, "x", &[None, Some(3)], DType::Float32);
+    let y = layers::fc(&mut net, &x, &Fc::new(2)).unwrap();
+    let (first, second) = (layers::square(&mut net, &y).unwrap(), y.clone());
+    let losses = [first, second].map(|value| layers::mean(&mut net, &value).unwrap());
+    let [one, two] = losses.map(|loss| {
+        let pairs = net.append_backward(&loss, &[]).unwrap();
+        pairs.iter().map(|(_, gradient)| gradient.name().to_owned()).collect::<Vec<_>>()
+    });
+    assert_eq!(one, ["fc_0.w_0@GRAD", "fc_0.b_0@GRAD"]);
+    assert_eq!(two, ["grad/grad/fc_0.w_0@GRAD", "grad/grad/fc_0.b_0@GRAD"]);
+    let writes = |kind: &str| -> Vec<String> {
+        let ops = net.main.blocks[0].ops.iter().filter(|op| op.kind == kind);
+        ops.flat_map(|op| op.writes().map(str::to_owned)).collect()
+    };
+    assert_eq!(writes("mul_grad"), ["fc_0.w_0@GRAD", "grad/grad/fc_0.w_0@GRAD"]);
+    // The second loss is new, so that its own gradient needs no other name.
+    assert_eq!(writes("mean_grad"), ["square_0.tmp_0@GRAD", "grad/grad/fc_0.tmp_1@GRAD"]);
+    assert!(net.main.vars().all(|var| !var.name.contains('\u{0}')));
+}

@@ -41,9 +41,9 @@ mod _lodstone {
         Executor, Names, Operator, Program, ProgramContents, Scope, Training, append_backward,
         append_block, append_load, append_save, apply_optimizer, begin_block,
         build_checkpoint_loader, call_layer, checkpointed_program, cond, declare_data,
-        declare_parameter, discard_block, get_checkpoint_loader, load_program, make_checkpoint,
-        open_training, program_of, restore_checkpoint, save_model, save_program, schedule,
-        while_loop,
+        declare_parameter, discard_block, get_checkpoint_loader, gradients, load_program,
+        make_checkpoint, open_training, program_of, restore_checkpoint, save_model, save_program,
+        schedule, while_loop,
     };
     #[pymodule_export]
     use crate::session::{Session, compare, random_inputs};

@@ -121,6 +121,18 @@ impl Tensor {
         self.tensor().lod.0.clone()
     }
 
+    /// Returns the lengths of the sequences of each level of the LoD.
+    fn recursive_sequence_lengths(&self) -> Vec<Vec<u64>> {
+        let lengths = |level: &Vec<u64>| {
+            level
+                .iter()
+                .zip(level.iter().skip(1))
+                .map(|(from, to)| to.saturating_sub(*from))
+                .collect()
+        };
+        self.tensor().lod.0.iter().map(lengths).collect()
+    }
+
     /// Returns the same tensor with another LoD.
     fn with_lod(&self, lod: Vec<Vec<u64>>) -> PyResult<Self> {
         let mut tensor = self.tensor().clone();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lodstone_engine::{Profile, Threads};
 use lodstone_model::{Program, Revision, Tensor};
-use lodstone_schema::paddle::{gradient_of, interface, set_stop_gradient};
+use lodstone_schema::paddle::interface;
 
 use crate::executor::error::{Error, Result};
 use crate::executor::files::{Dirs, Files};
@@ -13,7 +13,7 @@ use crate::executor::plan::Plan;
 use crate::executor::random::{RANDOM_STATE, Random};
 use crate::executor::scope::Scope;
 use crate::executor::value::Value;
-use crate::program::{Variable, append_backward};
+use crate::program::{Variable, gradients};
 
 /// A program that is ready to be run, again and again.
 #[derive(Clone, Debug)]
@@ -93,19 +93,18 @@ impl Prepared {
     /// on it through an operator without a known gradient.
     pub fn value_and_grad(program: &Program, value: &str, by: &[&str]) -> Result<Self> {
         let mut program = program.clone();
-        let vars = program.blocks.iter_mut().flat_map(|block| &mut block.vars);
-        vars.filter(|var| by.contains(&var.name.as_str()))
-            .for_each(|var| set_stop_gradient(var, false));
-        append_backward(&mut program, &Variable::named(value), &[])
+        let named: Vec<Variable> = by.iter().map(|name| Variable::named(name)).collect();
+        let made = gradients(&mut program, &Variable::named(value), &named, &[])
             .map_err(|error| Error::Gradients(Box::new(error)))?;
-        let gradients: Vec<String> = by.iter().map(|name| gradient_of(name)).collect();
-        for (name, gradient) in by.iter().zip(&gradients) {
-            if !program.ops().any(|op| op.writes().any(|written| written == gradient)) {
+        let mut found = Vec::new();
+        for (name, gradient) in by.iter().zip(&made) {
+            let Some(gradient) = gradient else {
                 let what = format!("`{value}` does not depend on it");
                 return Err(Error::Variable { name: (*name).to_owned(), finding: what.into() });
-            }
+            };
+            found.push(gradient.name());
         }
-        let fetch = std::iter::once(value).chain(gradients.iter().map(String::as_str));
+        let fetch = std::iter::once(value).chain(found);
         Self::new(&program, &fetch.collect::<Vec<_>>())
     }
 

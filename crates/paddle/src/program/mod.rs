@@ -19,7 +19,7 @@ pub mod optimizer;
 mod records;
 mod role;
 
-pub use backward::append_backward;
+pub use backward::{append_backward, gradients};
 pub use encoding::{decode, encode};
 pub use error::{Error, Result};
 pub use files::{

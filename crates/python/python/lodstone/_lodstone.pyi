@@ -40,6 +40,7 @@ __all__ = [
     "diff",
     "discard_block",
     "get_checkpoint_loader",
+    "gradients",
     "load_program",
     "main",
     "make_checkpoint",
@@ -143,6 +144,9 @@ class Tensor:
 
     def data(self, *, private: bool = False) -> Buffer:
         """Returns the bytes of the tensor: the read-only pages of the file, or with `private` copy-on-write pages."""
+
+    def recursive_sequence_lengths(self) -> list[list[int]]:
+        """Returns the lengths of the sequences of each level of the LoD."""
 
     def with_lod(self, lod: list[list[int]]) -> Tensor:
         """Returns the same tensor with another LoD: for each level, the start offsets of the sequences, and the end."""
@@ -354,9 +358,10 @@ def while_loop(
     test: Callable[[list[str]], list[str]],
     body: Callable[[list[str]], list[str]],
 ) -> None: ...
-def append_backward(
-    network: _Network, loss: str, parameters: list[str] | None, no_grad: list[str]
-) -> list[tuple[str, str]]: ...
+def append_backward(network: _Network, loss: str, no_grad: list[str]) -> list[tuple[str, str]]: ...
+def gradients(
+    network: _Network, target: str, inputs: list[str], no_grad: list[str]
+) -> list[str | None]: ...
 def schedule(network: _Network, kind: str, facts: dict[str, Any]) -> str: ...
 def apply_optimizer(
     network: _Network,

@@ -147,7 +147,7 @@ impl Callback<'_, '_> {
 
 /// The error of a function of Python that builds a part of a network.
 fn failed(what: &str) -> Error {
-    Error::Variable { name: "loop_vars".to_owned(), finding: what.into() }
+    Error::Variable { name: "cond".to_owned(), finding: what.into() }
 }
 
 /// Runs work with callbacks, and returns the exception of the first that fails.
@@ -388,15 +388,26 @@ pub(crate) fn append_backward(
     py: Python<'_>,
     network: Parents<'_>,
     loss: &str,
-    parameters: Option<Vec<String>>,
     no_grad: Vec<String>,
 ) -> PyResult<Vec<(String, String)>> {
     let (loss, no_grad) = (Variable::named(loss), variables(&no_grad));
     let pairs = network.with(py, |net| net.append_backward(&loss, &no_grad))?;
-    let is_wanted = |(parameter, _): &(String, String)| {
-        parameters.as_ref().is_none_or(|wanted| wanted.contains(parameter))
-    };
-    Ok(pairs.iter().map(|(a, b)| (name(a), name(b))).filter(is_wanted).collect())
+    Ok(pairs.iter().map(|(a, b)| (name(a), name(b))).collect())
+}
+
+/// Appends the gradients of a single number with respect to variables; returns them, `None` for those it does not depend on.
+#[pyfunction]
+pub(crate) fn gradients(
+    py: Python<'_>,
+    network: Parents<'_>,
+    target: &str,
+    inputs: Vec<String>,
+    no_grad: Vec<String>,
+) -> PyResult<Vec<Option<String>>> {
+    let (target, inputs) = (Variable::named(target), variables(&inputs));
+    let no_grad = variables(&no_grad);
+    let made = network.with(py, |net| net.gradients(&target, &inputs, &no_grad))?;
+    Ok(made.iter().map(|gradient| gradient.as_ref().map(name)).collect())
 }
 
 /// Appends a schedule of learning rates; returns the name of the rate.

@@ -11,7 +11,7 @@ mod training;
 
 pub(crate) use build::{
     Names, append_backward, append_block, begin_block, call_layer, cond, declare_data,
-    declare_parameter, discard_block, schedule, while_loop,
+    declare_parameter, discard_block, gradients, schedule, while_loop,
 };
 pub(crate) use checkpoint::{
     ProgramContents, build_checkpoint_loader, checkpointed_program, get_checkpoint_loader,

@@ -3,6 +3,7 @@
 //! The result is that of PaddlePaddle 2.6.2: the same operators in the same order with the same names.
 //! Source of truth: `base/backward.py` and the makers of gradients (`schema/data/paddle_operators.tsv`).
 
+mod again;
 mod blocks;
 mod declared;
 mod needed;
@@ -12,12 +13,15 @@ mod sums;
 use std::collections::{HashMap, HashSet};
 
 use lodstone_model::{AttributeValue, Block, ByteString, Op, Program, Var};
-use lodstone_schema::paddle::{gradient_of, gradient_ops, set_forward_block, stop_gradient};
+use lodstone_schema::paddle::{
+    forward_block, gradient_of, gradient_ops, set_forward_block, stop_gradient,
+};
 
 use crate::program::error::{self, Result, block_mut, block_number, variable};
 use crate::program::network::{Draft, Network, Variable};
 use crate::program::operator::Operator;
 use crate::program::role::{BACKWARD, LOSS, set, set_role};
+use again::{Earlier, Renamed};
 use blocks::{conditional_gradient, inner, while_gradient};
 use needed::{connected, without_branches};
 use path::{Paths, path, unused};
@@ -30,22 +34,44 @@ impl Network {
     /// Gradients stop at variables that are marked (`stop_gradient`: inputs, statistics), and at `no_grad`.
     ///
     /// # Errors
-    /// If the loss is not a single number, or depends on parameters through an operator without a known gradient.
+    /// If the loss is not a single number, if a variable does not exist, or if the loss depends on gradients of an earlier
+    /// pass.
     pub fn append_backward(
         &mut self,
         loss: &Variable,
         no_grad: &[Variable],
     ) -> Result<Vec<(Variable, Variable)>> {
         let pairs = append_backward(&mut self.main, loss, no_grad)?;
-        let declared = Draft::of(&self.main).known;
-        for (name, known) in declared {
+        self.learn();
+        Ok(pairs)
+    }
+
+    /// Appends operators that compute the gradients of a single number with respect to variables; returns them in the order
+    /// of the variables, `None` for those that the number does not depend on.
+    ///
+    /// # Errors
+    /// Like [`append_backward`](Self::append_backward).
+    pub fn gradients(
+        &mut self,
+        target: &Variable,
+        inputs: &[Variable],
+        no_grad: &[Variable],
+    ) -> Result<Vec<Option<Variable>>> {
+        let made = gradients(&mut self.main, target, inputs, no_grad)?;
+        self.learn();
+        Ok(made)
+    }
+
+    /// Learns the types of new gradients.
+    fn learn(&mut self) {
+        for (name, known) in Draft::of(&self.main).known {
             self.known.entry(name).or_insert(known);
         }
-        Ok(pairs)
     }
 }
 
-/// Appends gradients to a program of any origin: to its first block, and the blocks that it runs.
+/// Appends gradients to a program of any origin: to its first block, and the blocks that it runs. A gradient has the name of
+/// its variable and `@GRAD`; if an earlier pass made one of this name, it is preceded by a `grad/` for each pass.
 ///
 /// # Errors
 /// Like [`Network::append_backward`]. The program is then unchanged.
@@ -54,9 +80,72 @@ pub fn append_backward(
     loss: &Variable,
     no_grad: &[Variable],
 ) -> Result<Vec<(Variable, Variable)>> {
+    let Pass { begin, parameters, renamed } = pass(program, loss, &[], no_grad)?;
+    let ops = block_mut(program, 0)?.ops.iter_mut().skip(begin);
+    Ok(paired(ops.collect(), parameters, &renamed))
+}
+
+/// Appends gradients with respect to variables of the first block, which may be inputs and intermediate values.
+///
+/// # Errors
+/// Like [`Network::append_backward`]. The program is then unchanged.
+pub fn gradients(
+    program: &mut Program,
+    target: &Variable,
+    inputs: &[Variable],
+    no_grad: &[Variable],
+) -> Result<Vec<Option<Variable>>> {
+    let Pass { begin, renamed, .. } = pass(program, target, inputs, no_grad)?;
+    let ops = block_mut(program, 0)?.ops.iter().skip(begin);
+    let written: HashSet<&str> = ops.flat_map(Op::writes).collect();
+    let made = |input: &Variable| {
+        let gradient = renamed.gradient_of(input.name());
+        written.contains(gradient.as_str()).then(|| Variable::named(&gradient))
+    };
+    Ok(inputs.iter().map(made).collect())
+}
+
+/// What a pass appended.
+struct Pass {
+    /// The index of its first operator.
+    begin: usize,
+    /// The parameters that gradients are computed for.
+    parameters: Vec<Variable>,
+    renamed: Renamed,
+}
+
+/// Appends the gradients of a loss. They do not stop at `inputs`.
+fn pass(
+    program: &mut Program,
+    loss: &Variable,
+    inputs: &[Variable],
+    no_grad: &[Variable],
+) -> Result<Pass> {
+    for var in inputs.iter().chain(no_grad) {
+        if !program.vars().any(|known| known.name == var.name()) {
+            return variable(var.name(), "the program does not have this variable");
+        }
+    }
+    let earlier = Earlier::hide(program);
+    let name = |var: &Variable| earlier.name(var.name());
+    let (inputs, no_grad) = (inputs.iter().map(name).collect(), no_grad.iter().map(name).collect());
+    let made = append(program, &name(loss), &inputs, no_grad);
+    let renamed = earlier.show(program);
+    let (begin, parameters) = made?;
+    Ok(Pass { begin, parameters, renamed })
+}
+
+/// Appends gradients to a program whose earlier gradients are hidden; returns the index of the first new operator, and the
+/// parameters that gradients are computed for.
+fn append(
+    program: &mut Program,
+    loss: &str,
+    inputs: &HashSet<String>,
+    no_grad: Vec<String>,
+) -> Result<(usize, Vec<Variable>)> {
     let count = program.blocks.len();
     let Some(first) = program.blocks.first() else {
-        return variable(loss.name(), "the program has no blocks");
+        return variable(loss, "the program has no blocks");
     };
     let forward = first.ops.len();
     let vars: HashMap<&str, &Var> = first.vars.iter().map(|var| (var.name.as_str(), var)).collect();
@@ -64,14 +153,18 @@ pub fn append_backward(
     blocks::check(program)?;
     let begin = beginning(&vars, loss)?;
     let mut stopped: Vec<HashSet<String>> = program.blocks.iter().map(stopped_in).collect();
+    for stopped in &mut stopped {
+        stopped.retain(|name| !inputs.contains(name));
+    }
     if let Some(stopped) = stopped.first_mut() {
-        stopped.extend(no_grad.iter().map(|var| var.name().to_owned()));
+        stopped.extend(no_grad);
     }
     let none = HashSet::new();
     let at_first = stopped.first().unwrap_or(&none);
-    let (wanted, mut paths) = (HashSet::from([loss.name().to_owned()]), Paths::new());
+    let (wanted, mut paths) = (HashSet::from([loss.to_owned()]), Paths::new());
     let path = path(program, 0, wanted, at_first, false, &mut paths);
-    let unused = unused(&first.ops, &path, loss.name(), at_first);
+    again::check_order(&first.ops, &path, loss, at_first)?;
+    let unused = unused(&first.ops, &path, loss, at_first);
     paths.insert(0, path);
     let parameters: Vec<Variable> = first
         .vars
@@ -83,21 +176,20 @@ pub fn append_backward(
     if let Some(stopped) = stopped.first_mut() {
         stopped.extend(unused);
     }
-    let made = Appending { program, stopped, paths, loss: loss.name() }.gradients(0, 0);
+    let made = Appending { program, stopped, paths, loss }.gradients(0, 0);
     if made.is_err() {
         program.blocks.truncate(count);
     }
     let made = made?;
     let block = block_mut(program, 0)?;
     let mut ops = block.ops.iter_mut().rev();
-    if let Some(op) = ops.find(|op| op.writes().any(|name| name == loss.name())) {
+    if let Some(op) = ops.find(|op| op.writes().any(|name| name == loss)) {
         set_role(op, LOSS);
     }
     block.ops.push(begin);
     block.ops.extend(made);
     declared::declare(program, 0, forward)?;
-    let ops = block_mut(program, 0)?.ops.iter_mut().skip(forward);
-    Ok(paired(ops.collect(), parameters))
+    Ok((forward, parameters))
 }
 
 /// Returns the variables of a block at which gradients stop.
@@ -107,10 +199,14 @@ fn stopped_in(block: &Block) -> HashSet<String> {
 }
 
 /// Returns the parameters that have a gradient, with it, and marks the operators that compute them.
-fn paired(mut ops: Vec<&mut Op>, parameters: Vec<Variable>) -> Vec<(Variable, Variable)> {
+fn paired(
+    mut ops: Vec<&mut Op>,
+    parameters: Vec<Variable>,
+    renamed: &Renamed,
+) -> Vec<(Variable, Variable)> {
     let mut pairs = Vec::new();
     for parameter in parameters {
-        let gradient = gradient_of(parameter.name());
+        let gradient = renamed.gradient_of(parameter.name());
         let mut ops = ops.iter_mut().rev();
         let Some(op) = ops.find(|op| op.writes().any(|name| name == gradient)) else { continue };
         let mut names = [parameter.name(), &gradient].map(ByteString::from).to_vec();
@@ -158,6 +254,10 @@ impl Appending<'_> {
     /// Returns the gradient operators of one operator.
     fn of(&mut self, op: &Op, block: usize, target: usize) -> Result<Vec<Op>> {
         let inner = match inner(op) {
+            Some(inner) if op.kind == "while" && self.has_gradient(inner) => {
+                let what = "an earlier pass has its gradients, and resets its counters: add up the losses instead";
+                return error::operator(&op.kind, what);
+            }
             Some(inner) => Some(self.inside(inner, target)?),
             None => None,
         };
@@ -176,6 +276,12 @@ impl Appending<'_> {
         })
     }
 
+    /// Returns whether an earlier pass made a gradient block of a block.
+    fn has_gradient(&self, block: usize) -> bool {
+        let forward = |block: &Block| usize::try_from(forward_block(block)?).ok();
+        self.program.blocks.iter().any(|other| forward(other) == Some(block))
+    }
+
     /// Builds the gradient block of a block, inside block `target`; returns its index.
     fn inside(&mut self, forward: usize, target: usize) -> Result<usize> {
         let made = self.program.blocks.len();
@@ -189,27 +295,27 @@ impl Appending<'_> {
     }
 }
 
-fn check_loss(vars: &HashMap<&str, &Var>, loss: &Variable) -> Result<()> {
-    let Some(var) = vars.get(loss.name()) else {
-        return variable(loss.name(), "the program does not have this variable");
+fn check_loss(vars: &HashMap<&str, &Var>, loss: &str) -> Result<()> {
+    let Some(var) = vars.get(loss) else {
+        return variable(loss, "the program does not have this variable");
     };
     let tensor = var.value.tensor_type();
     let shape = tensor.and_then(|tensor| tensor.shape.as_ref());
     let is_one = |dim: &lodstone_model::Dim| *dim == lodstone_model::Dim::Known(1);
     match shape.is_some_and(|dims| dims.iter().all(is_one)) {
         true => Ok(()),
-        false => variable(loss.name(), "expected a single number as the loss"),
+        false => variable(loss, "expected a single number as the loss"),
     }
 }
 
 /// Returns the operator that sets the gradient of the loss to 1.
-fn beginning(vars: &HashMap<&str, &Var>, loss: &Variable) -> Result<Op> {
-    let tensor = vars.get(loss.name()).and_then(|var| var.value.tensor_type());
+fn beginning(vars: &HashMap<&str, &Var>, loss: &str) -> Result<Op> {
+    let tensor = vars.get(loss).and_then(|var| var.value.tensor_type());
     let Some(tensor) = tensor else {
-        return variable(loss.name(), "expected a tensor as the loss");
+        return variable(loss, "expected a tensor as the loss");
     };
     let shape = vec![1_i64; tensor.shape.as_ref().map_or(0, Vec::len)];
-    let gradient = Variable::named(&gradient_of(loss.name()));
+    let gradient = Variable::named(&gradient_of(loss));
     Operator::new("fill_constant")
         .output("Out", [&gradient])
         .attribute("shape", shape)

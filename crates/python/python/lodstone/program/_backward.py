@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .. import _lodstone
 from . import unique_name
-from ._core import Variable, names_of
+from ._checks import checked
+from ._core import Parameter, Program, Variable, names_of
 
 Pairs = list[tuple[Variable, Variable]]
 
 
+@checked
 def append_backward(
     loss: Variable,
     parameter_list: Iterable[Variable | str] | None = None,
@@ -20,21 +22,25 @@ def append_backward(
     """Appends the operators that compute the gradients of a loss; returns each parameter with its gradient.
 
     `parameter_list` selects parameters [default: all trainable ones that the loss depends on]; gradients stop at
-    variables in `no_grad_set`.
+    variables in `no_grad_set`. A second pass in a program appends gradients with other names: `grad/grad/w@GRAD`.
+    Gradients of gradients are not supported.
     """
-    if not isinstance(loss, Variable):
-        raise TypeError(f"argument 'loss': expected a Variable, found {type(loss).__name__}")
     program = loss.program
-    network = (program._program, _lodstone.Program(), unique_name.current())
-    wanted = None if parameter_list is None else names_of("parameter_list", parameter_list)
-    pairs = _lodstone.append_backward(network, loss.name, wanted, names_of("no_grad_set", no_grad_set))
     block = program.global_block()
-    return [(block.var(parameter), block.var(gradient)) for parameter, gradient in pairs]
+    wanted = None if parameter_list is None else names_of("parameter_list", parameter_list)
+    for name in wanted or ():
+        if not isinstance(block.vars.get(name), Parameter):
+            raise ValueError(f"argument 'parameter_list': the program has no parameter {name!r}")
+    stopped = _known("no_grad_set", program, no_grad_set)
+    pairs = _lodstone.append_backward(_network(program), loss.name, stopped)
+    chosen = [pair for pair in pairs if wanted is None or pair[0] in wanted]
+    return [(block.var(parameter), block.var(gradient)) for parameter, gradient in chosen]
 
 
+@checked
 def gradients(
-    targets: Variable | list[Variable],
-    inputs: Variable | list[Variable],
+    targets: Variable | Sequence[Variable],
+    inputs: Variable | Sequence[Variable],
     target_gradients: Any = None,
     no_grad_set: Iterable[Variable | str] | None = None,
 ) -> list[Variable | None]:
@@ -48,18 +54,27 @@ def gradients(
     targets = [targets] if isinstance(targets, Variable) else list(targets)
     if len(targets) != 1:
         raise ValueError(f"argument 'targets': expected one variable, found {len(targets)}; add them up")
-    inputs = [inputs] if isinstance(inputs, Variable) else list(inputs)
-    stopped = [variable for variable in inputs if variable.stop_gradient]
-    for variable in stopped:
-        variable.stop_gradient = False
-    try:
-        append_backward(targets[0], no_grad_set=no_grad_set)
-    finally:
-        for variable in stopped:
-            variable.stop_gradient = True
-    block = targets[0].program.global_block()
-    variables = block.vars
-    return [variables.get(f"{variable.name}@GRAD") for variable in inputs]
+    program = targets[0].program
+    names = [one.name for one in ([inputs] if isinstance(inputs, Variable) else inputs)]
+    stopped = _known("no_grad_set", program, no_grad_set)
+    made = _lodstone.gradients(_network(program), targets[0].name, names, stopped)
+    block = program.global_block()
+    return [None if name is None else block.var(name) for name in made]
+
+
+def _network(program: Program) -> tuple[_lodstone.Program, _lodstone.Program, _lodstone.Names]:
+    """Returns the network of a program that initializes nothing."""
+    return program._program, _lodstone.Program(), unique_name.current()
+
+
+def _known(argument: str, program: Program, variables: Iterable[Variable | str] | None) -> list[str]:
+    """Returns the names of variables of a program."""
+    names = names_of(argument, variables)
+    declared = {name for block in program.blocks for name in block.vars} if names else set()
+    for name in names:
+        if name not in declared:
+            raise ValueError(f"argument '{argument}': the program has no variable {name!r}")
+    return names
 
 
 __all__ = ["append_backward", "gradients"]
