@@ -1,10 +1,11 @@
 //! Tensors that are generated: filled, ranges, assigned values.
 
 use lodstone_model::{AttributeValue, DType, Tensor};
+use lodstone_schema::Finding;
 use lodstone_store::Blob;
 
 use super::operator::{Operator, Outcome, Rule};
-use crate::onnx::Value;
+use crate::onnx::{Value, tensor};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("assign_value", assign_value),
@@ -25,20 +26,55 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 ];
 
 impl Operator<'_> {
-    /// Returns the fill value: `str_value` if it is set, since it is exact.
-    fn fill_value(&self) -> Outcome<f64> {
-        match self.text("str_value")?.as_str() {
-            "" => Ok(self.float("value")?.into()),
-            text => text
-                .trim()
-                .parse()
-                .map_err(|_| format!("expected a number as `str_value`, found `{text}`").into()),
+    /// Returns a tensor of dims that is filled with the value of the attributes: `str_value` if it is set, since it is
+    /// exact, else `value`.
+    fn filled_as_set(&mut self, dtype: DType, dims: &Value) -> Outcome<Value> {
+        let text = self.text("str_value")?;
+        let number: f64 = match text.trim() {
+            "" => self.float("value")?.into(),
+            text if dtype == DType::Int64 => {
+                let value = leading_integer(text).ok_or_else(|| no_number(text))?;
+                let value =
+                    Tensor::dense(dtype, vec![1], Blob::memory(value.to_le_bytes().to_vec()));
+                return self.call("ConstantOfShape", &[dims], [tensor("value", value)]);
+            }
+            text => text.parse().map_err(|_| no_number(text))?,
+        };
+        match integers(dtype) {
+            Some((least, most)) if !(least..=most).contains(&number.trunc()) => {
+                Err(format!("{number} is out of range for {dtype}").into())
+            }
+            _ => self.filled_by(dtype, number, dims),
         }
     }
 
     pub(super) fn required_dtype(&self, name: &str) -> Outcome<DType> {
         self.dtype(name)?.ok_or_else(|| format!("expected an element type as `{name}`").into())
     }
+}
+
+fn no_number(text: &str) -> Finding {
+    format!("expected a number as `str_value`, found `{text}`").into()
+}
+
+/// Returns the integer that a text begins with, as C++ reads it from a stream.
+fn leading_integer(text: &str) -> Option<i64> {
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let digits = unsigned.find(|one: char| !one.is_ascii_digit()).unwrap_or(unsigned.len());
+    text.get(..text.len() - unsigned.len() + digits)?.parse().ok()
+}
+
+/// Returns the smallest and the largest integer of an element type.
+fn integers(dtype: DType) -> Option<(f64, f64)> {
+    Some(match dtype {
+        DType::Int8 => (i8::MIN.into(), i8::MAX.into()),
+        DType::Int16 => (i16::MIN.into(), i16::MAX.into()),
+        DType::Int32 => (i32::MIN.into(), i32::MAX.into()),
+        DType::Uint8 => (0.0, u8::MAX.into()),
+        DType::Uint16 => (0.0, u16::MAX.into()),
+        DType::Uint32 => (0.0, u32::MAX.into()),
+        _ => return None,
+    })
 }
 
 /// Reads the elements from an attribute.
@@ -89,10 +125,7 @@ fn fill(op: &mut Operator<'_>) -> Outcome {
             let value = op.reshape(&value, &[])?;
             op.call("Expand", &[&value, &dims], [])?
         }
-        None => {
-            let number = op.fill_value()?;
-            op.filled_by(dtype, number, &dims)?
-        }
+        None => op.filled_as_set(dtype, &dims)?,
     };
     op.put("Out", &y)
 }
@@ -107,7 +140,7 @@ fn fill_like(op: &mut Operator<'_>) -> Outcome {
 
 /// Copies the batch dim from an input.
 fn fill_batch(op: &mut Operator<'_>) -> Outcome {
-    let (x, dtype, number) = (op.input("Input")?, op.required_dtype("dtype")?, op.fill_value()?);
+    let (x, dtype) = (op.input("Input")?, op.required_dtype("dtype")?);
     let (shape, from) = (op.ints("shape")?, op.int("input_dim_idx")?);
     let to = usize::try_from(op.int("output_dim_idx")?).ok().filter(|to| *to < shape.len());
     let to = to.ok_or("expected a dim of the result as `output_dim_idx`")?;
@@ -123,11 +156,11 @@ fn fill_batch(op: &mut Operator<'_>) -> Outcome {
     };
     let back = op.longs(back.get(1..).unwrap_or_default());
     let dims = op.concat(&[&front, &batch, &back], 0)?;
-    let y = op.filled_by(dtype, number, &dims)?;
+    let y = op.filled_as_set(dtype, &dims)?;
     op.put("Out", &y)
 }
 
-/// Indices out of range are rows of zeros if that is allowed, and an error otherwise.
+/// Indices out of range are rows of zeros. PaddlePaddle raises an error unless that is allowed, which ONNX cannot express.
 fn one_hot(op: &mut Operator<'_>, column: bool) -> Outcome {
     let x = op.input("X")?;
     let x: Value = if column {

@@ -16,6 +16,7 @@ use lodstone_schema::paddle::{LodRule, Operator, SharedLod};
 use lodstone_store::Blob;
 
 use crate::executor::frame::Frame;
+use crate::executor::indices::Indices;
 use crate::executor::layout::{Slot, Step};
 
 /// The maximum number of plans that are kept for an operator.
@@ -29,6 +30,8 @@ static NONE: SharedLod = SharedLod::none();
 pub(crate) struct Lowered {
     /// The LoD of its outputs, unless the rule computes it.
     lod: &'static SharedLod,
+    /// The input that holds indices.
+    indices: Option<&'static Indices>,
     /// Plans by the types of its inputs.
     kept: Mutex<HashMap<Key, Arc<Compiled>>>,
 }
@@ -163,17 +166,22 @@ impl Lowered {
     /// # Errors
     /// An internal error if the row does not declare which LoD its outputs share.
     pub(crate) fn new(row: &'static Operator) -> Result<Self, Finding> {
-        match &row.lod {
-            LodRule::Shared(lod) => Ok(Self { lod, kept: Mutex::default() }),
-            LodRule::Computed => Ok(Self { lod: &NONE, kept: Mutex::default() }),
+        let lod = match &row.lod {
+            LodRule::Shared(lod) => lod,
+            LodRule::Computed => &NONE,
             LodRule::Unknown => {
-                Err(Finding::internal(format!("`{}` is lowered and has no LoD rule", row.kind)))
+                let what = format!("`{}` is lowered and has no LoD rule", row.kind);
+                return Err(Finding::internal(what));
             }
-        }
+        };
+        Ok(Self { lod, indices: Indices::of(row.kind), kept: Mutex::default() })
     }
 
     /// Computes an operator.
     pub(crate) fn run(&self, frame: &mut Frame<'_>, step: &Step, op: &Op) -> Result<(), Finding> {
+        if let Some(indices) = self.indices {
+            indices.check(frame, step, op)?;
+        }
         let compiled = self.compiled(frame, step, op)?;
         for (slot, tensor) in compiled.run(frame)? {
             frame.make(slot, tensor)?;

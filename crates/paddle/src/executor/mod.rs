@@ -8,6 +8,7 @@ mod error;
 mod files;
 mod finite;
 mod frame;
+mod indices;
 mod layout;
 mod lowered;
 mod native;

@@ -2,7 +2,7 @@
 
 use lodstone_model::{Holder, Program, Var};
 
-use crate::program::error::{Error, Result, block_mut};
+use crate::program::error::{Error, Result, block_mut, variable};
 use crate::program::network::Variable;
 use crate::program::operator::Operator;
 
@@ -21,8 +21,17 @@ pub fn prune(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Prog
 /// `feed` and `fetch` operators in their order.
 ///
 /// # Errors
-/// Like [`prune`].
+/// Like [`prune`]; also if there are no targets, or a feed is not a variable of the first block.
 pub fn inference(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Program> {
+    if targets.is_empty() {
+        return variable("fetch", "an inference program needs at least one target");
+    }
+    let declared = program.blocks.first().map_or(&[][..], |block| &block.vars);
+    for name in feeds {
+        if !declared.iter().any(|var| var.name == *name) {
+            return variable(name, "the program does not have this variable, so it cannot be fed");
+        }
+    }
     with_interface(prune(&for_test(program), feeds, targets)?, feeds, targets)
 }
 

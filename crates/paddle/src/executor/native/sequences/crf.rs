@@ -16,9 +16,10 @@ use lodstone_model::{DType, Lod, Op};
 use lodstone_schema::Finding;
 
 use super::super::{Outcome, input, put, rounded};
-use super::labels::{spans, whole};
+use super::labels::spans;
 use super::{doubles, place};
 use crate::executor::frame::Frame;
+use crate::executor::indices::whole;
 use crate::executor::layout::Step;
 
 /// The inputs, checked.

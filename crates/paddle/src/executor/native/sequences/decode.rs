@@ -5,9 +5,10 @@ use lodstone_schema::Finding;
 use lodstone_schema::paddle::attribute;
 
 use super::super::{Outcome, input, output};
-use super::labels::{integers, lengths, ranges, spans, whole};
+use super::labels::{integers, lengths, ranges, spans};
 use super::{int, part, place, singles};
 use crate::executor::frame::Frame;
+use crate::executor::indices::whole;
 use crate::executor::layout::Step;
 
 /// Removes blanks, and labels that repeat the previous one.

@@ -9,21 +9,8 @@ use lodstone_store::Blob;
 use super::super::{Outcome, input};
 use super::place;
 use crate::executor::frame::Frame;
+use crate::executor::indices::whole;
 use crate::executor::layout::Step;
-
-/// Returns the integers of a tensor.
-pub(super) fn whole(tensor: &Tensor) -> Outcome<Vec<i64>> {
-    let bytes = tensor.data.bytes()?;
-    Ok(match tensor.dtype {
-        DType::Int32 => {
-            bytes.as_chunks().0.iter().map(|four| i64::from(i32::from_le_bytes(*four))).collect()
-        }
-        DType::Int64 => {
-            bytes.as_chunks().0.iter().map(|eight| i64::from_le_bytes(*eight)).collect()
-        }
-        other => return Err(format!("expected int32 or int64, found {other}").into()),
-    })
-}
 
 /// Creates a tensor of integers of the type of another.
 pub(super) fn integers(values: &[i64], dtype: DType, shape: Vec<u64>, lod: Lod) -> Tensor {
