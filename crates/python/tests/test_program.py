@@ -363,7 +363,7 @@ def test_sequences_are_fed_with_their_lod():
         words = layers.data("words", [1], dtype="int64", lod_level=1)
         table = layers.embedding(words, [10, 3], param_attr=ParamAttr("table"))
         pooled = layers.sequence_pool(table, "sum")
-        other = embedding(fluid_data("ids", [-1, 5], False, "int64"), [10, 3], param_attr=ParamAttr("table"))
+        other = embedding(fluid_data("ids", [None, 5], "int64"), [10, 3], param_attr=ParamAttr("table"))
     assert (table.lod_level, pooled.lod_level) == (1, 0) and other.shape == (-1, 5, 3)
     executor, scope = Executor(), Scope()
     executor.run(net.startup, scope=scope)
@@ -565,8 +565,8 @@ WRONG = {
     "argument 'shape'": lambda: layers.data("x", [-3, 4]),
     "unknown element type `float31`|unknown value `float31`": lambda: layers.data("x", [4], dtype="float31"),
     "argument 'x': expected a Variable, found int": lambda: layers.relu(3),
-    "argument 'label': expected a Variable, found list": lambda: layers.dice_loss(layers.data("x", [4]), [1]),
-    "input `X`: expected a Variable, found int": lambda: layers.concat([layers.data("x", [4]), 3]),
+    "argument 'label': expected a Variable, found \\[1\\]": lambda: layers.dice_loss(layers.data("x", [4]), [1]),
+    "argument 'input': expected a sequence of Variables": lambda: layers.concat([layers.data("x", [4]), 3]),
     "a parameter cannot have the shape \\[4, -3\\]": lambda: layers.fc(layers.data("x", [4]), -3),
     "argument 'filter_size'": lambda: layers.conv2d(layers.data("x", [3, 8, 8]), 4, 0),
     "expected 1 to 65536": lambda: layers.split(layers.data("x", [4]), 1 << 40),

@@ -122,11 +122,14 @@ class Manager:
         numbers is saved, too. Nothing is copied: training goes on during a save in the background.
         """
         from .program import global_scope
+        from .program._core import check_program, scope_of
 
+        check_program("main_program", main_program)
+        check_program("startup_program", startup_program)
         names = None if predicate is None else [var.name for var in main_program.list_vars() if predicate(var)]
         contents = _lodstone.Contents(main_program._program, startup_program._program, names)
-        scope = global_scope() if scope is None else scope
-        return self._manager.save_program(step, contents, scope._scope, json.dumps(dict(metadata or {})), background)
+        target = scope_of("scope", global_scope() if scope is None else scope)
+        return self._manager.save_program(step, contents, target, json.dumps(dict(metadata or {})), background)
 
     def _save_training(self, training: _lodstone.Training, background: bool) -> None:
         self._manager.save_training(training, background)
@@ -190,12 +193,15 @@ def restore(
     names in the checkpoint to names in the program.
     """
     from .program import global_scope
+    from .program._core import check_program, scope_of
 
-    scope = global_scope() if scope is None else scope
+    if program is not None:
+        check_program("program", program)
+    target = scope_of("scope", global_scope() if scope is None else scope)
     if program is None and (partial or rename):
         raise ValueError("argument 'program': required with `partial` and `rename`")
     inner = None if program is None else program._program
-    return _lodstone.restore_checkpoint(directory, step, scope._scope, inner, partial, dict(rename or {}))
+    return _lodstone.restore_checkpoint(directory, step, target, inner, partial, dict(rename or {}))
 
 
 def is_persistable(var: Variable) -> bool:
@@ -223,12 +229,19 @@ def build_checkpoint_loader(
     File names are relative to the directory in which the loader is run. Each variable has a file, or all are in
     `filename`; `records` names all variables in a `merged` file, in their order.
     """
-    from .program import Program
+    from .program import Program, Variable
+    from .program._checks import wrong
+    from .program._core import check_program
     from .program._files import placement
 
     variables = list(load_var_list)
     if not variables:
         raise ValueError("argument 'load_var_list': expected at least one variable")
+    for var in variables:
+        if not isinstance(var, Variable):
+            raise TypeError(wrong("load_var_list", "Variables", var))
+    if startup_program is not None:
+        check_program("startup_program", startup_program)
     names, order = [var.name for var in variables], None if records is None else list(records)
     startup = None if startup_program is None else startup_program._program
     source = variables[0].program._program
@@ -246,7 +259,7 @@ def make_checkpoint(
 ) -> None:
     """Appends operators to the main program that save its variables to a directory, and writes their loader there.
 
-    Each run of the main program saves, or, with `every`, each so many runs, which both programs count. The operators
+    Each run of the main program saves; with `every`, one of so many runs does, which both programs count. The operators
     save the persistable variables that the predicate accepts [default: all], and the loader initializes the others.
     Called after an optimizer, this saves all that training resumes from; called before it, the model for inference, as
     it was before the step of each run. Operators of an earlier call that save variables before an optimizer updates them
@@ -263,12 +276,16 @@ def make_checkpoint(
     main = default_main_program() if main_program is None else main_program
     check_program("startup_program", startup)
     check_program("main_program", main)
+    if startup is main:
+        raise ValueError("argument 'startup_program': expected another program than 'main_program'")
     if every < 1:
         raise ValueError(f"argument 'every': expected at least 1, found {every}")
     names = None
     if predicate is not None:
         completed = Program(_lodstone.checkpointed_program(startup._program, main._program))
         names = [var.name for var in completed.list_vars() if predicate(var)]
+        if not names:
+            raise ValueError("argument 'predicate': it accepts none of the variables")
     main._check_directory(dir)
     place = placement(filename)
     for warning in _lodstone.make_checkpoint(dir, names, startup._program, main._program, every, place):

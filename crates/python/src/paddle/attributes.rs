@@ -164,31 +164,37 @@ fn inferred(value: &Bound<'_, PyAny>) -> PyResult<AttributeValue> {
             index.ok_or_else(|| PyTypeError::new_err("expected a block, found a dictionary"))?;
         return Ok(AttributeValue::Block(index.extract()?));
     }
-    if let Ok(value) = value.cast::<PyBool>() {
-        return Ok(AttributeValue::Bool(value.is_true()));
-    }
-    if value.is_instance_of::<PyString>() || value.is_instance_of::<PyBytes>() {
-        return Ok(AttributeValue::String(bytes(value)?));
-    }
-    if value.is_instance_of::<PyFloat>() {
-        return Ok(AttributeValue::Float(value.extract()?));
-    }
-    if let Ok(value) = value.extract::<i32>() {
-        return Ok(AttributeValue::Int(value));
-    }
-    if let Ok(value) = value.extract::<i64>() {
-        return Ok(AttributeValue::Long(value));
+    if let Some(single) = single(value)? {
+        return Ok(single);
     }
     let members = members(value)?;
     let Some(first) = members.first() else {
         return Err(PyTypeError::new_err("the type of an empty list is unknown"));
     };
-    match inferred(first)? {
-        AttributeValue::Bool(_) => alike(value, &AttributeValue::Bools(Vec::new())),
-        AttributeValue::Int(_) => alike(value, &AttributeValue::Ints(Vec::new())),
-        AttributeValue::Long(_) => alike(value, &AttributeValue::Longs(Vec::new())),
-        AttributeValue::Float(_) => alike(value, &AttributeValue::Floats(Vec::new())),
-        AttributeValue::String(_) => alike(value, &AttributeValue::Strings(Vec::new())),
-        _ => Err(PyTypeError::new_err("expected a list of numbers or strings")),
-    }
+    let like = match single(first)? {
+        Some(AttributeValue::Bool(_)) => AttributeValue::Bools(Vec::new()),
+        Some(AttributeValue::Int(_)) => AttributeValue::Ints(Vec::new()),
+        Some(AttributeValue::Long(_)) => AttributeValue::Longs(Vec::new()),
+        Some(AttributeValue::Float(_)) => AttributeValue::Floats(Vec::new()),
+        Some(AttributeValue::String(_)) => AttributeValue::Strings(Vec::new()),
+        _ => return Err(PyTypeError::new_err("expected a list of numbers or strings")),
+    };
+    alike(value, &like)
+}
+
+/// Converts a number, a Boolean or a string by its own type.
+fn single(value: &Bound<'_, PyAny>) -> PyResult<Option<AttributeValue>> {
+    Ok(Some(if let Ok(value) = value.cast::<PyBool>() {
+        AttributeValue::Bool(value.is_true())
+    } else if value.is_instance_of::<PyString>() || value.is_instance_of::<PyBytes>() {
+        AttributeValue::String(bytes(value)?)
+    } else if value.is_instance_of::<PyFloat>() {
+        AttributeValue::Float(value.extract()?)
+    } else if let Ok(value) = value.extract::<i32>() {
+        AttributeValue::Int(value)
+    } else if let Ok(value) = value.extract::<i64>() {
+        AttributeValue::Long(value)
+    } else {
+        return Ok(None);
+    }))
 }

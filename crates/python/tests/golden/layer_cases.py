@@ -424,3 +424,13 @@ add("dynamic_rnn", {"x": ROWS, "init": (floats(6, 3, seed=7), [[0, 1, 4, 6]]), "
 add("if_else", {"x": floats(5, 1), "y": floats(5, 1, seed=3)}, rows_by_mask)
 add("ranks", {"x": ROWS}, ranked)
 add("split_and_merge", {"x": floats(4, 3), "m": np.array([[True], [False], [True], [True]])}, split_and_merged)
+
+
+def two_losses(L, F, x):
+    x.stop_gradient = False
+    hidden = L.fc(x, 2, param_attr=given(F, floats(4, 2, seed=5)), bias_attr=False)
+    first, second = L.mean(L.square(hidden)), L.mean(L.tanh(hidden))
+    return [*F.gradients([first], [x]), *F.gradients([second], [x, hidden]), *F.gradients([first], [hidden])]
+
+
+add("gradients_of_two_losses", {"x": X}, two_losses)

@@ -30,8 +30,10 @@ and run here.
 `lodstone.checkpoint` makes and restores checkpoints of programs.
 """
 
+from typing import NoReturn
+
 from ..checkpoint import is_parameter, is_persistable
-from . import clip, initializer, layers, nets, optimizer, regularizer, unique_name
+from . import backward, clip, core, initializer, io, layers, nets, optimizer, regularizer, unique_name
 from ._backward import append_backward, gradients
 from ._core import (
     Block,
@@ -59,6 +61,7 @@ from ._files import (
     save_program,
     save_vars,
 )
+from ._inputs import data, embedding, one_hot
 from ._layer import ParamAttr
 from ._run import (
     CPUPlace,
@@ -70,7 +73,6 @@ from ._run import (
     is_compiled_with_cuda,
     scope_guard,
 )
-from .layers import data, embedding
 
 __all__ = [
     "Block",
@@ -86,7 +88,9 @@ __all__ = [
     "Scope",
     "Variable",
     "append_backward",
+    "backward",
     "clip",
+    "core",
     "create_lod_tensor",
     "data",
     "default_main_program",
@@ -95,6 +99,7 @@ __all__ = [
     "global_scope",
     "gradients",
     "initializer",
+    "io",
     "is_compiled_with_cuda",
     "is_parameter",
     "is_persistable",
@@ -106,6 +111,7 @@ __all__ = [
     "load_program",
     "load_vars",
     "nets",
+    "one_hot",
     "optimizer",
     "program_guard",
     "regularizer",
@@ -118,3 +124,22 @@ __all__ = [
     "scope_guard",
     "unique_name",
 ]
+
+# What scripts of PaddlePaddle use, and what to use here.
+_INSTEAD = {
+    "BuildStrategy": "programs are prepared when they run",
+    "CUDAPlace": "programs run on the processor: use `CPUPlace`",
+    "CompiledProgram": "programs are prepared when they run: run the program itself",
+    "DataFeedDesc": "feed arrays to `Executor.run`",
+    "ExecutionStrategy": "give the number of threads to `Executor`",
+    "ParallelExecutor": "give the number of threads to `Executor`",
+    "dygraph": "there are no eager tensors: build a program",
+    "metrics": "fetch `layers.accuracy`, or compute metrics with NumPy",
+    "name_scope": "names of operators have no scope: give layers a `name`",
+    "profiler": "use `Model.session(profile=True)`",
+}
+
+
+def __getattr__(name: str) -> NoReturn:
+    what = _INSTEAD.get(name, "`docs/programs.md` lists what there is")
+    raise AttributeError(f"there is no {name!r} in lodstone.program; {what}", name=name)

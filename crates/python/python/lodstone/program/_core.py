@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _lodstone
 from .._model import Path
 from . import unique_name
+from ._checks import checked, wrong
 
 if TYPE_CHECKING:
     from .._model import Model
@@ -54,6 +55,7 @@ class Program:
         """Returns the encoded program, as PaddlePaddle reads it: the contents of a `__model__` file."""
         return self._program.to_bytes()
 
+    @checked
     def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
         """Returns the program as text: protobuf's text format, which `parse_from_string` reads.
 
@@ -61,17 +63,24 @@ class Program:
         """
         return self._program.to_text()
 
+    @checked
     def clone(self, for_test: bool = False) -> Program:
         """Returns a copy. With `for_test`, gradients and optimizers are left out, and operators behave as in inference."""
         return self._like(self._program.clone(for_test))
 
     def prune(self, targets: Variable | str | Iterable[Variable | str], feeds: Iterable[Variable | str] = ()) -> Program:
         """Returns the operators that `targets` depend on; those that only compute `feeds` are left out."""
-        return self._like(self._program.prune(names_of("feeds", feeds), names_of("targets", targets)))
+        return self._like(self._program.prune(names_of("feeds", feeds), self._targets(targets)))
 
     def inference(self, feeds: Iterable[Variable | str], targets: Variable | str | Iterable[Variable | str]) -> Program:
         """Returns the inference program that computes `targets` from `feeds`, with feed and fetch operators."""
-        return self._like(self._program.inference(names_of("feeds", feeds), names_of("targets", targets)))
+        return self._like(self._program.inference(names_of("feeds", feeds), self._targets(targets)))
+
+    def _targets(self, targets: Variable | str | Iterable[Variable | str]) -> list[str]:
+        names = names_of("targets", targets)
+        if not names:
+            raise ValueError("argument 'targets': expected at least one variable")
+        return names
 
     def model(self, scope: Scope | None = None, startup_program: Program | None = None) -> Model:
         """Returns a model of this program and the variables of a scope, to run, convert or inspect it.
@@ -86,8 +95,10 @@ class Program:
         """
         from .._model import Model
 
+        if startup_program is not None:
+            check_program("startup_program", startup_program)
         startup = None if startup_program is None else startup_program._program
-        return Model(self._program.model(startup, None if scope is None else scope._scope))
+        return Model(self._program.model(startup, None if scope is None else scope_of("scope", scope)))
 
     @property
     def num_blocks(self) -> int:
@@ -104,6 +115,7 @@ class Program:
         """The release of PaddlePaddle whose conventions the program follows, as a number: 2006002 for 2.6.2."""
         return self._program.version
 
+    @checked
     def block(self, index: int) -> Block:
         """Returns a block by its index."""
         if not 0 <= index < self.num_blocks:
@@ -183,10 +195,12 @@ class Block:
         operators = self.program._program.operators(self.idx)
         return [Operator(self, index, operator) for index, operator in enumerate(operators)]
 
+    @checked
     def has_var(self, name: str) -> bool:
         """Returns whether the block declares a variable."""
         return self.program._program.find_variable(self.idx, name) == self.idx
 
+    @checked
     def var(self, name: str) -> Variable:
         """Returns a variable of the block; raises a `ValueError` if the block does not declare it."""
         if not self.has_var(name):
@@ -201,6 +215,7 @@ class Block:
         """Returns the parameters that the block declares."""
         return [var for var in self.vars.values() if isinstance(var, Parameter)]
 
+    @checked
     def create_var(
         self,
         name: str | None = None,
@@ -231,6 +246,7 @@ class Block:
             need_check_feed=need_check_feed or is_data,
         )
 
+    @checked
     def create_parameter(self, name: str, shape: Sequence[int], dtype: Any = "float32", trainable: bool = True) -> Parameter:
         """Declares a parameter, and returns it. The caller adds the operator that initializes it to the startup program."""
         found = self._declare(
@@ -248,9 +264,12 @@ class Block:
         return found
 
     def _declare(self, **facts: Any) -> Variable:
+        if facts["lod_level"] < 0:
+            raise ValueError(f"argument 'lod_level': expected at least 0, found {facts['lod_level']}")
         self.program._program.declare(self.idx, facts)
         return _variable(self, facts["name"])
 
+    @checked
     def append_op(
         self,
         type: str,
@@ -270,6 +289,7 @@ class Block:
         _lodstone.call_layer(network, self.idx, operator)
         return self._operator(self._operator_count() - 1)
 
+    @checked
     def insert_op(
         self,
         index: int,
@@ -295,19 +315,26 @@ class Block:
         """Inserts an operator before all others, like `insert_op`."""
         return self.insert_op(0, type, **slots)
 
+    @checked
     def remove_op(self, index: int, end: int | None = None) -> None:
         """Removes the operator at an index, or those from `index` up to, excluding, `end`."""
+        if index < 0:
+            raise IndexError(f"argument 'index': expected at least 0, found {index}")
         self.program._program.remove_operators(self.idx, index, index + 1 if end is None else end)
 
     _insert_op, _prepend_op, _remove_op = insert_op, prepend_op, remove_op
 
+    @checked
     def remove_var(self, name: str) -> None:
         """Removes the declaration of a variable."""
         self.program._program.remove_variable(self.idx, name)
 
+    @checked
     def rename_var(self, name: str, new_name: str) -> Variable:
         """Renames a variable wherever the program names it."""
         self.var(name)
+        if not new_name:
+            raise ValueError("argument 'new_name': expected a name, found an empty text")
         if self.program._program.find_variable(self.idx, new_name) is not None:
             raise ValueError(f"argument 'new_name': the program already has a variable {new_name!r}")
         self.program._program.rename_variable(name, new_name)
@@ -458,7 +485,10 @@ class Variable:
         raise TypeError(f"variable {self._name!r} cannot be iterated; use `layers.unstack`")
 
     def __repr__(self) -> str:
-        facts = self._facts
+        try:
+            facts = self._facts
+        except LookupError:
+            return f"<lodstone.{type(self).__name__} {self._name!r}, which was removed>"
         dims = "?" if facts["shape"] is None else str([size if size >= 0 else "?" for size in facts["shape"]])
         return f"<lodstone.{type(self).__name__} {self._name!r} {facts['dtype'] or facts['kind']}{dims.replace(chr(39), '')}>"
 
@@ -611,7 +641,7 @@ class Operator:
         """Renames a variable in the slots of this operator alone."""
         self._replace(self._operator.renamed(old_name, new_name))
 
-    _set_attr, desc_attr = set_attr, attr
+    _set_attr = set_attr
 
     def _replace(self, new: _lodstone.Operator) -> None:
         self._index = self.block.program._program.replace_operator(
@@ -639,6 +669,9 @@ class Network:
     """
 
     def __init__(self, main: Program | None = None, startup: Program | None = None) -> None:
+        for argument, given in (("main", main), ("startup", startup)):
+            if given is not None:
+                check_program(argument, given)
         self.main = main or Program()
         """The program that computes."""
         self.startup = startup or Program()
@@ -678,7 +711,8 @@ def default_startup_program() -> Program:
 def program_guard(main_program: Program, startup_program: Program | None = None) -> Iterator[None]:
     """Appends layers to these programs in a `with` block; by default, with the current startup program.
 
-    A test program that shares the parameters of a training program is built with its startup program, both in
+    Guards, here and elsewhere, have an effect in their own thread alone: a thread that is started in the block appends to
+    the programs of the process. A test program that shares the parameters of a training program is built with its startup program, both in
     `unique_name.guard`.
     """
     check_program("main_program", main_program)
@@ -695,7 +729,16 @@ def program_guard(main_program: Program, startup_program: Program | None = None)
 def check_program(argument: str, given: Any) -> None:
     """Raises a `TypeError` if an argument is not a program."""
     if not isinstance(given, Program):
-        raise TypeError(f"argument '{argument}': expected a Program, found {type(given).__name__}")
+        raise TypeError(wrong(argument, "a Program", given))
+
+
+def scope_of(argument: str, given: Any) -> _lodstone.Scope:
+    """Returns a scope in the form that the extension takes."""
+    from ._run import Scope
+
+    if not isinstance(given, Scope):
+        raise TypeError(wrong(argument, "a Scope", given))
+    return given._scope
 
 
 def network() -> tuple[_lodstone.Program, _lodstone.Program, _lodstone.Names]:

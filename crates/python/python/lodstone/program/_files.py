@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from errno import ENOENT
 from typing import Any
 
 from .. import _lodstone
 from .._model import Path
 from ..checkpoint import is_parameter, is_persistable
-from ._core import Program, Variable, check_program, default_main_program, name_of, names_of
+from ._checks import checked
+from ._core import Program, Variable, check_program, default_main_program, names_of
 from ._run import Executor, Scope, global_scope
 
 Placement = tuple[str, str]
@@ -22,6 +24,7 @@ def placement(filename: str | None, merged: bool = False) -> Placement:
     return ("merged" if merged else "combined"), os.fspath(filename)
 
 
+@checked
 def save_program(program: Program, dir: Path, *, text: bool = False) -> None:
     """Writes a program to `__model__` in a directory, which need not exist; with `text`, to `__model__.txt`.
 
@@ -30,7 +33,6 @@ def save_program(program: Program, dir: Path, *, text: bool = False) -> None:
     >>> load_program(tmp / "program")
     <lodstone.Program 1 block, 0 operators, 0 variables>
     """
-    check_program("program", program)
     _lodstone.save_program(program._program, dir, text)
 
 
@@ -39,9 +41,10 @@ def load_program(dir: Path) -> Program:
     return Program(_lodstone.load_program(dir))
 
 
+@checked
 def save(
     vars: Iterable[Variable | str],
-    dir: str = "",
+    dir: Path = "",
     program: Program | None = None,
     *,
     filename: str | None = None,
@@ -64,9 +67,10 @@ def save(
     program._save_under(base)
 
 
+@checked
 def load(
     vars: Iterable[Variable | str],
-    dir: str = "",
+    dir: Path = "",
     program: Program | None = None,
     *,
     source: Program | None = None,
@@ -92,6 +96,7 @@ def load(
     program._save_under(base)
 
 
+@checked
 def save_vars(
     executor: Executor,
     dirname: Path,
@@ -106,6 +111,7 @@ def save_vars(
     _transfer(executor, main, names, dirname, filename, is_saved=True)
 
 
+@checked
 def load_vars(
     executor: Executor,
     dirname: Path,
@@ -120,16 +126,19 @@ def load_vars(
     _transfer(executor, main, names, dirname, filename, is_saved=False)
 
 
+@checked
 def save_params(executor: Executor, dirname: Path, main_program: Program | None = None, filename: str | None = None) -> None:
     """Saves the parameters now. Statistics and counters are not parameters: `save_persistables` saves them too."""
     save_vars(executor, dirname, main_program, None, is_parameter, filename)
 
 
+@checked
 def load_params(executor: Executor, dirname: Path, main_program: Program | None = None, filename: str | None = None) -> None:
     """Loads the parameters now."""
     load_vars(executor, dirname, main_program, None, is_parameter, filename)
 
 
+@checked
 def save_persistables(
     executor: Executor, dirname: Path, main_program: Program | None = None, filename: str | None = None
 ) -> None:
@@ -137,6 +146,7 @@ def save_persistables(
     save_vars(executor, dirname, main_program, None, None, filename)
 
 
+@checked
 def load_persistables(
     executor: Executor, dirname: Path, main_program: Program | None = None, filename: str | None = None
 ) -> None:
@@ -144,6 +154,7 @@ def load_persistables(
     load_vars(executor, dirname, main_program, None, None, filename)
 
 
+@checked
 def save_inference_model(
     dirname: Path,
     feeded_var_names: Iterable[Variable | str],
@@ -158,7 +169,8 @@ def save_inference_model(
     """Writes the inference program that computes targets from inputs, and its parameters, for PaddlePaddle and
     `lodstone.open`; returns the names of the targets.
 
-    Parameters have a file each, or are all in `params_filename`.
+    Parameters are those of `scope` [default: `global_scope()`], and have a file each, or are all in `params_filename`.
+    `executor` has no effect.
     """
     targets = names_of("target_vars", target_vars)
     main = main_program or _owner(target_vars) or default_main_program()
@@ -171,6 +183,7 @@ def save_inference_model(
     return targets
 
 
+@checked
 def load_inference_model(
     dirname: Path,
     executor: Executor | None = None,
@@ -180,7 +193,7 @@ def load_inference_model(
     scope: Scope | None = None,
 ) -> tuple[Program, list[str], list[Variable]]:
     """Loads a model that `save_inference_model` or PaddlePaddle wrote: the program, the names of its inputs, and its
-    outputs. Parameters are put into the scope.
+    outputs. Parameters are put into the scope. `executor` has no effect.
     """
     from .._model import open
 
@@ -223,7 +236,7 @@ def _selected(
     main: Program, vars: Iterable[Variable | str] | None, predicate: Callable[[Variable], bool] | None
 ) -> list[str]:
     if vars is not None:
-        return [name_of("vars", one) for one in vars]
+        return names_of("vars", vars)
     return [var.name for var in main.list_vars() if is_persistable(var) and (predicate is None or predicate(var))]
 
 
@@ -231,8 +244,6 @@ def _transfer(
     executor: Executor, main: Program, names: list[str], dirname: Path, filename: str | None, is_saved: bool
 ) -> None:
     """Runs a program that only saves or loads."""
-    if not isinstance(executor, Executor):
-        raise TypeError(f"argument 'executor': expected an Executor, found {type(executor).__name__}")
     if is_saved:
         # Variables that no operator writes keep their declarations, and are saved.
         program = Program(main._program.clone(False))
@@ -242,7 +253,10 @@ def _transfer(
     else:
         program = Program()
         _lodstone.append_load(program._program, names, main._program, "", placement(filename), None)
-    os.makedirs(dirname, exist_ok=True)
+    if is_saved:
+        os.makedirs(dirname, exist_ok=True)
+    elif not os.path.isdir(dirname):
+        raise FileNotFoundError(ENOENT, "argument 'dirname': there is no directory", os.fspath(dirname))
     executor.run(program, directory=dirname)
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 from .. import _lodstone
 from . import unique_name
+from ._checks import check_fields, integers, number
 from ._core import Block, Variable, default_main_program, default_startup_program, network, parts
 from .initializer import Constant, Initializer
 from .regularizer import Regularizer
@@ -34,6 +33,12 @@ class ParamAttr:
     """Has no effect; accepted for scripts of PaddlePaddle."""
     need_clip: bool = True
     """Whether its gradient is clipped, if the optimizer clips gradients."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        number("learning_rate", self.learning_rate)
+        if self.name == "":
+            raise ValueError("argument 'name': expected a name, found an empty text")
 
 
 Attr = ParamAttr | Initializer | Regularizer | str | bool | None
@@ -72,50 +77,19 @@ def choice(argument: str, given: str, known: Iterable[str]) -> str:
     return given
 
 
-def several(given: int | Sequence[int]) -> list[int]:
+def several(argument: str, given: int | Sequence[int]) -> list[int]:
     """Returns numbers of which one can be given alone."""
-    return [int(one) for one in ([given] if isinstance(given, int) else given)]
+    return integers(argument, [given] if isinstance(given, Integral) else given)
 
 
 # More outputs than an operator of any model has, and few enough that a wrong number is an error at once.
 MAX_OUTPUTS = 65_536
 
 
-# The types that arguments with these annotations have, and what they are called.
-CHECKED: dict[str, tuple[type, str]] = {
-    "Variable": (Variable, "a Variable"),
-    "str": (str, "a str"),
-    "int": (Integral, "an int"),
-    "float": (Real, "a number"),
-}
-
-
-def checked(layer: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a layer that raises a `TypeError` with the name of an argument that does not have its type."""
-    signature = inspect.signature(layer)
-    wanted = {}
-    for name, parameter in signature.parameters.items():
-        plain, _, rest = str(parameter.annotation).partition(" | ")
-        if plain in CHECKED and rest in ("", "None"):
-            wanted[name] = (*CHECKED[plain], rest == "None")
-
-    @functools.wraps(layer)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        for name, value in signature.bind(*args, **kwargs).arguments.items():
-            kind, what, is_optional = wanted.get(name, (object, "", True))
-            if not isinstance(value, kind) and not (is_optional and value is None):
-                raise TypeError(f"argument '{name}': expected {what}, found {type(value).__name__}")
-        return layer(*args, **kwargs)
-
-    return call
-
-
 class Layer:
     """A layer under construction: a name, from which those of its parameters and outputs are generated."""
 
     def __init__(self, kind: str, name: str | None = None) -> None:
-        if name is not None and not isinstance(name, str):
-            raise TypeError(f"argument 'name': expected a str, found {type(name).__name__}")
         self.name = name or unique_name.generate(kind)
 
     def temporary(self) -> str:
@@ -185,6 +159,8 @@ class Layer:
 
     def activated(self, x: Variable, act: str | None) -> Variable:
         """Applies an activation, which is the kind of its operator."""
+        if act is not None and not isinstance(act, str):
+            raise TypeError(f"argument 'act': expected a str, found {type(act).__name__}")
         return x if act is None else self.result(act, {"X": x})
 
 
@@ -194,7 +170,7 @@ def declared(
     """Adds a parameter or state to the current programs."""
     if not isinstance(initializer, Initializer):
         raise TypeError(f"{attr.name or base}: expected an Initializer, found {type(initializer).__name__}")
-    dims = [int(size) for size in shape]
+    dims = integers("shape", shape)
     if any(not 0 < size < 1 << 63 for size in dims):
         raise ValueError(f"{attr.name or base}: a parameter cannot have the shape {dims}")
     initializing = initializer.parts(dims)
@@ -241,9 +217,9 @@ def startup_block() -> Block:
 
 def sizes(argument: str, given: int | Sequence[int], count: int) -> list[int]:
     """Returns a number for each of `count` dims: a single number stands for all."""
-    if isinstance(given, int):
-        return [given] * count
-    found = [int(one) for one in given]
+    if isinstance(given, Integral):
+        return [int(given)] * count
+    found = integers(argument, given)
     if len(found) != count:
         raise ValueError(f"argument '{argument}': expected {count} numbers, found {len(found)}")
     return found

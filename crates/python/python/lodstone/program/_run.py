@@ -9,10 +9,12 @@ from contextvars import ContextVar
 from typing import Any
 
 from .. import _lodstone
+from .._imports import not_installed
 from .._lodstone import Tensor
 from .._model import Path
 from .._run import tensor
-from ._core import Program, Variable, check_program, default_main_program, name_of
+from ._checks import checked, integers, wrong
+from ._core import Program, Variable, check_program, default_main_program, name_of, names_of
 
 
 class CPUPlace:
@@ -40,7 +42,10 @@ class Scope:
     `memory_limit` is a number of bytes for the tensors that programs create in it [default: what the system permits].
     """
 
+    @checked
     def __init__(self, memory_limit: int | None = None) -> None:
+        if memory_limit is not None and memory_limit < 0:
+            raise ValueError(f"argument 'memory_limit': expected a number of bytes, found {memory_limit}")
         self._scope = _lodstone.Scope(memory_limit)
 
     def keys(self) -> list[str]:
@@ -120,7 +125,7 @@ def global_scope() -> Scope:
 def scope_guard(scope: Scope) -> Iterator[None]:
     """Uses a scope in a `with` block."""
     if not isinstance(scope, Scope):
-        raise TypeError(f"argument 'scope': expected a Scope, found {type(scope).__name__}")
+        raise TypeError(wrong("scope", "a Scope", scope))
     token = _scope.set(scope)
     try:
         yield
@@ -128,8 +133,11 @@ def scope_guard(scope: Scope) -> Iterator[None]:
         _scope.reset(token)
 
 
+@checked
 def create_lod_tensor(data: Any, recursive_seq_lens: Sequence[Sequence[int]], place: CPUPlace | None = None) -> Tensor:
     """Makes a tensor of sequences, from an array and the lengths of the sequences of each level.
+
+    `data` may also be a list of lists of integers, which are the sequences: the rows of the tensor have one integer each.
 
     >>> import numpy as np
     >>> from lodstone.program import create_lod_tensor
@@ -139,12 +147,27 @@ def create_lod_tensor(data: Any, recursive_seq_lens: Sequence[Sequence[int]], pl
     lod = []
     for lengths in recursive_seq_lens:
         offsets = [0]
-        for length in lengths:
+        for length in integers("recursive_seq_lens", lengths):
             if length < 0:
                 raise ValueError(f"argument 'recursive_seq_lens': expected lengths, found {length}")
-            offsets.append(offsets[-1] + int(length))
+            offsets.append(offsets[-1] + length)
         lod.append(offsets)
-    return tensor("data", data).with_lod(lod)
+    return tensor("data", _rows(data, recursive_seq_lens) if isinstance(data, list) else data).with_lod(lod)
+
+
+def _rows(sequences: list[Any], recursive_seq_lens: Sequence[Sequence[int]]) -> Any:
+    """Returns the integers of sequences in a list as the rows of an array."""
+    lengths = [len(one) if isinstance(one, (list, tuple)) else -1 for one in sequences]
+    if [lengths] != [list(one) for one in recursive_seq_lens]:
+        raise ValueError(f"argument 'recursive_seq_lens': expected {[lengths]}, the lengths of the lists in 'data'")
+    try:
+        import numpy as np
+    except ModuleNotFoundError as error:
+        raise not_installed(error, "numpy", "numpy") from None
+    rows = [value for one in sequences for value in integers("data", one)]
+    return np.array(rows, "int64").reshape(-1, 1)
+
+
 
 
 LoDTensor = Tensor
@@ -168,6 +191,7 @@ class Executor:
     of a loop.
     """
 
+    @checked
     def __init__(
         self,
         place: Any = None,
@@ -178,6 +202,8 @@ class Executor:
     ) -> None:
         if threads is not None and not 1 <= threads <= 1024:
             raise ValueError(f"argument 'threads': expected a number from 1 to 1024, found {threads}")
+        if max_steps is not None and max_steps < 0:
+            raise ValueError(f"argument 'max_steps': expected at least 0, found {max_steps}")
         self._executor = _lodstone.Executor(threads, check_finite, max_steps)
 
     def run(
@@ -211,13 +237,11 @@ class Executor:
             if not isinstance(holder, str):
                 raise TypeError(f"argument '{argument}': expected a str, found {type(holder).__name__}")
         if scope is not None and not isinstance(scope, Scope):
-            raise TypeError(f"argument 'scope': expected a Scope, found {type(scope).__name__}")
+            raise TypeError(wrong("scope", "a Scope", scope))
         if feed is not None and not isinstance(feed, Mapping):
-            raise TypeError(f"argument 'feed': expected a mapping of names to arrays, found {type(feed).__name__}")
-        if isinstance(fetch_list, (str, Variable)):
-            fetch_list = [fetch_list]
-        given = [(name, tensor(name, value)) for name, value in (feed or {}).items()]
-        wanted = [name_of("fetch_list", one) for one in fetch_list or ()]
+            raise TypeError(wrong("feed", "a mapping of names to arrays", feed))
+        given = [(name_of("feed", name), tensor(str(name), value)) for name, value in (feed or {}).items()]
+        wanted = names_of("fetch_list", fetch_list)
         directory = program.directory if directory is None else os.fspath(directory)
         scope = global_scope() if scope is None else scope
         found = self._executor.run(program._program, scope._scope, given, wanted, directory, directory)

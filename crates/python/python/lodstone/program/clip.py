@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ._checks import checked, number
+
 if TYPE_CHECKING:
     from ._core import Program, Variable
 
@@ -31,8 +33,12 @@ class GradientClip:
 class GradientClipByValue(GradientClip):
     """Clips each element to the range from `min` [default: `-max`] to `max`."""
 
+    @checked
     def __init__(self, max: float, min: float | None = None) -> None:
-        self._max, self._min = float(max), float(-max if min is None else min)
+        self._max = number("max", max)
+        self._min = -self._max if min is None else number("min", min)
+        if self._min > self._max:
+            raise ValueError(f"argument 'max': expected at least 'min', {self._min}, found {max}")
 
     def parts(self) -> tuple[str, float, float]:
         return "value", self._min, self._max
@@ -41,8 +47,9 @@ class GradientClipByValue(GradientClip):
 class GradientClipByNorm(GradientClip):
     """Scales each gradient whose norm exceeds `clip_norm`."""
 
+    @checked
     def __init__(self, clip_norm: float) -> None:
-        self._norm = float(clip_norm)
+        self._norm = number("clip_norm", clip_norm, 0.0)
 
     def parts(self) -> tuple[str, float, float]:
         return "norm", self._norm, 0.0
@@ -51,13 +58,15 @@ class GradientClipByNorm(GradientClip):
 class GradientClipByGlobalNorm(GradientClip):
     """Scales all gradients if their common norm exceeds `clip_norm`."""
 
+    @checked
     def __init__(self, clip_norm: float) -> None:
-        self._norm = float(clip_norm)
+        self._norm = number("clip_norm", clip_norm, 0.0)
 
     def parts(self) -> tuple[str, float, float]:
         return "global_norm", self._norm, 0.0
 
 
+@checked
 def set_gradient_clip(
     clip: GradientClip, param_list: Iterable[Variable | str] | None = None, program: Program | None = None
 ) -> None:
@@ -68,8 +77,6 @@ def set_gradient_clip(
     """
     from ._core import check_program, default_main_program
 
-    if not isinstance(clip, GradientClip):
-        raise TypeError(f"argument 'clip': expected a GradientClip, found {type(clip).__name__}")
     if param_list is not None:
         raise ValueError("argument 'param_list': give the other parameters a `ParamAttr` with `need_clip=False`")
     program = default_main_program() if program is None else program

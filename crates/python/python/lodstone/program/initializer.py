@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from math import prod, sqrt
 from typing import Any
 
+from ._checks import checked, number
+
 __all__ = [
     "Bilinear",
     "BilinearInitializer",
@@ -40,6 +42,7 @@ class Initializer:
 class Constant(Initializer):
     """Fills with a number."""
 
+    @checked
     def __init__(self, value: float = 0.0, force_cpu: bool = False) -> None:
         self._value = float(value)
 
@@ -50,7 +53,10 @@ class Constant(Initializer):
 class Uniform(Initializer):
     """Draws from a uniform distribution."""
 
+    @checked
     def __init__(self, low: float = -1.0, high: float = 1.0, seed: int = 0) -> None:
+        if not number("low", low) <= number("high", high):
+            raise ValueError(f"argument 'high': expected at least 'low', {low}, found {high}")
         self._parts = {"kind": "uniform", "low": float(low), "high": float(high), "seed": seed}
 
     def parts(self, shape: Sequence[int]) -> dict[str, Any]:
@@ -62,8 +68,9 @@ class Normal(Initializer):
 
     _kind = "normal"
 
+    @checked
     def __init__(self, loc: float = 0.0, scale: float = 1.0, seed: int = 0) -> None:
-        self._parts = {"kind": self._kind, "loc": float(loc), "scale": float(scale), "seed": seed}
+        self._parts = {"kind": self._kind, "loc": number("loc", loc), "scale": number("scale", scale, 0.0), "seed": seed}
 
     def parts(self, shape: Sequence[int]) -> dict[str, Any]:
         return self._parts
@@ -81,9 +88,12 @@ class Xavier(Initializer):
     The numbers of inputs and outputs of the layer, `fan_in` and `fan_out`, are by default those of the shape.
     """
 
+    @checked
     def __init__(
         self, uniform: bool = True, fan_in: float | None = None, fan_out: float | None = None, seed: int = 0
     ) -> None:
+        for argument, fan in (("fan_in", fan_in), ("fan_out", fan_out)):
+            _check_fan(argument, fan)
         self._uniform, self._in, self._out, self._seed = uniform, fan_in, fan_out, seed
 
     def parts(self, shape: Sequence[int]) -> dict[str, Any]:
@@ -100,13 +110,20 @@ class MSRA(Initializer):
     The number of inputs of the layer, `fan_in`, is by default that of the shape.
     """
 
+    @checked
     def __init__(self, uniform: bool = True, fan_in: float | None = None, seed: int = 0) -> None:
+        _check_fan("fan_in", fan_in)
         self._uniform, self._in, self._seed = uniform, fan_in, seed
 
     def parts(self, shape: Sequence[int]) -> dict[str, Any]:
         if self._in is None:
             return {"kind": "kaiming_uniform" if self._uniform else "kaiming", "seed": self._seed}
         return _with_variance(2.0 / self._in, self._uniform, self._seed)
+
+
+def _check_fan(argument: str, fan: float | None) -> None:
+    if fan is not None and number(argument, fan, 0.0) == 0.0:
+        raise ValueError(f"argument '{argument}': expected a number above 0, found {fan}")
 
 
 def _fans(shape: Sequence[int]) -> tuple[int, int]:

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from numbers import Real
 from typing import ClassVar
 
 from .. import _lodstone
 from . import unique_name
 from ._backward import Pairs, append_backward
-from ._core import Operator, Program, Variable, default_startup_program, name_of, names_of
+from ._checks import check_fields, checked, number
+from ._core import Operator, Program, Variable, check_program, default_startup_program, name_of, names_of
 from .clip import GradientClip
 from .regularizer import Regularizer
 
@@ -57,11 +57,15 @@ __all__ = [
 ]
 
 
+# Shares of moving averages.
+FRACTIONS = 0.0, 1.0, True
+
+
 class Optimizer:
     """An optimizer. `learning_rate` is a number, or the variable of a schedule.
 
     A number becomes a persistable variable, `learning_rate_0`, which a scope can change before a step.
-    `parameter_list` has the parameters that are updated [default: all that can be trained].
+    `parameter_list` has the parameters that are updated [default: all that can be trained]. `name` has no effect.
     """
 
     _kind: ClassVar[str] = ""
@@ -73,17 +77,14 @@ class Optimizer:
     name: str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.learning_rate, (Real, Variable)):
-            found = type(self.learning_rate).__name__
-            raise TypeError(f"argument 'learning_rate': expected a number or a Variable, found {found}")
+        check_fields(self)
+        for name, value in vars(self).items():
+            if isinstance(value, float):
+                number(name, value, *(FRACTIONS if name in ("beta1", "beta2", "rho", "decay") else ()))
         if self.parameter_list is not None:
             self.parameter_list = names_of("parameter_list", self.parameter_list)
-        if self.regularization is not None and not isinstance(self.regularization, Regularizer):
-            found = type(self.regularization).__name__
-            raise TypeError(f"argument 'regularization': expected a Regularizer, found {found}")
-        if self.grad_clip is not None and not isinstance(self.grad_clip, GradientClip):
-            raise TypeError(f"argument 'grad_clip': expected a GradientClip, found {type(self.grad_clip).__name__}")
 
+    @checked
     def minimize(
         self,
         loss: Variable,
@@ -95,6 +96,7 @@ class Optimizer:
         pairs = self.backward(loss, startup_program, parameter_list, no_grad_set)
         return self.apply_gradients(pairs, startup_program), sorted(pairs, key=lambda pair: pair[0].name)
 
+    @checked
     def backward(
         self,
         loss: Variable,
@@ -107,6 +109,8 @@ class Optimizer:
 
     def apply_gradients(self, params_grads: Pairs, startup_program: Program | None = None) -> list[Operator]:
         """Appends the updates of parameters by their gradients; returns the operators."""
+        if startup_program is not None:
+            check_program("startup_program", startup_program)
         if not params_grads:
             raise ValueError("argument 'params_grads': there are no parameters to update")
         main = params_grads[0][0].program

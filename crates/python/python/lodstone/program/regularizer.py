@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ._checks import checked, number
+
 __all__ = ["L1Decay", "L1DecayRegularizer", "L2Decay", "L2DecayRegularizer", "Regularizer"]
 
 
@@ -10,8 +12,9 @@ class Regularizer:
 
     _kind = ""
 
+    @checked
     def __init__(self, regularization_coeff: float = 0.0) -> None:
-        self._coefficient = float(regularization_coeff)
+        self._coefficient = number("regularization_coeff", regularization_coeff)
 
     def parts(self) -> tuple[str, float]:
         """Returns the form that the extension takes."""

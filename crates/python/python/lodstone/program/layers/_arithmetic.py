@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from numbers import Number
+from numbers import Real
 from typing import Any
 
 from .._core import Variable
 from .._layer import Layer
+from ._tensor import fill_constant
 
 
 def binary(kind: str, x: Variable, y: Any, is_reversed: bool = False) -> Variable:
     """Appends an element-wise operator of a variable and a variable or number."""
-    if isinstance(y, Number) and not isinstance(y, complex):
-        simple = _scaled(kind, x, float(y), is_reversed)  # type: ignore[arg-type]
+    if isinstance(y, Real):
+        simple = _scaled(kind, x, float(y), is_reversed)
         if simple is not None:
             return simple
         y = _constant(x, y)
@@ -41,5 +42,6 @@ def _scaled(kind: str, x: Variable, number: float, is_reversed: bool) -> Variabl
 
 def _constant(x: Variable, number: Any) -> Variable:
     """Appends a constant of one element, of the type of a variable."""
-    attrs = {"shape": [1], "dtype": x.dtype, "value": float(number), "str_value": str(number)}
-    return Layer("fill_constant").result("fill_constant", {}, attrs)
+    if x.dtype.startswith(("int", "uint", "bool")) and number != int(number):
+        raise ValueError(f"{number} cannot be an {x.dtype}, as which {x.name!r} is computed; cast the variable first")
+    return fill_constant([1], x.dtype, number)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from numbers import Integral
 from typing import Any
 
 from ... import _lodstone
 from .. import unique_name
-from .._core import Variable, default_main_program, name_of, network
+from .._checks import checked, wrong
+from .._core import Variable, default_main_program, network
 from .._layer import Layer, variable
 from ._math import equal, logical_and, logical_not
 from ._tensor import fill_constant
@@ -30,7 +32,7 @@ Results = Variable | Sequence[Variable] | None
 
 
 class While:
-    """A loop: its block runs while a Boolean, which the block must update, is true.
+    """A loop: its block runs while a Boolean is true, which the block updates. `name` has no effect.
 
     >>> from lodstone.program import Executor, Network, layers
     >>> with Network() as net:
@@ -45,8 +47,9 @@ class While:
     [12]
     """
 
+    @checked
     def __init__(self, cond: Variable, is_test: bool = False, name: str | None = None) -> None:
-        self._condition, self._is_test = name_of("cond", cond), is_test
+        self._condition, self._is_test = cond.name, is_test
 
     @contextlib.contextmanager
     def block(self) -> Iterator[None]:
@@ -94,6 +97,7 @@ class Switch:
         pass
 
     @contextlib.contextmanager
+    @checked
     def case(self, condition: Variable) -> Iterator[None]:
         """Appends layers to the branch of a condition."""
         runs = condition if self._none is None else logical_and(self._none, condition)
@@ -119,6 +123,8 @@ def cond(
 ) -> Any:
     """The results of one of two functions, which append layers: of the first if a Boolean is true, else of the second.
 
+    Functions return a variable, a sequence of variables, or None. `name` has no effect.
+
     >>> from lodstone.program import Executor, Network, layers
     >>> with Network() as net:
     ...     x = layers.data("x", [1], append_batch_size=False)
@@ -130,19 +136,28 @@ def cond(
     """
     single: list[bool] = []
 
-    def branch(function: Callable[[], Results] | None) -> Callable[[list[str]], list[str]]:
+    def branch(argument: str, function: Callable[[], Results] | None) -> Callable[[list[str]], list[str]]:
         def build(_: list[str]) -> list[str]:
             found = function() if function else None
             single.append(isinstance(found, Variable))
-            return [] if found is None else [name_of("cond", one) for one in ([found] if isinstance(found, Variable) else found)]
+            return _results(argument, found)
 
         return build
 
-    made = _lodstone.cond(network(), name_of("pred", pred), branch(true_fn), branch(false_fn))
+    made = _lodstone.cond(network(), pred.name, branch("true_fn", true_fn), branch("false_fn", false_fn))
     variables = [variable(one) for one in made]
     if not variables:
         return None
     return variables[0] if all(single) else variables
+
+
+def _results(argument: str, found: Any) -> list[str]:
+    """Returns the names of the results of a function."""
+    if found is None or isinstance(found, Variable):
+        found = [] if found is None else [found]
+    if not isinstance(found, (list, tuple)) or not all(isinstance(one, Variable) for one in found):
+        raise TypeError(wrong(argument, "a function that returns Variables", found))
+    return [one.name for one in found]
 
 
 def case(
@@ -177,10 +192,20 @@ def switch_case(
     name: str | None = None,
 ) -> Any:
     """The results of the function of an index, else of `default` [default: that of the largest index]."""
+    if not branch_index.dtype.startswith(("int", "uint")):
+        raise TypeError(f"argument 'branch_index': expected an integer variable, found {branch_index.dtype}")
     if isinstance(branch_fns, dict):
-        functions = sorted(branch_fns.items())
+        functions = list(branch_fns.items())
     else:
         functions = [one if isinstance(one, tuple) else (number, one) for number, one in enumerate(branch_fns)]
+    if not functions:
+        raise ValueError("argument 'branch_fns': expected at least one function")
+    for pair in functions:
+        if len(pair) != 2 or not isinstance(pair[0], Integral) or not callable(pair[1]):
+            raise TypeError(f"argument 'branch_fns': expected pairs of an int and a function, found {pair!r}")
+    if len({number for number, _ in functions}) < len(functions):
+        raise ValueError(f"argument 'branch_fns': an index is there twice: {[number for number, _ in functions]}")
+    functions.sort(key=lambda pair: pair[0])
     pairs = [
         (equal(branch_index, fill_constant([1], branch_index.dtype, number)), function) for number, function in functions
     ]
@@ -211,15 +236,14 @@ def while_loop(
     if not variables:
         raise ValueError("argument 'loop_vars': expected at least one variable")
 
-    def called(function: Callable[..., Any]) -> Callable[[list[str]], list[str]]:
+    def called(argument: str, function: Callable[..., Any]) -> Callable[[list[str]], list[str]]:
         def build(names: list[str]) -> list[str]:
-            made = function(*[variable(one) for one in names])
-            return [name_of("body", one) for one in ([made] if isinstance(made, Variable) else made)]
+            return _results(argument, function(*[variable(one) for one in names]))
 
         return build
 
-    names = [name_of("loop_vars", one) for one in variables]
-    _lodstone.while_loop(network(), names, is_test, called(cond), called(body))
+    names = [one.name for one in variables]
+    _lodstone.while_loop(network(), names, is_test, called("cond", cond), called("body", body))
     return variables
 
 

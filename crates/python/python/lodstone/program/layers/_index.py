@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 from .._core import Variable
@@ -25,27 +26,28 @@ def indexed(x: Variable, index: Any) -> Variable:
     reversed_axes = [axis for axis, item in enumerate(items) if _is_reversed(item)]
     if reversed_axes:
         x = Layer("flip").result("flip", {"X": x}, {"axis": reversed_axes})
-        items = [slice(None, None, -item.step) if _is_reversed(item) else item for item in items]
+        items = [slice(None, None, -_whole(x, item.step)) if _is_reversed(item) else item for item in items]
     for axis, item in enumerate(items):
         if isinstance(item, slice):
-            step = 1 if item.step is None else int(item.step)
+            step = 1 if item.step is None else _whole(x, item.step)
             if step == 0:
                 raise ValueError("the step of an index cannot be 0")
             if item == slice(None):
                 continue
             if step < 0 and (item.start is None or item.stop is None):
                 raise ValueError(f"an index of variable {x.name!r} with step {step} needs both ends, or none")
-            start = 0 if item.start is None else item.start
-            end = END if item.stop is None else item.stop
-        elif isinstance(item, int) and not isinstance(item, bool):
-            start, step = item, 1
-            end = END if item == -1 else item + 1
-            dropped.append(axis)
+            start = 0 if item.start is None else _whole(x, item.start)
+            end = END if item.stop is None else _whole(x, item.stop)
         else:
-            raise TypeError(f"an index of variable {x.name!r}: expected integers and slices, found {type(item).__name__}")
+            start, step = _whole(x, item), 1
+            size = x.shape[axis]
+            if size >= 0 and not -size <= start < size:
+                raise IndexError(f"index {start} is out of range for axis {axis} of {x.name!r}, which has size {size}")
+            end = END if start == -1 else start + 1
+            dropped.append(axis)
         axes.append(axis)
-        starts.append(int(start))
-        ends.append(int(end))
+        starts.append(start)
+        ends.append(end)
         steps.append(step)
     if not axes:
         return x
@@ -54,6 +56,13 @@ def indexed(x: Variable, index: Any) -> Variable:
         return Layer("slice").result("slice", {"Input": x}, attrs)
     attrs["strides"] = steps
     return Layer("strided_slice").result("strided_slice", {"Input": x}, attrs)
+
+
+def _whole(x: Variable, given: Any) -> int:
+    """Returns an integer of an index."""
+    if isinstance(given, Integral) and not isinstance(given, bool):
+        return int(given)
+    raise TypeError(f"an index of variable {x.name!r}: expected integers and slices, found {type(given).__name__}")
 
 
 def _is_reversed(item: Any) -> bool:

@@ -190,7 +190,7 @@ Dims = int | Sequence[int] | None
 
 
 def _reduce(kind: str, x: Variable, dim: Dims, keep_dim: bool, name: str | None) -> Variable:
-    dims = [] if dim is None else several(dim)
+    dims = [] if dim is None else several("dim", dim)
     # As PaddlePaddle writes it: empty dims mean all of them, without `reduce_all` for sums.
     attrs = {"dim": dims, "keep_dim": keep_dim, "reduce_all": not dims and kind != "reduce_sum"}
     return Layer(kind, name).result(kind, {"X": x}, attrs)
@@ -363,7 +363,7 @@ def logsumexp(
     x: Variable, dim: Dims = None, keepdim: bool = False, out: Variable | None = None, name: str | None = None
 ) -> Variable:
     """The logarithm of the sum of exponentials over dims [default: all]."""
-    dims = [] if dim is None else several(dim)
+    dims = [] if dim is None else several("dim", dim)
     attrs = {"axis": dims or [0], "keepdim": keepdim, "reduce_all": not dims}
     return Layer("logsumexp", name).result("logsumexp", {"X": x}, attrs, out=out)
 

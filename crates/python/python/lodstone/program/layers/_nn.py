@@ -7,8 +7,9 @@ from math import prod
 from typing import Any
 
 from ... import _lodstone
+from .._checks import integers
 from .._core import Variable, default_main_program, dtype_name, network
-from .._layer import Attr, Layer, ParamAttr, check, choice, required, sizes
+from .._layer import Attr, Layer, ParamAttr, choice, required, sizes
 from .._layer import param_attr as param_attr_of
 from ..initializer import Constant, Xavier
 from ._tensor import cast
@@ -44,14 +45,28 @@ def data(
 
     `append_batch_size` puts an unknown dim in front, unless the shape has an unknown dim already.
     """
-    if not isinstance(name, str):
-        raise TypeError(f"argument 'name': expected a str, found {name!r}")
     choice("type", type, ("tensor",))
-    dims = [-1 if size is None else int(size) for size in shape]
+    dims = integers("shape", [-1 if size is None else size for size in shape])
     if append_batch_size and not any(size < 0 for size in dims):
         dims = [-1, *dims]
-    _lodstone.declare_data(network(), name, dims, dtype_name(dtype), lod_level)
-    found = default_main_program().global_block().var(name)
+    return declared_input(name, dims, dtype_name(dtype), lod_level, stop_gradient)
+
+
+def declared_input(name: str, dims: list[int], dtype: str, lod_level: int, stop_gradient: bool = True) -> Variable:
+    """Declares an input; a variable of the same name must be equal."""
+    if not name:
+        raise ValueError("argument 'name': expected a name, found an empty text")
+    if lod_level < 0:
+        raise ValueError(f"argument 'lod_level': expected at least 0, found {lod_level}")
+    block = default_main_program().global_block()
+    if block.has_var(name):
+        found = block.var(name)
+        facts = found._facts
+        if (facts["shape"], facts["dtype"], facts["lod_level"]) != (dims, dtype, lod_level):
+            raise ValueError(f"argument 'name': the program already has another variable {name!r}: {found!r}")
+        return found
+    _lodstone.declare_data(network(), name, dims, dtype, lod_level)
+    found = block.var(name)
     if not stop_gradient:
         found.stop_gradient = False
     return found
@@ -72,7 +87,8 @@ def fc(
     `param_attr` is a sequence, and their products are added up.
     """
     inputs = [input] if isinstance(input, Variable) else list(input)
-    check({"input": inputs})
+    if not inputs:
+        raise ValueError("argument 'input': expected at least one variable")
     attrs: list[Any] = list(param_attr) if isinstance(param_attr, (list, tuple)) else [param_attr] * len(inputs)
     if len(attrs) != len(inputs):
         raise ValueError(f"argument 'param_attr': expected one for each of {len(inputs)} inputs, found {len(attrs)}")
@@ -114,14 +130,29 @@ def embedding(
     """Rows of a table, by index. A last dim of size 1 of the indices is replaced; others get another dim.
 
     With `is_sparse`, the gradient of the table has only the rows that were looked up. The row `padding_idx` is zero.
+    `is_distributed` has no effect.
     """
+    kind = "lookup_table" if input.shape and input.shape[-1] == 1 else "lookup_table_v2"
+    return looked_up(kind, input, size, is_sparse, padding_idx, param_attr, dtype)
+
+
+def looked_up(
+    kind: str,
+    input: Variable,
+    size: Sequence[int],
+    is_sparse: bool,
+    padding_idx: int | None,
+    param_attr: Attr,
+    dtype: Any,
+) -> Variable:
+    """Appends a lookup in a new table."""
     rows, width = sizes("size", size, 2)
+    padding = -1 if padding_idx is None else padding_idx if padding_idx >= 0 else padding_idx + rows
+    if padding_idx is not None and not 0 <= padding < rows:
+        raise ValueError(f"argument 'padding_idx': the table has {rows} rows, found {padding_idx}")
     layer = Layer("embedding")
     table = layer.parameter(required("param_attr", param_attr), [rows, width], dtype_name(dtype), Xavier())
-    padding = -1 if padding_idx is None else padding_idx if padding_idx >= 0 else padding_idx + rows
-    kind = "lookup_table" if input.shape and input.shape[-1] == 1 else "lookup_table_v2"
-    attrs = {"padding_idx": padding, "is_sparse": is_sparse or None}
-    return layer.result(kind, {"Ids": input, "W": table}, attrs)
+    return layer.result(kind, {"Ids": input, "W": table}, {"padding_idx": padding, "is_sparse": is_sparse or None})
 
 
 def batch_norm(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .. import unique_name
+from .._checks import checked
 from .._core import Block, Variable, default_main_program, dtype_name
 from .._layer import Layer
 from ._control import _block, array_read, array_write
@@ -31,6 +32,17 @@ def _parent() -> Block:
     """The block around the current one."""
     main = default_main_program()
     return main.block(main.current_block().parent_idx)
+
+
+@contextlib.contextmanager
+def _undone(block: Block) -> Iterator[None]:
+    """Removes what a `with` block appends to a block, if it fails."""
+    count = len(block.ops)
+    try:
+        yield
+    except BaseException:
+        block.remove_op(count, len(block.ops))
+        raise
 
 
 def _appended(
@@ -112,9 +124,10 @@ class DynamicRNN:
     [1.0, 3.0, 6.0, 10.0]
     """
 
+    @checked
     def __init__(self, name: str | None = None) -> None:
         self._layer = Layer("dynamic_rnn", name)
-        self._state = "new"
+        self._is_built = self._is_open = self._is_done = False
         self._table: Variable | None = None
         self._length: Variable | None = None
         self._step: Variable | None = None
@@ -129,27 +142,32 @@ class DynamicRNN:
     @contextlib.contextmanager
     def block(self) -> Iterator[None]:
         """Appends layers to the block of a step."""
-        if self._state != "new":
+        if self._is_built:
             raise ValueError("the block of an RNN can only be built once")
         # The first input decides how many steps there are.
         around = default_main_program().current_block()
-        condition = around.create_var(self._name, shape=[1], dtype="bool")
-        self._step = fill_constant([1], "int64", 0, force_cpu=True)
-        self._step.stop_gradient = False
-        self._state = "open"
-        with _block("while", condition.name):
-            yield
-            if self._length is None:
-                raise ValueError("an RNN needs a step_input")
-            increment(self._step, 1.0)
-            for new, array in self._links:
-                array_write(new, self._step, array)
-            less_than(self._step, self._length, force_cpu=True, cond=condition)
-        self._state = "closed"
+        self._is_built = True
+        with _undone(around):
+            condition = around.create_var(self._name, shape=[1], dtype="bool")
+            self._step = fill_constant([1], "int64", 0, force_cpu=True)
+            self._step.stop_gradient = False
+            with _block("while", condition.name):
+                self._is_open = True
+                try:
+                    yield
+                finally:
+                    self._is_open = False
+                if self._length is None:
+                    raise ValueError("an RNN needs a step_input")
+                increment(self._step, 1.0)
+                for new, array in self._links:
+                    array_write(new, self._step, array)
+                less_than(self._step, self._length, force_cpu=True, cond=condition)
         self._outputs = [array_to_lod_tensor(array, self._ranks()) for array in self._arrays]
+        self._is_done = True
 
     def _open(self, method: str) -> Variable:
-        if self._state != "open" or self._step is None:
+        if not self._is_open or self._step is None:
             raise ValueError(f"{method} can only be called in the block of the RNN")
         return self._step
 
@@ -158,6 +176,7 @@ class DynamicRNN:
             raise ValueError("an RNN needs a step_input first")
         return self._table
 
+    @checked
     def step_input(self, x: Variable, level: int = 0) -> Variable:
         """The rows of `x` at each step, of the sequences that have one."""
         step = self._open("step_input")
@@ -172,6 +191,7 @@ class DynamicRNN:
         self._inputs.append(array)
         return array_read(array, step)
 
+    @checked
     def static_input(self, x: Variable) -> Variable:
         """All of `x` at each step: the sequences, or rows, of the sequences that have one."""
         step, table = self._open("static_input"), self._ranks()
@@ -179,6 +199,7 @@ class DynamicRNN:
         reordered = _outside("reorder_lod_tensor_by_rank", {"X": x, "RankTable": table}, name)
         return shrink_memory(reordered, step, table)
 
+    @checked
     def memory(
         self,
         init: Variable | None = None,
@@ -187,7 +208,7 @@ class DynamicRNN:
         need_reorder: bool = False,
         dtype: Any = "float32",
     ) -> Variable:
-        """What the previous step has left; at the first step `init`, in the order of its sequences if `need_reorder`.
+        """What the previous step passed to `update_memory`; at the first step `init`, in the order of its sequences if `need_reorder`.
 
         Without `init`, it has a row of this shape and value for each sequence.
         """
@@ -213,6 +234,7 @@ class DynamicRNN:
         self._memories[memory.name] = array
         return memory
 
+    @checked
     def update_memory(self, ex_mem: Variable, new_mem: Variable) -> None:
         """Sets what the next step gets as `ex_mem`."""
         self._open("update_memory")
@@ -221,6 +243,7 @@ class DynamicRNN:
             raise ValueError(f"argument 'ex_mem': {ex_mem.name!r} is no memory of this RNN")
         self._links.append((new_mem, array))
 
+    @checked
     def output(self, *outputs: Variable) -> None:
         """Adds results of each step."""
         step = self._open("output")
@@ -232,7 +255,7 @@ class DynamicRNN:
 
     def __call__(self) -> Any:
         """The results of all steps, as sequences: a variable, or a list of several."""
-        if self._state != "closed":
+        if not self._is_done:
             raise ValueError("the results of an RNN exist after its block")
         return self._outputs[0] if len(self._outputs) == 1 else self._outputs
 
@@ -254,6 +277,7 @@ class IfElse:
     [3.0, 8.0, 5.0]
     """
 
+    @checked
     def __init__(self, cond: Variable, name: str | None = None) -> None:
         self._layer = Layer("ifelse", name)
         self._mask = cond
@@ -267,7 +291,7 @@ class IfElse:
             raise ValueError("the blocks of a branch cannot be nested")
         self._branch = branch
         try:
-            with _block("masked_block", self._mask.name):
+            with _undone(default_main_program().current_block()), _block("masked_block", self._mask.name):
                 yield
                 if not self._outputs[branch]:
                     raise ValueError("a branch needs an output")
@@ -282,6 +306,7 @@ class IfElse:
         """Appends layers for the other rows."""
         return self._built(False)
 
+    @checked
     def input(self, x: Variable) -> Variable:
         """The rows of `x` that take the current branch."""
         if self._branch is None:
@@ -295,6 +320,7 @@ class IfElse:
         yes_rows, no_rows = self._inputs[x.name]
         return yes_rows if self._branch else no_rows
 
+    @checked
     def output(self, *outs: Variable) -> None:
         """Adds results of the current branch."""
         if self._branch is None:

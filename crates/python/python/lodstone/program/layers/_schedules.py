@@ -66,7 +66,11 @@ def polynomial_decay(
 
 
 def piecewise_decay(boundaries: Sequence[int], values: Sequence[float]) -> Variable:
-    """A rate for each interval of steps; there is one more rate than boundaries."""
+    """A rate for each interval of steps; there is one more rate than boundaries, which ascend."""
+    if list(boundaries) != sorted(set(boundaries)) or any(bound < 0 for bound in boundaries):
+        raise ValueError(f"argument 'boundaries': expected ascending steps, found {list(boundaries)}")
+    if len(values) != len(boundaries) + 1:
+        raise ValueError(f"argument 'values': expected {len(boundaries) + 1} rates, found {len(values)}")
     return _schedule("piecewise", boundaries=list(boundaries), values=list(values))
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from math import isfinite
+from math import copysign, inf, isfinite
+from numbers import Integral
 from typing import Any
 
 from .. import unique_name
+from .._checks import LARGEST, integers, number, positive
 from .._core import Variable, default_main_program, dtype_name
 from .._layer import Attr, Layer, ParamAttr, choice, declared, param_attr, several, sizes
 from ..initializer import Constant, Initializer, Xavier
@@ -95,19 +97,26 @@ def fill_constant(
     name: str | None = None,
 ) -> Variable:
     """A tensor whose elements are all `value`; written to `out`, if given."""
-    element = dtype_name(dtype)
-    is_whole = element.startswith(("int", "uint", "bool"))
-    if is_whole and not isfinite(value):
-        raise ValueError(f"argument 'value': {value} is no {element}")
-    text = str(int(value)) if is_whole else repr(float(value))
-    attrs = {
-        "shape": [int(size) for size in shape],
-        "dtype": element,
-        "value": float(value),
-        "str_value": text,
-        "force_cpu": force_cpu or None,
-    }
+    attrs = {"shape": integers("shape", shape), **constant(dtype, value), "force_cpu": force_cpu or None}
     return Layer("fill_constant", name).result("fill_constant", {}, attrs, out=out)
+
+
+def constant(dtype: Any, value: float) -> dict[str, Any]:
+    """Returns the attributes of a constant: its type, and its value as a number and as text, which is exact."""
+    element = dtype_name(dtype)
+    single = float(value) if abs(value) <= LARGEST or value != value else copysign(inf, value)
+    if not element.startswith(("int", "uint", "bool")):
+        return {"dtype": element, "value": single, "str_value": repr(float(value))}
+    if not isfinite(value):
+        raise ValueError(f"argument 'value': {value} is no {element}")
+    whole = int(value)
+    if element != "bool":
+        bits = int(element.removeprefix("u").removeprefix("int"))
+        end = 2 ** (bits if element.startswith("u") else bits - 1)
+        first = 0 if element.startswith("u") else -end
+        if not first <= whole < end:
+            raise ValueError(f"argument 'value': {element} has the numbers from {first} to {end - 1}, found {value}")
+    return {"dtype": element, "value": single, "str_value": str(whole)}
 
 
 def fill_constant_batch_size_like(
@@ -121,10 +130,8 @@ def fill_constant_batch_size_like(
 ) -> Variable:
     """A constant tensor, whose dim `output_dim_idx` is that of `input` at `input_dim_idx`."""
     attrs = {
-        "shape": list(shape),
-        "dtype": dtype_name(dtype),
-        "value": float(value),
-        "str_value": repr(float(value)),
+        "shape": integers("shape", shape),
+        **constant(dtype, value),
         "input_dim_idx": input_dim_idx,
         "output_dim_idx": output_dim_idx,
         "force_cpu": force_cpu or None,
@@ -167,6 +174,7 @@ def eye(
 def linspace(start: float, stop: float, num: int, dtype: Any = "float32") -> Variable:
     """`num` numbers from `start` to `stop`, both included, at equal distances."""
     kind = dtype_name(dtype)
+    positive("num", num)
     inputs = {
         "Start": fill_constant([1], kind, start),
         "Stop": fill_constant([1], kind, stop),
@@ -178,7 +186,9 @@ def linspace(start: float, stop: float, num: int, dtype: Any = "float32") -> Var
 def range(start: float, end: float, step: float, dtype: Any = "int64") -> Variable:
     """The numbers from `start` up to, excluding, `end`."""
     kind = dtype_name(dtype)
-    given = {"Start": start, "End": end, "Step": step}
+    given = {"Start": number("start", start), "End": number("end", end), "Step": number("step", step)}
+    if step == 0:
+        raise ValueError("argument 'step': expected a number other than 0")
     return Layer("range").result("range", {slot: fill_constant([1], kind, value) for slot, value in given.items()})
 
 
@@ -186,6 +196,8 @@ def uniform_random(
     shape: Sequence[int], dtype: Any = "float32", min: float = -1.0, max: float = 1.0, seed: int = 0
 ) -> Variable:
     """Numbers drawn from a uniform distribution. Seed 0 draws from the generator of the run."""
+    if not number("min", min) <= number("max", max):
+        raise ValueError(f"argument 'max': expected at least 'min', {min}, found {max}")
     attrs = {"shape": list(shape), "dtype": dtype_name(dtype), "min": min, "max": max, "seed": seed}
     return Layer("uniform_random").result("uniform_random", {}, attrs)
 
@@ -194,6 +206,8 @@ def gaussian_random(
     shape: Sequence[int], mean: float = 0.0, std: float = 1.0, seed: int = 0, dtype: Any = "float32"
 ) -> Variable:
     """Numbers drawn from a normal distribution. Seed 0 draws from the generator of the run."""
+    number("mean", mean)
+    number("std", std, 0.0)
     attrs = {"shape": list(shape), "dtype": dtype_name(dtype), "mean": mean, "std": std, "seed": seed}
     return Layer("gaussian_random").result("gaussian_random", {}, attrs)
 
@@ -280,10 +294,11 @@ def split(
 ) -> list[Variable]:
     """A tensor, split into a number of equal parts, or parts of given sizes, along a dim."""
     axis = dim + len(input.shape) if dim < 0 else dim
-    if isinstance(num_or_sections, int):
-        attrs: dict[str, Any] = {"axis": axis, "num": num_or_sections}
-        return Layer("split", name).several("split", {"X": input}, attrs, num_or_sections)
-    sections = [int(size) for size in num_or_sections]
+    if isinstance(num_or_sections, Integral):
+        count = int(num_or_sections)
+        attrs: dict[str, Any] = {"axis": axis, "num": count}
+        return Layer("split", name).several("split", {"X": input}, attrs, count)
+    sections = integers("num_or_sections", num_or_sections)
     attrs = {"axis": axis, "sections": sections, "num": 0}
     return Layer("split", name).several("split", {"X": input}, attrs, len(sections))
 
@@ -314,7 +329,7 @@ def reshape(
     """The elements with other dims: 0 keeps a dim, -1 is inferred."""
     layer = Layer("reshape2", name)
     dims: Variable | None = shape if isinstance(shape, Variable) else actual_shape
-    attrs = {} if isinstance(shape, Variable) else {"shape": [int(size) for size in shape]}
+    attrs = {} if isinstance(shape, Variable) else {"shape": integers("shape", shape)}
     made = layer.result("reshape2", {"X": x, "Shape": dims}, attrs, extra=["XShape"])
     return layer.activated(made, act)
 
@@ -331,7 +346,7 @@ def squeeze(input: Variable, axes: Sequence[int], name: str | None = None) -> Va
 
 def unsqueeze(input: Variable, axes: int | Sequence[int], name: str | None = None) -> Variable:
     """A tensor with additional axes of size 1."""
-    return Layer("unsqueeze2", name).result("unsqueeze2", {"X": input}, {"axes": several(axes)}, extra=["XShape"])
+    return Layer("unsqueeze2", name).result("unsqueeze2", {"X": input}, {"axes": several("axes", axes)}, extra=["XShape"])
 
 
 def flatten(x: Variable, axis: int = 1, name: str | None = None) -> Variable:
@@ -401,6 +416,7 @@ def scatter_nd_add(ref: Variable, index: Variable, updates: Variable, name: str 
 
 def one_hot(input: Variable, depth: int, allow_out_of_range: bool = False) -> Variable:
     """Rows of `depth` zeros with a one at each index; the last dim of `input` has size 1."""
+    positive("depth", depth)
     layer = Layer("one_hot")
     ids = layer.result("squeeze2", {"X": input}, {"axes": [len(input.shape) - 1]}, extra=["XShape"])
     attrs = {"depth": depth, "allow_out_of_range": allow_out_of_range, "dtype": "float32"}
@@ -444,7 +460,7 @@ def where(condition: Variable) -> Variable:
 
 def reverse(x: Variable, axis: int | Sequence[int]) -> Variable:
     """A tensor, reversed along axes."""
-    return Layer("flip").result("flip", {"X": x}, {"axis": several(axis)})
+    return Layer("flip").result("flip", {"X": x}, {"axis": several("axis", axis)})
 
 
 def diag(diagonal: Variable) -> Variable:
@@ -592,7 +608,7 @@ def flip(input: Variable, dims: Sequence[int], name: str | None = None) -> Varia
 
 def roll(input: Variable, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Variable:
     """A tensor, shifted cyclically along axes; the flat tensor, without axes."""
-    attrs = {"shifts": several(shifts), "axis": [] if dims is None else several(dims)}
+    attrs = {"shifts": several("shifts", shifts), "axis": [] if dims is None else several("dims", dims)}
     return Layer("roll").result("roll", {"X": input}, attrs)
 
 
