@@ -261,7 +261,9 @@ pub(crate) struct Inspect {
     #[arg(long)]
     #[arg(conflicts_with_all = ["graph", "layers", "hash", "tensors", "operators", "inferred"])]
     pub(crate) bytes: bool,
-    /// Print only the bytes of this tensor; a tensor without a name is called by its index
+    /// Print only the bytes of this tensor; one without a name is called by its index, from 0
+    ///
+    /// All tensors of a damaged file are called by their index.
     #[arg(long, value_name = "NAME", requires = "bytes")]
     pub(crate) tensor: Option<String>,
     #[command(flatten)]

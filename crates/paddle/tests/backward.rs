@@ -198,6 +198,6 @@ fn a_second_pass_names_its_gradients_as_paddlepaddle_does() {
     };
     assert_eq!(writes("mul_grad"), ["fc_0.w_0@GRAD", "grad/grad/fc_0.w_0@GRAD"]);
     // The second loss is new, so that its own gradient needs no other name.
-    assert_eq!(writes("mean_grad"), ["square_0.tmp_0@GRAD", "grad/grad/fc_0.tmp_1@GRAD"]);
+    assert_eq!(writes("reduce_mean_grad"), ["square_0.tmp_0@GRAD", "grad/grad/fc_0.tmp_1@GRAD"]);
     assert!(net.main.vars().all(|var| !var.name.contains('\u{0}')));
 }

@@ -107,3 +107,12 @@ def test_every_layer_has_a_case():
 def test_a_layer_that_does_not_exist_is_named():
     with pytest.raises(AttributeError, match="there is no layer 'nce'"):
         layers.nce  # noqa: B018
+
+
+def test_layers_that_the_documents_call_missing_are_missing():
+    text = (ROOT / "docs/programs.md").read_text()
+    rows = [line for line in text.partition("## What there is not")[2].splitlines() if line.startswith("| ")]
+    # The first names of a row; those in brackets are what there is instead.
+    missing = [name for row in rows for name in re.findall(r"`(\w+)`", re.sub(r"\(.*?\)", "", row))]
+    assert len(missing) > 60
+    assert [name for name in missing if name in layers.__all__] == []

@@ -141,5 +141,5 @@ _INSTEAD = {
 
 
 def __getattr__(name: str) -> NoReturn:
-    what = _INSTEAD.get(name, "`docs/programs.md` lists what there is")
+    what = _INSTEAD.get(name, "`dir(lodstone.program)` lists what there is")
     raise AttributeError(f"there is no {name!r} in lodstone.program; {what}", name=name)

@@ -1,7 +1,7 @@
 """Layers: functions that append operators to the current program, and return their results.
 
 Arguments and defaults are those of `paddle.fluid.layers` in PaddlePaddle 1.8; operators are those of 2.6, where it has
-them. `block.append_op` appends any other operator.
+them. `block.append_op` appends any operator that `lodstone ops` lists.
 """
 
 from __future__ import annotations
@@ -34,4 +34,4 @@ globals().update({name: checked(globals()[name]) for name in __all__ if isfuncti
 
 
 def __getattr__(name: str) -> NoReturn:
-    raise AttributeError(f"there is no layer {name!r}; `block.append_op` appends any operator that runs", name=name)
+    raise AttributeError(f"there is no layer {name!r}; `block.append_op` appends any operator that `lodstone ops` lists", name=name)
