@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import layers
+from ._checks import checked
 from ._core import Variable
 from ._layer import Attr
 from .layers._images import Padding, Pair
@@ -19,6 +20,7 @@ __all__ = [
 ]
 
 
+@checked
 def simple_img_conv_pool(
     input: Variable,
     num_filters: int,
@@ -51,6 +53,7 @@ def simple_img_conv_pool(
     return layers.pool2d(made, pool_size, pool_type, pool_stride, pool_padding, global_pooling, use_cudnn)
 
 
+@checked
 def img_conv_group(
     input: Variable,
     conv_num_filter: Sequence[int],
@@ -96,6 +99,7 @@ def img_conv_group(
     return layers.pool2d(made, pool_size, pool_type, pool_stride, use_cudnn=use_cudnn)
 
 
+@checked
 def sequence_conv_pool(
     input: Variable,
     num_filters: int,
@@ -112,12 +116,14 @@ def sequence_conv_pool(
     return layers.sequence_pool(made, pool_type)
 
 
+@checked
 def glu(input: Variable, dim: int = -1) -> Variable:
     """A gated linear unit: the first half along a dim, multiplied by the sigmoid of the second."""
     first, second = layers.split(input, 2, dim)
     return layers.elementwise_mul(first, layers.sigmoid(second))
 
 
+@checked
 def scaled_dot_product_attention(
     queries: Variable, keys: Variable, values: Variable, num_heads: int = 1, dropout_rate: float = 0.0
 ) -> Variable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from numbers import Real
 from typing import Any
 
@@ -42,6 +43,6 @@ def _scaled(kind: str, x: Variable, number: float, is_reversed: bool) -> Variabl
 
 def _constant(x: Variable, number: Any) -> Variable:
     """Appends a constant of one element, of the type of a variable."""
-    if x.dtype.startswith(("int", "uint", "bool")) and number != int(number):
+    if x.dtype.startswith(("int", "uint", "bool")) and not (isfinite(number) and number == int(number)):
         raise ValueError(f"{number} cannot be an {x.dtype}, as which {x.name!r} is computed; cast the variable first")
     return fill_constant([1], x.dtype, number)
