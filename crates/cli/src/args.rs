@@ -767,6 +767,9 @@ pub(crate) struct Verify {
 
 #[derive(Args)]
 pub(crate) struct Formats {
+    /// Print which formats each is converted to, with its program and without
+    #[arg(long)]
+    pub(crate) conversions: bool,
     /// Print JSON (schema 1)
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,5 +1,7 @@
 //! `lodstone formats`.
 
+use std::io::Write;
+
 use lodstone::{Capabilities, capabilities};
 use serde::Serialize;
 
@@ -19,6 +21,9 @@ pub(crate) fn run(arguments: &Formats) -> Result<(), Failure> {
     if arguments.json {
         return console::json(&Listing { schema: 1, formats });
     }
+    if arguments.conversions {
+        return conversions(&formats);
+    }
     let header = ["format", "description", "read", "write back", "edit", "run", "train", "to ONNX"];
     let mark = |can: bool| if can { "yes" } else { "no" }.to_owned();
     let program = |can: Option<bool>| can.map_or_else(|| "-".to_owned(), mark);
@@ -35,4 +40,27 @@ pub(crate) fn run(arguments: &Formats) -> Result<(), Failure> {
         ]
     };
     console::to_stdout(|out| Ok(table::write(out, &header, &[], || formats.iter().map(row))?))
+}
+
+/// Prints which formats each is converted to. Weights are converted to every format that has any, so that these are
+/// printed once.
+fn conversions(formats: &[Capabilities]) -> Result<(), Failure> {
+    let weights: Vec<_> = formats
+        .iter()
+        .filter(|of| of.write_back && !of.weights_to.is_empty())
+        .map(|of| of.name)
+        .collect();
+    let row = |of: &Capabilities| {
+        let programs = match of.program_to.as_slice() {
+            [] => "-".to_owned(),
+            names => names.join(", "),
+        };
+        let weights = if of.weights_to.is_empty() { "-" } else { "all" };
+        vec![of.name.to_owned(), weights.to_owned(), programs]
+    };
+    let header = ["format", "weights to", "program to"];
+    console::to_stdout(|out| {
+        table::write(out, &header, &[], || formats.iter().map(row))?;
+        Ok(writeln!(out, "\nall: {}", weights.join(", "))?)
+    })
 }

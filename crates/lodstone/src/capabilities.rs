@@ -1,6 +1,6 @@
 //! The capabilities of each format.
 
-use lodstone_formats::{FORMATS, READ_ONLY};
+use lodstone_formats::{FORMATS, Holds, READ_ONLY};
 use lodstone_lowering::can_lower;
 use lodstone_model::Dialect;
 use serde::Serialize;
@@ -30,6 +30,12 @@ pub struct Capabilities {
     /// Whether its programs can be exported to ONNX.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_onnx: Option<bool>,
+    /// The other formats that a program with its weights is converted to. What these cannot represent is a named loss.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub program_to: Vec<&'static str>,
+    /// The other formats that weights alone are converted to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub weights_to: Vec<&'static str>,
 }
 
 /// Returns the capabilities of each format, in the order of detection.
@@ -46,11 +52,36 @@ pub fn capabilities() -> Vec<Capabilities> {
             run: program.map(runs),
             train: program.map(|dialect| TRAINS.contains(&dialect)),
             to_onnx: program.map(|dialect| can_lower(dialect, Dialect::Onnx)),
+            program_to: program.map_or_else(Vec::new, |dialect| {
+                others(format.name, |to| to.program.is_some_and(|to| can_lower(dialect, to)))
+            }),
+            weights_to: match format.holds.tensors {
+                true => others(format.name, |to| to.tensors),
+                false => Vec::new(),
+            },
         }
     });
     let read = READ_ONLY.iter().map(|(name, title)| {
         let (read, write_back, edit, run, train, to_onnx) = (true, false, false, None, None, None);
-        Capabilities { name, title, read, write_back, edit, run, train, to_onnx }
+        let (program_to, weights_to) = (Vec::new(), others(name, |to| to.tensors));
+        Capabilities {
+            name,
+            title,
+            read,
+            write_back,
+            edit,
+            run,
+            train,
+            to_onnx,
+            program_to,
+            weights_to,
+        }
     });
     written.chain(read).collect()
+}
+
+/// Returns the names of the formats, other than one, that hold what is asked for.
+fn others(name: &str, holds: impl Fn(&Holds) -> bool) -> Vec<&'static str> {
+    let formats = FORMATS.iter().filter(|format| format.name != name && holds(&format.holds));
+    formats.map(|format| format.name).collect()
 }
