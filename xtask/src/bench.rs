@@ -11,7 +11,7 @@
 //! | `--alone` | without other libraries |
 //! | `--pairs` | only the Python package, next to Rust in a separate process; 1 GiB, 21 turns |
 //! | `--training` | only training steps, next to PaddlePaddle; 21 turns |
-//! | `--export` | only the export of PaddlePaddle networks to ONNX, next to Paddle2ONNX and p2o |
+//! | `--export` | only the export of PaddlePaddle and MXNet networks to ONNX, next to Paddle2ONNX, p2o and mx2onnx |
 //! | `--document` | write the table (and for files, JSON and a plot) to `docs` |
 
 use std::fs;
@@ -71,9 +71,12 @@ impl Measured {
     }
 }
 
-/// Other converters from PaddlePaddle to ONNX: of programs of PaddlePaddle 2, and of 3.
-const CONVERTERS: [&str; 2] =
-    ["benchmarks/requirements-paddle2onnx-1.2.11.txt", "benchmarks/requirements-p2o-0.1.2.txt"];
+/// Other converters to ONNX: from PaddlePaddle 2, PaddlePaddle 3, and MXNet.
+const CONVERTERS: [&str; 3] = [
+    "benchmarks/requirements-paddle2onnx-1.2.11.txt",
+    "benchmarks/requirements-p2o-0.1.2.txt",
+    "benchmarks/requirements-mx2onnx-1.9.1.txt",
+];
 
 /// Exports networks next to other converters.
 fn export(arguments: &[String]) -> Result<(), Outcome> {
@@ -86,7 +89,7 @@ fn export(arguments: &[String]) -> Result<(), Outcome> {
     fs::write(&table, "").map_err(cannot("begin the table"))?;
     for requirements in CONVERTERS {
         let mut command = Command::new(environment(&python_3_11()?, requirements)?);
-        command.arg("-B").arg(root().join("benchmarks/paddle_to_onnx.py"));
+        command.arg("-B").arg(root().join("benchmarks/to_onnx.py"));
         run(command.arg(target().join("release/lodstone")).arg(&written).arg(&table))?;
     }
     match arguments.iter().any(|argument| argument == "--document") {
