@@ -232,6 +232,11 @@ const RUNS: &[Runs] = &[
         prepare: paddle::run::prepare_translated,
         support: Support::Program(paddle::run::translated_coverage),
     },
+    Runs {
+        dialect: Dialect::Mxnet,
+        prepare: run::typed::prepare,
+        support: Support::Program(lodstone_lowering::coverage),
+    },
 ];
 
 /// How programs of a dialect run.

@@ -8,12 +8,13 @@
 //! use lodstone_model::Dialect;
 //!
 //! assert!(can_lower(Dialect::Glow, Dialect::Onnx));
-//! assert!(!can_lower(Dialect::Mxnet, Dialect::Onnx));
+//! assert!(!can_lower(Dialect::Onnx, Dialect::Mxnet));
 //! ```
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 pub mod glow;
+pub mod mxnet;
 mod onnx;
 pub mod paddle;
 pub mod pir;
@@ -76,7 +77,8 @@ pub struct OperatorCoverage {
 pub fn coverage(model: &Model) -> Option<Result<Vec<OperatorCoverage>, Finding>> {
     let program = model.main()?;
     match program.dialect {
-        Dialect::Onnx | Dialect::Mxnet => None,
+        Dialect::Onnx => None,
+        Dialect::Mxnet => Some(mxnet::coverage(model)),
         Dialect::Paddle => Some(paddle::coverage(model)),
         Dialect::Pir => Some(pir::coverage(model)),
         Dialect::Glow => Some(Ok(coverage_of_whole(model, program))),
@@ -108,8 +110,8 @@ fn coverage_of_whole(model: &Model, program: &Program) -> Vec<OperatorCoverage> 
 /// apply, and the result should be simplified. The operators of other programs correspond to those of the result.
 pub fn is_rewritten(from: Dialect) -> bool {
     match from {
-        Dialect::Paddle | Dialect::Pir => true,
-        Dialect::Glow | Dialect::Onnx | Dialect::Mxnet => false,
+        Dialect::Paddle | Dialect::Pir | Dialect::Mxnet => true,
+        Dialect::Glow | Dialect::Onnx => false,
     }
 }
 
@@ -141,6 +143,7 @@ fn translation(from: Dialect, to: Dialect) -> Option<Translation> {
         Dialect::Onnx if to == Dialect::Glow => {
             Some(|model, _, report| glow::from_onnx(model, report))
         }
+        Dialect::Mxnet if to == Dialect::Onnx => Some(mxnet::to_onnx),
         Dialect::Paddle if to == Dialect::Onnx => Some(paddle::to_onnx),
         Dialect::Pir if to == Dialect::Onnx => Some(pir::to_onnx),
         Dialect::Pir if to == Dialect::Paddle => Some(|model, _, _| pir::to_paddle(model)),

@@ -3,7 +3,9 @@
 //!
 //! A lowering that contradicts itself is therefore detected where it happens, and no lowering computes shapes itself.
 
+pub(crate) mod blocks;
 mod constants;
+mod derived;
 mod shapes;
 #[cfg(test)]
 mod tests;

@@ -76,12 +76,6 @@ impl Operator<'_> {
         let [y] = self.emit_all(kind, &[Some(&x)], attributes)?;
         self.put("Out", &y)
     }
-
-    /// Clips elements to a range.
-    pub(super) fn clamp(&mut self, x: &Value, least: f64, most: f64) -> Outcome<Value> {
-        let (least, most) = (self.number(x.dtype(), least)?, self.number(x.dtype(), most)?);
-        self.call("Clip", &[x, &least, &most], [])
-    }
 }
 
 fn brelu(op: &mut Operator<'_>) -> Outcome {

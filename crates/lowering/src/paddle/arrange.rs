@@ -32,39 +32,6 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 const WIDEST: i64 = 1 << 12;
 
 impl Operator<'_> {
-    /// Returns the dim of an axis, which must be known.
-    pub(super) fn known_dim(&self, value: &Value, axis: i64) -> Outcome<i64> {
-        let found = usize::try_from(axis).ok().and_then(|axis| value.shape().ok()?.get(axis));
-        match found {
-            Some(Dim::Known(dim)) => {
-                i64::try_from(*dim).map_err(|_| format!("dim {axis} is too large").into())
-            }
-            Some(_) => Err(format!("dim {axis} must be known").into()),
-            None => Err(format!("expected an axis of rank {}, found {axis}", value.rank()?).into()),
-        }
-    }
-
-    /// Returns the index of an axis; negative ones count from the end.
-    pub(super) fn place(&self, axis: i64, value: &Value) -> Outcome<i64> {
-        let rank = i64::try_from(value.rank()?).unwrap_or(i64::MAX);
-        let place = if axis < 0 { axis.saturating_add(rank) } else { axis };
-        match (0..rank).contains(&place) {
-            true => Ok(place),
-            false => Err(format!("expected an axis of rank {rank}, found {axis}").into()),
-        }
-    }
-
-    /// Reshapes to the dims of another value with the same number of elements.
-    pub(super) fn reshape_as(&mut self, value: &Value, like: &Value) -> Outcome<Value> {
-        match like.known_dims() {
-            Some(dims) => self.reshape(value, &dims),
-            None => {
-                let dims = self.call("Shape", &[like], [])?;
-                self.call("Reshape", &[value, &dims], [int("allowzero", 1)])
-            }
-        }
-    }
-
     /// Slices every `step`th element from `start` to `end` (exclusive) along each of `axes`.
     pub(super) fn steps(
         &mut self,

@@ -45,24 +45,6 @@ impl Operator<'_> {
         self.cast(&list, dtype)
     }
 
-    /// Returns the coordinates of boxes: four tensors without the last dim.
-    pub(super) fn corners(&mut self, boxes: &Value) -> Outcome<[Value; 4]> {
-        let last = boxes.rank()?.checked_sub(1).ok_or("expected boxes, found a scalar")?;
-        let last = i64::try_from(last).unwrap_or(i64::MAX);
-        let mut corner = |place: i64| {
-            let place = self.long(place);
-            self.gather(boxes, &place, last)
-        };
-        Ok([corner(0)?, corner(1)?, corner(2)?, corner(3)?])
-    }
-
-    /// Stacks values along a new last dim.
-    pub(super) fn stacked(&mut self, parts: &[&Value]) -> Outcome<Value> {
-        let parts = parts.iter().map(|part| self.unsqueeze(part, &[-1]));
-        let parts = parts.collect::<Result<Vec<_>, _>>()?;
-        self.concat(&parts.iter().collect::<Vec<_>>(), -1)
-    }
-
     /// Returns the Boolean attribute `name`; true if it is absent and has no default.
     pub(super) fn flag_or_true(&self, name: &str) -> Outcome<bool> {
         Ok(self.attribute(name).is_none() || self.flag(name)?)

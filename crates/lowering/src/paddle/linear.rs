@@ -3,7 +3,7 @@
 use lodstone_model::{DType, Dim};
 
 use super::operator::{Operator, Outcome, Rule};
-use crate::onnx::{Value, int, ints, text};
+use crate::onnx::{Value, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("addmm", addmm),
@@ -35,17 +35,6 @@ impl Operator<'_> {
             2 => Ok(value.clone()),
             _ => self.call("Flatten", &[value], [int("axis", rows)]),
         }
-    }
-
-    /// Transposes the last two dims.
-    pub(super) fn turned(&mut self, value: &Value) -> Outcome<Value> {
-        let rank = value.rank()?;
-        let mut order: Vec<i64> = (0..).take(rank).collect();
-        match order.as_mut_slice() {
-            [.., rows, columns] => std::mem::swap(rows, columns),
-            _ => return Err(format!("expected at least rank 2, found {rank}").into()),
-        }
-        self.call("Transpose", &[value], [ints("perm", &order)])
     }
 
     /// Returns the index of the row of an embedding table that counts as 0, if there is one.

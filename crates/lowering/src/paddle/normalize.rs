@@ -366,11 +366,6 @@ impl Operator<'_> {
         let value = crate::onnx::tensor("value", value);
         self.call("ConstantOfShape", &[dims], [value])
     }
-
-    /// Returns a dim of a value, as a tensor of shape [1].
-    pub(super) fn dim(&mut self, value: &Value, axis: i64) -> Outcome<Value> {
-        self.call("Shape", &[value], [int("start", axis), int("end", axis + 1)])
-    }
 }
 
 /// Converts to half precision as PaddlePaddle does: by truncation.

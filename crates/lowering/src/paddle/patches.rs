@@ -19,37 +19,6 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 const WIDEST: i64 = 1 << 10;
 
 impl Operator<'_> {
-    /// Returns a dim as a scalar: a constant if it is known.
-    pub(super) fn extent(&mut self, value: &Value, axis: i64) -> Outcome<Value> {
-        let known = usize::try_from(axis).ok().and_then(|axis| value.shape().ok()?.get(axis));
-        if let Some(Dim::Known(size)) = known {
-            let size = i64::try_from(*size).map_err(|_| format!("dim {axis} is too large"))?;
-            return Ok(self.long(size));
-        }
-        let dim = self.dim(value, axis)?;
-        self.reshape(&dim, &[])
-    }
-
-    /// Returns a dim as a scalar of a numeric type.
-    pub(super) fn extent_as(&mut self, value: &Value, axis: i64, dtype: DType) -> Outcome<Value> {
-        let known = usize::try_from(axis).ok().and_then(|axis| value.shape().ok()?.get(axis));
-        match known {
-            #[expect(clippy::cast_precision_loss, reason = "the dim is rounded")]
-            Some(Dim::Known(size)) => Ok(self.number(dtype, *size as f64)?),
-            _ => {
-                let size = self.extent(value, axis)?;
-                self.cast(&size, dtype)
-            }
-        }
-    }
-
-    /// Returns the numbers from 0 to `count`, a scalar, in a type of floats.
-    pub(super) fn counting(&mut self, count: &Value, dtype: DType) -> Outcome<Value> {
-        let (zero, one) = (self.long(0), self.long(1));
-        let numbers = self.call("Range", &[&zero, count, &one], [])?;
-        self.cast(&numbers, dtype)
-    }
-
     /// Returns dims that begin and end with given ones, with those of a value from `axis` on between them.
     fn dims_after(&mut self, begin: &[i64], value: &Value, axis: usize) -> Outcome<Value> {
         let rest = value.shape()?.iter().skip(axis);

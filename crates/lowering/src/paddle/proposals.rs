@@ -74,36 +74,6 @@ impl Operator<'_> {
         let ends = self.call("CumSum", &[counts, &along], [])?;
         self.concat(&[&zero, &ends], 0)
     }
-
-    /// Returns the places at which a list of Booleans is true.
-    pub(super) fn places(&mut self, marks: &Value) -> Outcome<Value> {
-        let places = self.call("NonZero", &[marks], [])?;
-        self.reshape(&places, &[-1])
-    }
-
-    /// Returns the places of the `count` highest (or lowest) elements along the last dim, in order; fewer if there are
-    /// not that many.
-    pub(super) fn highest(
-        &mut self,
-        x: &Value,
-        count: Option<i64>,
-        largest: bool,
-    ) -> Outcome<[Value; 2]> {
-        let last = i64::try_from(x.rank()?.saturating_sub(1)).unwrap_or(0);
-        let all = self.dim(x, last)?;
-        let count = match count {
-            None => all,
-            Some(count) => match self.known_dim(x, last) {
-                Ok(known) => self.longs(&[count.min(known)]),
-                Err(_) => {
-                    let count = self.longs(&[count]);
-                    self.call("Min", &[&all, &count], [])?
-                }
-            },
-        };
-        let attributes = [int("axis", -1), int("largest", i64::from(largest))];
-        self.emit_all("TopK", &[Some(x), Some(&count)], attributes)
-    }
 }
 
 /// Assigns regions to levels by the logarithm of their size.

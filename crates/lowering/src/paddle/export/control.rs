@@ -7,9 +7,9 @@ use lodstone_schema::onnx::infer::{ValueInfo, common_type};
 use lodstone_schema::paddle::EMPTY;
 use lodstone_schema::{Code, Finding};
 
-use super::finish::declared;
 use super::scope::{Bound, Key};
 use super::walk::{Own, Site, Walk};
+use crate::onnx::blocks::declared;
 use crate::onnx::{Value, int};
 use crate::paddle::operator::Outcome;
 

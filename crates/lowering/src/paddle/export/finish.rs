@@ -3,15 +3,15 @@
 use std::collections::HashSet;
 
 use lodstone_model::{
-    Attribute, AttributeValue, Block, ByteString, Dialect, Dim, Model, Op, Program, Report,
-    Topology, Var,
+    Attribute, AttributeValue, Block, ByteString, Dialect, Model, Op, Program, Report, Topology,
 };
 use lodstone_schema::onnx::{ir_version_of_opset, quoted};
 use lodstone_schema::{Finding, Findings, Origins};
 
 use super::scope::Bound;
 use super::walk::Walk;
-use crate::onnx::{OPSET, Value, is_unknown};
+use crate::onnx::blocks::{declared, ordered};
+use crate::onnx::{OPSET, Value};
 use crate::paddle::operator::Outcome;
 
 const PRODUCER: &str = "lodstone";
@@ -172,46 +172,4 @@ impl Walk<'_> {
         };
         Ok((model, origins))
     }
-}
-
-/// Returns the declaration of a value.
-pub(super) fn declared(value: &Value) -> Var {
-    let mut value_type = value.value_type().clone();
-    for tensor in value_type.tensors_mut() {
-        let dims = tensor.shape.iter_mut().flatten();
-        dims.filter(|dim| is_unknown(dim)).for_each(|dim| *dim = Dim::Unknown);
-    }
-    Var { name: value.name().to_owned(), value: value_type, ..Var::default() }
-}
-
-/// Returns all blocks, each after the block that contains it, with their final indices. `inner` are those after the main
-/// block, in any order.
-fn ordered(main: Block, inner: Vec<Block>) -> Result<Vec<Block>, Finding> {
-    let mut inner: Vec<Option<Block>> = inner.into_iter().map(Some).collect();
-    let mut done = vec![main];
-    let mut at = 0;
-    while at < done.len() {
-        let index = i32::try_from(at).unwrap_or(i32::MAX);
-        let mut found = Vec::new();
-        let next = done.len();
-        if let Some(block) = done.get_mut(at) {
-            block.index = index;
-            let values = block.ops.iter_mut().flat_map(|op| &mut op.attributes);
-            for attribute in values {
-                attribute.value.edit_blocks(|number| {
-                    found.push(*number);
-                    let new = next + found.len() - 1;
-                    *number = i32::try_from(new).unwrap_or(i32::MAX);
-                });
-            }
-        }
-        for number in found {
-            let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
-            let block = place.and_then(|place| inner.get_mut(place)).and_then(Option::take);
-            let lost = || Finding::internal(format!("block {number} is run twice, or by nothing"));
-            done.push(Block { parent: index, ..block.ok_or_else(lost)? });
-        }
-        at += 1;
-    }
-    Ok(done)
 }

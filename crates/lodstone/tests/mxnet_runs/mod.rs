@@ -1,0 +1,153 @@
+//! Comparison of runs with those that MXNet recorded.
+
+#![allow(dead_code, reason = "each test uses a part")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "tests")]
+
+use std::fs;
+use std::path::Path;
+
+use lodstone::{
+    ConvertOptions, DType, Inputs, MemoryStore, Model, Parameter, RunOptions, Tensor, open, run,
+    tensors,
+};
+
+/// The tolerance, relative to the larger of 1 and the number.
+pub(crate) const NEAR: f64 = 1e-5;
+
+/// Returns the names of the programs in a folder.
+pub(crate) fn names(folder: &Path) -> Vec<String> {
+    let files = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));
+    let files = files.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let names = files.filter_map(|file| Some(file.strip_suffix("-symbol.json")?.to_owned()));
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+/// Returns the recorded inputs and outputs of a program.
+pub(crate) fn recorded(folder: &Path, name: &str) -> (Vec<Parameter>, Vec<Parameter>) {
+    let all = open(folder.join(format!("{name}-io.npz"))).expect("recorded arrays").parameters;
+    let part = |prefix: &str| {
+        let named = all.iter().filter_map(|it| {
+            let name = it.name.strip_prefix(prefix)?.to_owned();
+            Some(Parameter { name, tensor: it.tensor.clone() })
+        });
+        named.collect::<Vec<_>>()
+    };
+    let mut outputs = part("out:");
+    outputs.sort_by_key(|it| it.name.split(':').next().and_then(|at| at.parse::<usize>().ok()));
+    for output in &mut outputs {
+        output.name = output.name.split_once(':').expect("a name").1.to_owned();
+    }
+    (part("in:"), outputs)
+}
+
+/// Returns inputs by name; labels are left out.
+pub(crate) fn inputs(recorded: &[Parameter]) -> Inputs {
+    let mut inputs = Inputs::default();
+    for input in recorded {
+        inputs.values.push((Some(input.name.clone()), input.tensor.clone().into()));
+    }
+    inputs
+}
+
+/// Runs a program, and its export to ONNX; returns how their results differ from those of MXNet.
+pub(crate) fn difference(folder: &Path, name: &str) -> Option<String> {
+    let model = match open(folder.join(name)) {
+        Ok(model) => model,
+        Err(error) => return Some(format!("cannot be opened: {error}")),
+    };
+    let (given, expected) = recorded(folder, name);
+    let found = match run(&model, inputs(&given), &RunOptions::default()) {
+        Ok(outputs) => tensors(outputs),
+        Err(error) => return Some(error.to_string()),
+    };
+    if let Some(wrong) = differ(&found, &expected) {
+        return Some(wrong);
+    }
+    let exported = match exported(model, &given) {
+        Ok(exported) => exported,
+        Err(error) => return Some(format!("as ONNX: {error}")),
+    };
+    let names = lodstone::Session::new(&exported, &RunOptions::default());
+    let names = names.expect("an exported program runs").inputs().to_vec();
+    let given: Vec<Parameter> =
+        given.into_iter().filter(|input| names.contains(&input.name)).collect();
+    match run(&exported, inputs(&given), &RunOptions::default()) {
+        Ok(outputs) => differ(&tensors(outputs), &expected).map(|it| format!("as ONNX: {it}")),
+        Err(error) => Some(format!("as ONNX: {error}")),
+    }
+}
+
+/// Exports a program for inputs of these shapes.
+pub(crate) fn exported(model: Model, given: &[Parameter]) -> lodstone::Result<Model> {
+    let mut model = model;
+    let main = model.programs.main_mut().expect("a program");
+    let labels = |name: &str| name.ends_with("label");
+    for var in main.blocks[0].vars.iter_mut() {
+        if let Some(input) = given.iter().find(|it| it.name == var.name && !labels(&it.name)) {
+            let dims = input.tensor.shape.iter().map(|dim| lodstone::Dim::Known(*dim)).collect();
+            var.value = lodstone::TensorType::new(input.tensor.dtype, Some(dims)).into();
+        }
+    }
+    let location = MemoryStore::default().location("exported.onnx");
+    lodstone::convert(model, location.clone(), &ConvertOptions::default())?;
+    open(location)
+}
+
+/// Returns how outputs differ from recorded ones.
+pub(crate) fn differ(found: &[Parameter], expected: &[Parameter]) -> Option<String> {
+    if found.len() != expected.len() {
+        return Some(format!("{} outputs, expected {}", found.len(), expected.len()));
+    }
+    for (found, expected) in found.iter().zip(expected) {
+        if found.name != expected.name {
+            return Some(format!("output `{}`, expected `{}`", found.name, expected.name));
+        }
+        if let Some(wrong) = tensors_differ(&found.tensor, &expected.tensor) {
+            return Some(format!("`{}`: {wrong}", found.name));
+        }
+    }
+    None
+}
+
+fn tensors_differ(found: &Tensor, expected: &Tensor) -> Option<String> {
+    if (found.dtype, &found.shape) != (expected.dtype, &expected.shape) {
+        let (f, e) = (found, expected);
+        return Some(format!("{} {:?}, expected {} {:?}", f.dtype, f.shape, e.dtype, e.shape));
+    }
+    let is_near = |a: f64, b: f64| {
+        let same = a == b || (a.is_nan() && b.is_nan());
+        same || (a - b).abs() <= NEAR * b.abs().max(1.0)
+    };
+    let pairs = numbers(found).into_iter().zip(numbers(expected)).enumerate();
+    let wrong: Vec<_> = pairs.filter(|(_, (a, b))| !is_near(*a, *b)).collect();
+    let (at, (a, b)) = wrong.first()?;
+    Some(format!("{} elements differ; element {at} is {a}, expected {b}", wrong.len()))
+}
+
+/// Returns the elements of a tensor.
+pub(crate) fn numbers(tensor: &Tensor) -> Vec<f64> {
+    let bytes = tensor.data.bytes().expect("elements");
+    match tensor.dtype {
+        DType::Float32 => {
+            bytes.chunks(4).map(|it| f32::from_le_bytes(it.try_into().unwrap()).into()).collect()
+        }
+        DType::Float64 => {
+            bytes.chunks(8).map(|it| f64::from_le_bytes(it.try_into().unwrap())).collect()
+        }
+        DType::Float16 => bytes
+            .chunks(2)
+            .map(|it| half::f16::from_le_bytes(it.try_into().unwrap()).to_f64())
+            .collect(),
+        DType::Int64 => {
+            bytes.chunks(8).map(|it| i64::from_le_bytes(it.try_into().unwrap()) as f64).collect()
+        }
+        DType::Int32 => {
+            bytes.chunks(4).map(|it| i32::from_le_bytes(it.try_into().unwrap()).into()).collect()
+        }
+        DType::Int8 => bytes.iter().map(|it| i8::from_le_bytes([*it]).into()).collect(),
+        DType::Uint8 | DType::Bool => bytes.iter().map(|it| (*it).into()).collect(),
+        other => panic!("{other}"),
+    }
+}

@@ -1,0 +1,161 @@
+//! Matrix products and embeddings.
+
+use lodstone_model::DType;
+
+use crate::mxnet::attributes::wrong;
+use crate::mxnet::node::{Node, Outcome, Rule, rank, required_dim};
+use crate::onnx::{Value, int};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("Embedding", Rule::One(embedding)),
+    ("FullyConnected", Rule::One(fully_connected)),
+    ("_contrib_SparseEmbedding", Rule::One(embedding)),
+    ("_linalg_gemm", Rule::One(gemm)),
+    ("_linalg_gemm2", Rule::One(gemm2)),
+    ("_linalg_syrk", Rule::One(syrk)),
+    ("batch_dot", Rule::One(batch_dot)),
+    ("dot", Rule::One(dot)),
+];
+
+fn fully_connected(node: &mut Node<'_>) -> Outcome {
+    let (x, weight, bias) = (node.input(0)?, node.input(1)?, node.bias(2, false)?);
+    let hidden = node.attributes.int("num_hidden", None)?;
+    let found = required_dim(&weight, 0)?;
+    if hidden != found {
+        return Err(format!("expected weights of {hidden} units, found {found}").into());
+    }
+    let rank = rank(&x)?;
+    if !node.attributes.flag("flatten", true)? && rank != 2 {
+        let weight = node.turned(&weight)?;
+        let y = node.call("MatMul", &[&x, &weight], [])?;
+        return bias.map_or(Ok(y.clone()), |bias| node.add(&y, &bias));
+    }
+    let x = if rank == 2 { x } else { node.call("Flatten", &[&x], [int("axis", 1)])? };
+    let inputs = [Some(&x), Some(&weight), bias.as_ref()];
+    let inputs = if bias.is_some() { &inputs[..] } else { &inputs[..2] };
+    let [y] = node.emit_all("Gemm", inputs, [int("transB", 1)])?;
+    Ok(y)
+}
+
+/// Looks up rows. Indices outside of the table are those of its first or last row.
+pub(super) fn embedding(node: &mut Node<'_>) -> Outcome {
+    let [ids, table] = node.exactly()?;
+    let rows = node.attributes.int("input_dim", None)?;
+    let columns = node.attributes.int("output_dim", None)?;
+    node.attributes.dtype("dtype")?;
+    node.attributes.flag("deterministic", false)?;
+    let found = (required_dim(&table, 0)?, required_dim(&table, 1)?);
+    if (rows, columns) != found || rows < 1 {
+        return Err(format!("expected a table of {rows} times {columns}, found {found:?}").into());
+    }
+    let ids = node.clipped_indices(&ids, rows)?;
+    node.gather(&table, &ids, 0)
+}
+
+impl Node<'_> {
+    /// Returns indices as integers between 0 and `count - 1`.
+    pub(super) fn clipped_indices(&mut self, ids: &Value, count: i64) -> Outcome {
+        let ids = self.cast(ids, DType::Int64)?;
+        let (first, last) = (self.long(0), self.long(count.saturating_sub(1)));
+        self.call("Clip", &[&ids, &first, &last], [])
+    }
+
+    /// Transposes the last two dims if a flag is set.
+    fn turned_if(&mut self, x: Value, flag: &str) -> Outcome {
+        match self.attributes.flag(flag, false)? {
+            true => self.turned(&x),
+            false => Ok(x),
+        }
+    }
+}
+
+/// Contracts the last dim of the left operand with the first one of the right operand. To transpose is to reverse all
+/// dims.
+fn dot(node: &mut Node<'_>) -> Outcome {
+    let [a, b] = node.exactly()?;
+    node.attributes.ignore(&["forward_stype"]);
+    let (turn_a, turn_b) =
+        (node.attributes.flag("transpose_a", false)?, node.attributes.flag("transpose_b", false)?);
+    let a = if turn_a { rotated(node, &a, true)? } else { a };
+    let b = if turn_b { rotated(node, &b, false)? } else { b };
+    let (left, right) = (rank(&a)?, rank(&b)?);
+    if left == 0 || right == 0 {
+        return Err("expected tensors, found a scalar".into());
+    }
+    if left == 1 && right == 1 {
+        let y = node.call("MatMul", &[&a, &b], [])?;
+        // Without NumPy shapes there are no scalars.
+        return node.reshape(&y, &[1]);
+    }
+    if right <= 2 {
+        return node.call("MatMul", &[&a, &b], []);
+    }
+    let flat = node.call("Flatten", &[&b], [int("axis", 1)])?;
+    let y = node.call("MatMul", &[&a, &flat], [])?;
+    let front = node.call("Shape", &[&a], [int("end", left - 1)])?;
+    let back = node.call("Shape", &[&b], [int("start", 1)])?;
+    let dims = node.concat(&[&front, &back], 0)?;
+    node.call("Reshape", &[&y, &dims], [int("allowzero", 1)])
+}
+
+/// Moves the first dim to the end, or the last one to the front: for matrices both are the transpose.
+fn rotated(node: &mut Node<'_>, x: &Value, is_left: bool) -> Outcome {
+    let rank = rank(x)?;
+    let order: Vec<i64> = match is_left {
+        true => (1..rank).chain([0]).take(x.rank()?).collect(),
+        false => [rank - 1].into_iter().chain(0..rank - 1).take(x.rank()?).collect(),
+    };
+    node.transpose(x, &order)
+}
+
+fn batch_dot(node: &mut Node<'_>) -> Outcome {
+    let [a, b] = node.exactly()?;
+    node.attributes.ignore(&["forward_stype"]);
+    if rank(&a)? < 3 || rank(&a)? != rank(&b)? {
+        let found = (rank(&a)?, rank(&b)?);
+        return Err(
+            format!("expected two operands of one rank of at least 3, found {found:?}").into()
+        );
+    }
+    let (a, b) = (node.turned_if(a, "transpose_a")?, node.turned_if(b, "transpose_b")?);
+    node.call("MatMul", &[&a, &b], [])
+}
+
+/// Fails if the matrices are not in the last two dims.
+fn check_axis(node: &Node<'_>) -> Outcome<()> {
+    match node.attributes.int("axis", -2)? {
+        -2 => Ok(()),
+        axis => Err(wrong("axis", "-2", &axis.to_string())),
+    }
+}
+
+fn gemm2(node: &mut Node<'_>) -> Outcome {
+    let [a, b] = node.exactly()?;
+    check_axis(node)?;
+    let alpha = node.attributes.float("alpha", 1.0)?;
+    let (a, b) = (node.turned_if(a, "transpose_a")?, node.turned_if(b, "transpose_b")?);
+    let y = node.call("MatMul", &[&a, &b], [])?;
+    if alpha == 1.0 { Ok(y) } else { node.times(&y, alpha) }
+}
+
+fn gemm(node: &mut Node<'_>) -> Outcome {
+    let [a, b, c] = node.exactly()?;
+    check_axis(node)?;
+    let (alpha, beta) = (node.attributes.float("alpha", 1.0)?, node.attributes.float("beta", 1.0)?);
+    let (a, b) = (node.turned_if(a, "transpose_a")?, node.turned_if(b, "transpose_b")?);
+    let y = node.call("MatMul", &[&a, &b], [])?;
+    let (y, c) = (node.times(&y, alpha)?, node.times(&c, beta)?);
+    node.add(&y, &c)
+}
+
+/// The product of a matrix with its transpose.
+fn syrk(node: &mut Node<'_>) -> Outcome {
+    let [a] = node.exactly()?;
+    let alpha = node.attributes.float("alpha", 1.0)?;
+    let turned = node.turned(&a)?;
+    let y = match node.attributes.flag("transpose", false)? {
+        true => node.call("MatMul", &[&turned, &a], [])?,
+        false => node.call("MatMul", &[&a, &turned], [])?,
+    };
+    node.times(&y, alpha)
+}

@@ -1,0 +1,62 @@
+//! The rules of all operators, by family.
+
+mod activations;
+mod conv;
+mod elementwise;
+mod functions;
+mod linear;
+mod normalize;
+mod outputs;
+mod parts;
+mod pool;
+mod reduce;
+mod shape;
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::node::Rule;
+
+const FAMILIES: &[&[(&str, Rule)]] = &[
+    activations::RULES,
+    conv::RULES,
+    elementwise::RULES,
+    functions::RULES,
+    linear::RULES,
+    normalize::RULES,
+    outputs::RULES,
+    parts::RULES,
+    pool::RULES,
+    reduce::RULES,
+    shape::RULES,
+];
+
+static RULES: LazyLock<HashMap<&str, Rule>> =
+    LazyLock::new(|| FAMILIES.iter().flat_map(|family| family.iter().copied()).collect());
+
+/// Returns the rule of an operator, by its name without aliases.
+pub(super) fn rule(kind: &str) -> Option<Rule> {
+    RULES.get(kind).copied()
+}
+
+/// Returns the names of all operators with a rule.
+pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
+    RULES.keys().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use lodstone_schema::mxnet::operator;
+
+    use super::*;
+
+    #[test]
+    fn each_rule_is_of_an_operator_and_none_is_of_an_alias() {
+        let all: Vec<&str> = FAMILIES.iter().copied().flatten().map(|(kind, _)| *kind).collect();
+        for kind in &all {
+            let known = operator(kind).unwrap_or_else(|| panic!("`{kind}` is no operator"));
+            assert_eq!(known.alias_of, None, "`{kind}` is an alias");
+        }
+        assert_eq!(all.len(), RULES.len(), "an operator has two rules");
+    }
+}

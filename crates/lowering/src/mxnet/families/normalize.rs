@@ -1,0 +1,173 @@
+//! Normalization.
+
+use lodstone_model::DType;
+
+use crate::mxnet::attributes::wrong;
+use crate::mxnet::node::{Node, Outcome, Rule, axis_of, rank, required_dim};
+use crate::onnx::{Value, float, int};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("BatchNorm", Rule::One(batch_norm)),
+    ("BatchNorm_v1", Rule::One(batch_norm)),
+    ("GroupNorm", Rule::One(group_norm)),
+    ("InstanceNorm", Rule::One(instance_norm)),
+    ("L2Normalization", Rule::One(l2_normalization)),
+    ("LRN", Rule::One(lrn)),
+    ("LayerNorm", Rule::One(layer_norm)),
+    ("_contrib_BatchNormWithReLU", Rule::One(batch_norm_relu)),
+    ("_contrib_SyncBatchNorm", Rule::One(batch_norm)),
+];
+
+impl Node<'_> {
+    /// Returns a small positive number that is added to a variance.
+    pub(super) fn epsilon(&self, default: f64) -> Outcome<f64> {
+        let epsilon = self.attributes.float("eps", default)?;
+        match epsilon.is_finite() && epsilon >= 0.0 {
+            true => Ok(epsilon),
+            false => Err(wrong("eps", "a number that is not negative", &epsilon.to_string())),
+        }
+    }
+
+    /// Reshapes a vector so that it broadcasts along an axis of a rank.
+    pub(super) fn along(&mut self, vector: &Value, axis: i64, rank: i64) -> Outcome {
+        let behind = rank.saturating_sub(axis).saturating_sub(1).clamp(0, 64);
+        match behind {
+            0 => Ok(vector.clone()),
+            _ => self.unsqueeze(vector, &(1..=behind).collect::<Vec<_>>()),
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the attribute has single precision")]
+pub(super) fn single(number: f64) -> f32 {
+    number as f32
+}
+
+/// Normalizes by the stored statistics. With `fix_gamma`, which is the default, the scale is 1 whatever the file holds.
+pub(super) fn batch_norm(node: &mut Node<'_>) -> Outcome {
+    let [x, gamma, beta, mean, variance] = node.exactly()?;
+    node.attributes.flag("use_global_stats", false)?;
+    node.attributes.flag("output_mean_var", false)?;
+    node.attributes.ignore(&["min_calib_range", "max_calib_range"]);
+    let epsilon = node.epsilon(1e-3)?;
+    let axis = axis_of(&x, node.attributes.int("axis", 1)?)?;
+    let gamma = match node.attributes.flag("fix_gamma", true)? {
+        true => node.constant_like(&gamma, gamma.dtype(), 1.0)?,
+        false => gamma,
+    };
+    let rank = rank(&x)?;
+    let mut order: Vec<i64> = (0..rank).collect();
+    let moved = if axis == 1 {
+        x.clone()
+    } else {
+        if rank < 2 {
+            return Err(format!("expected data of at least rank 2, found {rank}").into());
+        }
+        let (one, own) = (1, usize::try_from(axis).unwrap_or(0));
+        order.swap(one, own);
+        node.transpose(&x, &order)?
+    };
+    let inputs = [Some(&moved), Some(&gamma), Some(&beta), Some(&mean), Some(&variance)];
+    let [y] = node.emit_all("BatchNormalization", &inputs, [float("epsilon", single(epsilon))])?;
+    if axis == 1 { Ok(y) } else { node.transpose(&y, &order) }
+}
+
+fn batch_norm_relu(node: &mut Node<'_>) -> Outcome {
+    let y = batch_norm(node)?;
+    node.call("Relu", &[&y], [])
+}
+
+fn instance_norm(node: &mut Node<'_>) -> Outcome {
+    let [x, gamma, beta] = node.exactly()?;
+    let epsilon = float("epsilon", single(node.epsilon(1e-3)?));
+    node.call("InstanceNormalization", &[&x, &gamma, &beta], [epsilon])
+}
+
+fn layer_norm(node: &mut Node<'_>) -> Outcome {
+    let [x, gamma, beta] = node.exactly()?;
+    node.attributes.flag("output_mean_var", false)?;
+    let epsilon = node.epsilon(1e-5)?;
+    let axis = axis_of(&x, node.attributes.int("axis", -1)?)?;
+    let rank = rank(&x)?;
+    if axis + 1 == rank {
+        let attributes = [int("axis", -1), float("epsilon", single(epsilon))];
+        return node.call("LayerNormalization", &[&x, &gamma, &beta], attributes);
+    }
+    let mean = node.reduce("ReduceMean", &x, &[axis], true)?;
+    let centered = node.sub(&x, &mean)?;
+    let squares = node.mul(&centered, &centered)?;
+    let variance = node.reduce("ReduceMean", &squares, &[axis], true)?;
+    let variance = node.plus(&variance, epsilon)?;
+    let deviation = node.call("Sqrt", &[&variance], [])?;
+    let y = node.div(&centered, &deviation)?;
+    let (gamma, beta) = (node.along(&gamma, axis, rank)?, node.along(&beta, axis, rank)?);
+    let y = node.mul(&y, &gamma)?;
+    node.add(&y, &beta)
+}
+
+/// Normalizes groups of channels. Scales are those of groups in 1.9.1, and those of channels later.
+fn group_norm(node: &mut Node<'_>) -> Outcome {
+    let [x, gamma, beta] = node.exactly()?;
+    node.attributes.flag("output_mean_var", false)?;
+    let epsilon = node.epsilon(1e-5)?;
+    let groups = node.attributes.int("num_groups", 1)?;
+    if groups < 1 {
+        return Err(wrong("num_groups", "a positive number", &groups.to_string()));
+    }
+    let (rank, count) = (rank(&x)?, required_dim(&gamma, 0)?);
+    let split = node.longs(&[0, groups, -1]);
+    let grouped = node.call("Reshape", &[&x, &split], [])?;
+    let is_by_group = count == groups;
+    let (scale, offset) = match is_by_group {
+        true => (gamma.clone(), beta.clone()),
+        false => (node.filled(x.dtype(), 1.0, &[groups])?, node.filled(x.dtype(), 0.0, &[groups])?),
+    };
+    let epsilon = float("epsilon", single(epsilon));
+    let y = node.call("InstanceNormalization", &[&grouped, &scale, &offset], [epsilon])?;
+    let y = node.reshape_as(&y, &x)?;
+    if is_by_group {
+        return Ok(y);
+    }
+    let (gamma, beta) = (node.along(&gamma, 1, rank)?, node.along(&beta, 1, rank)?);
+    let y = node.mul(&y, &gamma)?;
+    node.add(&y, &beta)
+}
+
+/// Divides by the root of the sum of squares.
+fn l2_normalization(node: &mut Node<'_>) -> Outcome {
+    let [x] = node.exactly()?;
+    let epsilon = node.epsilon(1e-10)?;
+    let rank = rank(&x)?;
+    let mode = node.attributes.word("mode", &["instance", "channel", "spatial"], "instance")?;
+    let axes: Vec<i64> = match mode {
+        "instance" => (1..rank).collect(),
+        "channel" => vec![1],
+        _ => (2..rank).collect(),
+    };
+    if axes.iter().any(|axis| *axis >= rank) || axes.is_empty() {
+        return Err(format!("`{mode}` needs data of a higher rank than {rank}").into());
+    }
+    let squares = node.reduce("ReduceSumSquare", &x, &axes, true)?;
+    let squares = node.plus(&squares, epsilon)?;
+    let norm = node.call("Sqrt", &[&squares], [])?;
+    node.div(&x, &norm)
+}
+
+fn lrn(node: &mut Node<'_>) -> Outcome {
+    let [x] = node.exactly()?;
+    let attributes = &node.attributes;
+    let size = attributes.int("nsize", None)?;
+    if size < 1 || size % 2 == 0 {
+        return Err(wrong("nsize", "an odd number", &size.to_string()));
+    }
+    let attributes = [
+        int("size", size),
+        float("alpha", single(attributes.float("alpha", 1e-4)?)),
+        float("beta", single(attributes.float("beta", 0.75)?)),
+        float("bias", single(attributes.float("knorm", 2.0)?)),
+    ];
+    let narrow = x.dtype();
+    let wide = node.cast(&x, if narrow == DType::Float64 { DType::Float32 } else { narrow })?;
+    let y = node.call("LRN", &[&wide], attributes)?;
+    node.cast(&y, narrow)
+}

@@ -1,0 +1,372 @@
+//! Taking tensors apart and putting them together.
+
+use lodstone_model::DType;
+
+use crate::mxnet::attributes::wrong;
+use crate::mxnet::node::{
+    MAX_PARTS, Node, Outcome, Rule, axis_of, dim_of, place_in, rank, required_dim,
+};
+use crate::onnx::{Value, int, text};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("Concat", Rule::One(concat)),
+    ("Crop", Rule::One(crop)),
+    ("Pad", Rule::One(pad)),
+    ("SliceChannel", Rule::Many(slice_channel)),
+    ("_npi_flip", Rule::One(reverse)),
+    ("_rnn_param_concat", Rule::One(concat)),
+    ("_split_v2", Rule::Many(split)),
+    ("broadcast_axis", Rule::One(broadcast_axis)),
+    ("broadcast_like", Rule::One(broadcast_like)),
+    ("broadcast_to", Rule::One(broadcast_to)),
+    ("repeat", Rule::One(repeat)),
+    ("reverse", Rule::One(reverse)),
+    ("slice", Rule::One(slice)),
+    ("slice_axis", Rule::One(slice_axis)),
+    ("slice_like", Rule::One(slice_like)),
+    ("stack", Rule::One(stack)),
+    ("tile", Rule::One(tile)),
+];
+
+/// Beyond any dim, in both directions.
+const BEYOND: i64 = i32::MAX as i64;
+
+fn concat(node: &mut Node<'_>) -> Outcome {
+    let all = node.all()?;
+    let first = node.input(0)?;
+    let axis = axis_of(&first, node.attributes.int("dim", 1)?)?;
+    if let [only] = all.as_slice() {
+        return Ok(only.clone());
+    }
+    node.concat(&all.iter().collect::<Vec<_>>(), axis)
+}
+
+fn stack(node: &mut Node<'_>) -> Outcome {
+    let all = node.all()?;
+    let axis = node.attributes.int("axis", 0)?;
+    let axis = place_in(rank(&node.input(0)?)?.saturating_add(1), axis)?;
+    let all = all.iter().map(|x| node.unsqueeze(x, &[axis])).collect::<Outcome<Vec<_>>>()?;
+    node.concat(&all.iter().collect::<Vec<_>>(), axis)
+}
+
+/// Divides into equal parts, whose dim of 1 may be removed.
+fn slice_channel(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
+    let [x] = node.exactly()?;
+    let count = node.attributes.int("num_outputs", None)?;
+    let axis = axis_of(&x, node.attributes.int("axis", 1)?)?;
+    let squeezes = node.attributes.flag("squeeze_axis", false)?;
+    let parts = equal_parts(node, &x, axis, count)?;
+    squeezed(node, parts, axis, squeezes)
+}
+
+fn equal_parts(node: &mut Node<'_>, x: &Value, axis: i64, count: i64) -> Outcome<Vec<Value>> {
+    if !(1..=MAX_PARTS).contains(&count) {
+        return Err(wrong("num_outputs", "a number of parts", &count.to_string()));
+    }
+    if let Some(dim) = dim_of(x, axis)
+        && dim % count != 0
+    {
+        return Err(format!("a dim of {dim} has no {count} equal parts").into());
+    }
+    let outputs = usize::try_from(count).unwrap_or(0);
+    if count == 1 {
+        return Ok(vec![x.clone()]);
+    }
+    node.emit("Split", &[Some(x)], [int("axis", axis), int("num_outputs", count)], outputs)
+}
+
+fn squeezed(node: &mut Node<'_>, parts: Vec<Value>, axis: i64, does: bool) -> Outcome<Vec<Value>> {
+    if !does {
+        return Ok(parts);
+    }
+    let axes = node.longs(&[axis]);
+    parts.iter().map(|part| node.call("Squeeze", &[part, &axes], [])).collect()
+}
+
+/// Divides at indices, of which the first is 0, or into equal sections.
+fn split(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
+    let [x] = node.exactly()?;
+    let starts = node.attributes.ints("indices")?;
+    let axis = axis_of(&x, node.attributes.int("axis", 1)?)?;
+    let squeezes = node.attributes.flag("squeeze_axis", false)?;
+    let sections = node.attributes.int("sections", 0)?;
+    let parts = match sections {
+        1.. => equal_parts(node, &x, axis, sections)?,
+        _ => {
+            if starts.iter().any(|start| *start < 0)
+                || starts.is_sorted_by(|a, b| a > b) && starts.len() > 1
+            {
+                return Err(wrong("indices", "ascending indices", &format!("{starts:?}")));
+            }
+            let ends = starts.iter().skip(1).copied().chain([BEYOND]);
+            let ranges: Vec<(i64, i64)> = starts.iter().copied().zip(ends).collect();
+            let parts = ranges.into_iter().map(|(start, end)| node.slice(&x, axis, start, end));
+            parts.collect::<Outcome<_>>()?
+        }
+    };
+    squeezed(node, parts, axis, squeezes)
+}
+
+/// Slices along the first axes, by begins, ends and steps of which any may be `None`.
+fn slice(node: &mut Node<'_>) -> Outcome {
+    let [x] = node.exactly()?;
+    let required = |name: &str| format!("the attribute `{name}` is missing");
+    let begins = node.attributes.tuple("begin")?.ok_or_else(|| required("begin"))?;
+    let ends = node.attributes.tuple("end")?.ok_or_else(|| required("end"))?;
+    let steps = node.attributes.tuple("step")?.unwrap_or_default();
+    let count = begins.len();
+    if ends.len() != count || (!steps.is_empty() && steps.len() != count) {
+        return Err("`begin`, `end` and `step` must have one length".into());
+    }
+    if i64::try_from(count).unwrap_or(i64::MAX) > rank(&x)? || count == 0 {
+        return Err(format!("expected 1 to {} ranges, found {count}", rank(&x)?).into());
+    }
+    let steps = if steps.is_empty() { vec![None; count] } else { steps };
+    let steps: Vec<i64> = steps.into_iter().map(|step| step.unwrap_or(1)).collect();
+    if steps.contains(&0) {
+        return Err(wrong("step", "numbers other than 0", "0"));
+    }
+    let begin =
+        |(begin, step): (&Option<i64>, &i64)| begin.unwrap_or(if *step > 0 { 0 } else { BEYOND });
+    let end =
+        |(end, step): (&Option<i64>, &i64)| end.unwrap_or(if *step > 0 { BEYOND } else { -BEYOND });
+    let begins: Vec<i64> = begins.iter().zip(&steps).map(begin).collect();
+    let ends: Vec<i64> = ends.iter().zip(&steps).map(end).collect();
+    let axes: Vec<i64> = (0..).take(count).collect();
+    let (begins, ends) = (node.longs(&begins), node.longs(&ends));
+    let (axes, steps) = (node.longs(&axes), node.longs(&steps));
+    node.call("Slice", &[&x, &begins, &ends, &axes, &steps], [])
+}
+
+fn slice_axis(node: &mut Node<'_>) -> Outcome {
+    let [x] = node.exactly()?;
+    let axis = axis_of(&x, node.attributes.int("axis", None)?)?;
+    let begin = node.attributes.int("begin", None)?;
+    if node.attributes.find("end")?.is_none() {
+        return Err("the attribute `end` is missing".into());
+    }
+    let end = node.attributes.int_or_none("end")?.unwrap_or(BEYOND);
+    node.slice(&x, axis, begin, end)
+}
+
+/// Slices to the dims of another tensor.
+fn slice_like(node: &mut Node<'_>) -> Outcome {
+    let [x, like] = node.exactly()?;
+    let axes = node.attributes.ints("axes")?;
+    let axes: Vec<i64> = match axes.is_empty() {
+        true => (0..rank(&x)?).collect(),
+        false => axes.iter().map(|axis| axis_of(&x, *axis)).collect::<Outcome<_>>()?,
+    };
+    let mut result = x;
+    for axis in axes {
+        place_in(rank(&like)?, axis)?;
+        if let (Some(size), Some(target)) = (dim_of(&result, axis), dim_of(&like, axis)) {
+            if target > size {
+                return Err(format!("a dim of {size} cannot be cut to {target}").into());
+            }
+        }
+        let end = node.dim(&like, axis)?;
+        let (start, axes) = (node.longs(&[0]), node.longs(&[axis]));
+        result = node.call("Slice", &[&result, &start, &end, &axes], [])?;
+    }
+    Ok(result)
+}
+
+/// Expands dims of 1.
+fn broadcast_axis(node: &mut Node<'_>) -> Outcome {
+    let [x] = node.exactly()?;
+    let (axes, sizes) = (node.attributes.ints("axis")?, node.attributes.ints("size")?);
+    if axes.len() != sizes.len() || sizes.iter().any(|size| *size < 0) {
+        return Err(format!("expected a size for each axis, found {axes:?} and {sizes:?}").into());
+    }
+    let mut dims = vec![1; x.rank()?];
+    for (axis, size) in axes.iter().zip(sizes) {
+        let place = axis_of(&x, *axis)?;
+        check_one(&x, place)?;
+        if let Some(dim) = usize::try_from(place).ok().and_then(|place| dims.get_mut(place)) {
+            *dim = size;
+        }
+    }
+    let dims = node.longs(&dims);
+    node.call("Expand", &[&x, &dims], [])
+}
+
+fn check_one(x: &Value, axis: i64) -> Outcome<()> {
+    match dim_of(x, axis) {
+        Some(1) | None => Ok(()),
+        Some(dim) => Err(format!("expected dim {axis} to be 1, found {dim}").into()),
+    }
+}
+
+fn broadcast_to(node: &mut Node<'_>) -> Outcome {
+    let [x] = node.exactly()?;
+    let shape = node.attributes.required_ints("shape")?;
+    if i64::try_from(shape.len()) != Ok(rank(&x)?) || shape.iter().any(|dim| *dim < 0) {
+        return Err(wrong("shape", &format!("{} dims", x.rank()?), &format!("{shape:?}")));
+    }
+    for (axis, dim) in (0..).zip(&shape) {
+        if dim_of(&x, axis).is_some_and(|known| *dim != 0 && known != 1 && known != *dim) {
+            check_one(&x, axis)?;
+        }
+    }
+    // 0 keeps a dim, as 1 does in ONNX.
+    let shape: Vec<i64> = shape.iter().map(|dim| if *dim == 0 { 1 } else { *dim }).collect();
+    let shape = node.longs(&shape);
+    node.call("Expand", &[&x, &shape], [])
+}
+
+fn broadcast_like(node: &mut Node<'_>) -> Outcome {
+    let [x, like] = node.exactly()?;
+    let left = node.attributes.ints_or_none("lhs_axes")?;
+    let right = node.attributes.ints_or_none("rhs_axes")?;
+    let pairs: Vec<(i64, i64)> = match (left, right) {
+        (None, None) => {
+            if rank(&x)? != rank(&like)? {
+                return Err(format!("expected rank {}, found {}", rank(&like)?, rank(&x)?).into());
+            }
+            (0..rank(&x)?).map(|axis| (axis, axis)).collect()
+        }
+        (Some(left), Some(right)) if left.len() == right.len() => {
+            let pair = |(left, right): (i64, i64)| Ok((axis_of(&x, left)?, axis_of(&like, right)?));
+            left.into_iter().zip(right).map(pair).collect::<Outcome<_>>()?
+        }
+        _ => return Err("`lhs_axes` and `rhs_axes` must have one length".into()),
+    };
+    let mut parts = vec![node.longs(&[1]); x.rank()?];
+    for (axis, other) in pairs {
+        let dim = node.dim(&like, other)?;
+        if let Some(part) = usize::try_from(axis).ok().and_then(|axis| parts.get_mut(axis)) {
+            *part = dim;
+        }
+    }
+    let shape = node.concat(&parts.iter().collect::<Vec<_>>(), 0)?;
+    node.call("Expand", &[&x, &shape], [])
+}
+
+fn tile(node: &mut Node<'_>) -> Outcome {
+    let [x] = node.exactly()?;
+    let mut reps = node.attributes.required_ints("reps")?;
+    if reps.iter().any(|count| *count < 0) {
+        return Err(wrong("reps", "numbers that are not negative", &format!("{reps:?}")));
+    }
+    let rank = x.rank()?;
+    let mut x = x;
+    match reps.len().checked_sub(rank) {
+        Some(0) | None => {
+            let missing = rank.saturating_sub(reps.len());
+            reps.splice(0..0, std::iter::repeat_n(1, missing));
+        }
+        Some(more) if more <= 64 => {
+            let front: Vec<i64> = (0..).take(more).collect();
+            x = node.unsqueeze(&x, &front)?;
+        }
+        Some(_) => return Err(wrong("reps", "fewer numbers", &reps.len().to_string())),
+    }
+    let reps = node.longs(&reps);
+    node.call("Tile", &[&x, &reps], [])
+}
+
+/// Repeats each element along an axis; without one, of the flattened tensor.
+fn repeat(node: &mut Node<'_>) -> Outcome {
+    let [x] = node.exactly()?;
+    let count = node.attributes.int("repeats", None)?;
+    if count < 0 {
+        return Err(wrong("repeats", "a number that is not negative", &count.to_string()));
+    }
+    let axis = node.attributes.int_or_none("axis")?;
+    let (x, axis) = match axis {
+        Some(axis) => (x.clone(), axis_of(&x, axis)?),
+        None => (node.recoded(&x, &[-1])?, 0),
+    };
+    let rank = x.rank()?;
+    let spread = node.unsqueeze(&x, &[axis + 1])?;
+    let mut reps = vec![1; rank + 1];
+    let place = usize::try_from(axis).unwrap_or(0);
+    if let Some(rep) = reps.get_mut(place + 1) {
+        *rep = count;
+    }
+    let reps = node.longs(&reps);
+    let tiled = node.call("Tile", &[&spread, &reps], [])?;
+    if count == 0 {
+        return node.slice(&x, axis, 0, 0);
+    }
+    let codes: Vec<i64> = (0..rank).map(|at| if at == place { -3 } else { 0 }).collect();
+    node.recoded(&tiled, &codes)
+}
+
+fn reverse(node: &mut Node<'_>) -> Outcome {
+    let [x] = node.exactly()?;
+    let axes = node.attributes.required_ints("axis")?;
+    let axes = axes.iter().map(|axis| axis_of(&x, *axis)).collect::<Outcome<Vec<_>>>()?;
+    reversed(node, &x, &axes)
+}
+
+pub(super) fn reversed(node: &mut Node<'_>, x: &Value, axes: &[i64]) -> Outcome {
+    let all = |number: i64| vec![number; axes.len()];
+    let (starts, ends) = (node.longs(&all(-1)), node.longs(&all(-BEYOND)));
+    let (axes, steps) = (node.longs(axes), node.longs(&all(-1)));
+    node.call("Slice", &[x, &starts, &ends, &axes, &steps], [])
+}
+
+/// Pads by pairs of numbers for each dim.
+fn pad(node: &mut Node<'_>) -> Outcome {
+    let [x] = node.exactly()?;
+    let mode = node.attributes.word("mode", &["constant", "edge", "reflect"], "")?;
+    let widths = node.attributes.required_ints("pad_width")?;
+    let number = node.attributes.float("constant_value", 0.0)?;
+    if mode.is_empty() {
+        return Err("the attribute `mode` is missing".into());
+    }
+    let wanted = x.rank()?.saturating_mul(2);
+    if widths.len() != wanted || widths.iter().any(|width| !(0..=BEYOND).contains(width)) {
+        return Err(wrong("pad_width", &format!("{wanted} numbers"), &format!("{widths:?}")));
+    }
+    let begins = widths.iter().step_by(2);
+    let ends = widths.iter().skip(1).step_by(2);
+    if mode == "reflect" {
+        for (axis, (begin, end)) in (0..).zip(begins.clone().zip(ends.clone())) {
+            let dim = required_dim(&x, axis)?;
+            if *begin.max(end) >= dim.max(1) && begin.max(end) != &0 {
+                return Err(
+                    format!("a dim of {dim} cannot be reflected {begin} and {end} times").into()
+                );
+            }
+        }
+    }
+    let pads: Vec<i64> = begins.chain(ends).copied().collect();
+    let pads = node.longs(&pads);
+    let mode = text("mode", mode);
+    if x.dtype() == DType::Bool {
+        return node.call("Pad", &[&x, &pads], [mode]);
+    }
+    let number = node.number(x.dtype(), number)?;
+    node.call("Pad", &[&x, &pads, &number], [mode])
+}
+
+/// Cuts an area out of images: of given dims, or those of a second input.
+fn crop(node: &mut Node<'_>) -> Outcome {
+    let x = node.input(0)?;
+    let offset = node.each("offset", 2, 0, 0)?;
+    let size = node.each("h_w", 2, 0, 0)?;
+    let is_centered = node.attributes.flag("center_crop", false)?;
+    let count = node.attributes.int("num_args", None)?;
+    if i64::try_from(node.count()) != Ok(count) || rank(&x)? != 4 {
+        return Err(format!("expected {count} inputs of rank 4, found {}", node.count()).into());
+    }
+    node.at_most(2)?;
+    let like = node.optional(1);
+    let mut result = x;
+    for (axis, (offset, size)) in [2, 3].into_iter().zip(offset.iter().zip(&size)) {
+        let dim = required_dim(&result, axis)?;
+        let size = match &like {
+            Some(like) => required_dim(like, axis)?,
+            None => *size,
+        };
+        let start = if is_centered { dim.saturating_sub(size) / 2 } else { *offset };
+        if start < 0 || size < 0 || start.saturating_add(size) > dim {
+            return Err(format!("{size} elements from {start} exceed a dim of {dim}").into());
+        }
+        result = node.slice(&result, axis, start, start + size)?;
+    }
+    Ok(result)
+}

@@ -1,0 +1,142 @@
+//! Writes the ONNX program as a model.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use lodstone_model::{
+    Attribute, AttributeValue, Block, ByteString, Dialect, Model, Op, Parameter, Program, Report,
+    Topology,
+};
+use lodstone_schema::onnx::{ir_version_of_opset, quoted};
+use lodstone_schema::{Code, Finding, Findings, Origin, Origins};
+
+use super::node::Outcome;
+use super::walk::{Bound, Walk};
+use crate::onnx::{OPSET, Value, blocks};
+
+const PRODUCER: &str = "lodstone";
+
+impl Walk<'_> {
+    /// Returns the model and the origins of its values.
+    ///
+    /// # Errors
+    /// All findings of the walk, and outputs that nothing computes.
+    pub(super) fn finish(mut self, report: &mut Report) -> Result<(Model, Origins), Findings> {
+        let names = self.program.blocks.first().map_or(&[][..], |main| &main.outputs);
+        let mut outputs: Vec<Value> = Vec::new();
+        for name in if self.findings.is_empty() { names } else { &[] } {
+            match self.output(name, &outputs) {
+                Ok(value) => {
+                    if value.name() != name {
+                        report.warn(format!(
+                            "the output {} is named {}: an input or another output has its name",
+                            quoted(name),
+                            quoted(value.name())
+                        ));
+                    }
+                    outputs.push(value);
+                }
+                Err(finding) => self.findings.add(format!("the output {}", quoted(name)), finding),
+            }
+        }
+        if self.findings.is_empty() {
+            self.check_values();
+        }
+        if !self.findings.is_empty() {
+            return Err(self.findings);
+        }
+        self.assemble(outputs).map_err(|finding| {
+            let mut findings = Findings::default();
+            findings.add("the program", finding);
+            findings
+        })
+    }
+
+    /// Returns the value of an output, under a name that no other output has.
+    fn output(&mut self, name: &str, others: &[Value]) -> Outcome {
+        let value = match self.scope.get(name) {
+            Some(Bound::Value(value)) => value.clone(),
+            Some(Bound::Untrained) => return Err("it is not computed in inference".into()),
+            _ => return Err("nothing computes it".into()),
+        };
+        if value.rank().is_err() {
+            return Err(Finding::new(Code::UnknownDims, "its rank must be known"));
+        }
+        let is_written = self.graph.ops.iter().flat_map(Op::writes).any(|it| it == name);
+        if is_written && value.name() == name && !others.iter().any(|it| it.name() == name) {
+            return Ok(value);
+        }
+        let name = self.graph.names.fresh(name);
+        self.graph.begin(&name);
+        self.graph.name(&value, &name, &name)
+    }
+
+    /// Reports parameters without a value that operators read.
+    fn check_values(&mut self) {
+        let inner = self.blocks.iter().flat_map(|block| &block.ops);
+        let read = self.graph.ops.iter().chain(inner).flat_map(Op::reads);
+        let read: HashSet<&str> = read.collect();
+        let vars = self.program.blocks.first().map_or(&[][..], |main| &main.vars);
+        let given = vars.iter().filter(|var| var.persistable && read.contains(var.name.as_str()));
+        for var in given.filter(|var| !self.parameters.contains_key(var.name.as_str())) {
+            let place = format!("the parameter {}", quoted(&var.name));
+            self.findings.add(place, "it has no value: parameters of the program were not found");
+        }
+    }
+
+    fn assemble(self, outputs: Vec<Value>) -> Result<(Model, Origins), Finding> {
+        let origins = self.origins();
+        let main = Block {
+            parent: -1,
+            name: "main".to_owned(),
+            inputs: self.inputs.iter().map(|var| var.name.clone()).collect(),
+            outputs: outputs.iter().map(|value| value.name().to_owned()).collect(),
+            vars: self.inputs.into_iter().chain(outputs.iter().map(blocks::declared)).collect(),
+            ops: self.graph.ops,
+            ..Block::default()
+        };
+        let blocks = blocks::ordered(main, self.blocks)?;
+        let read: HashSet<&str> =
+            blocks.iter().flat_map(|block| &block.ops).flat_map(Op::reads).collect();
+        let mut kept: Vec<Parameter> = self
+            .parameters
+            .iter()
+            .filter(|(name, _)| read.contains(*name))
+            .map(|(name, tensor)| Parameter { name: (*name).to_owned(), tensor: (*tensor).clone() })
+            .collect();
+        kept.sort_by(|a, b| a.name.cmp(&b.name));
+        let made = self.graph.constants.into_iter().filter(|it| read.contains(it.name.as_str()));
+        let parameters: Vec<Parameter> = kept.into_iter().chain(made).collect();
+        let ir_version = ir_version_of_opset("", OPSET);
+        let absent = || Finding::internal(format!("no release of ONNX has opset {OPSET}"));
+        let producer = AttributeValue::String(ByteString::from(PRODUCER));
+        let producer = Attribute { name: "producer_name".to_owned(), value: producer };
+        let program = Program::from(Topology {
+            version: Some(ir_version.ok_or_else(absent)?),
+            operator_versions: vec![(String::new(), OPSET)],
+            attributes: vec![producer],
+            blocks,
+            ..Topology::new(Dialect::Onnx)
+        });
+        let model = Model {
+            format: self.model.format.clone(),
+            programs: program.into(),
+            parameters,
+            files: self.model.files.clone(),
+            checksums: self.model.checksums.clone(),
+            ..Model::default()
+        };
+        Ok((model, origins))
+    }
+
+    /// Returns the values of the result by the names of those of the program.
+    fn origins(&self) -> Origins {
+        let mut origins = Origins::default();
+        for (name, bound) in &self.scope {
+            if let Bound::Value(value) = bound {
+                origins.insert(0, name, Origin::Value(Arc::from(value.name())));
+            }
+        }
+        origins
+    }
+}

@@ -1,0 +1,69 @@
+//! Lowering of MXNet programs to ONNX.
+//!
+//! Each kind of operator has one rule, in a table of its family (`RULES`), which serves runs and exports. A rule lowers
+//! a node for inputs of given types: all dims are known when a program runs, some when it is exported. Inference is
+//! meant: dropout, losses and gradients compute nothing, and normalization uses the stored statistics.
+//!
+//! | MXNet | ONNX | by |
+//! |---|---|---|
+//! | variables | initializers, or inputs; labels are neither | `walk` |
+//! | attributes, which are strings | attributes and constants | `attributes` |
+//! | `_foreach`, `_while_loop`, `_cond` | `Scan`, `Loop`, `If` | `control` |
+//! | `_CachedOp`, `_sg_mkldnn_*`, `_sg_onednn_*` | the operators of their subgraph | `control`, `fused` |
+//! | quantized operators | computation on dequantized numbers, and rounding | `quantized` |
+//!
+//! Not supported: operators that call Python code (`Custom`, `_Native`, `_NDArray`), optimizers and gradients.
+//!
+//! Source of truth: the operators of MXNet 1.9.1, and results that it gave.
+
+mod attributes;
+mod control;
+mod families;
+mod finish;
+mod node;
+mod walk;
+
+use lodstone_model::{Model, Report};
+use lodstone_schema::{Finding, Findings, Origins};
+
+use crate::{LowerOptions, OperatorCoverage};
+use walk::Walk;
+
+/// Returns the names of all operators that can be lowered, without aliases, sorted.
+pub fn kinds() -> Vec<&'static str> {
+    let mut kinds: Vec<&str> = families::kinds().chain(control::kinds()).collect();
+    kinds.sort_unstable();
+    kinds
+}
+
+/// Translates the main program of a model to ONNX, with its parameters.
+///
+/// # Errors
+/// All operators that have no rule or contradict themselves, with their places.
+pub(crate) fn to_onnx(
+    model: &Model,
+    options: &LowerOptions,
+    report: &mut Report,
+) -> Result<(Model, Origins), Findings> {
+    if options.custom_domain.is_some() || !options.lod.is_empty() {
+        let mut findings = Findings::default();
+        findings
+            .add("the options", "exports of MXNet programs have no custom operators and no LoD");
+        return Err(findings);
+    }
+    let mut walk = Walk::new(model)?;
+    walk.main();
+    walk.finish(report)
+}
+
+/// Tries to export each operator of the main program.
+///
+/// # Errors
+/// If the program contradicts itself as a whole.
+pub(crate) fn coverage(model: &Model) -> Result<Vec<OperatorCoverage>, Finding> {
+    let first = |findings: Findings| match findings.located.into_iter().next() {
+        Some(located) => located.finding.within(located.place),
+        None => Finding::internal("a program is rejected without a reason"),
+    };
+    Ok(Walk::new(model).map_err(first)?.coverage())
+}

@@ -1,0 +1,213 @@
+//! An MXNet node as its rule sees it: inputs by slot or position, attributes, and the graph that is emitted.
+
+use std::ops::{Deref, DerefMut};
+
+use lodstone_model::{DType, Dim, Op};
+use lodstone_schema::mxnet::{operator, real_name};
+use lodstone_schema::{Code, Finding};
+
+use super::attributes::Attributes;
+use crate::onnx::{Graph, Value};
+
+/// The result of a rule.
+pub(super) type Outcome<T = Value> = Result<T, Finding>;
+
+/// The rule of a kind of operator.
+#[derive(Clone, Copy)]
+pub(super) enum Rule {
+    /// Returns the only output, or the first one of an operator whose others serve training.
+    One(fn(&mut Node<'_>) -> Outcome),
+    /// Returns all outputs.
+    Many(fn(&mut Node<'_>) -> Outcome<Vec<Value>>),
+}
+
+/// The maximum number of elements of a result: only broken attributes lead to more.
+pub(super) const MAX_ELEMENTS: u64 = 1 << 31;
+
+/// The maximum number of operators, or of elements of a constant, that a single node may become.
+pub(super) const MAX_PARTS: i64 = 1 << 16;
+
+/// A node, and the operators that are emitted for it.
+pub(super) struct Node<'a> {
+    graph: &'a mut Graph,
+    op: &'a Op,
+    /// The inputs by position; `None` for labels without a value.
+    inputs: Vec<Option<Value>>,
+    pub(super) attributes: Attributes<'a>,
+}
+
+impl Deref for Node<'_> {
+    type Target = Graph;
+
+    fn deref(&self) -> &Graph {
+        self.graph
+    }
+}
+
+impl DerefMut for Node<'_> {
+    fn deref_mut(&mut self) -> &mut Graph {
+        self.graph
+    }
+}
+
+impl<'a> Node<'a> {
+    pub(super) fn new(graph: &'a mut Graph, op: &'a Op, inputs: Vec<Option<Value>>) -> Self {
+        Self { graph, op, inputs, attributes: Attributes::new(op) }
+    }
+
+    /// Returns the kind of the operator, with aliases resolved.
+    pub(super) fn kind(&self) -> &'a str {
+        real_name(&self.op.kind)
+    }
+
+    /// Returns the name of the node.
+    pub(super) fn name(&self) -> &'a str {
+        &self.op.name
+    }
+
+    /// Returns the number of inputs.
+    pub(super) fn count(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// Returns the number of outputs that the program declares.
+    pub(super) fn output_count(&self) -> usize {
+        self.op.output("").len()
+    }
+
+    /// Returns an input by position.
+    pub(super) fn input(&self, index: usize) -> Outcome {
+        match self.inputs.get(index) {
+            Some(Some(value)) => Ok(value.clone()),
+            _ => Err(self.absent(index)),
+        }
+    }
+
+    /// Returns an input by position, if it is present.
+    pub(super) fn optional(&self, index: usize) -> Option<Value> {
+        self.inputs.get(index).cloned().flatten()
+    }
+
+    /// Returns all inputs, at least one.
+    pub(super) fn all(&self) -> Outcome<Vec<Value>> {
+        if self.inputs.is_empty() {
+            return Err(self.absent(0));
+        }
+        (0..self.inputs.len()).map(|index| self.input(index)).collect()
+    }
+
+    /// Returns exactly `N` inputs.
+    pub(super) fn exactly<const N: usize>(&self) -> Outcome<[Value; N]> {
+        let all: Vec<Value> = (0..N).map(|index| self.input(index)).collect::<Outcome<_>>()?;
+        self.at_most(N)?;
+        all.try_into().map_err(|_| Finding::internal("inputs were lost"))
+    }
+
+    /// Fails if there are more inputs.
+    pub(super) fn at_most(&self, count: usize) -> Outcome<()> {
+        match self.inputs.len() <= count {
+            true => Ok(()),
+            false => {
+                Err(format!("expected at most {count} inputs, found {}", self.inputs.len()).into())
+            }
+        }
+    }
+
+    fn absent(&self, index: usize) -> Finding {
+        let slots = operator(&self.op.kind).map_or(&[][..], |known| known.inputs.as_slice());
+        let what = match slots.get(index) {
+            Some(slot) => format!("the input `{slot}` is missing"),
+            None => format!("the input {index} is missing"),
+        };
+        Finding::from(what).about_input(index)
+    }
+
+    /// Returns a value that runs with the rest of an operator of another kind, whose attributes are those of this one.
+    pub(super) fn with_inputs<T>(
+        &mut self,
+        inputs: Vec<Value>,
+        rule: impl FnOnce(&mut Self) -> Outcome<T>,
+    ) -> Outcome<T> {
+        let inputs = inputs.into_iter().map(Some).collect();
+        let own = std::mem::replace(&mut self.inputs, inputs);
+        let outcome = rule(self);
+        self.inputs = own;
+        outcome
+    }
+}
+
+/// Returns all dims of a value, which must be known.
+pub(super) fn known_dims(value: &Value) -> Outcome<Vec<i64>> {
+    value.shape()?;
+    let unknown =
+        || Finding::new(Code::UnknownDims, format!("the dims of `{}` must be known", value.name()));
+    value.known_dims().ok_or_else(unknown)
+}
+
+/// Returns the rank of a value.
+pub(super) fn rank(value: &Value) -> Outcome<i64> {
+    let unknown = |_| {
+        Finding::new(Code::UnknownDims, format!("the rank of `{}` must be known", value.name()))
+    };
+    let rank = value.rank().map_err(unknown)?;
+    i64::try_from(rank).map_err(|_| Finding::internal("the rank is too large"))
+}
+
+/// Returns the index of an axis of a value; negative ones count from the end.
+pub(super) fn axis_of(value: &Value, axis: i64) -> Outcome<i64> {
+    place_in(rank(value)?, axis)
+}
+
+/// Returns the index of an axis of a rank; negative ones count from the end.
+pub(super) fn place_in(rank: i64, axis: i64) -> Outcome<i64> {
+    let place = if axis < 0 { axis.saturating_add(rank) } else { axis };
+    match (0..rank).contains(&place) {
+        true => Ok(place),
+        false => Err(format!("expected an axis of rank {rank}, found {axis}").into()),
+    }
+}
+
+/// Returns a dim, if it is known.
+pub(super) fn dim_of(value: &Value, axis: i64) -> Option<i64> {
+    let dim = value.shape().ok()?.get(usize::try_from(axis).ok()?)?;
+    match dim {
+        Dim::Known(size) => i64::try_from(*size).ok(),
+        _ => None,
+    }
+}
+
+/// Returns a dim that must be known.
+pub(super) fn required_dim(value: &Value, axis: i64) -> Outcome<i64> {
+    rank(value)?;
+    let unknown = || {
+        let what = format!("dim {axis} of `{}` must be known", value.name());
+        Finding::new(Code::UnknownDims, what)
+    };
+    dim_of(value, axis).ok_or_else(unknown)
+}
+
+/// Returns the product of dims, which may not overflow.
+pub(super) fn product(dims: &[i64]) -> Outcome<i64> {
+    let all = dims.iter().try_fold(1_i64, |all, dim| all.checked_mul(*dim));
+    all.filter(|all| *all >= 0 && all.unsigned_abs() <= MAX_ELEMENTS)
+        .ok_or_else(|| format!("the dims {dims:?} have too many elements").into())
+}
+
+/// Fails if a value is unreasonably large.
+pub(super) fn check_size(value: &Value) -> Outcome<()> {
+    let known = value.shape().unwrap_or_default().iter().filter_map(|dim| match dim {
+        Dim::Known(size) => Some(*size),
+        _ => None,
+    });
+    let known: Vec<u64> = known.collect();
+    let elements = known.iter().try_fold(1_u64, |all, size| all.checked_mul(*size));
+    match known.contains(&0) || elements.is_some_and(|elements| elements <= MAX_ELEMENTS) {
+        true => Ok(()),
+        false => Err(format!("the result would have the dims {known:?}").into()),
+    }
+}
+
+/// Returns the type that an operator of floats computes in: the value's, or single precision for integers.
+pub(super) fn float_type(value: &Value) -> DType {
+    if value.dtype().is_float() { value.dtype() } else { DType::Float32 }
+}

@@ -1,0 +1,338 @@
+//! The walk over the nodes of a program.
+
+use std::collections::{BTreeMap, HashMap};
+
+use lodstone_model::{
+    Block, DType, Dim, Kind, Model, Op, Program, Tensor, TensorType, ValueType, Var,
+};
+use lodstone_schema::mxnet::{interface, operator, real_name, variable_of};
+use lodstone_schema::onnx::downgrade::minimum_opset;
+use lodstone_schema::onnx::infer::ValueInfo;
+use lodstone_schema::onnx::{place_of, quoted};
+use lodstone_schema::{Code, Finding, Findings};
+
+use super::node::{Node, Outcome, Rule, check_size};
+use super::{control, families};
+use crate::OperatorCoverage;
+use crate::onnx::{Graph, Value};
+
+/// Operators that call Python code.
+const PYTHON: &[&str] = &["Custom", "_CustomFunction", "_NDArray", "_Native"];
+
+/// The maximum depth of subgraphs, as in ONNX's checker.
+const MAX_DEPTH: usize = 64;
+
+/// What a name of a graph stands for.
+#[derive(Clone, Debug)]
+pub(super) enum Bound {
+    /// A value.
+    Value(Value),
+    /// A parameter without a value, whose shape is not declared either.
+    Missing,
+    /// An output that an operator does not compute in inference.
+    Untrained,
+    /// The result of an operator that could not be translated.
+    Failed,
+}
+
+/// The values of a graph, by name.
+pub(super) type Scope = HashMap<String, Bound>;
+
+/// A program that is being translated.
+pub(super) struct Walk<'m> {
+    pub(super) model: &'m Model,
+    pub(super) program: &'m Program,
+    pub(super) graph: Graph,
+    /// The values of the main graph.
+    pub(super) scope: Scope,
+    /// The declarations of the inputs.
+    pub(super) inputs: Vec<Var>,
+    /// Parameters of the program by the names of variables.
+    pub(super) parameters: HashMap<&'m str, &'m Tensor>,
+    /// The subgraphs of the result.
+    pub(super) blocks: Vec<Block>,
+    pub(super) findings: Findings,
+    depth: usize,
+    covered: Option<BTreeMap<(usize, usize), OperatorCoverage>>,
+}
+
+impl<'m> Walk<'m> {
+    pub(super) fn new(model: &'m Model) -> Result<Self, Findings> {
+        let Some((program, main)) =
+            model.main().and_then(|program| Some((program, program.blocks.first()?)))
+        else {
+            let mut findings = Findings::default();
+            findings.add("the model", "expected a program, found none");
+            return Err(findings);
+        };
+        let mut graph = Graph::symbolic();
+        graph.names.take("");
+        let ops = main.ops.iter().flat_map(|op| op.writes().chain([op.name.as_str()]));
+        let vars = main.vars.iter().map(|var| var.name.as_str());
+        ops.chain(vars).for_each(|name| graph.names.take(name));
+        let parameters = model.parameters.iter();
+        let parameters = parameters.map(|it| (variable_of(&it.name), &it.tensor)).collect();
+        let mut walk = Self {
+            model,
+            program,
+            graph,
+            scope: Scope::new(),
+            inputs: Vec::new(),
+            parameters,
+            blocks: Vec::new(),
+            findings: Findings::default(),
+            depth: 0,
+            covered: None,
+        };
+        walk.variables(main);
+        Ok(walk)
+    }
+
+    /// Binds the variables of the main graph.
+    fn variables(&mut self, main: &'m Block) {
+        let inputs = interface(self.program).inputs;
+        for var in &main.vars {
+            let name = var.name.as_str();
+            let bound = match self.parameters.get(name) {
+                Some(tensor) if var.persistable => match tensor.kind {
+                    Kind::Dense => Bound::Value(Value::new(name, ValueInfo::of(tensor))),
+                    _ => {
+                        let place = format!("the parameter {}", quoted(name));
+                        self.findings.add(place, "expected a dense tensor, found a sparse one");
+                        Bound::Failed
+                    }
+                },
+                _ if var.persistable => match declared(var) {
+                    Some(info) => Bound::Value(Value::new(name, info)),
+                    None => Bound::Missing,
+                },
+                _ if inputs.contains(&name) => self.input(var),
+                // A label.
+                _ => continue,
+            };
+            self.scope.insert(name.to_owned(), bound);
+        }
+    }
+
+    fn input(&mut self, var: &Var) -> Bound {
+        let tensor = match &var.value {
+            ValueType::Tensor(tensor) => tensor.clone(),
+            _ => TensorType::default(),
+        };
+        let dtype = if tensor.is_unspecified() { DType::Float32 } else { tensor.dtype };
+        let mut info = ValueInfo::tensor(dtype, tensor.shape);
+        self.inputs.push(Var {
+            name: var.name.clone(),
+            value: info.value.clone(),
+            ..Var::default()
+        });
+        self.graph.symbolize(&mut info);
+        Bound::Value(Value::new(&var.name, info))
+    }
+
+    /// Translates the main graph.
+    pub(super) fn main(&mut self) {
+        let mut scope = std::mem::take(&mut self.scope);
+        self.operators(0, &mut scope);
+        self.scope = scope;
+    }
+
+    /// Translates the main graph, and returns what became of each operator.
+    pub(super) fn coverage(mut self) -> Vec<OperatorCoverage> {
+        self.covered = Some(BTreeMap::new());
+        self.main();
+        self.covered.take().unwrap_or_default().into_values().collect()
+    }
+
+    /// Translates the operators of a block.
+    pub(super) fn operators(&mut self, block: usize, scope: &mut Scope) {
+        let program = self.program;
+        let ops = program.blocks.get(block).map_or(&[][..], |block| &block.ops);
+        for (number, op) in ops.iter().enumerate() {
+            let before = self.graph.ops.len();
+            let outcome = self.operator(block, op, scope);
+            self.cover((block, number), op, before, outcome.as_ref().err());
+            if let Err(finding) = outcome {
+                self.findings.add(place(block, number, op), finding);
+                for name in op.output("") {
+                    scope.insert(name.clone(), Bound::Failed);
+                }
+            }
+        }
+    }
+
+    /// Translates the graph that an operator runs, with values for its variables; returns its outputs. Returns `None`
+    /// if it could not be translated, which has been reported.
+    pub(super) fn subgraph(
+        &mut self,
+        block: usize,
+        values: impl IntoIterator<Item = (String, Value)>,
+    ) -> Outcome<Option<Vec<Value>>> {
+        if self.depth >= MAX_DEPTH {
+            let deep = format!("subgraphs are nested deeper than {MAX_DEPTH}");
+            return Err(Finding::new(Code::Limit, deep));
+        }
+        let values = values.into_iter().map(|(name, value)| (name, Bound::Value(value)));
+        let mut scope: Scope = values.collect();
+        self.depth += 1;
+        self.operators(block, &mut scope);
+        self.depth -= 1;
+        let outputs = self.program.blocks.get(block).map_or(&[][..], |block| &block.outputs);
+        let mut results = Vec::new();
+        for name in outputs {
+            match scope.get(name) {
+                Some(Bound::Value(value)) => results.push(value.clone()),
+                Some(Bound::Failed) => return Ok(None),
+                _ => return Err(format!("the subgraph does not compute {}", quoted(name)).into()),
+            }
+        }
+        Ok(Some(results))
+    }
+
+    fn operator(&mut self, block: usize, op: &'m Op, scope: &mut Scope) -> Outcome<()> {
+        let kind = real_name(&op.kind);
+        let Some(inputs) = self.inputs_of(op, scope)? else {
+            for name in op.output("") {
+                scope.insert(name.clone(), Bound::Failed);
+            }
+            return Ok(());
+        };
+        if let Some(rule) = control::rule(kind) {
+            let inputs = inputs.into_iter().collect::<Option<Vec<Value>>>();
+            let inputs = inputs.ok_or("an input is missing")?;
+            self.graph.begin(&op.name);
+            let Some(results) = rule(self, op, inputs)? else {
+                for name in op.output("") {
+                    scope.insert(name.clone(), Bound::Failed);
+                }
+                return Ok(());
+            };
+            return self.bind(block, op, &results, scope);
+        }
+        let rule = families::rule(kind).ok_or_else(|| unsupported(&op.kind))?;
+        self.graph.begin(&op.name);
+        let outcome = apply(&mut self.graph, op, inputs, rule);
+        let bound = outcome.and_then(|results| self.bind(block, op, &results, scope));
+        if bound.is_err() {
+            self.graph.take_back();
+        }
+        bound
+    }
+
+    /// Returns the inputs of an operator, of which labels may have no value; `None` if one could not be computed.
+    fn inputs_of(&self, op: &Op, scope: &Scope) -> Outcome<Option<Vec<Option<Value>>>> {
+        let slots = operator(&op.kind).map_or(&[][..], |known| known.inputs.as_slice());
+        let mut inputs = Vec::new();
+        for (index, name) in op.input("").iter().enumerate() {
+            inputs.push(match scope.get(name) {
+                Some(Bound::Value(value)) => Some(value.clone()),
+                Some(Bound::Failed) => return Ok(None),
+                // Whether the operator is supported does not depend on it.
+                Some(Bound::Missing) if self.covered.is_some() => return Ok(None),
+                Some(Bound::Missing) => {
+                    let what = format!("the parameter {} has no value", quoted(name));
+                    return Err(Finding::from(what).about_input(index));
+                }
+                Some(Bound::Untrained) => {
+                    let what = format!("{} is not computed in inference", quoted(name));
+                    return Err(Finding::from(what).about_input(index));
+                }
+                None if slots.get(index) == Some(&"label") => None,
+                None => {
+                    let what = format!("{} has no value", quoted(name));
+                    return Err(Finding::from(what).about_input(index));
+                }
+            });
+        }
+        Ok(Some(inputs))
+    }
+
+    /// Binds the outputs of an operator to its results.
+    fn bind(&mut self, block: usize, op: &Op, results: &[Value], scope: &mut Scope) -> Outcome<()> {
+        for (index, name) in op.output("").iter().enumerate() {
+            let Some(value) = results.get(index) else {
+                scope.insert(name.clone(), Bound::Untrained);
+                continue;
+            };
+            check_size(value)?;
+            let named = match block {
+                0 => self.graph.name(value, name, &op.name)?,
+                // The same subgraph may be translated several times.
+                _ => {
+                    let name = self.graph.names.fresh(name);
+                    self.graph.name(value, &name, &op.name)?
+                }
+            };
+            scope.insert(name.clone(), Bound::Value(named));
+        }
+        self.graph.name_what_computes(&op.name);
+        Ok(())
+    }
+
+    /// Records what became of an operator of the program; `before` is the number of operators that were emitted before.
+    fn cover(&mut self, place: (usize, usize), op: &Op, before: usize, finding: Option<&Finding>) {
+        let Some(covered) = &mut self.covered else { return };
+        let graph = &self.graph;
+        let made = graph.ops.get(before..).unwrap_or_default();
+        let opset = made.iter().map(|op| {
+            let infos: Vec<Option<ValueInfo>> =
+                op.input("").iter().map(|name| graph.info(name)).collect();
+            minimum_opset(op, &infos.iter().map(Option::as_ref).collect::<Vec<_>>())
+        });
+        let opset = opset.max().filter(|_| finding.is_none());
+        // A symbol without declared shapes is no obstacle: they are given when it is exported.
+        let is_given_later = |finding: &&Finding| finding.code == Code::UnknownDims;
+        let mut finding = finding.filter(|it| !is_given_later(it)).cloned();
+        if finding.is_none() && !is_known(real_name(&op.kind)) {
+            finding = Some(unsupported(&op.kind));
+        }
+        let (kind, domain) = (op.kind.clone(), String::new());
+        covered.insert(place, OperatorCoverage { domain, kind, place, opset, finding });
+    }
+}
+
+/// Applies the rule of an operator.
+pub(super) fn apply(
+    graph: &mut Graph,
+    op: &Op,
+    inputs: Vec<Option<Value>>,
+    rule: Rule,
+) -> Outcome<Vec<Value>> {
+    let mut node = Node::new(graph, op, inputs);
+    let results = match rule {
+        Rule::One(rule) => vec![rule(&mut node)?],
+        Rule::Many(rule) => rule(&mut node)?,
+    };
+    match node.attributes.unread() {
+        Some(name) => Err(Finding::from(format!("the attribute {} is unknown", quoted(name)))
+            .about_attribute(name)),
+        None => Ok(results),
+    }
+}
+
+fn is_known(kind: &str) -> bool {
+    families::rule(kind).is_some() || control::rule(kind).is_some()
+}
+
+fn unsupported(kind: &str) -> Finding {
+    let what = match PYTHON.contains(&real_name(kind)) {
+        true => "the operator is Python code outside the model",
+        false => "the operator is not supported",
+    };
+    Finding::new(Code::NoEquivalent, what)
+}
+
+/// Returns the declared type of a variable, if all its dims are known.
+fn declared(var: &Var) -> Option<ValueInfo> {
+    let tensor = var.value.tensor_type()?;
+    let shape = tensor.shape.clone()?;
+    let is_known = |dim: &Dim| matches!(dim, Dim::Known(_));
+    shape.iter().all(is_known).then(|| ValueInfo::tensor(tensor.dtype, Some(shape)))
+}
+
+fn place(block: usize, number: usize, op: &Op) -> String {
+    match block {
+        0 => place_of("the graph", number, op),
+        _ => place_of(&format!("subgraph {block}"), number, op),
+    }
+}
