@@ -9,7 +9,7 @@ use crate::onnx::{Value, float, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Activation", Rule::One(activation)),
-    ("LeakyReLU", Rule::One(leaky_relu)),
+    ("LeakyReLU", Rule::Many(leaky_relu)),
     ("hard_sigmoid", Rule::One(hard_sigmoid)),
     ("log_sigmoid", Rule::One(log_sigmoid)),
     ("log_softmax", Rule::One(|node| softmax(node, Form::Logarithm))),
@@ -76,7 +76,7 @@ fn hard_sigmoid(node: &mut Node<'_>) -> Outcome {
 }
 
 /// The slope is fixed, learned (`prelu`), or in inference the mean of the random ones (`rrelu`).
-fn leaky_relu(node: &mut Node<'_>) -> Outcome {
+fn leaky_relu(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let x = node.input(0)?;
     let kinds = ["leaky", "prelu", "elu", "selu", "gelu", "rrelu"];
     let kind = node.attributes.word("act_type", &kinds, "leaky")?;
@@ -86,7 +86,7 @@ fn leaky_relu(node: &mut Node<'_>) -> Outcome {
     if kind != "prelu" {
         node.at_most(1)?;
     }
-    match kind {
+    let y = match kind {
         "leaky" => node.call("LeakyRelu", &[&x], [float("alpha", single(slope))]),
         "rrelu" => {
             let slope = (single(lower) + single(upper)) / 2.0;
@@ -103,7 +103,10 @@ fn leaky_relu(node: &mut Node<'_>) -> Outcome {
                 if gamma.rank()? == 1 { node.along(&gamma, 1.min(rank - 1), rank)? } else { gamma };
             node.call("PRelu", &[&x, &slope], [])
         }
-    }
+    }?;
+    // In inference, no slope is random.
+    let mask = node.constant_like(&x, x.dtype(), 0.0)?;
+    Ok(vec![y, mask])
 }
 
 /// A softmax along an axis, optionally over the first elements only, in which case the others are 0.

@@ -1,16 +1,22 @@
 //! The rules of all operators, by family.
 
 mod activations;
+mod attention;
 mod conv;
 mod elementwise;
 mod functions;
+mod index;
 mod linear;
+mod make;
 mod normalize;
 mod outputs;
 mod parts;
 mod pool;
+mod recurrent;
 mod reduce;
+mod sequences;
 mod shape;
+mod sort;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -19,16 +25,22 @@ use super::node::Rule;
 
 const FAMILIES: &[&[(&str, Rule)]] = &[
     activations::RULES,
+    attention::RULES,
     conv::RULES,
     elementwise::RULES,
     functions::RULES,
+    index::RULES,
     linear::RULES,
+    make::RULES,
     normalize::RULES,
     outputs::RULES,
     parts::RULES,
     pool::RULES,
+    recurrent::RULES,
     reduce::RULES,
+    sequences::RULES,
     shape::RULES,
+    sort::RULES,
 ];
 
 static RULES: LazyLock<HashMap<&str, Rule>> =

@@ -1,0 +1,161 @@
+//! Indexing and selection. Indices are often floats.
+
+use lodstone_model::DType;
+
+use crate::mxnet::attributes::wrong;
+use crate::mxnet::node::{Node, Outcome, Rule, axis_of, rank, required_dim};
+use crate::onnx::{Value, int};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("_contrib_boolean_mask", Rule::One(boolean_mask)),
+    ("_contrib_index_copy", Rule::One(index_copy)),
+    ("batch_take", Rule::One(batch_take)),
+    ("gather_nd", Rule::One(gather_nd)),
+    ("one_hot", Rule::One(one_hot)),
+    ("pick", Rule::One(pick)),
+    ("scatter_nd", Rule::One(scatter_nd)),
+    ("take", Rule::One(take)),
+    ("where", Rule::One(select)),
+];
+
+impl Node<'_> {
+    /// Returns indices into a dim as integers, by the attribute `mode`.
+    fn indices(&mut self, ids: &Value, count: i64, modes: &[&str], default: &str) -> Outcome {
+        let known = ["clip", "wrap", "raise"];
+        let known: Vec<&str> = known.into_iter().filter(|it| modes.contains(it)).collect();
+        let mode = match self.attributes.find("mode")? {
+            None => default,
+            Some(mode) if known.contains(&mode) => mode,
+            Some(mode) => return Err(wrong("mode", &format!("one of {known:?}"), mode)),
+        };
+        if count < 1 {
+            return Err("expected a dim of at least 1".into());
+        }
+        match mode {
+            "clip" => self.clipped_indices(ids, count),
+            "wrap" => {
+                let ids = self.cast(ids, DType::Int64)?;
+                let count = self.long(count);
+                self.call("Mod", &[&ids, &count], [])
+            }
+            _ => self.cast(ids, DType::Int64),
+        }
+    }
+}
+
+fn take(node: &mut Node<'_>) -> Outcome {
+    let [x, ids] = node.exactly()?;
+    let axis = axis_of(&x, node.attributes.int("axis", 0)?)?;
+    let count = required_dim(&x, axis)?;
+    let ids = node.indices(&ids, count, &["clip", "wrap", "raise"], "clip")?;
+    node.gather(&x, &ids, axis)
+}
+
+/// Takes an element along an axis; indices have the other dims, or a dim of 1 in its place.
+fn pick(node: &mut Node<'_>) -> Outcome {
+    let [x, ids] = node.exactly()?;
+    let axis = match node.attributes.find("axis")? {
+        Some("None") => None,
+        _ => Some(node.attributes.int("axis", -1)?),
+    };
+    let keeps = node.attributes.flag("keepdims", false)?;
+    let (x, axis) = match axis {
+        Some(axis) => (x.clone(), axis_of(&x, axis)?),
+        None => (node.recoded(&x, &[-1])?, 0),
+    };
+    let count = required_dim(&x, axis)?;
+    let ids = node.indices(&ids, count, &["clip", "wrap"], "clip")?;
+    let ids = match rank(&x)? - rank(&ids)? {
+        0 => ids,
+        1 => node.unsqueeze(&ids, &[axis])?,
+        _ => return Err(format!("expected indices of rank {}", rank(&x)? - 1).into()),
+    };
+    let y = node.call("GatherElements", &[&x, &ids], [int("axis", axis)])?;
+    if keeps || x.rank()? == 1 {
+        return Ok(y);
+    }
+    let axes = node.longs(&[axis]);
+    node.call("Squeeze", &[&y, &axes], [])
+}
+
+fn batch_take(node: &mut Node<'_>) -> Outcome {
+    let [x, ids] = node.exactly()?;
+    let ids = node.clipped_indices(&ids, required_dim(&x, 1)?)?;
+    let ids = node.recoded(&ids, &[-1])?;
+    let ids = node.unsqueeze(&ids, &[1])?;
+    let y = node.call("GatherElements", &[&x, &ids], [int("axis", 1)])?;
+    node.reshape(&y, &[required_dim(&x, 0)?])
+}
+
+/// Moves the first dim, which has the parts of an index, to the end.
+fn parts_last(node: &mut Node<'_>, ids: &Value) -> Outcome {
+    let ids = node.cast(ids, DType::Int64)?;
+    let rank = rank(&ids)?;
+    if rank < 1 {
+        return Err("expected indices, found a scalar".into());
+    }
+    let order: Vec<i64> = (1..rank).chain([0]).collect();
+    node.transpose(&ids, &order)
+}
+
+fn gather_nd(node: &mut Node<'_>) -> Outcome {
+    let [x, ids] = node.exactly()?;
+    let ids = parts_last(node, &ids)?;
+    node.call("GatherND", &[&x, &ids], [])
+}
+
+fn scatter_nd(node: &mut Node<'_>) -> Outcome {
+    let [x, ids] = node.exactly()?;
+    let shape = node.attributes.required_ints("shape")?;
+    crate::mxnet::node::product(&shape)?;
+    let ids = parts_last(node, &ids)?;
+    let zeros = node.filled(x.dtype(), 0.0, &shape)?;
+    node.call("ScatterND", &[&zeros, &ids, &x], [])
+}
+
+/// Indices out of range have no element that is on.
+fn one_hot(node: &mut Node<'_>) -> Outcome {
+    let [ids] = node.exactly()?;
+    let depth = node.attributes.int("depth", None)?;
+    let on = node.attributes.float("on_value", 1.0)?;
+    let off = node.attributes.float("off_value", 0.0)?;
+    let dtype = node.attributes.dtype("dtype")?.unwrap_or(DType::Float32);
+    if !(0..=i64::from(i32::MAX)).contains(&depth) {
+        return Err(wrong("depth", "a number of classes", &depth.to_string()));
+    }
+    let ids = node.cast(&ids, DType::Int64)?;
+    let ids = node.unsqueeze(&ids, &[-1])?;
+    let classes = node.range(depth)?;
+    let is_on = node.call("Equal", &[&ids, &classes], [])?;
+    let (on, off) = (node.number(dtype, on)?, node.number(dtype, off)?);
+    node.choose(&is_on, &on, &off)
+}
+
+/// Selects by a condition of the same shape, or of rows.
+fn select(node: &mut Node<'_>) -> Outcome {
+    let [condition, x, y] = node.exactly()?;
+    let (given, wanted) = (rank(&condition)?, rank(&x)?);
+    let condition = match given {
+        1 if wanted > 1 => node.along(&condition, 0, wanted)?,
+        _ if given == wanted => condition,
+        _ => return Err(format!("expected a condition of rank {wanted}, found {given}").into()),
+    };
+    let zero = node.number(condition.dtype(), 0.0)?;
+    let is_zero = node.call("Equal", &[&condition, &zero], [])?;
+    node.choose(&is_zero, &y, &x)
+}
+
+fn boolean_mask(node: &mut Node<'_>) -> Outcome {
+    let [x, marks] = node.exactly()?;
+    let axis = axis_of(&x, node.attributes.int("axis", 0)?)?;
+    let marks = node.cast(&marks, DType::Bool)?;
+    node.call("Compress", &[&x, &marks], [int("axis", axis)])
+}
+
+/// Replaces rows.
+fn index_copy(node: &mut Node<'_>) -> Outcome {
+    let [x, ids, rows] = node.exactly()?;
+    let ids = node.cast(&ids, DType::Int64)?;
+    let ids = node.unsqueeze(&ids, &[-1])?;
+    node.call("ScatterND", &[&x, &ids, &rows], [])
+}
