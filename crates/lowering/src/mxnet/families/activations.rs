@@ -35,6 +35,26 @@ impl Node<'_> {
         let [x] = self.exactly()?;
         self.call(kind, &[&x], [])
     }
+
+    /// Applies an ONNX operator of floats to the only input. Integers are converted, and so is their result.
+    pub(super) fn unary_float(&mut self, kind: &str) -> Outcome {
+        let [x] = self.exactly()?;
+        self.as_floats(&x, |node, x| node.call(kind, &[x], []))
+    }
+
+    /// Applies a function of floats. Integers are converted, and so is their result.
+    pub(super) fn as_floats(
+        &mut self,
+        x: &Value,
+        function: impl FnOnce(&mut Self, &Value) -> Outcome,
+    ) -> Outcome {
+        if x.dtype().is_float() {
+            return function(self, x);
+        }
+        let floats = self.cast(x, DType::Float32)?;
+        let y = function(self, &floats)?;
+        self.cast(&y, x.dtype())
+    }
 }
 
 /// Applies an activation by its name in MXNet.

@@ -124,10 +124,7 @@ fn scalar(node: &mut Node<'_>, function: Binary) -> Outcome {
     let [x] = node.exactly()?;
     let number = node.attributes.float("scalar", 1.0)?;
     node.attributes.flag("is_int", true)?;
-    if !x.dtype().is_float() && number.fract() != 0.0 {
-        let what = format!("a whole number, since the operand is {}", x.dtype());
-        return Err(wrong("scalar", &what, &number.to_string()));
-    }
+    // The fraction is cut off if the input has integers.
     let number = node.number(x.dtype(), number)?;
     function(node, &x, &number)
 }

@@ -2,7 +2,9 @@
 
 mod activations;
 mod attention;
+mod boxes;
 mod conv;
+mod detection;
 mod elementwise;
 mod functions;
 mod index;
@@ -11,12 +13,16 @@ mod make;
 mod normalize;
 mod outputs;
 mod parts;
+mod patches;
 mod pool;
+mod proposals;
 mod recurrent;
 mod reduce;
+mod regions;
 mod sequences;
 mod shape;
 mod sort;
+mod spatial;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -26,7 +32,9 @@ use super::node::Rule;
 const FAMILIES: &[&[(&str, Rule)]] = &[
     activations::RULES,
     attention::RULES,
+    boxes::RULES,
     conv::RULES,
+    detection::RULES,
     elementwise::RULES,
     functions::RULES,
     index::RULES,
@@ -35,12 +43,16 @@ const FAMILIES: &[&[(&str, Rule)]] = &[
     normalize::RULES,
     outputs::RULES,
     parts::RULES,
+    patches::RULES,
     pool::RULES,
+    proposals::RULES,
     recurrent::RULES,
     reduce::RULES,
+    regions::RULES,
     sequences::RULES,
     shape::RULES,
     sort::RULES,
+    spatial::RULES,
 ];
 
 static RULES: LazyLock<HashMap<&str, Rule>> =

@@ -2,8 +2,6 @@
 //!
 //! Without NumPy shapes there are no scalars: the reduction of all dims has the shape `[1]`.
 
-use lodstone_model::DType;
-
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule, place_in, rank};
 use crate::onnx::{Value, int};
@@ -120,8 +118,7 @@ fn place(node: &mut Node<'_>, kind: &str) -> Outcome {
             }
         }
     };
-    let to = if x.dtype().is_float() { x.dtype() } else { DType::Float32 };
-    node.cast(&y, to)
+    node.cast(&y, x.dtype())
 }
 
 fn argmax_channel(node: &mut Node<'_>) -> Outcome {

@@ -1,0 +1,160 @@
+//! Detections of SSD: boxes of the best class of each anchor, without those that overlap better ones.
+
+use lodstone_model::DType;
+
+use super::boxes::BOTTOM;
+use super::normalize::single;
+use crate::mxnet::attributes::wrong;
+use crate::mxnet::node::{Node, Outcome, Rule, rank, required_dim};
+use crate::onnx::{Value, int};
+
+pub(super) const RULES: &[(&str, Rule)] = &[("_contrib_MultiBoxDetection", Rule::One(detection))];
+
+/// Returns corners `[batch, anchors]` from offsets to anchors.
+fn decoded(node: &mut Node<'_>, offsets: &Value, anchors: &Value) -> Outcome<[Value; 4]> {
+    let variances = node.attributes.floats("variances", &[0.1, 0.1, 0.2, 0.2])?;
+    let clips = node.attributes.flag("clip", true)?;
+    let [vx, vy, vw, vh] = variances.as_slice() else {
+        return Err(wrong("variances", "four numbers", &format!("{variances:?}")));
+    };
+    let count = required_dim(anchors, 1)?;
+    let offsets = node.reshape_to(offsets, &[-1, count, 4])?;
+    let [left, top, right, bottom] = node.corners(anchors)?;
+    let [dx, dy, dw, dh] = node.corners(&offsets)?;
+    let mut ends = Vec::new();
+    for (low, high, move_by, (scale, growth, grow_by)) in
+        [(&left, &right, &dx, (vx, &dw, vw)), (&top, &bottom, &dy, (vy, &dh, vh))]
+    {
+        let size = node.sub(high, low)?;
+        let sum = node.add(low, high)?;
+        let center = node.times(&sum, 0.5)?;
+        let shift = node.times(move_by, *scale)?;
+        let shift = node.mul(&shift, &size)?;
+        let center = node.add(&shift, &center)?;
+        let growth = node.times(growth, *grow_by)?;
+        let growth = node.call("Exp", &[&growth], [])?;
+        let half = node.mul(&growth, &size)?;
+        let half = node.times(&half, 0.5)?;
+        let (low, high) = (node.sub(&center, &half)?, node.add(&center, &half)?);
+        ends.push(match clips {
+            true => (node.clamp(&low, 0.0, 1.0)?, node.clamp(&high, 0.0, 1.0)?),
+            false => (low, high),
+        });
+    }
+    match ends.as_slice() {
+        [(left, right), (top, bottom)] => {
+            Ok([left.clone(), top.clone(), right.clone(), bottom.clone()])
+        }
+        _ => Err("a coordinate was lost".into()),
+    }
+}
+
+/// Returns the number before one, so that more than it is at least that one.
+fn below(number: f32) -> f32 {
+    f32::from_bits(number.to_bits().saturating_sub(1))
+}
+
+/// Rows of (class, score, corners), by score. The class of suppressed boxes is -1, and so are rows without a box.
+fn detection(node: &mut Node<'_>) -> Outcome {
+    let [scores, offsets, anchors] = node.exactly()?;
+    let attributes = &node.attributes;
+    if attributes.int("background_id", 0)? != 0 {
+        return Err("`background_id` must be 0".into());
+    }
+    let least = attributes.float("threshold", 0.01)?;
+    let overlap = single(attributes.float("nms_threshold", 0.5)?);
+    let forces = attributes.flag("force_suppress", false)?;
+    let most = attributes.int("nms_topk", -1)?;
+    if rank(&scores)? != 3 || rank(&anchors)? != 3 {
+        return Err("expected scores and anchors of rank 3".into());
+    }
+    let (classes, count) = (required_dim(&scores, 1)?, required_dim(&anchors, 1)?);
+    if classes < 2 {
+        return Err(format!("expected at least 2 classes, found {classes}").into());
+    }
+    let corners = decoded(node, &offsets, &anchors)?;
+    let scores = node.slice(&scores, 1, 1, classes)?;
+    let best = node.reduce("ReduceMax", &scores, &[1], false)?;
+    let class = node.call("ArgMax", &[&scores], [int("axis", 1), int("keepdims", 0)])?;
+    let class = node.cast(&class, best.dtype())?;
+    let limit = node.number(best.dtype(), least)?;
+    let is_valid = node.call("GreaterOrEqual", &[&best, &limit], [])?;
+    let [left, top, right, bottom] = &corners;
+    let rows = node.stacked(&[&class, &best, left, top, right, bottom])?;
+    let none = node.number(best.dtype(), -1.0)?;
+    let plain = in_order(node, &rows, &is_valid)?;
+    if overlap <= 0.0 || overlap > 1.0 {
+        return Ok(plain);
+    }
+    let lowest = node.number(best.dtype(), f64::NEG_INFINITY)?;
+    let keys = node.choose(&is_valid, &best, &lowest)?;
+    let [found, order] = node.highest(&keys, None, true)?;
+    let rows = node.rows(&rows, &order)?;
+    let bottom = node.number(best.dtype(), BOTTOM)?;
+    let is_valid = node.call("Greater", &[&found, &bottom], [])?;
+    let is_first = first(node, &found, most, count)?;
+    let takes_part = node.call("And", &[&is_valid, &is_first], [])?;
+    let kept = suppressed(node, &rows, &takes_part, classes - 1, overlap, forces)?;
+    let class = node.slice(&rows, 2, 0, 1)?;
+    let class = node.choose(&kept, &class, &none)?;
+    let rest = node.slice(&rows, 2, 1, 6)?;
+    let rows = node.concat(&[&class, &rest], 2)?;
+    let takes_part = node.unsqueeze(&takes_part, &[2])?;
+    // Rows that do not take part are those before they were sorted.
+    node.choose(&takes_part, &rows, &plain)
+}
+
+/// Returns which boxes in order are among the first `most`.
+fn first(node: &mut Node<'_>, like: &Value, most: i64, count: i64) -> Outcome {
+    let most = if most > 0 { most.min(count) } else { count };
+    let ranks = node.ranks(like)?;
+    #[expect(clippy::cast_precision_loss, reason = "there are fewer boxes")]
+    let limit = node.number(DType::Float32, (count - most) as f64)?;
+    node.call("Greater", &[&ranks, &limit], [])
+}
+
+/// Returns the valid rows in their order, followed by rows of -1.
+fn in_order(node: &mut Node<'_>, rows: &Value, is_valid: &Value) -> Outcome {
+    let ranks = node.ranks(is_valid)?;
+    let zero = node.number(DType::Float32, 0.0)?;
+    let keys = node.choose(is_valid, &ranks, &zero)?;
+    let [keys, order] = node.highest(&keys, None, true)?;
+    let rows = node.rows(rows, &order)?;
+    let is_there = node.call("Greater", &[&keys, &zero], [])?;
+    let is_there = node.unsqueeze(&is_there, &[2])?;
+    let none = node.number(rows.dtype(), -1.0)?;
+    node.choose(&is_there, &rows, &none)
+}
+
+/// Returns which sorted rows remain: `[batch, boxes, 1]`.
+fn suppressed(
+    node: &mut Node<'_>,
+    rows: &Value,
+    takes_part: &Value,
+    classes: i64,
+    overlap: f32,
+    forces: bool,
+) -> Outcome {
+    let part = |node: &mut Node<'_>, at: i64| {
+        let at = node.long(at);
+        node.gather(rows, &at, 2)
+    };
+    let corners = [part(node, 2)?, part(node, 3)?, part(node, 4)?, part(node, 5)?];
+    let ranks = node.ranks(takes_part)?;
+    let none = node.number(DType::Float32, -1.0)?;
+    let ranks = node.choose(takes_part, &ranks, &none)?;
+    let mut by_class = node.unsqueeze(&ranks, &[1])?;
+    if !forces {
+        let own = part(node, 0)?;
+        let own = node.cast(&own, DType::Int64)?;
+        let own = node.unsqueeze(&own, &[1])?;
+        let numbers = node.range(classes)?;
+        let numbers = node.unsqueeze(&numbers, &[1])?;
+        let is_own = node.call("Equal", &[&own, &numbers], [])?;
+        by_class = node.choose(&is_own, &by_class, &none)?;
+    }
+    let kept = node.survivors(&corners, &by_class, below(overlap), None)?;
+    let marks = node.marked(&kept, &ranks)?;
+    let marks = node.cast(&marks, DType::Bool)?;
+    node.unsqueeze(&marks, &[2])
+}

@@ -1,0 +1,205 @@
+//! Comparison and sampling of patches: correlation and deformable convolution.
+
+use super::spatial::{image_size, sampled};
+use crate::mxnet::attributes::wrong;
+use crate::mxnet::node::{Node, Outcome, Rule, required_dim};
+use crate::onnx::{Value, int, ints, text};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("Correlation", Rule::One(correlation)),
+    ("_contrib_DeformableConvolution", Rule::One(|node| deformable(node, false))),
+    ("_contrib_ModulatedDeformableConvolution", Rule::One(|node| deformable(node, true))),
+    ("_npx_deformable_convolution", Rule::One(|node| deformable(node, false))),
+    ("_npx_modulated_deformable_convolution", Rule::One(|node| deformable(node, true))),
+];
+
+/// The maximum number of displacements: each becomes operators.
+const MAX_DISPLACEMENTS: i64 = 1 << 12;
+
+/// The mean product (or difference) of patches with displaced patches of another image; a channel for each
+/// displacement.
+fn correlation(node: &mut Node<'_>) -> Outcome {
+    let [x, y] = node.exactly()?;
+    let number = |name: &str, default: i64, least: i64| {
+        let number = node.attributes.int(name, default)?;
+        match (least..=1 << 16).contains(&number) {
+            true => Ok::<i64, lodstone_schema::Finding>(number),
+            false => Err(wrong(name, "a small number", &number.to_string())),
+        }
+    };
+    let (kernel, reach) = (number("kernel_size", 1, 1)?, number("max_displacement", 1, 0)?);
+    let (outer, inner) = (number("stride1", 1, 1)?, number("stride2", 1, 1)?);
+    let pad = number("pad_size", 0, 0)?;
+    let multiplies = node.attributes.flag("is_multiply", true)?;
+    let (height, width) = image_size(&x)?;
+    if image_size(&y)? != (height, width) {
+        return Err("expected two images of one size".into());
+    }
+    let border = 2 * (reach + (kernel - 1) / 2);
+    let windows = |dim: i64| (dim + 2 * pad - border + outer - 1) / outer;
+    let (rows, columns) = (windows(height), windows(width));
+    let radius = reach / inner;
+    let count = 2 * radius + 1;
+    if rows < 1 || columns < 1 || count * count > MAX_DISPLACEMENTS {
+        return Err(format!(
+            "{rows} times {columns} patches with {count}² displacements are not supported"
+        )
+        .into());
+    }
+    let pads = node.longs(&[0, 0, pad, pad, 0, 0, pad, pad]);
+    let x = node.call("Pad", &[&x, &pads], [text("mode", "constant")])?;
+    let y = node.call("Pad", &[&y, &pads], [text("mode", "constant")])?;
+    let lengths = [(rows - 1) * outer + kernel, (columns - 1) * outer + kernel];
+    let area = |node: &mut Node<'_>, of: &Value, top: i64, left: i64| {
+        node.slices(of, &[2, 3], &[top, left], &[top + lengths[0], left + lengths[1]])
+    };
+    let own = area(node, &x, reach, reach)?;
+    let mut channels = Vec::new();
+    for place in 0..count * count {
+        let down = (place / count - radius) * inner;
+        let right = (place % count - radius) * inner;
+        let other = area(node, &y, reach + down, reach + right)?;
+        let both = if multiplies {
+            node.mul(&own, &other)?
+        } else {
+            let difference = node.sub(&own, &other)?;
+            node.call("Abs", &[&difference], [])?
+        };
+        channels.push(node.reduce("ReduceMean", &both, &[1], true)?);
+    }
+    let all = node.concat(&channels.iter().collect::<Vec<_>>(), 1)?;
+    let attributes = [ints("kernel_shape", &[kernel; 2]), ints("strides", &[outer; 2])];
+    node.call("AveragePool", &[&all], attributes)
+}
+
+/// The dims of a deformable convolution.
+struct Taps {
+    kernel: Vec<i64>,
+    strides: Vec<i64>,
+    dilations: Vec<i64>,
+    pads: Vec<i64>,
+    /// The groups of channels with offsets of their own.
+    groups: i64,
+}
+
+impl Taps {
+    fn of(node: &Node<'_>) -> Outcome<Self> {
+        let kernel = node.kernel()?;
+        if kernel.len() != 2 || kernel.iter().product::<i64>() > 1 << 12 {
+            return Err(wrong("kernel", "two small numbers", &format!("{kernel:?}")));
+        }
+        let groups = node.attributes.int("num_deformable_group", 1)?;
+        if groups < 1 {
+            return Err(wrong("num_deformable_group", "a positive number", &groups.to_string()));
+        }
+        Ok(Self {
+            strides: node.each("stride", 2, 1, 1)?,
+            dilations: node.each("dilate", 2, 1, 1)?,
+            pads: node.each("pad", 2, 0, 0)?,
+            kernel,
+            groups,
+        })
+    }
+
+    fn count(&self) -> i64 {
+        self.kernel.iter().product()
+    }
+
+    /// Returns the rows (axis 0) or columns (axis 1) of all taps without offsets: `[taps, height, width]`.
+    fn places(&self, node: &mut Node<'_>, axis: usize, rows: i64, columns: i64) -> Outcome {
+        let all = self.count().saturating_mul(rows).saturating_mul(columns);
+        if all > 1 << 24 {
+            return Err(format!("{all} taps are too many").into());
+        }
+        let of = |list: &[i64]| list.get(axis).copied().unwrap_or(0);
+        let (stride, dilation, pad) = (of(&self.strides), of(&self.dilations), of(&self.pads));
+        let wide = self.kernel.get(1).copied().unwrap_or(1);
+        let mut places = Vec::new();
+        for tap in 0..self.count() {
+            let step = if axis == 0 { tap / wide } else { tap % wide };
+            for row in 0..rows {
+                for column in 0..columns {
+                    let window = if axis == 0 { row } else { column };
+                    #[expect(clippy::cast_precision_loss, reason = "images are small")]
+                    places.push((window * stride - pad + step * dilation) as f32);
+                }
+            }
+        }
+        let dims = [self.count(), rows, columns].map(i64::unsigned_abs);
+        Ok(node.floats(&places, &dims))
+    }
+}
+
+/// Samples every tap of the kernel at its offset, and convolves the samples. A tap counts inside the image only, and
+/// next to the last row or column it has their values.
+fn deformable(node: &mut Node<'_>, is_modulated: bool) -> Outcome {
+    let (x, offsets) = (node.input(0)?, node.input(1)?);
+    let first = if is_modulated { 3 } else { 2 };
+    let mask = if is_modulated { Some(node.input(2)?) } else { None };
+    let (weight, bias) = (node.input(first)?, node.bias(first + 1, false)?);
+    let taps = Taps::of(node)?;
+    let groups = node.attributes.int("num_group", 1)?;
+    let filters = node.attributes.int("num_filter", None)?;
+    node.attributes.ignore(&["im2col_step"]);
+    if node.channels_last(Some(2))? || required_dim(&weight, 0)? != filters || groups < 1 {
+        return Err(format!("expected {filters} filters in the layout NCHW").into());
+    }
+    let (height, width) = image_size(&x)?;
+    let (rows, columns) = image_size(&offsets)?;
+    let (channels, count) = (required_dim(&x, 1)?, taps.count());
+    if channels % taps.groups != 0 || required_dim(&offsets, 1)? != taps.groups * count * 2 {
+        return Err(format!("expected {} offsets", taps.groups * count * 2).into());
+    }
+    // [batch * groups, taps, 2, rows, columns]
+    let offsets = node.reshape_to(&offsets, &[-1, count, 2, rows, columns])?;
+    let mut inside: Option<Value> = None;
+    let mut grid = Vec::new();
+    for (axis, dim) in [(0, height), (1, width)] {
+        let place = taps.places(node, axis, rows, columns)?;
+        let part = node.long(i64::try_from(axis).unwrap_or(0));
+        let offset = node.gather(&offsets, &part, 2)?;
+        let place = node.add(&offset, &place)?;
+        #[expect(clippy::cast_precision_loss, reason = "images are small")]
+        let (zero, end) =
+            (node.number(place.dtype(), 0.0)?, node.number(place.dtype(), dim as f64)?);
+        let is_after = node.call("GreaterOrEqual", &[&place, &zero], [])?;
+        let is_before = node.call("Less", &[&place, &end], [])?;
+        let is_inside = node.call("And", &[&is_after, &is_before], [])?;
+        inside = Some(match inside {
+            Some(other) => node.call("And", &[&other, &is_inside], [])?,
+            None => is_inside,
+        });
+        #[expect(clippy::cast_precision_loss, reason = "images are small")]
+        let scale = 2.0 / (dim - 1).max(1) as f64;
+        let scaled = node.times(&place, scale)?;
+        grid.push(node.plus(&scaled, -1.0)?);
+    }
+    let [down, right] = grid.as_slice() else { return Err("a coordinate was lost".into()) };
+    let grid = node.stacked(&[right, down])?;
+    let grid = node.reshape_to(&grid, &[-1, count * rows, columns, 2])?;
+    let images = node.reshape_to(&x, &[-1, channels / taps.groups, height, width])?;
+    let samples = sampled(node, &images, &grid, "border")?;
+    let samples = node.reshape_to(&samples, &[-1, channels / taps.groups, count, rows, columns])?;
+    let inside = inside.ok_or("a coordinate was lost")?;
+    let mut weights = node.cast(&inside, x.dtype())?;
+    if let Some(mask) = mask {
+        let mask = node.reshape_to(&mask, &[-1, count, rows, columns])?;
+        weights = node.mul(&weights, &mask)?;
+    }
+    let weights = node.unsqueeze(&weights, &[1])?;
+    let samples = node.mul(&samples, &weights)?;
+    let samples = node.reshape_to(&samples, &[-1, channels * count, rows, columns])?;
+    let weight = node.reshape_to(&weight, &[filters, -1, 1, 1])?;
+    let inputs = [Some(&samples), Some(&weight), bias.as_ref()];
+    let inputs = if bias.is_some() { &inputs[..] } else { &inputs[..2] };
+    let [y] = node.emit_all("Conv", inputs, [int("group", groups)])?;
+    Ok(y)
+}
+
+impl Node<'_> {
+    /// Reshapes to dims, one of which may be -1.
+    pub(super) fn reshape_to(&mut self, x: &Value, dims: &[i64]) -> Outcome {
+        let dims = self.longs(dims);
+        self.call("Reshape", &[x, &dims], [])
+    }
+}
