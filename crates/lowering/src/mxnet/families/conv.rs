@@ -140,7 +140,7 @@ fn check_filters(node: &Node<'_>, weight: &Value, axis: i64, groups: i64) -> Out
     }
 }
 
-pub(super) fn convolution(node: &mut Node<'_>) -> Outcome {
+fn convolution(node: &mut Node<'_>) -> Outcome {
     let (mut x, mut weight, bias) = (node.input(0)?, node.input(1)?, node.bias(2, false)?);
     let geometry = Geometry::of(node)?;
     check_filters(node, &weight, 0, 1)?;

@@ -16,6 +16,7 @@ mod parts;
 mod patches;
 mod pool;
 mod proposals;
+pub(super) mod quantized;
 mod recurrent;
 mod reduce;
 mod regions;
@@ -46,6 +47,7 @@ const FAMILIES: &[&[(&str, Rule)]] = &[
     patches::RULES,
     pool::RULES,
     proposals::RULES,
+    quantized::RULES,
     recurrent::RULES,
     reduce::RULES,
     regions::RULES,

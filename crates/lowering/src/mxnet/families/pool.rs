@@ -111,7 +111,7 @@ impl Windows {
     }
 }
 
-fn pooling(node: &mut Node<'_>) -> Outcome {
+pub(super) fn pooling(node: &mut Node<'_>) -> Outcome {
     let [x] = node.exactly()?;
     let kind = node.attributes.word("pool_type", &["max", "avg", "sum", "lp"], "max")?;
     let p = node.attributes.int_or_none("p_value")?;
