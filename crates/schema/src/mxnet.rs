@@ -90,11 +90,17 @@ pub fn real_name(name: &str) -> &str {
 
 /// Returns the suffix that MXNet appends to the name of a node of `kind` for its output `index` of `count`.
 pub fn output_suffix(kind: &str, index: usize, count: usize) -> String {
+    /// Second outputs that an attribute makes visible.
+    const SCORED: [&str; 2] = ["_contrib_MultiProposal", "_contrib_Proposal"];
     let known = operator(kind);
+    if SCORED.contains(&real_name(kind)) && index == 1 {
+        return "score".to_owned();
+    }
     if let Some(name) = known.and_then(|known| known.outputs.get(index)) {
         return (*name).to_owned();
     }
-    let plain = count == 1 || known.is_some_and(|known| known.one_visible);
+    let plain = (count == 1 && real_name(kind) != "SliceChannel")
+        || known.is_some_and(|known| known.one_visible);
     if plain && index == 0 { "output".to_owned() } else { format!("output{index}") }
 }
 

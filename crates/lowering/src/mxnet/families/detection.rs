@@ -100,7 +100,11 @@ fn detection(node: &mut Node<'_>) -> Outcome {
     let rest = node.slice(&rows, 2, 1, 6)?;
     let rows = node.concat(&[&class, &rest], 2)?;
     let takes_part = node.unsqueeze(&takes_part, &[2])?;
-    // Rows that do not take part are those before they were sorted.
+    // Rows that do not take part are those before they were sorted, without a class.
+    let rest = node.slice(&plain, 2, 1, 6)?;
+    let first = node.slice(&plain, 2, 0, 1)?;
+    let first = node.constant_like(&first, plain.dtype(), -1.0)?;
+    let plain = node.concat(&[&first, &rest], 2)?;
     node.choose(&takes_part, &rows, &plain)
 }
 

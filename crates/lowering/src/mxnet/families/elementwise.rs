@@ -168,7 +168,7 @@ fn power(node: &mut Node<'_>, x: &Value, y: &Value) -> Outcome {
 fn hypot(node: &mut Node<'_>, x: &Value, y: &Value) -> Outcome {
     let (x, y) = (node.mul(x, x)?, node.mul(y, y)?);
     let sum = node.add(&x, &y)?;
-    node.call("Sqrt", &[&sum], [])
+    node.as_floats(&sum, |node, sum| node.call("Sqrt", &[sum], []))
 }
 
 /// The remainder has the sign of the divisor; that of a division by 0 is 0.

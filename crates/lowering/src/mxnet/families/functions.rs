@@ -58,6 +58,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("sin", Rule::One(|node| node.unary_float("Sin"))),
     ("sinh", Rule::One(|node| node.unary_float("Sinh"))),
     ("sqrt", Rule::One(|node| node.unary_float("Sqrt"))),
+    ("softsign", Rule::One(|node| node.unary_float("Softsign"))),
     ("square", Rule::One(square)),
     ("tan", Rule::One(|node| node.unary_float("Tan"))),
     ("tanh", Rule::One(|node| node.unary_float("Tanh"))),

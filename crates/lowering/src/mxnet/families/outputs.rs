@@ -81,7 +81,8 @@ fn softmax_activation(node: &mut Node<'_>) -> Outcome {
     let [x] = node.exactly()?;
     match node.attributes.word("mode", &["instance", "channel"], "instance")? {
         "channel" => node.call("Softmax", &[&x], [int("axis", 1)]),
-        _ => flat_softmax(node, &x),
+        // Along the last dim, whatever the rank.
+        _ => node.call("Softmax", &[&x], [int("axis", -1)]),
     }
 }
 

@@ -130,8 +130,8 @@ impl Taps {
     }
 }
 
-/// Samples every tap of the kernel at its offset, and convolves the samples. A tap counts inside the image only, and
-/// next to the last row or column it has their values.
+/// Samples every tap of the kernel at its offset, and convolves the samples. Without a mask, a tap counts inside the image
+/// only, and next to the last row or column it has their values.
 fn deformable(node: &mut Node<'_>, is_modulated: bool) -> Outcome {
     let (x, offsets) = (node.input(0)?, node.input(1)?);
     let first = if is_modulated { 3 } else { 2 };
@@ -178,14 +178,17 @@ fn deformable(node: &mut Node<'_>, is_modulated: bool) -> Outcome {
     let grid = node.stacked(&[right, down])?;
     let grid = node.reshape_to(&grid, &[-1, count * rows, columns, 2])?;
     let images = node.reshape_to(&x, &[-1, channels / taps.groups, height, width])?;
-    let samples = sampled(node, &images, &grid, "border")?;
+    // With a mask, neighbours outside of the image are 0.
+    let beyond = if is_modulated { "zeros" } else { "border" };
+    let samples = sampled(node, &images, &grid, beyond)?;
     let samples = node.reshape_to(&samples, &[-1, channels / taps.groups, count, rows, columns])?;
-    let inside = inside.ok_or("a coordinate was lost")?;
-    let mut weights = node.cast(&inside, x.dtype())?;
-    if let Some(mask) = mask {
-        let mask = node.reshape_to(&mask, &[-1, count, rows, columns])?;
-        weights = node.mul(&weights, &mask)?;
-    }
+    let weights = match mask {
+        Some(mask) => node.reshape_to(&mask, &[-1, count, rows, columns])?,
+        None => {
+            let inside = inside.ok_or("a coordinate was lost")?;
+            node.cast(&inside, x.dtype())?
+        }
+    };
     let weights = node.unsqueeze(&weights, &[1])?;
     let samples = node.mul(&samples, &weights)?;
     let samples = node.reshape_to(&samples, &[-1, channels * count, rows, columns])?;

@@ -87,9 +87,9 @@ impl Windows {
         ]
     }
 
-    /// Returns, along each dim, the size of a whole window divided by the size of each window up to the end of the
-    /// padding; `None` if all are whole.
-    fn factors(&self) -> Outcome<Option<Vec<Vec<f32>>>> {
+    /// Returns, along each dim, the size of a whole window divided by the size of each window: up to the end of the
+    /// padding, or without padding. Returns `None` if all are whole.
+    fn factors(&self, counts_padding: bool) -> Outcome<Option<Vec<Vec<f32>>>> {
         let Some(counts) = &self.counts else { return Ok(None) };
         let mut factors = Vec::new();
         let mut are_whole = true;
@@ -101,11 +101,12 @@ impl Windows {
             }
             let size = |at: i64| {
                 let begin = at * stride - pad;
-                (begin + kernel).min(dim + pad) - begin
+                let (first, last) =
+                    if counts_padding { (begin, dim + pad) } else { (begin.max(0), *dim) };
+                ((begin + kernel).min(last) - first).max(0)
             };
             are_whole &= (0..*count).all(|at| size(at) == *kernel);
-            #[expect(clippy::cast_precision_loss, reason = "windows are small")]
-            factors.push((0..*count).map(|at| *kernel as f32 / size(at) as f32).collect());
+            factors.push((0..*count).map(|at| share(*kernel, size(at))).collect());
         }
         Ok((!are_whole).then_some(factors))
     }
@@ -125,11 +126,7 @@ pub(super) fn pooling(node: &mut Node<'_>) -> Outcome {
         let windows = Windows::of(node, &x, &["valid", "full", "same"])?;
         match kind {
             "max" => maxima(node, &x, &windows)?,
-            "avg" if !counts_padding => {
-                let (pads, is_ceil) = native_pads(&windows);
-                node.emit_all::<1>("AveragePool", &[Some(&x)], windows.attributes(&pads, is_ceil))
-                    .map(|[y]| y)?
-            }
+            "avg" if !counts_padding => own_means(node, &x, &windows)?,
             "avg" => means(node, &x, &windows)?,
             "sum" => {
                 let y = padded_means(node, &x, &windows)?;
@@ -141,6 +138,12 @@ pub(super) fn pooling(node: &mut Node<'_>) -> Outcome {
         }
     };
     if is_last { node.channels_to_back(&y) } else { Ok(y) }
+}
+
+/// Returns the size of a whole window divided by that of a part; an empty part has the mean 0.
+#[expect(clippy::cast_precision_loss, reason = "windows are small")]
+fn share(whole: i64, part: i64) -> f32 {
+    if part == 0 { 0.0 } else { whole as f32 / part as f32 }
 }
 
 /// Returns the padding of a pool that does not count it, and whether the runtime adds the last window.
@@ -200,9 +203,24 @@ fn padded(node: &mut Node<'_>, x: &Value, pads: &[i64], number: f64) -> Outcome 
     node.call("Pad", &[x, &pads, &number], [text("mode", "constant")])
 }
 
+/// The mean of each window without its padding.
+fn own_means(node: &mut Node<'_>, x: &Value, windows: &Windows) -> Outcome {
+    match windows.factors(false)? {
+        Some(factors) if factors.iter().flatten().any(|factor| *factor == 0.0) => {
+            scaled_means(node, x, windows, &factors)
+        }
+        _ => {
+            let (pads, is_ceil) = native_pads(windows);
+            let attributes = windows.attributes(&pads, is_ceil);
+            let [y] = node.emit_all("AveragePool", &[Some(x)], attributes)?;
+            Ok(y)
+        }
+    }
+}
+
 /// The mean of each window, where padding counts.
 fn means(node: &mut Node<'_>, x: &Value, windows: &Windows) -> Outcome {
-    let factors = windows.factors()?;
+    let factors = windows.factors(true)?;
     if windows.counts.is_none() || factors.is_none() {
         let pads = [windows.pads.clone(), windows.pads.clone()].concat();
         let is_ceil = windows.convention == "full";
@@ -214,8 +232,18 @@ fn means(node: &mut Node<'_>, x: &Value, windows: &Windows) -> Outcome {
         let [y] = node.emit_all("AveragePool", &[Some(x)], attributes)?;
         return Ok(y);
     }
+    scaled_means(node, x, windows, &factors.unwrap_or_default())
+}
+
+/// The mean of each whole window, multiplied by factors along each dim.
+fn scaled_means(
+    node: &mut Node<'_>,
+    x: &Value,
+    windows: &Windows,
+    factors: &[Vec<f32>],
+) -> Outcome {
     let mut y = padded_means(node, x, windows)?;
-    for (axis, factors) in factors.unwrap_or_default().iter().enumerate() {
+    for (axis, factors) in factors.iter().enumerate() {
         let mut shape = vec![1; windows.kernel.len()];
         if let Some(dim) = shape.get_mut(axis) {
             *dim = factors.len() as u64;
