@@ -56,6 +56,14 @@ pub(crate) fn inputs(recorded: &[Parameter]) -> Inputs {
 
 /// Runs a program, and its export to ONNX; returns how their results differ from those of MXNet.
 pub(crate) fn difference(folder: &Path, name: &str) -> Option<String> {
+    difference_within(folder, name, &|_| NEAR)
+}
+
+/// A tolerance, relative to the larger of 1 and the number, for the elements of an output.
+pub(crate) type Tolerance<'t> = &'t dyn Fn(&[f64]) -> f64;
+
+/// Compares like [`difference`], with a tolerance.
+pub(crate) fn difference_within(folder: &Path, name: &str, near: Tolerance<'_>) -> Option<String> {
     let model = match open(folder.join(name)) {
         Ok(model) => model,
         Err(error) => return Some(format!("cannot be opened: {error}")),
@@ -65,7 +73,7 @@ pub(crate) fn difference(folder: &Path, name: &str) -> Option<String> {
         Ok(outputs) => tensors(outputs),
         Err(error) => return Some(error.to_string()),
     };
-    if let Some(wrong) = differ(&found, &expected) {
+    if let Some(wrong) = differ(&found, &expected, near) {
         return Some(wrong);
     }
     let exported = match exported(model, &given) {
@@ -77,7 +85,9 @@ pub(crate) fn difference(folder: &Path, name: &str) -> Option<String> {
     let given: Vec<Parameter> =
         given.into_iter().filter(|input| names.contains(&input.name)).collect();
     match run(&exported, inputs(&given), &RunOptions::default()) {
-        Ok(outputs) => differ(&tensors(outputs), &expected).map(|it| format!("as ONNX: {it}")),
+        Ok(outputs) => {
+            differ(&tensors(outputs), &expected, near).map(|it| format!("as ONNX: {it}"))
+        }
         Err(error) => Some(format!("as ONNX: {error}")),
     }
 }
@@ -99,7 +109,11 @@ pub(crate) fn exported(model: Model, given: &[Parameter]) -> lodstone::Result<Mo
 }
 
 /// Returns how outputs differ from recorded ones.
-pub(crate) fn differ(found: &[Parameter], expected: &[Parameter]) -> Option<String> {
+pub(crate) fn differ(
+    found: &[Parameter],
+    expected: &[Parameter],
+    near: Tolerance<'_>,
+) -> Option<String> {
     if found.len() != expected.len() {
         return Some(format!("{} outputs, expected {}", found.len(), expected.len()));
     }
@@ -110,23 +124,25 @@ pub(crate) fn differ(found: &[Parameter], expected: &[Parameter]) -> Option<Stri
         if found.name != expected.name {
             return Some(format!("output `{}`, expected `{}`", found.name, expected.name));
         }
-        if let Some(wrong) = tensors_differ(&found.tensor, &expected.tensor) {
+        if let Some(wrong) = tensors_differ(&found.tensor, &expected.tensor, near) {
             return Some(format!("`{}`: {wrong}", found.name));
         }
     }
     None
 }
 
-fn tensors_differ(found: &Tensor, expected: &Tensor) -> Option<String> {
+fn tensors_differ(found: &Tensor, expected: &Tensor, near: Tolerance<'_>) -> Option<String> {
     if (found.dtype, &found.shape) != (expected.dtype, &expected.shape) {
         let (f, e) = (found, expected);
         return Some(format!("{} {:?}, expected {} {:?}", f.dtype, f.shape, e.dtype, e.shape));
     }
+    let expected = numbers(expected);
+    let near = near(&expected);
     let is_near = |a: f64, b: f64| {
         let same = a == b || (a.is_nan() && b.is_nan());
-        same || (a - b).abs() <= NEAR * b.abs().max(1.0)
+        same || (a - b).abs() <= near * b.abs().max(1.0)
     };
-    let pairs = numbers(found).into_iter().zip(numbers(expected)).enumerate();
+    let pairs = numbers(found).into_iter().zip(expected).enumerate();
     let wrong: Vec<_> = pairs.filter(|(_, (a, b))| !is_near(*a, *b)).collect();
     let (at, (a, b)) = wrong.first()?;
     Some(format!("{} elements differ; element {at} is {a}, expected {b}", wrong.len()))
