@@ -97,6 +97,10 @@ impl Dense {
     /// # Errors
     /// An internal one if elements cannot be put in order.
     pub fn bytes(&self) -> Outcome<Bytes> {
+        // A part of nothing may begin anywhere.
+        if self.nbytes() == 0 {
+            return Ok(Bytes::new());
+        }
         if self.strides == row_major(&self.dims) {
             let size = self.dtype.bits().map_or(1, |bits| (bits as usize / 8).max(1));
             let begin = self.offset.saturating_mul(size);
