@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use lodstone_model::{DType, Dim, Op};
+use lodstone_model::{Dim, Op};
 use lodstone_schema::mxnet::{operator, real_name};
 use lodstone_schema::{Code, Finding};
 
@@ -60,19 +60,9 @@ impl<'a> Node<'a> {
         real_name(&self.op.kind)
     }
 
-    /// Returns the name of the node.
-    pub(super) fn name(&self) -> &'a str {
-        &self.op.name
-    }
-
     /// Returns the number of inputs.
     pub(super) fn count(&self) -> usize {
         self.inputs.len()
-    }
-
-    /// Returns the number of outputs that the program declares.
-    pub(super) fn output_count(&self) -> usize {
-        self.op.output("").len()
     }
 
     /// Returns an input by position.
@@ -122,7 +112,7 @@ impl<'a> Node<'a> {
         Finding::from(what).about_input(index)
     }
 
-    /// Returns a value that runs with the rest of an operator of another kind, whose attributes are those of this one.
+    /// Applies a rule to other inputs, with the attributes of this operator.
     pub(super) fn with_inputs<T>(
         &mut self,
         inputs: Vec<Value>,
@@ -205,9 +195,4 @@ pub(super) fn check_size(value: &Value) -> Outcome<()> {
         true => Ok(()),
         false => Err(format!("the result would have the dims {known:?}").into()),
     }
-}
-
-/// Returns the type that an operator of floats computes in: the value's, or single precision for integers.
-pub(super) fn float_type(value: &Value) -> DType {
-    if value.dtype().is_float() { value.dtype() } else { DType::Float32 }
 }

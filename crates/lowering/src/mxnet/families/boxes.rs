@@ -190,7 +190,7 @@ fn overlaps(node: &mut Node<'_>) -> Outcome {
     let [x, y] = node.exactly()?;
     let is_corner = node.is_corner("format", "corner")?;
     let (left, right) = (rank(&x)? - 1, rank(&y)? - 1);
-    let mut corners = |node: &mut Node<'_>, x: &Value, behind: i64| {
+    let corners = |node: &mut Node<'_>, x: &Value, behind: i64| {
         let parts = node.corners(x)?;
         let parts = if is_corner { parts } else { node.edges(&parts)? };
         let axes: Vec<i64> = (rank(x)? - 1..rank(x)? - 1 + behind).collect();

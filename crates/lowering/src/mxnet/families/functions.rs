@@ -216,7 +216,7 @@ fn inverse_erf(node: &mut Node<'_>, x: &Value) -> Outcome {
     let size = node.call("Sqrt", &[&size], [])?;
     let sign = node.call("Sign", &[x], [])?;
     let start = node.mul(&size, &sign)?;
-    let mut y = start.clone();
+    let mut y = start;
     for _ in 0..STEPS {
         let found = node.call("Erf", &[&y], [])?;
         let error = node.sub(&found, x)?;

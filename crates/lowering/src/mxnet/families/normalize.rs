@@ -58,7 +58,7 @@ pub(super) fn batch_norm(node: &mut Node<'_>) -> Outcome {
     let rank = rank(&x)?;
     let mut order: Vec<i64> = (0..rank).collect();
     let moved = if axis == 1 {
-        x.clone()
+        x
     } else {
         if rank < 2 {
             return Err(format!("expected data of at least rank 2, found {rank}").into());

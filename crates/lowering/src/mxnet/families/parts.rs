@@ -160,10 +160,10 @@ fn slice_like(node: &mut Node<'_>) -> Outcome {
     let mut result = x;
     for axis in axes {
         place_in(rank(&like)?, axis)?;
-        if let (Some(size), Some(target)) = (dim_of(&result, axis), dim_of(&like, axis)) {
-            if target > size {
-                return Err(format!("a dim of {size} cannot be cut to {target}").into());
-            }
+        if let (Some(size), Some(target)) = (dim_of(&result, axis), dim_of(&like, axis))
+            && target > size
+        {
+            return Err(format!("a dim of {size} cannot be cut to {target}").into());
         }
         let end = node.dim(&like, axis)?;
         let (start, axes) = (node.longs(&[0]), node.longs(&[axis]));

@@ -87,7 +87,7 @@ fn proposals(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let (height, width) = image_size(&scores)?;
     let count = i64::try_from(how.anchors.len()).unwrap_or(i64::MAX);
     let images = required_dim(&scores, 0)?;
-    if images > MAX_IMAGES || images < 1 || rank(&info)? != 2 {
+    if !(1..=MAX_IMAGES).contains(&images) || rank(&info)? != 2 {
         return Err(format!("{images} images are not supported").into());
     }
     if required_dim(&scores, 1)? != count.saturating_mul(2)

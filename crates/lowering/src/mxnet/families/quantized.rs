@@ -281,7 +281,7 @@ fn normalized(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
 /// Concatenates, after all are quantized to the range of all.
 fn concat(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let count = node.count() / 3;
-    if count == 0 || node.count() % 3 != 0 {
+    if count == 0 || !node.count().is_multiple_of(3) {
         return Err(format!("expected three inputs for each part, found {}", node.count()).into());
     }
     let (mut parts, mut least, mut most) = (Vec::new(), Vec::new(), Vec::new());

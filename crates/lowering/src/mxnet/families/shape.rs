@@ -199,10 +199,10 @@ impl Node<'_> {
         let is_empty = simple.contains(&Extent::Known(0));
         let mut unknown = simple.iter_mut().filter(open);
         // A single dim without a number follows from the others.
-        if let (Some(only), None) = (unknown.next(), unknown.next()) {
-            if !is_empty {
-                *only = Extent::Infer;
-            }
+        if let (Some(only), None) = (unknown.next(), unknown.next())
+            && !is_empty
+        {
+            *only = Extent::Infer;
         }
         if let Some(all) = known.iter().copied().collect::<Option<Vec<i64>>>() {
             return self.reshape_known(x, &all, &simple);
