@@ -7,8 +7,9 @@ mod mxnet_runs;
 use std::path::{Path, PathBuf};
 
 use lodstone::{
-    Attribute, AttributeValue, ByteString, Dim, Inputs, Model, Parameter, RunOptions, Tensor,
-    ValueType, open, run,
+    Attribute, AttributeValue, ByteString, CompareOptions, ConvertOptions, Dim, Inputs,
+    MemoryStore, Model, OperatorTarget, Parameter, RunOptions, Tensor, ValueType, compare, convert,
+    open, operators, run,
 };
 use mxnet_runs::{NEAR, difference_within, exported, inputs, names, recorded};
 
@@ -196,4 +197,34 @@ fn programs_are_exported_with_an_unknown_batch() {
         count += 1;
     }
     assert!(count >= 5, "{count} programs");
+}
+
+#[test]
+fn all_operators_are_reported_as_supported() {
+    for (name, model, _) in models() {
+        for target in [OperatorTarget::Onnx, OperatorTarget::Run] {
+            let report = operators(&model, target).expect("a report");
+            assert!(report.supported, "{name}: {report:?}");
+        }
+    }
+}
+
+#[test]
+fn a_model_equals_its_export() {
+    for (name, model, given) in models().into_iter().filter(|(name, ..)| name.starts_with("conv_"))
+    {
+        let exported = exported(model.clone(), &given).expect("an export");
+        let options = CompareOptions::default();
+        let compared = compare(&model, &exported, inputs(&given), &options).expect("a comparison");
+        assert!(compared.same, "{name}: {compared:?}");
+    }
+}
+
+#[test]
+fn a_program_without_known_dims_asks_for_them() {
+    let (_, model, _) =
+        models().into_iter().find(|(name, ..)| name.starts_with("fc_")).expect("a case");
+    let location = MemoryStore::default().location("exported.onnx");
+    let error = convert(model, location, &ConvertOptions::default()).expect_err("an error");
+    assert!(error.to_string().contains("the rank of `data` must be known"), "{error}");
 }

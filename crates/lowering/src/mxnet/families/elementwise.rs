@@ -87,14 +87,6 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 
 fn broadcast(node: &mut Node<'_>, function: Binary) -> Outcome {
     let [x, y] = node.exactly()?;
-    if x.rank().ok() != y.rank().ok() && node.kind().starts_with("broadcast_") {
-        return Err(format!(
-            "expected operands of one rank, found {} and {}",
-            x.rank()?,
-            y.rank()?
-        )
-        .into());
-    }
     function(node, &x, &y)
 }
 

@@ -120,7 +120,7 @@ fn arange_like(node: &mut Node<'_>) -> Outcome {
     if repeat < 1 {
         return Err(wrong("repeat", "a positive number", &repeat.to_string()));
     }
-    let dtype = if x.dtype().is_float() { x.dtype() } else { DType::Float32 };
+    let dtype = x.dtype();
     let count = match axis {
         Some(axis) => {
             let axis = axis_of(&x, axis)?;
