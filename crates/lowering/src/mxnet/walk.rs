@@ -151,7 +151,10 @@ impl<'m> Walk<'m> {
         for (number, op) in ops.iter().enumerate() {
             let before = self.graph.ops.len();
             let outcome = self.operator(block, op, scope);
-            self.cover((block, number), op, before, outcome.as_ref().err());
+            // A symbol without declared shapes is no obstacle: they are given when it is exported.
+            let is_open = self.covered.is_some() && !has_known_dims(op, scope);
+            let finding = outcome.as_ref().err().filter(|_| !is_open);
+            self.cover((block, number), op, before, finding);
             if let Err(finding) = outcome {
                 self.findings.add(place(block, number, op), finding);
                 for name in op.output("") {
@@ -280,9 +283,7 @@ impl<'m> Walk<'m> {
             minimum_opset(op, &infos.iter().map(Option::as_ref).collect::<Vec<_>>())
         });
         let opset = opset.max().filter(|_| finding.is_none());
-        // A symbol without declared shapes is no obstacle: they are given when it is exported.
-        let is_given_later = |finding: &&Finding| finding.code == Code::UnknownDims;
-        let mut finding = finding.filter(|it| !is_given_later(it)).cloned();
+        let mut finding = finding.cloned();
         if finding.is_none() && !is_known(real_name(&op.kind)) {
             finding = Some(unsupported(&op.kind));
         }
@@ -308,6 +309,14 @@ pub(super) fn apply(
             .about_attribute(name)),
         None => Ok(results),
     }
+}
+
+/// Whether all dims of the inputs of an operator are known.
+fn has_known_dims(op: &Op, scope: &Scope) -> bool {
+    op.input("").iter().all(|name| match scope.get(name) {
+        Some(Bound::Value(value)) => value.known_dims().is_some(),
+        _ => true,
+    })
 }
 
 fn is_known(kind: &str) -> bool {
