@@ -258,17 +258,18 @@ impl<'m> Walk<'m> {
                 continue;
             };
             check_size(value)?;
+            // Names of operators are unique: the one that writes the first output has the name of the node.
+            let own = if index == 0 && block == 0 { op.name.as_str() } else { "" };
             let named = match block {
-                0 => self.graph.name(value, name, &op.name)?,
+                0 => self.graph.name(value, name, own)?,
                 // The same subgraph may be translated several times.
                 _ => {
                     let name = self.graph.names.fresh(name);
-                    self.graph.name(value, &name, &op.name)?
+                    self.graph.name(value, &name, own)?
                 }
             };
             scope.insert(name.clone(), Bound::Value(named));
         }
-        self.graph.name_what_computes(&op.name);
         Ok(())
     }
 
