@@ -45,7 +45,10 @@ fn a_conversion_keeps_what_the_format_can_hold_and_names_other_losses() {
                 ConvertOptions::default().with_to(Some(Target::Format(format.name.to_owned())));
             let mut done = convert(model.clone(), &out, &options);
             // Without a lowering between the two frameworks, only the tensors are kept.
-            if matches!(done, Err(Error::NoLowering { .. })) {
+            // Nor does ONNX have a program whose inputs have no shape.
+            let is_open = |error: &Error| error.to_string().contains("must be known");
+            if matches!(&done, Err(error) if matches!(error, Error::NoLowering { .. }) || is_open(error))
+            {
                 assert!(!out.exists(), "{name} to {}", format.name);
                 let alone = options.clone().with_weights_only(true);
                 done = convert(model.clone(), &out, &alone);
@@ -404,7 +407,6 @@ fn a_program_of_another_framework_is_rejected_unless_only_weights_are_written() 
     for (source, format) in [
         (&digits.join("paddle"), "onnx-glow"),
         (&digits.join("paddle"), "mxnet"),
-        (&mxnet, "onnx"),
         (&mxnet, "paddle"),
         (&mxnet, "paddle-vars"),
         (&mxnet, "paddle-program"),

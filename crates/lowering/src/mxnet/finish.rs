@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, Dialect, Model, Op, Parameter, Program, Report,
-    Topology,
+    Topology, Var,
 };
 use lodstone_schema::onnx::{ir_version_of_opset, quoted};
 use lodstone_schema::{Code, Finding, Findings, Origin, Origins};
@@ -71,8 +71,14 @@ impl Walk<'_> {
         self.graph.name(&value, &name, &name)
     }
 
-    /// Reports parameters without a value that operators read.
+    /// Reports inputs of unknown rank, which ONNX does not have, and parameters without a value that operators read.
     fn check_values(&mut self) {
+        let is_open = |var: &&Var| var.value.tensor_type().is_none_or(|it| it.shape.is_none());
+        for var in self.inputs.iter().filter(is_open) {
+            let what = format!("the rank of `{}` must be known", var.name);
+            let place = format!("the input {}", quoted(&var.name));
+            self.findings.push(Finding::new(Code::UnknownDims, what).at(place));
+        }
         let inner = self.blocks.iter().flat_map(|block| &block.ops);
         let read = self.graph.ops.iter().chain(inner).flat_map(Op::reads);
         let read: HashSet<&str> = read.collect();
