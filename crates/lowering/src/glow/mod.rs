@@ -1,7 +1,7 @@
 //! Translation between Glow's own operators and ONNX's.
 
-mod elements;
-mod from_onnx;
+pub(crate) mod elements;
+pub(crate) mod from_onnx;
 mod kinds;
 mod to_onnx;
 
