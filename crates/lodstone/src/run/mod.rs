@@ -9,6 +9,7 @@ mod inputs;
 #[cfg(feature = "onnxruntime")]
 mod onnxruntime;
 mod random;
+pub(crate) mod shaped;
 mod value;
 
 use std::collections::HashSet;
