@@ -32,7 +32,17 @@ const NEAR: f64 = 1e-4;
 const DIFFERENT: &[(&str, &str)] = &[];
 
 /// Nets that become another graph than Glow's, with the reason.
-const OTHER_GRAPHS: &[(&str, &str)] = &[];
+const OTHER_GRAPHS: &[(&str, &str)] = &[
+    ("caffe2/ClipLargeQRangeToFP16", "Glow's test clips the ranges of quantized values"),
+    ("caffe2/ClipZeroScaleFP16QuantOpt", "Glow's test raises scales that are 0 in half precision"),
+    ("caffe2/gaussianFillExtraShape", RANDOM),
+    ("caffe2/gaussianFillInputAsShape", RANDOM),
+    ("caffe2/gaussianFillUseInputShape", RANDOM),
+    ("caffe2/gaussianFillUseProvidedShape", RANDOM),
+    ("caffe2/uniformFillInputAsShape", RANDOM),
+];
+
+const RANDOM: &str = "the seed or the numbers are drawn when the net is loaded";
 
 fn collection() -> Option<PathBuf> {
     Some(PathBuf::from(std::env::var_os("LODSTONE_CASES")?))
@@ -77,7 +87,9 @@ fn difference(model: &Model, case: &Value) -> Option<String> {
             given.values.push((Some(name.to_owned()), array(it).into()));
         }
     }
-    let found = match run(model, given, &RunOptions::default()) {
+    // Some recorded values are not outputs of the net.
+    let names = case["outputs"].as_object().unwrap().keys().cloned().collect();
+    let found = match run(model, given, &RunOptions::default().with_fetch(names)) {
         Ok(outputs) => tensors(outputs),
         Err(error) => return Some(error.to_string()),
     };
@@ -95,6 +107,11 @@ fn difference(model: &Model, case: &Value) -> Option<String> {
                     recorded["dims"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
                 let is_finite = numbers(&output.tensor).iter().all(|number| number.is_finite());
                 (output.tensor.shape != dims || !is_finite).then(|| "other dims".to_owned())
+            }
+            // Large tensors of equal elements were not recorded.
+            false if recorded.get("values").is_none() && recorded.get("fill").is_none() => {
+                let found = numbers(&output.tensor);
+                found.iter().any(|it| Some(it) != found.first()).then(|| "unequal".to_owned())
             }
             false => differs(&output.tensor, &array(recorded), tolerance),
         };
@@ -174,8 +191,12 @@ fn nets_become_the_graphs_that_glow_makes_of_them() {
     for case in cases(&root) {
         let written = case["glow_exports_of_loaded_graph"]["glowcustom.onnxtxt"].as_str();
         let Some(written) = written else { continue };
-        tried += 1;
+        // The graph was written for the first run of its net, and has fixed dims.
         let id = case["id"].as_str().unwrap();
+        if id.rsplit_once('#').is_some_and(|(_, number)| number != "0" && id != "caffe2/lpNorm#1") {
+            continue;
+        }
+        tried += 1;
         let path = root.join("glow/golden").join(Path::new(written).file_name().unwrap());
         let theirs = open(path).unwrap();
         let ours = net(&root, &case).and_then(|mut model| {
@@ -216,4 +237,39 @@ fn shown(ours: &Model, theirs: &Model) -> String {
         ops.chain(constants).collect::<Vec<_>>().join("\n")
     };
     format!("ours:\n{}\ntheirs:\n{}", list(ours), list(theirs))
+}
+
+/// Reads a NumPy array.
+fn npy(path: &Path) -> Tensor {
+    open(path).unwrap().parameters.remove(0).tensor
+}
+
+#[test]
+fn nets_that_caffe2_exported_return_what_it_returned() {
+    let Some(root) = collection() else { return };
+    let root = root.join("peers/caffe2-torch1.9.1");
+    let (mut tried, mut wrong) = (0, BTreeMap::new());
+    for entry in fs::read_dir(root).unwrap() {
+        let folder = entry.unwrap().path();
+        if !folder.join("out.npy").is_file() {
+            continue;
+        }
+        for file in ["predict_net.pb", "init_net.pb", "predict_net.pbtxt", "init_net.pbtxt", ""] {
+            let path = folder.join(file);
+            tried += 1;
+            let mut inputs = Inputs::default();
+            inputs.values.push((None, npy(&folder.join("in_data.npy")).into()));
+            let found = open(&path).map_err(|error| error.to_string()).and_then(|model| {
+                let outputs = run(&model, inputs, &RunOptions::default());
+                outputs.map(tensors).map_err(|error| error.to_string())
+            });
+            let found = match found {
+                Ok(found) => differs(&found[0].tensor, &npy(&folder.join("out.npy")), NEAR),
+                Err(error) => Some(error),
+            };
+            wrong.extend(found.map(|found| (path.display().to_string(), found)));
+        }
+    }
+    assert!(tried > 0);
+    check(tried, &wrong, &[]);
 }

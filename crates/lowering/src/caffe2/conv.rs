@@ -4,7 +4,9 @@ use lodstone_model::AttributeValue;
 use lodstone_schema::glow::{ElemKind, Type};
 
 use super::rules::{channels_first, channels_last, image, is_nhwc, of_kind, quantized, transposed};
-use crate::glow::from_onnx::graph::{MemberValue, Value};
+use crate::glow::elements::floats_of;
+use crate::glow::from_onnx::graph::{MemberValue, Source, Value};
+use crate::glow::from_onnx::known::value_of;
 use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -231,9 +233,6 @@ fn quantized_conv(cx: &mut Cx<'_>, is_relu: bool) -> Outcome {
     let order = (!is_nhwc(cx)?).then_some([0, 2, 3, 1]);
     let of = operands(cx, order)?;
     check_channels(cx, &of)?;
-    if of.group > 1 && cx.flag("quantize_groupwise", false)? {
-        return Err("scales for each group are not in the net".into());
-    }
     let scales = [of.value, of.filter].map(|value| cx.type_of(value).quantization);
     let [Some((outer, _)), Some((inner, _))] = scales else {
         return Err("expected quantized operands".into());
@@ -242,13 +241,64 @@ fn quantized_conv(cx: &mut Cx<'_>, is_relu: bool) -> Outcome {
     let [rows, columns] = of.window.result([height, width])?;
     let zeros = Type { quantization: Some((1.0, 0)), ..of_kind(ElemKind::Int32Q, vec![of.depth]) };
     let mut bias = bias(cx, zeros.clone(), "conv_bias")?;
-    if cx.type_of(bias).kind == ElemKind::Float {
+    let channels = match of.group > 1 && cx.flag("quantize_groupwise", false)? {
+        true => Some((
+            beside(cx, "loaded_scales", ElemKind::Float, of.depth)?,
+            beside(cx, "loaded_offsets", ElemKind::Int32I, of.depth)?,
+        )),
+        false => None,
+    };
+    if channels.is_none() && cx.type_of(bias).kind == ElemKind::Float {
         let of = Type { quantization: Some((outer * inner, 0)), ..zeros };
         bias = cx.node("Quantize", "conv_bias", &[bias], Vec::new(), of)?;
     }
     let result = quantized(cx, vec![batch, rows, columns, of.depth])?;
-    let value = cx.node("Convolution", "", &[of.value, of.filter, bias], members(&of), result)?;
+    let value = match channels {
+        None => {
+            let inputs = [of.value, of.filter, bias];
+            cx.node("Convolution", "", &inputs, members(&of), result)?
+        }
+        Some((scales, offsets)) => {
+            let [bias_scales, bias_offsets] = bias_channels(cx, outer, scales, of.depth)?;
+            let inputs = [of.value, of.filter, bias, scales, offsets, bias_scales, bias_offsets];
+            let members = members(&of).into_iter().filter(|(name, _)| *name != "Layout").collect();
+            cx.node("ChannelwiseQuantizedConvolution", "", &inputs, members, result)?
+        }
+    };
     finished(cx, value, is_relu, of.is_nhwc)
+}
+
+/// Returns the weight that lies beside the filter: `NAME_loaded_scales`, with an element for each channel.
+fn beside(cx: &mut Cx<'_>, what: &str, kind: ElemKind, depth: i64) -> Result<Value, Fault> {
+    let name = format!("{}_{what}", cx.input_name(1));
+    let entry = cx.entries.iter().rposition(|entry| entry.name == name);
+    let entry = entry.ok_or_else(|| format!("expected the weight `{name}`, found none"))?;
+    let value = value_of(cx.graph, cx.entries, entry)?;
+    let of = cx.type_of(value);
+    match of.kind == kind && of.shape == [depth] {
+        true => Ok(value),
+        false => Err(format!("expected {depth} elements of {} as `{name}`", kind.name()).into()),
+    }
+}
+
+/// Adds the scales and offsets of the bias: the scale of each channel times that of the image, and 0.
+fn bias_channels(
+    cx: &mut Cx<'_>,
+    outer: f32,
+    scales: Value,
+    depth: i64,
+) -> Result<[Value; 2], Fault> {
+    let constant = match cx.graph.source(scales) {
+        Source::Constant(number) => cx.graph.constants.get(number),
+        _ => None,
+    };
+    let scales = constant.and_then(|constant| floats_of(&constant.tensor));
+    let scales = scales.ok_or("expected constant scales")?;
+    let bytes = scales.iter().flat_map(|scale| (scale * outer).to_le_bytes()).collect();
+    let products = cx.graph.constant_of("biasScales", ElemKind::Float, vec![depth], bytes)?;
+    let zeros = vec![0; scales.len() * 4];
+    let offsets = cx.graph.constant_of("biasOffsets", ElemKind::Int32I, vec![depth], zeros)?;
+    Ok([products, offsets])
 }
 
 fn transpose(cx: &mut Cx<'_>) -> Outcome {

@@ -25,6 +25,7 @@ mod linear;
 mod normalize;
 mod pool;
 mod quantize;
+mod random;
 mod reduce;
 mod reshape;
 mod rules;
@@ -71,7 +72,10 @@ pub(crate) fn to_onnx(
     report: &mut Report,
 ) -> Result<(Model, Origins), Findings> {
     let (glow, first) = to_glow(model, report)?;
-    let (mut onnx, second) = glow::to_onnx(&glow, report)?;
+    let mut inner = Report::default();
+    let (mut onnx, second) = glow::to_onnx(&glow, &mut inner)?;
+    random::pass_on(inner, report);
+    random::replace(&mut onnx);
     let names = weights::own_names(&onnx);
     let mut origins = first.then(&second);
     origins.rename(&names);

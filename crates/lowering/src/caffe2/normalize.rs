@@ -120,7 +120,7 @@ fn rms(cx: &mut Cx<'_>) -> Outcome {
     }
     let epsilon = cx.float("eps", 0.0)?;
     let of = cx.type_of(value);
-    let square = pow(cx, value, 2.0, "square")?;
+    let square = cx.node("Mul", "square", &[value, value], Vec::new(), of.clone())?;
     let of_rows = Type { shape: vec![rows], ..of.clone() };
     let axes = vec![("Axes", MemberValue::Ints(vec![1]))];
     let mean = cx.node("BatchedReduceMean", "mean", &[square], axes, of_rows.clone())?;

@@ -17,7 +17,28 @@ pub(super) const SHIFT: i32 = 128;
 
 /// Whether a fill is a constant of the model.
 pub(super) fn is_stored(op: &Op, tensor: &Tensor) -> bool {
-    op.input("").is_empty() && !matches!(tensor.kind, Kind::Absent)
+    op.input("").is_empty() && !matches!(tensor.kind, Kind::Absent) && !is_splat(op, tensor)
+}
+
+/// Whether all elements of a constant fill are still those of its operator, which becomes a node then. Large ones stay
+/// constants, since all elements have to be compared.
+fn is_splat(op: &Op, tensor: &Tensor) -> bool {
+    /// The maximum size in bytes.
+    const MAX_READ: u64 = 1 << 20;
+    if op.kind != "ConstantFill" || tensor.dtype != DType::Float32 || tensor.data.len() > MAX_READ {
+        return false;
+    }
+    let dims = match op.attribute("shape") {
+        Some(AttributeValue::Longs(dims)) => dims.as_slice(),
+        _ => &[],
+    };
+    let value = match op.attribute("value") {
+        Some(AttributeValue::Float(value)) => *value,
+        _ => 0.0,
+    };
+    let is_shaped = dims.iter().map(|dim| u64::try_from(*dim).ok()).eq(tensor.shape.iter().map(|dim| Some(*dim)));
+    let Ok(bytes) = tensor.data.bytes() else { return false };
+    is_shaped && bytes.as_chunks::<4>().0.iter().all(|it| *it == value.to_le_bytes())
 }
 
 /// Returns the entry of a weight, which the operator `fill` fills.

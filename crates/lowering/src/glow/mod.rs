@@ -6,4 +6,4 @@ mod kinds;
 mod to_onnx;
 
 pub(crate) use from_onnx::from_onnx;
-pub(crate) use to_onnx::to_onnx;
+pub(crate) use to_onnx::{DOMAIN, to_onnx};
