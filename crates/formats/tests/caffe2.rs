@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use lodstone_formats::{FORMATS, OpenOptions, Probe, WriteOptions, named};
 use lodstone_model::{Model, Programs};
 use lodstone_store::Location;
+use sha2::{Digest, Sha256};
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/caffe2")
@@ -73,4 +74,35 @@ fn every_net_of_the_collection_is_written_back() {
     });
     let failed: Vec<_> = failed.collect();
     assert!(failed.is_empty(), "{} of {} files: {failed:#?}", failed.len(), found.len());
+}
+
+/// Compares the tensors of every file with the names, types, shapes and hashes that were recorded when it was written.
+#[test]
+fn tensors_of_the_collection_have_their_recorded_bytes() {
+    let Some(all) = std::env::var_os("LODSTONE_CASES").map(PathBuf::from) else { return };
+    let (mut found, mut tried) = (Vec::new(), 0);
+    nets(&all.join("peers/caffe2-torch1.9.1"), &mut found);
+    for path in found {
+        let facts = PathBuf::from(format!("{}.facts.json", path.display()));
+        let Ok(text) = fs::read(facts) else { continue };
+        let facts: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        let Some(tensors) = facts["tensors"].as_array() else { continue };
+        let model = open(&path);
+        assert_eq!(model.parameters.len(), tensors.len(), "{}", path.display());
+        for expected in tensors {
+            let name = expected["name"].as_str().unwrap();
+            let at = format!("{}: `{name}`", path.display());
+            let tensor = model.parameter(name).unwrap_or_else(|| panic!("{at} is missing"));
+            let shape: Vec<u64> =
+                expected["shape"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
+            assert_eq!(tensor.shape, shape, "{at}");
+            assert_eq!(tensor.dtype.to_string(), expected["dtype"].as_str().unwrap(), "{at}");
+            let hash = Sha256::digest(tensor.data.bytes().unwrap());
+            let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(hash, expected["sha256"].as_str().unwrap(), "{at}");
+            tried += 1;
+        }
+    }
+    println!("{tried} tensors");
+    assert!(tried > 50, "{tried}");
 }

@@ -10,7 +10,7 @@
 //! | `Argument` | an attribute ([`argument`]); a net in it is a block of the program, by index |
 //! | an operator that fills a blob, in an `init_net` | a parameter ([`fill`]) |
 //! | `TensorProto`, `QTensorProto` | a tensor ([`tensor`]) |
-//! | `BlobProto` | a blob in a file of its own, or in a database ([`blob`], [`minidb`]) |
+//! | `BlobProto` | a blob in a file of its own, or in a database ([`records`]) |
 //! | `MetaNetDef` | the first record of a database with nets: both nets and the names of blobs |
 //!
 //! Values in arguments are not packed: each has a tag. They are read through views that leave the tags out.
@@ -29,11 +29,14 @@ mod fill;
 mod layout;
 mod net;
 mod pair;
+mod records;
 pub(crate) mod schema;
 mod tensor;
 mod values;
 mod weights;
 mod write;
+
+pub use records::{BLOB, MINIDB, PREDICTOR, read as read_records};
 
 use lodstone_model::Dialect;
 

@@ -219,7 +219,7 @@ fn elements(
     let misfit = |found: u64| {
         message.error(format!("{size} bytes of elements of {dtype}"), format!("{found} bytes"))
     };
-    if number == 4 {
+    if matches!(number, 4 | 10) {
         let found = pieces.iter().map(|piece| piece.blob.len()).sum();
         let blob = values::integers(pieces, dtype, count).ok_or_else(|| misfit(found))?;
         return Ok((blob, Kind::Dense));

@@ -125,8 +125,7 @@ fn set(op: &mut Op, name: &str, value: AttributeValue) {
 
 /// Whether a blob is what its operator fills it with.
 fn is_unedited(op: &Op, tensor: &Tensor) -> Result<bool> {
-    let then = tensor.residual.with_holes_of(PARAMETER);
-    let is_same = then.is_some_and(|(_, holes)| matches!(&**holes, [then] if then.is(&tensor.data)));
+    let is_same = is_as_read(tensor);
     let shape: Vec<i64> = match op.attribute(SHAPE) {
         Some(AttributeValue::Longs(dims)) => dims.clone(),
         _ => Vec::new(),
@@ -216,9 +215,13 @@ fn floats(tensor: &Tensor) -> Result<Option<Blob>> {
     Ok(Some(Blob::memory(floats)))
 }
 
-fn integers(tensor: &Tensor) -> Result<Vec<i64>> {
+pub(super) fn integers(tensor: &Tensor) -> Result<Vec<i64>> {
     let bytes = tensor.data.bytes()?;
     Ok(match tensor.dtype {
+        DType::Int8 => bytes.iter().map(|it| it.cast_signed().into()).collect(),
+        DType::Uint16 | DType::Float16 => {
+            bytes.as_chunks().0.iter().map(|it| u16::from_le_bytes(*it).into()).collect()
+        }
         DType::Int64 => bytes.as_chunks().0.iter().map(|it| i64::from_le_bytes(*it)).collect(),
         DType::Int32 => bytes.as_chunks().0.iter().map(|it| i32::from_le_bytes(*it).into()).collect(),
         DType::Int16 => bytes.as_chunks().0.iter().map(|it| i16::from_le_bytes(*it).into()).collect(),
@@ -254,6 +257,12 @@ impl Derive for Tagged {
     fn source(&self) -> Option<&Blob> {
         Some(&self.source)
     }
+}
+
+/// Whether the elements of a tensor are those that were read; strings are not edited in place.
+pub(super) fn is_as_read(tensor: &Tensor) -> bool {
+    let then = tensor.residual.with_holes_of(PARAMETER);
+    then.is_some_and(|(_, holes)| matches!(&**holes, [then] if then.is(&tensor.data)))
 }
 
 /// Returns the residual of a blob that was just read.
