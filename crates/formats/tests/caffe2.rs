@@ -69,9 +69,8 @@ fn every_net_of_the_collection_is_written_back() {
     nets(&all.join("glow/models/caffe2Models"), &mut found);
     nets(&all.join("peers/caffe2-torch1.9.1"), &mut found);
     assert!(found.len() > 100, "{} files", found.len());
-    let failed = found.iter().filter(|path| {
-        std::panic::catch_unwind(|| assert_written_back(path)).is_err()
-    });
+    let failed =
+        found.iter().filter(|path| std::panic::catch_unwind(|| assert_written_back(path)).is_err());
     let failed: Vec<_> = failed.collect();
     assert!(failed.is_empty(), "{} of {} files: {failed:#?}", failed.len(), found.len());
 }

@@ -13,7 +13,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lodstone::{Dim, Inputs, Model, OpenOptions, RunOptions, Tensor, open, open_with, run, tensors};
+use lodstone::{
+    Dim, Inputs, Model, OpenOptions, RunOptions, Tensor, open, open_with, run, tensors,
+};
 use lodstone_lowering::lower;
 use lodstone_model::{Dialect, Report, TensorType, ValueType};
 use lodstone_schema::glow;
@@ -109,8 +111,12 @@ fn difference(model: &Model, case: &Value) -> Option<String> {
         };
         let wrong = match is_random {
             true => {
-                let dims: Vec<u64> =
-                    recorded["dims"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
+                let dims: Vec<u64> = recorded["dims"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|n| n.as_u64().unwrap())
+                    .collect();
                 let is_finite = numbers(&output.tensor).iter().all(|number| number.is_finite());
                 (output.tensor.shape != dims || !is_finite).then(|| "other dims".to_owned())
             }
@@ -178,7 +184,8 @@ fn nets_return_what_glow_returned() {
 
 /// Declares the types of the inputs of a case.
 fn declare(model: &mut Model, case: &Value) {
-    let types = if case["inputs_types"].is_object() { &case["inputs_types"] } else { &case["inputs"] };
+    let types =
+        if case["inputs_types"].is_object() { &case["inputs_types"] } else { &case["inputs"] };
     let main = model.main_mut().and_then(|main| main.blocks.first_mut()).unwrap();
     for (name, it) in types.as_object().unwrap() {
         let kind = glow::ElemKind::from_name(it["elem_kind"].as_str().unwrap()).unwrap();
@@ -237,9 +244,10 @@ fn shown(ours: &Model, theirs: &Model) -> String {
             let more: Vec<_> = more.map(|it| format!("{}={:?}", it.name, it.value)).collect();
             format!("{} {:?} -> {:?} {}", op.kind, op.input(""), op.output(""), more.join(" "))
         });
-        let constants = model.parameters.iter().map(|it| {
-            format!("{} {:?} {:?}", it.name, it.tensor.doc_string, it.tensor.shape)
-        });
+        let constants = model
+            .parameters
+            .iter()
+            .map(|it| format!("{} {:?} {:?}", it.name, it.tensor.doc_string, it.tensor.shape));
         ops.chain(constants).collect::<Vec<_>>().join("\n")
     };
     format!("ours:\n{}\ntheirs:\n{}", list(ours), list(theirs))

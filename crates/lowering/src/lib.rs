@@ -144,7 +144,9 @@ fn translation(from: Dialect, to: Dialect) -> Option<Translation> {
             Some(|model, _, report| glow::from_onnx(model, report))
         }
         Dialect::Caffe2 if to == Dialect::Onnx => Some(caffe2::to_onnx),
-        Dialect::Caffe2 if to == Dialect::Glow => Some(|model, _, report| caffe2::to_glow(model, report)),
+        Dialect::Caffe2 if to == Dialect::Glow => {
+            Some(|model, _, report| caffe2::to_glow(model, report))
+        }
         Dialect::Paddle if to == Dialect::Onnx => Some(paddle::to_onnx),
         Dialect::Pir if to == Dialect::Onnx => Some(pir::to_onnx),
         Dialect::Pir if to == Dialect::Paddle => Some(|model, _, _| pir::to_paddle(model)),

@@ -80,12 +80,27 @@ const RISKS: &[(Risk, &[&str])] = &[
     (Risk::Runs, &["Python", "PythonDLPack", "PythonGradient", "PythonDLPackGradient", "ATen"]),
     (
         Risk::Reads,
-        &["Load", "DBExists", "CreateDB", "ImageInput", "VideoInput", "TensorProtosDBInput", "TextFileReaderRead", "CreateTextFileReader"],
+        &[
+            "Load",
+            "DBExists",
+            "CreateDB",
+            "ImageInput",
+            "VideoInput",
+            "TensorProtosDBInput",
+            "TextFileReaderRead",
+            "CreateTextFileReader",
+        ],
     ),
     (Risk::Writes, &["Save", "Snapshot", "Checkpoint", "Print", "PrintInt8"]),
     (
         Risk::Connects,
-        &["CreateCommonWorld", "FileStoreHandlerCreate", "RedisStoreHandlerCreate", "StoreSet", "StoreGet"],
+        &[
+            "CreateCommonWorld",
+            "FileStoreHandlerCreate",
+            "RedisStoreHandlerCreate",
+            "StoreSet",
+            "StoreGet",
+        ],
     ),
 ];
 

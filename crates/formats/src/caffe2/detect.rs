@@ -1,7 +1,7 @@
 //! Detection of nets, blobs and databases.
 
-use crate::encoding::protobuf::glance::Glance;
 use crate::Probe;
+use crate::encoding::protobuf::glance::Glance;
 
 /// The number of bytes of a file that are inspected.
 pub(super) const HEAD: u64 = 4096;
@@ -57,7 +57,9 @@ fn begins_with_operator(glance: &mut Glance<'_>) -> bool {
             Some((4, 2)) => {
                 return text(&mut op).is_some_and(|kind| {
                     !kind.is_empty()
-                        && kind.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.:".contains(&byte))
+                        && kind
+                            .bytes()
+                            .all(|byte| byte.is_ascii_alphanumeric() || b"_.:".contains(&byte))
                 });
             }
             Some((1..=3, 2)) if !skip_text(&mut op) => return false,

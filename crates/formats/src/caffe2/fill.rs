@@ -117,7 +117,9 @@ impl<'a> Fill<'a> {
         let stored = match (op.kind.as_str(), dtype) {
             ("GivenTensorFill", DType::Float32 | DType::Float64) => stored,
             ("GivenTensorFill", DType::String) => S::Strings,
-            ("GivenTensorFill", DType::Bool | DType::Int16 | DType::Int32 | DType::Int64) => S::Ints,
+            ("GivenTensorFill", DType::Bool | DType::Int16 | DType::Int32 | DType::Int64) => {
+                S::Ints
+            }
             ("GivenTensorFill", _) => return Ok(None),
             _ => stored,
         };
@@ -153,7 +155,8 @@ impl<'a> Fill<'a> {
             true => Some(0),
             false => shape.iter().try_fold(1_u64, |count, dim| count.checked_mul(*dim)),
         };
-        let count = count.ok_or_else(|| self.wrong("dims that fit 64 bits", format!("{shape:?}")))?;
+        let count =
+            count.ok_or_else(|| self.wrong("dims that fit 64 bits", format!("{shape:?}")))?;
         let mut tensor = Tensor::dense(self.dtype, shape.clone(), Blob::default());
         match self.stored {
             S::Drawn => tensor.kind = Kind::Absent,

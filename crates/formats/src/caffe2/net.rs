@@ -40,13 +40,17 @@ pub(super) fn read(blob: &Blob, origin: &str, limits: &Limits, is_init: bool) ->
 ///
 /// # Errors
 /// As [`read`].
-pub(super) fn read_binary(blob: &Blob, origin: &str, limits: &Limits, is_init: bool) -> Result<Net> {
+pub(super) fn read_binary(
+    blob: &Blob,
+    origin: &str,
+    limits: &Limits,
+    is_init: bool,
+) -> Result<Net> {
     let structure = without_elements(blob, &schema::NET, limits)?;
     let mut read = net(&structure, origin, limits, is_init)?;
     if !structure.is_exact {
         // The structure does not determine the bytes of the file.
-        let holes: Vec<Blob> =
-            structure.holes.iter().cloned().chain([blob.clone()]).collect();
+        let holes: Vec<Blob> = structure.holes.iter().cloned().chain([blob.clone()]).collect();
         read.program.residual =
             Residual::with_holes(VERBATIM, structure.bytes.clone(), holes.into());
     }

@@ -2,9 +2,7 @@
 
 use std::collections::HashSet;
 
-use lodstone_model::{
-    AttributeValue, Kind, Model, Op, Parameter, Program, Programs,
-};
+use lodstone_model::{AttributeValue, Kind, Model, Op, Parameter, Program, Programs};
 use lodstone_store::{Blob, Location};
 
 use super::fill::VALUES;
@@ -137,7 +135,7 @@ pub(super) fn bind(model: &mut Model) -> Result<()> {
 }
 
 /// Whether a blob is a placeholder for an input: exporters fill each input with a single zero, so that the blob exists.
-/// A parameter of one element is an operand other than the first.
+/// A parameter of one element is an operand other than the first, or has another rank.
 fn is_placeholder(program: &Program, parameter: &Parameter) -> Result<bool> {
     let Some(main) = program.blocks.first() else { return Ok(false) };
     let tensor = &parameter.tensor;
@@ -149,6 +147,7 @@ fn is_placeholder(program: &Program, parameter: &Parameter) -> Result<bool> {
     let reads = |op: &&Op| op.input("").contains(&parameter.name);
     let first = main.ops.iter().find(reads).and_then(|op| op.input("").first());
     let is_written = main.ops.iter().flat_map(Op::writes).any(|name| *name == parameter.name);
-    let is_first = first.is_some_and(|name| *name == parameter.name);
+    // Of two dims, one of a single element is the placeholder of the mobile exporter.
+    let is_first = tensor.shape.len() == 2 || first.is_some_and(|name| *name == parameter.name);
     Ok(is_first && !is_written && tensor.data.bytes()?.iter().all(|byte| *byte == 0))
 }

@@ -15,9 +15,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use lodstone_model::{
-    DType, Dialect, Kind, Limits, Model, Parameter, Program, Residual, Tensor,
-};
+use lodstone_model::{DType, Dialect, Kind, Limits, Model, Parameter, Program, Residual, Tensor};
 use lodstone_store::{Blob, Cursor, Location};
 
 use super::tensor::{self, Read};
@@ -160,7 +158,8 @@ fn records(blob: &Blob, limits: &Limits) -> Result<Vec<Record>> {
             return Err(cursor.over_limit_at(start, "a shorter key").into());
         }
         let key = cursor.bytes(key_len, "a key")?;
-        let key = String::from_utf8(key).map_err(|_| cursor.error_at(start, "a key of UTF-8 text", "other bytes"))?;
+        let key = String::from_utf8(key)
+            .map_err(|_| cursor.error_at(start, "a key of UTF-8 text", "other bytes"))?;
         let value = cursor.blob(value_len, "a value")?;
         let whole = blob.slice(start, cursor.position() - start)?;
         let name = match key.rsplit_once(CHUNK) {
@@ -272,7 +271,10 @@ fn joined(blob: &Blob, name: &str, mut chunks: Vec<Read>) -> Result<Tensor> {
             Some((begin, next)) if begin == end => end = next,
             None if chunks.len() == 1 => {}
             Some((begin, _)) => {
-                return Err(wrong("a chunk that continues the one before", format!("element {begin} after {end}")));
+                return Err(wrong(
+                    "a chunk that continues the one before",
+                    format!("element {begin} after {end}"),
+                ));
             }
             None => return Err(wrong("one blob of a name", "another".to_owned())),
         }
@@ -320,9 +322,10 @@ fn stage(
 ) -> Result<Staged> {
     let format = if is_database { MINIDB.name } else { BLOB.name };
     let (then, file) = match model.residual.with_holes_of(OWNER) {
-        Some((_, holes)) => {
-            (crate::format::recall::<Types>(model, OWNER)?.unwrap_or_default(), holes.first().cloned())
-        }
+        Some((_, holes)) => (
+            crate::format::recall::<Types>(model, OWNER)?.unwrap_or_default(),
+            holes.first().cloned(),
+        ),
         None => (Types::new(), None),
     };
     let known: HashMap<&str, &(String, String, Vec<u64>)> =
@@ -382,7 +385,8 @@ fn stage(
 /// Encodes a blob, with its key if it is for a database.
 fn encode(parameter: &Parameter, is_database: bool) -> Result<Blob> {
     let Parameter { name, tensor } = parameter;
-    let code = tensor::code(tensor.dtype).ok_or_else(|| Error::dtype(BLOB.title, name, tensor.dtype))?;
+    let code =
+        tensor::code(tensor.dtype).ok_or_else(|| Error::dtype(BLOB.title, name, tensor.dtype))?;
     let mut holes = Vec::new();
     let mut out = Encoder::default();
     let dims = signed_dims(BLOB.title, name, &tensor.shape)?;
@@ -411,7 +415,8 @@ fn encode(parameter: &Parameter, is_database: bool) -> Result<Blob> {
         format: MINIDB.title,
         what: format!("the tensor `{name}`, which is larger than 2 GiB"),
     };
-    let sizes = [key.len() as u64, value.len()].map(|size| i32::try_from(size).map_err(|_| too_large()));
+    let sizes =
+        [key.len() as u64, value.len()].map(|size| i32::try_from(size).map_err(|_| too_large()));
     let [key_len, value_len] = sizes;
     let header = [key_len?.to_le_bytes(), value_len?.to_le_bytes()].concat();
     Ok(Blob::concat(vec![Blob::memory(header), Blob::memory(key.into_bytes()), value]))

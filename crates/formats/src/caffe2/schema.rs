@@ -86,8 +86,10 @@ static BACKEND_OPTIONS: Message = Message {
     fields: &[one(1, &["backend_name"], Bytes), many(2, &["option"], message(&OPTION))],
 };
 
-static OPTION: Message =
-    Message { name: "OptionEntry", fields: &[one(1, &["key"], Bytes), one(2, &["val", "value"], Bytes)] };
+static OPTION: Message = Message {
+    name: "OptionEntry",
+    fields: &[one(1, &["key"], Bytes), one(2, &["val", "value"], Bytes)],
+};
 
 pub(crate) static TENSOR: Message = Message {
     name: "TensorProto",
@@ -197,11 +199,15 @@ pub(crate) static META_NET: Message = Message {
 static BLOBS_MAP: Message =
     Message { name: "BlobsMap", fields: &[one(1, &["key"], Bytes), many(2, &["value"], Bytes)] };
 
-static NETS_MAP: Message =
-    Message { name: "NetsMap", fields: &[one(1, &["key"], Bytes), one(2, &["value"], message(&NET))] };
+static NETS_MAP: Message = Message {
+    name: "NetsMap",
+    fields: &[one(1, &["key"], Bytes), one(2, &["value"], message(&NET))],
+};
 
-static PLANS_MAP: Message =
-    Message { name: "PlansMap", fields: &[one(1, &["key"], Bytes), one(2, &["val", "value"], Bytes)] };
+static PLANS_MAP: Message = Message {
+    name: "PlansMap",
+    fields: &[one(1, &["key"], Bytes), one(2, &["val", "value"], Bytes)],
+};
 
 static MODEL_INFO: Message = Message {
     name: "ModelInfo",

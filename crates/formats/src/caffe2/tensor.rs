@@ -195,10 +195,7 @@ fn elements(
         return strings(message, count, data);
     }
     let holds = |field: &&Field<'_>| match (field.number, dtype) {
-        (13, _)
-        | (3, DType::Float32)
-        | (9, DType::Float64)
-        | (10, DType::Int64) => true,
+        (13, _) | (3, DType::Float32) | (9, DType::Float64) | (10, DType::Int64) => true,
         (4 | 5, dtype) => !matches!(dtype, DType::Float32 | DType::Float64 | DType::Int64),
         _ => false,
     };
@@ -215,7 +212,8 @@ fn elements(
     let pieces = pieces(&fields, holes)?;
     let width = u64::from(dtype.bits().unwrap_or(8) / 8).max(1);
     let size = count.checked_mul(width);
-    let size = size.ok_or_else(|| message.error("elements that fit 64 bits", format!("{count}")))?;
+    let size =
+        size.ok_or_else(|| message.error("elements that fit 64 bits", format!("{count}")))?;
     let misfit = |found: u64| {
         message.error(format!("{size} bytes of elements of {dtype}"), format!("{found} bytes"))
     };
@@ -275,7 +273,9 @@ pub(super) fn pieces(fields: &[Field<'_>], holes: &[Blob]) -> Result<Vec<Piece>>
             }
             Value::Fixed64(bytes) => encoder.raw(bytes),
             Value::Bytes(bytes) if tagged => {
-                return Err(field.error("values of one form", format!("{} packed bytes", bytes.len())));
+                return Err(
+                    field.error("values of one form", format!("{} packed bytes", bytes.len()))
+                );
             }
             Value::Bytes(bytes) => encoder.raw(bytes),
         }

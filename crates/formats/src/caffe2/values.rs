@@ -36,7 +36,13 @@ pub(super) fn floats(pieces: Vec<Piece>, to: DType) -> Blob {
         _ => return source,
     };
     let len = count * u64::from(to.bits().unwrap_or(8) / 8);
-    Blob::derived(Arc::new(Decoded { source, len, is_tagged: false, convert, done: OnceLock::new() }))
+    Blob::derived(Arc::new(Decoded {
+        source,
+        len,
+        is_tagged: false,
+        convert,
+        done: OnceLock::new(),
+    }))
 }
 
 fn float(bytes: &[u8]) -> f32 {

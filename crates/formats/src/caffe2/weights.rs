@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use half::f16;
-use lodstone_model::{Attribute, AttributeValue, DType, Kind, Limits, Op, Operand, Residual, Tensor};
+use lodstone_model::{
+    Attribute, AttributeValue, DType, Kind, Limits, Op, Operand, Residual, Tensor,
+};
 use lodstone_store::{Blob, Derive};
 
 use super::fill::{Fill, SHAPE, Stored, VALUES, dtype_of, fill, operator};
@@ -130,7 +132,10 @@ fn is_unedited(op: &Op, tensor: &Tensor) -> Result<bool> {
         Some(AttributeValue::Longs(dims)) => dims.clone(),
         _ => Vec::new(),
     };
-    let is_shaped = shape.iter().map(|dim| u64::try_from(*dim).ok()).eq(tensor.shape.iter().map(|dim| Some(*dim)));
+    let is_shaped = shape
+        .iter()
+        .map(|dim| u64::try_from(*dim).ok())
+        .eq(tensor.shape.iter().map(|dim| Some(*dim)));
     if !is_same || !is_shaped || dtype_of(op) != Some(tensor.dtype) {
         return Ok(false);
     }
@@ -181,7 +186,9 @@ fn values(
                 out.run(5, holes.number(&tagged));
             }
         }
-        (Kind::Dense, Stored::Ints) => integers(tensor)?.iter().for_each(|value| out.int(6, *value)),
+        (Kind::Dense, Stored::Ints) => {
+            integers(tensor)?.iter().for_each(|value| out.int(6, *value))
+        }
         (Kind::Dense, _) => return refuse("which no operator fills"),
         (Kind::Absent, _) => return refuse("whose elements are missing"),
         (kind, _) => return refuse(&format!("which is {}", kind.name())),
@@ -223,8 +230,12 @@ pub(super) fn integers(tensor: &Tensor) -> Result<Vec<i64>> {
             bytes.as_chunks().0.iter().map(|it| u16::from_le_bytes(*it).into()).collect()
         }
         DType::Int64 => bytes.as_chunks().0.iter().map(|it| i64::from_le_bytes(*it)).collect(),
-        DType::Int32 => bytes.as_chunks().0.iter().map(|it| i32::from_le_bytes(*it).into()).collect(),
-        DType::Int16 => bytes.as_chunks().0.iter().map(|it| i16::from_le_bytes(*it).into()).collect(),
+        DType::Int32 => {
+            bytes.as_chunks().0.iter().map(|it| i32::from_le_bytes(*it).into()).collect()
+        }
+        DType::Int16 => {
+            bytes.as_chunks().0.iter().map(|it| i16::from_le_bytes(*it).into()).collect()
+        }
         _ => bytes.iter().map(|it| i64::from(*it)).collect(),
     })
 }
@@ -249,7 +260,8 @@ impl Derive for Tagged {
         let mut floats = vec![0; size];
         self.source.read_at(first * 4, &mut floats)?;
         let skip = usize::try_from(offset % 5).unwrap_or(0);
-        let tagged = floats.chunks(4).flat_map(|float| [FLOATS].into_iter().chain(float.iter().copied()));
+        let tagged =
+            floats.chunks(4).flat_map(|float| [FLOATS].into_iter().chain(float.iter().copied()));
         buffer.iter_mut().zip(tagged.skip(skip)).for_each(|(slot, byte)| *slot = byte);
         Ok(())
     }

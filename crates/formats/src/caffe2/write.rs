@@ -39,12 +39,7 @@ pub(super) fn write_text(model: &Model, path: &Location, options: &WriteOptions)
     stage(model, path, options, true)
 }
 
-fn stage(
-    model: &Model,
-    path: &Location,
-    options: &WriteOptions,
-    is_text: bool,
-) -> Result<Staged> {
+fn stage(model: &Model, path: &Location, options: &WriteOptions, is_text: bool) -> Result<Staged> {
     let main = model.main();
     if let Some(other) = main.filter(|main| main.dialect != Dialect::Caffe2) {
         let what = format!("a program of {}", other.dialect.framework());
@@ -66,7 +61,8 @@ fn stage(
     let into = path.names_directory() || (own.directory && !is_file);
     let (directory, (predict, init)) = match into {
         true => {
-            let named = |name: Option<String>, kind: &str| name.unwrap_or(format!("{kind}{extension}"));
+            let named =
+                |name: Option<String>, kind: &str| name.unwrap_or(format!("{kind}{extension}"));
             (path.clone(), (named(own.predict, "predict_net"), named(own.init, "init_net")))
         }
         // A single net has exactly the name that the user chose.
@@ -192,7 +188,9 @@ impl Writer<'_> {
         for (index, op) in block.ops.iter().enumerate() {
             ops.extend(self.op(op, |name| last.get(name) == Some(&index))?);
         }
-        for Parameter { name, tensor } in parameters.iter().filter(|it| !last.contains_key(&*it.name)) {
+        for Parameter { name, tensor } in
+            parameters.iter().filter(|it| !last.contains_key(&*it.name))
+        {
             let (op, values) = weights::fill_of(name, tensor, &mut self.holes)?;
             ops.push(self.plain(&op, &values)?.finish().into());
         }
@@ -272,7 +270,8 @@ fn canonical(block: &Block, attributes: &[Attribute], ops: &[Bytes]) -> Result<E
         }
     }
     for attribute in attributes {
-        let is_type = attribute.name == "type" && matches!(attribute.value, AttributeValue::String(_));
+        let is_type =
+            attribute.name == "type" && matches!(attribute.value, AttributeValue::String(_));
         if !is_type {
             let mut refuse = |_| Ok(Bytes::new());
             out.bytes(6, &argument::encode(attribute, &mut refuse)?.finish());

@@ -35,7 +35,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 /// Checks that a value can be broadcast to a shape whose dims from `axis` on it has.
 fn fits(small: &[i64], large: &[i64], axis: usize) -> Result<(), Fault> {
     let part = large.get(axis..).and_then(|rest| rest.get(..small.len()));
-    let is_fit = |part: &[i64]| part.iter().zip(small).all(|(large, small)| small == large || *small == 1);
+    let is_fit =
+        |part: &[i64]| part.iter().zip(small).all(|(large, small)| small == large || *small == 1);
     match part {
         Some(part) if is_fit(part) => Ok(()),
         _ => Err(format!("{small:?} does not broadcast to {large:?} from axis {axis}").into()),
@@ -91,7 +92,8 @@ fn same_kind(cx: &Cx<'_>, values: &[Value]) -> Result<(), Fault> {
         true => Ok(()),
         false => {
             let names: Vec<_> = kinds.iter().map(|kind| kind.name()).collect();
-            Err(format!("expected operands of one element type, found {}", names.join(" and ")).into())
+            Err(format!("expected operands of one element type, found {}", names.join(" and "))
+                .into())
         }
     }
 }
@@ -150,7 +152,13 @@ fn sum(cx: &mut Cx<'_>) -> Outcome {
         [left, right] => one(cx.node("Add", "", &[left, right], Vec::new(), of)?),
         _ => {
             let stack = stacked(cx, &values, &of, true)?;
-            one(cx.node("BatchedReduceAdd", "", &[stack], vec![("Axis", MemberValue::Int(0))], of)?)
+            one(cx.node(
+                "BatchedReduceAdd",
+                "",
+                &[stack],
+                vec![("Axis", MemberValue::Int(0))],
+                of,
+            )?)
         }
     }
 }
@@ -218,7 +226,13 @@ fn dot(cx: &mut Cx<'_>) -> Outcome {
         [_] => one(products),
         [rows, _] => {
             let of = Type { shape: vec![*rows], ..of };
-            one(cx.node("BatchedReduceAdd", "bra", &[products], vec![("Axis", MemberValue::Int(1))], of)?)
+            one(cx.node(
+                "BatchedReduceAdd",
+                "bra",
+                &[products],
+                vec![("Axis", MemberValue::Int(1))],
+                of,
+            )?)
         }
         other => Err(format!("expected vectors or matrices, found {other:?}").into()),
     }

@@ -307,7 +307,9 @@ fn transpose(cx: &mut Cx<'_>) -> Outcome {
     let [batch, height, width, channels] = image(cx, of.value)?;
     let [.., inner] = image(cx, of.filter)?;
     if inner != channels {
-        return Err(format!("a filter of {inner} channels does not match {channels} channels").into());
+        return Err(
+            format!("a filter of {inner} channels does not match {channels} channels").into()
+        );
     }
     if of.window.dilations != [1; 2] {
         return Err("Caffe2 has no dilations for `ConvTranspose`".into());

@@ -103,7 +103,11 @@ fn given(cx: &mut Cx<'_>, kind: ElemKind) -> Outcome {
         (ElemKind::Bool, AttributeValue::Longs(all)) => {
             all.iter().map(|value| u8::from(*value != 0)).collect()
         }
-        _ => return Err(Finding::from("expected a list of numbers").about_attribute("values").into()),
+        _ => {
+            return Err(Finding::from("expected a list of numbers")
+                .about_attribute("values")
+                .into());
+        }
     };
     let size = product(&dims)?.checked_mul(i64::from(kind.dtype().bits().unwrap_or(8) / 8));
     if size != i64::try_from(bytes.len()).ok() {

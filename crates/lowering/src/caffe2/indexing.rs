@@ -194,7 +194,9 @@ fn rows(cx: &mut Cx<'_>, indicator: Value, count: i64, suffix: &str) -> Result<V
     let bools = cx.convert(floats, ElemKind::Bool, "floatToBool")?;
     let length = cx.dim(bools, 0)?;
     if count > length {
-        return Err(format!("expected at least {count} rows of the indicator, found {length}").into());
+        return Err(
+            format!("expected at least {count} rows of the indicator, found {length}").into()
+        );
     }
     let of = of_kind(ElemKind::Int32I, vec![length, 1]);
     let places = cx.node("NonZero", "nonzero", &[bools], Vec::new(), of)?;
@@ -213,8 +215,13 @@ fn ended(cx: &mut Cx<'_>, places: Value) -> Result<Value, Fault> {
     let ones = cx.splat(1.0, halves.clone(), "fixNZ_onesFloat")?;
     let floats = cx.convert(places, ElemKind::Float16, "fixNZ_float")?;
     let below = cx.node("CmpLT", "fixNZ_isNegBool", &[places, zeros], Vec::new(), bools.clone())?;
-    let marks =
-        cx.node("Select", "fixNZ_isNegFloat", &[below, ones, zeros_half], Vec::new(), halves.clone())?;
+    let marks = cx.node(
+        "Select",
+        "fixNZ_isNegFloat",
+        &[below, ones, zeros_half],
+        Vec::new(),
+        halves.clone(),
+    )?;
     let marks = cx.convert(marks, ElemKind::Int32I, "fixNZ_isNegInt")?;
     let members = vec![
         ("Dim", MemberValue::Int(0)),
@@ -223,8 +230,13 @@ fn ended(cx: &mut Cx<'_>, places: Value) -> Result<Value, Fault> {
     ];
     let sums = cx.node("CumSum", "fixNZ_cumSum", &[marks], members, of)?;
     let behind = cx.node("CmpLT", "fixNZ_isAfterBoundary", &[zeros, sums], Vec::new(), bools)?;
-    let ended =
-        cx.node("Select", "fixNZ_withMinusOnesFloat", &[behind, minus, floats], Vec::new(), halves)?;
+    let ended = cx.node(
+        "Select",
+        "fixNZ_withMinusOnesFloat",
+        &[behind, minus, floats],
+        Vec::new(),
+        halves,
+    )?;
     cx.convert(ended, ElemKind::Int32I, "fixNZ_withMinusOnesInt")
 }
 
@@ -257,7 +269,9 @@ fn to_dense(cx: &mut Cx<'_>) -> Outcome {
     }
     let last = cx.int("dense_last_dim", 1)?;
     if last != 1 {
-        return Err(format!("Glow has results of one column only, found `dense_last_dim` {last}").into());
+        return Err(
+            format!("Glow has results of one column only, found `dense_last_dim` {last}").into()
+        );
     }
     let count = cx.dim(places, 0)?;
     if cx.shape(values) != [count] {
@@ -300,7 +314,9 @@ fn labels(cx: &mut Cx<'_>) -> Outcome {
     ];
     let members = vec![("NumLabels", MemberValue::Int(count))];
     let results = cx.nodes("SparseLabelSplit", "", &operands, members, results)?;
-    let &[values, examples, offsets] = results.as_slice() else { return Err("expected 3 results".into()) };
+    let &[values, examples, offsets] = results.as_slice() else {
+        return Err("expected 3 results".into());
+    };
     let mut parts = Vec::new();
     for (stack, name) in [(values, "reshapeLabelValue"), (examples, "reshapeExampleId")] {
         for label in 0..count {

@@ -186,7 +186,9 @@ fn batch(cx: &mut Cx<'_>) -> Outcome {
     let mut stack = Vec::new();
     let longest = left_stack.len().max(right_stack.len());
     for place in 0..longest {
-        let at = |stack: &[i64]| stack.len().checked_sub(place + 1).map(|at| (at, stack.get(at).copied()));
+        let at = |stack: &[i64]| {
+            stack.len().checked_sub(place + 1).map(|at| (at, stack.get(at).copied()))
+        };
         match (at(left_stack), at(right_stack)) {
             (Some((_, Some(a))), Some((_, Some(b)))) if a == b => stack.push(a),
             (Some((at, Some(1))), Some((_, Some(b)))) => {
@@ -224,7 +226,12 @@ fn batch(cx: &mut Cx<'_>) -> Outcome {
 }
 
 /// Repeats a value along an axis.
-pub(super) fn tiled(cx: &mut Cx<'_>, value: Value, axis: usize, count: i64) -> Result<Value, Fault> {
+pub(super) fn tiled(
+    cx: &mut Cx<'_>,
+    value: Value,
+    axis: usize,
+    count: i64,
+) -> Result<Value, Fault> {
     let mut shape = cx.shape(value);
     let dim = shape.get_mut(axis).ok_or_else(|| format!("there is no axis {axis}"))?;
     *dim = dim.checked_mul(count).ok_or("the shape is too large")?;

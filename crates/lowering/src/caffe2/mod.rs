@@ -35,7 +35,7 @@ mod walk;
 mod weights;
 
 use lodstone_model::{Model, Programs, Report};
-use lodstone_schema::onnx::place_of;
+use lodstone_schema::onnx::{NEWEST_OPSET, place_of};
 use lodstone_schema::{Code, Finding, Findings, Origins};
 
 use crate::glow;
@@ -81,6 +81,12 @@ pub(crate) fn to_onnx(
     origins.rename(&names);
     if let Some(main) = onnx.main_mut() {
         main.rename(&names);
+        // The operators are those of the newest version, of which Glow's lowering declares the lowest equal one.
+        for (domain, version) in &mut main.operator_versions {
+            if domain.is_empty() {
+                *version = NEWEST_OPSET;
+            }
+        }
     }
     weights::forget_storage(&mut onnx);
     Ok((onnx, origins))

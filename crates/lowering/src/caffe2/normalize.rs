@@ -32,7 +32,9 @@ fn softmax(cx: &mut Cx<'_>) -> Outcome {
     let of = cx.type_of(rows);
     // Glow ignores the labels, of which there must be one for each row.
     let selected = match flat {
-        [rows, _] if rows != first => cx.splat(0.0, of_kind(ElemKind::Int64I, vec![rows, 1]), "rows")?,
+        [rows, _] if rows != first => {
+            cx.splat(0.0, of_kind(ElemKind::Int64I, vec![rows, 1]), "rows")?
+        }
         _ => selected,
     };
     let result = cx.node("SoftMax", "", &[rows, selected], Vec::new(), of)?;
@@ -73,7 +75,9 @@ fn batch(cx: &mut Cx<'_>) -> Outcome {
         let operand = cx.input(index)?;
         if cx.shape(operand) != [channels] {
             let found = cx.shape(operand);
-            return Err(format!("expected {channels} elements as input {index}, found {found:?}").into());
+            return Err(
+                format!("expected {channels} elements as input {index}, found {found:?}").into()
+            );
         }
         operands.push(operand);
     }
@@ -115,7 +119,9 @@ fn rms(cx: &mut Cx<'_>) -> Outcome {
     let &[rows, columns] = &*shape else { return Err("expected a matrix".into()) };
     for operand in [gamma, beta] {
         if cx.shape(operand) != [columns] {
-            return Err(format!("expected {columns} elements, found {:?}", cx.shape(operand)).into());
+            return Err(
+                format!("expected {columns} elements, found {:?}", cx.shape(operand)).into()
+            );
         }
     }
     let epsilon = cx.float("eps", 0.0)?;
@@ -124,11 +130,13 @@ fn rms(cx: &mut Cx<'_>) -> Outcome {
     let of_rows = Type { shape: vec![rows], ..of.clone() };
     let axes = vec![("Axes", MemberValue::Ints(vec![1]))];
     let mean = cx.node("BatchedReduceMean", "mean", &[square], axes, of_rows.clone())?;
-    let epsilon = cx.graph.constant_of("eps", ElemKind::Float, vec![1], epsilon.to_le_bytes().to_vec())?;
+    let epsilon =
+        cx.graph.constant_of("eps", ElemKind::Float, vec![1], epsilon.to_le_bytes().to_vec())?;
     let epsilon = cx.broadcast_at(epsilon, &[rows], 0, "bcastEps")?;
     let sum = cx.node("Add", "addEps", &[mean, epsilon], Vec::new(), of_rows.clone())?;
     let root = pow(cx, sum, 0.5, "sqrt")?;
-    let unit = cx.graph.constant_of("one", ElemKind::Float, vec![1], 1_f32.to_le_bytes().to_vec())?;
+    let unit =
+        cx.graph.constant_of("one", ElemKind::Float, vec![1], 1_f32.to_le_bytes().to_vec())?;
     let unit = cx.broadcast_at(unit, &[rows], 0, "bcastOne")?;
     let factor = cx.node("Div", "rrms", &[unit, root], Vec::new(), of_rows)?;
     let column = cx.reshape_always(factor, &[rows, 1], "expandD")?;

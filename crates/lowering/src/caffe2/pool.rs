@@ -142,7 +142,11 @@ fn resize(cx: &mut Cx<'_>) -> Outcome {
     if let Some(wrong) = scales.iter().find(|scale| !scale.is_finite() || **scale <= 0.0) {
         return Err(format!("expected positive scales, found {wrong}").into());
     }
-    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "as in Glow; values out of range saturate")]
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "as in Glow; values out of range saturate"
+    )]
     let size = |(dim, scale): (&i64, &f32)| (*dim as f32 * scale).floor() as i64;
     let shape: Vec<i64> = cx.shape(value).iter().zip(&scales).map(size).collect();
     if shape.contains(&0) {

@@ -27,7 +27,12 @@ fn without(shape: &[i64], axes: &[usize]) -> Vec<i64> {
 }
 
 /// Adds a reduction over sorted axes: in one node, or one node for each if the kind reduces one axis.
-fn reduced(cx: &mut Cx<'_>, kind: &'static str, value: Value, axes: &[usize]) -> Result<Value, Fault> {
+fn reduced(
+    cx: &mut Cx<'_>,
+    kind: &'static str,
+    value: Value,
+    axes: &[usize],
+) -> Result<Value, Fault> {
     let has_axes = !matches!(kind, "BatchedReduceAdd" | "BatchedReduceProd");
     if has_axes {
         let of: Type = cx.shaped(value, without(&cx.shape(value), axes));
@@ -46,9 +51,10 @@ fn reduce(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
     let value = cx.input(0)?;
     let shape = cx.shape(value);
     let mut axes = match cx.longs("axes")? {
-        Some(axes) => {
-            axes.into_iter().map(|axis| from_front(axis, shape.len())).collect::<Result<Vec<_>, _>>()?
-        }
+        Some(axes) => axes
+            .into_iter()
+            .map(|axis| from_front(axis, shape.len()))
+            .collect::<Result<Vec<_>, _>>()?,
         None => (0..shape.len()).collect(),
     };
     axes.sort_unstable();
@@ -63,7 +69,8 @@ fn reduce(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
     if !keeps {
         return one(result);
     }
-    let kept = shape.iter().enumerate().map(|(axis, dim)| if axes.contains(&axis) { 1 } else { *dim });
+    let kept =
+        shape.iter().enumerate().map(|(axis, dim)| if axes.contains(&axis) { 1 } else { *dim });
     let kept: Vec<i64> = kept.collect();
     one(cx.reshape_always(result, &kept, "keepdims")?)
 }

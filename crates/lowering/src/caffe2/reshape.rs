@@ -74,7 +74,9 @@ fn reshape(cx: &mut Cx<'_>) -> Outcome {
         match *dim {
             0 => *dim = *old.get(index).ok_or("a dim of 0 has no counterpart")?,
             -1 => {}
-            dim if dim < 0 => return Err(format!("expected dims of at least -1, found {dim}").into()),
+            dim if dim < 0 => {
+                return Err(format!("expected dims of at least -1, found {dim}").into());
+            }
             _ => {}
         }
     }
@@ -112,7 +114,9 @@ fn shape(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
     let dims = cx.shape(value);
     let dims = match cx.longs_or_none("axes")? {
-        Some(axes) => axes.into_iter().map(|axis| cx.dim(value, axis)).collect::<Result<Vec<_>, _>>()?,
+        Some(axes) => {
+            axes.into_iter().map(|axis| cx.dim(value, axis)).collect::<Result<Vec<_>, _>>()?
+        }
         None => dims,
     };
     one(integers(cx, 0, &dims)?)
@@ -208,7 +212,9 @@ fn split(cx: &mut Cx<'_>) -> Outcome {
     };
     let parts = match given {
         Some(parts) if parts.len() == count => parts,
-        Some(parts) => return Err(format!("expected {count} lengths as `split`, found {parts:?}").into()),
+        Some(parts) => {
+            return Err(format!("expected {count} lengths as `split`, found {parts:?}").into());
+        }
         None if dim % long(count) == 0 => vec![dim / long(count); count],
         None => return Err(format!("a dim of {dim} does not divide into {count} parts").into()),
     };
@@ -255,8 +261,10 @@ fn concat(cx: &mut Cx<'_>) -> Outcome {
                 true => cx.concat(values, axis, "")?,
                 false => {
                     let flat = flattened(&cx.shape(first), rank)?;
-                    let columns: Result<Vec<_>, _> =
-                        values.into_iter().map(|value| cx.reshape_always(value, &flat, "")).collect();
+                    let columns: Result<Vec<_>, _> = values
+                        .into_iter()
+                        .map(|value| cx.reshape_always(value, &flat, ""))
+                        .collect();
                     cx.concat(columns?, 1, "")?
                 }
             };

@@ -56,7 +56,9 @@ pub(super) fn is_nhwc(cx: &Cx<'_>) -> Result<bool, Fault> {
     match cx.text("order", "NCHW")?.as_str() {
         "NHWC" => Ok(true),
         "NCHW" => Ok(false),
-        other => Err(format!("expected `NCHW` or `NHWC` as `order`, found {}", quoted(other)).into()),
+        other => {
+            Err(format!("expected `NCHW` or `NHWC` as `order`, found {}", quoted(other)).into())
+        }
     }
 }
 
@@ -87,7 +89,8 @@ pub(super) fn transposed(
     }
     let picked: Option<Vec<i64>> = order.iter().map(|axis| shape.get(*axis).copied()).collect();
     let of = cx.shaped(value, picked.unwrap_or_default());
-    let layout = LAYOUTS.iter().find(|(known, _)| *known == order).map_or("*", |(_, layout)| layout);
+    let layout =
+        LAYOUTS.iter().find(|(known, _)| *known == order).map_or("*", |(_, layout)| layout);
     let members = vec![
         ("Shuffle", MemberValue::Ints(order.iter().map(|axis| long(*axis)).collect())),
         ("Layout", MemberValue::Text(layout.to_owned())),
@@ -126,7 +129,8 @@ pub(super) fn quantized(cx: &Cx<'_>, shape: Vec<i64>) -> Result<Type, Fault> {
         }
     }
     let (scale, zero) = (cx.float("Y_scale", 1.0)?, cx.int("Y_zero_point", 0)?);
-    let zero = i32::try_from(zero).map_err(|_| format!("expected a 32-bit `Y_zero_point`, found {zero}"))?;
+    let zero = i32::try_from(zero)
+        .map_err(|_| format!("expected a 32-bit `Y_zero_point`, found {zero}"))?;
     if !scale.is_finite() || scale <= 0.0 {
         return Err(format!("expected a positive `Y_scale`, found {scale}").into());
     }

@@ -108,7 +108,9 @@ fn fused(cx: &mut Cx<'_>, is_weighted: bool, kind: ElemKind) -> Outcome {
     let quantization = Some((0.0, 0));
     cx.graph.retype(of.data, Type { quantization, ..of_kind(kind, vec![rows, width]) });
     let (columns, result_kind) = match kind {
-        ElemKind::UInt4FusedFP16Q => (width.checked_sub(4).and_then(|it| it.checked_mul(2)), ElemKind::Float16),
+        ElemKind::UInt4FusedFP16Q => {
+            (width.checked_sub(4).and_then(|it| it.checked_mul(2)), ElemKind::Float16)
+        }
         _ => (width.checked_sub(8), ElemKind::Float),
     };
     let columns = columns.filter(|columns| *columns > 0);
@@ -139,7 +141,10 @@ fn rowwise(cx: &mut Cx<'_>, is_weighted: bool) -> Outcome {
     let rows = cx.dim(of.data, 0)?;
     if cx.shape(scales) != [rows, 2] {
         let found = cx.shape(scales);
-        return Err(format!("expected a scale and a bias for each of {rows} rows, found {found:?}").into());
+        return Err(format!(
+            "expected a scale and a bias for each of {rows} rows, found {found:?}"
+        )
+        .into());
     }
     let found = cx.type_of(of.data).kind;
     if found != ElemKind::UInt8Q {
@@ -239,7 +244,9 @@ fn box_cox(cx: &mut Cx<'_>) -> Outcome {
     let columns = cx.dim(data, 1)?;
     for operand in inputs.into_iter().skip(1) {
         if cx.shape(operand) != [columns] {
-            return Err(format!("expected {columns} elements, found {:?}", cx.shape(operand)).into());
+            return Err(
+                format!("expected {columns} elements, found {:?}", cx.shape(operand)).into()
+            );
         }
     }
     let of = cx.type_of(data);

@@ -171,7 +171,13 @@ fn bucketize(cx: &mut Cx<'_>) -> Outcome {
         _ => return Err("expected floats as `boundaries`".into()),
     };
     let of = of_kind(ElemKind::Int32I, cx.shape(value));
-    one(cx.node("Bucketize", "", &[value], vec![("Boundaries", MemberValue::Floats(boundaries))], of)?)
+    one(cx.node(
+        "Bucketize",
+        "",
+        &[value],
+        vec![("Boundaries", MemberValue::Floats(boundaries))],
+        of,
+    )?)
 }
 
 fn scale(cx: &mut Cx<'_>) -> Outcome {

@@ -141,7 +141,8 @@ impl<'m> Walk<'m> {
         for (number, op) in ops.iter().enumerate() {
             let output = op.output("").first().map(String::as_str);
             let is_last = output.is_some_and(|name| last.get(name) == Some(&number));
-            let tensor = output.filter(|_| is_last).and_then(|name| Some((name, *stored.get(name)?)));
+            let tensor =
+                output.filter(|_| is_last).and_then(|name| Some((name, *stored.get(name)?)));
             match tensor {
                 Some((name, tensor)) if weights::is_stored(op, tensor) => {
                     self.add(name, weights::entry(name, tensor, Some(op)));

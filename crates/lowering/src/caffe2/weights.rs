@@ -36,7 +36,10 @@ fn is_splat(op: &Op, tensor: &Tensor) -> bool {
         Some(AttributeValue::Float(value)) => *value,
         _ => 0.0,
     };
-    let is_shaped = dims.iter().map(|dim| u64::try_from(*dim).ok()).eq(tensor.shape.iter().map(|dim| Some(*dim)));
+    let is_shaped = dims
+        .iter()
+        .map(|dim| u64::try_from(*dim).ok())
+        .eq(tensor.shape.iter().map(|dim| Some(*dim)));
     let Ok(bytes) = tensor.data.bytes() else { return false };
     is_shaped && bytes.as_chunks::<4>().0.iter().all(|it| *it == value.to_le_bytes())
 }
@@ -176,7 +179,8 @@ const INTEGERS: &[(&str, usize, DType)] = &[
 
 /// Returns the element type that the operators which read an input expect; floats by default.
 fn expected(main: &Block, name: &str) -> DType {
-    let reads = main.ops.iter().flat_map(|op| op.input("").iter().enumerate().map(move |it| (op, it)));
+    let reads =
+        main.ops.iter().flat_map(|op| op.input("").iter().enumerate().map(move |it| (op, it)));
     let known = reads.filter(|(_, (_, read))| *read == name).find_map(|(op, (index, _))| {
         let found = INTEGERS.iter().find(|(kind, at, _)| *kind == op.kind && *at == index);
         found.map(|(.., dtype)| *dtype)

@@ -22,9 +22,9 @@ use bytes::Bytes;
 use lodstone_model::Limits;
 use lodstone_store::{Blob, Cursor, Identity};
 
+use super::run;
 use super::schema::{self, Kind};
 use super::varint::{self, min_len};
-use super::run;
 use super::wire::{Encoder, Field, Message, Source, Value};
 use crate::{Error, Result};
 
