@@ -36,6 +36,7 @@ mod values;
 mod weights;
 mod write;
 
+pub use net::read_blob as read_net;
 pub use records::{BLOB, MINIDB, PREDICTOR, read as read_records};
 
 use lodstone_model::Dialect;

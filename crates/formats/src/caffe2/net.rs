@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lodstone_model::{
-    Attribute, AttributeValue, Block, ByteString, Dialect, Limits, Op, Operand, Parameter, Program,
-    Residual, TensorType, Topology, ValueType, Var,
+    Attribute, AttributeValue, Block, ByteString, Dialect, Limits, Model, Op, Operand, Parameter, Program,
+    Programs, Residual, TensorType, Topology, ValueType, Var,
 };
 use lodstone_store::Blob;
 
@@ -34,6 +34,20 @@ pub(super) fn read(blob: &Blob, origin: &str, limits: &Limits, is_init: bool) ->
         true => read_text(blob, origin, limits, is_init),
         false => read_binary(blob, origin, limits, is_init),
     }
+}
+
+/// Reads a net as a model of its own; `is_init` is set if its fills are parameters.
+///
+/// # Errors
+/// Fails if the bytes are not a `NetDef`, with the location in the net and the offset in the file.
+pub fn read_blob(blob: &Blob, origin: &str, limits: &Limits, is_init: bool) -> Result<Model> {
+    let Net { program, parameters } = read(blob, origin, limits, is_init)?;
+    let mut model = Model { parameters, ..Model::default() };
+    let name = if is_init { Programs::STARTUP } else { Programs::MAIN };
+    model.programs.insert(name, program);
+    model.files.push(blob.clone());
+    super::pair::finish(&mut model, super::layout::Pair::default())?;
+    Ok(model)
 }
 
 /// Reads a binary net.
