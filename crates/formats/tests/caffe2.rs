@@ -111,6 +111,8 @@ fn tensors_of_the_collection_have_their_recorded_bytes() {
 fn golden_nets_are_written_back() {
     let mut found = Vec::new();
     nets(&golden(), &mut found);
+    // Nets that fill nothing are only recognized beside others.
+    found.retain(|path| fs::metadata(path).unwrap().len() > 16);
     assert!(found.len() > 90, "{} files", found.len());
     found.iter().for_each(|path| assert_written_back(path));
 }
@@ -198,8 +200,16 @@ fn tensors_survive_every_format() {
         assert_eq!(again.parameters.len(), model.parameters.len(), "{format}");
         for Parameter { name, tensor } in &model.parameters {
             let found = again.parameter(name).unwrap();
-            assert_eq!((found.dtype, &found.shape), (tensor.dtype, &tensor.shape), "{format} {name}");
-            assert_eq!(found.data.bytes().unwrap(), tensor.data.bytes().unwrap(), "{format} {name}");
+            assert_eq!(
+                (found.dtype, &found.shape),
+                (tensor.dtype, &tensor.shape),
+                "{format} {name}"
+            );
+            assert_eq!(
+                found.data.bytes().unwrap(),
+                tensor.data.bytes().unwrap(),
+                "{format} {name}"
+            );
         }
     }
 }

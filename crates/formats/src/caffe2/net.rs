@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lodstone_model::{
-    Attribute, AttributeValue, Block, ByteString, Dialect, Limits, Model, Op, Operand, Parameter, Program,
-    Programs, Residual, TensorType, Topology, ValueType, Var,
+    Attribute, AttributeValue, Block, ByteString, Dialect, Limits, Model, Op, Operand, Parameter,
+    Program, Programs, Residual, TensorType, Topology, ValueType, Var,
 };
 use lodstone_store::Blob;
 

@@ -76,7 +76,10 @@ fn is_net(place: &Location, options: &OpenOptions) -> bool {
     }
     let Ok(blob) = options.file(place) else { return false };
     let head = blob.head(detect::HEAD).unwrap_or_default();
-    head.is_empty() || detect::is_net(&head, blob.len())
+    // One without operators has nothing that distinguishes it, other than its name.
+    let is_short =
+        || blob.len() <= detect::HEAD && net::read(&blob, "", &options.limits, true).is_ok();
+    detect::is_net(&head, blob.len()) || is_short()
 }
 
 /// Returns whether a net only fills blobs, and declares no outputs.

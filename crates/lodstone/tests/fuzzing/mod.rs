@@ -190,12 +190,7 @@ pub const TARGETS: &[Target] = &[
         subjects: &["npz", "mxnet-npz"],
         ..PLAIN
     },
-    Target {
-        name: "caffe2_nets",
-        files: &["predict_net.pb", "init_net.pb"],
-        open: "",
-        ..PLAIN
-    },
+    Target { name: "caffe2_nets", files: &["predict_net.pb", "init_net.pb"], open: "", ..PLAIN },
     Target {
         name: "caffe2_minidb",
         files: &["model.minidb"],
