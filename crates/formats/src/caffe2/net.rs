@@ -65,8 +65,7 @@ pub(super) fn read_binary(
     if !structure.is_exact {
         // The structure does not determine the bytes of the file.
         let holes: Vec<Blob> = structure.holes.iter().cloned().chain([blob.clone()]).collect();
-        read.program.residual =
-            Residual::with_holes(VERBATIM, structure.bytes.clone(), holes.into());
+        read.program.residual = Residual::with_holes(VERBATIM, structure.bytes, holes.into());
     }
     Ok(read)
 }

@@ -22,7 +22,7 @@ pub(super) enum Written {
     Removed,
     Unedited,
     /// The new operator, and its encoded argument with the values.
-    Edited(Op, Bytes),
+    Edited(Box<Op>, Bytes),
 }
 
 /// Whether an operator fills one blob, without inputs.
@@ -84,7 +84,7 @@ pub(super) fn written(
     set(&mut edited, SHAPE, dims);
     set(&mut edited, VALUES, AttributeValue::None);
     let values = values(name, tensor, stored, edited.kind.starts_with("Int8"), holes)?;
-    Ok(Written::Edited(edited, values))
+    Ok(Written::Edited(Box::new(edited), values))
 }
 
 /// Returns where `GivenTensorFill` has the values of the type that its argument `dtype` selects.

@@ -225,7 +225,7 @@ impl Writer<'_> {
         let (edited, values) = match written {
             Written::Removed => return Ok(None),
             Written::Unedited => (op.clone(), then_values.clone()),
-            Written::Edited(op, values) => (op, values),
+            Written::Edited(op, values) => (*op, values),
         };
         let now = self.plain(&edited, &values)?;
         let omits = op.attributes.iter().any(weights::is_omitted);
