@@ -30,7 +30,10 @@ pub(super) struct Net {
 /// # Errors
 /// Fails if the bytes are not a `NetDef`, with the location in the net and the offset in the file.
 pub(super) fn read(blob: &Blob, origin: &str, limits: &Limits, is_init: bool) -> Result<Net> {
-    match detect::is_text(&blob.head(detect::HEAD)?) {
+    let head = blob.head(detect::HEAD)?;
+    // A text without operators is only known by the name of its file.
+    let is_named = origin.ends_with(".pbtxt") && !detect::is_net(&head, blob.len());
+    match detect::is_text(&head) || is_named {
         true => read_text(blob, origin, limits, is_init),
         false => read_binary(blob, origin, limits, is_init),
     }

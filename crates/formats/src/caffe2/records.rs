@@ -394,8 +394,7 @@ fn encode(parameter: &Parameter, is_database: bool) -> Result<Blob> {
     out.int(2, code);
     elements(name, tensor, &mut out, &mut holes)?;
     out.bytes(7, name.as_bytes());
-    let count = tensor.shape.iter().product::<u64>();
-    let count = i64::try_from(count).map_err(|_| Error::dtype(BLOB.title, name, tensor.dtype))?;
+    let count = signed_count(name, &dims)?;
     // The device is the processor.
     out.message(8, |out| out.int(1, 0));
     out.message(11, |out| {
@@ -420,6 +419,16 @@ fn encode(parameter: &Parameter, is_database: bool) -> Result<Blob> {
     let [key_len, value_len] = sizes;
     let header = [key_len?.to_le_bytes(), value_len?.to_le_bytes()].concat();
     Ok(Blob::concat(vec![Blob::memory(header), Blob::memory(key.into_bytes()), value]))
+}
+
+/// Multiplies dims.
+fn signed_count(name: &str, dims: &[i64]) -> Result<i64> {
+    let count = match dims.contains(&0) {
+        true => Some(0),
+        false => dims.iter().try_fold(1_i64, |count, dim| count.checked_mul(*dim)),
+    };
+    let what = || format!("the tensor `{name}` of shape {dims:?}");
+    count.ok_or_else(|| Error::Incompatible { format: BLOB.title, what: what() })
 }
 
 /// Encodes the elements of a tensor.
