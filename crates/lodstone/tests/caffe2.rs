@@ -133,7 +133,7 @@ fn nets_without_shapes_report_which_operators_are_supported() {
         assert!(report.supported, "{report:?}");
         assert_eq!(report.operators[0].kind, "Conv");
     }
-    let mut other = model.clone();
+    let mut other = model;
     other.main_mut().unwrap().blocks[0].ops[0].kind = "MadeUp".to_owned();
     let report = operators(&other, OperatorTarget::Onnx).unwrap();
     assert!(!report.supported);

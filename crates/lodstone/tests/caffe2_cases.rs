@@ -4,6 +4,7 @@
 //! `glow/cases.json` of the collection lists the cases.
 
 #![expect(clippy::disallowed_methods, reason = "tests read their own files")]
+#![expect(clippy::print_stdout, reason = "reports what was tried")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 
 mod graphs;
