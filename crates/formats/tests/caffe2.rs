@@ -104,7 +104,7 @@ fn tensors_of_the_collection_have_their_recorded_bytes() {
         }
     }
     println!("{tried} tensors");
-    assert!(tried > 50, "{tried}");
+    assert!(tried > 40, "{tried}");
 }
 
 #[test]
