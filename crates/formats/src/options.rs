@@ -127,6 +127,8 @@ pub struct Holds {
     pub metadata: bool,
     /// A program, of this dialect.
     pub program: Option<Dialect>,
+    /// The startup program of such a program, which fills its parameters.
+    pub startup: bool,
     /// Tensor names.
     pub names: bool,
     /// Unnamed tensors, if no tensor has a name.

@@ -7,7 +7,7 @@ use crate::encoding::pickle::known::Use;
 use crate::encoding::protobuf::schema::Message;
 use crate::onnx::{Family, Formats};
 use crate::scan::Outside;
-use crate::{Format, Mapper, Probe, glow, mxnet, numpy, onnx, paddle, safetensors, torch};
+use crate::{Format, Mapper, Probe, caffe2, glow, mxnet, numpy, onnx, paddle, safetensors, torch};
 
 /// Every format, in the order of detection: those with a signature first.
 pub static FORMATS: &[&Format] = &[
@@ -19,6 +19,11 @@ pub static FORMATS: &[&Format] = &[
     &mxnet::states::FORMAT,
     &numpy::NPZ,
     &numpy::NPY,
+    &caffe2::BINARY,
+    &caffe2::TEXT_FORMAT,
+    &caffe2::MINIDB,
+    &caffe2::PREDICTOR,
+    &caffe2::BLOB,
     &onnx::BINARY,
     &onnx::AS_TEXT,
     &glow::STANDARD,

@@ -28,6 +28,7 @@ const ARRAYS: Container = Container {
         tensors: true,
         metadata: true,
         program: None,
+        startup: false,
         names: true,
         unnamed: true,
         lod: false,
@@ -76,8 +77,9 @@ pub(crate) fn fit(
     let programs = std::mem::take(&mut model.programs);
     for (program_name, program) in programs {
         let is_main = program_name == Programs::MAIN;
-        if is_main && holds.program.is_some() {
-            model.set_main(program);
+        let is_startup = program_name == Programs::STARTUP && holds.startup;
+        if (is_main || is_startup) && holds.program.is_some() {
+            model.programs.insert(&program_name, program);
             continue;
         }
         let count = program.ops().count();

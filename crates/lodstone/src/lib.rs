@@ -228,6 +228,11 @@ const RUNS: &[Runs] = &[
         support: Support::Program(lodstone_lowering::coverage),
     },
     Runs {
+        dialect: Dialect::Caffe2,
+        prepare: run::typed::prepare,
+        support: Support::Program(lodstone_lowering::coverage),
+    },
+    Runs {
         dialect: Dialect::Pir,
         prepare: paddle::run::prepare_translated,
         support: Support::Program(paddle::run::translated_coverage),

@@ -38,8 +38,7 @@ pub(crate) fn declare(model: &mut Model, shapes: &[(String, Vec<u64>)]) -> Resul
             return Err(Error::Absent(format!("there is no input `{name}`; the inputs are {all}")));
         }
         let var = main.vars.iter().find(|var| var.name == *name);
-        let tensor = var.filter(|var| matches!(var.value, ValueType::Tensor(_)));
-        let Some(tensor) = tensor.and_then(|var| var.value.tensor_type()) else {
+        let Some(ValueType::Tensor(tensor)) = var.map(|var| &var.value) else {
             return Err(Error::Absent(format!(
                 "the input `{name}` is not declared to be a tensor"
             )));
@@ -74,6 +73,10 @@ pub(crate) fn declare(model: &mut Model, shapes: &[(String, Vec<u64>)]) -> Resul
     }
     for var in &mut main.vars {
         let shape = declared.get(var.name.as_str());
+        if let (ValueType::Tensor(tensor), Some(shape)) = (&mut var.value, shape) {
+            // Frameworks without declared types leave the element type open.
+            tensor.shape = Some(shape.iter().map(|dim| Dim::Known(*dim)).collect());
+        }
         for tensor in var.value.tensors_mut() {
             let dims = shape.map(|shape| shape.iter().map(|n| Dim::Known(*n)).collect());
             fix(tensor, dims, &symbols);

@@ -15,8 +15,10 @@ const FRAMEWORKS: [(&str, &[&str]); 6] = [
     ("torch", &["torch", "pytorch"]),
 ];
 
-/// Folders of representations that a framework has beside its first one.
-const REPRESENTATIONS: [(&str, &str); 1] = [("pir", "paddle")];
+/// Folders of representations that a framework has beside its first one. Caffe2 is released as part of PyTorch, and its
+/// operators are lowered to Glow's nodes.
+const REPRESENTATIONS: [(&str, &str); 3] =
+    [("pir", "paddle"), ("caffe2", "glow"), ("caffe2", "torch")];
 
 /// The files in which a phrase may name a framework, with the reason. An empty phrase matches any text.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[

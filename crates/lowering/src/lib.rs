@@ -13,6 +13,7 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+mod caffe2;
 pub mod glow;
 pub mod mxnet;
 mod onnx;
@@ -82,6 +83,7 @@ pub fn coverage(model: &Model) -> Option<Result<Vec<OperatorCoverage>, Finding>>
         Dialect::Paddle => Some(paddle::coverage(model)),
         Dialect::Pir => Some(pir::coverage(model)),
         Dialect::Glow => Some(Ok(coverage_of_whole(model, program))),
+        Dialect::Caffe2 => Some(caffe2::coverage(model)),
     }
 }
 
@@ -110,7 +112,7 @@ fn coverage_of_whole(model: &Model, program: &Program) -> Vec<OperatorCoverage> 
 /// apply, and the result should be simplified. The operators of other programs correspond to those of the result.
 pub fn is_rewritten(from: Dialect) -> bool {
     match from {
-        Dialect::Paddle | Dialect::Pir | Dialect::Mxnet => true,
+        Dialect::Paddle | Dialect::Pir | Dialect::Caffe2 | Dialect::Mxnet => true,
         Dialect::Glow | Dialect::Onnx => false,
     }
 }
@@ -144,10 +146,19 @@ fn translation(from: Dialect, to: Dialect) -> Option<Translation> {
             Some(|model, _, report| glow::from_onnx(model, report))
         }
         Dialect::Mxnet if to == Dialect::Onnx => Some(mxnet::to_onnx),
+        Dialect::Caffe2 if to == Dialect::Onnx => Some(caffe2::to_onnx),
+        Dialect::Caffe2 if to == Dialect::Glow => {
+            Some(|model, _, report| caffe2::to_glow(model, report))
+        }
         Dialect::Paddle if to == Dialect::Onnx => Some(paddle::to_onnx),
         Dialect::Pir if to == Dialect::Onnx => Some(pir::to_onnx),
         Dialect::Pir if to == Dialect::Paddle => Some(|model, _, _| pir::to_paddle(model)),
-        Dialect::Glow | Dialect::Onnx | Dialect::Paddle | Dialect::Pir | Dialect::Mxnet => None,
+        Dialect::Glow
+        | Dialect::Onnx
+        | Dialect::Paddle
+        | Dialect::Pir
+        | Dialect::Mxnet
+        | Dialect::Caffe2 => None,
     }
 }
 
@@ -181,12 +192,15 @@ pub fn lower_with(
     options: &LowerOptions,
     report: &mut Report,
 ) -> Option<Result<Origins, LowerError>> {
-    let translation = translation(model.main()?.dialect, to)?;
+    let dialect = model.main()?.dialect;
+    let translation = translation(dialect, to)?;
     let lowered =
         translation(model, options, report).map_err(|findings| LowerError { to, findings });
     Some(lowered.map(|(mut lowered, origins)| {
         for (name, program) in std::mem::take(&mut model.programs) {
-            if name != Programs::MAIN {
+            // A lowering may have applied the startup program.
+            let is_applied = dialect == Dialect::Caffe2 && name == Programs::STARTUP;
+            if name != Programs::MAIN && !is_applied {
                 lowered.programs.insert(&name, program);
             }
         }

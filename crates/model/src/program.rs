@@ -84,6 +84,8 @@ pub enum Dialect {
     Onnx,
     /// Glow's own operators, encoded in ONNX messages.
     Glow,
+    /// Caffe2: operators over named blobs, which may be written several times.
+    Caffe2,
 }
 
 /// An operator of a block.
@@ -268,6 +270,7 @@ impl Dialect {
             Self::Mxnet => "mxnet",
             Self::Onnx => "onnx",
             Self::Glow => "glow",
+            Self::Caffe2 => "caffe2",
         }
     }
 
@@ -279,6 +282,7 @@ impl Dialect {
             Self::Mxnet => "MXNet",
             Self::Onnx => "ONNX",
             Self::Glow => "Glow",
+            Self::Caffe2 => "Caffe2",
         }
     }
 }

@@ -7,7 +7,7 @@ use lodstone_model::{
 };
 
 use crate::onnx::infer::Inference;
-use crate::{Findings, Properties, Risk, glow, mxnet, onnx, paddle, pir};
+use crate::{Findings, Properties, Risk, caffe2, glow, mxnet, onnx, paddle, pir};
 
 /// The conventions of a framework.
 #[derive(Debug)]
@@ -72,6 +72,7 @@ pub fn conventions(program: &Program) -> &'static Conventions {
         Dialect::Glow => &glow::CONVENTIONS,
         Dialect::Paddle => &paddle::CONVENTIONS,
         Dialect::Pir => &pir::CONVENTIONS,
+        Dialect::Caffe2 => &caffe2::CONVENTIONS,
     }
 }
 

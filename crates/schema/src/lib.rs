@@ -14,6 +14,7 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+pub mod caffe2;
 mod conventions;
 pub mod finding;
 pub mod glow;

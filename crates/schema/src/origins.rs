@@ -41,6 +41,17 @@ impl Origins {
         Self(self.0.into_iter().map(follow).collect())
     }
 
+    /// Gives values of the result other names.
+    pub fn rename(&mut self, names: &HashMap<String, String>) {
+        for origin in self.0.values_mut() {
+            if let Origin::Value(value) = origin
+                && let Some(name) = names.get(&**value)
+            {
+                *value = name.as_str().into();
+            }
+        }
+    }
+
     /// Marks values as removed whose counterpart the result does not have.
     pub fn retain(&mut self, has: impl Fn(&str) -> bool) {
         for origin in self.0.values_mut() {

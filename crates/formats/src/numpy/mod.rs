@@ -104,6 +104,7 @@ const HOLDS: Holds = Holds {
     tensors: true,
     metadata: false,
     program: None,
+    startup: false,
     names: true,
     unnamed: false,
     lod: false,

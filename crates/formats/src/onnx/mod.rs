@@ -90,6 +90,7 @@ pub(crate) const fn binary(name: &'static str, title: &'static str, dialect: Dia
         tensors: true,
         metadata: true,
         program: Some(dialect),
+        startup: false,
         names: true,
         unnamed: false,
         lod: false,

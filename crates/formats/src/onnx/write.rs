@@ -13,7 +13,7 @@ use lodstone_model::{
     Model, Op, Parameter, Program, Residual, Tensor, Topology, Var,
 };
 use lodstone_schema::onnx::dtype::ir_version as ir_version_of;
-use lodstone_store::{Blob, Identity, Location};
+use lodstone_store::{Blob, Location};
 
 use super::canonical::{self, Children, FORMAT};
 use super::elements::{Encoding, Typed};
@@ -22,7 +22,7 @@ use super::read::{self, Inside, Whole};
 use super::strided::Strided;
 use super::tensor::{Described, Fields, Sparse};
 use super::{OWNER, TEXT, VERBATIM, schema, types};
-use crate::encoding::protobuf::holes::{filled, renumbered};
+use crate::encoding::protobuf::holes::{HoleTable, filled};
 use crate::encoding::protobuf::patch::patch;
 use crate::encoding::protobuf::schema::Message as MessageType;
 use crate::encoding::protobuf::text::{self, Style};
@@ -152,7 +152,7 @@ pub(super) fn apart(model: &Model) -> Result<(Blob, Vec<Blob>)> {
 /// The errors of [`structure`].
 pub(super) fn encode_tensor(name: &str, tensor: &Tensor, layout: Layout) -> Result<(Bytes, Blob)> {
     let then = tensor.residual.with_holes_of(OWNER);
-    let holes = Holes::new(then.map(|(_, holes)| holes));
+    let holes = HoleTable::new(then.map(|(_, holes)| holes));
     let mut writer =
         Writer { program: None, holes, outside: Outside::new(layout), same: false, depth: 0 };
     let structure = writer.tensor(name, tensor)?;
@@ -160,62 +160,10 @@ pub(super) fn encode_tensor(name: &str, tensor: &Tensor, layout: Layout) -> Resu
     Ok((structure, message))
 }
 
-/// The contents of holes.
-struct Holes {
-    blobs: Vec<Blob>,
-    numbers: HashMap<Identity, usize>,
-    /// The holes of the original file, which come first.
-    base: Option<Arc<[Blob]>>,
-}
-
-impl Holes {
-    fn new(base: Option<&Arc<[Blob]>>) -> Self {
-        let mut holes = Self { blobs: Vec::new(), numbers: HashMap::new(), base: base.cloned() };
-        for blob in base.iter().flat_map(|base| base.iter()) {
-            holes.add(blob);
-        }
-        holes
-    }
-
-    fn add(&mut self, blob: &Blob) -> usize {
-        let number = self.blobs.len();
-        self.blobs.push(blob.clone());
-        if let Some(identity) = blob.identity() {
-            self.numbers.entry(identity).or_insert(number);
-        }
-        number
-    }
-
-    /// Returns the index of the hole for these elements.
-    fn number(&mut self, blob: &Blob) -> usize {
-        let known = blob.identity().and_then(|identity| self.numbers.get(&identity)).copied();
-        known.unwrap_or_else(|| self.add(blob))
-    }
-
-    /// Renumbers the holes of an encoding.
-    fn adopt(
-        &mut self,
-        schema: &'static MessageType,
-        bytes: &Bytes,
-        holes: &Arc<[Blob]>,
-    ) -> Result<Bytes> {
-        if holes.is_empty() || self.base.as_ref().is_some_and(|base| Arc::ptr_eq(base, holes)) {
-            return Ok(bytes.clone());
-        }
-        renumbered(schema, bytes, &mut |number| {
-            let absent = || Error::Incompatible {
-                format: FORMAT,
-                what: format!("elements number {number}, of which there are {}", holes.len()),
-            };
-            Ok(self.number(holes.get(number).ok_or_else(absent)?))
-        })
-    }
-}
-
 /// The writer of nodes in their current state.
 struct Writer<'m> {
     program: Option<&'m Program>,
-    holes: Holes,
+    holes: HoleTable,
     outside: Outside,
     same: bool,
     /// The number of open blocks.
@@ -286,7 +234,7 @@ impl<'m> Writer<'m> {
     fn new(model: &'m Model, layout: Layout, same: bool) -> Self {
         let program = model.main();
         let then = program.and_then(|program| program.residual.with_holes_of(OWNER));
-        let holes = Holes::new(then.map(|(_, holes)| holes));
+        let holes = HoleTable::new(then.map(|(_, holes)| holes));
         Self { program, holes, outside: Outside::new(layout), same, depth: 0 }
     }
 
@@ -300,7 +248,7 @@ impl<'m> Writer<'m> {
     ) -> Result<Bytes> {
         let now: Bytes = now.finish().into();
         let Some((raw, holes)) = residual.with_holes_of(OWNER) else { return Ok(now) };
-        let raw = self.holes.adopt(schema, raw, holes)?;
+        let raw = self.holes.adopt(schema, raw, holes, FORMAT)?;
         let source = Source::new("the encoding of a node", &Limits::none());
         let then = then(&Message::new(&source, raw.clone()))?.finish().into();
         patch(schema, &raw, &then, &now)
@@ -405,7 +353,7 @@ impl<'m> Writer<'m> {
                 if let Some(typed) = typed {
                     described.number = typed.number;
                     described.elements =
-                        self.holes.adopt(&schema::TENSOR, &typed.fields, &typed.holes)?;
+                        self.holes.adopt(&schema::TENSOR, &typed.fields, &typed.holes, FORMAT)?;
                     return Ok(described);
                 }
                 let fixed = |number: &u32| {

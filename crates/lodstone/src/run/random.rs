@@ -1,6 +1,6 @@
 //! Random inputs, to measure a model or compare two models.
 
-use lodstone_model::{DType, Dim, Lod, Model, Tensor, TensorType, Var};
+use lodstone_model::{DType, Dim, Lod, Model, Tensor, TensorType, ValueType, Var};
 use lodstone_store::Blob;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -41,7 +41,13 @@ impl Inputs {
         let mut added = Vec::new();
         for (number, name) in open {
             let declared = vars.iter().find(|var| var.name == name);
-            let declared = declared.and_then(|var| var.value.tensor_type()).cloned();
+            let declared = declared.and_then(|var| match &var.value {
+                // Frameworks without declared types mostly compute with floats.
+                ValueType::Tensor(tensor) if tensor.is_unspecified() => {
+                    Some(TensorType::new(DType::Float32, None))
+                }
+                value => value.tensor_type().cloned(),
+            });
             let shape = shapes.iter().find(|(known, _)| *known == name).map(|(_, shape)| shape);
             let failed = |why: String| Error::Absent(format!("random input `{name}`: {why}"));
             let tensor = random(declared, shape.map(Vec::as_slice), seed, number as u64);

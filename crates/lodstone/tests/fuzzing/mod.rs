@@ -190,6 +190,21 @@ pub const TARGETS: &[Target] = &[
         subjects: &["npz", "mxnet-npz"],
         ..PLAIN
     },
+    Target { name: "caffe2_nets", files: &["predict_net.pb", "init_net.pb"], open: "", ..PLAIN },
+    Target {
+        name: "caffe2_minidb",
+        files: &["model.minidb"],
+        open: "model.minidb",
+        formats: &["caffe2-minidb"],
+        ..PLAIN
+    },
+    Target {
+        name: "caffe2_blob",
+        files: &["model.pb"],
+        open: "model.pb",
+        formats: &["caffe2-blob", "caffe2"],
+        ..PLAIN
+    },
     Target {
         name: "onnx",
         files: &["model.onnx"],

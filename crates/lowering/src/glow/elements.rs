@@ -6,14 +6,14 @@ use lodstone_model::{DType, Kind, Tensor};
 const MAX_READ: u64 = 1 << 20;
 
 /// Returns the elements of a `float32` constant, if it is small.
-pub(super) fn floats_of(tensor: &Tensor) -> Option<Vec<f32>> {
+pub(crate) fn floats_of(tensor: &Tensor) -> Option<Vec<f32>> {
     let bytes = bytes_of(tensor).filter(|_| tensor.dtype == DType::Float32)?;
     let number = |chunk: &[u8]| chunk.try_into().map(f32::from_le_bytes).ok();
     bytes.chunks_exact(4).map(number).collect()
 }
 
 /// Returns the elements of a constant of integers of up to 32 bits, if it is small.
-pub(super) fn ints_of(tensor: &Tensor) -> Option<Vec<i32>> {
+pub(crate) fn ints_of(tensor: &Tensor) -> Option<Vec<i32>> {
     let bytes = bytes_of(tensor)?;
     let wide = |chunk: &[u8]| chunk.try_into().map(i32::from_le_bytes).ok();
     match tensor.dtype {

@@ -7,13 +7,22 @@
 //! A hole is a group (wire types 3 and 4) under the field number of the elements, which contains the index of the
 //! hole. No writer encodes elements as groups, and a file that does is rejected, so that it cannot claim
 //! the elements of another tensor.
+//!
+//! | in the group | contents of the hole |
+//! |---|---|
+//! | field 1, a varint | the value of one field, without its tag and length |
+//! | field 2, a varint | a run of fields with the same number: unpacked values, each with its tag |
+//!
+//! Runs are holes only in fields that [`schema::runs`] marks, and only if they are long.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use lodstone_model::Limits;
-use lodstone_store::{Blob, Cursor};
+use lodstone_store::{Blob, Cursor, Identity};
 
+use super::run;
 use super::schema::{self, Kind};
 use super::varint::{self, min_len};
 use super::wire::{Encoder, Field, Message, Source, Value};
@@ -95,8 +104,35 @@ pub(crate) fn without_elements(
                 frame.bytes.extend(encoder.finish());
                 continue;
             }
-            (3, _) if elements => {
+            (3, _) if elements || known.is_some_and(|field| field.runs) => {
                 return Err(cursor.error_at(start, "elements of a tensor", "a group").into());
+            }
+            (2, _) if known.is_some_and(|field| field.runs) => {
+                let at = cursor.position();
+                let len = length(&mut cursor, frame.end)?;
+                is_exact &= cursor.position() - at == min_len(len);
+                if len >= run::MIN_VALUE {
+                    let mut encoder = Encoder::default();
+                    encoder.hole(number, holes.len());
+                    holes.push(cursor.blob(len, "elements of a tensor")?);
+                    frame.bytes.extend(encoder.finish());
+                    continue;
+                }
+                rest = Some(len);
+            }
+            (0 | 5, _) if known.is_some_and(|field| field.runs) => {
+                if let Some(len) = run::length(blob, (start, frame.end), tag, limits)? {
+                    cursor.seek(start);
+                    let mut encoder = Encoder::default();
+                    encoder.run(number, holes.len());
+                    holes.push(cursor.blob(len, "elements of a tensor")?);
+                    frame.bytes.extend(encoder.finish());
+                    continue;
+                }
+                match tag & 7 {
+                    0 => drop(varint::read(&mut cursor, frame.end)?),
+                    _ => rest = Some(4),
+                }
             }
             (2, _) => rest = Some(length(&mut cursor, frame.end)?),
             (0, _) => drop(varint::read(&mut cursor, frame.end)?),
@@ -263,7 +299,10 @@ fn fill(
     for field in message.fields() {
         let field = field?;
         match (schema.field(field.number), &field.value) {
-            (Some(known), Value::Group) if known.is_elements() => {
+            (Some(known), Value::Group) if known.runs && field.is_run() => {
+                out.append([content(&field, holes)?.clone()]);
+            }
+            (Some(known), Value::Group) if known.is_elements() || known.runs => {
                 let blob = content(&field, holes)?;
                 let mut encoder = Encoder::default();
                 encoder.header(field.number, blob.len());
@@ -303,7 +342,10 @@ pub(crate) fn renumbered(
     for field in Message::new(&source, bytes.clone()).fields() {
         let field = field?;
         match (schema.field(field.number), &field.value) {
-            (Some(known), Value::Group) if known.is_elements() => {
+            (Some(known), Value::Group) if known.runs && field.is_run() => {
+                out.run(field.number, number(field.hole()?)?);
+            }
+            (Some(known), Value::Group) if known.is_elements() || known.runs => {
                 out.hole(field.number, number(field.hole()?)?);
             }
             (Some(schema::Field { kind: Kind::Message(inner), .. }), Value::Bytes(bytes)) => {
@@ -326,4 +368,56 @@ pub(crate) fn renumbered(
 pub(crate) fn content<'b>(field: &Field<'_>, holes: &'b [Blob]) -> Result<&'b Blob> {
     let number = field.hole()?;
     holes.get(number).ok_or_else(|| field.error("elements that are there", format!("{number}")))
+}
+
+/// The contents of the holes of a message that is being written.
+#[derive(Debug, Default)]
+pub(crate) struct HoleTable {
+    pub(crate) blobs: Vec<Blob>,
+    numbers: HashMap<Identity, usize>,
+    /// The holes of the original file, which come first.
+    base: Option<Arc<[Blob]>>,
+}
+
+impl HoleTable {
+    pub(crate) fn new(base: Option<&Arc<[Blob]>>) -> Self {
+        let mut holes = Self { base: base.cloned(), ..Self::default() };
+        for blob in base.iter().flat_map(|base| base.iter()) {
+            holes.add(blob);
+        }
+        holes
+    }
+
+    fn add(&mut self, blob: &Blob) -> usize {
+        let number = self.blobs.len();
+        self.blobs.push(blob.clone());
+        if let Some(identity) = blob.identity() {
+            self.numbers.entry(identity).or_insert(number);
+        }
+        number
+    }
+
+    /// Returns the index of the hole for these elements.
+    pub(crate) fn number(&mut self, blob: &Blob) -> usize {
+        let known = blob.identity().and_then(|identity| self.numbers.get(&identity)).copied();
+        known.unwrap_or_else(|| self.add(blob))
+    }
+
+    /// Renumbers the holes of an encoding. `format` is the format that is written, for messages.
+    pub(crate) fn adopt(
+        &mut self,
+        schema: &'static schema::Message,
+        bytes: &Bytes,
+        holes: &Arc<[Blob]>,
+        format: &'static str,
+    ) -> Result<Bytes> {
+        if holes.is_empty() || self.base.as_ref().is_some_and(|base| Arc::ptr_eq(base, holes)) {
+            return Ok(bytes.clone());
+        }
+        renumbered(schema, bytes, &mut |number| {
+            let what = || format!("elements number {number}, of which there are {}", holes.len());
+            let absent = || Error::Incompatible { format, what: what() };
+            Ok(self.number(holes.get(number).ok_or_else(absent)?))
+        })
+    }
 }

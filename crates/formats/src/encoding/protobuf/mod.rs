@@ -9,6 +9,7 @@
 //! | [`schema`] | messages as tables: names, numbers and types of fields |
 //! | [`text`] | text format to wire format and back, by the tables |
 //! | [`map`] | byte maps, by the tables |
+//! | [`run`] | values that are not packed, without decoding them |
 //! | [`patch`] | applies the difference between two encodings to a third |
 //!
 //! Source of truth: the encoding and text format pages of protobuf.dev.
@@ -21,6 +22,7 @@ pub(crate) mod glance;
 pub(crate) mod holes;
 pub(crate) mod map;
 pub(crate) mod patch;
+mod run;
 pub(crate) mod schema;
 pub(crate) mod text;
 pub(crate) mod varint;

@@ -17,6 +17,9 @@ pub(crate) struct Field {
     pub(crate) repeated: bool,
     /// Whether values are packed.
     pub(crate) packed: bool,
+    /// Whether elements of a tensor may be in this field, though it also holds other values: many of them in a row, each
+    /// with its own tag, or one long value.
+    pub(crate) runs: bool,
 }
 
 /// The type of a field.
@@ -99,15 +102,20 @@ impl Enum {
 
 /// A field that appears at most once.
 pub(crate) const fn one(number: u32, names: &'static [&'static str], kind: Kind) -> Field {
-    Field { number, names, kind, repeated: false, packed: false }
+    Field { number, names, kind, repeated: false, packed: false, runs: false }
 }
 
 /// A field that appears any number of times.
 pub(crate) const fn many(number: u32, names: &'static [&'static str], kind: Kind) -> Field {
-    Field { number, names, kind, repeated: true, packed: false }
+    Field { number, names, kind, repeated: true, packed: false, runs: false }
 }
 
 /// Packed values: elements of a tensor.
 pub(crate) const fn packed(number: u32, names: &'static [&'static str], kind: Kind) -> Field {
-    Field { number, names, kind, repeated: true, packed: true }
+    Field { number, names, kind, repeated: true, packed: true, runs: false }
+}
+
+/// The same field, in which elements of a tensor may be.
+pub(crate) const fn runs(field: Field) -> Field {
+    Field { runs: true, ..field }
 }

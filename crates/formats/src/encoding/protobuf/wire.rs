@@ -409,9 +409,16 @@ impl<'a> Field<'a> {
         let mut inner = Fields { message, position: 0 };
         let _ = inner.tag()?;
         match (inner.tag()?, inner.varint().map(usize::try_from)) {
-            ((1, 0), Ok(Ok(number))) => Ok(number),
+            ((1 | 2, 0), Ok(Ok(number))) => Ok(number),
             _ => Err(self.error("a hole", "another group")),
         }
+    }
+
+    /// Whether a [hole](super::holes) holds a run of fields.
+    pub(crate) fn is_run(&self) -> bool {
+        let message = Message { source: self.source, bytes: self.raw.clone(), offset: self.offset };
+        let mut inner = Fields { message, position: 0 };
+        inner.tag().is_ok() && matches!(inner.tag(), Ok((2, 0)))
     }
 
     /// Calls a function for the value of a repeated field, or for all of its values if they are packed.
@@ -436,6 +443,26 @@ impl<'a> Field<'a> {
             let raw = elements.message.bytes.slice(start..elements.position);
             let offset = elements.place(start);
             into.push(one(&Self { source: self.source, number: self.number, value, raw, offset })?);
+        }
+        Ok(())
+    }
+
+    /// Calls a function for the values in a [hole](super::holes) with these contents, like [`each`](Self::each).
+    pub(crate) fn each_in_hole<T>(
+        &self,
+        contents: Bytes,
+        one: impl Fn(&Self) -> Result<T>,
+        packed_as: Packed,
+        into: &mut Vec<T>,
+    ) -> Result<()> {
+        let (source, offset, number) = (self.source, self.offset, self.number);
+        if !self.is_run() {
+            let (value, raw) = (Value::Bytes(contents.clone()), contents);
+            return Self { source, number, value, raw, offset }.each(one, packed_as, into);
+        }
+        let run = Message { source, bytes: contents, offset };
+        for field in run.fields() {
+            into.push(one(&field?)?);
         }
         Ok(())
     }
@@ -537,6 +564,14 @@ impl Encoder {
     pub(crate) fn hole(&mut self, number: u32, hole: usize) {
         self.tag(number, 3);
         self.tag(1, 0);
+        self.varint(hole as u64);
+        self.tag(number, 4);
+    }
+
+    /// Writes a [hole](super::holes) for a run of fields.
+    pub(crate) fn run(&mut self, number: u32, hole: usize) {
+        self.tag(number, 3);
+        self.tag(2, 0);
         self.varint(hole as u64);
         self.tag(number, 4);
     }

@@ -117,6 +117,7 @@ const HOLDS: Holds = Holds {
     tensors: true,
     metadata: false,
     program: None,
+    startup: false,
     names: true,
     unnamed: true,
     lod: false,

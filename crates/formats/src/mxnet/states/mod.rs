@@ -52,6 +52,7 @@ pub static FORMAT: Format = Format {
         tensors: true,
         metadata: true,
         program: None,
+        startup: false,
         names: true,
         unnamed: false,
         lod: false,

@@ -38,6 +38,7 @@ const ALL: Holds = Holds {
     tensors: true,
     metadata: false,
     program: Some(Dialect::Paddle),
+    startup: false,
     names: true,
     unnamed: false,
     lod: true,

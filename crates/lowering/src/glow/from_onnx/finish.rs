@@ -29,19 +29,19 @@ struct Writer<'g> {
 }
 
 /// An output and its placeholder.
-pub(super) struct Saved {
+pub(crate) struct Saved {
     /// The name of the output in the source program.
-    pub(super) original: String,
+    pub(crate) original: String,
     /// The name of its placeholder.
-    pub(super) name: String,
-    pub(super) value: Value,
+    pub(crate) name: String,
+    pub(crate) value: Value,
 }
 
 /// Writes a graph as a model, and returns the origins of the source's values.
 ///
 /// # Errors
 /// An internal error if a value that is written has no name: the walk reports what has no equivalent.
-pub(super) fn finish(model: &Model, walked: Walked) -> Result<(Model, Origins), Finding> {
+pub(crate) fn finish(model: &Model, walked: Walked) -> Result<(Model, Origins), Finding> {
     let Walked { mut graph, outputs: saved, named, constants, .. } = walked;
     let live = live(&graph, &saved);
     let declared = model.main().and_then(|program| program.blocks.first());
@@ -129,13 +129,13 @@ pub(super) fn finish(model: &Model, walked: Walked) -> Result<(Model, Origins), 
 }
 
 /// Whether a node has side effects and is kept even if its results are unused.
-pub(super) fn acts(node: &Node) -> bool {
+pub(crate) fn acts(node: &Node) -> bool {
     node.results.is_empty()
         || node.kind.results.iter().all(|result| result.like.is_some()) && node.is_own
 }
 
 /// Returns which nodes the outputs depend on, including those with side effects.
-pub(super) fn live(graph: &Graph, saved: &[Saved]) -> Vec<bool> {
+pub(crate) fn live(graph: &Graph, saved: &[Saved]) -> Vec<bool> {
     let mut live = vec![false; graph.nodes.len()];
     let mut open: Vec<Value> = saved.iter().map(|saved| saved.value).collect();
     for (node, live) in graph.nodes.iter().zip(&mut live) {

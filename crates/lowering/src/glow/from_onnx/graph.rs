@@ -13,11 +13,11 @@ use super::quantize::Channels;
 
 /// A value: a result of a node, or storage. Only the graph creates values, so that it has all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Value(usize);
+pub(crate) struct Value(usize);
 
 /// The source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(crate) enum Source {
     /// An input of the program, by index.
     Placeholder(usize),
     /// A constant, by index.
@@ -31,23 +31,23 @@ pub(super) enum Source {
 
 /// A node.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
-    pub(super) kind: &'static Kind,
-    pub(super) name: String,
-    pub(super) inputs: Vec<Value>,
-    pub(super) members: Vec<(&'static str, MemberValue)>,
-    pub(super) results: Vec<Value>,
+pub(crate) struct Node {
+    pub(crate) kind: &'static Kind,
+    pub(crate) name: String,
+    pub(crate) inputs: Vec<Value>,
+    pub(crate) members: Vec<(&'static str, MemberValue)>,
+    pub(crate) results: Vec<Value>,
     /// The value that selects the elements that matter.
-    pub(super) predicate: Option<Value>,
+    pub(crate) predicate: Option<Value>,
     /// Options of backends, which stay with the node: `NodeOpt_...`.
-    pub(super) options: Vec<lodstone_model::Attribute>,
+    pub(crate) options: Vec<lodstone_model::Attribute>,
     /// Whether it was a Glow node in the source program, and is kept for its side effects.
-    pub(super) is_own: bool,
+    pub(crate) is_own: bool,
 }
 
 /// The value of a member.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum MemberValue {
+pub(crate) enum MemberValue {
     Float(f32),
     Floats(Vec<f32>),
     Int(i64),
@@ -58,45 +58,45 @@ pub(super) enum MemberValue {
 
 /// Named storage: an input or a constant.
 #[derive(Clone, Debug)]
-pub(super) struct Stored {
-    pub(super) name: String,
-    pub(super) value: Value,
-    pub(super) storage: Storage,
+pub(crate) struct Stored {
+    pub(crate) name: String,
+    pub(crate) value: Value,
+    pub(crate) storage: Storage,
 }
 
 /// A constant.
 #[derive(Clone, Debug)]
-pub(super) struct Constant {
-    pub(super) stored: Stored,
-    pub(super) tensor: Tensor,
+pub(crate) struct Constant {
+    pub(crate) stored: Stored,
+    pub(crate) tensor: Tensor,
 }
 
 /// A program under construction.
 #[derive(Debug)]
-pub(super) struct Graph {
-    pub(super) names: Names,
-    pub(super) nodes: Vec<Node>,
-    pub(super) placeholders: Vec<Stored>,
-    pub(super) constants: Vec<Constant>,
+pub(crate) struct Graph {
+    pub(crate) names: Names,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) placeholders: Vec<Stored>,
+    pub(crate) constants: Vec<Constant>,
     values: Vec<(Source, Type)>,
     /// Whether a value of another graph was looked up.
     is_broken: Cell<bool>,
     /// Constants with a scale for each channel, by the values that they dequantize to.
-    pub(super) channels: HashMap<Value, Channels>,
+    pub(crate) channels: HashMap<Value, Channels>,
     /// Recorded kinds of nodes, by name.
-    pub(super) kinds: HashMap<String, &'static str>,
+    pub(crate) kinds: HashMap<String, &'static str>,
     /// Values that nodes compute even if they are known, as they did in Glow.
-    pub(super) computed: HashSet<Value>,
+    pub(crate) computed: HashSet<Value>,
     /// Notes for users.
-    pub(super) notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     /// The number of nodes that may still be added.
     left: usize,
     /// The number of bytes of constants that may still be created; `None` once the limit was exceeded.
-    pub(super) room: Option<usize>,
+    pub(crate) room: Option<usize>,
 }
 
 /// The maximum rank of a Glow tensor.
-pub(super) const MAX_RANK: usize = 6;
+pub(crate) const MAX_RANK: usize = 6;
 
 /// The maximum number of nodes beyond those that follow from the size of the program: recurrent operators and loops are
 /// unrolled, and the number of iterations is only a value in the file. A hundred thousand nodes take about 100 MB.
@@ -107,7 +107,7 @@ const MAX_BYTES: usize = 256 << 20;
 
 impl Graph {
     /// Creates an empty graph for a program of this number of operators.
-    pub(super) fn new(names: Names, operators: usize) -> Self {
+    pub(crate) fn new(names: Names, operators: usize) -> Self {
         let left = operators.saturating_mul(16).saturating_add(MAX_NODES);
         let (nodes, placeholders, constants) = (Vec::new(), Vec::new(), Vec::new());
         let (values, notes, channels) = (Vec::new(), Vec::new(), HashMap::new());
@@ -131,7 +131,7 @@ impl Graph {
 
     /// Fails if a value of another graph was ever looked up. That is a defect that invalidates the result; recording it
     /// spares a hundred callers the error handling.
-    pub(super) fn check(&self) -> Result<(), Finding> {
+    pub(crate) fn check(&self) -> Result<(), Finding> {
         match self.is_broken.get() {
             false => Ok(()),
             true => Err(Finding::internal("a value of another graph was looked up")),
@@ -144,16 +144,16 @@ impl Graph {
         known
     }
 
-    pub(super) fn source(&self, value: Value) -> Source {
+    pub(crate) fn source(&self, value: Value) -> Source {
         self.known(value).map_or(Source::Untranslated(0), |(source, _)| *source)
     }
 
-    pub(super) fn type_of(&self, value: Value) -> Type {
+    pub(crate) fn type_of(&self, value: Value) -> Type {
         let nothing = || plain(ElemKind::Float, Vec::new());
         self.known(value).map_or_else(nothing, |(_, known)| known.clone())
     }
 
-    pub(super) fn shape(&self, value: Value) -> &[i64] {
+    pub(crate) fn shape(&self, value: Value) -> &[i64] {
         self.known(value).map_or(&[], |(_, known)| &known.shape)
     }
 
@@ -163,12 +163,12 @@ impl Graph {
     }
 
     /// Creates a value for an operator without an equivalent.
-    pub(super) fn untranslated(&mut self, place: usize, of: Type) -> Value {
+    pub(crate) fn untranslated(&mut self, place: usize, of: Type) -> Value {
         self.add(Source::Untranslated(place), of)
     }
 
     /// Changes the type of a result whose node is replaced.
-    pub(super) fn retype(&mut self, value: Value, of: Type) {
+    pub(crate) fn retype(&mut self, value: Value, of: Type) {
         match self.values.get_mut(value.0) {
             Some((_, known)) => *known = of,
             None => self.is_broken.set(true),
@@ -176,7 +176,7 @@ impl Graph {
     }
 
     /// Adds an input of the program.
-    pub(super) fn placeholder(&mut self, name: &str, of: Type, storage: Storage) -> Value {
+    pub(crate) fn placeholder(&mut self, name: &str, of: Type, storage: Storage) -> Value {
         let value = self.add(Source::Placeholder(self.placeholders.len()), of);
         let name = self.names.give(name);
         self.placeholders.push(Stored { name, value, storage });
@@ -184,7 +184,7 @@ impl Graph {
     }
 
     /// Adds a constant.
-    pub(super) fn constant(
+    pub(crate) fn constant(
         &mut self,
         name: &str,
         of: Type,
@@ -198,7 +198,7 @@ impl Graph {
     }
 
     /// Charges the bytes of constants; `None` if the limit is exceeded.
-    pub(super) fn afford(&mut self, bytes: usize) -> Option<()> {
+    pub(crate) fn afford(&mut self, bytes: usize) -> Option<()> {
         self.room = self.room?.checked_sub(bytes);
         self.room.map(drop)
     }
@@ -207,7 +207,7 @@ impl Graph {
     ///
     /// # Errors
     /// If Glow does not have its type, or the constants of the program become too large.
-    pub(super) fn constant_of(
+    pub(crate) fn constant_of(
         &mut self,
         name: &str,
         kind: ElemKind,
@@ -226,7 +226,7 @@ impl Graph {
     ///
     /// # Errors
     /// If there are too many nodes, or Glow does not have the type of a result.
-    pub(super) fn node(
+    pub(crate) fn node(
         &mut self,
         kind: &'static str,
         name: &str,
@@ -252,7 +252,7 @@ impl Graph {
     }
 
     /// Returns the node that computes a value, if any.
-    pub(super) fn maker(&self, value: Value) -> Option<(&Node, usize)> {
+    pub(crate) fn maker(&self, value: Value) -> Option<(&Node, usize)> {
         match self.source(value) {
             Source::Result(number, result) => {
                 let node = self.nodes.get(number);
@@ -264,7 +264,7 @@ impl Graph {
     }
 
     /// Returns the operand of a transposition that this permutation reverses, if any.
-    pub(super) fn turned_back(&self, value: Value, order: &[i64]) -> Option<Value> {
+    pub(crate) fn turned_back(&self, value: Value, order: &[i64]) -> Option<Value> {
         let (node, _) = self.maker(value).filter(|(node, _)| node.kind.kind == "Transpose")?;
         let (_, MemberValue::Ints(before)) = node.members.first()? else { return None };
         let from = |axis: &i64| usize::try_from(*axis).ok().and_then(|axis| before.get(axis));
@@ -276,7 +276,7 @@ impl Graph {
 
 impl Node {
     /// Returns all operands: inputs, then values of members, then the predicate.
-    pub(super) fn reads(&self) -> impl Iterator<Item = Value> + '_ {
+    pub(crate) fn reads(&self) -> impl Iterator<Item = Value> + '_ {
         let members = self.members.iter().flat_map(|(_, value)| match value {
             MemberValue::Values(values) => values.as_slice(),
             _ => &[],
@@ -284,7 +284,7 @@ impl Node {
         self.inputs.iter().chain(members).copied().chain(self.predicate)
     }
 
-    pub(super) fn reads_mut(&mut self) -> impl Iterator<Item = &mut Value> {
+    pub(crate) fn reads_mut(&mut self) -> impl Iterator<Item = &mut Value> {
         let members = self.members.iter_mut().flat_map(|(_, value)| match value {
             MemberValue::Values(values) => values.as_mut_slice(),
             _ => &mut [],
@@ -312,13 +312,13 @@ fn fits(kind: &Kind, name: &str, value: &MemberValue) -> Result<(), Finding> {
 }
 
 /// Returns a type without scale and offset; one of a quantized kind stands for its integers.
-pub(super) fn plain(kind: ElemKind, shape: Vec<i64>) -> Type {
+pub(crate) fn plain(kind: ElemKind, shape: Vec<i64>) -> Type {
     let quantization = kind.is_quantized().then_some((1.0, 0));
     Type { kind, shape, strides: None, quantization }
 }
 
 /// Checks that Glow has a type.
-pub(super) fn checked(of: Type) -> Result<Type, Finding> {
+pub(crate) fn checked(of: Type) -> Result<Type, Finding> {
     if of.shape.len() > MAX_RANK {
         let found = of.shape.len();
         return Err(format!("expected at most {MAX_RANK} dims, found {found}").into());
@@ -331,7 +331,7 @@ pub(super) fn checked(of: Type) -> Result<Type, Finding> {
 }
 
 /// Returns the number of elements of a shape.
-pub(super) fn count(shape: &[i64]) -> Result<i64, Finding> {
+pub(crate) fn count(shape: &[i64]) -> Result<i64, Finding> {
     // The size in bytes must not overflow either.
     let fits = |count: &i64| *count <= i64::MAX / 8;
     if shape.contains(&0) {
@@ -342,7 +342,7 @@ pub(super) fn count(shape: &[i64]) -> Result<i64, Finding> {
 }
 
 /// Returns Glow's kind of an element type, without quantization.
-pub(super) fn kind_of(dtype: DType) -> Option<ElemKind> {
+pub(crate) fn kind_of(dtype: DType) -> Option<ElemKind> {
     Some(match dtype {
         DType::Float32 => ElemKind::Float,
         DType::Float16 => ElemKind::Float16,

@@ -8,7 +8,7 @@ use super::graph::{Graph, Value, checked, kind_of, plain};
 use super::op::{Entry, Fault, narrow};
 
 /// Returns the value of an entry, or creates a constant from its tensor or its inferred elements.
-pub(super) fn value_of(
+pub(crate) fn value_of(
     graph: &mut Graph,
     entries: &mut [Entry],
     entry: usize,
@@ -102,7 +102,7 @@ pub(super) fn is_known(info: &ValueInfo) -> bool {
 }
 
 /// Returns the dims of a value, if all of them are known.
-pub(super) fn dims_from(info: &ValueInfo) -> Option<Vec<i64>> {
+pub(crate) fn dims_from(info: &ValueInfo) -> Option<Vec<i64>> {
     let known = |dim: &Dim| match dim {
         Dim::Known(size) => i64::try_from(*size).ok(),
         _ => None,

@@ -9,7 +9,7 @@ use super::op::{Cx, Fault, long};
 
 impl Cx<'_> {
     /// Adds a node; returns its first result. `suffix` is appended to the name of the operator.
-    pub(super) fn node(
+    pub(crate) fn node(
         &mut self,
         kind: &'static str,
         suffix: &str,
@@ -22,7 +22,7 @@ impl Cx<'_> {
     }
 
     /// Adds a node with several results.
-    pub(super) fn nodes(
+    pub(crate) fn nodes(
         &mut self,
         kind: &'static str,
         suffix: &str,
@@ -38,7 +38,7 @@ impl Cx<'_> {
     }
 
     /// Reshapes a value; returns the value itself if it has the shape.
-    pub(super) fn reshape(
+    pub(crate) fn reshape(
         &mut self,
         value: Value,
         shape: &[i64],
@@ -51,7 +51,7 @@ impl Cx<'_> {
     }
 
     /// Reshapes a value, by a node in any case.
-    pub(super) fn reshape_always(
+    pub(crate) fn reshape_always(
         &mut self,
         value: Value,
         shape: &[i64],
@@ -70,7 +70,7 @@ impl Cx<'_> {
     }
 
     /// Transposes a value: result dim i is dim `order[i]`. `layout` is the layout of the result.
-    pub(super) fn transpose(
+    pub(crate) fn transpose(
         &mut self,
         value: Value,
         order: &[usize],
@@ -97,7 +97,7 @@ impl Cx<'_> {
     }
 
     /// Broadcasts a value to a shape by NumPy's rules; returns the value itself if it has the shape.
-    pub(super) fn broadcast(
+    pub(crate) fn broadcast(
         &mut self,
         value: Value,
         shape: &[i64],
@@ -110,7 +110,7 @@ impl Cx<'_> {
     }
 
     /// Broadcasts a value to a shape by NumPy's rules, by a node in any case.
-    pub(super) fn broadcast_always(
+    pub(crate) fn broadcast_always(
         &mut self,
         value: Value,
         shape: &[i64],
@@ -124,7 +124,7 @@ impl Cx<'_> {
     }
 
     /// Broadcasts a value whose dims begin at an axis of the shape.
-    pub(super) fn broadcast_at(
+    pub(crate) fn broadcast_at(
         &mut self,
         value: Value,
         shape: &[i64],
@@ -140,12 +140,12 @@ impl Cx<'_> {
     }
 
     /// Adds a tensor filled with one value.
-    pub(super) fn splat(&mut self, number: f32, of: Type, suffix: &str) -> Result<Value, Fault> {
+    pub(crate) fn splat(&mut self, number: f32, of: Type, suffix: &str) -> Result<Value, Fault> {
         self.node("Splat", suffix, &[], vec![("Value", MemberValue::Float(number))], of)
     }
 
     /// Slices a tensor.
-    pub(super) fn slice(
+    pub(crate) fn slice(
         &mut self,
         value: Value,
         start: Vec<i64>,
@@ -166,7 +166,7 @@ impl Cx<'_> {
     }
 
     /// Concatenates tensors along an axis.
-    pub(super) fn concat(
+    pub(crate) fn concat(
         &mut self,
         values: Vec<Value>,
         axis: usize,
@@ -191,7 +191,7 @@ impl Cx<'_> {
     }
 
     /// Converts elements to another type.
-    pub(super) fn convert(
+    pub(crate) fn convert(
         &mut self,
         value: Value,
         kind: ElemKind,
@@ -202,7 +202,7 @@ impl Cx<'_> {
     }
 
     /// Adds a binary element-wise operation.
-    pub(super) fn pair(
+    pub(crate) fn pair(
         &mut self,
         kind: &'static str,
         left: Value,
@@ -224,7 +224,7 @@ impl Cx<'_> {
     }
 
     /// Adds a unary element-wise operation.
-    pub(super) fn each(
+    pub(crate) fn each(
         &mut self,
         kind: &'static str,
         value: Value,

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 /// The names of a program.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(crate) struct Names {
     taken: HashSet<String>,
     /// The names of the source program, which keep the numbers at their ends.
     original: HashSet<String>,
@@ -16,12 +16,12 @@ pub(super) struct Names {
 const LONGEST: usize = 500;
 
 impl Names {
-    pub(super) fn new(original: impl Iterator<Item = String>) -> Self {
+    pub(crate) fn new(original: impl Iterator<Item = String>) -> Self {
         Self { original: original.collect(), ..Self::default() }
     }
 
     /// Returns a legal, unused name derived from `name`.
-    pub(super) fn give(&mut self, name: &str) -> String {
+    pub(crate) fn give(&mut self, name: &str) -> String {
         let legal = legal(name);
         if self.taken.insert(legal.clone()) {
             return legal;

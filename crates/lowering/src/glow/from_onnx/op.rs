@@ -11,7 +11,7 @@ use crate::glow::elements::floats_of;
 
 /// Why an operator has no equivalent.
 #[derive(Clone, Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// The reason.
     What(Finding),
     /// One of its inputs has no equivalent, by the index of the failure that is reported for it.
@@ -37,82 +37,82 @@ impl From<&str> for Fault {
 }
 
 /// The outputs of an operator by position, `None` for those that are not computed.
-pub(super) type Outcome = Result<Vec<Option<Value>>, Fault>;
+pub(crate) type Outcome = Result<Vec<Option<Value>>, Fault>;
 
 /// The rule that translates an operator.
-pub(super) type Rule = fn(&mut Cx<'_>) -> Outcome;
+pub(crate) type Rule = fn(&mut Cx<'_>) -> Outcome;
 
 /// What a name is bound to.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Entry {
-    pub(super) name: String,
+pub(crate) struct Entry {
+    pub(crate) name: String,
     /// Its type and contents, as far as they are inferred.
-    pub(super) info: ValueInfo,
+    pub(crate) info: ValueInfo,
     /// The tensor of a constant, which is added to the graph when it is used.
-    pub(super) tensor: Option<Tensor>,
+    pub(crate) tensor: Option<Tensor>,
     /// The storage properties of a constant.
-    pub(super) storage: Storage,
-    pub(super) value: Option<Value>,
+    pub(crate) storage: Storage,
+    pub(crate) value: Option<Value>,
     /// The failure due to which there is no value.
-    pub(super) fault: Option<usize>,
+    pub(crate) fault: Option<usize>,
 }
 
 /// An operator and its context.
-pub(super) struct Cx<'a> {
-    pub(super) graph: &'a mut Graph,
-    pub(super) entries: &'a mut Vec<Entry>,
-    pub(super) op: &'a Op,
+pub(crate) struct Cx<'a> {
+    pub(crate) graph: &'a mut Graph,
+    pub(crate) entries: &'a mut Vec<Entry>,
+    pub(crate) op: &'a Op,
     /// The base name of its nodes.
-    pub(super) base: String,
+    pub(crate) base: String,
     /// The inputs, by position, as indices of entries.
-    pub(super) inputs: Vec<Option<usize>>,
+    pub(crate) inputs: Vec<Option<usize>>,
     /// The inferred types of the outputs.
-    pub(super) outputs: Vec<ValueInfo>,
+    pub(crate) outputs: Vec<ValueInfo>,
 }
 
 /// Returns the single output of an operator.
-pub(super) fn one(value: Value) -> Outcome {
+pub(crate) fn one(value: Value) -> Outcome {
     Ok(vec![Some(value)])
 }
 
 impl Cx<'_> {
     /// Whether the operator is recorded to have been a node of a kind.
-    pub(super) fn was(&self, kind: &str) -> bool {
+    pub(crate) fn was(&self, kind: &str) -> bool {
         self.graph.kinds.get(&self.op.name).is_some_and(|recorded| *recorded == kind)
     }
 
     /// Returns the number of inputs, including omitted ones.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.inputs.len()
     }
 
-    pub(super) fn has(&self, index: usize) -> bool {
+    pub(crate) fn has(&self, index: usize) -> bool {
         self.inputs.get(index).is_some_and(Option::is_some)
     }
 
     /// Whether an output is used.
-    pub(super) fn wants(&self, index: usize) -> bool {
+    pub(crate) fn wants(&self, index: usize) -> bool {
         self.op.output("").get(index).is_some_and(|name| !name.is_empty())
     }
 
     /// Returns the name of an input; empty if it is omitted.
-    pub(super) fn input_name(&self, index: usize) -> String {
+    pub(crate) fn input_name(&self, index: usize) -> String {
         self.op.input("").get(index).cloned().unwrap_or_default()
     }
 
     /// Returns the name of an output; empty if it is omitted.
-    pub(super) fn output_name(&self, index: usize) -> String {
+    pub(crate) fn output_name(&self, index: usize) -> String {
         self.op.output("").get(index).cloned().unwrap_or_default()
     }
 
     /// Returns a required input.
-    pub(super) fn input(&mut self, index: usize) -> Result<Value, Fault> {
+    pub(crate) fn input(&mut self, index: usize) -> Result<Value, Fault> {
         let found = self.optional(index)?;
         found.ok_or_else(|| absent(index))
     }
 
     /// Returns an optional input.
-    pub(super) fn optional(&mut self, index: usize) -> Result<Option<Value>, Fault> {
+    pub(crate) fn optional(&mut self, index: usize) -> Result<Option<Value>, Fault> {
         match self.inputs.get(index).copied().flatten() {
             Some(entry) => value_of(self.graph, self.entries, entry).map(Some),
             None => Ok(None),
@@ -124,17 +124,17 @@ impl Cx<'_> {
     }
 
     /// Returns what is inferred about an input.
-    pub(super) fn info(&self, index: usize) -> Option<&ValueInfo> {
+    pub(crate) fn info(&self, index: usize) -> Option<&ValueInfo> {
         self.entry(index).map(|entry| &entry.info)
     }
 
     /// Returns the tensor of a constant input.
-    pub(super) fn tensor(&self, index: usize) -> Option<&Tensor> {
+    pub(crate) fn tensor(&self, index: usize) -> Option<&Tensor> {
         self.entry(index)?.tensor.as_ref()
     }
 
     /// Returns the storage properties of a constant input.
-    pub(super) fn storage(&self, index: usize) -> Storage {
+    pub(crate) fn storage(&self, index: usize) -> Storage {
         self.entry(index).map(|entry| entry.storage.clone()).unwrap_or_default()
     }
 
@@ -153,13 +153,13 @@ impl Cx<'_> {
     }
 
     /// Returns the elements of an integer input, which must be known.
-    pub(super) fn ints(&self, index: usize) -> Result<Vec<i64>, Fault> {
+    pub(crate) fn ints(&self, index: usize) -> Result<Vec<i64>, Fault> {
         let known = self.info(index).and_then(ValueInfo::ints);
         known.ok_or_else(|| self.unknown(index))
     }
 
     /// Returns the value of an input that must be a known, single integer.
-    pub(super) fn integer(&self, index: usize) -> Result<i64, Fault> {
+    pub(crate) fn integer(&self, index: usize) -> Result<i64, Fault> {
         match self.ints(index)?.as_slice() {
             [number] => Ok(*number),
             other => {
@@ -170,7 +170,7 @@ impl Cx<'_> {
     }
 
     /// Returns the elements of a float input, which must be known.
-    pub(super) fn floats(&self, index: usize) -> Result<Vec<f32>, Fault> {
+    pub(crate) fn floats(&self, index: usize) -> Result<Vec<f32>, Fault> {
         let info = self.info(index).ok_or_else(|| self.unknown(index))?;
         if let Some(numbers) = info.floats() {
             return Ok(numbers.into_iter().map(narrow).collect());
@@ -180,7 +180,7 @@ impl Cx<'_> {
     }
 
     /// Returns the value of an input that must be a known, single float; the default if it is omitted.
-    pub(super) fn number(&self, index: usize, default: f32) -> Result<f32, Fault> {
+    pub(crate) fn number(&self, index: usize, default: f32) -> Result<f32, Fault> {
         if !self.has(index) {
             return Ok(default);
         }
@@ -191,7 +191,7 @@ impl Cx<'_> {
     }
 
     /// Returns integers from an attribute or, in newer opsets, an input.
-    pub(super) fn ints_by(&self, name: &str, index: usize) -> Result<Option<Vec<i64>>, Fault> {
+    pub(crate) fn ints_by(&self, name: &str, index: usize) -> Result<Option<Vec<i64>>, Fault> {
         match self.op.attribute(name) {
             Some(AttributeValue::Longs(numbers)) => Ok(Some(numbers.clone())),
             Some(AttributeValue::Long(number)) => Ok(Some(vec![*number])),
@@ -204,7 +204,7 @@ impl Cx<'_> {
     }
 
     /// Returns the integer attribute `name`, or the default.
-    pub(super) fn int(&self, name: &str, default: i64) -> Result<i64, Finding> {
+    pub(crate) fn int(&self, name: &str, default: i64) -> Result<i64, Finding> {
         match self.op.attribute(name) {
             Some(AttributeValue::Long(number)) => Ok(*number),
             Some(_) => {
@@ -215,12 +215,12 @@ impl Cx<'_> {
     }
 
     /// Whether the integer attribute `name` is not 0.
-    pub(super) fn flag(&self, name: &str, default: bool) -> Result<bool, Finding> {
+    pub(crate) fn flag(&self, name: &str, default: bool) -> Result<bool, Finding> {
         Ok(self.int(name, default.into())? != 0)
     }
 
     /// Returns the float attribute `name`, or the default.
-    pub(super) fn float(&self, name: &str, default: f32) -> Result<f32, Finding> {
+    pub(crate) fn float(&self, name: &str, default: f32) -> Result<f32, Finding> {
         match self.op.attribute(name) {
             Some(AttributeValue::Float(number)) => Ok(*number),
             Some(_) => {
@@ -231,7 +231,7 @@ impl Cx<'_> {
     }
 
     /// Returns the string attribute `name`, or the default.
-    pub(super) fn text(&self, name: &str, default: &str) -> Result<String, Finding> {
+    pub(crate) fn text(&self, name: &str, default: &str) -> Result<String, Finding> {
         match self.op.attribute(name) {
             Some(AttributeValue::String(text)) => Ok(text.to_string()),
             Some(_) => {
@@ -242,7 +242,7 @@ impl Cx<'_> {
     }
 
     /// Returns the attribute `name`, a list of integers.
-    pub(super) fn longs(&self, name: &str) -> Result<Option<Vec<i64>>, Finding> {
+    pub(crate) fn longs(&self, name: &str) -> Result<Option<Vec<i64>>, Finding> {
         match self.op.attribute(name) {
             Some(AttributeValue::Longs(numbers)) => Ok(Some(numbers.clone())),
             Some(AttributeValue::Unknown(0)) => Ok(Some(Vec::new())),
@@ -254,7 +254,7 @@ impl Cx<'_> {
     }
 
     /// Returns the attribute `name`, a list of strings.
-    pub(super) fn texts(&self, name: &str) -> Result<Option<Vec<String>>, Finding> {
+    pub(crate) fn texts(&self, name: &str) -> Result<Option<Vec<String>>, Finding> {
         match self.op.attribute(name) {
             Some(AttributeValue::Strings(texts)) => {
                 Ok(Some(texts.iter().map(ToString::to_string).collect()))
@@ -267,41 +267,41 @@ impl Cx<'_> {
     }
 
     /// Returns the axis attribute `name` as a non-negative index.
-    pub(super) fn axis(&self, name: &str, default: i64, rank: usize) -> Result<usize, Finding> {
+    pub(crate) fn axis(&self, name: &str, default: i64, rank: usize) -> Result<usize, Finding> {
         from_front(self.int(name, default)?, rank).map_err(|finding| finding.about_attribute(name))
     }
 
-    pub(super) fn shape(&self, value: Value) -> Vec<i64> {
+    pub(crate) fn shape(&self, value: Value) -> Vec<i64> {
         self.graph.shape(value).to_vec()
     }
 
     /// Returns the dim of a value along an axis; negative axes count from the end.
-    pub(super) fn dim(&self, value: Value, axis: i64) -> Result<i64, Finding> {
+    pub(crate) fn dim(&self, value: Value, axis: i64) -> Result<i64, Finding> {
         dim_of(self.graph.shape(value), axis)
     }
 
-    pub(super) fn rank(&self, value: Value) -> usize {
+    pub(crate) fn rank(&self, value: Value) -> usize {
         self.graph.shape(value).len()
     }
 
-    pub(super) fn type_of(&self, value: Value) -> Type {
+    pub(crate) fn type_of(&self, value: Value) -> Type {
         self.graph.type_of(value)
     }
 
     /// Returns the type of a value with another shape.
-    pub(super) fn shaped(&self, value: Value, shape: Vec<i64>) -> Type {
+    pub(crate) fn shaped(&self, value: Value, shape: Vec<i64>) -> Type {
         Type { shape, strides: None, ..self.graph.type_of(value) }
     }
 
     /// Returns the inferred shape of an output.
-    pub(super) fn shape_out(&self, index: usize) -> Result<Vec<i64>, Finding> {
+    pub(crate) fn shape_out(&self, index: usize) -> Result<Vec<i64>, Finding> {
         let info = self.outputs.get(index);
         info.and_then(dims_from)
             .ok_or_else(|| Finding::from("the shape of the output is unknown").about_output(index))
     }
 
     /// Returns the element kind of an output, from its inferred type.
-    pub(super) fn kind_out(&self, index: usize) -> Result<ElemKind, Finding> {
+    pub(crate) fn kind_out(&self, index: usize) -> Result<ElemKind, Finding> {
         let dtype = self.outputs.get(index).map_or(DType::Unknown(0), ValueInfo::dtype);
         kind_of(dtype).ok_or_else(|| format!("Glow has no element type {dtype}").into())
     }
@@ -314,14 +314,14 @@ fn absent(index: usize) -> Fault {
 }
 
 /// Returns the dim of a shape along an axis; negative axes count from the end.
-pub(super) fn dim_of(shape: &[i64], axis: i64) -> Result<i64, Finding> {
+pub(crate) fn dim_of(shape: &[i64], axis: i64) -> Result<i64, Finding> {
     let axis = from_front(axis, shape.len())?;
     let dim = shape.get(axis).copied();
     dim.ok_or_else(|| Finding::internal(format!("axis {axis} is out of range of {shape:?}")))
 }
 
 /// Converts an axis to a non-negative index.
-pub(super) fn from_front(axis: i64, rank: usize) -> Result<usize, Finding> {
+pub(crate) fn from_front(axis: i64, rank: usize) -> Result<usize, Finding> {
     let from_front = if axis < 0 { axis.checked_add(long(rank)) } else { Some(axis) };
     let axis_found = from_front.and_then(|axis| usize::try_from(axis).ok());
     axis_found
@@ -330,12 +330,12 @@ pub(super) fn from_front(axis: i64, rank: usize) -> Result<usize, Finding> {
 }
 
 /// Converts a number of dims, which is small.
-pub(super) fn long(number: usize) -> i64 {
+pub(crate) fn long(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// Returns the nearest `f32`.
 #[expect(clippy::cast_possible_truncation, reason = "rounding is intended")]
-pub(super) fn narrow(number: f64) -> f32 {
+pub(crate) fn narrow(number: f64) -> f32 {
     number as f32
 }

@@ -31,7 +31,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 
 /// A constant with scales and offsets along an axis.
 #[derive(Clone, Debug)]
-pub(super) struct Channels {
+pub(crate) struct Channels {
     /// The integers.
     pub(super) tensor: Tensor,
     pub(super) kind: ElemKind,

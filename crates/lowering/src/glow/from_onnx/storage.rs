@@ -147,7 +147,7 @@ pub(super) fn placeholder(
 }
 
 /// Returns the ONNX type of a value of a Glow type.
-pub(super) fn info_of(of: &Type) -> ValueInfo {
+pub(crate) fn info_of(of: &Type) -> ValueInfo {
     let dims = of.shape.iter().map(|dim| u64::try_from(*dim).map_or(Dim::Unknown, Dim::Known));
     ValueInfo::tensor(of.kind.dtype(), Some(dims.collect()))
 }

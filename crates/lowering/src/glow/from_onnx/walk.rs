@@ -88,15 +88,15 @@ fn is_wide(info: &ValueInfo) -> bool {
 }
 
 /// The result of the walk.
-pub(super) struct Walked {
-    pub(super) graph: Graph,
+pub(crate) struct Walked {
+    pub(crate) graph: Graph,
     /// The saved outputs.
-    pub(super) outputs: Vec<Saved>,
-    pub(super) calls: usize,
+    pub(crate) outputs: Vec<Saved>,
+    pub(crate) calls: usize,
     /// Values of the main graph by their names in the source.
-    pub(super) named: Vec<(String, Value)>,
+    pub(crate) named: Vec<(String, Value)>,
     /// Values of the main graph that are constants rather than nodes.
-    pub(super) constants: Vec<(String, Arc<Tensor>)>,
+    pub(crate) constants: Vec<(String, Arc<Tensor>)>,
 }
 
 /// Walks the program of a model that [`prepare`](super::prepare) returned.

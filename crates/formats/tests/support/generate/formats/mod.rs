@@ -1,5 +1,6 @@
 //! Hostile files by format: a function for each format, a module for each family.
 
+mod caffe2;
 mod mxnet;
 mod numpy;
 mod onnx;
@@ -26,6 +27,11 @@ pub const GENERATORS: &[Generator] = &[
     ("mxnet-states", pickle::mxnet_states),
     ("npz", numpy::npz),
     ("npy", numpy::npy),
+    ("caffe2", caffe2::nets),
+    ("caffe2-text", caffe2::texts),
+    ("caffe2-minidb", caffe2::databases),
+    ("caffe2-predictor", caffe2::predictors),
+    ("caffe2-blob", caffe2::blobs),
     ("onnx", onnx::onnx),
     ("onnx-text", onnx::onnx_text),
     ("onnx-zip", onnx::onnx_zip),

@@ -1,0 +1,289 @@
+//! Caffe2 nets return what Caffe2 returned, run and exported to ONNX; hostile nets are rejected.
+//!
+//! The nets are in `golden/caffe2`, with the script that wrote them. `caffe2_cases.rs` tries a larger collection.
+
+#![expect(clippy::disallowed_methods, reason = "tests read their own files")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+mod recorded;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lodstone::{
+    Attribute, AttributeValue, ConvertOptions, Dim, Inputs, Model, OperatorTarget, RunOptions,
+    Target, Tensor, convert, open, operators, run, tensors,
+};
+use lodstone_lowering::lower;
+use lodstone_model::{DType, Dialect, Report, TensorType, ValueType};
+use recorded::{array, numbers};
+use serde_json::Value;
+
+/// Nets whose results differ from those of Caffe2, with the reason.
+const DIFFERENT: &[(&str, &str)] = &[];
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/caffe2")
+}
+
+fn cases() -> Vec<Value> {
+    let text = fs::read(golden().join("cases.json")).unwrap();
+    serde_json::from_slice::<Value>(&text).unwrap().as_array().unwrap().clone()
+}
+
+fn inputs(case: &Value) -> Inputs {
+    let mut inputs = Inputs::default();
+    for (name, it) in case["inputs"].as_object().unwrap() {
+        inputs.values.push((Some(name.clone()), array(it).into()));
+    }
+    inputs
+}
+
+/// Returns how the results of a model differ from the recorded ones.
+fn difference(model: &Model, case: &Value) -> Option<String> {
+    let found = match run(model, inputs(case), &RunOptions::default()) {
+        Ok(outputs) => tensors(outputs),
+        Err(error) => return Some(error.to_string()),
+    };
+    let tolerance = case["tolerance"].as_f64().unwrap();
+    let mut outputs = case["outputs"].as_object().unwrap().iter();
+    outputs.find_map(|(name, expected)| {
+        let Some(output) = found.iter().find(|it| it.name == *name) else {
+            return Some(format!("no output `{name}`"));
+        };
+        differs(&output.tensor, &array(expected), tolerance)
+            .map(|wrong| format!("`{name}`: {wrong}"))
+    })
+}
+
+fn differs(found: &Tensor, expected: &Tensor, tolerance: f64) -> Option<String> {
+    if found.shape != expected.shape {
+        return Some(format!("{:?}, expected {:?}", found.shape, expected.shape));
+    }
+    let pairs = numbers(found).into_iter().zip(numbers(expected));
+    let mut wrong = pairs.filter(|(a, b)| (a - b).abs() > tolerance + tolerance * b.abs());
+    wrong.next().map(|(found, expected)| format!("{found}, expected {expected}"))
+}
+
+/// Fails unless the wrong cases are the listed ones.
+#[track_caller]
+fn check(wrong: &[(String, String)]) {
+    let unexpected: Vec<_> = wrong
+        .iter()
+        .filter(|(name, _)| !DIFFERENT.iter().any(|(known, _)| known == name))
+        .collect();
+    let passed: Vec<_> = DIFFERENT
+        .iter()
+        .filter(|(known, _)| !wrong.iter().any(|(name, _)| name == known))
+        .collect();
+    assert!(unexpected.is_empty() && passed.is_empty(), "{unexpected:#?}; right: {passed:?}");
+}
+
+#[test]
+fn nets_return_what_caffe2_returned() {
+    let mut wrong = Vec::new();
+    let cases = cases();
+    assert!(cases.len() > 45, "{}", cases.len());
+    for case in cases {
+        let name = case["name"].as_str().unwrap();
+        let model = open(golden().join(name)).unwrap();
+        wrong.extend(difference(&model, &case).map(|found| (name.to_owned(), found)));
+    }
+    check(&wrong);
+}
+
+/// Declares the types of inputs.
+fn declare(model: &mut Model, case: &Value) {
+    let main = model.main_mut().and_then(|main| main.blocks.first_mut()).unwrap();
+    for (name, it) in case["inputs"].as_object().unwrap() {
+        let tensor = array(it);
+        let dims = tensor.shape.iter().map(|dim| Dim::Known(*dim)).collect();
+        let var = main.vars.iter_mut().find(|var| var.name == *name).unwrap();
+        var.value = ValueType::tensor(TensorType::new(tensor.dtype, Some(dims)));
+    }
+}
+
+#[test]
+fn exported_nets_return_what_caffe2_returned() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut wrong = Vec::new();
+    for case in cases() {
+        let name = case["name"].as_str().unwrap();
+        let model = open(golden().join(name)).unwrap();
+        let shapes = case["inputs"].as_object().unwrap().iter();
+        let shapes = shapes.map(|(name, it)| (name.clone(), array(it).shape)).collect();
+        let out = dir.path().join("out.onnx");
+        let options = ConvertOptions::default()
+            .with_to(Some(Target::Format("onnx".to_owned())))
+            .with_input_shapes(shapes);
+        let found = match convert(model, &out, &options) {
+            Ok(_) => difference(&open(&out).unwrap(), &case),
+            Err(error) => Some(error.to_string()),
+        };
+        wrong.extend(found.map(|found| (name.to_owned(), found)));
+    }
+    check(&wrong);
+}
+
+#[test]
+fn nets_without_shapes_report_which_operators_are_supported() {
+    let model = open(golden().join("conv")).unwrap();
+    for target in [OperatorTarget::Onnx, OperatorTarget::Run] {
+        let report = operators(&model, target).unwrap();
+        assert!(report.supported, "{report:?}");
+        assert_eq!(report.operators[0].kind, "Conv");
+    }
+    let mut other = model;
+    other.main_mut().unwrap().blocks[0].ops[0].kind = "MadeUp".to_owned();
+    let report = operators(&other, OperatorTarget::Onnx).unwrap();
+    assert!(!report.supported);
+    assert!(report.operators[0].reasons[0].contains("`MadeUp`"), "{report:?}");
+    let refused = run(&other, inputs(&cases()[0]), &RunOptions::default()).unwrap_err().to_string();
+    assert!(refused.contains("operator 0 (`MadeUp`)"), "{refused}");
+}
+
+#[test]
+fn weights_are_read_and_written_in_every_format() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = open(golden().join("conv")).unwrap();
+    let path = dir.path().join("w.safetensors");
+    convert(model.clone(), &path, &ConvertOptions::default().with_weights_only(true)).unwrap();
+    let weights = open(&path).unwrap();
+    assert_eq!(
+        weights.parameter("w"),
+        model.parameter("w").map(|_| weights.parameter("w").unwrap())
+    );
+    assert_eq!(numbers(weights.parameter("w").unwrap()), numbers(model.parameter("w").unwrap()));
+    for format in ["caffe2", "caffe2-text"] {
+        let folder = dir.path().join(format);
+        let to = ConvertOptions::default().with_to(Some(Target::Format(format.to_owned())));
+        convert(model.clone(), format!("{}/", folder.display()), &to).unwrap();
+        let again = open(&folder).unwrap();
+        assert_eq!(again.format, format);
+        assert_eq!(difference(&again, &cases()[0]), None);
+    }
+    for format in ["caffe2", "caffe2-minidb"] {
+        let to = ConvertOptions::default().with_to(Some(Target::Format(format.to_owned())));
+        let out = dir.path().join(format!("again.{format}.pb"));
+        let written = convert(weights.clone(), &out, &to).unwrap();
+        let again = open(&written.files[0]).unwrap();
+        assert_eq!(numbers(again.parameter("w").unwrap()), numbers(model.parameter("w").unwrap()));
+    }
+}
+
+/// Values that no attribute should have.
+fn hostile(value: &AttributeValue) -> Vec<AttributeValue> {
+    let mut all = vec![
+        AttributeValue::None,
+        AttributeValue::Float(f32::NAN),
+        AttributeValue::Float(-1e30),
+        AttributeValue::String("x".into()),
+        AttributeValue::Strings(vec!["x".into()]),
+        AttributeValue::Floats(vec![f32::INFINITY; 3]),
+    ];
+    for number in [0, -1, 1 << 31, i64::MAX, i64::MIN] {
+        all.push(AttributeValue::Long(number));
+        all.push(AttributeValue::Longs(vec![number; 4]));
+        if let AttributeValue::Longs(numbers) = value {
+            let mut changed = numbers.clone();
+            changed.iter_mut().take(1).for_each(|it| *it = number);
+            all.push(AttributeValue::Longs(changed));
+        }
+    }
+    all
+}
+
+/// Lowers a model; a panic, or an error that names nothing, fails.
+fn try_lowering(model: &Model, what: &str) {
+    for to in [Dialect::Glow, Dialect::Onnx] {
+        let mut copy = model.clone();
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            lower(&mut copy, to, &mut Report::default()).unwrap()
+        }));
+        match outcome {
+            Err(_) => unreachable!("{what}: panicked"),
+            Ok(Err(error)) => {
+                let text = error.to_string();
+                assert!(!text.contains("internal"), "{what}: {text}");
+                assert!(text.contains("operator") || text.contains("the graph"), "{what}: {text}");
+            }
+            Ok(Ok(_)) => {}
+        }
+    }
+}
+
+#[test]
+fn operators_with_hostile_attributes_are_rejected() {
+    for case in cases() {
+        let name = case["name"].as_str().unwrap();
+        let mut model = open(golden().join(name)).unwrap();
+        declare(&mut model, &case);
+        let count = model.main().unwrap().blocks[0].ops.len();
+        for op in 0..count {
+            let attributes = model.main().unwrap().blocks[0].ops[op].attributes.clone();
+            let more = [
+                "axis",
+                "broadcast",
+                "axes",
+                "shape",
+                "kernel",
+                "pads",
+                "legacy_pad",
+                "order",
+                "k",
+            ];
+            let added = more
+                .into_iter()
+                .map(|name| Attribute { name: name.to_owned(), value: AttributeValue::None });
+            for attribute in attributes.iter().cloned().chain(added) {
+                for value in hostile(&attribute.value) {
+                    let what = format!("{name}, operator {op}, {} = {value:?}", attribute.name);
+                    let mut changed = model.clone();
+                    let it = &mut changed.main_mut().unwrap().blocks[0].ops[op];
+                    it.attributes.retain(|known| known.name != attribute.name);
+                    it.attributes.push(Attribute { name: attribute.name.clone(), value });
+                    try_lowering(&changed, &what);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn operators_with_hostile_operands_are_rejected() {
+    let dims: [&[u64]; 7] =
+        [&[], &[0], &[1], &[7], &[0, 3], &[2, 0, 3, 1], &[1 << 40, 1 << 40, 2, 2]];
+    for case in cases() {
+        let name = case["name"].as_str().unwrap();
+        let mut model = open(golden().join(name)).unwrap();
+        declare(&mut model, &case);
+        for input in case["inputs"].as_object().unwrap().keys() {
+            for dtype in [DType::Float32, DType::Int8, DType::Int64, DType::Bool, DType::String] {
+                for dims in dims {
+                    let mut changed = model.clone();
+                    let main = &mut changed.main_mut().unwrap().blocks[0];
+                    let var = main.vars.iter_mut().find(|var| var.name == *input).unwrap();
+                    let shape = dims.iter().map(|dim| Dim::Known(*dim)).collect();
+                    var.value = ValueType::tensor(TensorType::new(dtype, Some(shape)));
+                    try_lowering(&changed, &format!("{name}, {input} of {dtype} {dims:?}"));
+                }
+            }
+        }
+        // Operands that are missing, or swapped.
+        let count = model.main().unwrap().blocks[0].ops.len();
+        for op in 0..count {
+            for change in 0..3 {
+                let mut changed = model.clone();
+                let it = &mut changed.main_mut().unwrap().blocks[0].ops[op];
+                for operand in &mut it.inputs {
+                    match change {
+                        0 => drop(operand.args.pop()),
+                        1 => operand.args.reverse(),
+                        _ => operand.args.extend(operand.args.clone()),
+                    }
+                }
+                try_lowering(&changed, &format!("{name}, operator {op}, change {change}"));
+            }
+        }
+    }
+}

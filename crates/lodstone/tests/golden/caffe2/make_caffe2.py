@@ -1,0 +1,146 @@
+"""Writes small Caffe2 nets of each family of operators, with what Caffe2 computes: `NAME/` and `cases.json`.
+
+Run with Python 3.8, torch==1.9.1, numpy<1.24, protobuf<3.21, future and six.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+from caffe2.proto import caffe2_pb2
+from caffe2.python import core, utils, workspace
+
+HERE = Path(__file__).parent
+RANDOM = np.random.RandomState(1)
+CASES = []
+
+
+def rnd(*shape, low=-1.0, high=1.0):
+    return RANDOM.uniform(low, high, shape).astype(np.float32)
+
+
+def ints(high, *shape, dtype=np.int64):
+    return RANDOM.randint(0, high, shape).astype(dtype)
+
+
+def fill(name, value):
+    """Returns the operator with which exporters store a weight."""
+    kinds = {"float32": "GivenTensorFill", "int32": "GivenTensorIntFill", "int64": "GivenTensorInt64Fill"}
+    if value.dtype == np.uint8:
+        kind, values = "GivenTensorByteStringToUInt8Fill", [value.tobytes()]
+    else:
+        kind, values = kinds[str(value.dtype)], value.flatten().tolist()
+    args = [utils.MakeArgument("shape", list(value.shape)), utils.MakeArgument("values", values)]
+    return core.CreateOperator(kind, [], [name], arg=args)
+
+
+def case(name, ops, inputs, weights=None, outputs=None, init=(), tolerance=1e-5):
+    """Runs a net and records it. `ops` are (kind, inputs, outputs, arguments)."""
+    workspace.ResetWorkspace()
+    weights = weights or {}
+    startup = caffe2_pb2.NetDef(name="init")
+    startup.op.extend([fill(key, value) for key, value in weights.items()])
+    startup.op.extend([core.CreateOperator(kind, reads, writes, **args) for kind, reads, writes, args in init])
+    # As exporters do, so that the blob exists.
+    startup.op.extend([fill(key, np.zeros((1, 1), np.float32)) for key, value in inputs.items() if value.dtype == np.float32])
+    main = caffe2_pb2.NetDef(name=name)
+    main.op.extend([core.CreateOperator(kind, reads, writes, **args) for kind, reads, writes, args in ops])
+    filled = list(weights) + [blob for op in init for blob in op[2]]
+    main.external_input.extend(list(inputs) + filled)
+    main.external_output.extend(outputs or ops[-1][2][:1])
+    workspace.RunNetOnce(startup)
+    for key, value in inputs.items():
+        workspace.FeedBlob(key, value)
+    workspace.RunNetOnce(main)
+    folder = HERE / name
+    folder.mkdir(exist_ok=True)
+    (folder / "init_net.pb").write_bytes(startup.SerializeToString())
+    (folder / "predict_net.pb").write_bytes(main.SerializeToString())
+    describe = lambda value: {"dtype": str(value.dtype), "shape": list(value.shape), "data": value.flatten().tolist()}
+    fetched = {key: workspace.FetchBlob(key) for key in main.external_output}
+    CASES.append({
+        "name": name,
+        "tolerance": tolerance,
+        "inputs": {key: describe(value) for key, value in inputs.items()},
+        "outputs": {key: describe(value) for key, value in fetched.items()},
+    })
+
+
+def op(kind, reads, writes, **args):
+    return (kind, reads, writes, args)
+
+
+image = rnd(2, 4, 7, 6)
+conv_w = {"w": rnd(6, 4, 3, 3), "b": rnd(6)}
+case("conv", [op("Conv", ["x", "w", "b"], ["y"], kernel=3, pad=1, stride=2)], {"x": image}, conv_w)
+case("conv_sides", [op("Conv", ["x", "w"], ["y"], kernel_h=3, kernel_w=3, pad_t=1, pad_l=2, pad_b=0, pad_r=1, dilation=2)], {"x": rnd(1, 4, 9, 9)}, {"w": rnd(6, 4, 3, 3)})
+case("conv_group", [op("Conv", ["x", "w", "b"], ["y"], kernels=[3, 3], group=2, order="NCHW")], {"x": image}, {"w": rnd(6, 2, 3, 3), "b": rnd(6)})
+case("conv_transpose", [op("ConvTranspose", ["x", "w", "b"], ["y"], kernel=3, stride=2, pad=1)], {"x": rnd(1, 3, 4, 5)}, {"w": rnd(3, 2, 3, 3), "b": rnd(2)})
+case("conv_fill_bias", [op("Conv", ["x", "w", "b"], ["y"], kernel=3)], {"x": image}, {"w": rnd(6, 4, 3, 3)}, init=[op("ConstantFill", [], ["b"], shape=[6], value=0.5)])
+case("max_pool", [op("MaxPool", ["x"], ["y"], kernel=3, stride=2, pad=1)], {"x": image})
+case("max_pool_nhwc", [op("MaxPool", ["x"], ["y"], kernel=2, stride=2, order="NHWC")], {"x": rnd(1, 6, 5, 3)})
+case("max_pool_legacy", [op("MaxPool", ["x"], ["y"], kernel=3, stride=2, legacy_pad=3)], {"x": rnd(1, 2, 8, 8)})
+case("max_pool_legacy_pad", [op("MaxPool", ["x"], ["y"], kernel=3, stride=2, pad=1, legacy_pad=3)], {"x": rnd(1, 2, 8, 7)})
+case("average_pool", [op("AveragePool", ["x"], ["y"], kernel=2, stride=2)], {"x": image})
+case("average_pool_legacy", [op("AveragePool", ["x"], ["y"], kernel=3, stride=2, legacy_pad=3)], {"x": rnd(1, 2, 8, 8)})
+case("average_pool_global", [op("AveragePool", ["x"], ["y"], global_pooling=1)], {"x": image})
+case("average_pool_global_nhwc", [op("AveragePool", ["x"], ["y"], global_pooling=1, order="NHWC")], {"x": rnd(2, 5, 4, 3)})
+case("resize_nearest", [op("ResizeNearest", ["x"], ["y"], height_scale=2.0, width_scale=1.5)], {"x": rnd(1, 2, 3, 4)})
+case("batch_norm", [op("SpatialBN", ["x", "s", "b", "m", "v"], ["y"], is_test=1, epsilon=1e-3)], {"x": image}, {"s": rnd(4), "b": rnd(4), "m": rnd(4), "v": rnd(4, low=0.5)})
+case("lrn", [op("LRN", ["x"], ["y", "scale"], size=3, alpha=1e-2, beta=0.75, bias=1.0)], {"x": image})
+case("softmax", [op("Softmax", ["x"], ["y"])], {"x": rnd(3, 5)})
+case("softmax_axis", [op("Softmax", ["x"], ["y"], axis=2)], {"x": rnd(2, 3, 4)})
+case("layer_norm", [op("LayerNorm", ["x"], ["y", "m", "s"], axis=1, epsilon=1e-3)], {"x": rnd(3, 5)})
+case("channel_shuffle", [op("ChannelShuffle", ["x"], ["y"], group=2, kernel=1)], {"x": image})
+case("fc", [op("FC", ["x", "w", "b"], ["y"])], {"x": rnd(3, 5)}, {"w": rnd(4, 5), "b": rnd(4)})
+case("fc_flattened", [op("FC", ["x", "w", "b"], ["y"])], {"x": rnd(2, 3, 1, 2)}, {"w": rnd(4, 6), "b": rnd(4)})
+case("fc_axis", [op("FC", ["x", "w", "b"], ["y"], axis=2)], {"x": rnd(2, 3, 5)}, {"w": rnd(4, 5), "b": rnd(4)})
+case("fc_transposed", [op("FCTransposed", ["x", "w", "b"], ["y"])], {"x": rnd(3, 5)}, {"w": rnd(5, 4), "b": rnd(4)})
+case("matmul", [op("MatMul", ["x", "y"], ["z"], trans_b=1)], {"x": rnd(3, 5), "y": rnd(4, 5)})
+case("batch_matmul", [op("BatchMatMul", ["x", "y"], ["z"], trans_a=1, broadcast=1)], {"x": rnd(2, 3, 5, 4), "y": rnd(3, 5, 6)})
+case("arithmetic", [op("Add", ["x", "y"], ["a"]), op("Mul", ["a", "y"], ["a"]), op("Sub", ["a", "x"], ["b"]), op("Div", ["b", "y"], ["z"])], {"x": rnd(3, 4), "y": rnd(3, 4, low=0.5)})
+case("broadcast", [op("Add", ["x", "b"], ["a"], broadcast=1, axis=1), op("Mul", ["a", "c"], ["z"], broadcast=1)], {"x": rnd(2, 3, 4), "b": rnd(3), "c": rnd(4)})
+case("sums", [op("Sum", ["x", "y", "z"], ["s"]), op("Mean", ["s", "x"], ["m"]), op("Max", ["m", "y"], ["a"]), op("Min", ["a", "z"], ["b"])], {"x": rnd(2, 3), "y": rnd(2, 3), "z": rnd(2, 3)})
+case("compare", [op("LT", ["x", "y"], ["a"]), op("GE", ["x", "y"], ["b"]), op("And", ["a", "a"], ["c"]), op("Or", ["c", "b"], ["d"]), op("Not", ["a"], ["e"])], {"x": rnd(2, 3), "y": rnd(2, 3)}, outputs=["a", "b", "c", "d", "e"])
+case("unary", [op("Relu", ["x"], ["a"]), op("Sigmoid", ["x"], ["b"]), op("Tanh", ["x"], ["c"]), op("Exp", ["x"], ["d"]), op("Abs", ["x"], ["e"]), op("Negative", ["x"], ["f"]), op("Sqr", ["x"], ["g"]), op("Sqrt", ["e"], ["h"]), op("Log", ["d"], ["i"]), op("Softplus", ["x"], ["j"]), op("Swish", ["x"], ["k"]), op("Sign", ["x"], ["l"]), op("Floor", ["x"], ["m"]), op("Ceil", ["x"], ["n"]), op("LeakyRelu", ["x"], ["o"]), op("Sin", ["x"], ["p"]), op("Clip", ["x"], ["q"], min=-0.5, max=0.25), op("Scale", ["x"], ["r"], scale=3.0)], {"x": rnd(2, 5)}, outputs=list("abcdefghijklmnopqr"), tolerance=1e-4)
+case("in_place", [op("Relu", ["x"], ["x2"]), op("Relu", ["x2"], ["x2"]), op("Add", ["x2", "x"], ["x2"]), op("Copy", ["x2"], ["y"]), op("StopGradient", ["y"], ["z"]), op("Dropout", ["z"], ["w", "mask"], is_test=1)], {"x": rnd(2, 3)})
+case("prelu", [op("PRelu", ["x", "s"], ["y"])], {"x": image}, {"s": rnd(4)})
+case("cast", [op("Cast", ["x"], ["i"], to=caffe2_pb2.TensorProto.INT32), op("Cast", ["i"], ["y"], to=caffe2_pb2.TensorProto.FLOAT)], {"x": rnd(2, 3, low=-9, high=9)}, outputs=["i", "y"])
+case("move", [op("Transpose", ["x"], ["a"], axes=[2, 0, 1]), op("Reshape", ["a"], ["b", "old"], shape=[0, -1]), op("Flatten", ["x"], ["c"]), op("ExpandDims", ["b"], ["d"], dims=[0, 3]), op("Squeeze", ["d"], ["e"], dims=[0]), op("Slice", ["x"], ["f"], starts=[0, 1, 0], ends=[-1, -2, -1]), op("Split", ["x"], ["g", "h"], axis=2, split=[1, 3]), op("Concat", ["g", "h"], ["i", "sizes"], axis=2), op("Concat", ["g", "g"], ["j", "more"], axis=1, add_axis=1), op("Tile", ["g"], ["k"], tiles=3, axis=1)], {"x": rnd(2, 3, 4)}, outputs=["b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "old"])
+case("layouts", [op("NCHW2NHWC", ["x"], ["a"]), op("NHWC2NCHW", ["a"], ["b"])], {"x": image}, outputs=["a", "b"])
+case("reduce", [op("ReduceSum", ["x"], ["a"], axes=[1], keepdims=0), op("ReduceMean", ["x"], ["b"], axes=[0, 2], keepdims=1), op("ReduceMax", ["x"], ["c"], axes=[2]), op("ReduceMin", ["x"], ["d"], axes=[-1], keepdims=0), op("ReduceBackSum", ["x"], ["e"]), op("ReduceBackMean", ["x"], ["f"]), op("ArgMax", ["x"], ["g"], axis=1), op("ArgMin", ["x"], ["h"], axis=2, keepdims=0)], {"x": rnd(2, 3, 4)}, outputs=list("abcdefgh"))
+case("top_k", [op("TopK", ["x"], ["v", "i"], k=2)], {"x": rnd(3, 5)}, outputs=["v"])
+case("gather", [op("Gather", ["t", "i"], ["y"]), op("BatchGather", ["u", "j"], ["z"])], {"t": rnd(5, 3), "i": ints(5, 2, 2), "u": rnd(2, 4, 3), "j": ints(4, 3)}, outputs=["y", "z"])
+lengths, indices = np.array([2, 0, 3], np.int32), ints(6, 5)
+case("sparse_lengths", [op("SparseLengthsSum", ["t", "i", "l"], ["y"]), op("SparseLengthsWeightedSum", ["t", "w", "i", "l"], ["z"])], {"i": indices, "l": lengths, "w": rnd(5)}, {"t": rnd(6, 3)}, outputs=["y", "z"])
+table = rnd(6, 4)
+workspace.FeedBlob("t", table)
+workspace.RunOperatorOnce(core.CreateOperator("FloatToFused8BitRowwiseQuantized", ["t"], ["q"]))
+case("sparse_lengths_8", [op("SparseLengthsSumFused8BitRowwise", ["q", "i", "l"], ["y"]), op("SparseLengthsWeightedSumFused8BitRowwise", ["q", "w", "i", "l"], ["z"])], {"i": indices, "l": lengths, "w": rnd(5)}, {"q": workspace.FetchBlob("q")}, outputs=["y", "z"])
+workspace.FeedBlob("t", table)
+workspace.RunOperatorOnce(core.CreateOperator("FloatToFused4BitRowwiseQuantized", ["t"], ["q"]))
+case("sparse_lengths_4", [op("SparseLengthsSumFused4BitRowwise", ["q", "i", "l"], ["y"])], {"i": indices, "l": lengths}, {"q": workspace.FetchBlob("q")}, tolerance=2e-3)
+workspace.FeedBlob("t", table)
+workspace.RunOperatorOnce(core.CreateOperator("FloatToRowwiseQuantized8Bits", ["t"], ["q", "s"]))
+case("sparse_lengths_rowwise", [op("SparseLengthsSum8BitsRowwise", ["q", "i", "l", "s"], ["y"])], {"i": indices, "l": lengths}, {"q": workspace.FetchBlob("q"), "s": workspace.FetchBlob("s")})
+case("lengths", [op("LengthsSum", ["x", "l"], ["y"]), op("LengthsToRanges", ["l"], ["r"])], {"x": rnd(5, 2), "l": lengths}, outputs=["y", "r"])
+case("constants", [op("Shape", ["x"], ["s"]), op("ConstantFill", ["s"], ["c"], input_as_shape=1, value=2.5), op("ConstantFill", [], ["d"], shape=[2, 3], value=4, dtype=caffe2_pb2.TensorProto.INT32), op("Add", ["c", "x"], ["y"])], {"x": rnd(2, 3)}, outputs=["s", "d", "y"])
+case("mod", [op("Mod", ["x"], ["y"], divisor=5)], {"x": ints(40, 6)})
+case("int8", [
+    op("Int8Quantize", ["x"], ["q"], Y_scale=0.02, Y_zero_point=128),
+    op("Int8Conv", ["q", "w", "b"], ["c"], kernel=2, order="NHWC", Y_scale=0.05, Y_zero_point=120),
+    op("Int8Relu", ["c"], ["r"], Y_scale=0.05, Y_zero_point=120),
+    op("Int8MaxPool", ["r"], ["p"], kernel=2, stride=1, order="NHWC", Y_scale=0.05, Y_zero_point=120),
+    op("Int8Dequantize", ["p"], ["y"]),
+], {"x": rnd(1, 4, 4, 3)}, init=[
+    op("Int8GivenTensorFill", [], ["w"], shape=[4, 2, 2, 3], values=bytes(RANDOM.randint(0, 256, 48).astype(np.uint8)), Y_scale=0.01, Y_zero_point=127),
+    op("Int8GivenIntTensorFill", [], ["b"], shape=[4], values=[10, -20, 300, 0], Y_scale=0.02 * 0.01, Y_zero_point=0),
+], tolerance=0.051)
+# A weight that is filled twice, and one that the startup net computes.
+case("computed_weights", [op("Mul", ["x", "w"], ["a"]), op("Add", ["a", "v"], ["y"])], {"x": rnd(2, 3)}, {"v": rnd(2, 3)}, init=[
+    op("GivenTensorFill", [], ["w"], shape=[2, 3], values=[1.0] * 6),
+    op("Copy", ["w"], ["u"]),
+    op("GivenTensorFill", [], ["w"], shape=[2, 3], values=[2.0] * 6),
+    op("Add", ["w", "u"], ["w"]),
+])
+(HERE / "cases.json").write_text(json.dumps(CASES, indent=1) + "\n")

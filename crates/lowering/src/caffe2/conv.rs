@@ -1,0 +1,342 @@
+//! Convolutions: Glow's have the channels last, so operands and results are transposed.
+
+use lodstone_model::AttributeValue;
+use lodstone_schema::glow::{ElemKind, Type};
+
+use super::rules::{channels_first, channels_last, image, is_nhwc, of_kind, quantized, transposed};
+use crate::glow::elements::floats_of;
+use crate::glow::from_onnx::graph::{MemberValue, Source, Value};
+use crate::glow::from_onnx::known::value_of;
+use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, one};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("Conv", |cx| conv(cx, false)),
+    ("ConvRelu", |cx| conv(cx, true)),
+    ("ConvTranspose", transpose),
+    ("Int8Conv", |cx| quantized_conv(cx, false)),
+    ("Int8ConvRelu", |cx| quantized_conv(cx, true)),
+];
+
+/// A window: height and width, except pads: top, left, bottom, right.
+pub(super) struct Window {
+    pub(super) kernels: [i64; 2],
+    pub(super) strides: [i64; 2],
+    pub(super) pads: [i64; 4],
+    pub(super) dilations: [i64; 2],
+}
+
+/// The largest number of a window: nodes hold them in 32 bits.
+const LARGEST: i64 = u32::MAX as i64;
+
+impl Window {
+    /// Reads the window of an operator; a kernel that is not given is 0.
+    pub(super) fn of(cx: &Cx<'_>) -> Result<Self, Fault> {
+        let window = Self {
+            kernels: pair(cx, "kernel", 0)?,
+            strides: pair(cx, "stride", 1)?,
+            pads: pads(cx)?,
+            dilations: pair(cx, "dilation", 1)?,
+        };
+        for (name, numbers, least) in [
+            ("kernel", &window.kernels[..], 0),
+            ("stride", &window.strides[..], 1),
+            ("pads", &window.pads[..], 0),
+            ("dilation", &window.dilations[..], 1),
+        ] {
+            if numbers.iter().any(|number| !(least..=LARGEST).contains(number)) {
+                return Err(format!(
+                    "expected numbers from {least} to {LARGEST} as {name}, found {numbers:?}"
+                )
+                .into());
+            }
+        }
+        Ok(window)
+    }
+
+    /// Returns the height and width of the result over an image.
+    pub(super) fn result(&self, image: [i64; 2]) -> Result<[i64; 2], Fault> {
+        let [top, left, bottom, right] = self.pads;
+        let [height, width] = image;
+        let steps = |size: i64, pads: i64, kernel: i64, stride: i64, dilation: i64| {
+            let reach = (kernel - 1).checked_mul(dilation)?.checked_add(1)?;
+            let room = size.checked_add(pads)?.checked_sub(reach)?;
+            (room >= 0 && kernel > 0).then(|| room / stride + 1)
+        };
+        let [kernel_height, kernel_width] = self.kernels;
+        let [stride_height, stride_width] = self.strides;
+        let [dilation_height, dilation_width] = self.dilations;
+        let rows = steps(height, top + bottom, kernel_height, stride_height, dilation_height);
+        let columns = steps(width, left + right, kernel_width, stride_width, dilation_width);
+        let window = (self.kernels, self.pads);
+        let misfit = || format!("the window {window:?} does not fit an image of {image:?}");
+        Ok([rows.ok_or_else(misfit)?, columns.ok_or_else(misfit)?])
+    }
+
+    /// Returns the members that hold it.
+    pub(super) fn members(&self) -> Vec<(&'static str, MemberValue)> {
+        vec![
+            ("Kernels", MemberValue::Ints(self.kernels.to_vec())),
+            ("Strides", MemberValue::Ints(self.strides.to_vec())),
+            ("Pads", MemberValue::Ints(self.pads.to_vec())),
+        ]
+    }
+}
+
+/// Reads a number for height and width: `NAME`, or `NAME_h` and `NAME_w`, or `NAMEs`.
+fn pair(cx: &Cx<'_>, name: &str, default: i64) -> Result<[i64; 2], Fault> {
+    let has = |name: &str| cx.op.attribute(name).is_some();
+    if has(name) {
+        return Ok([cx.int(name, default)?; 2]);
+    }
+    let (height, width) = (format!("{name}_h"), format!("{name}_w"));
+    if has(&height) && has(&width) {
+        return Ok([cx.int(&height, default)?, cx.int(&width, default)?]);
+    }
+    let all = format!("{name}s");
+    match cx.op.attribute(&all) {
+        None | Some(AttributeValue::None) => Ok([default; 2]),
+        Some(AttributeValue::Longs(numbers)) => match **numbers {
+            [height, width] => Ok([height, width]),
+            _ => Err(format!("expected 2 numbers as `{all}`, found {numbers:?}").into()),
+        },
+        Some(_) => Err(format!("expected integers as `{all}`").into()),
+    }
+}
+
+fn pads(cx: &Cx<'_>) -> Result<[i64; 4], Fault> {
+    let has = |name: &str| cx.op.attribute(name).is_some();
+    if has("pad") {
+        return Ok([cx.int("pad", 0)?; 4]);
+    }
+    const SIDES: [&str; 4] = ["pad_t", "pad_l", "pad_b", "pad_r"];
+    if SIDES.into_iter().any(has) {
+        let [top, left, bottom, right] = SIDES.map(|side| cx.int(side, 0));
+        return Ok([top?, left?, bottom?, right?]);
+    }
+    match cx.op.attribute("pads") {
+        None | Some(AttributeValue::None) => Ok([0; 4]),
+        Some(AttributeValue::Longs(numbers)) => match **numbers {
+            [top, left, bottom, right] => Ok([top, left, bottom, right]),
+            _ => Err(format!("expected 4 numbers as `pads`, found {numbers:?}").into()),
+        },
+        Some(_) => Err("expected integers as `pads`".into()),
+    }
+}
+
+/// The operands of a convolution, with channels last.
+struct Operands {
+    value: Value,
+    filter: Value,
+    depth: i64,
+    window: Window,
+    group: i64,
+    is_nhwc: bool,
+}
+
+/// Reads the operands; the filter is transposed by `order`, if there is one.
+fn operands(cx: &mut Cx<'_>, order: Option<[usize; 4]>) -> Result<Operands, Fault> {
+    let is_nhwc = is_nhwc(cx)?;
+    let (value, filter) = (cx.input(0)?, cx.input(1)?);
+    let mut window = Window::of(cx)?;
+    let group = cx.int("group", 1)?;
+    if group < 1 {
+        return Err(format!("expected a `group` of at least 1, found {group}").into());
+    }
+    let filter = match order {
+        Some(order) => {
+            image(cx, filter)?;
+            transposed(cx, filter, &order, "filter_NHWC")?
+        }
+        None => filter,
+    };
+    let [depth, height, width, _] = image(cx, filter)?;
+    if window.kernels == [0; 2] {
+        window.kernels = [height, width];
+    }
+    if window.kernels != [height, width] {
+        let found = window.kernels;
+        return Err(format!("expected a kernel of {:?}, found {found:?}", [height, width]).into());
+    }
+    let value = if is_nhwc { value } else { channels_last(cx, value)? };
+    image(cx, value)?;
+    Ok(Operands { value, filter, depth, window, group, is_nhwc })
+}
+
+/// Checks that channels match the filter.
+fn check_channels(cx: &Cx<'_>, of: &Operands) -> Result<(), Fault> {
+    let [.., channels] = image(cx, of.value)?;
+    let [.., inner] = image(cx, of.filter)?;
+    let is_fit = inner.checked_mul(of.group) == Some(channels) && of.depth % of.group == 0;
+    match is_fit {
+        true => Ok(()),
+        false => Err(format!(
+            "a filter of {inner} channels and {} groups does not match {channels} channels",
+            of.group
+        )
+        .into()),
+    }
+}
+
+/// Returns the bias, or zeros.
+fn bias(cx: &mut Cx<'_>, of: Type, suffix: &str) -> Result<Value, Fault> {
+    match cx.optional(2)? {
+        Some(bias) if cx.shape(bias) == of.shape => Ok(bias),
+        Some(bias) => {
+            let found = cx.shape(bias);
+            Err(format!("expected a bias of {:?}, found {found:?}", of.shape).into())
+        }
+        None => cx.splat(0.0, of, suffix),
+    }
+}
+
+fn members(of: &Operands) -> Vec<(&'static str, MemberValue)> {
+    let mut members = of.window.members();
+    members.extend([
+        ("Group", MemberValue::Int(of.group)),
+        ("Dilation", MemberValue::Ints(of.window.dilations.to_vec())),
+        ("Layout", MemberValue::Text("NHWC".to_owned())),
+        ("FusedActivation", MemberValue::Text("NONE".to_owned())),
+        ("FusedActivationArgs", MemberValue::Floats(Vec::new())),
+    ]);
+    members
+}
+
+/// Adds the activation and restores the layout.
+fn finished(cx: &mut Cx<'_>, mut value: Value, is_relu: bool, is_nhwc: bool) -> Outcome {
+    if is_relu {
+        let of = cx.type_of(value);
+        value = cx.node("Relu", "relu", &[value], Vec::new(), of)?;
+    }
+    one(if is_nhwc { value } else { channels_first(cx, value)? })
+}
+
+fn conv(cx: &mut Cx<'_>, is_relu: bool) -> Outcome {
+    // Filters have the channels first, whatever the order of the image.
+    let of = operands(cx, Some([0, 2, 3, 1]))?;
+    check_channels(cx, &of)?;
+    let [batch, height, width, _] = image(cx, of.value)?;
+    let [rows, columns] = of.window.result([height, width])?;
+    let bias = bias(cx, of_kind(ElemKind::Float, vec![of.depth]), "bias")?;
+    let result = of_kind(ElemKind::Float, vec![batch, rows, columns, of.depth]);
+    for (name, value) in [("image", of.value), ("filter", of.filter), ("bias", bias)] {
+        let found = cx.type_of(value).kind;
+        if found != ElemKind::Float {
+            return Err(format!("expected floats as {name}, found {}", found.name()).into());
+        }
+    }
+    let value = cx.node("Convolution", "", &[of.value, of.filter, bias], members(&of), result)?;
+    finished(cx, value, is_relu, of.is_nhwc)
+}
+
+fn quantized_conv(cx: &mut Cx<'_>, is_relu: bool) -> Outcome {
+    // Filters have the order of the image.
+    let order = (!is_nhwc(cx)?).then_some([0, 2, 3, 1]);
+    let of = operands(cx, order)?;
+    check_channels(cx, &of)?;
+    let scales = [of.value, of.filter].map(|value| cx.type_of(value).quantization);
+    let [Some((outer, _)), Some((inner, _))] = scales else {
+        return Err("expected quantized operands".into());
+    };
+    let [batch, height, width, _] = image(cx, of.value)?;
+    let [rows, columns] = of.window.result([height, width])?;
+    let zeros = Type { quantization: Some((1.0, 0)), ..of_kind(ElemKind::Int32Q, vec![of.depth]) };
+    let mut bias = bias(cx, zeros.clone(), "conv_bias")?;
+    let channels = match of.group > 1 && cx.flag("quantize_groupwise", false)? {
+        true => Some((
+            beside(cx, "loaded_scales", ElemKind::Float, of.depth)?,
+            beside(cx, "loaded_offsets", ElemKind::Int32I, of.depth)?,
+        )),
+        false => None,
+    };
+    if channels.is_none() && cx.type_of(bias).kind == ElemKind::Float {
+        let of = Type { quantization: Some((outer * inner, 0)), ..zeros };
+        bias = cx.node("Quantize", "conv_bias", &[bias], Vec::new(), of)?;
+    }
+    let result = quantized(cx, vec![batch, rows, columns, of.depth])?;
+    let value = match channels {
+        None => {
+            let inputs = [of.value, of.filter, bias];
+            cx.node("Convolution", "", &inputs, members(&of), result)?
+        }
+        Some((scales, offsets)) => {
+            let [bias_scales, bias_offsets] = bias_channels(cx, outer, scales, of.depth)?;
+            let inputs = [of.value, of.filter, bias, scales, offsets, bias_scales, bias_offsets];
+            let members = members(&of).into_iter().filter(|(name, _)| *name != "Layout").collect();
+            cx.node("ChannelwiseQuantizedConvolution", "", &inputs, members, result)?
+        }
+    };
+    finished(cx, value, is_relu, of.is_nhwc)
+}
+
+/// Returns the weight that lies beside the filter: `NAME_loaded_scales`, with an element for each channel.
+fn beside(cx: &mut Cx<'_>, what: &str, kind: ElemKind, depth: i64) -> Result<Value, Fault> {
+    let name = format!("{}_{what}", cx.input_name(1));
+    let entry = cx.entries.iter().rposition(|entry| entry.name == name);
+    let entry = entry.ok_or_else(|| format!("expected the weight `{name}`, found none"))?;
+    let value = value_of(cx.graph, cx.entries, entry)?;
+    let of = cx.type_of(value);
+    match of.kind == kind && of.shape == [depth] {
+        true => Ok(value),
+        false => Err(format!("expected {depth} elements of {} as `{name}`", kind.name()).into()),
+    }
+}
+
+/// Adds the scales and offsets of the bias: the scale of each channel times that of the image, and 0.
+fn bias_channels(
+    cx: &mut Cx<'_>,
+    outer: f32,
+    scales: Value,
+    depth: i64,
+) -> Result<[Value; 2], Fault> {
+    let constant = match cx.graph.source(scales) {
+        Source::Constant(number) => cx.graph.constants.get(number),
+        _ => None,
+    };
+    let scales = constant.and_then(|constant| floats_of(&constant.tensor));
+    let scales = scales.ok_or("expected constant scales")?;
+    let bytes = scales.iter().flat_map(|scale| (scale * outer).to_le_bytes()).collect();
+    let products = cx.graph.constant_of("biasScales", ElemKind::Float, vec![depth], bytes)?;
+    let zeros = vec![0; scales.len() * 4];
+    let offsets = cx.graph.constant_of("biasOffsets", ElemKind::Int32I, vec![depth], zeros)?;
+    Ok([products, offsets])
+}
+
+fn transpose(cx: &mut Cx<'_>) -> Outcome {
+    // Filters are stored as input channels, output channels, height, width.
+    let of = operands(cx, Some([1, 2, 3, 0]))?;
+    let [batch, height, width, channels] = image(cx, of.value)?;
+    let [.., inner] = image(cx, of.filter)?;
+    if inner != channels {
+        return Err(
+            format!("a filter of {inner} channels does not match {channels} channels").into()
+        );
+    }
+    if of.window.dilations != [1; 2] {
+        return Err("Caffe2 has no dilations for `ConvTranspose`".into());
+    }
+    let [adjust_height, adjust_width] = pair(cx, "adj", 0)?;
+    if [adjust_height, adjust_width] != [0; 2] {
+        return Err("Glow has no `adj` for `ConvTranspose`".into());
+    }
+    let depth = of.depth.checked_mul(of.group).ok_or("the shape is too large")?;
+    let [top, left, bottom, right] = of.window.pads;
+    let size = |size: i64, stride: i64, kernel: i64, pads: i64| {
+        (size - 1).checked_mul(stride)?.checked_add(kernel)?.checked_sub(pads).filter(|it| *it > 0)
+    };
+    let ([stride_height, stride_width], [kernel_height, kernel_width]) =
+        (of.window.strides, of.window.kernels);
+    let rows = size(height, stride_height, kernel_height, top + bottom);
+    let columns = size(width, stride_width, kernel_width, left + right);
+    let (Some(rows), Some(columns)) = (rows, columns) else {
+        return Err("the pads remove the whole result".into());
+    };
+    let bias = bias(cx, of_kind(ElemKind::Float, vec![depth]), "conv_bias")?;
+    let mut members = of.window.members();
+    members.extend([
+        ("Group", MemberValue::Int(of.group)),
+        ("Dilation", MemberValue::Ints(of.window.dilations.to_vec())),
+    ]);
+    let result = of_kind(ElemKind::Float, vec![batch, rows, columns, depth]);
+    let value = cx.node("ConvTranspose", "", &[of.value, of.filter, bias], members, result)?;
+    finished(cx, value, false, of.is_nhwc)
+}

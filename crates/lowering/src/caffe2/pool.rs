@@ -1,0 +1,159 @@
+//! Pools.
+
+use lodstone_schema::glow::{ElemKind, Type};
+
+use super::conv::Window;
+use super::rules::{channels_first, channels_last, image, is_nhwc, of_kind, quantized};
+use crate::glow::from_onnx::graph::{MemberValue, Value};
+use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, one};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("AveragePool", |cx| average(cx, false)),
+    ("Int8AveragePool", |cx| average(cx, true)),
+    ("Int8MaxPool", |cx| largest(cx, true)),
+    ("MaxPool", |cx| largest(cx, false)),
+    ("ResizeNearest", resize),
+];
+
+/// A pool over an image with channels last.
+struct Pool {
+    value: Value,
+    window: Window,
+    result: Type,
+    is_nhwc: bool,
+    /// Whether the window reaches beyond the pads, as in Caffe (1).
+    is_legacy: bool,
+}
+
+fn pool(cx: &mut Cx<'_>) -> Result<Pool, Fault> {
+    let is_nhwc = is_nhwc(cx)?;
+    let value = cx.input(0)?;
+    let value = if is_nhwc { value } else { channels_last(cx, value)? };
+    let [batch, height, width, channels] = image(cx, value)?;
+    let mut window = Window::of(cx)?;
+    if window.dilations != [1; 2] {
+        return Err(format!("Glow has no dilations for pools: {:?}", window.dilations).into());
+    }
+    if cx.flag("global_pooling", false)? {
+        window = Window { kernels: [height, width], strides: [1; 2], pads: [0; 4], ..window };
+    }
+    let is_legacy = legacy(cx, &mut window, [height, width])?;
+    let [rows, columns] = window.result([height, width])?;
+    let result = cx.shaped(value, vec![batch, rows, columns, channels]);
+    Ok(Pool { value, window, result, is_nhwc, is_legacy })
+}
+
+/// Applies `legacy_pad`: 1 no pads, 2 as many as each step needs, 3 as Caffe (1), which rounds the number of steps up.
+/// Returns whether the last one applies.
+fn legacy(cx: &Cx<'_>, window: &mut Window, image: [i64; 2]) -> Result<bool, Fault> {
+    let mode = cx.int("legacy_pad", 0)?;
+    if window.kernels.contains(&0) {
+        return Err("expected a `kernel` of at least 1".into());
+    }
+    match mode {
+        0 => return Ok(false),
+        1 => window.pads = [0; 4],
+        2 | 3 => {
+            let [top, left, ..] = window.pads;
+            let [kernel_height, kernel_width] = window.kernels;
+            let [stride_height, stride_width] = window.strides;
+            let [height, width] = image;
+            let ends = match mode {
+                2 => [
+                    same(height, kernel_height, stride_height)?,
+                    same(width, kernel_width, stride_width)?,
+                ],
+                _ => [
+                    (top, rounded_up(height, kernel_height, stride_height, top)?),
+                    (left, rounded_up(width, kernel_width, stride_width, left)?),
+                ],
+            };
+            let [(top, bottom), (left, right)] = ends;
+            window.pads = [top, left, bottom, right];
+        }
+        other => return Err(format!("expected a `legacy_pad` from 0 to 3, found {other}").into()),
+    }
+    Ok(mode == 3)
+}
+
+/// Returns the pads with which each step gives an element.
+fn same(size: i64, kernel: i64, stride: i64) -> Result<(i64, i64), Fault> {
+    let steps = size.checked_add(stride - 1).ok_or("the window is too large")? / stride;
+    let reach = (steps - 1).checked_mul(stride).and_then(|it| it.checked_add(kernel));
+    let total = (reach.ok_or("the window is too large")? - size).max(0);
+    Ok((total / 2, total - total / 2))
+}
+
+/// Returns the pad at the end with which the number of steps is rounded up. The last one begins inside the image.
+fn rounded_up(size: i64, kernel: i64, stride: i64, pad: i64) -> Result<i64, Fault> {
+    let room = pad.checked_mul(2).and_then(|pads| size.checked_add(pads)?.checked_sub(kernel));
+    let room = room.filter(|room| *room >= 0).ok_or("the window does not fit the image")?;
+    let fewer = room / stride + 1;
+    let mut steps = room.checked_add(stride - 1).ok_or("the window is too large")? / stride + 1;
+    if pad > 0 && (steps - 1).checked_mul(stride).is_none_or(|begin| begin >= size + pad) {
+        steps -= 1;
+    }
+    let more = (steps - fewer).max(0).checked_mul(stride);
+    more.and_then(|more| pad.checked_add(more)).ok_or_else(|| "the window is too large".into())
+}
+
+fn restored(cx: &mut Cx<'_>, value: Value, is_nhwc: bool) -> Outcome {
+    one(if is_nhwc { value } else { channels_first(cx, value)? })
+}
+
+fn largest(cx: &mut Cx<'_>, is_quantized: bool) -> Outcome {
+    // The quantization of the result is that of the operand.
+    if is_quantized {
+        quantized(cx, Vec::new())?;
+    }
+    let pool = pool(cx)?;
+    let mut members = pool.window.members();
+    members.push(("Layout", MemberValue::Int(0)));
+    let places = of_kind(ElemKind::Int64I, pool.result.shape.clone());
+    let results = cx.nodes("MaxPool", "", &[pool.value], members, vec![pool.result, places])?;
+    let value = *results.first().ok_or("a pool has no result")?;
+    restored(cx, value, pool.is_nhwc)
+}
+
+fn average(cx: &mut Cx<'_>, is_quantized: bool) -> Outcome {
+    let mut pool = pool(cx)?;
+    if is_quantized {
+        pool.result = quantized(cx, pool.result.shape)?;
+    }
+    // Elements beyond the pads count in no case.
+    let counts = cx.flag("count_include_pad", !pool.is_legacy)?;
+    let mut members = pool.window.members();
+    members.extend([
+        ("Layout", MemberValue::Int(0)),
+        ("CountIncludePads", MemberValue::Int(counts.into())),
+    ]);
+    let value = cx.node("AvgPool", "", &[pool.value], members, pool.result)?;
+    restored(cx, value, pool.is_nhwc)
+}
+
+fn resize(cx: &mut Cx<'_>) -> Outcome {
+    let is_nhwc = is_nhwc(cx)?;
+    let value = cx.input(0)?;
+    if cx.count() > 1 {
+        return Err("expected scales as arguments, found an operand".into());
+    }
+    let value = if is_nhwc { value } else { channels_last(cx, value)? };
+    let scales = [1.0, cx.float("height_scale", 1.0)?, cx.float("width_scale", 1.0)?, 1.0];
+    if let Some(wrong) = scales.iter().find(|scale| !scale.is_finite() || **scale <= 0.0) {
+        return Err(format!("expected positive scales, found {wrong}").into());
+    }
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "as in Glow; values out of range saturate"
+    )]
+    let size = |(dim, scale): (&i64, &f32)| (*dim as f32 * scale).floor() as i64;
+    let shape: Vec<i64> = cx.shape(value).iter().zip(&scales).map(size).collect();
+    if shape.contains(&0) {
+        return Err(format!("expected dims of at least 1, found {shape:?}").into());
+    }
+    let of = cx.shaped(value, shape);
+    let members = vec![("Scale", MemberValue::Floats(scales.to_vec()))];
+    let value = cx.node("ResizeNearest", "", &[value], members, of)?;
+    restored(cx, value, is_nhwc)
+}

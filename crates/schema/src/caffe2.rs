@@ -1,0 +1,109 @@
+//! Caffe2's conventions and operators.
+//!
+//! - Blobs have names and no declared types. A net reads its external inputs: those that the startup program (the
+//!   `init_net`) fills are parameters, the others are fed.
+//! - A blob may be written several times, also in place.
+//!
+//! Source of truth: the registry of Caffe2 in PyTorch 1.9.1, and the operators that only Glow's loader has.
+
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use lodstone_model::Program;
+
+use crate::{Conventions, Findings, Interface, Properties, Risk, conventions};
+
+/// Caffe2's conventions.
+pub static CONVENTIONS: Conventions = Conventions {
+    is_ssa: false,
+    is_semantic: |_| true,
+    framework: "Caffe2 (PyTorch 1.9.1)",
+    has_opsets: false,
+    version: |version| version.to_string(),
+    interface,
+    unknown_operators: |program| conventions::unknown_operators(program, |_, kind| is_known(kind)),
+    runtime_domains: &[],
+    check: |_, _| Findings::default(),
+    infer: |_| None,
+    risk,
+    variable_of: |parameter| parameter,
+    flags: |_| &[],
+    var_properties: |_| Properties::default(),
+    tensor_properties: |_| Properties::default(),
+    parameters: |program| {
+        let main = program.blocks.iter().take(1);
+        let vars = main.flat_map(|main| &main.vars).filter(|var| var.persistable);
+        vars.map(|var| var.name.clone()).collect()
+    },
+    embedded: |_| Vec::new(),
+    source: None,
+    is_implied: |_, _, _| false,
+    notes: |_| Vec::new(),
+};
+
+/// Returns the inputs that are fed, and the external outputs.
+fn interface(program: &Program) -> Interface<'_> {
+    let Some(main) = program.blocks.first() else { return Interface::default() };
+    let fed = main.vars.iter().filter(|var| !var.persistable);
+    Interface {
+        inputs: fed.map(|var| var.name.as_str()).collect(),
+        outputs: main.outputs.iter().map(String::as_str).collect(),
+    }
+}
+
+/// Operators that Caffe2 does not register, and Glow's loader has.
+const LOADED: &[&str] = &[
+    "BatchSparseToDense",
+    "ConvRelu",
+    "EmbeddingBag",
+    "Embedding",
+    "FbFCPacked",
+    "GatherND",
+    "GivenTensorFp16Fill",
+    "Identity",
+    "Int8MaxPool",
+    "Neg",
+    "RMSNorm",
+    "ReduceProd",
+    "Xor",
+];
+
+/// Whether an operator exists.
+pub fn is_known(kind: &str) -> bool {
+    static KNOWN: LazyLock<HashSet<&str>> =
+        LazyLock::new(|| include_str!("../data/caffe2_operators.txt").lines().collect());
+    KNOWN.contains(kind) || LOADED.contains(&kind)
+}
+
+/// Operators with side effects.
+const RISKS: &[(Risk, &[&str])] = &[
+    (Risk::Runs, &["Python", "PythonDLPack", "PythonGradient", "PythonDLPackGradient", "ATen"]),
+    (
+        Risk::Reads,
+        &[
+            "Load",
+            "DBExists",
+            "CreateDB",
+            "ImageInput",
+            "VideoInput",
+            "TensorProtosDBInput",
+            "TextFileReaderRead",
+            "CreateTextFileReader",
+        ],
+    ),
+    (Risk::Writes, &["Save", "Snapshot", "Checkpoint", "Print", "PrintInt8"]),
+    (
+        Risk::Connects,
+        &[
+            "CreateCommonWorld",
+            "FileStoreHandlerCreate",
+            "RedisStoreHandlerCreate",
+            "StoreSet",
+            "StoreGet",
+        ],
+    ),
+];
+
+fn risk(kind: &str) -> Option<Risk> {
+    RISKS.iter().find(|(_, kinds)| kinds.contains(&kind)).map(|(risk, _)| *risk)
+}
