@@ -3,7 +3,8 @@
     python mxnet_networks.py OUT_DIR
 
 Writes a folder for each network: `net-symbol.json` and `net-0000.params`, and for each size `N.inputs.npz` and
-`N.outputs.npz`, whose arrays have the names of the inputs and outputs.
+`N.outputs.npz`, whose arrays have the names of the inputs and outputs. `shapes.txt` has the shapes of inputs that an export
+cannot find out.
 """
 
 import os
@@ -180,6 +181,10 @@ def words(*shape, count):
     return RANDOM.randint(0, count, shape).astype("float32")
 
 
+# Ranks that no operator determines, and dims that anchors are made of.
+SHAPES = {"tagger": ["words:N,T"], "encoder": ["words:N,T", "mask:N,T"], "ssd": ["data:N,3,32,32"]}
+
+
 def networks():
     vision = gluon.model_zoo.vision
     images = [{"data": floats(1, 3, 96, 96)}, {"data": floats(2, 3, 96, 96)}]
@@ -191,7 +196,7 @@ def networks():
         mask = np.arange(length)[None] < np.array([[length], [length - 3]])[:count]
         sentences.append({"words": words(count, length, count=300), "mask": mask.astype("float32")})
     yield "encoder", of_block(Encoder(), sentences)
-    yield "ssd", of_symbol(ssd(), [{"data": floats(1, 3, 32, 32)}, {"data": floats(2, 3, 48, 48)}])
+    yield "ssd", of_symbol(ssd(), [{"data": floats(1, 3, 32, 32)}, {"data": floats(2, 3, 32, 32)}])
     faces = [{"data": RANDOM.randint(0, 255, (count, 3, 28, 28)).astype("float32")} for count in (1, 3)]
     yield "arcface", of_symbol(arcface(), faces)
 
@@ -201,6 +206,8 @@ def main(out):
         directory = os.path.join(out, name)
         os.makedirs(directory, exist_ok=True)
         symbol.save(os.path.join(directory, "net-symbol.json"))
+        with open(os.path.join(directory, "shapes.txt"), "w") as file:
+            file.writelines(shape + "\n" for shape in SHAPES.get(name, []))
         mx.nd.save(os.path.join(directory, "net-0000.params"), values)
         for number, feed in enumerate(inputs):
             bound = {key.partition(":")[2]: value for key, value in values.items()}

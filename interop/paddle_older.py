@@ -2,7 +2,7 @@
 
     python paddle_older.py NETWORKS
 
-NETWORKS has folders that `paddle_networks.py` wrote with 3.3.1, in which `paddle_export.py` converted the models.
+NETWORKS has folders that `paddle_networks.py` wrote with 3.3.1, in which `exported.py` converted the models.
 """
 
 import os

@@ -8,7 +8,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand};
 use colorchoice_clap::Color;
 use lodstone::{
-    DangerKind, Dirs, Engine, FORMATS, Links, Location, Loss, OpenOptions, StoreError, WriteOptions,
+    DangerKind, Dim, Dirs, Engine, FORMATS, Links, Location, Loss, OpenOptions, StoreError,
+    WriteOptions,
 };
 
 use crate::Failure;
@@ -364,8 +365,11 @@ pub(crate) struct Convert {
     #[arg(long, value_name = "NAME=0,3,7")]
     pub(crate) lod: Vec<String>,
     /// Fix the shape of an input of a program where its dims are dynamic; may be repeated
-    #[arg(long, value_name = "NAME:1,3,224,224", value_parser = input_shape)]
-    pub(crate) input_shape: Vec<(String, Vec<u64>)>,
+    ///
+    /// Where a program does not declare the shape of an input, `?` is a dim that stays unknown, and a word one that has
+    /// this symbol: `data:batch,3,?,?`.
+    #[arg(long, value_name = "NAME:1,3,224,224", value_parser = declared_shape)]
+    pub(crate) input_shape: Vec<(String, Vec<Dim>)>,
     /// Declare the types of all values of an ONNX program that can be inferred
     #[arg(long)]
     pub(crate) infer_shapes: bool,
@@ -835,6 +839,25 @@ fn input_shape(text: &str) -> Result<(String, Vec<u64>), String> {
     let dims = dims.split(',').filter(|_| !dims.is_empty());
     let dims: Result<Vec<u64>, _> = dims.map(|dim| dim.trim().parse()).collect();
     Ok((name.to_owned(), dims.map_err(|_| expected())?))
+}
+
+/// Parses a name and dims like [`input_shape`]; unknown dims are `?`, and symbols are words.
+fn declared_shape(text: &str) -> Result<(String, Vec<Dim>), String> {
+    let expected =
+        || "expected a name and dims: `data:1,3,224,224`, or `data:batch,3,?,?`".to_owned();
+    let (name, dims) = text.rsplit_once(':').ok_or_else(expected)?;
+    let is_word = |text: &str| {
+        let is_part = |one: char| one.is_alphanumeric() || one == '_';
+        text.starts_with(|one: char| one.is_alphabetic() || one == '_') && text.chars().all(is_part)
+    };
+    let dim = |text: &str| match text.trim() {
+        "?" => Some(Dim::Unknown),
+        word if is_word(word) => Some(Dim::Symbol(word.into())),
+        number => number.parse().ok().map(Dim::Known),
+    };
+    let dims = dims.split(',').filter(|_| !dims.is_empty());
+    let dims: Option<Vec<Dim>> = dims.map(dim).collect();
+    Ok((name.to_owned(), dims.ok_or_else(expected)?))
 }
 
 fn alignment(text: &str) -> Result<u64, String> {

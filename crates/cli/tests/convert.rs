@@ -689,8 +689,9 @@ fn input_shapes_are_declared() {
     }
     for (shapes, expected) in [
         (vec!["x:1"], "there is no input `x`; the inputs are `a`, `b:0`"),
-        (vec!["a:5"], ", not [5]"),
-        (vec!["a:5,4"], ", not [5, 4]"),
+        (vec!["a:5"], ", not float32[5]"),
+        (vec!["a:5,4"], ", not float32[5, 4]"),
+        (vec!["a:M,3"], ", not float32[M, 3]"),
         (
             vec!["a:5,3", "b:0:6,3"],
             "two values for the symbol `N`: 5 (input `a`) and 6 (input `b:0`)",
@@ -701,6 +702,10 @@ fn input_shapes_are_declared() {
         let error = refused(input, "out.onnx", &arguments);
         assert!(error.contains(expected), "{error}");
     }
+    let open = dir.path().join("still.onnx");
+    convert(input, &open, &["--to", "onnx", "--input-shape", "a:?,3", "--input-shape", "b:0:N,3"]);
+    let outcome = good(["inspect", open.to_str().expect("UTF-8")]);
+    assert!(outcome.out.contains("a float32 [N, 3]"), "{outcome:?}");
     let error = refused(DIGITS, "digits.pdmodel", &["--input-shape", "a:1"]);
     assert!(error.contains("there is no input `a`; the inputs are `image`"), "{error}");
     assert!(bad(["convert", "a", "b", "--input-shape", "a"]).contains("`data:1,3,224,224`"));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use lodstone_formats::{FORMATS, Format, SealEntry, WriteOptions, seal_entries};
 use lodstone_lowering::{LowerOptions, is_rewritten, lower_with};
-use lodstone_model::{DType, Dialect, Loss, Model, Programs, Report, Tensor, some};
+use lodstone_model::{DType, Dialect, Dim, Loss, Model, Programs, Report, Tensor, some};
 use lodstone_schema::onnx::UpgradeError;
 use lodstone_schema::onnx::downgrade::Target as OpsetTarget;
 use lodstone_schema::{Finding, conventions, onnx, weights};
@@ -47,8 +47,9 @@ pub struct ConvertOptions {
     /// LoD levels of inputs of a program that is exported to ONNX, with their names, outermost first: they
     /// become constants.
     pub lod: Vec<(String, Vec<u64>)>,
-    /// The shapes of inputs of a program, by name, to fix dynamic dims.
-    pub input_shapes: Vec<(String, Vec<u64>)>,
+    /// The shapes of inputs of a program, by name: known dims fix dynamic ones. Where a program does not declare the shape
+    /// of an input, unknown dims and symbols declare its rank.
+    pub input_shapes: Vec<(String, Vec<Dim>)>,
     /// Whether to declare the [inferred types](crate::infer_shapes) of all values of an ONNX program.
     pub infer_shapes: bool,
     /// Losses that are allowed.
@@ -73,7 +74,7 @@ lodstone_model::with_fields!(ConvertOptions {
     with_opset(opset: Option<i64>),
     with_custom_domain(custom_domain: Option<String>),
     with_lod(lod: Vec<(String, Vec<u64>)>),
-    with_input_shapes(input_shapes: Vec<(String, Vec<u64>)>),
+    with_input_shapes(input_shapes: Vec<(String, Vec<Dim>)>),
     with_infer_shapes(infer_shapes: bool),
     with_allow(allow: Vec<Loss>),
     with_weights_only(weights_only: bool),

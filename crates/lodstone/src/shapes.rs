@@ -11,12 +11,12 @@ use crate::{Error, Result};
 /// The symbol that exporters write for dims without a known symbol: dims with this symbol need not be equal.
 const ANONYMOUS: &str = "?";
 
-/// Fixes the shapes of inputs of a program. A symbol that gets a value is replaced wherever the main graph
-/// declares it.
+/// Declares the shapes of inputs of a program. A symbol that gets a value is replaced wherever the main graph declares it;
+/// a dim that is given as unknown stays what it is.
 ///
 /// # Errors
 /// If an input does not exist, or a shape contradicts its declaration; then nothing is changed.
-pub(crate) fn declare(model: &mut Model, shapes: &[(String, Vec<u64>)]) -> Result<()> {
+pub(crate) fn declare(model: &mut Model, shapes: &[(String, Vec<Dim>)]) -> Result<()> {
     if shapes.is_empty() {
         return Ok(());
     }
@@ -31,7 +31,7 @@ pub(crate) fn declare(model: &mut Model, shapes: &[(String, Vec<u64>)]) -> Resul
         return Err(Error::Absent(what.to_owned()));
     };
     let mut symbols: HashMap<Arc<str>, (u64, &str)> = HashMap::new();
-    let mut declared: HashMap<&str, &[u64]> = HashMap::new();
+    let mut declared: HashMap<&str, Vec<Dim>> = HashMap::new();
     for (name, shape) in shapes {
         if !inputs.contains(&name.as_str()) {
             let all = listed(&inputs);
@@ -43,15 +43,17 @@ pub(crate) fn declare(model: &mut Model, shapes: &[(String, Vec<u64>)]) -> Resul
                 "the input `{name}` is not declared to be a tensor"
             )));
         };
-        let contradicts =
-            || Error::Absent(format!("the input `{name}` is declared as {tensor}, not {shape:?}"));
+        let contradicts = || {
+            let given = TensorType::new(tensor.dtype, Some(shape.clone()));
+            Error::Absent(format!("the input `{name}` is declared as {tensor}, not {given}"))
+        };
         let dims = tensor.shape.as_deref().unwrap_or_default();
         if tensor.shape.is_some() && dims.len() != shape.len() {
             return Err(contradicts());
         }
-        for (dim, value) in dims.iter().zip(shape) {
-            match symbol(dim) {
-                Some(symbol) => {
+        for (dim, given) in dims.iter().zip(shape) {
+            match (symbol(dim), dim, given) {
+                (Some(symbol), _, Dim::Known(value)) => {
                     let (known, input) =
                         *symbols.entry(Arc::clone(symbol)).or_insert((*value, name));
                     if known != *value {
@@ -61,28 +63,43 @@ pub(crate) fn declare(model: &mut Model, shapes: &[(String, Vec<u64>)]) -> Resul
                         )));
                     }
                 }
-                None if matches!(dim, Dim::Known(known) if known != value) => {
+                (_, Dim::Known(_), Dim::Known(_))
+                | (_, Dim::Known(_) | Dim::Symbol(_), Dim::Symbol(_))
+                    if dim != given =>
+                {
                     return Err(contradicts());
                 }
-                None => {}
+                _ => {}
             }
         }
-        if declared.insert(name, shape).is_some_and(|before| before != shape) {
+        let made = match tensor.shape {
+            Some(_) => dims.iter().zip(shape).map(|(dim, given)| chosen(dim, given)).collect(),
+            None => shape.clone(),
+        };
+        if declared.get(name.as_str()).is_some_and(|before| *before != made) {
             return Err(Error::Absent(format!("two different shapes for the input `{name}`")));
         }
+        declared.insert(name, made);
     }
     for var in &mut main.vars {
         let shape = declared.get(var.name.as_str());
         if let (ValueType::Tensor(tensor), Some(shape)) = (&mut var.value, shape) {
             // Frameworks without declared types leave the element type open.
-            tensor.shape = Some(shape.iter().map(|dim| Dim::Known(*dim)).collect());
+            tensor.shape = Some(shape.clone());
         }
         for tensor in var.value.tensors_mut() {
-            let dims = shape.map(|shape| shape.iter().map(|n| Dim::Known(*n)).collect());
-            fix(tensor, dims, &symbols);
+            fix(tensor, shape.cloned(), &symbols);
         }
     }
     Ok(())
+}
+
+/// Returns a declared dim, or what is given in its place.
+fn chosen(dim: &Dim, given: &Dim) -> Dim {
+    match given {
+        Dim::Unknown => dim.clone(),
+        given => given.clone(),
+    }
 }
 
 /// Returns the symbol that a dim shares with others.

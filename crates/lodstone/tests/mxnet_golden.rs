@@ -228,3 +228,28 @@ fn a_program_without_known_dims_asks_for_them() {
     let error = convert(model, location, &ConvertOptions::default()).expect_err("an error");
     assert!(error.to_string().contains("the rank of `data` must be known"), "{error}");
 }
+
+#[test]
+fn convolutions_determine_the_rank_and_the_channels_of_inputs() {
+    let mut count = 0;
+    for (name, model, given) in models() {
+        if !name.starts_with("conv") {
+            continue;
+        }
+        let location = MemoryStore::default().location("exported.onnx");
+        convert(model, location.clone(), &ConvertOptions::default())
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        let exported = lodstone::open(location).expect("a model");
+        let main = exported.main().expect("a program");
+        let input = main.vars().find(|var| var.name == given[0].name).expect("an input");
+        let shape = input.value.tensor_type().and_then(|tensor| tensor.shape.clone());
+        let shape = shape.expect("dims");
+        assert_eq!(shape.len(), given[0].tensor.shape.len(), "{name}");
+        assert_eq!(shape[1], Dim::Known(given[0].tensor.shape[1]), "{name}");
+        assert_eq!(shape[2], Dim::Unknown, "{name}");
+        run(&exported, inputs(&given), &RunOptions::default())
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        count += 1;
+    }
+    assert!(count >= 1, "{count} programs");
+}

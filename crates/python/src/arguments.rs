@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use lodstone::{
-    ConvertOptions, DType, ExternalData, Location, Loss, OpenOptions, ParameterNames, Renames,
+    ConvertOptions, DType, Dim, ExternalData, Location, Loss, OpenOptions, ParameterNames, Renames,
     Target,
 };
 use pyo3::Borrowed;
@@ -46,6 +46,19 @@ impl<'py> Arguments<'py> {
             .with_verify(self.get("verify")?))
     }
 
+    /// Returns shapes by name, whose dims are sizes, symbols, or `None` if they are unknown.
+    fn shapes(&self, name: &str) -> PyResult<Vec<(String, Vec<Dim>)>> {
+        let given: Vec<(String, Vec<Option<Size>>)> = self.get(name)?;
+        let dim = |size: Option<Size>| match size {
+            None => Dim::Unknown,
+            Some(Size::Known(size)) => Dim::Known(size),
+            Some(Size::Symbol(symbol)) => Dim::Symbol(symbol.into()),
+        };
+        let shape =
+            |(name, dims): (String, Vec<Option<Size>>)| (name, dims.into_iter().map(dim).collect());
+        Ok(given.into_iter().map(shape).collect())
+    }
+
     /// Returns the options of a conversion.
     pub(crate) fn converting(&self) -> PyResult<ConvertOptions> {
         let mut options = ConvertOptions::default()
@@ -57,7 +70,7 @@ impl<'py> Arguments<'py> {
             .with_opset(self.get("opset")?)
             .with_custom_domain(self.get("custom_ops")?)
             .with_lod(self.get("lod")?)
-            .with_input_shapes(self.get("input_shapes")?)
+            .with_input_shapes(self.shapes("input_shapes")?)
             .with_infer_shapes(self.get("infer_shapes")?)
             .with_weights_only(self.get("weights_only")?)
             .with_strip_source(self.get("strip_source")?);
@@ -87,6 +100,13 @@ impl<'py> Arguments<'py> {
         options.write.no_clobber = self.get("no_clobber")?;
         Ok(options)
     }
+}
+
+/// The size of a dim.
+#[derive(FromPyObject)]
+enum Size {
+    Known(u64),
+    Symbol(String),
 }
 
 /// Returns the losses with these names.

@@ -21,6 +21,7 @@ mod control;
 mod families;
 mod finish;
 mod node;
+mod ranks;
 mod walk;
 
 use lodstone_model::{Model, Report};

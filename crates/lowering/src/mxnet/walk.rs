@@ -12,6 +12,7 @@ use lodstone_schema::onnx::{place_of, quoted};
 use lodstone_schema::{Code, Finding, Findings};
 
 use super::node::{Node, Outcome, Rule, check_size};
+use super::ranks::dims_by_use;
 use super::{control, families};
 use crate::OperatorCoverage;
 use crate::onnx::{Graph, Value};
@@ -106,7 +107,7 @@ impl<'m> Walk<'m> {
                     Some(info) => Bound::Value(Value::new(name, info)),
                     None => Bound::Missing,
                 },
-                _ if inputs.contains(&name) => self.input(var),
+                _ if inputs.contains(&name) => self.input(main, var),
                 // A label.
                 _ => continue,
             };
@@ -114,12 +115,19 @@ impl<'m> Walk<'m> {
         }
     }
 
-    fn input(&mut self, var: &Var) -> Bound {
-        let tensor = match &var.value {
+    fn input(&mut self, main: &Block, var: &Var) -> Bound {
+        let mut tensor = match &var.value {
             ValueType::Tensor(tensor) => tensor.clone(),
             _ => TensorType::default(),
         };
-        let dtype = if tensor.is_unspecified() { DType::Float32 } else { tensor.dtype };
+        if tensor.shape.is_none() {
+            let dims_of = |name: &str| self.parameters.get(name).map(|tensor| tensor.shape.clone());
+            tensor.shape = dims_by_use(main, &var.name, dims_of);
+        }
+        let dtype = match tensor.dtype {
+            DType::Unspecified => DType::Float32,
+            known => known,
+        };
         let mut info = ValueInfo::tensor(dtype, tensor.shape);
         self.inputs.push(Var {
             name: var.name.clone(),

@@ -58,7 +58,7 @@ class WriteOptions(TypedDict, total=False):
     """The domain in which operators without an equivalent are kept."""
     lod: Mapping[str, Sequence[Sequence[int]]] | None
     """The LoD offsets of inputs, for each level."""
-    input_shapes: Mapping[str, Sequence[int]] | None
+    input_shapes: Mapping[str, Sequence[int | str | None]] | None
     """The dims of inputs."""
     names: str
     """The names of parameters: `"program"` or `"structured"`. [default: "program"]"""

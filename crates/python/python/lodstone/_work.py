@@ -39,8 +39,9 @@ def convert(
     directories are created. `progress` is called with the number of bytes processed.
 
     Options are those of the command: `to`, `include`, `exclude`, `rename`, `names`, `transpose`, `cast`, `keep_io`,
-    `opset`, `custom_ops`, `lod` (offsets of each level, by input), `input_shapes` (by input), `infer_shapes`, `allow`,
-    `weights_only`, `strip_source`, `align`, `max_shard_size` (in bytes), `external_data`, `seal`, `no_clobber`.
+    `opset`, `custom_ops`, `lod` (offsets of each level, by input), `input_shapes` (by input; None is an unknown dim, a str a
+    symbol), `infer_shapes`, `allow`, `weights_only`, `strip_source`, `align`, `max_shard_size` (in bytes), `external_data`,
+    `seal`, `no_clobber`.
 
     >>> done = lodstone.convert("examples/digits/paddle", tmp / "digits.safetensors", weights_only=True)
     >>> done["format"], done["tensors"]

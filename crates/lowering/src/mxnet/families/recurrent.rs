@@ -6,7 +6,7 @@
 use lodstone_model::DType;
 
 use crate::mxnet::attributes::wrong;
-use crate::mxnet::node::{Node, Outcome, Rule, rank, required_dim};
+use crate::mxnet::node::{Node, Outcome, Rule, dim_of, rank, required_dim};
 use crate::onnx::{Value, int, text};
 use lodstone_model::{Attribute, AttributeValue, ByteString};
 
@@ -153,12 +153,12 @@ fn attributes(network: &Network) -> Vec<Attribute> {
 
 fn recurrent(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let network = Network::of(node)?;
-    let (x, all, state) = (node.input(0)?, node.input(1)?, node.input(2)?);
+    let (x, all, state) = (node.input(0)?, node.input(1)?, begun(node.input(2)?));
     let returns_state = node.attributes.flag("state_outputs", false)?;
     let uses_length = node.attributes.flag("use_sequence_length", false)?;
     let count = 3 + usize::from(network.is_lstm());
     node.at_most(count + usize::from(uses_length))?;
-    let memory = if network.is_lstm() { Some(node.input(3)?) } else { None };
+    let memory = if network.is_lstm() { begun(node.input(3)?) } else { None };
     let lengths = match uses_length {
         true => {
             let lengths = node.input(count)?;
@@ -179,7 +179,7 @@ fn recurrent(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     for layer in 0..network.layers {
         let [inputs, recurrent, offsets] = weights(node, &network, &all, layer, first)?;
         let range = (layer * network.directions, (layer + 1) * network.directions);
-        let before = node.slice(&state, 0, range.0, range.1)?;
+        let before = state.as_ref().map(|it| node.slice(it, 0, range.0, range.1)).transpose()?;
         let memory = memory.as_ref().map(|it| node.slice(it, 0, range.0, range.1)).transpose()?;
         let mut operands = vec![
             Some(&y),
@@ -187,9 +187,10 @@ fn recurrent(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
             Some(&recurrent),
             Some(&offsets),
             lengths.as_ref(),
-            Some(&before),
+            before.as_ref(),
+            memory.as_ref(),
         ];
-        operands.extend(memory.as_ref().map(Some));
+        operands.truncate(if network.is_lstm() { 7 } else { 6 });
         let results = 2 + usize::from(network.is_lstm());
         let made = node.emit(network.cell.kind, &operands, attributes(&network), results)?;
         // [time, directions, batch, hidden]
@@ -207,6 +208,12 @@ fn recurrent(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
         }
     }
     Ok(results)
+}
+
+/// Returns an initial state. One whose batch has size 0 is filled with zeros, and MXNet infers the size: ONNX begins with
+/// zeros if there is none.
+fn begun(state: Value) -> Option<Value> {
+    Some(state).filter(|state| dim_of(state, 1) != Some(0))
 }
 
 fn joined(node: &mut Node<'_>, parts: &[Value]) -> Outcome {

@@ -1,8 +1,8 @@
-"""Runs exported models of PaddlePaddle with ONNX Runtime and with Lodstone, and compares the recorded outputs.
+"""Runs exported models with ONNX Runtime and with Lodstone, and compares the recorded outputs.
 
-    python paddle_export.py LODSTONE NETWORKS [OPERATORS]
+    python exported.py LODSTONE NETWORKS [OPERATORS]
 
-NETWORKS has folders that `paddle_networks.py` wrote. Those of PaddlePaddle 3 are also converted for PaddlePaddle 2, to
+NETWORKS has folders that `paddle_networks.py` or `mxnet_networks.py` wrote. Those of PaddlePaddle 3 are also converted for PaddlePaddle 2, to
 `older/inference.pdmodel`, which `paddle_older.py` runs. Each is exported with dynamic and with fixed dims, at the default
 opset and at others; the result passes ONNX's checker and `lodstone verify`. OPERATORS has models of single operators with
 `X.inputs.npz` and `X.outputs.npz` beside each `X.onnx`, which the test `paddle_to_onnx` of `lodstone` wrote.
@@ -91,14 +91,26 @@ def compare(name, wanted, found):
         check(what is None, f"{name}, output {key}: {what}")
 
 
+def open_shapes(folder):
+    """Returns the shapes of inputs that an export cannot find out."""
+    path = os.path.join(folder, "shapes.txt")
+    if not os.path.exists(path):
+        return []
+    with open(path) as file:
+        return file.read().split()
+
+
 def network(program, folder):
     name = os.path.basename(folder)
-    source, out = os.path.join(folder, "inference"), os.path.join(folder, "out.npz")
+    is_mxnet = os.path.exists(os.path.join(folder, "net-symbol.json"))
+    source, out = os.path.join(folder, "net" if is_mxnet else "inference"), os.path.join(folder, "out.npz")
     if os.path.exists(source + ".json"):
         is_right, error = lodstone(program, "convert", source, os.path.join(folder, "older/inference.pdmodel"))
         check(is_right, f"{name}, to PaddlePaddle 2: {error}")
     feeds = sorted(file.split(".")[0] for file in os.listdir(folder) if file.endswith(".inputs.npz"))
+    dynamic = [word for shape in open_shapes(folder) for word in ("--input-shape", shape)]
     variants = [("dynamic", []), ("opset-11", ["--opset", "11"]), ("newest", ["--opset", "newest"])]
+    variants = [(variant, dynamic + options) for variant, options in variants]
     first = np.load(os.path.join(folder, f"{feeds[0]}.inputs.npz"))
     shapes = [f"{key}:{','.join(map(str, first[key].shape))}" for key in first.files]
     variants.append(("fixed", [word for shape in shapes for word in ("--input-shape", shape)]))
