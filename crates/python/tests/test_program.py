@@ -198,7 +198,7 @@ def test_optimizers_decrease_the_loss(rule):
         x, y = layers.data("x", [4]), layers.data("y", [1])
         loss = layers.mean(layers.square_error_cost(layers.fc(x, 1), y))
         operators, pairs = rule.minimize(loss)
-    assert operators and [parameter.name for parameter, _ in pairs] == ["fc_0.b_0", "fc_0.w_0"]
+    assert operators and [parameter.name for parameter, _ in pairs] == ["fc_0.w_0", "fc_0.b_0"]
     executor, scope = Executor(), Scope()
     executor.run(net.startup, scope=scope)
     feed = {"x": ONES, "y": np.zeros((2, 1), np.float32)}

@@ -151,6 +151,17 @@ WRONG = [
     ("found float", lambda: x()[:, 0.5]),
     ("run the program itself", lambda: fluid.CompiledProgram),
     ("there is no 'nothing'", lambda: fluid.nothing),
+    ("w@GRAD", lambda: append_backward(layers.mean(layers.fc(x(), 1, param_attr="w@GRAD")))),
+    ("argument 'beta1'", lambda: optimizer.Adam(beta1=np.float32(2))),
+    ("argument 'beta1'", lambda: optimizer.Adam(beta1=1)),
+    ("argument 'epsilon'", lambda: optimizer.Adam(epsilon=np.float32("nan"))),
+    ("argument 'learning_rate'", lambda: optimizer.SGD(10**400)),
+    ("argument 'groups'", lambda: layers.conv2d(layers.data("im", [3, 8, 8]), 4, 3, groups=0)),
+    ("argument 'padding'", lambda: layers.conv2d(layers.data("im", [3, 8, 8]), 4, 3, padding=1.0)),
+    ("argument 'decay_steps'", lambda: layers.exponential_decay(0.1, 2.5, 0.9)),
+    ("argument 'feeded_var_names'", lambda: fluid.save_inference_model("d", [5], [layers.relu(x())])),
+    ("`nope`", lambda: default().prune([layers.relu(x())], feeds=["nope"])),
+    (r"relu\(\) got an unexpected keyword argument 'nme'", lambda: layers.relu(x(), nme="a")),
 ]
 
 
@@ -228,6 +239,10 @@ def test_indices_that_stand_for_none_are_no_errors():
 def test_integers_are_exact():
     whole = 2**53 + 1
     assert run(lambda: layers.fill_constant([1], "int64", whole)).tolist() == [whole]
+    assert run(lambda: layers.range(whole, whole + 2, 1)).tolist() == [whole, whole + 1]
+    # Initializers have the single precision that PaddlePaddle gives them.
+    for given, found in ((10**16, 10000000272564224), (123456789, 123456792), (-(10**17), -99999998430674944)):
+        assert run(lambda given=given: layers.create_global_var([1], given, "int64", True)).tolist() == [found]
     like = run(lambda: layers.fill_constant_batch_size_like(classes(), [1, 1], "int64", -whole), i=np.zeros((1, 1), np.int64))
     assert like.tolist() == [[-whole]]
 
@@ -286,10 +301,16 @@ def looped(given):
     return layers.array_read(array, n)
 
 
-def test_a_loop_has_the_gradients_of_one_pass():
+def branched(given):
+    condition = layers.less_than(layers.reduce_sum(given), layers.fill_constant([], "float32", 0.0))
+    return layers.cond(condition, lambda: given * given, lambda: given * 2.0)
+
+
+@pytest.mark.parametrize("build", [looped, branched])
+def test_a_block_has_the_gradients_of_one_pass(build):
     with Network() as net:
         given = layers.data("x", [4], stop_gradient=False)
-        last = looped(given)
+        last = build(given)
         gradients(layers.mean(layers.square(last)), given)
         before = net.main.to_string()
         mean = layers.mean(last)
@@ -320,7 +341,53 @@ def test_two_optimizers_update_their_own_parameters():
         a, b = layers.mean(layers.square(hidden)), layers.mean(layers.fc(hidden, 1, name="d"))
         _, first = optimizer.SGD(0.5).minimize(a, parameter_list=["g.w_0", "g.b_0"])
         _, second = optimizer.SGD(0.5).minimize(b, parameter_list=["d.w_0", "d.b_0"])
-    assert [gradient.name for _, gradient in first] == ["g.b_0@GRAD", "g.w_0@GRAD"]
-    assert [gradient.name for _, gradient in second] == ["d.b_0@GRAD", "d.w_0@GRAD"]
+    assert [gradient.name for _, gradient in first] == ["g.w_0@GRAD", "g.b_0@GRAD"]
+    assert [gradient.name for _, gradient in second] == ["d.w_0@GRAD", "d.b_0@GRAD"]
     updates = [op for op in net.main.global_block().ops if op.type == "sgd"]
     assert [op.input("Param") for op in updates] == [["g.b_0"], ["g.w_0"], ["d.b_0"], ["d.w_0"]]
+
+
+def test_models_of_paddlepaddle_keep_the_order_of_their_inputs(tmp_path):
+    with Network() as net:
+        inputs = [layers.data(name, [1], append_batch_size=False) for name in "bac"]
+        total = inputs[0] + inputs[1] * 10.0 + inputs[2] * 100.0
+        inference = net.main.inference(inputs, [total])
+    # PaddlePaddle inserts each `feed` before those that it has inserted.
+    block = inference.global_block()
+    for index, op in enumerate([block.ops[2], block.ops[1], block.ops[0]]):
+        slots = {"type": "feed", "inputs": op.inputs, "outputs": op.outputs, "attrs": {"col": op.attr("col")}}
+        block.insert_op(3 + index, **slots)
+    block.remove_op(0, 3)
+    fluid.save_program(inference, tmp_path)
+    _, names, _ = fluid.load_inference_model(tmp_path)
+    assert names == ["b", "a", "c"]
+
+
+def test_numbers_of_numpy_are_operands():
+    value = np.array([[1, 2, 3, 4]], np.float32)
+
+    def build():
+        given = data("x", [1, 4])
+        return np.float32(2) * given + np.float64(1) - np.sqrt(4.0)
+
+    assert run(build, x=value).tolist() == [[1, 3, 5, 7]]
+
+
+def test_given_elements_become_the_type_of_the_parameter():
+    attr = fluid.ParamAttr(initializer=initializer.NumpyArrayInitializer(np.arange(8.0).reshape(4, 2)))
+    found = run(lambda: layers.fc(x(), 2, param_attr=attr, bias_attr=False), x=np.ones((1, 4), np.float32))
+    assert found.tolist() == [[12, 16]]
+
+
+def test_transposed_convolutions_have_an_output_size_for_any_batch():
+    def build():
+        return layers.conv2d_transpose(layers.data("x", [2, 6, 6]), 3, output_size=[12, 12], filter_size=4, stride=2, padding=1)
+
+    assert run(build, x=np.ones((5, 2, 6, 6), np.float32)).shape == (5, 3, 12, 12)
+
+
+def test_pairs_are_in_the_order_of_the_list():
+    with Network():
+        loss = trained()
+        pairs = append_backward(loss, ["f.b_0", "f.w_0"])
+    assert [parameter.name for parameter, _ in pairs] == ["f.b_0", "f.w_0"]

@@ -121,12 +121,15 @@ pub fn pruned_program(model: &Model, options: &DeriveOptions) -> Result<Program>
 /// its startup program does.
 ///
 /// # Errors
-/// If the model has no program, a pattern is invalid, or a file name is not permitted.
+/// If the model has no program, a pattern is invalid, the patterns accept no variable, or a file name is not permitted.
 pub fn loader_program(model: &Model, options: &DeriveOptions) -> Result<Program> {
     let program = program_of(model)?;
     let takes = selection(&options.vars)?;
     let vars: Vec<Var> =
         program.vars().filter(|var| is_checkpointed(var) && takes(var)).cloned().collect();
+    if vars.is_empty() {
+        return Err(nothing());
+    }
     let mut names: Vec<String> = vars.iter().map(|var| var.name.clone()).collect();
     names.sort_unstable();
     let files =
@@ -150,11 +153,18 @@ pub fn checkpoint_programs(
     let startup = model.programs.get(Programs::STARTUP);
     let mut startup = startup.cloned().unwrap_or_else(|| Network::new().startup);
     let takes = selection(&options.vars)?;
+    if !main.vars().any(|var| is_checkpointed(var) && takes(var)) {
+        return Err(nothing());
+    }
     let files = CheckpointOptions::default()
         .with_every(options.every)
         .with_placement(options.placement.clone());
     let stale = make_checkpoint(dir, Some(&takes), &mut startup, &mut main, &files)?;
     Ok(CheckpointPrograms { main, startup, stale })
+}
+
+fn nothing() -> Error {
+    Error::Absent("there is no variable to save: the patterns accept none".to_owned())
 }
 
 /// Returns the program of a model as text, in protobuf's text format.

@@ -140,7 +140,7 @@ fn conv_transpose(op: &mut Operator<'_>) -> Outcome {
     };
     let wanted = op.ints("output_size")?;
     if !wanted.is_empty() {
-        let dims = x.dims()?.split_off(2);
+        let dims = spatial_dims(&x).ok_or("expected known dims of the images")?;
         let (begins, ends) = pads.split_at(spatial);
         let plain = dims.iter().zip(&kernel).zip(&strides).zip(&dilations).zip(begins).zip(ends);
         let plain = plain.map(|(((((dim, kernel), stride), dilation), begin), end)| {

@@ -11,8 +11,15 @@ pub use lodstone_schema::paddle::for_test;
 /// Returns the operators of a program that compute `targets` from `feeds`: [`lodstone_schema::paddle::prune`].
 ///
 /// # Errors
-/// If a target is neither computed nor fed, or a needed operator would overwrite a fed variable.
+/// If a target is neither computed nor fed, a needed operator would overwrite a fed variable, or the first block does not
+/// declare a fed variable.
 pub fn prune(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Program> {
+    let declared = program.blocks.first().map_or(&[][..], |block| &block.vars);
+    for name in feeds {
+        if !declared.iter().any(|var| var.name == *name) {
+            return variable(name, "the program does not have this variable, so it cannot be fed");
+        }
+    }
     lodstone_schema::paddle::prune(program, feeds, targets)
         .map_err(|error| Error::Variable { name: error.variable, finding: error.finding })
 }
@@ -21,16 +28,10 @@ pub fn prune(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Prog
 /// `feed` and `fetch` operators in their order.
 ///
 /// # Errors
-/// Like [`prune`]; also if there are no targets, or a feed is not a variable of the first block.
+/// Like [`prune`]; also if there are no targets.
 pub fn inference(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Program> {
     if targets.is_empty() {
         return variable("fetch", "an inference program needs at least one target");
-    }
-    let declared = program.blocks.first().map_or(&[][..], |block| &block.vars);
-    for name in feeds {
-        if !declared.iter().any(|var| var.name == *name) {
-            return variable(name, "the program does not have this variable, so it cannot be fed");
-        }
     }
     with_interface(prune(&for_test(program), feeds, targets)?, feeds, targets)
 }

@@ -36,6 +36,10 @@ pub enum Initializer {
     Given(Tensor),
 }
 
+fn is_integer(dtype: DType) -> bool {
+    matches!(dtype, DType::Int32 | DType::Int64)
+}
+
 impl Initializer {
     /// Returns the operator that fills a parameter of a type and dims; the caller sets its output.
     ///
@@ -44,6 +48,10 @@ impl Initializer {
     pub(crate) fn operator(&self, var: &Variable, dtype: DType, shape: &[u64]) -> Result<Operator> {
         let (into, out_of) = fans(shape);
         Ok(match self {
+            // The shortest text of a large number has an exponent, or other digits than its integer.
+            Self::Constant(value) if is_integer(dtype) && value.abs() >= 16_777_216.0 => {
+                Operator::filled(shape, dtype, f64::from(*value))
+            }
             Self::Constant(value) => {
                 let value = shortest(*value);
                 Operator::filled_as(shape, dtype, value, &format!("{value:?}"))

@@ -127,6 +127,8 @@ class Manager:
         check_program("main_program", main_program)
         check_program("startup_program", startup_program)
         names = None if predicate is None else [var.name for var in main_program.list_vars() if predicate(var)]
+        if names == []:
+            raise ValueError("argument 'predicate': it accepts none of the variables")
         contents = _lodstone.Contents(main_program._program, startup_program._program, names)
         target = scope_of("scope", global_scope() if scope is None else scope)
         return self._manager.save_program(step, contents, target, json.dumps(dict(metadata or {})), background)
@@ -230,7 +232,7 @@ def build_checkpoint_loader(
     `filename`; `records` names all variables in a `merged` file, in their order.
     """
     from .program import Program, Variable
-    from .program._checks import wrong
+    from ._checks import wrong
     from .program._core import check_program
     from .program._files import placement
 

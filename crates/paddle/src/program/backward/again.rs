@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use lodstone_model::{Op, Program};
+use lodstone_model::{Op, Program, Var};
 use lodstone_schema::paddle::{GRAD, gradient_of, has_gradient, role};
 
 use crate::program::error::{Result, variable};
@@ -39,7 +39,16 @@ impl Renamed {
 
 impl Earlier {
     /// Hides the gradients of a program.
-    pub(super) fn hide(program: &mut Program) -> Self {
+    ///
+    /// # Errors
+    /// If a variable that is no gradient has the name of one.
+    pub(super) fn hide(program: &mut Program) -> Result<Self> {
+        let is_gradient = |name: &str| name.contains(GRAD) || name.contains(HIDDEN);
+        let is_kept = |var: &&Var| var.is_parameter || var.persistable;
+        if let Some(var) = program.vars().filter(is_kept).find(|var| is_gradient(&var.name)) {
+            let what = "a name with `@GRAD` is that of a gradient, which is not kept";
+            return variable(&var.name, what);
+        }
         let names = program.vars().map(|var| &var.name).filter(|name| name.contains(GRAD));
         let hidden = names.map(|name| (name.clone(), name.replace(GRAD, HIDDEN))).collect();
         let first = program.blocks.first();
@@ -49,7 +58,7 @@ impl Earlier {
         if !earlier.hidden.is_empty() {
             program.rename(&earlier.hidden);
         }
-        earlier
+        Ok(earlier)
     }
 
     /// Returns the name that a variable has while gradients are hidden.

@@ -126,7 +126,7 @@ fn pass(
             return variable(var.name(), "the program does not have this variable");
         }
     }
-    let earlier = Earlier::hide(program);
+    let earlier = Earlier::hide(program)?;
     let name = |var: &Variable| earlier.name(var.name());
     let (inputs, no_grad) = (inputs.iter().map(name).collect(), no_grad.iter().map(name).collect());
     let made = append(program, &name(loss), &inputs, no_grad);
@@ -254,8 +254,10 @@ impl Appending<'_> {
     /// Returns the gradient operators of one operator.
     fn of(&mut self, op: &Op, block: usize, target: usize) -> Result<Vec<Op>> {
         let inner = match inner(op) {
-            Some(inner) if op.kind == "while" && self.has_gradient(inner) => {
-                let what = "an earlier pass has its gradients, and resets its counters: add up the losses instead";
+            // The names in its gradient block, and the counters that this resets, are those of that pass.
+            Some(inner) if self.has_gradient(inner) => {
+                let what =
+                    "an earlier pass has the gradients of its block: add up the losses instead";
                 return error::operator(&op.kind, what);
             }
             Some(inner) => Some(self.inside(inner, target)?),

@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import _lodstone
 from . import unique_name
-from ._checks import checked
+from .._checks import checked
 from ._core import Parameter, Program, Variable, names_of
 
 Pairs = list[tuple[Variable, Variable]]
@@ -33,7 +33,8 @@ def append_backward(
             raise ValueError(f"argument 'parameter_list': the program has no parameter {name!r}")
     stopped = _known("no_grad_set", program, no_grad_set)
     pairs = _lodstone.append_backward(_network(program), loss.name, stopped)
-    chosen = [pair for pair in pairs if wanted is None or pair[0] in wanted]
+    found = dict(pairs)
+    chosen = pairs if wanted is None else [(name, found[name]) for name in wanted if name in found]
     return [(block.var(parameter), block.var(gradient)) for parameter, gradient in chosen]
 
 

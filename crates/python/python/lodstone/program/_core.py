@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _lodstone
 from .._model import Path
 from . import unique_name
-from ._checks import checked, wrong
+from .._checks import checked, wrong
 
 if TYPE_CHECKING:
     from .._model import Model
@@ -384,6 +384,9 @@ class Variable:
     [3.0, 5.0]
     """
 
+    # NumPy's numbers leave arithmetic with variables to these.
+    __array_ufunc__ = None
+
     def __init__(self, block: Block, name: str) -> None:
         self.block, self._name = block, name
 
@@ -753,7 +756,7 @@ def name_of(argument: str, variable: Any) -> str:
         return variable.name
     if isinstance(variable, str):
         return variable
-    raise TypeError(f"argument '{argument}': expected a Variable, found {type(variable).__name__}")
+    raise TypeError(wrong(argument, "a Variable", variable))
 
 
 def names_of(argument: str, variables: Any) -> list[str]:
@@ -763,7 +766,7 @@ def names_of(argument: str, variables: Any) -> list[str]:
     if isinstance(variables, (str, Variable)):
         variables = [variables]
     if not isinstance(variables, Iterable):
-        raise TypeError(f"argument '{argument}': expected Variables, found {type(variables).__name__}")
+        raise TypeError(wrong(argument, "Variables", variables))
     return [name_of(argument, one) for one in variables]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from .._imports import not_installed
 from .._lodstone import Tensor
-from ._checks import checked
+from .._checks import checked
 from ._core import Program, Variable, default_main_program
 from ._run import CPUPlace, create_lod_tensor
 

@@ -10,8 +10,8 @@ from typing import Any
 from .. import _lodstone
 from .._model import Path
 from ..checkpoint import is_parameter, is_persistable
-from ._checks import checked
-from ._core import Program, Variable, check_program, default_main_program, names_of
+from .._checks import checked
+from ._core import Operator, Program, Variable, check_program, default_main_program, names_of
 from ._run import Executor, Scope, global_scope
 
 Placement = tuple[str, str]
@@ -173,8 +173,9 @@ def save_inference_model(
     `executor` has no effect.
     """
     targets = names_of("target_vars", target_vars)
+    feeds = names_of("feeded_var_names", feeded_var_names)
     main = main_program or _owner(target_vars) or default_main_program()
-    program = main.inference(feeded_var_names, targets)
+    program = main.inference(feeds, targets)
     model = program.model(global_scope() if scope is None else scope)
     missing = [var.name for var in program.list_vars() if is_persistable(var) and var.name not in model]
     if missing:
@@ -205,9 +206,15 @@ def load_inference_model(
     for name, value in model.items():
         target[name] = value
     block = program.global_block()
-    feeds = [op.output("Out")[0] for op in block.ops if op.type == "feed"]
-    fetches = [block.var(op.input("X")[0]) for op in block.ops if op.type == "fetch"]
-    return program, feeds, fetches
+    # PaddlePaddle writes the last input first: the column counts.
+    feeds = sorted((op for op in block.ops if op.type == "feed"), key=_column)
+    fetches = sorted((op for op in block.ops if op.type == "fetch"), key=_column)
+    return program, [op.output("Out")[0] for op in feeds], [block.var(op.input("X")[0]) for op in fetches]
+
+
+def _column(op: Operator) -> int:
+    found: int = op.attr("col")
+    return found
 
 
 def _program(vars: Any, program: Program | None) -> Program:

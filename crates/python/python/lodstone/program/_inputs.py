@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ._checks import checked, integers, positive
+from .._checks import checked, integers, positive
 from ._core import Variable, dtype_name
 from ._layer import Attr, Layer
 from .layers._nn import declared_input, looked_up

@@ -8,8 +8,9 @@ from numbers import Integral
 from typing import Any
 
 from .. import _lodstone
+from .._run import tensor
 from . import unique_name
-from ._checks import check_fields, integers, number
+from .._checks import check_fields, integers, number, wrong
 from ._core import Block, Variable, default_main_program, default_startup_program, network, parts
 from .initializer import Constant, Initializer
 from .regularizer import Regularizer
@@ -58,7 +59,7 @@ def param_attr(argument: str, given: Attr) -> ParamAttr | None:
         return ParamAttr(initializer=given)
     if isinstance(given, Regularizer):
         return ParamAttr(regularizer=given)
-    raise TypeError(f"argument '{argument}': expected a ParamAttr, found {type(given).__name__}")
+    raise TypeError(wrong(argument, "a ParamAttr", given))
 
 
 def required(argument: str, given: Attr) -> ParamAttr:
@@ -160,7 +161,7 @@ class Layer:
     def activated(self, x: Variable, act: str | None) -> Variable:
         """Applies an activation, which is the kind of its operator."""
         if act is not None and not isinstance(act, str):
-            raise TypeError(f"argument 'act': expected a str, found {type(act).__name__}")
+            raise TypeError(wrong("act", "a str", act))
         return x if act is None else self.result(act, {"X": x})
 
 
@@ -174,6 +175,9 @@ def declared(
     if any(not 0 < size < 1 << 63 for size in dims):
         raise ValueError(f"{attr.name or base}: a parameter cannot have the shape {dims}")
     initializing = initializer.parts(dims)
+    if initializing["kind"] == "given" and initializing["value"].dtype != dtype:
+        value = initializing["value"].numpy().astype(dtype)
+        initializing = {**initializing, "value": tensor("value", value)}
     if initializing.get("seed") == 0:
         initializing = {**initializing, "seed": default_startup_program().random_seed}
     facts = {

@@ -13,7 +13,7 @@ from .._imports import not_installed
 from .._lodstone import Tensor
 from .._model import Path
 from .._run import tensor
-from ._checks import checked, integers, wrong
+from .._checks import checked, integers, wrong
 from ._core import Program, Variable, check_program, default_main_program, name_of, names_of
 
 
@@ -216,6 +216,8 @@ class Executor:
         scope: Scope | None = None,
         return_numpy: bool = True,
         use_program_cache: bool = False,
+        return_merged: bool = True,
+        use_prune: bool = False,
         *,
         directory: Path | None = None,
     ) -> list[Any]:
@@ -223,8 +225,8 @@ class Executor:
 
         `feed` maps names of inputs to arrays or tensors of any framework. Without `fetch_list`, the program's own fetch
         operators determine the results. They are NumPy arrays, or, without `return_numpy`, `Tensor`s, which have a LoD.
-        Programs are prepared once, until they change: `use_program_cache` has no effect, and neither have the names of
-        the variables that hold inputs and results.
+        Programs are prepared once, until they change: `use_program_cache`, `return_merged`, `use_prune` and the names of
+        the variables that hold inputs and results have no effect.
 
         Persistable variables are read from and written to `scope` [default: `global_scope()`]. If the run fails, the
         scope is unchanged. Operators that save and load do so below `directory` [default: `program.directory`, where

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ._checks import checked, number
+from .._checks import checked, number
 
 if TYPE_CHECKING:
     from ._core import Program, Variable

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from math import prod, sqrt
 from typing import Any
 
-from ._checks import checked, number
+from .._checks import checked, number
 
 __all__ = [
     "Bilinear",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import layers
-from ._checks import checked
+from .._checks import checked
 from ._core import Variable
 from ._layer import Attr
 from .layers._images import Padding, Pair

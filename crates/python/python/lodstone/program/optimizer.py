@@ -10,19 +10,20 @@
     ...     )
     ...     operators, pairs = adam.minimize(loss)
     >>> [(parameter.name, gradient.name) for parameter, gradient in pairs]
-    [('fc_0.b_0', 'fc_0.b_0@GRAD'), ('fc_0.w_0', 'fc_0.w_0@GRAD')]
+    [('fc_0.w_0', 'fc_0.w_0@GRAD'), ('fc_0.b_0', 'fc_0.b_0@GRAD')]
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Real
 from typing import ClassVar
 
 from .. import _lodstone
 from . import unique_name
 from ._backward import Pairs, append_backward
-from ._checks import check_fields, checked, number
+from .._checks import check_fields, checked, number
 from ._core import Operator, Program, Variable, check_program, default_startup_program, name_of, names_of
 from .clip import GradientClip
 from .regularizer import Regularizer
@@ -79,7 +80,7 @@ class Optimizer:
     def __post_init__(self) -> None:
         check_fields(self)
         for name, value in vars(self).items():
-            if isinstance(value, float):
+            if isinstance(value, Real) and not isinstance(value, bool):
                 number(name, value, *(FRACTIONS if name in ("beta1", "beta2", "rho", "decay") else ()))
         if self.parameter_list is not None:
             self.parameter_list = names_of("parameter_list", self.parameter_list)
@@ -94,7 +95,9 @@ class Optimizer:
     ) -> tuple[list[Operator], Pairs]:
         """Appends gradients and updates; returns the operators of the updates, and each parameter with its gradient."""
         pairs = self.backward(loss, startup_program, parameter_list, no_grad_set)
-        return self.apply_gradients(pairs, startup_program), sorted(pairs, key=lambda pair: pair[0].name)
+        updates = self.apply_gradients(sorted(pairs, key=lambda pair: pair[0].name), startup_program)
+        places = {name: place for place, name in enumerate(loss.program.global_block().vars)}
+        return updates, sorted(pairs, key=lambda pair: places[pair[0].name])
 
     @checked
     def backward(

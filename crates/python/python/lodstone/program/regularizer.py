@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._checks import checked, number
+from .._checks import checked, number
 
 __all__ = ["L1Decay", "L1DecayRegularizer", "L2Decay", "L2DecayRegularizer", "Regularizer"]
 

@@ -31,7 +31,7 @@ fn varint(mut value: u64) -> Vec<u8> {
         bytes.push((value & 0x7f) as u8 | 0x80);
         value >>= 7;
     }
-    bytes.push(value as u8);
+    bytes.push((value & 0x7f).to_le_bytes()[0]);
     bytes
 }
 

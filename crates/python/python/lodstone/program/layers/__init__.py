@@ -9,7 +9,7 @@ from __future__ import annotations
 from inspect import isfunction
 from typing import NoReturn
 
-from .._checks import checked
+from ..._checks import checked
 from . import _activations, _control, _detection, _images, _loss, _math, _nn, _rnn, _schedules, _sequence, _tensor
 from ._activations import *  # noqa: F403
 from ._control import *  # noqa: F403

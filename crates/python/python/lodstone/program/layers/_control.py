@@ -9,7 +9,7 @@ from typing import Any
 
 from ... import _lodstone
 from .. import unique_name
-from .._checks import checked, wrong
+from ..._checks import checked, wrong
 from .._core import Variable, default_main_program, network
 from .._layer import Layer, variable
 from ._math import equal, logical_and, logical_not

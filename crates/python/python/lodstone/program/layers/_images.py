@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod, sqrt
 from typing import Any
 
+from ..._checks import positive, wrong
 from .._core import Variable
 from .._layer import Attr, Layer, choice, required, sizes
 from ..initializer import Normal, Xavier
@@ -40,6 +41,10 @@ Pair = int | Sequence[int]
 Padding = str | int | Sequence[int] | Sequence[Sequence[int]]
 
 
+def _groups(groups: int | None, argument: str = "groups") -> int:
+    return 1 if groups is None else positive(argument, groups)
+
+
 def _is_last(argument: str, layout: str, rank: int) -> bool:
     """Returns whether channels are the last dim."""
     return choice(argument, layout, {2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}[rank]).endswith("C")
@@ -53,6 +58,8 @@ def _window(rank: int, padding: Padding, argument: str, is_last: bool) -> dict[s
     if isinstance(padding, str):
         return {"paddings": [0] * rank, "padding_algorithm": choice(argument, padding.upper(), ("SAME", "VALID"))}
     given: Any = padding
+    if not isinstance(given, int) and not hasattr(given, "__len__"):
+        raise TypeError(wrong(argument, "an int, a str or a sequence of ints", given))
     if not isinstance(given, int) and len(given) == rank + 2 and not any(isinstance(one, int) for one in given):
         pairs = [sizes(argument, pair, 2) for pair in given]
         outer, inner = ([pairs[0], pairs[-1]], pairs[1:-1]) if is_last else (pairs[:2], pairs[2:])
@@ -129,7 +136,7 @@ def _conv(
 ) -> Variable:
     layer = Layer(kind, name)
     is_last = _is_last("data_format", layout, rank)
-    among, window = groups or 1, sizes("filter_size", size, rank)
+    among, window = _groups(groups), sizes("filter_size", size, rank)
     filter = _filter(layer, x, channels(x, is_last), filters, window, among, weight)
     attrs = {
         "strides": sizes("stride", stride, rank),
@@ -176,14 +183,14 @@ def deformable_conv(
     if modulated and mask is None:
         raise ValueError("argument 'mask': a modulated convolution has one")
     layer = Layer("deformable_conv", name)
-    among, window = groups or 1, sizes("filter_size", filter_size, 2)
+    among, window = _groups(groups), sizes("filter_size", filter_size, 2)
     filter = _filter(layer, input, channels(input), num_filters, window, among, param_attr)
     attrs = {
         "strides": sizes("stride", stride, 2),
         "paddings": sizes("padding", padding, 2),
         "dilations": sizes("dilation", dilation, 2),
         "groups": among,
-        "deformable_groups": deformable_groups or 1,
+        "deformable_groups": _groups(deformable_groups, "deformable_groups"),
         "im2col_step": im2col_step,
     }
     inputs = {"Input": input, "Offset": offset, "Filter": filter}
@@ -215,7 +222,7 @@ def conv2d_transpose(
     is_last = _is_last("data_format", data_format, 2)
     borders = _window(2, padding, "padding", is_last)
     strides, dilations = sizes("stride", stride, 2), sizes("dilation", dilation, 2)
-    among = groups or 1
+    among = _groups(groups)
     inputs = channels(input, is_last)
     if inputs % among or num_filters % among:
         raise ValueError(f"argument 'groups': {inputs} channels and {num_filters} filters are not multiples of {among}")

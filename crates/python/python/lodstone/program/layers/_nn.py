@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from ... import _lodstone
-from .._checks import integers
+from ..._checks import integers
 from .._core import Variable, default_main_program, dtype_name, network
 from .._layer import Attr, Layer, ParamAttr, choice, required, sizes
 from .._layer import param_attr as param_attr_of

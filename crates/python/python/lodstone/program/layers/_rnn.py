@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .. import unique_name
-from .._checks import checked
+from ..._checks import checked
 from .._core import Block, Variable, default_main_program, dtype_name
 from .._layer import Layer
 from ._control import _block, array_read, array_write

@@ -9,7 +9,7 @@ from numbers import Integral
 from typing import Any
 
 from .. import unique_name
-from .._checks import LARGEST, integers, number, positive
+from ..._checks import LARGEST, integers, number, positive
 from .._core import Variable, default_main_program, dtype_name
 from .._layer import Attr, Layer, ParamAttr, choice, declared, param_attr, several, sizes
 from ..initializer import Constant, Initializer, Xavier
@@ -186,7 +186,9 @@ def linspace(start: float, stop: float, num: int, dtype: Any = "float32") -> Var
 def range(start: float, end: float, step: float, dtype: Any = "int64") -> Variable:
     """The numbers from `start` up to, excluding, `end`."""
     kind = dtype_name(dtype)
-    given = {"Start": number("start", start), "End": number("end", end), "Step": number("step", step)}
+    given = {"Start": start, "End": end, "Step": step}
+    for argument, value in (("start", start), ("end", end), ("step", step)):
+        number(argument, value)
     if step == 0:
         raise ValueError("argument 'step': expected a number other than 0")
     return Layer("range").result("range", {slot: fill_constant([1], kind, value) for slot, value in given.items()})

@@ -6,7 +6,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from math import isfinite
+from math import inf, isfinite
 from numbers import Integral, Real
 from operator import index
 from reprlib import repr as shortened
@@ -41,7 +41,11 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
         if not is_known:
             kinds.update(_kinds(signature, function.__globals__))
             is_known = True
-        for name, value in signature.bind(*args, **kwargs).arguments.items():
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{function.__name__}() {error}") from None
+        for name, value in bound.arguments.items():
             kind = kinds.get(name)
             if kind is not None and not kind.accepts(value):
                 raise TypeError(wrong(name, kind.what, value))
@@ -152,7 +156,10 @@ def number(argument: str, given: Any, low: float = -LARGEST, high: float = LARGE
     """Returns a finite number from `low` to `high`, by default all that float32 has; with `is_open`, below `high`."""
     if not isinstance(given, Real):
         raise TypeError(wrong(argument, "a number", given))
-    value = float(given)
+    try:
+        value = float(given)
+    except OverflowError:
+        value = inf
     if not isfinite(value) or not low <= value <= high or is_open and value == high:
         bounds = {(-LARGEST, LARGEST): "a finite number", (0.0, LARGEST): "a finite number of at least 0"}
         expected = bounds.get((low, high), f"a number from {low:g} to {high:g}" if not is_open else f"a number from {low:g} to below {high:g}")
