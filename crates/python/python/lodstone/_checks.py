@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import sys
 from collections.abc import Callable, Mapping
 from math import inf, isfinite
@@ -107,6 +108,7 @@ def _split(annotation: str) -> list[str]:
 SIMPLE = {
     "None": Kind("", lambda value: value is None),
     "str": Kind("a str", lambda value: isinstance(value, str)),
+    "Path": Kind("a path", lambda value: isinstance(value, (str, os.PathLike))),
     "int": Kind("an int", lambda value: isinstance(value, Integral)),
     "float": Kind("a number", lambda value: isinstance(value, Real)),
     "bool": Kind("a bool", lambda value: isinstance(value, Integral) or type(value).__name__ in ("bool", "bool_")),

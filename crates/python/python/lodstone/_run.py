@@ -107,10 +107,13 @@ def plain_shapes(shapes: Mapping[str, Iterable[int]] | None) -> dict[str, list[i
 def values(inputs: Inputs) -> list[tuple[str, Any]]:
     """Returns inputs as pairs of a name and a value. Inputs in a sequence have no names."""
     if isinstance(inputs, Mapping):
+        for name in inputs:
+            if not isinstance(name, str):
+                raise TypeError(f"argument 'inputs': expected names, found {name!r}")
         return [(name, value_of(name, value)) for name, value in inputs.items()]
     if isinstance(inputs, (str, bytes)) or not isinstance(inputs, Sequence):
         found = type(inputs).__name__
-        raise TypeError(f"expected a mapping of input names to arrays, or a list of arrays, found {found}")
+        raise TypeError(f"argument 'inputs': expected a mapping of names to arrays, or a list of arrays, found {found}")
     return [("", value_of("", value)) for value in inputs]
 
 

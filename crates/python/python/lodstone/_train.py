@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _lodstone, checkpoint as checkpoints
+from ._checks import checked, wrong
 from ._model import Model, Path
 from ._run import values as named_values
 
@@ -73,6 +74,7 @@ class Training:
         return f"<lodstone.Training {self.done} steps{last}>"
 
 
+@checked
 def train(
     model: Model | Path,
     data: Mapping[str, Any] | Iterable[Mapping[str, Any]],
@@ -128,8 +130,10 @@ def train(
         if steps is None:
             raise ValueError("argument 'steps': required, since `data` does not end")
         given, batches = named_values(dict(data)), itertools.repeat(None)
-    else:
+    elif isinstance(data, Iterable):
         batches = iter(data)
+    else:
+        raise TypeError(wrong("data", "a mapping of names to arrays, or an iterable of them", data))
     source, path = _opened(model, startup, params)
     manager = None if checkpoint is None else checkpoints.Manager(checkpoint, keep=keep)
     try:

@@ -43,6 +43,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _lodstone
+from ._checks import checked, wrong
 from ._files import of_buffer
 from ._lodstone import Tensor
 from ._model import Model, Path
@@ -74,6 +75,7 @@ class Manager:
     makes a tensor from a name and an array, for arrays without a buffer: `lodstone.torch.tensor`.
     """
 
+    @checked
     def __init__(
         self,
         directory: Path,
@@ -82,9 +84,12 @@ class Manager:
         container: str = "combined",
         tensor: Callable[[str, Any], Tensor] = of_buffer,
     ) -> None:
+        if keep is not None and keep < 1:
+            raise ValueError(f"argument 'keep': expected at least 1, found {keep}")
         self._manager = _lodstone.Manager(directory, keep, container)
         self._tensor = tensor
 
+    @checked
     def save(
         self,
         step: int,
@@ -98,12 +103,14 @@ class Manager:
         `metadata` is any JSON object. With `background`, arrays are copied and saved after this returns: it returns the
         outcome of the previous background save, if there was one, or raises its error.
         """
+        _check_step(step)
         values = [
             value.renamed(name) if isinstance(value, Tensor) else self._tensor(name, value)
             for name, value in tensors.items()
         ]
-        return self._manager.save(step, values, json.dumps(dict(metadata or {})), background)
+        return self._manager.save(step, values, _json(metadata), background)
 
+    @checked
     def save_program(
         self,
         step: int,
@@ -124,6 +131,7 @@ class Manager:
         from .program import global_scope
         from .program._core import check_program, scope_of
 
+        _check_step(step)
         check_program("main_program", main_program)
         check_program("startup_program", startup_program)
         names = None if predicate is None else [var.name for var in main_program.list_vars() if predicate(var)]
@@ -131,7 +139,7 @@ class Manager:
             raise ValueError("argument 'predicate': it accepts none of the variables")
         contents = _lodstone.Contents(main_program._program, startup_program._program, names)
         target = scope_of("scope", global_scope() if scope is None else scope)
-        return self._manager.save_program(step, contents, target, json.dumps(dict(metadata or {})), background)
+        return self._manager.save_program(step, contents, target, _json(metadata), background)
 
     def _save_training(self, training: _lodstone.Training, background: bool) -> None:
         self._manager.save_training(training, background)
@@ -140,10 +148,12 @@ class Manager:
         """Waits for the background save, and returns its outcome."""
         return self._manager.wait()
 
+    @checked
     def prune(self, keep: int) -> list[int]:
         """Removes all but the newest `keep` checkpoints, and returns the removed steps."""
         return self._manager.prune(keep)
 
+    @checked
     def rewind(self, step: int) -> list[int]:
         """Removes the checkpoints after a step, and returns their steps."""
         return self._manager.rewind(step)
@@ -159,26 +169,43 @@ class Manager:
         self.close()
 
 
+def _check_step(step: int) -> None:
+    if not 0 <= step < 2**63:
+        raise ValueError(f"argument 'step': expected a number from 0 to {2**63 - 1}, found {step}")
+
+
+def _json(metadata: Mapping[str, Any] | None) -> str:
+    try:
+        return json.dumps(dict(metadata or {}), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"argument 'metadata': {error}") from None
+
+
+@checked
 def steps(directory: Path) -> list[int]:
     """Returns the steps of the checkpoints in a directory, oldest first."""
     return _lodstone.checkpoint_steps(directory)
 
 
+@checked
 def load(directory: Path, step: int | None = None) -> Model:
     """Returns the tensors of a checkpoint, the newest by default; they are read and verified on first access."""
     return Model(_lodstone.checkpoint_load(directory, step))
 
 
+@checked
 def manifest(directory: Path, step: int | None = None) -> dict[str, Any]:
     """Returns the manifest of a checkpoint: variables, checksums, and the saved `metadata`."""
     return _lodstone.checkpoint_manifest(directory, step)
 
 
+@checked
 def verify(directory: Path, step: int | None = None, *, progress: Progress | None = None) -> list[str]:
     """Verifies a checkpoint and returns its defects, an empty list if it is intact. Reads the whole checkpoint."""
     return _lodstone.checkpoint_verify(directory, step, progress)
 
 
+@checked
 def restore(
     directory: Path,
     step: int | None = None,
@@ -200,6 +227,10 @@ def restore(
     if program is not None:
         check_program("program", program)
     target = scope_of("scope", global_scope() if scope is None else scope)
+    if step is not None:
+        _check_step(step)
+    if not all(isinstance(name, str) for name in (rename or {}).values()):
+        raise TypeError(wrong("rename", "a mapping of names to names", rename))
     if program is None and (partial or rename):
         raise ValueError("argument 'program': required with `partial` and `rename`")
     inner = None if program is None else program._program
@@ -218,6 +249,7 @@ def is_parameter(var: Variable) -> bool:
     return found
 
 
+@checked
 def build_checkpoint_loader(
     load_var_list: Iterable[Variable],
     startup_program: Program | None = None,
@@ -232,10 +264,11 @@ def build_checkpoint_loader(
     `filename`; `records` names all variables in a `merged` file, in their order.
     """
     from .program import Program, Variable
-    from ._checks import wrong
     from .program._core import check_program
     from .program._files import placement
 
+    if not isinstance(load_var_list, Iterable):
+        raise TypeError(wrong("load_var_list", "Variables", load_var_list))
     variables = list(load_var_list)
     if not variables:
         raise ValueError("argument 'load_var_list': expected at least one variable")
@@ -251,6 +284,7 @@ def build_checkpoint_loader(
     return Program(_lodstone.build_checkpoint_loader(names, source, startup, place, order))
 
 
+@checked
 def make_checkpoint(
     dir: Path,
     predicate: Callable[[Variable], bool] | None = None,
@@ -295,6 +329,7 @@ def make_checkpoint(
     main._save_under(dir)
 
 
+@checked
 def get_checkpoint_loader(dir: Path) -> Program:
     """Returns the loader of the checkpoint in a directory, which `make_checkpoint` or a `Manager` wrote.
 
