@@ -84,10 +84,12 @@ fn programs_are_pruned_printed_and_loaded() {
 fn programs_without_outputs_are_reported() {
     let dir = tempfile::tempdir().expect("a directory");
     let (dir, training) = (dir.path(), example("training"));
-    done(dir, &["program", "loader", &training, "loader", "--vars", "nothing"]);
-    let (printed, told) = done(dir, &["run", "loader"]);
+    let error = fails(dir, &["program", "loader", &training, "loader", "--vars", "nothing"]);
+    assert!(error.contains("accept none"), "{error}");
+    let startup = example("training/startup_program");
+    let (printed, told) = done(dir, &["run", &startup]);
     assert!(printed.is_empty() && told.contains("pass --fetch NAME"), "{told}");
-    let (printed, _) = done(dir, &["run", "loader", "--fetch", "fc_0.b_0", "--full"]);
+    let (printed, _) = done(dir, &["run", &startup, "--fetch", "fc_0.b_0", "--full"]);
     assert!(printed.starts_with("fc_0.b_0"), "{printed}");
 }
 

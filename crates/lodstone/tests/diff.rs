@@ -57,8 +57,10 @@ fn converted(model: Model, dir: &Path, name: &str, options: ConvertOptions) -> M
 fn a_model_is_the_same_in_every_format_that_keeps_names() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut count = 0;
-    let named = |format: &&&Format| format.holds.tensors && format.holds.names;
-    for format in FORMATS.iter().filter(named).filter(|format| takes_digits(format)) {
+    let is_named = |format: &&&Format| {
+        format.holds.tensors && format.holds.names && format.name != "caffe2-blob"
+    };
+    for format in FORMATS.iter().filter(is_named).filter(|format| takes_digits(format)) {
         let name = PathBuf::from(format.name).join("m").with_extension(format.extension);
         std::fs::create_dir(dir.path().join(format.name)).expect("a directory");
         let to = Some(Target::Format(format.name.to_owned()));

@@ -27,7 +27,8 @@ fn source(format: &Format) -> PathBuf {
     match (format.name, format.holds.program) {
         ("paddle-save", _) => cases::golden().join("paddle/2.6.2/lenet/saved/lenet"),
         ("mxnet-states", _) => cases::golden().join("mxnet_states/1.9.1/trainer_adam.states"),
-        (_, None | Some(Dialect::Paddle)) => digits(),
+        // The nets of a predictor are written back only.
+        ("caffe2-predictor", _) | (_, None | Some(Dialect::Paddle)) => digits(),
         (_, Some(Dialect::Onnx)) => cases::golden().join("onnx/external/one.onnx"),
         (_, Some(Dialect::Glow)) => cases::golden().join("glow/dag.onnx"),
         (_, Some(Dialect::Mxnet)) => root().join("examples/digits/mxnet"),
@@ -47,6 +48,7 @@ fn written(format: &Format, dir: &Path, sealed: bool) -> PathBuf {
             .with_to(Some(Target::Format(format.name.to_owned())))
             .with_include(include.iter().map(ToString::to_string).collect())
             .with_allow(Loss::ALL.to_vec())
+            .with_weights_only(format.name == "caffe2-predictor")
             .with_write(WriteOptions::default().with_seal(sealed))
     };
     if convert(model.clone(), &out, &options(&[])).is_err() {

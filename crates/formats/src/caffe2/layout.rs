@@ -1,6 +1,7 @@
 //! The names of the two nets of a model, stored so that the model can be written back under the same names.
 
 use lodstone_model::Model;
+use lodstone_store::Location;
 use serde::{Deserialize, Serialize};
 
 use crate::{Result, format};
@@ -106,4 +107,15 @@ pub(super) fn outputs(name: &str, extension: &str) -> (String, String) {
         return (format!("{prefix}predict_net{own}"), name.to_owned());
     }
     (format!("{stem}_predict_net{own}"), format!("{stem}_init_net{own}"))
+}
+
+/// Returns the main net of a pair with a prefix, or with the name that both were written under: `X` or `X.pbtxt` for
+/// `X_predict_net.pbtxt`.
+pub(super) fn by_prefix(prefix: &Location) -> Option<Location> {
+    let name = prefix.name()?;
+    let stem = name.strip_suffix(".pbtxt").or(name.strip_suffix(".pb")).unwrap_or(name);
+    ["pb", "pbtxt"]
+        .map(|extension| prefix.with_file_name(format!("{stem}_predict_net.{extension}")))
+        .into_iter()
+        .find(Location::exists)
 }

@@ -78,15 +78,7 @@ pub static BINARY: Format = Format {
     externals: false,
     into_directory: true,
     extension: "",
-    prefix: Some(Prefix {
-        endings: &["_predict_net.pb"],
-        find: |prefix| {
-            ["_predict_net.pb", "_predict_net.pbtxt"]
-                .map(|ending| prefix.append(ending))
-                .into_iter()
-                .find(lodstone_store::Location::exists)
-        },
-    }),
+    prefix: Some(Prefix { endings: &["_predict_net.pb"], find: layout::by_prefix }),
     detect: detect::detect,
     record: None,
     reads_member: |_| false,

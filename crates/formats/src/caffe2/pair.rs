@@ -7,7 +7,7 @@ use lodstone_store::{Blob, Location};
 
 use super::fill::VALUES;
 use super::layout::{self, Pair};
-use super::{BINARY, TEXT, TEXT_FORMAT, detect, net};
+use super::{BINARY, TEXT, TEXT_FORMAT, net};
 use crate::{Error, OpenOptions, Result};
 
 /// Opens a net and the one beside it, by one of the files or their directory.
@@ -16,7 +16,8 @@ use crate::{Error, OpenOptions, Result};
 /// Fails if there is no net, or a file is damaged.
 pub(super) fn open(path: &Location, options: &OpenOptions) -> Result<Model> {
     if !path.is_dir() {
-        return open_file(path, options, false);
+        let found = Some(path).filter(|path| !path.exists()).and_then(layout::by_prefix);
+        return open_file(found.as_ref().unwrap_or(path), options, false);
     }
     let entries = path.list()?;
     let files = entries.iter().filter(|entry| !entry.is_dir).map(|entry| entry.name.as_str());
@@ -39,7 +40,7 @@ fn open_file(path: &Location, options: &OpenOptions, is_directory: bool) -> Resu
         (None, _) => {
             let names = layout::others(name, is_init).into_iter();
             let mut places = names.map(|name| path.with_file_name(name));
-            places.find(|place| is_net(place, options))
+            places.find(|place| place.exists() && !place.is_dir())
         }
     };
     // Parameters that the user names are those of a program.
@@ -67,19 +68,6 @@ fn open_file(path: &Location, options: &OpenOptions, is_directory: bool) -> Resu
     }
     finish(&mut model, pair)?;
     Ok(model)
-}
-
-/// Returns whether a file is a net; the name alone does not show it.
-fn is_net(place: &Location, options: &OpenOptions) -> bool {
-    if !place.exists() || place.is_dir() {
-        return false;
-    }
-    let Ok(blob) = options.file(place) else { return false };
-    let head = blob.head(detect::HEAD).unwrap_or_default();
-    // One without operators has nothing that distinguishes it, other than its name.
-    let is_short =
-        || blob.len() <= detect::HEAD && net::read(&blob, "", &options.limits, true).is_ok();
-    detect::is_net(&head, blob.len()) || is_short()
 }
 
 /// Returns whether a net only fills blobs, and declares no outputs.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use lodstone_model::Model;
 use lodstone_store::{Blob, Checks, Dir, Location, SourceFile};
 
+use crate::FORMATS;
 use crate::{Error, OpenOptions, Result, Seal, SealedModel};
 
 /// A cache of seals, each of which is read once, on first use.
@@ -134,7 +135,12 @@ impl Seals {
         let mut sealed = self.first(&named(&places_below(&path.directory()), prefix), begins)?;
         // A prefix belongs to one model.
         sealed.iter_mut().for_each(|sealed| sealed.models.truncate(1));
-        Ok(sealed)
+        // The names of some formats do not begin with the prefix and a dot or a dash.
+        let mut hooks = FORMATS.iter().filter_map(|format| format.prefix);
+        match hooks.find_map(|hook| (hook.find)(path)).filter(|_| sealed.is_none()) {
+            Some(file) if file.exists() => self.models_at(&file),
+            _ => Ok(sealed),
+        }
     }
 
     /// Returns the models of the first entry that lists files.
