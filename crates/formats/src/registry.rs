@@ -102,6 +102,9 @@ pub(crate) static MESSAGES: [(&Message, usize); 2] =
 /// Formats that are read but not written, with their titles.
 pub static READ_ONLY: &[(&str, &str)] = &[mxnet::BLOCK];
 
+/// The names of the formats whose programs are only written back, so that no other program is converted to them.
+pub static BACK_ONLY: &[&str] = &["caffe2-predictor"];
+
 /// Returns the description of the format called `name`, including formats that are only read.
 pub fn title(name: &str) -> Option<&'static str> {
     let read_only = || READ_ONLY.iter().find(|(known, _)| *known == name).map(|(_, title)| *title);

@@ -1,6 +1,6 @@
 //! The capabilities of each format.
 
-use lodstone_formats::{FORMATS, Format, Holds, READ_ONLY};
+use lodstone_formats::{BACK_ONLY, FORMATS, Format, Holds, READ_ONLY};
 use lodstone_lowering::can_lower;
 use lodstone_model::Dialect;
 use serde::Serialize;
@@ -37,9 +37,6 @@ pub struct Capabilities {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub weights_to: Vec<&'static str>,
 }
-
-/// A format whose programs are only written back.
-const BACK_ONLY: &str = "caffe2-predictor";
 
 /// Returns the capabilities of each format, in the order of detection.
 pub fn capabilities() -> Vec<Capabilities> {
@@ -85,7 +82,7 @@ pub fn capabilities() -> Vec<Capabilities> {
 
 /// Returns the names of the formats, other than one, that hold what is asked for.
 fn others(name: &str, holds: impl Fn(&Holds) -> bool) -> Vec<&'static str> {
-    let is_other = |format: &&&Format| format.name != name && format.name != BACK_ONLY;
+    let is_other = |format: &&&Format| format.name != name && !BACK_ONLY.contains(&format.name);
     let formats = FORMATS.iter().filter(is_other).filter(|format| holds(&format.holds));
     formats.map(|format| format.name).collect()
 }
