@@ -7,10 +7,10 @@
 //! |---|---|
 //! | `NetDef` | a program: 1 name, 2 operators, 3 and 6 attributes, 7 external inputs, 8 external outputs |
 //! | `OperatorDef` | an operator: 1 inputs, 2 outputs, 3 name, 4 kind, 5 arguments |
-//! | `Argument` | an attribute ([`argument`]); a net in it is a block of the program, by index |
-//! | an operator that fills a blob, in an `init_net` | a parameter ([`fill`]) |
-//! | `TensorProto`, `QTensorProto` | a tensor ([`tensor`]) |
-//! | `BlobProto` | a blob in a file of its own, or in a database ([`records`]) |
+//! | `Argument` | an attribute (`argument`); a net in it is a block of the program, by index |
+//! | an operator that fills a blob, in an `init_net` | a parameter (`fill`) |
+//! | `TensorProto`, `QTensorProto` | a tensor (`tensor`) |
+//! | `BlobProto` | a blob in a file of its own, or in a database (`records`) |
 //! | `MetaNetDef` | the first record of a database with nets: both nets and the names of blobs |
 //!
 //! Values in arguments are not packed: each has a tag. They are read through views that leave the tags out.
