@@ -80,7 +80,7 @@ pub fn capabilities() -> Vec<Capabilities> {
     written.chain(read).collect()
 }
 
-/// Returns the names of the formats, other than one, that hold what is asked for.
+/// Returns the names of the formats that a conversion of `name` may have as its target, as `holds` decides.
 fn others(name: &str, holds: impl Fn(&Holds) -> bool) -> Vec<&'static str> {
     let is_other = |format: &&&Format| format.name != name && !BACK_ONLY.contains(&format.name);
     let formats = FORMATS.iter().filter(is_other).filter(|format| holds(&format.holds));

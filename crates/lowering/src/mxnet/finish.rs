@@ -3,18 +3,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use lodstone_model::{
-    Attribute, AttributeValue, Block, ByteString, Dialect, Model, Op, Parameter, Program, Report,
-    Topology, Var,
-};
-use lodstone_schema::onnx::{ir_version_of_opset, quoted};
+use lodstone_model::{Block, Model, Op, Parameter, Report, Var};
+use lodstone_schema::onnx::quoted;
 use lodstone_schema::{Code, Finding, Findings, Origin, Origins};
 
 use super::node::Outcome;
 use super::walk::{Bound, Walk};
-use crate::onnx::{OPSET, Value, blocks};
-
-const PRODUCER: &str = "lodstone";
+use crate::onnx::{Value, blocks};
 
 impl Walk<'_> {
     /// Returns the model and the origins of its values.
@@ -101,9 +96,9 @@ impl Walk<'_> {
             ops: self.graph.ops,
             ..Block::default()
         };
-        let blocks = blocks::ordered(main, self.blocks)?;
+        let ordered = blocks::ordered(main, self.blocks)?;
         let read: HashSet<&str> =
-            blocks.iter().flat_map(|block| &block.ops).flat_map(Op::reads).collect();
+            ordered.iter().flat_map(|block| &block.ops).flat_map(Op::reads).collect();
         let mut kept: Vec<Parameter> = self
             .parameters
             .iter()
@@ -113,20 +108,9 @@ impl Walk<'_> {
         kept.sort_by(|a, b| a.name.cmp(&b.name));
         let made = self.graph.constants.into_iter().filter(|it| read.contains(it.name.as_str()));
         let parameters: Vec<Parameter> = kept.into_iter().chain(made).collect();
-        let ir_version = ir_version_of_opset("", OPSET);
-        let absent = || Finding::internal(format!("no release of ONNX has opset {OPSET}"));
-        let producer = AttributeValue::String(ByteString::from(PRODUCER));
-        let producer = Attribute { name: "producer_name".to_owned(), value: producer };
-        let program = Program::from(Topology {
-            version: Some(ir_version.ok_or_else(absent)?),
-            operator_versions: vec![(String::new(), OPSET)],
-            attributes: vec![producer],
-            blocks,
-            ..Topology::new(Dialect::Onnx)
-        });
         let model = Model {
             format: self.model.format.clone(),
-            programs: program.into(),
+            programs: blocks::program(ordered, None)?.into(),
             parameters,
             files: self.model.files.clone(),
             checksums: self.model.checksums.clone(),

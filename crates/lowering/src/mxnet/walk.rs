@@ -6,7 +6,6 @@ use lodstone_model::{
     Block, DType, Dim, Kind, Model, Op, Program, Tensor, TensorType, ValueType, Var,
 };
 use lodstone_schema::mxnet::{interface, operator, real_name, variable_of};
-use lodstone_schema::onnx::downgrade::minimum_opset;
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::onnx::{place_of, quoted};
 use lodstone_schema::{Code, Finding, Findings};
@@ -284,14 +283,7 @@ impl<'m> Walk<'m> {
     /// Records what became of an operator of the program; `before` is the number of operators that were emitted before.
     fn cover(&mut self, place: (usize, usize), op: &Op, before: usize, finding: Option<&Finding>) {
         let Some(covered) = &mut self.covered else { return };
-        let graph = &self.graph;
-        let made = graph.ops.get(before..).unwrap_or_default();
-        let opset = made.iter().map(|op| {
-            let infos: Vec<Option<ValueInfo>> =
-                op.input("").iter().map(|name| graph.info(name)).collect();
-            minimum_opset(op, &infos.iter().map(Option::as_ref).collect::<Vec<_>>())
-        });
-        let opset = opset.max().filter(|_| finding.is_none());
+        let opset = self.graph.opset_since(before).filter(|_| finding.is_none());
         let mut finding = finding.cloned();
         if finding.is_none() && !is_known(real_name(&op.kind)) {
             finding = Some(unsupported(&op.kind));

@@ -1,9 +1,33 @@
 //! Blocks of a program under construction.
 
-use lodstone_model::{Block, Dim, Var};
+use lodstone_model::{
+    Attribute, AttributeValue, Block, ByteString, Dialect, Dim, Program, Topology, Var,
+};
 use lodstone_schema::Finding;
+use lodstone_schema::onnx::ir_version_of_opset;
 
-use super::{Value, is_unknown};
+use super::{OPSET, Value, is_unknown};
+
+/// The producer of exported programs.
+const PRODUCER: &str = "lodstone";
+
+/// Returns the program of blocks at [`OPSET`]. `domain` is a domain of other operators, with its version.
+pub(crate) fn program(
+    blocks: Vec<Block>,
+    domain: Option<(String, i64)>,
+) -> Result<Program, Finding> {
+    let ir_version = ir_version_of_opset("", OPSET);
+    let absent = || Finding::internal(format!("no release of ONNX has opset {OPSET}"));
+    let producer = AttributeValue::String(ByteString::from(PRODUCER));
+    let producer = Attribute { name: "producer_name".to_owned(), value: producer };
+    Ok(Program::from(Topology {
+        version: Some(ir_version.ok_or_else(absent)?),
+        operator_versions: [(String::new(), OPSET)].into_iter().chain(domain).collect(),
+        attributes: vec![producer],
+        blocks,
+        ..Topology::new(Dialect::Onnx)
+    }))
+}
 
 /// Returns the declaration of a value.
 pub(crate) fn declared(value: &Value) -> Var {

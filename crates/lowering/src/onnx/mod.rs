@@ -17,6 +17,7 @@ use lodstone_model::{
     Attribute, AttributeValue, ByteString, DType, Dim, Op, Operand, Parameter, Tensor, ValueType,
 };
 use lodstone_schema::Finding;
+use lodstone_schema::onnx::downgrade::minimum_opset;
 use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
 use lodstone_schema::onnx::{NEWEST_OPSET, admits, ir_version_of_opset, lowest_opset};
 
@@ -367,6 +368,17 @@ impl Graph {
         }
         let constant = self.constants.iter().find(|constant| constant.name == name);
         constant.map(|constant| ValueInfo::of(&constant.tensor))
+    }
+
+    /// Returns the lowest opset version that has the operators emitted after the first `before`; `None` if there are none.
+    pub(crate) fn opset_since(&self, before: usize) -> Option<i64> {
+        let made = self.ops.get(before..).unwrap_or_default();
+        let opset = made.iter().map(|op| {
+            let infos: Vec<Option<ValueInfo>> =
+                op.input("").iter().map(|name| self.info(name)).collect();
+            minimum_opset(op, &infos.iter().map(Option::as_ref).collect::<Vec<_>>())
+        });
+        opset.max()
     }
 
     /// Gives a value its final name, and the operator that writes it `op_name` if that is not empty. A value that was

@@ -2,19 +2,14 @@
 
 use std::collections::HashSet;
 
-use lodstone_model::{
-    Attribute, AttributeValue, Block, ByteString, Dialect, Model, Op, Program, Report, Topology,
-};
-use lodstone_schema::onnx::{ir_version_of_opset, quoted};
+use lodstone_model::{Block, Model, Op, Report};
+use lodstone_schema::onnx::quoted;
 use lodstone_schema::{Finding, Findings, Origins};
 
 use super::scope::Bound;
 use super::walk::Walk;
-use crate::onnx::blocks::{declared, ordered};
-use crate::onnx::{OPSET, Value};
+use crate::onnx::{Value, blocks};
 use crate::paddle::operator::Outcome;
-
-const PRODUCER: &str = "lodstone";
 
 /// The outputs of the program.
 #[derive(Default)]
@@ -136,34 +131,23 @@ impl Walk<'_> {
             name: "main".to_owned(),
             inputs: self.inputs.iter().map(|var| var.name.clone()).collect(),
             outputs: outputs.iter().map(|value| value.name().to_owned()).collect(),
-            vars: self.inputs.into_iter().chain(outputs.iter().map(declared)).collect(),
+            vars: self.inputs.into_iter().chain(outputs.iter().map(blocks::declared)).collect(),
             ops: self.graph.ops,
             ..Block::default()
         };
-        let blocks = ordered(main, self.blocks)?;
+        let ordered = blocks::ordered(main, self.blocks)?;
         let read: HashSet<&str> =
-            blocks.iter().flat_map(|block| &block.ops).flat_map(Op::reads).collect();
+            ordered.iter().flat_map(|block| &block.ops).flat_map(Op::reads).collect();
         let kept = self.model.parameters.iter().filter(|it| read.contains(it.name.as_str()));
         let made = self.graph.constants.into_iter().filter(|it| read.contains(it.name.as_str()));
         let mut parameters: Vec<_> = kept.cloned().chain(made).collect();
         // LoD enters the program as values of its own.
         parameters.iter_mut().for_each(|parameter| parameter.tensor.lod = Default::default());
-        let ir_version = ir_version_of_opset("", OPSET);
-        let absent = || Finding::internal(format!("no release of ONNX has opset {OPSET}"));
         let domain = self.options.custom_domain.as_ref().filter(|_| !self.keeps.is_empty());
         let domain = domain.map(|domain| (domain.clone(), 1));
-        let producer = AttributeValue::String(ByteString::from(PRODUCER));
-        let producer = Attribute { name: "producer_name".to_owned(), value: producer };
-        let program = Program::from(Topology {
-            version: Some(ir_version.ok_or_else(absent)?),
-            operator_versions: [(String::new(), OPSET)].into_iter().chain(domain).collect(),
-            attributes: vec![producer],
-            blocks,
-            ..Topology::new(Dialect::Onnx)
-        });
         let model = Model {
             format: self.model.format.clone(),
-            programs: program.into(),
+            programs: blocks::program(ordered, domain)?.into(),
             parameters,
             structured_names: self.model.structured_names.clone(),
             files: self.model.files.clone(),

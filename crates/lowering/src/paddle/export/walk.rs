@@ -6,7 +6,6 @@ use std::sync::Arc;
 use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dim, Kind, Model, Op, Program, Tensor, ValueType, Var,
 };
-use lodstone_schema::onnx::downgrade::minimum_opset;
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::onnx::quoted;
 use lodstone_schema::paddle::{CONVENTIONS, EMPTY, LodRule, Share, SharedLod, interface, operator};
@@ -310,14 +309,7 @@ impl<'p> Walk<'p> {
     /// Records what became of an operator; `before` is the number of operators that were emitted before.
     fn cover(&mut self, site: &Site<'p>, before: usize, finding: Option<&Finding>) {
         let Some(covered) = &mut self.covered else { return };
-        let graph = &self.graph;
-        let made = graph.ops.get(before..).unwrap_or_default();
-        let opset = made.iter().map(|op| {
-            let infos: Vec<Option<ValueInfo>> =
-                op.input("").iter().map(|name| graph.info(name)).collect();
-            minimum_opset(op, &infos.iter().map(Option::as_ref).collect::<Vec<_>>())
-        });
-        let opset = opset.max().filter(|_| finding.is_none());
+        let opset = self.graph.opset_since(before).filter(|_| finding.is_none());
         let (kind, place) = (site.op.kind.clone(), (site.block, site.number));
         let finding = finding.cloned();
         let domain = String::new();
