@@ -111,17 +111,20 @@ pub(crate) fn exported(model: Model, given: &[Parameter]) -> lodstone::Result<Mo
 /// Returns how outputs differ from recorded ones.
 pub(crate) fn differ(
     found: &[Parameter],
-    expected: &[Parameter],
+    all: &[Parameter],
     near: Tolerance<'_>,
 ) -> Option<String> {
-    if found.len() != expected.len() {
-        return Some(format!("{} outputs, expected {}", found.len(), expected.len()));
+    if found.len() != all.len() {
+        return Some(format!("{} outputs, expected {}", found.len(), all.len()));
     }
-    for (found, expected) in found.iter().zip(expected) {
+    for (at, (found, expected)) in found.iter().zip(all).enumerate() {
         if UNSET.contains(&expected.name.as_str()) {
             continue;
         }
-        if found.name != expected.name {
+        // MXNet permits several outputs of one name; others get a number.
+        let is_repeated = all.iter().take(at).any(|other| other.name == expected.name);
+        let rest = found.name.strip_prefix(&expected.name);
+        if rest.is_none_or(|rest| rest.starts_with('.') != is_repeated) {
             return Some(format!("output `{}`, expected `{}`", found.name, expected.name));
         }
         if let Some(wrong) = tensors_differ(&found.tensor, &expected.tensor, near) {

@@ -14,6 +14,7 @@ use super::spatial::image_size;
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("_contrib_MultiBoxPrior", Rule::One(prior)),
     ("_contrib_box_decode", Rule::One(decode)),
+    ("_contrib_box_encode", Rule::Many(encode)),
     ("_contrib_box_iou", Rule::One(overlaps)),
     ("_contrib_box_nms", Rule::One(suppress)),
 ];
@@ -183,6 +184,37 @@ fn decode(node: &mut Node<'_>) -> Outcome {
     let (left, top) = (node.sub(&cx, &w)?, node.sub(&cy, &h)?);
     let (right, bottom) = (node.add(&cx, &w)?, node.add(&cy, &h)?);
     node.stacked(&[&left, &top, &right, &bottom])
+}
+
+/// Returns what `decode` takes: the matched boxes relative to anchors, where samples are positive, and a mask of them.
+fn encode(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
+    let [samples, matches, anchors, boxes, means, stds] = node.exactly()?;
+    let ids = node.cast(&matches, DType::Int64)?;
+    let ids = node.unsqueeze(&ids, &[-1])?;
+    let matched = node.call("GatherND", &[&boxes, &ids], [int("batch_dims", 1)])?;
+    let (own, other) = (node.corners(&anchors)?, node.corners(&matched)?);
+    let [x, y, width, height] = node.centers(&own)?;
+    let [to_x, to_y, to_width, to_height] = node.centers(&other)?;
+    let mut parts = Vec::new();
+    for (to, from, size) in [(&to_x, &x, &width), (&to_y, &y, &height)] {
+        let distance = node.sub(to, from)?;
+        parts.push(node.div(&distance, size)?);
+    }
+    for (to, from) in [(&to_width, &width), (&to_height, &height)] {
+        let ratio = node.div(to, from)?;
+        parts.push(node.call("Log", &[&ratio], [])?);
+    }
+    let all = node.stacked(&parts.iter().collect::<Vec<_>>())?;
+    let all = node.sub(&all, &means)?;
+    let all = node.div(&all, &stds)?;
+    let half = node.number(samples.dtype(), 0.5)?;
+    let is_positive = node.call("Greater", &[&samples, &half], [])?;
+    let is_positive = node.unsqueeze(&is_positive, &[-1])?;
+    let zero = node.number(all.dtype(), 0.0)?;
+    let targets = node.choose(&is_positive, &all, &zero)?;
+    let masks = node.constant_like(&targets, all.dtype(), 1.0)?;
+    let masks = node.choose(&is_positive, &masks, &zero)?;
+    Ok(vec![targets, masks])
 }
 
 /// The shared area of all pairs of boxes, divided by the area of both: `[dims of the first.., dims of the second..]`.

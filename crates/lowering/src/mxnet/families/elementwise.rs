@@ -9,9 +9,10 @@ use crate::mxnet::node::{Node, Outcome, Rule};
 use crate::onnx::{Value, int};
 
 /// A function of two values.
-type Binary = fn(&mut Node<'_>, &Value, &Value) -> Outcome;
+pub(super) type Binary = fn(&mut Node<'_>, &Value, &Value) -> Outcome;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
+    ("_contrib_quadratic", Rule::One(quadratic)),
     ("_div_scalar", Rule::One(|node| scalar(node, div))),
     ("_equal", Rule::One(|node| equal_shapes(node, equal))),
     ("_equal_scalar", Rule::One(|node| scalar(node, equal))),
@@ -42,13 +43,6 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("_mul_scalar", Rule::One(|node| scalar(node, mul))),
     ("_not_equal", Rule::One(|node| equal_shapes(node, not_equal))),
     ("_not_equal_scalar", Rule::One(|node| scalar(node, not_equal))),
-    ("_npi_add", Rule::One(|node| broadcast(node, add))),
-    ("_npi_add_scalar", Rule::One(|node| scalar(node, add))),
-    ("_npi_multiply", Rule::One(|node| broadcast(node, mul))),
-    ("_npi_multiply_scalar", Rule::One(|node| scalar(node, mul))),
-    ("_npi_rsubtract_scalar", Rule::One(|node| scalar(node, |node, x, y| sub(node, y, x)))),
-    ("_npi_subtract", Rule::One(|node| broadcast(node, sub))),
-    ("_npi_subtract_scalar", Rule::One(|node| scalar(node, sub))),
     ("_plus_scalar", Rule::One(|node| scalar(node, add))),
     ("_power", Rule::One(|node| equal_shapes(node, power))),
     ("_power_scalar", Rule::One(|node| scalar(node, power))),
@@ -115,10 +109,22 @@ fn check_equal(x: &Value, y: &Value) -> Outcome<()> {
 fn scalar(node: &mut Node<'_>, function: Binary) -> Outcome {
     let [x] = node.exactly()?;
     let number = node.attributes.float("scalar", 1.0)?;
-    node.attributes.flag("is_int", true)?;
+    let is_int = node.attributes.flag("is_int", true)?;
+    let x = node.promoted_by(&x, is_int)?;
     // The fraction is cut off if the input has integers.
     let number = node.number(x.dtype(), number)?;
     function(node, &x, &number)
+}
+
+impl Node<'_> {
+    /// Returns a value in the type that it has in arithmetic with a number: integers become floats unless the number is
+    /// one of theirs.
+    pub(super) fn promoted_by(&mut self, x: &Value, is_int: bool) -> Outcome {
+        match is_int || x.dtype().is_float() {
+            true => Ok(x.clone()),
+            false => self.cast(x, DType::Float64),
+        }
+    }
 }
 
 fn add_n(node: &mut Node<'_>) -> Outcome {
@@ -157,14 +163,14 @@ fn power(node: &mut Node<'_>, x: &Value, y: &Value) -> Outcome {
     node.call("Pow", &[x, y], [])
 }
 
-fn hypot(node: &mut Node<'_>, x: &Value, y: &Value) -> Outcome {
+pub(super) fn hypot(node: &mut Node<'_>, x: &Value, y: &Value) -> Outcome {
     let (x, y) = (node.mul(x, x)?, node.mul(y, y)?);
     let sum = node.add(&x, &y)?;
     node.as_floats(&sum, |node, sum| node.call("Sqrt", &[sum], []))
 }
 
 /// The remainder has the sign of the divisor; that of a division by 0 is 0.
-fn modulo(node: &mut Node<'_>, x: &Value, y: &Value) -> Outcome {
+pub(super) fn modulo(node: &mut Node<'_>, x: &Value, y: &Value) -> Outcome {
     if !x.dtype().is_float() {
         return node.call("Mod", &[x, y], []);
     }
@@ -244,4 +250,14 @@ fn smooth_l1(node: &mut Node<'_>) -> Outcome {
     let parabola = node.times(&parabola, 0.5 * square)?;
     let line = node.plus(&size, -0.5 / square)?;
     node.choose(&is_near, &parabola, &line)
+}
+
+fn quadratic(node: &mut Node<'_>) -> Outcome {
+    let [x] = node.exactly()?;
+    let factor = |name: &str| node.attributes.float(name, 0.0);
+    let (a, b, c) = (factor("a")?, factor("b")?, factor("c")?);
+    let square = node.mul(&x, &x)?;
+    let (square, line) = (node.times(&square, a)?, node.times(&x, b)?);
+    let sum = node.add(&square, &line)?;
+    node.plus(&sum, c)
 }

@@ -11,6 +11,8 @@ use crate::onnx::Value;
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Cast", Rule::One(cast)),
     ("_contrib_div_sqrt_dim", Rule::One(div_sqrt_dim)),
+    ("_contrib_round_ste", Rule::One(|node| of(node, round))),
+    ("_contrib_sign_ste", Rule::One(|node| node.unary("Sign"))),
     ("_npi_exp", Rule::One(|node| node.unary_float("Exp"))),
     ("_npi_log", Rule::One(|node| node.unary_float("Log"))),
     ("_npi_sqrt", Rule::One(|node| node.unary_float("Sqrt"))),
@@ -118,7 +120,7 @@ fn whole(node: &mut Node<'_>, x: &Value, kind: &str) -> Outcome {
 }
 
 /// Rounds towards zero.
-fn truncated(node: &mut Node<'_>, x: &Value) -> Outcome {
+pub(super) fn truncated(node: &mut Node<'_>, x: &Value) -> Outcome {
     let zero = node.number(x.dtype(), 0.0)?;
     let is_negative = node.call("Less", &[x, &zero], [])?;
     let (up, down) = (whole(node, x, "Ceil")?, whole(node, x, "Floor")?);
@@ -134,7 +136,7 @@ fn rint(node: &mut Node<'_>, x: &Value) -> Outcome {
 }
 
 /// Rounds to the nearest integer; halves are rounded away from zero.
-fn round(node: &mut Node<'_>, x: &Value) -> Outcome {
+pub(super) fn round(node: &mut Node<'_>, x: &Value) -> Outcome {
     let size = node.call("Abs", &[x], [])?;
     let floor = whole(node, &size, "Floor")?;
     let rest = node.sub(&size, &floor)?;
@@ -151,7 +153,7 @@ fn rsqrt(node: &mut Node<'_>, x: &Value) -> Outcome {
     node.call("Reciprocal", &[&root], [])
 }
 
-fn cbrt(node: &mut Node<'_>, x: &Value) -> Outcome {
+pub(super) fn cbrt(node: &mut Node<'_>, x: &Value) -> Outcome {
     let (size, sign) = (node.call("Abs", &[x], [])?, node.call("Sign", &[x], [])?);
     let third = node.number(x.dtype(), 1.0 / 3.0)?;
     let root = node.call("Pow", &[&size, &third], [])?;
@@ -164,13 +166,13 @@ fn rcbrt(node: &mut Node<'_>, x: &Value) -> Outcome {
 }
 
 /// The logarithm to a base, whose natural logarithm is `base`.
-fn logarithm(node: &mut Node<'_>, x: &Value, base: f64) -> Outcome {
+pub(super) fn logarithm(node: &mut Node<'_>, x: &Value, base: f64) -> Outcome {
     let y = node.call("Log", &[x], [])?;
     node.times(&y, 1.0 / base)
 }
 
 /// `log(1 + x)`, corrected by the rounding of `1 + x`.
-fn log1p(node: &mut Node<'_>, x: &Value) -> Outcome {
+pub(super) fn log1p(node: &mut Node<'_>, x: &Value) -> Outcome {
     let one = node.number(x.dtype(), 1.0)?;
     let sum = node.add(x, &one)?;
     let rounded = node.sub(&sum, &one)?;
@@ -184,7 +186,7 @@ fn log1p(node: &mut Node<'_>, x: &Value) -> Outcome {
 }
 
 /// `tanh(x / 2) (exp(x) + 1)`, which keeps the precision of small numbers.
-fn expm1(node: &mut Node<'_>, x: &Value) -> Outcome {
+pub(super) fn expm1(node: &mut Node<'_>, x: &Value) -> Outcome {
     let half = node.times(x, 0.5)?;
     let tanh = node.call("Tanh", &[&half], [])?;
     let exp = node.call("Exp", &[x], [])?;

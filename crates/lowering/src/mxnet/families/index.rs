@@ -8,7 +8,12 @@ use crate::onnx::{Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("_contrib_boolean_mask", Rule::One(boolean_mask)),
+    ("_contrib_index_array", Rule::One(index_array)),
     ("_contrib_index_copy", Rule::One(index_copy)),
+    ("_ravel_multi_index", Rule::One(ravel)),
+    ("_scatter_set_nd", Rule::One(scatter_set)),
+    ("_sparse_retain", Rule::One(retain)),
+    ("_unravel_index", Rule::One(unravel)),
     ("batch_take", Rule::One(batch_take)),
     ("gather_nd", Rule::One(gather_nd)),
     ("one_hot", Rule::One(one_hot)),
@@ -158,4 +163,84 @@ fn index_copy(node: &mut Node<'_>) -> Outcome {
     let ids = node.cast(&ids, DType::Int64)?;
     let ids = node.unsqueeze(&ids, &[-1])?;
     node.call("ScatterND", &[&x, &ids, &rows], [])
+}
+
+/// Replaces elements of the first input by those of the second.
+fn scatter_set(node: &mut Node<'_>) -> Outcome {
+    let [x, values, ids] = node.exactly()?;
+    node.attributes.ints("shape")?;
+    let ids = parts_last(node, &ids)?;
+    node.call("ScatterND", &[&x, &ids, &values], [])
+}
+
+/// Keeps rows, and clears all others.
+fn retain(node: &mut Node<'_>) -> Outcome {
+    let [x, ids] = node.exactly()?;
+    let ids = node.cast(&ids, DType::Int64)?;
+    let rows = node.gather(&x, &ids, 0)?;
+    let zeros = node.constant_like(&x, x.dtype(), 0.0)?;
+    let ids = node.unsqueeze(&ids, &[-1])?;
+    node.call("ScatterND", &[&zeros, &ids, &rows], [])
+}
+
+/// Returns the index of each element along all axes, or some.
+fn index_array(node: &mut Node<'_>) -> Outcome {
+    let [x] = node.exactly()?;
+    let axes = node.attributes.ints_or_none("axes")?;
+    let rank = rank(&x)?;
+    let axes = axes.unwrap_or_else(|| (0..rank).collect());
+    let zeros = node.constant_like(&x, DType::Int64, 0.0)?;
+    let mut parts = Vec::new();
+    for axis in axes {
+        let axis = axis_of(&x, axis)?;
+        let count = node.extent(&x, axis)?;
+        let places = node.counting(&count, DType::Int64)?;
+        let places = node.along(&places, axis, rank)?;
+        parts.push(node.add(&zeros, &places)?);
+    }
+    node.stacked(&parts.iter().collect::<Vec<_>>())
+}
+
+/// Returns the dims that an index refers to, and the number of elements that a step along each of them skips.
+fn strides(node: &Node<'_>) -> Outcome<(Vec<i64>, Vec<i64>)> {
+    let dims = node.attributes.required_ints("shape")?;
+    crate::mxnet::node::product(dims.get(1..).unwrap_or_default())?;
+    let strides = (0..dims.len()).map(|at| dims.iter().skip(at + 1).product());
+    Ok((dims.clone(), strides.collect()))
+}
+
+/// Returns the places of elements in order, from their indices along each dim, in the first dim of the input.
+fn ravel(node: &mut Node<'_>) -> Outcome {
+    let [x] = node.exactly()?;
+    let (dims, strides) = strides(node)?;
+    if required_dim(&x, 0)? != i64::try_from(dims.len()).unwrap_or(i64::MAX) {
+        return Err(format!("expected indices of {} dims", dims.len()).into());
+    }
+    let strides = node.longs(&strides);
+    let strides = node.cast(&strides, x.dtype())?;
+    let strides = node.along(&strides, 0, rank(&x)?)?;
+    let parts = node.mul(&x, &strides)?;
+    node.reduce("ReduceSum", &parts, &[0], false)
+}
+
+/// Returns the indices along each dim of the places of elements in order.
+fn unravel(node: &mut Node<'_>) -> Outcome {
+    let [x] = node.exactly()?;
+    let (dims, strides) = strides(node)?;
+    let places = node.cast(&x, DType::Int64)?;
+    let mut parts = Vec::new();
+    for (at, (dim, stride)) in dims.iter().zip(&strides).enumerate() {
+        if *stride < 1 || *dim < 1 && at > 0 {
+            return Err(wrong("shape", "dims of at least 1", &format!("{dims:?}")));
+        }
+        let stride = node.long(*stride);
+        let mut part = node.div(&places, &stride)?;
+        if at > 0 {
+            let dim = node.long(*dim);
+            part = node.call("Mod", &[&part, &dim], [])?;
+        }
+        let part = node.cast(&part, x.dtype())?;
+        parts.push(node.unsqueeze(&part, &[0])?);
+    }
+    node.concat(&parts.iter().collect::<Vec<_>>(), 0)
 }

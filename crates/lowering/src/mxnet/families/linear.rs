@@ -2,7 +2,6 @@
 
 use lodstone_model::DType;
 
-use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule, rank, required_dim};
 use crate::onnx::{Value, int};
 
@@ -10,11 +9,9 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Embedding", Rule::One(embedding)),
     ("FullyConnected", Rule::One(fully_connected)),
     ("_contrib_SparseEmbedding", Rule::One(embedding)),
-    ("_linalg_gemm", Rule::One(gemm)),
-    ("_linalg_gemm2", Rule::One(gemm2)),
-    ("_linalg_syrk", Rule::One(syrk)),
     ("batch_dot", Rule::One(batch_dot)),
     ("dot", Rule::One(dot)),
+    ("khatri_rao", Rule::One(khatri_rao)),
 ];
 
 fn fully_connected(node: &mut Node<'_>) -> Outcome {
@@ -61,7 +58,7 @@ impl Node<'_> {
     }
 
     /// Transposes the last two dims if a flag is set.
-    fn turned_if(&mut self, x: Value, flag: &str) -> Outcome {
+    pub(super) fn turned_if(&mut self, x: Value, flag: &str) -> Outcome {
         match self.attributes.flag(flag, false)? {
             true => self.turned(&x),
             false => Ok(x),
@@ -121,41 +118,21 @@ fn batch_dot(node: &mut Node<'_>) -> Outcome {
     node.call("MatMul", &[&a, &b], [])
 }
 
-/// Fails if the matrices are not in the last two dims.
-fn check_axis(node: &Node<'_>) -> Outcome<()> {
-    match node.attributes.int("axis", -2)? {
-        -2 => Ok(()),
-        axis => Err(wrong("axis", "-2", &axis.to_string())),
+/// The Kronecker products of corresponding columns.
+fn khatri_rao(node: &mut Node<'_>) -> Outcome {
+    let all = node.all()?;
+    let mut product: Option<Value> = None;
+    for factor in all {
+        let columns = required_dim(&factor, 1)?;
+        product = Some(match product {
+            None => factor,
+            Some(left) => {
+                let left = node.unsqueeze(&left, &[1])?;
+                let right = node.unsqueeze(&factor, &[0])?;
+                let pairs = node.mul(&left, &right)?;
+                node.reshape_to(&pairs, &[-1, columns])?
+            }
+        });
     }
-}
-
-fn gemm2(node: &mut Node<'_>) -> Outcome {
-    let [a, b] = node.exactly()?;
-    check_axis(node)?;
-    let alpha = node.attributes.float("alpha", 1.0)?;
-    let (a, b) = (node.turned_if(a, "transpose_a")?, node.turned_if(b, "transpose_b")?);
-    let y = node.call("MatMul", &[&a, &b], [])?;
-    if alpha == 1.0 { Ok(y) } else { node.times(&y, alpha) }
-}
-
-fn gemm(node: &mut Node<'_>) -> Outcome {
-    let [a, b, c] = node.exactly()?;
-    check_axis(node)?;
-    let (alpha, beta) = (node.attributes.float("alpha", 1.0)?, node.attributes.float("beta", 1.0)?);
-    let (a, b) = (node.turned_if(a, "transpose_a")?, node.turned_if(b, "transpose_b")?);
-    let y = node.call("MatMul", &[&a, &b], [])?;
-    let (y, c) = (node.times(&y, alpha)?, node.times(&c, beta)?);
-    node.add(&y, &c)
-}
-
-/// The product of a matrix with its transpose.
-fn syrk(node: &mut Node<'_>) -> Outcome {
-    let [a] = node.exactly()?;
-    let alpha = node.attributes.float("alpha", 1.0)?;
-    let turned = node.turned(&a)?;
-    let y = match node.attributes.flag("transpose", false)? {
-        true => node.call("MatMul", &[&turned, &a], [])?,
-        false => node.call("MatMul", &[&a, &turned], [])?,
-    };
-    node.times(&y, alpha)
+    product.ok_or_else(|| "expected matrices".into())
 }

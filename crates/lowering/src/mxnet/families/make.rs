@@ -32,7 +32,7 @@ fn dtype(node: &Node<'_>) -> Outcome<DType> {
     }
 }
 
-fn filled(node: &mut Node<'_>, number: Option<f64>) -> Outcome {
+pub(super) fn filled(node: &mut Node<'_>, number: Option<f64>) -> Outcome {
     node.at_most(0)?;
     let shape = node.attributes.required_ints("shape")?;
     let dtype = dtype(node)?;
@@ -73,7 +73,7 @@ fn numbers(node: &mut Node<'_>, dtype: DType, numbers: &[f64]) -> Outcome {
     node.cast(&value, dtype)
 }
 
-fn arange(node: &mut Node<'_>) -> Outcome {
+pub(super) fn arange(node: &mut Node<'_>) -> Outcome {
     node.at_most(0)?;
     let start = node.attributes.float("start", None)?;
     let stop = node.attributes.float_or_none("stop")?;
@@ -158,12 +158,12 @@ fn linspace(node: &mut Node<'_>) -> Outcome {
     numbers(node, dtype, &all)
 }
 
-fn eye(node: &mut Node<'_>) -> Outcome {
+pub(super) fn eye(node: &mut Node<'_>) -> Outcome {
     node.at_most(0)?;
     let rows = node.attributes.int("N", None)?;
-    let columns = match node.attributes.int("M", 0)? {
-        0 => rows,
-        columns => columns,
+    let columns = match node.attributes.int_or_none("M")? {
+        None | Some(0) => rows,
+        Some(columns) => columns,
     };
     let diagonal = node.attributes.int("k", 0)?;
     let dtype = dtype(node)?;

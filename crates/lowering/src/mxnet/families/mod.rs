@@ -8,9 +8,11 @@ mod detection;
 mod elementwise;
 mod functions;
 mod index;
+mod linalg;
 mod linear;
 mod make;
 mod normalize;
+mod numpy;
 mod outputs;
 mod parts;
 mod patches;
@@ -39,9 +41,11 @@ const FAMILIES: &[&[(&str, Rule)]] = &[
     elementwise::RULES,
     functions::RULES,
     index::RULES,
+    linalg::RULES,
     linear::RULES,
     make::RULES,
     normalize::RULES,
+    numpy::RULES,
     outputs::RULES,
     parts::RULES,
     patches::RULES,

@@ -24,6 +24,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("_npi_copy", Rule::One(first)),
     ("cast_storage", Rule::One(stored)),
     ("make_loss", Rule::One(first)),
+    ("softmax_cross_entropy", Rule::One(cross_entropy)),
 ];
 
 fn first(node: &mut Node<'_>) -> Outcome {
@@ -93,4 +94,16 @@ fn flat_softmax(node: &mut Node<'_>, x: &Value) -> Outcome {
     let flat = node.call("Flatten", &[x], [int("axis", 1)])?;
     let y = node.call("Softmax", &[&flat], [int("axis", -1)])?;
     node.reshape_as(&y, x)
+}
+
+/// The sum over rows of the negative logarithm of the probability of a class.
+fn cross_entropy(node: &mut Node<'_>) -> Outcome {
+    let [x, classes] = node.exactly()?;
+    let logs = node.call("LogSoftmax", &[&x], [int("axis", -1)])?;
+    let classes = node.clipped_indices(&classes, crate::mxnet::node::required_dim(&x, 1)?)?;
+    let classes = node.unsqueeze(&classes, &[1])?;
+    let chosen = node.call("GatherElements", &[&logs, &classes], [int("axis", 1)])?;
+    let flat = node.reshape_to(&chosen, &[-1])?;
+    let sum = node.reduce("ReduceSum", &flat, &[0], true)?;
+    node.call("Neg", &[&sum], [])
 }

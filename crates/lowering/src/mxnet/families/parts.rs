@@ -15,6 +15,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("SliceChannel", Rule::Many(slice_channel)),
     ("_npi_flip", Rule::One(reverse)),
     ("_rnn_param_concat", Rule::One(concat)),
+    ("_slice_assign", Rule::One(slice_assign)),
+    ("_slice_assign_scalar", Rule::One(slice_assign_scalar)),
     ("_split_v2", Rule::Many(split)),
     ("broadcast_axis", Rule::One(broadcast_axis)),
     ("broadcast_like", Rule::One(broadcast_like)),
@@ -34,14 +36,24 @@ const BEYOND: i64 = i32::MAX as i64;
 fn concat(node: &mut Node<'_>) -> Outcome {
     let all = node.all()?;
     let first = node.input(0)?;
-    let axis = axis_of(&first, node.attributes.int("dim", 1)?)?;
+    let dim = node.attributes.int("dim", 1)?;
+    // `mx.np.concatenate` has `axis` instead.
+    let axis = match node.attributes.find("axis")? {
+        None => dim,
+        Some("None") => {
+            let flat: Outcome<Vec<Value>> = all.iter().map(|x| node.reshape_to(x, &[-1])).collect();
+            return node.concat(&flat?.iter().collect::<Vec<_>>(), 0);
+        }
+        Some(_) => node.attributes.int("axis", 0)?,
+    };
+    let axis = axis_of(&first, axis)?;
     if let [only] = all.as_slice() {
         return Ok(only.clone());
     }
     node.concat(&all.iter().collect::<Vec<_>>(), axis)
 }
 
-fn stack(node: &mut Node<'_>) -> Outcome {
+pub(super) fn stack(node: &mut Node<'_>) -> Outcome {
     let all = node.all()?;
     let axis = node.attributes.int("axis", 0)?;
     let axis = place_in(rank(&node.input(0)?)?.saturating_add(1), axis)?;
@@ -84,7 +96,7 @@ fn squeezed(node: &mut Node<'_>, parts: Vec<Value>, axis: i64, does: bool) -> Ou
 }
 
 /// Divides at indices, of which the first is 0, or into equal sections.
-fn split(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
+pub(super) fn split(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let [x] = node.exactly()?;
     let starts = node.attributes.ints("indices")?;
     let axis = axis_of(&x, node.attributes.int("axis", 1)?)?;
@@ -108,8 +120,7 @@ fn split(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
 }
 
 /// Slices along the first axes, by begins, ends and steps of which any may be `None`.
-fn slice(node: &mut Node<'_>) -> Outcome {
-    let [x] = node.exactly()?;
+fn sliced(node: &mut Node<'_>, x: &Value) -> Outcome {
     let required = |name: &str| format!("the attribute `{name}` is missing");
     let begins = node.attributes.tuple("begin")?.ok_or_else(|| required("begin"))?;
     let ends = node.attributes.tuple("end")?.ok_or_else(|| required("end"))?;
@@ -118,8 +129,8 @@ fn slice(node: &mut Node<'_>) -> Outcome {
     if ends.len() != count || (!steps.is_empty() && steps.len() != count) {
         return Err("`begin`, `end` and `step` must have one length".into());
     }
-    if i64::try_from(count).unwrap_or(i64::MAX) > rank(&x)? || count == 0 {
-        return Err(format!("expected 1 to {} ranges, found {count}", rank(&x)?).into());
+    if i64::try_from(count).unwrap_or(i64::MAX) > rank(x)? || count == 0 {
+        return Err(format!("expected 1 to {} ranges, found {count}", rank(x)?).into());
     }
     let steps = if steps.is_empty() { vec![None; count] } else { steps };
     let steps: Vec<i64> = steps.into_iter().map(|step| step.unwrap_or(1)).collect();
@@ -135,7 +146,38 @@ fn slice(node: &mut Node<'_>) -> Outcome {
     let axes: Vec<i64> = (0..).take(count).collect();
     let (begins, ends) = (node.longs(&begins), node.longs(&ends));
     let (axes, steps) = (node.longs(&axes), node.longs(&steps));
-    node.call("Slice", &[&x, &begins, &ends, &axes, &steps], [])
+    node.call("Slice", &[x, &begins, &ends, &axes, &steps], [])
+}
+
+fn slice(node: &mut Node<'_>) -> Outcome {
+    let [x] = node.exactly()?;
+    sliced(node, &x)
+}
+
+/// Replaces the elements of a slice.
+fn assigned(node: &mut Node<'_>, x: &Value, value: &Value) -> Outcome {
+    let size = node.call("Size", &[x], [])?;
+    let places = node.counting(&size, DType::Int64)?;
+    let places = node.reshape_as(&places, x)?;
+    let places = sliced(node, &places)?;
+    let dims = node.call("Shape", &[&places], [])?;
+    let value = node.call("Expand", &[value, &dims], [])?;
+    let (places, value) = (node.reshape_to(&places, &[-1])?, node.reshape_to(&value, &[-1])?);
+    let flat = node.reshape_to(x, &[-1])?;
+    let y = node.call("ScatterElements", &[&flat, &places, &value], [])?;
+    node.reshape_as(&y, x)
+}
+
+fn slice_assign(node: &mut Node<'_>) -> Outcome {
+    let [x, value] = node.exactly()?;
+    assigned(node, &x, &value)
+}
+
+fn slice_assign_scalar(node: &mut Node<'_>) -> Outcome {
+    let [x] = node.exactly()?;
+    let number = node.attributes.float("scalar", 0.0)?;
+    let value = node.number(x.dtype(), number)?;
+    assigned(node, &x, &value)
 }
 
 fn slice_axis(node: &mut Node<'_>) -> Outcome {

@@ -11,10 +11,15 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("_contrib_ModulatedDeformableConvolution", Rule::One(|node| deformable(node, true))),
     ("_npx_deformable_convolution", Rule::One(|node| deformable(node, false))),
     ("_npx_modulated_deformable_convolution", Rule::One(|node| deformable(node, true))),
+    ("col2im", Rule::One(columns_to_image)),
+    ("im2col", Rule::One(image_to_columns)),
 ];
 
 /// The maximum number of displacements: each becomes operators.
 const MAX_DISPLACEMENTS: i64 = 1 << 12;
+
+/// The maximum number of channels of patches.
+const MAX_CHANNELS: i64 = 1 << 16;
 
 /// The mean product (or difference) of patches with displaced patches of another image; a channel for each
 /// displacement.
@@ -197,6 +202,53 @@ fn deformable(node: &mut Node<'_>, is_modulated: bool) -> Outcome {
     let inputs = if bias.is_some() { &inputs[..] } else { &inputs[..2] };
     let [y] = node.emit_all("Conv", inputs, [int("group", groups)])?;
     Ok(y)
+}
+
+/// Returns the patches of an image: `[batch, channels * taps, patches]`.
+fn image_to_columns(node: &mut Node<'_>) -> Outcome {
+    let [x] = node.exactly()?;
+    let kernel = node.kernel()?;
+    let count = kernel.len();
+    let taps: i64 = crate::mxnet::node::product(&kernel)?;
+    let channels = required_dim(&x, 1)?;
+    let parts = crate::mxnet::node::product(&[channels, taps])?;
+    if parts > MAX_CHANNELS {
+        return Err(format!("{channels} channels of {taps} taps are too many").into());
+    }
+    let pads = node.each("pad", count, 0, 0)?;
+    let attributes = [
+        ints("strides", &node.each("stride", count, 1, 1)?),
+        ints("dilations", &node.each("dilate", count, 1, 1)?),
+        ints("pads", &[pads.clone(), pads].concat()),
+        int("group", channels),
+    ];
+    // Each filter takes one tap of its channel.
+    let places = node.range(taps)?;
+    let column = node.unsqueeze(&places, &[1])?;
+    let marks = node.call("Equal", &[&column, &places], [])?;
+    let marks = node.cast(&marks, x.dtype())?;
+    let reps = node.longs(&[channels, 1]);
+    let filters = node.call("Tile", &[&marks, &reps], [])?;
+    let filters = node.reshape_to(&filters, &[vec![parts, 1], kernel].concat())?;
+    let y = node.call("Conv", &[&x, &filters], attributes)?;
+    node.reshape_to(&y, &[0, parts, -1])
+}
+
+/// Adds patches to the image that they come from.
+fn columns_to_image(node: &mut Node<'_>) -> Outcome {
+    let [x] = node.exactly()?;
+    let kernel = node.kernel()?;
+    let count = kernel.len();
+    let size = node.each("output_size", count, 1, 1)?;
+    crate::mxnet::node::product(&size)?;
+    let pads = node.each("pad", count, 0, 0)?;
+    let attributes = [
+        ints("strides", &node.each("stride", count, 1, 1)?),
+        ints("dilations", &node.each("dilate", count, 1, 1)?),
+        ints("pads", &[pads.clone(), pads].concat()),
+    ];
+    let (size, kernel) = (node.longs(&size), node.longs(&kernel));
+    node.call("Col2Im", &[&x, &size, &kernel], attributes)
 }
 
 impl Node<'_> {

@@ -9,12 +9,15 @@ use crate::onnx::{Value, int};
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("_npi_mean", Rule::One(|node| numpy(node, "ReduceMean"))),
     ("_square_sum", Rule::One(|node| reduction(node, "ReduceSumSquare"))),
+    ("all_finite", Rule::One(all_finite)),
     ("argmax", Rule::One(|node| place(node, "ArgMax"))),
     ("argmax_channel", Rule::One(argmax_channel)),
     ("argmin", Rule::One(|node| place(node, "ArgMin"))),
     ("max", Rule::One(|node| reduction(node, "ReduceMax"))),
     ("mean", Rule::One(|node| reduction(node, "ReduceMean"))),
     ("min", Rule::One(|node| reduction(node, "ReduceMin"))),
+    ("moments", Rule::Many(moments)),
+    ("multi_sum_sq", Rule::One(sums_of_squares)),
     ("nanprod", Rule::One(|node| without_nan(node, "ReduceProd", 1.0))),
     ("nansum", Rule::One(|node| without_nan(node, "ReduceSum", 0.0))),
     ("norm", Rule::One(norm)),
@@ -67,7 +70,12 @@ fn numpy(node: &mut Node<'_>, kind: &str) -> Outcome {
     let dtype = node.attributes.dtype("dtype")?;
     node.attributes.float_or_none("initial")?;
     let axes = Axes::of(node, &x)?;
-    let x = dtype.map_or(Ok(x.clone()), |dtype| node.cast(&x, dtype))?;
+    let to = match dtype {
+        Some(dtype) => dtype,
+        None if x.dtype().is_float() => x.dtype(),
+        None => lodstone_model::DType::Float32,
+    };
+    let x = node.cast(&x, to)?;
     node.reduce(kind, &x, &axes.axes, axes.keeps)
 }
 
@@ -125,4 +133,50 @@ fn argmax_channel(node: &mut Node<'_>) -> Outcome {
     let [x] = node.exactly()?;
     let y = node.call("ArgMax", &[&x], [int("axis", 1), int("keepdims", 0)])?;
     node.cast(&y, x.dtype())
+}
+
+/// Returns the mean and the variance.
+fn moments(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
+    let [x] = node.exactly()?;
+    let rank = rank(&x)?;
+    let axes = node.attributes.ints("axes")?;
+    let keeps = node.attributes.flag("keepdims", false)?;
+    let axes = match axes.is_empty() {
+        true => (0..rank).collect(),
+        false => axes.iter().map(|axis| place_in(rank, *axis)).collect::<Outcome<Vec<_>>>()?,
+    };
+    let is_all = !keeps && i64::try_from(axes.len()) == Ok(rank);
+    let mean = node.reduce("ReduceMean", &x, &axes, true)?;
+    let distance = node.sub(&x, &mean)?;
+    let square = node.mul(&distance, &distance)?;
+    let mut found = Vec::new();
+    for of in [&x, &square] {
+        let y = node.reduce("ReduceMean", of, &axes, keeps)?;
+        found.push(if is_all { node.reshape(&y, &[1])? } else { y });
+    }
+    Ok(found)
+}
+
+/// Returns 1 if all elements are finite, and 0 if not.
+fn all_finite(node: &mut Node<'_>) -> Outcome {
+    let [x] = node.exactly()?;
+    node.attributes.flag("init_output", true)?;
+    let rest = node.sub(&x, &x)?;
+    let zero = node.number(x.dtype(), 0.0)?;
+    let is_finite = node.call("Equal", &[&rest, &zero], [])?;
+    let marks = node.cast(&is_finite, lodstone_model::DType::Float32)?;
+    let flat = node.reshape_to(&marks, &[-1])?;
+    node.reduce("ReduceMin", &flat, &[0], true)
+}
+
+/// Returns a vector with the sum of the squares of each input.
+fn sums_of_squares(node: &mut Node<'_>) -> Outcome {
+    let all = node.all()?;
+    node.attributes.int("num_arrays", None)?;
+    let mut sums = Vec::new();
+    for x in &all {
+        let flat = node.reshape_to(x, &[-1])?;
+        sums.push(node.reduce("ReduceSumSquare", &flat, &[0], true)?);
+    }
+    node.concat(&sums.iter().collect::<Vec<_>>(), 0)
 }
