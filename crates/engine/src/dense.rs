@@ -266,7 +266,10 @@ impl Dense {
     /// Returns a view for kernels that compute with burn; nothing is copied.
     pub(crate) fn view(&self) -> Outcome<FlexTensor> {
         let dtype = burn_type(self.dtype)?;
-        let layout = Layout::new(self.dims.clone().into(), self.strides.clone(), self.offset);
+        // An empty tensor may begin behind the end of its storage, which burn does not expect.
+        let is_empty = self.dims.contains(&0);
+        let offset = if is_empty { 0 } else { self.offset };
+        let layout = Layout::new(self.dims.clone().into(), self.strides.clone(), offset);
         Ok(FlexTensor::from_arc(Arc::clone(&self.storage), layout, dtype))
     }
 

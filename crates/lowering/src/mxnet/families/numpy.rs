@@ -458,7 +458,7 @@ fn roll(node: &mut Node<'_>) -> Outcome {
         if dim == 0 {
             continue;
         }
-        let first = (-shift).rem_euclid(dim);
+        let first = shift.wrapping_neg().rem_euclid(dim);
         let (end, start) = (node.slice(&y, axis, first, dim)?, node.slice(&y, axis, 0, first)?);
         y = node.concat(&[&end, &start], axis)?;
     }
