@@ -51,6 +51,8 @@ pub(crate) struct Sign {
 pub(crate) struct Recorded {
     /// The name of the element type.
     pub(crate) element: String,
+    /// The dims in the model.
+    pub(crate) shape: Vec<u64>,
     pub(crate) strides: Vec<u64>,
     pub(crate) offset: u64,
 }
@@ -92,6 +94,7 @@ impl View {
         }
         let recorded = Recorded {
             element: element.name.to_owned(),
+            shape: dims.clone(),
             strides: strides.clone(),
             offset: *offset,
         };
@@ -156,7 +159,8 @@ pub(crate) fn contiguous(shape: &[u64]) -> Vec<u64> {
     strides
 }
 
-fn is_contiguous(shape: &[u64], strides: &[u64]) -> bool {
+/// Returns whether elements are adjacent, in row-major order.
+pub(crate) fn is_contiguous(shape: &[u64], strides: &[u64]) -> bool {
     let mut expected = contiguous(shape).into_iter().zip(strides).zip(shape);
     expected.all(|((expected, stride), dim)| expected == *stride || *dim == 1)
 }
