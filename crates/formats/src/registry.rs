@@ -19,6 +19,10 @@ pub static FORMATS: &[&Format] = &[
     &mxnet::states::FORMAT,
     &numpy::NPZ,
     &numpy::NPY,
+    &torch::SAVED,
+    &torch::SCRIPT,
+    &torch::EXPORTED,
+    &torch::DISTRIBUTED,
     &caffe2::BINARY,
     &caffe2::TEXT_FORMAT,
     &caffe2::MINIDB,
@@ -104,6 +108,9 @@ pub static READ_ONLY: &[(&str, &str)] = &[mxnet::BLOCK];
 
 /// The names of the formats whose programs are only written back, so that no other program is converted to them.
 pub static BACK_ONLY: &[&str] = &["caffe2-predictor"];
+
+/// The names of the formats whose models are only written back unchanged, so that none is converted to them.
+pub static UNEDITED: &[&str] = &torch::UNEDITED;
 
 /// Returns the description of the format called `name`, including formats that are only read.
 pub fn title(name: &str) -> Option<&'static str> {

@@ -242,6 +242,11 @@ const RUNS: &[Runs] = &[
         prepare: run::typed::prepare,
         support: Support::Program(lodstone_lowering::coverage),
     },
+    Runs {
+        dialect: Dialect::Torch,
+        prepare: run::typed::prepare,
+        support: Support::Program(lodstone_lowering::coverage),
+    },
 ];
 
 /// How programs of a dialect run.

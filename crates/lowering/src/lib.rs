@@ -19,6 +19,7 @@ pub mod mxnet;
 mod onnx;
 pub mod paddle;
 pub mod pir;
+pub mod torch;
 
 use std::fmt;
 
@@ -84,6 +85,7 @@ pub fn coverage(model: &Model) -> Option<Result<Vec<OperatorCoverage>, Finding>>
         Dialect::Pir => Some(pir::coverage(model)),
         Dialect::Glow => Some(Ok(coverage_of_whole(model, program))),
         Dialect::Caffe2 => Some(caffe2::coverage(model)),
+        Dialect::Torch => Some(torch::coverage(model)),
     }
 }
 
@@ -112,7 +114,11 @@ fn coverage_of_whole(model: &Model, program: &Program) -> Vec<OperatorCoverage> 
 /// apply, and the result should be simplified. The operators of other programs correspond to those of the result.
 pub fn is_rewritten(from: Dialect) -> bool {
     match from {
-        Dialect::Paddle | Dialect::Pir | Dialect::Caffe2 | Dialect::Mxnet => true,
+        Dialect::Paddle
+        | Dialect::Pir
+        | Dialect::Caffe2
+        | Dialect::Mxnet
+        | Dialect::Torch => true,
         Dialect::Glow | Dialect::Onnx => false,
     }
 }
@@ -147,6 +153,7 @@ fn translation(from: Dialect, to: Dialect) -> Option<Translation> {
         }
         Dialect::Mxnet if to == Dialect::Onnx => Some(mxnet::to_onnx),
         Dialect::Caffe2 if to == Dialect::Onnx => Some(caffe2::to_onnx),
+        Dialect::Torch if to == Dialect::Onnx => Some(torch::to_onnx),
         Dialect::Caffe2 if to == Dialect::Glow => {
             Some(|model, _, report| caffe2::to_glow(model, report))
         }
@@ -158,7 +165,8 @@ fn translation(from: Dialect, to: Dialect) -> Option<Translation> {
         | Dialect::Paddle
         | Dialect::Pir
         | Dialect::Mxnet
-        | Dialect::Caffe2 => None,
+        | Dialect::Caffe2
+        | Dialect::Torch => None,
     }
 }
 

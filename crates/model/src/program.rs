@@ -86,6 +86,8 @@ pub enum Dialect {
     Glow,
     /// Caffe2: operators over named blobs, which may be written several times.
     Caffe2,
+    /// PyTorch: operators over values, some of which are views of others and may be written in place.
+    Torch,
 }
 
 /// An operator of a block.
@@ -271,6 +273,7 @@ impl Dialect {
             Self::Onnx => "onnx",
             Self::Glow => "glow",
             Self::Caffe2 => "caffe2",
+            Self::Torch => "torch",
         }
     }
 
@@ -283,6 +286,7 @@ impl Dialect {
             Self::Onnx => "ONNX",
             Self::Glow => "Glow",
             Self::Caffe2 => "Caffe2",
+            Self::Torch => "PyTorch",
         }
     }
 }

@@ -7,7 +7,7 @@ use lodstone_model::{
 };
 
 use crate::onnx::infer::Inference;
-use crate::{Findings, Properties, Risk, caffe2, glow, mxnet, onnx, paddle, pir};
+use crate::{Findings, Properties, Risk, caffe2, glow, mxnet, onnx, paddle, pir, torch};
 
 /// The conventions of a framework.
 #[derive(Debug)]
@@ -73,6 +73,7 @@ pub fn conventions(program: &Program) -> &'static Conventions {
         Dialect::Paddle => &paddle::CONVENTIONS,
         Dialect::Pir => &pir::CONVENTIONS,
         Dialect::Caffe2 => &caffe2::CONVENTIONS,
+        Dialect::Torch => &torch::CONVENTIONS,
     }
 }
 

@@ -27,6 +27,7 @@ pub mod places;
 mod properties;
 mod risk;
 mod rows;
+pub mod torch;
 mod weights;
 
 pub use conventions::{Conventions, Interface, conventions};

@@ -258,11 +258,11 @@ impl<'de> Visitor<'de> for TextsVisitor {
 }
 
 /// The contents of an index.
-pub(super) struct Index {
+pub(crate) struct Index {
     /// The file of each tensor.
-    pub(super) weight_map: BTreeMap<String, String>,
+    pub(crate) weight_map: BTreeMap<String, String>,
     /// Unknown keys.
-    pub(super) unknown: Vec<String>,
+    pub(crate) unknown: Vec<String>,
 }
 
 impl<'de> Deserialize<'de> for Index {

@@ -33,6 +33,8 @@ mod layout;
 mod read;
 mod write;
 
+pub(crate) use header::Index;
+
 pub use detect::{is_file, is_index};
 pub use read::{read, read_blob};
 pub use write::write_to;

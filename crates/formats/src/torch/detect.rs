@@ -1,42 +1,92 @@
-//! Detection of PyTorch files, which are scanned but not read.
+//! Detection of PyTorch files.
 //!
-//! | file | first bytes |
+//! | file | detected by |
 //! |---|---|
-//! | `torch.save` since 1.6, TorchScript | a zip archive whose first member is `P/data.pkl`, `P/version` or `P/data/0` |
-//! | exported program (`.pt2`) | a zip archive whose first member is `P/archive_format` or `P/data/weights/weight_0` |
+//! | archives | the members that their directory lists |
 //! | `torch.save` before 1.6 | a pickle of the integer `0x1950a86a20f9469cfc6c` |
+//! | `torch.save` until 0.1.9 | a tape archive with the members `storages` and `tensors` |
+//! | the index of shards | its name, `*.bin.index.json`, and its first byte |
+//! | ExecuTorch programs | `ET12` at byte 4 |
 //!
 //! Source of truth: files that PyTorch 1.0 to 2.15 wrote.
 
+use lodstone_model::Limits;
+use lodstone_store::{Blob, Entry, SourceFile};
+
+use super::archive::{Archive, Kind};
+use super::distributed::{INDEX, is_index};
 use super::outside::is_numbered;
 use crate::Probe;
+use crate::encoding::tar;
 use crate::encoding::zip::first_name;
 
-/// Extensions of PyTorch archives.
-const EXTENSIONS: [&str; 7] = ["pt", "pth", "ptl", "pt2", "ckpt", "bin", "distcp"];
+/// Returns the kind of an archive, if the file is one of PyTorch.
+fn kind(probe: &Probe<'_>) -> Option<Kind> {
+    let first = first_name(probe.head)?;
+    let is_plausible = first.contains(&b'/') || first.starts_with(b"serialized_") || first == b"version";
+    if probe.entries.is_some() || !is_plausible {
+        return None;
+    }
+    let file = SourceFile::open(probe.path, false).ok()?;
+    let archive = Archive::open(&Blob::file(file.into()), &Limits::default());
+    archive.ok().map(|archive| archive.kind)
+}
 
-/// Returns the description of a file, if it is one of PyTorch.
+/// Returns whether a tape archive has the members of one of PyTorch.
+fn is_tape(probe: &Probe<'_>) -> bool {
+    if probe.entries.is_some() || !tar::is_tar(probe.head) {
+        return false;
+    }
+    let Ok(file) = SourceFile::open(probe.path, false) else { return false };
+    let members = tar::members(&Blob::file(file.into()), &Limits::default());
+    members.is_ok_and(|found| {
+        let has = |name: &str| {
+            found.members.iter().any(|(member, _)| member.trim_start_matches("./") == name)
+        };
+        has("storages") && has("tensors") && has("pickle")
+    })
+}
+
+/// Returns the only index of shards in a directory.
+pub(super) fn index_of(entries: &[Entry]) -> Option<&str> {
+    let names = entries.iter().filter(|entry| !entry.is_dir).map(|entry| entry.name.as_str());
+    let mut found = names.filter(|name| name.ends_with(INDEX));
+    found.next().filter(|_| found.next().is_none())
+}
+
+pub(super) fn detect_saved(probe: &Probe<'_>) -> bool {
+    match probe.entries {
+        Some(entries) => index_of(entries).is_some(),
+        None => {
+            let name = probe.path.file_name().unwrap_or_default().to_string_lossy();
+            is_index(&name, probe.head)
+                || is_numbered(probe.head, probe.len)
+                || kind(probe) == Some(Kind::Saved)
+                || is_tape(probe)
+        }
+    }
+}
+
+pub(super) fn detect_script(probe: &Probe<'_>) -> bool {
+    matches!(kind(probe), Some(Kind::Script | Kind::EarlyScript))
+}
+
+pub(super) fn detect_exported(probe: &Probe<'_>) -> bool {
+    matches!(kind(probe), Some(Kind::Exported | Kind::EarlyExported))
+}
+
+/// Returns whether a member of an archive is read.
+pub(super) fn reads(member: &str) -> bool {
+    member.ends_with("/data.pkl") || member.contains("/data/")
+}
+
+/// Returns the description of a file that is not read, if it is one of PyTorch.
 pub(crate) fn identify(probe: &Probe<'_>) -> Option<&'static str> {
     if probe.entries.is_some() {
         return None;
     }
-    if is_numbered(probe.head, probe.len) {
-        return Some("a PyTorch file (`torch.save`, before 1.6)");
-    }
-    let first = String::from_utf8_lossy(first_name(probe.head)?);
-    let (_, member) = first.split_once('/')?;
-    let extension = probe.path.extension().and_then(|extension| extension.to_str());
-    let is_named = extension.is_some_and(|extension| EXTENSIONS.contains(&extension));
-    match member {
-        "archive_format" => Some("a PyTorch exported program"),
-        _ if is_named && member.starts_with("data/weights/") => Some("a PyTorch exported program"),
-        "data.pkl" => Some("a PyTorch archive (`torch.save` or TorchScript)"),
-        "version" | "byteorder" | ".format_version" | "constants.pkl" if is_named => {
-            Some("a PyTorch archive (`torch.save` or TorchScript)")
-        }
-        _ if is_named && member.starts_with("data/") => {
-            Some("a PyTorch archive (`torch.save` or TorchScript)")
-        }
+    match kind(probe) {
+        Some(Kind::Package) => Some("a package of PyTorch (`torch.package`)"),
         _ => None,
     }
 }

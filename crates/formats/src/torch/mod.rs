@@ -1,19 +1,122 @@
-//! PyTorch, as far as the scan inspects its files; models are not read.
+//! PyTorch.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `detect` | detection of PyTorch files |
+//! | `archive` | the zip archives of all releases since 1.0, and their members |
+//! | `element` | element types |
+//! | `view`, `strided` | tensors as views of storages |
+//! | `package` | the weights of exported programs |
 //! | `imports` | imports and calls of pickles of tensors |
 //! | `storages` | the tensors in a pickle, whose elements are outside of it |
 //! | `outside` | the location of these elements, in archives and after pickles; programs in archives |
-//!
-//! Until 0.1.10 PyTorch wrote tape archives, which it still reads.
 
+
+pub(crate) mod archive;
 mod detect;
+mod distributed;
+pub(crate) mod element;
 mod imports;
+pub(crate) mod object;
 mod outside;
+pub(crate) mod package;
+mod read;
+pub(crate) mod saved;
+pub(crate) mod script;
 mod storages;
+mod strided;
+pub(crate) mod view;
+mod write;
 
 pub(crate) use detect::identify;
 pub(crate) use imports::imports;
 pub(crate) use outside::{OUTSIDE, is_numbered};
+pub use read::{read_blob, read_exported_blob, read_script_blob};
+
+use crate::{Format, Holds};
+
+/// The name of the format of `torch.save`.
+pub(crate) const NAME: &str = "torch";
+
+/// The name of the format of TorchScript.
+pub(crate) const SCRIPT_NAME: &str = "torchscript";
+
+/// The name of the format of exported programs.
+pub(crate) const EXPORTED_NAME: &str = "torch-exported";
+
+/// The name of the format of distributed checkpoints.
+pub(crate) const DISTRIBUTED_NAME: &str = "torch-distributed";
+
+/// The attribute of a dict of tensors that holds metadata, which PyTorch has no place for.
+const METADATA: &str = "lodstone_metadata";
+
+/// Files of `torch.save`, and the shards of an index.
+pub static SAVED: Format = Format {
+    name: NAME,
+    title: "files of PyTorch's `torch.save`",
+    holds: Holds {
+        tensors: true,
+        metadata: true,
+        program: None,
+        startup: false,
+        names: true,
+        unnamed: false,
+        lod: false,
+        selected_rows: false,
+        sparse: true,
+        coo: true,
+        strings: false,
+        vocabulary: false,
+        dtype: |dtype| element::Element::of(dtype).is_some(),
+        stand_in: |_| None,
+    },
+    splits: false,
+    aligns: false,
+    externals: false,
+    into_directory: false,
+    extension: "pt",
+    prefix: None,
+    detect: detect::detect_saved,
+    record: None,
+    reads_member: |name| detect::reads(name),
+    variable_of: |name| name,
+    read: read::read_saved,
+    stage: write::write_saved,
+};
+
+/// Programs of TorchScript.
+pub static SCRIPT: Format = Format {
+    name: SCRIPT_NAME,
+    title: "TorchScript programs (`torch.jit.save`)",
+    holds: Holds { dtype: |_| true, unnamed: true, ..SAVED.holds },
+    detect: detect::detect_script,
+    read: read::read_script,
+    stage: |model, path, options| write::write_back(SCRIPT_NAME, model, path, options),
+    ..SAVED
+};
+
+/// Exported programs.
+pub static EXPORTED: Format = Format {
+    name: EXPORTED_NAME,
+    title: "exported PyTorch programs (`torch.export.save`)",
+    extension: "pt2",
+    detect: detect::detect_exported,
+    read: read::read_exported,
+    stage: |model, path, options| write::write_back(EXPORTED_NAME, model, path, options),
+    ..SCRIPT
+};
+
+/// Distributed checkpoints.
+pub static DISTRIBUTED: Format = Format {
+    name: DISTRIBUTED_NAME,
+    title: "distributed checkpoints of PyTorch",
+    extension: "",
+    into_directory: true,
+    detect: distributed::detect,
+    read: distributed::read,
+    stage: |model, path, options| write::write_back(DISTRIBUTED_NAME, model, path, options),
+    ..SCRIPT
+};
+
+/// The formats whose models are only written back unchanged.
+pub(crate) const UNEDITED: [&str; 3] = [SCRIPT_NAME, EXPORTED_NAME, DISTRIBUTED_NAME];

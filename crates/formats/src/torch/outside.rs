@@ -32,7 +32,7 @@ fn keeps(number: usize, pickle: &Tree) -> bool {
 }
 
 /// Returns whether a pickle is the magic number of those files.
-fn is_magic(tree: &Tree) -> bool {
+pub(super) fn is_magic(tree: &Tree) -> bool {
     /// `0x1950a86a20f9469cfc6c`, in bytes and in digits.
     const MAGIC: [&[u8]; 2] = [b"l\xfc\x9cF\xf9 j\xa8P\x19", b"119547037146038801333356"];
     match tree.node(tree.root()) {

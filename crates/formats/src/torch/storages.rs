@@ -10,6 +10,8 @@
 
 use std::collections::BTreeMap;
 
+use super::element::Element;
+use crate::Result;
 use crate::encoding::pickle::{Id, Node, Tree};
 
 /// Returns the storage of each key; `None` if the pickle has other persistent identifiers.
@@ -17,7 +19,7 @@ pub(crate) fn storages(tree: &Tree) -> Option<BTreeMap<String, Storage>> {
     let mut storages = BTreeMap::new();
     for (_, node) in tree.nodes() {
         if let Node::Persistent(id) = node {
-            let (key, storage) = storage(tree, *id)?;
+            let (key, storage) = storage(tree, *id, false)?;
             // Every tensor that shares a storage refers to it again.
             if *storages.entry(key).or_insert(storage) != storage {
                 return None;
@@ -25,6 +27,33 @@ pub(crate) fn storages(tree: &Tree) -> Option<BTreeMap<String, Storage>> {
         }
     }
     Some(storages)
+}
+
+/// Returns the storage of each key, which may have views.
+///
+/// # Errors
+/// Fails if a persistent id is of another form, or if two disagree about a storage.
+pub(super) fn roots(tree: &Tree) -> Result<BTreeMap<String, Storage>> {
+    let mut storages = BTreeMap::new();
+    for (id, node) in tree.nodes() {
+        let Node::Persistent(inner) = node else { continue };
+        let is_module = match tree.node(*inner) {
+            Node::Tuple(items) => {
+                items.first().and_then(|kind| tree.short(*kind)).as_deref() == Some("module")
+            }
+            _ => false,
+        };
+        if is_module {
+            continue;
+        }
+        let found = storage(tree, *inner, true);
+        let odd = || tree.error(id, "a storage that all tensors describe alike", tree.describe(id));
+        let (key, storage) = found.ok_or_else(odd)?;
+        if *storages.entry(key).or_insert(storage) != storage {
+            return Err(odd());
+        }
+    }
+    Ok(storages)
 }
 
 /// The elements of a key.
@@ -40,12 +69,14 @@ impl Storage {
     }
 }
 
-fn storage(tree: &Tree, id: Id) -> Option<(String, Storage)> {
+/// Reads a persistent id, of which `views` may have a view.
+fn storage(tree: &Tree, id: Id, views: bool) -> Option<(String, Storage)> {
     let Node::Tuple(items) = tree.node(id) else { return None };
     let ([kind, class, key, _, count] | [kind, class, key, _, count, _]) = items.as_slice() else {
         return None;
     };
-    if tree.short(*kind)? != "storage" || !items.get(5).is_none_or(|view| is_none(tree, *view)) {
+    let is_whole = items.get(5).is_none_or(|view| is_none(tree, *view));
+    if tree.short(*kind)? != "storage" || !(is_whole || views) {
         return None;
     }
     let (module, class) = tree.global(*class)?;
@@ -60,18 +91,7 @@ fn is_none(tree: &Tree, id: Id) -> bool {
 }
 
 fn element_size(module: &str, class: &str) -> Option<u64> {
-    match (module, class) {
-        ("torch.storage", "UntypedStorage") => Some(1),
-        ("torch", class) => Some(match class.strip_suffix("Storage")? {
-            "Bool" | "Byte" | "Char" | "QInt8" | "QUInt8" | "Untyped" => 1,
-            "BFloat16" | "Half" | "Short" => 2,
-            "Float" | "Int" | "QInt32" => 4,
-            "ComplexFloat" | "Double" | "Long" => 8,
-            "ComplexDouble" => 16,
-            _ => return None,
-        }),
-        _ => None,
-    }
+    Element::of_storage(module, class).map(|element| element.size)
 }
 
 /// Returns the keys in a pickle that contains only keys, in order.

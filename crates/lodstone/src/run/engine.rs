@@ -6,7 +6,7 @@ use lodstone_engine::{
     Budget, Context, Executable, ExecutableOptions, Mode, Profile, Steps, Threads,
 };
 use lodstone_model::{Model, Op, Program};
-use lodstone_schema::{Origin, Origins};
+use lodstone_schema::{Origin, Origins, conventions};
 use lodstone_store::Progress;
 
 use super::{Engine, Output, RunOptions, Runner, Value};
@@ -68,6 +68,10 @@ pub(super) fn lowered(model: &Model) -> Result<(Model, Option<Origins>)> {
 /// Returns the model as a program of ONNX, and the names of the values to fetch in it.
 pub(super) fn lowered_for(model: &Model, options: &RunOptions) -> Result<(Model, Vec<String>)> {
     let (lowered, origins) = lowered(model)?;
+    if options.fetch.is_empty() {
+        let own = own_outputs(model, &lowered);
+        return Ok((lowered, own));
+    }
     let fetched = options.fetch.iter().map(|name| {
         match origins.as_ref().map(|origins| origins.of(0, name)) {
             None => Ok(name.clone()),
@@ -79,6 +83,22 @@ pub(super) fn lowered_for(model: &Model, options: &RunOptions) -> Result<(Model,
     });
     let fetched = fetched.collect::<Result<_>>()?;
     Ok((lowered, fetched))
+}
+
+/// Returns the outputs of a lowered program without those that the lowering adds after them, such as the next values of
+/// states; an empty list is all outputs.
+fn own_outputs(source: &Model, lowered: &Model) -> Vec<String> {
+    let outputs = |model: &Model| {
+        let interface = model.main().map(|program| (conventions(program).interface)(program));
+        let names = interface.map(|interface| interface.outputs).unwrap_or_default();
+        names.into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (own, mut all) = (outputs(source), outputs(lowered));
+    if own.len() >= all.len() {
+        return Vec::new();
+    }
+    all.truncate(own.len());
+    all
 }
 
 fn computes(model: &Model, name: &str) -> bool {

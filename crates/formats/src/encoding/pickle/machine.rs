@@ -30,6 +30,17 @@ pub(crate) fn read(blob: &Blob, start: u64, limits: &Limits) -> Result<Tree> {
     Ok(machine.into_tree(root))
 }
 
+/// Reads the pickle at `start`, in which calls may have an argument that is not in a tuple.
+///
+/// # Errors
+/// The errors of [`read`].
+pub(crate) fn read_bare(blob: &Blob, start: u64, limits: &Limits) -> Result<Tree> {
+    let mut steps = Steps { left: u64::MAX, ..Steps::default() };
+    let mut machine = Machine::new(blob, start, limits, Mode::Bare, &mut steps);
+    let root = machine.run()?;
+    Ok(machine.into_tree(root))
+}
+
 /// The contents of a pickle that may be damaged.
 pub(crate) struct Found {
     pub(crate) tree: Tree,
@@ -93,6 +104,8 @@ impl Steps {
 enum Mode {
     /// Everything that no pickler writes is an error.
     Strict,
+    /// The same, but an argument of a call may be any value: some frameworks write their own pickles.
+    Bare,
     /// What CPython may accept is ignored; what makes both of its unpicklers raise is an error.
     Cpython,
     /// Missing operands are replaced by unknown values.
@@ -194,7 +207,7 @@ impl<'a> Machine<'a> {
     }
 
     fn is_strict(&self) -> bool {
-        self.mode == Mode::Strict
+        matches!(self.mode, Mode::Strict | Mode::Bare)
     }
 
     /// Returns whether to ignore something that CPython may accept.
@@ -648,7 +661,8 @@ impl<'a> Machine<'a> {
     }
 
     fn object(&mut self, how: How, callable: Id, arguments: Id, named: Option<Id>) -> Result<Node> {
-        if !matches!(self.node(arguments), Some(Node::Tuple(_))) && !self.excuse() {
+        let is_tuple = matches!(self.node(arguments), Some(Node::Tuple(_)));
+        if !is_tuple && self.mode != Mode::Bare && !self.excuse() {
             let expected = format!("arguments in a tuple for {}", self.opcode);
             return Err(self.error(expected, self.found(&[arguments])));
         }

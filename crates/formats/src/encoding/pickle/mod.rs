@@ -13,6 +13,7 @@
 //! | strings, and bytes that are encoded as strings | `text` |
 //! | allowed references and their forms | `shapes` |
 //! | arrays, element types and scalars of NumPy | `array` |
+//! | the elements of arrays, row-major and little-endian | `decoded` |
 //! | the nesting of values; plain values as JSON | `survey`, `json` |
 //! | a pickle without the elements of its tensors, for writing it back | `kept` |
 //! | what a hostile pickle would import and call, however damaged it is | `scan` |
@@ -33,6 +34,7 @@
 //! Not supported: out-of-band buffers (`NEXT_BUFFER`), integers of more than 1024 bytes.
 
 mod array;
+mod decoded;
 pub(crate) mod json;
 mod kept;
 pub(crate) mod known;
@@ -47,14 +49,15 @@ mod tree;
 pub(crate) mod write;
 
 pub(crate) use array::Array;
+pub(crate) use decoded::{Decoded, stored};
 pub(crate) use kept::{Kept, Piece, is_one};
-pub(crate) use machine::{Steps, read, read_leniently};
+pub(crate) use machine::{Steps, read, read_bare, read_leniently};
 pub(crate) use map::map;
 pub(crate) use opcode::Span;
 pub use scan::{Finding, scan, scan_calls};
 pub(crate) use scan::{Import, Loads, STEPS, loads, scan_within, steps_of};
 pub(crate) use shapes::{BUILTINS, Builds, Data, MULTIARRAY, Rule, Shapes, Value, rule};
-pub(crate) use survey::survey;
+pub(crate) use survey::{survey, survey_by};
 pub(crate) use text::Encoding;
 pub(crate) use text::{Latin1, Spelling};
-pub(crate) use tree::{Id, Node, Tree};
+pub(crate) use tree::{Id, Node, Object, Tree};

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use lodstone_model::Limits;
 
 use super::shapes::{Shapes, Value};
-use super::tree::Id;
+use super::tree::{Id, Tree};
 use crate::Result;
 
 /// Returns, for each reachable value, whether it is or contains a tensor; shared values are visited
@@ -19,6 +19,21 @@ pub(crate) fn survey(
     limits: &Limits,
     is_tensor: impl Fn(Id) -> Result<bool>,
 ) -> Result<HashMap<Id, bool>> {
+    survey_by(&shapes.tree, limits, |id| {
+        let holds = is_tensor(id)?;
+        Ok((holds, if holds { Vec::new() } else { children(shapes, id)? }))
+    })
+}
+
+/// Does the same for values of another interpretation: `inspect` returns whether a value is a tensor, and its children.
+///
+/// # Errors
+/// The errors of [`survey`], and those of `inspect`.
+pub(crate) fn survey_by(
+    tree: &Tree,
+    limits: &Limits,
+    inspect: impl Fn(Id) -> Result<(bool, Vec<Id>)>,
+) -> Result<HashMap<Id, bool>> {
     /// A value whose children are being visited.
     struct Open {
         id: Id,
@@ -27,13 +42,12 @@ pub(crate) fn survey(
         height: usize,
     }
     let open = |id: Id| -> Result<Open> {
-        let holds = is_tensor(id)?;
-        let children = if holds { Vec::new() } else { children(shapes, id)? };
+        let (holds, children) = inspect(id)?;
         Ok(Open { id, children: children.into_iter(), holds, height: 0 })
     };
-    let too_deep = |id| shapes.tree.over_limit(id, format!("values at most {} deep", limits.depth));
+    let too_deep = |id| tree.over_limit(id, format!("values at most {} deep", limits.depth));
     // `None` while a value is open: reaching it again means a cycle.
-    let root = shapes.tree.root();
+    let root = tree.root();
     let mut known: HashMap<Id, Option<(bool, usize)>> = HashMap::new();
     known.insert(root, None);
     let mut path = vec![open(root)?];
@@ -61,7 +75,7 @@ pub(crate) fn survey(
             }
             Some(None) => {
                 let found = "a value that contains itself";
-                return Err(shapes.tree.error(child, "acyclic values", found));
+                return Err(tree.error(child, "acyclic values", found));
             }
             None => {
                 known.insert(child, None);

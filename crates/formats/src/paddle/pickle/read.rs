@@ -6,11 +6,10 @@ use std::collections::{BTreeMap, HashSet};
 use lodstone_model::{DType, Limits, Model, Parameter, Residual, Tensor, some};
 use lodstone_store::Blob;
 
-use super::array::Decoded;
 use super::contents::{Found, contents};
 use super::{NAME, builds};
 use crate::Result;
-use crate::encoding::pickle::{self, Id, Kept, Shapes, Span, Spelling, Value};
+use crate::encoding::pickle::{self, Decoded, Id, Kept, Shapes, Span, Spelling, Value};
 
 /// Returns whether a file begins like a pickle of protocol 2 or later: the protocol, then at least one byte. A pickle
 /// ends with `STOP`, so one more byte must follow.

@@ -1,0 +1,169 @@
+//! The metadata of a distributed checkpoint.
+
+use std::collections::HashMap;
+
+use lodstone_model::Limits;
+use lodstone_store::Blob;
+
+use crate::encoding::pickle::{self, Id, Node};
+use crate::torch::element::Element;
+use crate::torch::object::Objects;
+use crate::{Error, Result};
+
+/// The tensors and other values of a checkpoint, and where they are.
+pub(super) struct Metadata {
+    /// In the order of the file.
+    pub(super) entries: Vec<(String, Entry)>,
+    /// The place of each item, by name and offsets.
+    pub(super) places: HashMap<(String, Option<Vec<u64>>), Place>,
+}
+
+pub(super) enum Entry {
+    Tensor {
+        element: &'static Element,
+        shape: Vec<u64>,
+        /// Offsets and sizes.
+        chunks: Vec<(Vec<u64>, Vec<u64>)>,
+    },
+    Bytes,
+}
+
+/// The place of an item.
+pub(super) struct Place {
+    pub(super) file: String,
+    pub(super) offset: u64,
+    pub(super) len: u64,
+}
+
+/// The module of the classes.
+const MODULE: &str = "torch.distributed.checkpoint.";
+
+/// Attributes by name, and the state of an instance that is no dict.
+type Attributes = (HashMap<String, Id>, Vec<Id>);
+
+impl Metadata {
+    /// Reads the metadata.
+    ///
+    /// # Errors
+    /// Fails if the pickle is not one of `Metadata`.
+    pub(super) fn read(blob: &Blob, limits: &Limits) -> Result<Self> {
+        let objects = Objects::new(pickle::read(blob, 0, limits)?);
+        let root = objects.tree().root();
+        let (attributes, _) = instance(&objects, root, "Metadata")?;
+        let entries = pairs(&objects, attribute(&objects, root, &attributes, "state_dict_metadata")?)?;
+        let entries = entries.iter().map(|(name, value)| {
+            Ok((text(&objects, *name)?, entry(&objects, *value)?))
+        });
+        let mut metadata =
+            Self { entries: entries.collect::<Result<_>>()?, places: HashMap::new() };
+        let places = pairs(&objects, attribute(&objects, root, &attributes, "storage_data")?)?;
+        for (index, info) in places {
+            let (key, _) = instance(&objects, *index, "MetadataIndex")?;
+            let name = text(&objects, attribute(&objects, *index, &key, "fqn")?)?;
+            let offsets = key.get("offset").filter(|id| !is_none(&objects, **id));
+            let offsets = offsets.map(|id| numbers(&objects, *id)).transpose()?;
+            let place = place(&objects, *info)?;
+            if metadata.places.insert((name.clone(), offsets), place).is_some() {
+                return Err(odd(&objects, *index, "one place for each item"));
+            }
+        }
+        Ok(metadata)
+    }
+}
+
+fn entry(objects: &Objects, id: Id) -> Result<Entry> {
+    let Ok((attributes, _)) = instance(objects, id, "TensorStorageMetadata") else {
+        instance(objects, id, "BytesStorageMetadata")?;
+        return Ok(Entry::Bytes);
+    };
+    let properties = attribute(objects, id, &attributes, "properties")?;
+    let (named, state) = instance(objects, properties, "TensorProperties")?;
+    let dtype = named.get("dtype").or_else(|| state.first());
+    let dtype = dtype.and_then(|id| objects.import(*id));
+    let element = dtype.filter(|(module, _)| module == "torch");
+    let element = element.and_then(|(_, name)| Element::named(&name));
+    let element = element.ok_or_else(|| odd(objects, properties, "an element type"))?;
+    let shape = numbers(objects, attribute(objects, id, &attributes, "size")?)?;
+    let chunks = attribute(objects, id, &attributes, "chunks")?;
+    let chunks = objects.items(chunks).ok_or_else(|| odd(objects, chunks, "a list of chunks"))?;
+    let chunk = |id: &Id| {
+        let (attributes, _) = instance(objects, *id, "ChunkStorageMetadata")?;
+        let of = |name| numbers(objects, attribute(objects, *id, &attributes, name)?);
+        Ok((of("offsets")?, of("sizes")?))
+    };
+    let chunks = chunks.iter().map(chunk).collect::<Result<_>>()?;
+    Ok(Entry::Tensor { element, shape, chunks })
+}
+
+fn place(objects: &Objects, id: Id) -> Result<Place> {
+    let (attributes, _) = instance(objects, id, "_StorageInfo")?;
+    let of = |name| {
+        let id = attribute(objects, id, &attributes, name)?;
+        objects.number(id).ok_or_else(|| odd(objects, id, "a nonnegative integer"))
+    };
+    let transformed = attributes.get("transform_descriptors");
+    if let Some(id) = transformed.filter(|id| !is_none(objects, **id))
+        && objects.items(*id).is_none_or(|items| !items.is_empty())
+    {
+        return Err(odd(objects, *id, "an item that was not transformed"));
+    }
+    let file = text(objects, attribute(objects, id, &attributes, "relative_path")?)?;
+    Ok(Place { file, offset: of("offset")?, len: of("length")? })
+}
+
+/// Returns the attributes of an instance of a class.
+fn instance(objects: &Objects, id: Id, class: &str) -> Result<Attributes> {
+    let expected = || odd(objects, id, &format!("an instance of {class}"));
+    let Node::Object(object) = objects.tree().node(id) else { return Err(expected()) };
+    let (module, name) = objects.import(object.callable).ok_or_else(expected)?;
+    let is_known = module.starts_with(MODULE) || module.starts_with("torch.distributed._shard");
+    if name != class || !is_known {
+        return Err(expected());
+    }
+    let (mut attributes, mut state) = (HashMap::new(), Vec::new());
+    for given in &object.state {
+        match objects.tree().node(*given) {
+            Node::Dict(pairs) => {
+                for (key, value) in pairs {
+                    attributes.insert(text(objects, *key)?, *value);
+                }
+            }
+            Node::Tuple(items) => state.extend(items),
+            _ => return Err(expected()),
+        }
+    }
+    Ok((attributes, state))
+}
+
+fn attribute(
+    objects: &Objects,
+    id: Id,
+    attributes: &HashMap<String, Id>,
+    name: &str,
+) -> Result<Id> {
+    let found = attributes.get(name).copied();
+    found.ok_or_else(|| odd(objects, id, &format!("an attribute `{name}`")))
+}
+
+fn pairs(objects: &Objects, id: Id) -> Result<&[(Id, Id)]> {
+    match objects.tree().node(id) {
+        Node::Dict(pairs) => Ok(pairs),
+        _ => Err(odd(objects, id, "a dict")),
+    }
+}
+
+fn text(objects: &Objects, id: Id) -> Result<String> {
+    objects.tree().word(id)?.ok_or_else(|| odd(objects, id, "a string"))
+}
+
+fn numbers(objects: &Objects, id: Id) -> Result<Vec<u64>> {
+    objects.numbers(id).ok_or_else(|| odd(objects, id, "nonnegative integers"))
+}
+
+fn is_none(objects: &Objects, id: Id) -> bool {
+    matches!(objects.tree().node(id), Node::None)
+}
+
+fn odd(objects: &Objects, id: Id, expected: &str) -> Error {
+    objects.tree().error(id, expected, format!("`{}`", objects.tree().describe(id)))
+}

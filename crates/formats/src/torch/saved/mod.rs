@@ -1,0 +1,46 @@
+//! Files of `torch.save`.
+//!
+//! | release | layout | module |
+//! |---|---|---|
+//! | since 1.6 | a zip archive: `data.pkl`, and `data/KEY` for each storage | `zip` |
+//! | 0.1.10 to 1.5 | five pickles, and the storages | `stream` |
+//! | until 0.1.9 | a tape archive: `sys_info`, `pickle`, `tensors`, `storages` | `tape` |
+//!
+//! The old layouts are written by later releases, too, on request.
+
+pub(crate) mod stream;
+pub(crate) mod tape;
+pub(crate) mod zip;
+
+use lodstone_model::{Limits, Model};
+use lodstone_store::Blob;
+
+use super::object::Contents;
+use super::outside::is_numbered;
+use crate::Result;
+use crate::encoding::tar::is_tar;
+
+/// Reads a file of any layout.
+///
+/// # Errors
+/// Fails if the file is damaged; the error names the tensor and its place.
+pub(crate) fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
+    let head = blob.head(512)?;
+    let contents = if is_numbered(&head, blob.len()) {
+        stream::read(blob, limits)?
+    } else if is_tar(&head) {
+        tape::read(blob, limits)?
+    } else {
+        zip::read(blob, limits)?
+    };
+    Ok(model(blob, contents))
+}
+
+/// Returns the model of a file.
+pub(super) fn model(blob: &Blob, contents: Contents) -> Model {
+    let Contents { parameters, metadata, warnings } = contents;
+    let (format, files) = (super::NAME.to_owned(), vec![blob.clone()]);
+    let mut model = Model { format, parameters, metadata, files, ..Model::default() };
+    warnings.into_iter().for_each(|warning| model.report.warn(warning));
+    model
+}

@@ -1,0 +1,253 @@
+//! Pooling.
+
+use lodstone_model::DType;
+
+use super::conv::batched;
+use crate::onnx::{Value, int, ints};
+use crate::torch::arguments::wrong;
+use crate::torch::node::{BEYOND, MAX_PARTS, Node, Outcome, Rule, dim_of, rank, required_dim};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("aten::_adaptive_avg_pool2d", Rule::One(|node| adaptive_average(node, 2))),
+    ("aten::_adaptive_avg_pool3d", Rule::One(|node| adaptive_average(node, 3))),
+    ("aten::adaptive_avg_pool1d", Rule::One(|node| adaptive_average(node, 1))),
+    ("aten::adaptive_avg_pool2d", Rule::One(|node| adaptive_average(node, 2))),
+    ("aten::adaptive_avg_pool3d", Rule::One(|node| adaptive_average(node, 3))),
+    ("aten::adaptive_max_pool1d", Rule::Many(|node| adaptive_maximum(node, 1))),
+    ("aten::adaptive_max_pool2d", Rule::Many(|node| adaptive_maximum(node, 2))),
+    ("aten::adaptive_max_pool3d", Rule::Many(|node| adaptive_maximum(node, 3))),
+    ("aten::avg_pool1d", Rule::One(|node| average(node, 1))),
+    ("aten::avg_pool2d", Rule::One(|node| average(node, 2))),
+    ("aten::avg_pool3d", Rule::One(|node| average(node, 3))),
+    ("aten::max_pool1d", Rule::One(|node| maximum(node, 1))),
+    ("aten::max_pool1d_with_indices", Rule::Many(|node| with_indices(node, 1))),
+    ("aten::max_pool2d", Rule::One(|node| maximum(node, 2))),
+    ("aten::max_pool2d_with_indices", Rule::Many(|node| with_indices(node, 2))),
+    ("aten::max_pool3d", Rule::One(|node| maximum(node, 3))),
+    ("aten::max_pool3d_with_indices", Rule::Many(|node| with_indices(node, 3))),
+];
+
+/// The arguments of a pooling, one for each spatial dim.
+struct Window {
+    kernel: Vec<i64>,
+    stride: Vec<i64>,
+    padding: Vec<i64>,
+    dilation: Vec<i64>,
+    ceil: bool,
+}
+
+impl Window {
+    fn of(node: &Node<'_>, count: usize) -> Outcome<Self> {
+        let kernel = node.arguments.each("kernel_size", count, None)?;
+        let stride = match node.arguments.ints("stride")?.is_empty() {
+            true => kernel.clone(),
+            false => node.arguments.each("stride", count, None)?,
+        };
+        let padding = node.arguments.each("padding", count, Some(0))?;
+        let dilation = match node.arguments.has("dilation") {
+            true => node.arguments.each("dilation", count, Some(1))?,
+            false => vec![1; count],
+        };
+        let ceil = node.arguments.flag("ceil_mode")?;
+        let all = [("kernel_size", &kernel, 1), ("stride", &stride, 1), ("dilation", &dilation, 1)];
+        for (name, values, least) in all.into_iter().chain([("padding", &padding, 0)]) {
+            if !values.iter().all(|value| (least..=BEYOND).contains(value)) {
+                return Err(wrong(name, "positive numbers", &format!("{values:?}")));
+            }
+        }
+        if padding.iter().zip(&kernel).any(|(padding, kernel)| padding * 2 > *kernel) {
+            return Err(wrong("padding", "at most half of the kernel", &format!("{padding:?}")));
+        }
+        Ok(Self { kernel, stride, padding, dilation, ceil })
+    }
+
+    fn attributes(&self) -> [lodstone_model::Attribute; 4] {
+        [
+            ints("kernel_shape", &self.kernel),
+            ints("strides", &self.stride),
+            ints("pads", &[&self.padding[..], &self.padding[..]].concat()),
+            int("ceil_mode", i64::from(self.ceil)),
+        ]
+    }
+}
+
+fn maximum(node: &mut Node<'_>, count: usize) -> Outcome {
+    let x = node.tensor("self")?;
+    let window = Window::of(node, count)?;
+    batched(node, &x, count, |node, x| {
+        let dilations = ints("dilations", &window.dilation);
+        let attributes = window.attributes().into_iter().chain([dilations]);
+        let [y] = node.emit_all("MaxPool", &[Some(x)], attributes)?;
+        Ok(y)
+    })
+}
+
+/// Indices count in the plane of an image, those of ONNX in the whole tensor.
+fn with_indices(node: &mut Node<'_>, count: usize) -> Outcome<Vec<Value>> {
+    let x = node.tensor("self")?;
+    let window = Window::of(node, count)?;
+    let mut places = None;
+    let y = batched(node, &x, count, |node, x| {
+        let dilations = ints("dilations", &window.dilation);
+        let attributes = window.attributes().into_iter().chain([dilations]);
+        let [y, indices] = node.emit_all("MaxPool", &[Some(x)], attributes)?;
+        let mut plane = node.long(1);
+        for axis in (2..).take(count) {
+            let size = node.extent(x, axis)?;
+            plane = node.mul(&plane, &size)?;
+        }
+        places = Some(node.call("Mod", &[&indices, &plane], [])?);
+        Ok(y)
+    })?;
+    let places = places.ok_or("the places were not computed")?;
+    let places = node.reshape_as(&places, &y)?;
+    Ok(vec![y, places])
+}
+
+/// Averages windows. PyTorch counts the padding, but not what `ceil_mode` adds beyond it; so does ONNX since 19.
+fn average(node: &mut Node<'_>, count: usize) -> Outcome {
+    let x = node.tensor("self")?;
+    let window = Window::of(node, count)?;
+    let mut counts = node.arguments.flag("count_include_pad")?;
+    let divisor = match node.arguments.has("divisor_override") {
+        true => node.arguments.optional_int("divisor_override")?,
+        false => None,
+    };
+    batched(node, &x, count, |node, x| {
+        if let Some(divisor) = divisor {
+            // The sum of a window: the mean of ones and zeros counts what is in the image.
+            if divisor == 0 {
+                return Err(wrong("divisor_override", "a number other than 0", "0"));
+            }
+            counts = false;
+        }
+        let pads = int("count_include_pad", i64::from(counts));
+        let attributes: Vec<_> = window.attributes().into_iter().chain([pads]).collect();
+        let [y] = node.emit_all("AveragePool", &[Some(x)], attributes.clone())?;
+        let Some(divisor) = divisor else { return Ok(y) };
+        let pads = int("count_include_pad", 1);
+        // Sums are means over whole windows, times their size: pad with zeros first, so that no window is cut off.
+        let plain = !window.ceil || window.padding.iter().all(|padding| *padding == 0) && !window.ceil;
+        if !plain {
+            return Err("`divisor_override` with `ceil_mode` is not supported".into());
+        }
+        let attributes: Vec<_> = window.attributes().into_iter().chain([pads]).collect();
+        let [mean] = node.emit_all("AveragePool", &[Some(x)], attributes)?;
+        let size: i64 = window.kernel.iter().product();
+        #[expect(clippy::cast_precision_loss, reason = "sizes of windows are small")]
+        node.times(&mean, size as f64 / divisor as f64)
+    })
+}
+
+/// Returns the output dims of an adaptive pooling: `None` keeps a dim.
+fn adaptive_sizes(node: &Node<'_>, x: &Value, count: usize) -> Outcome<Vec<i64>> {
+    let sizes = node.arguments.each("output_size", count, None)?;
+    if sizes.iter().any(|size| !(0..=MAX_PARTS).contains(size)) {
+        return Err(wrong("output_size", "dims", &format!("{sizes:?}")));
+    }
+    let rank = rank(x)?;
+    if rank <= i64::try_from(count).unwrap_or(rank) {
+        return Err(format!("expected images, found a tensor of rank {rank}").into());
+    }
+    Ok(sizes)
+}
+
+/// Returns the bounds of a bin.
+fn bin(index: i64, size: i64, dim: i64) -> (i64, i64) {
+    (index * dim / size, ((index + 1) * dim + size - 1) / size)
+}
+
+/// Pools along one axis into `size` bins.
+fn bins(node: &mut Node<'_>, x: &Value, axis: i64, size: i64, kind: &str) -> Outcome {
+    if size == 1 {
+        return node.reduce(kind, x, &[axis], true);
+    }
+    if dim_of(x, axis) == Some(size) {
+        return Ok(x.clone());
+    }
+    let dim = required_dim(x, axis)?;
+    let mut parts = Vec::new();
+    for index in 0..size {
+        let (start, end) = bin(index, size, dim);
+        let part = node.slice(x, axis, start, end)?;
+        parts.push(node.reduce(kind, &part, &[axis], true)?);
+    }
+    node.concat(&parts.iter().collect::<Vec<_>>(), axis)
+}
+
+fn adaptive_average(node: &mut Node<'_>, count: usize) -> Outcome {
+    let x = node.tensor("self")?;
+    let sizes = adaptive_sizes(node, &x, count)?;
+    let first = rank(&x)? - i64::try_from(count).unwrap_or(0);
+    let axes: Vec<i64> = (first..rank(&x)?).collect();
+    if sizes.iter().all(|size| *size == 1) {
+        return node.reduce("ReduceMean", &x, &axes, true);
+    }
+    // Windows of one size, if the bins divide the image.
+    let dims: Option<Vec<i64>> = axes.iter().map(|axis| dim_of(&x, *axis)).collect();
+    if let Some(dims) = dims
+        && dims.iter().zip(&sizes).all(|(dim, size)| *size > 0 && dim % size == 0)
+    {
+        let kernel: Vec<i64> = dims.iter().zip(&sizes).map(|(dim, size)| dim / size).collect();
+        return batched(node, &x, count, |node, x| {
+            let attributes = [ints("kernel_shape", &kernel), ints("strides", &kernel)];
+            node.call("AveragePool", &[x], attributes)
+        });
+    }
+    let mut y = x;
+    for (axis, size) in axes.into_iter().zip(sizes) {
+        y = bins(node, &y, axis, size, "ReduceMean")?;
+    }
+    Ok(y)
+}
+
+/// The maximum of each bin, and its place in the plane.
+fn adaptive_maximum(node: &mut Node<'_>, count: usize) -> Outcome<Vec<Value>> {
+    let x = node.tensor("self")?;
+    let sizes = adaptive_sizes(node, &x, count)?;
+    let first = rank(&x)? - i64::try_from(count).unwrap_or(0);
+    let axes: Vec<i64> = (first..rank(&x)?).collect();
+    let dims = axes.iter().map(|axis| required_dim(&x, *axis)).collect::<Outcome<Vec<_>>>()?;
+    // All bins, as boxes.
+    let mut boxes: Vec<Vec<(i64, i64)>> = vec![Vec::new()];
+    for (size, dim) in sizes.iter().zip(&dims) {
+        let each = |found: &Vec<(i64, i64)>| {
+            let found = found.clone();
+            (0..*size).map(move |index| [&found[..], &[bin(index, *size, *dim)]].concat())
+        };
+        boxes = boxes.iter().flat_map(each).collect();
+        if i64::try_from(boxes.len()).is_ok_and(|count| count > MAX_PARTS) {
+            return Err(wrong("output_size", "fewer bins", &format!("{sizes:?}")));
+        }
+    }
+    // The places of elements in the plane, of the rank of the plane.
+    let plane = crate::torch::node::product(&dims)?;
+    let places = node.range(plane)?;
+    let places = node.reshape(&places, &dims)?;
+    let lead: Vec<i64> = (0..first).collect();
+    let (mut maxima, mut found) = (Vec::new(), Vec::new());
+    for bounds in boxes {
+        let (starts, ends): (Vec<i64>, Vec<i64>) = bounds.into_iter().unzip();
+        let part = node.slices(&x, &axes, &starts, &ends)?;
+        let own = node.slices(&places, &(0..).take(count).collect::<Vec<i64>>(), &starts, &ends)?;
+        let own = node.reshape(&own, &[-1])?;
+        let mut shape = node.sizes_of(&x)?;
+        shape.truncate(lead.len());
+        shape.push(crate::torch::arguments::Size::Known(-1));
+        let part = node.reshape_to(&part, &shape)?;
+        let best = node.call("ArgMax", &[&part], [int("axis", -1), int("keepdims", 0)])?;
+        let best_place = node.gather(&own, &best, 0)?;
+        let value = node.reduce("ReduceMax", &part, &[first], false)?;
+        maxima.push(value);
+        found.push(node.cast(&best_place, DType::Int64)?);
+    }
+    let mut results = Vec::new();
+    for parts in [maxima, found] {
+        let joined = node.stacked(&parts.iter().collect::<Vec<_>>())?;
+        let mut shape = node.sizes_of(&x)?;
+        shape.truncate(lead.len());
+        shape.extend(sizes.iter().map(|size| crate::torch::arguments::Size::Known(*size)));
+        results.push(node.reshape_to(&joined, &shape)?);
+    }
+    Ok(results)
+}

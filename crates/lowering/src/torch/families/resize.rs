@@ -1,0 +1,255 @@
+//! Resizing of images, and sampling at places.
+
+use lodstone_model::DType;
+use lodstone_schema::Finding;
+
+use crate::onnx::{Value, float, int, ints, text};
+use crate::torch::arguments::{Size, wrong};
+use crate::torch::node::{Node, Outcome, Rule, dim_of, rank, required_dim};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("aten::_upsample_bicubic2d_aa", Rule::One(|node| resized(node, &CUBIC_AA))),
+    ("aten::_upsample_bilinear2d_aa", Rule::One(|node| resized(node, &LINEAR_AA))),
+    ("aten::_upsample_nearest_exact1d", Rule::One(|node| resized(node, &EXACT))),
+    ("aten::_upsample_nearest_exact2d", Rule::One(|node| resized(node, &EXACT))),
+    ("aten::_upsample_nearest_exact3d", Rule::One(|node| resized(node, &EXACT))),
+    ("aten::affine_grid_generator", Rule::One(affine_grid)),
+    ("aten::col2im", Rule::One(col2im)),
+    ("aten::grid_sampler", Rule::One(grid_sample)),
+    ("aten::grid_sampler_2d", Rule::One(grid_sample)),
+    ("aten::grid_sampler_3d", Rule::One(grid_sample)),
+    ("aten::im2col", Rule::One(im2col)),
+    ("aten::upsample_bicubic2d", Rule::One(|node| resized(node, &CUBIC))),
+    ("aten::upsample_bilinear2d", Rule::One(|node| resized(node, &LINEAR))),
+    ("aten::upsample_linear1d", Rule::One(|node| resized(node, &LINEAR))),
+    ("aten::upsample_nearest1d", Rule::One(|node| resized(node, &NEAREST))),
+    ("aten::upsample_nearest2d", Rule::One(|node| resized(node, &NEAREST))),
+    ("aten::upsample_nearest3d", Rule::One(|node| resized(node, &NEAREST))),
+    ("aten::upsample_trilinear3d", Rule::One(|node| resized(node, &LINEAR))),
+];
+
+/// A way to resize.
+struct Mode {
+    mode: &'static str,
+    coordinates: &'static str,
+    nearest: &'static str,
+    antialias: bool,
+}
+
+const NEAREST: Mode =
+    Mode { mode: "nearest", coordinates: "asymmetric", nearest: "floor", antialias: false };
+const EXACT: Mode =
+    Mode { mode: "nearest", coordinates: "half_pixel", nearest: "round_prefer_ceil", antialias: false };
+const LINEAR: Mode =
+    Mode { mode: "linear", coordinates: "half_pixel", nearest: "", antialias: false };
+const CUBIC: Mode = Mode { mode: "cubic", coordinates: "half_pixel", nearest: "", antialias: false };
+const LINEAR_AA: Mode = Mode { antialias: true, ..LINEAR };
+const CUBIC_AA: Mode = Mode { antialias: true, ..CUBIC };
+
+/// Returns the scales of the spatial dims, if they are given: they map coordinates, rather than the ratio of dims.
+fn scales(node: &Node<'_>, count: usize) -> Outcome<Option<Vec<f64>>> {
+    if node.arguments.overload() == "vec" {
+        return node.arguments.floats("scale_factors");
+    }
+    let names: &[&str] = match count {
+        1 => &["scales"],
+        2 => &["scales_h", "scales_w"],
+        _ => &["scales_d", "scales_h", "scales_w"],
+    };
+    let all = names.iter().map(|name| node.arguments.optional_float(name));
+    Ok(all.collect::<Outcome<Vec<_>>>()?.into_iter().collect())
+}
+
+fn resized(node: &mut Node<'_>, mode: &Mode) -> Outcome {
+    let name = if node.arguments.has("input") { "input" } else { "self" };
+    let x = node.tensor(name)?;
+    let count = usize::try_from(rank(&x)? - 2).unwrap_or(0);
+    if !(1..=3).contains(&count) {
+        return Err(format!("expected images of rank 3 to 5, found {}", rank(&x)?).into());
+    }
+    let aligns = node.arguments.has("align_corners") && node.arguments.flag("align_corners")?;
+    let scales = scales(node, count)?;
+    let sizes = node.arguments.optional_sizes("output_size")?;
+    let sizes = match (sizes, &scales) {
+        (Some(sizes), _) => sizes,
+        (None, Some(scales)) => {
+            let mut sizes = Vec::new();
+            for (axis, scale) in (2..).zip(scales) {
+                sizes.push(scaled(node, &x, axis, *scale)?);
+            }
+            sizes
+        }
+        (None, None) => return Err("expected sizes or scales".into()),
+    };
+    if sizes.len() != count {
+        return Err(wrong("output_size", &format!("{count} sizes"), &sizes.len().to_string()));
+    }
+    let axes: Vec<i64> = (2..).take(count).collect();
+    let mut attributes = vec![text("mode", mode.mode), ints("axes", &axes)];
+    let coordinates = if aligns { "align_corners" } else { mode.coordinates };
+    attributes.push(text("coordinate_transformation_mode", coordinates));
+    if !mode.nearest.is_empty() {
+        attributes.push(text("nearest_mode", mode.nearest));
+    }
+    if mode.mode == "cubic" {
+        attributes.push(float("cubic_coeff_a", if mode.antialias { -0.5 } else { -0.75 }));
+    }
+    if mode.antialias {
+        attributes.push(int("antialias", 1));
+    }
+    let wide = if x.dtype().is_float() { x.dtype() } else { DType::Float32 };
+    let source = node.cast(&x, wide)?;
+    // Given scales differ from the ratio of dims if those were rounded.
+    let differ = scales.as_ref().filter(|scales| !aligns && !fits(&x, scales, &sizes));
+    let [y] = match differ {
+        Some(scales) => {
+            #[expect(clippy::cast_possible_truncation, reason = "scales of ONNX are single floats")]
+            let scales: Vec<f32> = scales.iter().map(|scale| *scale as f32).collect();
+            let scales = node.singles(&scales);
+            node.emit_all("Resize", &[Some(&source), None, Some(&scales)], attributes)?
+        }
+        None => {
+            let sizes = node.list_of(&sizes)?;
+            node.emit_all("Resize", &[Some(&source), None, None, Some(&sizes)], attributes)?
+        }
+    };
+    node.cast(&y, x.dtype())
+}
+
+/// Whether scales are the ratios of dims.
+#[expect(clippy::cast_precision_loss, reason = "dims are small")]
+fn fits(x: &Value, scales: &[f64], sizes: &[Size]) -> bool {
+    (2..).zip(scales.iter().zip(sizes)).all(|(axis, (scale, size))| match (dim_of(x, axis), size) {
+        (Some(dim), Size::Known(size)) => dim as f64 * scale == *size as f64,
+        // Dims that are multiplied by an integer fit.
+        _ => scale.fract() == 0.0,
+    })
+}
+
+/// Returns a dim times a scale, rounded down.
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "dims are small")]
+fn scaled(node: &mut Node<'_>, x: &Value, axis: i64, scale: f64) -> Outcome<Size> {
+    if let Some(dim) = dim_of(x, axis) {
+        return Ok(Size::Known((dim as f64 * scale).floor() as i64));
+    }
+    let size = node.extent_as(x, axis, DType::Float64)?;
+    let product = node.times(&size, scale)?;
+    let floor = node.call("Floor", &[&product], [])?;
+    node.cast(&floor, DType::Int64).map(Size::Value)
+}
+
+fn grid_sample(node: &mut Node<'_>) -> Outcome {
+    let (x, grid) = (node.tensor("input")?, node.tensor("grid")?);
+    let mode = node.arguments.int("interpolation_mode")?;
+    let padding = node.arguments.int("padding_mode")?;
+    let aligns = node.arguments.flag("align_corners")?;
+    let pick = |names: [&'static str; 3], index: i64, name: &str| {
+        let found = usize::try_from(index).ok().and_then(|index| names.get(index).copied());
+        found.ok_or_else(|| wrong(name, "0 to 2", &index.to_string()))
+    };
+    let mode = pick(["linear", "nearest", "cubic"], mode, "interpolation_mode")?;
+    let padding = pick(["zeros", "border", "reflection"], padding, "padding_mode")?;
+    let attributes = [
+        text("mode", mode),
+        text("padding_mode", padding),
+        int("align_corners", i64::from(aligns)),
+    ];
+    node.call("GridSample", &[&x, &grid], attributes)
+}
+
+fn affine_grid(node: &mut Node<'_>) -> Outcome {
+    let theta = node.tensor("theta")?;
+    let sizes = node.arguments.sizes("size")?;
+    let aligns = node.arguments.flag("align_corners")?;
+    let sizes = node.list_of(&sizes)?;
+    node.call("AffineGrid", &[&theta, &sizes], [int("align_corners", i64::from(aligns))])
+}
+
+/// The windows of images.
+struct Windows {
+    kernel: Vec<i64>,
+    dilation: Vec<i64>,
+    padding: Vec<i64>,
+    stride: Vec<i64>,
+}
+
+fn windows(node: &Node<'_>) -> Outcome<Windows> {
+    let each = |name: &str| node.arguments.each(name, 2, None);
+    let windows = Windows {
+        kernel: each("kernel_size")?,
+        dilation: each("dilation")?,
+        padding: each("padding")?,
+        stride: each("stride")?,
+    };
+    let positive = [&windows.kernel, &windows.dilation, &windows.stride];
+    let fits = positive.into_iter().flatten().all(|number| (1..=1 << 12).contains(number));
+    match fits && windows.padding.iter().all(|number| (0..=1 << 12).contains(number)) {
+        true => Ok(windows),
+        false => Err(Finding::from("the windows must have positive sizes")),
+    }
+}
+
+/// Windows as columns: `[n, c, h, w]` to `[n, c * kh * kw, places]`.
+fn im2col(node: &mut Node<'_>) -> Outcome {
+    let x = node.tensor("self")?;
+    let windows = windows(node)?;
+    let is_single = rank(&x)? == 3;
+    let x = if is_single { node.unsqueeze(&x, &[0])? } else { x };
+    let (channels, height, width) =
+        (required_dim(&x, 1)?, required_dim(&x, 2)?, required_dim(&x, 3)?);
+    let [kh, kw, dh, dw, ph, pw, sh, sw] =
+        [&windows.kernel, &windows.dilation, &windows.padding, &windows.stride]
+            .into_iter()
+            .flatten()
+            .copied()
+            .collect::<Vec<i64>>()
+            .try_into()
+            .map_err(|_| Finding::internal("a number was lost"))?;
+    let pads = node.longs(&[0, 0, ph, pw, 0, 0, ph, pw]);
+    let padded = node.call("Pad", &[&x, &pads], [])?;
+    let count = |size: i64, pad: i64, kernel: i64, step: i64, stride: i64| {
+        (size + 2 * pad - step * (kernel - 1) - 1).div_euclid(stride) + 1
+    };
+    let (rows, columns) = (count(height, ph, kh, dh, sh), count(width, pw, kw, dw, sw));
+    if rows < 1 || columns < 1 || rows * columns * kh * kw > 1 << 24 {
+        return Err(format!("the image has {rows} by {columns} windows").into());
+    }
+    let places = |kernel: i64, step: i64, count: i64, stride: i64| {
+        (0..kernel)
+            .flat_map(|at| (0..count).map(move |place| at * step + place * stride))
+            .collect::<Vec<i64>>()
+    };
+    // [kh * rows] and [kw * columns]
+    let of_rows = node.longs(&places(kh, dh, rows, sh));
+    let of_columns = node.longs(&places(kw, dw, columns, sw));
+    let picked = node.gather(&padded, &of_rows, 2)?;
+    let picked = node.gather(&picked, &of_columns, 3)?;
+    let parts = node.reshape(&picked, &[-1, channels, kh, rows, kw, columns])?;
+    let turned = node.transpose(&parts, &[0, 1, 2, 4, 3, 5])?;
+    let y = node.reshape(&turned, &[-1, channels * kh * kw, rows * columns])?;
+    if !is_single {
+        return Ok(y);
+    }
+    let axes = node.longs(&[0]);
+    node.call("Squeeze", &[&y, &axes], [])
+}
+
+fn col2im(node: &mut Node<'_>) -> Outcome {
+    let x = node.tensor("self")?;
+    let windows = windows(node)?;
+    let output = node.arguments.ints("output_size")?;
+    let is_single = rank(&x)? == 2;
+    let x = if is_single { node.unsqueeze(&x, &[0])? } else { x };
+    let (output, kernel) = (node.longs(&output), node.longs(&windows.kernel));
+    let attributes = [
+        ints("dilations", &windows.dilation),
+        ints("pads", &[&windows.padding[..], &windows.padding[..]].concat()),
+        ints("strides", &windows.stride),
+    ];
+    let y = node.call("Col2Im", &[&x, &output, &kernel], attributes)?;
+    if !is_single {
+        return Ok(y);
+    }
+    let axes = node.longs(&[0]);
+    node.call("Squeeze", &[&y, &axes], [])
+}

@@ -1,0 +1,76 @@
+//! Lowering of PyTorch programs to ONNX.
+//!
+//! Each operator has one rule for all its overloads, in a table of its family (`RULES`), which serves runs and exports.
+//! A rule lowers an operator for inputs of given types: all dims are known when a program runs, some when it is
+//! exported. Rules exist for the operators that `torch.export` traces and for those of Core ATen.
+//!
+//! | PyTorch | ONNX | by |
+//! |---|---|---|
+//! | parameters, inputs | initializers, inputs | `walk` |
+//! | arguments | values and constants, with the defaults of the schema | `node`, `arguments` |
+//! | type promotion, numbers among tensors | casts | `promote` |
+//! | operators that write to an argument | the operator that does not, and a new value of the tensor | `walk` |
+//! | views of tensors that are written | the view of the new value; a write to a view scatters into its base | `tensors` |
+//! | a parameter, buffer or input that is written | an output `NAME.next` after those of the program | `finish` |
+//! | `cond`, `while_loop`, `scan`, `map` | `If`, `Loop`, `Scan` | `control` |
+//! | quantized tensors | integers between `QuantizeLinear` and `DequantizeLinear` | `families/quantized` |
+//!
+//! A run begins with the stored parameters and buffers, and leaves them as they are.
+//!
+//! Not supported: operators that draw random numbers, sparse and complex tensors.
+//!
+//! Source of truth: the operators of PyTorch 2.15, and results that it gave.
+
+mod arguments;
+mod control;
+mod families;
+mod finish;
+mod node;
+mod promote;
+mod tensors;
+mod walk;
+
+use lodstone_model::{Model, Report};
+use lodstone_schema::{Finding, Findings, Origins};
+
+use crate::{LowerOptions, OperatorCoverage};
+use walk::Walk;
+
+/// Returns the names of all operators that can be lowered, without overloads, sorted.
+pub fn kinds() -> Vec<&'static str> {
+    let mut kinds: Vec<&str> = families::kinds().chain(control::kinds()).collect();
+    kinds.sort_unstable();
+    kinds
+}
+
+/// Translates the main program of a model to ONNX, with its parameters.
+///
+/// # Errors
+/// All operators that have no rule or contradict themselves, with their places.
+pub(crate) fn to_onnx(
+    model: &Model,
+    options: &LowerOptions,
+    report: &mut Report,
+) -> Result<(Model, Origins), Findings> {
+    if options.custom_domain.is_some() || !options.lod.is_empty() {
+        let mut findings = Findings::default();
+        let what = "exports of PyTorch programs have no custom operators and no LoD";
+        findings.add("the options", what);
+        return Err(findings);
+    }
+    let mut walk = Walk::new(model)?;
+    walk.main();
+    walk.finish(report)
+}
+
+/// Tries to export each operator of the main program.
+///
+/// # Errors
+/// If the program contradicts itself as a whole.
+pub(crate) fn coverage(model: &Model) -> Result<Vec<OperatorCoverage>, Finding> {
+    let first = |findings: Findings| match findings.located.into_iter().next() {
+        Some(located) => located.finding.within(located.place),
+        None => Finding::internal("a program is rejected without a reason"),
+    };
+    Ok(Walk::new(model).map_err(first)?.coverage())
+}

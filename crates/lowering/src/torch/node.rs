@@ -1,0 +1,317 @@
+//! A PyTorch operator as its rule sees it: arguments by name, and the graph that is emitted.
+
+use std::ops::{Deref, DerefMut};
+
+use lodstone_model::{DType, Dim, Op};
+use lodstone_schema::{Code, Finding};
+
+use super::arguments::{Arguments, Item, Number, Size, wrong};
+use crate::onnx::{Graph, Value, int};
+
+/// The result of a rule.
+pub(super) type Outcome<T = Value> = Result<T, Finding>;
+
+/// The rule of an operator.
+#[derive(Clone, Copy)]
+pub(super) enum Rule {
+    /// Returns the only result.
+    One(fn(&mut Node<'_>) -> Outcome),
+    /// Returns all results; the members of a list follow each other.
+    Many(fn(&mut Node<'_>) -> Outcome<Vec<Value>>),
+    /// Returns a size, number or truth value.
+    Number(fn(&mut Node<'_>) -> Outcome),
+    /// Checks something, and has no results.
+    None,
+}
+
+/// The maximum number of elements of a result: only broken arguments lead to more.
+pub(super) const MAX_ELEMENTS: u64 = 1 << 31;
+
+/// The maximum number of operators, or of elements of a constant, that a single node may become.
+pub(super) const MAX_PARTS: i64 = 1 << 14;
+
+/// Beyond any dim, in both directions.
+pub(super) const BEYOND: i64 = i32::MAX as i64;
+
+/// A node, and the operators that are emitted for it.
+pub(super) struct Node<'a> {
+    graph: &'a mut Graph,
+    pub(super) op: &'a Op,
+    pub(super) arguments: Arguments<'a>,
+}
+
+impl Deref for Node<'_> {
+    type Target = Graph;
+
+    fn deref(&self) -> &Graph {
+        self.graph
+    }
+}
+
+impl DerefMut for Node<'_> {
+    fn deref_mut(&mut self) -> &mut Graph {
+        self.graph
+    }
+}
+
+impl<'a> Node<'a> {
+    pub(super) fn new(graph: &'a mut Graph, op: &'a Op, arguments: Arguments<'a>) -> Self {
+        Self { graph, op, arguments }
+    }
+
+    /// Returns the name of the operator without its namespace and overload; of an operator that writes to its first
+    /// argument, that of the one that does not.
+    pub(super) fn name(&self) -> &'a str {
+        base_name(&self.op.kind)
+    }
+
+    /// Returns a tensor; a number among tensors becomes one.
+    pub(super) fn tensor(&mut self, name: &str) -> Outcome {
+        self.optional(name)?.ok_or_else(|| {
+            Finding::from(format!("the argument `{name}` is missing")).about_slot(name)
+        })
+    }
+
+    /// Returns a tensor, if it is present.
+    pub(super) fn optional(&mut self, name: &str) -> Outcome<Option<Value>> {
+        match self.arguments.items(name) {
+            Some([Item::Absent]) => Ok(None),
+            Some([Item::Tensor(value) | Item::Number(value)]) => Ok(Some(value.clone())),
+            Some([Item::Constant(_)]) | None => match self.arguments.number(name)? {
+                Some(number) => self.number_of(number.dtype(), number).map(Some),
+                None => Ok(None),
+            },
+            Some(_) => Err(wrong(name, "a tensor", "a list")),
+        }
+    }
+
+    /// Returns a list of tensors, some of which may be absent.
+    pub(super) fn optional_tensors(&self, name: &str) -> Outcome<Vec<Option<Value>>> {
+        let one = |item: &Item| match item {
+            Item::Tensor(value) | Item::Number(value) => Ok(Some(value.clone())),
+            Item::Absent => Ok(None),
+            Item::Constant(_) => Err(wrong(name, "tensors", "a number")),
+        };
+        self.arguments.items(name).unwrap_or_default().iter().map(one).collect()
+    }
+
+    /// Returns a list of tensors.
+    pub(super) fn tensors(&self, name: &str) -> Outcome<Vec<Value>> {
+        let all = self.optional_tensors(name)?.into_iter().collect::<Option<Vec<_>>>();
+        all.ok_or_else(|| wrong(name, "tensors", "`None`"))
+    }
+
+    /// Adds a number of a type.
+    pub(super) fn number_of(&mut self, dtype: DType, number: Number) -> Outcome {
+        match (dtype, number) {
+            (DType::Int64, Number::Int(value)) => Ok(self.long(value)),
+            _ => self.number(dtype, number.float()),
+        }
+    }
+
+    /// Returns a number of a type: a constant, or one that the program computes.
+    pub(super) fn scalar(&mut self, name: &str, dtype: DType) -> Outcome<Option<Value>> {
+        if let Some([Item::Number(value) | Item::Tensor(value)]) = self.arguments.items(name) {
+            let value = value.clone();
+            return self.cast(&value, dtype).map(Some);
+        }
+        let number = self.arguments.number(name)?;
+        number.map(|number| self.number_of(dtype, number)).transpose()
+    }
+
+    /// Returns a list of sizes as a tensor of shape `[count]`.
+    pub(super) fn list_of(&mut self, sizes: &[Size]) -> Outcome {
+        if let Some(known) = known_sizes(sizes) {
+            return Ok(self.longs(&known));
+        }
+        let mut parts = Vec::new();
+        for size in sizes {
+            parts.push(match size {
+                Size::Known(size) => self.longs(&[*size]),
+                Size::Value(value) => {
+                    let value = self.cast(value, DType::Int64)?;
+                    self.reshape(&value, &[1])?
+                }
+            });
+        }
+        self.concat(&parts.iter().collect::<Vec<_>>(), 0)
+    }
+
+    /// Returns a size as a scalar.
+    pub(super) fn scalar_of(&mut self, size: &Size) -> Outcome {
+        match size {
+            Size::Known(size) => Ok(self.long(*size)),
+            Size::Value(value) => self.cast(value, DType::Int64),
+        }
+    }
+
+    /// Returns a dim of a tensor.
+    pub(super) fn size_of(&mut self, value: &Value, axis: i64) -> Outcome<Size> {
+        match dim_of(value, axis) {
+            Some(size) => Ok(Size::Known(size)),
+            None => self.extent(value, axis).map(Size::Value),
+        }
+    }
+
+    /// Returns all dims of a tensor.
+    pub(super) fn sizes_of(&mut self, value: &Value) -> Outcome<Vec<Size>> {
+        (0..rank(value)?).map(|axis| self.size_of(value, axis)).collect()
+    }
+
+    /// Reshapes to sizes, of which one may be -1.
+    pub(super) fn reshape_to(&mut self, value: &Value, sizes: &[Size]) -> Outcome {
+        if let Some(known) = known_sizes(sizes) {
+            return self.reshape(value, &known);
+        }
+        let shape = self.list_of(sizes)?;
+        match shape.info().ints() {
+            Some(known) => self.reshape(value, &known),
+            None => self.call("Reshape", &[value, &shape], [int("allowzero", 1)]),
+        }
+    }
+
+    /// Broadcasts to sizes.
+    pub(super) fn expand_to(&mut self, value: &Value, sizes: &[Size]) -> Outcome {
+        if let Some(known) = known_sizes(sizes) {
+            product(&known)?;
+            return self.expand(value, &known);
+        }
+        let shape = self.list_of(sizes)?;
+        self.call("Expand", &[value, &shape], [])
+    }
+
+    /// Applies a rule with another tensor in a slot.
+    pub(super) fn with_tensor<T>(
+        &mut self,
+        name: &str,
+        value: &Value,
+        rule: impl FnOnce(&mut Self) -> Outcome<T>,
+    ) -> Outcome<T> {
+        let new = vec![Item::Tensor(value.clone())];
+        let slot = self.arguments.values.iter_mut().find(|(slot, _)| *slot == name);
+        let old = match slot {
+            Some((_, items)) => std::mem::replace(items, new),
+            None => return Err(Finding::internal(format!("there is no slot `{name}`"))),
+        };
+        let outcome = rule(self);
+        if let Some((_, items)) = self.arguments.values.iter_mut().find(|(slot, _)| *slot == name) {
+            *items = old;
+        }
+        outcome
+    }
+}
+
+/// Returns the name of an operator without its namespace and overload, and without the mark of one that writes.
+pub(super) fn base_name(kind: &str) -> &str {
+    let name = kind.split_once("::").map_or(kind, |(_, name)| name);
+    let name = name.split('.').next().unwrap_or(name);
+    match is_written(kind) {
+        true => name.strip_suffix('_').unwrap_or(name),
+        false => name,
+    }
+}
+
+/// Whether an operator writes to its first argument.
+pub(super) fn is_written(kind: &str) -> bool {
+    let name = kind.split('.').next().unwrap_or(kind);
+    name.ends_with('_') && !name.ends_with("__")
+}
+
+/// Returns all sizes, if they are known.
+pub(super) fn known_sizes(sizes: &[Size]) -> Option<Vec<i64>> {
+    let known = |size: &Size| match size {
+        Size::Known(size) => Some(*size),
+        Size::Value(_) => None,
+    };
+    sizes.iter().map(known).collect()
+}
+
+/// Returns the rank of a value.
+pub(super) fn rank(value: &Value) -> Outcome<i64> {
+    let unknown = |_| {
+        Finding::new(Code::UnknownDims, format!("the rank of `{}` must be known", value.name()))
+    };
+    let rank = value.rank().map_err(unknown)?;
+    i64::try_from(rank).map_err(|_| Finding::internal("the rank is too large"))
+}
+
+/// Returns the index of an axis of a value; negative ones count from the end. A scalar has the axis 0.
+pub(super) fn axis_of(value: &Value, axis: i64) -> Outcome<i64> {
+    place_in(rank(value)?.max(1), axis)
+}
+
+/// Returns the index of an axis of a rank; negative ones count from the end.
+pub(super) fn place_in(rank: i64, axis: i64) -> Outcome<i64> {
+    let place = if axis < 0 { axis.saturating_add(rank) } else { axis };
+    match (0..rank).contains(&place) {
+        true => Ok(place),
+        false => Err(format!("expected an axis of rank {rank}, found {axis}").into()),
+    }
+}
+
+/// Returns the indices of axes; none stands for all.
+pub(super) fn axes_of(value: &Value, axes: &[i64]) -> Outcome<Vec<i64>> {
+    if axes.is_empty() {
+        return Ok((0..rank(value)?).collect());
+    }
+    let mut places = axes.iter().map(|axis| axis_of(value, *axis)).collect::<Outcome<Vec<_>>>()?;
+    places.sort_unstable();
+    let count = places.len();
+    places.dedup();
+    match places.len() == count {
+        true => Ok(places),
+        false => Err(format!("an axis appears twice in {axes:?}").into()),
+    }
+}
+
+/// Returns a dim, if it is known.
+pub(super) fn dim_of(value: &Value, axis: i64) -> Option<i64> {
+    let dim = value.shape().ok()?.get(usize::try_from(axis).ok()?)?;
+    match dim {
+        Dim::Known(size) => i64::try_from(*size).ok(),
+        _ => None,
+    }
+}
+
+/// Returns a dim that must be known.
+pub(super) fn required_dim(value: &Value, axis: i64) -> Outcome<i64> {
+    let rank = rank(value)?;
+    if !(0..rank).contains(&axis) {
+        return Err(format!("expected an axis of rank {rank}, found {axis}").into());
+    }
+    let unknown = || {
+        let what = format!("dim {axis} of `{}` must be known", value.name());
+        Finding::new(Code::UnknownDims, what)
+    };
+    dim_of(value, axis).ok_or_else(unknown)
+}
+
+/// Returns the product of dims, which may not overflow.
+pub(super) fn product(dims: &[i64]) -> Outcome<i64> {
+    let all = dims.iter().try_fold(1_i64, |all, dim| all.checked_mul(*dim));
+    all.filter(|all| all.unsigned_abs() <= MAX_ELEMENTS)
+        .ok_or_else(|| format!("the dims {dims:?} have too many elements").into())
+}
+
+/// Fails if a value is unreasonably large.
+pub(super) fn check_size(value: &Value) -> Outcome<()> {
+    let known = value.shape().unwrap_or_default().iter().filter_map(|dim| match dim {
+        Dim::Known(size) => Some(*size),
+        _ => None,
+    });
+    let known: Vec<u64> = known.collect();
+    let elements = known.iter().try_fold(1_u64, |all, size| all.checked_mul(*size));
+    match known.contains(&0) || elements.is_some_and(|elements| elements <= MAX_ELEMENTS) {
+        true => Ok(()),
+        false => Err(format!("the result would have the dims {known:?}").into()),
+    }
+}
+
+/// Fails if a rank is another one than expected.
+pub(super) fn expect_rank(value: &Value, expected: &[i64]) -> Outcome<()> {
+    let rank = rank(value)?;
+    match expected.contains(&rank) {
+        true => Ok(()),
+        false => Err(format!("expected a tensor of rank {expected:?}, found {rank}").into()),
+    }
+}
