@@ -101,6 +101,12 @@ const ELEMENTS: &[Element] = &[
     Element { number: 2, ..opaque("bcomplex32", DType::Uint32, 4, 46) },
 ];
 
+/// Returns the type that a number in code stands for.
+pub(crate) fn script_type(code: i64) -> Option<DType> {
+    let code = u64::try_from(code).ok()?;
+    ELEMENTS.iter().find(|element| element.script == code).map(|element| element.dtype)
+}
+
 /// Other names of types, and the names of their storages.
 #[rustfmt::skip]
 const OTHER_NAMES: &[(&str, &str)] = &[

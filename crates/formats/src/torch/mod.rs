@@ -6,6 +6,8 @@
 //! | `archive` | the zip archives of all releases since 1.0, and their members |
 //! | `element` | element types |
 //! | `view`, `strided` | tensors as views of storages |
+//! | `code` | the code of TorchScript |
+//! | `evaluate` | code to programs |
 //! | `package` | the weights of exported programs |
 //! | `imports` | imports and calls of pickles of tensors |
 //! | `storages` | the tensors in a pickle, whose elements are outside of it |
@@ -13,9 +15,11 @@
 
 
 pub(crate) mod archive;
+pub(crate) mod code;
 mod detect;
 mod distributed;
 pub(crate) mod element;
+pub(crate) mod evaluate;
 mod imports;
 pub(crate) mod object;
 mod outside;

@@ -55,7 +55,14 @@ pub fn read_script_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
         return Err(blob.malformed(0, "a program of TorchScript", "another archive").into());
     }
     let contents = script::contents(&archive, limits)?;
-    Ok(model(&archive, SCRIPT_NAME, contents))
+    let mut model = model(&archive, SCRIPT_NAME, contents);
+    if archive.kind == Kind::Script {
+        match script::program(&archive, &model.parameters, limits)? {
+            Ok(program) => model.programs = program.into(),
+            Err(what) => model.report.warn(format!("the program is not read: {what}")),
+        }
+    }
+    Ok(model)
 }
 
 /// Reads the weights and constants of exported programs.

@@ -9,7 +9,7 @@ use crate::torch::element::Element;
 use crate::torch::view::Sign;
 
 /// A tensor, as the arguments of a call.
-pub(super) struct Form {
+pub(crate) struct Form {
     pub(super) kind: Kind,
     /// The class, if it is not `torch.Tensor`.
     pub(super) class: Option<String>,
@@ -18,7 +18,7 @@ pub(super) struct Form {
 }
 
 /// The kind of a tensor.
-pub(super) enum Kind {
+pub(crate) enum Kind {
     View(Strided),
     Quantized(Strided, Scheme),
     /// A tensor that is saved elsewhere in the file, by its number.
@@ -36,7 +36,7 @@ pub(super) enum Kind {
 }
 
 /// A view of a storage.
-pub(super) struct Strided {
+pub(crate) struct Strided {
     pub(super) storage: Id,
     /// The element type, if it is not that of the storage.
     pub(super) element: Option<&'static Element>,
@@ -47,14 +47,14 @@ pub(super) struct Strided {
 }
 
 /// The mapping of quantized elements to real values.
-pub(super) enum Scheme {
+pub(crate) enum Scheme {
     Tensor { scale: f64, zero_point: i64 },
     Channel { scales: Id, zero_points: Id, axis: u64 },
 }
 
 /// A layout of compressed tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Layout {
+pub(crate) enum Layout {
     Csr,
     Csc,
     Bsr,

@@ -29,7 +29,7 @@ mod json;
 mod value;
 
 pub(crate) use contents::{Contents, contents};
-pub(crate) use value::Objects;
+pub(crate) use value::{Objects, Value};
 
 use lodstone_store::Blob;
 

@@ -15,7 +15,7 @@ pub(crate) struct Objects {
 }
 
 /// A value.
-pub(super) enum Value<'a> {
+pub(crate) enum Value<'a> {
     /// A plain value without parts.
     Plain(pickle::Value<'a>),
     /// An element type, a device, a layout.
@@ -31,23 +31,23 @@ pub(super) enum Value<'a> {
 }
 
 /// An `nn.Module`.
-pub(super) struct Module {
-    pub(super) class: String,
+pub(crate) struct Module {
+    pub(crate) class: String,
     /// Parameters, buffers and modules, in the order of `state_dict()`; those that are `None` are left out.
     pub(super) members: Vec<(Id, Id)>,
     /// Names of buffers that are not saved.
     pub(super) unsaved: Vec<Id>,
     /// All other attributes.
-    pub(super) attributes: Vec<(Id, Id)>,
+    pub(crate) attributes: Vec<(Id, Id)>,
 }
 
 /// An instance of a class that has no other meaning here.
-pub(super) struct Instance<'a> {
-    pub(super) class: String,
+pub(crate) struct Instance<'a> {
+    pub(crate) class: String,
     /// The arguments of the call that creates it.
-    pub(super) arguments: Cow<'a, [Id]>,
+    pub(crate) arguments: Cow<'a, [Id]>,
     /// Its attributes: the states that are dicts.
-    pub(super) attributes: Vec<(Id, Id)>,
+    pub(crate) attributes: Vec<(Id, Id)>,
     /// The parts of other states.
     pub(super) state: Vec<Id>,
     pub(super) items: &'a [Id],
@@ -183,11 +183,16 @@ impl Objects {
         id
     }
 
+    /// Whether a value is a tuple.
+    pub(crate) fn is_tuple(&self, id: Id) -> bool {
+        matches!(self.tree().node(self.unwrapped(id)), Node::Tuple(_))
+    }
+
     /// Interprets a value.
     ///
     /// # Errors
     /// Fails if a tensor is not of the form that PyTorch writes.
-    pub(super) fn value(&self, id: Id) -> Result<Value<'_>> {
+    pub(crate) fn value(&self, id: Id) -> Result<Value<'_>> {
         let id = self.unwrapped(id);
         let tree = self.tree();
         Ok(match tree.node(id) {

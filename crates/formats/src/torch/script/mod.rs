@@ -24,6 +24,9 @@
 //! Source of truth: `torch/csrc/jit/serialization` of PyTorch 2.15 and 1.3, and files that 1.2 to 2.15 wrote.
 
 mod early;
+mod program;
+
+pub(crate) use program::program;
 
 use lodstone_model::{Limits, Parameter};
 
