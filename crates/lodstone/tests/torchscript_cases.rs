@@ -19,7 +19,8 @@ use mxnet_runs::tensors_differ;
 
 /// The tolerance, relative to the largest element.
 fn near(all: &[f64]) -> f64 {
-    let largest = all.iter().filter(|it| it.is_finite()).fold(1.0_f64, |most, it| most.max(it.abs()));
+    let largest =
+        all.iter().filter(|it| it.is_finite()).fold(1.0_f64, |most, it| most.max(it.abs()));
     1e-5 * largest
 }
 

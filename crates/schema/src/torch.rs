@@ -20,8 +20,10 @@
 //! Source of truth: the registry of PyTorch 2.15.
 
 mod operators;
+mod types;
 
 pub use operators::{Argument, Operator, Returned, operator, overloads};
+pub use types::{script_code, script_type};
 
 use lodstone_model::Program;
 
@@ -65,7 +67,7 @@ fn interface(program: &Program) -> Interface<'_> {
 }
 
 /// Namespaces of operators without a schema: control flow, arithmetic of sizes, and what only the interpreter has.
-const WITHOUT_SCHEMA: &[&str] = &["_operator", "higher_order", "math", "prim", "torch"];
+const WITHOUT_SCHEMA: &[&str] = &["_operator", "higher_order", "math", "prim", "torch", "upgrader"];
 
 /// Whether an operator exists.
 pub fn is_known(kind: &str) -> bool {
@@ -75,7 +77,14 @@ pub fn is_known(kind: &str) -> bool {
 
 /// Operators with side effects beyond the values of the program, without their overload.
 const RISKS: &[(Risk, &[&str])] = &[
-    (Risk::Runs, &["prim::PythonOp", "prim::IgnoredPythonOp", "higher_order::triton_kernel_wrapper_mutation"]),
+    (
+        Risk::Runs,
+        &[
+            "prim::PythonOp",
+            "prim::IgnoredPythonOp",
+            "higher_order::triton_kernel_wrapper_mutation",
+        ],
+    ),
     (Risk::Reads, &["aten::from_file", "image::read_file"]),
     (Risk::Writes, &["aten::save", "image::write_file", "prim::Print", "higher_order::print"]),
     (Risk::Connects, &["prim::rpc_async", "prim::rpc_remote", "prim::rpc_sync"]),

@@ -33,7 +33,13 @@ pub(crate) struct Element {
     script: u64,
 }
 
-const fn element(name: &'static str, dtype: DType, size: u64, exported: u64, script: u64) -> Element {
+const fn element(
+    name: &'static str,
+    dtype: DType,
+    size: u64,
+    exported: u64,
+    script: u64,
+) -> Element {
     let number = size as usize;
     let exported = if exported == 0 { None } else { Some(exported) };
     Element { name, dtype, size, number, packed: 1, is_exact: true, exported, script }
@@ -45,7 +51,13 @@ const fn opaque(name: &'static str, dtype: DType, size: u64, script: u64) -> Ele
 }
 
 /// A complex type of two numbers.
-const fn complex(name: &'static str, dtype: DType, size: u64, exported: u64, script: u64) -> Element {
+const fn complex(
+    name: &'static str,
+    dtype: DType,
+    size: u64,
+    exported: u64,
+    script: u64,
+) -> Element {
     Element { number: size as usize / 2, ..element(name, dtype, size, exported, script) }
 }
 
@@ -100,12 +112,6 @@ const ELEMENTS: &[Element] = &[
     Element { packed: 2, ..element("float4_e2m1fn_x2", DType::Float4E2M1, 1, 0, 45) },
     Element { number: 2, ..opaque("bcomplex32", DType::Uint32, 4, 46) },
 ];
-
-/// Returns the type that a number in code stands for.
-pub(crate) fn script_type(code: i64) -> Option<DType> {
-    let code = u64::try_from(code).ok()?;
-    ELEMENTS.iter().find(|element| element.script == code).map(|element| element.dtype)
-}
 
 /// Other names of types, and the names of their storages.
 #[rustfmt::skip]

@@ -13,7 +13,6 @@
 //! | `storages` | the tensors in a pickle, whose elements are outside of it |
 //! | `outside` | the location of these elements, in archives and after pickles; programs in archives |
 
-
 pub(crate) mod archive;
 pub(crate) mod code;
 mod detect;

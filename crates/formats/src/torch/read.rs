@@ -18,9 +18,8 @@ pub(super) fn read_saved(path: &Location, options: &OpenOptions) -> Result<Model
         })?;
         return distributed::read_index(&path.join(name), true, options);
     }
-    let is_index = path.file_name().is_some_and(|name| {
-        name.to_string_lossy().ends_with(distributed::INDEX)
-    });
+    let is_index =
+        path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(distributed::INDEX));
     if is_index {
         return distributed::read_index(path, false, options);
     }
@@ -58,7 +57,10 @@ pub fn read_script_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     let mut model = model(&archive, SCRIPT_NAME, contents);
     if archive.kind == Kind::Script {
         match script::program(&archive, &model.parameters, limits)? {
-            Ok(program) => model.programs = program.into(),
+            Ok(evaluated) => {
+                model.programs = evaluated.program.into();
+                evaluated.notes.into_iter().for_each(|note| model.report.warn(note));
+            }
             Err(what) => model.report.warn(format!("the program is not read: {what}")),
         }
     }

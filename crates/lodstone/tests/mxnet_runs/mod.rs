@@ -134,7 +134,11 @@ pub(crate) fn differ(
     None
 }
 
-pub(crate) fn tensors_differ(found: &Tensor, expected: &Tensor, near: Tolerance<'_>) -> Option<String> {
+pub(crate) fn tensors_differ(
+    found: &Tensor,
+    expected: &Tensor,
+    near: Tolerance<'_>,
+) -> Option<String> {
     if (found.dtype, &found.shape) != (expected.dtype, &expected.shape) {
         let (f, e) = (found, expected);
         return Some(format!("{} {:?}, expected {} {:?}", f.dtype, f.shape, e.dtype, e.shape));

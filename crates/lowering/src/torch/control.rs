@@ -36,12 +36,13 @@ const RULES: &[(&str, ControlRule)] = &[
 
 /// Returns the rule of an operator that runs subgraphs.
 pub(super) fn rule(kind: &str) -> Option<ControlRule> {
-    RULES.iter().find(|(known, _)| *known == kind).map(|(_, rule)| *rule)
+    let mut all = RULES.iter().chain(super::script::RULES);
+    all.find(|(known, _)| *known == kind).map(|(_, rule)| *rule)
 }
 
 /// Returns the names of the operators that run subgraphs.
 pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
-    RULES.iter().map(|(kind, _)| *kind)
+    RULES.iter().chain(super::script::RULES).map(|(kind, _)| *kind)
 }
 
 /// Returns the subgraph in an argument.
@@ -88,7 +89,7 @@ fn constants(value: &AttributeValue) -> Vec<Item> {
 
 impl<'m> Walk<'m> {
     /// Emits operators into a list of their own.
-    fn apart<T>(
+    pub(super) fn apart<T>(
         &mut self,
         name: &str,
         make: impl FnOnce(&mut Self) -> Outcome<T>,
@@ -102,7 +103,7 @@ impl<'m> Walk<'m> {
     }
 
     /// Adds a block of the result, whose outputs get names of their own; returns its attribute.
-    fn block(
+    pub(super) fn block(
         &mut self,
         name: &str,
         inputs: &[Value],
@@ -131,7 +132,7 @@ impl<'m> Walk<'m> {
     }
 
     /// Creates an input of a block.
-    fn block_input(&mut self, base: &str, info: ValueInfo) -> Value {
+    pub(super) fn block_input(&mut self, base: &str, info: ValueInfo) -> Value {
         Value::new(&self.graph.names.fresh(base), info)
     }
 
@@ -145,12 +146,12 @@ impl<'m> Walk<'m> {
         }
     }
 
-    fn all_bound(&mut self, items: &[Item]) -> Vec<Bound<'m>> {
+    pub(super) fn all_bound(&mut self, items: &[Item]) -> Vec<Bound<'m>> {
         items.iter().map(|item| self.bound(item)).collect()
     }
 
     /// Returns an item as a value of the graph.
-    fn value(&mut self, item: &Item) -> Outcome {
+    pub(super) fn value(&mut self, item: &Item) -> Outcome {
         match item {
             Item::Tensor(value) | Item::Number(value) => Ok(value.clone()),
             Item::Constant(_) => {
@@ -164,23 +165,23 @@ impl<'m> Walk<'m> {
     }
 
     /// Returns a condition as a Boolean scalar.
-    fn truth(&mut self, value: &Value) -> Outcome {
+    pub(super) fn truth(&mut self, value: &Value) -> Outcome {
         let value = self.graph.cast(value, DType::Bool)?;
         self.graph.reshape(&value, &[])
     }
 }
 
-fn body(name: &str, value: AttributeValue) -> Attribute {
+pub(super) fn body(name: &str, value: AttributeValue) -> Attribute {
     Attribute { name: name.to_owned(), value }
 }
 
 /// Returns the type of a value, without its contents.
-fn type_of(value: &Value) -> ValueInfo {
+pub(super) fn type_of(value: &Value) -> ValueInfo {
     ValueInfo::from(value.value_type().clone())
 }
 
 /// Returns an item of the kind of another, with another value.
-fn like(item: &Item, value: Value) -> Item {
+pub(super) fn like(item: &Item, value: Value) -> Item {
     match item {
         Item::Number(_) | Item::Constant(_) => Item::Number(value),
         Item::Tensor(_) | Item::Absent => Item::Tensor(value),
@@ -193,7 +194,8 @@ fn choose<'m>(
     op: &'m Op,
     scope: &mut Scope<'m>,
 ) -> Outcome<Option<Vec<Value>>> {
-    let branches = [(subgraph(walk, op, 1)?, "then_branch"), (subgraph(walk, op, 2)?, "else_branch")];
+    let branches =
+        [(subgraph(walk, op, 1)?, "then_branch"), (subgraph(walk, op, 2)?, "else_branch")];
     let Some(condition) = items(walk, op, 0, scope)? else { return Ok(None) };
     let Some(operands) = items(walk, op, 3, scope)? else { return Ok(None) };
     let [condition] = condition.as_slice() else { return Err("expected one condition".into()) };
@@ -257,7 +259,8 @@ fn repeat<'m>(
     let [begins] = begins.as_slice() else { return Err("expected one condition".into()) };
     let begins = walk.truth(begins)?;
     // In the loop. Dims of states may change, ranks may not.
-    let own: Vec<Value> = first.iter().map(|value| walk.block_input("state", type_of(value))).collect();
+    let own: Vec<Value> =
+        first.iter().map(|value| walk.block_input("state", type_of(value))).collect();
     let inputs: Vec<Item> =
         states.iter().zip(&own).map(|(item, value)| like(item, value.clone())).collect();
     let bound = walk.all_bound(&[&inputs[..], &others[..]].concat());
@@ -295,11 +298,7 @@ fn slice_of(value: &Value) -> Outcome<ValueInfo> {
 }
 
 /// Runs a subgraph for each slice of the data, and passes states on.
-fn scan<'m>(
-    walk: &mut Walk<'m>,
-    op: &'m Op,
-    scope: &mut Scope<'m>,
-) -> Outcome<Option<Vec<Value>>> {
+fn scan<'m>(walk: &mut Walk<'m>, op: &'m Op, scope: &mut Scope<'m>) -> Outcome<Option<Vec<Value>>> {
     let block = subgraph(walk, op, 0)?;
     let Some(states) = items(walk, op, 1, scope)? else { return Ok(None) };
     let Some(slices) = items(walk, op, 2, scope)? else { return Ok(None) };
@@ -308,11 +307,7 @@ fn scan<'m>(
 }
 
 /// Runs a subgraph for each slice of the data.
-fn map<'m>(
-    walk: &mut Walk<'m>,
-    op: &'m Op,
-    scope: &mut Scope<'m>,
-) -> Outcome<Option<Vec<Value>>> {
+fn map<'m>(walk: &mut Walk<'m>, op: &'m Op, scope: &mut Scope<'m>) -> Outcome<Option<Vec<Value>>> {
     let block = subgraph(walk, op, 0)?;
     let Some(slices) = items(walk, op, 1, scope)? else { return Ok(None) };
     let Some(others) = items(walk, op, 2, scope)? else { return Ok(None) };
@@ -330,7 +325,8 @@ fn scanned<'m>(
     if data.is_empty() {
         return Err("expected data".into());
     }
-    let own: Vec<Value> = first.iter().map(|value| walk.block_input("state", type_of(value))).collect();
+    let own: Vec<Value> =
+        first.iter().map(|value| walk.block_input("state", type_of(value))).collect();
     let mut parts = Vec::new();
     for value in &data {
         parts.push(walk.block_input("slice", slice_of(value)?));
@@ -353,7 +349,8 @@ fn scanned<'m>(
     let operands: Vec<Option<&Value>> = first.iter().chain(&data).map(Some).collect();
     let count = i64::try_from(data.len()).unwrap_or(0);
     let axes = vec![0; data.len()];
-    let attributes = [body("body", value), int("num_scan_inputs", count), ints("scan_input_axes", &axes)];
+    let attributes =
+        [body("body", value), int("num_scan_inputs", count), ints("scan_input_axes", &axes)];
     Ok(Some(walk.graph.emit_typed("Scan", &operands, attributes, infos)))
 }
 

@@ -27,6 +27,7 @@ mod families;
 mod finish;
 mod node;
 mod promote;
+mod script;
 mod tensors;
 mod walk;
 

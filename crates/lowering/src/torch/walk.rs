@@ -80,7 +80,8 @@ impl<'m> Walk<'m> {
         let parameters = model.parameters.iter();
         let parameters = parameters.map(|it| (it.name.as_str(), &it.tensor)).collect();
         let vars = program.blocks.iter();
-        let vars = vars.map(|block| block.vars.iter().map(|var| (var.name.as_str(), var)).collect());
+        let vars =
+            vars.map(|block| block.vars.iter().map(|var| (var.name.as_str(), var)).collect());
         let mut walk = Self {
             model,
             program,
@@ -117,7 +118,8 @@ impl<'m> Walk<'m> {
                     }
                     _ => {
                         let found = tensor.kind.name();
-                        let what = format!("expected a dense tensor, found one of the kind `{found}`");
+                        let what =
+                            format!("expected a dense tensor, found one of the kind `{found}`");
                         self.findings.add(format!("the parameter {}", quoted(&var.name)), what);
                         Bound::Failed
                     }
@@ -204,22 +206,41 @@ impl<'m> Walk<'m> {
             return Err(format!("a subgraph has {expected} inputs, but gets {found}").into());
         }
         let mut scope: Scope<'m> = own.inputs.iter().cloned().zip(inputs).collect();
+        self.inner(block, &mut scope)
+    }
+
+    /// Translates the block that an operator runs, in the scope of the block around it; returns its outputs.
+    pub(super) fn inner(
+        &mut self,
+        block: usize,
+        scope: &mut Scope<'m>,
+    ) -> Outcome<Option<Vec<Value>>> {
+        if self.depth >= MAX_DEPTH {
+            let deep = format!("subgraphs are nested deeper than {MAX_DEPTH}");
+            return Err(Finding::new(Code::Limit, deep));
+        }
+        let program = self.program;
+        let own = program.blocks.get(block).ok_or("a subgraph does not exist")?;
         let around = self.tensors.bases.len();
         let versions: Vec<u64> = self.tensors.bases.iter().map(|base| base.version).collect();
         self.depth += 1;
-        self.operators(block, &mut scope);
+        self.operators(block, scope);
         self.depth -= 1;
         let now = self.tensors.bases.iter().take(around).map(|base| base.version);
         if !now.eq(versions.iter().copied()) {
-            return Err("a subgraph writes to a tensor outside of it, which is not supported".into());
+            return Err(
+                "a subgraph writes to a tensor outside of it, which is not supported".into()
+            );
         }
         let mut results = Vec::new();
         for name in &own.outputs {
-            match self.item(name, &mut scope)? {
+            match self.item(name, scope)? {
                 Some(Item::Tensor(value) | Item::Number(value)) => results.push(value),
                 Some(item @ Item::Constant(_)) => {
-                    let number = item.number().ok_or("a subgraph returns a constant that is no number")?;
-                    let mut node = Node::new(&mut self.graph, &EMPTY, Arguments::new(&EMPTY, Vec::new()));
+                    let number =
+                        item.number().ok_or("a subgraph returns a constant that is no number")?;
+                    let mut node =
+                        Node::new(&mut self.graph, &EMPTY, Arguments::new(&EMPTY, Vec::new()));
                     results.push(node.number_of(number.dtype(), number)?);
                 }
                 Some(Item::Absent) => return Err("a subgraph returns `None`".into()),
@@ -340,7 +361,8 @@ impl<'m> Walk<'m> {
             return self.write(block, op, result, scope);
         }
         if let Some(source) = self.source(op, scope) {
-            let views = (0..results.len()).map(|result| View { op, arguments: values.clone(), result });
+            let views =
+                (0..results.len()).map(|result| View { op, arguments: values.clone(), result });
             let views: Vec<View<'m>> = views.collect();
             return self.bind_views(block, op, &source, views, results, scope);
         }
@@ -493,7 +515,8 @@ impl<'m> Walk<'m> {
         }
         // The same subgraph may be translated several times.
         let unique = if block == 0 { name.to_owned() } else { self.graph.names.fresh(name) };
-        let op_name = if block == 0 && !op_name.is_empty() && op.name == op_name { op_name } else { "" };
+        let op_name =
+            if block == 0 && !op_name.is_empty() && op.name == op_name { op_name } else { "" };
         self.graph.name(&value, &unique, op_name)
     }
 

@@ -51,8 +51,7 @@ struct Lexer<'a> {
 
 /// Returns the tokens of a text; the last one is the end.
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, SyntaxError> {
-    let mut lexer =
-        Lexer { rest: text, line: 1, open: 0, indents: vec![0], tokens: Vec::new() };
+    let mut lexer = Lexer { rest: text, line: 1, open: 0, indents: vec![0], tokens: Vec::new() };
     if text.len() > MAX_SOURCE {
         return Err(lexer.error(format!("the code has more than {} MiB", MAX_SOURCE >> 20)));
     }

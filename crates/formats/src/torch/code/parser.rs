@@ -4,9 +4,7 @@ use std::rc::Rc;
 
 use super::SyntaxError;
 use super::lexer::{Token, TokenKind, tokens};
-use super::syntax::{
-    Class, Expression, FormalParameter, Function, Kind, Source, Statement, Step,
-};
+use super::syntax::{Class, Expression, FormalParameter, Function, Kind, Source, Statement, Step};
 
 /// The maximum depth of an expression: the printer names longer parts.
 const MAX_DEPTH: usize = 200;
@@ -247,7 +245,6 @@ impl Parser {
     }
 
     fn function(&mut self) -> Outcome<Function> {
-        let line = self.line();
         self.word("def")?;
         let name = self.name()?;
         self.expect("(")?;
@@ -265,9 +262,11 @@ impl Parser {
                 self.expect(",")?;
             }
         }
-        let result = if self.accept("->") { Some(self.expression()?) } else { None };
+        if self.accept("->") {
+            self.expression()?;
+        }
         let body = self.statements()?;
-        Ok(Function { name, line, parameters, result, body })
+        Ok(Function { name, parameters, body })
     }
 
     fn statements(&mut self) -> Outcome<Vec<Statement>> {
@@ -282,10 +281,7 @@ impl Parser {
 
     fn step(&mut self) -> Outcome<Step> {
         // A keyword that is a variable is followed by what follows a variable.
-        let is_variable = matches!(
-            self.peek_at(1),
-            TokenKind::Symbol("=" | "." | "," | ":")
-        );
+        let is_variable = matches!(self.peek_at(1), TokenKind::Symbol("=" | "." | "," | ":"));
         let word = match self.peek() {
             TokenKind::Name(name) if !is_variable => name.clone(),
             _ => String::new(),
@@ -334,13 +330,13 @@ impl Parser {
             }
             "with" => {
                 self.skip();
-                let context = self.expression()?;
+                self.expression()?;
                 let mut target = None;
                 if self.is_word("as") {
                     self.skip();
                     target = Some(self.name()?);
                 }
-                Ok(Step::With { context, target, body: self.statements()? })
+                Ok(Step::With { target, body: self.statements()? })
             }
             "def" => Ok(Step::Define(Rc::new(self.function()?))),
             _ => self.assignment(),
@@ -358,15 +354,15 @@ impl Parser {
             }
             left.push(self.expression()?);
         }
-        let mut kind = None;
-        if left.len() == 1 && !unpacks && self.accept(":") {
-            kind = Some(self.expression()?);
+        let has_type = left.len() == 1 && !unpacks && self.accept(":");
+        if has_type {
+            self.expression()?;
         }
         if !self.accept("=") {
             self.newline()?;
-            return match (left.pop(), kind) {
-                (Some(value), None) if left.is_empty() => Ok(Step::Evaluate(value)),
-                (Some(_), Some(_)) => Ok(Step::Pass),
+            return match left.pop() {
+                Some(_) if has_type => Ok(Step::Pass),
+                Some(value) if left.is_empty() => Ok(Step::Evaluate(value)),
                 _ => Err(self.error("expected an assignment")),
             };
         }
@@ -394,7 +390,7 @@ impl Parser {
             }),
         };
         let targets = left.into_iter().map(target).collect::<Outcome<_>>()?;
-        Ok(Step::Assign { targets, unpacks, values, kind })
+        Ok(Step::Assign { targets, unpacks, values })
     }
 
     /// Reads expressions between commas: a tuple, unless there is only one.

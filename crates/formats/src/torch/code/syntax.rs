@@ -34,10 +34,7 @@ pub(crate) struct Class {
 #[derive(Debug)]
 pub(crate) struct Function {
     pub(crate) name: String,
-    pub(crate) line: u32,
     pub(crate) parameters: Vec<FormalParameter>,
-    /// The type of the result.
-    pub(crate) result: Option<Expression>,
     pub(crate) body: Vec<Statement>,
 }
 
@@ -65,18 +62,35 @@ pub(crate) enum Step {
         /// Whether the targets are the elements of a single value.
         unpacks: bool,
         values: Vec<Expression>,
-        /// The declared type of a single target.
-        kind: Option<Expression>,
     },
     /// `object.name = e`.
-    SetAttribute { object: Expression, name: String, value: Expression },
+    SetAttribute {
+        object: Expression,
+        name: String,
+        value: Expression,
+    },
     Evaluate(Expression),
     Return(Option<Expression>),
     Pass,
-    If { condition: Expression, then: Vec<Statement>, otherwise: Vec<Statement> },
-    While { condition: Expression, body: Vec<Statement> },
-    For { target: String, count: Expression, body: Vec<Statement> },
-    With { context: Expression, target: Option<String>, body: Vec<Statement> },
+    If {
+        condition: Expression,
+        then: Vec<Statement>,
+        otherwise: Vec<Statement>,
+    },
+    While {
+        condition: Expression,
+        body: Vec<Statement>,
+    },
+    For {
+        target: String,
+        count: Expression,
+        body: Vec<Statement>,
+    },
+    /// The context is not kept: it affects gradients and profiles only.
+    With {
+        target: Option<String>,
+        body: Vec<Statement>,
+    },
     Define(Rc<Function>),
 }
 
@@ -101,7 +115,11 @@ pub(crate) enum Kind {
     Attribute(Box<Expression>, String),
     Index(Box<Expression>, Box<Expression>),
     Slice(Box<Expression>, Option<Box<Expression>>, Option<Box<Expression>>),
-    Call { callee: Box<Expression>, arguments: Vec<Expression>, named: Vec<(String, Expression)> },
+    Call {
+        callee: Box<Expression>,
+        arguments: Vec<Expression>,
+        named: Vec<(String, Expression)>,
+    },
     Tuple(Vec<Expression>),
     List(Vec<Expression>),
     Dict(Vec<(Expression, Expression)>),

@@ -326,6 +326,11 @@ impl Evaluator<'_> {
             }
             name => name,
         };
+        if let ("aten::tensor" | "aten::as_tensor", [data]) = (name, values.as_slice())
+            && !matches!(data, Value::Tensor(_))
+        {
+            return self.tensor_of(&data.clone(), &named);
+        }
         let (schema, matched) = self.resolve(name, &values, &named)?;
         let known = self.result_count(schema, &values, &named);
         let mut bound = self.bound(schema, matched)?;
@@ -346,9 +351,9 @@ impl Evaluator<'_> {
         if values.is_empty() || values.len() > 2 || !values.iter().all(is_number) {
             return Ok(None);
         }
-        let is_float = values.iter().any(|value| {
-            matches!(value, Value::Float(_) | Value::Number(_, Type::Float))
-        });
+        let is_float = values
+            .iter()
+            .any(|value| matches!(value, Value::Float(_) | Value::Number(_, Type::Float)));
         let scalar = scalar.unwrap_or(if is_float { Type::Float } else { Type::Int });
         let mut arguments = Vec::new();
         for (slot, value) in ["a", "b"].into_iter().zip(values) {
@@ -366,10 +371,15 @@ impl Evaluator<'_> {
 
     /// Answers queries of tensors.
     fn query(&mut self, name: &str, values: &[Value]) -> Outcome<Option<Value>> {
-        let operand = |name: &str| vec![("self".to_owned(), Argument::Values(vec![name.to_owned()]))];
+        let operand =
+            |name: &str| vec![("self".to_owned(), Argument::Values(vec![name.to_owned()]))];
         Ok(Some(match (name, values) {
-            ("aten::size" | "prim::shape", [Value::Tensor(tensor)]) => Value::Sizes(Rc::clone(tensor)),
-            ("aten::size", [Value::Tensor(tensor), Value::Int(axis)]) => self.size(tensor, *axis)?,
+            ("aten::size" | "prim::shape", [Value::Tensor(tensor)]) => {
+                Value::Sizes(Rc::clone(tensor))
+            }
+            ("aten::size", [Value::Tensor(tensor), Value::Int(axis)]) => {
+                self.size(tensor, *axis)?
+            }
             ("aten::len", [Value::Tensor(tensor)]) => self.size(tensor, 0)?,
             ("aten::len", [Value::Sizes(tensor)]) | ("aten::dim", [Value::Tensor(tensor)]) => {
                 self.simple("aten::dim", operand(tensor), Some(Type::Int))?
@@ -396,9 +406,10 @@ impl Evaluator<'_> {
             ("aten::Int" | "aten::IntImplicit", [value @ Value::Tensor(_)]) => {
                 self.number_of(value, Type::Int)?
             }
-            ("aten::Float" | "aten::FloatImplicit" | "aten::ScalarImplicit", [value @ Value::Tensor(_)]) => {
-                self.number_of(value, Type::Float)?
-            }
+            (
+                "aten::Float" | "aten::FloatImplicit" | "aten::ScalarImplicit",
+                [value @ Value::Tensor(_)],
+            ) => self.number_of(value, Type::Float)?,
             ("aten::Bool", [value @ Value::Tensor(_)]) => self.number_of(value, Type::Bool)?,
             ("aten::Bool", [value @ Value::Number(_, Type::Bool)]) => value.clone(),
             ("aten::Bool", [value @ Value::Number(..)]) => {
@@ -410,6 +421,74 @@ impl Evaluator<'_> {
             }
             _ => return Ok(None),
         }))
+    }
+
+    /// Makes a tensor of numbers in nested lists.
+    fn tensor_of(&mut self, data: &Value, named: &[(String, Value)]) -> Outcome {
+        let mut numbers = Vec::new();
+        let mut shape: Vec<i64> = Vec::new();
+        self.flattened(data, 0, &mut shape, &mut numbers)?;
+        let mut names = Vec::new();
+        let is_known = !numbers.iter().any(Value::is_computed);
+        let constant = |kind: &str| match kind {
+            "bool" => {
+                let truths = numbers.iter().map(|it| it.int().is_some_and(|it| it != 0)).collect();
+                AttributeValue::Bools(truths)
+            }
+            "int" => AttributeValue::Longs(numbers.iter().filter_map(Value::int).collect()),
+            _ => AttributeValue::Doubles(numbers.iter().filter_map(Value::float).collect()),
+        };
+        let kinds: Vec<&str> = numbers.iter().map(Value::kind).collect();
+        let kind = ["float", "int", "bool"].into_iter().find(|kind| kinds.contains(kind));
+        let data = if is_known {
+            Argument::Constant(constant(kind.unwrap_or("float")))
+        } else {
+            for number in &numbers {
+                names.push(self.variable(number)?.to_string());
+            }
+            Argument::Values(names)
+        };
+        let mut arguments = vec![
+            ("data".to_owned(), data),
+            ("shape".to_owned(), Argument::Constant(AttributeValue::Longs(shape))),
+        ];
+        let dtype = named.iter().find(|(name, _)| name == "dtype").map(|(_, value)| value);
+        match dtype {
+            None | Some(Value::None) => {}
+            Some(Value::Int(code)) => {
+                let dtype = lodstone_schema::torch::script_type(*code);
+                let dtype = dtype
+                    .ok_or_else(|| self.failure(format!("the element type {code} is unknown")))?;
+                let dtype = lodstone_model::ValueType::Scalar(dtype);
+                let dtype = AttributeValue::Type(Box::new(dtype));
+                arguments.push(("dtype".to_owned(), Argument::Constant(dtype)));
+            }
+            Some(other) => {
+                let name = self.variable(other)?;
+                arguments.push(("dtype".to_owned(), Argument::Values(vec![name.to_string()])));
+            }
+        }
+        self.simple("aten::tensor", arguments, None)
+    }
+
+    fn flattened(
+        &mut self,
+        data: &Value,
+        depth: usize,
+        shape: &mut Vec<i64>,
+        numbers: &mut Vec<Value>,
+    ) -> Outcome<()> {
+        let Some(items) = self.items(data) else {
+            numbers.push(data.clone());
+            return Ok(());
+        };
+        let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
+        match shape.get(depth) {
+            None if depth < 16 => shape.push(count),
+            Some(known) if *known == count => {}
+            _ => return Err(self.failure("the lists of a tensor have different lengths")),
+        }
+        items.iter().try_for_each(|item| self.flattened(item, depth + 1, shape, numbers))
     }
 
     /// Returns the number of tensors in the list that an operator returns, if the arguments determine it.
@@ -429,11 +508,15 @@ impl Evaluator<'_> {
             ("aten::split_with_sizes" | "aten::split_with_sizes_copy", _) => {
                 self.items(argument("split_sizes")?).map(|items| items.len())
             }
-            ("aten::split", "sizes") => self.items(argument("split_size")?).map(|items| items.len()),
+            ("aten::split", "sizes") => {
+                self.items(argument("split_size")?).map(|items| items.len())
+            }
             ("aten::meshgrid" | "aten::broadcast_tensors" | "aten::atleast_1d", _) => {
                 self.items(values.first()?).map(|items| items.len())
             }
-            ("aten::tensor_split", "sections") => usize::try_from(argument("sections")?.int()?).ok(),
+            ("aten::tensor_split", "sections") => {
+                usize::try_from(argument("sections")?.int()?).ok()
+            }
             ("aten::tensor_split", "indices") => {
                 self.items(argument("indices")?).map(|items| items.len() + 1)
             }
@@ -450,7 +533,11 @@ impl Evaluator<'_> {
         let version = self.code.version;
         let kind = match (schema.name, schema.overload) {
             ("aten::div" | "aten::div_", "Tensor" | "Scalar") if version <= 3 => {
-                format!("upgrader::{}_{}_0_3", schema.name.trim_start_matches("aten::"), schema.overload)
+                format!(
+                    "upgrader::{}_{}_0_3",
+                    schema.name.trim_start_matches("aten::"),
+                    schema.overload
+                )
             }
             ("aten::full", "") if version <= 4 => "upgrader::full_0_4".to_owned(),
             ("aten::linspace" | "aten::logspace", "") => {

@@ -71,7 +71,9 @@ impl Evaluator<'_> {
             ("__isnot__", [left, right]) => {
                 return Ok(identity(left, right).map(|same| Value::Bool(!same)));
             }
-            ("eq", [left @ Value::Member(..), right]) => return Ok(Some(Value::Bool(is_same(left, right)))),
+            ("eq", [left @ Value::Member(..), right]) => {
+                return Ok(Some(Value::Bool(is_same(left, right))));
+            }
             ("ne", [left @ Value::Member(..), right]) => {
                 return Ok(Some(Value::Bool(!is_same(left, right))));
             }
@@ -100,7 +102,9 @@ impl Evaluator<'_> {
             _ => {}
         }
         match values.first() {
-            Some(Value::Dict(place)) => self.on_dict(name, *place, values.get(1..).unwrap_or_default()),
+            Some(Value::Dict(place)) => {
+                self.on_dict(name, *place, values.get(1..).unwrap_or_default())
+            }
             Some(Value::List(place)) => {
                 self.on_list(name, *place, values.get(1..).unwrap_or_default(), named)
             }
@@ -109,7 +113,9 @@ impl Evaluator<'_> {
                 "list" => Some(self.list(items.to_vec())?),
                 _ => None,
             }),
-            Some(Value::Sizes(tensor)) if name == "list" => Ok(Some(Value::Sizes(Rc::clone(tensor)))),
+            Some(Value::Sizes(tensor)) if name == "list" => {
+                Ok(Some(Value::Sizes(Rc::clone(tensor))))
+            }
             _ => Ok(None),
         }
     }
@@ -125,7 +131,9 @@ impl Evaluator<'_> {
             ("__contains__", [key]) => Value::Bool(find(key).is_some()),
             ("__getitem__", [key]) => self.item(&Value::Dict(place), key)?,
             ("get", [key]) => find(key).map_or(Value::None, |(_, value)| value.clone()),
-            ("get", [key, default]) => find(key).map_or(default.clone(), |(_, value)| value.clone()),
+            ("get", [key, default]) => {
+                find(key).map_or(default.clone(), |(_, value)| value.clone())
+            }
             ("keys", []) => self.list(items.into_iter().map(|(key, _)| key).collect())?,
             ("values", []) => self.list(items.into_iter().map(|(_, value)| value).collect())?,
             ("items", []) => {
@@ -200,7 +208,8 @@ impl Evaluator<'_> {
             }
             ("extend" | "add_", [other]) => {
                 let more = self.items(other);
-                let more = more.ok_or_else(|| self.failure("a list is extended by another value"))?;
+                let more =
+                    more.ok_or_else(|| self.failure("a list is extended by another value"))?;
                 self.count(more.len())?;
                 self.changed(place, |items| items.extend(more))?;
                 list
@@ -294,7 +303,8 @@ fn identity(left: &Value, right: &Value) -> Option<bool> {
 }
 
 fn folded(name: &str, items: &[Value]) -> Option<Value> {
-    let truths = || items.iter().map(|item| item.int().map(|it| it != 0)).collect::<Option<Vec<_>>>();
+    let truths =
+        || items.iter().map(|item| item.int().map(|it| it != 0)).collect::<Option<Vec<_>>>();
     match name {
         "all" => truths().map(|truths| Value::Bool(truths.iter().all(|it| *it))),
         "any" => truths().map(|truths| Value::Bool(truths.iter().any(|it| *it))),
@@ -342,7 +352,11 @@ fn of_two(name: &str, left: &Value, right: &Value) -> Option<Value> {
             }
             "remainder" => {
                 let rest = a.checked_rem(b)?;
-                Value::Int(if rest != 0 && (rest < 0) != (b < 0) { rest.checked_add(b)? } else { rest })
+                Value::Int(if rest != 0 && (rest < 0) != (b < 0) {
+                    rest.checked_add(b)?
+                } else {
+                    rest
+                })
             }
             #[expect(clippy::cast_precision_loss, reason = "as PyTorch divides integers")]
             "div" if b != 0 => Value::Float(a as f64 / b as f64),

@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use lodstone_model::{Attribute, AttributeValue, Block, Op, Operand};
 
+use super::emit::Argument;
 use super::emit::operator;
 use super::evaluator::{Evaluator, Flow, Outcome};
 use super::value::{Cell, Scope, Type, Value, is_same};
-use super::emit::Argument;
 use crate::torch::code::{Expression, Kind, Statement, Step};
 
 /// The maximum number of repetitions of a loop whose count is known.
@@ -190,10 +190,8 @@ impl Evaluator<'_> {
         let blocks = vec![self.end(first.block), self.end(second.block)];
         let arguments = vec![("cond".to_owned(), Argument::Values(vec![condition.to_string()]))];
         let mut op = operator("prim::If", "", arguments);
-        op.attributes.push(Attribute {
-            name: "blocks".to_owned(),
-            value: AttributeValue::Blocks(blocks),
-        });
+        op.attributes
+            .push(Attribute { name: "blocks".to_owned(), value: AttributeValue::Blocks(blocks) });
         self.finish(op, &results, &scalars)?;
         *scope = merged;
         self.heap = heap;
@@ -228,7 +226,8 @@ impl Evaluator<'_> {
         match (left, right) {
             (Value::Unset, value) | (value, Value::Unset) => return Ok(value.clone()),
             (Value::Tuple(a), Value::Tuple(b)) if a.len() == b.len() => {
-                let items = a.iter().zip(b.iter()).map(|(a, b)| self.joined(a, b, branches, name, merge));
+                let items =
+                    a.iter().zip(b.iter()).map(|(a, b)| self.joined(a, b, branches, name, merge));
                 let items = items.collect::<Outcome<Vec<_>>>()?;
                 return Ok(Value::Tuple(items.into()));
             }
@@ -237,7 +236,8 @@ impl Evaluator<'_> {
                 if let (Some(a), Some(b)) = (a, b)
                     && a.len() == b.len()
                 {
-                    let items = a.iter().zip(&b).map(|(a, b)| self.joined(a, b, branches, name, merge));
+                    let items =
+                        a.iter().zip(&b).map(|(a, b)| self.joined(a, b, branches, name, merge));
                     let items = items.collect::<Outcome<Vec<_>>>()?;
                     return self.list(items);
                 }
@@ -247,12 +247,17 @@ impl Evaluator<'_> {
         let is_value = |value: &Value| {
             matches!(
                 value,
-                Value::Tensor(_) | Value::Number(..) | Value::Bool(_) | Value::Int(_) | Value::Float(_)
+                Value::Tensor(_)
+                    | Value::Number(..)
+                    | Value::Bool(_)
+                    | Value::Int(_)
+                    | Value::Float(_)
             )
         };
         let is_tensor = |value: &Value| matches!(value, Value::Tensor(_));
         if !is_value(left) || !is_value(right) || is_tensor(left) != is_tensor(right) {
-            let what = format!("after an `if`, `{name}` is a {} or a {}", left.kind(), right.kind());
+            let what =
+                format!("after an `if`, `{name}` is a {} or a {}", left.kind(), right.kind());
             return Err(self.failure(what));
         }
         let known = merge.pairs.iter().position(|(a, b)| is_same(a, left) && is_same(b, right));
@@ -278,7 +283,8 @@ impl Evaluator<'_> {
     ) -> Outcome<Cell> {
         match (left, right) {
             (Cell::List(a), Cell::List(b)) if a.len() == b.len() => {
-                let items = a.iter().zip(b).map(|(a, b)| self.joined(a, b, branches, "item", merge));
+                let items =
+                    a.iter().zip(b).map(|(a, b)| self.joined(a, b, branches, "item", merge));
                 Ok(Cell::List(items.collect::<Outcome<_>>()?))
             }
             (Cell::Dict(a), Cell::Dict(b)) if a.len() == b.len() => {
@@ -366,6 +372,8 @@ impl Evaluator<'_> {
         let mut assigned = Vec::new();
         assigned_in(body, &mut assigned);
         let mut states: Vec<(String, Rc<str>, Option<Type>)> = Vec::new();
+        // Objects and lists, which must stay the same.
+        let mut kept: Vec<(String, Value)> = Vec::new();
         for name in assigned {
             let Some(value) = scope.get(&name) else { continue };
             if states.iter().any(|(known, ..)| *known == name) || matches!(value, Value::Unset) {
@@ -373,10 +381,11 @@ impl Evaluator<'_> {
             }
             let value = value.clone();
             let scalar = number_type(&value, &value);
-            let variable = self.variable(&value).map_err(|failure| {
-                let what = format!("the state `{name}` of a loop: {}", failure.what);
-                self.failure(what)
-            })?;
+            if scalar.is_none() && !matches!(value, Value::Tensor(_)) {
+                kept.push((name, value));
+                continue;
+            }
+            let variable = self.variable(&value)?;
             states.push((name, variable, scalar));
         }
         let start = match condition {
@@ -413,9 +422,16 @@ impl Evaluator<'_> {
         if !matches!(flow, Flow::Next) {
             return Err(self.failure("the body of a loop returns or raises"));
         }
-        let changed = self.heap.iter().zip(&before.heap).any(|(now, then)| !is_same_cell(now, then));
+        let changed =
+            self.heap.iter().zip(&before.heap).any(|(now, then)| !is_same_cell(now, then));
         if changed || self.set.len() != before.set.len() {
             return Err(self.failure("the body of a loop changes a list or an object"));
+        }
+        for (name, value) in &kept {
+            if inner.get(name).is_none_or(|now| !is_same(now, value)) {
+                let what = format!("the {} `{name}` changes in a loop", value.kind());
+                return Err(self.failure(what));
+            }
         }
         let goes_on = match condition {
             Some(condition) => self.expression(condition, &mut inner)?,
@@ -430,7 +446,8 @@ impl Evaluator<'_> {
             let value = inner.get(name).cloned().unwrap_or(Value::Unset);
             let is_number = number_type(&value, &value).is_some();
             if is_number != scalar.is_some() {
-                return Err(self.failure(format!("the state `{name}` of a loop becomes a {}", value.kind())));
+                return Err(self
+                    .failure(format!("the state `{name}` of a loop becomes a {}", value.kind())));
             }
             outputs.push(self.variable(&value)?.to_string());
         }
@@ -445,7 +462,8 @@ impl Evaluator<'_> {
             ("states".to_owned(), values(states.iter().map(|(_, it, _)| it.to_string()).collect())),
         ];
         let mut op = operator("prim::Loop", "", arguments);
-        op.attributes.push(Attribute { name: "body".to_owned(), value: AttributeValue::Block(index) });
+        op.attributes
+            .push(Attribute { name: "body".to_owned(), value: AttributeValue::Block(index) });
         self.restore(&before, scope);
         let results: Vec<Rc<str>> = states.iter().map(|(name, ..)| self.fresh(name)).collect();
         let scalars: Vec<Option<Type>> = states.iter().map(|(.., scalar)| *scalar).collect();
@@ -495,7 +513,8 @@ fn is_same_cell(left: &Cell, right: &Cell) -> bool {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b))
         }
         (Cell::Dict(a), Cell::Dict(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(&a.0, &b.0) && is_same(&a.1, &b.1))
+            a.len() == b.len()
+                && a.iter().zip(b).all(|(a, b)| is_same(&a.0, &b.0) && is_same(&a.1, &b.1))
         }
         (Cell::Instance(_, a), Cell::Instance(_, b)) => {
             a.len() == b.len()

@@ -2,9 +2,7 @@
 
 use std::rc::Rc;
 
-use lodstone_model::{
-    Attribute, AttributeValue, DType, Op, Operand, TensorType, ValueType, Var,
-};
+use lodstone_model::{Attribute, AttributeValue, DType, Op, Operand, TensorType, ValueType, Var};
 use lodstone_schema::torch::Operator;
 
 use super::evaluator::{Evaluator, Outcome};
@@ -119,7 +117,8 @@ impl Evaluator<'_> {
         let mut results = Vec::new();
         let mut open = Vec::new();
         for (position, result) in schema.results.iter().enumerate() {
-            let slot = if result.name.is_empty() { position.to_string() } else { result.name.to_owned() };
+            let slot =
+                if result.name.is_empty() { position.to_string() } else { result.name.to_owned() };
             let scalar = match result.kind.as_str() {
                 "int" | "SymInt" => Some(Type::Int),
                 "float" => Some(Type::Float),
@@ -140,7 +139,9 @@ impl Evaluator<'_> {
                     continue;
                 }
                 other => {
-                    return Err(self.failure(format!("`{kind}` returns `{other}`, which is not supported")));
+                    return Err(
+                        self.failure(format!("`{kind}` returns `{other}`, which is not supported"))
+                    );
                 }
             };
             let name = self.declare(&base, scalar);
@@ -178,7 +179,8 @@ impl Evaluator<'_> {
             Some(op.outputs.get(slot)?.args.clone())
         };
         let mut all = names(self).ok_or_else(|| self.failure(lost))?;
-        let base = all.first().cloned().unwrap_or_else(|| self.own_base.clone().unwrap_or_default());
+        let base =
+            all.first().cloned().unwrap_or_else(|| self.own_base.clone().unwrap_or_default());
         while all.len() < count {
             let name = self.fresh(&base).to_string();
             let value = TensorType::new(DType::Unspecified, None).into();

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use lodstone_model::{Block, Dialect, Program, Topology, ValueType, Var};
 
 use super::Failure;
-use super::value::{Callable, Cell, Scope, Stored, Value};
+use super::value::{Callable, Cell, Scope, Value};
 use crate::torch::code::{Class, Expression, Function, Kind, Source, Statement, Step};
 use crate::torch::object::Objects;
 
@@ -31,6 +31,14 @@ pub(crate) struct Code<'a> {
     pub(crate) version: u64,
     /// Whether a parameter exists.
     pub(crate) has: &'a dyn Fn(&str) -> bool,
+}
+
+/// A program.
+#[derive(Debug)]
+pub(crate) struct Evaluated {
+    pub(crate) program: Program,
+    /// What the user should know.
+    pub(crate) notes: Vec<String>,
 }
 
 /// The size of the stack of the thread that evaluates code: calls nest deeply.
@@ -69,6 +77,8 @@ pub(super) struct Evaluator<'a> {
     /// The functions that are being evaluated.
     functions: Vec<Rc<str>>,
     pub(super) line: u32,
+    /// What the user should know.
+    pub(super) notes: Vec<String>,
     /// Why the last call raised.
     pub(super) raised: Option<String>,
 }
@@ -77,7 +87,7 @@ pub(super) struct Evaluator<'a> {
 ///
 /// # Errors
 /// What could not be translated, with the function and the line.
-pub(crate) fn evaluate(code: &Code<'_>, method: &str) -> Result<Program, Failure> {
+pub(crate) fn evaluate(code: &Code<'_>, method: &str) -> Result<Evaluated, Failure> {
     let mut evaluator = Evaluator {
         code,
         heap: Vec::new(),
@@ -93,9 +103,11 @@ pub(crate) fn evaluate(code: &Code<'_>, method: &str) -> Result<Program, Failure
         depth: 0,
         functions: Vec::new(),
         line: 0,
+        notes: Vec::new(),
         raised: None,
     };
-    evaluator.program(method)
+    let program = evaluator.program(method)?;
+    Ok(Evaluated { program, notes: evaluator.notes })
 }
 
 /// Runs a function on a thread whose stack holds deep code.
@@ -223,7 +235,7 @@ impl Evaluator<'_> {
             Step::Evaluate(expression) => {
                 self.expression(expression, scope)?;
             }
-            Step::Assign { targets, unpacks, values, .. } => {
+            Step::Assign { targets, unpacks, values } => {
                 let values = match (values.as_slice(), unpacks) {
                     ([value], true) => {
                         let value = self.named_expression(value, targets.first(), scope)?;
@@ -235,7 +247,9 @@ impl Evaluator<'_> {
                     (values, _) => {
                         let pairs = values.iter().zip(targets);
                         pairs
-                            .map(|(value, target)| self.named_expression(value, Some(target), scope))
+                            .map(|(value, target)| {
+                                self.named_expression(value, Some(target), scope)
+                            })
                             .collect::<Outcome<_>>()?
                     }
                 };
@@ -271,7 +285,7 @@ impl Evaluator<'_> {
                 return self.counted(target, count, body, scope);
             }
             // Contexts affect gradients and profiles only.
-            Step::With { body, target, .. } => {
+            Step::With { body, target } => {
                 if let Some(target) = target {
                     scope.insert(target.clone(), Value::None);
                 }
@@ -400,7 +414,11 @@ impl Evaluator<'_> {
         let mut scope = callable.scope.clone();
         if arguments.len() > function.parameters.len() {
             let found = arguments.len();
-            let what = format!("`{}` takes {} arguments, found {found}", callable.name, function.parameters.len());
+            let what = format!(
+                "`{}` takes {} arguments, found {found}",
+                callable.name,
+                function.parameters.len()
+            );
             return Err(self.failure(what));
         }
         let mut arguments = arguments.into_iter();
@@ -411,7 +429,8 @@ impl Evaluator<'_> {
                 (None, Some((_, value)), _) => value.clone(),
                 (None, None, Some(default)) => self.expression(default, &mut Scope::new())?,
                 (None, None, None) => {
-                    let what = format!("`{}` is called without `{}`", callable.name, parameter.name);
+                    let what =
+                        format!("`{}` is called without `{}`", callable.name, parameter.name);
                     return Err(self.failure(what));
                 }
             };
@@ -441,13 +460,6 @@ impl Evaluator<'_> {
             Value::None => Ok(Some(false)),
             Value::Number(..) | Value::Tensor(_) => Ok(None),
             other => Err(self.failure(format!("expected a condition, found a {}", other.kind()))),
-        }
-    }
-
-    pub(super) fn stored(&self, value: &Value) -> Option<Rc<Stored>> {
-        match value {
-            Value::Object(stored) => Some(Rc::clone(stored)),
-            _ => None,
         }
     }
 }

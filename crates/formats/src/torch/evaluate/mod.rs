@@ -36,7 +36,7 @@ mod prune;
 mod resolve;
 mod value;
 
-pub(crate) use evaluator::{Code, deep, evaluate};
+pub(crate) use evaluator::{Code, Evaluated, deep, evaluate};
 
 /// Why code could not be translated, with the function and the line.
 #[derive(Clone, Debug, thiserror::Error)]

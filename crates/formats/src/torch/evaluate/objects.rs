@@ -43,7 +43,8 @@ impl Evaluator<'_> {
         let wrong = |evaluator: &Self, error: crate::Error| {
             evaluator.failure(format!("the attribute `{path}`: {error}"))
         };
-        let inner = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+        let inner =
+            |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
         let is_tuple = objects.is_tuple(id);
         match objects.value(id).map_err(|error| wrong(self, error))? {
             Object::Plain(plain) => self.plain(objects, id, &plain, path),
@@ -58,7 +59,12 @@ impl Evaluator<'_> {
             Object::List(items) => {
                 let mut values = Vec::new();
                 for (number, item) in items.iter().enumerate() {
-                    values.push(self.read(*item, &inner(&number.to_string()), is_constant, depth + 1)?);
+                    values.push(self.read(
+                        *item,
+                        &inner(&number.to_string()),
+                        is_constant,
+                        depth + 1,
+                    )?);
                 }
                 self.count(values.len())?;
                 if is_tuple { Ok(Value::Tuple(values.into())) } else { self.list(values) }
@@ -158,11 +164,7 @@ impl Evaluator<'_> {
             return Ok(None);
         }
         if let Some(function) = self.function(path) {
-            let callable = Callable {
-                name: Rc::from(path),
-                function,
-                scope: Scope::new(),
-            };
+            let callable = Callable { name: Rc::from(path), function, scope: Scope::new() };
             return Ok(Some(Value::Function(Rc::new(callable))));
         }
         if self.class(path).is_some() {
@@ -182,7 +184,11 @@ impl Evaluator<'_> {
     }
 
     /// Returns the value that an expression names without variables: an enum's member, a class, a constant.
-    pub(super) fn global(&mut self, expression: &Expression, scope: &Scope) -> Outcome<Option<Value>> {
+    pub(super) fn global(
+        &mut self,
+        expression: &Expression,
+        scope: &Scope,
+    ) -> Outcome<Option<Value>> {
         let Some(path) = expression.path() else { return Ok(None) };
         let first = path.split('.').next().unwrap_or_default();
         if scope.contains_key(first) { Ok(None) } else { self.named(&path) }
@@ -248,7 +254,12 @@ impl Evaluator<'_> {
     }
 
     /// Sets an attribute.
-    pub(super) fn set_attribute(&mut self, object: &Value, name: &str, value: Value) -> Outcome<()> {
+    pub(super) fn set_attribute(
+        &mut self,
+        object: &Value,
+        name: &str,
+        value: Value,
+    ) -> Outcome<()> {
         if self.raised.is_some() {
             return Ok(());
         }
@@ -321,7 +332,8 @@ impl Evaluator<'_> {
             },
             _ => {
                 let items = self.items(object);
-                let items = items.ok_or_else(|| self.failure(format!("a {} has no elements", object.kind())))?;
+                let items = items
+                    .ok_or_else(|| self.failure(format!("a {} has no elements", object.kind())))?;
                 let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
                 let place = if *number < 0 { number.saturating_add(count) } else { *number };
                 let item = usize::try_from(place).ok().and_then(|place| items.get(place));
@@ -358,7 +370,8 @@ impl Evaluator<'_> {
             && start < 0
             && end == i64::MAX
         {
-            let sizes = (start..0).map(|axis| self.size(tensor, axis)).collect::<Outcome<Vec<_>>>()?;
+            let sizes =
+                (start..0).map(|axis| self.size(tensor, axis)).collect::<Outcome<Vec<_>>>()?;
             return self.list(sizes);
         }
         if let (Value::Sizes(tensor), Some(start), Some(end)) =
@@ -367,11 +380,13 @@ impl Evaluator<'_> {
             && (0..=64).contains(&start)
             && (0..=64).contains(&end)
         {
-            let sizes = (start..end).map(|axis| self.size(tensor, axis)).collect::<Outcome<Vec<_>>>()?;
+            let sizes =
+                (start..end).map(|axis| self.size(tensor, axis)).collect::<Outcome<Vec<_>>>()?;
             return self.list(sizes);
         }
         let items = self.items(object);
-        let items = items.ok_or_else(|| self.failure(format!("a {} has no parts here", object.kind())))?;
+        let items =
+            items.ok_or_else(|| self.failure(format!("a {} has no parts here", object.kind())))?;
         let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
         let clip = |value: i64| {
             let value = if value < 0 { value.saturating_add(count) } else { value };
@@ -405,13 +420,13 @@ impl Evaluator<'_> {
             Value::Results(place, slot) => self.results(*place, *slot, count),
             _ => {
                 let items = self.items(value);
-                let items = items.ok_or_else(|| self.failure(format!("a {} cannot be unpacked", value.kind())))?;
+                let items = items.ok_or_else(|| {
+                    self.failure(format!("a {} cannot be unpacked", value.kind()))
+                })?;
                 match items.len() == count {
                     true => Ok(items),
-                    false => Err(self.failure(format!(
-                        "{count} targets are assigned {} values",
-                        items.len()
-                    ))),
+                    false => Err(self
+                        .failure(format!("{count} targets are assigned {} values", items.len()))),
                 }
             }
         }
@@ -429,7 +444,8 @@ impl Evaluator<'_> {
             "float" | "number" | "Scalar" => Some(Type::Float),
             "bool" => Some(Type::Bool),
             _ => {
-                let what = format!("the input `{}` is neither a tensor nor a number", parameter.name);
+                let what =
+                    format!("the input `{}` is neither a tensor nor a number", parameter.name);
                 return Err(self.failure(what));
             }
         };
@@ -447,7 +463,16 @@ impl Evaluator<'_> {
         }
         match result {
             Value::None => Ok(()),
-            Value::Tensor(_) | Value::Number(..) | Value::Bool(_) | Value::Int(_) | Value::Float(_) => {
+            Value::Text(_) | Value::Device(_) | Value::Complex(..) | Value::Member(..) => {
+                self.notes
+                    .push(format!("the output `{name}` is a {}, and left out", result.kind()));
+                Ok(())
+            }
+            Value::Tensor(_)
+            | Value::Number(..)
+            | Value::Bool(_)
+            | Value::Int(_)
+            | Value::Float(_) => {
                 let variable = self.output(result, name)?;
                 if let Some(block) = self.open.last_mut() {
                     block.outputs.push(variable);

@@ -1,16 +1,22 @@
 //! The overload of an operator: the first whose arguments have the types of the values, without conversions if possible.
 
 use lodstone_model::{AttributeValue, ValueType};
-use lodstone_schema::torch::{Argument as Formal, Operator, overloads};
+use lodstone_schema::torch::{Argument as Formal, Operator, overloads, script_type};
 
 use super::emit::Argument;
 use super::evaluator::{Evaluator, Outcome};
 use super::value::{Type, Value};
-use crate::torch::element::script_type;
 
 /// The names of layouts, by their number in code.
 const LAYOUTS: &[&str] = &[
-    "strided", "sparse_coo", "sparse_csr", "mkldnn", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged",
+    "strided",
+    "sparse_coo",
+    "sparse_csr",
+    "mkldnn",
+    "sparse_csc",
+    "sparse_bsr",
+    "sparse_bsc",
+    "jagged",
 ];
 
 /// The names of memory formats, by their number in code.
@@ -40,7 +46,8 @@ impl Evaluator<'_> {
             }
         }
         let mut kinds: Vec<String> = given.iter().map(|value| self.described(value)).collect();
-        kinds.extend(named.iter().map(|(name, value)| format!("{name}: {}", self.described(value))));
+        kinds
+            .extend(named.iter().map(|(name, value)| format!("{name}: {}", self.described(value))));
         Err(self.failure(format!("no overload of `{name}` takes ({})", kinds.join(", "))))
     }
 
@@ -81,7 +88,9 @@ impl Evaluator<'_> {
                     }
                     matched.push(Some(value.clone()));
                 }
-                None if formal.default.is_some() || formal.kind.ends_with('?') && formal.default.is_some() => {
+                None if formal.default.is_some()
+                    || formal.kind.ends_with('?') && formal.default.is_some() =>
+                {
                     matched.push(None);
                 }
                 None => return None,
@@ -119,7 +128,11 @@ impl Evaluator<'_> {
             "Scalar" => {
                 matches!(
                     value,
-                    Value::Int(_) | Value::Float(_) | Value::Complex(..) | Value::Number(..) | Value::Bool(_)
+                    Value::Int(_)
+                        | Value::Float(_)
+                        | Value::Complex(..)
+                        | Value::Number(..)
+                        | Value::Bool(_)
                 ) || converts && matches!(value, Value::Tensor(_))
             }
             "complex" => matches!(value, Value::Complex(..)),
@@ -135,20 +148,17 @@ impl Evaluator<'_> {
         }
     }
 
-    fn fits_list(
-        &self,
-        element: &str,
-        count: Option<&str>,
-        value: &Value,
-        converts: bool,
-    ) -> bool {
+    fn fits_list(&self, element: &str, count: Option<&str>, value: &Value, converts: bool) -> bool {
         match value {
             Value::Sizes(_) => matches!(element, "int" | "SymInt"),
             Value::Results(..) => element == "Tensor",
             _ => match self.items(value) {
                 Some(items) => items.iter().all(|item| self.fits(element, item, converts)),
                 // A number stands for a list with a number for each dim.
-                None => count.is_some_and(|count| !count.is_empty()) && self.fits(element, value, converts),
+                None => {
+                    count.is_some_and(|count| !count.is_empty())
+                        && self.fits(element, value, converts)
+                }
             },
         }
     }
@@ -182,7 +192,8 @@ impl Evaluator<'_> {
         match (kind, value) {
             (_, Value::Int(code)) if is_type => {
                 let dtype = script_type(*code);
-                let dtype = dtype.ok_or_else(|| self.failure(format!("the element type {code} is unknown")))?;
+                let dtype = dtype
+                    .ok_or_else(|| self.failure(format!("the element type {code} is unknown")))?;
                 constant(AttributeValue::Type(Box::new(ValueType::Scalar(dtype))))
             }
             ("Layout", Value::Int(code)) => self.word(LAYOUTS, *code).map(Some),
@@ -228,8 +239,7 @@ impl Evaluator<'_> {
         value: &Value,
     ) -> Outcome<Argument> {
         if let Value::Sizes(tensor) = value {
-            let arguments =
-                vec![("self".to_owned(), Argument::Values(vec![tensor.to_string()]))];
+            let arguments = vec![("self".to_owned(), Argument::Values(vec![tensor.to_string()]))];
             let made = self.simple("aten::size", arguments, None)?;
             let name = self.variable(&made)?;
             return Ok(Argument::Values(vec![name.to_string()]));

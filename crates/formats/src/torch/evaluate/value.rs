@@ -95,10 +95,7 @@ impl Value {
 
     /// Whether the program computes the value, or a part of it is not known.
     pub(super) fn is_computed(&self) -> bool {
-        matches!(
-            self,
-            Self::Tensor(_) | Self::Number(..) | Self::Sizes(_) | Self::Results(..)
-        )
+        matches!(self, Self::Tensor(_) | Self::Number(..) | Self::Sizes(_) | Self::Results(..))
     }
 
     /// Returns the name of the type of the value, for messages.

@@ -2,12 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use lodstone_model::{Limits, Parameter, Program};
+use lodstone_model::{Limits, Parameter};
 
 use crate::encoding::pickle;
 use crate::torch::archive::Archive;
 use crate::torch::code::{Source, parse};
-use crate::torch::evaluate::{Code, deep, evaluate};
+use crate::torch::evaluate::{Code, Evaluated, deep, evaluate};
 use crate::torch::object::Objects;
 use crate::{Error, Result};
 
@@ -25,9 +25,9 @@ pub(crate) fn program(
     archive: &Archive,
     parameters: &[Parameter],
     limits: &Limits,
-) -> Result<Result<Program, String>> {
+) -> Result<Result<Evaluated, String>> {
     let names: HashSet<&str> = parameters.iter().map(|it| it.name.as_str()).collect();
-    let read = || -> Result<Result<Program, String>> {
+    let read = || -> Result<Result<Evaluated, String>> {
         let sources = match sources(archive)? {
             Ok(sources) => sources,
             Err(what) => return Ok(Err(what)),

@@ -334,7 +334,9 @@ fn cross_entropy(node: &mut Node<'_>) -> Outcome {
     let (x, target) = (node.tensor("self")?, node.tensor("target")?);
     let weight = node.optional("weight")?;
     let ignored = node.arguments.int("ignore_index")?;
-    if node.arguments.float("label_smoothing")? != 0.0 || category(target.dtype())? == Category::Float {
+    if node.arguments.float("label_smoothing")? != 0.0
+        || category(target.dtype())? == Category::Float
+    {
         return Err("smoothed and soft labels are not supported".into());
     }
     let flags = [text("reduction", reduction(node)?), int("ignore_index", ignored)];

@@ -66,7 +66,12 @@ fn filled(node: &mut Node<'_>, name: &str, number: Number) -> Outcome {
 }
 
 /// Fills with a number, or one that the program computes.
-fn with_value(node: &mut Node<'_>, sizes: &[Size], dtype: Option<DType>, name: &str) -> Outcome {
+pub(super) fn with_value(
+    node: &mut Node<'_>,
+    sizes: &[Size],
+    dtype: Option<DType>,
+    name: &str,
+) -> Outcome {
     match node.operand(name)? {
         crate::torch::promote::Operand::Number(number) => {
             of_sizes(node, sizes, dtype.unwrap_or(number.dtype()), number)
@@ -138,7 +143,9 @@ fn arange(node: &mut Node<'_>) -> Outcome {
     let names = ["start", "end", "step"];
     let given: Vec<Option<Number>> = names
         .iter()
-        .map(|name| if node.arguments.has(name) { node.arguments.number(name).ok().flatten() } else { None })
+        .map(|name| {
+            if node.arguments.has(name) { node.arguments.number(name).ok().flatten() } else { None }
+        })
         .collect();
     let floats = given.iter().any(|number| matches!(number, Some(Number::Float(_))));
     let dtype = node.arguments.dtype("dtype")?;

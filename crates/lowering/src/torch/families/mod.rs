@@ -17,6 +17,7 @@ mod recurrent;
 mod reduce;
 mod reshape;
 mod resize;
+mod scripted;
 mod select;
 mod sizes;
 mod sort;
@@ -46,6 +47,7 @@ const FAMILIES: &[&[(&str, Rule)]] = &[
     reduce::RULES,
     reshape::RULES,
     resize::RULES,
+    scripted::RULES,
     select::RULES,
     sizes::RULES,
     sort::RULES,
@@ -104,8 +106,19 @@ pub(super) fn is_random(kind: &str) -> bool {
 
 /// Operators that change the dims of their argument itself.
 const RESTRUCTURING: &[&str] = &[
-    "as_strided", "detach", "movedim", "permute", "resize", "resize_as", "set", "squeeze", "swapaxes",
-    "swapdims", "t", "transpose", "unsqueeze",
+    "as_strided",
+    "detach",
+    "movedim",
+    "permute",
+    "resize",
+    "resize_as",
+    "set",
+    "squeeze",
+    "swapaxes",
+    "swapdims",
+    "t",
+    "transpose",
+    "unsqueeze",
 ];
 
 /// Whether an operator changes the dims of its argument itself.
@@ -124,10 +137,13 @@ mod tests {
         let all: Vec<&str> = FAMILIES.iter().copied().flatten().map(|(kind, _)| *kind).collect();
         for kind in &all {
             let is_known = kind.split_once("::").is_some_and(|(namespace, _)| {
-                matches!(namespace, "_operator" | "math" | "torch")
+                matches!(namespace, "_operator" | "math" | "prim" | "torch" | "upgrader")
             });
             let is_written = !overloads(&format!("{kind}_")).is_empty();
-            assert!(is_known || is_written || !overloads(kind).is_empty(), "`{kind}` is no operator");
+            assert!(
+                is_known || is_written || !overloads(kind).is_empty(),
+                "`{kind}` is no operator"
+            );
         }
         assert_eq!(all.len(), RULES.len(), "an operator has two rules");
     }

@@ -12,9 +12,15 @@ use crate::torch::node::{Node, Outcome, Rule, axis_of, rank};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::fake_quantize_per_channel_affine", Rule::One(fake_per_channel)),
-    ("aten::fake_quantize_per_channel_affine_cachemask", Rule::Many(|node| Ok(vec![fake_per_channel(node)?]))),
+    (
+        "aten::fake_quantize_per_channel_affine_cachemask",
+        Rule::Many(|node| Ok(vec![fake_per_channel(node)?])),
+    ),
     ("aten::fake_quantize_per_tensor_affine", Rule::One(fake_per_tensor)),
-    ("aten::fake_quantize_per_tensor_affine_cachemask", Rule::Many(|node| Ok(vec![fake_per_tensor(node)?]))),
+    (
+        "aten::fake_quantize_per_tensor_affine_cachemask",
+        Rule::Many(|node| Ok(vec![fake_per_tensor(node)?])),
+    ),
     ("quantized_decomposed::choose_qparams", Rule::Many(choose_parameters)),
     ("quantized_decomposed::dequantize_per_channel", Rule::One(dequantize)),
     ("quantized_decomposed::dequantize_per_tensor", Rule::One(dequantize)),

@@ -38,11 +38,16 @@ struct Mode {
 
 const NEAREST: Mode =
     Mode { mode: "nearest", coordinates: "asymmetric", nearest: "floor", antialias: false };
-const EXACT: Mode =
-    Mode { mode: "nearest", coordinates: "half_pixel", nearest: "round_prefer_ceil", antialias: false };
+const EXACT: Mode = Mode {
+    mode: "nearest",
+    coordinates: "half_pixel",
+    nearest: "round_prefer_ceil",
+    antialias: false,
+};
 const LINEAR: Mode =
     Mode { mode: "linear", coordinates: "half_pixel", nearest: "", antialias: false };
-const CUBIC: Mode = Mode { mode: "cubic", coordinates: "half_pixel", nearest: "", antialias: false };
+const CUBIC: Mode =
+    Mode { mode: "cubic", coordinates: "half_pixel", nearest: "", antialias: false };
 const LINEAR_AA: Mode = Mode { antialias: true, ..LINEAR };
 const CUBIC_AA: Mode = Mode { antialias: true, ..CUBIC };
 
