@@ -77,7 +77,10 @@ pub(super) fn detect_exported(probe: &Probe<'_>) -> bool {
 
 /// Returns whether a member of an archive is read.
 pub(super) fn reads(member: &str) -> bool {
-    member.ends_with("/data.pkl") || member.contains("/data/")
+    const FOLDERS: [&str; 5] =
+        ["/data/", "/constants/", "/tensors/", "/traced_inputs/", "/data/weights/"];
+    let is_data = FOLDERS.iter().any(|folder| member.contains(folder));
+    member.ends_with(".pkl") || is_data && !member.contains("/data/aotinductor/")
 }
 
 /// Returns the description of a file that is not read, if it is one of PyTorch.
