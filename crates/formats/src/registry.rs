@@ -78,6 +78,7 @@ pub static BYTE_MAPS: &[&Mapper] = &[
     &mxnet::params::NPZ_BYTE_MAP,
     &numpy::NPZ_BYTE_MAP,
     &numpy::NPY_BYTE_MAP,
+    &torch::BYTE_MAP,
     &onnx::BYTE_MAP,
     &onnx::ZIP_BYTE_MAP,
     &onnx::TENSOR_BYTE_MAP,

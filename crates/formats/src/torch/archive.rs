@@ -173,14 +173,6 @@ impl Archive {
             _ => Ok(member.whole()),
         }
     }
-
-    /// Returns the number in the member `version`, if there is one.
-    pub(crate) fn version(&self) -> Result<Option<u64>> {
-        let member = self.member("version").or_else(|| self.member(".data/version"));
-        let Some(member) = member else { return Ok(None) };
-        let text = String::from_utf8_lossy(&member.whole().head(32)?).trim().to_owned();
-        Ok(text.split('.').next().and_then(|major| major.parse().ok()))
-    }
 }
 
 /// Returns the folder of a member, if its name in the folder is `name`.

@@ -32,6 +32,11 @@ fn kind(probe: &Probe<'_>) -> Option<Kind> {
     archive.ok().map(|archive| archive.kind)
 }
 
+/// Returns whether a file is an archive that is read.
+pub(super) fn is_archive(probe: &Probe<'_>) -> bool {
+    kind(probe).is_some_and(|kind| kind != Kind::Package)
+}
+
 /// Returns whether a tape archive has the members of one of PyTorch.
 fn is_tape(probe: &Probe<'_>) -> bool {
     if probe.entries.is_some() || !tar::is_tar(probe.head) {

@@ -7,6 +7,11 @@
 //! | `element` | element types |
 //! | `view`, `strided` | tensors as views of storages |
 //! | `package` | the weights of exported programs |
+//! | `object` | the objects in pickles |
+//! | `saved` | files of `torch.save`, of all releases |
+//! | `script` | the tensors of TorchScript |
+//! | `distributed` | distributed checkpoints, and shards of an index |
+//! | `read`, `write`, `map` | the readers and writers of the formats, and byte maps |
 //! | `imports` | imports and calls of pickles of tensors |
 //! | `storages` | the tensors in a pickle, whose elements are outside of it |
 //! | `outside` | the location of these elements, in archives and after pickles; programs in archives |
@@ -17,6 +22,7 @@ mod detect;
 mod distributed;
 pub(crate) mod element;
 mod imports;
+mod map;
 pub(crate) mod object;
 mod outside;
 pub(crate) mod package;
@@ -33,7 +39,7 @@ pub(crate) use imports::imports;
 pub(crate) use outside::{OUTSIDE, is_numbered};
 pub use read::{read_blob, read_exported_blob, read_script_blob};
 
-use crate::{Format, Holds};
+use crate::{Format, Holds, Mapper};
 
 /// The name of the format of `torch.save`.
 pub(crate) const NAME: &str = "torch";
@@ -117,6 +123,10 @@ pub static DISTRIBUTED: Format = Format {
     stage: |model, path, options| write::write_back(DISTRIBUTED_NAME, model, path, options),
     ..SCRIPT
 };
+
+/// Byte maps of archives.
+pub(crate) static BYTE_MAP: Mapper =
+    Mapper { what: "PyTorch archives", detect: detect::is_archive, read: map::map };
 
 /// The formats whose models are only written back unchanged.
 pub(crate) const UNEDITED: [&str; 3] = [SCRIPT_NAME, EXPORTED_NAME, DISTRIBUTED_NAME];
