@@ -3,13 +3,17 @@
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
 #![expect(clippy::print_stdout, reason = "reports what was tested")]
 
+#[path = "support/generate/mod.rs"]
+mod generate;
 mod support;
 
 use std::path::{Path, PathBuf};
 
-use lodstone_formats::{Error, FORMATS, Format, OpenOptions, Probe, WriteOptions, named, torch};
+use lodstone_formats::{
+    Effort, Error, FORMATS, Format, OpenOptions, Pickles, Probe, WriteOptions, named, pickles, torch,
+};
 use lodstone_model::{Limits, Model};
-use lodstone_store::Location;
+use lodstone_store::{Blob, Location};
 use serde_json::Value;
 use support::counting::Counting;
 use support::facts::{Case, Tensor, cases};
@@ -126,6 +130,44 @@ fn plain_values_are_metadata() {
     let quantized = open(&golden().join("quantized.pt")).unwrap();
     let scheme = quantized.metadata.get("tensor@quantization").map(String::as_str);
     assert_eq!(scheme, Some(r#"{"dtype":"qint8","scale":0.1,"zero_point":2}"#));
+}
+
+fn scanned(path: &Path) -> Pickles {
+    let location = Location::from(path);
+    let file = Blob::open(&location, true).unwrap();
+    pickles(&location, &file, &Limits::default(), &mut Effort::default()).unwrap()
+}
+
+#[test]
+fn honest_files_have_no_findings() {
+    for case in cases(&golden()) {
+        for file in case.files.keys() {
+            let found = scanned(&golden().join(file));
+            let named: Vec<_> = found.findings.iter().filter(|(_, it)| it.how != "path").collect();
+            assert!(named.is_empty(), "{file}: {named:?}");
+            assert!(found.native.is_empty(), "{file}: {:?}", found.native);
+        }
+    }
+}
+
+#[test]
+fn compiled_code_in_a_package_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.pt2");
+    let mut file = Vec::new();
+    for (name, data) in [
+        ("x/archive_format", &b"pt2"[..]),
+        ("x/data/aotinductor/model/x.wrapper.so", b"\x7fELF"),
+        ("x/data/aotinductor/model/x.cpp", b"int main() {}"),
+        ("x/extra/tool", b"\x7fELF..."),
+        ("x/extra/note.txt", b"a note"),
+    ] {
+        file.push((name.as_bytes(), data));
+    }
+    std::fs::write(&path, generate::build::zip(file, false)).unwrap();
+    let native = scanned(&path).native.into_iter().flatten().collect::<Vec<_>>();
+    assert_eq!(native.len(), 3, "{native:?}");
+    assert!(!native.iter().any(|member| member.ends_with("note.txt")), "{native:?}");
 }
 
 #[test]

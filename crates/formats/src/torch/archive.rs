@@ -18,7 +18,7 @@
 
 use std::collections::HashMap;
 
-use lodstone_model::Limits;
+use lodstone_model::{Checksum, Limits};
 use lodstone_store::Blob;
 
 use crate::encoding::zip::{Member, members};
@@ -154,6 +154,11 @@ impl Archive {
         let read = member.whole().read();
         let inside = |error| Error::from(error).inside(format!("member `{}`", member.name));
         Ok(Blob::memory(read.map_err(inside)?))
+    }
+
+    /// Returns the checksums of all members.
+    pub(crate) fn checksums(&self) -> Vec<Checksum> {
+        self.members.iter().map(Member::checksum).collect()
     }
 
     /// Returns a storage: the member called `name` in the folder, which has `size` bytes.
