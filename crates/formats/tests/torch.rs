@@ -10,7 +10,8 @@ mod support;
 use std::path::{Path, PathBuf};
 
 use lodstone_formats::{
-    Effort, Error, FORMATS, Format, OpenOptions, Pickles, Probe, WriteOptions, named, pickles, torch,
+    Effort, Error, FORMATS, Format, OpenOptions, Pickles, Probe, WriteOptions, named, pickles,
+    torch,
 };
 use lodstone_model::{Limits, Model};
 use lodstone_store::{Blob, Location};

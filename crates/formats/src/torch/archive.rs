@@ -57,8 +57,11 @@ pub(crate) struct Archive {
     pub(crate) is_big: bool,
 }
 
-/// Maximum size in bytes of a deflated member that is read as a whole; those of PyTorch are stored, except for programs.
+/// Maximum size in bytes of a deflated member that is read as a whole, and the part of it that depends on its deflated
+/// size: those of PyTorch are stored, except for programs, which deflate to a tenth.
 const MAX_INFLATED: u64 = 256 << 20;
+const MAX_EXPANSION: u64 = 64;
+const MIN_INFLATED: u64 = 64 << 10;
 
 /// The members that identify each kind, the most specific first.
 const KINDS: &[(&str, Kind)] = &[
@@ -95,8 +98,7 @@ impl Archive {
                 }
             }
         }
-        let mut archive =
-            Self { blob: blob.clone(), kind, root, members, by_name, is_big: false };
+        let mut archive = Self { blob: blob.clone(), kind, root, members, by_name, is_big: false };
         archive.is_big = archive.is_big_endian()?;
         Ok(archive)
     }
@@ -122,9 +124,9 @@ impl Archive {
     /// Returns the names of all members in the folder, with the members.
     pub(crate) fn named(&self) -> impl Iterator<Item = (&str, &Member)> {
         let name = |member: &Member| member.name.len().min(self.root.len());
-        self.members.iter().map(move |member| {
-            (member.name.get(name(member)..).unwrap_or_default(), member)
-        })
+        self.members
+            .iter()
+            .map(move |member| (member.name.get(name(member)..).unwrap_or_default(), member))
     }
 
     /// Returns the bytes of the member called `name`, in the file or in memory.
@@ -147,8 +149,10 @@ impl Archive {
         if !member.deflated {
             return Ok(member.data.clone());
         }
-        if member.size > MAX_INFLATED {
-            let limit = format!("at most {MAX_INFLATED} bytes in the deflated `{}`", member.name);
+        let max = member.data.len().saturating_mul(MAX_EXPANSION).saturating_add(MIN_INFLATED);
+        let max = max.min(MAX_INFLATED);
+        if member.size > max {
+            let limit = format!("at most {max} bytes in the deflated `{}`", member.name);
             return Err(self.blob.over_limit(member.header, limit).into());
         }
         let read = member.whole().read();

@@ -19,6 +19,9 @@ const KNOWN: &[Row] = &[
     ("torch.autograd.variable", &["Variable"], Use::State),
     ("torch.jit._pickle", TAGS, Use::Call),
     ("torch.cuda", NAMES, Use::Call),
+    // Options of a training script.
+    ("argparse", &["Namespace"], Use::Attributes),
+    ("types", &["SimpleNamespace"], Use::Attributes),
     ("torch", NAMES, Use::Call),
     ("torch.serialization", &["_get_layout"], Use::Call),
     ("torch.distributed.checkpoint.metadata", METADATA, Use::Attributes),
@@ -28,8 +31,13 @@ const KNOWN: &[Row] = &[
 ];
 
 /// The functions of TorchScript that return their argument.
-const TAGS: &[&str] =
-    &["build_boollist", "build_doublelist", "build_intlist", "build_tensorlist", "restore_type_tag"];
+const TAGS: &[&str] = &[
+    "build_boollist",
+    "build_doublelist",
+    "build_intlist",
+    "build_tensorlist",
+    "restore_type_tag",
+];
 
 const METADATA: &[&str] = &[
     "BytesStorageMetadata",

@@ -1,4 +1,4 @@
-//! Byte maps of archives.
+//! Byte maps of archives, and of the metadata of distributed checkpoints.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +7,7 @@ use lodstone_store::Blob;
 
 use super::archive::{Archive, Kind};
 use super::read::{read_blob, read_exported_blob, read_script_blob};
+use crate::encoding::pickle;
 use crate::encoding::zip::{self, Member};
 use crate::{Recorded, Result, byte_map};
 
@@ -29,6 +30,11 @@ pub(super) fn map(blob: &Blob, limits: &Limits) -> Recorded {
         zip::map(cursor, blob, limits, tensors, |_, _| Ok(()))
     });
     byte_map::checked(recorded, || read(blob, limits))
+}
+
+/// Reads the metadata of a distributed checkpoint with a recording cursor: the opcodes of its pickle.
+pub(super) fn map_metadata(blob: &Blob, limits: &Limits) -> Recorded {
+    byte_map::record(blob, |cursor| pickle::map(cursor, blob, limits, |_| Ok(())))
 }
 
 fn read(blob: &Blob, limits: &Limits) -> Result<Model> {

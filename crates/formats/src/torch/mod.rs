@@ -16,7 +16,6 @@
 //! | `storages` | the tensors in a pickle, whose elements are outside of it |
 //! | `outside` | the location of these elements, in archives and after pickles; programs in archives |
 
-
 pub(crate) mod archive;
 mod detect;
 mod distributed;
@@ -127,6 +126,13 @@ pub static DISTRIBUTED: Format = Format {
 /// Byte maps of archives.
 pub(crate) static BYTE_MAP: Mapper =
     Mapper { what: "PyTorch archives", detect: detect::is_archive, read: map::map };
+
+/// Byte maps of the metadata of distributed checkpoints.
+pub(crate) static METADATA_BYTE_MAP: Mapper = Mapper {
+    what: "metadata of distributed PyTorch checkpoints",
+    detect: distributed::detect,
+    read: map::map_metadata,
+};
 
 /// The formats whose models are only written back unchanged.
 pub(crate) const UNEDITED: [&str; 3] = [SCRIPT_NAME, EXPORTED_NAME, DISTRIBUTED_NAME];

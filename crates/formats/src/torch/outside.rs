@@ -28,8 +28,8 @@ pub(crate) static OUTSIDE: Outside = Outside {
 
 /// Extensions of compiled code in packages of AOTInductor, and of source code that is compiled when they are loaded.
 const NATIVE: &[&str] = &[
-    "a", "c", "cc", "cpp", "cu", "cubin", "dll", "dylib", "fatbin", "h", "hsaco", "ll", "metal", "mm",
-    "o", "ptx", "py", "so", "spv",
+    "a", "c", "cc", "cpp", "cu", "cubin", "dll", "dylib", "fatbin", "h", "hsaco", "ll", "metal",
+    "mm", "o", "ptx", "py", "so", "spv",
 ];
 
 /// The number of pickles at the beginning of a file from before 1.6.

@@ -18,9 +18,8 @@ pub(super) fn read_saved(path: &Location, options: &OpenOptions) -> Result<Model
         })?;
         return distributed::read_index(&path.join(name), true, options);
     }
-    let is_index = path.file_name().is_some_and(|name| {
-        name.to_string_lossy().ends_with(distributed::INDEX)
-    });
+    let is_index =
+        path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(distributed::INDEX));
     if is_index {
         return distributed::read_index(path, false, options);
     }

@@ -55,7 +55,11 @@ pub(in crate::torch) fn read(path: &Location, options: &OpenOptions) -> Result<M
 }
 
 /// Returns a checkpoint, and the names of its files.
-pub(super) fn assemble(main: &Blob, open: Open<'_>, limits: &Limits) -> Result<(Model, Vec<String>)> {
+pub(super) fn assemble(
+    main: &Blob,
+    open: Open<'_>,
+    limits: &Limits,
+) -> Result<(Model, Vec<String>)> {
     if main.len() > MAX_METADATA {
         return Err(main.over_limit(0, format!("at most {MAX_METADATA} bytes of metadata")).into());
     }
@@ -169,6 +173,11 @@ impl Files<'_> {
 
     fn item(&mut self, place: &Place) -> Result<Blob> {
         let (file, _) = self.file(&place.file)?;
+        let end = place.offset.checked_add(place.len).filter(|end| *end <= file.len());
+        if end.is_none() {
+            let expected = format!("an item of {} bytes at {}", place.len, place.offset);
+            return Err(file.malformed(0, expected, format!("a file of {}", file.len())).into());
+        }
         Ok(file.slice(place.offset, place.len)?)
     }
 

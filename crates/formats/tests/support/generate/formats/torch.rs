@@ -36,7 +36,8 @@ fn tensor(count: &str, offset: &str, shape: &[&str], strides: &[&str]) -> Vec<u8
 pub(super) fn torch() -> Vec<Hostile> {
     const FILE: &str = "model.pt";
     let mut all = Vec::new();
-    let honest = Hostile::new(Shape, "an honest one", FILE, saved(&tensor("2", "0", &["2"], &["1"])));
+    let honest =
+        Hostile::new(Shape, "an honest one", FILE, saved(&tensor("2", "0", &["2"], &["1"])));
     all.push(honest.readable("it is honest"));
     let most = u64::MAX.to_string();
     for (what, count, offset, shape, strides) in [
@@ -67,7 +68,10 @@ pub(super) fn torch() -> Vec<Hostile> {
         ("members in two folders", &[(b"a/data.pkl", b"\x80\x02N."), (b"b/data/0", b"")]),
     ] {
         let deflate = what.starts_with("a deflated");
-        all.push(Hostile::new(Length, what, FILE, build::zip(members.iter().copied(), deflate)));
+        let hostile =
+            Hostile::new(Length, what, FILE, build::zip(members.iter().copied(), deflate));
+        let kinds: &[&str] = if deflate { &["Limit"] } else { &["Malformed"] };
+        all.push(hostile.refused(kinds, &[]));
     }
     for members in [[(&b"a/data.pkl"[..], good.as_slice()); 2]] {
         all.push(Hostile::new(Twice, "two pickles", FILE, build::zip(members, false)));
@@ -76,6 +80,7 @@ pub(super) fn torch() -> Vec<Hostile> {
         let hostile = Hostile::new(kind, what.clone(), FILE, saved(&bytes));
         all.push(match what.as_str() {
             "marks" => hostile.readable("the value above them is the result, as in CPython"),
+            "states" => hostile.readable("attributes of dicts are not read"),
             _ => hostile,
         });
     }
@@ -105,14 +110,18 @@ pub(super) fn torchscript() -> Vec<Hostile> {
     const FILE: &str = "model.pt";
     let mut all = archive("trace.pt", FILE);
     let script = |pickle: &[u8]| {
-        let members =
-            [(&b"a/data.pkl"[..], pickle), (b"a/constants.pkl", b"\x80\x02)."), (b"a/version", b"3\n")];
+        let members = [
+            (&b"a/data.pkl"[..], pickle),
+            (b"a/constants.pkl", b"\x80\x02)."),
+            (b"a/version", b"3\n"),
+        ];
         build::zip(members, false)
     };
     for (kind, what, bytes) in pickled() {
         let hostile = Hostile::new(kind, what.clone(), FILE, script(&bytes));
         all.push(match what.as_str() {
             "marks" => hostile.readable("the value above them is the result, as in CPython"),
+            "states" => hostile.readable("attributes of dicts are not read"),
             _ => hostile,
         });
     }
@@ -163,9 +172,11 @@ pub(super) fn exported() -> Vec<Hostile> {
 
 pub(super) fn distributed() -> Vec<Hostile> {
     const METADATA: &str = ".metadata";
-    let (honest, items) = (file("torch/distributed/.metadata"), file("torch/distributed/__0_0.distcp"));
+    let (honest, items) =
+        (file("torch/distributed/.metadata"), file("torch/distributed/__0_0.distcp"));
     let mut all = Vec::new();
-    let with = |hostile: Hostile, items: &[u8]| hostile.beside(&[("__0_0.distcp", items)]).directory();
+    let with =
+        |hostile: Hostile, items: &[u8]| hostile.beside(&[("__0_0.distcp", items)]).directory();
     let whole = Hostile::new(Length, "an honest one", METADATA, honest.clone());
     all.push(with(whole, &items).readable("it is honest"));
     for cut in [0, 1, items.len() / 2, items.len() - 1] {
@@ -174,7 +185,7 @@ pub(super) fn distributed() -> Vec<Hostile> {
     }
     let made = lies(&honest, &fields::pickle(&honest), as_it_is);
     for hostile in alone(METADATA, made, short_frame) {
-        all.push(with(hostile, &items));
+        all.push(with(hostile.perhaps("most values of the metadata are not read"), &items));
     }
     let missing = Hostile::new(Path, "no items", METADATA, honest.clone()).directory();
     all.push(missing);
