@@ -79,6 +79,7 @@ pub static BYTE_MAPS: &[&Mapper] = &[
     &numpy::NPZ_BYTE_MAP,
     &numpy::NPY_BYTE_MAP,
     &torch::BYTE_MAP,
+    &torch::STREAM_BYTE_MAP,
     &torch::METADATA_BYTE_MAP,
     &onnx::BYTE_MAP,
     &onnx::ZIP_BYTE_MAP,

@@ -127,6 +127,13 @@ pub static DISTRIBUTED: Format = Format {
 pub(crate) static BYTE_MAP: Mapper =
     Mapper { what: "PyTorch archives", detect: detect::is_archive, read: map::map };
 
+/// Byte maps of streams.
+pub(crate) static STREAM_BYTE_MAP: Mapper = Mapper {
+    what: "PyTorch streams",
+    detect: |probe| probe.entries.is_none() && is_numbered(probe.head, probe.len),
+    read: map::map_stream,
+};
+
 /// Byte maps of the metadata of distributed checkpoints.
 pub(crate) static METADATA_BYTE_MAP: Mapper = Mapper {
     what: "metadata of distributed PyTorch checkpoints",
