@@ -73,9 +73,8 @@ pub(super) fn torch() -> Vec<Hostile> {
         let kinds: &[&str] = if deflate { &["Limit"] } else { &["Malformed"] };
         all.push(hostile.refused(kinds, &[]));
     }
-    for members in [[(&b"a/data.pkl"[..], good.as_slice()); 2]] {
-        all.push(Hostile::new(Twice, "two pickles", FILE, build::zip(members, false)));
-    }
+    let twice = [(&b"a/data.pkl"[..], good.as_slice()); 2];
+    all.push(Hostile::new(Twice, "two pickles", FILE, build::zip(twice, false)));
     for (kind, what, bytes) in pickled() {
         let hostile = Hostile::new(kind, what.clone(), FILE, saved(&bytes));
         all.push(match what.as_str() {
