@@ -143,7 +143,7 @@ fn findings_of_all_paths_are_in_one_sarif_log() {
         .iter()
         .filter_map(|rule| rule["id"].as_str())
         .collect();
-    assert_eq!(rules, ["callable", "operator", "path", "archive", "source", "unknown"]);
+    assert_eq!(rules, ["callable", "operator", "native", "path", "archive", "source", "unknown"]);
     let results = run["results"].as_array().expect("results");
     assert_eq!(results.len(), 2, "{log}");
     assert_eq!(

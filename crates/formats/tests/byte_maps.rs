@@ -72,7 +72,9 @@ fn fields_cover_every_byte_of_golden_files_of_each_kind() {
 
 /// Files of which the damage of one part changes what is known about others: the directory of an archive, the layout of
 /// records, and whether a record without dims is a scalar.
-const GUESSED: [&str; 5] = [
+const GUESSED: [&str; 7] = [
+    "PyTorch archives",
+    "PyTorch streams",
     "MXNet parameters",
     "MXNet 2 parameters",
     "archives of NumPy arrays",

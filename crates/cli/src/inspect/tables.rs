@@ -28,7 +28,7 @@ pub(super) fn write<I: Iterator<Item = Vec<String>>>(
 type Column = (&'static str, &'static str, fn(&TensorInfo) -> Option<String>);
 
 /// The columns that are shown if a tensor has a value in them.
-const COLUMNS: [Column; 9] = [
+const COLUMNS: [Column; 10] = [
     ("kind", "dense", |tensor| (tensor.kind != "dense").then(|| tensor.kind.to_owned())),
     ("LoD", "", |tensor| (!tensor.lod.is_empty()).then(|| count(tensor.lod.len(), "level"))),
     ("layout", "", |tensor| tensor.properties.layout.clone()),
@@ -37,6 +37,7 @@ const COLUMNS: [Column; 9] = [
     ("static", "", |tensor| tensor.properties.is_static.map(yes_or_no)),
     ("trainable", "", |tensor| tensor.properties.trainable.map(yes_or_no)),
     ("context", "", |tensor| tensor.properties.context.clone()),
+    ("shares", "", |tensor| tensor.shares.clone()),
     ("sha256", "", |tensor| tensor.sha256.clone()),
 ];
 

@@ -415,6 +415,10 @@ impl Look<'_> {
     ) -> Result<()> {
         let member = self.member(archive, name);
         self.check_name(&member, name);
+        if OUTSIDE.iter().any(|it| (it.is_native)(&member)) || is_executable(blob) {
+            self.found.native.push(Some(member));
+            return Ok(());
+        }
         let place = Entry { name, member: Some(&member), blob, left: archive.left - 1, numbers };
         match self.at(&place) {
             Err(Error::Store(StoreError::Cancelled)) => Err(StoreError::Cancelled.into()),
@@ -446,6 +450,11 @@ impl Look<'_> {
 fn outside(member: &str) -> Option<&'static Outside> {
     let is_it = |rest: &str| rest.is_empty() || rest.ends_with('/');
     OUTSIDE.iter().copied().find(|it| member.strip_suffix(it.pickle).is_some_and(is_it))
+}
+
+/// Returns whether bytes are a program or library of Linux.
+fn is_executable(blob: &Blob) -> bool {
+    blob.head(4).is_ok_and(|head| head == b"\x7fELF")
 }
 
 fn ending_of(name: &str) -> &str {

@@ -46,6 +46,8 @@ pub struct Pickles {
     /// Members, or the file itself, for which an unpickler imports an implausible module name
     /// before it fails: mostly text files.
     pub improbable: Vec<(Option<String>, String)>,
+    /// Members, or the file itself, that are native code, or are compiled to it, which a loader runs.
+    pub native: Vec<Option<String>>,
     /// The reason why an archive is ambiguous: its loader may see other members.
     pub ambiguous: Option<String>,
 }
@@ -69,6 +71,8 @@ pub(crate) struct Outside {
     pub(crate) code_is: &'static str,
     /// Extensions of files that are concatenated archives and tensors.
     pub(crate) joined: &'static [&'static str],
+    /// Returns whether a member of an archive is native code, or is compiled to it, by its name.
+    pub(crate) is_native: fn(&str) -> bool,
 }
 
 /// Maximum levels of nested archives.

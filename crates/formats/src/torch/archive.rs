@@ -18,7 +18,7 @@
 
 use std::collections::HashMap;
 
-use lodstone_model::Limits;
+use lodstone_model::{Checksum, Limits};
 use lodstone_store::Blob;
 
 use crate::encoding::zip::{Member, members};
@@ -57,8 +57,11 @@ pub(crate) struct Archive {
     pub(crate) is_big: bool,
 }
 
-/// Maximum size in bytes of a deflated member that is read as a whole; those of PyTorch are stored, except for programs.
+/// Maximum size in bytes of a deflated member that is read as a whole, and the part of it that depends on its deflated
+/// size: those of PyTorch are stored, except for programs, which deflate to a tenth.
 const MAX_INFLATED: u64 = 256 << 20;
+const MAX_EXPANSION: u64 = 64;
+const MIN_INFLATED: u64 = 64 << 10;
 
 /// The members that identify each kind, the most specific first.
 const KINDS: &[(&str, Kind)] = &[
@@ -146,13 +149,20 @@ impl Archive {
         if !member.deflated {
             return Ok(member.data.clone());
         }
-        if member.size > MAX_INFLATED {
-            let limit = format!("at most {MAX_INFLATED} bytes in the deflated `{}`", member.name);
+        let max = member.data.len().saturating_mul(MAX_EXPANSION).saturating_add(MIN_INFLATED);
+        let max = max.min(MAX_INFLATED);
+        if member.size > max {
+            let limit = format!("at most {max} bytes in the deflated `{}`", member.name);
             return Err(self.blob.over_limit(member.header, limit).into());
         }
         let read = member.whole().read();
         let inside = |error| Error::from(error).inside(format!("member `{}`", member.name));
         Ok(Blob::memory(read.map_err(inside)?))
+    }
+
+    /// Returns the checksums of all members.
+    pub(crate) fn checksums(&self) -> Vec<Checksum> {
+        self.members.iter().map(Member::checksum).collect()
     }
 
     /// Returns a storage: the member called `name` in the folder, which has `size` bytes.
@@ -171,14 +181,6 @@ impl Archive {
             }
             _ => Ok(member.whole()),
         }
-    }
-
-    /// Returns the number in the member `version`, if there is one.
-    pub(crate) fn version(&self) -> Result<Option<u64>> {
-        let member = self.member("version").or_else(|| self.member(".data/version"));
-        let Some(member) = member else { return Ok(None) };
-        let text = String::from_utf8_lossy(&member.whole().head(32)?).trim().to_owned();
-        Ok(text.split('.').next().and_then(|major| major.parse().ok()))
     }
 }
 

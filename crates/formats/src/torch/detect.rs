@@ -6,7 +6,7 @@
 //! | `torch.save` before 1.6 | a pickle of the integer `0x1950a86a20f9469cfc6c` |
 //! | `torch.save` until 0.1.9 | a tape archive with the members `storages` and `tensors` |
 //! | the index of shards | its name, `*.bin.index.json`, and its first byte |
-//! | ExecuTorch programs | `ET12` at byte 4 |
+//! | ExecuTorch programs and their tensors, which are not read | `ET12` or `FT01` at byte 4 |
 //!
 //! Source of truth: files that PyTorch 1.0 to 2.15 wrote.
 
@@ -31,6 +31,11 @@ fn kind(probe: &Probe<'_>) -> Option<Kind> {
     let file = SourceFile::open(probe.path, false).ok()?;
     let archive = Archive::open(&Blob::file(file.into()), &Limits::default());
     archive.ok().map(|archive| archive.kind)
+}
+
+/// Returns whether a file is an archive that is read.
+pub(super) fn is_archive(probe: &Probe<'_>) -> bool {
+    kind(probe).is_some_and(|kind| kind != Kind::Package)
 }
 
 /// Returns whether a tape archive has the members of one of PyTorch.
@@ -78,13 +83,26 @@ pub(super) fn detect_exported(probe: &Probe<'_>) -> bool {
 
 /// Returns whether a member of an archive is read.
 pub(super) fn reads(member: &str) -> bool {
-    member.ends_with("/data.pkl") || member.contains("/data/")
+    const FOLDERS: [&str; 5] =
+        ["/data/", "/constants/", "/tensors/", "/traced_inputs/", "/data/weights/"];
+    let is_data = FOLDERS.iter().any(|folder| member.contains(folder));
+    member.ends_with(".pkl") || is_data && !member.contains("/data/aotinductor/")
 }
 
 /// Returns the description of a file that is not read, if it is one of PyTorch.
 pub(crate) fn identify(probe: &Probe<'_>) -> Option<&'static str> {
     if probe.entries.is_some() {
         return None;
+    }
+    // FlatBuffers have their identifier after the offset of the root: two letters and a version.
+    match probe.head.get(4..8) {
+        Some([b'E', b'T', first, second]) if [first, second].iter().all(|c| c.is_ascii_digit()) => {
+            return Some("an ExecuTorch program (`.pte`)");
+        }
+        Some([b'F', b'T', first, second]) if [first, second].iter().all(|c| c.is_ascii_digit()) => {
+            return Some("tensors of an ExecuTorch program (`.ptd`)");
+        }
+        _ => {}
     }
     match kind(probe) {
         Some(Kind::Package) => Some("a package of PyTorch (`torch.package`)"),

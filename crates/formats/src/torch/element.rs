@@ -22,7 +22,7 @@ pub(crate) struct Element {
     /// The size of an element in bytes. Of packed types, that of a byte of elements.
     pub(crate) size: u64,
     /// The size in bytes of the numbers whose byte order may be reversed.
-    pub(crate) number: usize,
+    pub(crate) number: u64,
     /// The number of elements in the model for each of PyTorch along the last axis.
     pub(crate) packed: u64,
     /// Whether the type in the model represents the same values.
@@ -40,7 +40,7 @@ const fn element(
     exported: u64,
     script: u64,
 ) -> Element {
-    let number = size as usize;
+    let number = size;
     let exported = if exported == 0 { None } else { Some(exported) };
     Element { name, dtype, size, number, packed: 1, is_exact: true, exported, script }
 }
@@ -58,7 +58,7 @@ const fn complex(
     exported: u64,
     script: u64,
 ) -> Element {
-    Element { number: size as usize / 2, ..element(name, dtype, size, exported, script) }
+    Element { number: size / 2, ..element(name, dtype, size, exported, script) }
 }
 
 /// All element types.

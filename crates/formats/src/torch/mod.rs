@@ -9,6 +9,11 @@
 //! | `code` | the code of TorchScript |
 //! | `evaluate` | code to programs |
 //! | `package` | the weights of exported programs |
+//! | `object` | the objects in pickles |
+//! | `saved` | files of `torch.save`, of all releases |
+//! | `script` | the tensors of TorchScript |
+//! | `distributed` | distributed checkpoints, and shards of an index |
+//! | `read`, `write`, `map` | the readers and writers of the formats, and byte maps |
 //! | `imports` | imports and calls of pickles of tensors |
 //! | `storages` | the tensors in a pickle, whose elements are outside of it |
 //! | `outside` | the location of these elements, in archives and after pickles; programs in archives |
@@ -20,6 +25,7 @@ mod distributed;
 pub(crate) mod element;
 pub(crate) mod evaluate;
 mod imports;
+mod map;
 pub(crate) mod object;
 mod outside;
 pub(crate) mod package;
@@ -36,7 +42,7 @@ pub(crate) use imports::imports;
 pub(crate) use outside::{OUTSIDE, is_numbered};
 pub use read::{read_blob, read_exported_blob, read_script_blob};
 
-use crate::{Format, Holds};
+use crate::{Format, Holds, Mapper};
 
 /// The name of the format of `torch.save`.
 pub(crate) const NAME: &str = "torch";
@@ -119,6 +125,24 @@ pub static DISTRIBUTED: Format = Format {
     read: distributed::read,
     stage: |model, path, options| write::write_back(DISTRIBUTED_NAME, model, path, options),
     ..SCRIPT
+};
+
+/// Byte maps of archives.
+pub(crate) static BYTE_MAP: Mapper =
+    Mapper { what: "PyTorch archives", detect: detect::is_archive, read: map::map };
+
+/// Byte maps of streams.
+pub(crate) static STREAM_BYTE_MAP: Mapper = Mapper {
+    what: "PyTorch streams",
+    detect: |probe| probe.entries.is_none() && is_numbered(probe.head, probe.len),
+    read: map::map_stream,
+};
+
+/// Byte maps of the metadata of distributed checkpoints.
+pub(crate) static METADATA_BYTE_MAP: Mapper = Mapper {
+    what: "metadata of distributed PyTorch checkpoints",
+    detect: distributed::detect,
+    read: map::map_metadata,
 };
 
 /// The formats whose models are only written back unchanged.

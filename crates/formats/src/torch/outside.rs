@@ -20,7 +20,17 @@ pub(crate) static OUTSIDE: Outside = Outside {
     },
     code_is: "a TorchScript program",
     joined: &["distcp"],
+    is_native: |member| {
+        let ending = member.rsplit_once('.').map_or("", |(_, ending)| ending);
+        member.contains("/data/aotinductor/") && NATIVE.contains(&ending)
+    },
 };
+
+/// Extensions of compiled code in packages of AOTInductor, and of source code that is compiled when they are loaded.
+const NATIVE: &[&str] = &[
+    "a", "c", "cc", "cpp", "cu", "cubin", "dll", "dylib", "fatbin", "h", "hsaco", "ll", "metal",
+    "mm", "o", "ptx", "py", "so", "spv",
+];
 
 /// The number of pickles at the beginning of a file from before 1.6.
 const PICKLES: usize = 5;

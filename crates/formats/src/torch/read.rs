@@ -82,6 +82,6 @@ pub fn read_exported_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
 }
 
 fn model(archive: &Archive, format: &str, contents: Contents) -> Model {
-    let checksums = archive.members.iter().map(|member| member.checksum()).collect();
-    Model { format: format.to_owned(), checksums, ..saved::model(&archive.blob, contents) }
+    let (format, checksums) = (format.to_owned(), archive.checksums());
+    Model { format, checksums, ..saved::model(&archive.blob, contents) }
 }

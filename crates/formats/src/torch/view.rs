@@ -131,7 +131,7 @@ impl View {
         let elements = Elements {
             storage: storage.clone(),
             ordered,
-            number: element.number,
+            number: usize::try_from(element.number).unwrap_or(1),
             swap: swap.is_some(),
             negate: is_signed.then_some(Negate {
                 all: self.sign.neg,

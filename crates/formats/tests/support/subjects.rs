@@ -2,7 +2,7 @@
 
 use lodstone_formats::{
     Result, mxnet::params, mxnet::states, mxnet::symbol, numpy, onnx, paddle::pickle, paddle::pir,
-    paddle::program, paddle::stream, safetensors,
+    paddle::program, paddle::stream, safetensors, torch,
 };
 use lodstone_model::{Limits, Model};
 
@@ -151,7 +151,28 @@ pub const SUBJECTS: &[Subject] = &[
         telling: PICKLE,
         rules: (900, 600),
     },
+    Subject { format: "torch", ..torch(read_saved) },
+    Subject { format: "torchscript", ..torch(read_script) },
+    Subject { format: "torch-exported", ..torch(read_exported) },
 ];
+
+/// Archives of pickles: a value of one byte is a struct, and the directory is read through a buffer.
+const fn torch(read: fn(&[u8]) -> Result<()>) -> Subject {
+    let (factor, constant) = (200, 2 << 20);
+    Subject { format: "", read, factor, constant, telling: PICKLE, rules: (900, 1200) }
+}
+
+fn read_saved(bytes: &[u8]) -> Result<()> {
+    torch::read_blob(&blob(bytes), &Limits::default()).and_then(touch)
+}
+
+fn read_script(bytes: &[u8]) -> Result<()> {
+    torch::read_script_blob(&blob(bytes), &Limits::default()).and_then(touch)
+}
+
+fn read_exported(bytes: &[u8]) -> Result<()> {
+    torch::read_exported_blob(&blob(bytes), &Limits::default()).and_then(touch)
+}
 
 /// Reads the first elements, which may be computed; errors are ignored.
 fn touch(model: Model) -> Result<()> {

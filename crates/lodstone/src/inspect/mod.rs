@@ -84,11 +84,13 @@ lodstone_model::with_fields!(InspectOptions {
 pub fn inspect(model: &Model, options: &InspectOptions) -> Result<Inspection> {
     let weights = weights(model);
     let variables = model.main().map_or_else(Variables::default, Variables::of);
-    let tensors = weights.iter().map(|p| {
+    let shared = tensors::shared(&weights);
+    let tensors = weights.iter().zip(shared).map(|(p, first)| {
         let structured_name = model.structured_names.get(&p.name).cloned();
         let properties = variables.tensor_properties(p);
         let described = tensors::describe(&p.name, &p.tensor, options)?;
-        Ok(TensorInfo { structured_name, properties, ..described })
+        let shares = first.and_then(|first| weights.get(first)).map(|first| first.name.clone());
+        Ok(TensorInfo { structured_name, properties, shares, ..described })
     });
     let mut inspection = Inspection {
         schema: 1,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lodstone_model::{DType, Indices, Kind, Tensor};
+use lodstone_model::{DType, Indices, Kind, Parameter, Tensor};
 use lodstone_schema::Properties;
 use lodstone_store::{Blob, Progress};
 use serde::{Serialize, Serializer};
@@ -31,6 +31,9 @@ pub struct TensorInfo {
     /// The structured name that layers use, where files record one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub structured_name: Option<String>,
+    /// The first tensor of the file whose bytes overlap with those of this one, if it is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shares: Option<String>,
     /// The LoD offsets, if any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lod: Vec<Vec<u64>>,
@@ -80,6 +83,7 @@ pub(super) fn describe(
     let mut info = TensorInfo {
         name: name.to_owned(),
         structured_name: None,
+        shares: None,
         kind: tensor.kind.name(),
         dtype: tensor.dtype,
         shape: tensor.shape.clone(),
@@ -126,6 +130,38 @@ pub(super) fn describe(
         }
     }
     Ok(info)
+}
+
+/// Returns, for each tensor, the index of the first one whose bytes in a file overlap with its own, directly or through
+/// others; those of a tensor that is computed are all that it may be computed from.
+pub(super) fn shared(tensors: &[Parameter]) -> Vec<Option<usize>> {
+    let mut ranges = Vec::new();
+    for (index, Parameter { tensor, .. }) in tensors.iter().enumerate() {
+        let mut of = tensor.data.file_ranges().filter(|(.., len)| *len > 0);
+        // A tensor in several parts is none that others are views of.
+        if let (Some((file, start, len)), None) = (of.next(), of.next()) {
+            ranges.push((file.path(), start, start.saturating_add(len), index));
+        }
+    }
+    ranges.sort_unstable();
+    let mut first = vec![None; tensors.len()];
+    let mut at = 0;
+    while let Some((path, _, end, _)) = ranges.get(at).copied() {
+        let (mut end, mut next, mut least) = (end, at, usize::MAX);
+        while let Some((other, start, stop, index)) = ranges.get(next).copied()
+            && other == path
+            && start < end
+        {
+            (end, next, least) = (end.max(stop), next + 1, least.min(index));
+        }
+        for (.., index) in ranges.iter().take(next).skip(at) {
+            if let Some(first) = first.get_mut(*index).filter(|_| *index != least) {
+                *first = Some(least);
+            }
+        }
+        at = next;
+    }
+    first
 }
 
 /// Returns the SHA-256 of all bytes in hexadecimal.

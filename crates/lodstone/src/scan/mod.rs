@@ -97,6 +97,8 @@ pub enum DangerKind {
     Callable,
     /// An operator reads or writes files, runs code or uses the network.
     Operator,
+    /// Native code, or source code that is compiled when the model is loaded.
+    Native,
     /// A name leads out of the directory of the model.
     Path,
     /// An archive has contradictory directories.
@@ -108,13 +110,14 @@ pub enum DangerKind {
 impl DangerKind {
     /// All kinds.
     pub const ALL: &[Self] =
-        &[Self::Callable, Self::Operator, Self::Path, Self::Archive, Self::Source];
+        &[Self::Callable, Self::Operator, Self::Native, Self::Path, Self::Archive, Self::Source];
 
     /// Returns the name, as in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Callable => "callable",
             Self::Operator => "operator",
+            Self::Native => "native",
             Self::Path => "path",
             Self::Archive => "archive",
             Self::Source => "source",
@@ -126,6 +129,7 @@ impl DangerKind {
         match self {
             Self::Callable => "a pickle imports or calls something that tensors do not need",
             Self::Operator => "an operator reads or writes files, runs code or uses the network",
+            Self::Native => "native code runs when the model is loaded",
             Self::Path => "a name leads out of the directory of the model",
             Self::Archive => "readers of an archive may disagree about its contents",
             Self::Source => "paths, source lines or names of the machine that wrote the model",
@@ -293,6 +297,12 @@ impl Look<'_> {
         }
         for (name, why) in &found.escapes {
             self.findings.add(DangerKind::Path, path, &format!("member `{name}`"), why.as_str());
+        }
+        for member in &found.native {
+            let place = member.as_ref().map(|member| format!("member `{member}`"));
+            let place = place.unwrap_or_else(|| "the file itself".to_owned());
+            let message = "native code, which runs when the model is loaded";
+            self.findings.add(DangerKind::Native, path, &place, message);
         }
         if let Some(why) = &found.ambiguous {
             let message = format!("other readers may find other members: {why}");

@@ -190,6 +190,21 @@ pub const TARGETS: &[Target] = &[
         subjects: &["npz", "mxnet-npz"],
         ..PLAIN
     },
+    Target {
+        name: "torch",
+        files: &["model.pt"],
+        open: "model.pt",
+        formats: &["torch", "torchscript", "torch-exported"],
+        subjects: &["torch"],
+        ..PLAIN
+    },
+    Target {
+        name: "torch_distributed",
+        files: &[".metadata", "__0_0.distcp"],
+        open: "",
+        formats: &["torch-distributed"],
+        ..PLAIN
+    },
     Target { name: "caffe2_nets", files: &["predict_net.pb", "init_net.pb"], open: "", ..PLAIN },
     Target {
         name: "caffe2_minidb",

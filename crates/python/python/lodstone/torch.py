@@ -172,7 +172,20 @@ def load_file(
     return {name: moved(one) for name, one in loaded.items()}
 
 
-load = _files.load
+def load(
+    data: Path | BinaryIO | bytes, device: Any = "cpu", *, backend: str = "mmap", **options: Unpack[LoadOptions]
+) -> dict[str, torch.Tensor]:
+    """Returns the tensors of a model in memory, or of a file of any format, such as one of `torch.save`.
+
+    Nothing in the file is executed. Tensors are named by their path, `model.0.weight`; those that have the same bytes in
+    the file share memory. The other arguments are those of `load_file`.
+    """
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        moved = _moved(device)
+        return {name: moved(one) for name, one in _files.load(bytes(data), **options).items()}
+    return load_file(data, device, backend=backend, **options)
+
+
 save_file = _files.save_file
 save = _files.save
 

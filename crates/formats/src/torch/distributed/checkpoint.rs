@@ -173,6 +173,11 @@ impl Files<'_> {
 
     fn item(&mut self, place: &Place) -> Result<Blob> {
         let (file, _) = self.file(&place.file)?;
+        let end = place.offset.checked_add(place.len).filter(|end| *end <= file.len());
+        if end.is_none() {
+            let expected = format!("an item of {} bytes at {}", place.len, place.offset);
+            return Err(file.malformed(0, expected, format!("a file of {}", file.len())).into());
+        }
         Ok(file.slice(place.offset, place.len)?)
     }
 

@@ -10,7 +10,7 @@ use super::form::{Form, Kind, Layout, Scheme, Strided, is_index};
 use super::json::Writer;
 use super::value::{Instance, Module, Objects, Value, is_machinery};
 use super::{Element, Storages};
-use crate::encoding::pickle::json::{Budget, quoted};
+use crate::encoding::pickle::json::{Budget, again, quoted};
 use crate::encoding::pickle::{Decoded, Id, Node, survey_by};
 use crate::torch::METADATA;
 use crate::torch::view::{MAX_RANK, View};
@@ -167,7 +167,7 @@ impl Walk<'_> {
             self.inside(&key, *value)?;
             let is_text = matches!(self.objects.tree().node(*id), Node::Text(..));
             if let Some((_, key)) = keys.replace((is_text, key)) {
-                return Err(crate::encoding::pickle::json::again(&self.objects.shapes, *id, &key));
+                return Err(again(&self.objects.shapes, *id, &key));
             }
         }
         Ok(())
@@ -225,7 +225,7 @@ impl Walk<'_> {
         })?;
         for (name, part) in parts {
             match part {
-                Part::Tensor(tensor) => self.found(id, &name, tensor)?,
+                Part::Tensor(tensor) => self.found(id, &name, *tensor)?,
                 Part::Note(value) => self.note(&name, value),
             }
         }
@@ -290,8 +290,14 @@ fn joined(path: &str, key: &str) -> String {
 
 /// A part of a tensor, whose name is appended to the path.
 enum Part {
-    Tensor(Tensor),
+    Tensor(Box<Tensor>),
     Note(String),
+}
+
+impl Part {
+    fn tensor(tensor: Tensor) -> Self {
+        Self::Tensor(Box::new(tensor))
+    }
 }
 
 /// The tensors of a pickle, and their storages.
@@ -314,11 +320,11 @@ impl Tensors<'_> {
 
     /// Returns the tensors and values that a tensor consists of.
     fn parts(&self, id: Id, kind: &Kind, limits: &Limits) -> Result<Vec<(String, Part)>> {
-        let one = |tensor| Ok(vec![(String::new(), Part::Tensor(tensor))]);
+        let one = |tensor| Ok(vec![(String::new(), Part::tensor(tensor))]);
         match kind {
             Kind::View(strided) => {
                 let view = self.view(id, strided)?;
-                let mut parts = vec![(String::new(), Part::Tensor(self.tensor(id, &view)?))];
+                let mut parts = vec![(String::new(), Part::tensor(self.tensor(id, &view)?))];
                 if !view.element.is_exact {
                     parts.push(("@dtype".to_owned(), Part::Note(quoted(view.element.name))));
                 }
@@ -445,7 +451,7 @@ impl Tensors<'_> {
     fn quantized(&self, id: Id, strided: &Strided, scheme: &Scheme) -> Result<Vec<(String, Part)>> {
         let view = self.view(id, strided)?;
         let dtype = ("dtype", quoted(view.element.name));
-        let mut parts = vec![(String::new(), Part::Tensor(self.tensor(id, &view)?))];
+        let mut parts = vec![(String::new(), Part::tensor(self.tensor(id, &view)?))];
         let known = match scheme {
             Scheme::Tensor { scale, zero_point } => {
                 let scale = serde_json::Number::from_f64(*scale)
@@ -464,7 +470,7 @@ impl Tensors<'_> {
                         let expected = format!("{channels} numbers for axis {axis}");
                         return Err(self.wrong(id, expected));
                     }
-                    parts.push((name.to_owned(), Part::Tensor(part)));
+                    parts.push((name.to_owned(), Part::tensor(part)));
                 }
                 vec![dtype, ("axis", axis.to_string())]
             }
@@ -518,7 +524,7 @@ impl Tensors<'_> {
             // Uncoalesced indices may repeat, in any order.
             return Ok(in_parts("sparse_coo", stored_indices, values, shape));
         }
-        Ok(vec![(String::new(), Part::Tensor(tensor))])
+        Ok(vec![(String::new(), Part::tensor(tensor))])
     }
 
     fn compressed(
@@ -547,10 +553,10 @@ impl Tensors<'_> {
             if let Some(broken) = tensor.broken_indices()? {
                 return Err(self.wrong(id, format!("valid indices, not {broken}")));
             }
-            return Ok(vec![(String::new(), Part::Tensor(tensor))]);
+            return Ok(vec![(String::new(), Part::tensor(tensor))]);
         }
         let mut parts = in_parts(layout.name(), indices, values, shape);
-        parts.push(("@offsets".to_owned(), Part::Tensor(offsets)));
+        parts.push(("@offsets".to_owned(), Part::tensor(offsets)));
         Ok(parts)
     }
 
@@ -604,7 +610,7 @@ impl Tensors<'_> {
             let offset = buffer.offset.checked_add(offset);
             let offset = offset.ok_or_else(|| odd("an offset inside the buffer"))?;
             let view = View { shape, strides, offset, ..buffer.clone() };
-            parts.push((format!(".{number}"), Part::Tensor(self.tensor(id, &view)?)));
+            parts.push((format!(".{number}"), Part::tensor(self.tensor(id, &view)?)));
         }
         Ok(parts)
     }
@@ -614,8 +620,8 @@ impl Tensors<'_> {
 fn in_parts(layout: &str, indices: Tensor, values: Tensor, shape: &[u64]) -> Vec<(String, Part)> {
     let dims: Vec<_> = shape.iter().map(u64::to_string).collect();
     vec![
-        ("@indices".to_owned(), Part::Tensor(indices)),
-        ("@values".to_owned(), Part::Tensor(values)),
+        ("@indices".to_owned(), Part::tensor(indices)),
+        ("@values".to_owned(), Part::tensor(values)),
         ("@shape".to_owned(), Part::Note(format!("[{}]", dims.join(",")))),
         ("@layout".to_owned(), Part::Note(quoted(layout))),
     ]

@@ -1,9 +1,11 @@
 //! Values without tensors as JSON, bounded by the size of the pickle.
 
+use std::collections::HashSet;
+
 use super::value::{Objects, Value};
 use crate::Result;
-use crate::encoding::pickle::json::{Budget, json as plain, quoted};
-use crate::encoding::pickle::{Id, Value as Plain};
+use crate::encoding::pickle::json::{Budget, again, json as plain, quoted};
+use crate::encoding::pickle::{Id, Node, Value as Plain};
 
 /// The output, and what remains of it.
 pub(super) struct Writer<'a> {
@@ -110,8 +112,13 @@ impl Writer<'_> {
             self.list(items, out)?;
             separator = ",";
         }
-        for (key, value) in pairs {
-            let name = self.key(*key)?;
+        let mut known = HashSet::new();
+        for (id, value) in pairs {
+            let name = self.key(*id)?;
+            let is_text = matches!(self.objects.tree().node(*id), Node::Text(..));
+            if !known.insert((is_text, name.clone())) {
+                return Err(again(&self.objects.shapes, *id, &name));
+            }
             out.push_str(&format!("{separator}{}:", quoted(&name)));
             self.put(*value, out)?;
             separator = ",";

@@ -327,6 +327,35 @@ impl Objects {
             && matches!(tree.node(*second), Node::Dict(_))
     }
 
+    /// Returns the items of a dict, without interpreting other values.
+    fn dict(&self, id: Id) -> Option<Cow<'_, [(Id, Id)]>> {
+        match self.tree().node(id) {
+            Node::Dict(pairs) => Some(Cow::Borrowed(pairs)),
+            Node::Object(object)
+                if self.shapes.builds(object.callable) == Some(Builds::OrderedDict) =>
+            {
+                self.pairs(object)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the items of a set, which protocols before 4 write as a call with a list.
+    fn set(&self, id: Id) -> &[Id] {
+        let tree = self.tree();
+        let items = match tree.node(id) {
+            Node::Set(items) => return items,
+            Node::Object(object) if self.shapes.builds(object.callable) == Some(Builds::Set) => {
+                self.arguments(object).first().map(|items| tree.node(*items))
+            }
+            _ => None,
+        };
+        match items {
+            Some(Node::List(items)) => items,
+            _ => &[],
+        }
+    }
+
     /// Returns a module, if these are the attributes of one.
     fn module(&self, class: &str, attributes: &[(Id, Id)]) -> Option<Module> {
         let mut parts: HashMap<&str, Vec<(Id, Id)>> = HashMap::new();
@@ -335,12 +364,9 @@ impl Objects {
             let name = self.tree().short(*key).unwrap_or_default();
             let known = MEMBERS.iter().find(|known| **known == name);
             if let Some(known) = known {
-                let Value::Dict(pairs) = self.value(*value).ok()? else { return None };
-                parts.insert(known, pairs.into_owned());
+                parts.insert(known, self.dict(*value)?.into_owned());
             } else if name == "_non_persistent_buffers_set" {
-                if let Ok(Value::List(names)) = self.value(*value) {
-                    unsaved = names.into_owned();
-                }
+                unsaved = self.set(*value).to_vec();
             } else if !is_machinery(&name) {
                 others.push((*key, *value));
             }
@@ -361,6 +387,6 @@ const MEMBERS: [&str; 3] = ["_parameters", "_buffers", "_modules"];
 pub(super) fn is_machinery(name: &str) -> bool {
     matches!(name, "training" | "_backend" | "dump_patches" | "call_super_init" | "_metadata")
         || name.starts_with('_') && (name.ends_with("_hooks") || name.contains("_hook"))
-        || name == "_is_full_backward_hook"
-        || name == "_load_state_dict_post_hooks"
+        // Views of the parameters of recurrent layers, as their kernels take them.
+        || name.starts_with("_flat_weight")
 }

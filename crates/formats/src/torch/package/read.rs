@@ -47,8 +47,11 @@ pub(crate) fn parameters(
     model: &mut Model,
 ) -> Result<()> {
     if archive.kind == Kind::EarlyExported {
-        for name in EARLY.iter().filter(|name| archive.member(name).is_some()) {
-            whole(archive, name, "", limits, saved, model)?;
+        // Until 2.4, weights were text in JSON.
+        let [state, constants] = EARLY;
+        whole(archive, state, "", limits, saved, model)?;
+        if archive.member(constants).is_some() {
+            whole(archive, constants, "", limits, saved, model)?;
         }
         return Ok(());
     }

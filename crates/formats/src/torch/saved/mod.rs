@@ -15,6 +15,7 @@ pub(crate) mod zip;
 use lodstone_model::{Limits, Model};
 use lodstone_store::Blob;
 
+use super::archive::Archive;
 use super::object::Contents;
 use super::outside::is_numbered;
 use crate::Result;
@@ -26,14 +27,15 @@ use crate::encoding::tar::is_tar;
 /// Fails if the file is damaged; the error names the tensor and its place.
 pub(crate) fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     let head = blob.head(512)?;
-    let contents = if is_numbered(&head, blob.len()) {
-        stream::read(blob, limits)?
-    } else if is_tar(&head) {
-        tape::read(blob, limits)?
-    } else {
-        zip::read(blob, limits)?
-    };
-    Ok(model(blob, contents))
+    if is_numbered(&head, blob.len()) {
+        return Ok(model(blob, stream::read(blob, limits)?));
+    }
+    if is_tar(&head) {
+        return Ok(model(blob, tape::read(blob, limits)?));
+    }
+    let archive = Archive::open(blob, limits)?;
+    let contents = zip::member(&archive, "data.pkl", "data/", limits)?;
+    Ok(Model { checksums: archive.checksums(), ..model(blob, contents) })
 }
 
 /// Returns the model of a file.

@@ -30,14 +30,6 @@ impl Storages for Members<'_> {
     }
 }
 
-/// Reads an archive.
-///
-/// # Errors
-/// Fails if it is damaged.
-pub(super) fn read(blob: &Blob, limits: &Limits) -> Result<Contents> {
-    member(&Archive::open(blob, limits)?, "data.pkl", "data/", limits)
-}
-
 /// Reads a pickle of an archive, whose storages are in a folder.
 ///
 /// # Errors

@@ -11,6 +11,7 @@ mod paddle_stream;
 mod pickle;
 mod safetensors;
 mod seal;
+mod torch;
 
 use super::Hostile;
 
@@ -27,6 +28,10 @@ pub const GENERATORS: &[Generator] = &[
     ("mxnet-states", pickle::mxnet_states),
     ("npz", numpy::npz),
     ("npy", numpy::npy),
+    ("torch", torch::torch),
+    ("torchscript", torch::torchscript),
+    ("torch-exported", torch::exported),
+    ("torch-distributed", torch::distributed),
     ("caffe2", caffe2::nets),
     ("caffe2-text", caffe2::texts),
     ("caffe2-minidb", caffe2::databases),
