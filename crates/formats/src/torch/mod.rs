@@ -7,6 +7,7 @@
 //! | `element` | element types |
 //! | `view`, `strided` | tensors as views of storages |
 //! | `package` | the weights of exported programs |
+//! | `exported` | exported programs |
 //! | `imports` | imports and calls of pickles of tensors |
 //! | `storages` | the tensors in a pickle, whose elements are outside of it |
 //! | `outside` | the location of these elements, in archives and after pickles; programs in archives |
@@ -16,6 +17,7 @@ pub(crate) mod archive;
 mod detect;
 mod distributed;
 pub(crate) mod element;
+mod exported;
 mod imports;
 pub(crate) mod object;
 mod outside;
@@ -32,6 +34,8 @@ pub(crate) use detect::identify;
 pub(crate) use imports::imports;
 pub(crate) use outside::{OUTSIDE, is_numbered};
 pub use read::{read_blob, read_exported_blob, read_script_blob};
+
+use lodstone_model::Dialect;
 
 use crate::{Format, Holds};
 
@@ -99,6 +103,7 @@ pub static SCRIPT: Format = Format {
 pub static EXPORTED: Format = Format {
     name: EXPORTED_NAME,
     title: "exported PyTorch programs (`torch.export.save`)",
+    holds: Holds { program: Some(Dialect::Torch), ..SCRIPT.holds },
     extension: "pt2",
     detect: detect::detect_exported,
     read: read::read_exported,

@@ -310,6 +310,11 @@ impl<'m> Walk<'m> {
             fail(op, scope);
             return Ok(());
         };
+        if base_name(&op.kind).starts_with("as_strided")
+            && self.source(op, scope).is_some_and(|source| !source.views.is_empty())
+        {
+            return Err("strides in the memory of a view are not supported".into());
+        }
         let mut node = Node::new(&mut self.graph, op, Arguments::new(op, values.clone()));
         let results = match rule {
             Rule::One(rule) | Rule::Number(rule) => vec![rule(&mut node)?],

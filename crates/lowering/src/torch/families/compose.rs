@@ -13,6 +13,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::_embedding_bag", Rule::Many(embedding_bag)),
     ("aten::_embedding_bag_forward_only", Rule::Many(embedding_bag)),
     ("aten::binary_cross_entropy", Rule::One(binary_cross_entropy)),
+    ("aten::binary_cross_entropy_with_logits", Rule::One(with_logits)),
     ("aten::cdist", Rule::One(cdist)),
     ("aten::cosine_similarity", Rule::One(cosine_similarity)),
     ("aten::cross", Rule::One(cross)),
@@ -305,6 +306,28 @@ fn binary_cross_entropy(node: &mut Node<'_>) -> Outcome {
     let [first, second] = sums.as_slice() else { return Err("a term was lost".into()) };
     let sum = node.add(first, second)?;
     let mut losses = node.call("Neg", &[&sum], [])?;
+    if let Some(weight) = weight {
+        losses = node.mul(&losses, &weight)?;
+    }
+    total(node, &losses)
+}
+
+/// `(1 - target) * x + weight * log(1 + exp(-x))`, with a weight of 1 and that of positive targets.
+fn with_logits(node: &mut Node<'_>) -> Outcome {
+    let (x, target) = (node.tensor("self")?, node.tensor("target")?);
+    let (weight, positive) = (node.optional("weight")?, node.optional("pos_weight")?);
+    let minus = node.call("Neg", &[&x], [])?;
+    let mut soft = node.call("Softplus", &[&minus], [])?;
+    if let Some(positive) = positive {
+        let more = node.plus(&positive, -1.0)?;
+        let more = node.mul(&more, &target)?;
+        let share = node.plus(&more, 1.0)?;
+        soft = node.mul(&share, &soft)?;
+    }
+    let one = node.number(x.dtype(), 1.0)?;
+    let rest = node.sub(&one, &target)?;
+    let rest = node.mul(&rest, &x)?;
+    let mut losses = node.add(&rest, &soft)?;
     if let Some(weight) = weight {
         losses = node.mul(&losses, &weight)?;
     }

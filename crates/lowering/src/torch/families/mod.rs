@@ -93,7 +93,6 @@ const RANDOM: &[&str] = &[
     "randn_like",
     "random",
     "randperm",
-    "rrelu_with_noise",
     "uniform",
 ];
 
