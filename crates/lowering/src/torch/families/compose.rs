@@ -12,6 +12,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::_cdist_forward", Rule::One(cdist)),
     ("aten::_embedding_bag", Rule::Many(embedding_bag)),
     ("aten::_embedding_bag_forward_only", Rule::Many(embedding_bag)),
+    ("aten::_trilinear", Rule::One(trilinear)),
     ("aten::binary_cross_entropy", Rule::One(binary_cross_entropy)),
     ("aten::binary_cross_entropy_with_logits", Rule::One(with_logits)),
     ("aten::cdist", Rule::One(cdist)),
@@ -128,6 +129,25 @@ fn kron(node: &mut Node<'_>) -> Outcome {
     let (left, right) = (node.reshape(&left, &left_dims)?, node.reshape(&right, &right_dims)?);
     let product = node.mul(&left, &right)?;
     node.reshape(&product, &all)
+}
+
+/// The product of three tensors with new dims, summed over dims.
+fn trilinear(node: &mut Node<'_>) -> Outcome {
+    let mut product: Option<Value> = None;
+    for place in 1..=3 {
+        let x = node.tensor(&format!("i{place}"))?;
+        let axes = node.arguments.ints(&format!("expand{place}"))?;
+        let x = if axes.is_empty() { x } else { node.unsqueeze(&x, &axes)? };
+        product = Some(match product {
+            Some(product) => node.mul(&product, &x)?,
+            None => x,
+        });
+    }
+    let product = product.ok_or("a factor is missing")?;
+    let axes = node.arguments.ints("sumdim")?;
+    node.arguments.ignore(&["unroll_dim"]);
+    let axes = if axes.is_empty() { axes } else { crate::torch::node::axes_of(&product, &axes)? };
+    super::reduce::reduced(node, "ReduceSum", &product, &axes, false)
 }
 
 fn determinant(node: &mut Node<'_>) -> Outcome {
