@@ -50,7 +50,9 @@ pub use byte_map::{ByteMap, Mapper, Recorded, UNREAD};
 pub use error::{Error, Result};
 pub use format::{Format, OpenRecord, Prefix, Probe};
 pub use options::{ExternalData, Holds, OpenOptions, WriteOptions};
-pub use registry::{BACK_ONLY, BYTE_MAPS, FORMATS, READ_ONLY, UNEDITED, context, identify, named, title};
+pub use registry::{
+    BACK_ONLY, BYTE_MAPS, FORMATS, READ_ONLY, UNEDITED, context, identify, named, title,
+};
 pub use scan::{Effort, Pickles, pickles};
 pub use seal::entries::{ModelDir, SealEntry, Sealed, Seals, check_sealed, seal_entries};
 pub use seal::{Seal, SealedFile, SealedModel, TensorRanges, called, check_names};

@@ -114,11 +114,7 @@ fn coverage_of_whole(model: &Model, program: &Program) -> Vec<OperatorCoverage> 
 /// apply, and the result should be simplified. The operators of other programs correspond to those of the result.
 pub fn is_rewritten(from: Dialect) -> bool {
     match from {
-        Dialect::Paddle
-        | Dialect::Pir
-        | Dialect::Caffe2
-        | Dialect::Mxnet
-        | Dialect::Torch => true,
+        Dialect::Paddle | Dialect::Pir | Dialect::Caffe2 | Dialect::Mxnet | Dialect::Torch => true,
         Dialect::Glow | Dialect::Onnx => false,
     }
 }

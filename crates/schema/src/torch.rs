@@ -23,7 +23,7 @@ mod operators;
 
 pub use operators::{Argument, Operator, Returned, operator, overloads};
 
-use lodstone_model::Program;
+use lodstone_model::{DType, Program};
 
 use crate::{Conventions, Findings, Interface, Properties, Risk, conventions};
 
@@ -67,6 +67,36 @@ fn interface(program: &Program) -> Interface<'_> {
 /// Namespaces of operators without a schema: control flow, arithmetic of sizes, and what only the interpreter has.
 const WITHOUT_SCHEMA: &[&str] = &["_operator", "higher_order", "math", "prim", "torch"];
 
+/// Element types by their number in schemas and in TorchScript; exported programs have other numbers.
+const DTYPES: &[(i64, DType)] = &[
+    (0, DType::Uint8),
+    (1, DType::Int8),
+    (2, DType::Int16),
+    (3, DType::Int32),
+    (4, DType::Int64),
+    (5, DType::Float16),
+    (6, DType::Float32),
+    (7, DType::Float64),
+    (8, DType::Complex32),
+    (9, DType::Complex64),
+    (10, DType::Complex128),
+    (11, DType::Bool),
+    (15, DType::BFloat16),
+    (23, DType::Float8E5M2),
+    (24, DType::Float8E4M3Fn),
+    (25, DType::Float8E5M2Fnuz),
+    (26, DType::Float8E4M3Fnuz),
+    (27, DType::Uint16),
+    (28, DType::Uint32),
+    (29, DType::Uint64),
+    (44, DType::Float8E8M0Fnu),
+];
+
+/// Returns the element type of a number in schemas and in TorchScript, if it is not quantized.
+pub fn dtype_of(code: i64) -> Option<DType> {
+    DTYPES.iter().find(|(known, _)| *known == code).map(|(_, dtype)| *dtype)
+}
+
 /// Whether an operator exists.
 pub fn is_known(kind: &str) -> bool {
     let namespace = kind.split_once("::").map_or("", |(namespace, _)| namespace);
@@ -75,7 +105,14 @@ pub fn is_known(kind: &str) -> bool {
 
 /// Operators with side effects beyond the values of the program, without their overload.
 const RISKS: &[(Risk, &[&str])] = &[
-    (Risk::Runs, &["prim::PythonOp", "prim::IgnoredPythonOp", "higher_order::triton_kernel_wrapper_mutation"]),
+    (
+        Risk::Runs,
+        &[
+            "prim::PythonOp",
+            "prim::IgnoredPythonOp",
+            "higher_order::triton_kernel_wrapper_mutation",
+        ],
+    ),
     (Risk::Reads, &["aten::from_file", "image::read_file"]),
     (Risk::Writes, &["aten::save", "image::write_file", "prim::Print", "higher_order::print"]),
     (Risk::Connects, &["prim::rpc_async", "prim::rpc_remote", "prim::rpc_sync"]),

@@ -95,8 +95,7 @@ impl Archive {
                 }
             }
         }
-        let mut archive =
-            Self { blob: blob.clone(), kind, root, members, by_name, is_big: false };
+        let mut archive = Self { blob: blob.clone(), kind, root, members, by_name, is_big: false };
         archive.is_big = archive.is_big_endian()?;
         Ok(archive)
     }
@@ -122,9 +121,9 @@ impl Archive {
     /// Returns the names of all members in the folder, with the members.
     pub(crate) fn named(&self) -> impl Iterator<Item = (&str, &Member)> {
         let name = |member: &Member| member.name.len().min(self.root.len());
-        self.members.iter().map(move |member| {
-            (member.name.get(name(member)..).unwrap_or_default(), member)
-        })
+        self.members
+            .iter()
+            .map(move |member| (member.name.get(name(member)..).unwrap_or_default(), member))
     }
 
     /// Returns the bytes of the member called `name`, in the file or in memory.

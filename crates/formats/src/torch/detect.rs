@@ -23,7 +23,8 @@ use crate::encoding::zip::first_name;
 /// Returns the kind of an archive, if the file is one of PyTorch.
 fn kind(probe: &Probe<'_>) -> Option<Kind> {
     let first = first_name(probe.head)?;
-    let is_plausible = first.contains(&b'/') || first.starts_with(b"serialized_") || first == b"version";
+    let is_plausible =
+        first.contains(&b'/') || first.starts_with(b"serialized_") || first == b"version";
     if probe.entries.is_some() || !is_plausible {
         return None;
     }

@@ -33,7 +33,13 @@ pub(crate) struct Element {
     script: u64,
 }
 
-const fn element(name: &'static str, dtype: DType, size: u64, exported: u64, script: u64) -> Element {
+const fn element(
+    name: &'static str,
+    dtype: DType,
+    size: u64,
+    exported: u64,
+    script: u64,
+) -> Element {
     let number = size as usize;
     let exported = if exported == 0 { None } else { Some(exported) };
     Element { name, dtype, size, number, packed: 1, is_exact: true, exported, script }
@@ -45,7 +51,13 @@ const fn opaque(name: &'static str, dtype: DType, size: u64, script: u64) -> Ele
 }
 
 /// A complex type of two numbers.
-const fn complex(name: &'static str, dtype: DType, size: u64, exported: u64, script: u64) -> Element {
+const fn complex(
+    name: &'static str,
+    dtype: DType,
+    size: u64,
+    exported: u64,
+    script: u64,
+) -> Element {
     Element { number: size as usize / 2, ..element(name, dtype, size, exported, script) }
 }
 

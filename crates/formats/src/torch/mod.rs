@@ -12,7 +12,6 @@
 //! | `storages` | the tensors in a pickle, whose elements are outside of it |
 //! | `outside` | the location of these elements, in archives and after pickles; programs in archives |
 
-
 pub(crate) mod archive;
 mod detect;
 mod distributed;

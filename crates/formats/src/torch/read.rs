@@ -22,9 +22,8 @@ pub(super) fn read_saved(path: &Location, options: &OpenOptions) -> Result<Model
         })?;
         return distributed::read_index(&path.join(name), true, options);
     }
-    let is_index = path.file_name().is_some_and(|name| {
-        name.to_string_lossy().ends_with(distributed::INDEX)
-    });
+    let is_index =
+        path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(distributed::INDEX));
     if is_index {
         return distributed::read_index(path, false, options);
     }
@@ -74,7 +73,9 @@ pub fn read_exported_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     let mut model = model(&archive, EXPORTED_NAME, Contents::default());
     package::parameters(&archive, limits, saved::read_blob, &mut model)?;
     let program = |(name, member): (&str, &Member)| match archive.kind {
-        Kind::EarlyExported => (name == EARLY_PROGRAM).then(|| ("model".to_owned(), member.clone())),
+        Kind::EarlyExported => {
+            (name == EARLY_PROGRAM).then(|| ("model".to_owned(), member.clone()))
+        }
         _ => {
             let name = name.strip_prefix("models/")?.strip_suffix(".json")?;
             Some((name.to_owned(), member.clone()))

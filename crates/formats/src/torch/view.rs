@@ -70,7 +70,8 @@ impl View {
     /// Fails with what was expected if the view exceeds its storage.
     pub(crate) fn tensor(&self) -> Result<Tensor, String> {
         let Self { element, shape, strides, offset, storage, .. } = self;
-        let odd = |expected: &str| format!("{expected}, not dims {shape:?} and strides {strides:?}");
+        let odd =
+            |expected: &str| format!("{expected}, not dims {shape:?} and strides {strides:?}");
         if shape.len() != strides.len() || shape.len() > MAX_RANK {
             return Err(odd(&format!("as many strides as dims, at most {MAX_RANK}")));
         }
@@ -119,8 +120,7 @@ impl View {
         let ordered = if is_contiguous(shape, strides) {
             storage.slice(start, size)?
         } else if let Some((dims, order)) = order(shape, strides)
-            && let Some(permuted) =
-                Permuted::new(storage.slice(start, size)?, item, &dims, &order)
+            && let Some(permuted) = Permuted::new(storage.slice(start, size)?, item, &dims, &order)
         {
             Blob::derived(Arc::new(permuted))
         } else {

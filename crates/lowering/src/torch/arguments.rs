@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use lodstone_model::{AttributeValue, DType, Op, Scalar, ValueType};
 use lodstone_schema::Finding;
-use lodstone_schema::torch::{Operator, operator};
+use lodstone_schema::torch::{Operator, dtype_of, operator};
 
 use super::node::Outcome;
 use crate::onnx::Value;
@@ -159,7 +159,8 @@ impl<'a> Arguments<'a> {
             Some(_) => return Err(not_constant(name)),
             None => {}
         }
-        let declared = self.schema.and_then(|schema| schema.arguments.iter().find(|it| it.name == name));
+        let declared =
+            self.schema.and_then(|schema| schema.arguments.iter().find(|it| it.name == name));
         match declared.map(|declared| declared.default) {
             Some(Some(default)) => parsed(default)
                 .ok_or_else(|| Finding::internal(format!("the default `{default}` is not read"))),
@@ -238,6 +239,10 @@ impl<'a> Arguments<'a> {
                 ValueType::Scalar(dtype) => Ok(Some(dtype)),
                 other => Err(wrong(name, "an element type", &format!("{other:?}"))),
             },
+            // A default of the schema.
+            Some(AttributeValue::Long(code)) => dtype_of(code)
+                .map(Some)
+                .ok_or_else(|| wrong(name, "an element type", &code.to_string())),
             Some(other) => Err(wrong(name, "an element type", &format!("{other:?}"))),
         }
     }

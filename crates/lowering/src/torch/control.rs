@@ -193,12 +193,14 @@ fn choose<'m>(
     op: &'m Op,
     scope: &mut Scope<'m>,
 ) -> Outcome<Option<Vec<Value>>> {
-    let branches = [(subgraph(walk, op, 1)?, "then_branch"), (subgraph(walk, op, 2)?, "else_branch")];
+    let branches =
+        [(subgraph(walk, op, 1)?, "then_branch"), (subgraph(walk, op, 2)?, "else_branch")];
     let Some(condition) = items(walk, op, 0, scope)? else { return Ok(None) };
     let Some(operands) = items(walk, op, 3, scope)? else { return Ok(None) };
     let [condition] = condition.as_slice() else { return Err("expected one condition".into()) };
     if let Some(super::arguments::Number::Bool(truth)) = condition.number() {
-        let (block, _) = if truth { branches[0] } else { branches[1] };
+        let [(then, _), (other, _)] = branches;
+        let block = if truth { then } else { other };
         let operands = walk.all_bound(&operands);
         let results = walk.subgraph(block, operands)?;
         walk.graph.begin(&op.name);
@@ -257,7 +259,8 @@ fn repeat<'m>(
     let [begins] = begins.as_slice() else { return Err("expected one condition".into()) };
     let begins = walk.truth(begins)?;
     // In the loop. Dims of states may change, ranks may not.
-    let own: Vec<Value> = first.iter().map(|value| walk.block_input("state", type_of(value))).collect();
+    let own: Vec<Value> =
+        first.iter().map(|value| walk.block_input("state", type_of(value))).collect();
     let inputs: Vec<Item> =
         states.iter().zip(&own).map(|(item, value)| like(item, value.clone())).collect();
     let bound = walk.all_bound(&[&inputs[..], &others[..]].concat());
@@ -295,11 +298,7 @@ fn slice_of(value: &Value) -> Outcome<ValueInfo> {
 }
 
 /// Runs a subgraph for each slice of the data, and passes states on.
-fn scan<'m>(
-    walk: &mut Walk<'m>,
-    op: &'m Op,
-    scope: &mut Scope<'m>,
-) -> Outcome<Option<Vec<Value>>> {
+fn scan<'m>(walk: &mut Walk<'m>, op: &'m Op, scope: &mut Scope<'m>) -> Outcome<Option<Vec<Value>>> {
     let block = subgraph(walk, op, 0)?;
     let Some(states) = items(walk, op, 1, scope)? else { return Ok(None) };
     let Some(slices) = items(walk, op, 2, scope)? else { return Ok(None) };
@@ -308,11 +307,7 @@ fn scan<'m>(
 }
 
 /// Runs a subgraph for each slice of the data.
-fn map<'m>(
-    walk: &mut Walk<'m>,
-    op: &'m Op,
-    scope: &mut Scope<'m>,
-) -> Outcome<Option<Vec<Value>>> {
+fn map<'m>(walk: &mut Walk<'m>, op: &'m Op, scope: &mut Scope<'m>) -> Outcome<Option<Vec<Value>>> {
     let block = subgraph(walk, op, 0)?;
     let Some(slices) = items(walk, op, 1, scope)? else { return Ok(None) };
     let Some(others) = items(walk, op, 2, scope)? else { return Ok(None) };
@@ -330,7 +325,8 @@ fn scanned<'m>(
     if data.is_empty() {
         return Err("expected data".into());
     }
-    let own: Vec<Value> = first.iter().map(|value| walk.block_input("state", type_of(value))).collect();
+    let own: Vec<Value> =
+        first.iter().map(|value| walk.block_input("state", type_of(value))).collect();
     let mut parts = Vec::new();
     for value in &data {
         parts.push(walk.block_input("slice", slice_of(value)?));
@@ -353,7 +349,8 @@ fn scanned<'m>(
     let operands: Vec<Option<&Value>> = first.iter().chain(&data).map(Some).collect();
     let count = i64::try_from(data.len()).unwrap_or(0);
     let axes = vec![0; data.len()];
-    let attributes = [body("body", value), int("num_scan_inputs", count), ints("scan_input_axes", &axes)];
+    let attributes =
+        [body("body", value), int("num_scan_inputs", count), ints("scan_input_axes", &axes)];
     Ok(Some(walk.graph.emit_typed("Scan", &operands, attributes, infos)))
 }
 

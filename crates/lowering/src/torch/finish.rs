@@ -135,7 +135,9 @@ impl Walk<'_> {
         let ordered = blocks::ordered(main, self.blocks)?;
         let read: HashSet<&str> = ordered
             .iter()
-            .flat_map(|block| block.ops.iter().flat_map(Op::reads).chain(block.outputs.iter().map(String::as_str)))
+            .flat_map(|block| {
+                block.ops.iter().flat_map(Op::reads).chain(block.outputs.iter().map(String::as_str))
+            })
             .collect();
         let mut kept: Vec<Parameter> = self
             .parameters

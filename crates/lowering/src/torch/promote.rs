@@ -89,7 +89,7 @@ pub(super) fn promoted(operands: &[Operand]) -> Outcome<DType> {
             _ => dtype,
         });
     }
-    found.ok_or_else(|| Finding::internal("no operands"))
+    found.ok_or_else(|| "expected tensors, found none".into())
 }
 
 /// Returns the type that holds two types.
@@ -106,13 +106,25 @@ pub(super) fn common(a: DType, b: DType) -> Outcome<DType> {
     Ok(match category(high)? {
         Category::Bool => DType::Bool,
         Category::Float if has(DType::Float16) && has(DType::BFloat16) => DType::Float32,
-        Category::Float => if bits(a) > bits(b) { a } else { b },
+        Category::Float => {
+            if bits(a) > bits(b) {
+                a
+            } else {
+                b
+            }
+        }
         // Unsigned integers need the next larger signed ones.
         Category::Int if has(DType::Uint8) => match if a == DType::Uint8 { b } else { a } {
             DType::Int8 => DType::Int16,
             other => other,
         },
-        Category::Int => if bits(a) > bits(b) { a } else { b },
+        Category::Int => {
+            if bits(a) > bits(b) {
+                a
+            } else {
+                b
+            }
+        }
     })
 }
 
@@ -158,7 +170,9 @@ impl Node<'_> {
     }
 
     fn pair_in(&mut self, operands: &[Operand], dtype: DType) -> Outcome<(Value, Value, DType)> {
-        let [left, right] = operands else { return Err(Finding::internal("expected two operands")) };
+        let [left, right] = operands else {
+            return Err(Finding::internal("expected two operands"));
+        };
         Ok((self.in_type(left, dtype)?, self.in_type(right, dtype)?, dtype))
     }
 

@@ -81,7 +81,8 @@ impl Tensors {
         value: Value,
     ) -> Outcome<()> {
         if reference.is_ambiguous {
-            let what = "whether it writes to a view or a copy depends on strides, which is not supported";
+            let what =
+                "whether it writes to a view or a copy depends on strides, which is not supported";
             return Err(what.into());
         }
         let mut parents = vec![self.base(reference)?.value.clone()];
@@ -123,8 +124,17 @@ const INVOLUTIONS: &[&str] =
 
 /// Views with all elements in their order.
 const SAME: &[&str] = &[
-    "alias", "contiguous", "detach", "lift", "lift_fresh", "positive", "resolve_conj", "resolve_neg",
-    "to", "type_as", "view_of",
+    "alias",
+    "contiguous",
+    "detach",
+    "lift",
+    "lift_fresh",
+    "positive",
+    "resolve_conj",
+    "resolve_neg",
+    "to",
+    "type_as",
+    "view_of",
 ];
 
 impl<'m> View<'m> {
@@ -138,8 +148,8 @@ impl<'m> View<'m> {
         if let Some((_, items)) = values.first_mut() {
             *items = vec![Item::Tensor(input.clone())];
         }
-        let rule = families::rule(&self.op.kind)
-            .ok_or_else(|| Finding::internal("a view has no rule"))?;
+        let rule =
+            families::rule(&self.op.kind).ok_or_else(|| Finding::internal("a view has no rule"))?;
         act(&mut Node::new(graph, self.op, Arguments::new(self.op, values)), rule)
     }
 

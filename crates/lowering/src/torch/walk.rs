@@ -80,7 +80,8 @@ impl<'m> Walk<'m> {
         let parameters = model.parameters.iter();
         let parameters = parameters.map(|it| (it.name.as_str(), &it.tensor)).collect();
         let vars = program.blocks.iter();
-        let vars = vars.map(|block| block.vars.iter().map(|var| (var.name.as_str(), var)).collect());
+        let vars =
+            vars.map(|block| block.vars.iter().map(|var| (var.name.as_str(), var)).collect());
         let mut walk = Self {
             model,
             program,
@@ -117,7 +118,8 @@ impl<'m> Walk<'m> {
                     }
                     _ => {
                         let found = tensor.kind.name();
-                        let what = format!("expected a dense tensor, found one of the kind `{found}`");
+                        let what =
+                            format!("expected a dense tensor, found one of the kind `{found}`");
                         self.findings.add(format!("the parameter {}", quoted(&var.name)), what);
                         Bound::Failed
                     }
@@ -211,15 +213,19 @@ impl<'m> Walk<'m> {
         self.depth -= 1;
         let now = self.tensors.bases.iter().take(around).map(|base| base.version);
         if !now.eq(versions.iter().copied()) {
-            return Err("a subgraph writes to a tensor outside of it, which is not supported".into());
+            return Err(
+                "a subgraph writes to a tensor outside of it, which is not supported".into()
+            );
         }
         let mut results = Vec::new();
         for name in &own.outputs {
             match self.item(name, &mut scope)? {
                 Some(Item::Tensor(value) | Item::Number(value)) => results.push(value),
                 Some(item @ Item::Constant(_)) => {
-                    let number = item.number().ok_or("a subgraph returns a constant that is no number")?;
-                    let mut node = Node::new(&mut self.graph, &EMPTY, Arguments::new(&EMPTY, Vec::new()));
+                    let number =
+                        item.number().ok_or("a subgraph returns a constant that is no number")?;
+                    let mut node =
+                        Node::new(&mut self.graph, &EMPTY, Arguments::new(&EMPTY, Vec::new()));
                     results.push(node.number_of(number.dtype(), number)?);
                 }
                 Some(Item::Absent) => return Err("a subgraph returns `None`".into()),
@@ -345,7 +351,8 @@ impl<'m> Walk<'m> {
             return self.write(block, op, result, scope);
         }
         if let Some(source) = self.source(op, scope) {
-            let views = (0..results.len()).map(|result| View { op, arguments: values.clone(), result });
+            let views =
+                (0..results.len()).map(|result| View { op, arguments: values.clone(), result });
             let views: Vec<View<'m>> = views.collect();
             return self.bind_views(block, op, &source, views, results, scope);
         }
@@ -433,6 +440,13 @@ impl<'m> Walk<'m> {
         if families::is_restructuring(&op.kind) {
             return Err("changing the dims of a tensor in place is not supported".into());
         }
+        // An operator such as `detach_` changes nothing.
+        if result.name() == before.name() {
+            for name in op.writes() {
+                scope.insert(name.to_owned(), Bound::Tensor(reference.clone()));
+            }
+            return Ok(());
+        }
         let mut value = self.graph.cast(result, before.dtype())?;
         if value.info().shape() != before.info().shape() {
             value = match before.known_dims() {
@@ -498,7 +512,8 @@ impl<'m> Walk<'m> {
         }
         // The same subgraph may be translated several times.
         let unique = if block == 0 { name.to_owned() } else { self.graph.names.fresh(name) };
-        let op_name = if block == 0 && !op_name.is_empty() && op.name == op_name { op_name } else { "" };
+        let op_name =
+            if block == 0 && !op_name.is_empty() && op.name == op_name { op_name } else { "" };
         self.graph.name(&value, &unique, op_name)
     }
 

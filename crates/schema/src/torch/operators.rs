@@ -162,7 +162,10 @@ mod tests {
         assert_eq!(max.results.iter().map(|it| it.name).collect::<Vec<_>>(), ["values", "indices"]);
         let fill = operator("aten::fill_.Scalar").expect("a schema");
         assert!(fill.arguments[0].is_written && !fill.arguments[1].is_written);
-        assert_eq!(operator("aten::pad").expect("a schema").arguments[2].default, Some("\"constant\""));
+        assert_eq!(
+            operator("aten::pad").expect("a schema").arguments[2].default,
+            Some("\"constant\"")
+        );
         assert!(operator("aten::add.Nothing").is_none());
         assert!(overloads("aten::add").len() > 2);
     }

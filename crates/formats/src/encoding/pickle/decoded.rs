@@ -52,4 +52,3 @@ impl Decoded {
 pub(crate) fn stored(array: &Array) -> Stored {
     Stored::new(array.swap, array.fortran, &array.shape)
 }
-

@@ -166,7 +166,8 @@ impl Shapes {
         let mut globals = HashMap::new();
         for (id, node) in tree.nodes() {
             if let Node::Global(..) = node
-                && let Some(builds) = tree.global(id).and_then(|(module, name)| known(&module, &name))
+                && let Some(builds) =
+                    tree.global(id).and_then(|(module, name)| known(&module, &name))
             {
                 globals.insert(id, builds);
             }

@@ -55,7 +55,11 @@ pub(in crate::torch) fn read(path: &Location, options: &OpenOptions) -> Result<M
 }
 
 /// Returns a checkpoint, and the names of its files.
-pub(super) fn assemble(main: &Blob, open: Open<'_>, limits: &Limits) -> Result<(Model, Vec<String>)> {
+pub(super) fn assemble(
+    main: &Blob,
+    open: Open<'_>,
+    limits: &Limits,
+) -> Result<(Model, Vec<String>)> {
     if main.len() > MAX_METADATA {
         return Err(main.over_limit(0, format!("at most {MAX_METADATA} bytes of metadata")).into());
     }

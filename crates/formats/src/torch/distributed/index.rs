@@ -42,7 +42,11 @@ pub(in crate::torch) fn read(
 }
 
 /// Returns the model of an index, and the names of its files.
-pub(super) fn collect(main: &Blob, open: Open<'_>, limits: &Limits) -> Result<(Model, Vec<String>)> {
+pub(super) fn collect(
+    main: &Blob,
+    open: Open<'_>,
+    limits: &Limits,
+) -> Result<(Model, Vec<String>)> {
     if main.len() > MAX_INDEX {
         return Err(main.over_limit(0, format!("at most {MAX_INDEX} bytes of an index")).into());
     }

@@ -50,10 +50,11 @@ impl Metadata {
         let objects = Objects::new(pickle::read(blob, 0, limits)?);
         let root = objects.tree().root();
         let (attributes, _) = instance(&objects, root, "Metadata")?;
-        let entries = pairs(&objects, attribute(&objects, root, &attributes, "state_dict_metadata")?)?;
-        let entries = entries.iter().map(|(name, value)| {
-            Ok((text(&objects, *name)?, entry(&objects, *value)?))
-        });
+        let entries =
+            pairs(&objects, attribute(&objects, root, &attributes, "state_dict_metadata")?)?;
+        let entries = entries
+            .iter()
+            .map(|(name, value)| Ok((text(&objects, *name)?, entry(&objects, *value)?)));
         let mut metadata =
             Self { entries: entries.collect::<Result<_>>()?, places: HashMap::new() };
         let places = pairs(&objects, attribute(&objects, root, &attributes, "storage_data")?)?;

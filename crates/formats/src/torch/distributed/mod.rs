@@ -35,8 +35,8 @@ use lodstone_store::Blob;
 use serde::{Deserialize, Serialize};
 
 use super::DISTRIBUTED_NAME;
-use crate::format;
 use crate::Result;
+use crate::format;
 
 /// The owner of the residual of a model: the names of its files.
 const OWNER: &str = "torch layout";

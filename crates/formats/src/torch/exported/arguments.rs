@@ -1,8 +1,6 @@
 //! Arguments of operators, and values of the signature: a constant, or values of the program.
 
-use lodstone_model::{
-    Attribute, AttributeValue, ByteString, Complex, DType, Scalar, ValueType,
-};
+use lodstone_model::{Attribute, AttributeValue, ByteString, Complex, DType, Scalar, ValueType};
 use serde::Deserialize;
 use serde::de::Error as _;
 use serde_json::Result as JsonResult;

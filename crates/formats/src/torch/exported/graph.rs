@@ -198,11 +198,7 @@ impl<'a> Reader<'a> {
         self.count(1 + node.inputs.len() + node.outputs.len())?;
         let kind = kind(&node.target)
             .ok_or_else(|| self.invalid("the name of an operator", format!("`{}`", node.target)))?;
-        let mut op = Op {
-            name: node.name.clone().unwrap_or_default(),
-            kind,
-            ..Op::default()
-        };
+        let mut op = Op { name: node.name.clone().unwrap_or_default(), kind, ..Op::default() };
         for (position, input) in node.inputs.iter().enumerate() {
             let name = match input.name.is_empty() {
                 true => position.to_string(),
@@ -303,9 +299,7 @@ impl Types {
 }
 
 /// Returns the type of a tensor, or what was expected and found.
-pub(super) fn tensor_type(
-    meta: &json::TensorMeta,
-) -> Result<TensorType, (&'static str, String)> {
+pub(super) fn tensor_type(meta: &json::TensorMeta) -> Result<TensorType, (&'static str, String)> {
     let dtype = enums::dtype(meta.dtype)
         .ok_or_else(|| ("a known element type", format!("the number {}", meta.dtype)))?;
     let dims = meta.sizes.iter().map(|size| dim(size).ok_or_else(|| unread(size)));

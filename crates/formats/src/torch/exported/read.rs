@@ -36,7 +36,8 @@ pub(crate) fn read(blob: &Blob, limits: &Limits) -> Result<Exported> {
         return Err(blob.over_limit(0, limit).into());
     }
     let text = blob.bytes()?;
-    let wrong = |error: &serde_json::Error| malformed(blob, (0, &text), "an exported program", error);
+    let wrong =
+        |error: &serde_json::Error| malformed(blob, (0, &text), "an exported program", error);
     // The version first: other versions may have other keys.
     let version: Versioned = serde_json::from_slice(&text).map_err(|error| wrong(&error))?;
     let version = version.schema_version;
@@ -55,7 +56,11 @@ pub(crate) fn read(blob: &Blob, limits: &Limits) -> Result<Exported> {
     let mut blocks = reader.blocks;
     *blocks.first_mut().ok_or_else(lost)? = main;
     let topology = Topology {
-        operator_versions: file.opset_version.iter().map(|(name, at)| (name.clone(), *at)).collect(),
+        operator_versions: file
+            .opset_version
+            .iter()
+            .map(|(name, at)| (name.clone(), *at))
+            .collect(),
         attributes: attributes(&file)?,
         blocks,
         ..Topology::new(Dialect::Torch)
@@ -90,8 +95,8 @@ fn attributes(file: &json::Program<'_>) -> Result<Vec<Attribute>> {
         let value = bounds.map_err(|_| Error::internal("two numbers are nested too deeply"))?;
         ranges.push(Attribute { name: name.clone(), value });
     }
-    let ranges =
-        AttributeValue::dict(ranges).map_err(|_| Error::internal("ranges are nested too deeply"))?;
+    let ranges = AttributeValue::dict(ranges)
+        .map_err(|_| Error::internal("ranges are nested too deeply"))?;
     attributes.push(Attribute { name: RANGES.to_owned(), value: ranges });
     Ok(attributes)
 }

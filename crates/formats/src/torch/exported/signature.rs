@@ -80,7 +80,9 @@ pub(super) fn apply<'a>(
             }
         };
         let (Some(target), Some(value)) = (target, value) else {
-            return Err(reader.invalid("what is written to, and a value", format!("`{}`", spec.kind)));
+            return Err(
+                reader.invalid("what is written to, and a value", format!("`{}`", spec.kind))
+            );
         };
         let is_input = spec.kind == "user_input_mutation";
         let found = states.iter().find(|(_, attribute)| **attribute == target && !is_input);
@@ -93,7 +95,8 @@ pub(super) fn apply<'a>(
 
 /// Returns the operator that writes a value to a state.
 fn mutation(state: &str, value: &str) -> Op {
-    let operand = |slot: &str, name: &str| Operand { slot: slot.to_owned(), args: vec![name.to_owned()] };
+    let operand =
+        |slot: &str, name: &str| Operand { slot: slot.to_owned(), args: vec![name.to_owned()] };
     Op {
         name: format!("{state}_mutation"),
         kind: "aten::copy_".to_owned(),
@@ -135,7 +138,9 @@ fn rename(
     let mut sorted: Vec<(&String, &String)> = states.iter().collect();
     sorted.sort();
     for (name, attribute) in sorted {
-        match (!interface.contains(attribute) || attribute == name) && seen.insert(attribute.clone()) {
+        match (!interface.contains(attribute) || attribute == name)
+            && seen.insert(attribute.clone())
+        {
             true => {
                 names.insert(name.clone(), attribute.clone());
             }

@@ -167,11 +167,7 @@ impl Walk<'_> {
             self.inside(&key, *value)?;
             let is_text = matches!(self.objects.tree().node(*id), Node::Text(..));
             if let Some((_, key)) = keys.replace((is_text, key)) {
-                return Err(crate::encoding::pickle::json::again(
-                    &self.objects.shapes,
-                    *id,
-                    &key,
-                ));
+                return Err(crate::encoding::pickle::json::again(&self.objects.shapes, *id, &key));
             }
         }
         Ok(())
@@ -446,12 +442,7 @@ impl Tensors<'_> {
         Ok((element, storage.slice(offset, len)?))
     }
 
-    fn quantized(
-        &self,
-        id: Id,
-        strided: &Strided,
-        scheme: &Scheme,
-    ) -> Result<Vec<(String, Part)>> {
+    fn quantized(&self, id: Id, strided: &Strided, scheme: &Scheme) -> Result<Vec<(String, Part)>> {
         let view = self.view(id, strided)?;
         let dtype = ("dtype", quoted(view.element.name));
         let mut parts = vec![(String::new(), Part::Tensor(self.tensor(id, &view)?))];
@@ -519,10 +510,8 @@ impl Tensors<'_> {
             Some(permuted) => Blob::derived(std::sync::Arc::new(permuted)),
             None => return Err(odd("indices of the size that their dims imply")),
         };
-        let kind = TensorKind::Coo {
-            indices: Indices { dtype: indices.dtype, data },
-            linear: false,
-        };
+        let kind =
+            TensorKind::Coo { indices: Indices { dtype: indices.dtype, data }, linear: false };
         let data = values.data.clone();
         let tensor = Tensor { kind, ..Tensor::dense(values.dtype, shape.to_vec(), data) };
         if tensor.broken_indices()?.is_some() {
@@ -553,7 +542,8 @@ impl Tensors<'_> {
                 indptr: Indices { dtype: offsets.dtype, data: offsets.data },
                 indices: Indices { dtype: indices.dtype, data: indices.data },
             };
-            let tensor = Tensor { kind, ..Tensor::dense(values.dtype, shape.to_vec(), values.data) };
+            let tensor =
+                Tensor { kind, ..Tensor::dense(values.dtype, shape.to_vec(), values.data) };
             if let Some(broken) = tensor.broken_indices()? {
                 return Err(self.wrong(id, format!("valid indices, not {broken}")));
             }

@@ -26,13 +26,31 @@ pub(super) enum Kind {
     /// A storage by itself.
     Storage(Id),
     /// Indices, values, dims.
-    Coo { indices: Id, values: Id, shape: Vec<u64> },
+    Coo {
+        indices: Id,
+        values: Id,
+        shape: Vec<u64>,
+    },
     /// Offsets, indices, values, dims, and the layout.
-    Compressed { layout: Layout, offsets: Id, indices: Id, values: Id, shape: Vec<u64> },
+    Compressed {
+        layout: Layout,
+        offsets: Id,
+        indices: Id,
+        values: Id,
+        shape: Vec<u64>,
+    },
     /// Dims only.
-    Meta { element: &'static Element, shape: Vec<u64> },
+    Meta {
+        element: &'static Element,
+        shape: Vec<u64>,
+    },
     /// A buffer, and the dims, strides and offsets of its parts.
-    Nested { buffer: Id, sizes: Id, strides: Id, offsets: Id },
+    Nested {
+        buffer: Id,
+        sizes: Id,
+        strides: Id,
+        offsets: Id,
+    },
 }
 
 /// A view of a storage.
@@ -153,7 +171,8 @@ fn kind(
             let made = strided(objects, [*storage, *offset, *shape, *strides]);
             let made = made.and_then(|it| signed(objects, it, rest.first()));
             let element = element(objects, *dtype);
-            made.zip(element).map(|(it, element)| Kind::View(Strided { element: Some(element), ..it }))
+            made.zip(element)
+                .map(|(it, element)| Kind::View(Strided { element: Some(element), ..it }))
         }
         ("_rebuild_qtensor", [storage, offset, shape, strides, scheme, _, ..]) => {
             let made = strided(objects, [*storage, *offset, *shape, *strides]);
@@ -169,8 +188,12 @@ fn kind(
             offsets: *offsets,
         }),
         (
-            "_rebuild_tensor" | "_rebuild_tensor_v2" | "_rebuild_tensor_v3" | "_rebuild_qtensor"
-            | "_rebuild_meta_tensor_no_storage" | "_rebuild_wrapper_subclass"
+            "_rebuild_tensor"
+            | "_rebuild_tensor_v2"
+            | "_rebuild_tensor_v3"
+            | "_rebuild_qtensor"
+            | "_rebuild_meta_tensor_no_storage"
+            | "_rebuild_wrapper_subclass"
             | "_rebuild_nested_tensor",
             _,
         ) => None,
@@ -250,9 +273,7 @@ fn quantization(objects: &Objects, id: Id) -> Option<Scheme> {
             Some(Scheme::Tensor { scale, zero_point })
         }
         (
-            "per_channel_affine"
-            | "per_channel_symmetric"
-            | "per_channel_affine_float_qparams",
+            "per_channel_affine" | "per_channel_symmetric" | "per_channel_affine_float_qparams",
             [_, scales, zero_points, axis],
         ) => Some(Scheme::Channel {
             scales: *scales,
@@ -298,13 +319,7 @@ fn sparse(objects: &Objects, arguments: &[Id]) -> Option<Kind> {
     };
     let [offsets, indices, values, shape] = parts else { return None };
     let shape = objects.numbers(*shape)?;
-    Some(Kind::Compressed {
-        layout,
-        offsets: *offsets,
-        indices: *indices,
-        values: *values,
-        shape,
-    })
+    Some(Kind::Compressed { layout, offsets: *offsets, indices: *indices, values: *values, shape })
 }
 
 /// Returns whether indices of a sparse tensor may have this type.

@@ -97,7 +97,11 @@ impl Writer<'_> {
         out.push('{');
         let mut separator = "";
         if let Some(class) = class {
-            self.budget.say(&self.objects.shapes, self.objects.tree().root(), class.len() as u64)?;
+            self.budget.say(
+                &self.objects.shapes,
+                self.objects.tree().root(),
+                class.len() as u64,
+            )?;
             out.push_str(&format!("\"__class__\":{}", quoted(class)));
             separator = ",";
         }

@@ -347,7 +347,6 @@ impl Objects {
         members.retain(|(_, value)| !matches!(self.tree().node(*value), Node::None));
         Some(Module { class: class.to_owned(), members, unsaved, attributes: others })
     }
-
 }
 
 /// The attributes of a module that its state consists of.

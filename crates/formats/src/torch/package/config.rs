@@ -6,10 +6,10 @@ use lodstone_store::Blob;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 
+use crate::Result;
 use crate::encoding::json::malformed;
 use crate::torch::element::Element;
 use crate::torch::view::View;
-use crate::Result;
 
 /// The layout of strided tensors.
 const STRIDED: u64 = 7;

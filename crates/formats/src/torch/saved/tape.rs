@@ -54,9 +54,7 @@ pub(super) fn read(blob: &Blob, limits: &Limits) -> Result<Contents> {
             _ => Err(blob.malformed(0, format!("one member `{name}`"), "several").into()),
         }
     };
-    let inside = |name: &'static str| {
-        move |error: Error| error.inside(format!("member `{name}`"))
-    };
+    let inside = |name: &'static str| move |error: Error| error.inside(format!("member `{name}`"));
     let mut numbered = Numbered::default();
     storages(&member("storages")?, limits, &mut numbered).map_err(inside("storages"))?;
     tensors(&member("tensors")?, limits, &mut numbered).map_err(inside("tensors"))?;
@@ -110,16 +108,17 @@ fn tensors(blob: &Blob, limits: &Limits, numbered: &mut Numbered) -> Result<()> 
         let (element, storage) = (root.element, root.storage.clone());
         let start = cursor.position();
         let rank = cursor.i32("the rank")?;
-        let rank = usize::try_from(rank).ok().filter(|rank| *rank <= MAX_RANK).ok_or_else(|| {
-            cursor.error_at(start, format!("a rank from 0 to {MAX_RANK}"), rank.to_string())
-        })?;
+        let rank =
+            usize::try_from(rank).ok().filter(|rank| *rank <= MAX_RANK).ok_or_else(|| {
+                cursor.error_at(start, format!("a rank from 0 to {MAX_RANK}"), rank.to_string())
+            })?;
         cursor.array::<4>("unused bytes")?;
-        let mut numbers = |what: &str| -> Result<Vec<u64>> {
-            (0..rank).map(|_| Ok(cursor.u64(what)?)).collect()
-        };
+        let mut numbers =
+            |what: &str| -> Result<Vec<u64>> { (0..rank).map(|_| Ok(cursor.u64(what)?)).collect() };
         let (shape, strides) = (numbers("a dim")?, numbers("a stride")?);
         let offset = cursor.u64("the offset")?;
-        let view = View { shape, strides, offset, ..View::contiguous(element, Vec::new(), storage) };
+        let view =
+            View { shape, strides, offset, ..View::contiguous(element, Vec::new(), storage) };
         add(numbered, &tree, *key, view)?;
     }
     end(&cursor)

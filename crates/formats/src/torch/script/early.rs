@@ -118,7 +118,8 @@ pub(super) fn contents(archive: &Archive, limits: &Limits) -> Result<Contents> {
 
 fn view(archive: &Archive, described: &Described) -> Result<View, String> {
     let Described { dims, strides, offset, data_type, data } = described;
-    let numbers = |numbers: &[Number]| numbers.iter().map(Number::value).collect::<Option<Vec<_>>>();
+    let numbers =
+        |numbers: &[Number]| numbers.iter().map(Number::value).collect::<Option<Vec<_>>>();
     let known = TYPES.iter().find(|(name, _)| name == data_type);
     let element = known.and_then(|(_, name)| Element::named(name));
     let element = element.ok_or_else(|| format!("a known element type, not `{data_type}`"))?;

@@ -5,7 +5,9 @@ use lodstone_store::{Blob, Location, Permuted};
 
 use crate::torch::distributed;
 use crate::torch::view::{Elements, OWNER};
-use crate::torch::{EXPORTED_NAME, NAME, SCRIPT_NAME, read_blob, read_exported_blob, read_script_blob};
+use crate::torch::{
+    EXPORTED_NAME, NAME, SCRIPT_NAME, read_blob, read_exported_blob, read_script_blob,
+};
 use crate::{Error, Result, Staged, WriteOptions};
 
 /// Writes the files of an unedited model.
@@ -76,9 +78,11 @@ pub(super) fn unedited(format: &str, model: &Model) -> Result<Option<Files>> {
     let Ok(then) = then else { return Ok(None) };
     let same = then.metadata == model.metadata
         && then.parameters.len() == model.parameters.len()
-        && then.parameters.iter().zip(&model.parameters).all(|(then, now)| {
-            then.name == now.name && is_same(&then.tensor, &now.tensor)
-        });
+        && then
+            .parameters
+            .iter()
+            .zip(&model.parameters)
+            .all(|(then, now)| then.name == now.name && is_same(&then.tensor, &now.tensor));
     let names = names.map(|layout| (layout.names, layout.directory));
     Ok(same.then(|| Files { files: model.files.clone(), names }))
 }

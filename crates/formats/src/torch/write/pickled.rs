@@ -130,7 +130,10 @@ impl Pickle {
     pub(super) fn tensor(&mut self, view: &View, storages: &Storages) {
         let Some(stored) = storages.all.get(view.key) else { return };
         let typed = view.element.storage().is_some();
-        self.global("torch._utils", if typed { "_rebuild_tensor_v2" } else { "_rebuild_tensor_v3" });
+        self.global(
+            "torch._utils",
+            if typed { "_rebuild_tensor_v2" } else { "_rebuild_tensor_v3" },
+        );
         self.op(b'(');
         self.storage(view.key, stored);
         self.int(view.offset);

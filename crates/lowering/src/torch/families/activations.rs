@@ -200,7 +200,8 @@ fn log_sigmoid(node: &mut Node<'_>) -> Outcome {
 fn glu(node: &mut Node<'_>) -> Outcome {
     let x = node.tensor("self")?;
     let axis = axis_of(&x, node.arguments.int("dim")?)?;
-    let [left, right] = node.emit_all("Split", &[Some(&x)], [int("axis", axis), int("num_outputs", 2)])?;
+    let [left, right] =
+        node.emit_all("Split", &[Some(&x)], [int("axis", axis), int("num_outputs", 2)])?;
     let gate = node.call("Sigmoid", &[&right], [])?;
     node.mul(&left, &gate)
 }
@@ -258,7 +259,8 @@ fn softshrink(node: &mut Node<'_>) -> Outcome {
 
 fn threshold(node: &mut Node<'_>) -> Outcome {
     let x = node.tensor("self")?;
-    let limit = node.scalar("threshold", x.dtype())?.ok_or("the argument `threshold` is missing")?;
+    let limit =
+        node.scalar("threshold", x.dtype())?.ok_or("the argument `threshold` is missing")?;
     let value = node.scalar("value", x.dtype())?.ok_or("the argument `value` is missing")?;
     let above = node.call("Greater", &[&x, &limit], [])?;
     node.choose(&above, &x, &value)

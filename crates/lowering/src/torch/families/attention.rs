@@ -11,7 +11,10 @@ use crate::torch::node::{Node, Outcome, Rule, expect_rank, rank, required_dim};
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::_native_multi_head_attention", Rule::Many(multi_head)),
     ("aten::_scaled_dot_product_attention_math", Rule::Many(|node| Ok(vec![dot_product(node)?]))),
-    ("aten::_scaled_dot_product_efficient_attention", Rule::Many(|node| Ok(vec![dot_product(node)?]))),
+    (
+        "aten::_scaled_dot_product_efficient_attention",
+        Rule::Many(|node| Ok(vec![dot_product(node)?])),
+    ),
     ("aten::_scaled_dot_product_flash_attention", Rule::Many(|node| Ok(vec![dot_product(node)?]))),
     (
         "aten::_scaled_dot_product_flash_attention_for_cpu",
@@ -29,11 +32,7 @@ struct Scores {
 }
 
 /// `softmax(query @ key.T * scale + mask) @ value`: `[.., queries, head]`, `[.., keys, head]`, `[.., keys, out]`.
-fn attended(
-    node: &mut Node<'_>,
-    [query, key, value]: [&Value; 3],
-    scores: &Scores,
-) -> Outcome {
+fn attended(node: &mut Node<'_>, [query, key, value]: [&Value; 3], scores: &Scores) -> Outcome {
     // PyTorch multiplies both factors by the root of the scale.
     let last = rank(query)? - 1;
     let root = match scores.scale {
@@ -184,7 +183,11 @@ fn projected(
 }
 
 /// Returns a mask in the dims of scores, by its type: 0 of queries and keys, 1 of keys.
-fn shaped_mask(node: &mut Node<'_>, mask: Option<Value>, kind: Option<i64>) -> Outcome<Option<Value>> {
+fn shaped_mask(
+    node: &mut Node<'_>,
+    mask: Option<Value>,
+    kind: Option<i64>,
+) -> Outcome<Option<Value>> {
     let Some(mask) = mask else { return Ok(None) };
     let axes: &[i64] = match (kind, rank(&mask)?) {
         (Some(1), 2) => &[1, 2],

@@ -212,8 +212,10 @@ fn atan2(node: &mut Node<'_>) -> Outcome {
     let ratio = node.div(&y, &x)?;
     let angle = node.call("Atan", &[&ratio], [])?;
     let zero = node.number(dtype, 0.0)?;
-    let (pi, half) =
-        (node.number(dtype, std::f64::consts::PI)?, node.number(dtype, std::f64::consts::FRAC_PI_2)?);
+    let (pi, half) = (
+        node.number(dtype, std::f64::consts::PI)?,
+        node.number(dtype, std::f64::consts::FRAC_PI_2)?,
+    );
     let below = node.call("Less", &[&y, &zero], [])?;
     let minus = node.call("Neg", &[&pi], [])?;
     let turn = node.choose(&below, &minus, &pi)?;
@@ -270,9 +272,7 @@ fn shift(node: &mut Node<'_>, direction: &str) -> Outcome {
 /// `Max` or `Min` of two values, of truth values too.
 pub(super) fn extreme_of(node: &mut Node<'_>, kind: &str, left: &Value, right: &Value) -> Outcome {
     match left.dtype() {
-        DType::Bool => {
-            node.call(if kind == "Max" { "Or" } else { "And" }, &[left, right], [])
-        }
+        DType::Bool => node.call(if kind == "Max" { "Or" } else { "And" }, &[left, right], []),
         _ => node.call(kind, &[left, right], []),
     }
 }
@@ -365,7 +365,8 @@ fn lerp(node: &mut Node<'_>) -> Outcome {
 
 /// `self + value * (tensor1 op tensor2)`.
 fn combined(node: &mut Node<'_>, kind: &str) -> Outcome {
-    let (x, first, second) = (node.tensor("self")?, node.tensor("tensor1")?, node.tensor("tensor2")?);
+    let (x, first, second) =
+        (node.tensor("self")?, node.tensor("tensor1")?, node.tensor("tensor2")?);
     let operands = [Operand::Tensor(first.clone()), Operand::Tensor(second.clone())];
     let mut dtype = promoted(&operands)?;
     if kind == "Div" {

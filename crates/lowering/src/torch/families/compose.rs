@@ -26,6 +26,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::linalg_det", Rule::One(determinant)),
     ("aten::mse_loss", Rule::One(|node| loss(node, "mse"))),
     ("aten::nll_loss", Rule::One(nll)),
+    ("aten::nll_loss_nd", Rule::One(nll)),
     ("aten::pairwise_distance", Rule::One(pairwise_distance)),
     ("aten::repeat_interleave", Rule::One(repeat_interleave)),
     ("aten::smooth_l1_loss", Rule::One(|node| loss(node, "smooth"))),
@@ -377,7 +378,9 @@ fn cross_entropy(node: &mut Node<'_>) -> Outcome {
     let (x, target) = (node.tensor("self")?, node.tensor("target")?);
     let weight = node.optional("weight")?;
     let ignored = node.arguments.int("ignore_index")?;
-    if node.arguments.float("label_smoothing")? != 0.0 || category(target.dtype())? == Category::Float {
+    if node.arguments.float("label_smoothing")? != 0.0
+        || category(target.dtype())? == Category::Float
+    {
         return Err("smoothed and soft labels are not supported".into());
     }
     let flags = [text("reduction", reduction(node)?), int("ignore_index", ignored)];

@@ -73,7 +73,8 @@ pub(super) fn convolved(
             int("group", window.groups),
         ];
         let operands: Vec<Option<&Value>> = [Some(x), Some(weight), bias].to_vec();
-        let operands = if bias.is_some() { &operands[..] } else { operands.get(..2).unwrap_or(&[]) };
+        let operands =
+            if bias.is_some() { &operands[..] } else { operands.get(..2).unwrap_or(&[]) };
         let [y] = node.emit_all("Conv", operands, attributes)?;
         Ok(y)
     })
@@ -154,7 +155,8 @@ pub(super) fn transposed_of(
             int("group", window.groups),
         ];
         let operands: Vec<Option<&Value>> = [Some(x), Some(weight), bias].to_vec();
-        let operands = if bias.is_some() { &operands[..] } else { operands.get(..2).unwrap_or(&[]) };
+        let operands =
+            if bias.is_some() { &operands[..] } else { operands.get(..2).unwrap_or(&[]) };
         let [y] = node.emit_all("ConvTranspose", operands, attributes)?;
         Ok(y)
     })

@@ -138,7 +138,9 @@ fn arange(node: &mut Node<'_>) -> Outcome {
     let names = ["start", "end", "step"];
     let given: Vec<Option<Number>> = names
         .iter()
-        .map(|name| if node.arguments.has(name) { node.arguments.number(name).ok().flatten() } else { None })
+        .map(|name| {
+            if node.arguments.has(name) { node.arguments.number(name).ok().flatten() } else { None }
+        })
         .collect();
     let floats = given.iter().any(|number| matches!(number, Some(Number::Float(_))));
     let dtype = node.arguments.dtype("dtype")?;

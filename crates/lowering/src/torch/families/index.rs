@@ -6,9 +6,7 @@ use lodstone_schema::Finding;
 use super::binary::floored;
 use crate::onnx::{Value, int, text};
 use crate::torch::arguments::{Size, wrong};
-use crate::torch::node::{
-    Node, Outcome, Rule, axis_of, dim_of, place_in, rank, required_dim,
-};
+use crate::torch::node::{Node, Outcome, Rule, axis_of, dim_of, place_in, rank, required_dim};
 use crate::torch::promote::{Category, category};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -24,7 +22,10 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::diagonal_copy", Rule::One(diagonal)),
     ("aten::diagonal_scatter", Rule::One(|node| scattered(node, diagonal))),
     ("aten::embedding", Rule::One(embedding)),
-    ("aten::embedding_renorm", Rule::One(|_| Err("it changes the weights, which is not supported".into()))),
+    (
+        "aten::embedding_renorm",
+        Rule::One(|_| Err("it changes the weights, which is not supported".into())),
+    ),
     ("aten::gather", Rule::One(gather)),
     ("aten::index", Rule::One(index)),
     ("aten::index_add", Rule::One(index_add)),
@@ -276,15 +277,19 @@ fn index_put(node: &mut Node<'_>) -> Outcome {
     }
     let first = indexed.axes.first().copied().unwrap_or(0);
     let before = if is_adjacent(&indexed.axes) { first } else { 0 };
-    let (lead, tail) = rest.split_at_checked(usize::try_from(before).unwrap_or(0)).unwrap_or((&[], &rest));
+    let (lead, tail) =
+        rest.split_at_checked(usize::try_from(before).unwrap_or(0)).unwrap_or((&[], &rest));
     let shape = [lead, &of_indices[..], tail].concat();
     let values = node.expand_to(&values, &shape)?;
     let all = indexed.rank + whole - count;
-    let order: Vec<i64> =
-        (before..before + indexed.rank).chain(0..before).chain(before + indexed.rank..all).collect();
+    let order: Vec<i64> = (before..before + indexed.rank)
+        .chain(0..before)
+        .chain(before + indexed.rank..all)
+        .collect();
     let values = node.transpose(&values, &order)?;
     let attributes = if adds { vec![text("reduction", "add")] } else { Vec::new() };
-    let [done] = node.emit_all("ScatterND", &[Some(&turned), Some(&tuples), Some(&values)], attributes)?;
+    let [done] =
+        node.emit_all("ScatterND", &[Some(&turned), Some(&tuples), Some(&values)], attributes)?;
     node.transpose(&done, &inverse)
 }
 
@@ -498,7 +503,8 @@ fn view_of(rule: Option<Rule>) -> Outcome<fn(&mut Node<'_>) -> Outcome> {
 fn triangle(node: &mut Node<'_>, upper: bool) -> Outcome {
     let x = node.tensor("self")?;
     let diagonal = node.arguments.int("diagonal")?;
-    let wide = if x.dtype() == DType::Bool { DType::Uint8 } else { x.dtype() };
+    // Runtimes lack the operator for other types.
+    let wide = if x.dtype().is_float() { x.dtype() } else { DType::Int64 };
     let numbers = node.cast(&x, wide)?;
     let diagonal = node.long(diagonal);
     let y = node.call("Trilu", &[&numbers, &diagonal], [int("upper", i64::from(upper))])?;
@@ -574,7 +580,8 @@ fn embedded(node: &mut Node<'_>, x: &Value, offset: i64, (first, second): (i64, 
     let square = node.choose(&same, &spread, &zero)?;
     let lead = usize::try_from(whole - 2).unwrap_or(0);
     let begins = [vec![0; lead], vec![before_row, before_column]].concat();
-    let ends = [vec![0; lead], vec![size - length - before_row, size - length - before_column]].concat();
+    let ends =
+        [vec![0; lead], vec![size - length - before_row, size - length - before_column]].concat();
     let pads = node.longs(&[begins, ends].concat());
     let padded = node.call("Pad", &[&square, &pads], [])?;
     // The last two axes move to their places.
@@ -617,8 +624,7 @@ fn unfold(node: &mut Node<'_>) -> Outcome {
     let y = node.gather(&x, &places, axis)?;
     // [.., n, size, ..] -> [.., n, .., size]
     let all = rank(&y)?;
-    let order: Vec<i64> =
-        (0..all).filter(|place| *place != axis + 1).chain([axis + 1]).collect();
+    let order: Vec<i64> = (0..all).filter(|place| *place != axis + 1).chain([axis + 1]).collect();
     node.transpose(&y, &order)
 }
 

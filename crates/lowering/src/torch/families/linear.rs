@@ -186,7 +186,8 @@ fn contracted(
     }
     let kept = first.iter().filter(|it| !second.contains(it));
     let kept: String = kept.chain(second.iter().filter(|it| !first.contains(it))).collect();
-    let (first, second): (String, String) = (first.into_iter().collect(), second.into_iter().collect());
+    let (first, second): (String, String) =
+        (first.into_iter().collect(), second.into_iter().collect());
     node.call("Einsum", &[left, right], [text("equation", &format!("{first},{second}->{kept}"))])
 }
 

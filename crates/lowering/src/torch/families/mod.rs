@@ -103,8 +103,18 @@ pub(super) fn is_random(kind: &str) -> bool {
 
 /// Operators that change the dims of their argument itself.
 const RESTRUCTURING: &[&str] = &[
-    "as_strided", "detach", "movedim", "permute", "resize", "resize_as", "set", "squeeze", "swapaxes",
-    "swapdims", "t", "transpose", "unsqueeze",
+    "as_strided",
+    "movedim",
+    "permute",
+    "resize",
+    "resize_as",
+    "set",
+    "squeeze",
+    "swapaxes",
+    "swapdims",
+    "t",
+    "transpose",
+    "unsqueeze",
 ];
 
 /// Whether an operator changes the dims of its argument itself.
@@ -122,11 +132,14 @@ mod tests {
     fn each_rule_is_of_an_operator() {
         let all: Vec<&str> = FAMILIES.iter().copied().flatten().map(|(kind, _)| *kind).collect();
         for kind in &all {
-            let is_known = kind.split_once("::").is_some_and(|(namespace, _)| {
-                matches!(namespace, "_operator" | "math" | "torch")
-            });
+            let is_known = kind
+                .split_once("::")
+                .is_some_and(|(namespace, _)| matches!(namespace, "_operator" | "math" | "torch"));
             let is_written = !overloads(&format!("{kind}_")).is_empty();
-            assert!(is_known || is_written || !overloads(kind).is_empty(), "`{kind}` is no operator");
+            assert!(
+                is_known || is_written || !overloads(kind).is_empty(),
+                "`{kind}` is no operator"
+            );
         }
         assert_eq!(all.len(), RULES.len(), "an operator has two rules");
     }

@@ -166,7 +166,11 @@ fn grouped(node: &mut Node<'_>, x: &Value, groups: i64, eps: f64) -> Outcome<[Va
         return Err(wrong("num_groups", &format!("a divisor of {channels}"), &groups.to_string()));
     }
     let batch = node.size_of(x, 0)?;
-    let split = [batch.clone(), super::super::arguments::Size::Known(groups), super::super::arguments::Size::Known(-1)];
+    let split = [
+        batch.clone(),
+        super::super::arguments::Size::Known(groups),
+        super::super::arguments::Size::Known(-1),
+    ];
     let parts = node.reshape_to(x, &split)?;
     let (centered, mean, variance) = moments(node, &parts, &[2])?;
     let shifted = node.plus(&variance, eps)?;

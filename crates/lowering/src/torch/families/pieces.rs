@@ -81,7 +81,8 @@ fn stacked(node: &mut Node<'_>, all: &[Value], dim: i64) -> Outcome {
     let all = promoted_all(node, all)?;
     let first = all.first().ok_or("expected tensors, found none")?;
     let axis = place_in(rank(first)?.saturating_add(1), dim)?;
-    let all = all.iter().map(|value| node.unsqueeze(value, &[axis])).collect::<Outcome<Vec<_>>>()?;
+    let all =
+        all.iter().map(|value| node.unsqueeze(value, &[axis])).collect::<Outcome<Vec<_>>>()?;
     concat_all(node, &all, axis)
 }
 
@@ -299,11 +300,14 @@ fn tensor_split(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
             if !(1..=MAX_PARTS).contains(&count) {
                 return Err(wrong("sections", "a number of parts", &count.to_string()));
             }
-            (0..count).map(|part| Size::Known(dim / count + i64::from(part < dim % count))).collect()
+            (0..count)
+                .map(|part| Size::Known(dim / count + i64::from(part < dim % count)))
+                .collect()
         }
         "indices" => {
             let bounds = node.arguments.ints("indices")?;
-            let place = |at: &i64| (if *at < 0 { at.saturating_add(dim) } else { *at }).clamp(0, dim);
+            let place =
+                |at: &i64| (if *at < 0 { at.saturating_add(dim) } else { *at }).clamp(0, dim);
             let mut start = 0;
             let mut parts = Vec::new();
             for end in bounds.iter().map(place).chain([dim]) {

@@ -127,7 +127,8 @@ fn average(node: &mut Node<'_>, count: usize) -> Outcome {
         let Some(divisor) = divisor else { return Ok(y) };
         let pads = int("count_include_pad", 1);
         // Sums are means over whole windows, times their size: pad with zeros first, so that no window is cut off.
-        let plain = !window.ceil || window.padding.iter().all(|padding| *padding == 0) && !window.ceil;
+        let plain =
+            !window.ceil || window.padding.iter().all(|padding| *padding == 0) && !window.ceil;
         if !plain {
             return Err("`divisor_override` with `ceil_mode` is not supported".into());
         }

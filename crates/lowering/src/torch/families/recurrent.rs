@@ -75,7 +75,8 @@ fn network(node: &mut Node<'_>, cell: &Cell) -> Outcome<Vec<Value>> {
     let count = usize::try_from(layers.saturating_mul(directions)).unwrap_or(usize::MAX);
     if !(1..=1 << 10).contains(&layers) || weights.len() != count.saturating_mul(each) {
         // Projections of the state have one weight more.
-        let expected = format!("{each} weights for each of {layers} layers and {directions} directions");
+        let expected =
+            format!("{each} weights for each of {layers} layers and {directions} directions");
         return Err(wrong("params", &expected, &weights.len().to_string()));
     }
     let wanted = if cell.kind == "LSTM" { 2 } else { 1 };
@@ -98,7 +99,8 @@ fn network(node: &mut Node<'_>, cell: &Cell) -> Outcome<Vec<Value>> {
     for layer in 0..layers {
         let own = of_layers.next().ok_or("a weight is missing")?;
         let (first, end) = (layer * directions, (layer + 1) * directions);
-        let starts = states.iter().map(|it| node.slice(it, 0, first, end)).collect::<Outcome<Vec<_>>>()?;
+        let starts =
+            states.iter().map(|it| node.slice(it, 0, first, end)).collect::<Outcome<Vec<_>>>()?;
         let made = layer_of(node, cell, &y, (own, each), &starts, directions)?;
         let mut made = made.into_iter();
         // [time, directions, batch, hidden]

@@ -47,7 +47,13 @@ fn range(node: &Node<'_>, x: &Value) -> Outcome<(Vec<i64>, bool)> {
 }
 
 /// Reduces; a scalar has nothing to reduce.
-pub(super) fn reduced(node: &mut Node<'_>, kind: &str, x: &Value, axes: &[i64], keeps: bool) -> Outcome {
+pub(super) fn reduced(
+    node: &mut Node<'_>,
+    kind: &str,
+    x: &Value,
+    axes: &[i64],
+    keeps: bool,
+) -> Outcome {
     if rank(x)? == 0 || axes.is_empty() {
         return match kind {
             "ReduceL1" | "ReduceL2" => node.call("Abs", &[x], []),

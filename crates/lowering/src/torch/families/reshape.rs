@@ -3,8 +3,8 @@
 use crate::onnx::{Value, text};
 use crate::torch::arguments::{Size, wrong};
 use crate::torch::node::{
-    Node, Outcome, Rule, axes_of, axis_of, dim_of, expect_rank, known_sizes, place_in, product, rank,
-    required_dim,
+    Node, Outcome, Rule, axes_of, axis_of, dim_of, expect_rank, known_sizes, place_in, product,
+    rank, required_dim,
 };
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -81,7 +81,8 @@ fn sized(node: &mut Node<'_>, x: &Value, name: &str, sizes: &[Size]) -> Outcome 
         let all = product(&dims)?;
         let other = product(&rest)?;
         let missing = if other == 0 { 0 } else { all / other };
-        let sizes: Vec<i64> = known.iter().map(|size| if *size == -1 { missing } else { *size }).collect();
+        let sizes: Vec<i64> =
+            known.iter().map(|size| if *size == -1 { missing } else { *size }).collect();
         return node.reshape(x, &sizes);
     }
     node.reshape_to(x, sizes)
@@ -247,7 +248,11 @@ fn expand(node: &mut Node<'_>) -> Outcome {
     let sizes = node.arguments.sizes("size")?;
     let lead = i64::try_from(sizes.len()).unwrap_or(0) - rank(&x)?;
     if lead < 0 {
-        return Err(wrong("size", &format!("at least {} sizes", rank(&x)?), &sizes.len().to_string()));
+        return Err(wrong(
+            "size",
+            &format!("at least {} sizes", rank(&x)?),
+            &sizes.len().to_string(),
+        ));
     }
     let mut all = Vec::new();
     for (place, size) in (0..).zip(sizes) {

@@ -38,11 +38,16 @@ struct Mode {
 
 const NEAREST: Mode =
     Mode { mode: "nearest", coordinates: "asymmetric", nearest: "floor", antialias: false };
-const EXACT: Mode =
-    Mode { mode: "nearest", coordinates: "half_pixel", nearest: "round_prefer_ceil", antialias: false };
+const EXACT: Mode = Mode {
+    mode: "nearest",
+    coordinates: "half_pixel",
+    nearest: "round_prefer_ceil",
+    antialias: false,
+};
 const LINEAR: Mode =
     Mode { mode: "linear", coordinates: "half_pixel", nearest: "", antialias: false };
-const CUBIC: Mode = Mode { mode: "cubic", coordinates: "half_pixel", nearest: "", antialias: false };
+const CUBIC: Mode =
+    Mode { mode: "cubic", coordinates: "half_pixel", nearest: "", antialias: false };
 const LINEAR_AA: Mode = Mode { antialias: true, ..LINEAR };
 const CUBIC_AA: Mode = Mode { antialias: true, ..CUBIC };
 
@@ -95,7 +100,8 @@ fn resized(node: &mut Node<'_>, mode: &Mode) -> Outcome {
         attributes.push(float("cubic_coeff_a", if mode.antialias { -0.5 } else { -0.75 }));
     }
     if mode.antialias {
-        attributes.push(int("antialias", 1));
+        // The weights of what is outside of the image are left out.
+        attributes.extend([int("antialias", 1), int("exclude_outside", 1)]);
     }
     let wide = if x.dtype().is_float() { x.dtype() } else { DType::Float32 };
     let source = node.cast(&x, wide)?;

@@ -23,7 +23,10 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("_operator::neg", Rule::Number(negative)),
     ("_operator::or_", Rule::Number(|node| truths(node, "Or"))),
     ("_operator::pos", Rule::Number(|node| one(node))),
-    ("_operator::pow", Rule::Number(|node| numbers(node, |node, a, b| node.call("Pow", &[a, b], [])))),
+    (
+        "_operator::pow",
+        Rule::Number(|node| numbers(node, |node, a, b| node.call("Pow", &[a, b], []))),
+    ),
     ("_operator::sub", Rule::Number(|node| numbers(node, |node, a, b| node.sub(a, b)))),
     ("_operator::truediv", Rule::Number(quotient)),
     ("aten::sym_numel", Rule::Number(numel)),
@@ -38,8 +41,14 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("torch::sym_float", Rule::Number(to_float)),
     ("torch::sym_int", Rule::Number(to_int)),
     ("torch::sym_ite", Rule::Number(choose)),
-    ("torch::sym_max", Rule::Number(|node| numbers(node, |node, a, b| node.call("Max", &[a, b], [])))),
-    ("torch::sym_min", Rule::Number(|node| numbers(node, |node, a, b| node.call("Min", &[a, b], [])))),
+    (
+        "torch::sym_max",
+        Rule::Number(|node| numbers(node, |node, a, b| node.call("Max", &[a, b], []))),
+    ),
+    (
+        "torch::sym_min",
+        Rule::Number(|node| numbers(node, |node, a, b| node.call("Min", &[a, b], []))),
+    ),
     ("torch::sym_not", Rule::Number(not)),
     ("torch::sym_sqrt", Rule::Number(root)),
 ];

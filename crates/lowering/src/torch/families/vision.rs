@@ -43,7 +43,10 @@ fn roi_align(node: &mut Node<'_>) -> Outcome {
     let (index, boxes) = regions(node, &rois)?;
     let aligned = node.arguments.flag("aligned")?;
     let attributes = [
-        text("coordinate_transformation_mode", if aligned { "half_pixel" } else { "output_half_pixel" }),
+        text(
+            "coordinate_transformation_mode",
+            if aligned { "half_pixel" } else { "output_half_pixel" },
+        ),
         text("mode", "avg"),
         int("output_height", node.arguments.int("pooled_height")?),
         int("output_width", node.arguments.int("pooled_width")?),
@@ -64,7 +67,8 @@ fn roi_pool(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
 }
 
 fn deform_conv(node: &mut Node<'_>) -> Outcome {
-    let (x, weight, offset) = (node.tensor("input")?, node.tensor("weight")?, node.tensor("offset")?);
+    let (x, weight, offset) =
+        (node.tensor("input")?, node.tensor("weight")?, node.tensor("offset")?);
     let (mask, bias) = (node.tensor("mask")?, node.tensor("bias")?);
     let pair = |node: &Node<'_>, name: &str| {
         Ok::<[i64; 2], lodstone_schema::Finding>([
@@ -72,7 +76,8 @@ fn deform_conv(node: &mut Node<'_>) -> Outcome {
             node.arguments.int(&format!("{name}_w"))?,
         ])
     };
-    let (stride, pad, dilation) = (pair(node, "stride")?, pair(node, "pad")?, pair(node, "dilation")?);
+    let (stride, pad, dilation) =
+        (pair(node, "stride")?, pair(node, "pad")?, pair(node, "dilation")?);
     let uses_mask = node.arguments.flag("use_mask")?;
     let attributes = [
         crate::onnx::ints("strides", &stride),
