@@ -251,7 +251,7 @@ def pool():
 def resize():
     for mode in ("nearest", "nearest-exact", "bilinear", "bicubic"):
         for args in ({"size": (7, 9)}, {"scale_factor": 2}, {"scale_factor": 1.7}, {"scale_factor": (0.6, 1.5)}):
-            tag = "_".join(str(v).replace(" ", "") for v in args.values())
+            tag = "_".join(str(v).strip("()").replace(", ", "_") for v in args.values())
             case(f"resize_{mode}_{tag}", lambda x: F.interpolate(x, mode=mode, **args), R(2, 3, 5, 6))
         case(f"resize_{mode}_recompute", lambda x: F.interpolate(x, mode=mode, scale_factor=1.7, recompute_scale_factor=True), R(2, 3, 5, 6))
     for mode in ("bilinear", "bicubic"):
