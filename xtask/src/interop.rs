@@ -11,6 +11,7 @@ mod package;
 mod programs;
 mod safetensors;
 mod sweep;
+mod torch;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +37,7 @@ struct Extent {
 /// A suite: loads files that we write with the frameworks of a family.
 type Suite = fn(&Path, Extent) -> Result<(), Outcome>;
 
-const SUITES: [(&str, Suite); 7] = [
+const SUITES: [(&str, Suite); 8] = [
     ("paddle", paddle),
     ("export", export::export),
     ("sweep", sweep::sweep),
@@ -44,6 +45,7 @@ const SUITES: [(&str, Suite); 7] = [
     ("onnx", onnx),
     ("package", package::package),
     ("safetensors", |python, _| safetensors::safetensors(python)),
+    ("torch", torch::torch),
 ];
 
 /// Runs the named suites, or all, even if some fail. Long suites run a sample with the same seed each time, unless

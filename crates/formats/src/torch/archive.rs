@@ -182,6 +182,18 @@ impl Archive {
             _ => Ok(member.whole()),
         }
     }
+
+    /// Returns the number in the member `version`, if there is one.
+    ///
+    /// # Errors
+    /// Fails if the member cannot be read.
+    pub(crate) fn version(&self) -> Result<Option<u64>> {
+        let member = self.member("version").or_else(|| self.member(".data/version"));
+        let Some(member) = member else { return Ok(None) };
+        let head = member.whole().head(32)?;
+        let text = String::from_utf8_lossy(&head);
+        Ok(text.trim().split('.').next().and_then(|major| major.parse().ok()))
+    }
 }
 
 /// Returns the folder of a member, if its name in the folder is `name`.

@@ -14,6 +14,7 @@
 //! | `script` | the tensors of TorchScript |
 //! | `distributed` | distributed checkpoints, and shards of an index |
 //! | `read`, `write`, `map` | the readers and writers of the formats, and byte maps |
+//! | `exported` | exported programs |
 //! | `imports` | imports and calls of pickles of tensors |
 //! | `storages` | the tensors in a pickle, whose elements are outside of it |
 //! | `outside` | the location of these elements, in archives and after pickles; programs in archives |
@@ -24,6 +25,7 @@ mod detect;
 mod distributed;
 pub(crate) mod element;
 pub(crate) mod evaluate;
+mod exported;
 mod imports;
 mod map;
 pub(crate) mod object;
@@ -41,6 +43,8 @@ pub(crate) use detect::identify;
 pub(crate) use imports::imports;
 pub(crate) use outside::{OUTSIDE, is_numbered};
 pub use read::{read_blob, read_exported_blob, read_script_blob};
+
+use lodstone_model::Dialect;
 
 use crate::{Format, Holds, Mapper};
 
@@ -108,6 +112,7 @@ pub static SCRIPT: Format = Format {
 pub static EXPORTED: Format = Format {
     name: EXPORTED_NAME,
     title: "exported PyTorch programs (`torch.export.save`)",
+    holds: Holds { program: Some(Dialect::Torch), ..SCRIPT.holds },
     extension: "pt2",
     detect: detect::detect_exported,
     read: read::read_exported,

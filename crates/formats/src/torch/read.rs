@@ -5,8 +5,12 @@ use lodstone_store::{Blob, Location};
 
 use super::archive::{Archive, Kind};
 use super::object::Contents;
-use super::{EXPORTED_NAME, SCRIPT_NAME, distributed, package, saved, script};
+use super::{EXPORTED_NAME, SCRIPT_NAME, distributed, exported, package, saved, script};
+use crate::encoding::zip::Member;
 use crate::{Error, OpenOptions, Result};
+
+/// The program in archives until 2.7.
+const EARLY_PROGRAM: &str = "serialized_exported_program.json";
 
 /// Opens a file of `torch.save`, an index of shards, or a directory that holds one.
 pub(super) fn read_saved(path: &Location, options: &OpenOptions) -> Result<Model> {
@@ -78,6 +82,21 @@ pub fn read_exported_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     }
     let mut model = model(&archive, EXPORTED_NAME, Contents::default());
     package::parameters(&archive, limits, saved::read_blob, &mut model)?;
+    let program = |(name, member): (&str, &Member)| match archive.kind {
+        Kind::EarlyExported => {
+            (name == EARLY_PROGRAM).then(|| ("model".to_owned(), member.clone()))
+        }
+        _ => {
+            let name = name.strip_prefix("models/")?.strip_suffix(".json")?;
+            Some((name.to_owned(), member.clone()))
+        }
+    };
+    let members: Vec<(String, Member)> = archive.named().filter_map(program).collect();
+    let mut programs = Vec::new();
+    for (name, member) in members {
+        programs.push((name, archive.bytes(&member)?));
+    }
+    exported::attach(&programs, limits, &mut model)?;
     Ok(model)
 }
 

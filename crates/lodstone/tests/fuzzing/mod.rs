@@ -88,6 +88,13 @@ pub const TARGETS: &[Target] = &[
         ..PLAIN
     },
     Target {
+        name: "torch_export",
+        files: &["model.pt2"],
+        open: "model.pt2",
+        exports: true,
+        ..PLAIN
+    },
+    Target {
         name: "paddle_pir_export",
         files: &["model.json"],
         open: "model.json",

@@ -239,7 +239,7 @@ impl<'a> Arguments<'a> {
                 ValueType::Scalar(dtype) => Ok(Some(dtype)),
                 other => Err(wrong(name, "an element type", &format!("{other:?}"))),
             },
-            // A code that the program has asked a tensor for.
+            // A default of the schema, or the type of another tensor.
             Some(AttributeValue::Long(code)) => script_type(code)
                 .map(Some)
                 .ok_or_else(|| wrong(name, "an element type", &code.to_string())),

@@ -200,7 +200,8 @@ fn choose<'m>(
     let Some(operands) = items(walk, op, 3, scope)? else { return Ok(None) };
     let [condition] = condition.as_slice() else { return Err("expected one condition".into()) };
     if let Some(super::arguments::Number::Bool(truth)) = condition.number() {
-        let (block, _) = if truth { branches[0] } else { branches[1] };
+        let [(then, _), (other, _)] = branches;
+        let block = if truth { then } else { other };
         let operands = walk.all_bound(&operands);
         let results = walk.subgraph(block, operands)?;
         walk.graph.begin(&op.name);

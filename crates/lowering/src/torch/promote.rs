@@ -89,7 +89,7 @@ pub(super) fn promoted(operands: &[Operand]) -> Outcome<DType> {
             _ => dtype,
         });
     }
-    found.ok_or_else(|| Finding::internal("no operands"))
+    found.ok_or_else(|| "expected tensors, found none".into())
 }
 
 /// Returns the type that holds two types.

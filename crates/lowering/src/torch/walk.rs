@@ -331,6 +331,11 @@ impl<'m> Walk<'m> {
             fail(op, scope);
             return Ok(());
         };
+        if base_name(&op.kind).starts_with("as_strided")
+            && self.source(op, scope).is_some_and(|source| !source.views.is_empty())
+        {
+            return Err("strides in the memory of a view are not supported".into());
+        }
         let mut node = Node::new(&mut self.graph, op, Arguments::new(op, values.clone()));
         let results = match rule {
             Rule::One(rule) | Rule::Number(rule) => vec![rule(&mut node)?],
@@ -449,6 +454,13 @@ impl<'m> Walk<'m> {
         let before = self.tensors.read(&mut self.graph, &mut reference)?;
         if families::is_restructuring(&op.kind) {
             return Err("changing the dims of a tensor in place is not supported".into());
+        }
+        // An operator such as `detach_` changes nothing.
+        if result.name() == before.name() {
+            for name in op.writes() {
+                scope.insert(name.to_owned(), Bound::Tensor(reference.clone()));
+            }
+            return Ok(());
         }
         let mut value = self.graph.cast(result, before.dtype())?;
         if value.info().shape() != before.info().shape() {

@@ -18,7 +18,7 @@ pub(crate) use self::map::map;
 use crate::{Error, Result};
 
 /// A member of an archive.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) name: String,
     /// The offset of the local header.

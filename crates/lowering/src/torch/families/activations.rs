@@ -35,6 +35,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::relu", Rule::One(relu)),
     ("aten::relu6", Rule::One(relu6)),
     ("aten::rrelu", Rule::One(rrelu)),
+    ("aten::rrelu_with_noise", Rule::One(rrelu)),
+    ("aten::rrelu_with_noise_functional", Rule::Many(rrelu_with_noise)),
     ("aten::selu", Rule::One(selu)),
     ("aten::silu", Rule::One(silu)),
     ("aten::softmax", Rule::One(|node| softmax(node, "Softmax"))),
@@ -115,8 +117,15 @@ fn rrelu(node: &mut Node<'_>) -> Outcome {
     if node.arguments.flag("training")? {
         return Err("it draws random numbers in training".into());
     }
+    node.arguments.ignore(&["noise"]);
     let (lower, upper) = (node.arguments.float("lower")?, node.arguments.float("upper")?);
     node.call("LeakyRelu", &[&x], [float("alpha", single(f64::midpoint(lower, upper)))])
+}
+
+/// The noise is written in training only.
+fn rrelu_with_noise(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
+    let noise = node.tensor("noise")?;
+    Ok(vec![rrelu(node)?, noise])
 }
 
 /// Slopes for each channel.

@@ -12,7 +12,9 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::_cdist_forward", Rule::One(cdist)),
     ("aten::_embedding_bag", Rule::Many(embedding_bag)),
     ("aten::_embedding_bag_forward_only", Rule::Many(embedding_bag)),
+    ("aten::_trilinear", Rule::One(trilinear)),
     ("aten::binary_cross_entropy", Rule::One(binary_cross_entropy)),
+    ("aten::binary_cross_entropy_with_logits", Rule::One(with_logits)),
     ("aten::cdist", Rule::One(cdist)),
     ("aten::cosine_similarity", Rule::One(cosine_similarity)),
     ("aten::cross", Rule::One(cross)),
@@ -24,6 +26,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::linalg_det", Rule::One(determinant)),
     ("aten::mse_loss", Rule::One(|node| loss(node, "mse"))),
     ("aten::nll_loss", Rule::One(nll)),
+    ("aten::nll_loss_nd", Rule::One(nll)),
     ("aten::pairwise_distance", Rule::One(pairwise_distance)),
     ("aten::repeat_interleave", Rule::One(repeat_interleave)),
     ("aten::smooth_l1_loss", Rule::One(|node| loss(node, "smooth"))),
@@ -127,6 +130,25 @@ fn kron(node: &mut Node<'_>) -> Outcome {
     let (left, right) = (node.reshape(&left, &left_dims)?, node.reshape(&right, &right_dims)?);
     let product = node.mul(&left, &right)?;
     node.reshape(&product, &all)
+}
+
+/// The product of three tensors with new dims, summed over dims.
+fn trilinear(node: &mut Node<'_>) -> Outcome {
+    let mut product: Option<Value> = None;
+    for place in 1..=3 {
+        let x = node.tensor(&format!("i{place}"))?;
+        let axes = node.arguments.ints(&format!("expand{place}"))?;
+        let x = if axes.is_empty() { x } else { node.unsqueeze(&x, &axes)? };
+        product = Some(match product {
+            Some(product) => node.mul(&product, &x)?,
+            None => x,
+        });
+    }
+    let product = product.ok_or("a factor is missing")?;
+    let axes = node.arguments.ints("sumdim")?;
+    node.arguments.ignore(&["unroll_dim"]);
+    let axes = if axes.is_empty() { axes } else { crate::torch::node::axes_of(&product, &axes)? };
+    super::reduce::reduced(node, "ReduceSum", &product, &axes, false)
 }
 
 fn determinant(node: &mut Node<'_>) -> Outcome {
@@ -305,6 +327,28 @@ fn binary_cross_entropy(node: &mut Node<'_>) -> Outcome {
     let [first, second] = sums.as_slice() else { return Err("a term was lost".into()) };
     let sum = node.add(first, second)?;
     let mut losses = node.call("Neg", &[&sum], [])?;
+    if let Some(weight) = weight {
+        losses = node.mul(&losses, &weight)?;
+    }
+    total(node, &losses)
+}
+
+/// `(1 - target) * x + weight * log(1 + exp(-x))`, with a weight of 1 and that of positive targets.
+fn with_logits(node: &mut Node<'_>) -> Outcome {
+    let (x, target) = (node.tensor("self")?, node.tensor("target")?);
+    let (weight, positive) = (node.optional("weight")?, node.optional("pos_weight")?);
+    let minus = node.call("Neg", &[&x], [])?;
+    let mut soft = node.call("Softplus", &[&minus], [])?;
+    if let Some(positive) = positive {
+        let more = node.plus(&positive, -1.0)?;
+        let more = node.mul(&more, &target)?;
+        let share = node.plus(&more, 1.0)?;
+        soft = node.mul(&share, &soft)?;
+    }
+    let one = node.number(x.dtype(), 1.0)?;
+    let rest = node.sub(&one, &target)?;
+    let rest = node.mul(&rest, &x)?;
+    let mut losses = node.add(&rest, &soft)?;
     if let Some(weight) = weight {
         losses = node.mul(&losses, &weight)?;
     }

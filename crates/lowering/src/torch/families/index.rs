@@ -14,6 +14,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::_unsafe_index", Rule::One(index)),
     ("aten::_unsafe_index_put", Rule::One(index_put)),
     ("aten::_unsafe_masked_index", Rule::One(masked_index)),
+    ("aten::as_strided", Rule::One(as_strided)),
+    ("aten::as_strided_copy", Rule::One(as_strided)),
     ("aten::diag", Rule::One(diag)),
     ("aten::diag_embed", Rule::One(diag_embed)),
     ("aten::diagonal", Rule::One(diagonal)),
@@ -501,7 +503,8 @@ fn view_of(rule: Option<Rule>) -> Outcome<fn(&mut Node<'_>) -> Outcome> {
 fn triangle(node: &mut Node<'_>, upper: bool) -> Outcome {
     let x = node.tensor("self")?;
     let diagonal = node.arguments.int("diagonal")?;
-    let wide = if x.dtype() == DType::Bool { DType::Uint8 } else { x.dtype() };
+    // Runtimes lack the operator for other types.
+    let wide = if x.dtype().is_float() { x.dtype() } else { DType::Int64 };
     let numbers = node.cast(&x, wide)?;
     let diagonal = node.long(diagonal);
     let y = node.call("Trilu", &[&numbers, &diagonal], [int("upper", i64::from(upper))])?;
@@ -623,4 +626,34 @@ fn unfold(node: &mut Node<'_>) -> Outcome {
     let all = rank(&y)?;
     let order: Vec<i64> = (0..all).filter(|place| *place != axis + 1).chain([axis + 1]).collect();
     node.transpose(&y, &order)
+}
+
+/// Elements by strides in the memory of a row-major tensor.
+fn as_strided(node: &mut Node<'_>) -> Outcome {
+    let x = node.tensor("self")?;
+    let (sizes, strides) = (node.arguments.ints("size")?, node.arguments.ints("stride")?);
+    let offset = node.arguments.optional_int("storage_offset")?.unwrap_or(0);
+    let count = crate::torch::node::product(&sizes)?;
+    if sizes.len() != strides.len() || sizes.iter().chain(&strides).any(|it| *it < 0) {
+        return Err(wrong("stride", "a stride for each size", &format!("{strides:?}")));
+    }
+    if count > 1 << 20 {
+        return Err(wrong("size", "fewer elements", &format!("{sizes:?}")));
+    }
+    let mut places = vec![offset];
+    for (size, stride) in sizes.iter().zip(&strides) {
+        let spread = |place: &i64| {
+            let place = *place;
+            (0..*size).map(move |step| place.saturating_add(step.saturating_mul(*stride)))
+        };
+        places = places.iter().flat_map(spread).collect();
+    }
+    let all = crate::torch::node::product(&x.dims()?)?;
+    if places.iter().any(|place| !(0..all).contains(place)) {
+        return Err(wrong("size", "places in the tensor", &format!("{sizes:?}")));
+    }
+    let flat = node.reshape(&x, &[-1])?;
+    let places = node.longs(&places);
+    let found = node.gather(&flat, &places, 0)?;
+    node.reshape(&found, &sizes)
 }

@@ -95,7 +95,6 @@ const RANDOM: &[&str] = &[
     "randn_like",
     "random",
     "randperm",
-    "rrelu_with_noise",
     "uniform",
 ];
 
@@ -107,7 +106,6 @@ pub(super) fn is_random(kind: &str) -> bool {
 /// Operators that change the dims of their argument itself.
 const RESTRUCTURING: &[&str] = &[
     "as_strided",
-    "detach",
     "movedim",
     "permute",
     "resize",

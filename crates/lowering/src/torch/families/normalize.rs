@@ -131,9 +131,9 @@ fn layer_norm(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
         let operands = if bias.is_some() { &operands[..] } else { &operands[..2] };
         return node.emit("LayerNormalization", operands, attributes, 1);
     }
-    let [y, mean, inverse] =
-        node.emit_all("LayerNormalization", &[Some(&x), Some(&weight), bias.as_ref()], attributes)?;
-    Ok(vec![y, mean, inverse])
+    let operands = [Some(&x), Some(&weight), bias.as_ref()];
+    let operands = if bias.is_some() { &operands[..] } else { &operands[..2] };
+    node.emit("LayerNormalization", operands, attributes, 3)
 }
 
 fn rms_norm(node: &mut Node<'_>) -> Outcome {

@@ -12,15 +12,9 @@ use crate::torch::node::{Node, Outcome, Rule, axis_of, rank};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::fake_quantize_per_channel_affine", Rule::One(fake_per_channel)),
-    (
-        "aten::fake_quantize_per_channel_affine_cachemask",
-        Rule::Many(|node| Ok(vec![fake_per_channel(node)?])),
-    ),
+    ("aten::fake_quantize_per_channel_affine_cachemask", Rule::Many(with_mask)),
     ("aten::fake_quantize_per_tensor_affine", Rule::One(fake_per_tensor)),
-    (
-        "aten::fake_quantize_per_tensor_affine_cachemask",
-        Rule::Many(|node| Ok(vec![fake_per_tensor(node)?])),
-    ),
+    ("aten::fake_quantize_per_tensor_affine_cachemask", Rule::Many(with_mask)),
     ("quantized_decomposed::choose_qparams", Rule::Many(choose_parameters)),
     ("quantized_decomposed::dequantize_per_channel", Rule::One(dequantize)),
     ("quantized_decomposed::dequantize_per_tensor", Rule::One(dequantize)),
@@ -71,11 +65,15 @@ fn bounds(node: &Node<'_>) -> Outcome<(f64, f64)> {
 /// Returns the integers as floats: `clamp(round(x / scale) + zero_point)`, with the inverse of the scale as PyTorch has
 /// it.
 fn integers(node: &mut Node<'_>, x: &Value, scale: &Scale, bounds: (f64, f64)) -> Outcome {
+    let shifted = unbounded(node, x, scale)?;
+    node.clamp(&shifted, bounds.0, bounds.1)
+}
+
+fn unbounded(node: &mut Node<'_>, x: &Value, scale: &Scale) -> Outcome {
     let inverse = node.call("Reciprocal", &[&scale.scale], [])?;
     let scaled = node.mul(x, &inverse)?;
     let rounded = node.call("Round", &[&scaled], [])?;
-    let shifted = node.add(&rounded, &scale.zero_point)?;
-    node.clamp(&shifted, bounds.0, bounds.1)
+    node.add(&rounded, &scale.zero_point)
 }
 
 fn reals(node: &mut Node<'_>, integers: &Value, scale: &Scale) -> Outcome {
@@ -165,6 +163,21 @@ fn fake(node: &mut Node<'_>, x: &Value) -> Outcome {
     let integers = integers(node, &numbers, &scale, bounds)?;
     let y = reals(node, &integers, &scale)?;
     node.cast(&y, x.dtype())
+}
+
+/// Quantizes and dequantizes; the second result is true where the integer was not clamped.
+fn with_mask(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
+    let x = node.tensor("self")?;
+    let y = fake(node, &x)?;
+    let (least, most) = bounds(node)?;
+    let scale = scale_of(node, &x, ["scale", "zero_point"])?;
+    let numbers = node.cast(&x, DType::Float32)?;
+    let integers = unbounded(node, &numbers, &scale)?;
+    let least = node.number(DType::Float32, least)?;
+    let most = node.number(DType::Float32, most)?;
+    let above = node.call("GreaterOrEqual", &[&integers, &least], [])?;
+    let below = node.call("LessOrEqual", &[&integers, &most], [])?;
+    Ok(vec![y, node.call("And", &[&above, &below], [])?])
 }
 
 fn fake_per_tensor(node: &mut Node<'_>) -> Outcome {

@@ -100,7 +100,8 @@ fn resized(node: &mut Node<'_>, mode: &Mode) -> Outcome {
         attributes.push(float("cubic_coeff_a", if mode.antialias { -0.5 } else { -0.75 }));
     }
     if mode.antialias {
-        attributes.push(int("antialias", 1));
+        // The weights of what is outside of the image are left out.
+        attributes.extend([int("antialias", 1), int("exclude_outside", 1)]);
     }
     let wide = if x.dtype().is_float() { x.dtype() } else { DType::Float32 };
     let source = node.cast(&x, wide)?;

@@ -28,7 +28,11 @@ fn ranked(
     count: &Size,
     (largest, sorted): (bool, bool),
 ) -> Outcome<(Value, Value)> {
-    let wide = if x.dtype() == DType::Bool { DType::Uint8 } else { x.dtype() };
+    // Runtimes lack the operator for other types.
+    let wide = match x.dtype() {
+        DType::Bool | DType::Int8 | DType::Int16 | DType::Uint8 => DType::Int32,
+        other => other,
+    };
     let numbers = node.cast(x, wide)?;
     let count = node.list_of(std::slice::from_ref(count))?;
     let attributes =
@@ -117,7 +121,7 @@ fn median(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
 fn unique(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let x = node.tensor("self")?;
     node.arguments.ignore(&["return_inverse", "return_counts", "sorted"]);
-    let wide = if x.dtype() == DType::Bool { DType::Uint8 } else { x.dtype() };
+    let wide = if x.dtype().is_float() { x.dtype() } else { DType::Int64 };
     let numbers = node.cast(&x, wide)?;
     let mut attributes = vec![int("sorted", 1)];
     if node.name() == "unique_dim" {
