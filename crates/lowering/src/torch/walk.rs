@@ -497,8 +497,10 @@ impl<'m> Walk<'m> {
             if name.is_empty() {
                 continue;
             }
+            // A result that is not supported, and that nothing may need.
             let Some(value) = results.get(index) else {
-                return Err(format!("the result {index} is not supported").into());
+                scope.insert(name.clone(), Bound::Object);
+                continue;
             };
             let own = if index == 0 { op.name.as_str() } else { "" };
             let value = self.named(block, name, own, value, op)?;

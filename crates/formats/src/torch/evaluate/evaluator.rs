@@ -196,6 +196,7 @@ impl Evaluator<'_> {
     pub(super) fn allocate(&mut self, cell: Cell) -> Outcome<usize> {
         let count = match &cell {
             Cell::List(items) => items.len(),
+            Cell::Sequence(_) => 0,
             Cell::Dict(items) => items.len(),
             Cell::Instance(_, fields) => fields.len(),
         };

@@ -279,6 +279,17 @@ impl Evaluator<'_> {
         }
     }
 
+    /// Returns the variable of a list that the program computes.
+    pub(super) fn sequence_of(&self, value: &Value) -> Option<Rc<str>> {
+        match value {
+            Value::List(place) => match self.heap.get(*place) {
+                Some(Cell::Sequence(name)) => Some(Rc::clone(name)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// Returns the items of a list or tuple.
     pub(super) fn items(&self, value: &Value) -> Option<Vec<Value>> {
         match value {
