@@ -454,7 +454,8 @@ impl Evaluator<'_> {
             };
             let is_number = number_type(&value, &value).is_some();
             if is_number != matches!(sort, Sort::Number(_)) {
-                let what = format!("the state `{}` of a loop becomes a {}", state.base(), value.kind());
+                let what =
+                    format!("the state `{}` of a loop becomes a {}", state.base(), value.kind());
                 return Err(self.failure(what));
             }
             outputs.push(self.variable(&value)?.to_string());
@@ -473,7 +474,8 @@ impl Evaluator<'_> {
         op.attributes
             .push(Attribute { name: "body".to_owned(), value: AttributeValue::Block(index) });
         self.restore(&before, scope);
-        let results: Vec<Rc<str>> = states.iter().map(|(state, ..)| self.fresh(state.base())).collect();
+        let results: Vec<Rc<str>> =
+            states.iter().map(|(state, ..)| self.fresh(state.base())).collect();
         let sorts: Vec<Sort> = states.iter().map(|(.., sort)| *sort).collect();
         self.finish(op, &results, &sorts)?;
         for ((state, _, sort), result) in states.into_iter().zip(results) {
@@ -484,14 +486,19 @@ impl Evaluator<'_> {
 
     /// Returns the variables that statements assign: those that become states of a loop, and objects, which must stay
     /// the same.
-    fn states(&mut self, body: &[Statement], scope: &Scope) -> Outcome<(States, Vec<(String, Value)>)> {
+    fn states(
+        &mut self,
+        body: &[Statement],
+        scope: &Scope,
+    ) -> Outcome<(States, Vec<(String, Value)>)> {
         let mut assigned = Vec::new();
         assigned_in(body, &mut assigned);
         let (mut states, mut kept): (States, Vec<(String, Value)>) = Default::default();
         for name in assigned {
             let Some(value) = scope.get(&name) else { continue };
-            let is_known =
-                states.iter().any(|(state, ..)| matches!(state, State::Variable(it) if *it == name));
+            let is_known = states
+                .iter()
+                .any(|(state, ..)| matches!(state, State::Variable(it) if *it == name));
             if is_known || matches!(value, Value::Unset) {
                 continue;
             }

@@ -2,7 +2,9 @@
 
 use std::rc::Rc;
 
-use lodstone_model::{Attribute, AttributeValue, DType, Op, Operand, TensorType, ValueType, Var};
+use lodstone_model::{
+    Attribute, AttributeValue, DType, Nested, Op, Operand, TensorType, ValueType, Var,
+};
 use lodstone_schema::torch::Operator;
 
 use super::evaluator::{Evaluator, Outcome};
@@ -229,7 +231,11 @@ impl Evaluator<'_> {
     }
 
     /// Makes a list of tensors that the program computes.
-    pub(super) fn sequence(&mut self, kind: &str, arguments: Vec<(String, Argument)>) -> Outcome<Rc<str>> {
+    pub(super) fn sequence(
+        &mut self,
+        kind: &str,
+        arguments: Vec<(String, Argument)>,
+    ) -> Outcome<Rc<str>> {
         let name = self.fresh("list");
         self.declare_sequence(&name);
         let mut op = operator(kind, &name, arguments);
@@ -241,7 +247,7 @@ impl Evaluator<'_> {
     /// Declares a list of tensors that has a name.
     pub(super) fn declare_sequence(&mut self, name: &str) {
         let tensor: ValueType = TensorType::new(DType::Unspecified, None).into();
-        let value = ValueType::List(tensor.into());
+        let value = Nested::new(tensor).map_or(ValueType::Unspecified, ValueType::List);
         if let Some(block) = self.open.last_mut() {
             block.vars.push(Var { name: name.to_owned(), value, ..Var::default() });
         }

@@ -99,11 +99,14 @@ impl Value {
 
     /// Whether the program computes the value, or a part of it is not known.
     pub(super) fn is_computed(&self) -> bool {
-        matches!(self, Self::Tensor(_)
+        matches!(
+            self,
+            Self::Tensor(_)
                 | Self::Number(..)
                 | Self::Sizes(_)
                 | Self::Results(..)
-                | Self::Sequence(_))
+                | Self::Sequence(_)
+        )
     }
 
     /// Returns the name of the type of the value, for messages.

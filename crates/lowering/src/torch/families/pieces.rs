@@ -3,7 +3,7 @@
 use lodstone_model::DType;
 
 use crate::onnx::{Value, int, text};
-use crate::torch::arguments::{Number, Size, wrong};
+use crate::torch::arguments::{Item, Number, Size, wrong};
 use crate::torch::node::{
     BEYOND, MAX_PARTS, Node, Outcome, Rule, axes_of, axis_of, dim_of, known_sizes, place_in, rank,
     required_dim,
