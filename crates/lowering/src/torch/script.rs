@@ -89,6 +89,10 @@ fn choose<'m>(
 
 /// Returns the type that a state has before and after the body: dims that differ are unknown.
 fn joined(before: &ValueInfo, after: &Value) -> Outcome<ValueInfo> {
+    if before.value.tensor_type().is_none() {
+        // The elements of a list: an empty one has the type of what is appended.
+        return Ok(ValueInfo::from(after.value_type().clone()));
+    }
     let own = before.value.tensor_type().map(|tensor| tensor.dtype);
     if own != Some(after.dtype()) {
         return Err(format!("a state of a loop becomes {}", after.dtype()).into());
@@ -155,7 +159,7 @@ fn repeat<'m>(
         }
         let wider = types.iter().zip(next).map(|(info, next)| joined(info, next));
         let wider = wider.collect::<Outcome<Vec<_>>>()?;
-        let is_stable = wider.iter().zip(&types).all(|(wide, own)| wide.shape() == own.shape());
+        let is_stable = wider.iter().zip(&types).all(|(wide, own)| wide.value == own.value);
         if !is_stable {
             types = wider;
             continue;

@@ -44,6 +44,9 @@ pub(super) type Scope<'m> = HashMap<String, Bound<'m>>;
 /// The types of the variables of a block, by name.
 type Vars<'m> = HashMap<&'m str, &'m Var>;
 
+/// The values in the slots of an operator.
+type Slots<'m> = Vec<(&'m str, Vec<Item>)>;
+
 /// A program that is being translated.
 pub(super) struct Walk<'m> {
     pub(super) model: &'m Model,
@@ -272,11 +275,7 @@ impl<'m> Walk<'m> {
     }
 
     /// Returns the values in the slots of an operator; `None` if one could not be computed.
-    fn items(
-        &mut self,
-        op: &'m Op,
-        scope: &mut Scope<'m>,
-    ) -> Outcome<Option<Vec<(&'m str, Vec<Item>)>>> {
+    fn items(&mut self, op: &'m Op, scope: &mut Scope<'m>) -> Outcome<Option<Slots<'m>>> {
         let mut slots = Vec::new();
         for operand in &op.inputs {
             let mut items = Vec::new();
@@ -497,8 +496,10 @@ impl<'m> Walk<'m> {
             if name.is_empty() {
                 continue;
             }
+            // A result that is not supported, and that nothing may need.
             let Some(value) = results.get(index) else {
-                return Err(format!("the result {index} is not supported").into());
+                scope.insert(name.clone(), Bound::Object);
+                continue;
             };
             let own = if index == 0 { op.name.as_str() } else { "" };
             let value = self.named(block, name, own, value, op)?;

@@ -143,6 +143,7 @@ fn typed(part: &'static str) -> Option<(String, &'static str)> {
 }
 
 #[cfg(test)]
+#[expect(clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -316,9 +316,22 @@ impl Evaluator<'_> {
         if let Some(value) = self.of_numbers(name, &values)? {
             return Ok(value);
         }
+        if let Some(value) = self.on_quantized(name, &values, &named)? {
+            return Ok(value);
+        }
         if let Some(value) = self.query(name, &values)? {
             return Ok(value);
         }
+        self.on_floats(name, values, named)
+    }
+
+    /// Applies an operator to tensors that are not quantized.
+    pub(super) fn on_floats(
+        &mut self,
+        name: &str,
+        values: Vec<Value>,
+        named: Vec<(String, Value)>,
+    ) -> Outcome {
         let name = match name {
             "aten::item" | "prim::ImplicitTensorToNum" => {
                 let first = values.first().cloned().unwrap_or(Value::None);
@@ -370,7 +383,7 @@ impl Evaluator<'_> {
     }
 
     /// Answers queries of tensors.
-    fn query(&mut self, name: &str, values: &[Value]) -> Outcome<Option<Value>> {
+    pub(super) fn query(&mut self, name: &str, values: &[Value]) -> Outcome<Option<Value>> {
         let operand =
             |name: &str| vec![("self".to_owned(), Argument::Values(vec![name.to_owned()]))];
         Ok(Some(match (name, values) {

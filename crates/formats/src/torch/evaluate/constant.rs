@@ -2,8 +2,9 @@
 
 use std::rc::Rc;
 
+use super::emit::Argument;
 use super::evaluator::{Evaluator, Outcome};
-use super::value::{Cell, Value, is_same};
+use super::value::{Cell, Type, Value, is_same};
 
 impl Evaluator<'_> {
     /// Applies an operator to constants and structures; `None` if it is for the program to compute.
@@ -179,6 +180,10 @@ impl Evaluator<'_> {
     ) -> Outcome<Option<Value>> {
         let items = match self.heap.get(place) {
             Some(Cell::List(items)) => items.clone(),
+            Some(Cell::Sequence(variable)) => {
+                let variable = Rc::clone(variable);
+                return self.on_sequence(name, place, &variable, rest);
+            }
             _ => return Err(self.failure("a list was lost")),
         };
         let list = Value::List(place);
@@ -278,6 +283,36 @@ impl Evaluator<'_> {
             _ => return Ok(None),
         };
         Ok(Some(result))
+    }
+
+    /// Applies an operator to a list of tensors that the program computes.
+    fn on_sequence(
+        &mut self,
+        name: &str,
+        place: usize,
+        variable: &str,
+        rest: &[Value],
+    ) -> Outcome<Option<Value>> {
+        let mut arguments = vec![("self".to_owned(), Argument::Values(vec![variable.to_owned()]))];
+        let mut with = |slot: &str, name: Rc<str>| {
+            arguments.push((slot.to_owned(), Argument::Values(vec![name.to_string()])));
+        };
+        match (name, rest) {
+            ("append", [value @ Value::Tensor(_)]) => {
+                with("el", self.variable(value)?);
+                let grown = self.sequence("aten::append", arguments)?;
+                if let Some(cell) = self.heap.get_mut(place) {
+                    *cell = Cell::Sequence(grown);
+                }
+                Ok(Some(Value::List(place)))
+            }
+            ("len", []) => self.simple("aten::len", arguments, Some(Type::Int)).map(Some),
+            ("__getitem__", [index]) => {
+                with("idx", self.variable(index)?);
+                self.simple("aten::__getitem__", arguments, None).map(Some)
+            }
+            _ => Ok(None),
+        }
     }
 
     fn changed(&mut self, place: usize, change: impl FnOnce(&mut Vec<Value>)) -> Outcome<()> {

@@ -182,17 +182,18 @@ impl Evaluator<'_> {
             let block = self.open.pop().unwrap_or_default();
             branch.block = block;
         }
-        let mut scalars = Vec::new();
-        for ((left, right), _) in pairs.iter().zip(&results) {
-            scalars.push(number_type(left, right));
-        }
+        let kinds = pairs.iter().map(|(left, right)| match left {
+            Value::Sequence(_) => Sort::Sequence,
+            _ => number_type(left, right).map_or(Sort::Tensor, Sort::Number),
+        });
+        let kinds: Vec<Sort> = kinds.collect();
         let condition = self.variable(condition)?;
         let blocks = vec![self.end(first.block), self.end(second.block)];
         let arguments = vec![("cond".to_owned(), Argument::Values(vec![condition.to_string()]))];
         let mut op = operator("prim::If", "", arguments);
         op.attributes
             .push(Attribute { name: "blocks".to_owned(), value: AttributeValue::Blocks(blocks) });
-        self.finish(op, &results, &scalars)?;
+        self.finish(op, &results, &kinds)?;
         *scope = merged;
         self.heap = heap;
         self.set = set;
@@ -200,10 +201,10 @@ impl Evaluator<'_> {
     }
 
     /// Adds an operator with blocks, whose results have been named.
-    fn finish(&mut self, mut op: Op, results: &[Rc<str>], scalars: &[Option<Type>]) -> Outcome<()> {
+    fn finish(&mut self, mut op: Op, results: &[Rc<str>], kinds: &[Sort]) -> Outcome<()> {
         let args: Vec<String> = results.iter().map(ToString::to_string).collect();
-        for (name, scalar) in results.iter().zip(scalars) {
-            self.declare_as(name, *scalar);
+        for (name, kind) in results.iter().zip(kinds) {
+            self.declare_sort(name, *kind);
         }
         op.name = args.first().cloned().unwrap_or_else(|| op.kind.clone());
         op.outputs.push(Operand { slot: "0".to_owned(), args });
@@ -244,18 +245,12 @@ impl Evaluator<'_> {
             }
             _ => {}
         }
-        let is_value = |value: &Value| {
-            matches!(
-                value,
-                Value::Tensor(_)
-                    | Value::Number(..)
-                    | Value::Bool(_)
-                    | Value::Int(_)
-                    | Value::Float(_)
-            )
+        let class = |value: &Value| match value {
+            Value::Tensor(_) => Some("Tensor"),
+            Value::Sequence(_) => Some("List[Tensor]"),
+            value => number_type(value, value).map(|_| "number"),
         };
-        let is_tensor = |value: &Value| matches!(value, Value::Tensor(_));
-        if !is_value(left) || !is_value(right) || is_tensor(left) != is_tensor(right) {
+        if class(left).is_none() || class(left) != class(right) {
             let what =
                 format!("after an `if`, `{name}` is a {} or a {}", left.kind(), right.kind());
             return Err(self.failure(what));
@@ -271,7 +266,11 @@ impl Evaluator<'_> {
                 result
             }
         };
-        Ok(scalar.map_or(Value::Tensor(Rc::clone(&result)), |scalar| Value::Number(result, scalar)))
+        Ok(match (scalar, left) {
+            (Some(scalar), _) => Value::Number(result, scalar),
+            (None, Value::Sequence(_)) => Value::Sequence(result),
+            (None, _) => Value::Tensor(result),
+        })
     }
 
     fn joined_cell(
@@ -282,6 +281,13 @@ impl Evaluator<'_> {
         merge: &mut Merge,
     ) -> Outcome<Cell> {
         match (left, right) {
+            (Cell::Sequence(a), Cell::Sequence(b)) => {
+                let (a, b) = (Value::Sequence(Rc::clone(a)), Value::Sequence(Rc::clone(b)));
+                match self.joined(&a, &b, branches, "list", merge)? {
+                    Value::Sequence(name) => Ok(Cell::Sequence(name)),
+                    _ => Err(self.failure("a list was lost")),
+                }
+            }
             (Cell::List(a), Cell::List(b)) if a.len() == b.len() => {
                 let items =
                     a.iter().zip(b).map(|(a, b)| self.joined(a, b, branches, "item", merge));
@@ -360,7 +366,8 @@ impl Evaluator<'_> {
         Err(self.failure(format!("a loop repeats more than {MAX_REPETITIONS} times")))
     }
 
-    /// Makes `prim::Loop`: its states are the variables that the body assigns and that exist before it.
+    /// Makes `prim::Loop`: its states are the variables that the body assigns and that exist before it, and lists of
+    /// tensors that it extends.
     fn looped(
         &mut self,
         count: Option<&Value>,
@@ -369,39 +376,27 @@ impl Evaluator<'_> {
         body: &[Statement],
         scope: &mut Scope,
     ) -> Outcome<Flow> {
-        let mut assigned = Vec::new();
-        assigned_in(body, &mut assigned);
-        let mut states: Vec<(String, Rc<str>, Option<Type>)> = Vec::new();
-        // Objects and lists, which must stay the same.
-        let mut kept: Vec<(String, Value)> = Vec::new();
-        for name in assigned {
-            let Some(value) = scope.get(&name) else { continue };
-            if states.iter().any(|(known, ..)| *known == name) || matches!(value, Value::Unset) {
-                continue;
+        let (mut states, kept) = self.states(body, scope)?;
+        let lists: Vec<usize> = (0..self.heap.len())
+            .filter(|place| matches!(self.heap.get(*place), Some(Cell::Sequence(_))))
+            .collect();
+        for place in &lists {
+            if let Some(Cell::Sequence(name)) = self.heap.get(*place) {
+                states.push((State::List(*place), Rc::clone(name), Sort::Sequence));
             }
-            let value = value.clone();
-            let scalar = number_type(&value, &value);
-            if scalar.is_none() && !matches!(value, Value::Tensor(_)) {
-                kept.push((name, value));
-                continue;
-            }
-            let variable = self.variable(&value)?;
-            states.push((name, variable, scalar));
         }
         let start = match condition {
             Some(condition) => self.expression(condition, scope)?,
             None => Value::Bool(true),
         };
-        let start = match start {
-            Value::Tensor(_) => self.number_of(&start, Type::Bool)?,
-            start => start,
-        };
+        let start = self.as_truth(start)?;
         let start = self.variable(&start)?;
         let most = match count {
             Some(count) => self.variable(count)?,
             None => self.variable(&Value::Int(i64::MAX))?,
         };
         let before = self.before(scope);
+        let blocks = self.blocks.len();
         self.begin();
         let mut inner = scope.clone();
         let number = self.declare(target.unwrap_or("i"), Some(Type::Int));
@@ -409,23 +404,33 @@ impl Evaluator<'_> {
         if let Some(target) = target {
             inner.insert(target.to_owned(), Value::Number(number, Type::Int));
         }
-        for (name, _, scalar) in &states {
-            let variable = self.declare(name, *scalar);
+        for (state, _, sort) in &states {
+            let variable = self.fresh(state.base());
+            self.declare_sort(&variable, *sort);
             inputs.push(variable.to_string());
-            let value = match scalar {
-                Some(scalar) => Value::Number(variable, *scalar),
-                None => Value::Tensor(variable),
-            };
-            inner.insert(name.clone(), value);
+            self.assign(state, variable, *sort, &mut inner);
         }
         let flow = self.body(body, &mut inner)?;
         if !matches!(flow, Flow::Next) {
             return Err(self.failure("the body of a loop returns or raises"));
         }
-        let changed =
-            self.heap.iter().zip(&before.heap).any(|(now, then)| !is_same_cell(now, then));
-        if changed || self.set.len() != before.set.len() {
-            return Err(self.failure("the body of a loop changes a list or an object"));
+        let grown = self.grown(&before, &lists)?;
+        if !grown.is_empty() {
+            // Again, with these lists as values of the program.
+            self.open.pop();
+            self.blocks.truncate(blocks);
+            self.restore(&before, scope);
+            for place in grown {
+                let items = list_at(&self.heap, place).unwrap_or_default();
+                let names = items.iter().map(|item| self.variable(item).map(|it| it.to_string()));
+                let names = names.collect::<Outcome<_>>()?;
+                let arguments = vec![("self".to_owned(), Argument::Values(names))];
+                let name = self.sequence("prim::ListConstruct", arguments)?;
+                if let Some(cell) = self.heap.get_mut(place) {
+                    *cell = Cell::Sequence(name);
+                }
+            }
+            return self.looped(count, condition, target, body, scope);
         }
         for (name, value) in &kept {
             if inner.get(name).is_none_or(|now| !is_same(now, value)) {
@@ -437,17 +442,21 @@ impl Evaluator<'_> {
             Some(condition) => self.expression(condition, &mut inner)?,
             None => Value::Bool(true),
         };
-        let goes_on = match goes_on {
-            Value::Tensor(_) => self.number_of(&goes_on, Type::Bool)?,
-            goes_on => goes_on,
-        };
+        let goes_on = self.as_truth(goes_on)?;
         let mut outputs = vec![self.variable(&goes_on)?.to_string()];
-        for (name, _, scalar) in &states {
-            let value = inner.get(name).cloned().unwrap_or(Value::Unset);
+        for (state, _, sort) in &states {
+            let value = match state {
+                State::Variable(name) => inner.get(name).cloned().unwrap_or(Value::Unset),
+                State::List(place) => match self.heap.get(*place) {
+                    Some(Cell::Sequence(name)) => Value::Sequence(Rc::clone(name)),
+                    _ => Value::Unset,
+                },
+            };
             let is_number = number_type(&value, &value).is_some();
-            if is_number != scalar.is_some() {
-                return Err(self
-                    .failure(format!("the state `{name}` of a loop becomes a {}", value.kind())));
+            if is_number != matches!(sort, Sort::Number(_)) {
+                let what =
+                    format!("the state `{}` of a loop becomes a {}", state.base(), value.kind());
+                return Err(self.failure(what));
             }
             outputs.push(self.variable(&value)?.to_string());
         }
@@ -465,17 +474,131 @@ impl Evaluator<'_> {
         op.attributes
             .push(Attribute { name: "body".to_owned(), value: AttributeValue::Block(index) });
         self.restore(&before, scope);
-        let results: Vec<Rc<str>> = states.iter().map(|(name, ..)| self.fresh(name)).collect();
-        let scalars: Vec<Option<Type>> = states.iter().map(|(.., scalar)| *scalar).collect();
-        self.finish(op, &results, &scalars)?;
-        for ((name, _, scalar), result) in states.into_iter().zip(results) {
-            let value = match scalar {
-                Some(scalar) => Value::Number(result, scalar),
-                None => Value::Tensor(result),
-            };
-            scope.insert(name, value);
+        let results: Vec<Rc<str>> =
+            states.iter().map(|(state, ..)| self.fresh(state.base())).collect();
+        let sorts: Vec<Sort> = states.iter().map(|(.., sort)| *sort).collect();
+        self.finish(op, &results, &sorts)?;
+        for ((state, _, sort), result) in states.into_iter().zip(results) {
+            self.assign(&state, result, sort, scope);
         }
         Ok(Flow::Next)
+    }
+
+    /// Returns the variables that statements assign: those that become states of a loop, and objects, which must stay
+    /// the same.
+    fn states(
+        &mut self,
+        body: &[Statement],
+        scope: &Scope,
+    ) -> Outcome<(States, Vec<(String, Value)>)> {
+        let mut assigned = Vec::new();
+        assigned_in(body, &mut assigned);
+        let (mut states, mut kept): (States, Vec<(String, Value)>) = Default::default();
+        for name in assigned {
+            let Some(value) = scope.get(&name) else { continue };
+            let is_known = states
+                .iter()
+                .any(|(state, ..)| matches!(state, State::Variable(it) if *it == name));
+            if is_known || matches!(value, Value::Unset) {
+                continue;
+            }
+            let value = value.clone();
+            let sort = match number_type(&value, &value) {
+                Some(scalar) => Sort::Number(scalar),
+                None if matches!(value, Value::Tensor(_)) => Sort::Tensor,
+                None => {
+                    kept.push((name, value));
+                    continue;
+                }
+            };
+            let variable = self.variable(&value)?;
+            states.push((State::Variable(name), variable, sort));
+        }
+        Ok((states, kept))
+    }
+
+    /// Returns the lists that the body of a loop extends by tensors.
+    fn grown(&self, before: &Before, known: &[usize]) -> Outcome<Vec<usize>> {
+        let mut grown = Vec::new();
+        for (place, (now, then)) in self.heap.iter().zip(&before.heap).enumerate() {
+            if is_same_cell(now, then) || known.contains(&place) {
+                continue;
+            }
+            let is_tensor = |item: &Value| matches!(item, Value::Tensor(_));
+            match (now, then) {
+                (Cell::List(now), Cell::List(then))
+                    if now.len() > then.len()
+                        && now.iter().zip(then).all(|(a, b)| is_same(a, b))
+                        && now.iter().all(is_tensor) =>
+                {
+                    grown.push(place);
+                }
+                _ => return Err(self.failure("the body of a loop changes a list or an object")),
+            }
+        }
+        match self.set.len() == before.set.len() {
+            true => Ok(grown),
+            false => Err(self.failure("the body of a loop assigns an attribute")),
+        }
+    }
+
+    fn as_truth(&mut self, value: Value) -> Outcome {
+        match value {
+            Value::Tensor(_) => self.number_of(&value, Type::Bool),
+            value => Ok(value),
+        }
+    }
+
+    /// Assigns a variable of the program to a state.
+    fn assign(&mut self, state: &State, variable: Rc<str>, sort: Sort, scope: &mut Scope) {
+        match (state, sort) {
+            (State::Variable(name), Sort::Number(scalar)) => {
+                scope.insert(name.clone(), Value::Number(variable, scalar));
+            }
+            (State::Variable(name), _) => {
+                scope.insert(name.clone(), Value::Tensor(variable));
+            }
+            (State::List(place), _) => {
+                if let Some(cell) = self.heap.get_mut(*place) {
+                    *cell = Cell::Sequence(variable);
+                }
+            }
+        }
+    }
+
+    /// Declares a variable that has a name.
+    fn declare_sort(&mut self, name: &str, sort: Sort) {
+        match sort {
+            Sort::Tensor => self.declare_as(name, None),
+            Sort::Number(scalar) => self.declare_as(name, Some(scalar)),
+            Sort::Sequence => self.declare_sequence(name),
+        }
+    }
+}
+
+/// What a variable of the program holds.
+#[derive(Clone, Copy)]
+enum Sort {
+    Tensor,
+    Number(Type),
+    Sequence,
+}
+
+/// What a state of a loop belongs to: a variable of the code, or a list.
+enum State {
+    Variable(String),
+    List(usize),
+}
+
+/// States of a loop, with their variable before it.
+type States = Vec<(State, Rc<str>, Sort)>;
+
+impl State {
+    fn base(&self) -> &str {
+        match self {
+            Self::Variable(name) => name,
+            Self::List(_) => "list",
+        }
     }
 }
 
@@ -509,6 +632,7 @@ fn number_type(left: &Value, right: &Value) -> Option<Type> {
 
 fn is_same_cell(left: &Cell, right: &Cell) -> bool {
     match (left, right) {
+        (Cell::Sequence(a), Cell::Sequence(b)) => a == b,
         (Cell::List(a), Cell::List(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b))
         }

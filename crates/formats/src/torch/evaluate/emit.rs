@@ -2,7 +2,9 @@
 
 use std::rc::Rc;
 
-use lodstone_model::{Attribute, AttributeValue, DType, Op, Operand, TensorType, ValueType, Var};
+use lodstone_model::{
+    Attribute, AttributeValue, DType, Nested, Op, Operand, TensorType, ValueType, Var,
+};
 use lodstone_schema::torch::Operator;
 
 use super::evaluator::{Evaluator, Outcome};
@@ -213,7 +215,9 @@ impl Evaluator<'_> {
     /// Returns a variable with a value: constants are made by an operator.
     pub(super) fn variable(&mut self, value: &Value) -> Outcome<Rc<str>> {
         let (constant, scalar) = match value {
-            Value::Tensor(name) | Value::Number(name, _) => return Ok(Rc::clone(name)),
+            Value::Tensor(name) | Value::Number(name, _) | Value::Sequence(name) => {
+                return Ok(Rc::clone(name));
+            }
             Value::Bool(value) => (AttributeValue::Bool(*value), Type::Bool),
             Value::Int(value) => (AttributeValue::Long(*value), Type::Int),
             Value::Float(value) => (AttributeValue::Double(*value), Type::Float),
@@ -223,6 +227,29 @@ impl Evaluator<'_> {
         match self.simple("prim::Constant", arguments, Some(scalar))? {
             Value::Number(name, _) | Value::Tensor(name) => Ok(name),
             _ => Err(self.failure("a constant was lost")),
+        }
+    }
+
+    /// Makes a list of tensors that the program computes.
+    pub(super) fn sequence(
+        &mut self,
+        kind: &str,
+        arguments: Vec<(String, Argument)>,
+    ) -> Outcome<Rc<str>> {
+        let name = self.fresh("list");
+        self.declare_sequence(&name);
+        let mut op = operator(kind, &name, arguments);
+        op.outputs.push(Operand { slot: "0".to_owned(), args: vec![name.to_string()] });
+        self.add(op)?;
+        Ok(name)
+    }
+
+    /// Declares a list of tensors that has a name.
+    pub(super) fn declare_sequence(&mut self, name: &str) {
+        let tensor: ValueType = TensorType::new(DType::Unspecified, None).into();
+        let value = Nested::new(tensor).map_or(ValueType::Unspecified, ValueType::List);
+        if let Some(block) = self.open.last_mut() {
+            block.vars.push(Var { name: name.to_owned(), value, ..Var::default() });
         }
     }
 

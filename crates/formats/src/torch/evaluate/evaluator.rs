@@ -70,6 +70,8 @@ pub(super) struct Evaluator<'a> {
     pub(super) set: BTreeMap<String, Value>,
     pub(super) elements: usize,
     pub(super) operators: usize,
+    /// The grids of quantized tensors, by variable.
+    pub(super) grids: HashMap<Rc<str>, super::quantized::Grid>,
     /// The variable that the current expression is assigned to.
     pub(super) own_base: Option<String>,
     steps: u64,
@@ -98,6 +100,7 @@ pub(crate) fn evaluate(code: &Code<'_>, method: &str) -> Result<Evaluated, Failu
         set: BTreeMap::new(),
         elements: 0,
         operators: 0,
+        grids: HashMap::new(),
         own_base: None,
         steps: 0,
         depth: 0,
@@ -196,6 +199,7 @@ impl Evaluator<'_> {
     pub(super) fn allocate(&mut self, cell: Cell) -> Outcome<usize> {
         let count = match &cell {
             Cell::List(items) => items.len(),
+            Cell::Sequence(_) => 0,
             Cell::Dict(items) => items.len(),
             Cell::Instance(_, fields) => fields.len(),
         };

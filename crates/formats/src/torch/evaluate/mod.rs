@@ -22,6 +22,7 @@
 //! | `constant` | operators on constants |
 //! | `objects` | attributes of objects of the archive |
 //! | `emit` | operators of the program |
+//! | `quantized` | quantized tensors |
 //! | `prune` | removal of results that nothing reads |
 //!
 //! Source of truth: the interpreter and `schema_matching.cpp` of PyTorch 2.15.
@@ -33,6 +34,7 @@ mod emit;
 mod evaluator;
 mod objects;
 mod prune;
+mod quantized;
 mod resolve;
 mod value;
 

@@ -6,7 +6,7 @@ use super::evaluator::{Evaluator, Outcome};
 use super::value::{Callable, Cell, Place, Scope, Stored, Type, Value, is_same};
 use crate::encoding::pickle::{self, Id};
 use crate::torch::code::{Expression, FormalParameter};
-use crate::torch::object::{Objects, Value as Object};
+use crate::torch::object::{Kind, Objects, Value as Object};
 
 /// The maximum number of nested structures among inputs, outputs and attributes.
 const MAX_NESTING: usize = 64;
@@ -52,9 +52,18 @@ impl Evaluator<'_> {
                 Some(_) => Err(self.failure(format!("the attribute `{path}` is `{word}`"))),
                 None => Ok(Value::Device(Rc::from(word))),
             },
-            Object::Tensor(_) => {
+            Object::Tensor(form) => {
                 let name = if is_constant { format!("CONSTANTS.c{path}") } else { path.to_owned() };
-                self.parameter(&name)
+                let class = match &form.kind {
+                    Kind::Quantized(view, _) => objects.storage_class(view.storage),
+                    _ => None,
+                };
+                let dtype = match class.as_deref() {
+                    Some("QUInt8Storage") => 13,
+                    Some("QInt32Storage") => 14,
+                    _ => 12,
+                };
+                self.quantized_parameter(&name, &form.kind, dtype)
             }
             Object::List(items) => {
                 let mut values = Vec::new();
@@ -90,6 +99,14 @@ impl Evaluator<'_> {
                         let value = self.read(*value, path, is_constant, depth + 1)?;
                         self.member(&class, &value)
                     }
+                    _ if !instance.state.is_empty() && instance.attributes.is_empty() => {
+                        let mut parts = Vec::new();
+                        for (number, part) in instance.state.iter().enumerate() {
+                            let path = inner(&number.to_string());
+                            parts.push(self.read(*part, &path, is_constant, depth + 1)?);
+                        }
+                        self.restored(&class, parts)
+                    }
                     _ => Ok(Value::Object(Rc::new(Stored {
                         id,
                         path: path.to_owned(),
@@ -117,6 +134,21 @@ impl Evaluator<'_> {
             }
             _ => return Err(self.failure(format!("the attribute `{path}` is of an unknown type"))),
         })
+    }
+
+    /// Creates an instance by the state that its class saved.
+    fn restored(&mut self, class: &Rc<str>, parts: Vec<Value>) -> Outcome {
+        if class.starts_with("__torch__.torch.classes.quantized.Linear") {
+            return self.packed(&parts);
+        }
+        let Some((name, function)) = self.method(class, "__setstate__") else {
+            return Err(self.failure(format!("the class `{class}` has no method `__setstate__`")));
+        };
+        let cell = Cell::Instance(Rc::clone(class), std::collections::BTreeMap::new());
+        let object = Value::Instance(self.allocate(cell)?);
+        let callable = Callable { name, function, scope: Scope::new() };
+        self.enter(&callable, vec![object.clone(), Value::Tuple(parts.into())], Vec::new())?;
+        Ok(object)
     }
 
     /// Returns the member of an enum with a value.
@@ -276,6 +308,17 @@ impl Evaluator<'_> {
                 _ => Err(self.failure("an object was lost")),
             },
             other => Err(self.failure(format!("a {} has no attributes", other.kind()))),
+        }
+    }
+
+    /// Returns the variable of a list that the program computes.
+    pub(super) fn sequence_of(&self, value: &Value) -> Option<Rc<str>> {
+        match value {
+            Value::List(place) => match self.heap.get(*place) {
+                Some(Cell::Sequence(name)) => Some(Rc::clone(name)),
+                _ => None,
+            },
+            _ => None,
         }
     }
 

@@ -150,6 +150,7 @@ impl Evaluator<'_> {
 
     fn fits_list(&self, element: &str, count: Option<&str>, value: &Value, converts: bool) -> bool {
         match value {
+            Value::List(_) if self.sequence_of(value).is_some() => element == "Tensor",
             Value::Sizes(_) => matches!(element, "int" | "SymInt"),
             Value::Results(..) => element == "Tensor",
             _ => match self.items(value) {
@@ -242,6 +243,9 @@ impl Evaluator<'_> {
             let arguments = vec![("self".to_owned(), Argument::Values(vec![tensor.to_string()]))];
             let made = self.simple("aten::size", arguments, None)?;
             let name = self.variable(&made)?;
+            return Ok(Argument::Values(vec![name.to_string()]));
+        }
+        if let Some(name) = self.sequence_of(value) {
             return Ok(Argument::Values(vec![name.to_string()]));
         }
         if matches!(value, Value::Results(..)) {

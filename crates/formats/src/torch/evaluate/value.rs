@@ -24,6 +24,8 @@ pub(super) enum Value {
     Sizes(Rc<str>),
     /// The results of an operator whose number is not known: the place of the operator, and of its slot.
     Results(Place, usize),
+    /// A list of tensors that the program computes: the name of a variable.
+    Sequence(Rc<str>),
     Tuple(Rc<[Value]>),
     /// A list, by its place on the heap.
     List(usize),
@@ -84,6 +86,8 @@ pub(super) type Scope = BTreeMap<String, Value>;
 #[derive(Clone, Debug)]
 pub(super) enum Cell {
     List(Vec<Value>),
+    /// A list of tensors that grows in a loop: the variable with its tensors.
+    Sequence(Rc<str>),
     Dict(Vec<(Value, Value)>),
     Instance(Rc<str>, BTreeMap<String, Value>),
 }
@@ -95,7 +99,14 @@ impl Value {
 
     /// Whether the program computes the value, or a part of it is not known.
     pub(super) fn is_computed(&self) -> bool {
-        matches!(self, Self::Tensor(_) | Self::Number(..) | Self::Sizes(_) | Self::Results(..))
+        matches!(
+            self,
+            Self::Tensor(_)
+                | Self::Number(..)
+                | Self::Sizes(_)
+                | Self::Results(..)
+                | Self::Sequence(_)
+        )
     }
 
     /// Returns the name of the type of the value, for messages.
@@ -110,6 +121,7 @@ impl Value {
             Self::Device(_) => "Device",
             Self::Tensor(_) => "Tensor",
             Self::Sizes(_) => "List[int]",
+            Self::Sequence(_) => "List[Tensor]",
             Self::Results(..) => "List[Tensor]",
             Self::Tuple(_) => "Tuple",
             Self::List(_) => "List",
@@ -157,6 +169,7 @@ pub(super) fn is_same(left: &Value, right: &Value) -> bool {
         | (Value::Tensor(a), Value::Tensor(b))
         | (Value::Number(a, _), Value::Number(b, _))
         | (Value::Sizes(a), Value::Sizes(b))
+        | (Value::Sequence(a), Value::Sequence(b))
         | (Value::Class(a), Value::Class(b)) => a == b,
         (Value::Results(a, b), Value::Results(c, d)) => (a, b) == (c, d),
         (Value::Tuple(a), Value::Tuple(b)) => {

@@ -10,11 +10,11 @@ use crate::torch::view::Sign;
 
 /// A tensor, as the arguments of a call.
 pub(crate) struct Form {
-    pub(super) kind: Kind,
+    pub(crate) kind: Kind,
     /// The class, if it is not `torch.Tensor`.
-    pub(super) class: Option<String>,
+    pub(crate) class: Option<String>,
     /// The attributes of an instance of a subclass.
-    pub(super) state: Option<Id>,
+    pub(crate) state: Option<Id>,
 }
 
 /// The kind of a tensor.
@@ -55,7 +55,7 @@ pub(crate) enum Kind {
 
 /// A view of a storage.
 pub(crate) struct Strided {
-    pub(super) storage: Id,
+    pub(crate) storage: Id,
     /// The element type, if it is not that of the storage.
     pub(super) element: Option<&'static Element>,
     pub(super) offset: u64,

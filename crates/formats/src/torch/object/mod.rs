@@ -29,6 +29,7 @@ mod json;
 mod value;
 
 pub(crate) use contents::{Contents, contents};
+pub(crate) use form::{Kind, Scheme};
 pub(crate) use value::{Objects, Value};
 
 use lodstone_store::Blob;

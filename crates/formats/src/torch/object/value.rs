@@ -49,7 +49,7 @@ pub(crate) struct Instance<'a> {
     /// Its attributes: the states that are dicts.
     pub(crate) attributes: Vec<(Id, Id)>,
     /// The parts of other states.
-    pub(super) state: Vec<Id>,
+    pub(crate) state: Vec<Id>,
     pub(super) items: &'a [Id],
     pub(super) pairs: &'a [(Id, Id)],
 }
@@ -181,6 +181,14 @@ impl Objects {
             }
         }
         id
+    }
+
+    /// Returns the class of a storage: `QInt8Storage`.
+    pub(crate) fn storage_class(&self, id: Id) -> Option<String> {
+        let tree = self.tree();
+        let Node::Persistent(inner) = tree.node(id) else { return None };
+        let Node::Tuple(items) = tree.node(*inner) else { return None };
+        tree.global(*items.get(1)?).map(|(_, name)| name)
     }
 
     /// Whether a value is a tuple.

@@ -3,7 +3,7 @@
 use lodstone_model::DType;
 
 use crate::onnx::{Value, float, int};
-use crate::torch::arguments::{Number, wrong};
+use crate::torch::arguments::{Number, Size, wrong};
 use crate::torch::node::{Node, Outcome, Rule, dim_of, rank, required_dim};
 use crate::torch::promote::float_type;
 
@@ -166,11 +166,7 @@ fn grouped(node: &mut Node<'_>, x: &Value, groups: i64, eps: f64) -> Outcome<[Va
         return Err(wrong("num_groups", &format!("a divisor of {channels}"), &groups.to_string()));
     }
     let batch = node.size_of(x, 0)?;
-    let split = [
-        batch.clone(),
-        super::super::arguments::Size::Known(groups),
-        super::super::arguments::Size::Known(-1),
-    ];
+    let split = [batch, Size::Known(groups), Size::Known(-1)];
     let parts = node.reshape_to(x, &split)?;
     let (centered, mean, variance) = moments(node, &parts, &[2])?;
     let shifted = node.plus(&variance, eps)?;

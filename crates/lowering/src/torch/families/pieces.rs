@@ -3,7 +3,7 @@
 use lodstone_model::DType;
 
 use crate::onnx::{Value, int, text};
-use crate::torch::arguments::{Number, Size, wrong};
+use crate::torch::arguments::{Item, Number, Size, wrong};
 use crate::torch::node::{
     BEYOND, MAX_PARTS, Node, Outcome, Rule, axes_of, axis_of, dim_of, known_sizes, place_in, rank,
     required_dim,
@@ -65,7 +65,21 @@ pub(super) fn concat_all(node: &mut Node<'_>, all: &[Value], axis: i64) -> Outco
 }
 
 /// Concatenates; vectors without elements among tensors of other ranks are skipped.
+/// Joins a list of tensors that the program computes.
+fn of_sequence(node: &mut Node<'_>, new_axis: i64) -> Outcome<Option<Value>> {
+    let list = match node.arguments.items("tensors") {
+        Some([Item::Tensor(list)]) if list.value_type().tensor_type().is_none() => list.clone(),
+        _ => return Ok(None),
+    };
+    let axis = node.arguments.int("dim")?;
+    let attributes = [int("axis", axis), int("new_axis", new_axis)];
+    node.call("ConcatFromSequence", &[&list], attributes).map(Some)
+}
+
 fn cat(node: &mut Node<'_>) -> Outcome {
+    if let Some(joined) = of_sequence(node, 0)? {
+        return Ok(joined);
+    }
     let all = node.tensors("tensors")?;
     let all = promoted_all(node, &all)?;
     let is_empty = |value: &Value| value.known_dims().as_deref() == Some(&[0]);
@@ -87,6 +101,9 @@ fn stacked(node: &mut Node<'_>, all: &[Value], dim: i64) -> Outcome {
 }
 
 fn stack(node: &mut Node<'_>) -> Outcome {
+    if let Some(joined) = of_sequence(node, 1)? {
+        return Ok(joined);
+    }
     let all = node.tensors("tensors")?;
     let dim = node.arguments.int("dim")?;
     stacked(node, &all, dim)

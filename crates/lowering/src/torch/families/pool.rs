@@ -108,31 +108,27 @@ fn with_indices(node: &mut Node<'_>, count: usize) -> Outcome<Vec<Value>> {
 fn average(node: &mut Node<'_>, count: usize) -> Outcome {
     let x = node.tensor("self")?;
     let window = Window::of(node, count)?;
-    let mut counts = node.arguments.flag("count_include_pad")?;
+    let counts = node.arguments.flag("count_include_pad")?;
     let divisor = match node.arguments.has("divisor_override") {
         true => node.arguments.optional_int("divisor_override")?,
         false => None,
     };
     batched(node, &x, count, |node, x| {
-        if let Some(divisor) = divisor {
-            // The sum of a window: the mean of ones and zeros counts what is in the image.
-            if divisor == 0 {
-                return Err(wrong("divisor_override", "a number other than 0", "0"));
-            }
-            counts = false;
+        let Some(divisor) = divisor else {
+            let pads = int("count_include_pad", i64::from(counts));
+            let attributes = window.attributes().into_iter().chain([pads]);
+            let [y] = node.emit_all("AveragePool", &[Some(x)], attributes)?;
+            return Ok(y);
+        };
+        if divisor == 0 {
+            return Err(wrong("divisor_override", "a number other than 0", "0"));
         }
-        let pads = int("count_include_pad", i64::from(counts));
-        let attributes: Vec<_> = window.attributes().into_iter().chain([pads]).collect();
-        let [y] = node.emit_all("AveragePool", &[Some(x)], attributes.clone())?;
-        let Some(divisor) = divisor else { return Ok(y) };
-        let pads = int("count_include_pad", 1);
-        // Sums are means over whole windows, times their size: pad with zeros first, so that no window is cut off.
-        let plain =
-            !window.ceil || window.padding.iter().all(|padding| *padding == 0) && !window.ceil;
-        if !plain {
+        if window.ceil {
             return Err("`divisor_override` with `ceil_mode` is not supported".into());
         }
-        let attributes: Vec<_> = window.attributes().into_iter().chain([pads]).collect();
+        // The sum of a window is the mean with the padding, times the size of the window.
+        let pads = int("count_include_pad", 1);
+        let attributes = window.attributes().into_iter().chain([pads]);
         let [mean] = node.emit_all("AveragePool", &[Some(x)], attributes)?;
         let size: i64 = window.kernel.iter().product();
         #[expect(clippy::cast_precision_loss, reason = "sizes of windows are small")]

@@ -185,7 +185,7 @@ fn count(node: &mut Node<'_>, x: &Value, axes: &[i64], dtype: DType) -> Outcome 
     let known: Option<Vec<i64>> = axes.iter().map(|axis| dim_of(x, *axis)).collect();
     if let Some(known) = known {
         #[expect(clippy::cast_precision_loss, reason = "as PyTorch converts counts")]
-        return Ok(node.number(dtype, crate::torch::node::product(&known)? as f64)?);
+        return node.number(dtype, crate::torch::node::product(&known)? as f64);
     }
     for axis in axes {
         let size = node.extent_as(x, *axis, dtype)?;

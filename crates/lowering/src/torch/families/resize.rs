@@ -89,6 +89,11 @@ fn resized(node: &mut Node<'_>, mode: &Mode) -> Outcome {
     if sizes.len() != count {
         return Err(wrong("output_size", &format!("{count} sizes"), &sizes.len().to_string()));
     }
+    if mode.mode == "nearest"
+        && let Some(y) = picked(node, &x, mode, &sizes, scales.as_deref())?
+    {
+        return Ok(y);
+    }
     let axes: Vec<i64> = (2..).take(count).collect();
     let mut attributes = vec![text("mode", mode.mode), ints("axes", &axes)];
     let coordinates = if aligns { "align_corners" } else { mode.coordinates };
@@ -120,6 +125,50 @@ fn resized(node: &mut Node<'_>, mode: &Mode) -> Outcome {
         }
     };
     node.cast(&y, x.dtype())
+}
+
+/// Picks the nearest elements by index, as PyTorch rounds them; `None` if dims are unknown, or are multiplied by integers,
+/// which need no rounding.
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "as PyTorch")]
+fn picked(
+    node: &mut Node<'_>,
+    x: &Value,
+    mode: &Mode,
+    sizes: &[Size],
+    scales: Option<&[f64]>,
+) -> Outcome<Option<Value>> {
+    let mut all = Vec::new();
+    for (index, size) in sizes.iter().enumerate() {
+        let axis = i64::try_from(index).unwrap_or(0) + 2;
+        let (Some(dim), Size::Known(size)) = (dim_of(x, axis), size) else { return Ok(None) };
+        if !(1..=1 << 16).contains(size) || dim < 1 {
+            return Ok(None);
+        }
+        let given = scales.and_then(|scales| scales.get(index)).filter(|scale| **scale > 0.0);
+        let step = match given {
+            Some(scale) => (1.0 / scale) as f32,
+            None => dim as f32 / *size as f32,
+        };
+        let offset = if mode.nearest == "floor" { 0.0 } else { 0.5 };
+        let place = |at: i64| (((at as f32 + offset) * step).floor() as i64).min(dim - 1);
+        all.push((axis, dim, (0..*size).map(place).collect::<Vec<i64>>()));
+    }
+    let is_whole = |(_, dim, places): &(i64, i64, Vec<i64>)| {
+        let factor = i64::try_from(places.len()).unwrap_or(0) / dim;
+        (0..).zip(places).all(|(at, place)| factor > 0 && *place == at / factor)
+    };
+    if all.iter().all(is_whole) {
+        return Ok(None);
+    }
+    let mut y = x.clone();
+    for (axis, dim, places) in all {
+        if places.iter().copied().eq(0..dim) {
+            continue;
+        }
+        let places = node.longs(&places);
+        y = node.gather(&y, &places, axis)?;
+    }
+    Ok(Some(y))
 }
 
 /// Whether scales are the ratios of dims.

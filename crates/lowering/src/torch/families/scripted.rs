@@ -15,9 +15,13 @@ use crate::torch::node::{Node, Outcome, Rule, rank};
 use crate::torch::promote::{Category, category};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
+    ("aten::__getitem__", Rule::One(item)),
+    ("aten::append", Rule::One(append)),
     ("aten::dim", Rule::Number(dim)),
     ("aten::is_floating_point", Rule::Number(is_floating_point)),
+    ("aten::len", Rule::Number(length)),
     ("aten::tensor", Rule::One(tensor)),
+    ("prim::ListConstruct", Rule::One(list)),
     ("prim::NumToTensor", Rule::One(|node| node.tensor("a"))),
     ("prim::dtype", Rule::Number(dtype)),
     ("upgrader::div_Scalar_0_3", Rule::One(divide)),
@@ -67,6 +71,31 @@ fn tensor(node: &mut Node<'_>) -> Outcome {
     };
     let numbers = node.cast(&numbers, dtype.unwrap_or(own))?;
     node.reshape(&numbers, &shape)
+}
+
+/// Makes a list of tensors, which a loop extends.
+fn list(node: &mut Node<'_>) -> Outcome {
+    let all = node.tensors("self")?;
+    match all.as_slice() {
+        // The type of the elements follows from what is appended.
+        [] => node.call("SequenceEmpty", &[], []),
+        all => node.call("SequenceConstruct", &all.iter().collect::<Vec<_>>(), []),
+    }
+}
+
+fn append(node: &mut Node<'_>) -> Outcome {
+    let (list, element) = (node.tensor("self")?, node.tensor("el")?);
+    node.call("SequenceInsert", &[&list, &element], [])
+}
+
+fn length(node: &mut Node<'_>) -> Outcome {
+    let list = node.tensor("self")?;
+    node.call("SequenceLength", &[&list], [])
+}
+
+fn item(node: &mut Node<'_>) -> Outcome {
+    let (list, place) = (node.tensor("self")?, node.tensor("idx")?);
+    node.call("SequenceAt", &[&list, &place], [])
 }
 
 fn dim(node: &mut Node<'_>) -> Outcome {

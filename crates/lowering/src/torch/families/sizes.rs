@@ -22,7 +22,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("_operator::ne", Rule::Number(|node| compare(node, "Equal", true))),
     ("_operator::neg", Rule::Number(negative)),
     ("_operator::or_", Rule::Number(|node| truths(node, "Or"))),
-    ("_operator::pos", Rule::Number(|node| one(node))),
+    ("_operator::pos", Rule::Number(one)),
     (
         "_operator::pow",
         Rule::Number(|node| numbers(node, |node, a, b| node.call("Pow", &[a, b], []))),
