@@ -146,6 +146,11 @@ fn write(model: &Model, path: &Location, options: &WriteOptions) -> Result<Stage
         let what = format!("{} tensors instead of one", model.parameters.len());
         return Err(Error::Incompatible { format: NAME, what });
     };
+    // Another file of this format may refer to elements that are missing beside it.
+    if matches!(tensor.kind, Kind::Absent) && model.format != NAME {
+        let what = format!("`{name}`, whose elements are not in the files of the model");
+        return Err(Error::Incompatible { format: NAME, what });
+    }
     let (structure, message) = encode_tensor(name, tensor, Layout::Inside)?;
     let then = model.residual.with_holes_of(VERBATIM).map(|(bytes, holes)| (bytes, &**holes));
     if let Some((then, [whole])) = then

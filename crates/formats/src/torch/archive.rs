@@ -14,7 +14,7 @@
 //! `P` is the stem of the name that the file had when it was saved, or `archive`. Members are stored, and aligned to 64
 //! bytes; programs are deflated. Only the directory at the end of the file is complete: local headers lack sizes.
 //!
-//! Source of truth: `caffe2/serialize/inline_container.cc` of PyTorch 2.15, and files that 1.2 to 2.15 wrote.
+//! Source of truth: `inline_container.cc` of PyTorch 2.15, and files that 1.2 to 2.15 wrote.
 
 use std::collections::HashMap;
 
