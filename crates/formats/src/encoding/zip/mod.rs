@@ -93,6 +93,8 @@ pub(crate) struct Survey {
 pub(crate) fn behind(blob: &Blob) -> Result<Option<u64>> {
     const END: u64 = 22;
     const COMMENT: u64 = 1 << 16;
+    const LOCATOR: u64 = 20;
+    const LARGE_END: u64 = 56;
     const SIGNATURE: &[u8] = b"PK\x05\x06";
     // Most archives have no comment.
     let mut record = [0; 22];
@@ -106,16 +108,27 @@ pub(crate) fn behind(blob: &Blob) -> Result<Option<u64>> {
     blob.read_at(start, &mut tail)?;
     let found = tail.windows(4).rposition(|bytes| bytes == SIGNATURE);
     let Some(at) = found.map(|at| if is_last { 0 } else { at }) else { return Ok(None) };
-    let Some(end) = tail.get(at..).and_then(|rest| rest.first_chunk::<22>()) else {
+    let Some(last) = tail.get(at..).and_then(|rest| rest.first_chunk::<22>()) else {
         return Ok(None);
     };
     let number = |at: usize| {
-        let bytes = end.get(at..at + 4).and_then(|bytes| bytes.first_chunk());
+        let bytes = last.get(at..at + 4).and_then(|bytes| bytes.first_chunk());
         u64::from(u32::from_le_bytes(bytes.copied().unwrap_or_default()))
     };
+    let end = start + at as u64;
+    // The end record of zip64, which is relative to the start of the archive, and its locator.
+    let mut locator = [0; 20];
+    if let Some(place) = end.checked_sub(LOCATOR) {
+        blob.read_at(place, &mut locator)?;
+        if let [b'P', b'K', 6, 7, _, _, _, _, offset @ .., _, _, _, _] = locator
+            && let Some(record) = place.checked_sub(LARGE_END)
+        {
+            return Ok(Some(record.saturating_sub(u64::from_le_bytes(offset))));
+        }
+    }
     // Members, directory, and end record.
     let before = number(12).saturating_add(number(16));
-    Ok(Some((start + at as u64).saturating_sub(before)))
+    Ok(Some(end.saturating_sub(before)))
 }
 
 /// Lists the members of an archive, and reports what else it contains.

@@ -273,7 +273,10 @@ def exported(name):
     with zipfile.ZipFile(os.path.join(HERE, early), "w") as archive:
         members = {"serialized_state_dict.pt": dict(loaded.state_dict), "serialized_constants.pt": dict(loaded.constants)}
         archive.writestr(zipfile.ZipInfo("version", (1980, 1, 1, 0, 0, 0)), b"8.2")
-        archive.writestr(zipfile.ZipInfo("serialized_exported_program.json", (1980, 1, 1, 0, 0, 0)), b"{}")
+        with zipfile.ZipFile(path) as newer:
+            (member,) = [name for name in newer.namelist() if name.endswith("models/model.json")]
+            program = newer.read(member)
+        archive.writestr(zipfile.ZipInfo("serialized_exported_program.json", (1980, 1, 1, 0, 0, 0)), program)
         for member, value in members.items():
             buffer = io.BytesIO()
             torch.save(value, buffer)
