@@ -101,7 +101,7 @@ pub static SAVED: Format = Format {
 pub static SCRIPT: Format = Format {
     name: SCRIPT_NAME,
     title: "TorchScript programs (`torch.jit.save`)",
-    holds: Holds { dtype: |_| true, unnamed: true, ..SAVED.holds },
+    holds: Holds { program: Some(Dialect::Torch), dtype: |_| true, unnamed: true, ..SAVED.holds },
     detect: detect::detect_script,
     read: read::read_script,
     stage: |model, path, options| write::write_back(SCRIPT_NAME, model, path, options),
@@ -112,7 +112,6 @@ pub static SCRIPT: Format = Format {
 pub static EXPORTED: Format = Format {
     name: EXPORTED_NAME,
     title: "exported PyTorch programs (`torch.export.save`)",
-    holds: Holds { program: Some(Dialect::Torch), ..SCRIPT.holds },
     extension: "pt2",
     detect: detect::detect_exported,
     read: read::read_exported,
@@ -124,6 +123,7 @@ pub static EXPORTED: Format = Format {
 pub static DISTRIBUTED: Format = Format {
     name: DISTRIBUTED_NAME,
     title: "distributed checkpoints of PyTorch",
+    holds: Holds { program: None, ..SCRIPT.holds },
     extension: "",
     into_directory: true,
     detect: distributed::detect,
