@@ -6,7 +6,7 @@ DIR/expect.json lists the cases; paths in it are relative to DIR, or absolute:
 
     {"cases": [{"load": KIND, "path": PATH}, ...]}
 
-KIND is "mxnet", "onnx", "safetensors" (with PyTorch), "torch" or "paddle". The framework and the package read the file;
+KIND is "mxnet", "onnx", "safetensors" (with PyTorch), "torch", "torch_saved" or "paddle". The framework and the package read the file;
 then the package writes the arrays of the framework, and the framework reads them. "modules", "refusals" and "slices"
 compare the package with safetensors on PyTorch modules and tensors, and "paddle_refusals" saves PaddlePaddle tensors
 that cannot be saved. "feeds" runs a program on tensors of the framework that PATH names. These have no file: PATH is
@@ -132,6 +132,35 @@ def torch(path, scratch):
     for value in (complex.conj(), torch._neg_view(torch.ones(3))):
         (again,) = lodstone.torch.load(lodstone.torch.save({"x": value}, to="npz")).values()
         require("the lazy tensor", again.tolist(), value.tolist())
+
+
+def torch_saved(path, scratch):
+    """Compares the tensors in a file of `torch.save`, and those that share memory, and writes such a file."""
+    import torch
+
+    import lodstone.torch
+
+    def shared(state):
+        """Returns the groups of names whose tensors have the same bytes."""
+        groups = {}
+        for name, value in state.items():
+            groups.setdefault((value.data_ptr(), value.nbytes), []).append(name)
+        return sorted(group for group in groups.values() if len(group) > 1 and state[group[0]].nbytes)
+
+    expected, found = torch.load(path, weights_only=True), lodstone.torch.load(path)
+    require("names", list(found), list(expected))
+    written = os.path.join(scratch, "written.pt")
+    lodstone.convert(path, written, to="torch")
+    again = torch.load(written, weights_only=True, mmap=True)
+    require("written names", sorted(again), sorted(expected))
+    for name, value in expected.items():
+        for what, other in (("", found[name]), ("written ", again[name])):
+            require("dtype of " + what + name, other.dtype, value.dtype)
+            require(what + name, raw(other), raw(value))
+        require("strides of written " + name, again[name].stride(), value.stride())
+    whole = {name: value for name, value in expected.items() if value.is_contiguous() and not value.is_conj()}
+    require("shared memory", shared({name: found[name] for name in whole}), shared(whole))
+    require("written shared memory", shared({name: again[name] for name in whole}), shared(whole))
 
 
 def modules(path, scratch):

@@ -118,7 +118,7 @@ fn findings_are_selected_and_ignored_by_kind() {
     assert!(json["ignored_finding_count"].as_u64().is_some_and(|count| count > 0), "{json}");
     let error = run(["scan", &model, "--only", "sources"]).err;
     assert!(
-        error.contains("possible values: callable, operator, path, archive, source"),
+        error.contains("possible values: callable, operator, native, path, archive, source"),
         "{error}"
     );
 }

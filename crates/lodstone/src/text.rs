@@ -210,9 +210,13 @@ fn write_element(out: &mut String, bytes: &[u8], dtype: DType, style: Style) -> 
         DType::BFloat16 => number!(bf16, bf16::to_f32),
         DType::Float32 => number!(f32),
         DType::Float64 => number!(f64),
-        DType::Complex64 | DType::Complex128 => {
+        DType::Complex32 | DType::Complex64 | DType::Complex128 => {
             let (re, im) = bytes.split_at(bytes.len() / 2);
-            let part = if dtype == DType::Complex64 { DType::Float32 } else { DType::Float64 };
+            let part = match dtype {
+                DType::Complex32 => DType::Float16,
+                DType::Complex64 => DType::Float32,
+                _ => DType::Float64,
+            };
             let (open, close) = if style == Style::Json { ("[", "]") } else { ("(", ")") };
             out.push_str(open);
             write_element(out, re, part, style)?;

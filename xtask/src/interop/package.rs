@@ -14,6 +14,10 @@ use crate::run::{Outcome, cannot, root, run};
 const NOT_READ: [&str; 4] =
     ["1.9.1/numpy.params", "1.9.1/scalars.params", "2.0.0b1/own.params", "2.0.0b1/numpy.params"];
 
+/// Dicts of tensors that PyTorch saved and loads with `weights_only`.
+const SAVED: [&str; 6] =
+    ["big-endian.pt", "dtypes.pt", "protocol4.pt", "state.pt", "views-stream.pt", "views.pt"];
+
 /// The frameworks, with their requirements files, and the golden files that they and the package read.
 type Beside = (&'static str, &'static str, fn() -> Result<Vec<(&'static str, PathBuf)>, Outcome>);
 
@@ -41,6 +45,8 @@ const FRAMEWORKS: [Beside; 4] = [
         let digits = ("torch", root().join("examples/digits/paddle"));
         let beside = ["modules", "refusals", "slices"].map(|name| (name, PathBuf::from(name)));
         let beside = beside.into_iter().chain([("feeds", PathBuf::from("torch"))]);
+        let saved = SAVED.iter().map(|name| ("torch_saved", golden("torch").join(name)));
+        let beside = beside.chain(saved);
         Ok(files.map(|path| ("safetensors", path)).chain([digits]).chain(beside).collect())
     }),
 ];

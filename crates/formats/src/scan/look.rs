@@ -23,6 +23,10 @@ const EXTENSIONS: [&str; 22] = [
 /// Maximum number of bytes of deflated numeric data to inspect: their loaders load no pickle.
 const MAX_NUMERIC: u64 = 1 << 20;
 
+/// Minimum size in bytes of an archive in a file that consists of archives: with a pickle, it has more members than fit
+/// into less. So the time is linear.
+const MIN_JOINED: u64 = 512;
+
 /// Maximum number of findings per file.
 const MAX_FINDINGS: usize = 100_000;
 
@@ -237,11 +241,15 @@ impl Look<'_> {
         let archive = match zip::survey(place.blob, self.limits) {
             Ok(archive) => archive,
             Err(error) => {
+                let ending = ending_of(place.name).to_ascii_lowercase();
+                let is_joined = OUTSIDE.iter().any(|it| it.joined.contains(&ending.as_str()));
+                if is_joined && self.joined(place)? {
+                    return Ok(true);
+                }
                 let steps = &mut self.left.steps;
                 let findings = pickle::scan_within(place.blob, self.limits, steps)?;
                 self.add(place, findings.into_iter().filter(is_likely).collect());
-                let ending = ending_of(place.name).to_ascii_lowercase();
-                if OUTSIDE.iter().any(|it| it.joined.contains(&ending.as_str())) {
+                if is_joined {
                     return Ok(false);
                 }
                 self.found.ambiguous = Some(error.to_string());
@@ -253,34 +261,91 @@ impl Look<'_> {
             self.unread(place, odd);
         }
         let before = self.found.findings.len();
-        let named =
-            archive.members.iter().find_map(|member| Some((member, outside(&member.name)?)));
-        let mut numbers = None;
-        if let Some((member, outside)) = named {
-            numbers = self.named(place, outside, &member.name, &member.whole())?;
+        let (mut numbers, mut named) = (BTreeMap::new(), Vec::new());
+        // Pickles of one program are in one folder.
+        let mut folder = None;
+        for member in &archive.members {
+            let Some((outside, inside)) = outside(&member.name) else { continue };
+            if folder.is_none_or(|folder| folder == inside) {
+                folder = Some(inside);
+                named.push(&member.name);
+                let found = self.named(place, outside, &member.name, &member.whole())?;
+                numbers.extend(found.unwrap_or_default());
+            }
         }
-        for inner in &archive.members {
-            if named.is_none_or(|(member, _)| member.name != inner.name) {
-                self.at_member(place, &inner.name, &inner.whole(), numbers.as_ref())?;
+        let numbers = (!numbers.is_empty()).then_some(&numbers);
+        for inner in archive.members.iter().filter(|inner| !named.contains(&&inner.name)) {
+            self.at_member(place, &inner.name, &inner.whole(), numbers)?;
+            for outside in OUTSIDE.iter().filter(|it| (it.is_code)(&inner.name)) {
+                self.code(place, outside, &inner.name, &inner.whole());
             }
         }
         for outside in OUTSIDE {
             if archive.members.iter().any(|member| member.name.contains(outside.code)) {
-                self.code(place, outside, before);
+                self.leave_out_own(outside, before);
             }
         }
         Ok(true)
     }
 
-    /// Removes findings from index `before` on whose imports are modules of a program in the archive instead of Python,
-    /// and marks the program as not understood.
-    fn code(&mut self, place: &Entry<'_>, outside: &Outside, before: usize) {
+    /// Inspects a file that consists of archives, from the last to the first; returns whether there is nothing else.
+    /// Each is found by the record at its end.
+    fn joined(&mut self, place: &Entry<'_>) -> Result<bool> {
+        let mut parts = Vec::new();
+        let mut end = place.blob.len();
+        while end > 0 {
+            self.left.steps.progress.advance(0)?;
+            let before = place.blob.slice(0, end)?;
+            let Some(start) = zip::behind(&before)?.filter(|start| *start < end) else {
+                return Ok(false);
+            };
+            let part = before.slice(start, end - start)?;
+            if part.len() < MIN_JOINED || zip::survey(&part, self.limits).is_err() {
+                return Ok(false);
+            }
+            parts.push(part);
+            end = start;
+        }
+        for (index, part) in parts.iter().rev().enumerate() {
+            let member = self.member(place, &format!("archive {index}"));
+            self.zip(&Entry { blob: part, member: Some(&member), numbers: None, ..*place })?;
+        }
+        Ok(true)
+    }
+
+    /// Adds the effects of a file of a program.
+    fn code(&mut self, archive: &Entry<'_>, outside: &Outside, name: &str, blob: &Blob) {
+        let member = self.member(archive, name);
+        let unread = |why: String| (Some(member.clone()), why);
+        let text = match self.inflated(blob, MAX_INFLATED) {
+            Ok((there, None)) if there.len() == blob.len() => there.bytes().map_err(Error::from),
+            Ok((_, Some(error))) | Err(error) => Err(error),
+            // Reported with the member.
+            Ok(_) => return,
+        };
+        let text = match text.map(|bytes| String::from_utf8(bytes.to_vec())) {
+            Ok(Ok(text)) => text,
+            Ok(Err(error)) => return self.found.unread.push(unread(error.to_string())),
+            Err(error) => return self.found.unread.push(unread(error.to_string())),
+        };
+        match (outside.effects)(&text) {
+            Ok(effects) => {
+                self.found.improbable.retain(|(of, _)| of.as_ref() != Some(&member));
+                let left = MAX_FINDINGS.saturating_sub(self.found.effects.len());
+                let effects = effects.into_iter().take(left);
+                self.found.effects.extend(effects.map(|effect| (member.clone(), effect)));
+            }
+            Err(why) => self.found.unread.push(unread(why)),
+        }
+    }
+
+    /// Removes findings from index `before` on whose imports are modules of a program in the archive instead of Python.
+    fn leave_out_own(&mut self, outside: &Outside, before: usize) {
         let mut number = 0;
         self.found.findings.retain(|(_, finding)| {
             number += 1;
             number <= before || !(outside.is_own_module)(&finding.module)
         });
-        self.unread(place, format!("it is {}, which is not scanned", outside.code_is));
     }
 
     /// Inspects a pickle whose numeric data is outside of it; returns the members that hold this data.
@@ -446,10 +511,14 @@ impl Look<'_> {
     }
 }
 
-/// Returns the row for an archive member that is a pickle with its data outside; `None` for other members.
-fn outside(member: &str) -> Option<&'static Outside> {
-    let is_it = |rest: &str| rest.is_empty() || rest.ends_with('/');
-    OUTSIDE.iter().copied().find(|it| member.strip_suffix(it.pickle).is_some_and(is_it))
+/// Returns the row for an archive member that is a pickle with its data outside, and the folder of the member; `None`
+/// for other members.
+fn outside(member: &str) -> Option<(&'static Outside, &str)> {
+    OUTSIDE.iter().copied().find_map(|it| {
+        let mut folders = it.pickles.iter().filter_map(|(name, _)| member.strip_suffix(name));
+        let folder = folders.find(|rest| rest.is_empty() || rest.ends_with('/'))?;
+        Some((it, folder))
+    })
 }
 
 /// Returns whether bytes are a program or library of Linux.

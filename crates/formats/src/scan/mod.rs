@@ -10,6 +10,7 @@
 //! | compressed data (gzip, zlib) that is understood | `compressed` |
 //! | a NumPy array: numeric, or of objects in such a pickle | `look` |
 //! | a pickle, and numeric data at the locations that it refers to | [`Outside`] |
+//! | the code of a program whose language has no effects except by operators that are known | [`Outside`] |
 //! | text, or an empty file | `text` |
 //!
 //! and if no unpickler of CPython that starts at its first byte imports anything before it fails.
@@ -48,15 +49,28 @@ pub struct Pickles {
     pub improbable: Vec<(Option<String>, String)>,
     /// Members, or the file itself, that are native code, or are compiled to it, which a loader runs.
     pub native: Vec<Option<String>>,
+    /// Effects of programs in archives, each with its member.
+    pub effects: Vec<(String, CodeEffect)>,
     /// The reason why an archive is ambiguous: its loader may see other members.
     pub ambiguous: Option<String>,
+}
+
+/// An effect of a program on files, other machines or code outside of its framework.
+#[derive(Clone, Debug)]
+pub struct CodeEffect {
+    /// The line of the code, counted from 1.
+    pub line: u32,
+    /// The operator.
+    pub name: String,
+    /// What the operator does.
+    pub what: &'static str,
 }
 
 /// The way in which a framework stores numeric data outside of the pickle that refers to it.
 #[derive(Debug)]
 pub(crate) struct Outside {
-    /// The name of an archive member that is such a pickle.
-    pub(crate) pickle: &'static str,
+    /// The names of archive members that are such pickles, and what [`members`](Self::members) needs to know about each.
+    pub(crate) pickles: &'static [(&'static str, &'static str)],
     /// Returns the members that hold the data of a pickle, by name, with their sizes in bytes.
     pub(crate) members: fn(&str, &Tree) -> Option<BTreeMap<String, u64>>,
     /// Returns whether [`is_file`](Self::is_file) needs pickle number N of a file, given that it needs those before it.
@@ -67,8 +81,10 @@ pub(crate) struct Outside {
     pub(crate) code: &'static str,
     /// Returns whether a module belongs to such a program instead of Python.
     pub(crate) is_own_module: fn(&str) -> bool,
-    /// A description of such a program, for messages.
-    pub(crate) code_is: &'static str,
+    /// Returns whether a member of an archive is a file of such a program.
+    pub(crate) is_code: fn(&str) -> bool,
+    /// Returns the effects of such a file, or the reason why it is not understood.
+    pub(crate) effects: fn(&str) -> std::result::Result<Vec<CodeEffect>, String>,
     /// Extensions of files that are concatenated archives and tensors.
     pub(crate) joined: &'static [&'static str],
     /// Returns whether a member of an archive is native code, or is compiled to it, by its name.

@@ -18,11 +18,13 @@
 //! | `imports` | imports and calls of pickles of tensors |
 //! | `storages` | the tensors in a pickle, whose elements are outside of it |
 //! | `outside` | the location of these elements, in archives and after pickles; programs in archives |
+//! | `effects` | the effects of code on files, for scans |
 
 pub(crate) mod archive;
 pub(crate) mod code;
 mod detect;
 mod distributed;
+mod effects;
 pub(crate) mod element;
 pub(crate) mod evaluate;
 mod exported;
@@ -101,7 +103,7 @@ pub static SAVED: Format = Format {
 pub static SCRIPT: Format = Format {
     name: SCRIPT_NAME,
     title: "TorchScript programs (`torch.jit.save`)",
-    holds: Holds { program: Some(Dialect::Torch), dtype: |_| true, unnamed: true, ..SAVED.holds },
+    holds: Holds { dtype: |_| true, unnamed: true, program: Some(Dialect::Torch), ..SAVED.holds },
     detect: detect::detect_script,
     read: read::read_script,
     stage: |model, path, options| write::write_back(SCRIPT_NAME, model, path, options),
@@ -123,9 +125,9 @@ pub static EXPORTED: Format = Format {
 pub static DISTRIBUTED: Format = Format {
     name: DISTRIBUTED_NAME,
     title: "distributed checkpoints of PyTorch",
-    holds: Holds { program: None, ..SCRIPT.holds },
     extension: "",
     into_directory: true,
+    holds: Holds { program: None, ..SCRIPT.holds },
     detect: distributed::detect,
     read: distributed::read,
     stage: |model, path, options| write::write_back(DISTRIBUTED_NAME, model, path, options),

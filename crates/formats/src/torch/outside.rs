@@ -4,21 +4,23 @@ use std::collections::BTreeMap;
 
 use lodstone_store::{Blob, Cursor};
 
+use super::effects::effects;
 use super::storages::{Storage, keys, storages};
 use crate::encoding::pickle::{Loads, Node, Tree};
 use crate::scan::Outside;
 
 /// Archives since 1.6, and older files, which consist of pickles and their data.
 pub(crate) static OUTSIDE: Outside = Outside {
-    pickle: "data.pkl",
+    pickles: PICKLES,
     members,
     keeps,
     is_file,
-    code: "/code/",
+    code: CODE,
     is_own_module: |module| {
         module.split('.').next() == Some("__torch__") || module == "torch.jit._pickle"
     },
-    code_is: "a TorchScript program",
+    is_code: |member| member.contains(CODE) && member.ends_with(".py"),
+    effects,
     joined: &["distcp"],
     is_native: |member| {
         let ending = member.rsplit_once('.').map_or("", |(_, ending)| ending);
@@ -32,13 +34,23 @@ const NATIVE: &[&str] = &[
     "mm", "o", "ptx", "py", "so", "spv",
 ];
 
+/// The folder of the code of TorchScript, in the folder of an archive.
+const CODE: &str = "/code/";
+
+/// Members that are pickles with storages, and the folders of these storages.
+const PICKLES: &[(&str, &str)] = &[
+    ("data.pkl", "data/"),
+    ("constants.pkl", "constants/"),
+    ("traced_inputs.pkl", "traced_inputs/"),
+];
+
 /// The number of pickles at the beginning of a file from before 1.6.
-const PICKLES: usize = 5;
+const FIRST_PICKLES: usize = 5;
 
 /// Returns whether pickle number `number` of a file is one of those at the beginning of a file from before 1.6, if all
 /// before it are.
 fn keeps(number: usize, pickle: &Tree) -> bool {
-    number < PICKLES && (number > 0 || is_magic(pickle))
+    number < FIRST_PICKLES && (number > 0 || is_magic(pickle))
 }
 
 /// Returns whether a pickle is the magic number of those files.
@@ -61,12 +73,13 @@ pub(crate) fn is_numbered(head: &[u8], _len: u64) -> bool {
     start.windows(NUMBER.len()).any(|found| found == NUMBER)
 }
 
-/// Returns the archive members that hold numeric data, by name, with their sizes: those that `P/data.pkl` refers to are
-/// `P/data/KEY`.
+/// Returns the archive members that hold the numeric data of a pickle, by name, with their sizes.
 fn members(name: &str, pickle: &Tree) -> Option<BTreeMap<String, u64>> {
-    let prefix = name.strip_suffix("data.pkl")?;
+    let mut folders =
+        PICKLES.iter().filter_map(|(own, data)| Some((name.strip_suffix(own)?, data)));
+    let (folder, data) = folders.next()?;
     let sized =
-        |(key, storage): (String, Storage)| Some((format!("{prefix}data/{key}"), storage.size()?));
+        |(key, storage): (String, Storage)| Some((format!("{folder}{data}{key}"), storage.size()?));
     storages(pickle)?.into_iter().map(sized).collect()
 }
 

@@ -298,6 +298,11 @@ impl Look<'_> {
         for (name, why) in &found.escapes {
             self.findings.add(DangerKind::Path, path, &format!("member `{name}`"), why.as_str());
         }
+        for (member, effect) in &found.effects {
+            let place = format!("member `{member}`, line {}", effect.line);
+            let message = format!("calls `{}`: {}", effect.name, effect.what);
+            self.findings.add(DangerKind::Operator, path, &place, message);
+        }
         for member in &found.native {
             let place = member.as_ref().map(|member| format!("member `{member}`"));
             let place = place.unwrap_or_else(|| "the file itself".to_owned());

@@ -93,13 +93,19 @@ pub(crate) struct Survey {
 pub(crate) fn behind(blob: &Blob) -> Result<Option<u64>> {
     const END: u64 = 22;
     const COMMENT: u64 = 1 << 16;
-    let size = blob.len().min(END + COMMENT);
+    const SIGNATURE: &[u8] = b"PK\x05\x06";
+    // Most archives have no comment.
+    let mut record = [0; 22];
+    let is_last = blob.len() >= END && {
+        blob.read_at(blob.len() - END, &mut record)?;
+        record.starts_with(SIGNATURE)
+    };
+    let size = if is_last { END } else { blob.len().min(END + COMMENT) };
     let start = blob.len() - size;
     let mut tail = vec![0; usize::try_from(size).unwrap_or(0)];
     blob.read_at(start, &mut tail)?;
-    let Some(at) = tail.windows(4).rposition(|bytes| bytes == b"PK\x05\x06") else {
-        return Ok(None);
-    };
+    let found = tail.windows(4).rposition(|bytes| bytes == SIGNATURE);
+    let Some(at) = found.map(|at| if is_last { 0 } else { at }) else { return Ok(None) };
     let Some(end) = tail.get(at..).and_then(|rest| rest.first_chunk::<22>()) else {
         return Ok(None);
     };

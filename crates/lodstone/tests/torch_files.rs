@@ -1,0 +1,152 @@
+//! Files of PyTorch: scanned, sealed and written back.
+#![expect(clippy::disallowed_methods, reason = "tests write files")]
+
+mod zipped;
+
+use std::path::{Path, PathBuf};
+
+use lodstone::{
+    ConvertOptions, DangerKind, OpenOptions, Progress, Scan, ScanOptions, Target, convert, open,
+    scan, seal, verify,
+};
+use zipped::zip;
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/golden/torch").join(name)
+}
+
+/// Returns the names of the golden files and directories.
+fn names() -> Vec<String> {
+    let entries = std::fs::read_dir(golden("")).expect("a directory");
+    let names = entries.map(|entry| entry.expect("an entry").file_name().into_string());
+    let mut names: Vec<String> = names.collect::<Result<_, _>>().expect("UTF-8");
+    names.retain(|name| name != "index.json" && name != "make_torch.py");
+    names.sort();
+    names
+}
+
+fn scanned(path: &Path) -> Scan {
+    scan(path, &ScanOptions::default()).expect("scanned")
+}
+
+#[test]
+fn files_of_pytorch_are_clean() {
+    for name in names() {
+        let scan = scanned(&golden(&name));
+        assert!(scan.clean, "{name}: {scan:?}");
+    }
+}
+
+#[test]
+fn files_are_sealed_and_written_back_byte_for_byte() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for name in names() {
+        let out = dir.path().join(&name);
+        let options = ConvertOptions::default().with_to(Some(Target::Same));
+        convert(open(golden(&name)).expect("a model"), &out, &options).expect("written");
+        let files: Vec<PathBuf> = match out.is_dir() {
+            true => {
+                let entries = std::fs::read_dir(&out).expect("a directory");
+                entries.map(|entry| entry.expect("an entry").path()).collect()
+            }
+            false => vec![out.clone()],
+        };
+        for file in files {
+            let relative = file.strip_prefix(dir.path()).expect("inside");
+            let original = golden(relative.to_str().expect("UTF-8"));
+            let [left, right] = [&original, &file].map(|path| std::fs::read(path).expect("read"));
+            assert!(left == right, "{}", file.display());
+        }
+        seal(&out, &OpenOptions::default(), false, &Progress::default()).expect("sealed");
+        let verified =
+            verify(&out, &OpenOptions::default(), &Progress::default()).expect("verified");
+        assert!(verified.whole && verified.sealed, "{name}: {verified:?}");
+    }
+}
+
+/// Returns a TorchScript archive with this code and these pickles.
+fn script(code: &str, data: &[u8], constants: &[u8]) -> Vec<u8> {
+    let code = format!("class M(Module):\n  __parameters__ = []\n  __buffers__ = []\n{code}");
+    zip(&[
+        ("m/data.pkl", data),
+        ("m/code/__torch__.py", code.as_bytes()),
+        ("m/constants.pkl", constants),
+        ("m/version", b"3\n"),
+    ])
+}
+
+/// The pickle of a module without attributes.
+const MODULE: &[u8] = b"\x80\x02c__torch__\nM\n)\x81}b.";
+
+/// The pickle of no constants.
+const NO_CONSTANTS: &[u8] = b"\x80\x02).";
+
+/// A pickle that would run a command.
+const ATTACK: &[u8] = b"\x80\x02cos\nsystem\nX\x02\x00\x00\x00id\x85R.";
+
+#[test]
+fn operators_of_torchscript_that_access_files_are_found_in_every_function() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("m.pt");
+    for (call, message) in [
+        ("torch.relu(x)", ""),
+        ("ops.prim.NumToTensor(1)", ""),
+        ("torch.save(x, \"/tmp/x\")", "calls `aten::save`: writes files"),
+        ("x.save(\"/tmp/x\")", "calls `aten::save`: writes files"),
+        ("torch.from_file(\"/etc/passwd\", False, 9)", "calls `aten::from_file`: reads files"),
+        ("ops.image.read_file(\"/etc/passwd\")", "calls `image::read_file`: reads files"),
+        ("ops.mine.run(x)", "calls `mine::run`: runs code from outside the framework"),
+    ] {
+        let code = format!(
+            "  def more(self: __torch__.M,\n    x: Tensor) -> Tensor:\n    if True:\n      \
+             y = [({call}, 1)]\n    else:\n      pass\n    return x\n"
+        );
+        std::fs::write(&path, script(&code, MODULE, NO_CONSTANTS)).expect("write");
+        let scan = scanned(&path);
+        let found: Vec<_> = scan.findings.iter().map(|it| it.message.as_str()).collect();
+        if message.is_empty() {
+            assert!(scan.clean, "{call}: {scan:?}");
+            continue;
+        }
+        assert_eq!(found, [message], "{call}: {scan:?}");
+        assert_eq!(scan.findings[0].kind, DangerKind::Operator);
+        assert_eq!(scan.findings[0].place, "member `m/code/__torch__.py`, line 7");
+    }
+}
+
+#[test]
+fn code_that_is_not_torchscript_is_unknown() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("m.pt");
+    std::fs::write(&path, script("import os\n", MODULE, NO_CONSTANTS)).expect("write");
+    let scan = scanned(&path);
+    let reasons: Vec<_> = scan.unknown.iter().map(|it| it.reason.as_str()).collect();
+    assert!(reasons.iter().any(|reason| reason.starts_with("line 4: ")), "{scan:?}");
+}
+
+#[test]
+fn an_import_in_the_pickles_of_torchscript_is_found() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("m.pt");
+    for (data, constants) in [(ATTACK, NO_CONSTANTS), (MODULE, ATTACK)] {
+        std::fs::write(&path, script("", data, constants)).expect("write");
+        let scan = scanned(&path);
+        let is_found = scan.findings.iter().any(|it| it.message.starts_with("calls `os.system`"));
+        assert!(is_found, "{scan:?}");
+    }
+}
+
+#[test]
+fn an_import_in_an_item_of_a_distributed_checkpoint_is_found() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let [metadata, items] = [".metadata", "__0_0.distcp"]
+        .map(|name| std::fs::read(golden("distributed").join(name)).expect("read"));
+    std::fs::write(dir.path().join(".metadata"), metadata).expect("write");
+    let evil = zip(&[("archive/data.pkl", ATTACK), ("archive/data/0", &[0; 1024])]);
+    for bytes in [[items.as_slice(), &evil].concat(), [evil.as_slice(), &items].concat()] {
+        std::fs::write(dir.path().join("__0_0.distcp"), bytes).expect("write");
+        let scan = scanned(dir.path());
+        let is_found = scan.findings.iter().any(|it| it.message.starts_with("calls `os.system`"));
+        assert!(is_found, "{scan:?}");
+    }
+}
