@@ -27,6 +27,8 @@ fn source(format: &Format) -> PathBuf {
     match (format.name, format.holds.program) {
         ("paddle-save", _) => cases::golden().join("paddle/2.6.2/lenet/saved/lenet"),
         ("mxnet-states", _) => cases::golden().join("mxnet_states/1.9.1/trainer_adam.states"),
+        ("torch-distributed", _) => cases::golden().join("torch/distributed"),
+        ("torchscript", _) => cases::golden().join("torch/script.pt"),
         // The nets of a predictor are written back only.
         ("caffe2-predictor", _) | (_, None | Some(Dialect::Paddle)) => digits(),
         (_, Some(Dialect::Onnx)) => cases::golden().join("onnx/external/one.onnx"),
@@ -36,6 +38,7 @@ fn source(format: &Format) -> PathBuf {
             Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/caffe2/conv")
         }
         (_, Some(Dialect::Pir)) => cases::golden().join("paddle/3.3.1/pir"),
+        (_, Some(Dialect::Torch)) => cases::golden().join("torch/export.pt2"),
     }
 }
 
