@@ -1,8 +1,8 @@
-"""Runs exported PyTorch programs with Lodstone, and their exports with ONNX Runtime, and compares the recorded outputs.
+"""Runs PyTorch programs with Lodstone, and their exports with ONNX Runtime, and compares the recorded outputs.
 
     python torch_exported.py LODSTONE FOLDER
 
-FOLDER has NAME.pt2 and NAME-io.npz, as `torch_networks.py` and `golden/torch/make_cases.py` write them.
+FOLDER has NAME.pt2 or NAME.script.pt, and NAME-io.npz, as `torch_networks.py` and `golden/torch/make_cases.py` write them.
 """
 
 import subprocess
@@ -35,7 +35,7 @@ def near(found, wanted):
 
 
 def compare(lodstone, path):
-    arrays = np.load(path.with_name(path.name.removesuffix(".pt2") + "-io.npz"))
+    arrays = np.load(path.with_name(path.stem + "-io.npz"))
     inputs = {name[3:]: arrays[name] for name in arrays.files if name.startswith("in:")}
     wanted = [arrays[f"out:{i}"] for i in range(len(arrays.files) - len(inputs))]
     with tempfile.TemporaryDirectory() as folder:
@@ -65,12 +65,12 @@ def compare(lodstone, path):
 
 def main():
     lodstone, folder = sys.argv[1], Path(sys.argv[2])
-    paths = sorted(folder.glob("*.pt2"))
+    paths = sorted([*folder.glob("*.pt2"), *folder.glob("*.script.pt")])
     with ThreadPoolExecutor(4) as pool:
         results = list(zip(paths, pool.map(lambda path: compare(lodstone, path), paths)))
     failed = 0
     for path, wrong in results:
-        name = path.name.removesuffix(".pt2")
+        name = path.stem
         if wrong and name not in DIFFERENCES:
             failed += 1
             print("FAILED", name, wrong)

@@ -2,8 +2,9 @@
 
     python torch_networks.py OUT_DIR
 
-Writes NAME.pt2 for each network, as it is traced, and NAME.core.pt2 in Core ATen, with a dynamic batch; and for each
-NAME-io.npz with inputs (in:NAME) of another batch than the traced one, and outputs (out:INDEX).
+Writes NAME.pt2 for each network, as it is traced, NAME.core.pt2 in Core ATen, with a dynamic batch, and NAME.script.pt, a
+TorchScript that is traced or scripted; and for each NAME-io.npz with inputs (in:NAME) of another batch than the traced one,
+and outputs (out:INDEX).
 """
 
 import sys
@@ -68,6 +69,87 @@ class Quantized(nn.Module):
         return nn.functional.linear(x, weight)
 
 
+class Detector(nn.Module):
+    """A head of a detector, with the loops and branches of a script: the best boxes of each class."""
+
+    def __init__(self, classes=3):
+        super().__init__()
+        self.classes = classes
+        self.body = nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1), nn.ReLU(), nn.Conv2d(16, 24, 3, 2, 1), nn.ReLU())
+        self.scores, self.boxes = nn.Conv2d(24, classes, 1), nn.Conv2d(24, 4, 1)
+
+    def forward(self, image, threshold: float = 0.5):
+        if image.dim() != 4:
+            raise ValueError("expected images")
+        x = self.body(image)
+        scores = torch.sigmoid(self.scores(x))[0].flatten(1)
+        offsets = torch.sigmoid(self.boxes(x))[0].flatten(1).t()
+        height, width = x.shape[-2:]
+        rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
+        centers = torch.stack([columns, rows], -1).reshape(-1, 2).float() * 4.0
+        boxes = torch.cat([centers - offsets[:, :2] * 8.0, centers + offsets[:, 2:] * 8.0], 1)
+        kept, labels = [], []
+        for label in range(self.classes):
+            own = scores[label]
+            chosen = torchvision.ops.nms(boxes, own, 0.4)
+            if chosen.numel() > 20:
+                chosen = chosen[:20]
+            chosen = chosen[own[chosen] > threshold]
+            kept.append(torch.cat([boxes[chosen], own[chosen][:, None]], 1))
+            labels.append(torch.full((chosen.numel(),), label, dtype=torch.int64))
+        return torch.cat(kept), torch.cat(labels)
+
+
+class Recurrence(nn.Module):
+    """A loop over the steps of a sequence that collects its states, and one whose end depends on values."""
+
+    def __init__(self, units=12):
+        super().__init__()
+        self.cell = nn.GRUCell(5, units)
+
+    def forward(self, steps):
+        state = torch.zeros(steps.size(1), 12)
+        states = []
+        for step in range(steps.size(0)):
+            state = self.cell(steps[step], state)
+            states.append(state)
+        count = 0
+        while bool((state.abs().max() > 0.05)) and count < 40:
+            state = state * 0.7
+            count += 1
+        return torch.stack(states), state, torch.tensor(count)
+
+
+def script(folder, name, module, others):
+    """Writes a module that was traced or scripted, and what it returns."""
+    with torch.no_grad():
+        expected = module(*others)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    names = [one.debugName().split(".")[0] for one in list(module.graph.inputs())[1:]]
+    arrays = {f"in:{n}": x.numpy() for n, x in zip(names, others)}
+    arrays |= {f"out:{i}": x.numpy() for i, x in enumerate(expected)}
+    module.save(folder / f"{name}.script.pt")
+    np.savez(folder / f"{name}.script-io.npz", **arrays)
+
+
+def eager(inputs):
+    """Returns an MLP and a small convolution network that PyTorch's eager quantization made, and a dynamic MLP."""
+    import torch.ao.quantization as quantization
+
+    torch.backends.quantized.engine = "fbgemm"
+    mlp = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 10))
+    dynamic = quantization.quantize_dynamic(mlp, {nn.Linear}, dtype=torch.qint8)
+    static = nn.Sequential(
+        quantization.QuantStub(), nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 10), quantization.DeQuantStub()
+    )
+    static.eval()
+    static.qconfig = quantization.get_default_qconfig("fbgemm")
+    static = quantization.fuse_modules(static, [["1", "2"]])
+    static = quantization.prepare(static)
+    static(inputs)
+    return {"quantized_static": quantization.convert(static), "quantized_dynamic": dynamic}
+
+
 def write(folder, name, module, inputs, others):
     module.eval()
     shapes = tuple({0: torch.export.Dim("batch", min=2, max=64)} for _ in inputs)
@@ -81,6 +163,9 @@ def write(folder, name, module, inputs, others):
     for name, program in ((name, program), (f"{name}.core", program.run_decompositions())):
         torch.export.save(program, folder / f"{name}.pt2")
         np.savez(folder / f"{name}-io.npz", **arrays)
+    if not isinstance(module, Quantized):
+        with torch.no_grad():
+            script(folder, name.removesuffix(".core"), torch.jit.trace(module, inputs), others)
 
 
 def main():
@@ -100,6 +185,13 @@ def main():
     tokens = torch.randint(0, 300, (5, 16))
     write(folder, "encoder", Encoder(), (tokens[:2], mask[:2]), (tokens, mask))
     write(folder, "quantized", Quantized(), (floats(2, 16),), (floats(4, 16),))
+    script(folder, "detector", torch.jit.script(Detector().eval()), (floats(1, 3, 40, 56),))
+    script(folder, "recurrence", torch.jit.script(Recurrence().eval()), (floats(6, 2, 5),))
+    residual = torchvision.models.resnet18(weights=None, num_classes=10).eval()
+    script(folder, "resnet18_scripted", torch.jit.script(residual), (floats(2, 3, 48, 48),))
+    given = floats(64, 16)
+    for name, module in eager(given).items():
+        script(folder, name, torch.jit.trace(module, given), (given[:5],))
 
 
 if __name__ == "__main__":

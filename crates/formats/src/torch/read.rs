@@ -67,6 +67,8 @@ pub fn read_script_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
             }
             Err(what) => model.report.warn(format!("the program is not read: {what}")),
         }
+    } else {
+        model.report.warn("the program is not read: it is that of an archive until 1.3");
     }
     Ok(model)
 }

@@ -354,7 +354,7 @@ impl Evaluator<'_> {
     }
 
     /// Applies a function of numbers, some of which the program computes.
-    fn of_numbers(&mut self, name: &str, values: &[Value]) -> Outcome<Option<Value>> {
+    pub(super) fn of_numbers(&mut self, name: &str, values: &[Value]) -> Outcome<Option<Value>> {
         let Some((_, kind, scalar)) = OF_NUMBERS.iter().find(|(known, ..)| *known == name) else {
             return Ok(None);
         };
@@ -403,8 +403,10 @@ impl Evaluator<'_> {
             ("aten::__getitem__", [list @ (Value::Sizes(_) | Value::Results(..)), index]) => {
                 self.item(list, index)?
             }
-            ("aten::slice", [list @ Value::Sizes(_), start, end]) => {
-                self.sliced(list, start, end, 1)?
+            ("aten::slice", [list @ Value::Sizes(_), bounds @ ..]) if bounds.len() <= 3 => {
+                let bound = |at: usize| bounds.get(at).cloned().unwrap_or(Value::None);
+                let step = bounds.get(2).and_then(Value::int).unwrap_or(1);
+                self.sliced(list, &bound(0), &bound(1), step)?
             }
             ("prim::dtype", [Value::Tensor(tensor)]) => {
                 self.simple("prim::dtype", operand(tensor), Some(Type::Int))?

@@ -273,6 +273,21 @@ impl Evaluator<'_> {
             ("__contains__", [value]) if known(&items) && !value.is_computed() => {
                 Value::Bool(items.iter().any(|item| is_same(item, value)))
             }
+            ("__contains__", [value @ Value::Number(..)]) => {
+                let mut found = Value::Bool(false);
+                for item in items {
+                    let same = self.of_numbers("aten::eq", &[value.clone(), item])?;
+                    let Some(same) = same else { return Ok(None) };
+                    found = match found {
+                        Value::Bool(_) => same,
+                        found => match self.of_numbers("aten::__or__", &[found, same])? {
+                            Some(found) => found,
+                            None => return Ok(None),
+                        },
+                    };
+                }
+                found
+            }
             ("index", [value]) if known(&items) => {
                 let found = items.iter().position(|item| is_same(item, value));
                 Value::Int(found.and_then(|at| i64::try_from(at).ok()).unwrap_or(-1))

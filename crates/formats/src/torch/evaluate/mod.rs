@@ -16,7 +16,7 @@
 //! |---|---|
 //! | `value` | values, constant or computed |
 //! | `evaluator` | statements and expressions |
-//! | `control` | branches and loops that depend on computed values |
+//! | `control`, `loops` | branches and loops that depend on computed values |
 //! | `call` | what a call refers to |
 //! | `resolve` | the overload of an operator |
 //! | `constant` | operators on constants |
@@ -32,6 +32,7 @@ mod constant;
 mod control;
 mod emit;
 mod evaluator;
+mod loops;
 mod objects;
 mod prune;
 mod quantized;

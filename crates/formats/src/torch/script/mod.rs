@@ -59,3 +59,6 @@ pub(crate) fn contents(archive: &Archive, limits: &Limits) -> Result<Contents> {
 fn constant(index: &str) -> String {
     format!("CONSTANTS.c{index}")
 }
+
+#[cfg(test)]
+mod tests;

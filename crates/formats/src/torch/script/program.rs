@@ -26,9 +26,20 @@ pub(crate) fn program(
     parameters: &[Parameter],
     limits: &Limits,
 ) -> Result<Result<Evaluated, String>> {
+    let files = files(archive)?;
+    translated(archive, &files, parameters, limits)
+}
+
+/// Translates files of code, each with its name in the archive.
+pub(super) fn translated(
+    archive: &Archive,
+    files: &[(String, Vec<u8>)],
+    parameters: &[Parameter],
+    limits: &Limits,
+) -> Result<Result<Evaluated, String>> {
     let names: HashSet<&str> = parameters.iter().map(|it| it.name.as_str()).collect();
-    let read = || -> Result<Result<Evaluated, String>> {
-        let sources = match sources(archive)? {
+    let translate = || -> Result<Result<Evaluated, String>> {
+        let sources = match sources(files) {
             Ok(sources) => sources,
             Err(what) => return Ok(Err(what)),
         };
@@ -46,7 +57,7 @@ pub(crate) fn program(
         };
         Ok(evaluate(&code, "forward").map_err(|failure| failure.to_string()))
     };
-    match deep(read) {
+    match deep(translate) {
         Ok(result) => result,
         Err(error) => Ok(Err(format!("no thread could be started: {error}"))),
     }
@@ -59,28 +70,35 @@ fn objects(archive: &Archive, name: &str, limits: &Limits) -> Result<Objects> {
     Ok(Objects::new(tree))
 }
 
-/// Parses all files of code, by the name of their module.
-fn sources(archive: &Archive) -> Result<Result<HashMap<String, Source>, String>> {
-    let mut sources = HashMap::new();
-    let mut size = 0_u64;
+/// Returns all files of code, with their names.
+pub(super) fn files(archive: &Archive) -> Result<Vec<(String, Vec<u8>)>> {
+    let (mut files, mut size) = (Vec::new(), 0_u64);
     for (name, member) in archive.named() {
-        let path = name.strip_prefix(FOLDER).and_then(|path| path.strip_suffix(".py"));
-        let Some(path) = path else { continue };
+        if !name.starts_with(FOLDER) || !name.ends_with(".py") {
+            continue;
+        }
         let bytes = archive.bytes(member)?;
         size = size.saturating_add(bytes.len());
         if size > MAX_CODE {
             let limit = format!("at most {} MiB of code", MAX_CODE >> 20);
             return Err(archive.blob.over_limit(member.header, limit).into());
         }
-        let bytes = bytes.read().map_err(Error::from)?;
-        let parsed = match std::str::from_utf8(&bytes) {
+        files.push((name.to_owned(), bytes.read().map_err(Error::from)?.to_vec()));
+    }
+    Ok(files)
+}
+
+/// Parses files of code, by the name of their module.
+fn sources(files: &[(String, Vec<u8>)]) -> Result<HashMap<String, Source>, String> {
+    let mut sources = HashMap::new();
+    for (name, bytes) in files {
+        let path = name.strip_prefix(FOLDER).and_then(|path| path.strip_suffix(".py"));
+        let parsed = match std::str::from_utf8(bytes) {
             Ok(text) => parse(text).map_err(|error| error.to_string()),
             Err(_) => Err("the code is not UTF-8".to_owned()),
         };
-        match parsed {
-            Ok(source) => sources.insert(path.replace('/', "."), source),
-            Err(what) => return Ok(Err(format!("`{name}`, {what}"))),
-        };
+        let source = parsed.map_err(|what| format!("`{name}`, {what}"))?;
+        sources.insert(path.unwrap_or(name).replace('/', "."), source);
     }
-    Ok(Ok(sources))
+    Ok(sources)
 }

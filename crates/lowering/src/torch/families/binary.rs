@@ -42,6 +42,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::gt", Rule::One(|node| compare(node, "Greater", false))),
     ("aten::heaviside", Rule::One(heaviside)),
     ("aten::hypot", Rule::One(hypot)),
+    ("aten::isclose", Rule::One(is_close)),
     ("aten::le", Rule::One(|node| compare(node, "LessOrEqual", false))),
     ("aten::lerp", Rule::One(lerp)),
     ("aten::less", Rule::One(|node| compare(node, "Less", false))),
@@ -379,4 +380,29 @@ fn combined(node: &mut Node<'_>, kind: &str) -> Outcome {
     let made = node.call(kind, &[&first, &second], [])?;
     let made = multiplied(node, &made, value)?;
     node.add(&x, &made)
+}
+
+/// Whether elements differ by at most `atol + rtol * |other|`.
+fn is_close(node: &mut Node<'_>) -> Outcome {
+    let (left, right, _) = node.float_pair("self", "other")?;
+    let (relative, absolute) = (node.arguments.float("rtol")?, node.arguments.float("atol")?);
+    let difference = node.sub(&left, &right)?;
+    let difference = node.call("Abs", &[&difference], [])?;
+    let bound = node.call("Abs", &[&right], [])?;
+    let bound = node.times(&bound, relative)?;
+    let bound = node.plus(&bound, absolute)?;
+    let is_near = node.call("LessOrEqual", &[&difference, &bound], [])?;
+    // An infinite difference is not near, however large the bound.
+    let limit = node.number(left.dtype(), f64::INFINITY)?;
+    let is_finite = node.call("Less", &[&difference, &limit], [])?;
+    let is_near = node.call("And", &[&is_near, &is_finite], [])?;
+    let is_equal = node.call("Equal", &[&left, &right], [])?;
+    let is_close = node.call("Or", &[&is_near, &is_equal], [])?;
+    if !node.arguments.flag("equal_nan")? {
+        return Ok(is_close);
+    }
+    let nans = [&left, &right].map(|value| node.call("IsNaN", &[value], []));
+    let [left, right] = nans;
+    let both = node.call("And", &[&left?, &right?], [])?;
+    node.call("Or", &[&is_close, &both], [])
 }

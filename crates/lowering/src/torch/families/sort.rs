@@ -87,6 +87,9 @@ fn kth(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
 }
 
 fn kth_of(node: &mut Node<'_>, x: &Value, axis: i64, k: i64, keeps: bool) -> Outcome<Vec<Value>> {
+    if k < 1 {
+        return Err(wrong("k", "a positive number", &k.to_string()));
+    }
     let count = node.size_of(x, axis)?;
     let (values, places) = ranked(node, x, axis, &count, (false, true))?;
     let mut results = Vec::new();
