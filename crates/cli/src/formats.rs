@@ -42,12 +42,12 @@ pub(crate) fn run(arguments: &Formats) -> Result<(), Failure> {
     console::to_stdout(|out| Ok(table::write(out, &header, &[], || formats.iter().map(row))?))
 }
 
-/// Prints which formats each is converted to. Weights are converted to every format that has any, so that these are
-/// printed once.
+/// Prints which formats each is converted to. Weights are converted to every format that any weights are converted to, so
+/// that these are printed once.
 fn conversions(formats: &[Capabilities]) -> Result<(), Failure> {
     let weights: Vec<_> = formats
         .iter()
-        .filter(|of| of.write_back && !of.weights_to.is_empty())
+        .filter(|of| formats.iter().any(|other| other.weights_to.contains(&of.name)))
         .map(|of| of.name)
         .collect();
     let row = |of: &Capabilities| {
