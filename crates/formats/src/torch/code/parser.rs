@@ -11,6 +11,9 @@ const MAX_DEPTH: usize = 200;
 
 type Outcome<T> = Result<T, SyntaxError>;
 
+/// The arguments of a call, by position and by name.
+type Arguments = (Vec<Expression>, Vec<(String, Expression)>);
+
 /// Parses a file of code.
 ///
 /// # Errors
@@ -451,7 +454,7 @@ impl Parser {
         }
     }
 
-    fn arguments(&mut self) -> Outcome<(Vec<Expression>, Vec<(String, Expression)>)> {
+    fn arguments(&mut self) -> Outcome<Arguments> {
         let (mut arguments, mut named) = (Vec::new(), Vec::new());
         while !self.accept(")") {
             let is_named = matches!(self.peek(), TokenKind::Name(_))

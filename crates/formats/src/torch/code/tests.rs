@@ -1,5 +1,16 @@
 //! Tests of the lexer and the parser.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    clippy::format_push_string,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::string_slice,
+    clippy::unwrap_used,
+    reason = "tests"
+)]
+
 use super::{Kind, Step, parse};
 
 const CODE: &str = "op_version_set = 1

@@ -1,6 +1,15 @@
 //! Changed code of modules: it is translated, or an error names the line.
 
-#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests read their own files")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    clippy::format_push_string,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::string_slice,
+    clippy::unwrap_used,
+    reason = "tests"
+)]
 
 use lodstone_model::Limits;
 use lodstone_store::Blob;
