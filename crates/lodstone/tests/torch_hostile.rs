@@ -135,7 +135,7 @@ fn changed_json_is_an_error_that_names_the_place() {
         ("{\"as_ints\": ", "{\"as_inks\": ", "as_inks"),
         ("aten.conv_transpose2d.input", "aten_conv_transpose2d_input", "aten_conv"),
         ("\"dtype\": 7", "\"dtype\": 0", "element type"),
-        ("\"layout\": 7", "\"layout\": 6", "mkldnn"),
+        ("\"layout\": 7", "\"layout\": 6", "layout"),
         ("{\"parameter\": ", "{\"perimeter\": ", "perimeter"),
         ("{\"user_output\": ", "{\"user_outpot\": ", "user_outpot"),
         ("\"graph\": {\"inputs\"", "\"graph\": [\"inputs\"", "exported program"),

@@ -5,7 +5,7 @@
 //! | `prim::If` | `cond`; the blocks of two branches | `If`; with a known condition, the operators of a branch |
 //! | `prim::Loop` | `max_trip_count`, `cond`, `states`; the block of the body: (number, states) to (condition, states) | `Loop` |
 
-use lodstone_model::{AttributeValue, DType, Dim, Op};
+use lodstone_model::{AttributeValue, DType, Dim, Op, ValueType};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{ValueInfo, common_type};
 
@@ -89,7 +89,7 @@ fn choose<'m>(
 
 /// Returns the type that a state has before and after the body: dims that differ are unknown.
 fn joined(before: &ValueInfo, after: &Value) -> Outcome<ValueInfo> {
-    if before.value.tensor_type().is_none() {
+    if matches!(before.value, ValueType::List(_)) {
         // The elements of a list: an empty one has the type of what is appended.
         return Ok(ValueInfo::from(after.value_type().clone()));
     }

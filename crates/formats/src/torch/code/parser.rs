@@ -380,7 +380,7 @@ impl Parser {
             let (object, name, value) = ((**object).clone(), name.clone(), value.clone());
             return Ok(Step::SetAttribute { object, name, value });
         }
-        unpacks |= left.len() > 1 && values.len() == 1;
+        unpacks = (unpacks || left.len() > 1) && values.len() == 1;
         if !unpacks && left.len() != values.len() {
             let what = format!("{} targets are assigned {} values", left.len(), values.len());
             return Err(self.error(what));

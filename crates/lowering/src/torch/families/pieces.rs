@@ -1,6 +1,6 @@
 //! Taking tensors apart and putting them together.
 
-use lodstone_model::DType;
+use lodstone_model::{DType, ValueType};
 
 use crate::onnx::{Value, int, text};
 use crate::torch::arguments::{Item, Number, Size, wrong};
@@ -68,7 +68,9 @@ pub(super) fn concat_all(node: &mut Node<'_>, all: &[Value], axis: i64) -> Outco
 /// Joins a list of tensors that the program computes.
 fn of_sequence(node: &mut Node<'_>, new_axis: i64) -> Outcome<Option<Value>> {
     let list = match node.arguments.items("tensors") {
-        Some([Item::Tensor(list)]) if list.value_type().tensor_type().is_none() => list.clone(),
+        Some([Item::Tensor(list)]) if matches!(list.value_type(), ValueType::List(_)) => {
+            list.clone()
+        }
         _ => return Ok(None),
     };
     let axis = node.arguments.int("dim")?;
