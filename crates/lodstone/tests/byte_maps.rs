@@ -58,7 +58,7 @@ fn each_tensor_of_golden_files_has_a_map_with_its_name_and_elements() {
                         path.starts_with("mxnet_states") || model.format.contains("pickle");
                     let has_bytes = weight.tensor.blobs().any(|blob| !blob.is_empty());
                     // Tensors that are absent, as those without a device, have no bytes anywhere.
-                    let is_absent = weight.tensor.kind == Kind::Absent;
+                    let is_absent = matches!(weight.tensor.kind, Kind::Absent);
                     let is_apart =
                         TEXT.contains(&&*model.format) || is_absent || (is_pickle && !has_bytes);
                     assert!(is_apart, "{what} of {}: {error}", model.format);

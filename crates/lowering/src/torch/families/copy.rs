@@ -19,7 +19,6 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::_to_copy", Rule::One(to)),
     ("aten::alias", Rule::One(same)),
     ("aten::alias_copy", Rule::One(same)),
-    ("aten::bfloat16", Rule::One(|node| cast_self(node, DType::BFloat16))),
     ("aten::clone", Rule::One(same)),
     ("aten::conj", Rule::One(same)),
     ("aten::conj_physical", Rule::One(same)),
@@ -27,14 +26,9 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::copy", Rule::One(copy)),
     ("aten::detach", Rule::One(same)),
     ("aten::detach_copy", Rule::One(same)),
-    ("aten::double", Rule::One(|node| cast_self(node, DType::Float64))),
-    ("aten::float", Rule::One(|node| cast_self(node, DType::Float32))),
-    ("aten::half", Rule::One(|node| cast_self(node, DType::Float16))),
-    ("aten::int", Rule::One(|node| cast_self(node, DType::Int32))),
     ("aten::item", Rule::Number(item)),
     ("aten::lift", Rule::One(same)),
     ("aten::lift_fresh", Rule::One(same)),
-    ("aten::long", Rule::One(|node| cast_self(node, DType::Int64))),
     ("aten::real", Rule::One(same)),
     ("aten::resolve_conj", Rule::One(same)),
     ("aten::resolve_neg", Rule::One(same)),
@@ -70,11 +64,6 @@ fn to(node: &mut Node<'_>) -> Outcome {
 /// Casts; what ONNX leaves open for numbers that the type does not have stays open.
 pub(super) fn cast(node: &mut Node<'_>, x: &Value, to: DType) -> Outcome {
     node.cast(x, to)
-}
-
-fn cast_self(node: &mut Node<'_>, to: DType) -> Outcome {
-    let x = node.tensor("self")?;
-    cast(node, &x, to)
 }
 
 fn type_as(node: &mut Node<'_>) -> Outcome {
