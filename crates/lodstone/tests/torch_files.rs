@@ -33,7 +33,9 @@ fn scanned(path: &Path) -> Scan {
 fn files_of_pytorch_are_clean() {
     for name in names() {
         let scan = scanned(&golden(&name));
-        assert!(scan.clean, "{name}: {scan:?}");
+        assert!(scan.findings.is_empty(), "{name}: {scan:?}");
+        // The parts of a tape archive are not understood.
+        assert_eq!(scan.clean, name != "tape.pth.tar", "{name}: {scan:?}");
     }
 }
 
