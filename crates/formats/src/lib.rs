@@ -53,7 +53,7 @@ pub use options::{ExternalData, Holds, OpenOptions, WriteOptions};
 pub use registry::{
     BACK_ONLY, BYTE_MAPS, FORMATS, READ_ONLY, UNEDITED, context, identify, named, title,
 };
-pub use scan::{CodeEffect, Effort, Pickles, pickles};
+pub use scan::{CodeEffect, Effort, Part, Pickles, pickles};
 pub use seal::entries::{ModelDir, SealEntry, Sealed, Seals, check_sealed, seal_entries};
 pub use seal::{Seal, SealedFile, SealedModel, TensorRanges, called, check_names};
 pub use staged::{Staged, Written};

@@ -34,7 +34,7 @@ const ALIGNMENT: u64 = 64;
 /// Returns whether a member of an archive is read.
 pub(super) fn reads(member: &str) -> bool {
     let name = member.rsplit_once('/').map_or(member, |(_, name)| name);
-    name == "model" || name.starts_with("weight")
+    name == "model"
 }
 
 pub(super) fn read(

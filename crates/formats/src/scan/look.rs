@@ -6,7 +6,7 @@ use lodstone_model::Limits;
 use lodstone_store::{Blob, Error as StoreError, check_relative};
 
 use super::compressed::{self, Method};
-use super::{Effort, MAX_INFLATED, Outside, Pickles, text};
+use super::{Effort, MAX_INFLATED, Outside, Part, Pickles, text};
 use crate::encoding::pickle::{self, Finding, Import, Loads, Tree};
 use crate::encoding::{tar, zip};
 use crate::numpy::survey::{self, Elements};
@@ -48,6 +48,13 @@ pub(super) struct Entry<'a> {
     pub(super) left: usize,
     /// The members of the archive that hold numeric data, by name, with their sizes in bytes.
     pub(super) numbers: Option<&'a BTreeMap<String, u64>>,
+}
+
+impl Entry<'_> {
+    fn part(&self) -> Part {
+        let bytes = self.blob.file_range().map(|_| self.blob.clone());
+        Part { member: self.member.map(str::to_owned), bytes }
+    }
 }
 
 /// The kind of a file for the scan.
@@ -140,7 +147,7 @@ impl Look<'_> {
             Kind::Other => text::is_text(place.blob)?,
         };
         if !is_understood && !loads.cut {
-            self.found.uninterpreted.push(place.member.map(str::to_owned));
+            self.found.uninterpreted.push(place.part());
         }
         self.pickled(place, head, loads, is_understood)?;
         if !matches!(kind, Kind::Zip | Kind::Tar | Kind::Compressed(_)) {
@@ -177,7 +184,7 @@ impl Look<'_> {
             let why = format!("loaded as a pickle, it imports `{name}` (byte {offset}) and fails");
             match is_identifier || is_protocol {
                 true => self.unread(place, why),
-                false => self.found.improbable.push((place.member.map(str::to_owned), why)),
+                false => self.found.improbable.push((place.part(), why)),
             }
         }
         // A complete pickle before the failure is loaded to its end.
@@ -330,7 +337,7 @@ impl Look<'_> {
         };
         match (outside.effects)(&text) {
             Ok(effects) => {
-                self.found.improbable.retain(|(of, _)| of.as_ref() != Some(&member));
+                self.found.improbable.retain(|(of, _)| of.member.as_ref() != Some(&member));
                 let left = MAX_FINDINGS.saturating_sub(self.found.effects.len());
                 let effects = effects.into_iter().take(left);
                 self.found.effects.extend(effects.map(|effect| (member.clone(), effect)));

@@ -43,16 +43,25 @@ pub struct Pickles {
     /// the reason.
     pub unread: Vec<(Option<String>, String)>,
     /// Members, or the file itself, that are of no kind that the scan inspects. They may be models.
-    pub uninterpreted: Vec<Option<String>>,
+    pub uninterpreted: Vec<Part>,
     /// Members, or the file itself, for which an unpickler imports an implausible module name
     /// before it fails: mostly text files.
-    pub improbable: Vec<(Option<String>, String)>,
+    pub improbable: Vec<(Part, String)>,
     /// Members, or the file itself, that are native code, or are compiled to it, which a loader runs.
     pub native: Vec<Option<String>>,
     /// Effects of programs in archives, each with its member.
     pub effects: Vec<(String, CodeEffect)>,
     /// The reason why an archive is ambiguous: its loader may see other members.
     pub ambiguous: Option<String>,
+}
+
+/// A member of an archive, or a file.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The name of the member; `None` for a file.
+    pub member: Option<String>,
+    /// The bytes, if they are in the file as they are.
+    pub bytes: Option<Blob>,
 }
 
 /// An effect of a program on files, other machines or code outside of its framework.

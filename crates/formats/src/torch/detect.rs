@@ -81,14 +81,6 @@ pub(super) fn detect_exported(probe: &Probe<'_>) -> bool {
     matches!(kind(probe), Some(Kind::Exported | Kind::EarlyExported))
 }
 
-/// Returns whether a member of an archive is read.
-pub(super) fn reads(member: &str) -> bool {
-    const FOLDERS: [&str; 5] =
-        ["/data/", "/constants/", "/tensors/", "/traced_inputs/", "/data/weights/"];
-    let is_data = FOLDERS.iter().any(|folder| member.contains(folder));
-    member.ends_with(".pkl") || is_data && !member.contains("/data/aotinductor/")
-}
-
 /// Returns the description of a file that is not read, if it is one of PyTorch.
 pub(crate) fn identify(probe: &Probe<'_>) -> Option<&'static str> {
     if probe.entries.is_some() {

@@ -93,7 +93,7 @@ pub static SAVED: Format = Format {
     prefix: None,
     detect: detect::detect_saved,
     record: None,
-    reads_member: |name| detect::reads(name),
+    reads_member: |_| false,
     variable_of: |name| name,
     read: read::read_saved,
     stage: write::write_saved,

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use globset::GlobSet;
 use lodstone_formats::encoding::pickle::Finding;
-use lodstone_formats::{Effort, Error as FormatError, OpenOptions, Pickles, named, pickles};
+use lodstone_formats::{Effort, Error as FormatError, OpenOptions, Part, Pickles, named, pickles};
 use lodstone_model::Model;
 use lodstone_store::{Blob, Dir, Error as StoreError, Location, Progress};
 use serde::Serialize;
@@ -230,7 +230,7 @@ struct Look<'a> {
     covered: Covered,
 }
 
-/// Content that is not understood, and the file if it may hold tensors of a model elsewhere.
+/// Content that is not understood, and its bytes, which may be tensors of a model.
 struct Pending {
     unknown: Unknown,
     blob: Option<Blob>,
@@ -272,7 +272,7 @@ impl Look<'_> {
         };
         self.pickled(path.path(), &found);
         let opened = open_with(path, &self.options);
-        self.model(path.path(), blob, &found, opened);
+        self.model(path.path(), &found, opened);
         Ok(self.progress.advance(blob.len())?)
     }
 
@@ -316,14 +316,13 @@ impl Look<'_> {
     }
 
     /// Adds the findings of a model, if the file is one, and the parts of it that are not understood.
-    fn model(&mut self, path: &Path, blob: &Blob, found: &Pickles, opened: Result<Model>) {
-        let is_understood = !found.uninterpreted.contains(&None);
+    fn model(&mut self, path: &Path, found: &Pickles, opened: Result<Model>) {
         let mut reason = UNRECOGNIZED.to_owned();
         let mut read_members: fn(&str) -> bool = |_| false;
         match &opened {
             Ok(model) => {
                 model::look(path, model, &mut self.findings);
-                self.covered.add(path, model);
+                self.covered.add(model);
                 read_members = named(&model.format).map_or(read_members, |it| it.reads_member);
             }
             Err(Error::Format(error)) if escapes(error) => {
@@ -332,24 +331,15 @@ impl Look<'_> {
             Err(Error::Format(FormatError::Unrecognized { .. })) => {}
             Err(error) => reason = error.to_string(),
         }
-        for (member, why) in &found.improbable {
-            let is_read = match member {
-                None => opened.is_ok(),
-                Some(member) => read_members(member),
-            };
-            if !is_read {
-                self.unknown(path, member.as_deref(), why.as_str());
-            }
+        let is_read = |part: &Part| match &part.member {
+            None => opened.is_ok(),
+            Some(member) => read_members(member),
+        };
+        for (part, why) in found.improbable.iter().filter(|(part, _)| !is_read(part)) {
+            self.pending(path, part, why);
         }
-        for member in &found.uninterpreted {
-            match member {
-                None if opened.is_ok() || is_understood => {}
-                None => self.pending(path, blob, &reason),
-                Some(member) if read_members(member) => {}
-                Some(member) => {
-                    self.unknown(path, Some(member), UNRECOGNIZED);
-                }
-            }
+        for part in found.uninterpreted.iter().filter(|part| !is_read(part)) {
+            self.pending(path, part, if part.member.is_none() { &reason } else { UNRECOGNIZED });
         }
     }
 
@@ -359,16 +349,18 @@ impl Look<'_> {
         self.unknown.push(Pending { unknown, blob: None });
     }
 
-    fn pending(&mut self, file: &Path, blob: &Blob, reason: &str) {
-        let unknown = Unknown { file: file.to_path_buf(), member: None, reason: reason.to_owned() };
-        self.unknown.push(Pending { unknown, blob: Some(blob.clone()) });
+    /// Adds content that is not understood, unless it turns out to be tensors of a model.
+    fn pending(&mut self, file: &Path, part: &Part, reason: &str) {
+        let (file, member) = (file.to_path_buf(), part.member.clone());
+        let unknown = Unknown { file, member, reason: reason.to_owned() };
+        self.unknown.push(Pending { unknown, blob: part.bytes.clone() });
     }
 
     fn finish(self, root: &Path, ignore: &GlobSet) -> Result<Scan> {
         let mut scan = Scan { schema: SCHEMA, files: self.files, ..Scan::default() };
         for Pending { unknown, blob } in self.unknown {
             if let Some(blob) = blob
-                && self.covered.is_all_of(&unknown.file, &blob)?
+                && self.covered.is_all_of(&blob)?
             {
                 continue;
             }

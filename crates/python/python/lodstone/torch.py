@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, BinaryIO, Unpack
+from typing import Any, BinaryIO, Unpack, overload
 
 from ._errors import SharedTensorsError, UnsupportedError
 from ._files import Files
@@ -172,18 +172,22 @@ def load_file(
     return {name: moved(one) for name, one in loaded.items()}
 
 
+@overload
+def load(data: bytes, device: Any = "cpu", *, allow: str | Iterable[str] = ()) -> dict[str, torch.Tensor]: ...
+@overload
 def load(
-    data: Path | BinaryIO | bytes, device: Any = "cpu", *, backend: str = "mmap", **options: Unpack[LoadOptions]
-) -> dict[str, torch.Tensor]:
+    data: Path | BinaryIO, device: Any = "cpu", *, backend: str = "mmap", **options: Unpack[LoadOptions]
+) -> dict[str, torch.Tensor]: ...
+def load(data: Path | BinaryIO | bytes, device: Any = "cpu", **options: Any) -> dict[str, torch.Tensor]:
     """Returns the tensors of a model in memory, or of a file of any format, such as one of `torch.save`.
 
     Nothing in the file is executed. Tensors are named by their path, `model.0.weight`; those that have the same bytes in
-    the file share memory. The other arguments are those of `load_file`.
+    the file share memory. The other arguments are those of `load_file`; for a model in memory, only `allow`.
     """
     if isinstance(data, (bytes, bytearray, memoryview)):
         moved = _moved(device)
         return {name: moved(one) for name, one in _files.load(bytes(data), **options).items()}
-    return load_file(data, device, backend=backend, **options)
+    return load_file(data, device, **options)
 
 
 save_file = _files.save_file
