@@ -126,6 +126,64 @@ fn exported_nets_return_what_caffe2_returned() {
     check(&wrong);
 }
 
+/// Exports a net with the given shapes of its inputs, and runs the result with the recorded ones; `None` if it cannot be
+/// exported.
+fn exported_with(
+    case: &Value,
+    shapes: &[(String, Vec<Dim>)],
+    out: &Path,
+) -> Option<Option<String>> {
+    let model = open(golden().join(case["name"].as_str().unwrap())).unwrap();
+    let options = ConvertOptions::default()
+        .with_to(Some(Target::Format("onnx".to_owned())))
+        .with_input_shapes(shapes.to_vec());
+    convert(model, out, &options).ok()?;
+    let exported = open(out).unwrap();
+    let main = &exported.main().unwrap().blocks[0];
+    for (name, shape) in shapes {
+        let var = main.vars.iter().find(|var| var.name == *name).unwrap();
+        assert_eq!(var.value.tensor_type().unwrap().shape.as_ref(), Some(shape), "{case}");
+    }
+    Some(difference(&exported, case))
+}
+
+#[test]
+fn exported_nets_with_unknown_dims_return_what_caffe2_returned() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out.onnx");
+    let (mut batches, mut single, mut tried, mut wrong) = (0, 0, 0, Vec::new());
+    for case in cases() {
+        let name = case["name"].as_str().unwrap();
+        let inputs = case["inputs"].as_object().unwrap();
+        let known: Vec<(String, Vec<Dim>)> = inputs
+            .iter()
+            .map(|(name, it)| (name.clone(), array(it).shape.into_iter().map(Dim::Known).collect()))
+            .collect();
+        // The same batch in all inputs that have it.
+        let mut shapes = known.clone();
+        let size = known.first().and_then(|(_, shape)| shape.first());
+        for (_, shape) in shapes.iter_mut().filter(|(_, shape)| shape.first() == size) {
+            shape[0] = Dim::Symbol("batch".into());
+        }
+        let found = exported_with(&case, &shapes, &out);
+        batches += usize::from(found.is_some());
+        wrong.extend(found.flatten().map(|found| (format!("{name}, batch"), found)));
+        for (number, (_, shape)) in known.iter().enumerate() {
+            for axis in 0..shape.len() {
+                let mut shapes = known.clone();
+                shapes[number].1[axis] = Dim::Unknown;
+                tried += 1;
+                let found = exported_with(&case, &shapes, &out);
+                single += usize::from(found.is_some());
+                wrong.extend(found.flatten().map(|found| (format!("{name}, {axis}"), found)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    // Others have inputs that must agree, or dims that weights determine.
+    assert!(batches > 40 && single > 60, "{batches} batches, {single} of {tried} dims");
+}
+
 #[test]
 fn nets_without_shapes_report_which_operators_are_supported() {
     let model = open(golden().join("conv")).unwrap();

@@ -8,7 +8,8 @@
 //! | write nodes and storage | `glow/from_onnx/finish` |
 //! | translate the nodes to ONNX | `glow/to_onnx` |
 //!
-//! A net declares no shapes, and those of Glow are fixed, so the shapes of all inputs must be given.
+//! A net declares no shapes, and those of Glow are fixed, so the shapes of all inputs must be given. Dims of an input that
+//! stay unknown are those of `dynamic`; Glow has none.
 //!
 //! Where Glow differs from Caffe2 in what a net computes, the rule is that of Glow, except that these are computed as in
 //! Caffe2 instead of being rejected or ignored: pools with `legacy_pad`, global pools of `NHWC`, a bias that is
@@ -19,6 +20,7 @@
 
 mod arithmetic;
 mod conv;
+mod dynamic;
 mod fills;
 mod indexing;
 mod linear;
@@ -71,6 +73,27 @@ pub(crate) fn to_onnx(
     _: &LowerOptions,
     report: &mut Report,
 ) -> Result<(Model, Origins), Findings> {
+    let unknowns = dynamic::unknowns(model).map_err(|finding| {
+        let mut findings = Findings::default();
+        findings.add("the graph", finding);
+        findings
+    })?;
+    if unknowns.is_empty() {
+        return fixed_to_onnx(model, report);
+    }
+    let translate = |model: &Model| {
+        let mut inner = Report::default();
+        let (onnx, origins) = fixed_to_onnx(model, &mut inner)?;
+        Ok((onnx, (origins, inner)))
+    };
+    let (onnx, (origins, inner)) = dynamic::translate(model, &unknowns, translate)?;
+    report.warnings.extend(inner.warnings);
+    report.losses.extend(inner.losses);
+    Ok((onnx, origins))
+}
+
+/// Translates a model whose shapes are known to ONNX.
+fn fixed_to_onnx(model: &Model, report: &mut Report) -> Result<(Model, Origins), Findings> {
     let (glow, first) = to_glow(model, report)?;
     let mut inner = Report::default();
     let (mut onnx, second) = glow::to_onnx(&glow, &mut inner)?;

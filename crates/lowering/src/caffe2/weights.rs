@@ -118,7 +118,10 @@ pub(super) fn placeholder(graph: &mut Graph, var: &Var, main: &Block) -> Result<
     };
     let shape: Option<Vec<i64>> = dims.and_then(|dims| dims.iter().map(known).collect());
     let Some(shape) = shape else {
-        let what = "its shape is unknown: nets declare none";
+        let what = match dims {
+            None => "its shape is unknown: nets declare none",
+            Some(_) => "its shape has unknown dims, which Glow does not support",
+        };
         return Err(Finding::new(Code::UnknownDims, what));
     };
     let dtype = match declared.map_or(DType::Unspecified, |declared| declared.dtype) {
