@@ -1,6 +1,7 @@
 //! Tensors.
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -107,6 +108,13 @@ impl Tensor {
     #[getter]
     fn nbytes(&self) -> u64 {
         self.tensor().nbytes()
+    }
+
+    /// The file, and the offset and length of the elements in it, if they are stored there as they are.
+    fn _place(&self) -> Option<(PathBuf, u64, u64)> {
+        let data = &self.tensor().data;
+        let (file, offset) = data.file_range()?;
+        Some((file.path().to_path_buf(), offset, data.len()))
     }
 
     /// `"dense"`, `"selected_rows"`, `"row_sparse"`, `"csr"`, `"coo"`, `"strings"`, `"vocab"` or `"absent"`.

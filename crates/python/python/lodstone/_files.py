@@ -54,13 +54,14 @@ class Files(Generic[Array]):
         `backend` selects how a file is read: `"mmap"`, or `"pread"` without a memory map. `progress` is called with the
         number of bytes read; `options` are those of `lodstone.open`.
         """
-        return self._arrays(open(filename, mmap=maps(backend), **options), progress, allow)
+        return self.of_model(open(filename, mmap=maps(backend), **options), progress, allow)
 
     def load(self, data: bytes, *, allow: str | Iterable[str] = ()) -> dict[str, Array]:
         """Returns the tensors of a model in memory."""
-        return self._arrays(open_bytes(data), None, allow)
+        return self.of_model(open_bytes(data), None, allow)
 
-    def _arrays(self, model: Model, progress: Progress | None, allow: str | Iterable[str]) -> dict[str, Array]:
+    def of_model(self, model: Model, progress: Progress | None, allow: str | Iterable[str]) -> dict[str, Array]:
+        """Returns the tensors of a model that is open."""
         if not self.holds_structure:
             model = Model(model._model._arrays(listed(allow)))
         check_unique(model)

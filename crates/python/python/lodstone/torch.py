@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, BinaryIO, Unpack, overload
 
 from ._errors import SharedTensorsError, UnsupportedError
-from ._files import Files
+from ._files import Files, maps
 from ._imports import not_installed
 from ._lodstone import Buffer, Tensor
-from ._model import Model, Path
-from ._options import ConvertOptions, LoadOptions, Progress
+from ._model import Model, Path, open, open_bytes
+from ._options import ConvertOptions, LoadOptions, Progress, ReadOptions
 from ._safe_open import safe_open as safe_open
 
 try:
@@ -178,16 +178,35 @@ def load(data: bytes, device: Any = "cpu", *, allow: str | Iterable[str] = ()) -
 def load(
     data: Path | BinaryIO, device: Any = "cpu", *, backend: str = "mmap", **options: Unpack[LoadOptions]
 ) -> dict[str, torch.Tensor]: ...
-def load(data: Path | BinaryIO | bytes, device: Any = "cpu", **options: Any) -> dict[str, torch.Tensor]:
+def load(
+    data: Path | BinaryIO | bytes,
+    device: Any = "cpu",
+    *,
+    backend: str = "mmap",
+    progress: Progress | None = None,
+    allow: str | Iterable[str] = (),
+    **options: Unpack[ReadOptions],
+) -> dict[str, torch.Tensor]:
     """Returns the tensors of a model in memory, or of a file of any format, such as one of `torch.save`.
 
-    Nothing in the file is executed. Tensors are named by their path, `model.0.weight`; those that have the same bytes in
-    the file share memory. The other arguments are those of `load_file`; for a model in memory, only `allow`.
+    Nothing in the file is executed. Tensors are named by their path, `model.0.weight`; those that are the same elements
+    of the file are one tensor. The other arguments are those of `load_file`; for a model in memory, only `allow`.
     """
-    if isinstance(data, (bytes, bytearray, memoryview)):
-        moved = _moved(device)
-        return {name: moved(one) for name, one in _files.load(bytes(data), **options).items()}
-    return load_file(data, device, **options)
+    moved = _moved(device)
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        model = open(data, mmap=maps(backend), **options)
+    elif options:
+        raise TypeError(f"a model in memory has no {quoted(options)}")
+    else:
+        model = open_bytes(bytes(data))
+    loaded = {name: moved(one) for name, one in _files.of_model(model, progress, allow).items()}
+    known: dict[Any, str] = {}
+    for name, tensor in model.items():
+        place = tensor._place()
+        if place is not None and name in loaded:
+            first = known.setdefault((place, tensor.dtype, tuple(tensor.shape)), name)
+            loaded[name] = loaded[first]
+    return loaded
 
 
 save_file = _files.save_file
