@@ -11,7 +11,7 @@ use lodstone::{
     MemoryStore, Model, OperatorTarget, Parameter, RunOptions, Tensor, ValueType, compare, convert,
     open, operators, run,
 };
-use mxnet_runs::{NEAR, difference_within, exported, inputs, names, recorded};
+use mxnet_runs::{difference_within, exported, inputs, names, near, recorded};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/mxnet")
@@ -54,8 +54,6 @@ fn recorded_runs_return_what_mxnet_returned() {
     let folder = folder();
     let all = names(&folder);
     assert!(all.len() >= 40, "there are {} golden files", all.len());
-    // oneDNN rounds weights and sums of quantized layers that here have single precision.
-    let near = |name: &str| if name.starts_with("q_") { 0.03 } else { NEAR };
     let one = |name: &String| {
         let what = difference_within(&folder, name, &|_| near(name))?;
         Some(format!("{name}: {what}"))
@@ -252,4 +250,79 @@ fn convolutions_determine_the_rank_and_the_channels_of_inputs() {
         count += 1;
     }
     assert!(count >= 1, "{count} programs");
+}
+
+/// Draws numbers, in the engine and after an export.
+#[test]
+fn random_numbers_have_their_distributions() {
+    let path = folder().with_file_name("mxnet_random").join("random-symbol.json");
+    let list = |shape: &[u64], numbers: &[f32]| {
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        Tensor::dense(lodstone::DType::Float32, shape.to_vec(), bytes.into())
+    };
+    let data: Vec<f32> = (0..4000_u16).map(f32::from).collect();
+    let given: Vec<Parameter> = [
+        ("data", list(&[4000], &data)),
+        ("low", list(&[2], &[-3.0, 10.0])),
+        ("high", list(&[2], &[2.0, 20.0])),
+        ("chances", list(&[2, 3], &[0.5, 0.25, 0.25, 0.0, 0.9, 0.1])),
+    ]
+    .into_iter()
+    .map(|(name, tensor)| Parameter { name: name.to_owned(), tensor })
+    .collect();
+    let model = open(&path).expect("a program");
+    let copy = exported(model.clone(), &given).expect("an export");
+    for model in [model, copy] {
+        let results = run(&model, inputs(&given), &RunOptions::default()).expect("a run");
+        let results = lodstone::tensors(results);
+        let found = |name: &str| {
+            let it = results.iter().find(|it| it.name.starts_with(name)).expect(name);
+            (it.tensor.shape.clone(), mxnet_runs::numbers(&it.tensor))
+        };
+        // Mean and deviation of each row of numbers.
+        let check = |name: &str, shape: &[u64], expected: &[(f64, f64)], range: (f64, f64)| {
+            let (dims, numbers) = found(name);
+            assert_eq!(dims, shape, "{name}");
+            let is_inside = |number: &f64| *number >= range.0 && *number <= range.1;
+            assert!(numbers.iter().all(is_inside), "{name}");
+            for (row, (mean, deviation)) in
+                numbers.chunks(numbers.len() / expected.len()).zip(expected)
+            {
+                let count = row.len() as f64;
+                let own = row.iter().sum::<f64>() / count;
+                let spread = (row.iter().map(|it| (it - own).powi(2)).sum::<f64>() / count).sqrt();
+                // Five times the error of a mean.
+                let near = 5.0 * deviation / count.sqrt();
+                assert!((own - mean).abs() < near, "{name}: mean {own}, expected {mean}");
+                assert!((spread / deviation - 1.0).abs() < 0.2, "{name}: {spread}, {deviation}");
+            }
+        };
+        let all = (f64::MIN, f64::MAX);
+        let uniform = |low: f64, high: f64| ((low + high) / 2.0, (high - low) / 12_f64.sqrt());
+        check("uniform_output", &[64, 64], &[uniform(2.0, 5.0)], (2.0, 5.0));
+        check("normal_output", &[64, 64], &[(1.0, 2.0)], all);
+        check("exponential_output", &[64, 64], &[(0.5, 0.5)], (0.0, f64::MAX));
+        check("randint_output", &[64, 64], &[(4.5, 1.25_f64.sqrt())], (3.0, 6.0));
+        check("uniform_like_output", &[4000], &[uniform(-1.0, 0.0)], (-1.0, 0.0));
+        check("normal_like_output", &[4000], &[(3.0, 0.1)], all);
+        check("exponential_like_output", &[4000], &[(0.25, 0.25)], (0.0, f64::MAX));
+        let rows = [uniform(-3.0, 2.0), uniform(10.0, 20.0)];
+        check("sample_uniform_output", &[2, 400], &rows, (-3.0, 20.0));
+        check("sample_normal_output", &[2, 400], &[(-3.0, 2.0), (10.0, 20.0)], all);
+        check("sample_exponential_output", &[2, 400], &[(0.5, 0.5), (0.05, 0.05)], (0.0, f64::MAX));
+        let classes = [(0.75, 0.83), (1.1, 0.3)];
+        check("multinomial_output0", &[2, 500], &classes, (0.0, 2.0));
+        let (_, logs) = found("multinomial_output1");
+        let (_, drawn) = found("multinomial_output0");
+        let chances = [[0.5_f64, 0.25, 0.25], [0.0, 0.9, 0.1]];
+        for (number, (log, class)) in logs.iter().zip(&drawn).enumerate() {
+            let expected = chances[number / 500][*class as usize].ln();
+            assert!((log - expected).abs() < 1e-5, "{number}: {log}, expected {expected}");
+        }
+        let (_, mut shuffled) = found("shuffle_output");
+        let ordered: Vec<f64> = data.iter().map(|it| f64::from(*it)).collect();
+        assert_ne!(shuffled, ordered);
+        shuffled.sort_by(f64::total_cmp);
+        assert_eq!(shuffled, ordered);
+    }
 }

@@ -170,7 +170,10 @@ def main():
         known[1].add(RELEASE)
         # What newer releases say stays; older ones fill in what those no longer have.
         latest = RELEASE == max(known[1], key=RELEASES.index)
-        for column, said in [(0, real if real != name else ""), (2, inputs), (3, auxiliary), (4, outputs)]:
+        if latest:
+            # An operator of its own may have been an alias before.
+            known[0] = real if real != name else ""
+        for column, said in [(2, inputs), (3, auxiliary), (4, outputs)]:
             if said and (latest or not known[column]):
                 known[column] = said
     with open(TABLE, "w") as file:

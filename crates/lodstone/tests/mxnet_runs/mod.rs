@@ -54,15 +54,21 @@ pub(crate) fn inputs(recorded: &[Parameter]) -> Inputs {
     inputs
 }
 
-/// Runs a program, and its export to ONNX; returns how their results differ from those of MXNet.
-pub(crate) fn difference(folder: &Path, name: &str) -> Option<String> {
-    difference_within(folder, name, &|_| NEAR)
+/// Returns the tolerance of a program.
+pub(crate) fn near(name: &str) -> f64 {
+    match name {
+        // oneDNN rounds weights and sums of quantized layers that here have single precision.
+        _ if name.starts_with("q_") => 0.03,
+        // On processors without VNNI, it saturates sums of two products to 16 bits.
+        _ if name.starts_with("quantized_rnn_") => 0.1,
+        _ => NEAR,
+    }
 }
 
 /// A tolerance, relative to the larger of 1 and the number, for the elements of an output.
 pub(crate) type Tolerance<'t> = &'t dyn Fn(&[f64]) -> f64;
 
-/// Compares like [`difference`], with a tolerance.
+/// Runs a program, and its export to ONNX; returns how their results differ from those of MXNet.
 pub(crate) fn difference_within(folder: &Path, name: &str, near: Tolerance<'_>) -> Option<String> {
     let model = match open(folder.join(name)) {
         Ok(model) => model,

@@ -20,6 +20,7 @@ use super::attributes::{Attributes, wrong};
 use super::families::quantized::Quantized;
 use super::node::{Node, Outcome, rank};
 use super::walk::Walk;
+use super::{families, scans};
 use crate::onnx::{Value, blocks, int};
 
 /// The rule of an operator that runs subgraphs. It returns the outputs, or `None` if an operator of a subgraph could
@@ -45,14 +46,19 @@ const RULES: &[(&str, ControlRule)] = &[
 /// The maximum number of iterations whose results are stacked.
 const MAX_ITERATIONS: i64 = 1 << 24;
 
-/// Returns the rule of an operator that runs subgraphs.
+/// Returns the rule of an operator that runs subgraphs, or becomes one.
 pub(super) fn rule(kind: &str) -> Option<ControlRule> {
-    RULES.iter().find(|(known, _)| *known == kind).map(|(_, rule)| *rule)
+    let mut all = RULES.iter().chain(scans::RULES);
+    all.find(|(known, _)| *known == kind).map(|(_, rule)| *rule)
 }
 
 /// Returns the names of the operators that run subgraphs.
 pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
-    RULES.iter().map(|(kind, _)| *kind)
+    RULES
+        .iter()
+        .chain(scans::RULES)
+        .map(|(kind, _)| *kind)
+        .filter(|kind| families::rule(kind).is_none())
 }
 
 /// Returns the indices of the subgraphs of an operator.
@@ -97,7 +103,7 @@ fn count(attributes: &Attributes<'_>, name: &str, default: Option<i64>) -> Outco
 }
 
 /// Fails if an operator has an attribute that is not understood.
-fn check_read(attributes: &Attributes<'_>) -> Outcome<()> {
+pub(super) fn check_read(attributes: &Attributes<'_>) -> Outcome<()> {
     attributes.ignore(&["subgraphs", "num_args"]);
     match attributes.unread() {
         Some(name) => Err(format!("the attribute `{name}` is unknown").into()),
@@ -107,7 +113,7 @@ fn check_read(attributes: &Attributes<'_>) -> Outcome<()> {
 
 impl<'m> Walk<'m> {
     /// Emits operators into a list of their own.
-    fn apart<T>(
+    pub(super) fn apart<T>(
         &mut self,
         name: &str,
         make: impl FnOnce(&mut Self) -> Outcome<T>,
@@ -121,7 +127,7 @@ impl<'m> Walk<'m> {
     }
 
     /// Adds a block of the result, whose outputs get names of their own; returns its attribute.
-    fn block(
+    pub(super) fn block(
         &mut self,
         name: &str,
         inputs: &[Value],
@@ -150,7 +156,7 @@ impl<'m> Walk<'m> {
     }
 
     /// Creates an input of a block.
-    fn block_input(&mut self, base: &str, info: ValueInfo) -> Value {
+    pub(super) fn block_input(&mut self, base: &str, info: ValueInfo) -> Value {
         Value::new(&self.graph.names.fresh(base), info)
     }
 }

@@ -10,6 +10,7 @@
 //! | attributes, which are strings | attributes and constants | `attributes` |
 //! | `_foreach`, `_while_loop`, `_cond` | `Scan`, `Loop`, `If` | `control` |
 //! | `_CachedOp`, `_sg_mkldnn_*`, `_sg_onednn_*` | the operators of their subgraph | `control`, `fused` |
+//! | `CTCLoss`, projected and quantized `RNN` | `Scan` | `scans` |
 //! | quantized operators | computation on dequantized numbers, and rounding | `quantized` |
 //!
 //! Not supported: operators that call Python code (`Custom`, `_Native`, `_NDArray`), optimizers and gradients.
@@ -22,6 +23,7 @@ mod families;
 mod finish;
 mod node;
 mod ranks;
+mod scans;
 mod walk;
 
 use lodstone_model::{Model, Report};

@@ -40,10 +40,17 @@ pub(super) fn dims_by_use(
 ) -> Option<Vec<Dim>> {
     let (mut seen, mut next) = (HashSet::from([input]), VecDeque::from([input]));
     while let Some(name) = next.pop_front() {
-        let reads = |op: &&Op| op.input("").first().is_some_and(|first| first == name);
-        for op in block.ops.iter().filter(reads) {
-            if let Some(found) = window(op, &dims_of) {
-                return Some(found);
+        let reads = |op: &Op| op.input("").iter().position(|read| read == name);
+        for (op, place) in block.ops.iter().filter_map(|op| Some((op, reads(op)?))) {
+            let found = match place {
+                0 => window(op, &dims_of),
+                _ => other_input(op, place),
+            };
+            if found.is_some() {
+                return found;
+            }
+            if place > 0 {
+                continue;
             }
             if KEEPERS.contains(&real_name(&op.kind)) {
                 next.extend(op.writes().take(1).filter(|name| seen.insert(name)));
@@ -53,11 +60,22 @@ pub(super) fn dims_by_use(
     None
 }
 
-/// Returns the dims of the first input of an operator with a window, or of a recurrent one.
+/// Returns the dims of an input after the first one.
+fn other_input(op: &Op, place: usize) -> Option<Vec<Dim>> {
+    let rank = match (real_name(&op.kind), place) {
+        ("CTCLoss", 1) => 2,
+        ("CTCLoss", _) => 1,
+        ("RNN" | "_contrib_quantized_rnn", 2 | 3) => 3,
+        _ => return None,
+    };
+    Some(vec![Dim::Unknown; rank])
+}
+
+/// Returns the dims of the first input of an operator with a window, or of one over time.
 fn window(op: &Op, dims_of: impl Fn(&str) -> Option<Vec<u64>>) -> Option<Vec<Dim>> {
     let attributes = Attributes::new(op);
     let kind = real_name(&op.kind);
-    if kind == "RNN" {
+    if matches!(kind, "CTCLoss" | "RNN" | "_contrib_quantized_rnn") {
         return Some(vec![Dim::Unknown; 3]);
     }
     if !matches!(kind, "Convolution" | "Deconvolution" | "Pooling") {

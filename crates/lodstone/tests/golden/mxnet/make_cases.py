@@ -1154,4 +1154,121 @@ D("rs", lambda a: a.reshape((3, -1)), {"data": xf})
 D("clip", lambda a: N.clip(a, -0.5, 0.5), {"data": xf})
 D("flip", lambda a: N.flip(a, 0), {"data": xf})
 D("take", lambda a, b: N.take(a, b, axis=1), {"data": xf, "b": np.array([0, 2], "int32")})
+
+
+# Loops over time.
+import json
+
+
+def chances(*shape):
+    return np.abs(R(*shape)) * 2
+
+
+def ctc(labels, classes, blank, time=9):
+    batch, length = labels
+    low, high = (1, classes) if blank == "first" else (0, classes - 1)
+    numbers = rng.randint(low, high, (batch, length)).astype("f")
+    # One repeats a label, and one ends early.
+    numbers[0, 1] = numbers[0, 0]
+    numbers[1, 2:] = 0 if blank == "first" else -1
+    return {"data": R(time, batch, classes) * 2, "label": numbers}
+
+
+for blank in ("first", "last"):
+    ins = ctc((3, 4), 6, blank)
+    C("ctc", S.CTCLoss(d, v("label"), blank_label=blank, name="y"), ins)
+    times = {"times": np.array([9, 7, 8], "f")}
+    C(
+        "ctc",
+        S.CTCLoss(d, v("label"), v("times"), use_data_lengths=True, blank_label=blank, name="y"),
+        {**ins, **times},
+    )
+    counts = {"counts": np.array([4, 2, 3], "f")}
+    C(
+        "ctc",
+        S.CTCLoss(
+            d,
+            v("label"),
+            v("times"),
+            v("counts"),
+            use_data_lengths=True,
+            use_label_lengths=True,
+            blank_label=blank,
+            name="y",
+        ),
+        {**ins, **times, **counts},
+    )
+ins = ctc((3, 4), 6, "first")
+ins["label"][1, :] = 0
+C("ctc", S.CTCLoss(d, v("label"), name="y"), ins)
+
+for layers, both, projection in ((1, False, 3), (2, False, 4), (2, True, 2)):
+    C(
+        "rnn_projected",
+        S.RNN(
+            d,
+            v("p"),
+            v("h"),
+            v("c"),
+            mode="lstm",
+            state_size=5,
+            num_layers=layers,
+            bidirectional=both,
+            projection_size=projection,
+            state_outputs=True,
+            name="y",
+        ),
+        {
+            "data": R(4, 2, 3),
+            "h": R(layers * (1 + both), 2, projection),
+            "c": R(layers * (1 + both), 2, 5),
+        },
+    )
+
+
+def imperative(name, sym, ins, outs):
+    """Records what operators return that are called one by one: MXNet 1.9.1 cannot bind `quantize_asym`."""
+    n[0] += 1
+    name = "%s_%d" % (name, n[0])
+    if isinstance(sym, (list, tuple)):
+        sym = S.Group(list(sym))
+    sym.save(name + "-symbol.json")
+    mx.nd.save(name + "-0000.params", {})
+    outs = {
+        "out:%d:%s" % (i, o): x.asnumpy() for i, (o, x) in enumerate(zip(sym.list_outputs(), outs))
+    }
+    np.savez(name + "-io.npz", **{"in:" + k: x for k, x in ins.items()}, **outs)
+
+
+for ranges in ({}, {"min_calib_range": -1.5, "max_calib_range": 2.5}):
+    x = np.clip(R(2, 3, 7), -1.5, 2.5)
+    outs = mx.nd.contrib.quantize_asym(mx.nd.array(x), **ranges)
+    imperative("quantize_asym", S.contrib.quantize_asym(d, name="y", **ranges), {"data": x}, outs)
+
+for layers, both in ((1, False), (2, False), (1, True), (2, True)):
+    first = layers * (1 + both)
+    count = sum(
+        20 * ((3 if layer == 0 else 5 * (1 + both)) + 5) * (1 + both) for layer in range(layers)
+    )
+    ins = {
+        "data": R(4, 2, 3),
+        "p": R(count + first * 40) * 0.3,
+        "h": np.zeros((first, 2, 5), "f"),
+        "c": R(first, 2, 5),
+    }
+    options = dict(
+        mode="lstm", state_size=5, num_layers=layers, bidirectional=both, state_outputs=True
+    )
+    data, *rest = (mx.nd.array(x) for x in ins.values())
+    made = mx.nd.contrib.quantize_asym(data)
+    outs = mx.nd.contrib.quantized_rnn(made[0], *rest, *made[1:], **options)
+    q = S.contrib.quantize_asym(d, name="q")
+    # Python has other names of the last inputs than the operator, and so cannot make it.
+    y = S.RNN(q[0], v("p"), v("h"), v("c"), name="y", **options)
+    graph = json.loads(y.tojson())
+    (node,) = [node for node in graph["nodes"] if node["op"] == "RNN"]
+    node["op"] = "_contrib_quantized_rnn"
+    node["inputs"] += [[node["inputs"][0][0], output, 0] for output in (1, 2)]
+    y = S.load_json(json.dumps(graph))
+    imperative("quantized_rnn", y, ins, outs)
 print(n[0])

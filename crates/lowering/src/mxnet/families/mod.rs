@@ -19,7 +19,8 @@ mod patches;
 mod pool;
 mod proposals;
 pub(super) mod quantized;
-mod recurrent;
+mod random;
+pub(super) mod recurrent;
 mod reduce;
 mod regions;
 mod sequences;
@@ -52,6 +53,7 @@ const FAMILIES: &[&[(&str, Rule)]] = &[
     pool::RULES,
     proposals::RULES,
     quantized::RULES,
+    random::RULES,
     recurrent::RULES,
     reduce::RULES,
     regions::RULES,

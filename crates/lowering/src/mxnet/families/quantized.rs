@@ -19,6 +19,7 @@ use crate::onnx::{Value, int, ints};
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("_contrib_dequantize", Rule::One(dequantize)),
     ("_contrib_quantize", Rule::Many(quantize)),
+    ("_contrib_quantize_asym", Rule::Many(quantize_asym)),
     ("_contrib_quantize_v2", Rule::Many(quantize_v2)),
     ("_contrib_quantized_act", Rule::Many(act)),
     ("_contrib_quantized_batch_norm", Rule::Many(normalized)),
@@ -204,6 +205,33 @@ fn to_type(node: &mut Node<'_>, x: &Value, default: &'static str) -> Outcome<Vec
     };
     let (least, most) = (node.number(DType::Float32, least)?, node.number(DType::Float32, most)?);
     node.integers(x, &least, &most, to).map(Quantized::outputs)
+}
+
+/// Quantizes numbers to unsigned bytes; returns these, the scale, and the shift: `q = x * scale + shift`.
+fn quantize_asym(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
+    let [x] = node.exactly()?;
+    let range = calibrated(node)?;
+    if x.dtype() != DType::Float32 {
+        return Err(format!("expected float32, found {}", x.dtype()).into());
+    }
+    let (least, most) = match range {
+        Some((least, most)) => (node.singles(&[least as f32]), node.singles(&[most as f32])),
+        None => {
+            let flat = node.reshape(&x, &[-1])?;
+            let least = node.reduce("ReduceMin", &flat, &[0], true)?;
+            (least, node.reduce("ReduceMax", &flat, &[0], true)?)
+        }
+    };
+    let width = node.sub(&most, &least)?;
+    let steps = node.number(DType::Float32, 255.0)?;
+    let scale = node.div(&steps, &width)?;
+    let largest = node.mul(&most, &scale)?;
+    let shift = node.sub(&steps, &largest)?;
+    let scaled = node.mul(&x, &scale)?;
+    let scaled = node.add(&scaled, &shift)?;
+    let scaled = node.plus(&scaled, 0.5)?;
+    let scaled = node.clamp(&scaled, 0.0, 255.0)?;
+    Ok(vec![node.cast(&scaled, DType::Uint8)?, scale, shift])
 }
 
 fn quantize_v2(node: &mut Node<'_>) -> Outcome<Vec<Value>> {

@@ -5,7 +5,7 @@
 
 use lodstone_model::DType;
 
-use crate::mxnet::attributes::wrong;
+use crate::mxnet::attributes::{Attributes, wrong};
 use crate::mxnet::node::{Node, Outcome, Rule, dim_of, rank, required_dim};
 use crate::onnx::{Value, int, text};
 use lodstone_model::{Attribute, AttributeValue, ByteString};
@@ -15,7 +15,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[("RNN", Rule::Many(recurrent))];
 const MAX_LAYERS: i64 = 1 << 10;
 
 /// A kind of cell.
-struct Cell {
+pub(in crate::mxnet) struct Cell {
     kind: &'static str,
     /// The order of the gates in ONNX, as their places in MXNet.
     gates: &'static [i64],
@@ -30,38 +30,92 @@ const CELLS: [(&str, Cell); 4] = [
 ];
 
 /// The dims of a network.
-struct Network {
+pub(in crate::mxnet) struct Network {
     cell: &'static Cell,
-    hidden: i64,
-    layers: i64,
-    directions: i64,
+    pub(in crate::mxnet) hidden: i64,
+    /// The size of the hidden state, if it is projected.
+    pub(in crate::mxnet) projection: Option<i64>,
+    pub(in crate::mxnet) layers: i64,
+    pub(in crate::mxnet) directions: i64,
+}
+
+/// The weights of a layer in one direction, with the gates in the order of MXNet.
+pub(in crate::mxnet) struct Layer {
+    /// `[gates * hidden, features]`.
+    pub(in crate::mxnet) input: Value,
+    /// `[gates * hidden, state]`.
+    pub(in crate::mxnet) state: Value,
+    /// `[state, hidden]`.
+    pub(in crate::mxnet) projection: Option<Value>,
+    /// `[gates * hidden]`: the sum of both biases.
+    pub(in crate::mxnet) bias: Value,
+}
+
+/// Returns the weights of all layers, each with its directions.
+pub(in crate::mxnet) fn layers(
+    node: &mut Node<'_>,
+    network: &Network,
+    all: &Value,
+    first: i64,
+) -> Outcome<Vec<Layer>> {
+    network.check(all, first)?;
+    let mut at = 0;
+    let mut part = |node: &mut Node<'_>, rows: i64, columns: i64| {
+        let part = node.slice(all, 0, at, at + rows * columns)?;
+        at += rows * columns;
+        node.reshape(&part, &[rows, columns])
+    };
+    let mut weights = Vec::new();
+    for layer in 0..network.layers {
+        for _ in 0..network.directions {
+            let input = part(node, network.rows(), network.features(layer, first))?;
+            let state = part(node, network.rows(), network.state())?;
+            let projection = match network.projection {
+                Some(size) => Some(part(node, size, network.hidden)?),
+                None => None,
+            };
+            weights.push((input, state, projection));
+        }
+    }
+    let mut layers = Vec::new();
+    for (input, state, projection) in weights {
+        let (of_input, of_state) = (part(node, 1, network.rows())?, part(node, 1, network.rows())?);
+        let bias = node.add(&of_input, &of_state)?;
+        let bias = node.reshape(&bias, &[network.rows()])?;
+        layers.push(Layer { input, state, projection, bias });
+    }
+    Ok(layers)
 }
 
 impl Network {
-    fn of(node: &Node<'_>) -> Outcome<Self> {
+    pub(in crate::mxnet) fn of(attributes: &Attributes<'_>) -> Outcome<Self> {
         static TABLE: [(&str, Cell); 4] = CELLS;
         let names = TABLE.each_ref().map(|(name, _)| *name);
-        let mode = node.attributes.required_word("mode", &names)?;
+        let mode = attributes.required_word("mode", &names)?;
         let cell = TABLE.iter().find(|(name, _)| *name == mode).map(|(_, cell)| cell);
-        let hidden = node.attributes.int("state_size", None)?;
-        let layers = node.attributes.int("num_layers", None)?;
-        let is_double = node.attributes.flag("bidirectional", false)?;
-        node.attributes.ignore(&["p"]);
-        for name in ["projection_size", "lstm_state_clip_min", "lstm_state_clip_max"] {
-            if let Some(value) = node.attributes.find(name)?.filter(|value| *value != "None") {
-                return Err(wrong(name, "`None`: ONNX has no equivalent", value));
+        let hidden = attributes.int("state_size", None)?;
+        let projection = attributes.int_or_none("projection_size")?;
+        let layers = attributes.int("num_layers", None)?;
+        let is_double = attributes.flag("bidirectional", false)?;
+        attributes.ignore(&["p"]);
+        for name in ["lstm_state_clip_min", "lstm_state_clip_max"] {
+            if let Some(value) = attributes.find(name)?.filter(|value| *value != "None") {
+                return Err(wrong(name, "`None`: MXNet clips on some devices only", value));
             }
         }
-        node.attributes.flag("lstm_state_clip_nan", false)?;
+        attributes.flag("lstm_state_clip_nan", false)?;
+        if let Some(size) = projection.filter(|size| !(1..=1 << 20).contains(size)) {
+            return Err(wrong("projection_size", "a positive number", &size.to_string()));
+        }
         if !(1..=1 << 20).contains(&hidden) || !(1..=MAX_LAYERS).contains(&layers) {
             let found = format!("{hidden} and {layers}");
             return Err(wrong("state_size` and `num_layers", "positive numbers", &found));
         }
         let cell = cell.ok_or("the mode is unknown")?;
-        Ok(Self { cell, hidden, layers, directions: if is_double { 2 } else { 1 } })
+        Ok(Self { cell, hidden, projection, layers, directions: if is_double { 2 } else { 1 } })
     }
 
-    fn is_lstm(&self) -> bool {
+    pub(in crate::mxnet) fn is_lstm(&self) -> bool {
         self.cell.kind == "LSTM"
     }
 
@@ -71,7 +125,22 @@ impl Network {
 
     /// Returns the features that a layer reads.
     fn features(&self, layer: i64, first: i64) -> i64 {
-        if layer == 0 { first } else { self.hidden * self.directions }
+        if layer == 0 { first } else { self.state() * self.directions }
+    }
+
+    /// Returns the size of the hidden state.
+    pub(in crate::mxnet) fn state(&self) -> i64 {
+        self.projection.unwrap_or(self.hidden)
+    }
+
+    /// Checks the number of parameters.
+    fn check(&self, all: &Value, first: i64) -> Outcome<()> {
+        let biases = self.layers * self.directions * 2 * self.rows();
+        let wanted = self.weights_before(self.layers, first).saturating_add(biases);
+        match rank(all)? == 1 && required_dim(all, 0)? == wanted {
+            true => Ok(()),
+            false => Err(format!("expected {wanted} parameters, found {:?}", all.shape()?).into()),
+        }
     }
 
     fn rows(&self) -> i64 {
@@ -80,8 +149,11 @@ impl Network {
 
     /// Returns the number of weights of all layers before one.
     fn weights_before(&self, layer: i64, first: i64) -> i64 {
-        let of =
-            |layer| self.directions * self.rows() * (self.features(layer, first) + self.hidden);
+        let projected = self.projection.map_or(0, |size| size * self.hidden);
+        let of = |layer| {
+            let weights = self.rows() * (self.features(layer, first) + self.state());
+            self.directions * (weights + projected)
+        };
         (0..layer).map(of).sum()
     }
 }
@@ -152,7 +224,7 @@ fn attributes(network: &Network) -> Vec<Attribute> {
 }
 
 fn recurrent(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
-    let network = Network::of(node)?;
+    let network = Network::of(&node.attributes)?;
     let (x, all, state) = (node.input(0)?, node.input(1)?, begun(node.input(2)?));
     let returns_state = node.attributes.flag("state_outputs", false)?;
     let uses_length = node.attributes.flag("use_sequence_length", false)?;
@@ -170,11 +242,7 @@ fn recurrent(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
         return Err(format!("expected data of rank 3, found {}", rank(&x)?).into());
     }
     let first = required_dim(&x, 2)?;
-    let biases = network.layers * network.directions * 2 * network.rows();
-    let wanted = network.weights_before(network.layers, first).saturating_add(biases);
-    if rank(&all)? != 1 || required_dim(&all, 0)? != wanted {
-        return Err(format!("expected {wanted} parameters, found {:?}", all.shape()?).into());
-    }
+    network.check(&all, first)?;
     let (mut y, mut states, mut memories) = (x, Vec::new(), Vec::new());
     for layer in 0..network.layers {
         let [inputs, recurrent, offsets] = weights(node, &network, &all, layer, first)?;
@@ -212,7 +280,7 @@ fn recurrent(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
 
 /// Returns an initial state. One whose batch has size 0 is filled with zeros, and MXNet infers the size: ONNX begins with
 /// zeros if there is none.
-fn begun(state: Value) -> Option<Value> {
+pub(in crate::mxnet) fn begun(state: Value) -> Option<Value> {
     Some(state).filter(|state| dim_of(state, 1) != Some(0))
 }
 
