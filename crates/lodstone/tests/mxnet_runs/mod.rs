@@ -59,8 +59,6 @@ pub(crate) fn near(name: &str) -> f64 {
     match name {
         // oneDNN rounds weights and sums of quantized layers that here have single precision.
         _ if name.starts_with("q_") => 0.03,
-        // On processors without VNNI, it saturates sums of two products to 16 bits.
-        _ if name.starts_with("quantized_rnn_") => 0.1,
         _ => NEAR,
     }
 }
