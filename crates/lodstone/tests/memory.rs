@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use lodstone::{
-    Blob, Block, ConvertOptions, DType, Dialect, DiffOptions, Dim, ExternalData, Loss, Model, Op,
-    OpenOptions, Operand, Parameter, Program, Progress, Target, Tensor, TensorType, Topology,
-    ValueType, Var, WriteOptions, convert, diff, open, seal, verify,
+    Attribute, AttributeValue, Blob, Block, ConvertOptions, DType, Dialect, DiffOptions, Dim,
+    ExternalData, Loss, Model, Op, OpenOptions, Operand, Parameter, Program, Progress, Target,
+    Tensor, TensorType, Topology, ValueType, Var, WriteOptions, convert, diff, open, seal, verify,
 };
 
 /// Counts the allocated bytes of the process, on all threads.
@@ -137,6 +137,49 @@ fn giving(parameters: Vec<Parameter>) -> Model {
     Model { programs: program.into(), parameters, ..Model::default() }
 }
 
+/// Returns an MXNet program with a layer for each matrix.
+fn layers(parameters: Vec<Parameter>) -> Model {
+    let one = |name: String| vec![Operand { slot: String::new(), args: vec![name] }];
+    let op = |Parameter { name, tensor }: &Parameter| {
+        let number = |name: &str, value: String| Attribute {
+            name: name.to_owned(),
+            value: AttributeValue::String(value.as_str().into()),
+        };
+        let args = vec![format!("{name}.in"), name.clone()];
+        Op {
+            kind: "FullyConnected".to_owned(),
+            name: format!("{name}.layer"),
+            inputs: vec![Operand { slot: String::new(), args }],
+            outputs: one(format!("{name}.out")),
+            attributes: vec![
+                number("num_hidden", tensor.shape[0].to_string()),
+                number("no_bias", "True".to_owned()),
+            ],
+            ..Op::default()
+        }
+    };
+    let input = |Parameter { name, tensor }: &Parameter| {
+        let shape = vec![Dim::Unknown, Dim::Known(tensor.shape[1])];
+        let of = TensorType::new(tensor.dtype, Some(shape));
+        Var { name: format!("{name}.in"), value: ValueType::tensor(of), ..Var::default() }
+    };
+    let weight = |Parameter { name, .. }: &Parameter| Var {
+        name: name.clone(),
+        persistable: true,
+        ..Var::default()
+    };
+    let block = Block {
+        parent: -1,
+        vars: parameters.iter().flat_map(|it| [input(it), weight(it)]).collect(),
+        inputs: parameters.iter().map(|it| format!("{}.in", it.name)).collect(),
+        outputs: parameters.iter().map(|it| format!("{}.out", it.name)).collect(),
+        ops: parameters.iter().map(op).collect(),
+        ..Block::default()
+    };
+    let topology = Topology { blocks: vec![block], ..Topology::new(Dialect::Mxnet) };
+    Model { programs: Program::from(topology).into(), parameters, ..Model::default() }
+}
+
 #[test]
 fn operations_on_models_use_constant_memory() {
     let _alone = MEASURED.lock();
@@ -152,7 +195,7 @@ fn operations_on_models_use_constant_memory() {
     let same = usual.clone().with_to(Some(Target::Same));
     let shards = WriteOptions::default().with_max_shard_size(Some(100 * MIB));
     let (options, progress) = (OpenOptions::default(), Progress::default());
-    let works: [(&str, &dyn Fn()); 18] = [
+    let works: [(&str, &dyn Fn()); 19] = [
         ("to safetensors", &|| to("model.pdiparams", "a.safetensors", &usual)),
         ("to shards", &|| {
             let shards = usual.clone().with_write(shards.clone());
@@ -183,6 +226,10 @@ fn operations_on_models_use_constant_memory() {
         ("to ONNX", &|| {
             let parameters = open(at("a.safetensors")).expect("a model").parameters;
             convert(giving(parameters), at("h.onnx"), &usual).expect("converted");
+        }),
+        ("an MXNet program to ONNX", &|| {
+            let parameters = open(at("a.safetensors")).expect("a model").parameters;
+            convert(layers(parameters), at("l.onnx"), &usual).expect("converted");
         }),
         ("ONNX as it is", &|| to("h.onnx", "i.onnx", &same)),
         ("ONNX with external data", &|| {
