@@ -103,7 +103,7 @@ fn pair(cx: &Cx<'_>, name: &str, default: i64) -> Result<[i64; 2], Fault> {
     }
 }
 
-fn pads(cx: &Cx<'_>) -> Result<[i64; 4], Fault> {
+pub(super) fn pads(cx: &Cx<'_>) -> Result<[i64; 4], Fault> {
     let has = |name: &str| cx.op.attribute(name).is_some();
     if has("pad") {
         return Ok([cx.int("pad", 0)?; 4]);

@@ -8,7 +8,9 @@ use crate::glow::from_onnx::graph::{MemberValue, Value};
 use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, long, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
+    ("AffineChannel", affine),
     ("ChannelShuffle", shuffle),
+    ("InstanceNorm", instance),
     ("LRN", lrn),
     ("LayerNorm", layer),
     ("LpNorm", lp),
@@ -88,6 +90,44 @@ fn batch(cx: &mut Cx<'_>) -> Outcome {
     ];
     let of = cx.type_of(value);
     one(cx.node("BatchNormalization", "", &operands, members, of)?)
+}
+
+/// Returns the axis of the channels, and their number, after a check of the operands with an element for each.
+fn by_channel(cx: &mut Cx<'_>, value: Value, operands: &[Value]) -> Result<(usize, i64), Fault> {
+    let channel = if is_nhwc(cx)? { cx.rank(value).saturating_sub(1) } else { 1 };
+    let channels = cx.dim(value, long(channel))?;
+    match operands.iter().map(|operand| cx.shape(*operand)).find(|shape| *shape != [channels]) {
+        Some(found) => Err(format!("expected {channels} elements, found {found:?}").into()),
+        None => Ok((channel, channels)),
+    }
+}
+
+/// Scales and moves each channel: a normalization with the mean 0 and the variance 1.
+fn affine(cx: &mut Cx<'_>) -> Outcome {
+    let (value, scale, bias) = (cx.input(0)?, cx.input(1)?, cx.input(2)?);
+    let (channel, channels) = by_channel(cx, value, &[scale, bias])?;
+    let each = of_kind(ElemKind::Float, vec![channels]);
+    let mean = cx.splat(0.0, each.clone(), "mean")?;
+    let variance = cx.splat(1.0, each, "variance")?;
+    let members = vec![
+        ("ChannelIdx", MemberValue::Int(long(channel))),
+        ("Epsilon", MemberValue::Float(0.0)),
+        ("Momentum", MemberValue::Float(0.9)),
+    ];
+    let of = cx.type_of(value);
+    let operands = [value, scale, bias, mean, variance];
+    one(cx.node("BatchNormalization", "", &operands, members, of)?)
+}
+
+fn instance(cx: &mut Cx<'_>) -> Outcome {
+    let (value, scale, bias) = (cx.input(0)?, cx.input(1)?, cx.input(2)?);
+    let (channel, _) = by_channel(cx, value, &[scale, bias])?;
+    let members = vec![
+        ("ChannelIdx", MemberValue::Int(long(channel))),
+        ("Epsilon", MemberValue::Float(cx.float("epsilon", 1e-5)?)),
+    ];
+    let of = cx.type_of(value);
+    one(cx.node("InstanceNormalization", "", &[value, scale, bias], members, of)?)
 }
 
 fn layer(cx: &mut Cx<'_>) -> Outcome {

@@ -1,17 +1,18 @@
-//! Pools.
+//! Pools, and other operators that change the size of images.
 
 use lodstone_schema::glow::{ElemKind, Type};
 
-use super::conv::Window;
+use super::conv::{Window, pads};
 use super::rules::{channels_first, channels_last, image, is_nhwc, of_kind, quantized};
 use crate::glow::from_onnx::graph::{MemberValue, Value};
-use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, one};
+use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, long, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("AveragePool", |cx| average(cx, false)),
     ("Int8AveragePool", |cx| average(cx, true)),
     ("Int8MaxPool", |cx| largest(cx, true)),
     ("MaxPool", |cx| largest(cx, false)),
+    ("PadImage", pad),
     ("ResizeNearest", resize),
 ];
 
@@ -129,6 +130,47 @@ fn average(cx: &mut Cx<'_>, is_quantized: bool) -> Outcome {
     ]);
     let value = cx.node("AvgPool", "", &[pool.value], members, pool.result)?;
     restored(cx, value, pool.is_nhwc)
+}
+
+/// Pads images; `reflect` leaves out the outermost pixels.
+fn pad(cx: &mut Cx<'_>) -> Outcome {
+    const MODES: [&str; 3] = ["constant", "reflect", "edge"];
+    let is_nhwc = is_nhwc(cx)?;
+    let value = cx.input(0)?;
+    let rank = cx.rank(value);
+    if rank != 4 {
+        return Err(format!("expected images of 4 dims, found {rank}").into());
+    }
+    // Sides count only if there are all of them.
+    let sides = ["pad_t", "pad_l", "pad_b", "pad_r"];
+    let given = sides.iter().filter(|side| cx.op.attribute(side).is_some()).count();
+    let [top, left, bottom, right] = if matches!(given, 1..4) { [0; 4] } else { pads(cx)? };
+    let mode = cx.text("mode", "constant")?;
+    let Some(mode) = MODES.iter().position(|known| *known == mode) else {
+        return Err(format!("expected one of {MODES:?} as `mode`, found `{mode}`").into());
+    };
+    let sides = match is_nhwc {
+        true => [0, top, left, 0, 0, bottom, right, 0],
+        false => [0, 0, top, left, 0, 0, bottom, right],
+    };
+    let mut shape = cx.shape(value);
+    let limit = i64::from(i32::MAX);
+    for (axis, dim) in shape.iter_mut().enumerate() {
+        let (before, after) = (sides.get(axis).copied(), sides.get(axis + rank).copied());
+        let (before, after) = (before.unwrap_or(0), after.unwrap_or(0));
+        let largest = if mode == 1 { *dim - 1 } else { limit };
+        if !(0..=largest).contains(&before) || !(0..=largest).contains(&after) {
+            return Err(format!("pads of {before} and {after} do not fit a dim of {dim}").into());
+        }
+        *dim += before + after;
+    }
+    let members = vec![
+        ("Mode", MemberValue::Int(long(mode))),
+        ("Pads", MemberValue::Ints(sides.to_vec())),
+        ("Value", MemberValue::Float(cx.float("value", 0.0)?)),
+    ];
+    let of = cx.shaped(value, shape);
+    one(cx.node("Pad", "", &[value], members, of)?)
 }
 
 fn resize(cx: &mut Cx<'_>) -> Outcome {

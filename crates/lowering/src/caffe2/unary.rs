@@ -3,8 +3,8 @@
 use lodstone_schema::glow::{ElemKind, Type};
 
 use super::rules::of_kind;
-use crate::glow::from_onnx::graph::MemberValue;
-use crate::glow::from_onnx::op::{Cx, Outcome, Rule, one};
+use crate::glow::from_onnx::graph::{MemberValue, Value};
+use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Abs", |cx| each(cx, "Abs")),
@@ -21,6 +21,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("CopyMKLToCPU", copy),
     ("Cos", |cx| each(cx, "Cos")),
     ("Dropout", alias),
+    ("Elu", elu),
     ("EnsureCPUOutput", copy),
     ("EnsureDense", copy),
     ("Erf", |cx| each(cx, "Erf")),
@@ -45,9 +46,11 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Rsqrt", |cx| each(cx, "Rsqrt")),
     ("Scale", scale),
     ("ScaleGradient", alias),
+    ("Selu", selu),
     ("Sigmoid", |cx| each(cx, "Sigmoid")),
     ("Sign", sign),
     ("Sin", |cx| each(cx, "Sin")),
+    ("Softsign", softsign),
     ("Softplus", |cx| each(cx, "SoftPlus")),
     ("Sqr", |cx| power(cx, 2.0)),
     ("Sqrt", |cx| power(cx, 0.5)),
@@ -134,6 +137,44 @@ fn leaky(cx: &mut Cx<'_>) -> Outcome {
     let members = vec![("Alpha", MemberValue::Float(cx.float("alpha", 0.01)?))];
     let of = cx.type_of(value);
     one(cx.node("LeakyRelu", "", &[value], members, of)?)
+}
+
+/// Numbers above 0, and `alpha * (exp(x) - 1)` below.
+fn exponential(cx: &mut Cx<'_>, alpha: f32) -> Result<Value, Fault> {
+    let value = cx.input(0)?;
+    let of = cx.type_of(value);
+    let above = cx.node("Relu", "above", &[value], Vec::new(), of.clone())?;
+    let zero = cx.splat(0.0, of.clone(), "zero")?;
+    let below = cx.node("Min", "below", &[value, zero], Vec::new(), of.clone())?;
+    let below = cx.node("Exp", "exp", &[below], Vec::new(), of.clone())?;
+    let ones = cx.splat(1.0, of.clone(), "ones")?;
+    let below = cx.node("Sub", "less", &[below, ones], Vec::new(), of.clone())?;
+    let alpha = cx.splat(alpha, of.clone(), "alpha")?;
+    let below = cx.node("Mul", "scaled", &[below, alpha], Vec::new(), of.clone())?;
+    cx.node("Add", "", &[above, below], Vec::new(), of)
+}
+
+fn elu(cx: &mut Cx<'_>) -> Outcome {
+    let alpha = cx.float("alpha", 1.0)?;
+    one(exponential(cx, alpha)?)
+}
+
+fn selu(cx: &mut Cx<'_>) -> Outcome {
+    // As in Caffe2.
+    let (alpha, scale) = (cx.float("alpha", 1.673_263_2)?, cx.float("scale", 1.050_701)?);
+    let value = exponential(cx, alpha)?;
+    let of = cx.type_of(value);
+    let scale = cx.splat(scale, of.clone(), "scale")?;
+    one(cx.node("Mul", "scale", &[value, scale], Vec::new(), of)?)
+}
+
+fn softsign(cx: &mut Cx<'_>) -> Outcome {
+    let value = cx.input(0)?;
+    let of = cx.type_of(value);
+    let size = cx.node("Abs", "abs", &[value], Vec::new(), of.clone())?;
+    let ones = cx.splat(1.0, of.clone(), "ones")?;
+    let divisor = cx.node("Add", "add", &[size, ones], Vec::new(), of.clone())?;
+    one(cx.node("Div", "", &[value, divisor], Vec::new(), of)?)
 }
 
 fn logit(cx: &mut Cx<'_>) -> Outcome {

@@ -143,4 +143,10 @@ case("computed_weights", [op("Mul", ["x", "w"], ["a"]), op("Add", ["a", "v"], ["
     op("GivenTensorFill", [], ["w"], shape=[2, 3], values=[2.0] * 6),
     op("Add", ["w", "u"], ["w"]),
 ])
+# Operators that Glow's loader does not have.
+case("instance_norm", [op("InstanceNorm", ["x", "s", "b"], ["y"], epsilon=1e-3)], {"x": image}, {"s": rnd(4), "b": rnd(4)})
+case("affine_channel", [op("AffineChannel", ["x", "s", "b"], ["y"], order="NCHW")], {"x": image}, {"s": rnd(4), "b": rnd(4)})
+case("exponential", [op("Elu", ["x"], ["a"], alpha=0.7), op("Selu", ["x"], ["b"]), op("Selu", ["x"], ["c"], alpha=1.5, scale=1.2), op("Softsign", ["x"], ["d"])], {"x": rnd(3, 5, low=-3, high=3)}, outputs=list("abcd"))
+case("pad", [op("PadImage", ["x"], ["a"], pad=2, value=0.5), op("PadImage", ["x"], ["b"], pad_t=1, pad_l=2, pad_b=3, pad_r=0, mode="reflect"), op("PadImage", ["x"], ["c"], pads=[0, 1, 2, 3], mode="edge")], {"x": image}, outputs=list("abc"))
+case("pad_nhwc", [op("PadImage", ["x"], ["y"], pad_t=1, pad_r=2, mode="reflect", order="NHWC")], {"x": rnd(1, 3, 4, 2)})
 (HERE / "cases.json").write_text(json.dumps(CASES, indent=1) + "\n")
