@@ -11,8 +11,11 @@ mod torch_runs;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lodstone::{Inputs, RunOptions, open, run, tensors};
-use torch_runs::{difference, names, numbers};
+use lodstone::{
+    CompareOptions, ConvertOptions, Inputs, MemoryStore, RunOptions, compare, convert, open, run,
+    tensors,
+};
+use torch_runs::{difference, inputs, names, numbers, recorded};
 
 fn folders() -> Vec<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/torch");
@@ -59,4 +62,21 @@ fn models_of_releases_return_what_torch_returned() {
         let far = pairs.filter(|(a, b)| (a - b).abs() > 1e-5 * b.abs().max(1.0)).count();
         assert_eq!(far, 0, "{model}: {far} elements differ");
     }
+}
+
+/// The next values of states are outputs of the export, and results of the program.
+#[test]
+fn a_program_with_states_equals_its_export() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/torch");
+    let model = open(folder.join("state.pt2")).expect("a model");
+    let given = recorded(&folder, "state").0;
+    let out = MemoryStore::default().location("out.onnx");
+    convert(model.clone(), out.clone(), &ConvertOptions::default()).expect("an export");
+    let copy = open(out).expect("the export");
+    let options = CompareOptions::default();
+    let found = compare(&model, &copy, inputs(&given), &options).expect("a comparison");
+    assert!(found.same, "{found:?}");
+    let outputs = found.values.iter().filter(|value| value.is_output);
+    let names: Vec<&str> = outputs.map(|value| value.a.as_str()).collect();
+    assert!(names.contains(&"count.next"), "{names:?}");
 }

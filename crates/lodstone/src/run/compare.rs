@@ -12,7 +12,7 @@ use lodstone_schema::{Origin, conventions};
 use lodstone_store::{Blob, Progress};
 use serde::Serialize;
 
-use super::engine::lowered;
+use super::engine::{added_outputs, lowered};
 use super::{Engine, Inputs, RunOptions, Session, Value, required_inputs, tensors};
 use crate::numbers::decoder;
 use crate::{Error, Result};
@@ -169,10 +169,10 @@ pub fn compare(
     }
     let paired_a: HashSet<&str> = pairs.iter().map(|pair| pair.a).collect();
     let paired_b: HashSet<&str> = pairs.iter().map(|pair| pair.b).collect();
-    let unpaired = |values: &Values<'_>, paired: &HashSet<&str>, outputs_only: bool| {
+    let unpaired = |values: &Values, paired: &HashSet<&str>, outputs_only: bool| {
         let all = if outputs_only { &values.outputs } else { &values.computed };
-        let left = all.iter().filter(|name| !paired.contains(**name));
-        left.map(|name| (*name).to_owned()).collect::<Vec<_>>()
+        let left = all.iter().filter(|name| !paired.contains(name.as_str()));
+        left.cloned().collect::<Vec<_>>()
     };
     let unpaired_a = unpaired(&values_a, &paired_a, options.outputs_only);
     let unpaired_b = unpaired(&values_b, &paired_b, options.outputs_only);
@@ -185,15 +185,15 @@ pub fn compare(
 }
 
 /// The values of the main graph of a model, each once, in the order in which they are computed.
-struct Values<'m> {
-    computed: Vec<&'m str>,
-    outputs: Vec<&'m str>,
+struct Values {
+    computed: Vec<String>,
+    outputs: Vec<String>,
     /// The names of the computed values in the lowered program, for those that it has.
-    lowered: HashMap<&'m str, String>,
+    lowered: HashMap<String, String>,
 }
 
-impl<'m> Values<'m> {
-    fn of(model: &'m Model) -> Result<Self> {
+impl Values {
+    fn of(model: &Model) -> Result<Self> {
         let program = model.main();
         let program =
             program.ok_or_else(|| Error::Absent("the model has no program".to_owned()))?;
@@ -216,56 +216,67 @@ impl<'m> Values<'m> {
             .collect();
         computed.extend(interface.outputs.iter().copied().filter(|name| seen.insert(*name)));
         // A program that cannot be lowered is paired by name; whether it runs shows when it is run.
-        let origins = lowered(model).ok().and_then(|(_, origins)| origins);
+        let (lowered, origins) = match lowered(model) {
+            Ok((lowered, origins)) => (Some(lowered), origins),
+            Err(_) => (None, None),
+        };
+        let added = lowered.iter().flat_map(|lowered| added_outputs(model, lowered));
+        let added: Vec<String> = added.filter(|name| !seen.contains(name.as_str())).collect();
         // A program that is rewritten for an export runs as it is, and computes all of its values.
         let runs_as_it_is = is_rewritten(program.dialect);
-        let in_lowered = |name: &&'m str| match origins.as_ref().map(|it| it.of(0, name)) {
-            None => Some((*name, (*name).to_owned())),
-            Some(Origin::Value(lowered)) => Some((*name, lowered.to_string())),
-            Some(_) if runs_as_it_is => Some((*name, (*name).to_owned())),
+        let in_lowered = |name: &&str| match origins.as_ref().map(|it| it.of(0, name)) {
+            None => Some(((*name).to_owned(), (*name).to_owned())),
+            Some(Origin::Value(lowered)) => Some(((*name).to_owned(), lowered.to_string())),
+            Some(_) if runs_as_it_is => Some(((*name).to_owned(), (*name).to_owned())),
             Some(_) => None,
         };
-        let lowered = computed.iter().filter_map(in_lowered).collect();
-        Ok(Self { computed, outputs: interface.outputs, lowered })
+        let mut lowered: HashMap<String, String> = computed.iter().filter_map(in_lowered).collect();
+        lowered.extend(added.iter().map(|name| (name.clone(), name.clone())));
+        let owned = |names: Vec<&str>| {
+            let names = names.into_iter().map(str::to_owned);
+            names.chain(added.iter().cloned()).collect()
+        };
+        Ok(Self { computed: owned(computed), outputs: owned(interface.outputs), lowered })
     }
 }
 
-struct Pair<'m> {
-    a: &'m str,
-    b: &'m str,
+struct Pair<'v> {
+    a: &'v str,
+    b: &'v str,
     paired_by: PairedBy,
     is_output: bool,
 }
 
 /// Pairs the values of two models, in the order of the first.
-fn pair<'m>(a: &Values<'m>, b: &Values<'m>, outputs_only: bool) -> Vec<Pair<'m>> {
+fn pair<'v>(a: &'v Values, b: &'v Values, outputs_only: bool) -> Vec<Pair<'v>> {
     // Several values of a program may become one.
-    let mut sources_b: HashMap<&str, Vec<&'m str>> = HashMap::new();
+    let mut sources_b: HashMap<&str, Vec<&'v str>> = HashMap::new();
     for name in &b.computed {
         if let Some(lowered) = b.lowered.get(name) {
             sources_b.entry(lowered).or_default().push(name);
         }
     }
-    let named = |name: &&'m str| {
+    let named = |name: &'v str| {
         let lowered = a.lowered.get(name)?;
         let sources = sources_b.get(lowered.as_str()).map_or(&[][..], Vec::as_slice);
-        let same_name = b.lowered.get_key_value(name).map(|(name, _)| *name);
-        let by_origin = sources.iter().find(|other| *other == name).or(sources.first()).copied();
+        let same_name = b.lowered.get_key_value(name).map(|(name, _)| name.as_str());
+        let by_origin = sources.iter().find(|other| **other == name).or(sources.first()).copied();
         let other = by_origin.or(same_name)?;
-        Some((other, if other == *name { PairedBy::Name } else { PairedBy::Origin }))
+        Some((other, if other == name { PairedBy::Name } else { PairedBy::Origin }))
     };
-    let mut pairs: HashMap<&'m str, (&'m str, PairedBy)> =
-        a.computed.iter().filter_map(|name| Some((*name, named(name)?))).collect();
+    let mut pairs: HashMap<&'v str, (&'v str, PairedBy)> =
+        a.computed.iter().filter_map(|name| Some((name.as_str(), named(name)?))).collect();
     let mut taken: HashSet<&str> = pairs.values().map(|(other, _)| *other).collect();
     // Outputs of other names, at the same position.
     for (a, b) in a.outputs.iter().zip(&b.outputs) {
-        if !pairs.contains_key(a) && taken.insert(b) {
+        if !pairs.contains_key(a.as_str()) && taken.insert(b) {
             pairs.insert(a, (b, PairedBy::Position));
         }
     }
-    let pair = |name: &&'m str| {
-        let (other, paired_by) = *pairs.get(name)?;
-        let is_output = a.outputs.contains(name) && b.outputs.contains(&other);
+    let has = |values: &Values, name: &str| values.outputs.iter().any(|output| output == name);
+    let pair = |name: &'v String| {
+        let (other, paired_by) = *pairs.get(name.as_str())?;
+        let is_output = has(a, name) && has(b, other);
         (is_output || !outputs_only).then_some(Pair { a: name, b: other, paired_by, is_output })
     };
     a.computed.iter().filter_map(pair).collect()

@@ -88,17 +88,24 @@ pub(super) fn lowered_for(model: &Model, options: &RunOptions) -> Result<(Model,
 /// Returns the outputs of a lowered program without those that the lowering adds after them, such as the next values of
 /// states; an empty list is all outputs.
 fn own_outputs(source: &Model, lowered: &Model) -> Vec<String> {
-    let outputs = |model: &Model| {
-        let interface = model.main().map(|program| (conventions(program).interface)(program));
-        let names = interface.map(|interface| interface.outputs).unwrap_or_default();
-        names.into_iter().map(str::to_owned).collect::<Vec<_>>()
-    };
-    let (own, mut all) = (outputs(source), outputs(lowered));
-    if own.len() >= all.len() {
+    let (mut all, own) = (outputs(lowered), outputs(source).len());
+    if own >= all.len() {
         return Vec::new();
     }
-    all.truncate(own.len());
+    all.truncate(own);
     all
+}
+
+/// Returns the outputs that a lowering adds.
+pub(super) fn added_outputs(source: &Model, lowered: &Model) -> Vec<String> {
+    let (mut all, own) = (outputs(lowered), outputs(source).len());
+    all.split_off(own.min(all.len()))
+}
+
+fn outputs(model: &Model) -> Vec<String> {
+    let interface = model.main().map(|program| (conventions(program).interface)(program));
+    let names = interface.map(|interface| interface.outputs).unwrap_or_default();
+    names.into_iter().map(str::to_owned).collect()
 }
 
 fn computes(model: &Model, name: &str) -> bool {
