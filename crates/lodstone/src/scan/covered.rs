@@ -47,7 +47,7 @@ impl Covered {
         let Some(ranges) = self.0.get(file.path()) else { return Ok(false) };
         let end = first + blob.len();
         let before = ranges.partition_point(|range| range.1 <= first);
-        let inside = ranges[before..].iter().copied().take_while(|range| range.0 < end);
+        let inside = ranges.iter().skip(before).copied().take_while(|range| range.0 < end);
         let mut at = first;
         for (start, next) in inside.chain([(end, end)]) {
             if start > at && !is_zero(blob, at - first, start - first)? {

@@ -149,7 +149,8 @@ fn network_over_time<'m>(
                 graph.call("Squeeze", &[&one, &axis], [])
             };
             let begin = [start(state)?, start(memory)?];
-            let [h, c, out] = over_time(walk, op, network, layer, &y, begin, grid, direction == 1)?;
+            let cell = Cell { hidden: network.hidden, layer, grid };
+            let [h, c, out] = over_time(walk, op, &cell, &y, begin, direction == 1)?;
             states.push(walk.graph.unsqueeze(&h, &[0])?);
             memories.push(walk.graph.unsqueeze(&c, &[0])?);
             parts.push(out);
@@ -201,15 +202,20 @@ fn round_weights(graph: &mut Graph, layers: &mut [Layer]) -> Outcome<()> {
     Ok(())
 }
 
+/// What computes the next state from one before.
+struct Cell<'a> {
+    hidden: i64,
+    layer: &'a Layer,
+    grid: Option<&'a Grid>,
+}
+
 /// Runs a layer in one direction; returns the last hidden state, the last memory, and all hidden states.
 fn over_time<'m>(
     walk: &mut Walk<'m>,
     op: &'m Op,
-    network: &Network,
-    layer: &Layer,
+    &Cell { hidden: size, layer, grid }: &Cell<'_>,
     x: &Value,
     begin: [Value; 2],
-    grid: Option<&Grid>,
     is_reverse: bool,
 ) -> Outcome<[Value; 3]> {
     let graph = &mut walk.graph;
@@ -225,7 +231,6 @@ fn over_time<'m>(
     let c = walk.block_input("memory", ValueInfo::from(begin[1].value_type().clone()));
     let dims = gates.shape()?.get(1..).unwrap_or_default().to_vec();
     let own = walk.block_input("gates", ValueInfo::tensor(gates.dtype(), Some(dims)));
-    let size = network.hidden;
     let (ops, results) = walk.apart(&op.name, |walk| {
         let graph = &mut walk.graph;
         let before = match grid {

@@ -215,7 +215,9 @@ fn quantize_asym(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
         return Err(format!("expected float32, found {}", x.dtype()).into());
     }
     let (least, most) = match range {
-        Some((least, most)) => (node.singles(&[least as f32]), node.singles(&[most as f32])),
+        Some((least, most)) => {
+            (node.filled(DType::Float32, least, &[1])?, node.filled(DType::Float32, most, &[1])?)
+        }
         None => {
             let flat = node.reshape(&x, &[-1])?;
             let least = node.reduce("ReduceMin", &flat, &[0], true)?;

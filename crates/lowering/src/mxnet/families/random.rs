@@ -54,6 +54,7 @@ fn drawn_like(node: &mut Node<'_>, draw: Draw) -> Outcome {
 
 /// Emits a random operator.
 fn emit(node: &mut Node<'_>, kind: &str, target: &Target, numbers: [(&str, f64); 2]) -> Outcome {
+    #[expect(clippy::cast_possible_truncation, reason = "attributes of ONNX are single floats")]
     let [first, second] = numbers.map(|(name, number)| float(name, number as f32));
     let dtype = int("dtype", i64::from(code(DType::Float32).unwrap_or(1)));
     match target {
