@@ -12,7 +12,7 @@ mod mxnet_runs;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lodstone::{Inputs, RunOptions, open, run, tensors};
+use lodstone::{Inputs, OperatorTarget, RunOptions, open, operators, run, tensors};
 use mxnet_runs::{difference_within, names, near, numbers};
 
 fn folders() -> Vec<PathBuf> {
@@ -94,4 +94,23 @@ fn models_of_releases_return_what_mxnet_returned() {
         let far = pairs.filter(|(a, b)| (a - b).abs() > near * b.abs().max(1.0)).count();
         assert_eq!(far, 0, "{model}: {far} elements differ");
     }
+}
+
+/// Programs of published models, without parameters.
+#[test]
+fn operators_of_published_models_are_supported() {
+    let Some(root) = std::env::var_os("LODSTONE_CASES") else { return };
+    let folder = Path::new(&root).join("mxnet-symbols");
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    for name in names(&folder) {
+        count += 1;
+        let model = open(folder.join(format!("{name}-symbol.json"))).expect(&name);
+        for target in [OperatorTarget::Onnx, OperatorTarget::Run] {
+            let report = operators(&model, target).expect(&name);
+            let rows = report.operators.iter().filter(|row| row.unsupported > 0);
+            wrong.extend(rows.map(|row| format!("{name}: {} {:?}", row.kind, row.reasons)));
+        }
+    }
+    assert!(wrong.is_empty(), "of {count}:\n{}", wrong.join("\n"));
+    assert!(count > 0, "{} has no programs", folder.display());
 }
