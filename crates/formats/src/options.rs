@@ -22,6 +22,8 @@ pub struct OpenOptions {
     pub verify: bool,
     /// Whether names inside a model may pass symlinks that lead out of its directory.
     pub links: Links,
+    /// The name of the program to open as the main one, without the others.
+    pub program: Option<String>,
     /// Whether only the tensors that are stored are read, if the metadata of a file lists other names of these. By
     /// default, they are read as tensors that share bytes.
     pub as_stored: bool,
@@ -30,7 +32,15 @@ pub struct OpenOptions {
 impl Default for OpenOptions {
     fn default() -> Self {
         let (limits, links) = (Limits::default(), Links::default());
-        Self { params: None, limits, mmap: true, verify: true, links, as_stored: false }
+        Self {
+            params: None,
+            limits,
+            mmap: true,
+            verify: true,
+            links,
+            program: None,
+            as_stored: false,
+        }
     }
 }
 
@@ -100,6 +110,7 @@ lodstone_model::with_fields!(OpenOptions {
     with_mmap(mmap: bool),
     with_verify(verify: bool),
     with_links(links: Links),
+    with_program(program: Option<String>),
     with_as_stored(as_stored: bool),
 });
 
