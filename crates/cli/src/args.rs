@@ -119,6 +119,9 @@ pub(crate) struct Open {
     whole: Whole,
     #[command(flatten)]
     trust: Trust,
+    /// Open this program of a model with several, without the others [default: `main`]
+    #[arg(long, value_name = "NAME")]
+    program: Option<String>,
 }
 
 /// How a model is opened to be verified or sealed.
@@ -189,7 +192,7 @@ impl Clobber {
 
 impl Open {
     pub(crate) fn options(&self) -> Result<OpenOptions, Failure> {
-        Ok(self.trust.options(self.whole.options()?))
+        Ok(self.trust.options(self.whole.options()?).with_program(self.program.clone()))
     }
 }
 

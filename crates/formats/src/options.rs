@@ -22,12 +22,25 @@ pub struct OpenOptions {
     pub verify: bool,
     /// Whether names inside a model may pass symlinks that lead out of its directory.
     pub links: Links,
+    /// The name of the program to open as the main one, without the others.
+    pub program: Option<String>,
+    /// Whether only the tensors that are stored are read, if the metadata of a file lists other names of these. By
+    /// default, they are read as tensors that share bytes.
+    pub as_stored: bool,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
         let (limits, links) = (Limits::default(), Links::default());
-        Self { params: None, limits, mmap: true, verify: true, links }
+        Self {
+            params: None,
+            limits,
+            mmap: true,
+            verify: true,
+            links,
+            program: None,
+            as_stored: false,
+        }
     }
 }
 
@@ -81,6 +94,8 @@ pub struct WriteOptions {
     /// The location of elements, for formats that can store them in separate files; by default inside the model, or
     /// where they were if [`same`](Self::same) is set.
     pub external_data: Option<ExternalData>,
+    /// Whether to store tensors that share their bytes repeatedly, even if the format can record that they share them.
+    pub repeats: bool,
     /// Whether to seal the written files in the same commit.
     pub seal: bool,
     /// Whether to fail instead of replacing an existing file.
@@ -95,6 +110,8 @@ lodstone_model::with_fields!(OpenOptions {
     with_mmap(mmap: bool),
     with_verify(verify: bool),
     with_links(links: Links),
+    with_program(program: Option<String>),
+    with_as_stored(as_stored: bool),
 });
 
 lodstone_model::with_fields!(WriteOptions {
@@ -102,6 +119,7 @@ lodstone_model::with_fields!(WriteOptions {
     with_align(align: u64),
     with_max_shard_size(max_shard_size: Option<u64>),
     with_external_data(external_data: Option<ExternalData>),
+    with_repeats(repeats: bool),
     with_seal(seal: bool),
     with_no_clobber(no_clobber: bool),
     with_progress(progress: Progress),

@@ -1,12 +1,13 @@
 //! Tables of the framework modules: general code uses these tables and refers to no framework directly.
 
-use lodstone_model::Tensor;
+use lodstone_model::{Limits, Tensor};
+use lodstone_store::Blob;
 
 use crate::encoding::pickle::known::Use;
 #[cfg(steps)]
 use crate::encoding::protobuf::schema::Message;
 use crate::onnx::{Family, Formats};
-use crate::scan::Outside;
+use crate::scan::{Opaque, Outside};
 use crate::{Format, Mapper, Probe, caffe2, glow, mxnet, numpy, onnx, paddle, safetensors, torch};
 
 /// Every format, in the order of detection: those with a signature first.
@@ -23,6 +24,7 @@ pub static FORMATS: &[&Format] = &[
     &torch::SCRIPT,
     &torch::EXPORTED,
     &torch::DISTRIBUTED,
+    &torch::EXECUTORCH,
     &caffe2::BINARY,
     &caffe2::TEXT_FORMAT,
     &caffe2::MINIDB,
@@ -81,6 +83,7 @@ pub static BYTE_MAPS: &[&Mapper] = &[
     &torch::BYTE_MAP,
     &torch::STREAM_BYTE_MAP,
     &torch::METADATA_BYTE_MAP,
+    &torch::EXECUTORCH_BYTE_MAP,
     &onnx::BYTE_MAP,
     &onnx::ZIP_BYTE_MAP,
     &onnx::TENSOR_BYTE_MAP,
@@ -92,6 +95,9 @@ pub static BYTE_MAPS: &[&Mapper] = &[
 
 /// The ways in which frameworks store elements outside of a pickle.
 pub(crate) static OUTSIDE: &[&Outside] = &[&torch::OUTSIDE];
+
+/// The formats that contain parts for other software, which scans inspect by themselves.
+pub(crate) static OPAQUE: &[fn(&Blob, &Limits) -> Option<Opaque>] = &[torch::opaque];
 
 /// The devices that files record for tensors, from their residuals.
 static CONTEXTS: &[fn(&Tensor) -> Option<String>] = &[mxnet::params::context];

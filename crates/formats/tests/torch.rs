@@ -13,7 +13,7 @@ use lodstone_formats::{
     Effort, Error, FORMATS, Format, OpenOptions, Pickles, Probe, WriteOptions, named, pickles,
     torch,
 };
-use lodstone_model::{Limits, Model};
+use lodstone_model::{DType, Limits, Model};
 use lodstone_store::{Blob, Location};
 use serde_json::Value;
 use support::counting::Counting;
@@ -280,4 +280,15 @@ fn differences(path: &Path, model: &Model, facts: &Value) -> Vec<String> {
         }
     }
     differences
+}
+
+#[test]
+fn a_tensor_with_a_dim_of_more_than_31_bits_is_read_again() {
+    let tensor = lodstone_model::Tensor::dense(DType::Float32, vec![0, 1 << 40], Blob::default());
+    let parameters = vec![lodstone_model::Parameter { name: "w".to_owned(), tensor }];
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.pt");
+    let model = Model { parameters, ..Model::default() };
+    torch::SAVED.write(&model, &path, &WriteOptions::default()).unwrap();
+    assert_eq!(open(&path).unwrap().parameters[0].tensor.shape, [0, 1 << 40]);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lodstone_formats::{Format, Holds};
+use lodstone_formats::{Format, Holds, UNEDITED};
 use lodstone_model::{DType, Kind, Lod, Loss, Model, Parameter, Programs, Report, some};
 use lodstone_schema::weights;
 
@@ -74,11 +74,13 @@ pub(crate) fn fit(
 ) -> Result<()> {
     let format = &format.into();
     let holds = &format.holds;
+    // A model that is only written back unchanged keeps all of its programs.
+    let is_back = format.name == model.format && UNEDITED.contains(&format.name);
     let programs = std::mem::take(&mut model.programs);
     for (program_name, program) in programs {
         let is_main = program_name == Programs::MAIN;
         let is_startup = program_name == Programs::STARTUP && holds.startup;
-        if (is_main || is_startup) && holds.program.is_some() {
+        if (is_main || is_startup || is_back) && holds.program.is_some() {
             model.programs.insert(&program_name, program);
             continue;
         }

@@ -8,8 +8,8 @@ use lodstone_model::{Model, Parameter, some};
 use lodstone_schema::conventions;
 use lodstone_store::{Entry, Location, MemoryStore, Recovery};
 
-use crate::Result;
 use crate::serial::open_checkpoint;
+use crate::{Error, Result};
 
 /// Opens a model: a file, a directory, or the prefix that its files share.
 ///
@@ -28,12 +28,26 @@ pub fn open(path: impl Into<Location>) -> Result<Model> {
 /// The errors of [`open`].
 pub fn open_with(path: impl Into<Location>, options: &OpenOptions) -> Result<Model> {
     let path = path.into();
-    let model = match open_files(&path, options) {
+    let mut model = match open_files(&path, options) {
         Err(error) => open_with_named(&path, options).unwrap_or(Err(error))?,
         Ok(model) => model,
     };
     check_sealed(&path, &model, options)?;
+    if let Some(name) = &options.program {
+        choose(&mut model, name)?;
+    }
     Ok(model)
+}
+
+/// Makes a program the only one of a model.
+fn choose(model: &mut Model, name: &str) -> Result<()> {
+    let Some(program) = model.programs.remove(name) else {
+        let names = some(model.programs.iter().map(|(name, _)| format!("`{name}`")));
+        let names = if names.is_empty() { "no programs".to_owned() } else { names };
+        return Err(Error::Absent(format!("no program `{name}`: the model has {names}")));
+    };
+    model.programs = program.into();
+    Ok(())
 }
 
 /// Opens a program with parameters of another format, which have names; tensors that the program does not have are

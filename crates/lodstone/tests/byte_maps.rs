@@ -84,7 +84,7 @@ fn each_tensor_of_golden_files_has_a_map_with_its_name_and_elements() {
         }
     }
     // All kinds but programs.
-    assert_eq!(kinds.len(), 14, "{kinds:?}");
+    assert_eq!(kinds.len(), 15, "{kinds:?}");
 }
 
 #[test]

@@ -38,12 +38,18 @@ impl<'py> Arguments<'py> {
         })
     }
 
+    /// Returns whether an argument is there and true.
+    fn has(&self, name: &str) -> PyResult<bool> {
+        Ok(self.0.get_item(name)?.is_some_and(|value| value.is_truthy().unwrap_or(false)))
+    }
+
     /// Returns the options for opening a model.
     pub(crate) fn opening(&self) -> PyResult<OpenOptions> {
         Ok(OpenOptions::default()
             .with_params(self.get::<Option<PathBuf>>("params")?.map(Location::from))
             .with_mmap(self.get("mmap")?)
-            .with_verify(self.get("verify")?))
+            .with_verify(self.get("verify")?)
+            .with_as_stored(self.has("as_stored")?))
     }
 
     /// Returns shapes by name, whose dims are sizes, symbols, or `None` if they are unknown.

@@ -71,7 +71,8 @@ pub(crate) fn save<'py>(
     progress: Option<Py<PyAny>>,
 ) -> Found<'py> {
     let mut model = model_of(&tensors, metadata);
-    let (out, options) = (Location::from(out), converting.converting()?);
+    let (out, mut options) = (Location::from(out), converting.converting()?);
+    options.write.repeats = true;
     let format = lodstone::target_format(&model, &out, options.to.as_ref());
     if format.map_err(|error| raise(py, error))?.holds.metadata {
         for (key, value) in notes {
@@ -90,7 +91,8 @@ pub(crate) fn save_bytes<'py>(
     converting: Arguments<'py>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let (store, model) = (MemoryStore::default(), model_of(&tensors, metadata));
-    let (out, options) = (store.location("model"), converting.converting()?);
+    let (out, mut options) = (store.location("model"), converting.converting()?);
+    options.write.repeats = true;
     let done = run(py, None, move |_| lodstone::convert(model, out, &options))?;
     let done = done.map_err(|error| raise(py, error))?;
     match done.files.as_slice() {

@@ -83,6 +83,9 @@ pub(super) fn write(
         ];
         line("program", &parts.join(", "))?;
     }
+    if !inspection.programs.is_empty() {
+        line("programs", &format!("{} (--program opens one)", inspection.programs.join(", ")))?;
+    }
     let summary = &inspection.summary;
     if !summary.operators.is_empty() {
         let hint = if listed.operators { "" } else { " (--operators lists them)" };

@@ -14,6 +14,8 @@
 //! Offsets are relative to the end of the header. The index of a model in several files
 //! (`*.safetensors.index.json`) is `{"metadata": {..}, "weight_map": {TENSOR: FILE, ..}}`.
 //!
+//! Tensors that share their bytes are stored once (`aliases`).
+//!
 //! The writer produces the bytes of the reference writer: tensors by element type in the order of its table,
 //! the widest first, then by name; the header padded to a multiple of 8. The order of
 //! `__metadata__` is random there; here the keys are sorted. An unedited file is
@@ -27,6 +29,7 @@
 //!
 //! Not supported: no known feature.
 
+mod aliases;
 mod detect;
 mod header;
 mod layout;

@@ -8,7 +8,7 @@ use lodstone_store::{Blob, Cursor, Entry as DirEntry, Location};
 
 use super::header::{Entry, Header, Index};
 use super::layout::{Layout, Text};
-use super::{MAX_HEADER, NAME, detect};
+use super::{MAX_HEADER, NAME, aliases, detect};
 use crate::{Error, ModelDir, OpenOptions, Recorded, Result, byte_map};
 
 /// Opens a file, an index, or a directory that holds either.
@@ -17,6 +17,14 @@ use crate::{Error, ModelDir, OpenOptions, Recorded, Result, byte_map};
 /// The errors of [`read_blob`]. Fails if an index refers to a file that does not exist, leads out of its directory
 /// or lacks the tensor, or if a directory holds no model or several.
 pub fn read(path: &Location, options: &OpenOptions) -> Result<Model> {
+    let mut model = files(path, options)?;
+    if !options.as_stored {
+        aliases::expand(&mut model, &options.limits)?;
+    }
+    Ok(model)
+}
+
+fn files(path: &Location, options: &OpenOptions) -> Result<Model> {
     if path.is_dir() {
         let entries = path.list()?;
         let name = detect::entry(&entries).ok_or_else(|| {

@@ -7,6 +7,7 @@ use lodstone_model::{Kind, Model, Parameter};
 use lodstone_store::{Location, Output};
 use serde::Serialize;
 
+use super::aliases::collapse;
 use super::header::Header;
 use super::layout::Layout;
 use super::{CODES, FORMAT, INDEX, MAX_HEADER, METADATA, NAME, code, size_of};
@@ -19,6 +20,8 @@ use crate::{Error, Result, Staged, WriteOptions};
 /// Fails if the format cannot represent a tensor, or if reading or writing fails.
 pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
     check(&model.parameters)?;
+    let collapsed = if options.repeats { None } else { Some(collapse(model, &recorded(model)?)) };
+    let model = collapsed.as_deref().unwrap_or(model);
     let keep = options.same && options.max_shard_size.is_none();
     let unedited = Layout::unedited(model)?.filter(|_| keep);
     let is_directory = unedited.as_ref().is_some_and(|(layout, _)| layout.directory);
@@ -41,6 +44,15 @@ pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> R
         None => plan(tensors, &model.metadata)?,
     };
     Staged::file(path, options, |out| put(out, &header, &tensors))
+}
+
+/// Returns the metadata of the file that a model was read from.
+fn recorded(model: &Model) -> Result<BTreeMap<String, String>> {
+    if let Some(layout) = Layout::of(model)? {
+        return Ok(layout.metadata);
+    }
+    let header = model.residual.of(NAME).and_then(|json| Header::decode(json).ok());
+    Ok(header.map(|header| header.metadata).unwrap_or_default())
 }
 
 /// Writes tensors to a single file, which may be one of several.

@@ -6,11 +6,11 @@ use lodstone_model::Limits;
 use lodstone_store::{Blob, Error as StoreError, check_relative};
 
 use super::compressed::{self, Method};
-use super::{Effort, MAX_INFLATED, Outside, Part, Pickles, text};
+use super::{Effort, MAX_INFLATED, Opaque, Outside, Part, Pickles, text};
 use crate::encoding::pickle::{self, Finding, Import, Loads, Tree};
 use crate::encoding::{tar, zip};
 use crate::numpy::survey::{self, Elements};
-use crate::registry::OUTSIDE;
+use crate::registry::{OPAQUE, OUTSIDE};
 use crate::{Error, Result, numpy};
 
 /// Extensions of pickles: in such files, the scan continues after damage.
@@ -144,7 +144,10 @@ impl Look<'_> {
                 true
             }
             Kind::Other if OUTSIDE.iter().any(|it| (it.is_file)(place.blob, &loads)) => true,
-            Kind::Other => text::is_text(place.blob)?,
+            Kind::Other => match OPAQUE.iter().find_map(|it| it(place.blob, self.limits)) {
+                Some(opaque) => self.opaque(place, opaque)?,
+                None => text::is_text(place.blob)?,
+            },
         };
         if !is_understood && !loads.cut {
             self.found.uninterpreted.push(place.part());
@@ -154,6 +157,21 @@ impl Look<'_> {
             self.behind(place)?;
         }
         Ok(())
+    }
+
+    /// Inspects the parts of a file that its format does not describe; returns whether there are no other bytes.
+    fn opaque(&mut self, place: &Entry<'_>, opaque: Opaque) -> Result<bool> {
+        for (name, blob) in &opaque.parts {
+            if place.left == 0 {
+                self.unread(place, "its parts are nested more than two levels deep".to_owned());
+                break;
+            }
+            self.at_member(place, name, blob, None)?;
+        }
+        if let Some((start, end)) = opaque.unread {
+            self.unread(place, format!("bytes {start}..{end} belong to no part of its format"));
+        }
+        Ok(opaque.unread.is_none())
     }
 
     fn loads(&mut self, place: &Entry<'_>) -> Loads {

@@ -10,6 +10,7 @@
 //! | compressed data (gzip, zlib) that is understood | `compressed` |
 //! | a NumPy array: numeric, or of objects in such a pickle | `look` |
 //! | a pickle, and numeric data at the locations that it refers to | [`Outside`] |
+//! | a file of a format with parts for other software, if these are understood | [`Opaque`] |
 //! | the code of a program whose language has no effects except by operators that are known | [`Outside`] |
 //! | text, or an empty file | `text` |
 //!
@@ -98,6 +99,15 @@ pub(crate) struct Outside {
     pub(crate) joined: &'static [&'static str],
     /// Returns whether a member of an archive is native code, or is compiled to it, by its name.
     pub(crate) is_native: fn(&str) -> bool,
+}
+
+/// The parts of a file that its format does not describe.
+#[derive(Debug)]
+pub(crate) struct Opaque {
+    /// Parts that other software interprets, by name.
+    pub(crate) parts: Vec<(String, Blob)>,
+    /// The first range that belongs to no part of the format and is not zero: its start and end.
+    pub(crate) unread: Option<(u64, u64)>,
 }
 
 /// Maximum levels of nested archives.

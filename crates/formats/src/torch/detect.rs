@@ -6,7 +6,8 @@
 //! | `torch.save` before 1.6 | a pickle of the integer `0x1950a86a20f9469cfc6c` |
 //! | `torch.save` until 0.1.9 | a tape archive with the members `storages` and `tensors` |
 //! | the index of shards | its name, `*.bin.index.json`, and its first byte |
-//! | ExecuTorch programs and their tensors, which are not read | `ET12` or `FT01` at byte 4 |
+//! | ExecuTorch programs and their tensors | `ET12` or `FT01` at byte 4 |
+//! | ExecuTorch programs of other versions, or with test inputs, which are not read | `ET`, `FT` or `BP` and two digits at byte 4 |
 //!
 //! Source of truth: files that PyTorch 1.0 to 2.15 wrote.
 
@@ -15,6 +16,7 @@ use lodstone_store::{Blob, Entry, SourceFile};
 
 use super::archive::{Archive, Kind};
 use super::distributed::{INDEX, is_index};
+use super::executorch;
 use super::outside::is_numbered;
 use crate::Probe;
 use crate::encoding::tar;
@@ -81,6 +83,11 @@ pub(super) fn detect_exported(probe: &Probe<'_>) -> bool {
     matches!(kind(probe), Some(Kind::Exported | Kind::EarlyExported))
 }
 
+pub(super) fn detect_executorch(probe: &Probe<'_>) -> bool {
+    let identifier = probe.head.get(4..8).filter(|_| probe.entries.is_none());
+    identifier.is_some_and(|it| it == executorch::PROGRAM || it == executorch::TENSORS)
+}
+
 /// Returns the description of a file that is not read, if it is one of PyTorch.
 pub(crate) fn identify(probe: &Probe<'_>) -> Option<&'static str> {
     if probe.entries.is_some() {
@@ -89,10 +96,13 @@ pub(crate) fn identify(probe: &Probe<'_>) -> Option<&'static str> {
     // FlatBuffers have their identifier after the offset of the root: two letters and a version.
     match probe.head.get(4..8) {
         Some([b'E', b'T', first, second]) if [first, second].iter().all(|c| c.is_ascii_digit()) => {
-            return Some("an ExecuTorch program (`.pte`)");
+            return Some("an ExecuTorch program (`.pte`) of another version");
         }
         Some([b'F', b'T', first, second]) if [first, second].iter().all(|c| c.is_ascii_digit()) => {
-            return Some("tensors of an ExecuTorch program (`.ptd`)");
+            return Some("tensors of an ExecuTorch program (`.ptd`) of another version");
+        }
+        Some([b'B', b'P', first, second]) if [first, second].iter().all(|c| c.is_ascii_digit()) => {
+            return Some("an ExecuTorch program with test inputs (`.bpte`)");
         }
         _ => {}
     }

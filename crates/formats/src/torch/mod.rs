@@ -15,6 +15,7 @@
 //! | `distributed` | distributed checkpoints, and shards of an index |
 //! | `read`, `write`, `map` | the readers and writers of the formats, and byte maps |
 //! | `exported` | exported programs |
+//! | `executorch` | programs and tensors of ExecuTorch |
 //! | `imports` | imports and calls of pickles of tensors |
 //! | `storages` | the tensors in a pickle, whose elements are outside of it |
 //! | `outside` | the location of these elements, in archives and after pickles; programs in archives |
@@ -27,6 +28,7 @@ mod distributed;
 mod effects;
 pub(crate) mod element;
 pub(crate) mod evaluate;
+mod executorch;
 mod exported;
 mod imports;
 mod map;
@@ -42,6 +44,8 @@ pub(crate) mod view;
 mod write;
 
 pub(crate) use detect::identify;
+pub(crate) use executorch::opaque;
+pub use executorch::read_blob as read_executorch_blob;
 pub(crate) use imports::imports;
 pub(crate) use outside::{OUTSIDE, is_numbered};
 pub use read::{read_blob, read_exported_blob, read_script_blob};
@@ -61,6 +65,9 @@ pub(crate) const EXPORTED_NAME: &str = "torch-exported";
 
 /// The name of the format of distributed checkpoints.
 pub(crate) const DISTRIBUTED_NAME: &str = "torch-distributed";
+
+/// The name of the format of ExecuTorch.
+pub(crate) const EXECUTORCH_NAME: &str = "executorch";
 
 /// The attribute of a dict of tensors that holds metadata, which PyTorch has no place for.
 const METADATA: &str = "lodstone_metadata";
@@ -134,6 +141,18 @@ pub static DISTRIBUTED: Format = Format {
     ..SCRIPT
 };
 
+/// Programs and tensors of ExecuTorch.
+pub static EXECUTORCH: Format = Format {
+    name: EXECUTORCH_NAME,
+    title: "ExecuTorch programs (`.pte`) and their tensors (`.ptd`)",
+    extension: "pte",
+    holds: Holds { program: None, unnamed: false, ..SCRIPT.holds },
+    detect: detect::detect_executorch,
+    read: executorch::read,
+    stage: |model, path, options| write::write_back(EXECUTORCH_NAME, model, path, options),
+    ..SCRIPT
+};
+
 /// Byte maps of archives.
 pub(crate) static BYTE_MAP: Mapper =
     Mapper { what: "PyTorch archives", detect: detect::is_archive, read: map::map };
@@ -152,5 +171,10 @@ pub(crate) static METADATA_BYTE_MAP: Mapper = Mapper {
     read: map::map_metadata,
 };
 
+/// Byte maps of programs and tensors of ExecuTorch.
+pub(crate) static EXECUTORCH_BYTE_MAP: Mapper =
+    Mapper { what: "ExecuTorch files", detect: detect::detect_executorch, read: executorch::map };
+
 /// The formats whose models are only written back unchanged.
-pub(crate) const UNEDITED: [&str; 3] = [SCRIPT_NAME, EXPORTED_NAME, DISTRIBUTED_NAME];
+pub(crate) const UNEDITED: [&str; 4] =
+    [SCRIPT_NAME, EXPORTED_NAME, EXECUTORCH_NAME, DISTRIBUTED_NAME];

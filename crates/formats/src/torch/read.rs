@@ -61,9 +61,9 @@ pub fn read_script_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     let mut model = model(&archive, SCRIPT_NAME, contents);
     if archive.kind == Kind::Script {
         match script::program(&archive, &model.parameters, limits)? {
-            Ok(evaluated) => {
-                model.programs = evaluated.program.into();
-                evaluated.notes.into_iter().for_each(|note| model.report.warn(note));
+            Ok(methods) => {
+                model.programs = methods.programs;
+                methods.notes.into_iter().for_each(|note| model.report.warn(note));
             }
             Err(what) => model.report.warn(format!("the program is not read: {what}")),
         }

@@ -154,6 +154,15 @@ pub const SUBJECTS: &[Subject] = &[
     Subject { format: "torch", ..torch(read_saved) },
     Subject { format: "torchscript", ..torch(read_script) },
     Subject { format: "torch-exported", ..torch(read_exported) },
+    // References of four bytes lead to tables that are structs.
+    Subject {
+        format: "executorch",
+        read: |bytes| torch::read_executorch_blob(&blob(bytes), &Limits::default()).and_then(touch),
+        factor: 160,
+        constant: 256 << 10,
+        telling: BINARY,
+        rules: (300, 200),
+    },
 ];
 
 /// Archives of pickles: a value of one byte is a struct, and the directory is read through a buffer.

@@ -38,6 +38,9 @@ pub struct Inspection {
     /// The program, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<ProgramInfo>,
+    /// The names of the programs, if there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<String>,
     /// The tensors in file order.
     pub tensors: Vec<TensorInfo>,
     /// The inputs, in order.
@@ -97,6 +100,7 @@ pub fn inspect(model: &Model, options: &InspectOptions) -> Result<Inspection> {
         format: model.format.clone(),
         summary: Summary::default(),
         program: None,
+        programs: Vec::new(),
         tensors: tensors.collect::<Result<_>>()?,
         inputs: Vec::new(),
         outputs: Vec::new(),
@@ -113,6 +117,10 @@ pub fn inspect(model: &Model, options: &InspectOptions) -> Result<Inspection> {
                 inspection.warnings.push(format!("{place} has invalid indices: {broken}"));
             }
         }
+    }
+    let names: Vec<String> = model.programs.iter().map(|(name, _)| name.to_owned()).collect();
+    if names.len() > 1 || !names.is_empty() && model.main().is_none() {
+        inspection.programs = names;
     }
     if let Some(program) = model.main() {
         program::describe(program, &variables, &mut inspection);

@@ -18,7 +18,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use lodstone_engine::Profile;
-use lodstone_model::{Dialect, Model, Parameter};
+use lodstone_model::{Dialect, Model, Parameter, some};
 use lodstone_schema::conventions;
 use lodstone_store::{Location, Progress};
 
@@ -171,7 +171,12 @@ pub fn run(model: &Model, inputs: Inputs, options: &RunOptions) -> Result<Vec<Ou
 /// order.
 fn required_inputs(model: &Model) -> Result<(Vec<String>, Vec<String>)> {
     let program = model.main();
-    let program = program.ok_or_else(|| Error::Absent("the model has no program".to_owned()))?;
+    let program = program.ok_or_else(|| {
+        let names = some(model.programs.iter().map(|(name, _)| format!("`{name}`")));
+        let others = if names.is_empty() { names } else { format!(", only {names}") };
+        let which = if others.is_empty() { "program" } else { "main program" };
+        Error::Absent(format!("the model has no {which}{others}"))
+    })?;
     let interface = (conventions(program).interface)(program);
     let names = interface.inputs.iter().map(|name| (*name).to_owned());
     let constants: HashSet<&str> =

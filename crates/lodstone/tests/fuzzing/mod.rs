@@ -212,6 +212,14 @@ pub const TARGETS: &[Target] = &[
         formats: &["torch-distributed"],
         ..PLAIN
     },
+    Target {
+        name: "torch_executorch",
+        files: &["model.pte"],
+        open: "model.pte",
+        formats: &["executorch"],
+        subjects: &["executorch"],
+        ..PLAIN
+    },
     Target { name: "caffe2_nets", files: &["predict_net.pb", "init_net.pb"], open: "", ..PLAIN },
     Target {
         name: "caffe2_minidb",

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Generic, TypeVar, Unpack
 from . import _lodstone
 from ._errors import UnsupportedError
 from ._lodstone import Tensor
-from ._model import Model, Path, open, open_bytes
+from ._model import Model, Path, open_stored
 from ._options import ConvertOptions, Progress, ReadOptions, WriteOptions, listed
 from ._work import converting
 
@@ -54,11 +54,11 @@ class Files(Generic[Array]):
         `backend` selects how a file is read: `"mmap"`, or `"pread"` without a memory map. `progress` is called with the
         number of bytes read; `options` are those of `lodstone.open`.
         """
-        return self.of_model(open(filename, mmap=maps(backend), **options), progress, allow)
+        return self.of_model(open_stored(filename, mmap=maps(backend), **options), progress, allow)
 
     def load(self, data: bytes, *, allow: str | Iterable[str] = ()) -> dict[str, Array]:
         """Returns the tensors of a model in memory."""
-        return self.of_model(open_bytes(data), None, allow)
+        return self.of_model(open_stored(data), None, allow)
 
     def of_model(self, model: Model, progress: Progress | None, allow: str | Iterable[str]) -> dict[str, Array]:
         """Returns the tensors of a model that is open."""

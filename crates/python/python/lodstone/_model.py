@@ -197,13 +197,18 @@ def open(
     location. Files may be mapped into memory unless `mmap` is false. Sealed files are compared with their seal when
     they are read, unless `verify` is false.
     """
-    opening = {"params": params, "mmap": mmap, "verify": verify}
+    return _open(file, {"params": params, "mmap": mmap, "verify": verify})
+
+
+def open_stored(
+    file: Path | bytes | BinaryIO, *, params: Path | None = None, mmap: bool = True, verify: bool = True
+) -> Model:
+    """Opens a model with the tensors that are stored, as safetensors does: other names of these stay in the metadata."""
+    return _open(file, {"params": params, "mmap": mmap, "verify": verify, "as_stored": True})
+
+
+def _open(file: Path | bytes | BinaryIO, opening: dict[str, Any]) -> Model:
     if isinstance(file, (str, os.PathLike)):
         return Model(_lodstone.open(file, opening), file)
     contents = file.read() if hasattr(file, "read") else file
     return Model(_lodstone.open_bytes(contents, opening))
-
-
-def open_bytes(data: bytes) -> Model:
-    """Opens a model in memory."""
-    return Model(_lodstone.open_bytes(data, {"params": None, "mmap": True, "verify": True}))

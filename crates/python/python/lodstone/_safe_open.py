@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Unpack
 from ._errors import LodstoneError, LossyError, UnsupportedError
 from ._files import check_unique, maps
 from ._lodstone import Tensor
-from ._model import Model, Path, open
+from ._model import Model, Path, open_stored
 from ._options import ReadOptions
 from ._slices import checked
 
@@ -40,7 +40,7 @@ class safe_open:
         self._array = array_of(framework, device)
         # As in safetensors: PyTorch selects elements of mapped files itself.
         self._is_checked = backend == "pread" or FRAMEWORKS.get(framework or "") == "numpy"
-        self._opened: Model | None = open(filename, mmap=maps(backend), **options)
+        self._opened: Model | None = open_stored(filename, mmap=maps(backend), **options)
 
     def __enter__(self) -> safe_open:
         return self

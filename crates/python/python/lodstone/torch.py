@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, BinaryIO, Unpack, overload
+from typing import Any, BinaryIO, Unpack
 
 from ._errors import SharedTensorsError, UnsupportedError
 from ._files import Files, maps
 from ._imports import not_installed
 from ._lodstone import Buffer, Tensor
-from ._model import Model, Path, open, open_bytes
+from ._model import Model, Path, open
 from ._options import ConvertOptions, LoadOptions, Progress, ReadOptions
 from ._safe_open import safe_open as safe_open
 
@@ -172,12 +172,6 @@ def load_file(
     return {name: moved(one) for name, one in loaded.items()}
 
 
-@overload
-def load(data: bytes, device: Any = "cpu", *, allow: str | Iterable[str] = ()) -> dict[str, torch.Tensor]: ...
-@overload
-def load(
-    data: Path | BinaryIO, device: Any = "cpu", *, backend: str = "mmap", **options: Unpack[LoadOptions]
-) -> dict[str, torch.Tensor]: ...
 def load(
     data: Path | BinaryIO | bytes,
     device: Any = "cpu",
@@ -190,15 +184,10 @@ def load(
     """Returns the tensors of a model in memory, or of a file of any format, such as one of `torch.save`.
 
     Nothing in the file is executed. Tensors are named by their path, `model.0.weight`; those that are the same elements
-    of the file are one tensor. The other arguments are those of `load_file`; for a model in memory, only `allow`.
+    of the file are one tensor. The other arguments are those of `load_file`.
     """
     moved = _moved(device)
-    if not isinstance(data, (bytes, bytearray, memoryview)):
-        model = open(data, mmap=maps(backend), **options)
-    elif options:
-        raise TypeError(f"a model in memory has no {quoted(options)}")
-    else:
-        model = open_bytes(bytes(data))
+    model = open(data, mmap=maps(backend), **options)
     loaded = {name: moved(one) for name, one in _files.of_model(model, progress, allow).items()}
     known: dict[Any, str] = {}
     for name, tensor in model.items():

@@ -1,6 +1,6 @@
 //! Statements and expressions.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
 use lodstone_model::{Block, Dialect, Program, Topology, ValueType, Var};
@@ -39,6 +39,8 @@ pub(crate) struct Evaluated {
     pub(crate) program: Program,
     /// What the user should know.
     pub(crate) notes: Vec<String>,
+    /// The full names of the functions that it calls.
+    pub(crate) called: HashSet<Rc<str>>,
 }
 
 /// The size of the stack of the thread that evaluates code: calls nest deeply.
@@ -83,6 +85,8 @@ pub(super) struct Evaluator<'a> {
     pub(super) notes: Vec<String>,
     /// Why the last call raised.
     pub(super) raised: Option<String>,
+    /// The full names of the functions that were called.
+    called: HashSet<Rc<str>>,
 }
 
 /// Translates a method of the module.
@@ -90,27 +94,46 @@ pub(super) struct Evaluator<'a> {
 /// # Errors
 /// What could not be translated, with the function and the line.
 pub(crate) fn evaluate(code: &Code<'_>, method: &str) -> Result<Evaluated, Failure> {
-    let mut evaluator = Evaluator {
-        code,
-        heap: Vec::new(),
-        blocks: vec![Block::default()],
-        open: vec![Block { parent: -1, ..Block::default() }],
-        names: HashMap::new(),
-        parameters: BTreeSet::new(),
-        set: BTreeMap::new(),
-        elements: 0,
-        operators: 0,
-        grids: HashMap::new(),
-        own_base: None,
-        steps: 0,
-        depth: 0,
-        functions: Vec::new(),
-        line: 0,
-        notes: Vec::new(),
-        raised: None,
-    };
+    let mut evaluator = Evaluator::new(code);
     let program = evaluator.program(method)?;
-    Ok(Evaluated { program, notes: evaluator.notes })
+    Ok(Evaluated { program, notes: evaluator.notes, called: evaluator.called })
+}
+
+/// Returns the full names of the methods of the module, and their own names.
+///
+/// # Errors
+/// Why there is no module.
+pub(crate) fn methods(code: &Code<'_>) -> Result<Vec<(String, String)>, Failure> {
+    let mut evaluator = Evaluator::new(code);
+    let root = evaluator.root()?;
+    let class = evaluator.class(&root.class);
+    let methods = class.iter().flat_map(|class| &class.methods);
+    Ok(methods.map(|it| (format!("{}.{}", root.class, it.name), it.name.clone())).collect())
+}
+
+impl<'a> Evaluator<'a> {
+    fn new(code: &'a Code<'a>) -> Self {
+        Self {
+            code,
+            heap: Vec::new(),
+            blocks: vec![Block::default()],
+            open: vec![Block { parent: -1, ..Block::default() }],
+            names: HashMap::new(),
+            parameters: BTreeSet::new(),
+            set: BTreeMap::new(),
+            elements: 0,
+            operators: 0,
+            grids: HashMap::new(),
+            own_base: None,
+            steps: 0,
+            depth: 0,
+            functions: Vec::new(),
+            line: 0,
+            notes: Vec::new(),
+            raised: None,
+            called: HashSet::new(),
+        }
+    }
 }
 
 /// Runs a function on a thread whose stack holds deep code.
@@ -415,6 +438,7 @@ impl Evaluator<'_> {
         named: Vec<(String, Value)>,
     ) -> Outcome {
         let function = Rc::clone(&callable.function);
+        self.called.insert(Rc::clone(&callable.name));
         let mut scope = callable.scope.clone();
         if arguments.len() > function.parameters.len() {
             let found = arguments.len();

@@ -39,7 +39,7 @@ mod quantized;
 mod resolve;
 mod value;
 
-pub(crate) use evaluator::{Code, Evaluated, deep, evaluate};
+pub(crate) use evaluator::{Code, deep, evaluate, methods};
 
 /// Why code could not be translated, with the function and the line.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -1,13 +1,13 @@
-//! The program of an archive of TorchScript: its method `forward`.
+//! The programs of an archive of TorchScript: its method `forward`, and the others that can be called.
 
 use std::collections::{HashMap, HashSet};
 
-use lodstone_model::{Limits, Parameter};
+use lodstone_model::{Limits, Parameter, Programs};
 
 use crate::encoding::pickle;
 use crate::torch::archive::Archive;
 use crate::torch::code::{Source, parse};
-use crate::torch::evaluate::{Code, Evaluated, deep, evaluate};
+use crate::torch::evaluate::{Code, deep, evaluate, methods};
 use crate::torch::object::Objects;
 use crate::{Error, Result};
 
@@ -17,7 +17,21 @@ const FOLDER: &str = "code/";
 /// The maximum size of all code, in bytes.
 const MAX_CODE: u64 = 512 << 20;
 
-/// Reads the program. `Err` in the result is why it could not be translated.
+/// The method that is the main program.
+const FORWARD: &str = "forward";
+
+/// The maximum number of methods that are translated.
+const MAX_METHODS: usize = 64;
+
+/// The methods of a module.
+#[derive(Debug, Default)]
+pub(crate) struct Methods {
+    pub(crate) programs: Programs,
+    /// What the user should know.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Reads the methods. `Err` in the result is why they could not be translated.
 ///
 /// # Errors
 /// Fails if the archive is damaged.
@@ -25,7 +39,7 @@ pub(crate) fn program(
     archive: &Archive,
     parameters: &[Parameter],
     limits: &Limits,
-) -> Result<Result<Evaluated, String>> {
+) -> Result<Result<Methods, String>> {
     let files = files(archive)?;
     translated(archive, &files, parameters, limits)
 }
@@ -36,9 +50,9 @@ pub(super) fn translated(
     files: &[(String, Vec<u8>)],
     parameters: &[Parameter],
     limits: &Limits,
-) -> Result<Result<Evaluated, String>> {
+) -> Result<Result<Methods, String>> {
     let names: HashSet<&str> = parameters.iter().map(|it| it.name.as_str()).collect();
-    let translate = || -> Result<Result<Evaluated, String>> {
+    let translate = || -> Result<Result<Methods, String>> {
         let sources = match sources(files) {
             Ok(sources) => sources,
             Err(what) => return Ok(Err(what)),
@@ -55,12 +69,53 @@ pub(super) fn translated(
             version: archive.version()?.unwrap_or(1),
             has: &|name| names.contains(name),
         };
-        Ok(evaluate(&code, "forward").map_err(|failure| failure.to_string()))
+        Ok(all(&code))
     };
     match deep(translate) {
         Ok(result) => result,
         Err(error) => Ok(Err(format!("no thread could be started: {error}"))),
     }
+}
+
+/// Translates `forward`, and each method that it does not call. Methods with names of Python, such as `__getstate__`, are
+/// none.
+fn all(code: &Code<'_>) -> Result<Methods, String> {
+    let methods = methods(code).map_err(|failure| failure.to_string())?;
+    let is_other =
+        |name: &str| name != FORWARD && !name.starts_with("__") && name != Programs::MAIN;
+    let mut others: Vec<_> = methods.iter().filter(|(_, name)| is_other(name)).collect();
+    let mut found = Methods::default();
+    match evaluate(code, FORWARD) {
+        Ok(forward) => {
+            others.retain(|(full, _)| !forward.called.contains(full.as_str()));
+            found.programs.insert(Programs::MAIN, forward.program);
+            found.notes = forward.notes;
+        }
+        // A module need not have it.
+        Err(failure) if others.is_empty() || methods.iter().any(|(_, name)| name == FORWARD) => {
+            return Err(failure.to_string());
+        }
+        Err(_) => {}
+    }
+    if others.len() > MAX_METHODS {
+        let count = others.len() - MAX_METHODS;
+        found
+            .notes
+            .push(format!("{count} methods are not read: there are more than {MAX_METHODS}"));
+    }
+    for (_, name) in others.into_iter().take(MAX_METHODS) {
+        match evaluate(code, name) {
+            Ok(method) => {
+                found.programs.insert(name, method.program);
+                let notes = method.notes.into_iter().map(|note| format!("`{name}`: {note}"));
+                found.notes.extend(notes);
+            }
+            Err(failure) => {
+                found.notes.push(format!("the method `{name}` is not read: {failure}"));
+            }
+        }
+    }
+    Ok(found)
 }
 
 fn objects(archive: &Archive, name: &str, limits: &Limits) -> Result<Objects> {

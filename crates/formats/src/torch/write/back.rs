@@ -6,7 +6,8 @@ use lodstone_store::{Blob, Location, Permuted};
 use crate::torch::distributed;
 use crate::torch::view::{Elements, OWNER};
 use crate::torch::{
-    EXPORTED_NAME, NAME, SCRIPT_NAME, read_blob, read_exported_blob, read_script_blob,
+    EXECUTORCH_NAME, EXPORTED_NAME, NAME, SCRIPT_NAME, read_blob, read_executorch_blob,
+    read_exported_blob, read_script_blob,
 };
 use crate::{Error, Result, Staged, WriteOptions};
 
@@ -71,6 +72,7 @@ pub(super) fn unedited(format: &str, model: &Model) -> Result<Option<Files>> {
             NAME => read_blob(file, &limits),
             SCRIPT_NAME => read_script_blob(file, &limits),
             EXPORTED_NAME => read_exported_blob(file, &limits),
+            EXECUTORCH_NAME => read_executorch_blob(file, &limits),
             _ => return Ok(None),
         },
         (None, _) => return Ok(None),

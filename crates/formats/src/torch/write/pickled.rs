@@ -69,6 +69,9 @@ impl Pickle {
         } else if let Ok(value) = i32::try_from(value) {
             self.op(b'J');
             self.bytes.extend(value.to_le_bytes());
+        } else if let Ok(value) = i64::try_from(value) {
+            self.bytes.extend([0x8a, 8]);
+            self.bytes.extend(value.to_le_bytes());
         } else {
             // A sign bit must follow.
             self.bytes.extend([0x8a, 9]);

@@ -147,6 +147,17 @@ impl<'a> Walk<'a> {
 }
 
 /// Returns the fields of the records of a Paddle tensor stream, which are of these kinds.
+/// Every fourth byte of the first `end` bytes as a number of 32 bits, from `start` on.
+pub fn words(start: usize, end: usize) -> Vec<Field> {
+    let word = |at| Field {
+        at,
+        form: Form::Unsigned(4),
+        kind: Kind::Length,
+        what: format!("the number at byte {at}"),
+    };
+    (start..end).step_by(4).map(word).collect()
+}
+
 pub fn stream(file: &[u8], kinds: &[String], lod_last: bool, sized: bool) -> Vec<Field> {
     let mut walk = Walk::new(file);
     for (number, kind) in kinds.iter().enumerate() {

@@ -32,6 +32,7 @@ pub const GENERATORS: &[Generator] = &[
     ("torchscript", torch::torchscript),
     ("torch-exported", torch::exported),
     ("torch-distributed", torch::distributed),
+    ("executorch", torch::executorch),
     ("caffe2", caffe2::nets),
     ("caffe2-text", caffe2::texts),
     ("caffe2-minidb", caffe2::databases),

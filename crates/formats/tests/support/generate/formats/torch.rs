@@ -196,3 +196,33 @@ pub(super) fn distributed() -> Vec<Hostile> {
     all.push(with(escapes, &items).refused(&["Escapes"], &[]));
     all
 }
+
+/// Programs and tensors of ExecuTorch with other references, sizes, dims and indices.
+pub(super) fn executorch() -> Vec<Hostile> {
+    const PERHAPS: &str = "a number may refer to another table, or not matter";
+    let mut all = Vec::new();
+    for (golden, open) in [("external.ptd", "model.ptd"), ("channels-last.pte", "model.pte")] {
+        let honest = file(&format!("executorch/{golden}"));
+        let whole = Hostile::new(Length, format!("an honest {golden}"), open, honest.clone());
+        all.push(whole.readable("it is honest"));
+        let made = lies(&honest, &fields::words(8, honest.len() / 4 * 4), as_it_is);
+        all.extend(alone(open, made, |_| None).map(|hostile| hostile.perhaps(PERHAPS)));
+        for (what, at, value) in [
+            ("a root outside", 0, u64::from(u32::MAX)),
+            ("tables that exceed the file", 16, u64::MAX),
+            ("segments outside", if open == "model.pte" { 24 } else { 32 }, u64::MAX),
+            ("segments that exceed the file", if open == "model.pte" { 32 } else { 40 }, 1 << 40),
+        ] {
+            let mut bytes = honest.clone();
+            let value = value.to_le_bytes();
+            let len = if at == 0 { 4 } else { 8 };
+            bytes[at..at + len].copy_from_slice(&value[..len]);
+            all.push(Hostile::new(Length, format!("{what}, in {golden}"), open, bytes));
+        }
+        for cut in [0, 9, honest.len() / 2, honest.len() - 1] {
+            let what = format!("{golden} cut at {cut}");
+            all.push(Hostile::new(Length, what, open, honest[..cut].to_vec()));
+        }
+    }
+    all
+}
