@@ -1,7 +1,5 @@
 //! ExecuTorch: tensors and methods of programs, and what scans report of them.
 
-#![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
-
 mod support;
 
 use std::path::{Path, PathBuf};

@@ -82,8 +82,7 @@ const MAX_REASONS: usize = 4;
 /// If the model has no program, it contradicts itself as a whole, or programs of its framework have no route to the
 /// target.
 pub fn operators(model: &Model, target: OperatorTarget) -> Result<OperatorReport> {
-    let program =
-        model.main().ok_or_else(|| Error::Absent("the model has no program".to_owned()))?;
+    let program = model.main().ok_or_else(|| crate::run::no_program(model))?;
     let mut kinds = Kinds::default();
     match target {
         OperatorTarget::Onnx if program.dialect == Dialect::Onnx => {

@@ -173,6 +173,8 @@ fn methods_that_forward_does_not_call_are_programs() {
     assert!(encoder.main().is_none());
     let inspection = inspect(&encoder, &InspectOptions::default()).expect("inspected");
     assert_eq!(inspection.programs, ["encode"]);
+    let error = run(&encoder, Inputs::default(), &RunOptions::default()).expect_err("no main");
+    assert_eq!(error.to_string(), "the model has no main program, only `encode`");
 }
 
 #[test]

@@ -126,8 +126,7 @@ impl Session {
     /// Fails if the model has no program, or the program cannot run; the error lists all unsupported operators.
     pub fn new(model: &Model, options: &RunOptions) -> Result<Self> {
         let program = model.main();
-        let program =
-            program.ok_or_else(|| Error::Absent("the model has no program".to_owned()))?;
+        let program = program.ok_or_else(|| no_program(model))?;
         let row = RUNS.iter().find(|row| row.dialect == program.dialect);
         let row = row.ok_or_else(|| not_run(program.dialect))?;
         Ok(Self { runner: (row.prepare)(model, options)?, inputs: required_inputs(model)? })
@@ -171,17 +170,21 @@ pub fn run(model: &Model, inputs: Inputs, options: &RunOptions) -> Result<Vec<Ou
 /// order.
 fn required_inputs(model: &Model) -> Result<(Vec<String>, Vec<String>)> {
     let program = model.main();
-    let program = program.ok_or_else(|| {
-        let names = some(model.programs.iter().map(|(name, _)| format!("`{name}`")));
-        let others = if names.is_empty() { names } else { format!(", only {names}") };
-        let which = if others.is_empty() { "program" } else { "main program" };
-        Error::Absent(format!("the model has no {which}{others}"))
-    })?;
+    let program = program.ok_or_else(|| no_program(model))?;
     let interface = (conventions(program).interface)(program);
     let names = interface.inputs.iter().map(|name| (*name).to_owned());
     let constants: HashSet<&str> =
         model.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
     Ok(names.partition(|name| !constants.contains(name.as_str())))
+}
+
+/// Returns the error for a model without a main program, which names the others.
+pub(crate) fn no_program(model: &Model) -> Error {
+    let names = some(model.programs.iter().map(|(name, _)| format!("`{name}`")));
+    Error::Absent(match names.is_empty() {
+        true => "the model has no program".to_owned(),
+        false => format!("the model has no main program, only {names}"),
+    })
 }
 
 fn not_run(dialect: Dialect) -> Error {
