@@ -4,7 +4,7 @@
 //! In a model, such tensors are present under all their names, and not in its metadata. A name in the metadata is an
 //! alias if the file has a tensor of the name that it maps to and none of its own.
 //!
-//! Source of truth: `_remove_duplicate_names` and `save_model` in `safetensors/torch.py` 0.8.
+//! Source of truth: `_remove_duplicate_names` and `save_model` of the Python package `safetensors` 0.8.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
