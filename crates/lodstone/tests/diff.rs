@@ -13,7 +13,7 @@ use lodstone::{
 /// format must neither be a pickle that is only written back nor hold a single tensor.
 fn takes_digits(format: &Format) -> bool {
     format.holds.program.is_none_or(|dialect| dialect == Dialect::Paddle)
-        && !["paddle-save", "mxnet-states", "onnx-tensor", "torch-distributed"]
+        && !["paddle-save", "mxnet-states", "onnx-tensor", "torch-distributed", "executorch"]
             .contains(&format.name)
 }
 

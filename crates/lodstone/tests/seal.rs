@@ -28,6 +28,7 @@ fn source(format: &Format) -> PathBuf {
         ("paddle-save", _) => cases::golden().join("paddle/2.6.2/lenet/saved/lenet"),
         ("mxnet-states", _) => cases::golden().join("mxnet_states/1.9.1/trainer_adam.states"),
         ("torch-distributed", _) => cases::golden().join("torch/distributed"),
+        ("executorch", _) => cases::golden().join("executorch/linear.pte"),
         ("torchscript", _) => cases::golden().join("torch/script.pt"),
         // The nets of a predictor are written back only.
         ("caffe2-predictor", _) | (_, None | Some(Dialect::Paddle)) => digits(),

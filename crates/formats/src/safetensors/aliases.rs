@@ -2,7 +2,8 @@
 //! record them: only one is stored, and `__metadata__` maps the names of the others to its name.
 //!
 //! In a model, such tensors are present under all their names, and not in its metadata. A name in the metadata is an
-//! alias if the file has a tensor of the name that it maps to and none of its own.
+//! alias if the file has a tensor of the name that it maps to and none of its own. Where other metadata looks like an
+//! alias, our writer lists the aliases as JSON under the key `lodstone_aliases`.
 //!
 //! Source of truth: `_remove_duplicate_names` and `save_model` of the Python package `safetensors` 0.8.
 
@@ -17,22 +18,28 @@ use crate::{Error, Result};
 /// The key of the name of the framework that wrote a file, which is never an alias.
 const FORMAT_KEY: &str = "format";
 
+/// The key of the names of all aliases.
+const LIST_KEY: &str = "lodstone_aliases";
+
 /// Adds the tensors that the metadata lists as aliases.
 ///
 /// # Errors
 /// Fails if there are more tensors than the limit.
 pub(super) fn expand(model: &mut Model, limits: &Limits) -> Result<()> {
+    let listed = model.metadata.get(LIST_KEY);
+    let listed: Option<HashSet<String>> = listed.and_then(|it| serde_json::from_str(it).ok());
     let by_name: HashMap<&str, usize> =
         model.parameters.iter().enumerate().map(|(i, p)| (p.name.as_str(), i)).collect();
-    let is_alias = |(name, kept): (&String, &String)| {
-        let index = by_name.get(kept.as_str())?;
-        let is_new = name != FORMAT_KEY && !by_name.contains_key(name.as_str());
-        is_new.then(|| (name.clone(), *index))
-    };
-    let aliases: Vec<_> = model.metadata.iter().filter_map(is_alias).collect();
+    let aliases: Vec<_> = apparent(&model.metadata, &by_name)
+        .filter(|(name, _)| listed.as_ref().is_none_or(|listed| listed.contains(*name)))
+        .map(|(name, index)| (name.clone(), index))
+        .collect();
     if model.parameters.len() + aliases.len() > limits.tensors {
         let blob = model.files.first().cloned().unwrap_or_default();
         return Err(blob.over_limit(8, format!("at most {} tensors", limits.tensors)).into());
+    }
+    if listed.is_some() {
+        model.metadata.remove(LIST_KEY);
     }
     for (name, index) in aliases {
         model.metadata.remove(&name);
@@ -40,6 +47,18 @@ pub(super) fn expand(model: &mut Model, limits: &Limits) -> Result<()> {
         model.parameters.push(Parameter { name, tensor: kept.tensor.clone() });
     }
     Ok(())
+}
+
+/// Returns the metadata that looks like aliases, with the indices of the tensors.
+fn apparent<'a>(
+    metadata: &'a BTreeMap<String, String>,
+    by_name: &HashMap<&str, usize>,
+) -> impl Iterator<Item = (&'a String, usize)> {
+    metadata.iter().filter_map(|(name, kept)| {
+        let index = by_name.get(kept.as_str())?;
+        let is_new = name != FORMAT_KEY && !by_name.contains_key(name.as_str());
+        is_new.then_some((name, *index))
+    })
 }
 
 fn lost() -> Error {
@@ -50,11 +69,33 @@ fn lost() -> Error {
 type Identity<'a> = (&'a Path, u64, u64, DType, &'a [u64]);
 
 /// Returns the model with each group of tensors that are the same bytes of a file as one tensor, and the names of
-/// the others in the metadata. The kept tensor is the one that the file kept, or the first by name.
+/// the others in the metadata. The kept tensor is the one that the file kept, or the first by name. Without `recorded`,
+/// the metadata of that file, all tensors are kept.
 pub(super) fn collapse<'a>(
     model: &'a Model,
-    recorded: &BTreeMap<String, String>,
+    recorded: Option<&BTreeMap<String, String>>,
 ) -> Cow<'a, Model> {
+    let kept_by = recorded.map(|recorded| repeated(model, recorded)).unwrap_or_default();
+    let names = model.parameters.iter().map(|parameter| parameter.name.as_str());
+    let by_name = names.filter(|name| !kept_by.contains_key(*name)).map(|name| (name, 0)).collect();
+    let was_listed = recorded.is_some_and(|recorded| recorded.contains_key(LIST_KEY));
+    let is_ambiguous = was_listed || apparent(&model.metadata, &by_name).next().is_some();
+    if kept_by.is_empty() && !is_ambiguous {
+        return Cow::Borrowed(model);
+    }
+    let mut model = model.clone();
+    if is_ambiguous {
+        let names: Vec<&String> = kept_by.keys().collect();
+        let names = serde_json::to_string(&names).unwrap_or_default();
+        model.metadata.insert(LIST_KEY.to_owned(), names);
+    }
+    model.parameters.retain(|parameter| !kept_by.contains_key(&parameter.name));
+    model.metadata.extend(kept_by);
+    Cow::Owned(model)
+}
+
+/// Returns the names of tensors that need not be stored, with the name of the tensor that is.
+fn repeated(model: &Model, recorded: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mut groups: HashMap<Identity<'_>, Vec<&str>> = HashMap::new();
     for Parameter { name, tensor } in &model.parameters {
         let place = tensor.data.file_range().filter(|_| !tensor.data.is_empty());
@@ -77,11 +118,5 @@ pub(super) fn collapse<'a>(
             }
         }
     }
-    if kept_by.is_empty() {
-        return Cow::Borrowed(model);
-    }
-    let mut model = model.clone();
-    model.parameters.retain(|parameter| !kept_by.contains_key(&parameter.name));
-    model.metadata.extend(kept_by);
-    Cow::Owned(model)
+    kept_by
 }
