@@ -39,3 +39,17 @@ def test_imports_are_named_and_not_executed(tmp_path):
     assert sorted(tmp_path.iterdir()) == before
     findings = lodstone.scan(path)["findings"]
     assert [it["kind"] for it in findings] == ["callable"] and "os.system" in findings[0]["message"]
+
+
+def test_ties_are_stored_once_and_shown_under_both_names(tmp_path):
+    written = tmp_path / "model.safetensors"
+    lodstone.convert(GOLDEN / "state.pt", written)
+    found = {it["name"]: it.get("shares") for it in lodstone.open(written).inspect()["tensors"]}
+    assert {"tied.weight", "head.weight"} <= set(found) and (found["tied.weight"] or found["head.weight"])
+    stored = lodstone.load_file(written)
+    assert len({"tied.weight", "head.weight"} & set(stored)) == 1
+
+
+def test_contents_are_no_paths():
+    with pytest.raises(TypeError):
+        lodstone.load_bytes("text")

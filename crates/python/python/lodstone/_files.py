@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Generic, TypeVar, Unpack
 from . import _lodstone
 from ._errors import UnsupportedError
 from ._lodstone import Tensor
-from ._model import Model, Path, open_stored
+from ._model import Model, Path, open_stored, open_stored_bytes
 from ._options import ConvertOptions, Progress, ReadOptions, WriteOptions, listed
 from ._work import converting
 
@@ -58,7 +58,7 @@ class Files(Generic[Array]):
 
     def load(self, data: bytes, *, allow: str | Iterable[str] = ()) -> dict[str, Array]:
         """Returns the tensors of a model in memory."""
-        return self.of_model(open_stored(data), None, allow)
+        return self.of_model(open_stored_bytes(data), None, allow)
 
     def of_model(self, model: Model, progress: Progress | None, allow: str | Iterable[str]) -> dict[str, Array]:
         """Returns the tensors of a model that is open."""

@@ -207,6 +207,11 @@ def open_stored(
     return _open(file, {"params": params, "mmap": mmap, "verify": verify, "as_stored": True})
 
 
+def open_stored_bytes(data: bytes) -> Model:
+    """Opens a model in memory as `open_stored` does."""
+    return Model(_lodstone.open_bytes(data, {"params": None, "mmap": True, "verify": True, "as_stored": True}))
+
+
 def _open(file: Path | bytes | BinaryIO, opening: dict[str, Any]) -> Model:
     if isinstance(file, (str, os.PathLike)):
         return Model(_lodstone.open(file, opening), file)

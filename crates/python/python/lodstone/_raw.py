@@ -13,7 +13,7 @@ from typing import Any
 from . import _lodstone
 from ._errors import UnsupportedError
 from ._lodstone import Tensor
-from ._model import Model, Path, open_stored
+from ._model import Model, Path, open_stored_bytes
 from ._work import converting
 
 PAIRS = {"float4_e2m1fn_x2": "float4_e2m1fn"}
@@ -108,7 +108,7 @@ def tensors(specs: Mapping[str, TensorSpec]) -> list[Tensor]:
 
 def deserialize(bytes: bytes) -> list[tuple[str, dict[str, Any]]]:
     """Returns the tensors of a model in bytes: the name of each, with `shape`, the code of its `dtype`, and `data`."""
-    arrays = Model(open_stored(bytes)._model._arrays([]))
+    arrays = Model(open_stored_bytes(bytes)._model._arrays([]))
     return [
         (
             tensor.name,
