@@ -69,16 +69,16 @@ fn lost() -> Error {
 type Identity<'a> = (&'a Path, u64, u64, DType, &'a [u64]);
 
 /// Returns the model with each group of tensors that are the same bytes of a file as one tensor, and the names of
-/// the others in the metadata. The kept tensor is the one that the file kept, or the first by name. Without `recorded`,
-/// the metadata of that file, all tensors are kept.
+/// the others in the metadata. The kept tensor is the one that the file kept, according to its metadata `recorded`, or the
+/// first by name.
 pub(super) fn collapse<'a>(
     model: &'a Model,
-    recorded: Option<&BTreeMap<String, String>>,
+    recorded: &BTreeMap<String, String>,
 ) -> Cow<'a, Model> {
-    let kept_by = recorded.map(|recorded| repeated(model, recorded)).unwrap_or_default();
+    let kept_by = repeated(model, recorded);
     let names = model.parameters.iter().map(|parameter| parameter.name.as_str());
     let by_name = names.filter(|name| !kept_by.contains_key(*name)).map(|name| (name, 0)).collect();
-    let was_listed = recorded.is_some_and(|recorded| recorded.contains_key(LIST_KEY));
+    let was_listed = recorded.contains_key(LIST_KEY);
     let is_ambiguous = was_listed || apparent(&model.metadata, &by_name).next().is_some();
     if kept_by.is_empty() && !is_ambiguous {
         return Cow::Borrowed(model);

@@ -20,9 +20,8 @@ use crate::{Error, Result, Staged, WriteOptions};
 /// Fails if the format cannot represent a tensor, or if reading or writing fails.
 pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
     check(&model.parameters)?;
-    let recorded = recorded(model)?;
-    let collapsed = collapse(model, (!options.repeats).then_some(&recorded));
-    let model = &*collapsed;
+    let collapsed = if options.repeats { None } else { Some(collapse(model, &recorded(model)?)) };
+    let model = collapsed.as_deref().unwrap_or(model);
     let keep = options.same && options.max_shard_size.is_none();
     let unedited = Layout::unedited(model)?.filter(|_| keep);
     let is_directory = unedited.as_ref().is_some_and(|(layout, _)| layout.directory);
