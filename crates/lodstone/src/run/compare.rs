@@ -257,6 +257,13 @@ fn pair<'v>(a: &'v Values, b: &'v Values, outputs_only: bool) -> Vec<Pair<'v>> {
         }
     }
     let named = |name: &'v str| {
+        // Outputs of one name belong together, also if one of them is a copy of another value.
+        let mut outputs = b.outputs.iter().map(String::as_str);
+        if a.outputs.iter().any(|output| output == name)
+            && let Some(other) = outputs.find(|other| *other == name)
+        {
+            return Some((other, PairedBy::Name));
+        }
         let lowered = a.lowered.get(name)?;
         let sources = sources_b.get(lowered.as_str()).map_or(&[][..], Vec::as_slice);
         let same_name = b.lowered.get_key_value(name).map(|(name, _)| name.as_str());
