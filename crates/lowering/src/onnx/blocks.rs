@@ -1,5 +1,7 @@
 //! Blocks of a program under construction.
 
+use std::collections::{HashMap, HashSet};
+
 use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, Dialect, Dim, Program, Topology, Var,
 };
@@ -68,5 +70,29 @@ pub(crate) fn ordered(main: Block, inner: Vec<Block>) -> Result<Vec<Block>, Find
         }
         at += 1;
     }
+    name_apart(&mut done);
     Ok(done)
+}
+
+/// Numbers the names of operators that several have, in all blocks: ONNX requires different ones.
+fn name_apart(blocks: &mut [Block]) {
+    let ops = || blocks.iter().flat_map(|block| &block.ops);
+    let all: HashSet<String> = ops().map(|op| op.name.clone()).collect();
+    if all.len() == ops().count() {
+        return;
+    }
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    for op in blocks.iter_mut().flat_map(|block| &mut block.ops) {
+        let count = counts.entry(op.name.clone()).or_default();
+        *count += 1;
+        if *count == 1 || op.name.is_empty() {
+            continue;
+        }
+        let mut name = format!("{}__{count}", op.name);
+        while all.contains(&name) {
+            *count += 1;
+            name = format!("{}__{count}", op.name);
+        }
+        op.name = name;
+    }
 }
