@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use bytes::Bytes;
 use lodstone_model::{
-    Attribute, AttributeValue, DType, Dim, Model, Op, Operand, Parameter, Tensor, Var,
+    Attribute, AttributeValue, Block, DType, Dim, Model, Op, Operand, Parameter, Tensor, Var,
 };
 use lodstone_schema::{Code, Finding, Findings};
 use lodstone_store::Blob;
@@ -146,8 +146,8 @@ fn general(results: &[Model], unknowns: &[Unknown]) -> Result<Model, Findings> {
     let Some(main) = general.main_mut().and_then(|main| main.blocks.first_mut()) else {
         return Ok(general);
     };
-    let blocks = |model: &Model| model.main().and_then(|main| main.blocks.first()).cloned();
-    let others_blocks: Vec<_> = others.iter().filter_map(blocks).collect();
+    let first_block = |model| Model::main(model).and_then(|main| main.blocks.first());
+    let others_blocks: Vec<&Block> = others.iter().filter_map(first_block).collect();
     let is_like = others_blocks.iter().all(|it| {
         it.ops.len() == main.ops.len()
             && it.vars.iter().map(|var| &var.name).eq(main.vars.iter().map(|var| &var.name))

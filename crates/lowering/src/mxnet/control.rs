@@ -21,7 +21,7 @@ use super::families::quantized::Quantized;
 use super::node::{Node, Outcome, rank};
 use super::walk::Walk;
 use super::{families, scans};
-use crate::onnx::{Value, blocks, int};
+use crate::onnx::{Value, blocks, int, ints};
 
 /// The rule of an operator that runs subgraphs. It returns the outputs, or `None` if an operator of a subgraph could
 /// not be translated, which has been reported.
@@ -233,19 +233,38 @@ fn for_each<'m>(
     own.iter().zip(next).try_for_each(|(before, after)| check_state(before, after))?;
     let own: Vec<Value> = own.into_iter().chain(parts).collect();
     let returned: Vec<Value> = next.iter().chain(made).cloned().collect();
-    let value = walk.block(&op.name, &own, ops, &returned)?;
     let length = data.first().and_then(|data| data.shape().ok()?.first().cloned());
     let length = length.unwrap_or(Dim::Unknown);
     let mut infos: Vec<ValueInfo> = first.iter().map(type_of).collect();
     for value in made {
         infos.push(stacked(value, length.clone())?);
     }
-    let operands: Vec<Option<&Value>> = first.iter().chain(data).map(Some).collect();
-    let scanned = i64::try_from(data.len()).unwrap_or(0);
-    let attributes = [body("body", value), int("num_scan_inputs", scanned)];
-    let mut all = walk.graph.emit_typed("Scan", &operands, attributes, infos);
+    let given: Vec<&Value> = first.iter().chain(data).collect();
+    let mut all = scan(walk, op, (ops, &own, &returned), &given, data.len(), infos, false)?;
     all.rotate_left(first.len());
     Ok(Some(all))
+}
+
+/// Emits a `Scan` of a block with operators, inputs and results, whose last `scanned` inputs are slices.
+pub(super) fn scan(
+    walk: &mut Walk<'_>,
+    op: &Op,
+    (ops, inputs, results): (Vec<Op>, &[Value], &[Value]),
+    given: &[&Value],
+    scanned: usize,
+    infos: Vec<ValueInfo>,
+    is_reverse: bool,
+) -> Outcome<Vec<Value>> {
+    let block = walk.block(&op.name, inputs, ops, results)?;
+    let outputs = results.len().saturating_sub(given.len().saturating_sub(scanned));
+    let count = i64::try_from(scanned).unwrap_or(i64::MAX);
+    let mut attributes = vec![body("body", block), int("num_scan_inputs", count)];
+    if is_reverse {
+        attributes.push(ints("scan_input_directions", &vec![1; scanned]));
+        attributes.push(ints("scan_output_directions", &vec![1; outputs]));
+    }
+    let given: Vec<Option<&Value>> = given.iter().copied().map(Some).collect();
+    Ok(walk.graph.emit_typed("Scan", &given, attributes, infos))
 }
 
 /// Returns a condition as a Boolean scalar.

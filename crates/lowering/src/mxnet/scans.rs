@@ -6,16 +6,16 @@
 //! | `RNN` with `projection_size` | the projected hidden state, and the memory |
 //! | `_contrib_quantized_rnn` | the hidden state on the grid of the data, and the memory |
 
-use lodstone_model::{Attribute, AttributeValue, DType, Dim, Op};
+use lodstone_model::{DType, Dim, Op};
 use lodstone_schema::onnx::infer::ValueInfo;
 
 use super::attributes::{Attributes, wrong};
-use super::control::{ControlRule, check_read};
+use super::control::{ControlRule, check_read, scan};
 use super::families;
 use super::families::recurrent::{Layer, Network, begun, layers};
 use super::node::{Node, Outcome, rank, required_dim};
 use super::walk::{Walk, apply};
-use crate::onnx::{Graph, Value, int, ints};
+use crate::onnx::{Graph, Value, int};
 
 pub(super) const RULES: &[(&str, ControlRule)] = &[
     ("CTCLoss", |walk, op, inputs| Ok(Some(vec![ctc_loss(walk, op, &inputs)?]))),
@@ -276,29 +276,6 @@ fn over_time<'m>(
         is_reverse,
     )?;
     made.try_into().map_err(|_| "a loop lost a result".into())
-}
-
-/// Emits a `Scan` of a block with operators, inputs and results, whose last `scanned` inputs are slices.
-fn scan(
-    walk: &mut Walk<'_>,
-    op: &Op,
-    (ops, inputs, results): (Vec<Op>, &[Value], &[Value]),
-    given: &[&Value],
-    scanned: usize,
-    infos: Vec<ValueInfo>,
-    is_reverse: bool,
-) -> Outcome<Vec<Value>> {
-    let body: AttributeValue = walk.block(&op.name, inputs, ops, results)?;
-    let outputs = results.len().saturating_sub(given.len().saturating_sub(scanned));
-    let count = i64::try_from(scanned).unwrap_or(i64::MAX);
-    let mut attributes =
-        vec![Attribute { name: "body".to_owned(), value: body }, int("num_scan_inputs", count)];
-    if is_reverse {
-        attributes.push(ints("scan_input_directions", &vec![1; scanned]));
-        attributes.push(ints("scan_output_directions", &vec![1; outputs]));
-    }
-    let given: Vec<Option<&Value>> = given.iter().copied().map(Some).collect();
-    Ok(walk.graph.emit_typed("Scan", &given, attributes, infos))
 }
 
 /// The negative logarithm of the probability of labels, over all alignments: `[time, batch, classes]` to `[batch]`.
