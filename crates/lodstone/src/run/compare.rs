@@ -13,7 +13,7 @@ use lodstone_store::{Blob, Progress};
 use serde::Serialize;
 
 use super::engine::{added_outputs, lowered};
-use super::{Engine, Inputs, RunOptions, Session, Value, required_inputs, tensors};
+use super::{Engine, Inputs, RunOptions, Session, Value, no_program, required_inputs, tensors};
 use crate::numbers::decoder;
 use crate::{Error, Result};
 
@@ -195,8 +195,7 @@ struct Values {
 impl Values {
     fn of(model: &Model) -> Result<Self> {
         let program = model.main();
-        let program =
-            program.ok_or_else(|| Error::Absent("the model has no program".to_owned()))?;
+        let program = program.ok_or_else(|| no_program(model))?;
         let interface = (conventions(program).interface)(program);
         let inputs: HashSet<&str> = interface.inputs.iter().copied().collect();
         let parameters: HashSet<&str> =
@@ -249,6 +248,8 @@ struct Pair<'v> {
 
 /// Pairs the values of two models, in the order of the first.
 fn pair<'v>(a: &'v Values, b: &'v Values, outputs_only: bool) -> Vec<Pair<'v>> {
+    let [outputs_a, outputs_b] =
+        [a, b].map(|it| it.outputs.iter().map(String::as_str).collect::<HashSet<&'v str>>());
     // Several values of a program may become one.
     let mut sources_b: HashMap<&str, Vec<&'v str>> = HashMap::new();
     for name in &b.computed {
@@ -258,11 +259,10 @@ fn pair<'v>(a: &'v Values, b: &'v Values, outputs_only: bool) -> Vec<Pair<'v>> {
     }
     let named = |name: &'v str| {
         // Outputs of one name belong together, also if one of them is a copy of another value.
-        let mut outputs = b.outputs.iter().map(String::as_str);
-        if a.outputs.iter().any(|output| output == name)
-            && let Some(other) = outputs.find(|other| *other == name)
+        if outputs_a.contains(name)
+            && let Some(other) = outputs_b.get(name)
         {
-            return Some((other, PairedBy::Name));
+            return Some((*other, PairedBy::Name));
         }
         let lowered = a.lowered.get(name)?;
         let sources = sources_b.get(lowered.as_str()).map_or(&[][..], Vec::as_slice);
@@ -280,10 +280,9 @@ fn pair<'v>(a: &'v Values, b: &'v Values, outputs_only: bool) -> Vec<Pair<'v>> {
             pairs.insert(a, (b, PairedBy::Position));
         }
     }
-    let has = |values: &Values, name: &str| values.outputs.iter().any(|output| output == name);
     let pair = |name: &'v String| {
         let (other, paired_by) = *pairs.get(name.as_str())?;
-        let is_output = has(a, name) && has(b, other);
+        let is_output = outputs_a.contains(name.as_str()) && outputs_b.contains(other);
         (is_output || !outputs_only).then_some(Pair { a: name, b: other, paired_by, is_output })
     };
     a.computed.iter().filter_map(pair).collect()

@@ -88,11 +88,9 @@ pub(super) fn lowered_for(model: &Model, options: &RunOptions) -> Result<(Model,
 /// Returns the outputs of a lowered program without those that the lowering adds after them, such as the next values of
 /// states; an empty list is all outputs.
 fn own_outputs(source: &Model, lowered: &Model) -> Vec<String> {
-    let (mut all, own) = (outputs(lowered), outputs(source).len());
-    if own >= all.len() {
-        return Vec::new();
-    }
-    all.truncate(own);
+    let mut all = outputs(lowered);
+    let added = added_outputs(source, lowered).len();
+    all.truncate(if added == 0 { 0 } else { all.len() - added });
     all
 }
 
