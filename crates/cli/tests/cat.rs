@@ -2,9 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "makes damaged files")]
 
-mod common;
-
-use common::{DIGITS, bad, cases, dir, expect, golden, good, read, root, text};
+use crate::common::{DIGITS, bad, cases, dir, expect, golden, good, read, root, text};
 
 #[test]
 fn a_tensor_is_found_by_name_and_by_index() {

@@ -2,11 +2,9 @@
 
 #![expect(clippy::disallowed_methods, reason = "damages files")]
 
-mod common;
-
 use std::path::Path;
 
-use common::{bad, dir, good, read, run};
+use crate::common::{bad, dir, good, read, run};
 use lodstone::checkpoint::{Manager, ManagerOptions, Snapshot};
 use lodstone::{Blob, DType, Parameter, Tensor};
 use serde_json::{Value, json};

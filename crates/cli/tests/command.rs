@@ -2,14 +2,13 @@
 
 #![expect(clippy::disallowed_types, reason = "opens a terminal and a full device")]
 
-mod common;
-
+use crate::common;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::process::Stdio;
 
-use common::{DIGITS, command, dir, golden, good, large, run};
+use crate::common::{DIGITS, command, dir, golden, good, large, run};
 
 const COMMANDS: [&str; 9] =
     ["inspect", "cat", "convert", "diff", "scan", "seal", "verify", "recover", "checkpoint"];

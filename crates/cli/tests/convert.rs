@@ -2,12 +2,11 @@
 
 #![expect(clippy::disallowed_methods, reason = "compares what was written")]
 
-mod common;
-
+use crate::common;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use common::{
+use crate::common::{
     DIGITS, bad, cases, dir, facts, files, golden, good, large, read, root, run, sha256, tensors,
     text,
 };

@@ -2,11 +2,9 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests change files")]
 
-mod common;
-
 use std::path::Path;
 
-use common::{DIGITS, bad, dir, expect, good, read, root, run};
+use crate::common::{DIGITS, bad, dir, expect, good, read, root, run};
 use serde_json::Value;
 
 /// Writes the digits model as safetensors, and a copy with two different numbers.

@@ -12,14 +12,12 @@
 
 #![expect(clippy::disallowed_methods, reason = "prepares directories")]
 
-mod common;
-
 use std::ffi::OsString;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{dir, read, root};
+use crate::common::{dir, read, root};
 
 /// The documents with commands.
 fn documents() -> Vec<PathBuf> {

@@ -2,12 +2,11 @@
 
 #![expect(clippy::disallowed_methods, reason = "makes its own files")]
 
-mod common;
-
+use crate::common;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use common::{DIGITS, bad, dir, golden, good, read, root, run};
+use crate::common::{DIGITS, bad, dir, golden, good, read, root, run};
 use lodstone::checkpoint::{Manager, ManagerOptions, Snapshot};
 use lodstone::{Blob, DType, Parameter, Tensor};
 

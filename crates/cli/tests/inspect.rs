@@ -2,11 +2,10 @@
 
 #![expect(clippy::disallowed_methods, reason = "reads and makes files to compare")]
 
-mod common;
-
+use crate::common;
 use std::collections::HashSet;
 
-use common::{
+use crate::common::{
     DIGITS, bad, cases, command, dir, expect, facts, files, golden, good, read, root, run, text,
 };
 use serde_json::{Value, json};

@@ -2,11 +2,9 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
 
-mod common;
-
 use std::path::Path;
 
-use common::{Outcome, command, root};
+use crate::common::{Outcome, command, root};
 
 /// Runs the command in a directory.
 fn lodstone(dir: &Path, arguments: &[&str]) -> Outcome {

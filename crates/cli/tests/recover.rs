@@ -2,11 +2,9 @@
 
 #![expect(clippy::disallowed_methods, reason = "makes the directory that is written to")]
 
-mod common;
-
 use std::path::Path;
 
-use common::{DIGITS, dir, good, root, run};
+use crate::common::{DIGITS, dir, good, root, run};
 use lodstone::{ConvertOptions, Progress, StepKind, StoreError, WriteOptions};
 use serde_json::{Value, json};
 

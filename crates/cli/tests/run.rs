@@ -2,11 +2,9 @@
 
 #![expect(clippy::disallowed_methods, reason = "makes its own files")]
 
-mod common;
-
 use std::path::Path;
 
-use common::{DIGITS, bad, dir, golden, good, read};
+use crate::common::{DIGITS, bad, dir, golden, good, read};
 
 /// Handwritten digits, and PaddlePaddle's outputs for them.
 const TEST: &str = "examples/digits/test.npz";

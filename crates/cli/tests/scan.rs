@@ -2,9 +2,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests write files")]
 
-mod common;
-
-use common::{DIGITS, bad, dir, golden, good, run};
+use crate::common;
+use crate::common::{DIGITS, bad, dir, golden, good, run};
 use serde_json::Value;
 
 #[test]

@@ -2,13 +2,11 @@
 
 #![expect(clippy::disallowed_methods, reason = "makes its own files")]
 
-mod common;
-
 use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 
-use common::{DIGITS, Outcome, bad, command, dir, files, good, read, root, run};
+use crate::common::{DIGITS, Outcome, bad, command, dir, files, good, read, root, run};
 use serde_json::Value;
 
 /// Runs the command with bytes as its standard input; returns its status, stdout and stderr.

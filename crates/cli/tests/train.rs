@@ -2,13 +2,11 @@
 
 #![expect(clippy::disallowed_methods, reason = "reads what the command wrote")]
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
-use common::{bad, command, dir, good, read, root, run};
+use crate::common::{bad, command, dir, good, read, root, run};
 
 /// The program, its initial variables, and PaddlePaddle's losses.
 const PROGRAM: &str = "examples/digits/training";

@@ -2,12 +2,10 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests write files directly")]
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{DIGITS, Outcome, bad, dir, golden, good, root, run};
+use crate::common::{DIGITS, Outcome, bad, dir, golden, good, root, run};
 
 const TRAINING: &str = "examples/digits/training";
 

@@ -2,11 +2,9 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests damage files")]
 
-mod common;
-
 use std::path::Path;
 
-use common::{DIGITS, bad, dir, good, read, root, run};
+use crate::common::{DIGITS, bad, dir, good, read, root, run};
 use serde_json::Value;
 
 /// Copies the digits model; returns the prefix of the copy.

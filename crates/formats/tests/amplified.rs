@@ -4,25 +4,18 @@
 #![expect(clippy::disallowed_methods, reason = "tests create files directly")]
 #![expect(clippy::disallowed_types, reason = "a sparse file of zeros")]
 
-#[path = "support/generate/mod.rs"]
-mod generate;
-mod support;
-
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use generate::build::zip;
+use crate::generate::build::zip;
+use crate::support::counting::peak_of;
+use crate::support::subjects::subject;
+use crate::support::{blob, varint};
 use lodstone_formats::{Effort, OpenOptions, Pickles, Seal, paddle, pickles};
 use lodstone_model::Limits;
 use lodstone_store::{Commit, Location, Progress, SEAL, checksum};
-use support::counting::{Counting, peak_of};
-use support::subjects::subject;
-use support::{blob, varint};
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const MIB: usize = 1 << 20;
 

@@ -2,19 +2,14 @@
 
 #![expect(clippy::disallowed_methods, reason = "finds golden files")]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::support::counting::peak_of;
+use crate::support::{Random, blob, bytes};
 use lodstone_formats::{BYTE_MAPS, Mapper, Probe, UNREAD};
 use lodstone_model::Limits;
 use lodstone_store::{Blob, Field, Location};
-use support::counting::{Counting, peak_of};
-use support::{Random, blob, bytes};
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Kinds of files of which the beginning may be another file: messages of fields, concatenated records.
 const SEQUENCES: [&str; 4] =

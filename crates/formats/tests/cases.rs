@@ -4,17 +4,16 @@
 #![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
 #![expect(clippy::print_stdout, reason = "reports what was tested")]
 
-mod support;
-
+use crate::support;
 use std::path::{Path, PathBuf};
 
+use crate::support::{bytes, facts_of_all};
 use lodstone_formats::{
     Error, FORMATS, OpenOptions, WriteOptions, mxnet, mxnet::states, onnx, paddle, safetensors,
 };
 use lodstone_model::{Indices, Kind, Model, Tensor};
 use lodstone_store::Location;
 use serde::Deserialize;
-use support::{bytes, facts_of_all};
 
 /// Damaged files: paths in them were rewritten without their lengths, and
 /// PaddlePaddle's own protobuf rejects them too.

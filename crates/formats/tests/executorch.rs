@@ -1,20 +1,14 @@
 //! ExecuTorch: tensors and methods of programs, and what scans report of them.
 
-mod support;
-
 use std::path::{Path, PathBuf};
 
+use crate::support::facts::cases;
+use crate::support::subjects::subject;
+use crate::support::{blob, bytes, facts_of_all, sha256};
 use lodstone_formats::{Effort, Pickles, WriteOptions, named, pickles, torch};
 use lodstone_model::{Limits, Model};
 use lodstone_store::{Blob, Location};
 use serde_json::{Value, json};
-use support::counting::Counting;
-use support::facts::cases;
-use support::subjects::subject;
-use support::{blob, bytes, facts_of_all, sha256};
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/executorch")

@@ -1,15 +1,14 @@
 //! Glow files: their contents, byte-for-byte write-back, and conversion between containers.
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
 
-mod support;
-
+use crate::support;
 use std::path::{Path, PathBuf};
 
+use crate::support::facts::{self, Case};
+use crate::support::{bytes, facts_of_all};
 use lodstone_formats::{Format, OpenOptions, WriteOptions, named};
 use lodstone_model::{AttributeValue, Dialect, Model};
 use lodstone_store::Location;
-use support::facts::{self, Case};
-use support::{bytes, facts_of_all};
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/glow")

@@ -4,21 +4,15 @@
 #![expect(clippy::cast_possible_truncation, reason = "golden files are small")]
 #![expect(clippy::print_stdout, reason = "reports what was tested")]
 
-mod support;
-
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
+use crate::support::facts::{cases, folder_of};
+use crate::support::subjects::{SUBJECTS, subject};
+use crate::support::{Random, bytes, golden, varint};
 use lodstone_formats::{OpenOptions, mxnet, paddle, paddle::stream};
 use lodstone_model::{Kind, Limits};
 use lodstone_store::{Blob, Location};
-use support::counting::Counting;
-use support::facts::{cases, folder_of};
-use support::subjects::{SUBJECTS, subject};
-use support::{Random, bytes, golden, varint};
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Returns each golden file of a format that is one structure: its path and its bytes.
 fn files(format: &str) -> Vec<(PathBuf, Vec<u8>)> {

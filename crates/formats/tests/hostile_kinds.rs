@@ -4,26 +4,19 @@
 #![expect(clippy::disallowed_methods, reason = "tests create files directly")]
 #![expect(clippy::print_stdout, reason = "reports what was tested")]
 
-#[path = "support/generate/mod.rs"]
-mod generate;
-mod support;
-
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use generate::formats::GENERATORS;
-use generate::{Answer, Hostile, MALFORMED, PATHS};
+use crate::generate::formats::GENERATORS;
+use crate::generate::{Answer, Hostile, MALFORMED, PATHS};
+use crate::support::counting::peak_of;
+use crate::support::subjects::SUBJECTS;
 use lodstone_formats::{Error, FORMATS, OpenOptions, WriteOptions, named};
 use lodstone_model::{DType, Model, Parameter, Tensor};
 use lodstone_store::{Blob, Error as StoreError, Flaw, Location};
-use support::counting::{Counting, peak_of};
-use support::subjects::SUBJECTS;
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// The timeout per file.
 const LONGEST: Duration = Duration::from_secs(20);

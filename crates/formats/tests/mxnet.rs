@@ -1,19 +1,18 @@
 //! MXNet files: their contents, byte-for-byte write-back, and unusual and invalid files.
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
 
-mod support;
-
+use crate::support;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::support::facts::{self, Case};
+use crate::support::{blob, bytes, facts_of_all};
 use lodstone_formats::{
     FORMATS, OpenOptions, Result, WriteOptions, mxnet, mxnet::params, mxnet::symbol,
 };
 use lodstone_model::{AttributeValue, DType, Kind, Limits, Model, Op, Parameter, Program, Tensor};
 use lodstone_schema::conventions;
 use lodstone_store::{Blob, Location};
-use support::facts::{self, Case};
-use support::{blob, bytes, facts_of_all};
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/mxnet")

@@ -1,17 +1,15 @@
 //! Gluon blocks of `Block.save` in MXNet 2: the mapping of parameters to variables of the program.
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::support::{bytes, facts_of_all};
 use lodstone_formats::{Error, FORMATS, OpenOptions, Probe, mxnet};
 use lodstone_model::{Limits, Model};
 use lodstone_store::{Blob, Location};
 use serde::Deserialize;
 use serde_json::Value;
-use support::{bytes, facts_of_all};
 
 /// The recorded contents of a block.
 #[derive(Deserialize)]

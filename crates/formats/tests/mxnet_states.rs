@@ -1,16 +1,15 @@
 //! States of MXNet's optimizers: their contents, byte-for-byte write-back, and rejected files.
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
 
-mod support;
-
+use crate::support;
 use std::path::{Path, PathBuf};
 
+use crate::support::facts::{self, Case};
+use crate::support::{Random, blob, bytes, facts_of_all};
 use lodstone_formats::{Error, FORMATS, Format, OpenOptions, Probe, WriteOptions, mxnet::states};
 use lodstone_model::{DType, Limits, Model, Parameter, Tensor};
 use lodstone_store::{Blob, Location};
 use serde_json::Value;
-use support::facts::{self, Case};
-use support::{Random, blob, bytes, facts_of_all};
 
 fn golden() -> PathBuf {
     support::golden().with_file_name("mxnet_states")

@@ -2,21 +2,17 @@
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
 #![expect(clippy::cast_possible_truncation, reason = "truncation is intended")]
 
-mod support;
-
+use crate::support;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::support::counting::peak_of;
+use crate::support::facts::{self, Case};
+use crate::support::{Random, blob, bytes, facts_of_all};
 use lodstone_formats::{Error, Format, OpenOptions, Probe, WriteOptions, numpy, safetensors};
 use lodstone_model::{DType, Kind, Limits, Lod, Model, Parameter, Tensor};
 use lodstone_store::{Blob, Derive, Error as StoreError, Location};
-use support::counting::{Counting, peak_of};
-use support::facts::{self, Case};
-use support::{Random, blob, bytes, facts_of_all};
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// The memory that a reader may hold beyond the size of a file: buffers for entries of an archive.
 const CONSTANT: usize = 768 << 10;

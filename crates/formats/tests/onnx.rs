@@ -1,18 +1,17 @@
 //! ONNX files: their contents, byte-for-byte write-back, and rejected files.
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
 
-mod support;
-
+use crate::support;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::support::facts::{self, Case};
+use crate::support::{bytes, facts_of_all, varint};
 use lodstone_formats::{Error, ExternalData, Format, OpenOptions, Probe, WriteOptions, onnx};
 use lodstone_model::{
     Attribute, AttributeValue, DType, Dialect, Kind, Model, Op, Parameter, Tensor,
 };
 use lodstone_store::{Blob, Error as StoreError, Links, Location};
-use support::facts::{self, Case};
-use support::{bytes, facts_of_all, varint};
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/onnx")

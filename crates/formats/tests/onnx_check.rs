@@ -2,11 +2,10 @@
 
 #![expect(clippy::print_stdout, reason = "reports what was tested")]
 
-mod support;
-
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use crate::support::bytes;
 use lodstone_formats::{OpenOptions, onnx};
 use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Dim, Model, Op, TensorType, ValueType,
@@ -15,7 +14,6 @@ use lodstone_schema::onnx::infer::{Options, infer};
 use lodstone_schema::onnx::{check, check_with};
 use lodstone_store::Location;
 use serde::Deserialize;
-use support::bytes;
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")

@@ -1,15 +1,13 @@
 //! Single ONNX tensors: the contents of the files, byte-for-byte write-back, and rejected files.
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
 
-mod support;
-
 use std::path::{Path, PathBuf};
 
+use crate::support::facts::{self, Case};
+use crate::support::{bytes, facts_of_all};
 use lodstone_formats::{Error, FORMATS, OpenOptions, Probe, WriteOptions, onnx};
 use lodstone_model::{DType, Model, Parameter, Tensor};
 use lodstone_store::{Blob, Location};
-use support::facts::{self, Case};
-use support::{bytes, facts_of_all};
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/onnx_tensor")

@@ -1,11 +1,10 @@
 //! Upgrades of models of old opsets: the operators of the results. That the results are equal, ONNX Runtime and the
 //! reference evaluator confirm (`cargo xtask interop`).
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use crate::support::bytes;
 use lodstone_formats::{OpenOptions, onnx};
 use lodstone_model::{
     Attribute, AttributeValue, DType, Dialect, Dim, Model, Op, Program, TensorType, ValueType,
@@ -16,7 +15,6 @@ use lodstone_schema::onnx::{
 };
 use lodstone_store::Location;
 use serde::Deserialize;
-use support::bytes;
 
 #[derive(Deserialize)]
 struct Index {

@@ -5,10 +5,11 @@
     reason = "tests read and write files directly"
 )]
 
-mod support;
-
+use crate::support;
 use std::path::{Path, PathBuf};
 
+use crate::support::facts::{Case, cases};
+use crate::support::{blob, bytes, facts_of_all, golden, varint};
 use lodstone_formats::paddle::stream::{self, Expect};
 use lodstone_formats::{FORMATS, OpenOptions, WriteOptions, paddle, paddle::program};
 use lodstone_model::{
@@ -16,8 +17,6 @@ use lodstone_model::{
 };
 use lodstone_schema::conventions;
 use lodstone_store::{Blob, Location};
-use support::facts::{Case, cases};
-use support::{blob, bytes, facts_of_all, golden, varint};
 
 fn open(case: &Case) -> Model {
     let params = case.params.as_ref().map(|params| golden().join(params).into());

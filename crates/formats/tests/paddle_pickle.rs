@@ -2,16 +2,15 @@
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
 #![expect(clippy::cast_possible_truncation, reason = "golden files are small")]
 
-mod support;
-
+use crate::support;
 use std::path::PathBuf;
 
+use crate::support::facts::{self, Case};
+use crate::support::{Random, blob, bytes, facts_of_all};
 use lodstone_formats::{Error, OpenOptions, WriteOptions, paddle, paddle::pickle, paddle::program};
 use lodstone_model::{DType, Limits, Model, Parameter, Tensor};
 use lodstone_store::{Blob, Derive, Location};
 use serde_json::Value;
-use support::facts::{self, Case};
-use support::{Random, blob, bytes, facts_of_all};
 
 fn golden() -> PathBuf {
     support::golden().with_file_name("paddle_pickle")

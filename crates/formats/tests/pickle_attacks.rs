@@ -1,22 +1,18 @@
 //! Hostile pickles: each is rejected by name or shown to be harmless, nothing is executed, and a
 //! scan lists what it would have called. `hostile/pickle/make_attacks.py` creates them.
 
-mod support;
-
+use crate::support;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use crate::support::counting::peak_of;
+use crate::support::{blob, bytes};
 use lodstone_formats::encoding::pickle;
 use lodstone_formats::{mxnet, paddle};
 use lodstone_model::Limits;
 use lodstone_store::Blob;
 use lodstone_store::Location;
 use serde::Deserialize;
-use support::counting::{Counting, peak_of};
-use support::{blob, bytes};
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 #[derive(Deserialize)]
 struct Attack {
@@ -228,7 +224,7 @@ fn lists_of_words_call_nothing() {
 }
 
 /// Prints the findings of a scan and the error of the reader for each file of a directory, for a comparison
-/// with CPython: `PICKLES=DIR cargo test -p lodstone-formats --test pickle_attacks -- --ignored`.
+/// with CPython: `PICKLES=DIR cargo test -p lodstone-formats --test all -- pickle_attacks:: --ignored`.
 #[test]
 #[ignore = "needs files"]
 #[expect(clippy::print_stdout, reason = "prints the comparison")]

@@ -2,21 +2,17 @@
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
 #![expect(clippy::cast_possible_truncation, reason = "truncation is intended")]
 
-mod support;
-
+use crate::support;
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use crate::support::counting::peak_of;
+use crate::support::facts::{Case, cases};
+use crate::support::{blob, bytes, facts_of_all};
 use lodstone_formats::{Error, OpenOptions, Probe, WriteOptions, named, safetensors};
 use lodstone_model::{DType, Kind, Limits, Lod, Model, Parameter, Tensor};
 use lodstone_store::{Error as StoreError, Links, Location, Progress};
-use support::counting::{Counting, peak_of};
-use support::facts::{Case, cases};
-use support::{blob, bytes, facts_of_all};
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// The memory that a reader may hold beyond the size of a file: tensors and names of the largest one here.
 const CONSTANT: usize = 256 << 10;

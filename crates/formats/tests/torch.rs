@@ -3,12 +3,12 @@
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
 #![expect(clippy::print_stdout, reason = "reports what was tested")]
 
-#[path = "support/generate/mod.rs"]
-mod generate;
-mod support;
-
+use crate::generate;
 use std::path::{Path, PathBuf};
 
+use crate::support::facts::{Case, Tensor, cases};
+use crate::support::subjects::subject;
+use crate::support::{blob, bytes, facts_of_all, sha256};
 use lodstone_formats::{
     Effort, Error, FORMATS, Format, OpenOptions, Pickles, Probe, WriteOptions, named, pickles,
     torch,
@@ -16,13 +16,6 @@ use lodstone_formats::{
 use lodstone_model::{DType, Limits, Model};
 use lodstone_store::{Blob, Location};
 use serde_json::Value;
-use support::counting::Counting;
-use support::facts::{Case, Tensor, cases};
-use support::subjects::subject;
-use support::{blob, bytes, facts_of_all, sha256};
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/torch")

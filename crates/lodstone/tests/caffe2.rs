@@ -5,18 +5,16 @@
 #![expect(clippy::disallowed_methods, reason = "tests read their own files")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-mod recorded;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::recorded::{array, numbers};
 use lodstone::{
     Attribute, AttributeValue, ConvertOptions, Dim, Inputs, Model, OperatorTarget, RunOptions,
     Target, Tensor, convert, open, operators, run, tensors,
 };
 use lodstone_lowering::lower;
 use lodstone_model::{DType, Dialect, Report, TensorType, ValueType};
-use recorded::{array, numbers};
 use serde_json::Value;
 
 /// Nets whose results differ from those of Caffe2, with the reason.

@@ -7,23 +7,20 @@
 #![expect(clippy::print_stdout, reason = "reports what was tried")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 
-mod graphs;
-mod recorded;
-
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::recorded::{array, numbers};
 use lodstone::{
     Dim, Inputs, Model, OpenOptions, RunOptions, Tensor, open, open_with, run, tensors,
 };
 use lodstone_lowering::lower;
 use lodstone_model::{Dialect, Report, TensorType, ValueType};
 use lodstone_schema::glow;
-use recorded::{array, numbers};
 use serde_json::Value;
 
-use graphs::ways;
+use crate::graphs::ways;
 
 /// The maximum accepted differences other than [`NEAR`].
 const TOLERANCES: &[(&str, f64)] = &[("caffe2/FbFCPacked4DFirstAxis", 2e-3)];

@@ -1,11 +1,9 @@
 //! Conversions to every format and back.
 #![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
 
-mod cases;
-
 use std::path::Path;
 
-use cases::{golden, models};
+use crate::cases::{golden, models};
 use lodstone::{
     Blob, ConvertOptions, DType, Error, FORMATS, Kind, Loss, Model, Parameter, Target, Tensor,
     convert, open, weights,

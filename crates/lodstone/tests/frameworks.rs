@@ -43,6 +43,29 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("schema/src/mxnet/risk.rs", "\"TorchCriterion\"", "an operator of MXNet"),
 ];
 
+/// A file that `all.rs` does not name would never run.
+#[test]
+fn every_file_of_tests_is_part_of_a_target() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut tried = 0;
+    for name in ["cli", "formats", "lodstone", "paddle"] {
+        let folder = crates.join(name);
+        let all = fs::read_to_string(folder.join("tests/all.rs")).expect("all.rs");
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+        for entry in fs::read_dir(folder.join("tests")).expect("the tests") {
+            let path = entry.expect("a file").path();
+            let stem = path.file_stem().and_then(|stem| stem.to_str()).expect("UTF-8");
+            if path.extension().is_some_and(|extension| extension == "rs") {
+                let listed = all.contains(&format!("\nmod {stem};\n"))
+                    || manifest.contains(&format!("name = \"{stem}\"\n"));
+                assert!(listed, "{name}/tests/{stem}.rs is not run");
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 80, "{tried} files are not all");
+}
+
 #[test]
 fn code_names_a_framework_only_in_its_own_folders() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

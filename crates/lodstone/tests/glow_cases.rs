@@ -6,14 +6,12 @@
 #![expect(clippy::disallowed_methods, reason = "tests read their own files")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 
-mod recorded;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::recorded::{array, numbers};
 use lodstone::{Inputs, Model, RunOptions, Tensor, open, run, tensors};
-use recorded::{array, numbers};
 use serde_json::Value;
 
 /// Models that read a name which they do not define: Glow's tests create it.

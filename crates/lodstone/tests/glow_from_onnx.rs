@@ -6,8 +6,6 @@
 #![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
 #![expect(clippy::print_stdout, reason = "says what was tried")]
 
-mod graphs;
-
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +17,7 @@ use lodstone_model::{
 };
 use lodstone_schema::glow;
 
-use graphs::{of_type, ways};
+use crate::graphs::{of_type, ways};
 
 /// The models that are rejected, with a part of the reason.
 const REFUSED: &[(&str, &str)] = &[

@@ -4,8 +4,6 @@
 #![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
 #![expect(clippy::print_stdout, reason = "says what was tried")]
 
-mod graphs;
-
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -14,7 +12,7 @@ use lodstone_lowering::lower;
 use lodstone_model::{Dialect, Report};
 use lodstone_schema::glow;
 
-use graphs::{of_type, ways};
+use crate::graphs::{of_type, ways};
 
 /// The programs that come back with different nodes, with the reason.
 const OTHERS: &[(&str, &[&str])] = &[

@@ -1,8 +1,6 @@
 //! Standard ONNX operators by which Glow's writer encodes its own nodes, converted to these nodes.
 #![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
 
-mod graphs;
-
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +9,7 @@ use lodstone_lowering::lower;
 use lodstone_model::{AttributeValue, Dialect, Op, Report};
 use lodstone_schema::glow;
 
-use graphs::{of_type, ways};
+use crate::graphs::{of_type, ways};
 
 fn lowered(path: &Path) -> Result<Model, String> {
     let mut model = open(path).unwrap();

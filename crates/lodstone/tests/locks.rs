@@ -6,13 +6,11 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
 
-mod cases;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
-use cases::models;
+use crate::cases::models;
 use lodstone::checkpoint::{Container, Manager, ManagerOptions};
 use lodstone::paddle::checkpoint::Contents;
 use lodstone::paddle::executor::Scope;

@@ -7,13 +7,11 @@
 #![expect(clippy::disallowed_methods, reason = "tests read their own files")]
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 
-mod mxnet_runs;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::mxnet_runs::{difference_within, names, near, numbers};
 use lodstone::{Inputs, OperatorTarget, RunOptions, open, operators, run, tensors};
-use mxnet_runs::{difference_within, names, near, numbers};
 
 fn folders() -> Vec<PathBuf> {
     let root = std::env::var_os("LODSTONE_CASES");

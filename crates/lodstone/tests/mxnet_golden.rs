@@ -2,16 +2,15 @@
 
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 
-mod mxnet_runs;
-
+use crate::mxnet_runs;
 use std::path::{Path, PathBuf};
 
+use crate::mxnet_runs::{difference_within, exported, inputs, names, near, recorded};
 use lodstone::{
     Attribute, AttributeValue, ByteString, CompareOptions, ConvertOptions, Dim, Inputs,
     MemoryStore, Model, OperatorTarget, Parameter, RunOptions, Tensor, ValueType, compare, convert,
     open, operators, run,
 };
-use mxnet_runs::{difference_within, exported, inputs, names, near, recorded};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/mxnet")

@@ -10,10 +10,6 @@
     reason = "recorded numbers fit"
 )]
 
-#[expect(dead_code, reason = "other tests use more of it")]
-#[path = "../../paddle/tests/paddle_operators/recorded.rs"]
-mod recorded;
-
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -25,6 +21,8 @@ use lodstone::{
 };
 use lodstone_lowering::lower;
 use lodstone_store::Blob;
+
+use crate::paddle_recorded as recorded;
 use serde_json::Value as Json;
 
 /// The maximum difference of an element: relative, and absolute.

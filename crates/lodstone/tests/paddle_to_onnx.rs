@@ -10,10 +10,6 @@
     reason = "recorded numbers fit"
 )]
 
-#[expect(dead_code, reason = "other tests use more of it")]
-#[path = "../../paddle/tests/paddle_operators/recorded.rs"]
-mod recorded;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +20,9 @@ use lodstone_model::{
 };
 use lodstone_store::Blob;
 
-use recorded::{LODS, OPERATORS, Recorded, SEQUENCES, Tensors, difference, program, recorded};
+use crate::paddle_recorded::{
+    LODS, OPERATORS, Recorded, SEQUENCES, Tensors, difference, program, recorded,
+};
 
 /// The maximum difference of an element from the recorded one: relative, and absolute.
 const TOLERANCE: (f64, f64) = (1e-5, 2e-6);

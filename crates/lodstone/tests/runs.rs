@@ -3,16 +3,14 @@
 #![expect(clippy::disallowed_methods, reason = "tests read their own files")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 
-mod recorded;
-
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use crate::recorded::{array, numbers};
 use lodstone::{
     Blob, CompareOptions, ComparedValue, DType, Engine, Inputs, Model, Op, Operand, PairedBy,
     RunOptions, Session, Tensor, compare, run, statistics, tensors,
 };
-use recorded::{array, numbers};
 use serde_json::Value;
 
 fn crates() -> PathBuf {

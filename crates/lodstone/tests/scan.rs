@@ -1,14 +1,12 @@
 //! Code-execution and information-leak risks of models.
 #![expect(clippy::disallowed_methods, reason = "tests write files")]
 
-mod zipped;
-
 use std::path::{Path, PathBuf};
 
+use crate::zipped::zip;
 use lodstone::{
     ConvertOptions, DangerKind, Scan, ScanOptions, Target, Verdict, convert, open, scan,
 };
-use zipped::zip;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -1,8 +1,7 @@
 //! Sealed models: every change is found and named.
 #![expect(clippy::disallowed_methods, reason = "tests damage files")]
 
-mod cases;
-
+use crate::cases;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

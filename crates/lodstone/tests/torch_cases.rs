@@ -6,16 +6,14 @@
 #![expect(clippy::disallowed_methods, reason = "tests read their own files")]
 #![expect(clippy::expect_used, reason = "tests")]
 
-mod torch_runs;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::torch_runs::{difference, inputs, names, numbers, recorded};
 use lodstone::{
     CompareOptions, ConvertOptions, Inputs, MemoryStore, RunOptions, compare, convert, open, run,
     tensors,
 };
-use torch_runs::{difference, inputs, names, numbers, recorded};
 
 fn folders() -> Vec<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/torch");

@@ -1,15 +1,13 @@
 //! Files of PyTorch: scanned, sealed and written back.
 #![expect(clippy::disallowed_methods, reason = "tests write files")]
 
-mod zipped;
-
 use std::path::{Path, PathBuf};
 
+use crate::zipped::zip;
 use lodstone::{
     ConvertOptions, DangerKind, Dim, Inputs, InspectOptions, OpenOptions, Progress, RunOptions,
     Scan, ScanOptions, Target, convert, inspect, open, open_with, run, scan, seal, tensors, verify,
 };
-use zipped::zip;
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/golden/torch").join(name)

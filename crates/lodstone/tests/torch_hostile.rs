@@ -4,16 +4,14 @@
 #![expect(clippy::disallowed_methods, reason = "tests read their own files")]
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 
-mod torch_runs;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::torch_runs::{exported, inputs, names, recorded};
 use lodstone::{
     AttributeValue, ByteString, DType, Dim, Model, Parameter, RunOptions, Tensor, TensorType,
     ValueType, open, open_bytes, run,
 };
-use torch_runs::{exported, inputs, names, recorded};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/torch")

@@ -7,16 +7,14 @@
 #![expect(clippy::disallowed_methods, reason = "tests read their own files")]
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 
-mod mxnet_runs;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::mxnet_runs::tensors_differ;
 use lodstone::{
     Blob, ConvertOptions, DType, Inputs, MemoryStore, Model, Parameter, RunOptions, Tensor,
     convert, open, run, tensors,
 };
-use mxnet_runs::tensors_differ;
 
 /// The tolerance, relative to the largest element.
 fn near(all: &[f64]) -> f64 {

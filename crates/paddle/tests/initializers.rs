@@ -2,12 +2,10 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
-mod support;
-
+use crate::support::{compare, recorded, singles};
 use lodstone_model::{DType, Tensor};
 use lodstone_paddle::program::{Initializer, Network, ParamAttr};
 use lodstone_store::Blob;
-use support::{compare, recorded, singles};
 
 /// Initializers by the prefix of their cases.
 fn initializers() -> Vec<(&'static str, Initializer)> {

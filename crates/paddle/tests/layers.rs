@@ -3,12 +3,10 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
-mod support;
-
+use crate::support::{compare, recorded, singles};
 use lodstone_model::DType;
 use lodstone_paddle::program::layers::{self, Conv2d, Fc, Pooling};
 use lodstone_paddle::program::{Initializer, Network, ParamAttr, Result, Variable};
-use support::{compare, recorded, singles};
 
 type Made = Result<Vec<Variable>>;
 type Case = (&'static str, fn(&mut Network) -> Made);

@@ -4,11 +4,9 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
-#[expect(dead_code, reason = "shared with the tests of layers")]
-mod support;
-
 use std::collections::HashSet;
 
+use crate::support::{compare, recorded};
 use lodstone_model::DType;
 use lodstone_paddle::executor::{Dirs, Executor, Scope};
 use lodstone_paddle::program::layers::{self, Fc};
@@ -18,7 +16,6 @@ use lodstone_paddle::program::optimizer::{
 };
 use lodstone_paddle::program::{Network, Operator, Result, Variable};
 use serde_json::Value;
-use support::{compare, recorded};
 
 type Pairs = Vec<(Variable, Variable)>;
 type Learns = (&'static str, fn(&mut Network, &Pairs) -> Result<()>);

@@ -43,7 +43,7 @@ pub(super) fn export(python: &Path, extent: Extent) -> Result<(), Outcome> {
     let mut compare = compare(&networks);
     if extent.all {
         let mut test = Command::new("cargo");
-        test.args(["test", "--quiet", "--workspace", "--test", "paddle_to_onnx"]);
+        test.args(["test", "--quiet", "--workspace", "--test", "all", "paddle_to_onnx::"]);
         run(test.env("LODSTONE_EXPORTED", &operators).current_dir(root()))?;
         compare.arg(&operators);
     }

@@ -1,6 +1,5 @@
 //! Runs the `lodstone` command as a user does.
 
-#![allow(dead_code, reason = "each test file uses some of it")]
 #![expect(clippy::disallowed_methods, reason = "reads what the command wrote")]
 
 use std::collections::BTreeMap;

@@ -1,6 +1,5 @@
 //! The golden models of all formats, as their indexes list them.
 
-#![allow(dead_code, reason = "each test file uses some of it")]
 #![allow(clippy::disallowed_methods, reason = "reads what the scripts wrote")]
 
 use std::collections::BTreeMap;

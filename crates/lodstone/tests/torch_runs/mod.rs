@@ -1,6 +1,5 @@
 //! Comparison of runs with those that PyTorch recorded.
 
-#![allow(dead_code, reason = "each test uses a part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "tests")]
 
 use std::fs;

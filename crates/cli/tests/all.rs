@@ -1,0 +1,20 @@
+//! Tests of the commands, in one binary.
+
+mod common;
+
+mod cat;
+mod checkpoint;
+mod command;
+mod convert;
+mod diff;
+mod documents;
+mod hints;
+mod inspect;
+mod program;
+mod recover;
+mod run;
+mod scan;
+mod streams;
+mod train;
+mod verdicts;
+mod verify;

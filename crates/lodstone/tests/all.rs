@@ -1,0 +1,54 @@
+//! Tests of the library, in one binary: each links the engine. `memory`, `fuzz` and `steps` are apart, as they count
+//! what a process does.
+
+mod cases;
+mod graphs;
+mod mxnet_runs;
+#[expect(dead_code, reason = "the tests of PaddlePaddle use more of it")]
+#[path = "../../paddle/tests/paddle_operators/recorded.rs"]
+mod paddle_recorded;
+mod recorded;
+mod torch_runs;
+mod zipped;
+
+mod built_programs;
+mod byte_maps;
+mod caffe2;
+mod caffe2_cases;
+mod cast;
+mod choice;
+mod convert;
+mod covered;
+mod dependencies;
+mod diff;
+mod embedded;
+mod exported_operators;
+mod flat;
+mod frameworks;
+mod glow;
+mod glow_cases;
+mod glow_from_onnx;
+mod glow_round_trip;
+mod glow_standard;
+mod glow_to_onnx;
+mod graph;
+mod in_memory;
+mod inspect;
+mod interrupted;
+mod locks;
+mod mxnet_cases;
+mod mxnet_golden;
+mod open;
+mod origins;
+mod paddle_models_to_onnx;
+mod paddle_pir;
+mod paddle_to_onnx;
+mod runs;
+mod scan;
+mod seal;
+mod sources;
+mod torch_cases;
+mod torch_files;
+mod torch_hostile;
+mod torchscript_cases;
+mod train;
