@@ -113,6 +113,39 @@ const SEEDS: &[(&str, &[Seeds])] = &[
         &[Together(&["golden/onnx/external/one.onnx", "golden/onnx/external/one.data"])],
     ),
     (
+        "caffe2_nets",
+        &[
+            Together(&["golden/caffe2/pair/predict_net.pb", "golden/caffe2/pair/init_net.pb"]),
+            Together(&[
+                "../../lodstone/tests/golden/caffe2/int8/predict_net.pb",
+                "../../lodstone/tests/golden/caffe2/int8/init_net.pb",
+            ]),
+            Together(&[
+                "../../lodstone/tests/golden/caffe2/layouts/predict_net.pb",
+                "../../lodstone/tests/golden/caffe2/layouts/init_net.pb",
+            ]),
+        ],
+    ),
+    (
+        "caffe2_blob",
+        &[
+            Below("golden/caffe2/blobs", &["pb"]),
+            Below("../../lodstone/tests/golden/caffe2", &["pb"]),
+        ],
+    ),
+    (
+        "torch_distributed",
+        &[Together(&[
+            "golden/torch/distributed/.metadata",
+            "golden/torch/distributed/__0_0.distcp",
+        ])],
+    ),
+    ("torch_executorch", &[Below("golden/executorch", &["pte", "ptd"])]),
+    (
+        "torch_export",
+        &[Below("golden/torch", &["pt2"]), Below("../../lodstone/tests/golden/torch", &["pt2"])],
+    ),
+    (
         "archive",
         &[Below("hostile/archive", &["pt", "npz", "bin", "txt"]), Below("golden/numpy", &["npz"])],
     ),

@@ -5,10 +5,17 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::support::facts::cases;
+use crate::support::facts_of_all;
 use lodstone_formats::{FORMATS, OpenOptions, Probe, WriteOptions, caffe2, named};
 use lodstone_model::{DType, Limits, Model, Parameter, Tensor};
 use lodstone_store::{Blob, Location};
 use sha2::{Digest, Sha256};
+
+/// Returns the files that Caffe2 wrote, with their facts.
+fn recorded() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/caffe2")
+}
 
 /// Returns the nets that the tests of the facade run.
 fn golden() -> PathBuf {
@@ -60,6 +67,18 @@ fn nets(folder: &Path, found: &mut Vec<PathBuf>) {
             }
             _ => {}
         }
+    }
+}
+
+#[test]
+fn tensors_are_those_that_caffe2_saved() {
+    for case in cases(&recorded()) {
+        // A pair has the name of a folder.
+        let first = case.files.keys().next().unwrap();
+        let model = open(&recorded().join(first));
+        assert_eq!(model.format, case.format, "{}", case.path);
+        assert_eq!(facts_of_all(&model), case.tensors, "{}", case.path);
+        assert_written_back(&recorded().join(first));
     }
 }
 
