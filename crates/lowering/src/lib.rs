@@ -23,7 +23,7 @@ pub mod torch;
 
 use std::fmt;
 
-use lodstone_model::{Dialect, Model, Op, Program, Programs, Report};
+use lodstone_model::{AttributeValue, Dialect, Model, Op, Program, Programs, Report};
 use lodstone_schema::onnx::{place_of, versions};
 use lodstone_schema::{Finding, Findings, Origins};
 
@@ -211,6 +211,23 @@ pub fn lower_with(
         *model = lowered;
         origins
     }))
+}
+
+/// Makes inputs of the main program constants: those that are declared as an integer, a fraction or a truth value, as
+/// `sr: int` in TorchScript. What depends on them, such as a branch, is then decided when the program is lowered.
+///
+/// # Errors
+/// If an input does not exist, is no number, or has another type; then nothing is changed.
+pub fn fix_inputs(model: &mut Model, values: &[(String, AttributeValue)]) -> Result<(), Finding> {
+    match model.main().map(|program| program.dialect) {
+        _ if values.is_empty() => Ok(()),
+        Some(Dialect::Torch) => torch::fix_inputs(model, values),
+        Some(other) => {
+            let what = format!("inputs of {} programs are tensors", other.framework());
+            Err(Finding::from(what))
+        }
+        None => Err(Finding::from("there is no program")),
+    }
 }
 
 /// Returns the model with its program lowered to ONNX, and the origins of its values; `None` if it is ONNX already, or

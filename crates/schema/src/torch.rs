@@ -69,10 +69,13 @@ fn interface(program: &Program) -> Interface<'_> {
 /// Namespaces of operators without a schema: control flow, arithmetic of sizes, and what only the interpreter has.
 const WITHOUT_SCHEMA: &[&str] = &["_operator", "higher_order", "math", "prim", "torch", "upgrader"];
 
+/// Operators of TorchScript's lists, which have no schema.
+const OF_LISTS: &[&str] = &["aten::__getitem__", "aten::append", "aten::dim", "aten::len"];
+
 /// Whether an operator exists.
 pub fn is_known(kind: &str) -> bool {
     let namespace = kind.split_once("::").map_or("", |(namespace, _)| namespace);
-    WITHOUT_SCHEMA.contains(&namespace) || operator(kind).is_some()
+    WITHOUT_SCHEMA.contains(&namespace) || OF_LISTS.contains(&kind) || operator(kind).is_some()
 }
 
 /// Operators with side effects beyond the values of the program, without their overload.

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use lodstone_model::{DType, Dim, Model, TensorType};
+use lodstone_lowering::fix_inputs;
+use lodstone_model::{AttributeValue, DType, Dim, Model, Tensor, TensorType, ValueType};
 use lodstone_store::Progress;
 
 use super::{Output, RunOptions, Runner, Value, engine, required_inputs};
@@ -14,13 +15,24 @@ const MAX_KEPT: usize = 4;
 /// The types of inputs: names, element types and dims.
 type Types = Vec<(String, DType, Vec<u64>)>;
 
+/// Inputs that are numbers, with their values.
+type Numbers = Vec<(String, AttributeValue)>;
+
+/// A program that was prepared for some inputs.
+struct Prepared {
+    types: Types,
+    /// The numbers that it was prepared for; empty if it takes any.
+    fixed: Numbers,
+    runner: Box<dyn Runner>,
+}
+
 struct Typed {
     model: Model,
     options: RunOptions,
     /// The names of the inputs.
     inputs: Vec<String>,
-    /// The last prepared programs, the latest first.
-    prepared: VecDeque<(Types, Box<dyn Runner>)>,
+    /// The last prepared programs, the latest last.
+    prepared: VecDeque<Prepared>,
 }
 
 /// Prepares a program whose operators are lowered when the types of its inputs are known.
@@ -51,25 +63,79 @@ impl Typed {
         Ok(own)
     }
 
-    /// Returns the program, prepared for inputs of these types.
-    fn prepared(&mut self, types: Types) -> Result<&mut Box<dyn Runner>> {
-        match self.prepared.iter().position(|(known, _)| *known == types) {
+    /// Returns the values of the inputs that are declared as numbers.
+    fn numbers(&self, inputs: &[(String, Value)]) -> Result<Numbers> {
+        let main = self.model.main().and_then(|program| program.blocks.first());
+        let vars = main.map_or(&[][..], |main| &main.vars);
+        let mut numbers = Numbers::new();
+        for (name, value) in inputs {
+            let declared = vars.iter().find(|var| var.name == *name).map(|var| &var.value);
+            if let (Some(ValueType::Scalar(dtype)), Value::Tensor(tensor)) = (declared, value) {
+                numbers.push((name.clone(), number(name, *dtype, tensor)?));
+            }
+        }
+        Ok(numbers)
+    }
+
+    /// Returns the program, prepared for inputs of these types. One that cannot be lowered for any numbers is prepared for
+    /// the given ones.
+    fn prepared(&mut self, types: Types, numbers: Numbers) -> Result<&mut Prepared> {
+        let fits = |known: &Prepared| {
+            known.types == types && (known.fixed.is_empty() || known.fixed == numbers)
+        };
+        match self.prepared.iter().position(fits) {
             Some(place) => {
                 let known = self.prepared.remove(place);
                 self.prepared.extend(known);
             }
             None => {
-                let model = declared(&self.model, &types)?;
-                let runner = engine::prepare(&model, &self.options)?;
-                self.prepared.push_back((types, runner));
+                let mut model = declared(&self.model, &types)?;
+                let prepared = match engine::prepare(&model, &self.options) {
+                    Err(_) if !numbers.is_empty() => {
+                        fix_inputs(&mut model, &numbers)
+                            .map_err(|it| Error::Absent(it.to_string()))?;
+                        let runner = engine::prepare(&model, &self.options)?;
+                        Prepared { types, fixed: numbers, runner }
+                    }
+                    runner => Prepared { types, fixed: Numbers::new(), runner: runner? },
+                };
+                self.prepared.push_back(prepared);
             }
         }
         if self.prepared.len() > MAX_KEPT {
             self.prepared.pop_front();
         }
-        let last = self.prepared.back_mut().map(|(_, runner)| runner);
-        last.ok_or_else(|| Error::Absent("no program was prepared".to_owned()))
+        self.prepared.back_mut().ok_or_else(|| Error::Absent("no program was prepared".to_owned()))
     }
+}
+
+/// Returns the value of an input that is declared as a number.
+fn number(name: &str, dtype: DType, tensor: &Tensor) -> Result<AttributeValue> {
+    let wrong = || {
+        let found = TensorType::new(
+            tensor.dtype,
+            Some(tensor.shape.iter().map(|dim| Dim::Known(*dim)).collect()),
+        );
+        Error::Absent(format!("the input `{name}` is declared as a number of {dtype}, not {found}"))
+    };
+    if !tensor.shape.is_empty() || tensor.dtype != dtype {
+        return Err(wrong());
+    }
+    let value = match dtype {
+        DType::Bool => {
+            tensor.to_vec().ok().and_then(|all| all.first().copied()).map(AttributeValue::Bool)
+        }
+        DType::Int64 => {
+            tensor.to_vec().ok().and_then(|all| all.first().copied()).map(AttributeValue::Long)
+        }
+        DType::Float32 => {
+            let all: Option<Vec<f32>> = tensor.to_vec().ok();
+            all.and_then(|all| all.first().copied())
+                .map(|value| AttributeValue::Double(value.into()))
+        }
+        _ => tensor.to_vec().ok().and_then(|all| all.first().copied()).map(AttributeValue::Double),
+    };
+    value.ok_or_else(wrong)
 }
 
 /// Returns the model with the types of its inputs declared.
@@ -80,6 +146,9 @@ fn declared(model: &Model, types: &Types) -> Result<Model> {
         let Some((name, dtype, dims)) = types.iter().find(|(name, ..)| *name == var.name) else {
             continue;
         };
+        if matches!(var.value, ValueType::Scalar(_)) {
+            continue;
+        }
         if let Some(tensor) = var.value.tensor_type()
             && tensor.shape.is_some()
             && !tensor.admits(dims)
@@ -95,7 +164,8 @@ fn declared(model: &Model, types: &Types) -> Result<Model> {
 
 impl Runner for Typed {
     fn run(&mut self, inputs: Vec<(String, Value)>, progress: &Progress) -> Result<Vec<Output>> {
-        let inputs = self.own(inputs)?;
+        let mut inputs = self.own(inputs)?;
+        let numbers = self.numbers(&inputs)?;
         let mut types = Types::new();
         for (name, value) in &inputs {
             let Value::Tensor(tensor) = value else {
@@ -104,6 +174,8 @@ impl Runner for Typed {
             types.push((name.clone(), tensor.dtype, tensor.shape.clone()));
         }
         types.sort_by(|a, b| a.0.cmp(&b.0));
-        self.prepared(types)?.run(inputs, progress)
+        let prepared = self.prepared(types, numbers)?;
+        inputs.retain(|(name, _)| !prepared.fixed.iter().any(|(fixed, _)| fixed == name));
+        prepared.runner.run(inputs, progress)
     }
 }

@@ -25,6 +25,7 @@ mod arguments;
 mod control;
 mod families;
 mod finish;
+mod fixed;
 mod node;
 mod promote;
 mod script;
@@ -35,6 +36,7 @@ use lodstone_model::{Model, Report};
 use lodstone_schema::{Finding, Findings, Origins};
 
 use crate::{LowerOptions, OperatorCoverage};
+pub(crate) use fixed::fix_inputs;
 use walk::Walk;
 
 /// Returns the names of all operators that can be lowered, without overloads, sorted.

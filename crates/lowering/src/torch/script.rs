@@ -20,6 +20,9 @@ pub(super) const RULES: &[(&str, ControlRule)] = &[("prim::If", choose), ("prim:
 /// The maximum number of times that the body of a loop is translated until the types of its states are known.
 const MAX_PASSES: usize = 4;
 
+/// The maximum number of repetitions of a loop that are translated one by one.
+const MAX_UNROLLED: i64 = 4096;
+
 /// Returns the only value in a slot; `None` if it could not be computed.
 fn only<'m>(
     walk: &mut Walk<'m>,
@@ -110,7 +113,20 @@ fn joined(before: &ValueInfo, after: &Value) -> Outcome<ValueInfo> {
     Ok(ValueInfo::tensor(after.dtype(), Some(dims.iter().zip(next).map(join).collect())))
 }
 
-/// Repeats a block.
+/// A loop, with what its operands are.
+struct Repeated {
+    block: usize,
+    /// The names of the number and the states in the block.
+    inputs: Vec<String>,
+    /// The maximum number of repetitions.
+    most: Item,
+    /// Whether it begins.
+    begins: Item,
+    states: Vec<Item>,
+}
+
+/// Repeats a block: as `Loop`, or one time after the other where that has no rule, such as for states whose rank changes,
+/// and the number of times is known.
 fn repeat<'m>(
     walk: &mut Walk<'m>,
     op: &'m Op,
@@ -128,16 +144,72 @@ fn repeat<'m>(
         let Some(item) = walk.item(name, scope)? else { return Ok(None) };
         states.push(item);
     }
-    let is_endless = most.number() == Some(Number::Int(i64::MAX));
-    let most = if is_endless { None } else { Some(walk.value(&most)?) };
-    let begins = walk.value(&begins)?;
-    let begins = walk.truth(&begins)?;
-    let first: Vec<Value> = states.iter().map(|it| walk.value(it)).collect::<Outcome<_>>()?;
-    let mut types: Vec<ValueInfo> = first.iter().map(type_of).collect();
-    let inputs = walk.program.blocks.get(block).map_or(&[][..], |block| &block.inputs);
+    let inputs = walk.program.blocks.get(block).map_or(&[][..], |block| &block.inputs).to_vec();
     if inputs.len() != states.len() + 1 {
         return Err(format!("expected {} inputs of the body", states.len() + 1).into());
     }
+    let repeated = Repeated { block, inputs, most, begins, states };
+    let before = walk.mark();
+    let looped = looped(walk, op, scope, &repeated);
+    match repeated.most.number() {
+        Some(Number::Int(count)) if count <= MAX_UNROLLED && !matches!(looped, Ok(Some(_))) => {
+            let reported = walk.back_to(&before);
+            let unrolled = unrolled(walk, scope, &repeated, count)?;
+            if unrolled.is_none() {
+                // What was found first says more.
+                walk.back_to(&before);
+                walk.findings = reported;
+                return looped;
+            }
+            Ok(unrolled)
+        }
+        _ => looped,
+    }
+}
+
+/// Translates the body of a loop for each repetition; `None` if it cannot be, or only the program knows how often.
+fn unrolled<'m>(
+    walk: &mut Walk<'m>,
+    scope: &Scope<'m>,
+    repeated: &Repeated,
+    count: i64,
+) -> Outcome<Option<Vec<Value>>> {
+    let mut states = repeated.states.clone();
+    let mut goes_on = repeated.begins.number();
+    for number in 0..count {
+        match goes_on {
+            Some(Number::Bool(true)) => {}
+            Some(_) => break,
+            None => return Ok(None),
+        }
+        let number = Item::Constant(AttributeValue::Long(number));
+        let items: Vec<Item> = std::iter::once(number).chain(states.iter().cloned()).collect();
+        let mut inner = scope.clone();
+        for (name, bound) in repeated.inputs.iter().zip(walk.all_bound(&items)) {
+            inner.insert(name.clone(), bound);
+        }
+        let Some(results) = walk.inner(repeated.block, &mut inner)? else { return Ok(None) };
+        let Some((flag, next)) = results.split_first() else { return Ok(None) };
+        goes_on = Item::Number(flag.clone()).number();
+        states = states.iter().zip(next).map(|(item, value)| like(item, value.clone())).collect();
+    }
+    states.iter().map(|state| walk.value(state)).collect::<Outcome<_>>().map(Some)
+}
+
+/// Translates a loop to `Loop`.
+fn looped<'m>(
+    walk: &mut Walk<'m>,
+    op: &'m Op,
+    scope: &Scope<'m>,
+    repeated: &Repeated,
+) -> Outcome<Option<Vec<Value>>> {
+    let Repeated { block, inputs, most, begins, states } = repeated;
+    let is_endless = most.number() == Some(Number::Int(i64::MAX));
+    let most = if is_endless { None } else { Some(walk.value(most)?) };
+    let begins = walk.value(begins)?;
+    let begins = walk.truth(&begins)?;
+    let first: Vec<Value> = states.iter().map(|it| walk.value(it)).collect::<Outcome<_>>()?;
+    let mut types: Vec<ValueInfo> = first.iter().map(type_of).collect();
     for _ in 0..MAX_PASSES {
         let number =
             walk.block_input("iteration", ValueInfo::tensor(DType::Int64, Some(Vec::new())));
@@ -149,7 +221,7 @@ fn repeat<'m>(
         for (name, bound) in inputs.iter().zip(walk.all_bound(&items)) {
             inner.insert(name.clone(), bound);
         }
-        let (mut ops, next) = walk.apart(&op.name, |walk| walk.inner(block, &mut inner))?;
+        let (mut ops, next) = walk.apart(&op.name, |walk| walk.inner(*block, &mut inner))?;
         let Some(next) = next else { return Ok(None) };
         let Some((goes_on, next)) = next.split_first() else {
             return Err("a loop has no condition".into());

@@ -73,6 +73,16 @@ impl Tensors {
         Ok(reference.value.clone())
     }
 
+    /// Makes a value of any type and dims the next one of a parameter.
+    pub(super) fn assign(&mut self, reference: &mut Reference<'_>, value: Value) -> Outcome<()> {
+        let base = self.bases.get_mut(reference.base);
+        let base = base.ok_or_else(|| Finding::internal("a tensor was lost"))?;
+        base.value = value.clone();
+        base.version += 1;
+        (reference.value, reference.version) = (value, base.version);
+        Ok(())
+    }
+
     /// Writes a value of the same type and dims to a reference.
     pub(super) fn write<'m>(
         &mut self,
@@ -95,11 +105,8 @@ impl Tensors {
             let parent = parents.pop().ok_or_else(|| Finding::internal("no parent"))?;
             new = view.scatter(graph, &parent, &new)?;
         }
-        let base = self.bases.get_mut(reference.base);
-        let base = base.ok_or_else(|| Finding::internal("a tensor was lost"))?;
-        base.value = new;
-        base.version += 1;
-        (reference.value, reference.version) = (value, base.version);
+        self.assign(reference, new)?;
+        reference.value = value;
         Ok(())
     }
 }
@@ -126,6 +133,8 @@ const INVOLUTIONS: &[&str] =
 const SAME: &[&str] = &[
     "alias",
     "contiguous",
+    "cpu",
+    "cuda",
     "detach",
     "lift",
     "lift_fresh",

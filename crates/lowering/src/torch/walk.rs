@@ -66,6 +66,13 @@ pub(super) struct Walk<'m> {
     covered: Option<BTreeMap<(usize, usize), OperatorCoverage>>,
 }
 
+/// A state of a translation.
+pub(super) struct Mark {
+    ops: usize,
+    blocks: usize,
+    findings: Findings,
+}
+
 impl<'m> Walk<'m> {
     pub(super) fn new(model: &'m Model) -> Result<Self, Findings> {
         let Some((program, main)) =
@@ -253,6 +260,19 @@ impl<'m> Walk<'m> {
         Ok(Some(results))
     }
 
+    /// Returns the state of the translation, to return to it.
+    pub(super) fn mark(&self) -> Mark {
+        let (ops, blocks) = (self.graph.ops.len(), self.blocks.len());
+        Mark { ops, blocks, findings: self.findings.clone() }
+    }
+
+    /// Drops what was translated since; returns the findings that there were.
+    pub(super) fn back_to(&mut self, mark: &Mark) -> Findings {
+        self.graph.ops.truncate(mark.ops);
+        self.blocks.truncate(mark.blocks);
+        std::mem::replace(&mut self.findings, mark.findings.clone())
+    }
+
     /// Returns what a name stands for now; `None` if it could not be translated.
     pub(super) fn item(&mut self, name: &str, scope: &mut Scope<'m>) -> Outcome<Option<Item>> {
         if name.is_empty() {
@@ -298,6 +318,9 @@ impl<'m> Walk<'m> {
                 scope.insert(name.to_owned(), Bound::Constant(value.clone()));
             });
             return Ok(());
+        }
+        if op.kind == ASSIGNS {
+            return self.assign(op, scope);
         }
         if let Some(rule) = control::rule(&op.kind) {
             self.graph.begin(&op.name);
@@ -483,6 +506,23 @@ impl<'m> Walk<'m> {
         Ok(())
     }
 
+    /// Assigns a tensor to a parameter, which gets its type and dims, too.
+    fn assign(&mut self, op: &'m Op, scope: &mut Scope<'m>) -> Outcome<()> {
+        let [[target], [source]] = [op.input("self"), op.input("value")] else {
+            return Err("expected a parameter and its value".into());
+        };
+        let Some(item) = self.item(source, scope)? else { return Ok(()) };
+        let Some(Bound::Tensor(mut reference)) = scope.get(target).cloned() else {
+            return Err(format!("{} is not a tensor", quoted(target)).into());
+        };
+        let Item::Tensor(value) = item else {
+            return Err(format!("{} is not a tensor", quoted(source)).into());
+        };
+        self.tensors.assign(&mut reference, value)?;
+        scope.insert(target.clone(), Bound::Tensor(reference));
+        Ok(())
+    }
+
     /// Binds the outputs of an operator to its results, as tensors of their own.
     fn bind(
         &mut self,
@@ -573,6 +613,9 @@ impl<'m> Walk<'m> {
     }
 }
 
+/// The operator that assigns a tensor to a parameter.
+const ASSIGNS: &str = "prim::SetAttr";
+
 /// An operator without arguments, for values that no operator needs.
 static EMPTY: std::sync::LazyLock<Op> = std::sync::LazyLock::new(Op::default);
 
@@ -589,7 +632,9 @@ fn fail(op: &Op, scope: &mut Scope<'_>) {
 }
 
 fn is_known(kind: &str) -> bool {
-    kind == "prim::Constant" || families::rule(kind).is_some() || control::rule(kind).is_some()
+    ["prim::Constant", ASSIGNS].contains(&kind)
+        || families::rule(kind).is_some()
+        || control::rule(kind).is_some()
 }
 
 fn unsupported(kind: &str) -> Finding {

@@ -355,6 +355,20 @@ impl Evaluator<'_> {
 
     /// Applies a function of numbers, some of which the program computes.
     pub(super) fn of_numbers(&mut self, name: &str, values: &[Value]) -> Outcome<Option<Value>> {
+        match (name, values) {
+            // The number of repetitions, rounded up: -((low - high) // step).
+            ("aten::__range_length", [low, high, step]) if step.int() != Some(0) => {
+                let span = self.arithmetic("aten::sub", &[low.clone(), high.clone()])?;
+                let count = self.arithmetic("aten::floordiv", &[span, step.clone()])?;
+                let count = self.arithmetic("aten::neg", &[count])?;
+                return self.arithmetic("prim::max", &[count, Value::Int(0)]).map(Some);
+            }
+            ("aten::__derive_index", [index, start, step]) => {
+                let distance = self.arithmetic("aten::mul", &[index.clone(), step.clone()])?;
+                return self.arithmetic("aten::add", &[distance, start.clone()]).map(Some);
+            }
+            _ => {}
+        }
         let Some((_, kind, scalar)) = OF_NUMBERS.iter().find(|(known, ..)| *known == name) else {
             return Ok(None);
         };
@@ -380,6 +394,12 @@ impl Evaluator<'_> {
             arguments.push((slot.to_owned(), argument));
         }
         self.simple(kind, arguments, Some(scalar)).map(Some)
+    }
+
+    /// Applies an operator to numbers.
+    fn arithmetic(&mut self, name: &str, values: &[Value]) -> Outcome {
+        let result = self.of_numbers(name, values)?;
+        result.ok_or_else(|| self.failure(format!("`{name}` gets no numbers")))
     }
 
     /// Answers queries of tensors.

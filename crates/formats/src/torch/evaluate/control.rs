@@ -149,9 +149,9 @@ impl Evaluator<'_> {
         };
         let mut set = before.set.clone();
         for path in first.set.keys().chain(second.set.keys()) {
-            let parameter = Value::Tensor(Rc::from(path.as_str()));
-            let left = first.set.get(path).unwrap_or(&parameter).clone();
-            let right = second.set.get(path).unwrap_or(&parameter).clone();
+            let stored = self.stored.get(path).cloned().unwrap_or(Value::Unset);
+            let left = first.set.get(path).unwrap_or(&stored).clone();
+            let right = second.set.get(path).unwrap_or(&stored).clone();
             let value = self.joined(&left, &right, (&first, &second), path, &mut merge)?;
             set.insert(path.clone(), value);
         }

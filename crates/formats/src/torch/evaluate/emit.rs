@@ -274,13 +274,13 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Writes a tensor to another one.
-    pub(super) fn copy_to(&mut self, target: &str, source: &str) {
+    /// Assigns a tensor to an attribute, which gets its type and dims, too.
+    pub(super) fn emit_assignment(&mut self, target: &str, source: &str) {
         let arguments = vec![
             ("self".to_owned(), Argument::Values(vec![target.to_owned()])),
-            ("src".to_owned(), Argument::Values(vec![source.to_owned()])),
+            ("value".to_owned(), Argument::Values(vec![source.to_owned()])),
         ];
-        let op = operator("aten::copy_", target, arguments);
+        let op = operator("prim::SetAttr", target, arguments);
         if let Some(block) = self.open.last_mut() {
             block.ops.push(op);
         }

@@ -70,6 +70,8 @@ pub(super) struct Evaluator<'a> {
     pub(super) parameters: BTreeSet<String>,
     /// Attributes that the code has set, by path.
     pub(super) set: BTreeMap<String, Value>,
+    /// The values that these attributes have in the archive.
+    pub(super) stored: BTreeMap<String, Value>,
     pub(super) elements: usize,
     pub(super) operators: usize,
     /// The grids of quantized tensors, by variable.
@@ -121,6 +123,7 @@ impl<'a> Evaluator<'a> {
             names: HashMap::new(),
             parameters: BTreeSet::new(),
             set: BTreeMap::new(),
+            stored: BTreeMap::new(),
             elements: 0,
             operators: 0,
             grids: HashMap::new(),

@@ -38,7 +38,9 @@ impl Evaluator<'_> {
                 Ok(Flow::Next)
             }
             Value::Number(_, Type::Int) => {
-                self.looped(Some(&count), None, Some(target), body, scope)
+                let repeated =
+                    Loop { count: Some(&count), condition: None, target: Some(target), body };
+                self.looped(&repeated, &[], scope)
             }
             other => Err(self.failure(format!("a loop over a {}", other.kind()))),
         }
@@ -59,23 +61,35 @@ impl Evaluator<'_> {
                     Flow::Next => {}
                     flow => return Ok(flow),
                 },
-                None => return self.looped(None, Some(condition), None, body, scope),
+                None => {
+                    let condition = Some(condition);
+                    let repeated = Loop { count: None, condition, target: None, body };
+                    return self.looped(&repeated, &[], scope);
+                }
             }
         }
         Err(self.failure(format!("a loop repeats more than {MAX_REPETITIONS} times")))
     }
 
-    /// Makes `prim::Loop`: its states are the variables that the body assigns and that exist before it, and lists of
-    /// tensors that it extends.
+    /// Makes `prim::Loop`: its states are the variables that the body assigns and that exist before it, attributes that
+    /// it assigns, and lists of tensors that it extends.
     fn looped(
         &mut self,
-        count: Option<&Value>,
-        condition: Option<&Expression>,
-        target: Option<&str>,
-        body: &[Statement],
+        repeated: &Loop<'_>,
+        attributes: &[String],
         scope: &mut Scope,
     ) -> Outcome<Flow> {
+        let Loop { count, condition, target, body } = *repeated;
         let (mut states, kept) = self.states(body, scope)?;
+        for path in attributes {
+            let value = self.set.get(path).or_else(|| self.stored.get(path)).cloned();
+            let value = value.unwrap_or(Value::Unset);
+            let Some(sort) = sort_of(&value) else {
+                let what = format!("the {} `{path}` changes in a loop", value.kind());
+                return Err(self.failure(what));
+            };
+            states.push((State::Attribute(path.clone()), self.variable(&value)?, sort));
+        }
         let lists: Vec<usize> = (0..self.heap.len())
             .filter(|place| matches!(self.heap.get(*place), Some(Cell::Sequence(_))))
             .collect();
@@ -114,8 +128,9 @@ impl Evaluator<'_> {
             return Err(self.failure("the body of a loop returns or raises"));
         }
         let grown = self.grown(&before, &lists)?;
-        if !grown.is_empty() {
-            // Again, with these lists as values of the program.
+        let assigned = self.assigned(&before, attributes);
+        if !grown.is_empty() || !assigned.is_empty() {
+            // Again, with these lists and attributes as values of the program.
             self.open.pop();
             self.blocks.truncate(blocks);
             self.restore(&before, scope);
@@ -129,7 +144,8 @@ impl Evaluator<'_> {
                     *cell = Cell::Sequence(name);
                 }
             }
-            return self.looped(count, condition, target, body, scope);
+            let attributes = [attributes, &assigned].concat();
+            return self.looped(repeated, &attributes, scope);
         }
         for (name, value) in &kept {
             if inner.get(name).is_none_or(|now| !is_same(now, value)) {
@@ -146,6 +162,7 @@ impl Evaluator<'_> {
         for (state, _, sort) in &states {
             let value = match state {
                 State::Variable(name) => inner.get(name).cloned().unwrap_or(Value::Unset),
+                State::Attribute(path) => self.set.get(path).cloned().unwrap_or(Value::Unset),
                 State::List(place) => match self.heap.get(*place) {
                     Some(Cell::Sequence(name)) => Value::Sequence(Rc::clone(name)),
                     _ => Value::Unset,
@@ -202,13 +219,9 @@ impl Evaluator<'_> {
                 continue;
             }
             let value = value.clone();
-            let sort = match number_type(&value, &value) {
-                Some(scalar) => Sort::Number(scalar),
-                None if matches!(value, Value::Tensor(_)) => Sort::Tensor,
-                None => {
-                    kept.push((name, value));
-                    continue;
-                }
+            let Some(sort) = sort_of(&value) else {
+                kept.push((name, value));
+                continue;
             };
             let variable = self.variable(&value)?;
             states.push((State::Variable(name), variable, sort));
@@ -235,10 +248,15 @@ impl Evaluator<'_> {
                 _ => return Err(self.failure("the body of a loop changes a list or an object")),
             }
         }
-        match self.set.len() == before.set.len() {
-            true => Ok(grown),
-            false => Err(self.failure("the body of a loop assigns an attribute")),
-        }
+        Ok(grown)
+    }
+
+    /// Returns the attributes that the body of a loop assigns, other than those known.
+    fn assigned(&self, before: &Before, known: &[String]) -> Vec<String> {
+        let is_new = |(path, value): &(&String, &Value)| {
+            before.set.get(*path).is_none_or(|then| !is_same(value, then)) && !known.contains(path)
+        };
+        self.set.iter().filter(is_new).map(|(path, _)| path.clone()).collect()
     }
 
     fn as_truth(&mut self, value: Value) -> Outcome {
@@ -257,6 +275,12 @@ impl Evaluator<'_> {
             (State::Variable(name), _) => {
                 scope.insert(name.clone(), Value::Tensor(variable));
             }
+            (State::Attribute(path), Sort::Number(scalar)) => {
+                self.set.insert(path.clone(), Value::Number(variable, scalar));
+            }
+            (State::Attribute(path), _) => {
+                self.set.insert(path.clone(), Value::Tensor(variable));
+            }
             (State::List(place), _) => {
                 if let Some(cell) = self.heap.get_mut(*place) {
                     *cell = Cell::Sequence(variable);
@@ -266,9 +290,27 @@ impl Evaluator<'_> {
     }
 }
 
-/// What a state of a loop belongs to: a variable of the code, or a list.
+/// A loop of the code.
+struct Loop<'c> {
+    count: Option<&'c Value>,
+    condition: Option<&'c Expression>,
+    /// The variable of the number of the repetition.
+    target: Option<&'c str>,
+    body: &'c [Statement],
+}
+
+/// Returns what a value becomes as a state of a loop; `None` if it cannot be one.
+fn sort_of(value: &Value) -> Option<Sort> {
+    match number_type(value, value) {
+        Some(scalar) => Some(Sort::Number(scalar)),
+        None => matches!(value, Value::Tensor(_)).then_some(Sort::Tensor),
+    }
+}
+
+/// What a state of a loop belongs to: a variable of the code, an attribute by its path, or a list.
 enum State {
     Variable(String),
+    Attribute(String),
     List(usize),
 }
 
@@ -278,7 +320,7 @@ type States = Vec<(State, Rc<str>, Sort)>;
 impl State {
     fn base(&self) -> &str {
         match self {
-            Self::Variable(name) => name,
+            Self::Variable(name) | Self::Attribute(name) => name,
             Self::List(_) => "list",
         }
     }

@@ -10,7 +10,7 @@
 //! | `while`, `for` with known counts | their body, repeatedly |
 //! | other loops | `prim::Loop` with the variables that the body assigns |
 //! | an attribute that is a tensor | the parameter of this path |
-//! | an assignment to an attribute that is a tensor | `aten::copy_` at the end |
+//! | an assignment to an attribute that is a tensor | `prim::SetAttr` at the end |
 //!
 //! | module | contents |
 //! |---|---|

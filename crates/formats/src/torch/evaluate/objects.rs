@@ -297,7 +297,12 @@ impl Evaluator<'_> {
         }
         match object {
             Value::Object(stored) => {
-                self.set.insert(joined(&stored.path, name), value);
+                let path = joined(&stored.path, name);
+                if !self.set.contains_key(&path) {
+                    let stored = self.attribute(object, name)?;
+                    self.stored.insert(path.clone(), stored);
+                }
+                self.set.insert(path, value);
                 Ok(())
             }
             Value::Instance(place) => match self.heap.get_mut(*place) {
@@ -558,7 +563,7 @@ impl Evaluator<'_> {
             if let Value::Tensor(target) = &target
                 && target != source
             {
-                self.copy_to(target, source);
+                self.emit_assignment(target, source);
             }
         }
         Ok(())

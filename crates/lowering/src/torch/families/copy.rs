@@ -24,6 +24,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::conj_physical", Rule::One(same)),
     ("aten::contiguous", Rule::One(same)),
     ("aten::copy", Rule::One(copy)),
+    ("aten::cpu", Rule::One(same)),
+    ("aten::cuda", Rule::One(same)),
     ("aten::detach", Rule::One(same)),
     ("aten::detach_copy", Rule::One(same)),
     ("aten::item", Rule::Number(item)),

@@ -366,7 +366,7 @@ fn scatter_with(node: &mut Node<'_>, reduction: &str) -> Outcome {
             let mut source = vector(node, &source)?;
             for (place, size) in (0..).zip(&sizes) {
                 let bounds = [Size::Known(0), size.clone()];
-                source = super::pieces::sliced(node, &source, place, bounds, 1)?;
+                source = super::pieces::sliced(node, &source, place, bounds, Size::Known(1))?;
             }
             node.cast(&source, x.dtype())?
         }

@@ -141,8 +141,10 @@ fn slice(node: &mut Node<'_>) -> Outcome {
     let axis = axis_of(&x, node.arguments.int("dim")?)?;
     let start = node.arguments.size("start")?.unwrap_or(Size::Known(0));
     let end = node.arguments.size("end")?.unwrap_or(Size::Known(i64::MAX));
-    let step = node.arguments.int("step")?;
-    if step < 1 {
+    let step = node.arguments.size("step")?.unwrap_or(Size::Known(1));
+    if let Size::Known(step) = step
+        && step < 1
+    {
         return Err(wrong("step", "a positive number", &step.to_string()));
     }
     sliced(node, &x, axis, [start, end], step)
@@ -153,7 +155,7 @@ pub(super) fn sliced(
     x: &Value,
     axis: i64,
     [start, end]: [Size; 2],
-    step: i64,
+    step: Size,
 ) -> Outcome {
     if rank(x)? == 0 {
         return Err("a scalar has no slices".into());
@@ -163,13 +165,13 @@ pub(super) fn sliced(
         other => other,
     };
     let (start, end) = (clamped(start), clamped(end));
-    if let (Size::Known(0), Size::Known(last), 1) = (&start, &end, step)
+    if let (Size::Known(0), Size::Known(last), Size::Known(1)) = (&start, &end, &step)
         && (*last == BEYOND || dim_of(x, axis).is_some_and(|dim| *last >= dim))
     {
         return Ok(x.clone());
     }
     let (start, end) = (node.list_of(&[start])?, node.list_of(&[end])?);
-    let (axes, steps) = (node.longs(&[axis]), node.longs(&[step]));
+    let (axes, steps) = (node.longs(&[axis]), node.list_of(&[step])?);
     node.call("Slice", &[x, &start, &end, &axes, &steps], [])
 }
 
@@ -205,7 +207,7 @@ fn narrow(node: &mut Node<'_>) -> Outcome {
             Size::Value(node.add(&start, &length)?)
         }
     };
-    sliced(node, &x, axis, [start, end], 1)
+    sliced(node, &x, axis, [start, end], Size::Known(1))
 }
 
 /// Returns slices of sizes along an axis.
@@ -332,7 +334,7 @@ fn tensor_split(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
             for end in bounds.iter().map(place).chain([dim]) {
                 let end = end.max(start);
                 let (from, to) = (Size::Known(start), Size::Known(end));
-                parts.push(sliced(node, &x, axis, [from, to], 1)?);
+                parts.push(sliced(node, &x, axis, [from, to], Size::Known(1))?);
                 start = end;
             }
             return Ok(parts);
