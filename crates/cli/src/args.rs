@@ -8,8 +8,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand};
 use colorchoice_clap::Color;
 use lodstone::{
-    DangerKind, Dim, Dirs, Engine, FORMATS, Links, Location, Loss, OpenOptions, StoreError,
-    WriteOptions,
+    AttributeValue, DangerKind, Dim, Dirs, Engine, FORMATS, Links, Location, Loss, OpenOptions,
+    StoreError, WriteOptions,
 };
 
 use crate::Failure;
@@ -373,6 +373,10 @@ pub(crate) struct Convert {
     /// this symbol: `data:batch,3,?,?`.
     #[arg(long, value_name = "NAME:1,3,224,224", value_parser = declared_shape)]
     pub(crate) input_shape: Vec<(String, Vec<Dim>)>,
+    /// Make an input that is declared as a number a constant, as `sr: int` in TorchScript; may be
+    /// repeated
+    #[arg(long, value_name = "NAME=NUMBER", value_parser = input_value)]
+    pub(crate) input_value: Vec<(String, AttributeValue)>,
     /// Declare the types of all values of an ONNX program that can be inferred
     #[arg(long)]
     pub(crate) infer_shapes: bool,
@@ -861,6 +865,21 @@ fn declared_shape(text: &str) -> Result<(String, Vec<Dim>), String> {
     let dims = dims.split(',').filter(|_| !dims.is_empty());
     let dims: Option<Vec<Dim>> = dims.map(dim).collect();
     Ok((name.to_owned(), dims.ok_or_else(expected)?))
+}
+
+/// Parses a name and a number or truth value.
+fn input_value(text: &str) -> Result<(String, AttributeValue), String> {
+    let expected = || "expected a name and a number: `rate=16000`, or `exact=true`".to_owned();
+    let (name, value) = text.rsplit_once('=').ok_or_else(expected)?;
+    let value = match value.trim() {
+        "true" => AttributeValue::Bool(true),
+        "false" => AttributeValue::Bool(false),
+        number => match number.parse() {
+            Ok(integer) => AttributeValue::Long(integer),
+            Err(_) => AttributeValue::Double(number.parse().map_err(|_| expected())?),
+        },
+    };
+    Ok((name.to_owned(), value))
 }
 
 fn alignment(text: &str) -> Result<u64, String> {

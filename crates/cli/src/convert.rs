@@ -42,6 +42,7 @@ pub(crate) fn run(arguments: &Convert) -> Result<bool, Failure> {
         .with_custom_domain(arguments.custom_ops.clone())
         .with_lod(arguments.lod.iter().map(|given| level(given)).collect::<Result<_, _>>()?)
         .with_input_shapes(arguments.input_shape.clone())
+        .with_input_values(arguments.input_value.clone())
         .with_infer_shapes(arguments.infer_shapes)
         .with_allow(arguments.allow.losses())
         .with_weights_only(arguments.weights_only)
@@ -67,6 +68,11 @@ pub(crate) fn run(arguments: &Convert) -> Result<bool, Failure> {
         return Err("the result of a conversion to standard output cannot be checked".into());
     }
     let source = arguments.check.then(|| model.clone());
+    let fixed = |mut source: Model| {
+        lodstone::fix_shapes(&mut source, &arguments.input_shape)?;
+        lodstone::fix_inputs(&mut source, &arguments.input_value).map(|()| source)
+    };
+    let source = source.map(fixed).transpose()?;
     let convert = || lodstone::convert(model, output.location(), &options);
     let conversion = progress::show(&progress, Some(total), convert)?;
     finish(&from, &conversion, &output, arguments.json)?;

@@ -8,9 +8,13 @@ use lodstone::finding::Code;
 
 pub(crate) fn of(failure: &(dyn Error + 'static)) -> Option<String> {
     match failure.downcast_ref::<Lodstone>()? {
-        Lodstone::Lossy(losses) if losses.keys().eq([&Loss::Program]) => {
-            Some("pass --weights-only to write the tensors without the program".to_owned())
-        }
+        Lodstone::Lossy(losses) if losses.keys().eq([&Loss::Program]) => Some(
+            match losses.values().flatten().all(|lost| lost.starts_with("the program `")) {
+                true => "pass --program main to convert the main program alone",
+                false => "pass --weights-only to write the tensors without the program",
+            }
+            .to_owned(),
+        ),
         Lodstone::Lossy(losses) => {
             let allow: Vec<_> = losses.keys().map(|loss| format!("--allow {loss}")).collect();
             Some(format!("pass {} to accept this loss", allow.join(" ")))

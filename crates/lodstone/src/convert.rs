@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use lodstone_formats::{FORMATS, Format, SealEntry, WriteOptions, seal_entries};
 use lodstone_lowering::{LowerOptions, is_rewritten, lower_with};
-use lodstone_model::{DType, Dialect, Dim, Loss, Model, Programs, Report, Tensor, some};
+use lodstone_model::{
+    AttributeValue, DType, Dialect, Dim, Loss, Model, Programs, Report, Tensor, some,
+};
 use lodstone_schema::onnx::UpgradeError;
 use lodstone_schema::onnx::downgrade::Target as OpsetTarget;
 use lodstone_schema::{Finding, conventions, onnx, weights};
@@ -15,7 +17,7 @@ use crate::cast::{cast, cast_within};
 use crate::fit::{check_allowed, fit, place};
 use crate::infer::infer_shapes;
 use crate::seal::{Broken, break_seals, follow_link};
-use crate::shapes::declare as declare_shapes;
+use crate::shapes::{fix_inputs, fix_shapes};
 use crate::simplify::simplify;
 use crate::{Error, Result};
 
@@ -50,6 +52,9 @@ pub struct ConvertOptions {
     /// The shapes of inputs of a program, by name: known dims fix dynamic ones. Where a program does not declare the shape
     /// of an input, unknown dims and symbols declare its rank.
     pub input_shapes: Vec<(String, Vec<Dim>)>,
+    /// Values of inputs that are declared as numbers, such as `sr: int` in TorchScript: they become constants of the
+    /// program, and what depends on them, such as a branch, is decided.
+    pub input_values: Vec<(String, AttributeValue)>,
     /// Whether to declare the [inferred types](crate::infer_shapes) of all values of an ONNX program.
     pub infer_shapes: bool,
     /// Losses that are allowed.
@@ -75,6 +80,7 @@ lodstone_model::with_fields!(ConvertOptions {
     with_custom_domain(custom_domain: Option<String>),
     with_lod(lod: Vec<(String, Vec<u64>)>),
     with_input_shapes(input_shapes: Vec<(String, Vec<Dim>)>),
+    with_input_values(input_values: Vec<(String, AttributeValue)>),
     with_infer_shapes(infer_shapes: bool),
     with_allow(allow: Vec<Loss>),
     with_weights_only(weights_only: bool),
@@ -150,7 +156,8 @@ pub fn convert(
     if options.weights_only {
         drop_program(&mut model, options)?;
     }
-    declare_shapes(&mut model, &options.input_shapes)?;
+    fix_shapes(&mut model, &options.input_shapes)?;
+    fix_inputs(&mut model, &options.input_values)?;
     let is_exported = translate(&mut model, format, options, &mut report)?;
     let opset = set_opset(&mut model, format, options, is_exported)?;
     let is_program = model.main().is_some() && format.holds.program.is_some();

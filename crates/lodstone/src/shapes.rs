@@ -1,9 +1,9 @@
-//! Fixing the dynamic dims of inputs.
+//! Fixing the dynamic dims of inputs, and inputs that are numbers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use lodstone_model::{Dim, Model, TensorType, ValueType};
+use lodstone_model::{AttributeValue, Dim, Model, TensorType, ValueType};
 use lodstone_schema::conventions;
 
 use crate::{Error, Result};
@@ -11,12 +11,22 @@ use crate::{Error, Result};
 /// The symbol that exporters write for dims without a known symbol: dims with this symbol need not be equal.
 const ANONYMOUS: &str = "?";
 
+/// Makes inputs of the main program constants: those that are declared as an integer, a fraction or a truth value, such as
+/// `sr: int` in TorchScript. What depends on them, such as a branch, is then decided when the program is translated.
+///
+/// # Errors
+/// If an input does not exist, is no number, or has another type; then nothing is changed.
+pub fn fix_inputs(model: &mut Model, values: &[(String, AttributeValue)]) -> Result<()> {
+    lodstone_lowering::fix_inputs(model, values)
+        .map_err(|finding| Error::Absent(finding.to_string()))
+}
+
 /// Declares the shapes of inputs of a program. A symbol that gets a value is replaced wherever the main graph declares it;
 /// a dim that is given as unknown stays what it is.
 ///
 /// # Errors
 /// If an input does not exist, or a shape contradicts its declaration; then nothing is changed.
-pub(crate) fn declare(model: &mut Model, shapes: &[(String, Vec<Dim>)]) -> Result<()> {
+pub fn fix_shapes(model: &mut Model, shapes: &[(String, Vec<Dim>)]) -> Result<()> {
     if shapes.is_empty() {
         return Ok(());
     }

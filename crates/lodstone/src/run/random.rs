@@ -43,8 +43,8 @@ impl Inputs {
             let declared = vars.iter().find(|var| var.name == name);
             let declared = declared.and_then(|var| match &var.value {
                 // Frameworks without declared types mostly compute with floats.
-                ValueType::Tensor(tensor) if tensor.is_unspecified() => {
-                    Some(TensorType::new(DType::Float32, None))
+                ValueType::Tensor(tensor) if tensor.dtype == DType::Unspecified => {
+                    Some(TensorType::new(DType::Float32, tensor.shape.clone()))
                 }
                 value => value.tensor_type().cloned(),
             });

@@ -2,12 +2,11 @@
 
 use std::collections::VecDeque;
 
-use lodstone_lowering::fix_inputs;
 use lodstone_model::{AttributeValue, DType, Dim, Model, Tensor, TensorType, ValueType};
 use lodstone_store::Progress;
 
 use super::{Output, RunOptions, Runner, Value, engine, required_inputs};
-use crate::{Error, Result};
+use crate::{Error, Result, fix_inputs};
 
 /// The maximum number of prepared programs that are kept, each for other types of inputs.
 const MAX_KEPT: usize = 4;
@@ -92,8 +91,7 @@ impl Typed {
                 let mut model = declared(&self.model, &types)?;
                 let prepared = match engine::prepare(&model, &self.options) {
                     Err(_) if !numbers.is_empty() => {
-                        fix_inputs(&mut model, &numbers)
-                            .map_err(|it| Error::Absent(it.to_string()))?;
+                        fix_inputs(&mut model, &numbers)?;
                         let runner = engine::prepare(&model, &self.options)?;
                         Prepared { types, fixed: numbers, runner }
                     }

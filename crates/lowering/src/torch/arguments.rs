@@ -70,6 +70,8 @@ pub(super) struct Arguments<'a> {
     schema: Option<&'static Operator>,
     /// The slots, with the values in them.
     pub(super) values: Vec<(&'a str, Vec<Item>)>,
+    /// Whether the program declares the dims of the results, as exported programs do.
+    pub(super) is_declared: bool,
     read: RefCell<HashSet<String>>,
 }
 
@@ -127,7 +129,13 @@ impl Item {
 
 impl<'a> Arguments<'a> {
     pub(super) fn new(op: &'a Op, values: Vec<(&'a str, Vec<Item>)>) -> Self {
-        Self { op, schema: operator(&op.kind), values, read: RefCell::default() }
+        let schema = operator(&op.kind);
+        Self { op, schema, values, is_declared: false, read: RefCell::default() }
+    }
+
+    pub(super) fn with_declared(mut self, is_declared: bool) -> Self {
+        self.is_declared = is_declared;
+        self
     }
 
     /// Returns the overload of the operator.

@@ -36,13 +36,12 @@ const RULES: &[(&str, ControlRule)] = &[
 
 /// Returns the rule of an operator that runs subgraphs.
 pub(super) fn rule(kind: &str) -> Option<ControlRule> {
-    let mut all = RULES.iter().chain(super::script::RULES);
-    all.find(|(known, _)| *known == kind).map(|(_, rule)| *rule)
+    RULES.iter().find(|(known, _)| *known == kind).map(|(_, rule)| *rule)
 }
 
 /// Returns the names of the operators that run subgraphs.
 pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
-    RULES.iter().chain(super::script::RULES).map(|(kind, _)| *kind)
+    RULES.iter().map(|(kind, _)| *kind)
 }
 
 /// Returns the subgraph in an argument.
@@ -137,7 +136,7 @@ impl<'m> Walk<'m> {
     }
 
     /// Binds an item as an input of a subgraph.
-    fn bound(&mut self, item: &Item) -> Bound<'m> {
+    pub(super) fn bound(&mut self, item: &Item) -> Bound<'m> {
         match item {
             Item::Tensor(value) => Bound::Tensor(self.tensors.add(value.clone(), None)),
             Item::Number(value) => Bound::Number(value.clone()),

@@ -41,7 +41,8 @@ use walk::Walk;
 
 /// Returns the names of all operators that can be lowered, without overloads, sorted.
 pub fn kinds() -> Vec<&'static str> {
-    let mut kinds: Vec<&str> = families::kinds().chain(control::kinds()).collect();
+    let mut kinds: Vec<&str> =
+        families::kinds().chain(control::kinds()).chain(script::kinds()).collect();
     kinds.sort_unstable();
     kinds
 }

@@ -10,12 +10,34 @@ use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{ValueInfo, common_type};
 
 use super::arguments::{Item, Number};
-use super::control::{ControlRule, body, like, type_of};
+use super::control::{body, like, type_of};
 use super::node::Outcome;
-use super::walk::{Scope, Walk};
+use super::walk::{Bound, List, Scope, Walk};
 use crate::onnx::Value;
 
-pub(super) const RULES: &[(&str, ControlRule)] = &[("prim::If", choose), ("prim::Loop", repeat)];
+/// The rule of an operator, in a block, that binds its results itself. It returns `false` if an operator of a subgraph could
+/// not be translated, which has been reported.
+pub(super) type ScriptRule = for<'m> fn(&mut Walk<'m>, Place<'m>, &mut Scope<'m>) -> Outcome<bool>;
+
+/// The index of a block, and an operator of it.
+type Place<'m> = (usize, &'m Op);
+
+const RULES: &[(&str, ScriptRule)] = &[
+    ("aten::append", append),
+    ("prim::If", choose),
+    ("prim::ListConstruct", construct),
+    ("prim::Loop", repeat),
+];
+
+/// Returns the rule of an operator that binds its results.
+pub(super) fn rule(kind: &str) -> Option<ScriptRule> {
+    RULES.iter().find(|(known, _)| *known == kind).map(|(_, rule)| *rule)
+}
+
+/// Returns the names of the operators that bind their results.
+pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
+    RULES.iter().map(|(kind, _)| *kind)
+}
 
 /// The maximum number of times that the body of a loop is translated until the types of its states are known.
 const MAX_PASSES: usize = 4;
@@ -36,12 +58,44 @@ fn only<'m>(
     }
 }
 
+/// Makes a list of tensors, to which others are appended.
+fn construct<'m>(walk: &mut Walk<'m>, (_, op): Place<'m>, scope: &mut Scope<'m>) -> Outcome<bool> {
+    let mut list = List::default();
+    for name in op.input("self") {
+        let Some(item) = walk.item(name, scope)? else { return Ok(false) };
+        list = list.with(walk.value(&item)?);
+    }
+    bind_all(op, vec![Bound::List(list)], scope);
+    Ok(true)
+}
+
+/// Appends a tensor to a list.
+fn append<'m>(walk: &mut Walk<'m>, (block, op): Place<'m>, scope: &mut Scope<'m>) -> Outcome<bool> {
+    let Some(element) = only(walk, op, "el", scope)? else { return Ok(false) };
+    let element = walk.value(&element)?;
+    if let [name] = op.input("self")
+        && let Some(Bound::List(list)) = scope.get(name)
+    {
+        let list = list.with(element);
+        bind_all(op, vec![Bound::List(list)], scope);
+        return Ok(true);
+    }
+    let Some(list) = only(walk, op, "self", scope)? else { return Ok(false) };
+    let list = walk.value(&list)?;
+    let list = walk.graph.call("SequenceInsert", &[&list, &element], [])?;
+    walk.bind(block, op, vec![list], scope)?;
+    Ok(true)
+}
+
+/// Binds what an operator writes.
+fn bind_all<'m>(op: &Op, results: Vec<Bound<'m>>, scope: &mut Scope<'m>) {
+    for (name, result) in op.writes().zip(results) {
+        scope.insert(name.to_owned(), result);
+    }
+}
+
 /// Runs one of two branches.
-fn choose<'m>(
-    walk: &mut Walk<'m>,
-    op: &'m Op,
-    scope: &mut Scope<'m>,
-) -> Outcome<Option<Vec<Value>>> {
+fn choose<'m>(walk: &mut Walk<'m>, (place, op): Place<'m>, scope: &mut Scope<'m>) -> Outcome<bool> {
     let blocks: Vec<usize> = match op.attribute("blocks") {
         Some(AttributeValue::Blocks(blocks)) => {
             blocks.iter().filter_map(|block| usize::try_from(*block).ok()).collect()
@@ -51,19 +105,20 @@ fn choose<'m>(
     let [then, other] = blocks.as_slice() else {
         return Err(format!("expected two blocks, found {}", blocks.len()).into());
     };
-    let Some(condition) = only(walk, op, "cond", scope)? else { return Ok(None) };
+    let Some(condition) = only(walk, op, "cond", scope)? else { return Ok(false) };
     if let Some(number) = condition.number() {
         let block = if number != Number::Bool(false) { *then } else { *other };
-        let results = walk.inner(block, &mut scope.clone())?;
+        let Some(results) = walk.inlined(block, &mut scope.clone())? else { return Ok(false) };
         walk.graph.begin(&op.name);
-        return Ok(results);
+        bind_all(op, results, scope);
+        return Ok(true);
     }
     let condition = walk.value(&condition)?;
     let condition = walk.truth(&condition)?;
     let (mut bodies, mut results) = (Vec::new(), Vec::new());
     for (block, name) in [(*then, "then_branch"), (*other, "else_branch")] {
         let (ops, made) = walk.apart(&op.name, |walk| walk.inner(block, &mut scope.clone()))?;
-        let Some(made) = made else { return Ok(None) };
+        let Some(made) = made else { return Ok(false) };
         bodies.push((name, ops, made.clone()));
         results.push(made);
     }
@@ -87,7 +142,9 @@ fn choose<'m>(
         let value = walk.block(&op.name, &[], ops, &made)?;
         attributes.push(body(name, value));
     }
-    Ok(Some(walk.graph.emit_typed("If", &[Some(&condition)], attributes, infos)))
+    let results = walk.graph.emit_typed("If", &[Some(&condition)], attributes, infos);
+    walk.bind(place, op, results, scope)?;
+    Ok(true)
 }
 
 /// Returns the type that a state has before and after the body: dims that differ are unknown.
@@ -114,7 +171,7 @@ fn joined(before: &ValueInfo, after: &Value) -> Outcome<ValueInfo> {
 }
 
 /// A loop, with what its operands are.
-struct Repeated {
+struct Repeated<'m> {
     block: usize,
     /// The names of the number and the states in the block.
     inputs: Vec<String>,
@@ -123,58 +180,60 @@ struct Repeated {
     /// Whether it begins.
     begins: Item,
     states: Vec<Item>,
+    /// What the states stand for, which may be more than a value.
+    bound: Vec<Bound<'m>>,
 }
 
 /// Repeats a block: as `Loop`, or one time after the other where that has no rule, such as for states whose rank changes,
 /// and the number of times is known.
-fn repeat<'m>(
-    walk: &mut Walk<'m>,
-    op: &'m Op,
-    scope: &mut Scope<'m>,
-) -> Outcome<Option<Vec<Value>>> {
+fn repeat<'m>(walk: &mut Walk<'m>, (place, op): Place<'m>, scope: &mut Scope<'m>) -> Outcome<bool> {
     let block = match op.attribute("body") {
         Some(AttributeValue::Block(block)) => usize::try_from(*block).ok(),
         _ => None,
     };
     let block = block.ok_or("expected the block of a loop")?;
-    let Some(most) = only(walk, op, "max_trip_count", scope)? else { return Ok(None) };
-    let Some(begins) = only(walk, op, "cond", scope)? else { return Ok(None) };
+    let Some(most) = only(walk, op, "max_trip_count", scope)? else { return Ok(false) };
+    let Some(begins) = only(walk, op, "cond", scope)? else { return Ok(false) };
     let mut states = Vec::new();
     for name in op.input("states") {
-        let Some(item) = walk.item(name, scope)? else { return Ok(None) };
+        let Some(item) = walk.item(name, scope)? else { return Ok(false) };
         states.push(item);
     }
     let inputs = walk.program.blocks.get(block).map_or(&[][..], |block| &block.inputs).to_vec();
     if inputs.len() != states.len() + 1 {
         return Err(format!("expected {} inputs of the body", states.len() + 1).into());
     }
-    let repeated = Repeated { block, inputs, most, begins, states };
+    let bound = op.input("states").iter().filter_map(|name| scope.get(name).cloned()).collect();
+    let repeated = Repeated { block, inputs, most, begins, states, bound };
     let before = walk.mark();
     let looped = looped(walk, op, scope, &repeated);
     match repeated.most.number() {
         Some(Number::Int(count)) if count <= MAX_UNROLLED && !matches!(looped, Ok(Some(_))) => {
             let reported = walk.back_to(&before);
-            let unrolled = unrolled(walk, scope, &repeated, count)?;
-            if unrolled.is_none() {
-                // What was found first says more.
-                walk.back_to(&before);
-                walk.findings = reported;
-                return looped;
+            if let Some(results) = unrolled(walk, scope, &repeated, count)? {
+                walk.graph.begin(&op.name);
+                bind_all(op, results, scope);
+                return Ok(true);
             }
-            Ok(unrolled)
+            // What was found first says more.
+            walk.back_to(&before);
+            walk.findings = reported;
         }
-        _ => looped,
+        _ => {}
     }
+    let Some(results) = looped? else { return Ok(false) };
+    walk.bind(place, op, results, scope)?;
+    Ok(true)
 }
 
 /// Translates the body of a loop for each repetition; `None` if it cannot be, or only the program knows how often.
 fn unrolled<'m>(
     walk: &mut Walk<'m>,
     scope: &Scope<'m>,
-    repeated: &Repeated,
+    repeated: &Repeated<'m>,
     count: i64,
-) -> Outcome<Option<Vec<Value>>> {
-    let mut states = repeated.states.clone();
+) -> Outcome<Option<Vec<Bound<'m>>>> {
+    let mut states = repeated.bound.clone();
     let mut goes_on = repeated.begins.number();
     for number in 0..count {
         match goes_on {
@@ -182,18 +241,23 @@ fn unrolled<'m>(
             Some(_) => break,
             None => return Ok(None),
         }
-        let number = Item::Constant(AttributeValue::Long(number));
-        let items: Vec<Item> = std::iter::once(number).chain(states.iter().cloned()).collect();
+        let number = Bound::Constant(AttributeValue::Long(number));
         let mut inner = scope.clone();
-        for (name, bound) in repeated.inputs.iter().zip(walk.all_bound(&items)) {
+        for (name, bound) in repeated.inputs.iter().zip(std::iter::once(number).chain(states)) {
             inner.insert(name.clone(), bound);
         }
-        let Some(results) = walk.inner(repeated.block, &mut inner)? else { return Ok(None) };
-        let Some((flag, next)) = results.split_first() else { return Ok(None) };
-        goes_on = Item::Number(flag.clone()).number();
-        states = states.iter().zip(next).map(|(item, value)| like(item, value.clone())).collect();
+        let Some(mut results) = walk.inlined(repeated.block, &mut inner)? else { return Ok(None) };
+        if results.is_empty() {
+            return Ok(None);
+        }
+        states = results.split_off(1);
+        goes_on = match results.pop() {
+            Some(Bound::Constant(value)) => Item::Constant(value).number(),
+            Some(Bound::Number(value)) => Item::Number(value).number(),
+            _ => None,
+        };
     }
-    states.iter().map(|state| walk.value(state)).collect::<Outcome<_>>().map(Some)
+    Ok(Some(states))
 }
 
 /// Translates a loop to `Loop`.
@@ -201,9 +265,9 @@ fn looped<'m>(
     walk: &mut Walk<'m>,
     op: &'m Op,
     scope: &Scope<'m>,
-    repeated: &Repeated,
+    repeated: &Repeated<'m>,
 ) -> Outcome<Option<Vec<Value>>> {
-    let Repeated { block, inputs, most, begins, states } = repeated;
+    let Repeated { block, inputs, most, begins, states, .. } = repeated;
     let is_endless = most.number() == Some(Number::Int(i64::MAX));
     let most = if is_endless { None } else { Some(walk.value(most)?) };
     let begins = walk.value(begins)?;

@@ -31,6 +31,8 @@ pub(super) struct View<'m> {
     pub(super) arguments: Vec<(&'m str, Vec<Item>)>,
     /// The index of the result.
     pub(super) result: usize,
+    /// Whether the program declares the dims of the results.
+    pub(super) is_declared: bool,
 }
 
 /// A tensor with elements of its own.
@@ -159,7 +161,8 @@ impl<'m> View<'m> {
         }
         let rule =
             families::rule(&self.op.kind).ok_or_else(|| Finding::internal("a view has no rule"))?;
-        act(&mut Node::new(graph, self.op, Arguments::new(self.op, values)), rule)
+        let arguments = Arguments::new(self.op, values).with_declared(self.is_declared);
+        act(&mut Node::new(graph, self.op, arguments), rule)
     }
 
     /// Returns the view of a tensor.

@@ -1,6 +1,7 @@
 //! The walk over the operators of a program.
 
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 use lodstone_model::{
     AttributeValue, Block, DType, Dim, Kind, Layout, Model, Op, Program, Tensor, TensorType,
@@ -14,7 +15,7 @@ use lodstone_schema::{Code, Finding, Findings};
 use super::arguments::{Arguments, Item};
 use super::node::{Node, Outcome, Rule, base_name, check_size, is_written};
 use super::tensors::{Reference, Tensors, View};
-use super::{control, families};
+use super::{control, families, script};
 use crate::OperatorCoverage;
 use crate::onnx::{Graph, Value, is_unknown};
 
@@ -30,12 +31,50 @@ pub(super) enum Bound<'m> {
     Number(Value),
     /// A constant.
     Constant(AttributeValue),
+    /// A list of known tensors.
+    List(List),
     /// A parameter whose file does not have it.
     Missing,
     /// Something that is no value, such as a token.
     Object,
     /// The result of an operator that could not be translated.
     Failed,
+}
+
+/// A list of tensors to which others are appended.
+#[derive(Clone, Debug, Default)]
+pub(super) struct List {
+    /// The list before, and the last tensor.
+    last: Option<Rc<(List, Value)>>,
+}
+
+impl List {
+    /// Returns the list with another tensor.
+    pub(super) fn with(&self, value: Value) -> Self {
+        Self { last: Some(Rc::new((self.clone(), value))) }
+    }
+
+    /// Returns the tensors.
+    fn values(&self) -> Vec<Value> {
+        let mut values = Vec::new();
+        let mut rest = self;
+        while let Some(last) = &rest.last {
+            values.push(last.1.clone());
+            rest = &last.0;
+        }
+        values.reverse();
+        values
+    }
+}
+
+impl Drop for List {
+    /// One after the other: the lists before are as many as tensors.
+    fn drop(&mut self) {
+        let mut last = self.last.take();
+        while let Some(mut before) = last.and_then(Rc::into_inner) {
+            last = before.0.last.take();
+        }
+    }
 }
 
 /// The values of a block, by name.
@@ -205,10 +244,6 @@ impl<'m> Walk<'m> {
         block: usize,
         inputs: Vec<Bound<'m>>,
     ) -> Outcome<Option<Vec<Value>>> {
-        if self.depth >= MAX_DEPTH {
-            let deep = format!("subgraphs are nested deeper than {MAX_DEPTH}");
-            return Err(Finding::new(Code::Limit, deep));
-        }
         let program = self.program;
         let own = program.blocks.get(block).ok_or("a subgraph does not exist")?;
         if own.inputs.len() != inputs.len() {
@@ -225,25 +260,19 @@ impl<'m> Walk<'m> {
         block: usize,
         scope: &mut Scope<'m>,
     ) -> Outcome<Option<Vec<Value>>> {
-        if self.depth >= MAX_DEPTH {
-            let deep = format!("subgraphs are nested deeper than {MAX_DEPTH}");
-            return Err(Finding::new(Code::Limit, deep));
-        }
-        let program = self.program;
-        let own = program.blocks.get(block).ok_or("a subgraph does not exist")?;
         let around = self.tensors.bases.len();
         let versions: Vec<u64> = self.tensors.bases.iter().map(|base| base.version).collect();
-        self.depth += 1;
-        self.operators(block, scope);
-        self.depth -= 1;
+        self.nested(block, scope)?;
         let now = self.tensors.bases.iter().take(around).map(|base| base.version);
-        if !now.eq(versions.iter().copied()) {
+        if !now.eq(versions) {
             return Err(
                 "a subgraph writes to a tensor outside of it, which is not supported".into()
             );
         }
+        let program = self.program;
+        let names = program.blocks.get(block).map_or(&[][..], |own| &own.outputs);
         let mut results = Vec::new();
-        for name in &own.outputs {
+        for name in names {
             match self.item(name, scope)? {
                 Some(Item::Tensor(value) | Item::Number(value)) => results.push(value),
                 Some(item @ Item::Constant(_)) => {
@@ -258,6 +287,42 @@ impl<'m> Walk<'m> {
             }
         }
         Ok(Some(results))
+    }
+
+    /// Translates the block that an operator runs into the operators around it; returns what its outputs stand for.
+    /// Returns `None` if it could not be translated, which has been reported.
+    pub(super) fn inlined(
+        &mut self,
+        block: usize,
+        scope: &mut Scope<'m>,
+    ) -> Outcome<Option<Vec<Bound<'m>>>> {
+        self.nested(block, scope)?;
+        let program = self.program;
+        let names = program.blocks.get(block).map_or(&[][..], |own| &own.outputs);
+        let mut results = Vec::new();
+        for name in names {
+            match scope.get(name) {
+                Some(Bound::Failed) => return Ok(None),
+                Some(bound) => results.push(bound.clone()),
+                None => return Err(format!("{} has no value", quoted(name)).into()),
+            }
+        }
+        Ok(Some(results))
+    }
+
+    /// Translates the operators of a block that an operator runs.
+    fn nested(&mut self, block: usize, scope: &mut Scope<'m>) -> Outcome<()> {
+        if self.depth >= MAX_DEPTH {
+            let deep = format!("subgraphs are nested deeper than {MAX_DEPTH}");
+            return Err(Finding::new(Code::Limit, deep));
+        }
+        if block >= self.program.blocks.len() {
+            return Err("a subgraph does not exist".into());
+        }
+        self.depth += 1;
+        self.operators(block, scope);
+        self.depth -= 1;
+        Ok(())
     }
 
     /// Returns the state of the translation, to return to it.
@@ -284,6 +349,13 @@ impl<'m> Walk<'m> {
             }
             Some(Bound::Number(value)) => Ok(Some(Item::Number(value.clone()))),
             Some(Bound::Constant(value)) => Ok(Some(Item::Constant(value.clone()))),
+            Some(Bound::List(list)) => {
+                let values = list.values();
+                // The type of the elements follows from what is appended.
+                let kind = if values.is_empty() { "SequenceEmpty" } else { "SequenceConstruct" };
+                let list = self.graph.call(kind, &values.iter().collect::<Vec<_>>(), [])?;
+                Ok(Some(Item::Tensor(list)))
+            }
             Some(Bound::Failed) => Ok(None),
             Some(Bound::Missing) if self.covered.is_some() => Ok(None),
             Some(Bound::Missing) => {
@@ -300,6 +372,10 @@ impl<'m> Walk<'m> {
         for operand in &op.inputs {
             let mut items = Vec::new();
             for (index, name) in operand.args.iter().enumerate() {
+                if let Some(Bound::List(list)) = scope.get(name) {
+                    items.extend(list.values().into_iter().map(Item::Tensor));
+                    continue;
+                }
                 let item = self.item(name, scope);
                 match item.map_err(|finding| finding.about_input(index))? {
                     Some(item) => items.push(item),
@@ -321,6 +397,13 @@ impl<'m> Walk<'m> {
         }
         if op.kind == ASSIGNS {
             return self.assign(op, scope);
+        }
+        if let Some(rule) = script::rule(&op.kind) {
+            self.graph.begin(&op.name);
+            if !rule(self, (block, op), scope)? {
+                fail(op, scope);
+            }
+            return Ok(());
         }
         if let Some(rule) = control::rule(&op.kind) {
             self.graph.begin(&op.name);
@@ -358,7 +441,9 @@ impl<'m> Walk<'m> {
         {
             return Err("strides in the memory of a view are not supported".into());
         }
-        let mut node = Node::new(&mut self.graph, op, Arguments::new(op, values.clone()));
+        let is_declared = self.is_declared(block, op);
+        let arguments = Arguments::new(op, values.clone()).with_declared(is_declared);
+        let mut node = Node::new(&mut self.graph, op, arguments);
         let results = match rule {
             Rule::One(rule) | Rule::Number(rule) => vec![rule(&mut node)?],
             Rule::Many(rule) => rule(&mut node)?,
@@ -388,12 +473,18 @@ impl<'m> Walk<'m> {
             return self.write(block, op, result, scope);
         }
         if let Some(source) = self.source(op, scope) {
-            let views =
-                (0..results.len()).map(|result| View { op, arguments: values.clone(), result });
-            let views: Vec<View<'m>> = views.collect();
+            let view = |result| View { op, arguments: values.clone(), result, is_declared };
+            let views: Vec<View<'m>> = (0..results.len()).map(view).collect();
             return self.bind_views(block, op, &source, views, results, scope);
         }
         self.bind(block, op, results, scope)
+    }
+
+    /// Whether the program declares the dims of the results of an operator.
+    fn is_declared(&self, block: usize, op: &Op) -> bool {
+        let vars = self.vars.get(block);
+        let var = op.writes().next().and_then(|name| vars?.get(name));
+        var.and_then(|var| var.value.tensor_type()).is_some_and(|tensor| tensor.shape.is_some())
     }
 
     /// Returns the tensor that the results of an operator are views of.
@@ -524,7 +615,7 @@ impl<'m> Walk<'m> {
     }
 
     /// Binds the outputs of an operator to its results, as tensors of their own.
-    fn bind(
+    pub(super) fn bind(
         &mut self,
         block: usize,
         op: &'m Op,
@@ -635,6 +726,7 @@ fn is_known(kind: &str) -> bool {
     ["prim::Constant", ASSIGNS].contains(&kind)
         || families::rule(kind).is_some()
         || control::rule(kind).is_some()
+        || script::rule(kind).is_some()
 }
 
 fn unsupported(kind: &str) -> Finding {

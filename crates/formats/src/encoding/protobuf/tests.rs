@@ -99,6 +99,8 @@ fn unknown_fields_survive_text() {
     encoder.fixed32(91, [1, 2, 3, 4]);
     encoder.fixed64(92, [8; 8]);
     encoder.bytes(93, &[0, 255, b'a']);
+    // Packed, where there is one value.
+    encoder.bytes(6, &[1, 0]);
     let bytes: Bytes = encoder.finish().into();
     let text = print(&bytes, Generation::First);
     assert!(text.contains("91: 0x04030201\n"), "{text}");

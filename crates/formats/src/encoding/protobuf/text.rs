@@ -60,7 +60,13 @@ impl Printer {
         let mut once = Vec::new();
         for field in message.fields() {
             let field = field?;
-            match schema.field(field.number) {
+            // Packed values of a field that is not repeated are an unknown field, as for protobuf.
+            let is_one = |known: &&schema::Field| {
+                known.repeated
+                    || !matches!(field.value, Value::Bytes(_))
+                    || matches!(known.kind, Kind::Message(_) | Kind::Bytes | Kind::Elements)
+            };
+            match schema.field(field.number).filter(is_one) {
                 // Parsers reject text with a duplicate.
                 Some(known) if !known.repeated && once.contains(&known.number) => {
                     let expected = format!("`{}` once", known.name(self.style.generation));

@@ -195,6 +195,7 @@ impl Evaluator<'_> {
             *first = main;
         }
         super::prune::prune(&mut self.blocks);
+        super::uses::declare(&mut self.blocks);
         let mut topology = Topology::new(Dialect::Torch);
         topology.blocks = std::mem::take(&mut self.blocks);
         Ok(topology.into())

@@ -24,6 +24,7 @@
 //! | `emit` | operators of the program |
 //! | `quantized` | quantized tensors |
 //! | `prune` | removal of results that nothing reads |
+//! | `uses` | element types of inputs |
 //!
 //! Source of truth: the interpreter and `schema_matching.cpp` of PyTorch 2.15.
 
@@ -37,6 +38,7 @@ mod objects;
 mod prune;
 mod quantized;
 mod resolve;
+mod uses;
 mod value;
 
 pub(crate) use evaluator::{Code, deep, evaluate, methods};

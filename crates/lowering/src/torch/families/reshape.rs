@@ -1,5 +1,7 @@
 //! Other dims for the same elements.
 
+use lodstone_schema::{Code, Finding};
+
 use crate::onnx::{Value, text};
 use crate::torch::arguments::{Size, wrong};
 use crate::torch::node::{
@@ -230,9 +232,17 @@ fn squeeze(node: &mut Node<'_>) -> Outcome {
     };
     let mut removed = Vec::new();
     for axis in axes.into_iter().filter(|axis| *axis < rank(&x).unwrap_or(0)) {
-        // A dim without a known size is not 1, as in `torch.export`.
-        if dim_of(&x, axis) == Some(1) {
-            removed.push(axis);
+        match dim_of(&x, axis) {
+            Some(1) => removed.push(axis),
+            // In exported programs, a dim without a known size is not 1.
+            None if !node.arguments.is_declared => {
+                let what = format!(
+                    "the dim {axis} of `{}` must be known: it is removed if it is 1",
+                    x.name()
+                );
+                return Err(Finding::new(Code::UnknownDims, what));
+            }
+            _ => {}
         }
     }
     if removed.is_empty() {

@@ -3,25 +3,23 @@
 
 use std::ops::DerefMut;
 
-use lodstone_model::{AttributeValue, DType, Tensor};
+use lodstone_model::{AttributeValue, DType, Tensor, ValueType};
 use lodstone_schema::torch::{script_code, script_type};
 use lodstone_store::Blob;
 
 use super::create::with_value;
 use super::unary::truncated;
 use crate::onnx::Value;
-use crate::torch::arguments::Item;
+use crate::torch::arguments::{Item, Size};
 use crate::torch::node::{Node, Outcome, Rule, rank};
 use crate::torch::promote::{Category, category};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::__getitem__", Rule::One(item)),
-    ("aten::append", Rule::One(append)),
     ("aten::dim", Rule::Number(dim)),
     ("aten::is_floating_point", Rule::Number(is_floating_point)),
     ("aten::len", Rule::Number(length)),
     ("aten::tensor", Rule::One(tensor)),
-    ("prim::ListConstruct", Rule::One(list)),
     ("prim::NumToTensor", Rule::One(|node| node.tensor("a"))),
     ("prim::dtype", Rule::Number(dtype)),
     ("upgrader::div_Scalar_0_3", Rule::One(divide)),
@@ -73,28 +71,37 @@ fn tensor(node: &mut Node<'_>) -> Outcome {
     node.reshape(&numbers, &shape)
 }
 
-/// Makes a list of tensors, which a loop extends.
-fn list(node: &mut Node<'_>) -> Outcome {
+/// Returns the list that an operator reads: a value of the program, or its tensors.
+fn listed(node: &Node<'_>) -> Outcome<Result<Value, Vec<Value>>> {
     let all = node.tensors("self")?;
     match all.as_slice() {
-        // The type of the elements follows from what is appended.
-        [] => node.call("SequenceEmpty", &[], []),
-        all => node.call("SequenceConstruct", &all.iter().collect::<Vec<_>>(), []),
+        [list] if matches!(list.value_type(), ValueType::List(_)) => Ok(Ok(list.clone())),
+        _ => Ok(Err(all)),
     }
 }
 
-fn append(node: &mut Node<'_>) -> Outcome {
-    let (list, element) = (node.tensor("self")?, node.tensor("el")?);
-    node.call("SequenceInsert", &[&list, &element], [])
-}
-
 fn length(node: &mut Node<'_>) -> Outcome {
-    let list = node.tensor("self")?;
-    node.call("SequenceLength", &[&list], [])
+    match listed(node)? {
+        Ok(list) => node.call("SequenceLength", &[&list], []),
+        Err(all) => Ok(node.long(i64::try_from(all.len()).unwrap_or(i64::MAX))),
+    }
 }
 
 fn item(node: &mut Node<'_>) -> Outcome {
-    let (list, place) = (node.tensor("self")?, node.tensor("idx")?);
+    let place = node.arguments.size("idx")?.ok_or("the argument `idx` is missing")?;
+    let list = match (listed(node)?, &place) {
+        (Ok(list), _) => list,
+        (Err(all), Size::Known(place)) => {
+            let count = i64::try_from(all.len()).unwrap_or(i64::MAX);
+            let at = if *place < 0 { place.saturating_add(count) } else { *place };
+            let found = usize::try_from(at).ok().and_then(|at| all.get(at)).cloned();
+            return found.ok_or_else(|| format!("there is no item {place} of {count}").into());
+        }
+        (Err(all), Size::Value(_)) => {
+            node.call("SequenceConstruct", &all.iter().collect::<Vec<_>>(), [])?
+        }
+    };
+    let place = node.scalar_of(&place)?;
     node.call("SequenceAt", &[&list, &place], [])
 }
 
