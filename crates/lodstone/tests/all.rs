@@ -50,5 +50,6 @@ mod sources;
 mod torch_cases;
 mod torch_files;
 mod torch_hostile;
+mod torch_states;
 mod torchscript_cases;
 mod train;

@@ -1,5 +1,4 @@
-//! A survey of the nesting of values in a pickle, before code walks them: it rejects cycles and bounds the
-//! depth.
+//! A survey of the nesting of values in a pickle, before code walks them: it finds cycles and bounds the depth.
 
 use std::collections::HashMap;
 
@@ -19,20 +18,25 @@ pub(crate) fn survey(
     limits: &Limits,
     is_tensor: impl Fn(Id) -> Result<bool>,
 ) -> Result<HashMap<Id, bool>> {
-    survey_by(&shapes.tree, limits, |id| {
+    let inspect = |id| {
         let holds = is_tensor(id)?;
         Ok((holds, if holds { Vec::new() } else { children(shapes, id)? }))
+    };
+    survey_by(&shapes.tree, limits, inspect, |_, child| {
+        Err(shapes.tree.error(child, "acyclic values", "a value that contains itself"))
     })
 }
 
 /// Does the same for values of another interpretation: `inspect` returns whether a value is a tensor, and its children.
+/// `cycle` gets each value and the child of it that contains it; without these references, values are acyclic.
 ///
 /// # Errors
-/// The errors of [`survey`], and those of `inspect`.
+/// Fails if values are nested too deeply, and with the errors of `inspect` and `cycle`.
 pub(crate) fn survey_by(
     tree: &Tree,
     limits: &Limits,
     inspect: impl Fn(Id) -> Result<(bool, Vec<Id>)>,
+    mut cycle: impl FnMut(Id, Id) -> Result<()>,
 ) -> Result<HashMap<Id, bool>> {
     /// A value whose children are being visited.
     struct Open {
@@ -73,10 +77,7 @@ pub(crate) fn survey_by(
                     return Err(too_deep(child));
                 }
             }
-            Some(None) => {
-                let found = "a value that contains itself";
-                return Err(tree.error(child, "acyclic values", found));
-            }
+            Some(None) => cycle(top.id, child)?,
             None => {
                 known.insert(child, None);
                 let child = open(child)?;

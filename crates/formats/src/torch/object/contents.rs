@@ -35,15 +35,24 @@ const MIN_BYTES: u64 = 64 << 20;
 /// Collects the contents of a pickle.
 ///
 /// # Errors
-/// Fails if a tensor is damaged or exceeds its storage, if values are cyclic, nested too deeply, or shared so often that
-/// their expansion would be many times the file.
+/// Fails if a tensor is damaged or exceeds its storage, if values are nested too deeply, or shared so often that their
+/// expansion would be many times the file.
 pub(crate) fn contents(
     objects: &Objects,
     storages: &dyn Storages,
     limits: &Limits,
 ) -> Result<Contents> {
-    let holds = survey_by(objects.tree(), limits, |id| inspect(objects, id))?;
-    let writer = Writer { objects, budget: Budget::of(&objects.shapes) };
+    let mut cycles = HashSet::new();
+    let holds = survey_by(
+        objects.tree(),
+        limits,
+        |id| inspect(objects, id),
+        |value, child| {
+            cycles.insert((value, child));
+            Ok(())
+        },
+    )?;
+    let writer = Writer { objects, budget: Budget::of(&objects.shapes), cycles };
     let mut walk = Walk {
         objects,
         tensors: Tensors { objects, storages, known: RefCell::default() },
@@ -123,10 +132,10 @@ impl Walk<'_> {
                 self.found(id, "", Tensor::dense(array.dtype, array.shape, data))
             }
             Value::Tensor(form) => self.form(id, form),
-            Value::List(items) => self.items(&items),
-            Value::Dict(pairs) => self.pairs(&pairs),
-            Value::Module(module) => self.module(module),
-            Value::Instance(instance) => self.instance(instance),
+            Value::List(items) => self.items(id, &items),
+            Value::Dict(pairs) => self.pairs(id, &pairs),
+            Value::Module(module) => self.module(id, module),
+            Value::Instance(instance) => self.instance(id, instance),
             Value::Plain(_) | Value::Word(_) | Value::Import(_) => Ok(()),
         }
     }
@@ -144,7 +153,7 @@ impl Walk<'_> {
         };
         let Node::Dict(texts) = tree.node(*texts) else { return Ok(()) };
         for (key, value) in texts {
-            let key = self.writer.key(*key)?;
+            let key = self.writer.key(*state, *key)?;
             let Node::Text(span, encoding) = tree.node(*value) else { continue };
             self.writer.say(*value, span.len)?;
             let value = tree.text(*value, *span, *encoding)?;
@@ -153,18 +162,18 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn items(&mut self, items: &[Id]) -> Result<()> {
+    fn items(&mut self, parent: Id, items: &[Id]) -> Result<()> {
         items
             .iter()
             .enumerate()
-            .try_for_each(|(number, item)| self.inside(&number.to_string(), *item))
+            .try_for_each(|(number, item)| self.inside(parent, &number.to_string(), *item))
     }
 
-    fn pairs(&mut self, pairs: &[(Id, Id)]) -> Result<()> {
+    fn pairs(&mut self, parent: Id, pairs: &[(Id, Id)]) -> Result<()> {
         let mut keys = HashSet::new();
         for (id, value) in pairs {
-            let key = self.writer.key(*id)?;
-            self.inside(&key, *value)?;
+            let key = self.writer.key(parent, *id)?;
+            self.inside(parent, &key, *value)?;
             let is_text = matches!(self.objects.tree().node(*id), Node::Text(..));
             if let Some((_, key)) = keys.replace((is_text, key)) {
                 return Err(again(&self.objects.shapes, *id, &key));
@@ -173,28 +182,28 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn module(&mut self, module: Module) -> Result<()> {
+    fn module(&mut self, id: Id, module: Module) -> Result<()> {
         self.note(".__class__", quoted(&module.class));
         let mut unsaved = HashSet::new();
-        for id in &module.unsaved {
-            unsaved.insert(self.writer.key(*id)?);
+        for name in &module.unsaved {
+            unsaved.insert(self.writer.key(id, *name)?);
         }
         let mut members = Vec::new();
         for (key, value) in module.members {
-            let name = self.writer.key(key)?;
+            let name = self.writer.key(id, key)?;
             if unsaved.contains(&name) {
                 self.unsaved.push(format!("`{}`", joined(&self.path, &name)));
             } else {
                 members.push((key, value));
             }
         }
-        self.pairs(&members)?;
-        self.pairs(&module.attributes)
+        self.pairs(id, &members)?;
+        self.pairs(id, &module.attributes)
     }
 
-    fn instance(&mut self, instance: Instance<'_>) -> Result<()> {
+    fn instance(&mut self, id: Id, instance: Instance<'_>) -> Result<()> {
         self.note(".__class__", quoted(&instance.class));
-        self.items(&instance.arguments)?;
+        self.items(id, &instance.arguments)?;
         let mut attributes = Vec::new();
         for pair in &instance.attributes {
             let name = self.objects.tree().short(pair.0).unwrap_or_default();
@@ -202,17 +211,23 @@ impl Walk<'_> {
                 attributes.push(*pair);
             }
         }
-        self.pairs(&attributes)?;
-        self.items(&instance.state)?;
-        self.items(instance.items)?;
-        self.pairs(instance.pairs)
+        self.pairs(id, &attributes)?;
+        self.items(id, &instance.state)?;
+        self.items(id, instance.items)?;
+        self.pairs(id, instance.pairs)
     }
 
-    /// Descends into a value.
-    fn inside(&mut self, key: &str, id: Id) -> Result<()> {
+    /// Descends into a part of a value.
+    fn inside(&mut self, parent: Id, key: &str, id: Id) -> Result<()> {
         let before = self.path.len();
         self.path = joined(&self.path, key);
-        self.value(id)?;
+        match self.writer.is_cycle(parent, id) {
+            true => {
+                let what = self.writer.cycle(id)?;
+                self.note("", what);
+            }
+            false => self.value(id)?,
+        }
         self.path.truncate(before);
         Ok(())
     }
@@ -233,19 +248,21 @@ impl Walk<'_> {
             self.note("@class", quoted(&class));
         }
         match form.state {
-            Some(state) => self.state(state),
-            None => Ok(()),
+            Some(state) if !self.writer.is_cycle(id, state) => self.state(state),
+            _ => Ok(()),
         }
     }
 
     /// Adds the attributes of a tensor.
     fn state(&mut self, id: Id) -> Result<()> {
         match self.objects.value(id)? {
-            Value::Dict(pairs) => self.pairs(&pairs),
+            Value::Dict(pairs) => self.pairs(id, &pairs),
             Value::List(parts) => {
                 for part in parts.iter() {
-                    if let Value::Dict(pairs) = self.objects.value(*part)? {
-                        self.pairs(&pairs)?;
+                    if !self.writer.is_cycle(id, *part)
+                        && let Value::Dict(pairs) = self.objects.value(*part)?
+                    {
+                        self.pairs(*part, &pairs)?;
                     }
                 }
                 Ok(())

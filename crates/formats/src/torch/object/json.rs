@@ -11,6 +11,8 @@ use crate::encoding::pickle::{Id, Node, Value as Plain};
 pub(super) struct Writer<'a> {
     pub(super) objects: &'a Objects,
     pub(super) budget: Budget,
+    /// Values, each with a part that contains it.
+    pub(super) cycles: HashSet<(Id, Id)>,
 }
 
 impl Writer<'_> {
@@ -24,8 +26,31 @@ impl Writer<'_> {
         Ok(out)
     }
 
+    /// Whether a part of a value contains the value.
+    pub(super) fn is_cycle(&self, parent: Id, id: Id) -> bool {
+        self.cycles.contains(&(parent, id))
+    }
+
+    /// Returns what is written for a part that contains the value: its class.
+    pub(super) fn cycle(&mut self, id: Id) -> Result<String> {
+        let class = match self.objects.value(id)? {
+            Value::Module(module) => module.class,
+            Value::Instance(instance) => instance.class,
+            Value::Dict(_) => "dict".to_owned(),
+            Value::List(_) => "list".to_owned(),
+            Value::Tensor(_) | Value::Array(_) => "tensor".to_owned(),
+            Value::Plain(_) | Value::Word(_) | Value::Import(_) => "value".to_owned(),
+        };
+        let text = format!("{{\"__cycle__\":{}}}", quoted(&class));
+        self.say(id, text.len() as u64)?;
+        Ok(text)
+    }
+
     /// Returns the key of a dict: a string as it is, any other key as JSON.
-    pub(super) fn key(&mut self, id: Id) -> Result<String> {
+    pub(super) fn key(&mut self, parent: Id, id: Id) -> Result<String> {
+        if self.is_cycle(parent, id) {
+            return self.cycle(id);
+        }
         match self.objects.value(id)? {
             Value::Plain(Plain::Text(span, encoding)) => {
                 self.say(id, span.len)?;
@@ -55,19 +80,19 @@ impl Writer<'_> {
             }
             // Values with tensors are not written.
             Value::Array(_) | Value::Tensor(_) => self.word(id, "null", out)?,
-            Value::List(items) => self.list(&items, out)?,
-            Value::Dict(pairs) => self.object(None, &pairs, &[], out)?,
+            Value::List(items) => self.list(id, &items, out)?,
+            Value::Dict(pairs) => self.object(id, None, &pairs, &[], out)?,
             Value::Module(module) => {
                 let members: Vec<_> =
                     module.members.iter().chain(&module.attributes).copied().collect();
-                self.object(Some(&module.class), &members, &[], out)?;
+                self.object(id, Some(&module.class), &members, &[], out)?;
             }
             Value::Instance(instance) => {
                 let pairs: Vec<_> =
                     instance.attributes.iter().chain(instance.pairs).copied().collect();
                 let items = [instance.items, &instance.state].concat();
                 let parts = [("__args__", instance.arguments.as_ref()), ("__items__", &items)];
-                self.object(Some(&instance.class), &pairs, &parts, out)?;
+                self.object(id, Some(&instance.class), &pairs, &parts, out)?;
             }
         }
         Ok(())
@@ -79,11 +104,20 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn list(&mut self, items: &[Id], out: &mut String) -> Result<()> {
+    /// Writes a part of a value.
+    fn part(&mut self, parent: Id, id: Id, out: &mut String) -> Result<()> {
+        if self.is_cycle(parent, id) {
+            out.push_str(&self.cycle(id)?);
+            return Ok(());
+        }
+        self.put(id, out)
+    }
+
+    fn list(&mut self, parent: Id, items: &[Id], out: &mut String) -> Result<()> {
         out.push('[');
         for (number, item) in items.iter().enumerate() {
             out.push_str(if number > 0 { "," } else { "" });
-            self.put(*item, out)?;
+            self.part(parent, *item, out)?;
         }
         out.push(']');
         Ok(())
@@ -91,6 +125,7 @@ impl Writer<'_> {
 
     fn object(
         &mut self,
+        parent: Id,
         class: Option<&str>,
         pairs: &[(Id, Id)],
         parts: &[(&str, &[Id])],
@@ -109,18 +144,18 @@ impl Writer<'_> {
         }
         for (name, items) in parts.iter().filter(|(_, items)| !items.is_empty()) {
             out.push_str(&format!("{separator}{}:", quoted(name)));
-            self.list(items, out)?;
+            self.list(parent, items, out)?;
             separator = ",";
         }
         let mut known = HashSet::new();
         for (id, value) in pairs {
-            let name = self.key(*id)?;
+            let name = self.key(parent, *id)?;
             let is_text = matches!(self.objects.tree().node(*id), Node::Text(..));
             if !known.insert((is_text, name.clone())) {
                 return Err(again(&self.objects.shapes, *id, &name));
             }
             out.push_str(&format!("{separator}{}:", quoted(&name)));
-            self.put(*value, out)?;
+            self.part(parent, *value, out)?;
             separator = ",";
         }
         out.push('}');
