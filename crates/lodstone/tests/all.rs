@@ -48,6 +48,7 @@ mod scan;
 mod seal;
 mod sources;
 mod torch_cases;
+mod torch_early;
 mod torch_files;
 mod torch_hostile;
 mod torch_states;

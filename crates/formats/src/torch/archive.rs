@@ -29,9 +29,9 @@ use crate::{Error, Result};
 pub(crate) enum Kind {
     /// `torch.save`.
     Saved,
-    /// `torch.jit.save`, since 1.4.
+    /// `torch.jit.save`, since 1.3.
     Script,
-    /// `torch.jit.save` until 1.3: a program and tensors that `model.json` describes.
+    /// `torch.jit.save` until 1.2: a program and tensors that `model.json` describes.
     EarlyScript,
     /// `torch.export.save`, since 2.8, and packages of AOTInductor.
     Exported,

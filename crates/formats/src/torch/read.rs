@@ -59,16 +59,12 @@ pub fn read_script_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     }
     let contents = script::contents(&archive, limits)?;
     let mut model = model(&archive, SCRIPT_NAME, contents);
-    if archive.kind == Kind::Script {
-        match script::program(&archive, &model.parameters, limits)? {
-            Ok(methods) => {
-                model.programs = methods.programs;
-                methods.notes.into_iter().for_each(|note| model.report.warn(note));
-            }
-            Err(what) => model.report.warn(format!("the program is not read: {what}")),
+    match script::program(&archive, &model.parameters, limits)? {
+        Ok(methods) => {
+            model.programs = methods.programs;
+            methods.notes.into_iter().for_each(|note| model.report.warn(note));
         }
-    } else {
-        model.report.warn("the program is not read: it is that of an archive until 1.3");
+        Err(what) => model.report.warn(format!("the program is not read: {what}")),
     }
     Ok(model)
 }

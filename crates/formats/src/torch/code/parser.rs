@@ -29,6 +29,12 @@ pub(crate) fn parse(text: &str) -> Outcome<Source> {
             TokenKind::Name(name) if name == "def" => {
                 source.functions.push(Rc::new(parser.function()?));
             }
+            // `import __torch__.torch.nn.modules.conv` in 1.3.
+            TokenKind::Name(name) if name == "import" => {
+                parser.skip();
+                parser.expression()?;
+                parser.newline()?;
+            }
             // `op_version_set = 1` until 1.4.
             TokenKind::Name(name) if name == "op_version_set" => {
                 parser.skip();

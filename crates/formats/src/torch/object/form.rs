@@ -152,6 +152,11 @@ fn kind(
     (module, name): (&str, &str),
     arguments: &[Id],
 ) -> Result<Option<Kind>> {
+    // The attributes of archives of TorchScript until 1.2.
+    if (module, name) == ("torch.jit._pickle", "build_tensor_from_id") {
+        let [number] = arguments else { return Err(odd(objects, id)) };
+        return Ok(Some(Kind::Numbered(*number)));
+    }
     if module != "torch._utils" {
         return Ok(None);
     }

@@ -1,44 +1,68 @@
-//! TorchScript until 1.3: `model.json`.
+//! TorchScript until 1.2.
+//!
+//! | member | contents |
+//! |---|---|
+//! | `model.json` | modules, their parameters by the index of a tensor, their attributes by an index; the tensors |
+//! | `attributes.pkl` (since 1.2) | the values of attributes; buffers are calls of `build_tensor_from_id` |
+//! | `tensors/N` | the elements of a tensor |
 
-use lodstone_model::{Limits, Parameter};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use lodstone_model::{Limits, Parameter, Tensor};
+use lodstone_store::Blob;
 use serde::Deserialize;
 
+use super::arranged::{Arranged, arranged};
+use super::program::objects;
 use crate::encoding::json::malformed;
 use crate::torch::archive::Archive;
 use crate::torch::element::Element;
-use crate::torch::object::Contents;
+use crate::torch::object::{self, Contents, Storages};
 use crate::torch::view::View;
 use crate::{Error, Result};
 
 /// A model: its modules, and the tensors that they refer to.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Early {
-    main_module: Module,
+pub(super) struct Early {
+    pub(super) main_module: Module,
     #[serde(default)]
-    tensors: Vec<Described>,
-}
-
-#[derive(Deserialize)]
-struct Module {
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    parameters: Vec<Named>,
-    #[serde(default)]
-    submodules: Vec<Module>,
+    pub(super) tensors: Vec<Described>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Named {
-    name: String,
+pub(super) struct Module {
+    #[serde(default)]
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) parameters: Vec<Named>,
+    #[serde(default)]
+    pub(super) attributes: Vec<Attribute>,
+    #[serde(default)]
+    pub(super) submodules: Vec<Module>,
+    /// The file of the code.
+    pub(super) torchscript_arena: Option<Data>,
+}
+
+/// An attribute: its name, and the index of its value.
+#[derive(Deserialize)]
+pub(super) struct Attribute {
+    pub(super) name: String,
+    pub(super) id: Number,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Named {
+    pub(super) name: String,
     tensor_id: Number,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Described {
+pub(super) struct Described {
     #[serde(default)]
     dims: Vec<Number>,
     #[serde(default)]
@@ -50,20 +74,20 @@ struct Described {
 }
 
 #[derive(Deserialize)]
-struct Data {
-    key: String,
+pub(super) struct Data {
+    pub(super) key: String,
 }
 
 /// An integer of 64 bits, which the JSON of protobuf spells as a string.
 #[derive(Clone, Deserialize)]
 #[serde(untagged)]
-enum Number {
+pub(super) enum Number {
     Number(u64),
     Text(String),
 }
 
 impl Number {
-    fn value(&self) -> Option<u64> {
+    pub(super) fn value(&self) -> Option<u64> {
         match self {
             Self::Number(number) => Some(*number),
             Self::Text(digits) => digits.parse().ok(),
@@ -85,35 +109,132 @@ const TYPES: &[(&str, &str)] = &[
     ("DOUBLE", "float64"),
 ];
 
-/// Reads the tensors of all modules.
-pub(super) fn contents(archive: &Archive, limits: &Limits) -> Result<Contents> {
+/// The tensors of an archive, by index.
+struct Indexed<'a> {
+    archive: &'a Archive,
+    tensors: &'a [Described],
+    /// The indices of those that were found.
+    used: RefCell<HashSet<usize>>,
+}
+
+impl Indexed<'_> {
+    fn at(&self, index: Option<usize>) -> Result<View, String> {
+        let described = index.and_then(|at| Some((at, self.tensors.get(at)?)));
+        let (at, described) = described.ok_or("the index of a tensor")?;
+        self.used.borrow_mut().insert(at);
+        view(self.archive, described)
+    }
+}
+
+impl Storages for Indexed<'_> {
+    fn storage(&self, key: &str, _: &'static Element, _: u64) -> Result<Blob, String> {
+        Err(format!("the index of a tensor, not a storage `{key}`"))
+    }
+
+    fn numbered(&self, number: &str) -> Result<View, String> {
+        self.at(number.parse().ok())
+    }
+}
+
+/// The values of attributes, by index.
+#[derive(Default)]
+pub(super) struct Attributes {
+    pub(super) tensors: HashMap<String, Tensor>,
+    pub(super) values: BTreeMap<String, serde_json::Value>,
+}
+
+/// Reads the values of attributes.
+fn attributes(archive: &Archive, indexed: &Indexed<'_>, limits: &Limits) -> Result<Attributes> {
+    if archive.member("attributes.pkl").is_none() {
+        return Ok(Attributes::default());
+    }
+    let values = objects(archive, "attributes.pkl", limits)?;
+    let found = object::contents(&values, indexed, limits);
+    let found =
+        found.map_err(|error| error.inside(format!("member `{}attributes.pkl`", archive.root)))?;
+    let mut attributes = Attributes::default();
+    attributes.tensors.extend(found.parameters.into_iter().map(|it| (it.name, it.tensor)));
+    for (name, value) in found.metadata {
+        let value = serde_json::from_str(&value).unwrap_or_default();
+        match value {
+            // Without a tensor, all values are one list.
+            serde_json::Value::Array(all) if name.is_empty() => {
+                attributes
+                    .values
+                    .extend((0..).zip(all).map(|(at, one): (u64, _)| (at.to_string(), one)));
+            }
+            value => {
+                attributes.values.insert(name, value);
+            }
+        }
+    }
+    Ok(attributes)
+}
+
+fn model(archive: &Archive) -> Result<Early> {
     let json = archive.file("model.json")?;
     let bytes = json.bytes()?;
-    let model: Early = serde_json::from_slice(&bytes)
-        .map_err(|error| malformed(&json, (0, &bytes), "a model of TorchScript", &error))?;
+    serde_json::from_slice(&bytes)
+        .map_err(|error| malformed(&json, (0, &bytes), "a model of TorchScript", &error))
+}
+
+/// Reads the tensors of all modules, and those of the code.
+pub(super) fn contents(archive: &Archive, limits: &Limits) -> Result<Contents> {
+    let model = model(archive)?;
+    let indexed = Indexed { archive, tensors: &model.tensors, used: RefCell::default() };
+    let attributes = attributes(archive, &indexed, limits)?;
     let mut contents = Contents::default();
+    let blob = &archive.blob;
+    let wrong = |name: &str, expected: String| {
+        Error::from(blob.malformed(0, expected, "another")).inside(format!("tensor `{name}`"))
+    };
+    let mut add = |name: String, tensor: Tensor| {
+        if contents.parameters.len() >= limits.tensors {
+            let limit = format!("at most {} tensors", limits.tensors);
+            return Err(Error::from(blob.over_limit(0, limit)));
+        }
+        contents.parameters.push(Parameter { name, tensor });
+        Ok(())
+    };
     let mut open = vec![(String::new(), &model.main_module)];
     while let Some((prefix, module)) = open.pop() {
         for named in &module.parameters {
             let name = format!("{prefix}{}", named.name);
-            let wrong = |expected: String| {
-                let error = json.malformed(0, expected, "another");
-                Error::from(error).inside(format!("tensor `{name}`"))
-            };
             let index = named.tensor_id.value().and_then(|index| usize::try_from(index).ok());
-            let described = index.and_then(|index| model.tensors.get(index));
-            let described = described.ok_or_else(|| wrong("the index of a tensor".to_owned()))?;
-            let tensor = view(archive, described).and_then(|view| view.tensor()).map_err(wrong)?;
-            if contents.parameters.len() >= limits.tensors {
-                let limit = format!("at most {} tensors", limits.tensors);
-                return Err(json.over_limit(0, limit).into());
+            let tensor = indexed.at(index).and_then(|view| view.tensor());
+            let tensor = tensor.map_err(|expected| wrong(&name, expected))?;
+            add(name, tensor)?;
+        }
+        for attribute in &module.attributes {
+            let index = attribute.id.value().map(|id| id.to_string()).unwrap_or_default();
+            let name = format!("{prefix}{}", attribute.name);
+            match (attributes.tensors.get(&index), attributes.values.get(&index)) {
+                (Some(tensor), _) => add(name, tensor.clone())?,
+                (None, Some(value)) => {
+                    contents.metadata.insert(name, value.to_string());
+                }
+                (None, None) => {}
             }
-            contents.parameters.push(Parameter { name, tensor });
         }
         let inner = module.submodules.iter().rev();
         open.extend(inner.map(|inner| (format!("{prefix}{}.", inner.name), inner)));
     }
+    for at in 0..model.tensors.len() {
+        if !indexed.used.borrow().contains(&at) {
+            let name = super::constant(&at.to_string());
+            let tensor = indexed.at(Some(at)).and_then(|view| view.tensor());
+            add(name.clone(), tensor.map_err(|expected| wrong(&name, expected))?)?;
+        }
+    }
     Ok(contents)
+}
+
+/// Returns what the program is translated from.
+pub(super) fn program(archive: &Archive, limits: &Limits) -> Result<Arranged> {
+    let model = model(archive)?;
+    let indexed = Indexed { archive, tensors: &model.tensors, used: RefCell::default() };
+    let attributes = attributes(archive, &indexed, limits)?;
+    arranged(archive, &model, &attributes, limits)
 }
 
 fn view(archive: &Archive, described: &Described) -> Result<View, String> {

@@ -1,6 +1,6 @@
 //! The tensors of TorchScript (`torch.jit.save`).
 //!
-//! Archives since 1.4 are those of `torch.save`, with a program:
+//! Archives since 1.3 are those of `torch.save`, with a program:
 //!
 //! | member | contents |
 //! |---|---|
@@ -13,16 +13,18 @@
 //! enum. The state of an instance whose class has `__setstate__` is what its `__getstate__` returned: the packed
 //! parameters of quantized modules are tensors in a tuple, whose paths are its indices.
 //!
-//! Archives until 1.3:
+//! Archives until 1.2:
 //!
 //! | member | contents |
 //! |---|---|
 //! | `model.json` | modules with their parameters, and the tensors: dims, strides, offset, type, member |
 //! | `tensors/N` | the bytes of a storage |
-//! | `attributes.pkl` | attributes other than tensors, which are not read |
+//! | `attributes.pkl` (1.2) | attributes, and buffers |
+//! | `code/..` | the functions of each module |
 //!
-//! Source of truth: `torch/csrc/jit/serialization` of PyTorch 2.15 and 1.3, and files that 1.2 to 2.15 wrote.
+//! Source of truth: `torch/csrc/jit/serialization` of PyTorch 2.15 and 1.3, and files that 1.0 to 2.15 wrote.
 
+mod arranged;
 mod early;
 mod program;
 

@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use lodstone_model::{Limits, Parameter, Programs};
 
+use super::{arranged, early};
 use crate::encoding::pickle;
-use crate::torch::archive::Archive;
+use crate::torch::archive::{Archive, Kind};
 use crate::torch::code::{Source, parse};
 use crate::torch::evaluate::{Code, deep, evaluate, methods};
 use crate::torch::object::Objects;
@@ -40,6 +41,12 @@ pub(crate) fn program(
     parameters: &[Parameter],
     limits: &Limits,
 ) -> Result<Result<Methods, String>> {
+    if archive.kind == Kind::EarlyScript {
+        let arranged = early::program(archive, limits)?;
+        let files = [(arranged::FILE.to_owned(), arranged.code)];
+        let parts = || Ok((arranged.data, Some(arranged.constants)));
+        return from_parts(archive, &files, parameters, parts);
+    }
     let files = files(archive)?;
     translated(archive, &files, parameters, limits)
 }
@@ -51,17 +58,29 @@ pub(super) fn translated(
     parameters: &[Parameter],
     limits: &Limits,
 ) -> Result<Result<Methods, String>> {
+    let parts = || {
+        let data = objects(archive, "data.pkl", limits)?;
+        let constants = archive.member("constants.pkl");
+        let constants = constants.map(|_| objects(archive, "constants.pkl", limits)).transpose()?;
+        Ok((data, constants))
+    };
+    from_parts(archive, files, parameters, parts)
+}
+
+/// Translates files of code with the objects that it refers to.
+fn from_parts(
+    archive: &Archive,
+    files: &[(String, Vec<u8>)],
+    parameters: &[Parameter],
+    parts: impl FnOnce() -> Result<(Objects, Option<Objects>)> + Send,
+) -> Result<Result<Methods, String>> {
     let names: HashSet<&str> = parameters.iter().map(|it| it.name.as_str()).collect();
     let translate = || -> Result<Result<Methods, String>> {
         let sources = match sources(files) {
             Ok(sources) => sources,
             Err(what) => return Ok(Err(what)),
         };
-        let data = objects(archive, "data.pkl", limits)?;
-        let constants = match archive.member("constants.pkl") {
-            Some(_) => Some(objects(archive, "constants.pkl", limits)?),
-            None => None,
-        };
+        let (data, constants) = parts()?;
         let code = Code {
             sources,
             data: &data,
@@ -118,7 +137,7 @@ fn all(code: &Code<'_>) -> Result<Methods, String> {
     Ok(found)
 }
 
-fn objects(archive: &Archive, name: &str, limits: &Limits) -> Result<Objects> {
+pub(super) fn objects(archive: &Archive, name: &str, limits: &Limits) -> Result<Objects> {
     let pickle = archive.file(name)?;
     let tree = pickle::read_bare(&pickle, 0, limits);
     let tree = tree.map_err(|error| error.inside(format!("member `{}{name}`", archive.root)))?;
