@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use lodstone::{
-    ConvertOptions, DType, Dim, ExternalData, Location, Loss, OpenOptions, ParameterNames, Renames,
-    Target,
+    AttributeValue, ConvertOptions, DType, Dim, ExternalData, Location, Loss, OpenOptions,
+    ParameterNames, Renames, Target,
 };
 use pyo3::Borrowed;
 use pyo3::conversion::FromPyObjectOwned;
@@ -38,6 +38,11 @@ impl<'py> Arguments<'py> {
         })
     }
 
+    /// Returns an argument that may be missing or `None`.
+    fn optional<T: FromPyObjectOwned<'py>>(&self, name: &str) -> PyResult<Option<T>> {
+        if self.0.contains(name)? { self.get(name) } else { Ok(None) }
+    }
+
     /// Returns whether an argument is there and true.
     fn has(&self, name: &str) -> PyResult<bool> {
         Ok(self.0.get_item(name)?.is_some_and(|value| value.is_truthy().unwrap_or(false)))
@@ -49,6 +54,7 @@ impl<'py> Arguments<'py> {
             .with_params(self.get::<Option<PathBuf>>("params")?.map(Location::from))
             .with_mmap(self.get("mmap")?)
             .with_verify(self.get("verify")?)
+            .with_program(self.optional("program")?)
             .with_as_stored(self.has("as_stored")?))
     }
 
@@ -65,6 +71,17 @@ impl<'py> Arguments<'py> {
         Ok(given.into_iter().map(shape).collect())
     }
 
+    /// Returns numbers and truth values by name.
+    fn numbers(&self, name: &str) -> PyResult<Vec<(String, AttributeValue)>> {
+        let given: Vec<(String, Number)> = self.get(name)?;
+        let value = |(name, number)| match number {
+            Number::Bool(value) => (name, AttributeValue::Bool(value)),
+            Number::Int(value) => (name, AttributeValue::Long(value)),
+            Number::Float(value) => (name, AttributeValue::Double(value)),
+        };
+        Ok(given.into_iter().map(value).collect())
+    }
+
     /// Returns the options of a conversion.
     pub(crate) fn converting(&self) -> PyResult<ConvertOptions> {
         let mut options = ConvertOptions::default()
@@ -77,6 +94,7 @@ impl<'py> Arguments<'py> {
             .with_custom_domain(self.get("custom_ops")?)
             .with_lod(self.get("lod")?)
             .with_input_shapes(self.shapes("input_shapes")?)
+            .with_input_values(self.numbers("input_values")?)
             .with_infer_shapes(self.get("infer_shapes")?)
             .with_weights_only(self.get("weights_only")?)
             .with_strip_source(self.get("strip_source")?);
@@ -113,6 +131,14 @@ impl<'py> Arguments<'py> {
 enum Size {
     Known(u64),
     Symbol(String),
+}
+
+/// A number; Python's truth values are integers, too.
+#[derive(FromPyObject)]
+enum Number {
+    Bool(bool),
+    Int(i64),
+    Float(f64),
 }
 
 /// Returns the losses with these names.

@@ -1,5 +1,6 @@
 """Files of PyTorch, loaded without it. `interop/package_load.py` loads them as its tensors."""
 
+import json
 import pathlib
 
 import pytest
@@ -53,3 +54,24 @@ def test_ties_are_stored_once_and_shown_under_both_names(tmp_path):
 def test_contents_are_no_paths():
     with pytest.raises(TypeError):
         lodstone.load_bytes("text")
+
+
+def test_programs_are_opened_by_name_and_numbers_become_constants(tmp_path):
+    numpy = pytest.importorskip("numpy")
+    golden = pathlib.Path(__file__).parents[2] / "lodstone/tests/golden/torch_states"
+    for case in json.loads((golden / "cases.json").read_text()):
+        name = "main" if case["method"] == "forward" else case["method"]
+        model = lodstone.open(golden / "detector.pt", program=name)
+        x, y = (numpy.array(case[it]["data"], "float32").reshape(case[it]["shape"]) for it in "xy")
+        numbers = case["numbers"]
+        (found,) = model.run({"x": x} | {key: numpy.array(value) for key, value in numbers.items()}).values()
+        assert numpy.allclose(found, y, atol=1e-5)
+        out = tmp_path / "out.onnx"
+        fixed = {"input_values": numbers, "input_shapes": {"x": x.shape}}
+        lodstone.convert(golden / "detector.pt", out, program=name, **fixed)
+        found = lodstone.open(out).run({"x": x})
+        assert numpy.allclose(found["output"], y, atol=1e-5)
+    with pytest.raises(lodstone.LodstoneError, match="no program `other`"):
+        lodstone.open(golden / "detector.pt", program="other")
+    with pytest.raises(TypeError, match="input_values"):
+        lodstone.convert(golden / "detector.pt", tmp_path / "o.onnx", input_values={"rate": "16"})

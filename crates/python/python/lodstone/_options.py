@@ -60,6 +60,8 @@ class WriteOptions(TypedDict, total=False):
     """The LoD offsets of inputs, for each level."""
     input_shapes: Mapping[str, Sequence[int | str | None]] | None
     """The dims of inputs."""
+    input_values: Mapping[str, bool | int | float] | None
+    """The values of inputs that are declared as numbers, which become constants."""
     names: str
     """The names of parameters: `"program"` or `"structured"`. [default: "program"]"""
     infer_shapes: bool
@@ -129,6 +131,7 @@ CONVERTING: ConvertOptions = {
     "custom_ops": None,
     "lod": None,
     "input_shapes": None,
+    "input_values": None,
     "names": "program",
     "infer_shapes": False,
     "allow": (),

@@ -19,6 +19,7 @@ def converting(**options: Unpack[ConvertOptions]) -> dict[str, Any]:
     levels = (given["lod"] or {}).items()
     given["lod"] = [(name, list(level)) for name, all in levels for level in all]
     given["input_shapes"] = [(name, list(dims)) for name, dims in (given["input_shapes"] or {}).items()]
+    given["input_values"] = list((given["input_values"] or {}).items())
     return given
 
 
@@ -29,6 +30,7 @@ def convert(
     params: Path | None = None,
     mmap: bool = True,
     verify: bool = True,
+    program: str | None = None,
     progress: Progress | None = None,
     **options: Unpack[ConvertOptions],
 ) -> dict[str, Any]:
@@ -36,12 +38,13 @@ def convert(
 
     `to` is the format, by default that of the extension of `out`; `to="same"` copies the model byte for byte. A loss
     raises a `LossyError`, unless its name is in `allow`. The output is visible completely or not at all; missing
-    directories are created. `progress` is called with the number of bytes processed.
+    directories are created. `program` is the name of the program to convert, without the others. `progress` is called with
+    the number of bytes processed.
 
     Options are those of the command: `to`, `include`, `exclude`, `rename`, `names`, `transpose`, `cast`, `keep_io`,
     `opset`, `custom_ops`, `lod` (offsets of each level, by input), `input_shapes` (by input; None is an unknown dim, a str a
-    symbol), `infer_shapes`, `allow`, `weights_only`, `strip_source`, `align`, `max_shard_size` (in bytes), `external_data`,
-    `seal`, `no_clobber`.
+    symbol), `input_values` (of inputs that are numbers, by input: they become constants), `infer_shapes`, `allow`,
+    `weights_only`, `strip_source`, `align`, `max_shard_size` (in bytes), `external_data`, `seal`, `no_clobber`.
 
     >>> done = lodstone.convert("examples/digits/paddle", tmp / "digits.safetensors", weights_only=True)
     >>> done["format"], done["tensors"]
@@ -52,7 +55,7 @@ def convert(
     >>> lodstone.convert("examples/digits/paddle", tmp / "digits.onnx")["opset"]
     17
     """
-    opening = {"params": params, "mmap": mmap, "verify": verify}
+    opening = {"params": params, "mmap": mmap, "verify": verify, "program": program}
     return _lodstone.convert(plain(source), out, opening, converting(**options), progress)
 
 
