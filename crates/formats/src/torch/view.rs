@@ -151,7 +151,8 @@ pub(crate) fn contiguous(shape: &[u64]) -> Vec<u64> {
         .rev()
         .map(|dim| {
             let this = stride;
-            stride = stride.saturating_mul((*dim).max(1));
+            // PyTorch counts in 64 bits with a sign, which only an empty tensor exceeds.
+            stride = stride.saturating_mul((*dim).max(1)).min(i64::MAX.cast_unsigned());
             this
         })
         .collect();
