@@ -2,8 +2,9 @@
 
     python to_onnx.py LODSTONE WORK_DIR TABLE [TURNS]
 
-The framework is the one that is installed: PaddlePaddle 2 (Paddle2ONNX), PaddlePaddle 3 (p2o) or MXNet (mx2onnx). Prints a table,
-and appends it to a file: the median time of each, of copying the parameters, and the ratios. The turns alternate.
+The framework is the one that is installed: PaddlePaddle 2 (Paddle2ONNX), PaddlePaddle 3 (p2o), MXNet (mx2onnx) or PyTorch
+(`torch.onnx.export`). Prints a table, and appends it to a file: the median time of each, of copying the parameters, and the
+ratios. The turns alternate.
 """
 
 import os
@@ -64,9 +65,28 @@ class Mxnet:
         return [sys.executable, "-c", code, source, out]
 
 
+class Torch:
+    peer, networks, parameters = "torch.onnx.export (2.15.0)", ("resnet18", "resnet50"), "net.pt2"
+
+    def build(self, folder, name):
+        import torch
+        import torchvision
+
+        network = getattr(torchvision.models, name)(weights=None).eval()
+        source = os.path.join(folder, "net.pt2")
+        torch.export.save(torch.export.export(network, (torch.zeros(1, 3, 224, 224),)), source)
+        return source
+
+    def command(self, source, out):
+        code = ("import sys, torch; torch.onnx.export(torch.export.load(sys.argv[1]), (), sys.argv[2], dynamo=True)")
+        return [sys.executable, "-c", code, source, out]
+
+
 def installed():
     if find_spec("mxnet"):
         return Mxnet()
+    if find_spec("torch"):
+        return Torch()
     import paddle
 
     return Paddle3() if paddle.__version__.startswith("3.") else Paddle2()

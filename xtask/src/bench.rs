@@ -11,7 +11,7 @@
 //! | `--alone` | without other libraries |
 //! | `--pairs` | only the Python package, next to Rust in a separate process; 1 GiB, 21 turns |
 //! | `--training` | only training steps, next to PaddlePaddle; 21 turns |
-//! | `--export` | only the export of PaddlePaddle and MXNet networks to ONNX, next to Paddle2ONNX, p2o and mx2onnx |
+//! | `--export` | only the export of networks to ONNX, next to Paddle2ONNX, p2o, mx2onnx and `torch.onnx.export`, and checkpoints of PyTorch |
 //! | `--document` | write the table (and for files, JSON and a plot) to `docs` |
 
 use std::fs;
@@ -71,12 +71,15 @@ impl Measured {
     }
 }
 
-/// Other converters to ONNX: from PaddlePaddle 2, PaddlePaddle 3, and MXNet.
-const CONVERTERS: [&str; 3] = [
+/// Other converters to ONNX: from PaddlePaddle 2, PaddlePaddle 3, MXNet and PyTorch.
+const CONVERTERS: [&str; 4] = [
     "benchmarks/requirements-paddle2onnx-1.2.11.txt",
     "benchmarks/requirements-p2o-0.1.2.txt",
     "benchmarks/requirements-mx2onnx-1.9.1.txt",
+    TORCH_EXPORT,
 ];
+
+const TORCH_EXPORT: &str = "benchmarks/requirements-torch-export-2.15.0.txt";
 
 /// Exports networks next to other converters.
 fn export(arguments: &[String]) -> Result<(), Outcome> {
@@ -87,10 +90,20 @@ fn export(arguments: &[String]) -> Result<(), Outcome> {
     fs::create_dir_all(&written).map_err(cannot("create the directory"))?;
     let table = written.join("bench.md");
     fs::write(&table, "").map_err(cannot("begin the table"))?;
-    for requirements in CONVERTERS {
-        let mut command = Command::new(environment(&python_3_11()?, requirements)?);
-        command.arg("-B").arg(root().join("benchmarks/to_onnx.py"));
-        run(command.arg(target().join("release/lodstone")).arg(&written).arg(&table))?;
+    let only = arguments.iter().skip_while(|argument| *argument != "--only").nth(1);
+    let wanted =
+        |requirements: &&&str| only.is_none_or(|only| requirements.contains(only.as_str()));
+    for requirements in CONVERTERS.iter().filter(wanted) {
+        let python = environment(&python_3_11()?, requirements)?;
+        let scripts = match *requirements {
+            TORCH_EXPORT => &["to_onnx.py", "torch_files.py"][..],
+            _ => &["to_onnx.py"],
+        };
+        for script in scripts {
+            let mut command = Command::new(&python);
+            command.arg("-B").arg(root().join("benchmarks").join(script));
+            run(command.arg(target().join("release/lodstone")).arg(&written).arg(&table))?;
+        }
     }
     match arguments.iter().any(|argument| argument == "--document") {
         true => replace(["<!-- export -->\n", "<!-- end of export -->\n"], &table),
