@@ -373,8 +373,7 @@ pub(crate) struct Convert {
     /// this symbol: `data:batch,3,?,?`.
     #[arg(long, value_name = "NAME:1,3,224,224", value_parser = declared_shape)]
     pub(crate) input_shape: Vec<(String, Vec<Dim>)>,
-    /// Make an input that is declared as a number a constant, as `sr: int` in TorchScript; may be
-    /// repeated
+    /// Make an input that is declared as a number a constant, such as `rate: int`; may be repeated
     #[arg(long, value_name = "NAME=NUMBER", value_parser = input_value)]
     pub(crate) input_value: Vec<(String, AttributeValue)>,
     /// Declare the types of all values of an ONNX program that can be inferred

@@ -52,7 +52,7 @@ pub struct ConvertOptions {
     /// The shapes of inputs of a program, by name: known dims fix dynamic ones. Where a program does not declare the shape
     /// of an input, unknown dims and symbols declare its rank.
     pub input_shapes: Vec<(String, Vec<Dim>)>,
-    /// Values of inputs that are declared as numbers, such as `sr: int` in TorchScript: they become constants of the
+    /// Values of inputs that are declared as numbers, such as `rate: int`: they become constants of the
     /// program, and what depends on them, such as a branch, is decided.
     pub input_values: Vec<(String, AttributeValue)>,
     /// Whether to declare the [inferred types](crate::infer_shapes) of all values of an ONNX program.

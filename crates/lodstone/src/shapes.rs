@@ -12,7 +12,7 @@ use crate::{Error, Result};
 const ANONYMOUS: &str = "?";
 
 /// Makes inputs of the main program constants: those that are declared as an integer, a fraction or a truth value, such as
-/// `sr: int` in TorchScript. What depends on them, such as a branch, is then decided when the program is translated.
+/// `rate: int`. What depends on them, such as a branch, is then decided when the program is translated.
 ///
 /// # Errors
 /// If an input does not exist, is no number, or has another type; then nothing is changed.

@@ -31,6 +31,12 @@ fn scanned(path: &Path) -> Scan {
 fn files_of_pytorch_are_clean() {
     for name in names() {
         let scan = scanned(&golden(&name));
+        // It has objects of a class of the script that wrote it.
+        if name == "cycle.pt" {
+            let found: Vec<_> = scan.findings.iter().map(|it| it.message.as_str()).collect();
+            assert_eq!(found, ["calls `__main__.Node` with ()"], "{scan:?}");
+            continue;
+        }
         assert!(scan.findings.is_empty(), "{name}: {scan:?}");
         // The parts of a tape archive are not understood.
         assert_eq!(scan.clean, name != "tape.pth.tar", "{name}: {scan:?}");

@@ -43,6 +43,8 @@ pub(super) enum Item {
     Number(Value),
     /// A constant of the program.
     Constant(AttributeValue),
+    /// A complex tensor, whose last dim holds the parts.
+    Complex(Value),
     /// `None` in a list.
     Absent,
 }
@@ -122,7 +124,7 @@ impl Item {
                 (DType::Int64, [number]) => Some(Number::Int(*number)),
                 _ => None,
             },
-            Self::Tensor(_) | Self::Absent => None,
+            Self::Tensor(_) | Self::Complex(_) | Self::Absent => None,
         }
     }
 }
@@ -231,6 +233,11 @@ impl<'a> Arguments<'a> {
     }
 
     /// Returns a string, if it is present.
+    /// Returns a flag, if it is present.
+    pub(super) fn optional_flag(&self, name: &str) -> Outcome<Option<bool>> {
+        if self.has(name) { self.flag(name).map(Some) } else { Ok(None) }
+    }
+
     pub(super) fn text(&self, name: &str) -> Outcome<Option<String>> {
         match self.constant(name)? {
             None => Ok(None),

@@ -17,7 +17,7 @@ use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{ValueInfo, common_type};
 
 use super::arguments::{Arguments, Item};
-use super::node::{Node, Outcome};
+use super::node::{Node, Outcome, no_complex};
 use super::walk::{Bound, Scope, Walk};
 use crate::onnx::{Value, blocks, int, ints};
 
@@ -141,6 +141,7 @@ impl<'m> Walk<'m> {
             Item::Tensor(value) => Bound::Tensor(self.tensors.add(value.clone(), None)),
             Item::Number(value) => Bound::Number(value.clone()),
             Item::Constant(value) => Bound::Constant(value.clone()),
+            Item::Complex(value) => Bound::Complex(value.clone()),
             Item::Absent => Bound::Object,
         }
     }
@@ -159,6 +160,7 @@ impl<'m> Walk<'m> {
                 let mut node = Node::new(&mut self.graph, &op, Arguments::new(&op, Vec::new()));
                 node.number_of(number.dtype(), number)
             }
+            Item::Complex(_) => Err(no_complex()),
             Item::Absent => Err("expected a value, found `None`".into()),
         }
     }
@@ -183,7 +185,7 @@ pub(super) fn type_of(value: &Value) -> ValueInfo {
 pub(super) fn like(item: &Item, value: Value) -> Item {
     match item {
         Item::Number(_) | Item::Constant(_) => Item::Number(value),
-        Item::Tensor(_) | Item::Absent => Item::Tensor(value),
+        Item::Tensor(_) | Item::Absent | Item::Complex(_) => Item::Tensor(value),
     }
 }
 

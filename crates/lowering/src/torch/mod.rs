@@ -14,10 +14,11 @@
 //! | a parameter, buffer or input that is written | an output `NAME.next` after those of the program | `finish` |
 //! | `cond`, `while_loop`, `scan`, `map` | `If`, `Loop`, `Scan` | `control` |
 //! | quantized tensors | integers between `QuantizeLinear` and `DequantizeLinear` | `families/quantized` |
+//! | complex tensors | real ones with a last dim of the real and the imaginary part; not as inputs or outputs | `families/complex` |
 //!
 //! A run begins with the stored parameters and buffers, and leaves them as they are.
 //!
-//! Not supported: operators that draw random numbers, sparse and complex tensors.
+//! Not supported: operators that draw random numbers, sparse tensors.
 //!
 //! Source of truth: the operators of PyTorch 2.15, and results that it gave.
 

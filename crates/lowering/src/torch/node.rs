@@ -20,8 +20,17 @@ pub(super) enum Rule {
     Many(fn(&mut Node<'_>) -> Outcome<Vec<Value>>),
     /// Returns a size, number or truth value.
     Number(fn(&mut Node<'_>) -> Outcome),
+    /// Returns the only result, which may be complex.
+    Made(fn(&mut Node<'_>) -> Outcome<Made>),
     /// Checks something, and has no results.
     None,
+}
+
+/// A result of an operator on complex tensors.
+pub(super) enum Made {
+    Real(Value),
+    /// The last dim holds the real and the imaginary part.
+    Complex(Value),
 }
 
 /// The maximum number of elements of a result: only broken arguments lead to more.
@@ -81,6 +90,7 @@ impl<'a> Node<'a> {
                 Some(number) => self.number_of(number.dtype(), number).map(Some),
                 None => Ok(None),
             },
+            Some([Item::Complex(_)]) => Err(no_complex()),
             Some(_) => Err(wrong(name, "a tensor", "a list")),
         }
     }
@@ -90,6 +100,7 @@ impl<'a> Node<'a> {
         let one = |item: &Item| match item {
             Item::Tensor(value) | Item::Number(value) => Ok(Some(value.clone())),
             Item::Absent => Ok(None),
+            Item::Complex(_) => Err(no_complex()),
             Item::Constant(_) => Err(wrong(name, "tensors", "a number")),
         };
         self.arguments.items(name).unwrap_or_default().iter().map(one).collect()
@@ -215,6 +226,11 @@ pub(super) fn base_name(kind: &str) -> &str {
 pub(super) fn is_written(kind: &str) -> bool {
     let name = kind.split('.').next().unwrap_or(kind);
     name.ends_with('_') && !name.ends_with("__")
+}
+
+/// The finding of an operator that gets a complex tensor.
+pub(super) fn no_complex() -> Finding {
+    Finding::from("it is not supported for complex tensors")
 }
 
 /// Returns all sizes, if they are known.

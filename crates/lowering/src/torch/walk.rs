@@ -13,7 +13,7 @@ use lodstone_schema::torch::operator;
 use lodstone_schema::{Code, Finding, Findings};
 
 use super::arguments::{Arguments, Item};
-use super::node::{Node, Outcome, Rule, base_name, check_size, is_written};
+use super::node::{Made, Node, Outcome, Rule, base_name, check_size, is_written, no_complex};
 use super::tensors::{Reference, Tensors, View};
 use super::{control, families, script};
 use crate::OperatorCoverage;
@@ -29,6 +29,8 @@ pub(super) enum Bound<'m> {
     Tensor(Reference<'m>),
     /// A size, number or truth value that the program computes.
     Number(Value),
+    /// A complex tensor, whose last dim holds the parts.
+    Complex(Value),
     /// A constant.
     Constant(AttributeValue),
     /// A list of known tensors.
@@ -160,6 +162,9 @@ impl<'m> Walk<'m> {
                         Bound::Failed
                     }
                 },
+                Some(tensor) if var.persistable && is_pair(tensor) => {
+                    Bound::Complex(self.graph.tensor(parts_of(tensor), &var.name))
+                }
                 Some(tensor) if var.persistable => match tensor.kind {
                     Kind::Dense => {
                         let value = Value::new(&var.name, ValueInfo::of(tensor));
@@ -283,6 +288,7 @@ impl<'m> Walk<'m> {
                     results.push(node.number_of(number.dtype(), number)?);
                 }
                 Some(Item::Absent) => return Err("a subgraph returns `None`".into()),
+                Some(Item::Complex(_)) => return Err("a subgraph returns a complex tensor".into()),
                 None => return Ok(None),
             }
         }
@@ -348,6 +354,7 @@ impl<'m> Walk<'m> {
                 self.tensors.read(&mut self.graph, reference).map(|it| Some(Item::Tensor(it)))
             }
             Some(Bound::Number(value)) => Ok(Some(Item::Number(value.clone()))),
+            Some(Bound::Complex(value)) => Ok(Some(Item::Complex(value.clone()))),
             Some(Bound::Constant(value)) => Ok(Some(Item::Constant(value.clone()))),
             Some(Bound::List(list)) => {
                 let values = list.values();
@@ -441,17 +448,41 @@ impl<'m> Walk<'m> {
         {
             return Err("strides in the memory of a view are not supported".into());
         }
+        let rule = match values.iter().flat_map(|(_, items)| items).any(is_complex) {
+            true => {
+                let name = op.kind.split('.').next().unwrap_or(&op.kind);
+                families::complex::rule(name).ok_or_else(no_complex)?
+            }
+            false => rule,
+        };
         let is_declared = self.is_declared(block, op);
         let arguments = Arguments::new(op, values.clone()).with_declared(is_declared);
         let mut node = Node::new(&mut self.graph, op, arguments);
+        let mut complex = false;
         let results = match rule {
             Rule::One(rule) | Rule::Number(rule) => vec![rule(&mut node)?],
             Rule::Many(rule) => rule(&mut node)?,
+            Rule::Made(rule) => match rule(&mut node)? {
+                Made::Real(value) => vec![value],
+                Made::Complex(value) => {
+                    complex = true;
+                    vec![value]
+                }
+            },
             Rule::None => Vec::new(),
         };
         if let Some(name) = node.arguments.unread().filter(|_| !matches!(rule, Rule::None)) {
             let what = format!("the argument {} is not supported", quoted(name));
             return Err(Finding::from(what).about_attribute(name));
+        }
+        if complex {
+            for (name, value) in op.writes().zip(results) {
+                scope.insert(name.to_owned(), Bound::Complex(value));
+            }
+            return Ok(());
+        }
+        if matches!(rule, Rule::Made(_)) {
+            return self.bind(block, op, results, scope);
         }
         if matches!(rule, Rule::Number(_)) {
             for (name, value) in op.writes().zip(&results) {
@@ -709,6 +740,23 @@ const ASSIGNS: &str = "prim::SetAttr";
 
 /// An operator without arguments, for values that no operator needs.
 static EMPTY: std::sync::LazyLock<Op> = std::sync::LazyLock::new(Op::default);
+
+/// Whether a tensor is dense and complex.
+fn is_pair(tensor: &Tensor) -> bool {
+    matches!(tensor.dtype, DType::Complex64 | DType::Complex128)
+        && matches!(tensor.kind, Kind::Dense)
+}
+
+/// Returns a complex tensor as a real one, whose last dim holds the parts.
+fn parts_of(tensor: &Tensor) -> Tensor {
+    let dtype = if tensor.dtype == DType::Complex64 { DType::Float32 } else { DType::Float64 };
+    let shape = tensor.shape.iter().copied().chain([2]).collect();
+    Tensor { dtype, shape, ..tensor.clone() }
+}
+
+fn is_complex(item: &Item) -> bool {
+    matches!(item, Item::Complex(_))
+}
 
 fn fail(op: &Op, scope: &mut Scope<'_>) {
     for name in op.writes() {

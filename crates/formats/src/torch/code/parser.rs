@@ -32,6 +32,9 @@ pub(crate) fn parse(text: &str) -> Outcome<Source> {
             // `import __torch__.torch.nn.modules.conv` in 1.3.
             TokenKind::Name(name) if name == "import" => {
                 parser.skip();
+                if !matches!(parser.peek(), TokenKind::Name(name) if name == "__torch__") {
+                    return Err(parser.unexpected("a module of the archive"));
+                }
                 parser.expression()?;
                 parser.newline()?;
             }

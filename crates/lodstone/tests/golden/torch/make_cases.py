@@ -516,8 +516,34 @@ def vision():
     case("deform_conv", lambda x, o, w, m: torchvision.ops.deform_conv2d(x, o, w, mask=m), R(1, 2, 6, 6), R(1, 18, 4, 4) * 0.5, R(3, 2, 3, 3), P(1, 9, 4, 4), core=False)
 
 
+def complex_tensors():
+    hann = torch.hann_window(16)
+    stft = lambda **options: lambda x: torch.view_as_real(torch.stft(x, 16, return_complex=True, **options))
+    case("complex_stft", stft(hop_length=4, window=hann), R(2, 64))
+    case("complex_stft_row", stft(hop_length=5, win_length=10, window=torch.hann_window(10)), R(50))
+    case("complex_stft_plain", stft(center=False, normalized=True), R(2, 40))
+    case("complex_stft_whole", stft(onesided=False, pad_mode="constant"), R(1, 40))
+    spectrum = lambda x: torch.stft(x, 16, 4, window=hann, return_complex=True)
+    case("complex_abs", lambda x: (spectrum(x).abs(), spectrum(x).abs() ** 2), R(2, 64))
+    case("complex_parts", lambda x: (spectrum(x).real, spectrum(x).imag), R(2, 64))
+    case("complex_mul", lambda x: torch.view_as_real(spectrum(x) * spectrum(x).conj() * 0.5), R(2, 64))
+    case("complex_sum", lambda x: torch.view_as_real(spectrum(x) + spectrum(-2 * x) - x.mean()), R(2, 64))
+    case("complex_div", lambda x: torch.view_as_real(-spectrum(x) / (x.abs().sum() + 1)), R(2, 64))
+    case("complex_dims", lambda x: torch.view_as_real(spectrum(x).transpose(-1, -2)[:, 1:, -3:].unsqueeze(-1).squeeze(0)), R(1, 64))
+    case("complex_dyn", lambda x: spectrum(x).abs().mean(-1), R(3, 64), dyn=(R(5, 64),))
+    for norm in ("backward", "ortho", "forward"):
+        case(f"complex_rfft_{norm}", lambda x: torch.view_as_real(torch.fft.rfft(x, norm=norm)), R(3, 10))
+        case(f"complex_irfft_{norm}", lambda x: torch.fft.irfft(torch.fft.rfft(x, dim=1), dim=1, norm=norm), R(2, 12, 3))
+    case("complex_irfft_odd", lambda x: torch.fft.irfft(torch.fft.rfft(x), n=9), R(2, 9))
+    case("complex_irfft_short", lambda x: torch.fft.irfft(torch.fft.rfft(x), n=6), R(2, 12))
+    case("complex_fft", lambda x: torch.view_as_real(torch.fft.fft(x, n=12, dim=0)), R(9, 3))
+    case("complex_ifft", lambda x: torch.fft.ifft(torch.fft.fft(x) * 2).real, R(2, 9))
+    case("complex_view", lambda x: torch.view_as_complex(x).abs(), R(3, 4, 2))
+    case("complex_new", lambda x, y: (torch.view_as_real(torch.complex(x, y)), torch.complex(x, y).angle()), R(3, 4), R(3, 4))
+
+
 FAMILIES = [unary, activations, binary, conv, norm, pool, resize, linear, attention, recurrent, shape, index, inplace, reduce, create,
-            control, quantized, vision]
+            control, quantized, vision, complex_tensors]
 
 if __name__ == "__main__":
     for family in FAMILIES:

@@ -210,22 +210,27 @@ fn float_power(node: &mut Node<'_>) -> Outcome {
 /// The angle of `self / other`, in all quadrants.
 fn atan2(node: &mut Node<'_>) -> Outcome {
     let (y, x, dtype) = node.float_pair("self", "other")?;
-    let ratio = node.div(&y, &x)?;
+    angle_of(node, &y, &x, dtype)
+}
+
+/// Returns the angle of a point (x, y).
+pub(super) fn angle_of(node: &mut Node<'_>, y: &Value, x: &Value, dtype: DType) -> Outcome {
+    let ratio = node.div(y, x)?;
     let angle = node.call("Atan", &[&ratio], [])?;
     let zero = node.number(dtype, 0.0)?;
     let (pi, half) = (
         node.number(dtype, std::f64::consts::PI)?,
         node.number(dtype, std::f64::consts::FRAC_PI_2)?,
     );
-    let below = node.call("Less", &[&y, &zero], [])?;
+    let below = node.call("Less", &[y, &zero], [])?;
     let minus = node.call("Neg", &[&pi], [])?;
     let turn = node.choose(&below, &minus, &pi)?;
-    let left = node.call("Less", &[&x, &zero], [])?;
+    let left = node.call("Less", &[x, &zero], [])?;
     let turned = node.add(&angle, &turn)?;
     let angle = node.choose(&left, &turned, &angle)?;
     // On the axis: a quarter turn in the direction of y, or nothing.
-    let upright = node.call("Equal", &[&x, &zero], [])?;
-    let sign = node.call("Sign", &[&y], [])?;
+    let upright = node.call("Equal", &[x, &zero], [])?;
+    let sign = node.call("Sign", &[y], [])?;
     let quarter = node.mul(&sign, &half)?;
     node.choose(&upright, &quarter, &angle)
 }

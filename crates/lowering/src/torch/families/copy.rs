@@ -38,7 +38,6 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::sym_constrain_range_for_size", Rule::None),
     ("aten::to", Rule::One(to)),
     ("aten::type_as", Rule::One(type_as)),
-    ("aten::view_as_real", Rule::One(|_| Err("complex tensors are not supported".into()))),
     ("prims::convert_element_type", Rule::One(convert)),
     ("prims::view_of", Rule::One(|node| node.tensor("a"))),
 ];

@@ -1,14 +1,19 @@
 //! Tensors made of numbers.
 
-use lodstone_model::DType;
+use std::ops::DerefMut;
+
+use lodstone_model::{DType, Tensor};
+use lodstone_store::Blob;
 
 use crate::onnx::{Value, tensor};
 use crate::torch::arguments::{Number, Size, wrong};
-use crate::torch::node::{Node, Outcome, Rule, known_sizes, product, rank};
+use crate::torch::node::{MAX_PARTS, Node, Outcome, Rule, known_sizes, product, rank};
 use crate::torch::promote::DEFAULT;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::arange", Rule::One(arange)),
+    ("aten::bartlett_window", Rule::One(window)),
+    ("aten::blackman_window", Rule::One(window)),
     ("aten::empty", Rule::One(|node| filled(node, "size", Number::Float(0.0)))),
     ("aten::empty_like", Rule::One(|node| like(node, Number::Int(0)))),
     ("aten::empty_permuted", Rule::One(|node| filled(node, "size", Number::Float(0.0)))),
@@ -17,6 +22,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::fill", Rule::One(fill)),
     ("aten::full", Rule::One(full)),
     ("aten::full_like", Rule::One(full_like)),
+    ("aten::hamming_window", Rule::One(window)),
+    ("aten::hann_window", Rule::One(window)),
     ("aten::lift_fresh_copy", Rule::One(|node| node.tensor("self"))),
     ("aten::linspace", Rule::One(linspace)),
     ("aten::meshgrid", Rule::Many(meshgrid)),
@@ -35,6 +42,42 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::zeros", Rule::One(|node| filled(node, "size", Number::Float(0.0)))),
     ("aten::zeros_like", Rule::One(|node| like(node, Number::Int(0)))),
 ];
+
+/// A window of a known length: of a period, or symmetric.
+fn window(node: &mut Node<'_>) -> Outcome {
+    let length = node.arguments.int("window_length")?;
+    if !(0..=MAX_PARTS).contains(&length) {
+        return Err(wrong("window_length", &format!("at most {MAX_PARTS}"), &length.to_string()));
+    }
+    let is_periodic = node.arguments.optional_flag("periodic")?.unwrap_or(true);
+    let name = node.name();
+    let mut weights = (0.54, 0.46);
+    for (number, weight) in [("alpha", &mut weights.0), ("beta", &mut weights.1)] {
+        if name == "hamming_window" && node.arguments.has(number) {
+            *weight = node.arguments.number(number)?.map_or(*weight, Number::float);
+        }
+    }
+    let dtype = node.arguments.dtype("dtype")?.unwrap_or(DEFAULT);
+    let steps = if is_periodic { length } else { length - 1 };
+    let value = |at: i64| {
+        #[expect(clippy::cast_precision_loss, reason = "at most MAX_PARTS")]
+        let (at, steps) = (at as f64, steps.max(1) as f64);
+        let turn = 2.0 * std::f64::consts::PI * at / steps;
+        match name {
+            "bartlett_window" => 1.0 - (2.0 * at / steps - 1.0).abs(),
+            "blackman_window" => 0.42 - 0.5 * turn.cos() + 0.08 * (2.0 * turn).cos(),
+            "hamming_window" => weights.0 - weights.1 * turn.cos(),
+            _ => 0.5 - 0.5 * turn.cos(),
+        }
+    };
+    // A window of one element is 1.
+    let values: Vec<f64> =
+        (0..length).map(|at| if length == 1 { 1.0 } else { value(at) }).collect();
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let values = Tensor::dense(DType::Float64, vec![values.len() as u64], Blob::memory(bytes));
+    let values = node.deref_mut().tensor(values, "window");
+    node.cast(&values, dtype)
+}
 
 /// A tensor of sizes that is filled with a value.
 fn of_sizes(node: &mut Node<'_>, sizes: &[Size], dtype: DType, number: Number) -> Outcome {

@@ -3,6 +3,7 @@
 mod activations;
 mod attention;
 mod binary;
+pub(super) mod complex;
 mod compose;
 mod conv;
 mod copy;
@@ -33,6 +34,7 @@ const FAMILIES: &[&[(&str, Rule)]] = &[
     activations::RULES,
     attention::RULES,
     binary::RULES,
+    complex::RULES,
     compose::RULES,
     conv::RULES,
     copy::RULES,

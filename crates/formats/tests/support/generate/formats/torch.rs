@@ -80,6 +80,7 @@ pub(super) fn torch() -> Vec<Hostile> {
         all.push(match what.as_str() {
             "marks" => hostile.readable("the value above them is the result, as in CPython"),
             "states" => hostile.readable("attributes of dicts are not read"),
+            "a list in itself" => hostile.readable("the part that contains the value is left out"),
             _ => hostile,
         });
     }
@@ -121,6 +122,7 @@ pub(super) fn torchscript() -> Vec<Hostile> {
         all.push(match what.as_str() {
             "marks" => hostile.readable("the value above them is the result, as in CPython"),
             "states" => hostile.readable("attributes of dicts are not read"),
+            "a list in itself" => hostile.readable("the part that contains the value is left out"),
             _ => hostile,
         });
     }
