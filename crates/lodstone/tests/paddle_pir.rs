@@ -4,11 +4,6 @@
 //! `make_paddle_calls.py` beside the golden files recorded them.
 
 #![expect(clippy::disallowed_methods, reason = "reads and writes files directly")]
-#![expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "recorded numbers fit"
-)]
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -4,11 +4,7 @@
 //! models are kept in `DIR` with their inputs and recorded outputs, for other runtimes to run.
 
 #![expect(clippy::disallowed_methods, reason = "reads golden files directly")]
-#![expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "recorded numbers fit"
-)]
+#![expect(clippy::cast_possible_truncation, reason = "recorded numbers fit")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

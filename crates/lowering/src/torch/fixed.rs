@@ -34,7 +34,7 @@ pub(crate) fn fix_inputs(model: &mut Model, values: &[(String, AttributeValue)])
     let mut constants = Vec::new();
     for (name, value) in values {
         if !main.inputs.contains(name) {
-            let all = main.inputs.iter().map(|name| quoted(name).to_string());
+            let all = main.inputs.iter().map(|name| quoted(name));
             let all = all.collect::<Vec<_>>().join(", ");
             let what = format!("there is no input {}; the inputs are {all}", quoted(name));
             return Err(what.into());
