@@ -122,6 +122,31 @@ fn operators_of_torchscript_that_access_files_are_found_in_every_function() {
 }
 
 #[test]
+fn loops_in_loops_whose_states_change_end_with_an_error() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("m.pt");
+    let code = "  def forward(self: __torch__.M,\n    x: Tensor) -> Tensor:\n    n = (torch.size(x))[0]\n    y = x\n\
+                \x20   for _0 in range(n):\n      z = torch.select(x, 0, 0)\n      for _1 in range(n):\n\
+                \x20       z = torch.unsqueeze(torch.add(torch.squeeze(z), 1), 0)\n\
+                \x20     y = torch.unsqueeze(torch.sum(z), 0)\n    return y\n";
+    std::fs::write(&path, script(code, MODULE, NO_CONSTANTS)).expect("write");
+    let model = open(&path).expect("a model");
+    assert!(model.main().is_some(), "{:?}", model.report);
+    for (size, expected) in [(3_u64, None), (4000, Some("at most 4096 repetitions"))] {
+        let data = vec![1_f32; usize::try_from(size).expect("small")];
+        let x = lodstone::Tensor::from_vec(vec![size], data).expect("a tensor");
+        let inputs = Inputs { values: vec![(None, x.into())], lod: Vec::new() };
+        match (run(&model, inputs, &RunOptions::default()), expected) {
+            (Ok(outputs), None) => assert_eq!(tensors(outputs)[0].tensor.shape, [1]),
+            (Err(error), Some(expected)) => {
+                assert!(error.to_string().contains(expected), "{error}");
+            }
+            (other, expected) => panic!("{other:?} instead of {expected:?}"),
+        }
+    }
+}
+
+#[test]
 fn code_that_is_not_torchscript_is_unknown() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("m.pt");

@@ -6,8 +6,8 @@
 //! | `prim::Loop` | `max_trip_count`, `cond`, `states`; the block of the body: (number, states) to (condition, states) | `Loop` |
 
 use lodstone_model::{AttributeValue, DType, Dim, Op, ValueType};
-use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{ValueInfo, common_type};
+use lodstone_schema::{Code, Finding};
 
 use super::arguments::{Item, Number};
 use super::control::{body, like, type_of};
@@ -42,8 +42,9 @@ pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
 /// The maximum number of times that the body of a loop is translated until the types of its states are known.
 const MAX_PASSES: usize = 4;
 
-/// The maximum number of repetitions of a loop that are translated one by one.
+/// The maximum number of repetitions of loops, in all, that are translated one by one, and of operators that they become.
 const MAX_UNROLLED: i64 = 4096;
+const MAX_OPERATORS: usize = 1 << 20;
 
 /// Returns the only value in a slot; `None` if it could not be computed.
 fn only<'m>(
@@ -240,6 +241,11 @@ fn unrolled<'m>(
             Some(Number::Bool(true)) => {}
             Some(_) => break,
             None => return Ok(None),
+        }
+        walk.repetitions += 1;
+        if walk.repetitions > MAX_UNROLLED || walk.graph.ops.len() > MAX_OPERATORS {
+            let what = format!("at most {MAX_UNROLLED} repetitions of loops whose states change");
+            return Err(Finding::new(Code::Limit, what));
         }
         let number = Bound::Constant(AttributeValue::Long(number));
         let mut inner = scope.clone();

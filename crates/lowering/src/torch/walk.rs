@@ -22,6 +22,9 @@ use crate::onnx::{Graph, Value, is_unknown};
 /// The maximum depth of subgraphs, as in ONNX's checker.
 const MAX_DEPTH: usize = 64;
 
+/// The maximum number of views of views: each repeats those before.
+const MAX_VIEWS: usize = 512;
+
 /// What a name of a block stands for.
 #[derive(Clone, Debug)]
 pub(super) enum Bound<'m> {
@@ -102,6 +105,8 @@ pub(super) struct Walk<'m> {
     /// The subgraphs of the result.
     pub(super) blocks: Vec<Block>,
     pub(super) findings: Findings,
+    /// The number of repetitions of loops that were translated one by one.
+    pub(super) repetitions: i64,
     vars: Vec<Vars<'m>>,
     depth: usize,
     covered: Option<BTreeMap<(usize, usize), OperatorCoverage>>,
@@ -143,6 +148,7 @@ impl<'m> Walk<'m> {
             parameters,
             blocks: Vec::new(),
             findings: Findings::default(),
+            repetitions: 0,
             vars: vars.collect(),
             depth: 0,
             covered: None,
@@ -540,6 +546,10 @@ impl<'m> Walk<'m> {
         results: Vec<Value>,
         scope: &mut Scope<'m>,
     ) -> Outcome<()> {
+        if source.views.len() >= MAX_VIEWS {
+            let what = format!("views of views are nested deeper than {MAX_VIEWS}");
+            return Err(Finding::new(Code::Limit, what));
+        }
         let copies = self.copies(block, op, source, results.first());
         if copies == Some(true) {
             return self.bind(block, op, results, scope);
