@@ -92,12 +92,25 @@ def installed():
     return Paddle3() if paddle.__version__.startswith("3.") else Paddle2()
 
 
-def timed(command, out):
+def timed(command, out, durable=False):
+    """Returns the seconds until a process ended, and until its output is on the disk."""
     if os.path.exists(out):
         os.remove(out)
     begin = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if durable:
+        written = os.open(out, os.O_RDONLY)
+        os.fsync(written)
+        os.close(written)
     return time.perf_counter() - begin
+
+
+def report(lines, table):
+    """Prints a table, and appends it to a file."""
+    text = "\n".join(lines) + "\n"
+    print(text)
+    with open(table, "a") as file:
+        file.write(text + "\n")
 
 
 def main(lodstone, work, table, turns=7):
@@ -121,10 +134,7 @@ def main(lodstone, work, table, turns=7):
                 times[key].append(timed(command, out))
         ours, copy, theirs = (statistics.median(times[key]) for key in commands)
         lines.append(f"| {name} | {size / 2**20:.1f} | {ours:.3f} | {copy:.3f} | {theirs:.3f} | {theirs / ours:.1f} |")
-    text = "\n".join(lines) + "\n"
-    print(text)
-    with open(table, "a") as file:
-        file.write(text + "\n")
+    report(lines, table)
 
 
 if __name__ == "__main__":

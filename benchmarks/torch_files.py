@@ -7,11 +7,10 @@ Prints a table, and appends it to a file: the median times, and the median of th
 
 import os
 import statistics
-import subprocess
 import sys
-import time
 
 import torch
+from to_onnx import report, timed
 
 LAYERS, WIDTH = 64, 2048
 
@@ -26,41 +25,25 @@ def build(path):
     return path
 
 
-def timed(command, out):
-    """Returns the seconds until a process ended, and its output is on the disk."""
-    if os.path.exists(out):
-        os.remove(out)
-    begin = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    if command[0] == "cp":
-        copy = os.open(out, os.O_RDONLY)
-        os.fsync(copy)
-        os.close(copy)
-    return time.perf_counter() - begin
-
-
 def main(lodstone, work, table, turns=7):
     source, out = build(os.path.join(work, "checkpoint.pt")), os.path.join(work, "out.safetensors")
     name = f"layers.{LAYERS // 2}.bias"
     load = "import sys, torch; print(torch.load(sys.argv[1], mmap=True)[sys.argv[2]])"
     rows = [
         ("open and print a tensor", [lodstone, "cat", source, name], "`torch.load(mmap=True)`",
-         [sys.executable, "-c", load, source, name]),
-        ("to safetensors, durable", [lodstone, "convert", "--quiet", source, out], "`cp` and `fsync`", ["cp", source, out]),
+         [sys.executable, "-c", load, source, name], False),
+        ("to safetensors, durable", [lodstone, "convert", "--quiet", source, out], "`cp` and `fsync`", ["cp", source, out], True),
     ]
     lines = ["| checkpoint of 1 GiB | Lodstone, s | other | s | times faster |", "|---|---|---|---|---|"]
-    for what, own, peer, other in rows:
+    for what, own, peer, other, durable in rows:
         ours, theirs = [], []
         for _ in range(int(turns)):
-            theirs.append(timed(other, out))
+            theirs.append(timed(other, out, durable))
             ours.append(timed(own, out))
         ratio = statistics.median(their / our for our, their in zip(ours, theirs, strict=True))
         ours, theirs = statistics.median(ours), statistics.median(theirs)
         lines.append(f"| {what} | {ours:.3f} | {peer} | {theirs:.3f} | {ratio:.1f} |")
-    text = "\n".join(lines) + "\n"
-    print(text)
-    with open(table, "a") as file:
-        file.write(text + "\n")
+    report(lines, table)
 
 
 if __name__ == "__main__":

@@ -67,12 +67,11 @@ pub(crate) fn run(arguments: &Convert) -> Result<bool, Failure> {
     if arguments.check && matches!(output, Output::Standard(_)) {
         return Err("the result of a conversion to standard output cannot be checked".into());
     }
-    let source = arguments.check.then(|| model.clone());
     let fixed = |mut source: Model| {
         lodstone::fix_shapes(&mut source, &arguments.input_shape)?;
         lodstone::fix_inputs(&mut source, &arguments.input_value).map(|()| source)
     };
-    let source = source.map(fixed).transpose()?;
+    let source = arguments.check.then(|| fixed(model.clone())).transpose()?;
     let convert = || lodstone::convert(model, output.location(), &options);
     let conversion = progress::show(&progress, Some(total), convert)?;
     finish(&from, &conversion, &output, arguments.json)?;

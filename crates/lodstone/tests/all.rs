@@ -2,6 +2,7 @@
 //! what a process does.
 
 mod cases;
+mod floats;
 mod graphs;
 mod mxnet_runs;
 #[expect(dead_code, reason = "the tests of PaddlePaddle use more of it")]

@@ -9,22 +9,7 @@ use lodstone::{
 };
 use serde_json::Value as Json;
 
-fn array(value: &Json) -> (Vec<u64>, Vec<f32>) {
-    let shape = value["shape"].as_array().expect("dims").iter();
-    let data = value["data"].as_array().expect("elements").iter();
-    #[expect(clippy::cast_possible_truncation, reason = "recorded as the numbers of float32")]
-    let data = data.map(|number| number.as_f64().expect("a number") as f32).collect();
-    (shape.map(|dim| dim.as_u64().expect("a dim")).collect(), data)
-}
-
-fn assert_near(found: &Tensor, wanted: &Json, what: &str) {
-    let (shape, wanted) = array(wanted);
-    assert_eq!(found.shape, shape, "{what}");
-    let found: Vec<f32> = found.to_vec().expect("floats");
-    for (found, wanted) in found.iter().zip(&wanted) {
-        assert!((found - wanted).abs() <= 1e-5 + 1e-5 * wanted.abs(), "{what}: {found}, {wanted}");
-    }
-}
+use crate::floats::{array, assert_near};
 
 #[test]
 fn early_modules_return_what_torch_returned() {

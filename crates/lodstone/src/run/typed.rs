@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use lodstone_model::{AttributeValue, DType, Dim, Model, Tensor, TensorType, ValueType};
+use lodstone_model::{AttributeValue, DType, Dim, Element, Model, Tensor, TensorType, ValueType};
 use lodstone_store::Progress;
 
 use super::{Output, RunOptions, Runner, Value, engine, required_inputs};
@@ -107,6 +107,11 @@ impl Typed {
     }
 }
 
+/// Returns the element of a scalar of this type.
+fn only<T: Element + Copy>(tensor: &Tensor) -> Option<T> {
+    tensor.to_vec().ok()?.first().copied()
+}
+
 /// Returns the value of an input that is declared as a number.
 fn number(name: &str, dtype: DType, tensor: &Tensor) -> Result<AttributeValue> {
     let wrong = || {
@@ -120,18 +125,10 @@ fn number(name: &str, dtype: DType, tensor: &Tensor) -> Result<AttributeValue> {
         return Err(wrong());
     }
     let value = match dtype {
-        DType::Bool => {
-            tensor.to_vec().ok().and_then(|all| all.first().copied()).map(AttributeValue::Bool)
-        }
-        DType::Int64 => {
-            tensor.to_vec().ok().and_then(|all| all.first().copied()).map(AttributeValue::Long)
-        }
-        DType::Float32 => {
-            let all: Option<Vec<f32>> = tensor.to_vec().ok();
-            all.and_then(|all| all.first().copied())
-                .map(|value| AttributeValue::Double(value.into()))
-        }
-        _ => tensor.to_vec().ok().and_then(|all| all.first().copied()).map(AttributeValue::Double),
+        DType::Bool => only(tensor).map(AttributeValue::Bool),
+        DType::Int64 => only(tensor).map(AttributeValue::Long),
+        DType::Float32 => only(tensor).map(|value: f32| AttributeValue::Double(value.into())),
+        _ => only(tensor).map(AttributeValue::Double),
     };
     value.ok_or_else(wrong)
 }
