@@ -25,6 +25,12 @@ impl Graph {
         self.constant(DType::Float32, vec![values.len() as u64], bytes)
     }
 
+    /// Adds a list of floats of 64 bits.
+    pub(crate) fn doubles(&mut self, values: &[f64]) -> Value {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.constant(DType::Float64, vec![values.len() as u64], bytes)
+    }
+
     /// Adds an integer scalar.
     pub(crate) fn long(&mut self, value: i64) -> Value {
         self.constant(DType::Int64, Vec::new(), value.to_le_bytes().to_vec())

@@ -232,12 +232,12 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Returns a string, if it is present.
-    /// Returns a flag, if it is present.
+    /// Returns a truth value, if it is present.
     pub(super) fn optional_flag(&self, name: &str) -> Outcome<Option<bool>> {
         if self.has(name) { self.flag(name).map(Some) } else { Ok(None) }
     }
 
+    /// Returns a string, if it is present.
     pub(super) fn text(&self, name: &str) -> Outcome<Option<String>> {
         match self.constant(name)? {
             None => Ok(None),

@@ -27,6 +27,8 @@ mod control;
 mod families;
 mod finish;
 mod fixed;
+mod list;
+mod nested;
 mod node;
 mod promote;
 mod script;

@@ -11,8 +11,9 @@ use lodstone_schema::{Code, Finding};
 
 use super::arguments::{Item, Number};
 use super::control::{body, like, type_of};
+use super::list::List;
 use super::node::Outcome;
-use super::walk::{Bound, List, Scope, Walk};
+use super::walk::{Bound, Scope, Walk};
 use crate::onnx::Value;
 
 /// The rule of an operator, in a block, that binds its results itself. It returns `false` if an operator of a subgraph could
@@ -208,10 +209,13 @@ fn repeat<'m>(walk: &mut Walk<'m>, (place, op): Place<'m>, scope: &mut Scope<'m>
     let repeated = Repeated { block, inputs, most, begins, states, bound };
     let before = walk.mark();
     let looped = looped(walk, op, scope, &repeated);
+    let is_made = matches!(looped, Ok(Some(_))) && !walk.has_findings_since(&before);
     match repeated.most.number() {
-        Some(Number::Int(count)) if count <= MAX_UNROLLED && !matches!(looped, Ok(Some(_))) => {
+        Some(Number::Int(count)) if count <= MAX_UNROLLED && !is_made => {
             let reported = walk.back_to(&before);
-            if let Some(results) = unrolled(walk, scope, &repeated, count)? {
+            if let Some(results) = unrolled(walk, scope, &repeated, count)?
+                && !walk.has_findings_since(&before)
+            {
                 walk.graph.begin(&op.name);
                 bind_all(op, results, scope);
                 return Ok(true);

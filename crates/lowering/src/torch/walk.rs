@@ -1,7 +1,6 @@
 //! The walk over the operators of a program.
 
 use std::collections::{BTreeMap, HashMap};
-use std::rc::Rc;
 
 use lodstone_model::{
     AttributeValue, Block, DType, Dim, Kind, Layout, Model, Op, Program, Tensor, TensorType,
@@ -13,14 +12,13 @@ use lodstone_schema::torch::operator;
 use lodstone_schema::{Code, Finding, Findings};
 
 use super::arguments::{Arguments, Item};
+use super::families::complex::parts_of;
+use super::list::List;
 use super::node::{Made, Node, Outcome, Rule, base_name, check_size, is_written, no_complex};
 use super::tensors::{Reference, Tensors, View};
 use super::{control, families, script};
 use crate::OperatorCoverage;
 use crate::onnx::{Graph, Value, is_unknown};
-
-/// The maximum depth of subgraphs, as in ONNX's checker.
-const MAX_DEPTH: usize = 64;
 
 /// The maximum number of views of views: each repeats those before.
 const MAX_VIEWS: usize = 512;
@@ -44,42 +42,6 @@ pub(super) enum Bound<'m> {
     Object,
     /// The result of an operator that could not be translated.
     Failed,
-}
-
-/// A list of tensors to which others are appended.
-#[derive(Clone, Debug, Default)]
-pub(super) struct List {
-    /// The list before, and the last tensor.
-    last: Option<Rc<(List, Value)>>,
-}
-
-impl List {
-    /// Returns the list with another tensor.
-    pub(super) fn with(&self, value: Value) -> Self {
-        Self { last: Some(Rc::new((self.clone(), value))) }
-    }
-
-    /// Returns the tensors.
-    fn values(&self) -> Vec<Value> {
-        let mut values = Vec::new();
-        let mut rest = self;
-        while let Some(last) = &rest.last {
-            values.push(last.1.clone());
-            rest = &last.0;
-        }
-        values.reverse();
-        values
-    }
-}
-
-impl Drop for List {
-    /// One after the other: the lists before are as many as tensors.
-    fn drop(&mut self) {
-        let mut last = self.last.take();
-        while let Some(mut before) = last.and_then(Rc::into_inner) {
-            last = before.0.last.take();
-        }
-    }
 }
 
 /// The values of a block, by name.
@@ -108,15 +70,8 @@ pub(super) struct Walk<'m> {
     /// The number of repetitions of loops that were translated one by one.
     pub(super) repetitions: i64,
     vars: Vec<Vars<'m>>,
-    depth: usize,
+    pub(super) depth: usize,
     covered: Option<BTreeMap<(usize, usize), OperatorCoverage>>,
-}
-
-/// A state of a translation.
-pub(super) struct Mark {
-    ops: usize,
-    blocks: usize,
-    findings: Findings,
 }
 
 impl<'m> Walk<'m> {
@@ -168,11 +123,11 @@ impl<'m> Walk<'m> {
                         Bound::Failed
                     }
                 },
-                Some(tensor) if var.persistable && is_pair(tensor) => {
-                    Bound::Complex(self.graph.tensor(parts_of(tensor), &var.name))
-                }
-                Some(tensor) if var.persistable => match tensor.kind {
-                    Kind::Dense => {
+                Some(tensor) if var.persistable => match (&tensor.kind, parts_of(tensor)) {
+                    (Kind::Dense, Some(parts)) => {
+                        Bound::Complex(self.graph.tensor(parts, &var.name))
+                    }
+                    (Kind::Dense, None) => {
                         let value = Value::new(&var.name, ValueInfo::of(tensor));
                         Bound::Tensor(self.tensors.add(value, Some(var.name.clone())))
                     }
@@ -246,108 +201,6 @@ impl<'m> Walk<'m> {
                 fail(op, scope);
             }
         }
-    }
-
-    /// Translates the block that an operator runs, with its inputs bound; returns its outputs. Returns `None` if it could
-    /// not be translated, which has been reported.
-    pub(super) fn subgraph(
-        &mut self,
-        block: usize,
-        inputs: Vec<Bound<'m>>,
-    ) -> Outcome<Option<Vec<Value>>> {
-        let program = self.program;
-        let own = program.blocks.get(block).ok_or("a subgraph does not exist")?;
-        if own.inputs.len() != inputs.len() {
-            let (expected, found) = (own.inputs.len(), inputs.len());
-            return Err(format!("a subgraph has {expected} inputs, but gets {found}").into());
-        }
-        let mut scope: Scope<'m> = own.inputs.iter().cloned().zip(inputs).collect();
-        self.inner(block, &mut scope)
-    }
-
-    /// Translates the block that an operator runs, in the scope of the block around it; returns its outputs.
-    pub(super) fn inner(
-        &mut self,
-        block: usize,
-        scope: &mut Scope<'m>,
-    ) -> Outcome<Option<Vec<Value>>> {
-        let around = self.tensors.bases.len();
-        let versions: Vec<u64> = self.tensors.bases.iter().map(|base| base.version).collect();
-        self.nested(block, scope)?;
-        let now = self.tensors.bases.iter().take(around).map(|base| base.version);
-        if !now.eq(versions) {
-            return Err(
-                "a subgraph writes to a tensor outside of it, which is not supported".into()
-            );
-        }
-        let program = self.program;
-        let names = program.blocks.get(block).map_or(&[][..], |own| &own.outputs);
-        let mut results = Vec::new();
-        for name in names {
-            match self.item(name, scope)? {
-                Some(Item::Tensor(value) | Item::Number(value)) => results.push(value),
-                Some(item @ Item::Constant(_)) => {
-                    let number =
-                        item.number().ok_or("a subgraph returns a constant that is no number")?;
-                    let mut node =
-                        Node::new(&mut self.graph, &EMPTY, Arguments::new(&EMPTY, Vec::new()));
-                    results.push(node.number_of(number.dtype(), number)?);
-                }
-                Some(Item::Absent) => return Err("a subgraph returns `None`".into()),
-                Some(Item::Complex(_)) => return Err("a subgraph returns a complex tensor".into()),
-                None => return Ok(None),
-            }
-        }
-        Ok(Some(results))
-    }
-
-    /// Translates the block that an operator runs into the operators around it; returns what its outputs stand for.
-    /// Returns `None` if it could not be translated, which has been reported.
-    pub(super) fn inlined(
-        &mut self,
-        block: usize,
-        scope: &mut Scope<'m>,
-    ) -> Outcome<Option<Vec<Bound<'m>>>> {
-        self.nested(block, scope)?;
-        let program = self.program;
-        let names = program.blocks.get(block).map_or(&[][..], |own| &own.outputs);
-        let mut results = Vec::new();
-        for name in names {
-            match scope.get(name) {
-                Some(Bound::Failed) => return Ok(None),
-                Some(bound) => results.push(bound.clone()),
-                None => return Err(format!("{} has no value", quoted(name)).into()),
-            }
-        }
-        Ok(Some(results))
-    }
-
-    /// Translates the operators of a block that an operator runs.
-    fn nested(&mut self, block: usize, scope: &mut Scope<'m>) -> Outcome<()> {
-        if self.depth >= MAX_DEPTH {
-            let deep = format!("subgraphs are nested deeper than {MAX_DEPTH}");
-            return Err(Finding::new(Code::Limit, deep));
-        }
-        if block >= self.program.blocks.len() {
-            return Err("a subgraph does not exist".into());
-        }
-        self.depth += 1;
-        self.operators(block, scope);
-        self.depth -= 1;
-        Ok(())
-    }
-
-    /// Returns the state of the translation, to return to it.
-    pub(super) fn mark(&self) -> Mark {
-        let (ops, blocks) = (self.graph.ops.len(), self.blocks.len());
-        Mark { ops, blocks, findings: self.findings.clone() }
-    }
-
-    /// Drops what was translated since; returns the findings that there were.
-    pub(super) fn back_to(&mut self, mark: &Mark) -> Findings {
-        self.graph.ops.truncate(mark.ops);
-        self.blocks.truncate(mark.blocks);
-        std::mem::replace(&mut self.findings, mark.findings.clone())
     }
 
     /// Returns what a name stands for now; `None` if it could not be translated.
@@ -454,41 +307,32 @@ impl<'m> Walk<'m> {
         {
             return Err("strides in the memory of a view are not supported".into());
         }
-        let rule = match values.iter().flat_map(|(_, items)| items).any(is_complex) {
-            true => {
-                let name = op.kind.split('.').next().unwrap_or(&op.kind);
-                families::complex::rule(name).ok_or_else(no_complex)?
-            }
+        let mut items = values.iter().flat_map(|(_, items)| items);
+        let rule = match items.any(|item| matches!(item, Item::Complex(_))) {
+            true => families::complex::rule(&op.kind, rule).ok_or_else(no_complex)?,
             false => rule,
         };
         let is_declared = self.is_declared(block, op);
         let arguments = Arguments::new(op, values.clone()).with_declared(is_declared);
         let mut node = Node::new(&mut self.graph, op, arguments);
-        let mut complex = false;
-        let results = match rule {
-            Rule::One(rule) | Rule::Number(rule) => vec![rule(&mut node)?],
-            Rule::Many(rule) => rule(&mut node)?,
+        let (results, is_complex) = match rule {
+            Rule::One(rule) | Rule::Number(rule) => (vec![rule(&mut node)?], false),
+            Rule::Many(rule) => (rule(&mut node)?, false),
             Rule::Made(rule) => match rule(&mut node)? {
-                Made::Real(value) => vec![value],
-                Made::Complex(value) => {
-                    complex = true;
-                    vec![value]
-                }
+                Made::Real(value) => (vec![value], false),
+                Made::Complex(value) => (vec![value], true),
             },
-            Rule::None => Vec::new(),
+            Rule::None => (Vec::new(), false),
         };
         if let Some(name) = node.arguments.unread().filter(|_| !matches!(rule, Rule::None)) {
             let what = format!("the argument {} is not supported", quoted(name));
             return Err(Finding::from(what).about_attribute(name));
         }
-        if complex {
+        if is_complex {
             for (name, value) in op.writes().zip(results) {
                 scope.insert(name.to_owned(), Bound::Complex(value));
             }
             return Ok(());
-        }
-        if matches!(rule, Rule::Made(_)) {
-            return self.bind(block, op, results, scope);
         }
         if matches!(rule, Rule::Number(_)) {
             for (name, value) in op.writes().zip(&results) {
@@ -749,24 +593,7 @@ impl<'m> Walk<'m> {
 const ASSIGNS: &str = "prim::SetAttr";
 
 /// An operator without arguments, for values that no operator needs.
-static EMPTY: std::sync::LazyLock<Op> = std::sync::LazyLock::new(Op::default);
-
-/// Whether a tensor is dense and complex.
-fn is_pair(tensor: &Tensor) -> bool {
-    matches!(tensor.dtype, DType::Complex64 | DType::Complex128)
-        && matches!(tensor.kind, Kind::Dense)
-}
-
-/// Returns a complex tensor as a real one, whose last dim holds the parts.
-fn parts_of(tensor: &Tensor) -> Tensor {
-    let dtype = if tensor.dtype == DType::Complex64 { DType::Float32 } else { DType::Float64 };
-    let shape = tensor.shape.iter().copied().chain([2]).collect();
-    Tensor { dtype, shape, ..tensor.clone() }
-}
-
-fn is_complex(item: &Item) -> bool {
-    matches!(item, Item::Complex(_))
-}
+pub(super) static EMPTY: std::sync::LazyLock<Op> = std::sync::LazyLock::new(Op::default);
 
 fn fail(op: &Op, scope: &mut Scope<'_>) {
     for name in op.writes() {

@@ -80,6 +80,14 @@ class Detector(nn.Module):
             x = x * 2
         return x * scale
 
+    @torch.jit.export
+    def rows(self, x, scale: float):
+        """Rows are written one by one."""
+        y = x.clone()
+        for row in range(x.shape[0]):
+            y[row] += row * scale
+        return y * 2
+
 
 def main():
     torch.manual_seed(0)
@@ -95,6 +103,7 @@ def main():
         ("whole", (1, 18), {"rate": 32, "size": 18}),
         ("total", (3, 2), {"scale": 0.5, "twice": True}),
         ("total", (4, 2), {"scale": 3.0, "twice": False}),
+        ("rows", (3, 2), {"scale": 0.25}),
     ]:
         module = torch.jit.load(os.path.join(HERE, "detector.pt"))
         x = random.uniform(-1, 1, shape).astype("float32")

@@ -2,14 +2,14 @@
 //!
 //! Source of truth: `torch.stft`, `torch.fft` and results of PyTorch 2.15.
 
-use lodstone_model::{AttributeValue, DType, Op};
+use lodstone_model::{AttributeValue, DType, Op, Tensor};
 
 use super::binary::angle_of;
 use crate::onnx::{Value, int};
 use crate::torch::arguments::{Arguments, Item, Number, Size, wrong};
-use crate::torch::node::{Made, Node, Outcome, Rule, place_in, rank, required_dim};
+use crate::torch::node::{Made, Node, Outcome, Rule, no_complex, place_in, rank, required_dim};
 
-/// Operators that make complex tensors of real ones.
+/// Operators that make complex tensors, or that get only these.
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::_fft_c2c", Rule::Made(core_transform)),
     ("aten::_fft_c2r", Rule::Made(core_inverse)),
@@ -28,26 +28,19 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::view_as_real_copy", Rule::Made(|node| whole(node).map(Made::Real))),
 ];
 
-/// Operators on complex tensors.
+/// Operators on complex tensors that have another rule for real ones.
 const OF_COMPLEX: &[(&str, Rule)] = &[
     ("aten::_conj", Rule::Made(conjugate)),
-    ("aten::_fft_c2c", Rule::Made(core_transform)),
-    ("aten::_fft_c2r", Rule::Made(core_inverse)),
     ("aten::abs", Rule::Made(magnitude)),
     ("aten::absolute", Rule::Made(magnitude)),
     ("aten::add", Rule::Made(|node| sum(node, "Add"))),
     ("aten::alias", Rule::Made(same)),
-    ("aten::angle", Rule::Made(angle)),
     ("aten::clone", Rule::Made(same)),
     ("aten::conj", Rule::Made(conjugate)),
     ("aten::conj_physical", Rule::Made(conjugate)),
     ("aten::contiguous", Rule::Made(same)),
     ("aten::detach", Rule::Made(same)),
     ("aten::div", Rule::Made(quotient)),
-    ("aten::fft_fft", Rule::Made(|node| transform(node, false))),
-    ("aten::fft_ifft", Rule::Made(|node| transform(node, true))),
-    ("aten::fft_irfft", Rule::Made(inverse_real_transform)),
-    ("aten::imag", Rule::Made(|node| part(node, 1))),
     ("aten::mul", Rule::Made(product)),
     ("aten::neg", Rule::Made(negative)),
     ("aten::permute", Rule::Made(by_dims)),
@@ -60,13 +53,26 @@ const OF_COMPLEX: &[(&str, Rule)] = &[
     ("aten::sub", Rule::Made(|node| sum(node, "Sub"))),
     ("aten::transpose", Rule::Made(by_dims)),
     ("aten::unsqueeze", Rule::Made(by_dims)),
-    ("aten::view_as_real", Rule::Made(|node| whole(node).map(Made::Real))),
-    ("aten::view_as_real_copy", Rule::Made(|node| whole(node).map(Made::Real))),
 ];
 
-/// Returns the rule of an operator that gets a complex tensor, by its name without the overload.
-pub(in crate::torch) fn rule(name: &str) -> Option<Rule> {
+/// Returns the rule of an operator that gets a complex tensor; `own` is that for real ones.
+pub(in crate::torch) fn rule(kind: &str, own: Rule) -> Option<Rule> {
+    if matches!(own, Rule::Made(_)) {
+        return Some(own);
+    }
+    let name = kind.split('.').next().unwrap_or(kind);
     OF_COMPLEX.iter().find(|(known, _)| *known == name).map(|(_, rule)| *rule)
+}
+
+/// Returns a complex tensor as a real one, whose last dim holds the parts; `None` if it is real.
+pub(in crate::torch) fn parts_of(tensor: &Tensor) -> Option<Tensor> {
+    let dtype = match tensor.dtype {
+        DType::Complex64 => DType::Float32,
+        DType::Complex128 => DType::Float64,
+        _ => return None,
+    };
+    let shape = tensor.shape.iter().copied().chain([2]).collect();
+    Some(Tensor { dtype, shape, ..tensor.clone() })
 }
 
 /// Returns the parts of the argument `self`.
@@ -74,6 +80,14 @@ fn whole(node: &mut Node<'_>) -> Outcome {
     match operand(node, "self")? {
         (value, true) => Ok(value),
         (_, false) => Err("expected a complex tensor, found a real one".into()),
+    }
+}
+
+/// Returns the argument `self`, which is real, with a last dim of 1.
+fn real(node: &mut Node<'_>) -> Outcome {
+    match operand(node, "self")? {
+        (value, false) => Ok(value),
+        (_, true) => Err(no_complex()),
     }
 }
 
@@ -310,7 +324,7 @@ fn transform(node: &mut Node<'_>, is_inverse: bool) -> Outcome<Made> {
 }
 
 fn real_transform(node: &mut Node<'_>) -> Outcome<Made> {
-    let (value, _) = operand(node, "self")?;
+    let value = real(node)?;
     let along = along(node, &value)?;
     let norm = Norm::of(node, false)?;
     transformed(node, &value, along, (false, true), norm).map(Made::Complex)
@@ -366,7 +380,7 @@ fn core_transform(node: &mut Node<'_>) -> Outcome<Made> {
 }
 
 fn core_real_transform(node: &mut Node<'_>) -> Outcome<Made> {
-    let (value, _) = operand(node, "self")?;
+    let value = real(node)?;
     let (norm, is_onesided) = (Norm::of_core(node)?, node.arguments.flag("onesided")?);
     let dims = core_dims(node, &value)?;
     let Some((last, rest)) = dims.split_last() else {

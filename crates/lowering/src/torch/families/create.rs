@@ -1,9 +1,6 @@
 //! Tensors made of numbers.
 
-use std::ops::DerefMut;
-
-use lodstone_model::{DType, Tensor};
-use lodstone_store::Blob;
+use lodstone_model::DType;
 
 use crate::onnx::{Value, tensor};
 use crate::torch::arguments::{Number, Size, wrong};
@@ -73,9 +70,7 @@ fn window(node: &mut Node<'_>) -> Outcome {
     // A window of one element is 1.
     let values: Vec<f64> =
         (0..length).map(|at| if length == 1 { 1.0 } else { value(at) }).collect();
-    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    let values = Tensor::dense(DType::Float64, vec![values.len() as u64], Blob::memory(bytes));
-    let values = node.deref_mut().tensor(values, "window");
+    let values = node.doubles(&values);
     node.cast(&values, dtype)
 }
 

@@ -1,11 +1,8 @@
 //! Operators that only TorchScript has: queries, numbers of tensors, and operators of old archives, which had another
 //! meaning.
 
-use std::ops::DerefMut;
-
-use lodstone_model::{AttributeValue, DType, Tensor, ValueType};
+use lodstone_model::{AttributeValue, DType, ValueType};
 use lodstone_schema::torch::{script_code, script_type};
-use lodstone_store::Blob;
 
 use super::create::with_value;
 use super::unary::truncated;
@@ -58,12 +55,7 @@ fn tensor(node: &mut Node<'_>) -> Outcome {
                 let values: Vec<i64> = values.into_iter().map(i64::from).collect();
                 (node.longs(&values), DType::Bool)
             }
-            Some(AttributeValue::Doubles(values)) => {
-                let bytes: Vec<u8> = values.iter().flat_map(|it| it.to_le_bytes()).collect();
-                let count = values.len() as u64;
-                let tensor = Tensor::dense(DType::Float64, vec![count], Blob::memory(bytes));
-                (node.deref_mut().tensor(tensor, "numbers"), DType::Float32)
-            }
+            Some(AttributeValue::Doubles(values)) => (node.doubles(&values), DType::Float32),
             _ => return Err("expected numbers".into()),
         },
     };
