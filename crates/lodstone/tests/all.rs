@@ -26,7 +26,6 @@ mod dependencies;
 mod diff;
 mod embedded;
 mod exported_operators;
-mod flat;
 mod frameworks;
 mod glow;
 mod glow_cases;

@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use lodstone::{
     Attribute, AttributeValue, Blob, Block, ConvertOptions, DType, Dialect, DiffOptions, Dim,
-    ExternalData, Loss, Model, Op, OpenOptions, Operand, Parameter, Program, Progress, Target,
-    Tensor, TensorType, Topology, ValueType, Var, WriteOptions, convert, diff, open, seal, verify,
+    ExternalData, Inputs, Loss, Model, Op, OpenOptions, Operand, Parameter, Program, Progress,
+    RunOptions, Session, Target, Tensor, TensorType, Topology, ValueType, Var, WriteOptions,
+    convert, diff, open, run, seal, tensors, verify,
 };
 
 /// Counts the allocated bytes of the process, on all threads.
@@ -287,5 +288,35 @@ fn a_model_beyond_2_gib_has_external_data() {
         let mut last = [0; 4];
         parameter.tensor.data.read_at(700 * MIB - 4, &mut last).expect("elements");
         assert_eq!(f32::from_le_bytes(last), 262_143.0, "{}", parameter.name);
+    }
+}
+
+#[test]
+fn a_session_takes_two_hundred_shapes_in_the_memory_of_a_few() {
+    let _alone = MEASURED.lock();
+    let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/tests/golden/onnx_models");
+    let model = open(models.join("images.onnx")).expect("a model");
+    let mut session = Session::new(&model, &RunOptions::default()).expect("a session");
+    let inputs = |size: u64| {
+        let mut inputs = Inputs::default();
+        let shape = ("x".to_owned(), vec![2, 3, size, size]);
+        inputs.add_random(&model, size, &[shape]).expect("inputs");
+        inputs
+    };
+    // The largest first: buffers may be kept, but not one set of them for each shape.
+    let sizes: Vec<u64> = (0..200).map(|number| 260 - number).collect();
+    let (mut early, mut last) = (0, Vec::new());
+    for (number, size) in sizes.iter().enumerate() {
+        last = tensors(session.run(inputs(*size)).expect("outputs"));
+        if number == 10 {
+            early = HELD.load(Relaxed);
+        }
+    }
+    let late = HELD.load(Relaxed);
+    assert!(late < early + 8 * MIB, "{early} bytes after 10 shapes, {late} after 200");
+    let fresh = run(&model, inputs(sizes[199]), &RunOptions::default()).expect("outputs");
+    for (one, other) in last.iter().zip(&tensors(fresh)) {
+        let bytes = |tensor: &Tensor| tensor.data.bytes().expect("elements");
+        assert!(bytes(&one.tensor) == bytes(&other.tensor));
     }
 }
