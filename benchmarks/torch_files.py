@@ -32,7 +32,8 @@ def main(lodstone, work, table, turns=7):
     rows = [
         ("open and print a tensor", [lodstone, "cat", source, name], "`torch.load(mmap=True)`",
          [sys.executable, "-c", load, source, name], False),
-        ("to safetensors, durable", [lodstone, "convert", "--quiet", source, out], "`cp` and `fsync`", ["cp", source, out], True),
+        ("to safetensors, durable", [lodstone, "convert", "--quiet", source, out], "`cp` and `fsync`",
+         ["cp", source, out], True),
     ]
     lines = ["| checkpoint of 1 GiB | Lodstone, s | other | s | times faster |", "|---|---|---|---|---|"]
     for what, own, peer, other, durable in rows:

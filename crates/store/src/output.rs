@@ -1,6 +1,7 @@
 //! A file that is being written and is not visible yet.
 
 use std::io::{self, Write};
+use std::ops::Range;
 use std::path::PathBuf;
 
 use crate::blob::{CHUNK, to_usize};
@@ -13,8 +14,8 @@ pub struct Output {
     sink: Box<dyn Sink>,
     path: PathBuf,
     buffer: Box<[u8]>,
-    /// The number of buffered bytes.
-    filled: usize,
+    /// The range of the buffered bytes.
+    filled: Range<usize>,
     position: u64,
     /// The offset up to which write-back to disk was requested.
     begun: u64,
@@ -24,10 +25,13 @@ pub struct Output {
 /// The unit of write-back requests, in bytes.
 const WRITE_BACK_UNIT: u64 = 16 << 20;
 
+/// The size of pages, and of blocks that file systems can share.
+const BLOCK: usize = 4096;
+
 impl Output {
     pub(crate) fn new(sink: Box<dyn Sink>, path: PathBuf, progress: Progress) -> Self {
-        let (buffer, filled, position, begun) = (vec![0; CHUNK].into_boxed_slice(), 0, 0, 0);
-        Self { sink, path, buffer, filled, position, begun, progress }
+        let buffer = vec![0; CHUNK + BLOCK].into_boxed_slice();
+        Self { sink, path, buffer, filled: 0..0, position: 0, begun: 0, progress }
     }
 
     /// Returns the number of bytes written so far.
@@ -79,18 +83,29 @@ impl Output {
     fn append(&mut self, len: u64, mut fill: impl FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
         let mut left = len;
         while left > 0 {
-            if self.filled == self.buffer.len() {
+            if self.filled.len() >= CHUNK {
                 self.drain()?;
             }
-            let (_, room) = self.buffer.split_at_mut(self.filled);
-            let (room, _) = room.split_at_mut(room.len().min(to_usize(left)));
+            if self.filled.is_empty() {
+                let begin = self.aligned();
+                self.filled = begin..begin;
+            }
+            let free = (CHUNK - self.filled.len()).min(to_usize(left));
+            let (_, room) = self.buffer.split_at_mut(self.filled.end);
+            let (room, _) = room.split_at_mut(free);
             fill(room)?;
-            let filled = room.len();
-            self.filled += filled;
-            left -= filled as u64;
-            self.advance(filled as u64)?;
+            self.filled.end += free;
+            left -= free as u64;
+            self.advance(free as u64)?;
         }
         Ok(())
+    }
+
+    /// Returns the first place in the buffer whose address has the same remainder by the size of a page as the position in
+    /// the file. Some processors take three times as long to copy to an address whose remainder is a few bytes larger.
+    fn aligned(&self) -> usize {
+        let address = self.buffer.as_ptr().addr() % BLOCK;
+        (to_usize(self.position % BLOCK as u64) + BLOCK - address) % BLOCK
     }
 
     /// Counts appended bytes.
@@ -104,10 +119,8 @@ impl Output {
     fn copy_in_store(&mut self, blob: &Blob) -> Result<u64> {
         /// Below this size, a system call costs more than the copy.
         const MIN_COPY: u64 = 256 << 10;
-        /// The size of pages, and of blocks that file systems can share. For bytes that are not aligned to it, the
-        /// kernel takes twice as long as a buffer in the processor's cache.
-        const BLOCK: u64 = 4096;
-        let shifted = |start: u64| start % BLOCK != self.position % BLOCK;
+        // For bytes that are not aligned to pages, the kernel takes twice as long as a buffer in the processor's cache.
+        let shifted = |start: u64| start % BLOCK as u64 != self.position % BLOCK as u64;
         let Some((file, start)) =
             blob.file_range().filter(|(_, start)| blob.len() >= MIN_COPY && !shifted(*start))
         else {
@@ -152,13 +165,14 @@ impl Output {
     }
 
     fn drain(&mut self) -> Result<()> {
-        if self.filled == 0 {
+        if self.filled.is_empty() {
             return Ok(());
         }
         self.progress.step(StepKind::Write, &self.path)?;
-        let (filled, _) = self.buffer.split_at(self.filled);
+        let (filled, _) = self.buffer.split_at(self.filled.end);
+        let (_, filled) = filled.split_at(self.filled.start);
         self.sink.write(filled)?;
-        self.filled = 0;
+        self.filled = 0..0;
         Ok(())
     }
 
