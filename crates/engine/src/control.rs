@@ -18,6 +18,7 @@ use crate::budget::Charge;
 use crate::context::Context;
 use crate::dense::Dense;
 use crate::error::Result;
+use crate::fast::Prepared;
 use crate::item::{Item, Outcome};
 use crate::kernels::{axis, flexible};
 use crate::plan::{Mode, Plan, Registers};
@@ -33,6 +34,8 @@ pub(crate) struct Routine {
     /// A model with only this program, whose constants are initializers of its main graph.
     model: Model,
     mode: Mode,
+    /// What is packed of its constants, for all plans.
+    prepared: Prepared,
     /// The cached plans; the most recently used one is last.
     plans: Mutex<Vec<(Vec<ValueType>, Arc<Plan>)>>,
 }
@@ -41,7 +44,7 @@ impl Routine {
     pub(crate) fn new(program: Program, mode: Mode) -> Self {
         let mut model = Model::default();
         model.set_main(program);
-        Self { model, mode, plans: Mutex::default() }
+        Self { model, mode, prepared: Prepared::default(), plans: Mutex::default() }
     }
 
     /// Returns the main graph.
@@ -62,6 +65,9 @@ impl Routine {
         {
             let mut plans = plans();
             if let Some(at) = plans.iter().rposition(|(known, _)| *known == types) {
+                if at + 1 < plans.len() {
+                    release_last(&plans);
+                }
                 let found = plans.remove(at);
                 let plan = Arc::clone(&found.1);
                 plans.push(found);
@@ -71,8 +77,10 @@ impl Routine {
         let inference = self.infer(&types)?;
         let program = self.model.main();
         let program = program.ok_or_else(|| Finding::internal("there is no program"))?;
-        let plan = Arc::new(Plan::new(program, &inference.blocks, self.mode, context)?);
+        let plan = Plan::prepared(program, &inference.blocks, self.mode, &self.prepared, context)?;
+        let plan = Arc::new(plan);
         let mut plans = plans();
+        release_last(&plans);
         if plans.len() >= MAX_PLANS {
             plans.remove(0);
         }
@@ -103,6 +111,13 @@ impl Routine {
         let known = inference.blocks.first();
         let info = |name: &String| known.and_then(|known| known.get(name)).cloned();
         Ok(self.graph()?.outputs.iter().map(|name| info(name).unwrap_or_default()).collect())
+    }
+}
+
+/// Frees the memory that the most recently used plan keeps: one plan at a time keeps some.
+fn release_last(plans: &[(Vec<ValueType>, Arc<Plan>)]) {
+    if let Some((_, plan)) = plans.last() {
+        plan.release();
     }
 }
 

@@ -156,6 +156,11 @@ impl Dense {
         &self.dims
     }
 
+    /// Returns the distance in elements between successive indices of each dim.
+    pub(crate) fn strides(&self) -> &[isize] {
+        &self.strides
+    }
+
     /// Returns the number of elements.
     pub fn count(&self) -> usize {
         self.dims.iter().fold(1, |count, dim| count.saturating_mul(*dim))
@@ -271,6 +276,12 @@ impl Dense {
         let offset = if is_empty { 0 } else { self.offset };
         let layout = Layout::new(self.dims.clone().into(), self.strides.clone(), offset);
         Ok(FlexTensor::from_arc(Arc::clone(&self.storage), layout, dtype))
+    }
+
+    /// Returns the memory of the elements, if they are in single precision and nothing else uses it.
+    pub(crate) fn into_floats(self) -> Option<Vec<f32>> {
+        let storage = (self.dtype == DType::Float32).then_some(self.storage)?;
+        Arc::try_unwrap(storage).ok()?.try_into_vec().ok()
     }
 
     /// Wraps a result of burn; nothing is copied.

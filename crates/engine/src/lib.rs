@@ -25,6 +25,7 @@ mod dense;
 mod error;
 mod evaluate;
 mod executable;
+mod fast;
 mod fused;
 mod item;
 mod kernels;

@@ -2,8 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::sync::Arc;
 
-use lodstone_model::{Dialect, Op, Parameter, Program};
+use lodstone_model::{AttributeValue, Dialect, Dim, Op, Parameter, Program};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
 use lodstone_schema::onnx::scopes::Scopes;
@@ -13,9 +14,13 @@ use lodstone_schema::places::at_mut;
 use crate::budget::{Charge, probe};
 use crate::context::Context;
 use crate::control::Control;
+use crate::dense::Dense;
 use crate::error::{Error, OpError, Result};
 use crate::evaluate::{Folding, compute};
-use crate::fused::{self, Chain};
+use crate::fast::layout::Order;
+use crate::fast::pool;
+use crate::fast::{Affine, Buffers, Convolution, Kept, Key, Prepared, Spare};
+use crate::fused::{self, Before, Chain};
 use crate::item::Outcome;
 use crate::kernels::{Kernel, kernel};
 use crate::value::Value;
@@ -35,8 +40,10 @@ const COPYING: [&str; 5] = ["Attention", "Conv", "ConvTranspose", "Gemm", "MatMu
 pub enum Mode {
     /// Each operator runs in its own kernel. Results of other modes are compared with those of this one.
     Reference,
-    /// The program is simplified, and neighbouring element-wise operators run in one pass. Results are within
-    /// [`Mode::error`] of the reference.
+    /// The program is simplified. Constant filters of convolutions are packed, together with the normalization of their
+    /// results; images between them have their channels innermost in memory. Element-wise operators run in one pass, where
+    /// possible as soon as a convolution has computed a part of its result. Results are within [`Mode::error`] of the
+    /// reference.
     #[default]
     Fast,
 }
@@ -47,7 +54,11 @@ impl Mode {
     pub fn error(self, kind: &str) -> f64 {
         match (self, kind) {
             // A different, vectorized approximation of the error function.
-            (Self::Fast, "Erf" | "Gelu") => 5e-7,
+            (Self::Fast, "Erf" | "Gelu" | "Sigmoid") => 5e-7,
+            // Sums in another order; for convolutions, times the square root of the number of summands.
+            (Self::Fast, "AveragePool" | "BatchNormalization" | "Conv" | "GlobalAveragePool") => {
+                1e-6
+            }
             _ => 0.0,
         }
     }
@@ -62,6 +73,8 @@ pub struct Plan {
     inputs: Vec<usize>,
     outputs: Vec<usize>,
     peak: u64,
+    /// The memory of results of the last run.
+    spare: Spare,
     /// The charge for constants that planning created.
     _folded: Charge,
 }
@@ -78,6 +91,8 @@ pub(crate) type Registers = Vec<Option<Value>>;
 /// The registers of a run.
 struct Frame {
     registers: Registers,
+    /// The memory of released values.
+    buffers: Buffers,
     /// The charges for values whose size was unknown before the run.
     charges: HashMap<usize, Charge>,
 }
@@ -85,7 +100,10 @@ struct Frame {
 /// Operators that run together: one, or several in one pass where possible.
 struct Part {
     nodes: Vec<Node>,
+    /// The operators after a convolution that the part begins with, or all operators.
     chain: Option<Chain>,
+    /// The register of the result, if a convolution is only followed by `Relu`.
+    rectified: Option<usize>,
 }
 
 struct Node {
@@ -102,12 +120,16 @@ struct Node {
     last: Vec<usize>,
     /// The size of the results in bytes; `None` if some dims are only known at run time.
     bytes: Option<u64>,
+    /// The dims of the first result, if they are known.
+    dims: Option<Vec<u64>>,
+    is_fast: bool,
 }
 
 /// The implementation of an operator.
 enum Implementation {
     Kernel(Kernel),
     Control(Control),
+    Convolution(Arc<Kept>),
 }
 
 impl Plan {
@@ -122,15 +144,30 @@ impl Plan {
         mode: Mode,
         context: Context<'_>,
     ) -> Result<Self> {
+        Self::prepared(program, infos, mode, &Prepared::default(), context)
+    }
+
+    /// Plans a program as [`new`](Self::new) does, with the packed constants of other plans of the same program.
+    pub(crate) fn prepared(
+        program: &Program,
+        infos: &[HashMap<String, ValueInfo>],
+        mode: Mode,
+        prepared: &Prepared,
+        context: Context<'_>,
+    ) -> Result<Self> {
         if program.dialect != Dialect::Onnx {
             return Err(Finding::from("expected an ONNX program").into());
         }
         match mode {
-            Mode::Reference => Self::of(program, &[], infos, mode, context.budget.charge(0)),
+            Mode::Reference => {
+                let folded = context.budget.charge(0);
+                Self::of(program, &[], infos, None, folded, context)
+            }
             Mode::Fast => {
                 let simple = simplify(program, &[], infos, &Folding(context.threads), FOLDED)?;
                 let folded = context.budget.charge(simple.folded);
-                Self::of(&simple.program, &simple.parameters, &simple.infos, mode, folded)
+                let (program, parameters) = (&simple.program, &simple.parameters);
+                Self::of(program, parameters, &simple.infos, Some(prepared), folded, context)
             }
         }
     }
@@ -139,9 +176,11 @@ impl Plan {
         program: &Program,
         parameters: &[Parameter],
         infos: &[HashMap<String, ValueInfo>],
-        mode: Mode,
+        prepared: Option<&Prepared>,
         folded: Charge,
+        context: Context<'_>,
     ) -> Result<Self> {
+        let mode = if prepared.is_some() { Mode::Fast } else { Mode::Reference };
         let mut scopes: Scopes<'_, usize> = Scopes::new(program);
         scopes.graph()?;
         let block = scopes.innermost()?.block;
@@ -166,16 +205,24 @@ impl Plan {
             None => Err(Finding::from(format!("output `{name}` is not defined"))),
         });
         let outputs = outputs.collect::<Outcome<Vec<_>>>()?;
+        if let Some(prepared) = prepared {
+            let known = Constants { registers: &constants, folded: parameters.len(), prepared };
+            nodes = known.prepare(nodes, &outputs, context)?;
+        }
+        let mut parts = parts(nodes, mode);
         let mut used: HashSet<usize> = outputs.iter().copied().collect();
-        for node in nodes.iter_mut().rev() {
+        for node in parts.iter_mut().rev().flat_map(|part| part.nodes.iter_mut().rev()) {
             let read = node.inputs.iter().chain(&node.outputs).flatten().chain(&node.captured);
             let last = read.filter(|register| used.insert(**register)).copied();
             node.last = last.collect();
         }
+        if mode == Mode::Fast {
+            parts.iter_mut().for_each(Part::fuse);
+        }
         constants.resize(scopes.innermost()?.names.len(), None);
-        let peak = peak(&nodes)?;
-        let parts = parts(nodes, mode);
-        Ok(Self { parts, constants, inputs, outputs, peak, _folded: folded })
+        let peak = peak(parts.iter().flat_map(|part| &part.nodes))?;
+        let spare = Spare::default();
+        Ok(Self { parts, constants, inputs, outputs, peak, spare, _folded: folded })
     }
 
     /// Returns the peak size of the results of operators in bytes, among those with known dims.
@@ -195,7 +242,8 @@ impl Plan {
         }
         context.budget.check(self.peak)?;
         let _reserved = context.budget.charge(self.peak);
-        let mut frame = Frame { registers: self.constants.clone(), charges: HashMap::new() };
+        let (registers, buffers) = (self.constants.clone(), self.spare.take());
+        let mut frame = Frame { registers, buffers, charges: HashMap::new() };
         for (register, value) in self.inputs.iter().zip(inputs) {
             frame.put(*register, value)?;
         }
@@ -212,7 +260,131 @@ impl Plan {
             let found = frame.registers.get(*register).and_then(Option::as_ref).cloned();
             found.ok_or_else(|| Finding::internal("a result has not been computed").into())
         };
-        self.outputs.iter().map(take).collect()
+        let made = self.outputs.iter().map(take).collect();
+        self.spare.put(frame.buffers, context.budget);
+        made
+    }
+
+    /// Frees the memory that is kept from run to run.
+    pub(crate) fn release(&self) {
+        self.spare.clear();
+    }
+}
+
+/// The constants of a program, and what is packed of them.
+struct Constants<'a> {
+    registers: &'a Registers,
+    /// The number of the first constants, which exist in this plan alone.
+    folded: usize,
+    prepared: &'a Prepared,
+}
+
+impl Constants<'_> {
+    fn dense(&self, register: Option<usize>) -> Option<&Dense> {
+        self.registers.get(register?)?.as_ref()?.dense().ok()
+    }
+
+    /// Replaces convolutions with constant filters, and normalizations of their results.
+    fn prepare(
+        &self,
+        mut nodes: Vec<Node>,
+        outputs: &[usize],
+        context: Context<'_>,
+    ) -> Result<Vec<Node>> {
+        let mut convolutions: HashMap<usize, usize> = HashMap::new();
+        for at in 0..nodes.len() {
+            let Some(node) = nodes.get(at) else { break };
+            let failed =
+                |finding| Error::Op(Box::new(OpError::new(node.number, &node.op, finding)));
+            if !matches!(node.op.domain.as_str(), "" | "ai.onnx") {
+                continue;
+            }
+            let made = match (node.op.kind.as_str(), &node.inputs[..], &node.outputs[..]) {
+                ("Conv", [_, _, ..], [Some(output)]) => {
+                    convolutions.insert(*output, at);
+                    self.convolution(&node.op, &node.inputs, None, context).map_err(failed)?
+                }
+                ("BatchNormalization", [Some(input), statistics @ ..], [Some(_)]) => {
+                    let first = convolutions.get(input).and_then(|at| nodes.get(*at));
+                    let folded = first.map(|first| {
+                        let known = Some((&node.op, statistics));
+                        let made = self.convolution(&first.op, &first.inputs, known, context)?;
+                        Ok(made.map(|made| (first.op.clone(), first.inputs.clone(), made)))
+                    });
+                    let Some((op, inputs, made)) = folded.transpose().map_err(failed)?.flatten()
+                    else {
+                        continue;
+                    };
+                    if let Some(node) = nodes.get_mut(at) {
+                        (node.op, node.inputs) = (op, inputs);
+                    }
+                    Some(made)
+                }
+                _ => None,
+            };
+            if let (Some(made), Some(node)) = (made, nodes.get_mut(at)) {
+                node.implementation = Implementation::Convolution(made);
+            }
+        }
+        // Convolutions whose results only their normalizations read.
+        let mut read: HashSet<usize> = outputs.iter().copied().collect();
+        read.extend(
+            nodes.iter().flat_map(|node| node.inputs.iter().flatten().chain(&node.captured)),
+        );
+        nodes.retain(|node| {
+            !matches!(node.implementation, Implementation::Convolution(_))
+                || node.outputs.iter().flatten().any(|output| read.contains(output))
+        });
+        Ok(nodes)
+    }
+
+    /// Packs the filter of a convolution, and of a normalization of its result, once for all plans.
+    fn convolution(
+        &self,
+        op: &Op,
+        inputs: &[Option<usize>],
+        normalization: Option<(&Op, &[Option<usize>])>,
+        context: Context<'_>,
+    ) -> Outcome<Option<Arc<Kept>>> {
+        let statistics = normalization.map(|(_, inputs)| inputs).unwrap_or_default();
+        let registers: Vec<Option<usize>> =
+            inputs.iter().skip(1).chain(statistics).copied().collect();
+        let has = |register: &usize| self.registers.get(*register).is_some_and(Option::is_some);
+        let [filter, bias @ ..] = &registers[..] else { return Ok(None) };
+        if !registers.iter().flatten().all(has) {
+            return Ok(None);
+        }
+        let make = || {
+            let Some(filter) = self.dense(*filter) else { return Ok(None) };
+            let bias = match inputs.len() {
+                2 => None,
+                _ => bias.first().and_then(|register| self.dense(*register)),
+            };
+            let affine = normalization.map(|(op, inputs)| {
+                let inputs: Option<Vec<&Dense>> =
+                    inputs.iter().map(|register| self.dense(*register)).collect();
+                inputs.and_then(|inputs| Affine::new(op, &inputs).transpose()).transpose()
+            });
+            match affine.transpose()? {
+                Some(None) => Ok(None),
+                affine => Convolution::new(op, filter, bias, affine.flatten().as_ref()),
+            }
+        };
+        let is_shared = registers.iter().flatten().all(|register| *register >= self.folded);
+        let float = |op: &Op, name: &str| match op.attribute(name) {
+            Some(AttributeValue::Float(value)) => value.to_bits(),
+            _ => 0,
+        };
+        let key = || Key {
+            constants: registers.iter().map(|it| it.map(|it| it - self.folded)).collect(),
+            groups: match op.attribute("group") {
+                Some(AttributeValue::Long(groups)) => *groups,
+                _ => 1,
+            },
+            epsilon: normalization.map(|(op, _)| float(op, "epsilon")),
+        };
+        let key = is_shared.then(key);
+        self.prepared.get(key, make, context.budget)
     }
 }
 
@@ -227,10 +399,10 @@ fn define<'p>(scopes: &mut Scopes<'p, usize>, name: &'p str) -> Outcome<usize> {
 
 /// Returns the peak size of results in bytes, among those with a known size. All results of an operator count until the
 /// last of them is released.
-fn peak(nodes: &[Node]) -> Outcome<u64> {
+fn peak<'n>(nodes: impl Iterator<Item = &'n Node>) -> Outcome<u64> {
     // The operator of each register; for each operator, the number of unreleased registers and the bytes.
     let mut owners: HashMap<usize, usize> = HashMap::new();
-    let mut held: Vec<(usize, u64)> = Vec::with_capacity(nodes.len());
+    let mut held: Vec<(usize, u64)> = Vec::new();
     let (mut taken, mut peak) = (0_u64, 0_u64);
     for node in nodes {
         let bytes = node.bytes.unwrap_or(0);
@@ -249,43 +421,111 @@ fn peak(nodes: &[Node]) -> Outcome<u64> {
     Ok(peak)
 }
 
-/// Groups operators that can run in the same pass.
+/// Groups operators that can run in the same pass: an operator that works on each element joins the last one that it reads,
+/// if their results have the same dims.
 fn parts(nodes: Vec<Node>, mode: Mode) -> Vec<Part> {
-    let is_link = |node: &Node| node.bytes.is_some() && fused::is_link(&node.op);
     let mut parts: Vec<Part> = Vec::new();
+    // The part that computes each register.
+    let mut owners: HashMap<usize, usize> = HashMap::new();
     for node in nodes {
-        let is_next = mode == Mode::Fast && is_link(&node);
-        // Links are only grouped with links.
-        let has_room = |part: &&mut Part| {
-            part.nodes.len() < MAX_CHAIN && part.nodes.last().is_some_and(is_link)
-        };
-        match parts.last_mut().filter(|part| is_next && has_room(part)) {
-            Some(part) => part.nodes.push(node),
-            None => parts.push(Part { nodes: vec![node], chain: None }),
-        }
-    }
-    if mode == Mode::Reference {
-        return parts;
-    }
-    for part in &mut parts {
-        let is_alone = part.nodes.len() == 1;
-        if is_alone && !part.nodes.iter().any(|node| fused::is_slow(&node.op)) {
-            continue;
-        }
-        let released: HashSet<usize> =
-            part.nodes.iter().flat_map(|node| node.last.iter().copied()).collect();
-        let links = part.nodes.iter().map(|node| {
-            let outputs: Option<Vec<usize>> = node.outputs.iter().copied().collect();
-            Some((&node.op, &node.inputs[..], outputs?))
+        let last = node.inputs.iter().flatten().filter_map(|input| owners.get(input)).max();
+        let joined = last.copied().filter(|at| {
+            let part = parts.get(*at);
+            mode == Mode::Fast && part.is_some_and(|part| part.accepts(&node))
         });
-        part.chain = links
-            .collect::<Option<Vec<_>>>()
-            .and_then(|links| Chain::of(&links, |register| !released.contains(&register)));
+        let at = joined.unwrap_or(parts.len());
+        owners.extend(node.outputs.iter().flatten().map(|register| (*register, at)));
+        match parts.get_mut(at) {
+            Some(part) => part.nodes.push(node),
+            None => parts.push(Part { nodes: vec![node], chain: None, rectified: None }),
+        }
     }
     parts
 }
 
 impl Part {
+    /// Returns whether an operator can run in the same pass.
+    fn accepts(&self, node: &Node) -> bool {
+        let is_link = |node: &Node| node.bytes.is_some() && fused::is_link(&node.op);
+        let first = self.nodes.first();
+        self.nodes.len() < MAX_CHAIN
+            && is_link(node)
+            && first.is_some_and(|first| {
+                let is_head = matches!(first.implementation, Implementation::Convolution(_));
+                (is_head || is_link(first)) && node.dims.is_some() && node.dims == first.dims
+            })
+    }
+
+    /// Returns the convolution that the part begins with.
+    fn head(&self) -> Option<(&Node, &Kept)> {
+        let first = self.nodes.first()?;
+        match &first.implementation {
+            Implementation::Convolution(kept) => Some((first, kept)),
+            _ => None,
+        }
+    }
+
+    /// Joins the operators after the convolution, or all operators, in a chain.
+    fn fuse(&mut self) {
+        let links = self.nodes.get(usize::from(self.head().is_some())..).unwrap_or_default();
+        let is_worth = links.len() > 1 || self.head().is_some() && !links.is_empty();
+        if !is_worth && !links.iter().any(|node| fused::is_slow(&node.op)) {
+            return;
+        }
+        let released: HashSet<usize> =
+            self.nodes.iter().flat_map(|node| node.last.iter().copied()).collect();
+        if let ([link], Some((head, _))) = (links, self.head())
+            && link.op.kind == "Relu"
+            && let ([Some(result)], [Some(made)]) = (&link.outputs[..], &head.outputs[..])
+            && released.contains(made)
+        {
+            self.rectified = Some(*result);
+            return;
+        }
+        let links = links.iter().map(|node| {
+            let outputs: Option<Vec<usize>> = node.outputs.iter().copied().collect();
+            Some((&node.op, &node.inputs[..], outputs?))
+        });
+        self.chain = links
+            .collect::<Option<Vec<_>>>()
+            .and_then(|links| Chain::of(&links, |register| !released.contains(&register)));
+    }
+
+    /// Runs a convolution and the chain after it, each part of the result as soon as it is computed. Returns `None` if
+    /// they must run one after the other.
+    fn run_joined(&self, frame: &Frame, context: Context<'_>) -> Result<Option<(usize, Value)>> {
+        let Some((first, kept)) = self.head() else { return Ok(None) };
+        if let Some(register) = self.rectified {
+            context.step()?;
+            let made = first.convolve(kept, Some([0.0, f32::INFINITY]), frame, context);
+            let failed =
+                |finding| Error::Op(Box::new(OpError::new(first.number, &first.op, finding)));
+            return Ok(Some((register, made.map_err(failed)?)));
+        }
+        let Some(chain) = &self.chain else { return Ok(None) };
+        let (Some(register), [Some(result)]) = (chain.single(), &first.outputs[..]) else {
+            return Ok(None);
+        };
+        if !self.nodes.iter().any(|node| node.last.contains(result)) {
+            return Ok(None);
+        }
+        let failed = |finding| Error::Op(Box::new(OpError::new(first.number, &first.op, finding)));
+        let joined = || {
+            let x = first.inputs.first().copied().flatten();
+            let x = frame.value(x.ok_or_else(|| Finding::from("input 0 is missing"))?)?.dense()?;
+            let dims = kept.convolution.results(&first.op, x.dims())?;
+            let before = Before { register: *result, dims: &dims, order: Order::ChannelsLast };
+            let Some(bound) = chain.bind(&frame.registers, Some(before))? else {
+                return Ok(None);
+            };
+            let then = |begin: usize, results: &mut [f32]| bound.finish(begin, results);
+            let run = || kept.convolution.run(&first.op, x, None, &frame.buffers, then);
+            Ok(Some(context.threads.run(run)??))
+        };
+        let made = joined().map_err(failed)?;
+        Ok(made.map(|made| (register, made.into())))
+    }
+
     /// Returns the kinds of the operators, and the name of the first one.
     fn label(&self) -> (String, String) {
         let kinds: Vec<&str> = self.nodes.iter().map(|node| node.op.kind.as_str()).collect();
@@ -297,14 +537,19 @@ impl Part {
     }
 
     fn run(&self, frame: &mut Frame, context: Context<'_>) -> Result<()> {
-        let made = match &self.chain {
-            Some(chain) => chain.run(&frame.registers, context.threads)?,
-            None => None,
-        };
+        let mut rest = &self.nodes[..];
+        let mut made = self.run_joined(frame, context)?.map(|made| vec![made]);
+        if let (None, Some(chain)) = (&made, &self.chain) {
+            if let (Some(_), Some((first, links))) = (self.head(), rest.split_first()) {
+                first.run(frame, context)?;
+                rest = links;
+            }
+            made = chain.run(&frame.registers, &frame.buffers, context.threads)?;
+        }
         let Some(made) = made else {
-            return self.nodes.iter().try_for_each(|node| node.run(frame, context));
+            return rest.iter().try_for_each(|node| node.run(frame, context));
         };
-        for node in &self.nodes {
+        for node in rest {
             context.step()?;
             frame.release(&node.last)?;
         }
@@ -328,7 +573,9 @@ impl Frame {
 
     fn release(&mut self, registers: &[usize]) -> Outcome<()> {
         for register in registers {
-            *at_mut(&mut self.registers, *register)? = None;
+            if let Some(value) = at_mut(&mut self.registers, *register)?.take() {
+                self.buffers.give(value);
+            }
             self.charges.remove(register);
         }
         Ok(())
@@ -372,9 +619,27 @@ impl Node {
         let size = |name: &str| infos.get(name).and_then(ValueInfo::nbytes);
         let sizes = op.writes().map(size).collect::<Option<Vec<u64>>>();
         let bytes = sizes.map(|sizes| sizes.into_iter().fold(0, u64::saturating_add));
+        let shape = op.writes().next().and_then(|name| infos.get(name)?.shape());
+        let known = |dim: &Dim| match dim {
+            Dim::Known(dim) => Some(*dim),
+            _ => None,
+        };
+        let dims = shape.and_then(|shape| shape.iter().map(known).collect());
         let opset = scopes.innermost()?.version(&op.domain);
-        let (op, last) = (op.clone(), Vec::new());
-        Ok(Self { number, op, implementation, opset, inputs, captured, outputs, last, bytes })
+        let (op, last, is_fast) = (op.clone(), Vec::new(), mode == Mode::Fast);
+        Ok(Self {
+            number,
+            op,
+            implementation,
+            opset,
+            inputs,
+            captured,
+            outputs,
+            last,
+            bytes,
+            dims,
+            is_fast,
+        })
     }
 
     fn run(&self, frame: &mut Frame, context: Context<'_>) -> Result<()> {
@@ -383,6 +648,11 @@ impl Node {
         let made = match &self.implementation {
             Implementation::Kernel(kernel) => {
                 self.apply(*kernel, frame, context).map_err(failed)?
+            }
+            Implementation::Convolution(convolution) => {
+                let made = self.convolve(convolution, None, frame, context).map_err(failed)?;
+                frame.release(&self.last)?;
+                vec![made]
             }
             Implementation::Control(control) => {
                 let values = self.values(frame).map_err(failed)?;
@@ -413,6 +683,27 @@ impl Node {
         Ok((inputs, captured))
     }
 
+    /// Runs a convolution with a packed filter, whose results are between two limits.
+    fn convolve(
+        &self,
+        kept: &Kept,
+        clamp: Option<[f32; 2]>,
+        frame: &Frame,
+        context: Context<'_>,
+    ) -> Outcome<Value> {
+        let register = self.inputs.first().copied().flatten();
+        let register = register.ok_or_else(|| Finding::from("input 0 is missing"))?;
+        let x = frame.value(register)?.dense()?;
+        if self.bytes.is_none() {
+            let inputs = self.inputs.iter().map(|register| register.map(|it| frame.value(it)));
+            let inputs = inputs.map(Option::transpose).collect::<Outcome<Vec<_>>>()?;
+            context.budget.check(self.size(&inputs)?)?;
+        }
+        let (op, buffers) = (&self.op, &frame.buffers);
+        let run = || kept.convolution.run(op, x, clamp, buffers, |_, _| Ok(()));
+        Ok(context.threads.run(run)??.into())
+    }
+
     /// Runs a kernel.
     fn apply(
         &self,
@@ -429,6 +720,14 @@ impl Node {
             let made = self.size(&inputs)?;
             context.budget.check(made)?;
             touched = touched.saturating_add(made);
+        }
+        if let (Some(Some(x)), true) = (inputs.first(), pool::is_pool(&self.op) && self.is_fast) {
+            let run = || pool::pool(&self.op, x, &frame.buffers);
+            if let Some(made) = context.threads.run(run)?? {
+                drop(inputs);
+                frame.release(&self.last)?;
+                return Ok(vec![made.into()]);
+            }
         }
         if COPYING.contains(&self.op.kind.as_str()) {
             probe(touched)?;

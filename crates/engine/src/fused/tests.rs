@@ -8,6 +8,7 @@
     reason = "tests fail by panicking"
 )]
 
+use burn_backend::TensorData;
 use lodstone_model::{Attribute, AttributeValue, DType, Op, Operand};
 
 use super::*;
@@ -63,7 +64,8 @@ fn check(first: Vec<Item>, steps: Steps, read: &[usize], tolerance: f64) {
     let links = ops.iter().map(|(op, inputs, outputs)| (op, &inputs[..], outputs.to_vec()));
     let links: Vec<Links<'_>> = links.collect();
     let chain = Chain::of(&links, |register| read.contains(&register)).expect("a chain");
-    let made = chain.run(&registers, &Threads::default()).unwrap().expect("made");
+    let made =
+        chain.run(&registers, &Buffers::default(), &Threads::default()).unwrap().expect("made");
     for (op, inputs, [output]) in &ops {
         let inputs: Vec<Option<Value>> =
             inputs.iter().map(|input| registers[input.unwrap()].clone()).collect();
@@ -119,19 +121,80 @@ fn chains_give_what_operators_give_one_by_one() {
 }
 
 #[test]
-fn what_lies_over_others_is_left_to_the_kernels() {
+fn activations_give_what_kernels_give() {
+    const ACTIVATIONS: Steps = &[
+        ("Relu", &[0], 4),
+        ("LeakyRelu", &[0], 5),
+        ("HardSigmoid", &[0], 6),
+        ("HardSwish", &[0], 7),
+        ("Max", &[0, 1], 8),
+        ("Min", &[0, 1], 9),
+        ("Clip", &[0, 2, 3], 10),
+    ];
+    for count in [2, PIECE, MANY] {
+        let limit = |value: f32| Item::from_data(TensorData::new(vec![value], [1]));
+        let inputs = vec![numbers(count, 1), numbers(count, 2), limit(-1.5), limit(2.25)];
+        check(inputs.clone(), ACTIVATIONS, &[4, 5, 6, 7, 8, 9, 10], 0.0);
+        check(inputs, &[("Sigmoid", &[0], 4), ("Mul", &[0, 4], 5)], &[4, 5], 5e-7);
+    }
+}
+
+/// Returns a tensor with the same elements, whose channels are innermost in memory.
+fn channels_last(item: &Item) -> Dense {
+    let dense = item.dense().unwrap();
+    let values = ordered(&dense, Order::ChannelsLast).unwrap().to_vec();
+    layout::tensor(values, dense.dims().to_vec(), Order::ChannelsLast).unwrap()
+}
+
+#[test]
+fn inputs_are_broadcast_in_every_order() {
+    const SUM: Steps = &[("Add", &[0, 1], 4), ("Mul", &[4, 0], 5)];
+    const OTHERS: &[&[usize]] =
+        &[&[1, 5, 1, 1], &[5, 1, 1], &[2, 5, 1, 1], &[7], &[2, 1, 3, 7], &[1, 1, 3, 1], &[1]];
+    let shaped =
+        |shape: &[usize], seed| numbers(shape.iter().product(), seed).reshaped(shape.to_vec());
+    for other in OTHERS {
+        check(vec![shaped(&[2, 5, 3, 7], 1), shaped(other, 2)], SUM, &[4, 5], 0.0);
+    }
+    let links = SUM.iter().map(|(kind, inputs, output)| {
+        let inputs: Vec<Option<usize>> = inputs.iter().map(|input| Some(*input)).collect();
+        (op(kind), inputs, vec![*output])
+    });
+    let links: Vec<_> = links.collect();
+    let links: Vec<Links<'_>> =
+        links.iter().map(|(op, inputs, outputs)| (op, &inputs[..], outputs.clone())).collect();
+    let chain = Chain::of(&links, |register| register == 5).unwrap();
+    for other in OTHERS.iter().copied().chain([&[2, 5, 3, 7][..]]) {
+        let (x, other) = (shaped(&[2, 5, 3, 7], 1), shaped(other, 2).dense().unwrap());
+        let run = |x: Dense| {
+            let mut registers: Registers = vec![Some(x.into()), Some(other.clone().into())];
+            registers.resize(20, None);
+            let made = chain.run(&registers, &Buffers::default(), &Threads::default());
+            made.unwrap().unwrap().pop().unwrap().1
+        };
+        let (last, first) = (run(channels_last(&x)), run(x.dense().unwrap()));
+        let (last, first) = (last.dense().unwrap(), first.dense().unwrap());
+        assert!(Order::ChannelsLast.is_of(last) && Order::RowMajor.is_of(first));
+        assert_eq!(last.bytes().unwrap(), first.bytes().unwrap());
+    }
+}
+
+#[test]
+fn some_inputs_are_left_to_the_kernels() {
     let add = op("Add");
     let of = |registers: [Item; 2]| {
         let inputs = [Some(0), Some(1)];
         let chain = Chain::of(&[(&add, &inputs[..], vec![2])], |register| register == 2);
-        let made = chain.expect("a chain").run(&values(registers), &Threads::default());
+        let made = chain.expect("a chain");
+        let made = made.run(&values(registers), &Buffers::default(), &Threads::default());
         made.unwrap().is_some()
     };
     let shaped = |count, shape: &[usize]| numbers(count, 1).reshaped(shape.to_vec());
     assert!(of([shaped(6, &[2, 3]), shaped(6, &[2, 3])]));
-    assert!(of([shaped(6, &[2, 3]), shaped(1, &[1, 1])]));
-    assert!(!of([shaped(6, &[2, 3]), shaped(3, &[3])]));
+    // The result has dims that no input has.
     assert!(!of([shaped(6, &[2, 3]), shaped(1, &[1, 1, 1])]));
+    assert!(!of([shaped(2, &[2, 1]), shaped(3, &[1, 3])]));
+    assert!(!of([shaped(6, &[2, 3]), shaped(2, &[2])]));
     assert!(!of([shaped(1, &[1]), shaped(1, &[1])]));
     assert!(!of([shaped(6, &[6]), Item::longs(&[1, 2, 3, 4, 5, 6])]));
 }

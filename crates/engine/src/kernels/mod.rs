@@ -59,7 +59,9 @@ mod unfold;
 mod vision;
 mod windows;
 
+pub(crate) use pool::pooled_windows;
 pub(crate) use tensor::converted;
+pub(crate) use windows::{Windows, spatial};
 
 use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::Finding;

@@ -65,6 +65,15 @@ fn global_max(call: &Call<'_>) -> Made {
     one(Item::numbers(tops, pooled.kind()?, &pooled.shape())?)
 }
 
+/// Returns the windows of a pooling operator, and their numbers along each dim.
+///
+/// # Errors
+/// If the windows do not fit the input.
+pub(crate) fn pooled_windows(call: &Call<'_>) -> Outcome<(Windows, Vec<usize>)> {
+    let plan = Plan::of(call)?;
+    Ok((plan.windows, plan.steps))
+}
+
 /// Windows over a padded tensor.
 struct Plan {
     windows: Windows,

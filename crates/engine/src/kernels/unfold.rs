@@ -45,7 +45,7 @@ fn from_columns(call: &Call<'_>) -> Made {
 
 impl Windows {
     /// Returns the number of windows along each dim.
-    pub(super) fn steps(&self, dims: &[usize]) -> Outcome<Vec<usize>> {
+    pub(crate) fn steps(&self, dims: &[usize]) -> Outcome<Vec<usize>> {
         let sides = dims.iter().zip(&self.pads).zip(self.reach()).zip(&self.strides);
         sides
             .map(|(((dim, pad), reach), stride)| {

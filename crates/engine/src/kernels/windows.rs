@@ -20,16 +20,16 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 const WINDOWS: usize = 512;
 
 /// The geometry of a window along each dim.
-pub(super) struct Windows {
-    pub(super) size: Vec<usize>,
-    pub(super) strides: Vec<usize>,
-    pub(super) dilations: Vec<usize>,
+pub(crate) struct Windows {
+    pub(crate) size: Vec<usize>,
+    pub(crate) strides: Vec<usize>,
+    pub(crate) dilations: Vec<usize>,
     /// The padding before and after.
-    pub(super) pads: Vec<(usize, usize)>,
+    pub(crate) pads: Vec<(usize, usize)>,
 }
 
 impl Windows {
-    pub(super) fn of(call: &Call<'_>, size: &[usize], dims: &[usize]) -> Outcome<Self> {
+    pub(crate) fn of(call: &Call<'_>, size: &[usize], dims: &[usize]) -> Outcome<Self> {
         let spatial = size.len();
         let list = |name: &str, otherwise: usize| match call.ints(name) {
             Some(values) => values.iter().map(|value| count(*value)).collect::<Outcome<Vec<_>>>(),
@@ -82,7 +82,7 @@ fn fixed<T: Copy, const N: usize>(values: &[T]) -> Outcome<[T; N]> {
     values.try_into().map_err(|_| format!("expected {N} dims, found {}", values.len()).into())
 }
 
-pub(super) fn spatial(shape: &[usize]) -> Outcome<&[usize]> {
+pub(crate) fn spatial(shape: &[usize]) -> Outcome<&[usize]> {
     shape.get(2..).ok_or_else(|| "expected batch and channel dims".into())
 }
 
@@ -200,8 +200,25 @@ fn padded_with(y: Item, at: usize, extra: usize, bias: Option<&FlexTensor>) -> O
 }
 
 impl Windows {
+    /// Returns the indices that each window has in the input, along each dim of it, without the padding.
+    pub(crate) fn elements(&self, dims: &[usize], steps: &[usize]) -> Vec<Vec<Vec<usize>>> {
+        let Self { size, strides, dilations, pads } = self;
+        let geometry = size.iter().zip(strides).zip(dilations).zip(pads);
+        let sides = geometry.zip(dims.iter().zip(steps));
+        sides
+            .map(|((((size, stride), apart), (before, _)), (dim, steps))| {
+                let one = |step: usize| {
+                    let places = (0..*size).map(|number| step * stride + number * apart);
+                    let inside = places.filter_map(|place| place.checked_sub(*before));
+                    inside.filter(|place| place < dim).collect()
+                };
+                (0..*steps).map(one).collect()
+            })
+            .collect()
+    }
+
     /// Checks that the result of a convolution can be created.
-    pub(super) fn check(&self, shape: &[usize], filter: &[usize], groups: usize) -> Outcome<()> {
+    pub(crate) fn check(&self, shape: &[usize], filter: &[usize], groups: usize) -> Outcome<()> {
         let ([examples, channels, dims @ ..], [results, each, ..]) = (shape, filter) else {
             return Err("expected batch and channel dims".into());
         };

@@ -1,0 +1,425 @@
+//! Convolutions with constant filters, on images whose channels are innermost.
+
+use std::ops::Range;
+
+use lodstone_model::Op;
+use lodstone_schema::Finding;
+use pulp::{Arch, Simd, WithSimd};
+use rayon::prelude::*;
+
+use super::buffers::Buffers;
+use super::layout::{Order, ordered, tensor};
+use super::product::{DEPTH, Finish, Packed, Rows, load, store};
+use crate::dense::Dense;
+use crate::item::Outcome;
+use crate::kernels::{Call, Windows, count, spatial};
+
+/// A convolution of one or two spatial dims, whose filter is packed.
+#[derive(Debug)]
+pub(crate) struct Convolution {
+    /// The dims of the filter.
+    filter: Vec<usize>,
+    groups: usize,
+    weights: Weights,
+    bias: Option<Vec<f32>>,
+}
+
+#[derive(Debug)]
+enum Weights {
+    Product(Packed),
+    /// One filter for each channel: `[window][channel]`.
+    EachChannel(Vec<f32>),
+}
+
+/// The change of each result channel that a normalization makes: it is multiplied, then something is added.
+#[derive(Clone, Debug)]
+pub(crate) struct Affine {
+    pub(crate) scale: Vec<f32>,
+    pub(crate) shift: Vec<f32>,
+}
+
+/// What a convolution does to one image size.
+#[derive(Debug)]
+struct Geometry {
+    channels: usize,
+    /// The height and width of the images, of the windows, and of the results.
+    image: [usize; 2],
+    window: [usize; 2],
+    steps: [usize; 2],
+    strides: [usize; 2],
+    dilations: [usize; 2],
+    /// The padding before the images.
+    pads: [usize; 2],
+}
+
+/// The windows of images as rows of a matrix.
+struct Unfolded<'a> {
+    geometry: &'a Geometry,
+    image: &'a [f32],
+    /// The number of channels of a group.
+    channels: usize,
+}
+
+impl Convolution {
+    /// Packs the filter of a convolution, or returns `None` if there is no fast kernel for it.
+    pub(crate) fn new(
+        op: &Op,
+        filter: &Dense,
+        bias: Option<&Dense>,
+        affine: Option<&Affine>,
+    ) -> Outcome<Option<Self>> {
+        let dims = filter.dims().to_vec();
+        let groups = count(Call::new(op, &[])?.int("group", 1))?;
+        let (3..=4, [results, each, window @ ..]) = (dims.len(), dims.as_slice()) else {
+            return Ok(None);
+        };
+        if groups == 0 || dims.contains(&0) || !results.is_multiple_of(groups) {
+            return Ok(None);
+        }
+        let values = ordered(filter, Order::RowMajor)?;
+        let mut bias = match bias {
+            Some(bias) if bias.dims() != [*results] => return Ok(None),
+            Some(bias) => Some(ordered(bias, Order::RowMajor)?.to_vec()),
+            None => None,
+        };
+        if let Some(Affine { scale, shift }) = affine {
+            let old = bias.unwrap_or_else(|| vec![0.0; *results]);
+            let sides = old.iter().zip(scale).zip(shift);
+            bias = Some(sides.map(|((old, scale), shift)| old * scale + shift).collect());
+        }
+        let scale = |result: usize| affine.and_then(|it| it.scale.get(result)).copied();
+        let (window, columns) = (window.iter().product::<usize>(), results / groups);
+        // The elements of a window, each with all its channels.
+        let values: &[f32] = &values;
+        let at = |result: usize, place: usize, channel: usize| {
+            let value = values.get((result * each + channel) * window + place).copied();
+            value.unwrap_or_default() * scale(result).unwrap_or(1.0)
+        };
+        let weights = if *each == 1 && columns == 1 {
+            let places = (0..window).flat_map(|place| (0..*results).map(move |one| (place, one)));
+            Weights::EachChannel(places.map(|(place, result)| at(result, place, 0)).collect())
+        } else {
+            Weights::Product(Packed::new(groups, window * each, columns, |group, row, column| {
+                at(group * columns + column, row / each, row % each)
+            }))
+        };
+        Ok(Some(Self { filter: dims, groups, weights, bias }))
+    }
+
+    /// Returns the size of the packed filter in bytes.
+    pub(crate) fn nbytes(&self) -> u64 {
+        match &self.weights {
+            Weights::Product(packed) => packed.nbytes(),
+            Weights::EachChannel(values) => size_of_val(values.as_slice()) as u64,
+        }
+    }
+
+    /// Returns the dims of the results for images of the given dims.
+    ///
+    /// # Errors
+    /// If the images do not fit the filter.
+    pub(crate) fn results(&self, op: &Op, dims: &[usize]) -> Outcome<Vec<usize>> {
+        let (_, steps) = self.windows(op, dims)?;
+        let front = [dims.first(), self.filter.first()];
+        Ok(front.into_iter().flatten().chain(&steps).copied().collect())
+    }
+
+    /// Returns the windows over images of the given dims, and their numbers along each dim.
+    fn windows(&self, op: &Op, dims: &[usize]) -> Outcome<(Windows, Vec<usize>)> {
+        let call = Call::new(op, &[])?;
+        let windows = Windows::of(&call, spatial(&self.filter)?, spatial(dims)?)?;
+        windows.check(dims, &self.filter, self.groups)?;
+        let steps = windows.steps(spatial(dims)?)?;
+        Ok((windows, steps))
+    }
+
+    /// Convolves images. `then` is called with the offset of each finished part of the result, whose channels are innermost.
+    ///
+    /// # Errors
+    /// If the images do not fit the filter, or are not in single precision.
+    pub(crate) fn run(
+        &self,
+        op: &Op,
+        x: &Dense,
+        clamp: Option<[f32; 2]>,
+        buffers: &Buffers,
+        then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
+    ) -> Outcome<Dense> {
+        let dims = x.dims();
+        let (windows, steps) = self.windows(op, dims)?;
+        let before: Vec<usize> = windows.pads.iter().map(|pad| pad.0).collect();
+        let ([examples, channels, ..], [results, each, ..]) = (dims, self.filter.as_slice()) else {
+            return Err("expected batch and channel dims".into());
+        };
+        let geometry = Geometry {
+            channels: *channels,
+            image: plane(spatial(dims)?, 1)?,
+            window: plane(&windows.size, 1)?,
+            steps: plane(&steps, 1)?,
+            strides: plane(&windows.strides, 1)?,
+            dilations: plane(&windows.dilations, 1)?,
+            pads: plane(&before, 0)?,
+        };
+        let image = ordered(x, Order::ChannelsLast)?;
+        let made = [&[*examples, *results], steps.as_slice()].concat();
+        let mut out = buffers.take(made.iter().product());
+        let finish = Finish { bias: self.bias.as_deref(), clamp };
+        match &self.weights {
+            Weights::Product(packed) => {
+                let rows = Unfolded { geometry: &geometry, image: &image, channels: *each };
+                packed.multiply(&rows, finish, &mut out, then)?;
+            }
+            Weights::EachChannel(weights) => {
+                geometry.convolve_each(&image, weights, finish, &mut out, then)?;
+            }
+        }
+        tensor(out, made, Order::ChannelsLast)
+    }
+}
+
+/// Returns the spatial dims as two, the first of which may be added.
+fn plane(dims: &[usize], first: usize) -> Outcome<[usize; 2]> {
+    match dims {
+        [width] => Ok([first, *width]),
+        [height, width] => Ok([*height, *width]),
+        _ => Err(Finding::internal("a fast convolution has one or two spatial dims")),
+    }
+}
+
+impl Geometry {
+    /// Returns the example of a result, and the place in the image where its window begins, before the padding is removed.
+    fn place(&self, row: usize) -> (usize, [usize; 2]) {
+        let [height, width] = self.steps;
+        let (line, column) = (row / width.max(1), row % width.max(1));
+        let [down, right] = self.strides;
+        (line / height.max(1), [line % height.max(1) * down, column * right])
+    }
+
+    /// Returns the coordinate of an element of a window in an image, if it is not in the padding.
+    fn inside(&self, begin: usize, number: usize, axis: usize) -> Option<usize> {
+        let of = |sides: &[usize; 2]| sides.get(axis).copied();
+        let at = (begin + number * of(&self.dilations)?).checked_sub(of(&self.pads)?)?;
+        (at < of(&self.image)?).then_some(at)
+    }
+
+    /// Convolves each channel with a filter of its own.
+    fn convolve_each(
+        &self,
+        image: &[f32],
+        weights: &[f32],
+        finish: Finish<'_>,
+        out: &mut [f32],
+        then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
+    ) -> Outcome<()> {
+        let line = self.channels * self.steps.iter().skip(1).product::<usize>();
+        let lines = out.par_chunks_mut(line.max(1)).enumerate();
+        lines.try_for_each_init(Vec::new, |taps, (number, out)| {
+            let columns = self.steps.iter().skip(1).product::<usize>();
+            let first = number * columns;
+            Arch::new().dispatch(Line { geometry: self, image, weights, finish, first, taps, out });
+            then(number * line, out)
+        })
+    }
+}
+
+/// Elements of a window that are neighbours in memory: those of some of its columns, with their channels.
+struct Run {
+    /// The place of the first column in the window, less the padding.
+    down: isize,
+    right: isize,
+    /// The number of columns.
+    columns: usize,
+    /// The channel of the first element.
+    channel: usize,
+    /// The places of the elements in the unfolded window.
+    place: Range<usize>,
+}
+
+impl Unfolded<'_> {
+    /// Returns the runs of some elements of a window.
+    fn runs(&self, inner: Range<usize>) -> Vec<Run> {
+        let geometry = self.geometry;
+        let ([_, width], [down, right]) = (geometry.window, geometry.dilations);
+        let [above, before] = geometry.pads.map(usize::cast_signed);
+        let is_joined = right == 1 && self.channels == geometry.channels;
+        let (mut runs, mut at) = (Vec::new(), inner.start);
+        while at < inner.end {
+            let (tap, channel) = (at / self.channels, at % self.channels);
+            let (row, column) = (tap / width, tap % width);
+            let columns = if is_joined { width - column } else { 1 };
+            let len = (columns * self.channels - channel).min(inner.end - at);
+            runs.push(Run {
+                down: (row * down).cast_signed() - above,
+                right: (column * right).cast_signed() - before,
+                columns: (channel + len).div_ceil(self.channels),
+                channel,
+                place: at - inner.start..at - inner.start + len,
+            });
+            at += len;
+        }
+        runs
+    }
+}
+
+impl Rows for Unfolded<'_> {
+    fn unfold(&self, group: usize, first: usize, inner: Range<usize>, into: &mut [[f32; DEPTH]]) {
+        let geometry = self.geometry;
+        let ([height, width], [down, right]) = (geometry.image, geometry.strides);
+        let ([rows, columns], channels) = (geometry.steps, geometry.channels);
+        let runs = self.runs(inner);
+        let (example, [top, left]) = geometry.place(first);
+        let (mut example, mut top, mut left) = (example, top, left);
+        for into in into {
+            for run in &runs {
+                let Some(into) = into.get_mut(run.place.clone()) else { continue };
+                let Some(line) = top.checked_add_signed(run.down).filter(|line| *line < height)
+                else {
+                    into.fill(0.0);
+                    continue;
+                };
+                // The columns of the run that are in the image.
+                let begin = left.cast_signed() + run.right;
+                let skipped = (-begin).max(0).cast_unsigned().min(run.columns);
+                let end = (width.cast_signed() - begin).max(0).cast_unsigned().min(run.columns);
+                let element = |column: usize| {
+                    (column * self.channels).saturating_sub(run.channel).min(into.len())
+                };
+                let (from, to) = (element(skipped), element(end.max(skipped)));
+                let pixel = (example * height + line) * width;
+                let place = (pixel.cast_signed() + begin) * channels.cast_signed()
+                    + (group * self.channels + run.channel + from).cast_signed();
+                let found = usize::try_from(place).ok();
+                let found = found.and_then(|place| self.image.get(place..place + (to - from)));
+                let (blank, rest) = into.split_at_mut(from);
+                let (now, after) = rest.split_at_mut(to - from);
+                blank.fill(0.0);
+                after.fill(0.0);
+                match found {
+                    Some(found) => now.copy_from_slice(found),
+                    None => now.fill(0.0),
+                }
+            }
+            left += right;
+            if left == columns * right {
+                (left, top) = (0, top + down);
+                if top == rows * down {
+                    (top, example) = (0, example + 1);
+                }
+            }
+        }
+    }
+}
+
+/// A line of results of a convolution of each channel.
+struct Line<'a> {
+    geometry: &'a Geometry,
+    image: &'a [f32],
+    weights: &'a [f32],
+    finish: Finish<'a>,
+    /// The number of the first result.
+    first: usize,
+    /// Space for the elements of a window that are in the image: where its channels, and their weights, begin.
+    taps: &'a mut Vec<(usize, usize)>,
+    out: &'a mut [f32],
+}
+
+/// The number of vectors of channels that are summed at a time.
+const VECTORS: usize = 4;
+
+impl<'a> WithSimd for Line<'a> {
+    type Output = ();
+
+    #[inline(always)]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "constant bounds: what is indexed stays in registers"
+    )]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { geometry, image, weights, finish, first, taps, out } = self;
+        let channels = geometry.channels;
+        let [rows, columns] = geometry.window;
+        for (number, out) in out.chunks_exact_mut(channels.max(1)).enumerate() {
+            let (example, [top, left]) = geometry.place(first + number);
+            taps.clear();
+            for down in 0..rows {
+                let Some(line) = geometry.inside(top, down, 0) else { continue };
+                for right in 0..columns {
+                    let Some(column) = geometry.inside(left, right, 1) else { continue };
+                    let [height, width] = geometry.image;
+                    let pixel = (example * height + line) * width + column;
+                    taps.push((pixel * channels, (down * columns + right) * channels));
+                }
+            }
+            let wide = VECTORS * S::F32_LANES;
+            for (number, out) in out.chunks_mut(wide).enumerate() {
+                let begin = number * wide;
+                let part = |values: &'a [f32], at: usize| {
+                    values.get(at + begin..at + begin + out.len()).unwrap_or_default()
+                };
+                let mut sums = [simd.splat_f32s(0.0); VECTORS];
+                for (pixel, weight) in taps.iter() {
+                    let pixels = vectors(simd, part(image, *pixel));
+                    let weights = vectors(simd, part(weights, *weight));
+                    for at in 0..VECTORS {
+                        sums[at] = simd.mul_add_e_f32s(pixels[at], weights[at], sums[at]);
+                    }
+                }
+                if let Some(bias) = finish.bias {
+                    let bias = vectors(simd, part(bias, 0));
+                    for at in 0..VECTORS {
+                        sums[at] = simd.add_f32s(sums[at], bias[at]);
+                    }
+                }
+                if let Some([least, most]) = finish.clamp {
+                    let (least, most) = (simd.splat_f32s(least), simd.splat_f32s(most));
+                    for sum in &mut sums {
+                        *sum = simd.min_f32s(most, simd.max_f32s(least, *sum));
+                    }
+                }
+                let mut rest = out;
+                for sum in sums {
+                    let (now, later) = rest.split_at_mut(S::F32_LANES.min(rest.len()));
+                    store(simd, sum, now);
+                    rest = later;
+                }
+            }
+        }
+    }
+}
+
+/// Loads vectors; what they have beyond the values is zero.
+#[inline(always)]
+fn vectors<S: Simd>(simd: S, values: &[f32]) -> [S::f32s; VECTORS] {
+    if let Some(vectors) = S::as_simd_f32s(values).0.first_chunk::<VECTORS>() {
+        return *vectors;
+    }
+    let mut vectors = [simd.splat_f32s(0.0); VECTORS];
+    let mut rest = values;
+    for vector in &mut vectors {
+        let (now, later) = rest.split_at(S::F32_LANES.min(rest.len()));
+        *vector = load(simd, now);
+        rest = later;
+    }
+    vectors
+}
+
+impl Affine {
+    /// Returns what a normalization with known statistics does, or `None` if it also computes statistics.
+    pub(crate) fn new(op: &Op, inputs: &[&Dense]) -> Outcome<Option<Self>> {
+        let call = Call::new(op, &[])?;
+        let [scale, bias, mean, variance] = inputs else { return Ok(None) };
+        if call.int("training_mode", 0) != 0 || inputs.iter().any(|it| it.dims().len() != 1) {
+            return Ok(None);
+        }
+        let read = |it: &Dense| ordered(it, Order::RowMajor);
+        let (scale, bias, mean, variance) =
+            (read(scale)?, read(bias)?, read(mean)?, read(variance)?);
+        let epsilon = call.float("epsilon", 1e-5);
+        let sides = scale.iter().zip(variance.iter());
+        let scale: Vec<f32> =
+            sides.map(|(scale, variance)| scale / (variance + epsilon).sqrt()).collect();
+        let sides = bias.iter().zip(mean.iter()).zip(&scale);
+        let shift = sides.map(|((bias, mean), scale)| bias - mean * scale).collect();
+        Ok(Some(Self { scale, shift }))
+    }
+}

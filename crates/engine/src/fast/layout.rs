@@ -1,0 +1,183 @@
+//! Tensors of images whose channels are innermost.
+//!
+//! Their dims are those of ONNX (batch, channels, spatial dims); only their strides differ. Kernels that expect another
+//! order copy them, as they do with any transposed tensor.
+
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+use burn_backend::{BoolStore, DType as BurnType};
+use burn_flex::FlexTensor;
+use lodstone_model::DType;
+use lodstone_schema::Finding;
+
+use crate::dense::Dense;
+use crate::item::Outcome;
+
+/// The elements of a tensor in one order: its own, or a copy.
+pub(crate) enum Floats {
+    Own(FlexTensor, Range<usize>),
+    Copy(Vec<f32>),
+}
+
+impl Deref for Floats {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        match self {
+            Self::Own(tensor, range) => {
+                tensor.storage::<f32>().get(range.clone()).unwrap_or_default()
+            }
+            Self::Copy(values) => values,
+        }
+    }
+}
+
+/// The order of the elements of a tensor in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// As in the dims.
+    RowMajor,
+    /// Channels innermost.
+    ChannelsLast,
+}
+
+impl Order {
+    /// Returns the strides of a tensor in this order.
+    pub(crate) fn strides(self, dims: &[usize]) -> Vec<isize> {
+        let mut strides = vec![0; dims.len()];
+        let mut stride = 1_usize;
+        let mut put = |at: usize| {
+            if let (Some(place), Some(dim)) = (strides.get_mut(at), dims.get(at)) {
+                *place = stride.cast_signed();
+                stride = stride.saturating_mul(*dim);
+            }
+        };
+        match self {
+            Self::RowMajor => (0..dims.len()).rev().for_each(put),
+            Self::ChannelsLast => {
+                put(1);
+                (2..dims.len()).rev().for_each(&mut put);
+                put(0);
+            }
+        }
+        strides
+    }
+
+    /// Returns the indices of the dims, outermost in memory first.
+    pub(crate) fn axes(self, rank: usize) -> impl Iterator<Item = usize> {
+        let is_last = self == Self::ChannelsLast && rank > 1;
+        let spatial = if is_last { 2..rank } else { 1..rank };
+        let channels = if is_last { 1..2 } else { 0..0 };
+        (0..rank.min(1)).chain(spatial).chain(channels)
+    }
+
+    /// Returns whether a tensor is stored without gaps in this order. The strides of dims of one element do not matter.
+    pub(crate) fn is_of(self, tensor: &Dense) -> bool {
+        let expected = self.strides(tensor.dims());
+        let sides = tensor.dims().iter().zip(tensor.strides()).zip(&expected);
+        sides.into_iter().all(|((dim, found), expected)| *dim == 1 || found == expected)
+    }
+}
+
+/// Returns the elements of a tensor in an order, copied if they are stored in another one.
+///
+/// # Errors
+/// If they are not in single precision.
+pub(crate) fn ordered(tensor: &Dense, order: Order) -> Outcome<Floats> {
+    if tensor.dtype() != DType::Float32 {
+        return Err(format!("expected float32, found {}", tensor.dtype()).into());
+    }
+    let view = tensor.view()?;
+    let count = tensor.count();
+    if count == 0 {
+        return Ok(Floats::Copy(Vec::new()));
+    }
+    if order.is_of(tensor) {
+        let begin = view.layout().start_offset();
+        let range = begin..begin + count;
+        if view.storage::<f32>().get(range.clone()).is_none() {
+            return Err(Finding::internal("elements are outside of their storage"));
+        }
+        return Ok(Floats::Own(view, range));
+    }
+    let dims = tensor.dims();
+    match (order, dims) {
+        (Order::ChannelsLast, [examples, channels, spatial @ ..])
+            if Order::RowMajor.is_of(tensor) =>
+        {
+            let from = ordered(tensor, Order::RowMajor)?;
+            Ok(Floats::Copy(exchanged(&from, *examples, *channels, spatial.iter().product())))
+        }
+        (Order::RowMajor, [examples, channels, spatial @ ..])
+            if Order::ChannelsLast.is_of(tensor) =>
+        {
+            let from = ordered(tensor, Order::ChannelsLast)?;
+            Ok(Floats::Copy(exchanged(&from, *examples, spatial.iter().product(), *channels)))
+        }
+        (Order::RowMajor, _) => {
+            let whole = view.to_contiguous();
+            Ok(Floats::Own(whole, 0..count))
+        }
+        (Order::ChannelsLast, _) => {
+            let whole = Dense::of_view(&view.to_contiguous())?;
+            ordered(&whole, order)
+        }
+    }
+}
+
+/// The side of the squares in which matrices are transposed.
+const SQUARE: usize = 16;
+
+/// Transposes matrices of `rows` rows and `columns` columns.
+fn exchanged(from: &[f32], examples: usize, rows: usize, columns: usize) -> Vec<f32> {
+    let (height, size) = (rows, rows * columns);
+    let mut made = vec![0.0; examples * size];
+    for (from, into) in from.chunks_exact(size.max(1)).zip(made.chunks_exact_mut(size.max(1))) {
+        for row in (0..rows).step_by(SQUARE) {
+            for column in (0..columns).step_by(SQUARE) {
+                for at in column..columns.min(column + SQUARE) {
+                    let rows = row..rows.min(row + SQUARE);
+                    let begin = at * height;
+                    let into = into.get_mut(begin + rows.start..begin + rows.end);
+                    let from = from.get(rows.start * columns + at..).unwrap_or_default();
+                    let from = from.iter().step_by(columns);
+                    into.into_iter().flatten().zip(from).for_each(|(into, from)| *into = *from);
+                }
+            }
+        }
+    }
+    made
+}
+
+/// Wraps numbers in an order.
+///
+/// # Errors
+/// If the number of elements does not match the dims.
+pub(crate) fn tensor(values: Vec<f32>, dims: Vec<usize>, order: Order) -> Outcome<Dense> {
+    let count = values.len();
+    wrapped(burn_backend::Bytes::from_elems(values), count, dims, order, BurnType::F32)
+}
+
+/// Wraps booleans in an order.
+///
+/// # Errors
+/// If the number of elements does not match the dims.
+pub(crate) fn truths(values: Vec<u8>, dims: Vec<usize>, order: Order) -> Outcome<Dense> {
+    let (count, dtype) = (values.len(), BurnType::Bool(BoolStore::Native));
+    wrapped(burn_backend::Bytes::from_elems(values), count, dims, order, dtype)
+}
+
+fn wrapped(
+    bytes: burn_backend::Bytes,
+    count: usize,
+    dims: Vec<usize>,
+    order: Order,
+    dtype: BurnType,
+) -> Outcome<Dense> {
+    if dims.iter().product::<usize>() != count {
+        return Err(Finding::internal("a result has the wrong number of elements"));
+    }
+    let layout = burn_flex::Layout::new(dims.clone().into(), order.strides(&dims), 0);
+    Dense::of_view(&FlexTensor::from_arc(Arc::new(bytes), layout, dtype))
+}

@@ -1,0 +1,108 @@
+//! Pooling of images whose channels are innermost.
+
+use lodstone_model::{DType, Op};
+use rayon::prelude::*;
+
+use super::buffers::Buffers;
+use super::layout::{Order, ordered, tensor};
+use crate::dense::Dense;
+use crate::fused::wide;
+use crate::item::Outcome;
+use crate::kernels::{Call, pooled_windows};
+use crate::value::Value;
+
+/// How the elements of a window become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// As the kernel does: see `Planes::greatest`.
+    Maximum,
+    Mean,
+}
+
+/// Returns whether some images are pooled here.
+pub(crate) fn is_pool(op: &Op) -> bool {
+    matches!(op.domain.as_str(), "" | "ai.onnx")
+        && matches!(op.kind.as_str(), "AveragePool" | "GlobalAveragePool" | "MaxPool")
+        && op.writes().count() == 1
+}
+
+/// Pools images, or returns `None` if the kernel must run instead.
+pub(crate) fn pool(op: &Op, x: &Value, buffers: &Buffers) -> Outcome<Option<Dense>> {
+    let Value::Dense(images) = x else { return Ok(None) };
+    let [examples, channels, height, width] = *images.dims() else { return Ok(None) };
+    let is_last = Order::ChannelsLast.is_of(images) && !Order::RowMajor.is_of(images);
+    if images.dtype() != DType::Float32 || !is_last || images.count() == 0 {
+        return Ok(None);
+    }
+    let call = Call::new(op, &[Some(x)])?;
+    let kind = if op.kind == "MaxPool" { Kind::Maximum } else { Kind::Mean };
+    let values = ordered(images, Order::ChannelsLast)?;
+    if op.kind == "GlobalAveragePool" {
+        let mut out = buffers.take(examples * channels);
+        let images = values.chunks_exact(height * width * channels);
+        for (image, out) in images.zip(out.chunks_exact_mut(channels)) {
+            out.fill(0.0);
+            // One line after the other: the sums stay small.
+            let mut sums = vec![0.0; channels];
+            for line in image.chunks_exact(width * channels) {
+                sums.fill(0.0);
+                line.chunks_exact(channels).for_each(|pixel| add(&mut sums, pixel));
+                add(out, &sums);
+            }
+            scale(out, 1.0 / (height * width) as f32);
+        }
+        return tensor(out, vec![examples, channels, 1, 1], Order::ChannelsLast).map(Some);
+    }
+    if call.int("count_include_pad", 0) != 0 {
+        return Ok(None);
+    }
+    let (windows, steps) = pooled_windows(&call)?;
+    let [down, across] = *steps else { return Ok(None) };
+    let reach = windows.elements(&[height, width], &steps);
+    let [rows, columns] = &*reach else { return Ok(None) };
+    let mut out = buffers.take(examples * down * across * channels);
+    let lines = out.par_chunks_exact_mut(across * channels).enumerate();
+    lines.for_each(|(number, out)| {
+        let (example, row) = (number / down, number % down);
+        for (columns, out) in columns.iter().zip(out.chunks_exact_mut(channels)) {
+            let mut count = 0;
+            let lines = rows.get(row).into_iter().flatten();
+            let places = lines.flat_map(|line| columns.iter().map(move |column| (line, column)));
+            for (line, column) in places {
+                let begin = ((example * height + line) * width + column) * channels;
+                let pixel = values.get(begin..begin + channels).unwrap_or_default();
+                match (count, kind) {
+                    (0, _) => out.copy_from_slice(pixel),
+                    (_, Kind::Maximum) => raise(out, pixel),
+                    (_, Kind::Mean) => add(out, pixel),
+                }
+                count += 1;
+            }
+            match (count, kind) {
+                (0, Kind::Maximum) => out.fill(f32::NEG_INFINITY),
+                (0, Kind::Mean) => out.fill(f32::NAN),
+                (_, Kind::Maximum) => {}
+                (count, Kind::Mean) => divide(out, count as f32),
+            }
+        }
+    });
+    tensor(out, vec![examples, channels, down, across], Order::ChannelsLast).map(Some)
+}
+
+fn add(sums: &mut [f32], values: &[f32]) {
+    wide(|| sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value));
+}
+
+fn scale(values: &mut [f32], by: f32) {
+    wide(|| values.iter_mut().for_each(|value| *value *= by));
+}
+
+fn divide(values: &mut [f32], by: f32) {
+    wide(|| values.iter_mut().for_each(|value| *value /= by));
+}
+
+fn raise(best: &mut [f32], values: &[f32]) {
+    // A NaN fails the comparison: it is taken, and replaced by the next element.
+    let next = |best: f32, value: f32| if best >= value { best } else { value };
+    wide(|| best.iter_mut().zip(values).for_each(|(best, value)| *best = next(*best, *value)));
+}

@@ -1,0 +1,284 @@
+//! Kernels with packed constants give what the reference kernels give, with odd sizes of every kind.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+
+use lodstone_engine::{
+    Budget, Context, Dense, Executable, ExecutableOptions, Mode, Threads, Value,
+};
+use lodstone_model::{
+    Attribute, AttributeValue, Block, DType, Dialect, Model, Op, Operand, Parameter, Program,
+    Tensor, Topology,
+};
+use lodstone_store::Blob;
+
+/// The largest difference from the reference for each square root of a summand, as a fraction of the largest result: sums
+/// are in another order.
+const NEAR: f64 = 1e-6;
+
+/// Returns numbers of both signs.
+fn numbers(count: u64, seed: u32) -> Vec<u8> {
+    let mixed = |at: u32| (at ^ seed.wrapping_mul(0x9e37_79b9)).wrapping_mul(2_654_435_761) >> 8;
+    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+    let number = |at: u32| (mixed(at) % 2001) as f32 / 1000.0 - 1.0;
+    (0..u32::try_from(count).unwrap()).flat_map(|at| number(at).to_le_bytes()).collect()
+}
+
+fn tensor(dims: &[u64], seed: u32) -> Tensor {
+    let bytes = numbers(dims.iter().product(), seed);
+    Tensor::dense(DType::Float32, dims.to_vec(), Blob::memory(bytes))
+}
+
+fn op(kind: &str, inputs: &[&str], output: &str, attributes: &[(&str, AttributeValue)]) -> Op {
+    let operand = |args: &[&str]| {
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        vec![Operand { slot: String::new(), args }]
+    };
+    let attributes = attributes
+        .iter()
+        .map(|(name, value)| Attribute { name: (*name).to_owned(), value: value.clone() });
+    Op {
+        kind: kind.to_owned(),
+        inputs: operand(inputs),
+        outputs: operand(&[output]),
+        attributes: attributes.collect(),
+        ..Op::default()
+    }
+}
+
+/// A program of `x` with its constants.
+struct Case {
+    name: String,
+    x: Vec<u64>,
+    ops: Vec<Op>,
+    constants: Vec<(String, Tensor)>,
+    outputs: Vec<String>,
+    /// The number of summands of a result.
+    terms: u64,
+}
+
+impl Case {
+    fn run(&self, mode: Mode, threads: usize) -> Result<Vec<Value>, String> {
+        let block = Block {
+            ops: self.ops.clone(),
+            inputs: vec!["x".to_owned()],
+            outputs: self.outputs.clone(),
+            ..Block::default()
+        };
+        let program = Program::from(Topology {
+            operator_versions: vec![(String::new(), 21)],
+            blocks: vec![block],
+            ..Topology::new(Dialect::Onnx)
+        });
+        let constants = self.constants.iter();
+        let parameters = constants
+            .map(|(name, tensor)| Parameter { name: name.clone(), tensor: tensor.clone() })
+            .collect();
+        let mut model = Model { parameters, ..Model::default() };
+        model.set_main(program);
+        let (budget, threads) = (Budget::new(1 << 30), Threads::new(threads));
+        let context = Context::new(&budget, &threads);
+        let options = ExecutableOptions::default().with_mode(mode);
+        let executable = Executable::new(&model, &options, context).map_err(|it| it.to_string())?;
+        let x = Value::of(&tensor(&self.x, 7)).unwrap();
+        // The second run uses the memory of the first.
+        executable.run(vec![("x", x.clone())], context).map_err(|it| it.to_string())?;
+        executable.run(vec![("x", x)], context).map_err(|it| it.to_string())
+    }
+
+    /// Compares all modes and numbers of threads; returns whether the program runs.
+    fn check(&self) -> bool {
+        let reference = self.run(Mode::Reference, 1);
+        let fast = [1, 2, 3].map(|threads| self.run(Mode::Fast, threads));
+        let name = &self.name;
+        #[expect(clippy::cast_precision_loss, reason = "a small number")]
+        let tolerance = NEAR * (self.terms as f64).sqrt();
+        let Ok(reference) = reference else {
+            assert!(fast.iter().all(Result::is_err), "{name}: only the reference fails");
+            return false;
+        };
+        let fast = fast.map(|it| it.unwrap_or_else(|error| panic!("{name}: {error}")));
+        let dense = |value: &Value| -> Dense { value.dense().unwrap().clone() };
+        for (at, reference) in reference.iter().enumerate() {
+            let reference = dense(reference);
+            let expected = reference.to_f64().unwrap();
+            let most = expected.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
+            let found: Vec<Dense> = fast.iter().map(|fast| dense(fast.get(at).unwrap())).collect();
+            for found in &found {
+                assert_eq!(found.dims(), reference.dims(), "{name}");
+                assert_eq!(
+                    found.bytes().unwrap(),
+                    dense(fast[0].get(at).unwrap()).bytes().unwrap(),
+                    "{name}: threads change bits"
+                );
+            }
+            for (found, expected) in found[0].to_f64().unwrap().iter().zip(&expected) {
+                let near = (found - expected).abs() <= tolerance * most.max(1.0)
+                    || found.is_nan() && expected.is_nan();
+                assert!(near, "{name}: {found} is not {expected}, of at most {most}");
+            }
+        }
+        true
+    }
+}
+
+/// The dims of images, of a filter, and the groups and attributes of its convolution.
+type Convolved = (&'static [u64], &'static [u64], i64, &'static [(&'static str, &'static [i64])]);
+
+const CONVOLUTIONS: &[Convolved] = &[
+    (&[1, 3, 17, 13], &[7, 3, 3, 3], 1, &[("pads", &[1, 1, 1, 1])]),
+    (&[2, 3, 31, 33], &[64, 3, 7, 7], 1, &[("strides", &[2, 2]), ("pads", &[3, 3, 3, 3])]),
+    (&[1, 17, 9, 11], &[97, 17, 1, 1], 1, &[]),
+    (&[1, 97, 5, 5], &[17, 97, 3, 3], 1, &[("pads", &[1, 0, 2, 1])]),
+    (&[1, 1000, 1, 1], &[1000, 1000, 1, 1], 1, &[]),
+    (&[3, 1000, 2, 3], &[3, 1000, 1, 1], 1, &[]),
+    (&[1, 300, 7, 7], &[40, 300, 3, 3], 1, &[("pads", &[1, 1, 1, 1])]),
+    (&[1, 8, 12, 12], &[12, 4, 3, 3], 2, &[("pads", &[1, 1, 1, 1])]),
+    (&[2, 6, 10, 9], &[12, 2, 3, 3], 3, &[("dilations", &[2, 3]), ("pads", &[2, 3, 2, 3])]),
+    (&[1, 17, 14, 15], &[17, 1, 3, 3], 17, &[("pads", &[1, 1, 1, 1])]),
+    (&[2, 97, 7, 9], &[97, 1, 5, 5], 97, &[("pads", &[2, 2, 2, 2]), ("strides", &[2, 1])]),
+    (&[1, 40, 6, 6], &[40, 1, 3, 3], 40, &[("dilations", &[2, 2]), ("pads", &[2, 2, 2, 2])]),
+    (&[1, 9, 8, 8], &[18, 1, 3, 3], 9, &[]),
+    (&[1, 5, 1, 40], &[6, 5, 1, 7], 1, &[("pads", &[0, 3, 0, 3])]),
+    (&[1, 5, 40, 1], &[6, 5, 7, 1], 1, &[("pads", &[3, 0, 3, 0])]),
+    (&[1, 5, 9, 1], &[6, 5, 1, 1], 1, &[("strides", &[2, 2])]),
+    (&[2, 5, 41], &[6, 5, 5], 1, &[("pads", &[4, 0]), ("dilations", &[2])]),
+    (&[1, 12, 30], &[12, 1, 3], 12, &[("strides", &[3])]),
+    (&[1, 1, 4, 4], &[1, 1, 4, 4], 1, &[]),
+    (&[1, 2, 3, 3], &[2, 2, 3, 3], 1, &[("pads", &[9, 9, 9, 9])]),
+    (&[1, 2, 4, 5, 6], &[3, 2, 2, 2, 2], 1, &[]),
+    // These do not fit.
+    (&[0, 3, 5, 5], &[2, 3, 3, 3], 1, &[]),
+    (&[1, 3, 0, 5], &[2, 3, 3, 3], 1, &[]),
+    (&[1, 3, 2, 2], &[2, 3, 3, 3], 1, &[]),
+    (&[1, 4, 5, 5], &[2, 3, 3, 3], 1, &[]),
+];
+
+/// The operators after a convolution that gives `y`, and their constants of each channel.
+const AFTER: &[&[(&str, &[&str])]] = &[
+    &[],
+    &[("Relu", &["y"])],
+    &[("BatchNormalization", &["y", "scale", "shift", "mean", "variance"])],
+    &[("BatchNormalization", &["y", "scale", "shift", "mean", "variance"]), ("HardSwish", &["1"])],
+    &[("Add", &["y", "y"]), ("Relu", &["1"])],
+    &[("Mul", &["y", "each"]), ("Sigmoid", &["1"]), ("Mul", &["2", "y"])],
+    &[("Clip", &["y", "low", "high"])],
+];
+
+fn convolutions(with_bias: bool) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (number, (x, filter, group, lists)) in CONVOLUTIONS.iter().enumerate() {
+        for after in AFTER {
+            let results = filter[0];
+            let mut attributes = vec![("group", AttributeValue::Long(*group))];
+            attributes.extend(
+                lists.iter().map(|(name, list)| (*name, AttributeValue::Longs(list.to_vec()))),
+            );
+            let inputs = if with_bias { &["x", "filter", "bias"][..] } else { &["x", "filter"] };
+            let mut ops = vec![op("Conv", inputs, "y", &attributes)];
+            let names = ["1", "2", "3"];
+            for ((kind, inputs), output) in after.iter().zip(names) {
+                ops.push(op(kind, inputs, output, &[]));
+            }
+            let outputs = vec![names[..after.len()].last().copied().unwrap_or("y").to_owned()];
+            let mut each = vec![1; x.len()];
+            each[1] = results;
+            let positive = |seed| {
+                let bytes = numbers(results, seed);
+                let bytes = bytes.chunks_exact(4).flat_map(|four| {
+                    let value = f32::from_le_bytes(four.try_into().unwrap());
+                    (value.abs() + 0.5).to_le_bytes()
+                });
+                let bytes: Vec<u8> = bytes.collect();
+                Tensor::dense(DType::Float32, vec![results], Blob::memory(bytes))
+            };
+            let limit = |value: f32| {
+                Tensor::dense(DType::Float32, vec![], Blob::memory(value.to_le_bytes().to_vec()))
+            };
+            let constants = [
+                ("filter", tensor(filter, 1)),
+                ("bias", tensor(&[results], 2)),
+                ("scale", tensor(&[results], 3)),
+                ("shift", tensor(&[results], 4)),
+                ("mean", tensor(&[results], 5)),
+                ("variance", positive(6)),
+                ("each", tensor(&each, 8)),
+                ("low", limit(-0.5)),
+                ("high", limit(0.75)),
+            ];
+            let constants = constants.map(|(name, tensor)| (name.to_owned(), tensor)).to_vec();
+            let kinds: Vec<&str> = after.iter().map(|(kind, _)| *kind).collect();
+            let name = format!("convolution {number}, then {kinds:?}");
+            let terms = filter.iter().skip(1).product();
+            cases.push(Case { name, x: x.to_vec(), ops, constants, outputs, terms });
+        }
+    }
+    cases
+}
+
+#[test]
+fn convolutions_of_all_sizes_are_near_the_reference() {
+    for with_bias in [true, false] {
+        let ran = convolutions(with_bias).iter().filter(|case| case.check()).count();
+        assert_eq!(ran, 21 * AFTER.len());
+    }
+}
+
+#[test]
+fn a_result_that_is_read_elsewhere_is_also_computed_alone() {
+    for mut case in convolutions(true) {
+        let folded = case.run(Mode::Fast, 1);
+        case.outputs.push("y".to_owned());
+        if !case.check() {
+            continue;
+        }
+        // The bits of an output do not depend on what else is an output.
+        let both = case.run(Mode::Fast, 1).unwrap();
+        let bytes = |values: &[Value]| values[0].dense().unwrap().bytes().unwrap();
+        assert_eq!(bytes(&folded.unwrap()), bytes(&both), "{}", case.name);
+    }
+}
+
+#[test]
+fn pooled_images_are_near_the_reference() {
+    let ints = |list: &[i64]| AttributeValue::Longs(list.to_vec());
+    let pools: Vec<(&str, Vec<(&str, AttributeValue)>)> = vec![
+        ("MaxPool", vec![("kernel_shape", ints(&[3, 3])), ("strides", ints(&[2, 2]))]),
+        ("MaxPool", vec![("kernel_shape", ints(&[2, 3])), ("pads", ints(&[1, 1, 0, 2]))]),
+        ("MaxPool", vec![("kernel_shape", ints(&[2, 2])), ("dilations", ints(&[2, 3]))]),
+        (
+            "MaxPool",
+            vec![
+                ("kernel_shape", ints(&[3, 3])),
+                ("strides", ints(&[2, 2])),
+                ("ceil_mode", AttributeValue::Long(1)),
+            ],
+        ),
+        ("AveragePool", vec![("kernel_shape", ints(&[3, 2])), ("pads", ints(&[1, 1, 1, 1]))]),
+        (
+            "AveragePool",
+            vec![
+                ("kernel_shape", ints(&[3, 3])),
+                ("pads", ints(&[1, 1, 1, 1])),
+                ("count_include_pad", AttributeValue::Long(1)),
+            ],
+        ),
+        ("GlobalAveragePool", vec![]),
+        ("GlobalMaxPool", vec![]),
+    ];
+    for (number, (kind, attributes)) in pools.iter().enumerate() {
+        for channels in [1, 5, 16, 97] {
+            let case = Case {
+                name: format!("pool {number} of {channels} channels"),
+                x: vec![2, 3, 12, 15],
+                ops: vec![
+                    op("Conv", &["x", "filter"], "y", &[]),
+                    op(kind, &["y"], "z", attributes),
+                ],
+                constants: vec![("filter".to_owned(), tensor(&[channels, 3, 2, 2], 1))],
+                outputs: vec!["z".to_owned()],
+                terms: 12,
+            };
+            assert!(case.check(), "{}", case.name);
+        }
+    }
+}
