@@ -82,7 +82,7 @@ pub(super) fn declare(blocks: &mut [Block]) {
     }
     let Some(main) = blocks.first_mut() else { return };
     for var in main.vars.iter_mut().filter(|var| main.inputs.contains(&var.name)) {
-        let is_open = var.value.tensor_type().is_some_and(TensorType::is_unspecified);
+        let is_open = matches!(&var.value, ValueType::Tensor(known) if known.is_unspecified());
         if let Some(dtype) = found.get(&var.name).filter(|_| is_open) {
             var.value = ValueType::from(TensorType::new(*dtype, None));
         }
