@@ -84,9 +84,21 @@ fn append<'m>(walk: &mut Walk<'m>, (block, op): Place<'m>, scope: &mut Scope<'m>
     }
     let Some(list) = only(walk, op, "self", scope)? else { return Ok(false) };
     let list = walk.value(&list)?;
-    let list = walk.graph.call("SequenceInsert", &[&list, &element], [])?;
-    walk.bind(block, op, vec![list], scope)?;
+    let made = if is_open(list.value_type()) {
+        let kind = ValueType::list(element.value_type().clone());
+        let kind = kind.map_err(|error| Finding::from(error.to_string()))?;
+        let inputs = [Some(&list), Some(&element)];
+        walk.graph.emit_typed("SequenceInsert", &inputs, Vec::new(), vec![ValueInfo::from(kind)])
+    } else {
+        vec![walk.graph.call("SequenceInsert", &[&list, &element], [])?]
+    };
+    walk.bind(block, op, made, scope)?;
     Ok(true)
+}
+
+/// Returns whether a type is that of an empty list: what is appended determines its elements.
+fn is_open(kind: &ValueType) -> bool {
+    matches!(kind, ValueType::List(element) if **element == ValueType::Unspecified)
 }
 
 /// Binds what an operator writes.
@@ -284,6 +296,12 @@ fn looped<'m>(
     let begins = walk.truth(&begins)?;
     let first: Vec<Value> = states.iter().map(|it| walk.value(it)).collect::<Outcome<_>>()?;
     let mut types: Vec<ValueInfo> = first.iter().map(type_of).collect();
+    for (info, bound) in types.iter_mut().zip(&repeated.bound) {
+        if matches!(bound, Bound::List(list) if list.values().is_empty()) {
+            let open = ValueType::list(ValueType::Unspecified);
+            *info = ValueInfo::from(open.map_err(|error| Finding::from(error.to_string()))?);
+        }
+    }
     for _ in 0..MAX_PASSES {
         let number =
             walk.block_input("iteration", ValueInfo::tensor(DType::Int64, Some(Vec::new())));
@@ -304,7 +322,13 @@ fn looped<'m>(
             return Err(format!("expected {} states, found {}", own.len(), next.len()).into());
         }
         let wider = types.iter().zip(next).map(|(info, next)| joined(info, next));
-        let wider = wider.collect::<Outcome<Vec<_>>>()?;
+        let mut wider = wider.collect::<Outcome<Vec<_>>>()?;
+        // A list to which nothing is appended has the type that it begins with.
+        for (info, first) in wider.iter_mut().zip(&first) {
+            if is_open(&info.value) {
+                *info = type_of(first);
+            }
+        }
         let is_stable = wider.iter().zip(&types).all(|(wide, own)| wide.value == own.value);
         if !is_stable {
             types = wider;
