@@ -468,8 +468,8 @@ impl Part {
     /// Joins the operators after the convolution, or all operators, in a chain.
     fn fuse(&mut self) {
         let links = self.nodes.get(usize::from(self.head().is_some())..).unwrap_or_default();
-        let is_worth = links.len() > 1 || self.head().is_some() && !links.is_empty();
-        if !is_worth && !links.iter().any(|node| fused::is_slow(&node.op)) {
+        let is_link = |node: &Node| node.bytes.is_some() && fused::is_link(&node.op);
+        if links.is_empty() || !links.iter().all(is_link) {
             return;
         }
         let released: HashSet<usize> =

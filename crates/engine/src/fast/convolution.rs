@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use lodstone_model::Op;
+use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
@@ -73,7 +73,11 @@ impl Convolution {
         let (3..=4, [results, each, window @ ..]) = (dims.len(), dims.as_slice()) else {
             return Ok(None);
         };
+        let is_single = |it: &Dense| it.dtype() == DType::Float32;
         if groups == 0 || dims.contains(&0) || !results.is_multiple_of(groups) {
+            return Ok(None);
+        }
+        if !is_single(filter) || !bias.is_none_or(is_single) {
             return Ok(None);
         }
         let values = ordered(filter, Order::RowMajor)?;
@@ -236,6 +240,15 @@ struct Run {
 }
 
 impl Unfolded<'_> {
+    /// Returns whether the pixels of the images are the rows.
+    fn is_matrix(&self) -> bool {
+        let geometry = self.geometry;
+        geometry.window == [1, 1]
+            && geometry.strides == [1, 1]
+            && geometry.steps == geometry.image
+            && self.channels == geometry.channels
+    }
+
     /// Returns the runs of some elements of a window.
     fn runs(&self, inner: Range<usize>) -> Vec<Run> {
         let geometry = self.geometry;
@@ -266,6 +279,15 @@ impl Rows for Unfolded<'_> {
         let geometry = self.geometry;
         let ([height, width], [down, right]) = (geometry.image, geometry.strides);
         let ([rows, columns], channels) = (geometry.steps, geometry.channels);
+        if self.is_matrix() {
+            let rows = self.image.chunks_exact(channels.max(1)).skip(first);
+            for (into, row) in into.iter_mut().zip(rows) {
+                let row = row.get(inner.clone()).unwrap_or_default();
+                let (into, _) = into.split_at_mut(row.len());
+                into.copy_from_slice(row);
+            }
+            return;
+        }
         let runs = self.runs(inner);
         let (example, [top, left]) = geometry.place(first);
         let (mut example, mut top, mut left) = (example, top, left);
@@ -318,87 +340,146 @@ struct Line<'a> {
     finish: Finish<'a>,
     /// The number of the first result.
     first: usize,
-    /// Space for the elements of a window that are in the image: where its channels, and their weights, begin.
-    taps: &'a mut Vec<(usize, usize)>,
+    /// Space for the elements of a window.
+    taps: &'a mut Vec<Tap>,
     out: &'a mut [f32],
+}
+
+/// An element of a window that is in the image.
+#[derive(Clone, Copy)]
+struct Tap {
+    /// Where its channels begin.
+    pixel: usize,
+    /// Where their weights begin.
+    weight: usize,
 }
 
 /// The number of vectors of channels that are summed at a time.
 const VECTORS: usize = 4;
 
-impl<'a> WithSimd for Line<'a> {
+impl WithSimd for Line<'_> {
     type Output = ();
 
     #[inline(always)]
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "constant bounds: what is indexed stays in registers"
-    )]
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { geometry, image, weights, finish, first, taps, out } = self;
         let channels = geometry.channels;
-        let [rows, columns] = geometry.window;
+        let ([_, width], [_, right], [_, before], [_, stride]) =
+            (geometry.image, geometry.dilations, geometry.pads, geometry.strides);
+        let reach = (geometry.window.last().copied().unwrap_or(1) - 1) * right;
+        let sums = Sums { image, weights, finish, channels };
+        let mut is_inside = false;
         for (number, out) in out.chunks_exact_mut(channels.max(1)).enumerate() {
-            let (example, [top, left]) = geometry.place(first + number);
-            taps.clear();
-            for down in 0..rows {
-                let Some(line) = geometry.inside(top, down, 0) else { continue };
-                for right in 0..columns {
-                    let Some(column) = geometry.inside(left, right, 1) else { continue };
-                    let [height, width] = geometry.image;
-                    let pixel = (example * height + line) * width + column;
-                    taps.push((pixel * channels, (down * columns + right) * channels));
-                }
+            let left = number * stride;
+            // The windows of neighbouring results have the same elements, some pixels further, between the borders.
+            let was_inside = is_inside;
+            is_inside = left >= before && left - before + reach < width;
+            if was_inside && is_inside {
+                taps.iter_mut().for_each(|tap| tap.pixel += stride * channels);
+            } else {
+                geometry.taps(first + number, taps);
             }
-            let wide = VECTORS * S::F32_LANES;
-            for (number, out) in out.chunks_mut(wide).enumerate() {
-                let begin = number * wide;
-                let part = |values: &'a [f32], at: usize| {
-                    values.get(at + begin..at + begin + out.len()).unwrap_or_default()
-                };
-                let mut sums = [simd.splat_f32s(0.0); VECTORS];
-                for (pixel, weight) in taps.iter() {
-                    let pixels = vectors(simd, part(image, *pixel));
-                    let weights = vectors(simd, part(weights, *weight));
-                    for at in 0..VECTORS {
-                        sums[at] = simd.mul_add_e_f32s(pixels[at], weights[at], sums[at]);
-                    }
-                }
-                if let Some(bias) = finish.bias {
-                    let bias = vectors(simd, part(bias, 0));
-                    for at in 0..VECTORS {
-                        sums[at] = simd.add_f32s(sums[at], bias[at]);
-                    }
-                }
-                if let Some([least, most]) = finish.clamp {
-                    let (least, most) = (simd.splat_f32s(least), simd.splat_f32s(most));
-                    for sum in &mut sums {
-                        *sum = simd.min_f32s(most, simd.max_f32s(least, *sum));
-                    }
-                }
-                let mut rest = out;
-                for sum in sums {
-                    let (now, later) = rest.split_at_mut(S::F32_LANES.min(rest.len()));
-                    store(simd, sum, now);
-                    rest = later;
-                }
+            let mut begin = 0;
+            while begin + VECTORS * S::F32_LANES <= channels {
+                sums.sum::<S, VECTORS>(simd, taps, begin, out);
+                begin += VECTORS * S::F32_LANES;
+            }
+            while begin < channels {
+                sums.sum::<S, 1>(simd, taps, begin, out);
+                begin += S::F32_LANES;
             }
         }
     }
 }
 
-/// Loads vectors; what they have beyond the values is zero.
+impl Geometry {
+    /// Finds the elements of the window of a result.
+    fn taps(&self, row: usize, taps: &mut Vec<Tap>) {
+        let (example, [top, left]) = self.place(row);
+        let ([height, width], [rows, columns]) = (self.image, self.window);
+        taps.clear();
+        for down in 0..rows {
+            let Some(line) = self.inside(top, down, 0) else { continue };
+            for right in 0..columns {
+                let Some(column) = self.inside(left, right, 1) else { continue };
+                let pixel = ((example * height + line) * width + column) * self.channels;
+                taps.push(Tap { pixel, weight: (down * columns + right) * self.channels });
+            }
+        }
+    }
+}
+
+/// Sums over windows, each channel for itself.
+struct Sums<'a> {
+    image: &'a [f32],
+    weights: &'a [f32],
+    finish: Finish<'a>,
+    channels: usize,
+}
+
+impl Sums<'_> {
+    /// Sums some vectors of channels from `begin` on; the last one may have fewer channels than lanes.
+    #[inline(always)]
+    #[expect(
+        clippy::indexing_slicing,
+        clippy::needless_range_loop,
+        reason = "constant bounds: what is indexed stays in registers"
+    )]
+    fn sum<S: Simd, const COUNT: usize>(
+        &self,
+        simd: S,
+        taps: &[Tap],
+        begin: usize,
+        out: &mut [f32],
+    ) {
+        let count = (COUNT * S::F32_LANES).min(self.channels - begin);
+        let part = |values: &'_ [f32], at: usize| {
+            vectors::<S, COUNT>(simd, values.get(at + begin..).unwrap_or_default(), count)
+        };
+        let mut sums = [simd.splat_f32s(0.0); COUNT];
+        for tap in taps {
+            let pixels = part(self.image, tap.pixel);
+            let weights = part(self.weights, tap.weight);
+            for at in 0..COUNT {
+                sums[at] = simd.mul_add_e_f32s(pixels[at], weights[at], sums[at]);
+            }
+        }
+        if let Some(bias) = self.finish.bias {
+            let bias = part(bias, 0);
+            for at in 0..COUNT {
+                sums[at] = simd.add_f32s(sums[at], bias[at]);
+            }
+        }
+        if let Some([least, most]) = self.finish.clamp {
+            let (least, most) = (simd.splat_f32s(least), simd.splat_f32s(most));
+            for at in 0..COUNT {
+                sums[at] = simd.min_f32s(most, simd.max_f32s(least, sums[at]));
+            }
+        }
+        let Some(mut rest) = out.get_mut(begin..begin + count) else { return };
+        for at in 0..COUNT {
+            let (now, later) = rest.split_at_mut(S::F32_LANES.min(rest.len()));
+            store(simd, sums[at], now);
+            rest = later;
+        }
+    }
+}
+
+/// Loads the vectors of `count` values; what the last one has beyond them is zero.
 #[inline(always)]
-fn vectors<S: Simd>(simd: S, values: &[f32]) -> [S::f32s; VECTORS] {
-    if let Some(vectors) = S::as_simd_f32s(values).0.first_chunk::<VECTORS>() {
+fn vectors<S: Simd, const COUNT: usize>(
+    simd: S,
+    values: &[f32],
+    count: usize,
+) -> [S::f32s; COUNT] {
+    if count == COUNT * S::F32_LANES
+        && let Some(vectors) = S::as_simd_f32s(values).0.first_chunk::<COUNT>()
+    {
         return *vectors;
     }
-    let mut vectors = [simd.splat_f32s(0.0); VECTORS];
-    let mut rest = values;
-    for vector in &mut vectors {
-        let (now, later) = rest.split_at(S::F32_LANES.min(rest.len()));
-        *vector = load(simd, now);
-        rest = later;
+    let mut vectors = [simd.splat_f32s(0.0); COUNT];
+    if let [first, ..] = &mut vectors[..] {
+        *first = load(simd, values.get(..count.min(S::F32_LANES)).unwrap_or_default());
     }
     vectors
 }
@@ -408,7 +489,8 @@ impl Affine {
     pub(crate) fn new(op: &Op, inputs: &[&Dense]) -> Outcome<Option<Self>> {
         let call = Call::new(op, &[])?;
         let [scale, bias, mean, variance] = inputs else { return Ok(None) };
-        if call.int("training_mode", 0) != 0 || inputs.iter().any(|it| it.dims().len() != 1) {
+        let fits = |it: &&Dense| it.dims().len() == 1 && it.dtype() == DType::Float32;
+        if call.int("training_mode", 0) != 0 || !inputs.iter().all(fits) {
             return Ok(None);
         }
         let read = |it: &Dense| ordered(it, Order::RowMajor);

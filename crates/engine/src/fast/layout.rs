@@ -126,23 +126,23 @@ pub(crate) fn ordered(tensor: &Dense, order: Order) -> Outcome<Floats> {
     }
 }
 
-/// The side of the squares in which matrices are transposed.
-const SQUARE: usize = 16;
+/// The number of columns of a matrix that are transposed at a time: so many rows of the result stay in the cache.
+const SQUARE: usize = 64;
 
 /// Transposes matrices of `rows` rows and `columns` columns.
 fn exchanged(from: &[f32], examples: usize, rows: usize, columns: usize) -> Vec<f32> {
-    let (height, size) = (rows, rows * columns);
+    let size = rows * columns;
     let mut made = vec![0.0; examples * size];
     for (from, into) in from.chunks_exact(size.max(1)).zip(made.chunks_exact_mut(size.max(1))) {
-        for row in (0..rows).step_by(SQUARE) {
-            for column in (0..columns).step_by(SQUARE) {
-                for at in column..columns.min(column + SQUARE) {
-                    let rows = row..rows.min(row + SQUARE);
-                    let begin = at * height;
-                    let into = into.get_mut(begin + rows.start..begin + rows.end);
-                    let from = from.get(rows.start * columns + at..).unwrap_or_default();
-                    let from = from.iter().step_by(columns);
-                    into.into_iter().flatten().zip(from).for_each(|(into, from)| *into = *from);
+        for first in (0..columns).step_by(SQUARE) {
+            let lines = from.chunks_exact(columns).enumerate();
+            for (row, line) in lines {
+                let line = line.iter().skip(first).take(SQUARE);
+                let into = into.chunks_exact_mut(rows).skip(first);
+                for (from, into) in line.zip(into) {
+                    if let Some(into) = into.get_mut(row) {
+                        *into = *from;
+                    }
                 }
             }
         }

@@ -507,11 +507,6 @@ pub(crate) fn is_link(op: &Op) -> bool {
     rule(op).is_some()
 }
 
-/// Returns whether a single operator is worth a chain, because its kernel is slow per element.
-pub(crate) fn is_slow(op: &Op) -> bool {
-    matches!(op.kind.as_str(), "Erf" | "Gelu" | "Where")
-}
-
 fn rule(op: &Op) -> Option<Rule> {
     use Lane::{Number, Truth};
     let of = |takes, gives| Some(Rule { takes, gives });
