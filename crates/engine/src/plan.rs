@@ -23,6 +23,7 @@ use crate::fast::{Affine, Buffers, Convolution, Kept, Key, Prepared, Spare};
 use crate::fused::{self, Before, Chain};
 use crate::item::Outcome;
 use crate::kernels::{Kernel, kernel};
+use crate::threads::SMALL;
 use crate::value::Value;
 
 /// The limits on constants that planning folds: shapes, and values computed from them. Constants that only depend on
@@ -242,6 +243,14 @@ impl Plan {
         }
         context.budget.check(self.peak)?;
         let _reserved = context.budget.charge(self.peak);
+        // Small operators run on the caller's thread; handing over each of the others would take longer.
+        match self.peak > SMALL {
+            true => context.threads.run(|| self.compute(inputs, context))?,
+            false => self.compute(inputs, context),
+        }
+    }
+
+    fn compute(&self, inputs: Vec<Value>, context: Context<'_>) -> Result<Vec<Value>> {
         let (registers, buffers) = (self.constants.clone(), self.spare.take());
         let mut frame = Frame { registers, buffers, charges: HashMap::new() };
         for (register, value) in self.inputs.iter().zip(inputs) {

@@ -467,11 +467,7 @@ impl Sums<'_> {
 
 /// Loads the vectors of `count` values; what the last one has beyond them is zero.
 #[inline(always)]
-fn vectors<S: Simd, const COUNT: usize>(
-    simd: S,
-    values: &[f32],
-    count: usize,
-) -> [S::f32s; COUNT] {
+fn vectors<S: Simd, const COUNT: usize>(simd: S, values: &[f32], count: usize) -> [S::f32s; COUNT] {
     if count == COUNT * S::F32_LANES
         && let Some(vectors) = S::as_simd_f32s(values).0.first_chunk::<COUNT>()
     {

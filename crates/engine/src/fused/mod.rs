@@ -487,6 +487,7 @@ fn spread(numbers: &[f32], sides: &[(usize, usize)], place: &Range<usize>, room:
                 let value = numbers.get(begin).copied().unwrap_or_default();
                 room.extend(std::iter::repeat_n(value, run));
             }
+            1 => room.extend_from_slice(numbers.get(begin..begin + run).unwrap_or_default()),
             _ => {
                 let from = numbers.get(begin..).unwrap_or_default().iter();
                 room.extend(from.step_by(*step).take(run));
