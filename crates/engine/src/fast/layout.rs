@@ -11,6 +11,7 @@ use burn_flex::FlexTensor;
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
+use crate::budget::probe;
 use crate::dense::Dense;
 use crate::item::Outcome;
 
@@ -101,6 +102,7 @@ pub(crate) fn ordered(tensor: &Dense, order: Order) -> Outcome<Floats> {
         }
         return Ok(Floats::Own(view, range));
     }
+    probe(tensor.nbytes())?;
     let dims = tensor.dims();
     match (order, dims) {
         (Order::ChannelsLast, [examples, channels, spatial @ ..])

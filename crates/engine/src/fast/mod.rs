@@ -51,7 +51,7 @@ impl Prepared {
     /// Returns what was packed for a key, or packs it. Without a key, it is for one plan alone.
     ///
     /// # Errors
-    /// If it does not fit into the budget.
+    /// If it does not fit into the budget: other kernels would give other bits.
     pub(crate) fn get(
         &self,
         key: Option<Key>,

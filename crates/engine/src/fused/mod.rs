@@ -36,6 +36,8 @@ const ALONE: usize = 64 * PIECE;
 enum Lane {
     Number,
     Truth,
+    /// A number for all elements.
+    Limit,
 }
 
 /// A function over blocks of `N` inputs. A boolean is 1 or 0.
@@ -176,7 +178,7 @@ impl Chain {
         let whole = |(values, (_, register, lane)): (Vec<f32>, &(usize, usize, Lane))| {
             let dims = bound.dims.clone();
             let dense = match lane {
-                Lane::Number => layout::tensor(values, dims, bound.order)?,
+                Lane::Number | Lane::Limit => layout::tensor(values, dims, bound.order)?,
                 Lane::Truth => {
                     let truths: Vec<u8> = values.iter().map(|it| u8::from(*it != 0.0)).collect();
                     layout::truths(truths, dims, bound.order)?
@@ -207,7 +209,7 @@ impl Chain {
             }
             let dense = registers.get(*register)?.as_ref()?.dense().ok()?;
             let expected = match lane {
-                Lane::Number => DType::Float32,
+                Lane::Number | Lane::Limit => DType::Float32,
                 Lane::Truth => DType::Bool,
             };
             (dense.dtype() == expected).then_some(Some(dense))
@@ -404,12 +406,13 @@ impl Read {
     fn of(value: &Dense, lane: Lane, dims: &[usize], order: Order) -> Outcome<Option<Self>> {
         if value.count() == 1 {
             let one = match lane {
-                Lane::Number => ordered(value, Order::RowMajor)?.first().copied(),
+                Lane::Number | Lane::Limit => ordered(value, Order::RowMajor)?.first().copied(),
                 Lane::Truth => value.to_f64()?.first().map(|one| truth(*one != 0.0)),
             };
             return Ok(one.map(Self::All));
         }
         Ok(match lane {
+            Lane::Limit => None,
             Lane::Number if value.dims() == dims => Some(Self::Numbers(ordered(value, order)?)),
             Lane::Number => {
                 let own = Order::RowMajor.strides(value.dims());
@@ -509,7 +512,7 @@ pub(crate) fn is_link(op: &Op) -> bool {
 }
 
 fn rule(op: &Op) -> Option<Rule> {
-    use Lane::{Number, Truth};
+    use Lane::{Limit, Number, Truth};
     let of = |takes, gives| Some(Rule { takes, gives });
     macro_rules! one {
         ($of:expr) => {
@@ -553,7 +556,7 @@ fn rule(op: &Op) -> Option<Rule> {
             }
         }
         "Div" => two!(|a, b| a / b),
-        "Clip" => of(Takes::Three([Number; 3], Box::new(clip)), Number),
+        "Clip" => of(Takes::Three([Number, Limit, Limit], Box::new(clip)), Number),
         "Equal" => compare!(f32::eq),
         "Erf" => one!(erf),
         "Exp" => one!(f32::exp),
@@ -583,7 +586,7 @@ fn rule(op: &Op) -> Option<Rule> {
         }
         "Or" => logic!(f32::max),
         "Relu" => one!(|a: f32| most(a, 0.0)),
-        "Sigmoid" => one!(|a: f32| 1.0 / (1.0 + (-a).exp())),
+        "Sigmoid" => one!(sigmoid),
         "Sqrt" => one!(f32::sqrt),
         "Sub" => two!(|a, b| a - b),
         "Tanh" => one!(f32::tanh),
@@ -598,6 +601,12 @@ fn float(op: &Op, name: &str, otherwise: f32) -> f32 {
         Some(AttributeValue::Float(value)) => *value,
         _ => otherwise,
     }
+}
+
+/// The logistic function, of numbers whose exponential does not overflow.
+fn sigmoid(a: f32) -> f32 {
+    let small = (-a.abs()).exp();
+    if a >= 0.0 { 1.0 / (1.0 + small) } else { small / (1.0 + small) }
 }
 
 /// Returns the larger of two numbers; NaN if one of them is.

@@ -1,26 +1,28 @@
 //! Plans: programs for inputs of given types, as kernels over registers.
 
+mod parts;
+mod prepare;
+
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use lodstone_model::{AttributeValue, Dialect, Dim, Op, Parameter, Program};
+use lodstone_model::{Dialect, Dim, Op, Parameter, Program};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
 use lodstone_schema::onnx::scopes::Scopes;
 use lodstone_schema::onnx::simplify::{Bounds, simplify};
 use lodstone_schema::places::at_mut;
 
+use self::parts::{Part, parts};
+use self::prepare::Constants;
 use crate::budget::{Charge, probe};
 use crate::context::Context;
 use crate::control::Control;
-use crate::dense::Dense;
 use crate::error::{Error, OpError, Result};
 use crate::evaluate::{Folding, compute};
-use crate::fast::layout::Order;
 use crate::fast::pool;
-use crate::fast::{Affine, Buffers, Convolution, Kept, Key, Prepared, Spare};
-use crate::fused::{self, Before, Chain};
+use crate::fast::{Buffers, Kept, Prepared, Spare};
 use crate::item::Outcome;
 use crate::kernels::{Kernel, kernel};
 use crate::threads::SMALL;
@@ -29,9 +31,6 @@ use crate::value::Value;
 /// The limits on constants that planning folds: shapes, and values computed from them. Constants that only depend on
 /// constants of the model are folded earlier.
 const FOLDED: Bounds = Bounds { each: 1 << 16, all: 1 << 24 };
-
-/// The maximum number of operators in one pass.
-const MAX_CHAIN: usize = 64;
 
 /// The operators whose kernels copy their inputs into another order.
 const COPYING: [&str; 5] = ["Attention", "Conv", "ConvTranspose", "Gemm", "MatMul"];
@@ -55,7 +54,7 @@ impl Mode {
     pub fn error(self, kind: &str) -> f64 {
         match (self, kind) {
             // A different, vectorized approximation of the error function.
-            (Self::Fast, "Erf" | "Gelu" | "Sigmoid") => 5e-7,
+            (Self::Fast, "Erf" | "Gelu") => 5e-7,
             // Sums in another order; for convolutions, times the square root of the number of summands.
             (Self::Fast, "AveragePool" | "BatchNormalization" | "Conv" | "GlobalAveragePool") => {
                 1e-6
@@ -96,15 +95,6 @@ struct Frame {
     buffers: Buffers,
     /// The charges for values whose size was unknown before the run.
     charges: HashMap<usize, Charge>,
-}
-
-/// Operators that run together: one, or several in one pass where possible.
-struct Part {
-    nodes: Vec<Node>,
-    /// The operators after a convolution that the part begins with, or all operators.
-    chain: Option<Chain>,
-    /// The register of the result, if a convolution is only followed by `Relu`.
-    rectified: Option<usize>,
 }
 
 struct Node {
@@ -280,123 +270,6 @@ impl Plan {
     }
 }
 
-/// The constants of a program, and what is packed of them.
-struct Constants<'a> {
-    registers: &'a Registers,
-    /// The number of the first constants, which exist in this plan alone.
-    folded: usize,
-    prepared: &'a Prepared,
-}
-
-impl Constants<'_> {
-    fn dense(&self, register: Option<usize>) -> Option<&Dense> {
-        self.registers.get(register?)?.as_ref()?.dense().ok()
-    }
-
-    /// Replaces convolutions with constant filters, and normalizations of their results.
-    fn prepare(
-        &self,
-        mut nodes: Vec<Node>,
-        outputs: &[usize],
-        context: Context<'_>,
-    ) -> Result<Vec<Node>> {
-        let mut convolutions: HashMap<usize, usize> = HashMap::new();
-        for at in 0..nodes.len() {
-            let Some(node) = nodes.get(at) else { break };
-            let failed =
-                |finding| Error::Op(Box::new(OpError::new(node.number, &node.op, finding)));
-            if !matches!(node.op.domain.as_str(), "" | "ai.onnx") {
-                continue;
-            }
-            let made = match (node.op.kind.as_str(), &node.inputs[..], &node.outputs[..]) {
-                ("Conv", [_, _, ..], [Some(output)]) => {
-                    convolutions.insert(*output, at);
-                    self.convolution(&node.op, &node.inputs, None, context).map_err(failed)?
-                }
-                ("BatchNormalization", [Some(input), statistics @ ..], [Some(_)]) => {
-                    let first = convolutions.get(input).and_then(|at| nodes.get(*at));
-                    let folded = first.map(|first| {
-                        let known = Some((&node.op, statistics));
-                        let made = self.convolution(&first.op, &first.inputs, known, context)?;
-                        Ok(made.map(|made| (first.op.clone(), first.inputs.clone(), made)))
-                    });
-                    let Some((op, inputs, made)) = folded.transpose().map_err(failed)?.flatten()
-                    else {
-                        continue;
-                    };
-                    if let Some(node) = nodes.get_mut(at) {
-                        (node.op, node.inputs) = (op, inputs);
-                    }
-                    Some(made)
-                }
-                _ => None,
-            };
-            if let (Some(made), Some(node)) = (made, nodes.get_mut(at)) {
-                node.implementation = Implementation::Convolution(made);
-            }
-        }
-        // Convolutions whose results only their normalizations read.
-        let mut read: HashSet<usize> = outputs.iter().copied().collect();
-        read.extend(
-            nodes.iter().flat_map(|node| node.inputs.iter().flatten().chain(&node.captured)),
-        );
-        nodes.retain(|node| {
-            !matches!(node.implementation, Implementation::Convolution(_))
-                || node.outputs.iter().flatten().any(|output| read.contains(output))
-        });
-        Ok(nodes)
-    }
-
-    /// Packs the filter of a convolution, and of a normalization of its result, once for all plans.
-    fn convolution(
-        &self,
-        op: &Op,
-        inputs: &[Option<usize>],
-        normalization: Option<(&Op, &[Option<usize>])>,
-        context: Context<'_>,
-    ) -> Outcome<Option<Arc<Kept>>> {
-        let statistics = normalization.map(|(_, inputs)| inputs).unwrap_or_default();
-        let registers: Vec<Option<usize>> =
-            inputs.iter().skip(1).chain(statistics).copied().collect();
-        let has = |register: &usize| self.registers.get(*register).is_some_and(Option::is_some);
-        let [filter, bias @ ..] = &registers[..] else { return Ok(None) };
-        if !registers.iter().flatten().all(has) {
-            return Ok(None);
-        }
-        let make = || {
-            let Some(filter) = self.dense(*filter) else { return Ok(None) };
-            let bias = match inputs.len() {
-                2 => None,
-                _ => bias.first().and_then(|register| self.dense(*register)),
-            };
-            let affine = normalization.map(|(op, inputs)| {
-                let inputs: Option<Vec<&Dense>> =
-                    inputs.iter().map(|register| self.dense(*register)).collect();
-                inputs.and_then(|inputs| Affine::new(op, &inputs).transpose()).transpose()
-            });
-            match affine.transpose()? {
-                Some(None) => Ok(None),
-                affine => Convolution::new(op, filter, bias, affine.flatten().as_ref()),
-            }
-        };
-        let is_shared = registers.iter().flatten().all(|register| *register >= self.folded);
-        let float = |op: &Op, name: &str| match op.attribute(name) {
-            Some(AttributeValue::Float(value)) => value.to_bits(),
-            _ => 0,
-        };
-        let key = || Key {
-            constants: registers.iter().map(|it| it.map(|it| it - self.folded)).collect(),
-            groups: match op.attribute("group") {
-                Some(AttributeValue::Long(groups)) => *groups,
-                _ => 1,
-            },
-            epsilon: normalization.map(|(op, _)| float(op, "epsilon")),
-        };
-        let key = is_shared.then(key);
-        self.prepared.get(key, make, context.budget)
-    }
-}
-
 /// Allocates the register of a new value.
 fn define<'p>(scopes: &mut Scopes<'p, usize>, name: &'p str) -> Outcome<usize> {
     let register = scopes.innermost()?.names.len();
@@ -428,145 +301,6 @@ fn peak<'n>(nodes: impl Iterator<Item = &'n Node>) -> Outcome<u64> {
         }
     }
     Ok(peak)
-}
-
-/// Groups operators that can run in the same pass: an operator that works on each element joins the last one that it reads,
-/// if their results have the same dims.
-fn parts(nodes: Vec<Node>, mode: Mode) -> Vec<Part> {
-    let mut parts: Vec<Part> = Vec::new();
-    // The part that computes each register.
-    let mut owners: HashMap<usize, usize> = HashMap::new();
-    for node in nodes {
-        let last = node.inputs.iter().flatten().filter_map(|input| owners.get(input)).max();
-        let joined = last.copied().filter(|at| {
-            let part = parts.get(*at);
-            mode == Mode::Fast && part.is_some_and(|part| part.accepts(&node))
-        });
-        let at = joined.unwrap_or(parts.len());
-        owners.extend(node.outputs.iter().flatten().map(|register| (*register, at)));
-        match parts.get_mut(at) {
-            Some(part) => part.nodes.push(node),
-            None => parts.push(Part { nodes: vec![node], chain: None, rectified: None }),
-        }
-    }
-    parts
-}
-
-impl Part {
-    /// Returns whether an operator can run in the same pass.
-    fn accepts(&self, node: &Node) -> bool {
-        let is_link = |node: &Node| node.bytes.is_some() && fused::is_link(&node.op);
-        let first = self.nodes.first();
-        self.nodes.len() < MAX_CHAIN
-            && is_link(node)
-            && first.is_some_and(|first| {
-                let is_head = matches!(first.implementation, Implementation::Convolution(_));
-                (is_head || is_link(first)) && node.dims.is_some() && node.dims == first.dims
-            })
-    }
-
-    /// Returns the convolution that the part begins with.
-    fn head(&self) -> Option<(&Node, &Kept)> {
-        let first = self.nodes.first()?;
-        match &first.implementation {
-            Implementation::Convolution(kept) => Some((first, kept)),
-            _ => None,
-        }
-    }
-
-    /// Joins the operators after the convolution, or all operators, in a chain.
-    fn fuse(&mut self) {
-        let links = self.nodes.get(usize::from(self.head().is_some())..).unwrap_or_default();
-        let is_link = |node: &Node| node.bytes.is_some() && fused::is_link(&node.op);
-        if links.is_empty() || !links.iter().all(is_link) {
-            return;
-        }
-        let released: HashSet<usize> =
-            self.nodes.iter().flat_map(|node| node.last.iter().copied()).collect();
-        if let ([link], Some((head, _))) = (links, self.head())
-            && link.op.kind == "Relu"
-            && let ([Some(result)], [Some(made)]) = (&link.outputs[..], &head.outputs[..])
-            && released.contains(made)
-        {
-            self.rectified = Some(*result);
-            return;
-        }
-        let links = links.iter().map(|node| {
-            let outputs: Option<Vec<usize>> = node.outputs.iter().copied().collect();
-            Some((&node.op, &node.inputs[..], outputs?))
-        });
-        self.chain = links
-            .collect::<Option<Vec<_>>>()
-            .and_then(|links| Chain::of(&links, |register| !released.contains(&register)));
-    }
-
-    /// Runs a convolution and the chain after it, each part of the result as soon as it is computed. Returns `None` if
-    /// they must run one after the other.
-    fn run_joined(&self, frame: &Frame, context: Context<'_>) -> Result<Option<(usize, Value)>> {
-        let Some((first, kept)) = self.head() else { return Ok(None) };
-        if let Some(register) = self.rectified {
-            context.step()?;
-            let made = first.convolve(kept, Some([0.0, f32::INFINITY]), frame, context);
-            let failed =
-                |finding| Error::Op(Box::new(OpError::new(first.number, &first.op, finding)));
-            return Ok(Some((register, made.map_err(failed)?)));
-        }
-        let Some(chain) = &self.chain else { return Ok(None) };
-        let (Some(register), [Some(result)]) = (chain.single(), &first.outputs[..]) else {
-            return Ok(None);
-        };
-        if !self.nodes.iter().any(|node| node.last.contains(result)) {
-            return Ok(None);
-        }
-        let failed = |finding| Error::Op(Box::new(OpError::new(first.number, &first.op, finding)));
-        let joined = || {
-            let x = first.inputs.first().copied().flatten();
-            let x = frame.value(x.ok_or_else(|| Finding::from("input 0 is missing"))?)?.dense()?;
-            let dims = kept.convolution.results(&first.op, x.dims())?;
-            let before = Before { register: *result, dims: &dims, order: Order::ChannelsLast };
-            let Some(bound) = chain.bind(&frame.registers, Some(before))? else {
-                return Ok(None);
-            };
-            let then = |begin: usize, results: &mut [f32]| bound.finish(begin, results);
-            let run = || kept.convolution.run(&first.op, x, None, &frame.buffers, then);
-            Ok(Some(context.threads.run(run)??))
-        };
-        let made = joined().map_err(failed)?;
-        Ok(made.map(|made| (register, made.into())))
-    }
-
-    /// Returns the kinds of the operators, and the name of the first one.
-    fn label(&self) -> (String, String) {
-        let kinds: Vec<&str> = self.nodes.iter().map(|node| node.op.kind.as_str()).collect();
-        let name = self.nodes.first().map(|node| match node.op.name.as_str() {
-            "" => node.op.writes().next().unwrap_or_default(),
-            name => name,
-        });
-        (kinds.join("+"), name.unwrap_or_default().to_owned())
-    }
-
-    fn run(&self, frame: &mut Frame, context: Context<'_>) -> Result<()> {
-        let mut rest = &self.nodes[..];
-        let mut made = self.run_joined(frame, context)?.map(|made| vec![made]);
-        if let (None, Some(chain)) = (&made, &self.chain) {
-            if let (Some(_), Some((first, links))) = (self.head(), rest.split_first()) {
-                first.run(frame, context)?;
-                rest = links;
-            }
-            made = chain.run(&frame.registers, &frame.buffers, context.threads)?;
-        }
-        let Some(made) = made else {
-            return rest.iter().try_for_each(|node| node.run(frame, context));
-        };
-        for node in rest {
-            context.step()?;
-            frame.release(&node.last)?;
-        }
-        for (register, value) in made {
-            frame.put(register, value)?;
-        }
-        Ok(())
-    }
 }
 
 impl Frame {

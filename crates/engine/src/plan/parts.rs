@@ -1,0 +1,164 @@
+//! Operators that run together.
+
+use std::collections::{HashMap, HashSet};
+
+use lodstone_schema::Finding;
+
+use super::{Frame, Implementation, Mode, Node};
+use crate::context::Context;
+use crate::error::{Error, OpError, Result};
+use crate::fast::Kept;
+use crate::fast::layout::Order;
+use crate::fused::{self, Before, Chain};
+use crate::value::Value;
+
+/// The maximum number of operators in one pass.
+const MAX_CHAIN: usize = 64;
+
+/// Operators that run together: one, or several in one pass where possible.
+pub(super) struct Part {
+    pub(super) nodes: Vec<Node>,
+    /// The operators after a convolution that the part begins with, or all operators.
+    chain: Option<Chain>,
+    /// The register of the result, if a convolution is only followed by `Relu`.
+    rectified: Option<usize>,
+}
+
+/// Groups operators that can run in the same pass: an operator that works on each element joins the last one that it reads,
+/// if their results have the same dims.
+pub(super) fn parts(nodes: Vec<Node>, mode: Mode) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    // The part that computes each register.
+    let mut owners: HashMap<usize, usize> = HashMap::new();
+    for node in nodes {
+        let last = node.inputs.iter().flatten().filter_map(|input| owners.get(input)).max();
+        let joined = last.copied().filter(|at| {
+            let part = parts.get(*at);
+            mode == Mode::Fast && part.is_some_and(|part| part.accepts(&node))
+        });
+        let at = joined.unwrap_or(parts.len());
+        owners.extend(node.outputs.iter().flatten().map(|register| (*register, at)));
+        match parts.get_mut(at) {
+            Some(part) => part.nodes.push(node),
+            None => parts.push(Part { nodes: vec![node], chain: None, rectified: None }),
+        }
+    }
+    parts
+}
+
+impl Part {
+    /// Returns whether an operator can run in the same pass.
+    fn accepts(&self, node: &Node) -> bool {
+        let is_link = |node: &Node| node.bytes.is_some() && fused::is_link(&node.op);
+        let first = self.nodes.first();
+        self.nodes.len() < MAX_CHAIN
+            && is_link(node)
+            && first.is_some_and(|first| {
+                let is_head = matches!(first.implementation, Implementation::Convolution(_));
+                (is_head || is_link(first)) && node.dims.is_some() && node.dims == first.dims
+            })
+    }
+
+    /// Returns the convolution that the part begins with.
+    fn head(&self) -> Option<(&Node, &Kept)> {
+        let first = self.nodes.first()?;
+        match &first.implementation {
+            Implementation::Convolution(kept) => Some((first, kept)),
+            _ => None,
+        }
+    }
+
+    /// Joins the operators after the convolution, or all operators, in a chain.
+    pub(super) fn fuse(&mut self) {
+        let links = self.nodes.get(usize::from(self.head().is_some())..).unwrap_or_default();
+        let is_link = |node: &Node| node.bytes.is_some() && fused::is_link(&node.op);
+        if links.is_empty() || !links.iter().all(is_link) {
+            return;
+        }
+        let released: HashSet<usize> =
+            self.nodes.iter().flat_map(|node| node.last.iter().copied()).collect();
+        if let ([link], Some((head, _))) = (links, self.head())
+            && link.op.kind == "Relu"
+            && let ([Some(result)], [Some(made)]) = (&link.outputs[..], &head.outputs[..])
+            && released.contains(made)
+        {
+            self.rectified = Some(*result);
+            return;
+        }
+        let links = links.iter().map(|node| {
+            let outputs: Option<Vec<usize>> = node.outputs.iter().copied().collect();
+            Some((&node.op, &node.inputs[..], outputs?))
+        });
+        self.chain = links
+            .collect::<Option<Vec<_>>>()
+            .and_then(|links| Chain::of(&links, |register| !released.contains(&register)));
+    }
+
+    /// Runs a convolution and the chain after it, each part of the result as soon as it is computed. Returns `None` if
+    /// they must run one after the other.
+    fn run_joined(&self, frame: &Frame, context: Context<'_>) -> Result<Option<(usize, Value)>> {
+        let Some((first, kept)) = self.head() else { return Ok(None) };
+        if let Some(register) = self.rectified {
+            context.step()?;
+            let made = first.convolve(kept, Some([0.0, f32::INFINITY]), frame, context);
+            let failed =
+                |finding| Error::Op(Box::new(OpError::new(first.number, &first.op, finding)));
+            return Ok(Some((register, made.map_err(failed)?)));
+        }
+        let Some(chain) = &self.chain else { return Ok(None) };
+        let (Some(register), [Some(result)]) = (chain.single(), &first.outputs[..]) else {
+            return Ok(None);
+        };
+        if !self.nodes.iter().any(|node| node.last.contains(result)) {
+            return Ok(None);
+        }
+        let failed = |finding| Error::Op(Box::new(OpError::new(first.number, &first.op, finding)));
+        let joined = || {
+            let x = first.inputs.first().copied().flatten();
+            let x = frame.value(x.ok_or_else(|| Finding::from("input 0 is missing"))?)?.dense()?;
+            let dims = kept.convolution.results(&first.op, x.dims())?;
+            let before = Before { register: *result, dims: &dims, order: Order::ChannelsLast };
+            let Some(bound) = chain.bind(&frame.registers, Some(before))? else {
+                return Ok(None);
+            };
+            let then = |begin: usize, results: &mut [f32]| bound.finish(begin, results);
+            let run = || kept.convolution.run(&first.op, x, None, &frame.buffers, then);
+            Ok(Some(context.threads.run(run)??))
+        };
+        let made = joined().map_err(failed)?;
+        Ok(made.map(|made| (register, made.into())))
+    }
+
+    /// Returns the kinds of the operators, and the name of the first one.
+    pub(super) fn label(&self) -> (String, String) {
+        let kinds: Vec<&str> = self.nodes.iter().map(|node| node.op.kind.as_str()).collect();
+        let name = self.nodes.first().map(|node| match node.op.name.as_str() {
+            "" => node.op.writes().next().unwrap_or_default(),
+            name => name,
+        });
+        (kinds.join("+"), name.unwrap_or_default().to_owned())
+    }
+
+    pub(super) fn run(&self, frame: &mut Frame, context: Context<'_>) -> Result<()> {
+        let mut rest = &self.nodes[..];
+        let mut made = self.run_joined(frame, context)?.map(|made| vec![made]);
+        if let (None, Some(chain)) = (&made, &self.chain) {
+            if let (Some(_), Some((first, links))) = (self.head(), rest.split_first()) {
+                first.run(frame, context)?;
+                rest = links;
+            }
+            made = chain.run(&frame.registers, &frame.buffers, context.threads)?;
+        }
+        let Some(made) = made else {
+            return rest.iter().try_for_each(|node| node.run(frame, context));
+        };
+        for node in rest {
+            context.step()?;
+            frame.release(&node.last)?;
+        }
+        for (register, value) in made {
+            frame.put(register, value)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! Constants that are packed for the kernels that read them.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use lodstone_model::{AttributeValue, Op};
+
+use super::{Implementation, Node, Registers};
+use crate::context::Context;
+use crate::dense::Dense;
+use crate::error::{Error, OpError, Result};
+use crate::fast::{Affine, Convolution, Kept, Key, Prepared};
+use crate::item::Outcome;
+
+/// The constants of a program, and what is packed of them.
+pub(super) struct Constants<'a> {
+    pub(super) registers: &'a Registers,
+    /// The number of the first constants, which exist in this plan alone.
+    pub(super) folded: usize,
+    pub(super) prepared: &'a Prepared,
+}
+
+/// A normalization of the results of a convolution: its operator, and its inputs without the first.
+type Normalization = (Op, Vec<Option<usize>>);
+
+impl Constants<'_> {
+    fn dense(&self, register: Option<usize>) -> Option<&Dense> {
+        self.registers.get(register?)?.as_ref()?.dense().ok()
+    }
+
+    /// Packs the filters of convolutions. A normalization of their results becomes a convolution whose filter is
+    /// normalized; the one that it reads remains if something else reads it.
+    pub(super) fn prepare(
+        &self,
+        mut nodes: Vec<Node>,
+        outputs: &[usize],
+        context: Context<'_>,
+    ) -> Result<Vec<Node>> {
+        let is = |node: &Node, kind: &str| {
+            matches!(node.op.domain.as_str(), "" | "ai.onnx")
+                && node.op.kind == kind
+                && matches!(&node.outputs[..], [Some(_)])
+        };
+        let convolutions: HashMap<usize, (Op, Vec<Option<usize>>)> = nodes
+            .iter()
+            .filter(|node| is(node, "Conv"))
+            .flat_map(|node| {
+                let outputs = node.outputs.iter().flatten();
+                outputs.map(|output| (*output, (node.op.clone(), node.inputs.clone())))
+            })
+            .collect();
+        let mut replaced = HashSet::new();
+        for node in nodes.iter_mut().filter(|node| is(node, "BatchNormalization")) {
+            let [Some(input), statistics @ ..] = &node.inputs[..] else { continue };
+            let Some((op, inputs)) = convolutions.get(input) else { continue };
+            let failed =
+                |finding| Error::Op(Box::new(OpError::new(node.number, &node.op, finding)));
+            let normalization = (node.op.clone(), statistics.to_vec());
+            let made = self.convolution(op, inputs, Some(&normalization), context);
+            if let Some(made) = made.map_err(failed)? {
+                replaced.insert(*input);
+                (node.op, node.inputs) = (op.clone(), inputs.clone());
+                node.implementation = Implementation::Convolution(made);
+            }
+        }
+        let mut read: HashSet<usize> = outputs.iter().copied().collect();
+        read.extend(
+            nodes.iter().flat_map(|node| node.inputs.iter().flatten().chain(&node.captured)),
+        );
+        nodes.retain(|node| {
+            let mut outputs = node.outputs.iter().flatten();
+            !outputs.any(|output| replaced.contains(output) && !read.contains(output))
+        });
+        for node in nodes.iter_mut().filter(|node| is(node, "Conv")) {
+            if let Implementation::Kernel(_) = node.implementation {
+                let failed =
+                    |finding| Error::Op(Box::new(OpError::new(node.number, &node.op, finding)));
+                let made = self.convolution(&node.op, &node.inputs, None, context);
+                if let Some(made) = made.map_err(failed)? {
+                    node.implementation = Implementation::Convolution(made);
+                }
+            }
+        }
+        Ok(nodes)
+    }
+
+    /// Packs the filter of a convolution, and of a normalization of its result, once for all plans; `None` if it is not
+    /// constant, or there is no fast kernel for it.
+    fn convolution(
+        &self,
+        op: &Op,
+        inputs: &[Option<usize>],
+        normalization: Option<&Normalization>,
+        context: Context<'_>,
+    ) -> Outcome<Option<Arc<Kept>>> {
+        let [_, filter, bias @ ..] = inputs else { return Ok(None) };
+        let statistics = normalization.map(|(_, inputs)| &inputs[..]).unwrap_or_default();
+        let constants: Vec<Option<usize>> =
+            inputs.iter().skip(1).chain(statistics).copied().collect();
+        if !constants.iter().all(|it| it.is_none() || self.dense(*it).is_some()) {
+            return Ok(None);
+        }
+        let make = || {
+            let Some(filter) = self.dense(*filter) else { return Ok(None) };
+            let bias = bias.first().and_then(|register| self.dense(*register));
+            let Some((op_after, statistics)) = normalization else {
+                return Convolution::new(op, filter, bias, None);
+            };
+            let statistics: Vec<&Dense> =
+                statistics.iter().filter_map(|register| self.dense(*register)).collect();
+            match Affine::new(op_after, &statistics)? {
+                Some(affine) => Convolution::new(op, filter, bias, Some(&affine)),
+                None => Ok(None),
+            }
+        };
+        let is_shared = constants.iter().flatten().all(|register| *register >= self.folded);
+        let key = || Key {
+            constants: constants.iter().map(|it| it.map(|it| it - self.folded)).collect(),
+            groups: match op.attribute("group") {
+                Some(AttributeValue::Long(groups)) => *groups,
+                _ => 1,
+            },
+            epsilon: normalization.map(|(op, _)| match op.attribute("epsilon") {
+                Some(AttributeValue::Float(epsilon)) => epsilon.to_bits(),
+                _ => 0,
+            }),
+        };
+        self.prepared.get(is_shared.then(key), make, context.budget)
+    }
+}
