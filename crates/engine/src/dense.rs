@@ -11,6 +11,7 @@ use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{MAX_ELEMENTS, ValueInfo};
 use lodstone_store::Blob;
 
+use crate::fast::layout::Order;
 use crate::item::{Outcome, TYPES, burn_type};
 use crate::narrow::{Rounding, narrowed, widened};
 use crate::threads::Threads;
@@ -65,7 +66,7 @@ impl Dense {
             true => burn_backend::Bytes::from_shared(bytes, AllocationProperty::Other),
             false => burn_backend::Bytes::from_bytes_vec(bytes.to_vec()),
         };
-        let strides = row_major(&dims);
+        let strides = Order::RowMajor.strides(&dims);
         Ok(Self { dtype, dims, strides, offset: 0, storage: Arc::new(storage) })
     }
 
@@ -101,7 +102,7 @@ impl Dense {
         if self.nbytes() == 0 {
             return Ok(Bytes::new());
         }
-        if self.strides == row_major(&self.dims) {
+        if self.strides == Order::RowMajor.strides(&self.dims) {
             let size = self.dtype.bits().map_or(1, |bits| (bits as usize / 8).max(1));
             let begin = self.offset.saturating_mul(size);
             let end = usize::try_from(self.nbytes()).ok().and_then(|all| begin.checked_add(all));
@@ -297,20 +298,4 @@ impl Dense {
             storage: tensor.data_arc(),
         })
     }
-}
-
-/// Returns the strides of row-major order.
-fn row_major(dims: &[usize]) -> Vec<isize> {
-    let mut stride = 1_usize;
-    let mut strides: Vec<isize> = dims
-        .iter()
-        .rev()
-        .map(|dim| {
-            let here = stride.cast_signed();
-            stride = stride.saturating_mul(*dim);
-            here
-        })
-        .collect();
-    strides.reverse();
-    strides
 }

@@ -47,7 +47,7 @@ pub(crate) fn compute(call: Called<'_>, bytes: u64, threads: &Threads) -> Outcom
 }
 
 /// Runs a kernel; a panic becomes an internal error.
-fn guarded<T>(work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+pub(crate) fn guarded<T>(work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied());

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 use lodstone_engine::{
-    Budget, Context, Dense, Executable, ExecutableOptions, Mode, Threads, Value,
+    Budget, Context, Dense, Executable, ExecutableOptions, Mode, Steps, Threads, Value,
 };
 use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Model, Op, Operand, Parameter, Program,
@@ -76,12 +76,14 @@ impl Case {
         let mut model = Model { parameters, ..Model::default() };
         model.set_main(program);
         let (budget, threads) = (Budget::new(1 << 30), Threads::new(threads));
-        let context = Context::new(&budget, &threads);
+        let steps = Steps::new(u64::MAX);
+        let context = Context::new(&budget, &threads).with_steps(&steps);
         let options = ExecutableOptions::default().with_mode(mode);
         let executable = Executable::new(&model, &options, context).map_err(|it| it.to_string())?;
         let x = Value::of(&tensor(&self.x, 7)).unwrap();
         // The second run uses the memory of the first.
         executable.run(vec![("x", x.clone())], context).map_err(|it| it.to_string())?;
+        assert!(steps.taken() <= self.ops.len() as u64, "{}", self.name);
         executable.run(vec![("x", x)], context).map_err(|it| it.to_string())
     }
 

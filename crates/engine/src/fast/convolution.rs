@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use super::buffers::Buffers;
 use super::layout::{Order, ordered, tensor};
-use super::product::{DEPTH, Finish, Packed, Rows, load, store};
+use super::product::{DEPTH, Finish, Packed, Rows, limited, load, part_of, store};
 use crate::dense::Dense;
 use crate::item::Outcome;
 use crate::kernels::{Call, Windows, count, spatial};
@@ -50,6 +50,14 @@ struct Geometry {
     dilations: [usize; 2],
     /// The padding before the images.
     pads: [usize; 2],
+}
+
+/// A convolution of images of certain dims.
+pub(crate) struct Over<'c> {
+    convolution: &'c Convolution,
+    geometry: Geometry,
+    /// The dims of the results.
+    pub(crate) dims: Vec<usize>,
 }
 
 /// The windows of images as rows of a matrix.
@@ -118,41 +126,16 @@ impl Convolution {
         }
     }
 
-    /// Returns the dims of the results for images of the given dims.
+    /// Returns the convolution of images of the given dims.
     ///
     /// # Errors
     /// If the images do not fit the filter.
-    pub(crate) fn results(&self, op: &Op, dims: &[usize]) -> Outcome<Vec<usize>> {
-        let (_, steps) = self.windows(op, dims)?;
-        let front = [dims.first(), self.filter.first()];
-        Ok(front.into_iter().flatten().chain(&steps).copied().collect())
-    }
-
-    /// Returns the windows over images of the given dims, and their numbers along each dim.
-    fn windows(&self, op: &Op, dims: &[usize]) -> Outcome<(Windows, Vec<usize>)> {
-        let call = Call::new(op, &[])?;
-        let windows = Windows::of(&call, spatial(&self.filter)?, spatial(dims)?)?;
+    pub(crate) fn over(&self, op: &Op, dims: &[usize]) -> Outcome<Over<'_>> {
+        let windows = Windows::of(&Call::new(op, &[])?, spatial(&self.filter)?, spatial(dims)?)?;
         windows.check(dims, &self.filter, self.groups)?;
         let steps = windows.steps(spatial(dims)?)?;
-        Ok((windows, steps))
-    }
-
-    /// Convolves images. `then` is called with the offset of each finished part of the result, whose channels are innermost.
-    ///
-    /// # Errors
-    /// If the images do not fit the filter, or are not in single precision.
-    pub(crate) fn run(
-        &self,
-        op: &Op,
-        x: &Dense,
-        clamp: Option<[f32; 2]>,
-        buffers: &Buffers,
-        then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
-    ) -> Outcome<Dense> {
-        let dims = x.dims();
-        let (windows, steps) = self.windows(op, dims)?;
         let before: Vec<usize> = windows.pads.iter().map(|pad| pad.0).collect();
-        let ([examples, channels, ..], [results, each, ..]) = (dims, self.filter.as_slice()) else {
+        let ([examples, channels, ..], [results, ..]) = (dims, self.filter.as_slice()) else {
             return Err("expected batch and channel dims".into());
         };
         let geometry = Geometry {
@@ -164,20 +147,39 @@ impl Convolution {
             dilations: plane(&windows.dilations, 1)?,
             pads: plane(&before, 0)?,
         };
+        let dims = [&[*examples, *results], steps.as_slice()].concat();
+        Ok(Over { convolution: self, geometry, dims })
+    }
+}
+
+impl Over<'_> {
+    /// Convolves images of these dims. `then` is called with the offset of each finished part of the result, whose channels
+    /// are innermost.
+    ///
+    /// # Errors
+    /// If the images are not in single precision.
+    pub(crate) fn run(
+        self,
+        x: &Dense,
+        clamp: Option<[f32; 2]>,
+        buffers: &Buffers,
+        then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
+    ) -> Outcome<Dense> {
+        let Self { convolution: Convolution { groups, weights, bias, .. }, geometry, dims } = self;
         let image = ordered(x, Order::ChannelsLast)?;
-        let made = [&[*examples, *results], steps.as_slice()].concat();
-        let mut out = buffers.take(made.iter().product());
-        let finish = Finish { bias: self.bias.as_deref(), clamp };
-        match &self.weights {
+        let mut out = buffers.take(dims.iter().product());
+        let finish = Finish { bias: bias.as_deref(), clamp };
+        match weights {
             Weights::Product(packed) => {
-                let rows = Unfolded { geometry: &geometry, image: &image, channels: *each };
+                let channels = geometry.channels / groups;
+                let rows = Unfolded { geometry: &geometry, image: &image, channels };
                 packed.multiply(&rows, finish, &mut out, then)?;
             }
             Weights::EachChannel(weights) => {
                 geometry.convolve_each(&image, weights, finish, &mut out, then)?;
             }
         }
-        tensor(out, made, Order::ChannelsLast)
+        tensor(out, dims, Order::ChannelsLast)
     }
 }
 
@@ -215,10 +217,10 @@ impl Geometry {
         out: &mut [f32],
         then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<()> {
-        let line = self.channels * self.steps.iter().skip(1).product::<usize>();
+        let [_, columns] = self.steps;
+        let line = self.channels * columns;
         let lines = out.par_chunks_mut(line.max(1)).enumerate();
         lines.try_for_each_init(Vec::new, |taps, (number, out)| {
-            let columns = self.steps.iter().skip(1).product::<usize>();
             let first = number * columns;
             Arch::new().dispatch(Line { geometry: self, image, weights, finish, first, taps, out });
             then(number * line, out)
@@ -282,9 +284,8 @@ impl Rows for Unfolded<'_> {
         if self.is_matrix() {
             let rows = self.image.chunks_exact(channels.max(1)).skip(first);
             for (into, row) in into.iter_mut().zip(rows) {
-                let row = row.get(inner.clone()).unwrap_or_default();
-                let (into, _) = into.split_at_mut(row.len());
-                into.copy_from_slice(row);
+                let (into, _) = into.split_at_mut(inner.len());
+                into.copy_from_slice(part_of(row, inner.start, inner.len()));
             }
             return;
         }
@@ -307,18 +308,15 @@ impl Rows for Unfolded<'_> {
                     (column * self.channels).saturating_sub(run.channel).min(into.len())
                 };
                 let (from, to) = (element(skipped), element(end.max(skipped)));
-                let pixel = (example * height + line) * width;
-                let place = (pixel.cast_signed() + begin) * channels.cast_signed()
-                    + (group * self.channels + run.channel + from).cast_signed();
-                let found = usize::try_from(place).ok();
-                let found = found.and_then(|place| self.image.get(place..place + (to - from)));
                 let (blank, rest) = into.split_at_mut(from);
                 let (now, after) = rest.split_at_mut(to - from);
                 blank.fill(0.0);
                 after.fill(0.0);
-                match found {
-                    Some(found) => now.copy_from_slice(found),
-                    None => now.fill(0.0),
+                if !now.is_empty() {
+                    let line = (example * height + line) * width * channels;
+                    let channel = (group * self.channels + run.channel + from).cast_signed();
+                    let place = line.strict_add_signed(begin * channels.cast_signed() + channel);
+                    now.copy_from_slice(part_of(self.image, place, now.len()));
                 }
             }
             left += right;
@@ -366,7 +364,8 @@ impl WithSimd for Line<'_> {
         let channels = geometry.channels;
         let ([_, width], [_, right], [_, before], [_, stride]) =
             (geometry.image, geometry.dilations, geometry.pads, geometry.strides);
-        let reach = (geometry.window.last().copied().unwrap_or(1) - 1) * right;
+        let [_, columns] = geometry.window;
+        let reach = (columns - 1) * right;
         let sums = Sums { image, weights, finish, channels };
         let mut is_inside = false;
         for (number, out) in out.chunks_exact_mut(channels.max(1)).enumerate() {
@@ -434,7 +433,7 @@ impl Sums<'_> {
     ) {
         let count = (COUNT * S::F32_LANES).min(self.channels - begin);
         let part = |values: &'_ [f32], at: usize| {
-            vectors::<S, COUNT>(simd, values.get(at + begin..).unwrap_or_default(), count)
+            vectors::<S, COUNT>(simd, part_of(values, at + begin, count))
         };
         let mut sums = [simd.splat_f32s(0.0); COUNT];
         for tap in taps {
@@ -450,10 +449,9 @@ impl Sums<'_> {
                 sums[at] = simd.add_f32s(sums[at], bias[at]);
             }
         }
-        if let Some([least, most]) = self.finish.clamp {
-            let (least, most) = (simd.splat_f32s(least), simd.splat_f32s(most));
+        if let Some(limits) = self.finish.clamp {
             for at in 0..COUNT {
-                sums[at] = simd.min_f32s(most, simd.max_f32s(least, sums[at]));
+                sums[at] = limited(simd, sums[at], limits);
             }
         }
         let Some(mut rest) = out.get_mut(begin..begin + count) else { return };
@@ -465,19 +463,13 @@ impl Sums<'_> {
     }
 }
 
-/// Loads the vectors of `count` values; what the last one has beyond them is zero.
+/// Loads vectors; what a single one has beyond the values is zero.
 #[inline(always)]
-fn vectors<S: Simd, const COUNT: usize>(simd: S, values: &[f32], count: usize) -> [S::f32s; COUNT] {
-    if count == COUNT * S::F32_LANES
-        && let Some(vectors) = S::as_simd_f32s(values).0.first_chunk::<COUNT>()
-    {
+fn vectors<S: Simd, const COUNT: usize>(simd: S, values: &[f32]) -> [S::f32s; COUNT] {
+    if let Some(vectors) = S::as_simd_f32s(values).0.first_chunk::<COUNT>() {
         return *vectors;
     }
-    let mut vectors = [simd.splat_f32s(0.0); COUNT];
-    if let [first, ..] = &mut vectors[..] {
-        *first = load(simd, values.get(..count.min(S::F32_LANES)).unwrap_or_default());
-    }
-    vectors
+    [load(simd, values); COUNT]
 }
 
 impl Affine {

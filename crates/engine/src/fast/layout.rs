@@ -48,21 +48,19 @@ impl Order {
     pub(crate) fn strides(self, dims: &[usize]) -> Vec<isize> {
         let mut strides = vec![0; dims.len()];
         let mut stride = 1_usize;
-        let mut put = |at: usize| {
+        let axes: Vec<usize> = self.axes(dims.len()).collect();
+        for at in axes.into_iter().rev() {
             if let (Some(place), Some(dim)) = (strides.get_mut(at), dims.get(at)) {
                 *place = stride.cast_signed();
                 stride = stride.saturating_mul(*dim);
             }
-        };
-        match self {
-            Self::RowMajor => (0..dims.len()).rev().for_each(put),
-            Self::ChannelsLast => {
-                put(1);
-                (2..dims.len()).rev().for_each(&mut put);
-                put(0);
-            }
         }
         strides
+    }
+
+    /// Returns the dims, outermost in memory first.
+    pub(crate) fn dims(self, dims: &[usize]) -> impl Iterator<Item = usize> {
+        self.axes(dims.len()).filter_map(|at| dims.get(at).copied())
     }
 
     /// Returns the indices of the dims, outermost in memory first.
@@ -79,6 +77,11 @@ impl Order {
         let sides = tensor.dims().iter().zip(tensor.strides()).zip(&expected);
         sides.into_iter().all(|((dim, found), expected)| *dim == 1 || found == expected)
     }
+}
+
+/// Returns whether channels are innermost in memory, which is another order than that of the dims.
+pub(crate) fn is_channels_last(tensor: &Dense) -> bool {
+    Order::ChannelsLast.is_of(tensor) && !Order::RowMajor.is_of(tensor)
 }
 
 /// Returns the elements of a tensor in an order, copied if they are stored in another one.

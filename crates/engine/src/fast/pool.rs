@@ -4,7 +4,8 @@ use lodstone_model::{DType, Op};
 use rayon::prelude::*;
 
 use super::buffers::Buffers;
-use super::layout::{Order, ordered, tensor};
+use super::layout::{Order, is_channels_last, ordered, tensor};
+use super::product::part_of;
 use crate::dense::Dense;
 use crate::fused::wide;
 use crate::item::Outcome;
@@ -30,8 +31,7 @@ pub(crate) fn is_pool(op: &Op) -> bool {
 pub(crate) fn pool(op: &Op, x: &Value, buffers: &Buffers) -> Outcome<Option<Dense>> {
     let Value::Dense(images) = x else { return Ok(None) };
     let [examples, channels, height, width] = *images.dims() else { return Ok(None) };
-    let is_last = Order::ChannelsLast.is_of(images) && !Order::RowMajor.is_of(images);
-    if images.dtype() != DType::Float32 || !is_last || images.count() == 0 {
+    if images.dtype() != DType::Float32 || !is_channels_last(images) || images.count() == 0 {
         return Ok(None);
     }
     let call = Call::new(op, &[Some(x)])?;
@@ -58,19 +58,19 @@ pub(crate) fn pool(op: &Op, x: &Value, buffers: &Buffers) -> Outcome<Option<Dens
     }
     let (windows, steps) = pooled_windows(&call)?;
     let [down, across] = *steps else { return Ok(None) };
-    let reach = windows.elements(&[height, width], &steps);
-    let [rows, columns] = &*reach else { return Ok(None) };
+    let rows = windows.elements(0, height, down)?;
+    let columns = windows.elements(1, width, across)?;
     let mut out = buffers.take(examples * down * across * channels);
     let lines = out.par_chunks_exact_mut(across * channels).enumerate();
     lines.for_each(|(number, out)| {
         let (example, row) = (number / down, number % down);
         for (columns, out) in columns.iter().zip(out.chunks_exact_mut(channels)) {
             let mut count = 0;
-            let lines = rows.get(row).into_iter().flatten();
-            let places = lines.flat_map(|line| columns.iter().map(move |column| (line, column)));
+            let lines = rows.iter().skip(row).take(1).cloned().flatten();
+            let places = lines.flat_map(|line| columns.clone().map(move |column| (line, column)));
             for (line, column) in places {
                 let begin = ((example * height + line) * width + column) * channels;
-                let pixel = values.get(begin..begin + channels).unwrap_or_default();
+                let pixel = part_of(&values, begin, channels);
                 match (count, kind) {
                     (0, _) => out.copy_from_slice(pixel),
                     (_, Kind::Maximum) => raise(out, pixel),

@@ -165,31 +165,26 @@ impl<R: Rows> Part<'_, R> {
                 let inner = block * depth..packed.inner.min((block + 1) * depth);
                 let (into, _) = unfolded.split_at_mut(count);
                 rows.unfold(group, first, inner.clone(), into);
-                let lines = unfolded.as_slice();
+                let (tiles, _) = unfolded.as_chunks::<ROWS>();
                 let panels = packed.columns.div_ceil(per);
                 for number in 0..panels {
                     let begin = ((group * panels + number) * packed.inner + inner.start) * per;
-                    let panel = packed.panels.get(begin..begin + inner.len() * per);
-                    let (panel, _) = panel.unwrap_or_default().as_chunks::<LANES>();
+                    let panel = part_of(&packed.panels, begin, inner.len() * per);
+                    let (panel, _) = panel.as_chunks::<LANES>();
                     let (panel, _) = panel.as_chunks::<VECTORS>();
                     let column = group * packed.columns + number * per;
                     let columns = per.min(packed.columns - number * per);
                     let finish = (block + 1 == blocks).then(|| finish.of(column, columns));
                     let at = At { width, column, columns, is_first: block == 0, finish };
-                    let (mut lines, mut row) = (lines, 0);
-                    while row < count {
-                        lines = match count - row {
-                            1 => at.tile::<S, LANES, 1>(simd, lines, panel, row, out),
+                    for (number, lines) in tiles.iter().enumerate() {
+                        let row = number * ROWS;
+                        match count - row {
+                            1 => at.tile::<S, LANES, ROWS, 1>(simd, lines, panel, row, out),
                             left if left <= FEW => {
-                                at.tile::<S, LANES, FEW>(simd, lines, panel, row, out)
+                                at.tile::<S, LANES, ROWS, FEW>(simd, lines, panel, row, out);
                             }
-                            _ => at.tile::<S, LANES, ROWS>(simd, lines, panel, row, out),
-                        };
-                        row += match count - row {
-                            1 => 1,
-                            left if left <= FEW => FEW,
-                            _ => ROWS,
-                        };
+                            _ => at.tile::<S, LANES, ROWS, ROWS>(simd, lines, panel, row, out),
+                        }
                     }
                 }
             }
@@ -200,7 +195,7 @@ impl<R: Rows> Part<'_, R> {
 impl<'a> Finish<'a> {
     /// Returns the part for some columns.
     fn of(self, first: usize, count: usize) -> Self {
-        Self { bias: self.bias.and_then(|bias| bias.get(first..first + count)), ..self }
+        Self { bias: self.bias.map(|bias| part_of(bias, first, count)), ..self }
     }
 }
 
@@ -217,27 +212,27 @@ struct At<'a> {
 }
 
 impl At<'_> {
-    /// Adds the products of `ROWS` unfolded rows with a panel to the result; returns the other rows.
+    /// Adds the products of the first `USED` unfolded rows of a tile with a panel to the result. Those beyond the end of the
+    /// result do not count.
     #[inline(always)]
     #[expect(
         clippy::indexing_slicing,
         clippy::needless_range_loop,
         reason = "constant bounds: what is indexed stays in registers"
     )]
-    fn tile<'l, S: Simd, const LANES: usize, const ROWS: usize>(
+    fn tile<S: Simd, const LANES: usize, const ROWS: usize, const USED: usize>(
         &self,
         simd: S,
-        lines: &'l [[f32; DEPTH]],
+        lines: &[[f32; DEPTH]; ROWS],
         panel: &Panel<LANES>,
         row: usize,
         out: &mut [f32],
-    ) -> &'l [[f32; DEPTH]] {
-        let Some((lines, rest)) = lines.split_first_chunk::<ROWS>() else { return &[] };
+    ) {
         let zero = simd.splat_f32s(0.0);
-        let mut sums = [[zero; VECTORS]; ROWS];
+        let mut sums = [[zero; VECTORS]; USED];
         let begin = row * self.width + self.column;
         if !self.is_first {
-            for row in 0..ROWS {
+            for row in 0..USED {
                 let Some(known) = out.get(begin + row * self.width..) else { break };
                 let (first, second) = self.split::<LANES>(known);
                 sums[row] = [load(simd, first), load(simd, second)];
@@ -245,7 +240,7 @@ impl At<'_> {
         }
         for (depth, columns) in (0..DEPTH).zip(panel) {
             let columns = [load(simd, &columns[0]), load(simd, &columns[1])];
-            for row in 0..ROWS {
+            for row in 0..USED {
                 let value = simd.splat_f32s(lines[row][depth]);
                 for vector in 0..VECTORS {
                     sums[row][vector] =
@@ -257,31 +252,27 @@ impl At<'_> {
             if let Some(bias) = finish.bias {
                 let (first, second) = self.split::<LANES>(bias);
                 let bias = [load(simd, first), load(simd, second)];
-                for row in 0..ROWS {
+                for row in 0..USED {
                     for vector in 0..VECTORS {
                         sums[row][vector] = simd.add_f32s(sums[row][vector], bias[vector]);
                     }
                 }
             }
-            if let Some([least, most]) = finish.clamp {
-                let (least, most) = (simd.splat_f32s(least), simd.splat_f32s(most));
-                for row in 0..ROWS {
+            if let Some(limits) = finish.clamp {
+                for row in 0..USED {
                     for vector in 0..VECTORS {
-                        // The second operand is returned if it is NaN.
-                        let sum = simd.max_f32s(least, sums[row][vector]);
-                        sums[row][vector] = simd.min_f32s(most, sum);
+                        sums[row][vector] = limited(simd, sums[row][vector], limits);
                     }
                 }
             }
         }
-        for row in 0..ROWS {
+        for row in 0..USED {
             let Some(into) = out.get_mut(begin + row * self.width..) else { break };
             let (into, _) = into.split_at_mut(self.columns.min(into.len()));
             let (first, second) = into.split_at_mut(LANES.min(into.len()));
             store(simd, sums[row][0], first);
             store(simd, sums[row][1], second);
         }
-        rest
     }
 
     /// Returns the parts of the columns for both vectors of a tile.
@@ -290,6 +281,20 @@ impl At<'_> {
         let (values, _) = values.split_at(self.columns.min(values.len()));
         values.split_at(LANES.min(values.len()))
     }
+}
+
+/// Returns `count` values from `begin` on.
+#[inline(always)]
+pub(super) fn part_of(values: &[f32], begin: usize, count: usize) -> &[f32] {
+    let (_, values) = values.split_at(begin);
+    let (values, _) = values.split_at(count);
+    values
+}
+
+/// Returns a vector between a minimum and a maximum. NaN remains: the second operand is returned if it is NaN.
+#[inline(always)]
+pub(super) fn limited<S: Simd>(simd: S, vector: S::f32s, [least, most]: [f32; 2]) -> S::f32s {
+    simd.min_f32s(simd.splat_f32s(most), simd.max_f32s(simd.splat_f32s(least), vector))
 }
 
 /// Loads a vector; what it has beyond the elements is zero.

@@ -2,25 +2,34 @@
 //! it is in the cache, and blocks are distributed over all processors.
 //!
 //! Results equal those of the kernels, except for `Erf` and `Gelu`, which are equally accurate here and vectorized.
-//! Tensors that are not single precision, or that broadcast with more than one element, are left to the kernels.
+//! Tensors that are not single precision, and results with more elements than any input, are left to the kernels.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `reads.rs` | the inputs of a chain |
+//! | `rules.rs` | the function of each operator |
 
+mod reads;
+mod rules;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use rules::{is_link, wide};
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-use burn_flex::FlexTensor;
-use lodstone_model::{AttributeValue, DType, Op};
+use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;
-use lodstone_schema::onnx::dtype;
-use pulp::Arch;
 use rayon::prelude::*;
 
+use self::reads::Read;
+use self::rules::{Apply, Lane, Rule, rule};
 use crate::dense::Dense;
 use crate::fast::Buffers;
-use crate::fast::layout::{self, Floats, Order, ordered};
-use crate::item::{Item, Outcome};
+use crate::fast::layout::{self, Order};
+use crate::item::Outcome;
+use crate::kernels::common;
 use crate::plan::Registers;
 use crate::threads::Threads;
 use crate::value::Value;
@@ -30,31 +39,6 @@ const PIECE: usize = 1024;
 
 /// The maximum number of elements that one processor handles alone.
 const ALONE: usize = 64 * PIECE;
-
-/// The class of elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lane {
-    Number,
-    Truth,
-    /// A number for all elements.
-    Limit,
-}
-
-/// A function over blocks of `N` inputs. A boolean is 1 or 0.
-type Apply<const N: usize> = Box<dyn Fn([&[f32]; N], &mut [f32]) + Send + Sync>;
-
-/// The function of an operator, and the class of its inputs.
-enum Takes {
-    One([Lane; 1], Apply<1>),
-    Two([Lane; 2], Apply<2>),
-    Three([Lane; 3], Apply<3>),
-}
-
-/// The element-wise function of an operator: its inputs and the class of its result.
-struct Rule {
-    takes: Takes,
-    gives: Lane,
-}
 
 /// An operator of a chain: its function, and the indices of its inputs. The values that the chain reads have the first
 /// indices; the result of each operator has the next one.
@@ -77,19 +61,6 @@ pub(crate) struct Chain {
     reads: Vec<(usize, Lane)>,
     /// The values that the chain returns, and their registers.
     makes: Vec<(usize, usize, Lane)>,
-}
-
-/// An input of a chain, whose elements are in the order of the results.
-enum Read {
-    Numbers(Floats),
-    Truths(Item),
-    /// One value for all elements.
-    All(f32),
-    /// A tensor that is broadcast: the distances in elements between successive indices of each dim of the results, in
-    /// their order in memory.
-    Spread(Floats, Vec<usize>),
-    /// The results of the operator before the chain, which are in place.
-    Before,
 }
 
 /// A chain and its inputs, ready to run.
@@ -218,9 +189,9 @@ impl Chain {
         let Some(values) = values else { return Ok(None) };
         let mut dims: Vec<usize> = before.map(|before| before.dims.to_vec()).unwrap_or_default();
         for value in values.iter().flatten() {
-            match broadcast(&dims, value.dims()) {
-                Some(common) => dims = common,
-                None => return Ok(None),
+            match common(&dims, value.dims()) {
+                Ok(both) => dims = both,
+                Err(_) => return Ok(None),
             }
         }
         let order = match before {
@@ -246,26 +217,10 @@ impl Chain {
     }
 }
 
-/// Returns the dims of a result of two inputs, if they have one.
-fn broadcast(one: &[usize], other: &[usize]) -> Option<Vec<usize>> {
-    let rank = one.len().max(other.len());
-    let dim = |dims: &[usize], at: usize| match (at + dims.len()).checked_sub(rank) {
-        Some(at) => dims.get(at).copied().unwrap_or(1),
-        None => 1,
-    };
-    let both = |at: usize| match (dim(one, at), dim(other, at)) {
-        (1, dim) | (dim, 1) => Some(dim),
-        (one, other) => (one == other).then_some(one),
-    };
-    (0..rank).map(both).collect()
-}
-
-/// Returns the order of results: channels are innermost if they are in some input of the same size, and rows in none.
+/// Returns the order of results: channels are innermost if they are in some input of the same size.
 fn order(values: &[Option<&Dense>], dims: &[usize]) -> Order {
-    let mut whole = values.iter().flatten().filter(|value| value.dims() == dims).peekable();
-    let is_last =
-        |value: &&&Dense| Order::ChannelsLast.is_of(value) && !Order::RowMajor.is_of(value);
-    match whole.peek().is_some() && whole.any(|value| is_last(&value)) {
+    let mut whole = values.iter().flatten().filter(|value| value.dims() == dims);
+    match whole.any(|value| layout::is_channels_last(value)) {
         true => Order::ChannelsLast,
         false => Order::RowMajor,
     }
@@ -338,7 +293,7 @@ impl Bound<'_> {
     ) -> Outcome<()> {
         let (reads, chain) = (&self.reads, self.chain);
         for (read, room) in reads.iter().zip(values.iter_mut()) {
-            read.fill(&place, room, &self.dims, self.order)?;
+            read.fill(&place, room)?;
         }
         for (link, at) in chain.links.iter().zip(reads.len()..) {
             let Some((before, [out, ..])) = values.split_at_mut_checked(at) else {
@@ -372,25 +327,6 @@ impl Bound<'_> {
     }
 }
 
-impl Takes {
-    fn lanes(&self) -> &[Lane] {
-        match self {
-            Self::One(lanes, _) => lanes,
-            Self::Two(lanes, _) => lanes,
-            Self::Three(lanes, _) => lanes,
-        }
-    }
-
-    /// Creates the link of an operator with these inputs, or `None` if the number of inputs does not match.
-    fn link(self, inputs: &[usize]) -> Option<Link> {
-        Some(match self {
-            Self::One(_, apply) => Link::One(apply, inputs.try_into().ok()?),
-            Self::Two(_, apply) => Link::Two(apply, inputs.try_into().ok()?),
-            Self::Three(_, apply) => Link::Three(apply, inputs.try_into().ok()?),
-        })
-    }
-}
-
 impl Link {
     fn inputs(&self) -> &[usize] {
         match self {
@@ -399,281 +335,4 @@ impl Link {
             Self::Three(_, inputs) => inputs,
         }
     }
-}
-
-impl Read {
-    /// Reads a tensor for results of the given dims, in their order.
-    fn of(value: &Dense, lane: Lane, dims: &[usize], order: Order) -> Outcome<Option<Self>> {
-        if value.count() == 1 {
-            let one = match lane {
-                Lane::Number | Lane::Limit => ordered(value, Order::RowMajor)?.first().copied(),
-                Lane::Truth => value.to_f64()?.first().map(|one| truth(*one != 0.0)),
-            };
-            return Ok(one.map(Self::All));
-        }
-        Ok(match lane {
-            Lane::Limit => None,
-            Lane::Number if value.dims() == dims => Some(Self::Numbers(ordered(value, order)?)),
-            Lane::Number => {
-                let own = Order::RowMajor.strides(value.dims());
-                let skipped = dims.len() - value.dims().len();
-                let step = |at: usize| {
-                    let at = at.checked_sub(skipped)?;
-                    let is_many = value.dims().get(at).is_some_and(|dim| *dim > 1);
-                    own.get(at).filter(|_| is_many).map(|step| step.unsigned_abs())
-                };
-                let steps = order.axes(dims.len()).map(|at| step(at).unwrap_or(0)).collect();
-                Some(Self::Spread(ordered(value, Order::RowMajor)?, steps))
-            }
-            Lane::Truth => {
-                let item = Item::of(value)?;
-                let is_plain = value.dims() == dims && order.is_of(value);
-                let tensor = is_plain.then(|| item.bool()).transpose()?;
-                tensor
-                    .filter(|it| order == Order::RowMajor && bytes(it).is_some())
-                    .map(|_| Self::Truths(item))
-            }
-        })
-    }
-
-    /// Copies a block into the scratch space, unless it can be read in place.
-    fn fill(
-        &self,
-        place: &Range<usize>,
-        room: &mut Vec<f32>,
-        dims: &[usize],
-        order: Order,
-    ) -> Outcome<()> {
-        match self {
-            Self::Numbers(_) | Self::Before => {}
-            Self::Truths(item) => {
-                room.clear();
-                let tensor = item.bool()?;
-                let truths = bytes(&tensor).and_then(|truths| truths.get(place.clone()));
-                let truths = truths.ok_or_else(|| {
-                    Finding::internal("an input of a chain is too short for a block")
-                })?;
-                room.extend(truths.iter().map(|truth| f32::from(*truth)));
-            }
-            Self::All(value) => {
-                room.clear();
-                room.resize(place.len(), *value);
-            }
-            Self::Spread(numbers, steps) => {
-                room.clear();
-                let sides: Vec<(usize, usize)> = order
-                    .axes(dims.len())
-                    .map(|at| dims.get(at).copied().unwrap_or(1))
-                    .zip(steps.iter().copied())
-                    .collect();
-                spread(numbers, &sides, place, room);
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Appends the elements of a tensor that is broadcast: each dim of the results with the distance of its indices.
-fn spread(numbers: &[f32], sides: &[(usize, usize)], place: &Range<usize>, room: &mut Vec<f32>) {
-    let Some(((inner, step), outer)) = sides.split_last() else { return };
-    let mut at = place.start;
-    while at < place.end {
-        let (mut line, column) = (at / inner, at % inner);
-        let mut begin = column * step;
-        for (dim, step) in outer.iter().rev() {
-            begin += line % dim * step;
-            line /= dim;
-        }
-        let run = (inner - column).min(place.end - at);
-        match step {
-            0 => {
-                let value = numbers.get(begin).copied().unwrap_or_default();
-                room.extend(std::iter::repeat_n(value, run));
-            }
-            1 => room.extend_from_slice(numbers.get(begin..begin + run).unwrap_or_default()),
-            _ => {
-                let from = numbers.get(begin..).unwrap_or_default().iter();
-                room.extend(from.step_by(*step).take(run));
-            }
-        }
-        at += run;
-    }
-}
-
-/// Returns the bytes of a contiguous tensor of booleans.
-fn bytes(tensor: &FlexTensor) -> Option<&[u8]> {
-    let (begin, end) = tensor.layout().contiguous_offsets()?;
-    tensor.bytes().get(begin..end)
-}
-
-/// Returns whether an operator may be part of a chain.
-pub(crate) fn is_link(op: &Op) -> bool {
-    rule(op).is_some()
-}
-
-fn rule(op: &Op) -> Option<Rule> {
-    use Lane::{Limit, Number, Truth};
-    let of = |takes, gives| Some(Rule { takes, gives });
-    macro_rules! one {
-        ($of:expr) => {
-            of(Takes::One([Number], Box::new(move |inputs, out| each(inputs, out, $of))), Number)
-        };
-    }
-    macro_rules! two {
-        ($of:expr) => {
-            of(Takes::Two([Number; 2], Box::new(|inputs, out| both(inputs, out, $of))), Number)
-        };
-    }
-    macro_rules! compare {
-        ($of:expr) => {{
-            let apply: Apply<2> =
-                Box::new(|inputs, out| both(inputs, out, |a, b| truth($of(&a, &b))));
-            of(Takes::Two([Number; 2], apply), Truth)
-        }};
-    }
-    macro_rules! logic {
-        ($of:expr) => {
-            of(Takes::Two([Truth; 2], Box::new(|inputs, out| both(inputs, out, $of))), Truth)
-        };
-    }
-    if !matches!(op.domain.as_str(), "" | "ai.onnx") {
-        return None;
-    }
-    match op.kind.as_str() {
-        "Abs" => one!(f32::abs),
-        "Add" => two!(|a, b| a + b),
-        "And" => logic!(|a, b| a * b),
-        "Cast" => {
-            let to = match op.attribute("to") {
-                Some(AttributeValue::Long(code)) => i32::try_from(*code).ok()?,
-                _ => return None,
-            };
-            let is_single = dtype::from_code(to) == Some(lodstone_model::DType::Float32);
-            if is_single {
-                of(Takes::One([Truth], Box::new(|inputs, out| each(inputs, out, |a| a))), Number)
-            } else {
-                None
-            }
-        }
-        "Div" => two!(|a, b| a / b),
-        "Clip" => of(Takes::Three([Number, Limit, Limit], Box::new(clip)), Number),
-        "Equal" => compare!(f32::eq),
-        "Erf" => one!(erf),
-        "Exp" => one!(f32::exp),
-        "Gelu" if !is_text(op, "approximate", "tanh") => {
-            one!(|a| 0.5 * a * (erf(a * std::f32::consts::FRAC_1_SQRT_2) + 1.0))
-        }
-        "Greater" => compare!(f32::gt),
-        "GreaterOrEqual" => compare!(f32::ge),
-        "HardSigmoid" => {
-            let (alpha, beta) = (float(op, "alpha", 0.2), float(op, "beta", 0.5));
-            one!(move |a: f32| least(most(a * alpha + beta, 0.0), 1.0))
-        }
-        "HardSwish" => one!(|a: f32| a * least(most(a * (1.0 / 6.0) + 0.5, 0.0), 1.0)),
-        "LeakyRelu" => {
-            let alpha = float(op, "alpha", 0.01);
-            one!(move |a: f32| if a >= 0.0 { a } else { a * alpha })
-        }
-        "Less" => compare!(f32::lt),
-        "LessOrEqual" => compare!(f32::le),
-        "Log" => one!(f32::ln),
-        "Max" => two!(most),
-        "Min" => two!(least),
-        "Mul" => two!(|a, b| a * b),
-        "Neg" => one!(|a: f32| -a),
-        "Not" => {
-            of(Takes::One([Truth], Box::new(|inputs, out| each(inputs, out, |a| 1.0 - a))), Truth)
-        }
-        "Or" => logic!(f32::max),
-        "Relu" => one!(|a: f32| most(a, 0.0)),
-        "Sigmoid" => one!(sigmoid),
-        "Sqrt" => one!(f32::sqrt),
-        "Sub" => two!(|a, b| a - b),
-        "Tanh" => one!(f32::tanh),
-        "Where" => of(Takes::Three([Truth, Number, Number], Box::new(choose)), Number),
-        _ => None,
-    }
-}
-
-/// Returns a float attribute.
-fn float(op: &Op, name: &str, otherwise: f32) -> f32 {
-    match op.attribute(name) {
-        Some(AttributeValue::Float(value)) => *value,
-        _ => otherwise,
-    }
-}
-
-/// The logistic function, of numbers whose exponential does not overflow.
-fn sigmoid(a: f32) -> f32 {
-    let small = (-a.abs()).exp();
-    if a >= 0.0 { 1.0 / (1.0 + small) } else { small / (1.0 + small) }
-}
-
-/// Returns the larger of two numbers; NaN if one of them is.
-fn most(a: f32, b: f32) -> f32 {
-    if a > b || a.is_nan() { a } else { b }
-}
-
-/// Returns the smaller of two numbers; NaN if one of them is.
-fn least(a: f32, b: f32) -> f32 {
-    if a < b || a.is_nan() { a } else { b }
-}
-
-fn is_text(op: &Op, name: &str, text: &str) -> bool {
-    matches!(op.attribute(name), Some(AttributeValue::String(found)) if found.to_string() == text)
-}
-
-/// Compiles a loop for the widest vectors of the processor. This does not change results: each element is computed
-/// exactly as written here.
-pub(crate) fn wide(work: impl FnOnce()) {
-    Arch::new().dispatch(work);
-}
-
-fn truth(is: bool) -> f32 {
-    f32::from(u8::from(is))
-}
-
-#[inline(always)]
-fn each([a]: [&[f32]; 1], out: &mut [f32], of: impl Fn(f32) -> f32) {
-    wide(|| out.iter_mut().zip(a).for_each(|(out, a)| *out = of(*a)));
-}
-
-#[inline(always)]
-fn both([a, b]: [&[f32]; 2], out: &mut [f32], of: impl Fn(f32, f32) -> f32) {
-    wide(|| out.iter_mut().zip(a).zip(b).for_each(|((out, a), b)| *out = of(*a, *b)));
-}
-
-fn clip([values, lowest, highest]: [&[f32]; 3], out: &mut [f32]) {
-    let all = out.iter_mut().zip(values).zip(lowest).zip(highest);
-    wide(|| all.for_each(|(((out, a), low), high)| *out = least(most(*a, *low), *high)));
-}
-
-fn choose([which, yes, no]: [&[f32]; 3], out: &mut [f32]) {
-    let all = out.iter_mut().zip(which).zip(yes).zip(no);
-    let one = |(((out, which), yes), no): (((&mut f32, &f32), &f32), &f32)| {
-        *out = if *which != 0.0 { *yes } else { *no };
-    };
-    wide(|| all.for_each(one));
-}
-
-/// The error function: a rational approximation in the square, of minimal relative error up to 4 (2e-9; 4e-7 with the
-/// rounding of single precision).
-#[inline(always)]
-fn erf(x: f32) -> f32 {
-    const ABOVE: [f32; 7] = [
-        -1.320_196_2e-8,
-        4.684_689e-6,
-        3.796_077_9e-4,
-        3.849_706_4e-3,
-        5.431_718e-2,
-        1.852_057_6e-1,
-        std::f32::consts::FRAC_2_SQRT_PI,
-    ];
-    const BELOW: [f32; 6] =
-        [6.310_975e-5, 1.307_587_7e-3, 1.546_227_6e-2, 1.139_594e-1, 4.974_677_6e-1, 1.0];
-    let square = x * x;
-    let above = ABOVE.iter().fold(0.0, |sum, factor| sum * square + factor);
-    let below = BELOW.iter().fold(0.0, |sum, factor| sum * square + factor);
-    // From here on, the nearest single-precision value is 1.
-    if square > 3.92 * 3.92 { 1.0_f32.copysign(x) } else { (x * above / below).clamp(-1.0, 1.0) }
 }

@@ -11,9 +11,12 @@
 use burn_backend::TensorData;
 use lodstone_model::{Attribute, AttributeValue, DType, Op, Operand};
 
+use super::rules::erf;
 use super::*;
 use crate::dense::Dense;
 use crate::evaluate::evaluate;
+use crate::fast::layout::ordered;
+use crate::item::Item;
 
 /// Operators over registers: kind, inputs, output.
 type Steps = &'static [(&'static str, &'static [usize], usize)];

@@ -60,7 +60,7 @@ mod vision;
 mod windows;
 
 pub(crate) use pool::pooled_windows;
-pub(crate) use tensor::converted;
+pub(crate) use tensor::{common, converted};
 pub(crate) use windows::{Windows, spatial};
 
 use lodstone_model::{AttributeValue, Op};

@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use burn_backend::{Element, TensorData};
 
-use super::dim_at;
 use super::windows::Windows;
 use crate::item::{Item, Outcome};
 
@@ -44,7 +43,8 @@ impl Planes<'_> {
         let ([height, width], [down, across]) = (self.dims, self.steps);
         let size = height * width;
         let (mut found, mut places) = (Vec::new(), Vec::new());
-        let (rows, columns) = (self.reach(0)?, self.reach(1)?);
+        let rows = self.windows.elements(0, height, down)?;
+        let columns = self.windows.elements(1, width, across)?;
         for (plane, image) in values.chunks_exact(size.max(1)).enumerate() {
             for row in &rows {
                 for column in &columns {
@@ -62,23 +62,6 @@ impl Planes<'_> {
             Item::from_data(TensorData::new(found, shape.clone())),
             Item::from_data(TensorData::new(places, shape)),
         ])
-    }
-
-    /// Returns the rows (or columns) of the image in each window.
-    fn reach(&self, axis: usize) -> Outcome<Vec<StepBy<Range<usize>>>> {
-        let Windows { size, strides, dilations, pads } = self.windows;
-        let befores: Vec<usize> = pads.iter().map(|(before, _)| *before).collect();
-        let (before, dim) = (dim_at(&befores, axis)?, dim_at(&self.dims, axis)?);
-        let (size, apart) = (dim_at(size, axis)?, dim_at(dilations, axis)?);
-        let (stride, steps) = (dim_at(strides, axis)?, dim_at(&self.steps, axis)?);
-        let one = |step: usize| {
-            let begin = step * stride;
-            let skipped = before.saturating_sub(begin).div_ceil(apart) * apart;
-            let end = begin + (size - 1) * apart + 1;
-            let start = (begin + skipped).min(end).saturating_sub(before);
-            (start..end.saturating_sub(before).min(dim)).step_by(apart)
-        };
-        Ok((0..steps).map(one).collect())
     }
 
     /// Converts a row-major index to the index of the element.

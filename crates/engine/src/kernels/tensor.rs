@@ -28,7 +28,7 @@ pub(super) fn elements(number: f64) -> usize {
 }
 
 /// Returns the broadcast dims of both.
-pub(super) fn common(a: &[usize], b: &[usize]) -> Outcome<Vec<usize>> {
+pub(crate) fn common(a: &[usize], b: &[usize]) -> Outcome<Vec<usize>> {
     let rank = a.len().max(b.len());
     let at = |shape: &[usize], place: usize| {
         let behind = rank - place;

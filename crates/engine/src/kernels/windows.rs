@@ -1,5 +1,8 @@
 //! Sliding windows and convolutions.
 
+use std::iter::StepBy;
+use std::ops::Range;
+
 use burn_backend::ops::ModuleOps;
 use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
 use burn_flex::{Flex, FlexTensor};
@@ -200,21 +203,25 @@ fn padded_with(y: Item, at: usize, extra: usize, bias: Option<&FlexTensor>) -> O
 }
 
 impl Windows {
-    /// Returns the indices that each window has in the input, along each dim of it, without the padding.
-    pub(crate) fn elements(&self, dims: &[usize], steps: &[usize]) -> Vec<Vec<Vec<usize>>> {
+    /// Returns the indices along an axis of the input that each of `steps` windows has, without the padding.
+    pub(crate) fn elements(
+        &self,
+        axis: usize,
+        dim: usize,
+        steps: usize,
+    ) -> Outcome<Vec<StepBy<Range<usize>>>> {
         let Self { size, strides, dilations, pads } = self;
-        let geometry = size.iter().zip(strides).zip(dilations).zip(pads);
-        let sides = geometry.zip(dims.iter().zip(steps));
-        sides
-            .map(|((((size, stride), apart), (before, _)), (dim, steps))| {
-                let one = |step: usize| {
-                    let places = (0..*size).map(|number| step * stride + number * apart);
-                    let inside = places.filter_map(|place| place.checked_sub(*before));
-                    inside.filter(|place| place < dim).collect()
-                };
-                (0..*steps).map(one).collect()
-            })
-            .collect()
+        let befores: Vec<usize> = pads.iter().map(|(before, _)| *before).collect();
+        let (before, stride) = (dim_at(&befores, axis)?, dim_at(strides, axis)?);
+        let (size, apart) = (dim_at(size, axis)?, dim_at(dilations, axis)?);
+        let one = |step: usize| {
+            let begin = step * stride;
+            let skipped = before.saturating_sub(begin).div_ceil(apart) * apart;
+            let end = begin + (size - 1) * apart + 1;
+            let start = (begin + skipped).min(end).saturating_sub(before);
+            (start..end.saturating_sub(before).min(dim)).step_by(apart)
+        };
+        Ok((0..steps).map(one).collect())
     }
 
     /// Checks that the result of a convolution can be created.

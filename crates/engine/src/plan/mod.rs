@@ -20,9 +20,10 @@ use crate::budget::{Charge, probe};
 use crate::context::Context;
 use crate::control::Control;
 use crate::error::{Error, OpError, Result};
-use crate::evaluate::{Folding, compute};
+use crate::evaluate::{Folding, compute, guarded};
 use crate::fast::pool;
 use crate::fast::{Buffers, Kept, Prepared, Spare};
+use crate::fused;
 use crate::item::Outcome;
 use crate::kernels::{Kernel, kernel};
 use crate::threads::SMALL;
@@ -113,14 +114,16 @@ struct Node {
     bytes: Option<u64>,
     /// The dims of the first result, if they are known.
     dims: Option<Vec<u64>>,
-    is_fast: bool,
 }
 
 /// The implementation of an operator.
 enum Implementation {
     Kernel(Kernel),
     Control(Control),
+    /// A convolution with a packed filter.
     Convolution(Arc<Kept>),
+    /// Pooling, and the kernel for other tensors than images whose channels are innermost.
+    Pool(Kernel),
 }
 
 impl Plan {
@@ -369,31 +372,36 @@ impl Node {
         };
         let dims = shape.and_then(|shape| shape.iter().map(known).collect());
         let opset = scopes.innermost()?.version(&op.domain);
-        let (op, last, is_fast) = (op.clone(), Vec::new(), mode == Mode::Fast);
-        Ok(Self {
-            number,
-            op,
-            implementation,
-            opset,
-            inputs,
-            captured,
-            outputs,
-            last,
-            bytes,
-            dims,
-            is_fast,
-        })
+        let (op, last) = (op.clone(), Vec::new());
+        Ok(Self { number, op, implementation, opset, inputs, captured, outputs, last, bytes, dims })
+    }
+
+    /// Returns the error of this operator.
+    fn failed(&self, finding: Finding) -> Error {
+        Error::Op(Box::new(OpError::new(self.number, &self.op, finding)))
+    }
+
+    /// Returns whether the operator can be part of a chain.
+    fn is_link(&self) -> bool {
+        self.bytes.is_some() && fused::is_link(&self.op)
     }
 
     fn run(&self, frame: &mut Frame, context: Context<'_>) -> Result<()> {
         context.step()?;
-        let failed = |finding| Error::Op(Box::new(OpError::new(self.number, &self.op, finding)));
+        let failed = |finding| self.failed(finding);
         let made = match &self.implementation {
             Implementation::Kernel(kernel) => {
                 self.apply(*kernel, frame, context).map_err(failed)?
             }
-            Implementation::Convolution(convolution) => {
-                let made = self.convolve(convolution, None, frame, context).map_err(failed)?;
+            Implementation::Pool(kernel) => match self.pooled(frame, context).map_err(failed)? {
+                Some(made) => {
+                    frame.release(&self.last)?;
+                    vec![made]
+                }
+                None => self.apply(*kernel, frame, context).map_err(failed)?,
+            },
+            Implementation::Convolution(kept) => {
+                let made = self.convolve(kept, None, frame, context).map_err(failed)?;
                 frame.release(&self.last)?;
                 vec![made]
             }
@@ -426,6 +434,32 @@ impl Node {
         Ok((inputs, captured))
     }
 
+    /// Returns the first input.
+    fn first<'f>(&self, frame: &'f Frame) -> Outcome<&'f Value> {
+        let register = self.inputs.first().copied().flatten();
+        frame.value(register.ok_or_else(|| Finding::from("input 0 is missing"))?)
+    }
+
+    /// Fails if results whose size is only known now do not fit into the budget; returns their size.
+    fn check(&self, inputs: &[Option<&Value>], context: Context<'_>) -> Outcome<u64> {
+        match self.bytes {
+            Some(bytes) => Ok(bytes),
+            None => {
+                let bytes = self.size(inputs)?;
+                context.budget.check(bytes)?;
+                Ok(bytes)
+            }
+        }
+    }
+
+    /// Pools images whose channels are innermost; `None` if the kernel must run instead.
+    fn pooled(&self, frame: &Frame, context: Context<'_>) -> Outcome<Option<Value>> {
+        let x = self.first(frame)?;
+        self.check(&[Some(x)], context)?;
+        let pool = || guarded(|| pool::pool(&self.op, x, &frame.buffers));
+        Ok(context.threads.run(pool)??.map(Value::from))
+    }
+
     /// Runs a convolution with a packed filter, whose results are between two limits.
     fn convolve(
         &self,
@@ -434,17 +468,18 @@ impl Node {
         frame: &Frame,
         context: Context<'_>,
     ) -> Outcome<Value> {
-        let register = self.inputs.first().copied().flatten();
-        let register = register.ok_or_else(|| Finding::from("input 0 is missing"))?;
-        let x = frame.value(register)?.dense()?;
-        if self.bytes.is_none() {
-            let inputs = self.inputs.iter().map(|register| register.map(|it| frame.value(it)));
-            let inputs = inputs.map(Option::transpose).collect::<Outcome<Vec<_>>>()?;
-            context.budget.check(self.size(&inputs)?)?;
-        }
-        let (op, buffers) = (&self.op, &frame.buffers);
-        let run = || kept.convolution.run(op, x, clamp, buffers, |_, _| Ok(()));
+        self.check(&self.given(frame)?, context)?;
+        let x = self.first(frame)?.dense()?;
+        let over = kept.convolution.over(&self.op, x.dims())?;
+        let run = || guarded(|| over.run(x, clamp, &frame.buffers, |_, _| Ok(())));
         Ok(context.threads.run(run)??.into())
+    }
+
+    /// Returns the inputs.
+    fn given<'f>(&self, frame: &'f Frame) -> Outcome<Vec<Option<&'f Value>>> {
+        let input =
+            |register: &Option<usize>| register.map(|register| frame.value(register)).transpose();
+        self.inputs.iter().map(input).collect()
     }
 
     /// Runs a kernel.
@@ -454,24 +489,9 @@ impl Node {
         frame: &mut Frame,
         context: Context<'_>,
     ) -> Outcome<Vec<Value>> {
-        let input =
-            |register: &Option<usize>| register.map(|register| frame.value(register)).transpose();
-        let inputs: Vec<Option<&Value>> = self.inputs.iter().map(input).collect::<Outcome<_>>()?;
+        let inputs = self.given(frame)?;
         let sizes = inputs.iter().flatten().map(|value| value.nbytes());
-        let mut touched = sizes.fold(self.bytes.unwrap_or(0), u64::saturating_add);
-        if self.bytes.is_none() {
-            let made = self.size(&inputs)?;
-            context.budget.check(made)?;
-            touched = touched.saturating_add(made);
-        }
-        if let (Some(Some(x)), true) = (inputs.first(), pool::is_pool(&self.op) && self.is_fast) {
-            let run = || pool::pool(&self.op, x, &frame.buffers);
-            if let Some(made) = context.threads.run(run)?? {
-                drop(inputs);
-                frame.release(&self.last)?;
-                return Ok(vec![made.into()]);
-            }
-        }
+        let touched = sizes.fold(self.check(&inputs, context)?, u64::saturating_add);
         if COPYING.contains(&self.op.kind.as_str()) {
             probe(touched)?;
         }

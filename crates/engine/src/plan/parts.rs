@@ -2,14 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use lodstone_schema::Finding;
-
 use super::{Frame, Implementation, Mode, Node};
 use crate::context::Context;
-use crate::error::{Error, OpError, Result};
+use crate::error::Result;
+use crate::evaluate::guarded;
 use crate::fast::Kept;
 use crate::fast::layout::Order;
-use crate::fused::{self, Before, Chain};
+use crate::fused::{Before, Chain};
 use crate::value::Value;
 
 /// The maximum number of operators in one pass.
@@ -49,14 +48,12 @@ pub(super) fn parts(nodes: Vec<Node>, mode: Mode) -> Vec<Part> {
 impl Part {
     /// Returns whether an operator can run in the same pass.
     fn accepts(&self, node: &Node) -> bool {
-        let is_link = |node: &Node| node.bytes.is_some() && fused::is_link(&node.op);
-        let first = self.nodes.first();
+        let Some(first) = self.nodes.first() else { return false };
         self.nodes.len() < MAX_CHAIN
-            && is_link(node)
-            && first.is_some_and(|first| {
-                let is_head = matches!(first.implementation, Implementation::Convolution(_));
-                (is_head || is_link(first)) && node.dims.is_some() && node.dims == first.dims
-            })
+            && node.is_link()
+            && (self.head().is_some() || first.is_link())
+            && node.dims.is_some()
+            && node.dims == first.dims
     }
 
     /// Returns the convolution that the part begins with.
@@ -71,8 +68,7 @@ impl Part {
     /// Joins the operators after the convolution, or all operators, in a chain.
     pub(super) fn fuse(&mut self) {
         let links = self.nodes.get(usize::from(self.head().is_some())..).unwrap_or_default();
-        let is_link = |node: &Node| node.bytes.is_some() && fused::is_link(&node.op);
-        if links.is_empty() || !links.iter().all(is_link) {
+        if links.is_empty() || !links.iter().all(Node::is_link) {
             return;
         }
         let released: HashSet<usize> =
@@ -99,11 +95,8 @@ impl Part {
     fn run_joined(&self, frame: &Frame, context: Context<'_>) -> Result<Option<(usize, Value)>> {
         let Some((first, kept)) = self.head() else { return Ok(None) };
         if let Some(register) = self.rectified {
-            context.step()?;
             let made = first.convolve(kept, Some([0.0, f32::INFINITY]), frame, context);
-            let failed =
-                |finding| Error::Op(Box::new(OpError::new(first.number, &first.op, finding)));
-            return Ok(Some((register, made.map_err(failed)?)));
+            return Ok(Some((register, made.map_err(|finding| first.failed(finding))?)));
         }
         let Some(chain) = &self.chain else { return Ok(None) };
         let (Some(register), [Some(result)]) = (chain.single(), &first.outputs[..]) else {
@@ -112,20 +105,19 @@ impl Part {
         if !self.nodes.iter().any(|node| node.last.contains(result)) {
             return Ok(None);
         }
-        let failed = |finding| Error::Op(Box::new(OpError::new(first.number, &first.op, finding)));
         let joined = || {
-            let x = first.inputs.first().copied().flatten();
-            let x = frame.value(x.ok_or_else(|| Finding::from("input 0 is missing"))?)?.dense()?;
-            let dims = kept.convolution.results(&first.op, x.dims())?;
+            let x = first.first(frame)?.dense()?;
+            let over = kept.convolution.over(&first.op, x.dims())?;
+            let dims = over.dims.clone();
             let before = Before { register: *result, dims: &dims, order: Order::ChannelsLast };
             let Some(bound) = chain.bind(&frame.registers, Some(before))? else {
                 return Ok(None);
             };
             let then = |begin: usize, results: &mut [f32]| bound.finish(begin, results);
-            let run = || kept.convolution.run(&first.op, x, None, &frame.buffers, then);
+            let run = || guarded(|| over.run(x, None, &frame.buffers, then));
             Ok(Some(context.threads.run(run)??))
         };
-        let made = joined().map_err(failed)?;
+        let made = joined().map_err(|finding| first.failed(finding))?;
         Ok(made.map(|made| (register, made.into())))
     }
 

@@ -3,14 +3,17 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use lodstone_model::{AttributeValue, Op};
+use lodstone_model::Op;
+use lodstone_schema::Finding;
 
 use super::{Implementation, Node, Registers};
 use crate::context::Context;
 use crate::dense::Dense;
-use crate::error::{Error, OpError, Result};
+use crate::error::Result;
+use crate::fast::pool;
 use crate::fast::{Affine, Convolution, Kept, Key, Prepared};
 use crate::item::Outcome;
+use crate::kernels::Call;
 
 /// The constants of a program, and what is packed of them.
 pub(super) struct Constants<'a> {
@@ -53,11 +56,9 @@ impl Constants<'_> {
         for node in nodes.iter_mut().filter(|node| is(node, "BatchNormalization")) {
             let [Some(input), statistics @ ..] = &node.inputs[..] else { continue };
             let Some((op, inputs)) = convolutions.get(input) else { continue };
-            let failed =
-                |finding| Error::Op(Box::new(OpError::new(node.number, &node.op, finding)));
             let normalization = (node.op.clone(), statistics.to_vec());
             let made = self.convolution(op, inputs, Some(&normalization), context);
-            if let Some(made) = made.map_err(failed)? {
+            if let Some(made) = made.map_err(|finding| node.failed(finding))? {
                 replaced.insert(*input);
                 (node.op, node.inputs) = (op.clone(), inputs.clone());
                 node.implementation = Implementation::Convolution(made);
@@ -71,14 +72,15 @@ impl Constants<'_> {
             let mut outputs = node.outputs.iter().flatten();
             !outputs.any(|output| replaced.contains(output) && !read.contains(output))
         });
-        for node in nodes.iter_mut().filter(|node| is(node, "Conv")) {
-            if let Implementation::Kernel(_) = node.implementation {
-                let failed =
-                    |finding| Error::Op(Box::new(OpError::new(node.number, &node.op, finding)));
+        for node in &mut nodes {
+            let Implementation::Kernel(kernel) = node.implementation else { continue };
+            if is(node, "Conv") {
                 let made = self.convolution(&node.op, &node.inputs, None, context);
-                if let Some(made) = made.map_err(failed)? {
+                if let Some(made) = made.map_err(|finding| node.failed(finding))? {
                     node.implementation = Implementation::Convolution(made);
                 }
+            } else if pool::is_pool(&node.op) {
+                node.implementation = Implementation::Pool(kernel);
             }
         }
         Ok(nodes)
@@ -114,16 +116,14 @@ impl Constants<'_> {
             }
         };
         let is_shared = constants.iter().flatten().all(|register| *register >= self.folded);
+        let epsilon =
+            |(op, _): &Normalization| Ok::<_, Finding>(Call::new(op, &[])?.float("epsilon", 1e-5));
+        let epsilon: Option<f32> = normalization.map(epsilon).transpose()?;
+        let groups = Call::new(op, &[])?.int("group", 1);
         let key = || Key {
             constants: constants.iter().map(|it| it.map(|it| it - self.folded)).collect(),
-            groups: match op.attribute("group") {
-                Some(AttributeValue::Long(groups)) => *groups,
-                _ => 1,
-            },
-            epsilon: normalization.map(|(op, _)| match op.attribute("epsilon") {
-                Some(AttributeValue::Float(epsilon)) => epsilon.to_bits(),
-                _ => 0,
-            }),
+            groups,
+            epsilon: epsilon.map(f32::to_bits),
         };
         self.prepared.get(is_shared.then(key), make, context.budget)
     }

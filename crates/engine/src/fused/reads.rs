@@ -1,0 +1,123 @@
+//! The inputs of a chain.
+
+use std::iter::repeat_n;
+use std::ops::Range;
+
+use burn_flex::FlexTensor;
+use lodstone_schema::Finding;
+
+use super::rules::{Lane, truth};
+use crate::dense::Dense;
+use crate::fast::layout::{Floats, Order, ordered};
+use crate::item::{Item, Outcome};
+
+/// An input of a chain, whose elements are in the order of the results.
+pub(super) enum Read {
+    Numbers(Floats),
+    Truths(Item),
+    /// One value for all elements.
+    All(f32),
+    /// A tensor that is broadcast: each dim of the results, outermost in memory first, with the distance in elements
+    /// between its successive indices.
+    Spread(Floats, Vec<(usize, usize)>),
+    /// The results of the operator before the chain, which are in place.
+    Before,
+}
+
+impl Read {
+    /// Reads a tensor for results of the given dims, in their order.
+    pub(super) fn of(
+        value: &Dense,
+        lane: Lane,
+        dims: &[usize],
+        order: Order,
+    ) -> Outcome<Option<Self>> {
+        if value.count() == 1 {
+            let one = match lane {
+                Lane::Number | Lane::Limit => ordered(value, Order::RowMajor)?.first().copied(),
+                Lane::Truth => value.to_f64()?.first().map(|one| truth(*one != 0.0)),
+            };
+            return Ok(one.map(Self::All));
+        }
+        Ok(match lane {
+            Lane::Limit => None,
+            Lane::Number if value.dims() == dims => Some(Self::Numbers(ordered(value, order)?)),
+            Lane::Number => {
+                let own = Order::RowMajor.strides(value.dims());
+                let skipped = dims.len() - value.dims().len();
+                let step = |at: usize| {
+                    let at = at.checked_sub(skipped)?;
+                    let is_many = value.dims().get(at).is_some_and(|dim| *dim > 1);
+                    own.get(at).filter(|_| is_many).map(|step| step.unsigned_abs())
+                };
+                let sides = order.axes(dims.len()).zip(order.dims(dims));
+                let sides = sides.map(|(at, dim)| (dim, step(at).unwrap_or(0))).collect();
+                Some(Self::Spread(ordered(value, Order::RowMajor)?, sides))
+            }
+            Lane::Truth => {
+                let item = Item::of(value)?;
+                let is_plain = value.dims() == dims && order.is_of(value);
+                let tensor = is_plain.then(|| item.bool()).transpose()?;
+                tensor
+                    .filter(|it| order == Order::RowMajor && bytes(it).is_some())
+                    .map(|_| Self::Truths(item))
+            }
+        })
+    }
+
+    /// Copies a block into the scratch space, unless it can be read in place.
+    pub(super) fn fill(&self, place: &Range<usize>, room: &mut Vec<f32>) -> Outcome<()> {
+        match self {
+            Self::Numbers(_) | Self::Before => {}
+            Self::Truths(item) => {
+                room.clear();
+                let tensor = item.bool()?;
+                let truths = bytes(&tensor).and_then(|truths| truths.get(place.clone()));
+                let truths = truths.ok_or_else(|| {
+                    Finding::internal("an input of a chain is too short for a block")
+                })?;
+                room.extend(truths.iter().map(|truth| f32::from(*truth)));
+            }
+            Self::All(value) => {
+                room.clear();
+                room.resize(place.len(), *value);
+            }
+            Self::Spread(numbers, sides) => {
+                room.clear();
+                spread(numbers, sides, place, room);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Appends the elements of a tensor that is broadcast: each dim of the results with the distance of its indices. Fewer are
+/// appended if the tensor is too short, which a chain reports.
+fn spread(numbers: &[f32], sides: &[(usize, usize)], place: &Range<usize>, room: &mut Vec<f32>) {
+    let Some(((inner, step), outer)) = sides.split_last() else { return };
+    let mut at = place.start;
+    while at < place.end {
+        let (mut line, column) = (at / inner, at % inner);
+        let mut begin = column * step;
+        for (dim, step) in outer.iter().rev() {
+            begin += line % dim * step;
+            line /= dim;
+        }
+        let run = (inner - column).min(place.end - at);
+        match step {
+            0 => room.extend(numbers.get(begin).into_iter().flat_map(|it| repeat_n(it, run))),
+            1 => room.extend_from_slice(numbers.get(begin..begin + run).unwrap_or_default()),
+            _ => {
+                let from = numbers.get(begin..).unwrap_or_default().iter();
+                room.extend(from.step_by(*step).take(run));
+            }
+        }
+        at += run;
+    }
+}
+
+/// Returns the bytes of a contiguous tensor of booleans.
+fn bytes(tensor: &FlexTensor) -> Option<&[u8]> {
+    let (begin, end) = tensor.layout().contiguous_offsets()?;
+    tensor.bytes().get(begin..end)
+}
