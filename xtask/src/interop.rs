@@ -34,6 +34,13 @@ struct Extent {
     seed: u64,
 }
 
+impl Extent {
+    /// Returns whether a framework is installed: PyTorch takes 5 GB, and only a complete run installs it.
+    fn installs(self, framework: &str) -> bool {
+        self.all || framework != "torch"
+    }
+}
+
 /// A suite: loads files that we write with the frameworks of a family.
 type Suite = fn(&Path, Extent) -> Result<(), Outcome>;
 
@@ -44,7 +51,7 @@ const SUITES: [(&str, Suite); 8] = [
     ("mxnet", mxnet),
     ("onnx", onnx),
     ("package", package::package),
-    ("safetensors", |python, _| safetensors::safetensors(python)),
+    ("safetensors", safetensors::safetensors),
     ("torch", torch::torch),
 ];
 

@@ -55,18 +55,19 @@ const FRAMEWORKS: [Beside; 4] = [
 pub(super) fn package(python: &Path, extent: Extent) -> Result<(), Outcome> {
     let wheel = wheel(python, &[])?;
     let mut outcomes = Vec::new();
-    for (name, requirements, files) in FRAMEWORKS {
+    for (name, requirements, files) in FRAMEWORKS.iter().filter(|(name, ..)| extent.installs(name))
+    {
         let python = environment(python, requirements)?;
         install(&python, &wheel)?;
         let mut work = Work::new(&format!("package-{name}"))?;
         let case = |(load, path)| json!({"load": load, "path": path});
         work.cases = files()?.into_iter().map(case).collect();
         outcomes.push(work.check(&python, "package_load.py"));
-        if name == "paddle" {
+        if *name == "paddle" {
             let built = root().join("interop/paddle_built.py");
             outcomes.push(run(Command::new(&python).arg("-B").arg(built)));
         }
-        if name == "onnx" {
+        if *name == "onnx" {
             let share = if extent.all { "1" } else { "10" };
             let mut tests = Command::new(&python);
             tests.arg("-B").arg(root().join("interop/onnx_run.py"));

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{Work, first_failure};
+use super::{Extent, Work, first_failure};
 use crate::python::{environment, install, source, wheel};
 use crate::run::{Outcome, root, run};
 
@@ -13,11 +13,11 @@ const FRAMEWORKS: [(&str, &str); 2] = [
     ("paddle", "interop/requirements-paddle-3.3.1.txt"),
 ];
 
-pub(super) fn safetensors(python: &Path) -> Result<(), Outcome> {
+pub(super) fn safetensors(python: &Path, extent: Extent) -> Result<(), Outcome> {
     let source = source(python, "interop/requirements-safetensors-source.txt")?;
     let wheel = wheel(python, &[])?;
     let mut outcomes = Vec::new();
-    for (framework, requirements) in FRAMEWORKS {
+    for (framework, requirements) in FRAMEWORKS.iter().filter(|(name, _)| extent.installs(name)) {
         let python = environment(python, requirements)?;
         install(&python, &wheel)?;
         let work = Work::new(&format!("safetensors-{framework}"))?;

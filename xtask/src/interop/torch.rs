@@ -9,7 +9,7 @@ use crate::python::environment;
 use crate::run::{Outcome, cannot, root, run, target};
 
 pub(super) fn torch(python: &Path, extent: Extent) -> Result<(), Outcome> {
-    if !extent.all {
+    if !extent.installs("torch") {
         return Ok(());
     }
     let torch = environment(python, "interop/requirements-torch-2.15.0.txt")?;
