@@ -34,7 +34,7 @@ const PEERS: [(&str, &str); 9] = [
     ("onnx", "interop/requirements-onnx-1.23.2.txt"),
 ];
 
-const TORCH: &str = "benchmarks/requirements-torch-2.15.0.txt";
+const TORCH: &str = "interop/requirements-torch-2.15.0.txt";
 
 const PADDLE: &str = "interop/requirements-paddle-2.6.2.txt";
 
@@ -76,10 +76,8 @@ const CONVERTERS: [&str; 4] = [
     "benchmarks/requirements-paddle2onnx-1.2.11.txt",
     "benchmarks/requirements-p2o-0.1.2.txt",
     "benchmarks/requirements-mx2onnx-1.9.1.txt",
-    TORCH_EXPORT,
+    TORCH,
 ];
-
-const TORCH_EXPORT: &str = "benchmarks/requirements-torch-export-2.15.0.txt";
 
 /// Exports networks next to other converters.
 fn export(arguments: &[String]) -> Result<(), Outcome> {
@@ -96,7 +94,7 @@ fn export(arguments: &[String]) -> Result<(), Outcome> {
     for requirements in CONVERTERS.iter().filter(wanted) {
         let python = environment(&python_3_11()?, requirements)?;
         let scripts = match *requirements {
-            TORCH_EXPORT => &["to_onnx.py", "torch_files.py"][..],
+            TORCH => &["to_onnx.py", "torch_files.py"][..],
             _ => &["to_onnx.py"],
         };
         for script in scripts {

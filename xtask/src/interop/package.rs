@@ -40,7 +40,7 @@ const FRAMEWORKS: [Beside; 4] = [
     ("onnx", "interop/requirements-onnx-1.23.2.txt", || {
         Ok(files("onnx/types", "onnx")?.into_iter().map(|path| ("onnx", path)).collect())
     }),
-    ("torch", "benchmarks/requirements-torch-2.15.0.txt", || {
+    ("torch", "interop/requirements-torch-2.15.0.txt", || {
         let files = files("safetensors", "safetensors")?.into_iter();
         let digits = ("torch", root().join("examples/digits/paddle"));
         let beside = ["modules", "refusals", "slices"].map(|name| (name, PathBuf::from(name)));

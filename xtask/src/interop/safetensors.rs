@@ -9,7 +9,7 @@ use crate::run::{Outcome, root, run};
 
 /// The frameworks, with their requirements files.
 const FRAMEWORKS: [(&str, &str); 2] = [
-    ("torch", "benchmarks/requirements-torch-2.15.0.txt"),
+    ("torch", "interop/requirements-torch-2.15.0.txt"),
     ("paddle", "interop/requirements-paddle-3.3.1.txt"),
 ];
 
