@@ -78,3 +78,23 @@ fn a_program_with_states_equals_its_export() {
     let names: Vec<&str> = outputs.map(|value| value.a.as_str()).collect();
     assert!(names.contains(&"count.next"), "{names:?}");
 }
+
+/// An output that operators write to later has the name of the output; what it was before gets another.
+#[test]
+fn outputs_that_are_written_to_keep_their_names() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/torch");
+    let model = open(folder.join("inplace_chunks.pt2")).expect("a model");
+    let out = MemoryStore::default().location("out.onnx");
+    let done = convert(model.clone(), out.clone(), &ConvertOptions::default()).expect("an export");
+    assert!(done.report.warnings.is_empty(), "{:?}", done.report.warnings);
+    let copy = open(out).expect("the export");
+    let outputs = |model: &lodstone::Model| {
+        let program = model.main().expect("a program");
+        program.blocks.first().expect("a block").outputs.clone()
+    };
+    assert_eq!(outputs(&model), outputs(&copy));
+    let given = recorded(&folder, "inplace_chunks").0;
+    let found = compare(&model, &copy, inputs(&given), &CompareOptions::default());
+    let found = found.expect("a comparison");
+    assert!(found.same, "{found:?}");
+}

@@ -1,6 +1,6 @@
 //! Writes the ONNX program as a model.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use lodstone_model::{Block, Model, Op, Parameter, Report, Var};
@@ -23,10 +23,16 @@ impl Walk<'_> {
     pub(super) fn finish(mut self, report: &mut Report) -> Result<(Model, Origins), Findings> {
         let names = self.program.blocks.first().map_or(&[][..], |main| &main.outputs);
         let mut outputs: Vec<Value> = Vec::new();
+        let mut swapped = HashMap::new();
         for name in if self.findings.is_empty() { names } else { &[] } {
             match self.output(name, &outputs) {
                 Ok(value) => {
-                    if value.name() != name {
+                    let is_swapped =
+                        self.is_intermediate(name, &outputs) && !swapped.contains_key(name);
+                    if value.name() != name && is_swapped {
+                        swapped.insert(name.clone(), value.name().to_owned());
+                        swapped.insert(value.name().to_owned(), name.clone());
+                    } else if value.name() != name {
                         report.warn(format!(
                             "the output {} is named {}: an input, a parameter or another output has its name",
                             quoted(name),
@@ -45,14 +51,20 @@ impl Walk<'_> {
         if !self.findings.is_empty() {
             return Err(self.findings);
         }
-        self.assemble(outputs).map_err(|finding| {
+        self.assemble(outputs, &swapped).map_err(|finding| {
             let mut findings = Findings::default();
             findings.add("the program", finding);
             findings
         })
     }
 
-    /// Returns the value of an output, under a name that no other output has.
+    /// Returns whether a name belongs to what an operator has computed, which the program writes to later.
+    fn is_intermediate(&self, name: &str, outputs: &[Value]) -> bool {
+        self.graph.ops.iter().flat_map(Op::writes).any(|it| it == name)
+            && !outputs.iter().any(|it| it.name() == name)
+    }
+
+    /// Returns the value of an output, under a name that no other value has.
     fn output(&mut self, name: &str, others: &[Value]) -> Outcome {
         self.graph.begin(name);
         let mut scope = std::mem::take(&mut self.scope);
@@ -71,8 +83,7 @@ impl Walk<'_> {
         if value.rank().is_err() {
             return Err(Finding::new(Code::UnknownDims, "its rank must be known"));
         }
-        let is_written = self.graph.ops.iter().flat_map(Op::writes).any(|it| it == name);
-        if is_written && value.name() == name && !others.iter().any(|it| it.name() == name) {
+        if value.name() == name && self.is_intermediate(name, others) {
             return Ok(value);
         }
         let is_free = !self.graph.ops.iter().flat_map(Op::writes).any(|it| it == name)
@@ -121,8 +132,13 @@ impl Walk<'_> {
         }
     }
 
-    fn assemble(self, outputs: Vec<Value>) -> Result<(Model, Origins), Finding> {
-        let origins = self.origins();
+    /// Returns the model, with names `swapped`.
+    fn assemble(
+        self,
+        outputs: Vec<Value>,
+        swapped: &HashMap<String, String>,
+    ) -> Result<(Model, Origins), Finding> {
+        let origins = self.origins(swapped);
         let main = Block {
             parent: -1,
             name: "main".to_owned(),
@@ -148,9 +164,11 @@ impl Walk<'_> {
         kept.sort_by(|a, b| a.name.cmp(&b.name));
         let made = self.graph.constants.into_iter().filter(|it| read.contains(it.name.as_str()));
         let parameters: Vec<Parameter> = kept.into_iter().chain(made).collect();
+        let mut program = blocks::program(ordered, None)?;
+        program.rename(swapped);
         let model = Model {
             format: self.model.format.clone(),
-            programs: blocks::program(ordered, None)?.into(),
+            programs: program.into(),
             parameters,
             files: self.model.files.clone(),
             checksums: self.model.checksums.clone(),
@@ -160,7 +178,7 @@ impl Walk<'_> {
     }
 
     /// Returns the values of the result by the names of those of the program.
-    fn origins(&self) -> Origins {
+    fn origins(&self, swapped: &HashMap<String, String>) -> Origins {
         let mut origins = Origins::default();
         for (name, bound) in &self.scope {
             let value = match bound {
@@ -168,7 +186,8 @@ impl Walk<'_> {
                 Bound::Number(value) => value,
                 _ => continue,
             };
-            origins.insert(0, name, Origin::Value(Arc::from(value.name())));
+            let value = swapped.get(value.name()).map_or(value.name(), String::as_str);
+            origins.insert(0, name, Origin::Value(Arc::from(value)));
         }
         origins
     }
