@@ -24,7 +24,10 @@ pub(super) fn dynamic_lstm(call: &Call<'_>) -> Made {
     run(call, &["Sigmoid", "Tanh", "Tanh"], lstm)
 }
 
-/// One step of a cell.
+/// The maximum size of an element of the contributions of inputs in bytes.
+const WIDE: u64 = 8;
+
+/// One step of a cell, from the contribution of its input to all gates.
 type Step = fn(&Cell<'_>, &Item, &State) -> Outcome<State>;
 
 /// The state of a cell: each tensor is [batch, hidden].
@@ -103,9 +106,9 @@ impl Cell<'_> {
         self.curves.get(number).ok_or("an activation is missing")?.of(&x)
     }
 
-    /// Returns the contribution of the input to all gates.
-    fn of_input(&self, x: &Item) -> Outcome<Item> {
-        let made = product(x.clone(), self.input.clone())?;
+    /// Returns the contribution of inputs, [rows, inputs], to all gates.
+    fn of_inputs(&self, x: Item) -> Outcome<Item> {
+        let made = product(x, self.input.clone())?;
         match &self.biases {
             Some((bias, _)) => made.plus(bias),
             None => Ok(made),
@@ -129,32 +132,32 @@ impl Cell<'_> {
     }
 }
 
-fn rnn(cell: &Cell<'_>, x: &Item, state: &State) -> Outcome<State> {
-    let sum = cell.of_input(x)?.plus(&cell.of_hidden(&state.hidden)?)?;
+fn rnn(cell: &Cell<'_>, of_x: &Item, state: &State) -> Outcome<State> {
+    let sum = of_x.plus(&cell.of_hidden(&state.hidden)?)?;
     Ok(State { hidden: cell.curve(0, &sum)?, long: None })
 }
 
 /// Gates: update, reset, hidden.
-fn gru(cell: &Cell<'_>, x: &Item, state: &State) -> Outcome<State> {
+fn gru(cell: &Cell<'_>, of_x: &Item, state: &State) -> Outcome<State> {
     let old = &state.hidden;
-    let (of_x, of_h) = (cell.of_input(x)?, cell.of_hidden(old)?);
-    let sum = |number: usize| cell.gate(&of_x, number).plus(&cell.gate(&of_h, number));
+    let of_h = cell.of_hidden(old)?;
+    let sum = |number: usize| cell.gate(of_x, number).plus(&cell.gate(&of_h, number));
     let (update, reset) = (cell.curve(0, &sum(0)?)?, cell.curve(0, &sum(1)?)?);
     let fresh = if cell.call.int("linear_before_reset", 0) != 0 {
         reset.times(&cell.gate(&of_h, 2))?
     } else {
         cell.gate(&cell.of_hidden(&reset.times(old)?)?, 2)
     };
-    let fresh = cell.curve(1, &cell.gate(&of_x, 2).plus(&fresh)?)?;
+    let fresh = cell.curve(1, &cell.gate(of_x, 2).plus(&fresh)?)?;
     // fresh + update * (old - fresh)
     let hidden = fresh.plus(&update.times(&old.minus(&fresh)?)?)?;
     Ok(State { hidden, long: None })
 }
 
 /// Gates: input, output, forget, cell; peepholes: input, output, forget.
-fn lstm(cell: &Cell<'_>, x: &Item, state: &State) -> Outcome<State> {
+fn lstm(cell: &Cell<'_>, of_x: &Item, state: &State) -> Outcome<State> {
     let old = state.long.as_ref().ok_or("the cell state is missing")?;
-    let all = cell.of_input(x)?.plus(&cell.of_hidden(&state.hidden)?)?;
+    let all = of_x.plus(&cell.of_hidden(&state.hidden)?)?;
     let gate = |number: usize, peephole: Option<(usize, &Item)>| {
         let sum = cell.gate(&all, number);
         match (peephole, &cell.peepholes) {
@@ -185,7 +188,7 @@ fn run(call: &Call<'_>, curves: &[&str], step: Step) -> Made {
     };
     // [steps, batch, inputs]
     let x = swap(call.input(0)?, &[1, 0, 2]);
-    let [steps, batch, _] = *x.shape().as_slice() else {
+    let [steps, batch, inputs] = *x.shape().as_slice() else {
         return Err(format!("expected [steps, batch, inputs], found {:?}", x.shape()).into());
     };
     let shape = call.input(2)?.shape();
@@ -221,12 +224,13 @@ fn run(call: &Call<'_>, curves: &[&str], step: Step) -> Made {
         let long = if curves.len() == 3 { Some(begin(6)?) } else { None };
         let mut state = State { hidden: begin(5)?, long };
         let backwards = direction == 1 || call.text("direction").as_deref() == Some("reverse");
+        // One product for all steps: the weights are read once.
+        let _workspace = call.workspace(&[steps, batch, gates(curves), hidden], WIDE)?;
+        let of_inputs = cell.of_inputs(x.clone().reshaped(vec![steps * batch, inputs]))?;
         let mut made = Vec::with_capacity(steps);
         for number in 0..steps {
             let at = if backwards { steps - 1 - number } else { number };
-            let now = x.clone().narrowed(0, at, at + 1);
-            let inputs = *now.shape().last().ok_or("expected steps of inputs, found a scalar")?;
-            let now = now.reshaped(vec![batch, inputs]);
+            let now = of_inputs.clone().narrowed(0, at * batch, (at + 1) * batch);
             let next = match cell.is_dynamic && !backwards {
                 true => step(&cell, &now, &active(&state, &lengths, at)?)?,
                 false => step(&cell, &now, &state)?,
@@ -283,6 +287,15 @@ fn within(old: State, new: State, lengths: &[usize], at: usize) -> Outcome<(Stat
     Ok((State { hidden: old.hidden.masked(goes, &new.hidden)?, long }, shown))
 }
 
+/// Returns the number of gates of a cell with these activations.
+fn gates(curves: &[&str]) -> usize {
+    match curves.len() {
+        3 => 4,
+        2 => 3,
+        _ => 1,
+    }
+}
+
 fn cell<'a>(
     call: &'a Call<'a>,
     direction: usize,
@@ -290,11 +303,6 @@ fn cell<'a>(
     hidden: usize,
     curves: &[&str],
 ) -> Outcome<Cell<'a>> {
-    let gates = match curves.len() {
-        3 => 4,
-        2 => 3,
-        _ => 1,
-    };
     // The part of a direction, which has these dims.
     let part = |item: &Item, dims: &[usize]| {
         let (found, expected) = (item.shape(), [&[directions], dims].concat());
@@ -304,7 +312,7 @@ fn cell<'a>(
         let one = item.clone().narrowed(0, direction, direction + 1);
         Ok::<_, Finding>(one.reshaped(dims.to_vec()))
     };
-    let rows = hidden.checked_mul(gates).filter(|rows| *rows <= usize::MAX / 4);
+    let rows = hidden.checked_mul(gates(curves)).filter(|rows| *rows <= usize::MAX / 4);
     let rows = rows.ok_or("the hidden size is too large")?;
     let biases = call.optional(3).map(|both| {
         let both = part(both, &[2 * rows])?;
