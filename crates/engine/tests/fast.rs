@@ -148,11 +148,36 @@ const CONVOLUTIONS: &[Convolved] = &[
     (&[1, 1, 4, 4], &[1, 1, 4, 4], 1, &[]),
     (&[1, 2, 3, 3], &[2, 2, 3, 3], 1, &[("pads", &[9, 9, 9, 9])]),
     (&[1, 2, 4, 5, 6], &[3, 2, 2, 2, 2], 1, &[]),
+    // Rows that are read where they are: few results of many channels.
+    (&[2, 67, 9, 7], &[24, 67, 3, 3], 1, &[("pads", &[1, 1, 1, 1])]),
+    (&[1, 100, 11, 8], &[8, 100, 3, 3], 1, &[("pads", &[1, 1, 1, 1]), ("strides", &[2, 2])]),
+    (&[1, 130, 6, 13], &[40, 65, 2, 3], 2, &[("pads", &[0, 1, 1, 2])]),
+    (&[1, 300, 9, 9], &[65, 300, 3, 2], 1, &[("dilations", &[2, 3]), ("pads", &[2, 2, 2, 2])]),
+    (&[1, 515, 5, 5], &[88, 515, 1, 1], 1, &[("strides", &[2, 1])]),
     // These do not fit.
     (&[0, 3, 5, 5], &[2, 3, 3, 3], 1, &[]),
     (&[1, 3, 0, 5], &[2, 3, 3, 3], 1, &[]),
     (&[1, 3, 2, 2], &[2, 3, 3, 3], 1, &[]),
     (&[1, 4, 5, 5], &[2, 3, 3, 3], 1, &[]),
+];
+
+const TRANSPOSED: &[Convolved] = &[
+    (&[1, 24, 9, 7], &[24, 24, 2, 2], 1, &[("strides", &[2, 2])]),
+    (&[2, 3, 5, 6], &[3, 7, 3, 3], 1, &[("strides", &[2, 2]), ("pads", &[1, 1, 1, 1])]),
+    (&[1, 97, 4, 4], &[97, 1, 4, 4], 1, &[("strides", &[2, 2]), ("pads", &[1, 1, 1, 1])]),
+    (&[1, 4, 5, 3], &[4, 3, 3, 2], 1, &[("strides", &[3, 2]), ("output_padding", &[2, 1])]),
+    (&[1, 4, 5, 3], &[4, 3, 3, 3], 1, &[("strides", &[2, 2]), ("output_shape", &[10, 7])]),
+    (&[1, 6, 5, 5], &[6, 2, 3, 3], 3, &[("dilations", &[2, 1]), ("pads", &[0, 1, 2, 0])]),
+    (&[1, 17, 5, 5], &[17, 1, 3, 3], 17, &[("strides", &[1, 2])]),
+    (&[2, 3, 9], &[3, 5, 4], 1, &[("strides", &[2]), ("pads", &[1, 2])]),
+    (&[1, 3, 1, 5], &[3, 2, 1, 7], 1, &[("strides", &[5, 1])]),
+    (&[1, 1, 1, 1], &[1, 1000, 1, 1], 1, &[]),
+    (&[1, 2, 3, 3], &[2, 2, 2, 2], 1, &[("strides", &[4, 4])]),
+    (&[1, 2, 2, 3, 3], &[2, 2, 2, 2, 2], 1, &[]),
+    // These do not fit.
+    (&[1, 3, 5, 5], &[2, 3, 3, 3], 1, &[]),
+    (&[1, 3, 0, 5], &[3, 3, 3, 3], 1, &[]),
+    (&[1, 3, 2, 2], &[3, 3, 1, 1], 1, &[("pads", &[2, 2, 2, 2])]),
 ];
 
 /// The operators after a convolution that gives `y`, and their constants of each channel.
@@ -166,17 +191,20 @@ const AFTER: &[&[(&str, &[&str])]] = &[
     &[("Clip", &["y", "low", "high"])],
 ];
 
-fn convolutions(with_bias: bool) -> Vec<Case> {
+fn convolutions(kind: &str, all: &[Convolved], with_bias: bool) -> Vec<Case> {
     let mut cases = Vec::new();
-    for (number, (x, filter, group, lists)) in CONVOLUTIONS.iter().enumerate() {
+    for (number, (x, filter, group, lists)) in all.iter().enumerate() {
         for after in AFTER {
-            let results = filter[0];
+            let results = match kind {
+                "ConvTranspose" => filter[1] * group.cast_unsigned(),
+                _ => filter[0],
+            };
             let mut attributes = vec![("group", AttributeValue::Long(*group))];
             attributes.extend(
                 lists.iter().map(|(name, list)| (*name, AttributeValue::Longs(list.to_vec()))),
             );
             let inputs = if with_bias { &["x", "filter", "bias"][..] } else { &["x", "filter"] };
-            let mut ops = vec![op("Conv", inputs, "y", &attributes)];
+            let mut ops = vec![op(kind, inputs, "y", &attributes)];
             let names = ["1", "2", "3"];
             for ((kind, inputs), output) in after.iter().zip(names) {
                 ops.push(op(kind, inputs, output, &[]));
@@ -209,8 +237,8 @@ fn convolutions(with_bias: bool) -> Vec<Case> {
             ];
             let constants = constants.map(|(name, tensor)| (name.to_owned(), tensor)).to_vec();
             let kinds: Vec<&str> = after.iter().map(|(kind, _)| *kind).collect();
-            let name = format!("convolution {number}, then {kinds:?}");
-            let terms = filter.iter().skip(1).product();
+            let name = format!("{kind} {number}, then {kinds:?}");
+            let terms = filter.iter().product::<u64>() / results;
             cases.push(Case { name, x: x.to_vec(), ops, constants, outputs, terms });
         }
     }
@@ -220,14 +248,18 @@ fn convolutions(with_bias: bool) -> Vec<Case> {
 #[test]
 fn convolutions_of_all_sizes_are_near_the_reference() {
     for with_bias in [true, false] {
-        let ran = convolutions(with_bias).iter().filter(|case| case.check()).count();
-        assert_eq!(ran, 21 * AFTER.len());
+        for (kind, all, fit) in [("Conv", CONVOLUTIONS, 26), ("ConvTranspose", TRANSPOSED, 12)] {
+            let cases = convolutions(kind, all, with_bias);
+            let ran = cases.iter().filter(|case| case.check()).count();
+            assert_eq!(ran, fit * AFTER.len(), "{kind}");
+        }
     }
 }
 
 #[test]
 fn a_result_that_is_read_elsewhere_is_also_computed_alone() {
-    for mut case in convolutions(true) {
+    let transposed = convolutions("ConvTranspose", TRANSPOSED, true);
+    for mut case in convolutions("Conv", CONVOLUTIONS, true).into_iter().chain(transposed) {
         let folded = case.run(Mode::Fast, 1);
         case.outputs.push("y".to_owned());
         if !case.check() {
@@ -237,6 +269,55 @@ fn a_result_that_is_read_elsewhere_is_also_computed_alone() {
         let both = case.run(Mode::Fast, 1).unwrap();
         let bytes = |values: &[Value]| values[0].dense().unwrap().bytes().unwrap();
         assert_eq!(bytes(&folded.unwrap()), bytes(&both), "{}", case.name);
+    }
+}
+
+/// Images that are enlarged and joined are the same: nothing is computed.
+#[test]
+fn enlarged_and_joined_images_are_the_same() {
+    let text = |value: &str| AttributeValue::String(value.into());
+    let modes: &[(&str, &str)] = &[
+        ("asymmetric", "floor"),
+        ("half_pixel", "round_prefer_ceil"),
+        ("align_corners", "round_prefer_floor"),
+        ("tf_crop_and_resize", "floor"),
+    ];
+    for (coordinates, nearest) in modes {
+        for scales in [[1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 1.0, 3.0], [1.0, 1.0, 0.5, 1.7], [2.0; 4]] {
+            let scales: Vec<u8> = scales.iter().flat_map(|one: &f32| one.to_le_bytes()).collect();
+            let scales = Tensor::dense(DType::Float32, vec![4], Blob::memory(scales));
+            let region: Vec<u8> = [0_f32, 0.0, 0.0, 0.2, 1.0, 1.0, 1.0, 0.9]
+                .iter()
+                .flat_map(|one| one.to_le_bytes())
+                .collect();
+            let region = Tensor::dense(DType::Float32, vec![8], Blob::memory(region));
+            let attributes = [
+                ("mode", text("nearest")),
+                ("coordinate_transformation_mode", text(coordinates)),
+                ("nearest_mode", text(nearest)),
+            ];
+            let case = Case {
+                name: format!("{coordinates}, {nearest}"),
+                x: vec![2, 3, 6, 7],
+                ops: vec![
+                    op("Conv", &["x", "filter"], "y", &[]),
+                    op("Resize", &["y", "region", "scales"], "z", &attributes),
+                    op("Conv", &["x", "other"], "w", &[]),
+                    op("Resize", &["w", "region", "scales"], "v", &attributes),
+                    op("Concat", &["z", "v", "z"], "all", &[("axis", AttributeValue::Long(-3))]),
+                    op("Concat", &["z", "z"], "both", &[("axis", AttributeValue::Long(2))]),
+                ],
+                constants: vec![
+                    ("filter".to_owned(), tensor(&[5, 3, 2, 2], 1)),
+                    ("other".to_owned(), tensor(&[17, 3, 2, 2], 2)),
+                    ("scales".to_owned(), scales),
+                    ("region".to_owned(), region),
+                ],
+                outputs: ["all", "both"].map(str::to_owned).to_vec(),
+                terms: 12,
+            };
+            assert!(case.check(), "{}", case.name);
+        }
     }
 }
 

@@ -29,6 +29,8 @@ enum Weights {
     Product(Packed),
     /// One filter for each channel: `[window][channel]`.
     EachChannel(Vec<f32>),
+    /// Of a transposed convolution.
+    Transposed(Packed),
 }
 
 /// The change of each result channel that a normalization makes: it is multiplied, then something is added.
@@ -40,16 +42,16 @@ pub(crate) struct Affine {
 
 /// What a convolution does to one image size.
 #[derive(Debug)]
-struct Geometry {
-    channels: usize,
+pub(super) struct Geometry {
+    pub(super) channels: usize,
     /// The height and width of the images, of the windows, and of the results.
-    image: [usize; 2],
-    window: [usize; 2],
-    steps: [usize; 2],
-    strides: [usize; 2],
-    dilations: [usize; 2],
-    /// The padding before the images.
-    pads: [usize; 2],
+    pub(super) image: [usize; 2],
+    pub(super) window: [usize; 2],
+    pub(super) steps: [usize; 2],
+    pub(super) strides: [usize; 2],
+    pub(super) dilations: [usize; 2],
+    /// The padding before the images; what is cropped before the results of a transposed convolution.
+    pub(super) pads: [usize; 2],
 }
 
 /// A convolution of images of certain dims.
@@ -61,11 +63,11 @@ pub(crate) struct Over<'c> {
 }
 
 /// The windows of images as rows of a matrix.
-struct Unfolded<'a> {
-    geometry: &'a Geometry,
-    image: &'a [f32],
+pub(super) struct Unfolded<'a> {
+    pub(super) geometry: &'a Geometry,
+    pub(super) image: &'a [f32],
     /// The number of channels of a group.
-    channels: usize,
+    pub(super) channels: usize,
 }
 
 impl Convolution {
@@ -78,24 +80,25 @@ impl Convolution {
     ) -> Outcome<Option<Self>> {
         let dims = filter.dims().to_vec();
         let groups = count(Call::new(op, &[])?.int("group", 1))?;
-        let (3..=4, [results, each, window @ ..]) = (dims.len(), dims.as_slice()) else {
+        let (3..=4, [outer, each, window @ ..]) = (dims.len(), dims.as_slice()) else {
             return Ok(None);
         };
         let is_single = |it: &Dense| it.dtype() == DType::Float32;
-        if groups == 0 || dims.contains(&0) || !results.is_multiple_of(groups) {
+        if groups == 0 || dims.contains(&0) || !outer.is_multiple_of(groups) {
             return Ok(None);
         }
+        let results = if is_transposed(op) { each * groups } else { *outer };
         if !is_single(filter) || !bias.is_none_or(is_single) {
             return Ok(None);
         }
         let values = ordered(filter, Order::RowMajor)?;
         let mut bias = match bias {
-            Some(bias) if bias.dims() != [*results] => return Ok(None),
+            Some(bias) if bias.dims() != [results] => return Ok(None),
             Some(bias) => Some(ordered(bias, Order::RowMajor)?.to_vec()),
             None => None,
         };
         if let Some(Affine { scale, shift }) = affine {
-            let old = bias.unwrap_or_else(|| vec![0.0; *results]);
+            let old = bias.unwrap_or_else(|| vec![0.0; results]);
             let sides = old.iter().zip(scale).zip(shift);
             bias = Some(sides.map(|((old, scale), shift)| old * scale + shift).collect());
         }
@@ -107,8 +110,16 @@ impl Convolution {
             let value = values.get((result * each + channel) * window + place).copied();
             value.unwrap_or_default() * scale(result).unwrap_or(1.0)
         };
-        let weights = if *each == 1 && columns == 1 {
-            let places = (0..window).flat_map(|place| (0..*results).map(move |one| (place, one)));
+        let weights = if is_transposed(op) {
+            let inner = outer / groups;
+            Weights::Transposed(Packed::new(groups, inner, window * each, |group, row, column| {
+                let (place, result) = (column / each, group * each + column % each);
+                let input = (group * inner + row) * each + column % each;
+                let value = values.get(input * window + place).copied().unwrap_or_default();
+                value * scale(result).unwrap_or(1.0)
+            }))
+        } else if *each == 1 && columns == 1 {
+            let places = (0..window).flat_map(|place| (0..results).map(move |one| (place, one)));
             Weights::EachChannel(places.map(|(place, result)| at(result, place, 0)).collect())
         } else {
             Weights::Product(Packed::new(groups, window * each, columns, |group, row, column| {
@@ -121,7 +132,7 @@ impl Convolution {
     /// Returns the size of the packed filter in bytes.
     pub(crate) fn nbytes(&self) -> u64 {
         match &self.weights {
-            Weights::Product(packed) => packed.nbytes(),
+            Weights::Product(packed) | Weights::Transposed(packed) => packed.nbytes(),
             Weights::EachChannel(values) => size_of_val(values.as_slice()) as u64,
         }
     }
@@ -131,6 +142,10 @@ impl Convolution {
     /// # Errors
     /// If the images do not fit the filter.
     pub(crate) fn over(&self, op: &Op, dims: &[usize]) -> Outcome<Over<'_>> {
+        if let Weights::Transposed(_) = self.weights {
+            let (geometry, dims) = Geometry::transposed(op, dims, &self.filter, self.groups)?;
+            return Ok(Over { convolution: self, geometry, dims });
+        }
         let windows = Windows::of(&Call::new(op, &[])?, spatial(&self.filter)?, spatial(dims)?)?;
         windows.check(dims, &self.filter, self.groups)?;
         let steps = windows.steps(spatial(dims)?)?;
@@ -152,7 +167,22 @@ impl Convolution {
     }
 }
 
+/// Returns whether a convolution is transposed.
+pub(crate) fn is_transposed(op: &Op) -> bool {
+    op.kind == "ConvTranspose"
+}
+
 impl Over<'_> {
+    /// Returns the size of the memory in which it computes, in bytes.
+    pub(crate) fn workspace(&self) -> u64 {
+        match (&self.convolution.weights, self.dims.first()) {
+            (Weights::Transposed(packed), Some(examples)) => {
+                (self.geometry.products(*examples, packed) * size_of::<f32>()) as u64
+            }
+            _ => 0,
+        }
+    }
+
     /// Convolves images of these dims. `then` is called with the offset of each finished part of the result, whose channels
     /// are innermost.
     ///
@@ -178,13 +208,17 @@ impl Over<'_> {
             Weights::EachChannel(weights) => {
                 geometry.convolve_each(&image, weights, finish, &mut out, then)?;
             }
+            Weights::Transposed(packed) => {
+                let weights = (packed, *groups);
+                geometry.convolve_transposed(&image, weights, finish, buffers, &mut out, then)?;
+            }
         }
         tensor(out, dims, Order::ChannelsLast)
     }
 }
 
 /// Returns the spatial dims as two, the first of which may be added.
-fn plane(dims: &[usize], first: usize) -> Outcome<[usize; 2]> {
+pub(super) fn plane(dims: &[usize], first: usize) -> Outcome<[usize; 2]> {
     match dims {
         [width] => Ok([first, *width]),
         [height, width] => Ok([*height, *width]),
@@ -199,6 +233,19 @@ impl Geometry {
         let (line, column) = (row / width.max(1), row % width.max(1));
         let [down, right] = self.strides;
         (line / height.max(1), [line % height.max(1) * down, column * right])
+    }
+
+    /// Returns the places of results from `first` on, as [`place`](Self::place) does.
+    fn places(&self, first: usize) -> impl Iterator<Item = (usize, [usize; 2])> {
+        let ([rows, columns], [down, right]) = (self.steps, self.strides);
+        std::iter::successors(Some(self.place(first)), move |&(example, [top, left])| {
+            let next = match (left + right == columns * right, top + down == rows * down) {
+                (false, _) => (example, [top, left + right]),
+                (true, false) => (example, [top + down, 0]),
+                (true, true) => (example + 1, [0, 0]),
+            };
+            Some(next)
+        })
     }
 
     /// Returns the coordinate of an element of a window in an image, if it is not in the padding.
@@ -242,13 +289,27 @@ struct Run {
 }
 
 impl Unfolded<'_> {
-    /// Returns whether the pixels of the images are the rows.
-    fn is_matrix(&self) -> bool {
-        let geometry = self.geometry;
-        geometry.window == [1, 1]
-            && geometry.strides == [1, 1]
-            && geometry.steps == geometry.image
-            && self.channels == geometry.channels
+    /// Returns where the elements of a run begin in the images, and the columns of the run that are in an image; `None` if
+    /// no column is.
+    fn part(
+        &self,
+        group: usize,
+        run: &Run,
+        (example, [top, left]): (usize, [usize; 2]),
+    ) -> Option<(usize, Range<usize>)> {
+        let ([height, width], channels) = (self.geometry.image, self.geometry.channels);
+        let line = top.checked_add_signed(run.down).filter(|line| *line < height)?;
+        let begin = left.cast_signed() + run.right;
+        let skipped = (-begin).max(0).cast_unsigned().min(run.columns);
+        let end = (width.cast_signed() - begin).max(0).cast_unsigned().min(run.columns);
+        if skipped >= end {
+            return None;
+        }
+        // The first column in the image has all its channels, unless it is the first of the run.
+        let channel = if skipped == 0 { run.channel } else { 0 };
+        let column = (example * height + line) * width;
+        let column = column.strict_add_signed(begin + skipped.cast_signed());
+        Some((column * channels + group * self.channels + channel, skipped..end))
     }
 
     /// Returns the runs of some elements of a window.
@@ -277,54 +338,50 @@ impl Unfolded<'_> {
 }
 
 impl Rows for Unfolded<'_> {
-    fn unfold(&self, group: usize, first: usize, inner: Range<usize>, into: &mut [[f32; DEPTH]]) {
-        let geometry = self.geometry;
-        let ([height, width], [down, right]) = (geometry.image, geometry.strides);
-        let ([rows, columns], channels) = (geometry.steps, geometry.channels);
-        if self.is_matrix() {
-            let rows = self.image.chunks_exact(channels.max(1)).skip(first);
-            for (into, row) in into.iter_mut().zip(rows) {
-                let (into, _) = into.split_at_mut(inner.len());
-                into.copy_from_slice(part_of(row, inner.start, inner.len()));
-            }
-            return;
-        }
+    fn joined(&self) -> usize {
+        let (geometry, [_, width]) = (self.geometry, self.geometry.window);
+        let [_, right] = geometry.dilations;
+        let is_joined = right == 1 && self.channels == geometry.channels;
+        self.channels * if is_joined { width } else { 1 }
+    }
+
+    fn lines<'r>(
+        &'r self,
+        group: usize,
+        first: usize,
+        inner: Range<usize>,
+        into: &mut [Option<&'r [f32]>],
+    ) {
         let runs = self.runs(inner);
-        let (example, [top, left]) = geometry.place(first);
-        let (mut example, mut top, mut left) = (example, top, left);
-        for into in into {
+        let [run] = runs.as_slice() else { return };
+        for (into, place) in into.iter_mut().zip(self.geometry.places(first)) {
+            *into = match self.part(group, run, place) {
+                Some((place, columns)) if columns == (0..run.columns) => {
+                    Some(part_of(self.image, place, run.place.len()))
+                }
+                _ => None,
+            };
+        }
+    }
+
+    fn unfold(&self, group: usize, first: usize, inner: Range<usize>, into: &mut [[f32; DEPTH]]) {
+        let runs = self.runs(inner);
+        for (into, place) in into.iter_mut().zip(self.geometry.places(first)) {
             for run in &runs {
                 let Some(into) = into.get_mut(run.place.clone()) else { continue };
-                let Some(line) = top.checked_add_signed(run.down).filter(|line| *line < height)
-                else {
+                let Some((place, columns)) = self.part(group, run, place) else {
                     into.fill(0.0);
                     continue;
                 };
-                // The columns of the run that are in the image.
-                let begin = left.cast_signed() + run.right;
-                let skipped = (-begin).max(0).cast_unsigned().min(run.columns);
-                let end = (width.cast_signed() - begin).max(0).cast_unsigned().min(run.columns);
                 let element = |column: usize| {
                     (column * self.channels).saturating_sub(run.channel).min(into.len())
                 };
-                let (from, to) = (element(skipped), element(end.max(skipped)));
+                let (from, to) = (element(columns.start), element(columns.end));
                 let (blank, rest) = into.split_at_mut(from);
                 let (now, after) = rest.split_at_mut(to - from);
                 blank.fill(0.0);
                 after.fill(0.0);
-                if !now.is_empty() {
-                    let line = (example * height + line) * width * channels;
-                    let channel = (group * self.channels + run.channel + from).cast_signed();
-                    let place = line.strict_add_signed(begin * channels.cast_signed() + channel);
-                    now.copy_from_slice(part_of(self.image, place, now.len()));
-                }
-            }
-            left += right;
-            if left == columns * right {
-                (left, top) = (0, top + down);
-                if top == rows * down {
-                    (top, example) = (0, example + 1);
-                }
+                now.copy_from_slice(part_of(self.image, place, now.len()));
             }
         }
     }

@@ -10,6 +10,7 @@ use burn_backend::{BoolStore, DType as BurnType};
 use burn_flex::FlexTensor;
 use lodstone_model::DType;
 use lodstone_schema::Finding;
+use rayon::prelude::*;
 
 use crate::budget::probe;
 use crate::dense::Dense;
@@ -136,21 +137,19 @@ const SQUARE: usize = 64;
 
 /// Transposes matrices of `rows` rows and `columns` columns.
 fn exchanged(from: &[f32], examples: usize, rows: usize, columns: usize) -> Vec<f32> {
-    let size = rows * columns;
-    let mut made = vec![0.0; examples * size];
-    for (from, into) in from.chunks_exact(size.max(1)).zip(made.chunks_exact_mut(size.max(1))) {
-        for first in (0..columns).step_by(SQUARE) {
-            let lines = from.chunks_exact(columns).enumerate();
-            for (row, line) in lines {
-                let line = line.iter().skip(first).take(SQUARE);
-                let into = into.chunks_exact_mut(rows).skip(first);
-                for (from, into) in line.zip(into) {
+    let size = (rows * columns).max(1);
+    let mut made = vec![0.0; examples * rows * columns];
+    for (from, into) in from.chunks_exact(size).zip(made.chunks_exact_mut(size)) {
+        into.par_chunks_mut(SQUARE * rows).enumerate().for_each(|(number, into)| {
+            for (row, line) in from.chunks_exact(columns).enumerate() {
+                let line = line.iter().skip(number * SQUARE);
+                for (from, into) in line.zip(into.chunks_exact_mut(rows)) {
                     if let Some(into) = into.get_mut(row) {
                         *into = *from;
                     }
                 }
             }
-        }
+        });
     }
     made
 }

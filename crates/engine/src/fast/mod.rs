@@ -2,28 +2,51 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `arrange.rs` | images that are enlarged or joined |
 //! | `buffers.rs` | memory for results |
 //! | `convolution.rs` | convolutions |
 //! | `layout.rs` | tensors whose channels are innermost |
 //! | `pool.rs` | pooling |
 //! | `product.rs` | products with a packed matrix, in tiles |
+//! | `transposed.rs` | transposed convolutions |
 
+mod arrange;
 mod buffers;
 mod convolution;
 pub(crate) mod layout;
-pub(crate) mod pool;
+mod pool;
 mod product;
+mod transposed;
 
 pub(crate) use buffers::{Buffers, Spare};
-pub(crate) use convolution::{Affine, Convolution};
+pub(crate) use convolution::{Affine, Convolution, is_transposed};
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use lodstone_model::Op;
 use lodstone_schema::Finding;
 
 use crate::budget::{Budget, Charge};
+use crate::dense::Dense;
 use crate::item::Outcome;
+use crate::value::Value;
+
+/// A kernel for images whose channels are innermost; it returns `None` for all else.
+pub(crate) type Images = fn(&Op, &[Option<&Value>], &Buffers) -> Outcome<Option<Dense>>;
+
+/// Returns the kernel of an operator for images whose channels are innermost.
+pub(crate) fn images(op: &Op) -> Option<Images> {
+    if !matches!(op.domain.as_str(), "" | "ai.onnx") || op.writes().count() != 1 {
+        return None;
+    }
+    match op.kind.as_str() {
+        "AveragePool" | "GlobalAveragePool" | "MaxPool" => Some(pool::pool),
+        "Concat" => Some(arrange::concat),
+        "Resize" => Some(arrange::resize),
+        _ => None,
+    }
+}
 
 /// The packed constants of a program, for all its plans.
 #[derive(Debug, Default)]
@@ -34,6 +57,8 @@ pub(crate) struct Prepared(Mutex<HashMap<Key, Option<Arc<Kept>>>>);
 pub(crate) struct Key {
     /// The numbers of the constants, among those of the program.
     pub(crate) constants: Vec<Option<usize>>,
+    /// Whether it is the filter of a transposed convolution.
+    pub(crate) is_transposed: bool,
     /// The number of groups of a convolution.
     pub(crate) groups: i64,
     /// The bits of the epsilon of its normalization, if it has one.

@@ -20,21 +20,18 @@ enum Kind {
     Mean,
 }
 
-/// Returns whether some images are pooled here.
-pub(crate) fn is_pool(op: &Op) -> bool {
-    matches!(op.domain.as_str(), "" | "ai.onnx")
-        && matches!(op.kind.as_str(), "AveragePool" | "GlobalAveragePool" | "MaxPool")
-        && op.writes().count() == 1
-}
-
 /// Pools images, or returns `None` if the kernel must run instead.
-pub(crate) fn pool(op: &Op, x: &Value, buffers: &Buffers) -> Outcome<Option<Dense>> {
-    let Value::Dense(images) = x else { return Ok(None) };
+pub(super) fn pool(
+    op: &Op,
+    inputs: &[Option<&Value>],
+    buffers: &Buffers,
+) -> Outcome<Option<Dense>> {
+    let Some(Some(Value::Dense(images))) = inputs.first() else { return Ok(None) };
     let [examples, channels, height, width] = *images.dims() else { return Ok(None) };
     if images.dtype() != DType::Float32 || !is_channels_last(images) || images.count() == 0 {
         return Ok(None);
     }
-    let call = Call::new(op, &[Some(x)])?;
+    let call = Call::new(op, inputs)?;
     let kind = if op.kind == "MaxPool" { Kind::Maximum } else { Kind::Mean };
     let values = ordered(images, Order::ChannelsLast)?;
     if op.kind == "GlobalAveragePool" {

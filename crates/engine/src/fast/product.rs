@@ -15,14 +15,32 @@ use crate::item::Outcome;
 /// The number of products that are summed before a tile returns to memory.
 pub(super) const DEPTH: usize = 256;
 
+/// The minimum number of elements that lie together for rows to be read where they are.
+const JOINED: usize = 64;
+
+/// The maximum number of columns for which rows are read where they are.
+const NARROW: usize = 128;
+
+/// The number of elements of a row between checks of its length.
+const STEP: usize = 8;
+
 /// The maximum number of rows that are unfolded at a time.
 const UNFOLDED: usize = 126;
 
-/// The number of vectors in a row of a tile.
-const VECTORS: usize = 2;
-
 /// The left matrices of a product, one for each group.
 pub(super) trait Rows: Sync {
+    /// Returns the number of elements of a row that lie together in memory, most often.
+    fn joined(&self) -> usize;
+
+    /// Sets the elements `inner` of rows of a group, from row `first` on, to those that lie together in memory.
+    fn lines<'r>(
+        &'r self,
+        group: usize,
+        first: usize,
+        inner: Range<usize>,
+        into: &mut [Option<&'r [f32]>],
+    );
+
     /// Writes the elements `inner` of rows of a group, from row `first` on, each to the begin of a line.
     fn unfold(&self, group: usize, first: usize, inner: Range<usize>, into: &mut [[f32; DEPTH]]);
 }
@@ -35,6 +53,7 @@ pub(super) struct Packed {
     inner: usize,
     /// The number of columns of each matrix.
     columns: usize,
+    tile: Tile,
     /// `[group][panel][inner][width]`; the last panel of a group is filled with zeros.
     panels: Vec<f32>,
 }
@@ -48,25 +67,48 @@ pub(super) struct Finish<'a> {
     pub(super) clamp: Option<[f32; 2]>,
 }
 
-/// The number of rows and columns of a tile.
+/// A part of the result that is in registers while it is summed.
 #[derive(Clone, Copy, Debug)]
 struct Tile {
     rows: usize,
+    /// The number of vectors in a row.
+    vectors: usize,
     columns: usize,
 }
 
-/// The tile for this processor.
-static TILE: LazyLock<Tile> = LazyLock::new(|| {
+/// The number of elements of a vector of this processor.
+static LANES: LazyLock<usize> = LazyLock::new(|| {
     struct Best;
     impl WithSimd for Best {
-        type Output = Tile;
-        fn with_simd<S: Simd>(self, _: S) -> Tile {
-            let rows = if S::F32_LANES == 16 { 14 } else { 6 };
-            Tile { rows, columns: VECTORS * S::F32_LANES }
+        type Output = usize;
+        fn with_simd<S: Simd>(self, _: S) -> usize {
+            S::F32_LANES
         }
     }
     Arch::new().dispatch(Best)
 });
+
+impl Tile {
+    /// Returns the tile with which a number of columns takes the least time.
+    fn of(columns: usize) -> Self {
+        let vectors = columns.div_ceil(*LANES).max(1);
+        // The parts of the time that are lost, in percent: a tile of one vector reads more than it multiplies.
+        let cost = |each: usize| {
+            let reading = if each == 1 { 112 } else { 100 };
+            vectors.next_multiple_of(each) * reading
+        };
+        let vectors = [2, 3, 1].into_iter().min_by_key(|each| cost(*each)).unwrap_or(2);
+        let rows = match (*LANES, vectors) {
+            (16, 1) => 16,
+            (16, 2) => 14,
+            (16, _) => 8,
+            (_, 1) => 8,
+            (_, 2) => 6,
+            _ => 3,
+        };
+        Self { rows, vectors, columns: vectors * *LANES }
+    }
+}
 
 impl Packed {
     /// Packs matrices of `inner` rows and `columns` columns, whose elements `at` returns by group, row and column.
@@ -76,7 +118,8 @@ impl Packed {
         columns: usize,
         at: impl Fn(usize, usize, usize) -> f32,
     ) -> Self {
-        let width = TILE.columns;
+        let tile = Tile::of(columns);
+        let width = tile.columns;
         let mut panels = Vec::with_capacity(groups * inner * columns.next_multiple_of(width));
         for group in 0..groups {
             for first in (0..columns).step_by(width) {
@@ -87,7 +130,7 @@ impl Packed {
                 }
             }
         }
-        Self { groups, inner, columns, panels }
+        Self { groups, inner, columns, tile, panels }
     }
 
     /// Returns the number of columns of all groups.
@@ -111,8 +154,9 @@ impl Packed {
     ) -> Outcome<()> {
         let width = self.width();
         let count = out.len().checked_div(width).unwrap_or(0);
-        let tiles = count.div_ceil(TILE.rows).div_ceil(rayon::current_num_threads());
-        let each = TILE.rows * tiles.clamp(1, UNFOLDED / TILE.rows);
+        let Tile { rows: high, .. } = self.tile;
+        let tiles = count.div_ceil(high).div_ceil(rayon::current_num_threads());
+        let each = high * tiles.clamp(1, UNFOLDED / high);
         let parts = out.par_chunks_mut((each * width).max(1)).enumerate();
         parts.try_for_each_init(Vec::new, |unfolded, (number, out)| {
             let first = number * each;
@@ -138,34 +182,69 @@ impl<R: Rows> WithSimd for Part<'_, R> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        match S::F32_LANES {
-            16 => self.run::<S, 16, 14, 7>(simd),
-            8 => self.run::<S, 8, 6, 3>(simd),
-            4 => self.run::<S, 4, 6, 3>(simd),
-            _ => self.run::<S, 1, 6, 3>(simd),
+        match (S::F32_LANES, self.packed.tile.vectors) {
+            (16, 1) => self.run::<S, 16, 1, 16, 8>(simd),
+            (16, 2) => self.run::<S, 16, 2, 14, 7>(simd),
+            (16, _) => self.run::<S, 16, 3, 8, 4>(simd),
+            (8, 1) => self.run::<S, 8, 1, 8, 4>(simd),
+            (8, 2) => self.run::<S, 8, 2, 6, 3>(simd),
+            (8, _) => self.run::<S, 8, 3, 3, 2>(simd),
+            (4, 1) => self.run::<S, 4, 1, 8, 4>(simd),
+            (4, 2) => self.run::<S, 4, 2, 6, 3>(simd),
+            (4, _) => self.run::<S, 4, 3, 3, 2>(simd),
+            (_, 1) => self.run::<S, 1, 1, 8, 4>(simd),
+            (_, 2) => self.run::<S, 1, 2, 6, 3>(simd),
+            _ => self.run::<S, 1, 3, 3, 2>(simd),
         }
     }
 }
 
 /// A panel of a matrix: for each row, the vectors of a tile.
-type Panel<const LANES: usize> = [[[f32; LANES]; VECTORS]];
+type Panel<const LANES: usize, const VECTORS: usize> = [[[f32; LANES]; VECTORS]];
 
 impl<R: Rows> Part<'_, R> {
     /// Computes all rows in tiles of `ROWS` rows; the last rows in tiles of `FEW` or of one.
     #[inline(always)]
-    fn run<S: Simd, const LANES: usize, const ROWS: usize, const FEW: usize>(self, simd: S) {
+    fn run<
+        S: Simd,
+        const LANES: usize,
+        const VECTORS: usize,
+        const ROWS: usize,
+        const FEW: usize,
+    >(
+        self,
+        simd: S,
+    ) {
         let Self { packed, rows, first, finish, unfolded, out } = self;
         let (width, per) = (packed.width(), VECTORS * LANES);
         let count = out.len().checked_div(width).unwrap_or(0);
-        let blocks = packed.inner.div_ceil(DEPTH).max(1);
-        let depth = packed.inner.div_ceil(blocks);
-        unfolded.resize(count.next_multiple_of(ROWS), [0.0; DEPTH]);
+        let joined = rows.joined();
+        // Rows that are read only a few times are read where they are.
+        let is_direct = (joined >= JOINED || joined == packed.inner) && packed.columns <= NARROW;
+        let blocks = blocks(packed.inner, if is_direct { joined } else { packed.inner });
+        unfolded.resize(count, [0.0; DEPTH]);
         for group in 0..packed.groups {
-            for block in 0..blocks {
-                let inner = block * depth..packed.inner.min((block + 1) * depth);
-                let (into, _) = unfolded.split_at_mut(count);
-                rows.unfold(group, first, inner.clone(), into);
-                let (tiles, _) = unfolded.as_chunks::<ROWS>();
+            for inner in &blocks {
+                let mut known = vec![None; count];
+                if is_direct {
+                    rows.lines(group, first, inner.clone(), &mut known);
+                }
+                let mut at = 0;
+                for rest in known.chunk_by(|a, b| a.is_some() == b.is_some()) {
+                    if let Some(into) = unfolded.get_mut(at..at + rest.len())
+                        && rest.first().is_some_and(Option::is_none)
+                    {
+                        rows.unfold(group, first + at, inner.clone(), into);
+                    }
+                    at += rest.len();
+                }
+                let unfolded = unfolded.iter().map(|line| part_of(line, 0, inner.len()));
+                let lines = known.into_iter().zip(unfolded);
+                let mut lines: Vec<&[f32]> =
+                    lines.map(|(known, unfolded)| known.unwrap_or(unfolded)).collect();
+                let last = lines.last().copied().unwrap_or_default();
+                lines.resize(count.next_multiple_of(ROWS), last);
+                let (tiles, _) = lines.as_chunks::<ROWS>();
                 let panels = packed.columns.div_ceil(per);
                 for number in 0..panels {
                     let begin = ((group * panels + number) * packed.inner + inner.start) * per;
@@ -174,16 +253,20 @@ impl<R: Rows> Part<'_, R> {
                     let (panel, _) = panel.as_chunks::<VECTORS>();
                     let column = group * packed.columns + number * per;
                     let columns = per.min(packed.columns - number * per);
-                    let finish = (block + 1 == blocks).then(|| finish.of(column, columns));
-                    let at = At { width, column, columns, is_first: block == 0, finish };
+                    let finish = (inner.end == packed.inner).then(|| finish.of(column, columns));
+                    let is_first = inner.start == 0;
+                    let at = At { width, column, columns, is_first, finish };
                     for (number, lines) in tiles.iter().enumerate() {
                         let row = number * ROWS;
                         match count - row {
-                            1 => at.tile::<S, LANES, ROWS, 1>(simd, lines, panel, row, out),
-                            left if left <= FEW => {
-                                at.tile::<S, LANES, ROWS, FEW>(simd, lines, panel, row, out);
+                            1 => {
+                                at.tile::<S, LANES, VECTORS, ROWS, 1>(simd, lines, panel, row, out)
                             }
-                            _ => at.tile::<S, LANES, ROWS, ROWS>(simd, lines, panel, row, out),
+                            left if left <= FEW => at
+                                .tile::<S, LANES, VECTORS, ROWS, FEW>(simd, lines, panel, row, out),
+                            _ => at.tile::<S, LANES, VECTORS, ROWS, ROWS>(
+                                simd, lines, panel, row, out,
+                            ),
                         }
                     }
                 }
@@ -220,11 +303,17 @@ impl At<'_> {
         clippy::needless_range_loop,
         reason = "constant bounds: what is indexed stays in registers"
     )]
-    fn tile<S: Simd, const LANES: usize, const ROWS: usize, const USED: usize>(
+    fn tile<
+        S: Simd,
+        const LANES: usize,
+        const VECTORS: usize,
+        const ROWS: usize,
+        const USED: usize,
+    >(
         &self,
         simd: S,
-        lines: &[[f32; DEPTH]; ROWS],
-        panel: &Panel<LANES>,
+        lines: &[&[f32]; ROWS],
+        panel: &Panel<LANES, VECTORS>,
         row: usize,
         out: &mut [f32],
     ) {
@@ -234,24 +323,34 @@ impl At<'_> {
         if !self.is_first {
             for row in 0..USED {
                 let Some(known) = out.get(begin + row * self.width..) else { break };
-                let (first, second) = self.split::<LANES>(known);
-                sums[row] = [load(simd, first), load(simd, second)];
+                sums[row] = self.vectors::<S, LANES, VECTORS>(simd, known);
             }
         }
-        for (depth, columns) in (0..DEPTH).zip(panel) {
-            let columns = [load(simd, &columns[0]), load(simd, &columns[1])];
+        let (steps, rest) = panel.as_chunks::<STEP>();
+        for (step, columns) in steps.iter().enumerate() {
+            let mut values = [&[0.0; STEP]; USED];
             for row in 0..USED {
-                let value = simd.splat_f32s(lines[row][depth]);
-                for vector in 0..VECTORS {
-                    sums[row][vector] =
-                        simd.mul_add_e_f32s(columns[vector], value, sums[row][vector]);
-                }
+                let (lines, _) = lines[row].as_chunks::<STEP>();
+                values[row] = &lines[step];
             }
+            for depth in 0..STEP {
+                let mut now = [0.0; USED];
+                for row in 0..USED {
+                    now[row] = values[row][depth];
+                }
+                add(simd, &mut sums, now, &columns[depth]);
+            }
+        }
+        for (depth, columns) in (steps.len() * STEP..).zip(rest) {
+            let mut now = [0.0; USED];
+            for row in 0..USED {
+                now[row] = lines[row][depth];
+            }
+            add(simd, &mut sums, now, columns);
         }
         if let Some(finish) = self.finish {
             if let Some(bias) = finish.bias {
-                let (first, second) = self.split::<LANES>(bias);
-                let bias = [load(simd, first), load(simd, second)];
+                let bias = self.vectors::<S, LANES, VECTORS>(simd, bias);
                 for row in 0..USED {
                     for vector in 0..VECTORS {
                         sums[row][vector] = simd.add_f32s(sums[row][vector], bias[vector]);
@@ -268,19 +367,61 @@ impl At<'_> {
         }
         for row in 0..USED {
             let Some(into) = out.get_mut(begin + row * self.width..) else { break };
-            let (into, _) = into.split_at_mut(self.columns.min(into.len()));
-            let (first, second) = into.split_at_mut(LANES.min(into.len()));
-            store(simd, sums[row][0], first);
-            store(simd, sums[row][1], second);
+            let (mut into, _) = into.split_at_mut(self.columns.min(into.len()));
+            for vector in 0..VECTORS {
+                let (now, rest) = into.split_at_mut(LANES.min(into.len()));
+                store(simd, sums[row][vector], now);
+                into = rest;
+            }
         }
     }
 
-    /// Returns the parts of the columns for both vectors of a tile.
+    /// Returns the first elements of `values`, those of the columns, in the vectors of a tile.
     #[inline(always)]
-    fn split<'v, const LANES: usize>(&self, values: &'v [f32]) -> (&'v [f32], &'v [f32]) {
-        let (values, _) = values.split_at(self.columns.min(values.len()));
-        values.split_at(LANES.min(values.len()))
+    fn vectors<S: Simd, const LANES: usize, const VECTORS: usize>(
+        &self,
+        simd: S,
+        values: &[f32],
+    ) -> [S::f32s; VECTORS] {
+        let (mut values, _) = values.split_at(self.columns.min(values.len()));
+        let mut vectors = [simd.splat_f32s(0.0); VECTORS];
+        for vector in &mut vectors {
+            let (now, rest) = values.split_at(LANES.min(values.len()));
+            *vector = load(simd, now);
+            values = rest;
+        }
+        vectors
     }
+}
+
+/// Adds the products of a value of each row with vectors to the sums of a tile.
+#[inline(always)]
+#[expect(clippy::indexing_slicing, reason = "constant bounds: what is indexed stays in registers")]
+fn add<S: Simd, const LANES: usize, const VECTORS: usize, const USED: usize>(
+    simd: S,
+    sums: &mut [[S::f32s; VECTORS]; USED],
+    values: [f32; USED],
+    columns: &[[f32; LANES]; VECTORS],
+) {
+    let mut vectors = [simd.splat_f32s(0.0); VECTORS];
+    for vector in 0..VECTORS {
+        vectors[vector] = load(simd, &columns[vector]);
+    }
+    for row in 0..USED {
+        let value = simd.splat_f32s(values[row]);
+        for vector in 0..VECTORS {
+            sums[row][vector] = simd.mul_add_e_f32s(vectors[vector], value, sums[row][vector]);
+        }
+    }
+}
+
+/// Returns the parts of the inner dim that are summed one after the other: parts of `joined` elements, or of equal size.
+fn blocks(inner: usize, joined: usize) -> Vec<Range<usize>> {
+    let parts = joined.div_ceil(DEPTH).max(1);
+    let depth = joined.div_ceil(parts).max(1);
+    let joined = (0..inner).step_by(joined.max(1)).map(|begin| begin..inner.min(begin + joined));
+    let part = |begin: usize, end: usize| begin..end.min(begin + depth);
+    joined.flat_map(|it| it.clone().step_by(depth).map(move |at| part(at, it.end))).collect()
 }
 
 /// Returns `count` values from `begin` on.

@@ -60,6 +60,7 @@ mod vision;
 mod windows;
 
 pub(crate) use pool::pooled_windows;
+pub(crate) use resize::nearest;
 pub(crate) use tensor::{common, converted};
 pub(crate) use windows::{Windows, spatial};
 

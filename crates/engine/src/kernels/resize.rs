@@ -86,6 +86,23 @@ fn resize(call: &Call<'_>) -> Made {
     one(y)
 }
 
+/// Returns the element of the input that each result along an axis is, by axis; `None` for an axis that stays as it is. Only
+/// the mode `nearest` without elements from outside has such elements.
+pub(crate) fn nearest(call: &Call<'_>) -> Outcome<Option<Vec<Option<Vec<usize>>>>> {
+    let (shape, modes) = (call.input(0)?.shape(), Modes::of(call));
+    if modes.mode != "nearest" || modes.coordinates == "tf_crop_and_resize" || shape.contains(&0) {
+        return Ok(None);
+    }
+    let mut found = vec![None; shape.len()];
+    for side in sides(call, &shape)?.iter().filter(|side| !modes.is_identity(side)) {
+        let places: Vec<f64> = (0..side.to).map(|to| modes.place(side, to)).collect();
+        let places =
+            modes.nearest(side, &places)?.into_iter().map(count).collect::<Outcome<_>>()?;
+        *at_mut(&mut found, side.axis)? = Some(places);
+    }
+    Ok(Some(found))
+}
+
 /// Returns the axes from scales or sizes, adjusted to the aspect ratio policy.
 fn sides(call: &Call<'_>, shape: &[usize]) -> Outcome<Vec<Side>> {
     let rank = shape.len();

@@ -138,17 +138,9 @@ pub(super) fn convolved(
 /// Asymmetric cropping is applied afterwards.
 fn conv_transpose(call: &Call<'_>) -> Made {
     let (x, filter) = (call.input(0)?, call.input(1)?);
-    let (shape, size) = (x.shape(), filter.shape());
-    let dims = spatial(&shape)?;
-    let mut windows = Windows::of(call, spatial(&size)?, dims)?;
+    let (windows, more) = Windows::transposed(call, &x.shape(), &filter.shape())?;
     let groups = count(call.int("group", 1))?;
     let bias = call.optional(2).map(Item::float).transpose()?;
-    let mut more: Vec<usize> = match call.ints("output_padding") {
-        Some(more) => more.iter().map(|one| count(*one)).collect::<Outcome<_>>()?,
-        None => vec![0; windows.size.len()],
-    };
-    windows.fit_output(call, dims, &mut more)?;
-    windows.check_transposed(&shape, &size, groups, &more)?;
     let (x, filter) = (x.float()?, filter.float()?);
     fn options<const N: usize>(w: &Windows, groups: usize) -> Outcome<ConvTransposeOptions<N>> {
         Ok(ConvTransposeOptions {
@@ -246,6 +238,44 @@ impl Windows {
         bounded(&whole).map(|_| ())
     }
 
+    /// Returns the windows of a transposed convolution, whose padding is cropped, and the number of elements that are added
+    /// at the end of each spatial dim.
+    ///
+    /// # Errors
+    /// If the result cannot be created.
+    pub(crate) fn transposed(
+        call: &Call<'_>,
+        shape: &[usize],
+        filter: &[usize],
+    ) -> Outcome<(Self, Vec<usize>)> {
+        let dims = spatial(shape)?;
+        let mut windows = Self::of(call, spatial(filter)?, dims)?;
+        let groups = count(call.int("group", 1))?;
+        let mut more: Vec<usize> = match call.ints("output_padding") {
+            Some(more) => more.iter().map(|one| count(*one)).collect::<Outcome<_>>()?,
+            None => vec![0; windows.size.len()],
+        };
+        windows.fit_output(call, dims, &mut more)?;
+        windows.check_transposed(shape, filter, groups, &more)?;
+        Ok((windows, more))
+    }
+
+    /// Returns the spatial dims of the result of a transposed convolution.
+    ///
+    /// # Errors
+    /// If more is cropped than there is.
+    pub(crate) fn transposed_dims(&self, dims: &[usize], more: &[usize]) -> Outcome<Vec<usize>> {
+        let mut made = Vec::with_capacity(dims.len());
+        for ((((dim, stride), reach), (begin, end)), more) in
+            dims.iter().zip(&self.strides).zip(self.reach()).zip(&self.pads).zip(more)
+        {
+            let whole = dim.saturating_sub(1) * stride + reach;
+            let left = (whole + more).checked_sub(begin + end).filter(|_| *begin <= whole);
+            made.push(left.ok_or("the padding crops more than the result")?);
+        }
+        Ok(made)
+    }
+
     /// Sets the padding so that the result of a transposed convolution has the requested dims.
     fn fit_output(&mut self, call: &Call<'_>, dims: &[usize], more: &mut [usize]) -> Outcome<()> {
         let mode = call.text("auto_pad");
@@ -284,9 +314,13 @@ impl Windows {
         groups: usize,
         more: &[usize],
     ) -> Outcome<()> {
-        let (Some(examples), Some(channels)) = (shape.first(), filter.get(1)) else {
+        let ([examples, inputs, ..], [same, channels, ..]) = (shape, filter) else {
             return Err("expected batch and channel dims".into());
         };
+        if inputs != same || !inputs.is_multiple_of(groups.max(1)) {
+            let what = format!("filter {filter:?} in {groups} groups does not fit {shape:?}");
+            return Err(what.into());
+        }
         if groups == 0 || shape.contains(&0) || filter.contains(&0) {
             return Err(format!("{shape:?} in {groups} groups has no elements to convolve").into());
         }

@@ -21,8 +21,7 @@ use crate::context::Context;
 use crate::control::Control;
 use crate::error::{Error, OpError, Result};
 use crate::evaluate::{Folding, compute, guarded};
-use crate::fast::pool;
-use crate::fast::{Buffers, Kept, Prepared, Spare};
+use crate::fast::{Buffers, Images, Kept, Prepared, Spare};
 use crate::fused;
 use crate::item::Outcome;
 use crate::kernels::{Kernel, kernel};
@@ -57,9 +56,11 @@ impl Mode {
             // A different, vectorized approximation of the error function.
             (Self::Fast, "Erf" | "Gelu") => 5e-7,
             // Sums in another order; for convolutions, times the square root of the number of summands.
-            (Self::Fast, "AveragePool" | "BatchNormalization" | "Conv" | "GlobalAveragePool") => {
-                1e-6
-            }
+            (
+                Self::Fast,
+                "AveragePool" | "BatchNormalization" | "Conv" | "ConvTranspose"
+                | "GlobalAveragePool",
+            ) => 1e-6,
             _ => 0.0,
         }
     }
@@ -122,8 +123,8 @@ enum Implementation {
     Control(Control),
     /// A convolution with a packed filter.
     Convolution(Arc<Kept>),
-    /// Pooling, and the kernel for other tensors than images whose channels are innermost.
-    Pool(Kernel),
+    /// The kernel for images whose channels are innermost, and that for other tensors.
+    Images(Images, Kernel),
 }
 
 impl Plan {
@@ -393,13 +394,15 @@ impl Node {
             Implementation::Kernel(kernel) => {
                 self.apply(*kernel, frame, context).map_err(failed)?
             }
-            Implementation::Pool(kernel) => match self.pooled(frame, context).map_err(failed)? {
-                Some(made) => {
-                    frame.release(&self.last)?;
-                    vec![made]
+            Implementation::Images(images, kernel) => {
+                match self.images(*images, frame, context).map_err(failed)? {
+                    Some(made) => {
+                        frame.release(&self.last)?;
+                        vec![made]
+                    }
+                    None => self.apply(*kernel, frame, context).map_err(failed)?,
                 }
-                None => self.apply(*kernel, frame, context).map_err(failed)?,
-            },
+            }
             Implementation::Convolution(kept) => {
                 let made = self.convolve(kept, None, frame, context).map_err(failed)?;
                 frame.release(&self.last)?;
@@ -452,12 +455,17 @@ impl Node {
         }
     }
 
-    /// Pools images whose channels are innermost; `None` if the kernel must run instead.
-    fn pooled(&self, frame: &Frame, context: Context<'_>) -> Outcome<Option<Value>> {
-        let x = self.first(frame)?;
-        self.check(&[Some(x)], context)?;
-        let pool = || guarded(|| pool::pool(&self.op, x, &frame.buffers));
-        Ok(context.threads.run(pool)??.map(Value::from))
+    /// Runs the kernel for images whose channels are innermost; `None` if the other must run instead.
+    fn images(
+        &self,
+        images: Images,
+        frame: &Frame,
+        context: Context<'_>,
+    ) -> Outcome<Option<Value>> {
+        let inputs = self.given(frame)?;
+        probe(self.check(&inputs, context)?)?;
+        let run = || guarded(|| images(&self.op, &inputs, &frame.buffers));
+        Ok(context.threads.run(run)??.map(Value::from))
     }
 
     /// Runs a convolution with a packed filter, whose results are between two limits.
@@ -471,6 +479,7 @@ impl Node {
         self.check(&self.given(frame)?, context)?;
         let x = self.first(frame)?.dense()?;
         let over = kept.convolution.over(&self.op, x.dims())?;
+        let _workspace = context.budget.reserve(over.workspace())?;
         let run = || guarded(|| over.run(x, clamp, &frame.buffers, |_, _| Ok(())));
         Ok(context.threads.run(run)??.into())
     }

@@ -108,6 +108,7 @@ impl Part {
         let joined = || {
             let x = first.first(frame)?.dense()?;
             let over = kept.convolution.over(&first.op, x.dims())?;
+            let _workspace = context.budget.reserve(over.workspace())?;
             let dims = over.dims.clone();
             let before = Before { register: *result, dims: &dims, order: Order::ChannelsLast };
             let Some(bound) = chain.bind(&frame.registers, Some(before))? else {

@@ -10,8 +10,7 @@ use super::{Implementation, Node, Registers};
 use crate::context::Context;
 use crate::dense::Dense;
 use crate::error::Result;
-use crate::fast::pool;
-use crate::fast::{Affine, Convolution, Kept, Key, Prepared};
+use crate::fast::{Affine, Convolution, Kept, Key, Prepared, images, is_transposed};
 use crate::item::Outcome;
 use crate::kernels::Call;
 
@@ -44,9 +43,10 @@ impl Constants<'_> {
                 && node.op.kind == kind
                 && matches!(&node.outputs[..], [Some(_)])
         };
+        let is_convolution = |node: &Node| is(node, "Conv") || is(node, "ConvTranspose");
         let convolutions: HashMap<usize, (Op, Vec<Option<usize>>)> = nodes
             .iter()
-            .filter(|node| is(node, "Conv"))
+            .filter(|node| is_convolution(node))
             .flat_map(|node| {
                 let outputs = node.outputs.iter().flatten();
                 outputs.map(|output| (*output, (node.op.clone(), node.inputs.clone())))
@@ -74,13 +74,13 @@ impl Constants<'_> {
         });
         for node in &mut nodes {
             let Implementation::Kernel(kernel) = node.implementation else { continue };
-            if is(node, "Conv") {
+            if is_convolution(node) {
                 let made = self.convolution(&node.op, &node.inputs, None, context);
                 if let Some(made) = made.map_err(|finding| node.failed(finding))? {
                     node.implementation = Implementation::Convolution(made);
                 }
-            } else if pool::is_pool(&node.op) {
-                node.implementation = Implementation::Pool(kernel);
+            } else if let Some(images) = images(&node.op) {
+                node.implementation = Implementation::Images(images, kernel);
             }
         }
         Ok(nodes)
@@ -122,6 +122,7 @@ impl Constants<'_> {
         let groups = Call::new(op, &[])?.int("group", 1);
         let key = || Key {
             constants: constants.iter().map(|it| it.map(|it| it - self.folded)).collect(),
+            is_transposed: is_transposed(op),
             groups,
             epsilon: epsilon.map(f32::to_bits),
         };

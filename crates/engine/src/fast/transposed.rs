@@ -1,0 +1,131 @@
+//! Transposed convolutions with constant filters: a product of all pixels with the filter, and sums of its results where
+//! windows overlap.
+
+use lodstone_model::Op;
+use rayon::prelude::*;
+
+use super::buffers::Buffers;
+use super::convolution::{Geometry, Unfolded, plane};
+use super::product::{Finish, Packed, part_of};
+use crate::fused::wide;
+use crate::item::Outcome;
+use crate::kernels::{Call, Windows, spatial};
+
+impl Geometry {
+    /// Returns the geometry of a transposed convolution of images of the given dims, and the dims of its results.
+    pub(super) fn transposed(
+        op: &Op,
+        dims: &[usize],
+        filter: &[usize],
+        groups: usize,
+    ) -> Outcome<(Self, Vec<usize>)> {
+        let (windows, more) = Windows::transposed(&Call::new(op, &[])?, dims, filter)?;
+        let steps = windows.transposed_dims(spatial(dims)?, &more)?;
+        let ([examples, channels, ..], [_, each, ..]) = (dims, filter) else {
+            return Err("expected batch and channel dims".into());
+        };
+        let cropped: Vec<usize> = windows.pads.iter().map(|pad| pad.0).collect();
+        let geometry = Self {
+            channels: *channels,
+            image: plane(spatial(dims)?, 1)?,
+            window: plane(&windows.size, 1)?,
+            steps: plane(&steps, 1)?,
+            strides: plane(&windows.strides, 1)?,
+            dilations: plane(&windows.dilations, 1)?,
+            pads: plane(&cropped, 0)?,
+        };
+        Ok((geometry, [&[*examples, each * groups], steps.as_slice()].concat()))
+    }
+
+    /// Returns the number of elements that a transposed convolution computes before it sums them.
+    pub(super) fn products(&self, examples: usize, packed: &Packed) -> usize {
+        examples * self.image.iter().product::<usize>() * packed.width()
+    }
+
+    /// Computes a transposed convolution. The columns of the matrix are the elements of a window, each with its channels.
+    pub(super) fn convolve_transposed(
+        &self,
+        image: &[f32],
+        (packed, groups): (&Packed, usize),
+        finish: Finish<'_>,
+        buffers: &Buffers,
+        out: &mut [f32],
+        then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
+    ) -> Outcome<()> {
+        let ([height, width], [rows, columns]) = (self.image, self.steps);
+        let ([tall, across], [down, right]) = (self.window, self.strides);
+        let ([_, apart], [_, before]) = (self.dilations, self.pads);
+        let taps = tall * across;
+        let (all, channels) = (packed.width(), packed.width() / taps);
+        let each = channels / groups;
+        let line = columns * channels;
+        let examples = image.len() / (height * width * self.channels).max(1);
+        let pixels = Self {
+            window: [1, 1],
+            steps: self.image,
+            strides: [1, 1],
+            dilations: [1, 1],
+            pads: [0, 0],
+            ..*self
+        };
+        let unfolded = Unfolded { geometry: &pixels, image, channels: self.channels / groups };
+        let mut products = buffers.take(self.products(examples, packed));
+        packed.multiply(&unfolded, Finish::default(), &mut products, |_, _| Ok(()))?;
+        let lines = out.par_chunks_mut(line.max(1)).enumerate();
+        lines.try_for_each(|(number, out)| {
+            let (example, row) = (number / rows.max(1), number % rows.max(1));
+            for pixel in out.chunks_exact_mut(channels) {
+                match finish.bias {
+                    Some(bias) => pixel.copy_from_slice(bias),
+                    None => pixel.fill(0.0),
+                }
+            }
+            for tap in 0..taps {
+                let Some(line) = self.source(row, tap / across, down) else { continue };
+                let products =
+                    part_of(&products, (example * height + line) * width * all, width * all);
+                // The first column that is not cropped, and the result that it adds to.
+                let offset = tap % across * apart;
+                let first = before.saturating_sub(offset).div_ceil(right);
+                let to = first * right + offset - before;
+                let results = out.chunks_exact_mut(channels).skip(to).step_by(right);
+                let products = products.chunks_exact(all).skip(first);
+                wide(|| match groups {
+                    1 if channels == 1 => {
+                        for (results, products) in results.zip(products) {
+                            for (sum, value) in results.iter_mut().zip(products.iter().skip(tap)) {
+                                *sum += value;
+                            }
+                        }
+                    }
+                    _ => {
+                        for (results, products) in results.zip(products) {
+                            let products = products.chunks_exact(each).skip(tap).step_by(taps);
+                            for (sums, values) in results.chunks_exact_mut(each).zip(products) {
+                                sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+                            }
+                        }
+                    }
+                });
+            }
+            if let Some([least, most]) = finish.clamp {
+                wide(|| {
+                    for value in out.iter_mut() {
+                        let raised = if *value < least { least } else { *value };
+                        *value = if raised > most { most } else { raised };
+                    }
+                });
+            }
+            then(number * line, out)
+        })?;
+        buffers.put(products);
+        Ok(())
+    }
+
+    /// Returns the line of an image whose window has line `row` of the result in its line `tap`, if there is one.
+    fn source(&self, row: usize, tap: usize, stride: usize) -> Option<usize> {
+        let ([before, _], [apart, _], [height, _]) = (self.pads, self.dilations, self.image);
+        let at = (row + before).checked_sub(tap * apart)?;
+        (at.is_multiple_of(stride) && at / stride < height).then_some(at / stride)
+    }
+}
