@@ -12,6 +12,7 @@
 //! | `--pairs` | only the Python package, next to Rust in a separate process; 1 GiB, 21 turns |
 //! | `--training` | only training steps, next to PaddlePaddle; 21 turns |
 //! | `--export` | only the export of networks to ONNX, next to Paddle2ONNX, p2o, mx2onnx and `torch.onnx.export`, and checkpoints of PyTorch |
+//! | `--engine` | only runs of networks, next to ONNX Runtime, tract and rten; 15 turns |
 //! | `--document` | write the table (and for files, JSON and a plot) to `docs` |
 
 use std::fs;
@@ -109,7 +110,34 @@ fn export(arguments: &[String]) -> Result<(), Outcome> {
     }
 }
 
+/// Runs networks next to other engines.
+fn engine(arguments: &[String]) -> Result<(), Outcome> {
+    let python = python_3_11()?;
+    let onnx = environment(&python, "interop/requirements-onnx-1.23.2.txt")?;
+    install(&onnx, &wheel(&python, &["--release"])?)?;
+    let (benchmarks, written) = (root().join("benchmarks"), target().join("bench-engine"));
+    let built = target().join("engines");
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--release", "--locked", "--target-dir"]).arg(&built);
+    run(build.current_dir(benchmarks.join("engines")))?;
+    let networks = written.join("networks");
+    run(Command::new(&onnx).arg("-B").arg(benchmarks.join("engine_networks.py")).arg(&networks))?;
+    let table = written.join("bench.md");
+    let mut command = Command::new(&onnx);
+    command.arg("-B").arg(benchmarks.join("engine.py")).arg(&networks);
+    command.arg(built.join("release/engines")).arg(&table);
+    let is_ours = |argument: &&String| *argument != "--engine" && *argument != "--document";
+    run(command.args(arguments.iter().filter(is_ours)))?;
+    match arguments.iter().any(|argument| argument == "--document") {
+        true => replace(["<!-- engine -->\n", "<!-- end of engine -->\n"], &table),
+        false => Ok(()),
+    }
+}
+
 pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
+    if arguments.iter().any(|argument| argument == "--engine") {
+        return engine(arguments);
+    }
     if arguments.iter().any(|argument| argument == "--export") {
         return export(arguments);
     }
@@ -163,7 +191,7 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
             other => {
                 let usage = "[--mib N,N] [--tensors N,N] [--turns N] [--only TEXT] [--at DIR] \
                              [--beside NAME,NAME] [--alone] [--pairs] \
-                             [--training] [--export] [--document]";
+                             [--training] [--export] [--engine] [--document]";
                 let what = format!("unknown argument `{other}`; usage: bench {usage}");
                 return Err(Outcome::CouldNotRun(what));
             }

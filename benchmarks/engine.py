@@ -1,0 +1,169 @@
+"""Runs networks with Lodstone and with other engines, each in a process of its own.
+
+    python engine.py NETWORKS ENGINES TABLE [--turns N] [--only TEXT]
+    python engine.py serve LIBRARY MODEL THREADS
+
+NETWORKS has the models of `engine_networks.py`, ENGINES is the program in `engines/`. The turns alternate; an answer is the
+time of a run, and the table has the medians, and the median and the quartiles of the ratios within a turn. `cold` is
+the time from a file to the first output, without the start of the process.
+"""
+
+import argparse
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+LIBRARIES = ("lodstone", "onnxruntime", "lodstone-onnxruntime", "tract", "rten")
+
+# The time of a turn in seconds, which several short runs fill.
+TURN = 0.2
+
+
+def values(dims, is_integer):
+    """Returns an input, as the program in `engines/` does."""
+    places = np.arange(int(np.prod(dims)), dtype=np.int64)
+    if is_integer:
+        return (places % 100).reshape(dims)
+    return (places * 7919 % 1000 / np.float32(500) - 1).astype(np.float32).reshape(dims)
+
+
+def of_lodstone(path, threads, engine):
+    import lodstone
+
+    model = lodstone.open(path)
+    session = model.session(threads=threads, engine=engine)
+    given = {one["name"]: values(one["shape"], one["dtype"] == "int64") for one in inputs_of(path)}
+    return lambda: session.run(given).values()
+
+
+def inputs_of(path):
+    import onnx
+
+    graph = onnx.load(path, load_external_data=False).graph
+    for one in graph.input:
+        kind = one.type.tensor_type
+        dtype = "int64" if kind.elem_type == onnx.TensorProto.INT64 else "float32"
+        yield {"name": one.name, "shape": [dim.dim_value for dim in kind.shape.dim], "dtype": dtype}
+
+
+def of_onnxruntime(path, threads):
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = threads, 4
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    given = {one.name: values(one.shape, "int64" in one.type) for one in session.get_inputs()}
+    return lambda: session.run(None, given)
+
+
+def load(library, path, threads):
+    if library == "onnxruntime":
+        return of_onnxruntime(path, threads)
+    return of_lodstone(path, threads, "onnxruntime" if library == "lodstone-onnxruntime" else "builtin")
+
+
+def serve(library, path, threads):
+    import onnx  # noqa: F401
+    import onnxruntime  # noqa: F401
+
+    import lodstone  # noqa: F401
+
+    run = None
+    for line in sys.stdin:
+        begun = time.perf_counter()
+        if line.strip() == "cold":
+            run, count = load(library, path, int(threads)), 1
+        else:
+            count = int(line)
+        for _ in range(count):
+            found = run()
+        seconds = time.perf_counter() - begun
+        print(seconds, sum(float(np.abs(one.astype("f8")).sum()) for one in found), flush=True)
+
+
+class Worker:
+    def __init__(self, library, engines, path, threads):
+        own = [sys.executable, "-B", __file__, "serve", library]
+        command = [engines, library] if library in ("tract", "rten") else own
+        self.process = subprocess.Popen(
+            [*command, str(path), str(threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def ask(self, request):
+        self.process.stdin.write(f"{request}\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline().split()
+        if len(answer) != 2:
+            raise SystemExit(f"{self.process.args} failed")
+        return float(answer[0]), float(answer[1])
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def measure(path, threads, engines, turns):
+    """Returns the seconds of the runs of each library, and those from a file to the first output."""
+    times, cold = ({library: [] for library in LIBRARIES} for _ in range(2))
+    sums = {}
+    for _ in range(3):
+        for library in LIBRARIES:
+            worker = Worker(library, engines, path, threads)
+            seconds, sums[library] = worker.ask("cold")
+            cold[library].append(seconds)
+            worker.close()
+    for library, found in sums.items():
+        if not abs(found - sums["onnxruntime"]) <= 1e-3 * abs(sums["onnxruntime"]):
+            raise SystemExit(f"{path.stem}: {library} returns {found}, ONNX Runtime {sums['onnxruntime']}")
+    workers = {library: Worker(library, engines, path, threads) for library in LIBRARIES}
+    counts = {}
+    for library, worker in workers.items():
+        worker.ask("cold")
+        counts[library] = max(1, int(TURN / worker.ask(1)[0]))
+        worker.ask(counts[library])
+    for _ in range(turns):
+        for library, worker in workers.items():
+            times[library].append(worker.ask(counts[library])[0] / counts[library])
+    for worker in workers.values():
+        worker.close()
+    return times, cold
+
+
+def ratio(ours, theirs):
+    low, middle, high = statistics.quantiles([a / b for a, b in zip(ours, theirs)], n=4)
+    return f"**{middle:.2f}** ({low:.2f} to {high:.2f})"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("networks", type=Path)
+    parser.add_argument("engines")
+    parser.add_argument("table", type=Path)
+    parser.add_argument("--turns", type=int, default=15)
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    rows = [
+        "| network | threads | lodstone | ONNX Runtime | tract | rten | lodstone to ONNX Runtime | `--engine onnxruntime` to "
+        "ONNX Runtime | cold: lodstone | cold: ONNX Runtime |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    print(*rows, sep="\n", flush=True)
+    for path in sorted(options.networks.glob("*.onnx")):
+        for threads in (1, 2) if options.only in path.stem else ():
+            times, cold = measure(path, threads, options.engines, options.turns)
+            cells = [path.stem, str(threads)]
+            shown = ("lodstone", "onnxruntime", "tract", "rten")
+            cells += [f"{statistics.median(times[library]) * 1e3:.2f} ms" for library in shown]
+            cells += [ratio(times[library], times["onnxruntime"]) for library in ("lodstone", "lodstone-onnxruntime")]
+            cells += [f"{min(cold[library]) * 1e3:.0f} ms" for library in ("lodstone", "onnxruntime")]
+            rows.append(f"| {' | '.join(cells)} |")
+            print(rows[-1], flush=True)
+    options.table.write_text("\n".join(rows) + "\n")
+
+
+if __name__ == "__main__":
+    serve(*sys.argv[2:]) if sys.argv[1] == "serve" else main()
