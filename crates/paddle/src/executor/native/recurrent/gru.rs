@@ -9,13 +9,13 @@
 
 use lodstone_model::{Lod, Op};
 use lodstone_schema::paddle::Activation;
-use lodstone_schema::places::at;
 
-use super::super::sequences::{
-    Rows, add, add_outer, add_product, add_product_back, copy, made, numbers, part, part_mut, zeros,
-};
+use super::super::sequences::{Rows, add, copy, made, numbers, part, part_mut, zeros};
 use super::super::{Outcome, flag, input, output};
-use super::{Curve, activation, beginning, in_order, keep, places, put_gradient, requested};
+use super::{
+    Batch, Curve, activation, add_columns, beginning, gathered, matrix, product, put_gradient,
+    requested, scattered, span, span_mut,
+};
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
 
@@ -66,55 +66,79 @@ impl Gru {
     }
 }
 
-/// Multiplies element-wise.
-fn product(a: &[f32], b: &[f32]) -> Vec<f32> {
-    a.iter().zip(b).map(|(a, b)| a * b).collect()
+/// Returns the gates and the candidate of rows of three parts.
+fn split(values: &[f32], size: usize) -> (Vec<f32>, Vec<f32>) {
+    let rows = || values.chunks_exact((3 * size).max(1));
+    let gates = rows().flat_map(|row| row.iter().take(2 * size)).copied().collect();
+    (gates, rows().flat_map(|row| row.iter().skip(2 * size)).copied().collect())
+}
+
+/// Adds rows to a part of rows of three parts.
+fn add_part(values: &mut [f32], size: usize, skipped: usize, rows: &[f32]) {
+    let width = (3 - skipped).min(2) * size;
+    let into = values.chunks_exact_mut((3 * size).max(1));
+    for (into, row) in into.zip(rows.chunks_exact(width.max(1))) {
+        into.iter_mut().skip(skipped * size).zip(row).for_each(|(sum, value)| *sum += value);
+    }
 }
 
 pub(super) fn gru(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let this = Gru::of(frame, step, op)?;
     let (rows, size) = (&this.rows, this.size);
     let total = rows.count();
-    let mut hiddens = zeros(frame, total * size)?;
-    let kept = [("BatchGate", 3 * size), ("BatchResetHiddenPrev", size), ("BatchHidden", size)];
-    let kept = kept.map(|(slot, width)| (requested(step, slot), width));
-    let [mut all_gates, mut all_left, mut all_hiddens] =
-        kept.map(|(slot, width)| vec![0.0; slot.map_or(0, |_| total * width)]);
+    let batch = Batch::of(&rows.sequences, this.reversed);
+    let (mut hiddens, mut lefts) = (zeros(frame, total * size)?, zeros(frame, total * size)?);
+    let mut values = batch.gathered(&rows.values, 3 * size)?;
+    values.chunks_exact_mut((3 * size).max(1)).for_each(|row| add(row, &this.bias));
+    let mut hidden = gathered(&this.first, size, &batch.ranked)?;
     let (of_gates, of_candidate) = this.weight.split_at(size * 2 * size);
-    let places = places(&rows.sequences, this.reversed)?;
-    for (number, sequence) in rows.sequences.iter().enumerate() {
-        let mut hidden = part(&this.first, number, size)?.to_vec();
-        for row in in_order(sequence.clone(), this.reversed) {
-            let mut values = rows.row(row)?.to_vec();
-            add(&mut values, &this.bias);
-            let (gates, new) = values.split_at_mut(2 * size);
-            add_product(gates, &hidden, of_gates, 0)?;
-            gates.iter_mut().for_each(|value| *value = this.gate.at(*value));
-            let (update, reset) = gates.split_at(size);
-            let left = product(&hidden, reset);
-            add_product(new, &left, of_candidate, 0)?;
-            new.iter_mut().for_each(|value| *value = this.candidate.at(*value));
-            for ((hidden, update), new) in hidden.iter_mut().zip(update).zip(new.iter()) {
+    let (of_gates, of_candidate) = (matrix(of_gates, 2 * size)?, matrix(of_candidate, size)?);
+    for (number, now) in batch.steps.iter().enumerate() {
+        let values = span_mut(&mut values, now, 3 * size)?;
+        hidden.truncate(now.len() * size);
+        let is_set = size > 0 && (number > 0 || hidden.iter().any(|value| *value != 0.0));
+        if is_set {
+            let factors = [&matrix(&hidden, size)?, &of_gates];
+            add_part(values, size, 0, &product(factors, [false, false], &frame.threads)?);
+        }
+        let left = span_mut(&mut lefts, now, size)?;
+        let states = left.chunks_exact_mut(size.max(1)).zip(hidden.chunks_exact(size.max(1)));
+        for (row, (left, hidden)) in values.chunks_exact_mut((3 * size).max(1)).zip(states) {
+            row.iter_mut().take(2 * size).for_each(|value| *value = this.gate.at(*value));
+            for ((left, hidden), reset) in left.iter_mut().zip(hidden).zip(part(row, 1, size)?) {
+                *left = hidden * reset;
+            }
+        }
+        if is_set {
+            let factors = [&matrix(left, size)?, &of_candidate];
+            add_part(values, size, 2, &product(factors, [false, false], &frame.threads)?);
+        }
+        let states = hidden.chunks_exact_mut(size.max(1));
+        for (row, hidden) in values.chunks_exact_mut((3 * size).max(1)).zip(states) {
+            let (gates, new) = row.split_at_mut(2 * size);
+            for ((hidden, update), new) in hidden.iter_mut().zip(gates).zip(new) {
+                *new = this.candidate.at(*new);
                 *hidden = match this.keeps {
-                    true => update * *hidden + (1.0 - update) * new,
-                    false => (1.0 - update) * *hidden + update * new,
+                    true => *update * *hidden + (1.0 - *update) * *new,
+                    false => (1.0 - *update) * *hidden + *update * *new,
                 };
             }
-            copy(part_mut(&mut hiddens, row, size)?, &hidden);
-            let place = at(&places, row)?;
-            keep(&mut all_gates, place, &values)?;
-            keep(&mut all_left, place, &left)?;
-            keep(&mut all_hiddens, place, &hidden)?;
         }
+        copy(span_mut(&mut hiddens, now, size)?, &hidden);
     }
     let shape = |width: usize| vec![total as u64, width as u64];
-    frame.make(output(step, "Hidden")?, made(&hiddens, shape(size), rows.lod.clone()))?;
-    for ((slot, width), values) in kept.into_iter().zip([all_gates, all_left, all_hiddens]) {
-        if let Some(slot) = slot {
+    let shown = made(&batch.scattered(&hiddens, size)?, shape(size), rows.lod.clone());
+    let kept = [
+        ("BatchGate", 3 * size, values),
+        ("BatchResetHiddenPrev", size, lefts),
+        ("BatchHidden", size, hiddens),
+    ];
+    for (slot, width, values) in kept {
+        if let Some(slot) = requested(step, slot) {
             frame.make(slot, made(&values, shape(width), Lod::default()))?;
         }
     }
-    Ok(())
+    Ok(frame.make(output(step, "Hidden")?, shown)?)
 }
 
 /// Processes the steps from the last to the first.
@@ -122,61 +146,73 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let this = Gru::of(frame, step, op)?;
     let (rows, size) = (&this.rows, this.size);
     let total = rows.count();
-    let hiddens = numbers(frame, step, "Hidden", total * size)?;
+    let batch = Batch::of(&rows.sequences, this.reversed);
+    let in_batch = |slot: &str| -> Outcome<Vec<f32>> {
+        Ok(batch.gathered(&numbers(frame, step, slot, total * size)?, size)?)
+    };
+    let first = gathered(&this.first, size, &batch.ranked)?;
+    let (hiddens, given) = (in_batch("Hidden")?, in_batch("Hidden@GRAD")?);
+    let hiddens = batch.before(&first, &hiddens, size);
     let all_gates = numbers(frame, step, "BatchGate", total * 3 * size)?;
-    let all_left = numbers(frame, step, "BatchResetHiddenPrev", total * size)?;
-    let given = numbers(frame, step, "Hidden@GRAD", total * size)?;
-    let mut of_input = zeros(frame, rows.values.len())?;
-    let mut of_weight = zeros(frame, this.weight.len())?;
+    let lefts = numbers(frame, step, "BatchResetHiddenPrev", total * size)?;
+    let mut slopes = zeros(frame, total * 3 * size)?;
     let mut of_bias = zeros(frame, this.bias.len())?;
-    let mut of_first = zeros(frame, this.first.len())?;
+    // The gradient of the hidden state from later steps.
+    let mut later = zeros(frame, this.first.len())?;
     let (of_gates, of_candidate) = this.weight.split_at(size * 2 * size);
-    let (gates_slopes, candidate_slopes) = of_weight.split_at_mut(size * 2 * size);
-    let places = places(&rows.sequences, this.reversed)?;
-    for (number, sequence) in rows.sequences.iter().enumerate() {
-        // The gradient of the hidden state from later steps.
-        let mut later = vec![0.0; size];
-        let order = in_order(sequence.clone(), this.reversed);
-        for (at_step, row) in order.iter().enumerate().rev() {
-            let before = at_step.checked_sub(1).and_then(|before| order.get(before));
-            let hidden = match before {
-                Some(row) => part(&hiddens, *row, size)?,
-                None => part(&this.first, number, size)?,
-            };
-            let place = at(&places, *row)?;
-            let gates = part(&all_gates, place, 3 * size)?;
-            let [update, reset, new] =
-                [part(gates, 0, size)?, part(gates, 1, size)?, part(gates, 2, size)?];
-            add(&mut later, part(&given, *row, size)?);
-            let slopes = part_mut(&mut of_input, *row, 3 * size)?;
-            let (gate_slopes, new_slopes) = slopes.split_at_mut((2 * size).min(slopes.len()));
-            for (place, (slope, new)) in new_slopes.iter_mut().zip(new).enumerate() {
-                let share = this.share(at(update, place)?);
-                *slope = at(&later, place)? * share * this.candidate.slope(*new);
+    let (of_gates, of_candidate) = (matrix(of_gates, 2 * size)?, matrix(of_candidate, size)?);
+    for now in batch.steps.iter().rev().filter(|_| size > 0) {
+        let later = span_mut(&mut later, &(0..now.len()), size)?;
+        add(later, span(&given, now, size)?);
+        let gates = span(&all_gates, now, 3 * size)?;
+        let slopes = span_mut(&mut slopes, now, 3 * size)?;
+        let rows = gates.chunks_exact(3 * size).zip(slopes.chunks_exact_mut(3 * size));
+        for ((gates, slopes), later) in rows.zip(later.chunks_exact(size)) {
+            let (update, new) = (part(gates, 0, size)?, part(gates, 2, size)?);
+            let slopes = part_mut(slopes, 2, size)?.iter_mut();
+            for (((slope, update), new), later) in slopes.zip(update).zip(new).zip(later) {
+                *slope = later * this.share(*update) * this.candidate.slope(*new);
             }
-            let mut of_left = vec![0.0; size];
-            add_product_back(&mut of_left, new_slopes, of_candidate, 0)?;
-            for place in 0..size {
-                let (counts, before) = (at(&later, place)?, at(hidden, place)?);
-                let (update, reset) = (at(update, place)?, at(reset, place)?);
-                let apart = at(new, place)? - before;
-                let of_update = counts * if this.keeps { -apart } else { apart };
-                let of_reset = at(&of_left, place)? * before;
-                let slopes =
-                    [of_update * this.gate.slope(update), of_reset * this.gate.slope(reset)];
-                for (which, slope) in slopes.iter().enumerate() {
-                    copy(part_mut(gate_slopes, which * size + place, 1)?, &[*slope]);
-                }
-                let of_before = counts * (1.0 - this.share(update)) + at(&of_left, place)? * reset;
-                copy(part_mut(&mut later, place, 1)?, &[of_before]);
-            }
-            add_product_back(&mut later, gate_slopes, of_gates, 0)?;
-            add_outer(gates_slopes, hidden, gate_slopes, 0)?;
-            add_outer(candidate_slopes, part(&all_left, place, size)?, new_slopes, 0)?;
-            add(&mut of_bias, slopes);
         }
-        copy(part_mut(&mut of_first, number, size)?, &later);
+        let candidate = matrix(&split(slopes, size).1, size)?;
+        let of_left = product([&candidate, &of_candidate], [false, true], &frame.threads)?;
+        let rows = gates.chunks_exact(3 * size).zip(slopes.chunks_exact_mut(3 * size));
+        let states =
+            later.chunks_exact_mut(size).zip(span(&hiddens, now, size)?.chunks_exact(size));
+        for (((gates, slopes), of_left), (later, before)) in
+            rows.zip(of_left.chunks_exact(size)).zip(states)
+        {
+            let (updates, others) = gates.split_at(size);
+            let (update_slopes, other_slopes) = slopes.split_at_mut(size);
+            let (resets, new) = others.split_at(size);
+            let gates = updates.iter().zip(resets).zip(new).zip(of_left);
+            let changed = update_slopes.iter_mut().zip(other_slopes).zip(later).zip(before);
+            for ((((update, reset), new), of_left), (((of_update, of_reset), later), before)) in
+                gates.zip(changed)
+            {
+                let (counts, apart) = (*later, new - before);
+                let changed = counts * if this.keeps { -apart } else { apart };
+                *of_update = changed * this.gate.slope(*update);
+                *of_reset = of_left * before * this.gate.slope(*reset);
+                *later = counts * (1.0 - this.share(*update)) + of_left * reset;
+            }
+        }
+        let gates = matrix(&split(slopes, size).0, 2 * size)?;
+        add(later, &product([&gates, &of_gates], [false, true], &frame.threads)?);
     }
+    add_columns(&mut of_bias, &slopes);
+    let of_weight = match total > 0 && size > 0 {
+        true => {
+            let (gates, candidate) = split(&slopes, size);
+            let of_gates = [&matrix(&hiddens, size)?, &matrix(&gates, 2 * size)?];
+            let of_candidate = [&matrix(&lefts, size)?, &matrix(&candidate, size)?];
+            let of_gates = product(of_gates, [true, false], &frame.threads)?;
+            [of_gates, product(of_candidate, [true, false], &frame.threads)?].concat()
+        }
+        false => zeros(frame, this.weight.len())?,
+    };
+    let of_input = batch.scattered(&slopes, 3 * size)?;
+    let of_first = scattered(&later, size, &batch.ranked)?;
     put_gradient(frame, step, "Input", &of_input)?;
     put_gradient(frame, step, "Weight", &of_weight)?;
     put_gradient(frame, step, "Bias", &of_bias)?;

@@ -9,13 +9,13 @@
 use lodstone_model::{Lod, Op};
 use lodstone_schema::Finding;
 use lodstone_schema::paddle::Activation;
-use lodstone_schema::places::at;
 
-use super::super::sequences::{
-    Rows, add, add_outer, add_product, add_product_back, copy, made, numbers, part, part_mut, zeros,
-};
+use super::super::sequences::{Rows, add, copy, made, numbers, part, part_mut, zeros};
 use super::super::{Outcome, flag, input, output};
-use super::{Curve, activation, beginning, in_order, keep, places, put_gradient, requested};
+use super::{
+    Batch, Curve, activation, add_columns, beginning, gathered, matrix, product, put_gradient,
+    requested, scattered, span, span_mut,
+};
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
 
@@ -61,60 +61,85 @@ impl Lstm {
         })
     }
 
-    /// Returns the peephole weight of an element of the cell for a gate (4 to 6).
-    fn peephole(&self, gate: usize, place: usize) -> Result<f32, Finding> {
-        if self.peepholes { at(part(&self.bias, gate, self.size)?, place) } else { Ok(0.0) }
+    /// Returns the weights of the cell for the last three gates, or zeros.
+    fn peepholes(&self) -> Result<[Vec<f32>; 3], Finding> {
+        let of = |gate: usize| match self.peepholes {
+            true => Ok::<_, Finding>(part(&self.bias, gate, self.size)?.to_vec()),
+            false => Ok(vec![0.0; self.size]),
+        };
+        Ok([of(4)?, of(5)?, of(6)?])
     }
+}
+
+/// Returns the parts of a row for each gate.
+fn quarters(row: &[f32], size: usize) -> Result<[&[f32]; 4], Finding> {
+    Ok([part(row, 0, size)?, part(row, 1, size)?, part(row, 2, size)?, part(row, 3, size)?])
+}
+
+/// As [`quarters`], to change them.
+fn quarters_mut(row: &mut [f32], size: usize) -> [&mut [f32]; 4] {
+    let (first, second) = row.split_at_mut(2 * size);
+    let ((new, enter), (forget, leave)) = (first.split_at_mut(size), second.split_at_mut(size));
+    [new, enter, forget, leave]
 }
 
 pub(super) fn lstm(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let this = Lstm::of(frame, step, op)?;
     let (rows, size) = (&this.rows, this.size);
     let total = rows.count();
+    let batch = Batch::of(&rows.sequences, this.reversed);
     let (mut hiddens, mut cells) = (zeros(frame, total * size)?, zeros(frame, total * size)?);
-    let kept = [("BatchGate", 4 * size), ("BatchCellPreAct", size)];
-    let kept = kept.map(|(slot, width)| (requested(step, slot), width));
-    let [mut all_gates, mut all_active] =
-        kept.map(|(slot, width)| vec![0.0; slot.map_or(0, |_| total * width)]);
-    let places = places(&rows.sequences, this.reversed)?;
-    for (number, sequence) in rows.sequences.iter().enumerate() {
-        let mut hidden = part(&this.first_hidden, number, size)?.to_vec();
-        let mut cell = part(&this.first_cell, number, size)?.to_vec();
-        for row in in_order(sequence.clone(), this.reversed) {
-            let mut gates = rows.row(row)?.to_vec();
-            add_product(&mut gates, &hidden, &this.weight, 0)?;
-            add(&mut gates, &this.bias);
-            let mut active = vec![0.0; size];
-            for place in 0..size {
-                let of = |which: usize| at(&gates, which * size + place);
-                let before = at(&cell, place)?;
-                let new = this.candidate.at(of(0)?);
-                let enter = this.gate.at(of(1)? + before * this.peephole(4, place)?);
-                let forget = this.gate.at(of(2)? + before * this.peephole(5, place)?);
-                let now = new * enter + before * forget;
-                let leave = this.gate.at(of(3)? + now * this.peephole(6, place)?);
-                for (which, value) in [new, enter, forget, leave].into_iter().enumerate() {
-                    copy(part_mut(&mut gates, which * size + place, 1)?, &[value]);
-                }
-                copy(part_mut(&mut cell, place, 1)?, &[now]);
-                copy(part_mut(&mut active, place, 1)?, &[this.cell.at(now)]);
-                copy(part_mut(&mut hidden, place, 1)?, &[leave * this.cell.at(now)]);
-            }
-            copy(part_mut(&mut hiddens, row, size)?, &hidden);
-            copy(part_mut(&mut cells, row, size)?, &cell);
-            let place = at(&places, row)?;
-            keep(&mut all_gates, place, &gates)?;
-            keep(&mut all_active, place, &active)?;
+    let mut active = zeros(frame, total * size)?;
+    let mut gates = batch.gathered(&rows.values, 4 * size)?;
+    let mut hidden = gathered(&this.first_hidden, size, &batch.ranked)?;
+    let mut cell = gathered(&this.first_cell, size, &batch.ranked)?;
+    let bias = part(&this.bias, 0, 4 * size)?;
+    let [of_enter, of_forget, of_leave] = this.peepholes()?;
+    let weight = matrix(&this.weight, 4 * size)?;
+    for (number, now) in batch.steps.iter().enumerate() {
+        let gates = span_mut(&mut gates, now, 4 * size)?;
+        hidden.truncate(now.len() * size);
+        cell.truncate(now.len() * size);
+        if size > 0 && (number > 0 || hidden.iter().any(|value| *value != 0.0)) {
+            let before = matrix(&hidden, size)?;
+            add(gates, &product([&before, &weight], [false, false], &frame.threads)?);
         }
+        let parts = gates.chunks_exact_mut((4 * size).max(1));
+        let actives = span_mut(&mut active, now, size)?.chunks_exact_mut(size.max(1));
+        let states = hidden.chunks_exact_mut(size.max(1)).zip(cell.chunks_exact_mut(size.max(1)));
+        for ((gates, active), (hidden, cell)) in parts.zip(actives).zip(states) {
+            add(gates, bias);
+            let [new, enter, forget, leave] = quarters_mut(gates, size);
+            let gates = new.iter_mut().zip(enter).zip(forget).zip(leave);
+            let states = hidden.iter_mut().zip(cell).zip(active);
+            let looks = of_enter.iter().zip(&of_forget).zip(&of_leave);
+            for ((gates, states), looks) in gates.zip(states).zip(looks) {
+                let (((new, enter), forget), leave) = gates;
+                let ((hidden, cell), active) = states;
+                let ((of_enter, of_forget), of_leave) = looks;
+                let before = *cell;
+                *new = this.candidate.at(*new);
+                *enter = this.gate.at(*enter + before * of_enter);
+                *forget = this.gate.at(*forget + before * of_forget);
+                *cell = *new * *enter + before * *forget;
+                *leave = this.gate.at(*leave + *cell * of_leave);
+                *active = this.cell.at(*cell);
+                *hidden = *leave * *active;
+            }
+        }
+        copy(span_mut(&mut hiddens, now, size)?, &hidden);
+        copy(span_mut(&mut cells, now, size)?, &cell);
     }
+    let (hiddens, cells) = (batch.scattered(&hiddens, size)?, batch.scattered(&cells, size)?);
     let shape = |width: usize| vec![total as u64, width as u64];
     let lod = rows.lod.clone();
     frame.make(output(step, "Hidden")?, made(&hiddens, shape(size), lod.clone()))?;
     if let Ok(slot) = output(step, "Cell") {
         frame.make(slot, made(&cells, shape(size), lod))?;
     }
-    for ((slot, width), values) in kept.into_iter().zip([all_gates, all_active]) {
-        if let Some(slot) = slot {
+    for (slot, width, values) in [("BatchGate", 4 * size, gates), ("BatchCellPreAct", size, active)]
+    {
+        if let Some(slot) = requested(step, slot) {
             frame.make(slot, made(&values, shape(width), Lod::default()))?;
         }
     }
@@ -126,65 +151,81 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let this = Lstm::of(frame, step, op)?;
     let (rows, size) = (&this.rows, this.size);
     let total = rows.count();
-    let hiddens = numbers(frame, step, "Hidden", total * size)?;
-    let cells = numbers(frame, step, "Cell", total * size)?;
+    let batch = Batch::of(&rows.sequences, this.reversed);
+    let in_batch = |slot: &str| -> Outcome<Vec<f32>> {
+        Ok(batch.gathered(&numbers(frame, step, slot, total * size)?, size)?)
+    };
+    let (hiddens, cells) = (in_batch("Hidden")?, in_batch("Cell")?);
+    let given = in_batch("Hidden@GRAD")?;
     let all_gates = numbers(frame, step, "BatchGate", total * 4 * size)?;
     let all_active = numbers(frame, step, "BatchCellPreAct", total * size)?;
-    let given = numbers(frame, step, "Hidden@GRAD", total * size)?;
-    let mut of_input = zeros(frame, rows.values.len())?;
-    let mut of_weight = zeros(frame, this.weight.len())?;
+    let first = |states: &[f32]| gathered(states, size, &batch.ranked);
+    let hiddens = batch.before(&first(&this.first_hidden)?, &hiddens, size);
+    let cells_before = batch.before(&first(&this.first_cell)?, &cells, size);
+    let mut slopes = zeros(frame, total * 4 * size)?;
     let mut of_bias = zeros(frame, this.bias.len())?;
-    let mut of_hidden = zeros(frame, this.first_hidden.len())?;
-    let mut of_cell = zeros(frame, this.first_cell.len())?;
-    let places = places(&rows.sequences, this.reversed)?;
-    for (number, sequence) in rows.sequences.iter().enumerate() {
-        // The gradients of the hidden state and the cell from later steps.
-        let (mut later, mut later_cell) = (vec![0.0; size], vec![0.0; size]);
-        let order = in_order(sequence.clone(), this.reversed);
-        for (at_step, row) in order.iter().enumerate().rev() {
-            let before = at_step.checked_sub(1).and_then(|before| order.get(before));
-            let (hidden, cell) = match before {
-                Some(row) => (part(&hiddens, *row, size)?, part(&cells, *row, size)?),
-                None => {
-                    (part(&this.first_hidden, number, size)?, part(&this.first_cell, number, size)?)
-                }
-            };
-            let place = at(&places, *row)?;
-            let gates = part(&all_gates, place, 4 * size)?;
-            let (active, now) = (part(&all_active, place, size)?, part(&cells, *row, size)?);
-            add(&mut later, part(&given, *row, size)?);
-            let slopes = part_mut(&mut of_input, *row, 4 * size)?;
-            for place in 0..size {
-                let gate = |which: usize| at(gates, which * size + place);
-                let [new, enter, forget, leave] = [gate(0)?, gate(1)?, gate(2)?, gate(3)?];
-                let (counts, before) = (at(&later, place)?, at(cell, place)?);
-                let of_leave = counts * at(active, place)? * this.gate.slope(leave);
-                let of_now = at(&later_cell, place)?
-                    + counts * leave * this.cell.slope(at(active, place)?)
-                    + of_leave * this.peephole(6, place)?;
-                let of_new = of_now * enter * this.candidate.slope(new);
-                let of_enter = of_now * new * this.gate.slope(enter);
-                let of_forget = of_now * before * this.gate.slope(forget);
-                let of_before = of_now * forget
-                    + of_enter * this.peephole(4, place)?
-                    + of_forget * this.peephole(5, place)?;
-                copy(part_mut(&mut later_cell, place, 1)?, &[of_before]);
-                for (which, value) in [of_new, of_enter, of_forget, of_leave].iter().enumerate() {
-                    copy(part_mut(slopes, which * size + place, 1)?, &[*value]);
-                }
-                let looks = [of_enter * before, of_forget * before, of_leave * at(now, place)?];
-                for (which, value) in looks.iter().enumerate().filter(|_| this.peepholes) {
-                    add(part_mut(&mut of_bias, (4 + which) * size + place, 1)?, &[*value]);
-                }
+    // The gradients of the hidden state and the cell from later steps.
+    let (mut later, mut later_cell) =
+        (zeros(frame, this.first_hidden.len())?, zeros(frame, this.first_cell.len())?);
+    let looks = this.peepholes()?;
+    let mut of_looks = [0; 3].map(|_| vec![0.0; size]);
+    let weight = matrix(&this.weight, 4 * size)?;
+    for now in batch.steps.iter().rev().filter(|_| size > 0) {
+        let active = 0..now.len();
+        let (later, later_cell) =
+            (span_mut(&mut later, &active, size)?, span_mut(&mut later_cell, &active, size)?);
+        add(later, span(&given, now, size)?);
+        for (at, row) in now.clone().enumerate() {
+            let [new, enter, forget, leave] = quarters(part(&all_gates, row, 4 * size)?, size)?;
+            let (active, before) = (part(&all_active, row, size)?, part(&cells_before, row, size)?);
+            let cell = part(&cells, row, size)?;
+            let (later, later_cell) = (part(later, at, size)?, part_mut(later_cell, at, size)?);
+            let [new_slopes, enter_slopes, forget_slopes, leave_slopes] =
+                quarters_mut(part_mut(&mut slopes, row, 4 * size)?, size);
+            let gates = new.iter().zip(enter).zip(forget).zip(leave);
+            let states = active.iter().zip(before).zip(later).zip(later_cell);
+            let changed =
+                new_slopes.iter_mut().zip(enter_slopes).zip(forget_slopes).zip(leave_slopes);
+            let [of_enter, of_forget, of_leave] = &looks;
+            let looks = of_enter.iter().zip(of_forget).zip(of_leave);
+            for (((gates, states), changed), looks) in gates.zip(states).zip(changed).zip(looks) {
+                let (((new, enter), forget), leave) = gates;
+                let (((active, before), later), later_cell) = states;
+                let (((new_slope, enter_slope), forget_slope), leave_slope) = changed;
+                let ((of_enter, of_forget), of_leave) = looks;
+                *leave_slope = later * active * this.gate.slope(*leave);
+                let of_cell = *later_cell
+                    + later * leave * this.cell.slope(*active)
+                    + *leave_slope * of_leave;
+                *new_slope = of_cell * enter * this.candidate.slope(*new);
+                *enter_slope = of_cell * new * this.gate.slope(*enter);
+                *forget_slope = of_cell * before * this.gate.slope(*forget);
+                *later_cell =
+                    of_cell * forget + *enter_slope * of_enter + *forget_slope * of_forget;
             }
-            add(&mut of_bias, slopes);
-            add_outer(&mut of_weight, hidden, slopes, 0)?;
-            later.fill(0.0);
-            add_product_back(&mut later, slopes, &this.weight, 0)?;
+            let [_, of_enter, of_forget, of_leave] = quarters(part(&slopes, row, 4 * size)?, size)?;
+            let looked = [(of_enter, before), (of_forget, before), (of_leave, cell)];
+            for (sums, (slopes, states)) in of_looks.iter_mut().zip(looked) {
+                let terms = slopes.iter().zip(states).map(|(slope, state)| slope * state);
+                sums.iter_mut().zip(terms).for_each(|(sum, term)| *sum += term);
+            }
         }
-        copy(part_mut(&mut of_hidden, number, size)?, &later);
-        copy(part_mut(&mut of_cell, number, size)?, &later_cell);
+        let now = matrix(span(&slopes, now, 4 * size)?, 4 * size)?;
+        copy(later, &product([&now, &weight], [false, true], &frame.threads)?);
     }
+    let (of_all, of_peepholes) = of_bias.split_at_mut((4 * size).min(this.bias.len()));
+    add_columns(of_all, &slopes);
+    copy(of_peepholes, &of_looks.concat());
+    let of_weight = match total > 0 && size > 0 {
+        true => {
+            let factors = [&matrix(&hiddens, size)?, &matrix(&slopes, 4 * size)?];
+            product(factors, [true, false], &frame.threads)?
+        }
+        false => zeros(frame, this.weight.len())?,
+    };
+    let of_input = batch.scattered(&slopes, 4 * size)?;
+    let of_hidden = scattered(&later, size, &batch.ranked)?;
+    let of_cell = scattered(&later_cell, size, &batch.ranked)?;
     put_gradient(frame, step, "Input", &of_input)?;
     put_gradient(frame, step, "Weight", &of_weight)?;
     put_gradient(frame, step, "Bias", &of_bias)?;

@@ -3,7 +3,7 @@
 //!
 //! Intermediate results for the gradients are outputs that no other operator reads: gates (`BatchGate`) and others.
 //! Their rows are those of all sequences in the order in which PaddlePaddle computes them together: step by step, the
-//! longest sequence first; sequences of equal length keep their order. (With more than 16 sequences, PaddlePaddle orders
+//! longest sequence first; sequences of equal length keep their order. A step of all sequences is one product. (With more than 16 sequences, PaddlePaddle orders
 //! those of equal length differently.)
 
 mod gru;
@@ -12,12 +12,12 @@ mod lstm;
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use lodstone_model::{Lod, Op};
+use lodstone_engine::{Dense, Threads, Value, evaluate};
+use lodstone_model::{Attribute, AttributeValue, DType, Lod, Op};
 use lodstone_schema::Finding;
 use lodstone_schema::paddle::{Activation, attribute};
-use lodstone_schema::places::at_mut;
 
-use super::sequences::{copy, made, numbers, part_mut};
+use super::sequences::{add, copy, made, numbers, part, part_mut, singles};
 use super::{Outcome, Run, input, output};
 use crate::executor::frame::Frame;
 use crate::executor::layout::{Slot, Step};
@@ -76,33 +76,120 @@ fn beginning(
     }
 }
 
-/// Stores a row among those of all sequences; does nothing if the output is not requested.
-fn keep(all: &mut [f32], row: usize, values: &[f32]) -> Result<(), Finding> {
-    if !all.is_empty() {
-        copy(part_mut(all, row, values.len())?, values);
-    }
-    Ok(())
+/// The rows of all sequences in the order in which they are computed together: step by step, the longest sequence first.
+struct Batch {
+    /// The sequences, the longest first.
+    ranked: Vec<usize>,
+    /// The number of each row in the variable.
+    rows: Vec<usize>,
+    /// The rows of each step: those of the first of the ranked sequences.
+    steps: Vec<Range<usize>>,
 }
 
-/// Returns the rows in forward or reverse order.
-fn in_order(rows: Range<usize>, reversed: bool) -> Vec<usize> {
-    if reversed { rows.rev().collect() } else { rows.collect() }
-}
-
-/// Returns the index of each row among those of all sequences, step by step.
-fn places(sequences: &[Range<usize>], reversed: bool) -> Result<Vec<usize>, Finding> {
-    let mut ranked: Vec<&Range<usize>> = sequences.iter().collect();
-    ranked.sort_by_key(|sequence| Reverse(sequence.len()));
-    let mut places = vec![0; sequences.last().map_or(0, |last| last.end)];
-    let mut next = 0;
-    for at in 0..ranked.first().map_or(0, |longest| longest.len()) {
-        for sequence in ranked.iter().take_while(|sequence| sequence.len() > at) {
-            let row = if reversed { sequence.end - 1 - at } else { sequence.start + at };
-            *at_mut(&mut places, row)? = next;
-            next += 1;
+impl Batch {
+    fn of(sequences: &[Range<usize>], reversed: bool) -> Self {
+        let mut ranked: Vec<usize> = (0..sequences.len()).collect();
+        let sequence = |number: &usize| sequences.get(*number).cloned().unwrap_or_default();
+        ranked.sort_by_key(|number| Reverse(sequence(number).len()));
+        let (mut rows, mut steps) = (Vec::new(), Vec::new());
+        for at in 0..ranked.first().map_or(0, |longest| sequence(longest).len()) {
+            let begin = rows.len();
+            let active = ranked.iter().map(sequence).take_while(|sequence| sequence.len() > at);
+            rows.extend(active.map(|it| if reversed { it.end - 1 - at } else { it.start + at }));
+            steps.push(begin..rows.len());
         }
+        Self { ranked, rows, steps }
     }
-    Ok(places)
+
+    /// Returns rows of a variable in this order.
+    fn gathered(&self, values: &[f32], width: usize) -> Result<Vec<f32>, Finding> {
+        gathered(values, width, &self.rows)
+    }
+
+    /// Returns rows in the order of the variable.
+    fn scattered(&self, values: &[f32], width: usize) -> Result<Vec<f32>, Finding> {
+        scattered(values, width, &self.rows)
+    }
+
+    /// Returns the state before each row: that of the row of the same sequence a step earlier, or one of the `first`, which
+    /// are ranked.
+    fn before(&self, first: &[f32], states: &[f32], size: usize) -> Vec<f32> {
+        let mut all = Vec::with_capacity(states.len());
+        for (number, step) in self.steps.iter().enumerate() {
+            let earlier = number.checked_sub(1).and_then(|number| self.steps.get(number));
+            let known = match earlier {
+                Some(earlier) => states.get(earlier.start * size..).unwrap_or_default(),
+                None => first,
+            };
+            all.extend_from_slice(known.get(..step.len() * size).unwrap_or_default());
+        }
+        all
+    }
+}
+
+/// Returns the rows with the given numbers.
+fn gathered(values: &[f32], width: usize, rows: &[usize]) -> Result<Vec<f32>, Finding> {
+    let mut all = Vec::with_capacity(rows.len() * width);
+    for row in rows {
+        all.extend_from_slice(part(values, *row, width)?);
+    }
+    Ok(all)
+}
+
+/// Returns rows in the order of their numbers.
+fn scattered(values: &[f32], width: usize, rows: &[usize]) -> Result<Vec<f32>, Finding> {
+    let mut all = vec![0.0; values.len()];
+    for (number, row) in rows.iter().enumerate() {
+        copy(part_mut(&mut all, *row, width)?, part(values, number, width)?);
+    }
+    Ok(all)
+}
+
+/// Returns some rows of `width` elements.
+fn span<'v>(values: &'v [f32], rows: &Range<usize>, width: usize) -> Result<&'v [f32], Finding> {
+    let found = values.get(rows.start * width..rows.end * width);
+    found.ok_or_else(|| Finding::internal(format!("rows {rows:?} do not exist")))
+}
+
+/// As [`span`], to change them.
+fn span_mut<'v>(
+    values: &'v mut [f32],
+    rows: &Range<usize>,
+    width: usize,
+) -> Result<&'v mut [f32], Finding> {
+    let found = values.get_mut(rows.start * width..rows.end * width);
+    found.ok_or_else(|| Finding::internal(format!("rows {rows:?} do not exist")))
+}
+
+/// Returns a matrix whose rows have `width` elements.
+fn matrix(values: &[f32], width: usize) -> Outcome<Value> {
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let dims = vec![values.len().checked_div(width).unwrap_or(0), width];
+    Ok(Value::from(Dense::new(DType::Float32, dims, bytes.into())?))
+}
+
+/// Returns a product of matrices, either of which may be transposed.
+fn product(
+    [a, b]: [&Value; 2],
+    [turned_a, turned_b]: [bool; 2],
+    threads: &Threads,
+) -> Outcome<Vec<f32>> {
+    let attribute = |name: &str, value: bool| Attribute {
+        name: name.to_owned(),
+        value: AttributeValue::Long(value.into()),
+    };
+    let attributes = vec![attribute("transA", turned_a), attribute("transB", turned_b)];
+    let op = Op { kind: "Gemm".to_owned(), attributes, ..Op::default() };
+    let made = evaluate(&op, &[Some(a.clone()), Some(b.clone())], threads)?;
+    match made.as_slice() {
+        [made] => singles(&made.tensor()?),
+        _ => Err(Finding::internal("a product has more than one value").into()),
+    }
+}
+
+/// Adds the sums of columns.
+fn add_columns(sums: &mut [f32], values: &[f32]) {
+    values.chunks_exact(sums.len().max(1)).for_each(|row| add(sums, row));
 }
 
 /// Returns the variable of an output slot if it is read later.
