@@ -37,7 +37,7 @@ def of_lodstone(path, threads, engine):
     model = lodstone.open(path)
     session = model.session(threads=threads, engine=engine)
     given = {one["name"]: values(one["shape"], one["dtype"] == "int64") for one in inputs_of(path)}
-    return lambda: session.run(given).values()
+    return lambda: [np.asarray(one) for one in session.run(given).values()]
 
 
 def inputs_of(path):

@@ -126,7 +126,8 @@ def mobilenet_v3(path):
     net = Network()
     x, inside = mobile(net, 1.0, True)[-1]
     x = net.call("GlobalAveragePool", x)
-    x = net.call("Conv", x, net.normal(1280, inside, 1, 1, scale=inside**-0.5), net.normal(1280, scale=0.02))
+    weight = net.normal(1280, inside, 1, 1, scale=inside**-0.5)
+    x = net.call("Conv", x, weight, net.normal(1280, scale=0.02), kernel_shape=[1, 1])
     x = net.call("Flatten", net.call("HardSwish", x))
     x = net.call("Gemm", x, net.normal(1000, 1280, scale=0.03), net.normal(1000, scale=0.02), transB=1)
     net.save(path, image(224), x, [1, 1000])

@@ -21,7 +21,7 @@ use std::time::Instant;
 
 use lodstone::paddle::executor::{Dirs, Executor, Prepared, Scope};
 use lodstone::paddle::program::{Form, Placement, SaveOptions, persistables, save, save_program};
-use lodstone::{ConvertOptions, Model, Parameter};
+use lodstone::{Blob, ConvertOptions, DType, Lod, Model, Parameter, Tensor};
 
 use networks::{Case, cases};
 
@@ -129,10 +129,18 @@ impl Ours {
         std::fs::create_dir_all(dir).unwrap();
         Executor::default().run(&saver, &mut self.scope, &[], &[], &Dirs::one(dir)).unwrap();
         save_program(main, dir, Form::Binary).unwrap();
-        let fed = case
-            .feed
-            .iter()
-            .map(|(name, tensor)| Parameter { name: (*name).to_owned(), tensor: tensor.clone() });
+        let fed = case.feed.iter().flat_map(|(name, tensor)| {
+            let lod = tensor.lod.0.iter().map(move |offsets| {
+                let bytes: Vec<u8> =
+                    offsets.iter().flat_map(|offset| offset.to_le_bytes()).collect();
+                let shape = vec![offsets.len() as u64];
+                let tensor = Tensor::dense(DType::Int64, shape, Blob::memory(bytes));
+                Parameter { name: format!("{name}.lod"), tensor }
+            });
+            let mut plain = tensor.clone();
+            plain.lod = Lod::default();
+            std::iter::once(Parameter { name: (*name).to_owned(), tensor: plain }).chain(lod)
+        });
         let feed = Model { parameters: fed.collect(), ..Model::default() };
         lodstone::convert(feed, dir.join("feed.npz"), &ConvertOptions::default()).unwrap();
     }

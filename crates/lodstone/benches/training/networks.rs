@@ -2,8 +2,8 @@
 
 use lodstone::paddle::program::layers::{self, Conv2d, Fc, Pooling};
 use lodstone::paddle::program::optimizer::{Adam, Optimizer, Sgd};
-use lodstone::paddle::program::{Network, Operator, Result, Variable};
-use lodstone::{Blob, DType, Tensor};
+use lodstone::paddle::program::{Initializer, Network, Operator, ParamAttr, Result, Variable};
+use lodstone::{Blob, DType, Lod, Tensor};
 
 /// A program with its loss, and the inputs of each step.
 pub(crate) struct Case {
@@ -17,7 +17,7 @@ pub(crate) struct Case {
 
 /// Returns all networks.
 pub(crate) fn cases() -> Result<Vec<Case>> {
-    Ok(vec![perceptron()?, digits()?, transformer()?])
+    Ok(vec![perceptron()?, digits()?, lenet()?, transformer()?, lstm()?])
 }
 
 /// 784-512-10, 64 images per step.
@@ -55,6 +55,69 @@ fn digits() -> Result<Case> {
     let feed = vec![("image", singles(&[32, 1, 8, 8])), ("label", classes(32, 10))];
     let name = "digits, two convolutions, 32 images, Adam";
     Ok(Case { name, network: net, loss, feed, steps: 100 })
+}
+
+/// LeNet on images of 28 x 28, 64 per step.
+fn lenet() -> Result<Case> {
+    let mut net = Network::new();
+    let shape = [None, Some(1), Some(28), Some(28)];
+    let image = layers::data(&mut net, "image", &shape, DType::Float32);
+    let label = layers::data(&mut net, "label", &[None, Some(1)], DType::Int64);
+    let mut x = image;
+    for (filters, padding) in [(6, 1), (16, 0)] {
+        let (size, padding) = if padding == 1 { (3, [1, 1]) } else { (5, [0, 0]) };
+        let conv = Conv2d { padding, ..Conv2d::new(filters, size) };
+        x = layers::conv2d(&mut net, &x, &conv)?;
+        x = layers::relu(&mut net, &x)?;
+        x = layers::pool2d(&mut net, &x, Pooling::Max, [2, 2], [2, 2], [0, 0])?;
+    }
+    for size in [120, 84] {
+        x = layers::fc(&mut net, &x, &Fc::new(size))?;
+    }
+    let logits = layers::fc(&mut net, &x, &Fc::new(10))?;
+    let losses = layers::softmax_with_cross_entropy(&mut net, &logits, &label)?;
+    let loss = layers::mean(&mut net, &losses)?;
+    Optimizer::new(Adam::default(), 0.001).minimize(&mut net, &loss)?;
+    let feed = vec![("image", singles(&[64, 1, 28, 28])), ("label", classes(64, 10))];
+    Ok(Case { name: "LeNet, 64 images, Adam", network: net, loss, feed, steps: 30 })
+}
+
+/// An LSTM over 16 sequences of 20 to 35 rows, whose last states are classified.
+fn lstm() -> Result<Case> {
+    const SIZE: u64 = 128;
+    let mut net = Network::new();
+    let x = layers::sequence_data(&mut net, "x", &[None, Some(SIZE)], DType::Float32, 1);
+    let label = layers::data(&mut net, "label", &[None, Some(1)], DType::Int64);
+    let gates = layers::fc(&mut net, &x, &Fc::new(4 * SIZE))?;
+    let mut parameter = |base: &str, shape: &[u64]| {
+        let default = Initializer::Xavier { seed: 0 };
+        net.parameter(&ParamAttr::default(), base, DType::Float32, shape, default)
+    };
+    let (weight, bias) =
+        (parameter("lstm.w", &[SIZE, 4 * SIZE])?, parameter("lstm.b", &[1, 7 * SIZE])?);
+    let [cell, gate, active] =
+        ["cell", "gate", "active"].map(|name| Variable::named(&net.name(name)));
+    let cells = Operator::new("lstm").input("Input", [&gates]).input("Weight", [&weight]);
+    let cells = cells.input("Bias", [&bias]).output("Cell", [&cell]).output("BatchGate", [&gate]);
+    let cells = cells.output("BatchCellPreAct", [&active]).attribute("use_peepholes", true);
+    let hidden = net.call("lstm", "Hidden", cells)?;
+    let index = Variable::named(&net.name("index"));
+    let last = Operator::new("sequence_pool").input("X", [&hidden]).output("MaxIndex", [&index]);
+    let last = net.call("last", "Out", last.attribute("pooltype", "LAST"))?;
+    let logits = layers::fc(&mut net, &last, &Fc::new(10))?;
+    let losses = layers::softmax_with_cross_entropy(&mut net, &logits, &label)?;
+    let loss = layers::mean(&mut net, &losses)?;
+    Optimizer::new(Adam::default(), 0.001).minimize(&mut net, &loss)?;
+    let mut offsets = vec![0];
+    offsets.extend((20..36).scan(0, |end, length| {
+        *end += length;
+        Some(*end)
+    }));
+    let rows = offsets.last().copied().unwrap_or_default();
+    let mut x = singles(&[rows, SIZE]);
+    x.lod = Lod(vec![offsets]);
+    let feed = vec![("x", x), ("label", classes(16, 10))];
+    Ok(Case { name: "LSTM, 16 sequences of 128, Adam", network: net, loss, feed, steps: 20 })
 }
 
 /// The rows of a sequence, the dims of a row, and the number of heads.
