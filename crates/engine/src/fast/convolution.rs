@@ -177,7 +177,8 @@ impl Over<'_> {
     pub(crate) fn workspace(&self) -> u64 {
         match (&self.convolution.weights, self.dims.first()) {
             (Weights::Transposed(packed), Some(examples)) => {
-                (self.geometry.products(*examples, packed) * size_of::<f32>()) as u64
+                let products = self.geometry.products(*examples, packed);
+                products.saturating_mul(size_of::<f32>()) as u64
             }
             _ => 0,
         }

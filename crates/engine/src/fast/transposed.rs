@@ -39,7 +39,8 @@ impl Geometry {
 
     /// Returns the number of elements that a transposed convolution computes before it sums them.
     pub(super) fn products(&self, examples: usize, packed: &Packed) -> usize {
-        examples * self.image.iter().product::<usize>() * packed.width()
+        let pixels = self.image.iter().fold(examples, |all, dim| all.saturating_mul(*dim));
+        pixels.saturating_mul(packed.width())
     }
 
     /// Computes a transposed convolution. The columns of the matrix are the elements of a window, each with its channels.

@@ -94,7 +94,15 @@ pub(crate) fn nearest(call: &Call<'_>) -> Outcome<Option<Vec<Option<Vec<usize>>>
         return Ok(None);
     }
     let mut found = vec![None; shape.len()];
-    for side in sides(call, &shape)?.iter().filter(|side| !modes.is_identity(side)) {
+    let sides = sides(call, &shape)?;
+    let mut dims = shape.clone();
+    for side in &sides {
+        *at_mut(&mut dims, side.axis)? = side.to;
+    }
+    bounded(&dims)?;
+    for side in sides.iter().filter(|side| !modes.is_identity(side)) {
+        // The coordinates, and the elements twice.
+        let _workspace = call.workspace(&[side.to], 3 * WIDE)?;
         let places: Vec<f64> = (0..side.to).map(|to| modes.place(side, to)).collect();
         let places =
             modes.nearest(side, &places)?.into_iter().map(count).collect::<Outcome<_>>()?;
