@@ -86,7 +86,7 @@ pub(super) fn gru(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let this = Gru::of(frame, step, op)?;
     let (rows, size) = (&this.rows, this.size);
     let total = rows.count();
-    let batch = Batch::of(&rows.sequences, this.reversed);
+    let batch = Batch::of(rows, this.reversed)?;
     let (mut hiddens, mut lefts) = (zeros(frame, total * size)?, zeros(frame, total * size)?);
     let mut values = batch.gathered(&rows.values, 3 * size)?;
     values.chunks_exact_mut((3 * size).max(1)).for_each(|row| add(row, &this.bias));
@@ -96,7 +96,7 @@ pub(super) fn gru(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     for (number, now) in batch.steps.iter().enumerate() {
         let values = span_mut(&mut values, now, 3 * size)?;
         hidden.truncate(now.len() * size);
-        let is_set = size > 0 && (number > 0 || hidden.iter().any(|value| *value != 0.0));
+        let is_set = size > 0 && (number > 0 || input(step, "H0").is_ok());
         if is_set {
             let factors = [&matrix(&hidden, size)?, &of_gates];
             add_part(values, size, 0, &product(factors, [false, false], &frame.threads)?);
@@ -146,7 +146,7 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let this = Gru::of(frame, step, op)?;
     let (rows, size) = (&this.rows, this.size);
     let total = rows.count();
-    let batch = Batch::of(&rows.sequences, this.reversed);
+    let batch = Batch::of(rows, this.reversed)?;
     let in_batch = |slot: &str| -> Outcome<Vec<f32>> {
         Ok(batch.gathered(&numbers(frame, step, slot, total * size)?, size)?)
     };

@@ -87,7 +87,7 @@ pub(super) fn lstm(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let this = Lstm::of(frame, step, op)?;
     let (rows, size) = (&this.rows, this.size);
     let total = rows.count();
-    let batch = Batch::of(&rows.sequences, this.reversed);
+    let batch = Batch::of(rows, this.reversed)?;
     let (mut hiddens, mut cells) = (zeros(frame, total * size)?, zeros(frame, total * size)?);
     let mut active = zeros(frame, total * size)?;
     let mut gates = batch.gathered(&rows.values, 4 * size)?;
@@ -100,7 +100,7 @@ pub(super) fn lstm(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         let gates = span_mut(&mut gates, now, 4 * size)?;
         hidden.truncate(now.len() * size);
         cell.truncate(now.len() * size);
-        if size > 0 && (number > 0 || hidden.iter().any(|value| *value != 0.0)) {
+        if size > 0 && (number > 0 || input(step, "H0").is_ok()) {
             let before = matrix(&hidden, size)?;
             add(gates, &product([&before, &weight], [false, false], &frame.threads)?);
         }
@@ -151,7 +151,7 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let this = Lstm::of(frame, step, op)?;
     let (rows, size) = (&this.rows, this.size);
     let total = rows.count();
-    let batch = Batch::of(&rows.sequences, this.reversed);
+    let batch = Batch::of(rows, this.reversed)?;
     let in_batch = |slot: &str| -> Outcome<Vec<f32>> {
         Ok(batch.gathered(&numbers(frame, step, slot, total * size)?, size)?)
     };

@@ -3,8 +3,8 @@
 //!
 //! Intermediate results for the gradients are outputs that no other operator reads: gates (`BatchGate`) and others.
 //! Their rows are those of all sequences in the order in which PaddlePaddle computes them together: step by step, the
-//! longest sequence first; sequences of equal length keep their order. A step of all sequences is one product. (With more than 16 sequences, PaddlePaddle orders
-//! those of equal length differently.)
+//! longest sequence first; sequences of equal length keep their order. A step of all sequences is one product. (With more
+//! than 16 sequences, PaddlePaddle orders those of equal length differently.)
 
 mod gru;
 mod lstm;
@@ -17,7 +17,7 @@ use lodstone_model::{Attribute, AttributeValue, DType, Lod, Op};
 use lodstone_schema::Finding;
 use lodstone_schema::paddle::{Activation, attribute};
 
-use super::sequences::{add, copy, made, numbers, part, part_mut, singles};
+use super::sequences::{Rows, add, copy, made, numbers, part, part_mut, singles, zeros};
 use super::{Outcome, Run, input, output};
 use crate::executor::frame::Frame;
 use crate::executor::layout::{Slot, Step};
@@ -72,7 +72,7 @@ fn beginning(
 ) -> Outcome<Vec<f32>> {
     match input(step, slot) {
         Ok(_) => numbers(frame, step, slot, sequences * size),
-        Err(_) => Ok(vec![0.0; sequences * size]),
+        Err(_) => zeros(frame, sequences.saturating_mul(size)),
     }
 }
 
@@ -87,7 +87,8 @@ struct Batch {
 }
 
 impl Batch {
-    fn of(sequences: &[Range<usize>], reversed: bool) -> Self {
+    fn of(all: &Rows, reversed: bool) -> Result<Self, Finding> {
+        let sequences = &all.sequences;
         let mut ranked: Vec<usize> = (0..sequences.len()).collect();
         let sequence = |number: &usize| sequences.get(*number).cloned().unwrap_or_default();
         ranked.sort_by_key(|number| Reverse(sequence(number).len()));
@@ -98,7 +99,10 @@ impl Batch {
             rows.extend(active.map(|it| if reversed { it.end - 1 - at } else { it.start + at }));
             steps.push(begin..rows.len());
         }
-        Self { ranked, rows, steps }
+        match rows.len() == all.count() {
+            true => Ok(Self { ranked, rows, steps }),
+            false => Err("the sequences do not have all rows of the input".into()),
+        }
     }
 
     /// Returns rows of a variable in this order.
