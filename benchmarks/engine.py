@@ -3,12 +3,13 @@
     python engine.py NETWORKS ENGINES TABLE [--turns N] [--only TEXT]
     python engine.py serve LIBRARY MODEL THREADS
 
-NETWORKS has the models of `engine_networks.py`, ENGINES is the program in `engines/`. The turns alternate; an answer is the
+NETWORKS has the models of `engine_networks.py`, ENGINES is the program in `engines/`. The turns alternate; a reply is the
 time of a run, and the table has the medians, and the median and the quartiles of the ratios within a turn. `cold` is
 the time from a file to the first output, without the start of the process.
 """
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
@@ -31,52 +32,49 @@ def values(dims, is_integer):
     return (places * 7919 % 1000 / np.float32(500) - 1).astype(np.float32).reshape(dims)
 
 
-def of_lodstone(path, threads, engine):
+def of_lodstone(path, threads, engine, given):
     import lodstone
 
     model = lodstone.open(path)
     session = model.session(threads=threads, engine=engine)
-    given = {one["name"]: values(one["shape"], one["dtype"] == "int64") for one in inputs_of(path)}
     return lambda: [np.asarray(one) for one in session.run(given).values()]
 
 
 def inputs_of(path):
     import onnx
 
-    graph = onnx.load(path, load_external_data=False).graph
-    for one in graph.input:
-        kind = one.type.tensor_type
-        dtype = "int64" if kind.elem_type == onnx.TensorProto.INT64 else "float32"
-        yield {"name": one.name, "shape": [dim.dim_value for dim in kind.shape.dim], "dtype": dtype}
+    inputs = onnx.load(path, load_external_data=False).graph.input
+    kinds = {one.name: one.type.tensor_type for one in inputs}
+    dims = {name: [dim.dim_value for dim in kind.shape.dim] for name, kind in kinds.items()}
+    return {name: values(dims[name], kind.elem_type == onnx.TensorProto.INT64) for name, kind in kinds.items()}
 
 
-def of_onnxruntime(path, threads):
+def of_onnxruntime(path, threads, given):
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = threads, 4
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    given = {one.name: values(one.shape, "int64" in one.type) for one in session.get_inputs()}
     return lambda: session.run(None, given)
 
 
-def load(library, path, threads):
+def load(library, path, threads, given):
     if library == "onnxruntime":
-        return of_onnxruntime(path, threads)
-    return of_lodstone(path, threads, "onnxruntime" if library == "lodstone-onnxruntime" else "builtin")
+        return of_onnxruntime(path, threads, given)
+    engine = "onnxruntime" if library == "lodstone-onnxruntime" else "builtin"
+    return of_lodstone(path, threads, engine, given)
 
 
 def serve(library, path, threads):
-    import onnx  # noqa: F401
     import onnxruntime  # noqa: F401
 
     import lodstone  # noqa: F401
 
-    run = None
+    run, given = None, inputs_of(path)
     for line in sys.stdin:
         begun = time.perf_counter()
         if line.strip() == "cold":
-            run, count = load(library, path, int(threads)), 1
+            run, count = load(library, path, int(threads), given), 1
         else:
             count = int(line)
         for _ in range(count):
@@ -90,11 +88,15 @@ class Worker:
         own = [sys.executable, "-B", __file__, "serve", library]
         command = [engines, library] if library in ("tract", "rten") else own
         self.process = subprocess.Popen(
-            [*command, str(path), str(threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [*command, str(path), str(threads)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "RTEN_NUM_THREADS": str(threads)},
         )
 
-    def ask(self, request):
-        self.process.stdin.write(f"{request}\n")
+    def request(self, line):
+        self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline().split()
         if len(answer) != 2:
@@ -113,7 +115,7 @@ def measure(path, threads, engines, turns):
     for _ in range(3):
         for library in LIBRARIES:
             worker = Worker(library, engines, path, threads)
-            seconds, sums[library] = worker.ask("cold")
+            seconds, sums[library] = worker.request("cold")
             cold[library].append(seconds)
             worker.close()
     for library, found in sums.items():
@@ -122,12 +124,12 @@ def measure(path, threads, engines, turns):
     workers = {library: Worker(library, engines, path, threads) for library in LIBRARIES}
     counts = {}
     for library, worker in workers.items():
-        worker.ask("cold")
-        counts[library] = max(1, int(TURN / worker.ask(1)[0]))
-        worker.ask(counts[library])
+        worker.request("cold")
+        counts[library] = max(1, int(TURN / worker.request(1)[0]))
+        worker.request(counts[library])
     for _ in range(turns):
         for library, worker in workers.items():
-            times[library].append(worker.ask(counts[library])[0] / counts[library])
+            times[library].append(worker.request(counts[library])[0] / counts[library])
     for worker in workers.values():
         worker.close()
     return times, cold

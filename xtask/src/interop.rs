@@ -37,7 +37,11 @@ struct Extent {
 impl Extent {
     /// Returns whether a framework is installed: PyTorch takes 5 GB, and only a complete run installs it.
     fn installs(self, framework: &str) -> bool {
-        self.all || framework != "torch"
+        let installs = self.all || framework != "torch";
+        if !installs {
+            eprintln!("PyTorch is left out, which --all installs");
+        }
+        installs
     }
 }
 

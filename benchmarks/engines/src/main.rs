@@ -1,8 +1,8 @@
-//! Runs an ONNX model with another engine in Rust, as `engine.py` asks for it.
+//! Runs an ONNX model with another engine in Rust, controlled by `engine.py`.
 //!
 //!     engines (tract | rten) MODEL THREADS
 //!
-//! `cold` on stdin reads the model and runs it once; a number runs it as often. An answer is the time in seconds, and the
+//! `cold` on stdin reads the model and runs it once; `N` runs it N times. Each reply is the time in seconds, and the
 //! sum of the absolute values of the outputs.
 
 use std::error::Error;
@@ -10,8 +10,8 @@ use std::io::BufRead;
 use std::time::Instant;
 
 use rten::{Dimension, ModelOptions, Value, ValueOrView};
-use rten_tensor::prelude::*;
 use rten_tensor::Tensor as RtenTensor;
+use rten_tensor::prelude::*;
 use tract_onnx::prelude::*;
 use tract_onnx::tract_hir::infer::Factoid;
 
@@ -31,11 +31,8 @@ fn main() -> Result<()> {
             multithread::set_default_executor(multithread::Executor::multithread(threads));
             tract
         }
-        "rten" => {
-            // SAFETY: no other thread runs yet.
-            unsafe { std::env::set_var("RTEN_NUM_THREADS", threads.to_string()) };
-            rten
-        }
+        // It takes the number of threads from the environment.
+        "rten" => rten,
         other => return Err(format!("unknown engine `{other}`").into()),
     };
     let mut run = None;
