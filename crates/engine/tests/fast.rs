@@ -148,7 +148,7 @@ const CONVOLUTIONS: &[Convolved] = &[
     (&[1, 1, 4, 4], &[1, 1, 4, 4], 1, &[]),
     (&[1, 2, 3, 3], &[2, 2, 3, 3], 1, &[("pads", &[9, 9, 9, 9])]),
     (&[1, 2, 4, 5, 6], &[3, 2, 2, 2, 2], 1, &[]),
-    // Rows that are read where they are: few results of many channels.
+    // Rows that are read in place: few results of many channels.
     (&[2, 67, 9, 7], &[24, 67, 3, 3], 1, &[("pads", &[1, 1, 1, 1])]),
     (&[1, 100, 11, 8], &[8, 100, 3, 3], 1, &[("pads", &[1, 1, 1, 1]), ("strides", &[2, 2])]),
     (&[1, 130, 6, 13], &[40, 65, 2, 3], 2, &[("pads", &[0, 1, 1, 2])]),

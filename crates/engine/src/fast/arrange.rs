@@ -1,4 +1,4 @@
-//! Images whose channels are innermost, enlarged or joined without arithmetic.
+//! `Resize` (nearest) and `Concat` of images whose channels are innermost.
 
 use lodstone_model::{DType, Op};
 use rayon::prelude::*;

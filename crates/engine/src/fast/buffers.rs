@@ -50,15 +50,10 @@ impl Buffers {
         if let Value::Dense(dense) = value
             && let Some(buffer) = dense.into_floats()
         {
-            self.put(buffer);
-        }
-    }
-
-    /// Keeps memory, if it is from here.
-    pub(crate) fn put(&self, buffer: Vec<f32>) {
-        let mut pool = self.pool();
-        if pool.own.contains(&buffer.as_ptr().addr()) {
-            pool.free.push(buffer);
+            let mut pool = self.pool();
+            if pool.own.contains(&buffer.as_ptr().addr()) {
+                pool.free.push(buffer);
+            }
         }
     }
 }

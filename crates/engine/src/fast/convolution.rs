@@ -211,7 +211,7 @@ impl Over<'_> {
             }
             Weights::Transposed(packed) => {
                 let weights = (packed, *groups);
-                geometry.convolve_transposed(&image, weights, finish, buffers, &mut out, then)?;
+                geometry.convolve_transposed(&image, weights, finish, &mut out, then)?;
             }
         }
         tensor(out, dims, Order::ChannelsLast)

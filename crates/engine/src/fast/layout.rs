@@ -140,7 +140,7 @@ fn exchanged(from: &[f32], examples: usize, rows: usize, columns: usize) -> Vec<
     let size = (rows * columns).max(1);
     let mut made = vec![0.0; examples * rows * columns];
     for (from, into) in from.chunks_exact(size).zip(made.chunks_exact_mut(size)) {
-        into.par_chunks_mut(SQUARE * rows).enumerate().for_each(|(number, into)| {
+        let turn = |(number, into): (usize, &mut [f32])| {
             for (row, line) in from.chunks_exact(columns).enumerate() {
                 let line = line.iter().skip(number * SQUARE);
                 for (from, into) in line.zip(into.chunks_exact_mut(rows)) {
@@ -149,7 +149,12 @@ fn exchanged(from: &[f32], examples: usize, rows: usize, columns: usize) -> Vec<
                     }
                 }
             }
-        });
+        };
+        // Outside of a pool, rayon would start one of its own.
+        match rayon::current_thread_index() {
+            Some(_) => into.par_chunks_mut(SQUARE * rows).enumerate().for_each(turn),
+            None => into.chunks_mut(SQUARE * rows).enumerate().for_each(turn),
+        }
     }
     made
 }

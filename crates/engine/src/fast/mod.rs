@@ -32,7 +32,7 @@ use crate::dense::Dense;
 use crate::item::Outcome;
 use crate::value::Value;
 
-/// A kernel for images whose channels are innermost; it returns `None` for all else.
+/// A kernel for images whose channels are innermost; it returns `None` for any other input.
 pub(crate) type Images = fn(&Op, &[Option<&Value>], &Buffers) -> Outcome<Option<Dense>>;
 
 /// Returns the kernel of an operator for images whose channels are innermost.

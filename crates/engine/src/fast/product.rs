@@ -15,10 +15,10 @@ use crate::item::Outcome;
 /// The number of products that are summed before a tile returns to memory.
 pub(super) const DEPTH: usize = 256;
 
-/// The minimum number of elements that lie together for rows to be read where they are.
-const JOINED: usize = 64;
+/// The minimum number of contiguous elements for rows to be read in place.
+const CONTIGUOUS: usize = 64;
 
-/// The maximum number of columns for which rows are read where they are.
+/// The maximum number of columns for which rows are read in place.
 const NARROW: usize = 128;
 
 /// The number of elements of a row between checks of its length.
@@ -29,10 +29,11 @@ const UNFOLDED: usize = 126;
 
 /// The left matrices of a product, one for each group.
 pub(super) trait Rows: Sync {
-    /// Returns the number of elements of a row that lie together in memory, most often.
+    /// Returns the length of the contiguous runs of a row.
     fn joined(&self) -> usize;
 
-    /// Sets the elements `inner` of rows of a group, from row `first` on, to those that lie together in memory.
+    /// Sets `into` to the elements `inner` of the rows of a group, from row `first` on, that are contiguous in memory; leaves
+    /// the others.
     fn lines<'r>(
         &'r self,
         group: usize,
@@ -41,7 +42,7 @@ pub(super) trait Rows: Sync {
         into: &mut [Option<&'r [f32]>],
     );
 
-    /// Writes the elements `inner` of rows of a group, from row `first` on, each to the begin of a line.
+    /// Writes the elements `inner` of rows of a group, from row `first` on, each to the start of a line.
     fn unfold(&self, group: usize, first: usize, inner: Range<usize>, into: &mut [[f32; DEPTH]]);
 }
 
@@ -219,8 +220,9 @@ impl<R: Rows> Part<'_, R> {
         let (width, per) = (packed.width(), VECTORS * LANES);
         let count = out.len().checked_div(width).unwrap_or(0);
         let joined = rows.joined();
-        // Rows that are read only a few times are read where they are.
-        let is_direct = (joined >= JOINED || joined == packed.inner) && packed.columns <= NARROW;
+        // Rows that are read only a few times are read in place.
+        let is_direct =
+            (joined >= CONTIGUOUS || joined == packed.inner) && packed.columns <= NARROW;
         let blocks = blocks(packed.inner, if is_direct { joined } else { packed.inner });
         unfolded.resize(count, [0.0; DEPTH]);
         for group in 0..packed.groups {

@@ -4,7 +4,6 @@
 use lodstone_model::Op;
 use rayon::prelude::*;
 
-use super::buffers::Buffers;
 use super::convolution::{Geometry, Unfolded, plane};
 use super::product::{Finish, Packed, part_of};
 use crate::fused::wide;
@@ -49,7 +48,6 @@ impl Geometry {
         image: &[f32],
         (packed, groups): (&Packed, usize),
         finish: Finish<'_>,
-        buffers: &Buffers,
         out: &mut [f32],
         then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<()> {
@@ -70,7 +68,8 @@ impl Geometry {
             ..*self
         };
         let unfolded = Unfolded { geometry: &pixels, image, channels: self.channels / groups };
-        let mut products = buffers.take(self.products(examples, packed));
+        // Not from the buffers, which would keep it when it is no longer charged.
+        let mut products = vec![0.0; self.products(examples, packed)];
         packed.multiply(&unfolded, Finish::default(), &mut products, |_, _| Ok(()))?;
         let lines = out.par_chunks_mut(line.max(1)).enumerate();
         lines.try_for_each(|(number, out)| {
@@ -118,9 +117,7 @@ impl Geometry {
                 });
             }
             then(number * line, out)
-        })?;
-        buffers.put(products);
-        Ok(())
+        })
     }
 
     /// Returns the line of an image whose window has line `row` of the result in its line `tap`, if there is one.

@@ -16,6 +16,9 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 /// The maximum size of an element, an index or a weight in bytes.
 const WIDE: u64 = 8;
 
+/// The largest dim whose indices are not charged.
+const LONG: usize = 1 << 16;
+
 /// The resizing of one axis.
 struct Side {
     axis: usize,
@@ -86,8 +89,8 @@ fn resize(call: &Call<'_>) -> Made {
     one(y)
 }
 
-/// Returns the element of the input that each result along an axis is, by axis; `None` for an axis that stays as it is. Only
-/// the mode `nearest` without elements from outside has such elements.
+/// Returns, for each axis that is resized, the index in the input of every element of the result; `None` for an axis that is
+/// unchanged. Returns `None` unless the mode is `nearest`, no element is extrapolated, and the indices are few.
 pub(crate) fn nearest(call: &Call<'_>) -> Outcome<Option<Vec<Option<Vec<usize>>>>> {
     let (shape, modes) = (call.input(0)?.shape(), Modes::of(call));
     if modes.mode != "nearest" || modes.coordinates == "tf_crop_and_resize" || shape.contains(&0) {
@@ -95,14 +98,15 @@ pub(crate) fn nearest(call: &Call<'_>) -> Outcome<Option<Vec<Option<Vec<usize>>>
     }
     let mut found = vec![None; shape.len()];
     let sides = sides(call, &shape)?;
-    let mut dims = shape.clone();
+    let mut dims = shape;
     for side in &sides {
         *at_mut(&mut dims, side.axis)? = side.to;
     }
     bounded(&dims)?;
+    if dims.iter().any(|dim| *dim > LONG) {
+        return Ok(None);
+    }
     for side in sides.iter().filter(|side| !modes.is_identity(side)) {
-        // The coordinates, and the elements twice.
-        let _workspace = call.workspace(&[side.to], 3 * WIDE)?;
         let places: Vec<f64> = (0..side.to).map(|to| modes.place(side, to)).collect();
         let places =
             modes.nearest(side, &places)?.into_iter().map(count).collect::<Outcome<_>>()?;

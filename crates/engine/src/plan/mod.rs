@@ -21,6 +21,7 @@ use crate::context::Context;
 use crate::control::Control;
 use crate::error::{Error, OpError, Result};
 use crate::evaluate::{Folding, compute, guarded};
+use crate::fast::layout::is_channels_last;
 use crate::fast::{Buffers, Images, Kept, Prepared, Spare};
 use crate::fused;
 use crate::item::Outcome;
@@ -463,6 +464,10 @@ impl Node {
         context: Context<'_>,
     ) -> Outcome<Option<Value>> {
         let inputs = self.given(frame)?;
+        let first = inputs.first().copied().flatten();
+        if !matches!(first, Some(Value::Dense(images)) if is_channels_last(images)) {
+            return Ok(None);
+        }
         probe(self.check(&inputs, context)?)?;
         let run = || guarded(|| images(&self.op, &inputs, &frame.buffers));
         Ok(context.threads.run(run)??.map(Value::from))
