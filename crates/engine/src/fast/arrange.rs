@@ -1,10 +1,10 @@
 //! `Resize` (nearest) and `Concat` of images whose channels are innermost.
 
-use lodstone_model::{DType, Op};
+use lodstone_model::Op;
 use rayon::prelude::*;
 
 use super::buffers::Buffers;
-use super::layout::{Floats, Order, is_channels_last, ordered, tensor};
+use super::layout::{Floats, Order, images, ordered, tensor};
 use super::product::part_of;
 use crate::dense::Dense;
 use crate::item::Outcome;
@@ -17,11 +17,8 @@ pub(super) fn resize(
     inputs: &[Option<&Value>],
     buffers: &Buffers,
 ) -> Outcome<Option<Dense>> {
-    let Some(Some(Value::Dense(images))) = inputs.first() else { return Ok(None) };
-    let [examples, channels, height, width] = *images.dims() else { return Ok(None) };
-    if images.dtype() != DType::Float32 || !is_channels_last(images) || images.count() == 0 {
-        return Ok(None);
-    }
+    let Some((images, dims)) = images(inputs.first().copied().flatten()) else { return Ok(None) };
+    let [examples, channels, height, width] = dims;
     let Some(places) = nearest(&Call::new(op, inputs)?)? else { return Ok(None) };
     let [None, None, rows, columns] = places.as_slice() else { return Ok(None) };
     let all = |places: &Option<Vec<usize>>, count: usize| match places {
@@ -55,11 +52,9 @@ pub(super) fn concat(
     let mut parts: Vec<(Floats, usize)> = Vec::new();
     let mut dims: Option<Vec<usize>> = None;
     for input in inputs {
-        let Some(Value::Dense(images)) = input else { return Ok(None) };
-        let [examples, channels, height, width] = *images.dims() else { return Ok(None) };
-        if images.dtype() != DType::Float32 || !is_channels_last(images) || images.count() == 0 {
+        let Some((images, [examples, channels, height, width])) = images(*input) else {
             return Ok(None);
-        }
+        };
         let side = [examples, height, width];
         match &mut dims {
             None => dims = Some(images.dims().to_vec()),

@@ -10,9 +10,10 @@ use rayon::prelude::*;
 use super::buffers::Buffers;
 use super::layout::{Order, ordered, tensor};
 use super::product::{DEPTH, Finish, Packed, Rows, limited, load, part_of, store};
+use crate::budget::{Budget, Charge};
 use crate::dense::Dense;
 use crate::item::Outcome;
-use crate::kernels::{Call, Windows, count, spatial};
+use crate::kernels::{Call, Windows, count};
 
 /// A convolution of one or two spatial dims, whose filter is packed.
 #[derive(Debug)]
@@ -60,6 +61,8 @@ pub(crate) struct Over<'c> {
     geometry: Geometry,
     /// The dims of the results.
     pub(crate) dims: Vec<usize>,
+    /// The charge for the memory in which it computes.
+    _workspace: Charge,
 }
 
 /// The windows of images as rows of a matrix.
@@ -140,30 +143,44 @@ impl Convolution {
     /// Returns the convolution of images of the given dims.
     ///
     /// # Errors
-    /// If the images do not fit the filter.
-    pub(crate) fn over(&self, op: &Op, dims: &[usize]) -> Outcome<Over<'_>> {
-        if let Weights::Transposed(_) = self.weights {
-            let (geometry, dims) = Geometry::transposed(op, dims, &self.filter, self.groups)?;
-            return Ok(Over { convolution: self, geometry, dims });
-        }
-        let windows = Windows::of(&Call::new(op, &[])?, spatial(&self.filter)?, spatial(dims)?)?;
-        windows.check(dims, &self.filter, self.groups)?;
-        let steps = windows.steps(spatial(dims)?)?;
-        let before: Vec<usize> = windows.pads.iter().map(|pad| pad.0).collect();
-        let ([examples, channels, ..], [results, ..]) = (dims, self.filter.as_slice()) else {
+    /// If the images do not fit the filter, or what it computes in does not fit into the budget.
+    pub(crate) fn over(&self, op: &Op, dims: &[usize], budget: &Budget) -> Outcome<Over<'_>> {
+        let call = Call::new(op, &[])?;
+        let ([examples, channels, sides @ ..], [outer, each, size @ ..]) =
+            (dims, self.filter.as_slice())
+        else {
             return Err("expected batch and channel dims".into());
         };
+        let (windows, steps, results) = match self.weights {
+            Weights::Transposed(_) => {
+                let (windows, more) = Windows::transposed(&call, dims, &self.filter)?;
+                let steps = windows.transposed_dims(sides, &more)?;
+                (windows, steps, each * self.groups)
+            }
+            _ => {
+                let windows = Windows::of(&call, size, sides)?;
+                windows.check(dims, &self.filter, self.groups)?;
+                let steps = windows.steps(sides)?;
+                (windows, steps, *outer)
+            }
+        };
+        let before: Vec<usize> = windows.pads.iter().map(|pad| pad.0).collect();
         let geometry = Geometry {
             channels: *channels,
-            image: plane(spatial(dims)?, 1)?,
+            image: plane(sides, 1)?,
             window: plane(&windows.size, 1)?,
             steps: plane(&steps, 1)?,
             strides: plane(&windows.strides, 1)?,
             dilations: plane(&windows.dilations, 1)?,
             pads: plane(&before, 0)?,
         };
-        let dims = [&[*examples, *results], steps.as_slice()].concat();
-        Ok(Over { convolution: self, geometry, dims })
+        let products = match &self.weights {
+            Weights::Transposed(packed) => geometry.products(*examples, packed),
+            _ => 0,
+        };
+        let workspace = budget.reserve(products.saturating_mul(size_of::<f32>()) as u64)?;
+        let dims = [&[*examples, results], steps.as_slice()].concat();
+        Ok(Over { convolution: self, geometry, dims, _workspace: workspace })
     }
 }
 
@@ -173,17 +190,6 @@ pub(crate) fn is_transposed(op: &Op) -> bool {
 }
 
 impl Over<'_> {
-    /// Returns the size of the memory in which it computes, in bytes.
-    pub(crate) fn workspace(&self) -> u64 {
-        match (&self.convolution.weights, self.dims.first()) {
-            (Weights::Transposed(packed), Some(examples)) => {
-                let products = self.geometry.products(*examples, packed);
-                products.saturating_mul(size_of::<f32>()) as u64
-            }
-            _ => 0,
-        }
-    }
-
     /// Convolves images of these dims. `then` is called with the offset of each finished part of the result, whose channels
     /// are innermost.
     ///
@@ -196,7 +202,12 @@ impl Over<'_> {
         buffers: &Buffers,
         then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<Dense> {
-        let Self { convolution: Convolution { groups, weights, bias, .. }, geometry, dims } = self;
+        let Self {
+            convolution: Convolution { groups, weights, bias, .. },
+            geometry,
+            dims,
+            _workspace,
+        } = self;
         let image = ordered(x, Order::ChannelsLast)?;
         let mut out = buffers.take(dims.iter().product());
         let finish = Finish { bias: bias.as_deref(), clamp };
@@ -219,7 +230,7 @@ impl Over<'_> {
 }
 
 /// Returns the spatial dims as two, the first of which may be added.
-pub(super) fn plane(dims: &[usize], first: usize) -> Outcome<[usize; 2]> {
+fn plane(dims: &[usize], first: usize) -> Outcome<[usize; 2]> {
     match dims {
         [width] => Ok([first, *width]),
         [height, width] => Ok([*height, *width]),

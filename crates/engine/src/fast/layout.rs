@@ -15,6 +15,7 @@ use rayon::prelude::*;
 use crate::budget::probe;
 use crate::dense::Dense;
 use crate::item::Outcome;
+use crate::value::Value;
 
 /// The elements of a tensor in one order: its own, or a copy.
 pub(crate) enum Floats {
@@ -83,6 +84,14 @@ impl Order {
 /// Returns whether channels are innermost in memory, which is another order than that of the dims.
 pub(crate) fn is_channels_last(tensor: &Dense) -> bool {
     Order::ChannelsLast.is_of(tensor) && !Order::RowMajor.is_of(tensor)
+}
+
+/// Returns a value as images of single precision whose channels are innermost, with their dims, if it is that.
+pub(crate) fn images(value: Option<&Value>) -> Option<(&Dense, [usize; 4])> {
+    let Some(Value::Dense(images)) = value else { return None };
+    let dims = images.dims().try_into().ok()?;
+    let fits = images.dtype() == DType::Float32 && images.count() > 0 && is_channels_last(images);
+    fits.then_some((images, dims))
 }
 
 /// Returns the elements of a tensor in an order, copied if they are stored in another one.

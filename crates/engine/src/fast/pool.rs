@@ -1,10 +1,10 @@
 //! Pooling of images whose channels are innermost.
 
-use lodstone_model::{DType, Op};
+use lodstone_model::Op;
 use rayon::prelude::*;
 
 use super::buffers::Buffers;
-use super::layout::{Order, is_channels_last, ordered, tensor};
+use super::layout::{Order, images, ordered, tensor};
 use super::product::part_of;
 use crate::dense::Dense;
 use crate::fused::wide;
@@ -26,11 +26,8 @@ pub(super) fn pool(
     inputs: &[Option<&Value>],
     buffers: &Buffers,
 ) -> Outcome<Option<Dense>> {
-    let Some(Some(Value::Dense(images))) = inputs.first() else { return Ok(None) };
-    let [examples, channels, height, width] = *images.dims() else { return Ok(None) };
-    if images.dtype() != DType::Float32 || !is_channels_last(images) || images.count() == 0 {
-        return Ok(None);
-    }
+    let Some((images, dims)) = images(inputs.first().copied().flatten()) else { return Ok(None) };
+    let [examples, channels, height, width] = dims;
     let call = Call::new(op, inputs)?;
     let kind = if op.kind == "MaxPool" { Kind::Maximum } else { Kind::Mean };
     let values = ordered(images, Order::ChannelsLast)?;

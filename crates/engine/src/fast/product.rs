@@ -93,7 +93,7 @@ impl Tile {
     /// Returns the tile with which a number of columns takes the least time.
     fn of(columns: usize) -> Self {
         let vectors = columns.div_ceil(*LANES).max(1);
-        // The parts of the time that are lost, in percent: a tile of one vector reads more than it multiplies.
+        // The time for each, in percent of a vector of a wide tile: a tile of one vector reads more than it multiplies.
         let cost = |each: usize| {
             let reading = if each == 1 { 112 } else { 100 };
             vectors.next_multiple_of(each) * reading

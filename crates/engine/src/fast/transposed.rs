@@ -1,41 +1,14 @@
 //! Transposed convolutions with constant filters: a product of all pixels with the filter, and sums of its results where
 //! windows overlap.
 
-use lodstone_model::Op;
 use rayon::prelude::*;
 
-use super::convolution::{Geometry, Unfolded, plane};
+use super::convolution::{Geometry, Unfolded};
 use super::product::{Finish, Packed, part_of};
 use crate::fused::wide;
 use crate::item::Outcome;
-use crate::kernels::{Call, Windows, spatial};
 
 impl Geometry {
-    /// Returns the geometry of a transposed convolution of images of the given dims, and the dims of its results.
-    pub(super) fn transposed(
-        op: &Op,
-        dims: &[usize],
-        filter: &[usize],
-        groups: usize,
-    ) -> Outcome<(Self, Vec<usize>)> {
-        let (windows, more) = Windows::transposed(&Call::new(op, &[])?, dims, filter)?;
-        let steps = windows.transposed_dims(spatial(dims)?, &more)?;
-        let ([examples, channels, ..], [_, each, ..]) = (dims, filter) else {
-            return Err("expected batch and channel dims".into());
-        };
-        let cropped: Vec<usize> = windows.pads.iter().map(|pad| pad.0).collect();
-        let geometry = Self {
-            channels: *channels,
-            image: plane(spatial(dims)?, 1)?,
-            window: plane(&windows.size, 1)?,
-            steps: plane(&steps, 1)?,
-            strides: plane(&windows.strides, 1)?,
-            dilations: plane(&windows.dilations, 1)?,
-            pads: plane(&cropped, 0)?,
-        };
-        Ok((geometry, [&[*examples, each * groups], steps.as_slice()].concat()))
-    }
-
     /// Returns the number of elements that a transposed convolution computes before it sums them.
     pub(super) fn products(&self, examples: usize, packed: &Packed) -> usize {
         let pixels = self.image.iter().fold(examples, |all, dim| all.saturating_mul(*dim));
@@ -90,20 +63,16 @@ impl Geometry {
                 let to = first * right + offset - before;
                 let results = out.chunks_exact_mut(channels).skip(to).step_by(right);
                 let products = products.chunks_exact(all).skip(first);
-                wide(|| match groups {
-                    1 if channels == 1 => {
-                        for (results, products) in results.zip(products) {
-                            for (sum, value) in results.iter_mut().zip(products.iter().skip(tap)) {
-                                *sum += value;
-                            }
+                wide(|| {
+                    for (results, products) in results.zip(products) {
+                        // A single channel needs no loop over the groups.
+                        if let ([result], Some(product)) = (&mut *results, products.get(tap)) {
+                            *result += product;
+                            continue;
                         }
-                    }
-                    _ => {
-                        for (results, products) in results.zip(products) {
-                            let products = products.chunks_exact(each).skip(tap).step_by(taps);
-                            for (sums, values) in results.chunks_exact_mut(each).zip(products) {
-                                sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
-                            }
+                        let products = products.chunks_exact(each).skip(tap).step_by(taps);
+                        for (sums, values) in results.chunks_exact_mut(each).zip(products) {
+                            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
                         }
                     }
                 });

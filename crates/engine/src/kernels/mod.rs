@@ -62,7 +62,7 @@ mod windows;
 pub(crate) use pool::pooled_windows;
 pub(crate) use resize::nearest;
 pub(crate) use tensor::{common, converted};
-pub(crate) use windows::{Windows, spatial};
+pub(crate) use windows::Windows;
 
 use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::Finding;

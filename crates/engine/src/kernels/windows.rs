@@ -85,7 +85,7 @@ fn fixed<T: Copy, const N: usize>(values: &[T]) -> Outcome<[T; N]> {
     values.try_into().map_err(|_| format!("expected {N} dims, found {}", values.len()).into())
 }
 
-pub(crate) fn spatial(shape: &[usize]) -> Outcome<&[usize]> {
+pub(super) fn spatial(shape: &[usize]) -> Outcome<&[usize]> {
     shape.get(2..).ok_or_else(|| "expected batch and channel dims".into())
 }
 

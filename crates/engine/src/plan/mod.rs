@@ -21,8 +21,7 @@ use crate::context::Context;
 use crate::control::Control;
 use crate::error::{Error, OpError, Result};
 use crate::evaluate::{Folding, compute, guarded};
-use crate::fast::layout::is_channels_last;
-use crate::fast::{Buffers, Images, Kept, Prepared, Spare};
+use crate::fast::{Buffers, Images, Kept, Prepared, Spare, layout};
 use crate::fused;
 use crate::item::Outcome;
 use crate::kernels::{Kernel, kernel};
@@ -464,8 +463,7 @@ impl Node {
         context: Context<'_>,
     ) -> Outcome<Option<Value>> {
         let inputs = self.given(frame)?;
-        let first = inputs.first().copied().flatten();
-        if !matches!(first, Some(Value::Dense(images)) if is_channels_last(images)) {
+        if layout::images(inputs.first().copied().flatten()).is_none() {
             return Ok(None);
         }
         probe(self.check(&inputs, context)?)?;
@@ -483,8 +481,7 @@ impl Node {
     ) -> Outcome<Value> {
         self.check(&self.given(frame)?, context)?;
         let x = self.first(frame)?.dense()?;
-        let over = kept.convolution.over(&self.op, x.dims())?;
-        let _workspace = context.budget.reserve(over.workspace())?;
+        let over = kept.convolution.over(&self.op, x.dims(), context.budget)?;
         let run = || guarded(|| over.run(x, clamp, &frame.buffers, |_, _| Ok(())));
         Ok(context.threads.run(run)??.into())
     }

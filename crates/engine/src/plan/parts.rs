@@ -107,8 +107,7 @@ impl Part {
         }
         let joined = || {
             let x = first.first(frame)?.dense()?;
-            let over = kept.convolution.over(&first.op, x.dims())?;
-            let _workspace = context.budget.reserve(over.workspace())?;
+            let over = kept.convolution.over(&first.op, x.dims(), context.budget)?;
             let dims = over.dims.clone();
             let before = Before { register: *result, dims: &dims, order: Order::ChannelsLast };
             let Some(bound) = chain.bind(&frame.registers, Some(before))? else {
