@@ -23,6 +23,7 @@ pub use random::draws;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use lodstone_engine::{Threads, Value, evaluate};
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::{Finding, Operand};
@@ -64,6 +65,14 @@ static FUNCTIONS: LazyLock<HashMap<&str, Run>> =
 pub(crate) fn function(kind: &str) -> Result<Run, Finding> {
     let function = FUNCTIONS.get(kind).copied();
     function.ok_or_else(|| Finding::internal(format!("`{kind}` has no native function")))
+}
+
+/// Returns the only result of an ONNX operator.
+fn evaluated(op: &Op, inputs: &[Option<Value>], threads: &Threads) -> Outcome<Tensor> {
+    match evaluate(op, inputs, threads)?.as_slice() {
+        [made] => Ok(made.tensor()?),
+        _ => Err(Finding::internal(format!("`{}` has more than one result", op.kind)).into()),
+    }
 }
 
 /// Returns the variable of an input slot.

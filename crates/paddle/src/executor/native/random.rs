@@ -1,12 +1,12 @@
 //! Operators that draw random numbers, from the generator of the [scope](crate::executor::random).
 
-use lodstone_engine::{Dense, Threads, Value, evaluate};
+use lodstone_engine::{Dense, Threads, Value};
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
 use lodstone_schema::Finding;
 use lodstone_schema::paddle::{Choice, codes, operator};
 use lodstone_store::Blob;
 
-use super::{Outcome, Run, input, output, rounded};
+use super::{Outcome, Run, evaluated, input, output, rounded};
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
 use crate::executor::random::Random;
@@ -205,10 +205,7 @@ fn dropout(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
 fn product(a: &Tensor, b: &Tensor, threads: &Threads) -> Outcome<Tensor> {
     let product = Op { kind: "Mul".to_owned(), ..Op::default() };
     let factors = [Some(Value::of(a)?), Some(Value::of(b)?)];
-    match evaluate(&product, &factors, threads)?.as_slice() {
-        [made] => Ok(made.tensor()?),
-        _ => Err(Finding::internal("a product has more than one value").into()),
-    }
+    evaluated(&product, &factors, threads)
 }
 
 #[cfg(test)]

@@ -152,7 +152,7 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     };
     let first = gathered(&this.first, size, &batch.ranked)?;
     let (hiddens, given) = (in_batch("Hidden")?, in_batch("Hidden@GRAD")?);
-    let hiddens = batch.before(&first, &hiddens, size);
+    let hiddens = batch.before(&first, &hiddens, size)?;
     let all_gates = numbers(frame, step, "BatchGate", total * 3 * size)?;
     let lefts = numbers(frame, step, "BatchResetHiddenPrev", total * size)?;
     let mut slopes = zeros(frame, total * 3 * size)?;

@@ -160,8 +160,8 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let all_gates = numbers(frame, step, "BatchGate", total * 4 * size)?;
     let all_active = numbers(frame, step, "BatchCellPreAct", total * size)?;
     let first = |states: &[f32]| gathered(states, size, &batch.ranked);
-    let hiddens = batch.before(&first(&this.first_hidden)?, &hiddens, size);
-    let cells_before = batch.before(&first(&this.first_cell)?, &cells, size);
+    let hiddens = batch.before(&first(&this.first_hidden)?, &hiddens, size)?;
+    let cells_before = batch.before(&first(&this.first_cell)?, &cells, size)?;
     let mut slopes = zeros(frame, total * 4 * size)?;
     let mut of_bias = zeros(frame, this.bias.len())?;
     // The gradients of the hidden state and the cell from later steps.

@@ -12,13 +12,13 @@ mod lstm;
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use lodstone_engine::{Dense, Threads, Value, evaluate};
+use lodstone_engine::{Dense, Threads, Value};
 use lodstone_model::{Attribute, AttributeValue, DType, Lod, Op};
 use lodstone_schema::Finding;
 use lodstone_schema::paddle::{Activation, attribute};
 
 use super::sequences::{Rows, add, copy, made, numbers, part, part_mut, singles, zeros};
-use super::{Outcome, Run, input, output};
+use super::{Outcome, Run, evaluated, input, output};
 use crate::executor::frame::Frame;
 use crate::executor::layout::{Slot, Step};
 
@@ -88,17 +88,17 @@ struct Batch {
 
 impl Batch {
     fn of(all: &Rows, reversed: bool) -> Result<Self, Finding> {
-        let sequences = &all.sequences;
-        let mut ranked: Vec<usize> = (0..sequences.len()).collect();
-        let sequence = |number: &usize| sequences.get(*number).cloned().unwrap_or_default();
-        ranked.sort_by_key(|number| Reverse(sequence(number).len()));
+        let mut ranked: Vec<(usize, &Range<usize>)> = all.sequences.iter().enumerate().collect();
+        ranked.sort_by_key(|(_, sequence)| Reverse(sequence.len()));
         let (mut rows, mut steps) = (Vec::new(), Vec::new());
-        for at in 0..ranked.first().map_or(0, |longest| sequence(longest).len()) {
+        for at in 0..ranked.first().map_or(0, |(_, longest)| longest.len()) {
             let begin = rows.len();
-            let active = ranked.iter().map(sequence).take_while(|sequence| sequence.len() > at);
+            let sequences = ranked.iter().map(|(_, sequence)| sequence);
+            let active = sequences.take_while(|sequence| sequence.len() > at);
             rows.extend(active.map(|it| if reversed { it.end - 1 - at } else { it.start + at }));
             steps.push(begin..rows.len());
         }
+        let ranked = ranked.into_iter().map(|(number, _)| number).collect();
         match rows.len() == all.count() {
             true => Ok(Self { ranked, rows, steps }),
             false => Err("the sequences do not have all rows of the input".into()),
@@ -117,17 +117,17 @@ impl Batch {
 
     /// Returns the state before each row: that of the row of the same sequence a step earlier, or one of the `first`, which
     /// are ranked.
-    fn before(&self, first: &[f32], states: &[f32], size: usize) -> Vec<f32> {
+    fn before(&self, first: &[f32], states: &[f32], size: usize) -> Result<Vec<f32>, Finding> {
         let mut all = Vec::with_capacity(states.len());
         for (number, step) in self.steps.iter().enumerate() {
             let earlier = number.checked_sub(1).and_then(|number| self.steps.get(number));
-            let known = match earlier {
-                Some(earlier) => states.get(earlier.start * size..).unwrap_or_default(),
-                None => first,
+            let (known, begin) = match earlier {
+                Some(earlier) => (states, earlier.start),
+                None => (first, 0),
             };
-            all.extend_from_slice(known.get(..step.len() * size).unwrap_or_default());
+            all.extend_from_slice(span(known, &(begin..begin + step.len()), size)?);
         }
-        all
+        Ok(all)
     }
 }
 
@@ -184,11 +184,7 @@ fn product(
     };
     let attributes = vec![attribute("transA", turned_a), attribute("transB", turned_b)];
     let op = Op { kind: "Gemm".to_owned(), attributes, ..Op::default() };
-    let made = evaluate(&op, &[Some(a.clone()), Some(b.clone())], threads)?;
-    match made.as_slice() {
-        [made] => singles(&made.tensor()?),
-        _ => Err(Finding::internal("a product has more than one value").into()),
-    }
+    singles(&evaluated(&op, &[Some(a.clone()), Some(b.clone())], threads)?)
 }
 
 /// Adds the sums of columns.
