@@ -3,8 +3,8 @@
     training.py (lodstone | paddle) DIR LOSS
 
 `DIR` has the program (`__model__`), its variables (`__params__`) and what each step is fed (`feed.npz`; `NAME.lod` has the
-offsets of sequences). An answer is
-the seconds that the steps took, and the last loss. PaddlePaddle runs on as many threads as there are processors.
+offsets of sequences). A reply is the seconds that the steps took, and the last loss. PaddlePaddle runs on as many threads as
+there are processors.
 """
 
 import os

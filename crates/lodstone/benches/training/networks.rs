@@ -64,9 +64,8 @@ fn lenet() -> Result<Case> {
     let image = layers::data(&mut net, "image", &shape, DType::Float32);
     let label = layers::data(&mut net, "label", &[None, Some(1)], DType::Int64);
     let mut x = image;
-    for (filters, padding) in [(6, 1), (16, 0)] {
-        let (size, padding) = if padding == 1 { (3, [1, 1]) } else { (5, [0, 0]) };
-        let conv = Conv2d { padding, ..Conv2d::new(filters, size) };
+    for (filters, size, padding) in [(6, 3, 1), (16, 5, 0)] {
+        let conv = Conv2d { padding: [padding; 2], ..Conv2d::new(filters, size) };
         x = layers::conv2d(&mut net, &x, &conv)?;
         x = layers::relu(&mut net, &x)?;
         x = layers::pool2d(&mut net, &x, Pooling::Max, [2, 2], [2, 2], [0, 0])?;
