@@ -2,9 +2,9 @@
 
     python torch_networks.py OUT_DIR
 
-Writes NAME.pt2 for each network, as it is traced, NAME.core.pt2 in Core ATen, with a dynamic batch, and NAME.script.pt, a
-TorchScript that is traced or scripted; and for each NAME-io.npz with inputs (in:NAME) of another batch than the traced one,
-and outputs (out:INDEX).
+Writes NAME.pt2 for each network, as it is traced, NAME.core.pt2 in Core ATen, with a dynamic batch, NAME.onnx, the graph of
+PyTorch's own exporter, and NAME.script.pt, a TorchScript that is traced or scripted; and for each NAME-io.npz with inputs
+(in:NAME) of another batch than the traced one, and outputs (out:INDEX).
 """
 
 import sys
@@ -160,6 +160,7 @@ def write(folder, name, module, inputs, others):
     names = [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
     arrays = {f"in:{n}": x.numpy() for n, x in zip(names, others)}
     arrays |= {f"out:{i}": x.numpy() for i, x in enumerate(expected)}
+    torch.onnx.export(program, (), folder / f"{name}.onnx", dynamo=True, verbose=False)
     for name, program in ((name, program), (f"{name}.core", program.run_decompositions())):
         torch.export.save(program, folder / f"{name}.pt2")
         np.savez(folder / f"{name}-io.npz", **arrays)

@@ -15,6 +15,20 @@ use crate::onnx::{Value, blocks};
 /// The ending of the output that holds the next value of a parameter, buffer or input.
 const NEXT: &str = ".next";
 
+/// The names of values that operators compute, and of outputs.
+#[derive(Default)]
+struct Taken {
+    computed: HashSet<String>,
+    outputs: HashSet<String>,
+}
+
+impl Taken {
+    /// Returns whether a name belongs to what an operator has computed, which the program writes to later.
+    fn is_intermediate(&self, name: &str) -> bool {
+        self.computed.contains(name) && !self.outputs.contains(name)
+    }
+}
+
 impl Walk<'_> {
     /// Returns the model and the origins of its values.
     ///
@@ -24,11 +38,16 @@ impl Walk<'_> {
         let names = self.program.blocks.first().map_or(&[][..], |main| &main.outputs);
         let mut outputs: Vec<Value> = Vec::new();
         let mut swapped = HashMap::new();
+        let mut taken = Taken::default();
+        let mut seen = 0;
         for name in if self.findings.is_empty() { names } else { &[] } {
-            match self.output(name, &outputs) {
+            for op in self.graph.ops.iter().skip(seen) {
+                taken.computed.extend(op.writes().map(str::to_owned));
+            }
+            seen = self.graph.ops.len();
+            match self.output(name, &taken) {
                 Ok(value) => {
-                    let is_swapped =
-                        self.is_intermediate(name, &outputs) && !swapped.contains_key(name);
+                    let is_swapped = taken.is_intermediate(name) && !swapped.contains_key(name);
                     if value.name() != name && is_swapped {
                         swapped.insert(name.clone(), value.name().to_owned());
                         swapped.insert(value.name().to_owned(), name.clone());
@@ -39,6 +58,7 @@ impl Walk<'_> {
                             quoted(value.name())
                         ));
                     }
+                    taken.outputs.insert(value.name().to_owned());
                     outputs.push(value);
                 }
                 Err(finding) => self.findings.add(format!("the output {}", quoted(name)), finding),
@@ -58,14 +78,8 @@ impl Walk<'_> {
         })
     }
 
-    /// Returns whether a name belongs to what an operator has computed, which the program writes to later.
-    fn is_intermediate(&self, name: &str, outputs: &[Value]) -> bool {
-        self.graph.ops.iter().flat_map(Op::writes).any(|it| it == name)
-            && !outputs.iter().any(|it| it.name() == name)
-    }
-
     /// Returns the value of an output, under a name that no other value has.
-    fn output(&mut self, name: &str, others: &[Value]) -> Outcome {
+    fn output(&mut self, name: &str, taken: &Taken) -> Outcome {
         self.graph.begin(name);
         let mut scope = std::mem::take(&mut self.scope);
         let item = self.item(name, &mut scope);
@@ -83,13 +97,13 @@ impl Walk<'_> {
         if value.rank().is_err() {
             return Err(Finding::new(Code::UnknownDims, "its rank must be known"));
         }
-        if value.name() == name && self.is_intermediate(name, others) {
+        if value.name() == name && taken.is_intermediate(name) {
             return Ok(value);
         }
-        let is_free = !self.graph.ops.iter().flat_map(Op::writes).any(|it| it == name)
+        let is_free = !taken.computed.contains(name)
             && !self.inputs.iter().any(|input| input.name == name)
             && !self.parameters.contains_key(name)
-            && !others.iter().any(|it| it.name() == name);
+            && !taken.outputs.contains(name);
         let name = if is_free { name.to_owned() } else { self.graph.names.fresh(name) };
         self.graph.begin(&name);
         // A value that an operator of its own computes keeps it.

@@ -555,10 +555,16 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Writes what the code assigned to attributes to the parameters.
+    /// Writes what the code assigned to attributes to the parameters. Other attributes keep the values of the file.
     pub(super) fn store(&mut self) -> Outcome<()> {
         for (path, value) in std::mem::take(&mut self.set) {
-            let (Value::Tensor(source), true) = (&value, (self.code.has)(&path)) else { continue };
+            let (Value::Tensor(source), true) = (&value, (self.code.has)(&path)) else {
+                let kind = value.kind();
+                self.notes.push(format!(
+                    "the attribute `{path}` is no tensor of the file: the {kind} assigned to it is lost after a run"
+                ));
+                continue;
+            };
             let target = self.parameter(&path)?;
             if let Value::Tensor(target) = &target
                 && target != source
