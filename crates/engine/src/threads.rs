@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use lodstone_schema::Finding;
+use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::item::Outcome;
@@ -111,4 +112,32 @@ impl Threads {
         std::mem::forget(known.replace((process, Arc::clone(&pool))));
         Ok(pool)
     }
+}
+
+/// Calls `work` for each chunk of a number of elements, with scratch space of a thread and the number of the chunk: on all
+/// threads of the pool that this is called in. Outside of a pool, where rayon would start one of its own, the chunks are
+/// handled one after another.
+///
+/// # Errors
+/// The first error of `work`.
+pub(crate) fn each_chunk<T: Default>(
+    all: &mut [f32],
+    size: usize,
+    work: impl Fn(&mut T, usize, &mut [f32]) -> Outcome<()> + Sync,
+) -> Outcome<()> {
+    let size = size.max(1);
+    if rayon::current_thread_index().is_some() {
+        let chunks = all.par_chunks_mut(size).enumerate();
+        chunks
+            .try_for_each_init(T::default, |scratch, (number, chunk)| work(scratch, number, chunk))
+    } else {
+        let mut scratch = T::default();
+        let mut chunks = all.chunks_mut(size).enumerate();
+        chunks.try_for_each(|(number, chunk)| work(&mut scratch, number, chunk))
+    }
+}
+
+/// Returns the number of threads that [`each_chunk`] uses here.
+pub(crate) fn sharing() -> usize {
+    rayon::current_thread_index().map_or(1, |_| rayon::current_num_threads())
 }

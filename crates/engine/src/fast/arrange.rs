@@ -1,22 +1,16 @@
 //! `Resize` (nearest) and `Concat` of images whose channels are innermost.
 
-use lodstone_model::Op;
-use rayon::prelude::*;
-
-use super::buffers::Buffers;
+use super::Task;
 use super::layout::{Floats, Order, images, ordered, tensor};
 use super::product::part_of;
 use crate::dense::Dense;
 use crate::item::Outcome;
 use crate::kernels::{Call, axis, nearest};
-use crate::value::Value;
+use crate::threads::each_chunk;
 
 /// Returns images that are resized to their nearest elements, or `None` if the kernel must run instead.
-pub(super) fn resize(
-    op: &Op,
-    inputs: &[Option<&Value>],
-    buffers: &Buffers,
-) -> Outcome<Option<Dense>> {
+pub(super) fn resize(task: &Task<'_>) -> Outcome<Option<Dense>> {
+    let Task { op, inputs, buffers, .. } = *task;
     let Some((images, dims)) = images(inputs.first().copied().flatten()) else { return Ok(None) };
     let [examples, channels, height, width] = dims;
     let Some(places) = nearest(&Call::new(op, inputs)?)? else { return Ok(None) };
@@ -29,8 +23,7 @@ pub(super) fn resize(
     let dims = vec![examples, channels, rows.len(), columns.len()];
     let values = ordered(images, Order::ChannelsLast)?;
     let mut out = buffers.take(dims.iter().product());
-    let lines = out.par_chunks_exact_mut((columns.len() * channels).max(1)).enumerate();
-    lines.for_each(|(number, out)| {
+    each_chunk(&mut out, columns.len() * channels, |(), number, out| {
         let example = number / rows.len();
         for row in rows.iter().skip(number % rows.len()).take(1) {
             let begin = (example * height + row) * width * channels;
@@ -39,16 +32,14 @@ pub(super) fn resize(
                 out.copy_from_slice(part_of(line, column * channels, channels));
             }
         }
-    });
+        Ok(())
+    })?;
     tensor(out, dims, Order::ChannelsLast).map(Some)
 }
 
 /// Returns images with the channels of several, or `None` if the kernel must run instead.
-pub(super) fn concat(
-    op: &Op,
-    inputs: &[Option<&Value>],
-    buffers: &Buffers,
-) -> Outcome<Option<Dense>> {
+pub(super) fn concat(task: &Task<'_>) -> Outcome<Option<Dense>> {
+    let Task { op, inputs, buffers, .. } = *task;
     let mut parts: Vec<(Floats, usize)> = Vec::new();
     let mut dims: Option<Vec<usize>> = None;
     for input in inputs {
@@ -73,15 +64,18 @@ pub(super) fn concat(
     }
     let all: usize = parts.iter().map(|(_, channels)| channels).sum();
     let mut out = buffers.take(dims.iter().product());
-    out.par_chunks_exact_mut(all).enumerate().with_min_len(PIXELS).for_each(|(pixel, mut out)| {
-        for (values, channels) in &parts {
-            let (into, rest) = out.split_at_mut(*channels);
-            into.copy_from_slice(part_of(values, pixel * channels, *channels));
-            out = rest;
+    each_chunk(&mut out, all * PIXELS, |(), number, out| {
+        for (pixel, mut out) in (number * PIXELS..).zip(out.chunks_exact_mut(all)) {
+            for (values, channels) in &parts {
+                let (into, rest) = out.split_at_mut(*channels);
+                into.copy_from_slice(part_of(values, pixel * channels, *channels));
+                out = rest;
+            }
         }
-    });
+        Ok(())
+    })?;
     tensor(out, dims, Order::ChannelsLast).map(Some)
 }
 
-/// The minimum number of pixels for a thread.
+/// The number of pixels that a thread joins at a time.
 const PIXELS: usize = 256;

@@ -5,7 +5,6 @@ use std::ops::Range;
 use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;
 use pulp::{Arch, Simd, WithSimd};
-use rayon::prelude::*;
 
 use super::buffers::Buffers;
 use super::layout::{Order, ordered, tensor};
@@ -14,6 +13,7 @@ use crate::budget::{Budget, Charge};
 use crate::dense::Dense;
 use crate::item::Outcome;
 use crate::kernels::{Call, Windows, count};
+use crate::threads::each_chunk;
 
 /// A convolution of one or two spatial dims, whose filter is packed.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub(crate) struct Over<'c> {
     convolution: &'c Convolution,
     geometry: Geometry,
     /// The dims of the results.
-    pub(crate) dims: Vec<usize>,
+    pub(super) dims: Vec<usize>,
     /// The charge for the memory in which it computes.
     _workspace: Charge,
 }
@@ -106,6 +106,7 @@ impl Convolution {
             bias = Some(sides.map(|((old, scale), shift)| old * scale + shift).collect());
         }
         let scale = |result: usize| affine.and_then(|it| it.scale.get(result)).copied();
+        let line = window.last().copied().unwrap_or(1);
         let (window, columns) = (window.iter().product::<usize>(), results / groups);
         // The elements of a window, each with all its channels.
         let values: &[f32] = &values;
@@ -115,17 +116,25 @@ impl Convolution {
         };
         let weights = if is_transposed(op) {
             let inner = outer / groups;
-            Weights::Transposed(Packed::new(groups, inner, window * each, |group, row, column| {
-                let (place, result) = (column / each, group * each + column % each);
-                let input = (group * inner + row) * each + column % each;
-                let value = values.get(input * window + place).copied().unwrap_or_default();
-                value * scale(result).unwrap_or(1.0)
-            }))
+            Weights::Transposed(Packed::new(
+                [groups, inner, window * each],
+                inner,
+                |group, row, column| {
+                    let (place, result) = (column / each, group * each + column % each);
+                    let input = (group * inner + row) * each + column % each;
+                    let value = values.get(input * window + place).copied().unwrap_or_default();
+                    value * scale(result).unwrap_or(1.0)
+                },
+            ))
         } else if *each == 1 && columns == 1 {
             let places = (0..window).flat_map(|place| (0..results).map(move |one| (place, one)));
             Weights::EachChannel(places.map(|(place, result)| at(result, place, 0)).collect())
         } else {
-            Weights::Product(Packed::new(groups, window * each, columns, |group, row, column| {
+            // A line of a window is contiguous, with all its channels.
+            let is_joined = groups == 1 && dilation(op)? == 1;
+            let joined = if is_joined { line * each } else { *each };
+            let size = [groups, window * each, columns];
+            Weights::Product(Packed::new(size, joined, |group, row, column| {
                 at(group * columns + column, row / each, row % each)
             }))
         };
@@ -133,7 +142,7 @@ impl Convolution {
     }
 
     /// Returns the size of the packed filter in bytes.
-    pub(crate) fn nbytes(&self) -> u64 {
+    pub(super) fn nbytes(&self) -> u64 {
         match &self.weights {
             Weights::Product(packed) | Weights::Transposed(packed) => packed.nbytes(),
             Weights::EachChannel(values) => size_of_val(values.as_slice()) as u64,
@@ -144,7 +153,7 @@ impl Convolution {
     ///
     /// # Errors
     /// If the images do not fit the filter, or what it computes in does not fit into the budget.
-    pub(crate) fn over(&self, op: &Op, dims: &[usize], budget: &Budget) -> Outcome<Over<'_>> {
+    pub(super) fn over(&self, op: &Op, dims: &[usize], budget: &Budget) -> Outcome<Over<'_>> {
         let call = Call::new(op, &[])?;
         let ([examples, channels, sides @ ..], [outer, each, size @ ..]) =
             (dims, self.filter.as_slice())
@@ -184,6 +193,12 @@ impl Convolution {
     }
 }
 
+/// Returns the dilation of the last dim.
+pub(crate) fn dilation(op: &Op) -> Outcome<i64> {
+    let call = Call::new(op, &[])?;
+    Ok(call.ints("dilations").and_then(<[i64]>::last).copied().unwrap_or(1))
+}
+
 /// Returns whether a convolution is transposed.
 pub(crate) fn is_transposed(op: &Op) -> bool {
     op.kind == "ConvTranspose"
@@ -195,7 +210,7 @@ impl Over<'_> {
     ///
     /// # Errors
     /// If the images are not in single precision.
-    pub(crate) fn run(
+    pub(super) fn run(
         self,
         x: &Dense,
         clamp: Option<[f32; 2]>,
@@ -278,8 +293,7 @@ impl Geometry {
     ) -> Outcome<()> {
         let [_, columns] = self.steps;
         let line = self.channels * columns;
-        let lines = out.par_chunks_mut(line.max(1)).enumerate();
-        lines.try_for_each_init(Vec::new, |taps, (number, out)| {
+        each_chunk(out, line, |taps, number, out| {
             let first = number * columns;
             Arch::new().dispatch(Line { geometry: self, image, weights, finish, first, taps, out });
             then(number * line, out)
@@ -350,13 +364,6 @@ impl Unfolded<'_> {
 }
 
 impl Rows for Unfolded<'_> {
-    fn joined(&self) -> usize {
-        let (geometry, [_, width]) = (self.geometry, self.geometry.window);
-        let [_, right] = geometry.dilations;
-        let is_joined = right == 1 && self.channels == geometry.channels;
-        self.channels * if is_joined { width } else { 1 }
-    }
-
     fn lines<'r>(
         &'r self,
         group: usize,

@@ -6,20 +6,25 @@
 //! | `buffers.rs` | memory for results |
 //! | `convolution.rs` | convolutions |
 //! | `layout.rs` | tensors whose channels are innermost |
+//! | `matrix.rs` | products with a constant matrix |
 //! | `pool.rs` | pooling |
-//! | `product.rs` | products with a packed matrix, in tiles |
+//! | `product.rs` | the product of rows with a packed matrix, in tiles |
+//! | `rows.rs` | softmax and normalization of rows |
 //! | `transposed.rs` | transposed convolutions |
 
 mod arrange;
 mod buffers;
 mod convolution;
 pub(crate) mod layout;
+mod matrix;
 mod pool;
 mod product;
+mod rows;
 mod transposed;
 
 pub(crate) use buffers::{Buffers, Spare};
-pub(crate) use convolution::{Affine, Convolution, is_transposed};
+pub(crate) use convolution::{Affine, Convolution, dilation, is_transposed};
+pub(crate) use matrix::Matrix;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,25 +32,47 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lodstone_model::Op;
 use lodstone_schema::Finding;
 
+use self::layout::Order;
 use crate::budget::{Budget, Charge};
 use crate::dense::Dense;
 use crate::item::Outcome;
 use crate::value::Value;
 
-/// A kernel for images whose channels are innermost; it returns `None` for any other input.
-pub(crate) type Images = fn(&Op, &[Option<&Value>], &Buffers) -> Outcome<Option<Dense>>;
+/// A kernel for some tensors, in place of the one for all.
+#[derive(Clone, Copy)]
+pub(crate) struct Special {
+    /// Returns whether inputs may be such tensors, without any work.
+    pub(crate) fits: fn(&[Option<&Value>]) -> bool,
+    /// Returns the result, or `None` if the other kernel must run.
+    pub(crate) run: fn(&Task<'_>) -> Outcome<Option<Dense>>,
+}
 
-/// Returns the kernel of an operator for images whose channels are innermost.
-pub(crate) fn images(op: &Op) -> Option<Images> {
+/// What such a kernel works on.
+pub(crate) struct Task<'a> {
+    pub(crate) op: &'a Op,
+    pub(crate) inputs: &'a [Option<&'a Value>],
+    pub(crate) buffers: &'a Buffers,
+    pub(crate) budget: &'a Budget,
+}
+
+/// Returns the kernel of an operator for some tensors.
+pub(crate) fn special(op: &Op) -> Option<Special> {
     if !matches!(op.domain.as_str(), "" | "ai.onnx") || op.writes().count() != 1 {
         return None;
     }
-    match op.kind.as_str() {
-        "AveragePool" | "GlobalAveragePool" | "MaxPool" => Some(pool::pool),
-        "Concat" => Some(arrange::concat),
-        "Resize" => Some(arrange::resize),
-        _ => None,
-    }
+    let images =
+        |inputs: &[Option<&Value>]| layout::images(inputs.first().copied().flatten()).is_some();
+    Some(match op.kind.as_str() {
+        "AveragePool" | "GlobalAveragePool" | "MaxPool" => {
+            Special { fits: images, run: pool::pool }
+        }
+        "Concat" => Special { fits: images, run: arrange::concat },
+        "LayerNormalization" => Special { fits: rows::fits, run: rows::layer_normalization },
+        "MatMul" => Special { fits: matrix::fits, run: matrix::product },
+        "Resize" => Special { fits: images, run: arrange::resize },
+        "Softmax" => Special { fits: rows::fits, run: rows::softmax },
+        _ => return None,
+    })
 }
 
 /// The packed constants of a program, for all its plans.
@@ -57,19 +84,92 @@ pub(crate) struct Prepared(Mutex<HashMap<Key, Option<Arc<Kept>>>>);
 pub(crate) struct Key {
     /// The numbers of the constants, among those of the program.
     pub(crate) constants: Vec<Option<usize>>,
-    /// Whether it is the filter of a transposed convolution.
-    pub(crate) is_transposed: bool,
-    /// The number of groups of a convolution.
-    pub(crate) groups: i64,
-    /// The bits of the epsilon of its normalization, if it has one.
-    pub(crate) epsilon: Option<u32>,
+    pub(crate) form: Form,
 }
 
-/// A packed constant, whose size is charged while it exists.
+/// The attributes of operators that their packed constants depend on. Numbers are bits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Form {
+    Convolution {
+        is_transposed: bool,
+        groups: i64,
+        /// The dilation of the last dim.
+        dilation: i64,
+        /// The epsilon of the normalization, if there is one.
+        epsilon: Option<u32>,
+    },
+    Matrix {
+        is_turned: bool,
+        alpha: u32,
+        beta: u32,
+    },
+}
+
+/// An operator with its packed constants.
+#[derive(Debug)]
+pub(crate) enum Weighted {
+    Convolution(Convolution),
+    Matrix(Matrix),
+}
+
+/// Such an operator for a first input of certain dims.
+pub(crate) enum Over<'w> {
+    Convolution(convolution::Over<'w>),
+    Matrix(matrix::Multiplied<'w>),
+}
+
+/// Packed constants, whose size is charged while they exist.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    pub(crate) convolution: Convolution,
+    pub(crate) weighted: Weighted,
     _charge: Charge,
+}
+
+impl Weighted {
+    fn nbytes(&self) -> u64 {
+        match self {
+            Self::Convolution(it) => it.nbytes(),
+            Self::Matrix(it) => it.nbytes(),
+        }
+    }
+
+    /// Returns the operator for a first input of the given dims.
+    ///
+    /// # Errors
+    /// If they do not fit the constants, or what it computes in does not fit into the budget.
+    pub(crate) fn over(&self, op: &Op, dims: &[usize], budget: &Budget) -> Outcome<Over<'_>> {
+        Ok(match self {
+            Self::Convolution(it) => Over::Convolution(it.over(op, dims, budget)?),
+            Self::Matrix(it) => Over::Matrix(it.over(dims)?),
+        })
+    }
+}
+
+impl Over<'_> {
+    /// Returns the dims of the result, and the order of its elements.
+    pub(crate) fn result(&self) -> (&[usize], Order) {
+        match self {
+            Self::Convolution(it) => (&it.dims, Order::ChannelsLast),
+            Self::Matrix(it) => (&it.dims, Order::RowMajor),
+        }
+    }
+
+    /// Computes the result, between two limits. `then` is called with the offset of each finished part of it.
+    ///
+    /// # Errors
+    /// If the input is not in single precision.
+    pub(crate) fn run(
+        self,
+        x: &Dense,
+        clamp: Option<[f32; 2]>,
+        buffers: &Buffers,
+        then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
+    ) -> Outcome<Dense> {
+        match self {
+            Self::Convolution(it) => it.run(x, clamp, buffers, then),
+            Self::Matrix(it) => it.run(x, clamp, buffers, then),
+        }
+    }
 }
 
 impl Prepared {
@@ -80,16 +180,16 @@ impl Prepared {
     pub(crate) fn get(
         &self,
         key: Option<Key>,
-        make: impl FnOnce() -> Outcome<Option<Convolution>>,
+        make: impl FnOnce() -> Outcome<Option<Weighted>>,
         budget: &Budget,
     ) -> Outcome<Option<Arc<Kept>>> {
         let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = key.as_ref().and_then(|key| kept().get(key).cloned()) {
             return Ok(known);
         }
-        let made = make()?.map(|convolution| {
-            let charge = budget.reserve(convolution.nbytes())?;
-            Ok::<_, Finding>(Arc::new(Kept { convolution, _charge: charge }))
+        let made = make()?.map(|weighted| {
+            let charge = budget.reserve(weighted.nbytes())?;
+            Ok::<_, Finding>(Arc::new(Kept { weighted, _charge: charge }))
         });
         let made = made.transpose()?;
         if let Some(key) = key {

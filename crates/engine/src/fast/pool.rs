@@ -1,16 +1,13 @@
 //! Pooling of images whose channels are innermost.
 
-use lodstone_model::Op;
-use rayon::prelude::*;
-
-use super::buffers::Buffers;
+use super::Task;
 use super::layout::{Order, images, ordered, tensor};
 use super::product::part_of;
 use crate::dense::Dense;
 use crate::fused::wide;
 use crate::item::Outcome;
 use crate::kernels::{Call, pooled_windows};
-use crate::value::Value;
+use crate::threads::each_chunk;
 
 /// How the elements of a window become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +18,8 @@ enum Kind {
 }
 
 /// Pools images, or returns `None` if the kernel must run instead.
-pub(super) fn pool(
-    op: &Op,
-    inputs: &[Option<&Value>],
-    buffers: &Buffers,
-) -> Outcome<Option<Dense>> {
+pub(super) fn pool(task: &Task<'_>) -> Outcome<Option<Dense>> {
+    let Task { op, inputs, buffers, .. } = *task;
     let Some((images, dims)) = images(inputs.first().copied().flatten()) else { return Ok(None) };
     let [examples, channels, height, width] = dims;
     let call = Call::new(op, inputs)?;
@@ -55,8 +49,7 @@ pub(super) fn pool(
     let rows = windows.elements(0, height, down)?;
     let columns = windows.elements(1, width, across)?;
     let mut out = buffers.take(examples * down * across * channels);
-    let lines = out.par_chunks_exact_mut(across * channels).enumerate();
-    lines.for_each(|(number, out)| {
+    each_chunk(&mut out, across * channels, |(), number, out| {
         let (example, row) = (number / down, number % down);
         for (columns, out) in columns.iter().zip(out.chunks_exact_mut(channels)) {
             let mut count = 0;
@@ -79,7 +72,8 @@ pub(super) fn pool(
                 (count, Kind::Mean) => divide(out, count as f32),
             }
         }
-    });
+        Ok(())
+    })?;
     tensor(out, vec![examples, channels, down, across], Order::ChannelsLast).map(Some)
 }
 

@@ -8,9 +8,9 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use pulp::{Arch, Simd, WithSimd};
-use rayon::prelude::*;
 
 use crate::item::Outcome;
+use crate::threads::{each_chunk, sharing};
 
 /// The number of products that are summed before a tile returns to memory.
 pub(super) const DEPTH: usize = 256;
@@ -25,13 +25,10 @@ const NARROW: usize = 128;
 const STEP: usize = 8;
 
 /// The maximum number of rows that are unfolded at a time.
-const UNFOLDED: usize = 126;
+const UNFOLDED: usize = 132;
 
 /// The left matrices of a product, one for each group.
 pub(super) trait Rows: Sync {
-    /// Returns the length of the contiguous runs of a row.
-    fn joined(&self) -> usize;
-
     /// Sets `into` to the elements `inner` of the rows of a group, from row `first` on, that are contiguous in memory; leaves
     /// the others.
     fn lines<'r>(
@@ -55,7 +52,12 @@ pub(super) struct Packed {
     /// The number of columns of each matrix.
     columns: usize,
     tile: Tile,
-    /// `[group][panel][inner][width]`; the last panel of a group is filled with zeros.
+    /// Whether rows are read in place: what is read a few times only is not worth a copy.
+    is_direct: bool,
+    /// The parts of the inner dim that are summed one after the other.
+    blocks: Vec<Range<usize>>,
+    /// `[group][block][panel][row of the block][width]`, in the order of the sums: a matrix beyond the caches is read as one
+    /// stream. The last panel is filled with zeros.
     panels: Vec<f32>,
 }
 
@@ -112,31 +114,42 @@ impl Tile {
 }
 
 impl Packed {
-    /// Packs matrices of `inner` rows and `columns` columns, whose elements `at` returns by group, row and column.
+    /// Packs matrices of `inner` rows and `columns` columns, whose elements `at` returns by group, row and column. The rows
+    /// that are multiplied with them consist of runs of `joined` elements that are contiguous in memory.
     pub(super) fn new(
-        groups: usize,
-        inner: usize,
-        columns: usize,
+        [groups, inner, columns]: [usize; 3],
+        joined: usize,
         at: impl Fn(usize, usize, usize) -> f32,
     ) -> Self {
         let tile = Tile::of(columns);
         let width = tile.columns;
-        let mut panels = Vec::with_capacity(groups * inner * columns.next_multiple_of(width));
+        let is_direct = (joined >= CONTIGUOUS || joined == inner) && columns <= NARROW;
+        let blocks = blocks(inner, if is_direct { joined } else { inner });
+        let mut panels = Vec::with_capacity(elements([groups, inner, columns], tile));
         for group in 0..groups {
-            for first in (0..columns).step_by(width) {
-                for row in 0..inner {
-                    let column =
-                        |column| if column < columns { at(group, row, column) } else { 0.0 };
-                    panels.extend((first..first + width).map(column));
+            for block in &blocks {
+                for first in (0..columns).step_by(width) {
+                    for row in block.clone() {
+                        let there = (first..columns.min(first + width))
+                            .map(|column| at(group, row, column));
+                        panels.extend(there);
+                        panels.resize(panels.len() + (first + width).saturating_sub(columns), 0.0);
+                    }
                 }
             }
         }
-        Self { groups, inner, columns, tile, panels }
+        Self { groups, inner, columns, tile, is_direct, blocks, panels }
     }
 
     /// Returns the number of columns of all groups.
     pub(super) fn width(&self) -> usize {
         self.groups * self.columns
+    }
+
+    /// Returns the size of packed matrices in bytes.
+    pub(super) fn nbytes_of(size: [usize; 3]) -> usize {
+        let [_, _, columns] = size;
+        elements(size, Tile::of(columns)).saturating_mul(size_of::<f32>())
     }
 
     /// Returns the size of the panels in bytes.
@@ -156,10 +169,12 @@ impl Packed {
         let width = self.width();
         let count = out.len().checked_div(width).unwrap_or(0);
         let Tile { rows: high, .. } = self.tile;
-        let tiles = count.div_ceil(high).div_ceil(rayon::current_num_threads());
-        let each = high * tiles.clamp(1, UNFOLDED / high);
-        let parts = out.par_chunks_mut((each * width).max(1)).enumerate();
-        parts.try_for_each_init(Vec::new, |unfolded, (number, out)| {
+        let tiles = count.div_ceil(high);
+        // As many parts for each thread, all of the same size.
+        let threads = sharing();
+        let parts = tiles.div_ceil(UNFOLDED / high).next_multiple_of(threads);
+        let each = high * tiles.div_ceil(parts.max(1)).max(1);
+        each_chunk(out, each * width, |unfolded, number, out| {
             let first = number * each;
             let part = Part { packed: self, rows, first, finish, unfolded, out };
             Arch::new().dispatch(part);
@@ -219,16 +234,11 @@ impl<R: Rows> Part<'_, R> {
         let Self { packed, rows, first, finish, unfolded, out } = self;
         let (width, per) = (packed.width(), VECTORS * LANES);
         let count = out.len().checked_div(width).unwrap_or(0);
-        let joined = rows.joined();
-        // Rows that are read only a few times are read in place.
-        let is_direct =
-            (joined >= CONTIGUOUS || joined == packed.inner) && packed.columns <= NARROW;
-        let blocks = blocks(packed.inner, if is_direct { joined } else { packed.inner });
         unfolded.resize(count, [0.0; DEPTH]);
         for group in 0..packed.groups {
-            for inner in &blocks {
+            for inner in &packed.blocks {
                 let mut known = vec![None; count];
-                if is_direct {
+                if packed.is_direct {
                     rows.lines(group, first, inner.clone(), &mut known);
                 }
                 let mut at = 0;
@@ -247,10 +257,10 @@ impl<R: Rows> Part<'_, R> {
                 let last = lines.last().copied().unwrap_or_default();
                 lines.resize(count.next_multiple_of(ROWS), last);
                 let (tiles, _) = lines.as_chunks::<ROWS>();
-                let panels = packed.columns.div_ceil(per);
+                let (panels, size) = (packed.columns.div_ceil(per), inner.len() * per);
+                let begin = (group * packed.inner + inner.start) * panels * per;
                 for number in 0..panels {
-                    let begin = ((group * panels + number) * packed.inner + inner.start) * per;
-                    let panel = part_of(&packed.panels, begin, inner.len() * per);
+                    let panel = part_of(&packed.panels, begin + number * size, size);
                     let (panel, _) = panel.as_chunks::<LANES>();
                     let (panel, _) = panel.as_chunks::<VECTORS>();
                     let column = group * packed.columns + number * per;
@@ -415,6 +425,12 @@ fn add<S: Simd, const LANES: usize, const VECTORS: usize, const USED: usize>(
             sums[row][vector] = simd.mul_add_e_f32s(vectors[vector], value, sums[row][vector]);
         }
     }
+}
+
+/// Returns the number of elements of packed matrices.
+fn elements([groups, inner, columns]: [usize; 3], tile: Tile) -> usize {
+    let width = columns.next_multiple_of(tile.columns);
+    groups.saturating_mul(inner).saturating_mul(width)
 }
 
 /// Returns the parts of the inner dim that are summed one after the other: parts of `joined` elements, or of equal size.

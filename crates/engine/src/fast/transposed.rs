@@ -1,12 +1,11 @@
 //! Transposed convolutions with constant filters: a product of all pixels with the filter, and sums of its results where
 //! windows overlap.
 
-use rayon::prelude::*;
-
 use super::convolution::{Geometry, Unfolded};
 use super::product::{Finish, Packed, part_of};
 use crate::fused::wide;
 use crate::item::Outcome;
+use crate::threads::each_chunk;
 
 impl Geometry {
     /// Returns the number of elements that a transposed convolution computes before it sums them.
@@ -44,8 +43,7 @@ impl Geometry {
         // Not from the buffers, which would keep it when it is no longer charged.
         let mut products = vec![0.0; self.products(examples, packed)];
         packed.multiply(&unfolded, Finish::default(), &mut products, |_, _| Ok(()))?;
-        let lines = out.par_chunks_mut(line.max(1)).enumerate();
-        lines.try_for_each(|(number, out)| {
+        each_chunk(out, line, |(), number, out| {
             let (example, row) = (number / rows.max(1), number % rows.max(1));
             for pixel in out.chunks_exact_mut(channels) {
                 match finish.bias {

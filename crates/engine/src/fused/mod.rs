@@ -1,14 +1,17 @@
 //! Fused element-wise operators: several operators in one pass. Each block of elements goes through all operators while
 //! it is in the cache, and blocks are distributed over all processors.
 //!
-//! Results equal those of the kernels, except for `Erf` and `Gelu`, which are equally accurate here and vectorized.
+//! Results equal those of the kernels, except for `Erf`, `Exp`, `Gelu`, `Sigmoid` and `Tanh`, which are equally accurate here
+//! and vectorized.
 //! Tensors that are not single precision, and results with more elements than any input, are left to the kernels.
 //!
 //! | file | contents |
 //! |---|---|
+//! | `curves.rs` | functions of single numbers |
 //! | `reads.rs` | the inputs of a chain |
 //! | `rules.rs` | the function of each operator |
 
+pub(crate) mod curves;
 mod reads;
 mod rules;
 #[cfg(test)]

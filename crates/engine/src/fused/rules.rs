@@ -5,6 +5,7 @@ use lodstone_schema::onnx::dtype;
 use pulp::Arch;
 
 use super::Link;
+use super::curves::{erf, exp, sigmoid, tanh};
 use crate::kernels::Call;
 
 /// The class of elements.
@@ -102,7 +103,7 @@ pub(super) fn rule(op: &Op) -> Option<Rule> {
         "Div" => two!(|a, b| a / b),
         "Equal" => compare!(f32::eq),
         "Erf" => one!(erf),
-        "Exp" => one!(f32::exp),
+        "Exp" => one!(exp),
         "Gelu" if call.text("approximate").as_deref() != Some("tanh") => {
             one!(|a| 0.5 * a * (erf(a * std::f32::consts::FRAC_1_SQRT_2) + 1.0))
         }
@@ -132,16 +133,10 @@ pub(super) fn rule(op: &Op) -> Option<Rule> {
         "Sigmoid" => one!(sigmoid),
         "Sqrt" => one!(f32::sqrt),
         "Sub" => two!(|a, b| a - b),
-        "Tanh" => one!(f32::tanh),
+        "Tanh" => one!(tanh),
         "Where" => of(Takes::Three([Truth, Number, Number], Box::new(choose)), Number),
         _ => None,
     }
-}
-
-/// The logistic function, of numbers whose exponential does not overflow.
-fn sigmoid(a: f32) -> f32 {
-    let small = (-a.abs()).exp();
-    if a >= 0.0 { 1.0 / (1.0 + small) } else { small / (1.0 + small) }
 }
 
 /// Returns the larger of two numbers; NaN if one of them is.
@@ -185,26 +180,4 @@ fn choose([which, yes, no]: [&[f32]; 3], out: &mut [f32]) {
         *out = if *which != 0.0 { *yes } else { *no };
     };
     wide(|| all.for_each(one));
-}
-
-/// The error function: a rational approximation in the square, of minimal relative error up to 4 (2e-9; 4e-7 with the
-/// rounding of single precision).
-#[inline(always)]
-pub(super) fn erf(x: f32) -> f32 {
-    const ABOVE: [f32; 7] = [
-        -1.320_196_2e-8,
-        4.684_689e-6,
-        3.796_077_9e-4,
-        3.849_706_4e-3,
-        5.431_718e-2,
-        1.852_057_6e-1,
-        std::f32::consts::FRAC_2_SQRT_PI,
-    ];
-    const BELOW: [f32; 6] =
-        [6.310_975e-5, 1.307_587_7e-3, 1.546_227_6e-2, 1.139_594e-1, 4.974_677_6e-1, 1.0];
-    let square = x * x;
-    let above = ABOVE.iter().fold(0.0, |sum, factor| sum * square + factor);
-    let below = BELOW.iter().fold(0.0, |sum, factor| sum * square + factor);
-    // From here on, the nearest single-precision value is 1.
-    if square > 3.92 * 3.92 { 1.0_f32.copysign(x) } else { (x * above / below).clamp(-1.0, 1.0) }
 }

@@ -11,7 +11,7 @@
 use burn_backend::TensorData;
 use lodstone_model::{Attribute, AttributeValue, DType, Op, Operand};
 
-use super::rules::erf;
+use super::curves::erf;
 use super::*;
 use crate::dense::Dense;
 use crate::evaluate::evaluate;

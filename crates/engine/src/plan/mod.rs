@@ -21,7 +21,7 @@ use crate::context::Context;
 use crate::control::Control;
 use crate::error::{Error, OpError, Result};
 use crate::evaluate::{Folding, compute, guarded};
-use crate::fast::{Buffers, Images, Kept, Prepared, Spare, layout};
+use crate::fast::{Buffers, Kept, Prepared, Spare, Special, Task};
 use crate::fused;
 use crate::item::Outcome;
 use crate::kernels::{Kernel, kernel};
@@ -121,10 +121,10 @@ struct Node {
 enum Implementation {
     Kernel(Kernel),
     Control(Control),
-    /// A convolution with a packed filter.
-    Convolution(Arc<Kept>),
-    /// The kernel for images whose channels are innermost, and that for other tensors.
-    Images(Images, Kernel),
+    /// A kernel whose constants are packed.
+    Weighted(Arc<Kept>),
+    /// The kernel for some tensors, and that for all others.
+    Special(Special, Kernel),
 }
 
 impl Plan {
@@ -394,8 +394,8 @@ impl Node {
             Implementation::Kernel(kernel) => {
                 self.apply(*kernel, frame, context).map_err(failed)?
             }
-            Implementation::Images(images, kernel) => {
-                match self.images(*images, frame, context).map_err(failed)? {
+            Implementation::Special(special, kernel) => {
+                match self.run_special(*special, frame, context).map_err(failed)? {
                     Some(made) => {
                         frame.release(&self.last)?;
                         vec![made]
@@ -403,8 +403,8 @@ impl Node {
                     None => self.apply(*kernel, frame, context).map_err(failed)?,
                 }
             }
-            Implementation::Convolution(kept) => {
-                let made = self.convolve(kept, None, frame, context).map_err(failed)?;
+            Implementation::Weighted(kept) => {
+                let made = self.run_weighted(kept, None, frame, context).map_err(failed)?;
                 frame.release(&self.last)?;
                 vec![made]
             }
@@ -455,35 +455,47 @@ impl Node {
         }
     }
 
-    /// Runs the kernel for images whose channels are innermost; `None` if the other must run instead.
-    fn images(
+    /// Returns the size of the inputs and of the results in bytes.
+    ///
+    /// # Errors
+    /// If results whose size is only known now do not fit into the budget.
+    fn touched(&self, inputs: &[Option<&Value>], context: Context<'_>) -> Outcome<u64> {
+        let sizes = inputs.iter().flatten().map(|value| value.nbytes());
+        Ok(sizes.fold(self.check(inputs, context)?, u64::saturating_add))
+    }
+
+    /// Runs the kernel for some tensors; `None` if the other must run instead.
+    fn run_special(
         &self,
-        images: Images,
+        special: Special,
         frame: &Frame,
         context: Context<'_>,
     ) -> Outcome<Option<Value>> {
         let inputs = self.given(frame)?;
-        if layout::images(inputs.first().copied().flatten()).is_none() {
+        if !(special.fits)(&inputs) {
             return Ok(None);
         }
-        probe(self.check(&inputs, context)?)?;
-        let run = || guarded(|| images(&self.op, &inputs, &frame.buffers));
-        Ok(context.threads.run(run)??.map(Value::from))
+        let touched = self.touched(&inputs, context)?;
+        probe(touched)?;
+        let (buffers, budget) = (&frame.buffers, context.budget);
+        let task = Task { op: &self.op, inputs: &inputs, buffers, budget };
+        let run = || guarded(|| (special.run)(&task));
+        Ok(context.threads.run_if(touched, run)??.map(Value::from))
     }
 
-    /// Runs a convolution with a packed filter, whose results are between two limits.
-    fn convolve(
+    /// Runs an operator with packed constants, whose results are between two limits.
+    fn run_weighted(
         &self,
         kept: &Kept,
         clamp: Option<[f32; 2]>,
         frame: &Frame,
         context: Context<'_>,
     ) -> Outcome<Value> {
-        self.check(&self.given(frame)?, context)?;
+        let touched = self.touched(&self.given(frame)?, context)?;
         let x = self.first(frame)?.dense()?;
-        let over = kept.convolution.over(&self.op, x.dims(), context.budget)?;
+        let over = kept.weighted.over(&self.op, x.dims(), context.budget)?;
         let run = || guarded(|| over.run(x, clamp, &frame.buffers, |_, _| Ok(())));
-        Ok(context.threads.run(run)??.into())
+        Ok(context.threads.run_if(touched, run)??.into())
     }
 
     /// Returns the inputs.
@@ -501,8 +513,7 @@ impl Node {
         context: Context<'_>,
     ) -> Outcome<Vec<Value>> {
         let inputs = self.given(frame)?;
-        let sizes = inputs.iter().flatten().map(|value| value.nbytes());
-        let touched = sizes.fold(self.check(&inputs, context)?, u64::saturating_add);
+        let touched = self.touched(&inputs, context)?;
         if COPYING.contains(&self.op.kind.as_str()) {
             probe(touched)?;
         }

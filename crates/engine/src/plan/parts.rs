@@ -7,7 +7,6 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::evaluate::guarded;
 use crate::fast::Kept;
-use crate::fast::layout::Order;
 use crate::fused::{Before, Chain};
 use crate::value::Value;
 
@@ -17,9 +16,9 @@ const MAX_CHAIN: usize = 64;
 /// Operators that run together: one, or several in one pass where possible.
 pub(super) struct Part {
     pub(super) nodes: Vec<Node>,
-    /// The operators after a convolution that the part begins with, or all operators.
+    /// The operators after one with packed constants that the part begins with, or all operators.
     chain: Option<Chain>,
-    /// The register of the result, if a convolution is only followed by `Relu`.
+    /// The register of the result, if an operator with packed constants is only followed by `Relu`.
     rectified: Option<usize>,
 }
 
@@ -56,16 +55,16 @@ impl Part {
             && node.dims == first.dims
     }
 
-    /// Returns the convolution that the part begins with.
+    /// Returns the operator with packed constants that the part begins with.
     fn head(&self) -> Option<(&Node, &Kept)> {
         let first = self.nodes.first()?;
         match &first.implementation {
-            Implementation::Convolution(kept) => Some((first, kept)),
+            Implementation::Weighted(kept) => Some((first, kept)),
             _ => None,
         }
     }
 
-    /// Joins the operators after the convolution, or all operators, in a chain.
+    /// Joins the operators after the first, if its constants are packed, or all operators, in a chain.
     pub(super) fn fuse(&mut self) {
         let links = self.nodes.get(usize::from(self.head().is_some())..).unwrap_or_default();
         if links.is_empty() || !links.iter().all(Node::is_link) {
@@ -90,12 +89,12 @@ impl Part {
             .and_then(|links| Chain::of(&links, |register| !released.contains(&register)));
     }
 
-    /// Runs a convolution and the chain after it, each part of the result as soon as it is computed. Returns `None` if
+    /// Runs an operator with packed constants and the chain after it, each part of the result as soon as it is computed. Returns `None` if
     /// they must run one after the other.
     fn run_joined(&self, frame: &Frame, context: Context<'_>) -> Result<Option<(usize, Value)>> {
         let Some((first, kept)) = self.head() else { return Ok(None) };
         if let Some(register) = self.rectified {
-            let made = first.convolve(kept, Some([0.0, f32::INFINITY]), frame, context);
+            let made = first.run_weighted(kept, Some([0.0, f32::INFINITY]), frame, context);
             return Ok(Some((register, made.map_err(|finding| first.failed(finding))?)));
         }
         let Some(chain) = &self.chain else { return Ok(None) };
@@ -107,15 +106,16 @@ impl Part {
         }
         let joined = || {
             let x = first.first(frame)?.dense()?;
-            let over = kept.convolution.over(&first.op, x.dims(), context.budget)?;
-            let dims = over.dims.clone();
-            let before = Before { register: *result, dims: &dims, order: Order::ChannelsLast };
+            let over = kept.weighted.over(&first.op, x.dims(), context.budget)?;
+            let (dims, order) = over.result();
+            let before = Before { register: *result, dims, order };
             let Some(bound) = chain.bind(&frame.registers, Some(before))? else {
                 return Ok(None);
             };
             let then = |begin: usize, results: &mut [f32]| bound.finish(begin, results);
             let run = || guarded(|| over.run(x, None, &frame.buffers, then));
-            Ok(Some(context.threads.run(run)??))
+            let touched = first.touched(&first.given(frame)?, context)?;
+            Ok(Some(context.threads.run_if(touched, run)??))
         };
         let made = joined().map_err(|finding| first.failed(finding))?;
         Ok(made.map(|made| (register, made.into())))

@@ -10,7 +10,10 @@ use super::{Implementation, Node, Registers};
 use crate::context::Context;
 use crate::dense::Dense;
 use crate::error::Result;
-use crate::fast::{Affine, Convolution, Kept, Key, Prepared, images, is_transposed};
+use crate::fast::{
+    Affine, Convolution, Form, Kept, Key, Matrix, Prepared, Weighted, dilation, is_transposed,
+    special,
+};
 use crate::item::Outcome;
 use crate::kernels::Call;
 
@@ -30,7 +33,7 @@ impl Constants<'_> {
         self.registers.get(register?)?.as_ref()?.dense().ok()
     }
 
-    /// Packs the filters of convolutions. A normalization of their results becomes a convolution whose filter is
+    /// Packs the filters of convolutions and the right matrices of products. A normalization of their results becomes a convolution whose filter is
     /// normalized; the one that it reads remains if something else reads it.
     pub(super) fn prepare(
         &self,
@@ -61,7 +64,7 @@ impl Constants<'_> {
             if let Some(made) = made.map_err(|finding| node.failed(finding))? {
                 replaced.insert(*input);
                 (node.op, node.inputs) = (op.clone(), inputs.clone());
-                node.implementation = Implementation::Convolution(made);
+                node.implementation = Implementation::Weighted(made);
             }
         }
         let mut read: HashSet<usize> = outputs.iter().copied().collect();
@@ -77,10 +80,18 @@ impl Constants<'_> {
             if is_convolution(node) {
                 let made = self.convolution(&node.op, &node.inputs, None, context);
                 if let Some(made) = made.map_err(|finding| node.failed(finding))? {
-                    node.implementation = Implementation::Convolution(made);
+                    node.implementation = Implementation::Weighted(made);
                 }
-            } else if let Some(images) = images(&node.op) {
-                node.implementation = Implementation::Images(images, kernel);
+                continue;
+            }
+            if let Some(special) = special(&node.op) {
+                node.implementation = Implementation::Special(special, kernel);
+            }
+            if is(node, "MatMul") || is(node, "Gemm") {
+                let made = self.matrix(&node.op, &node.inputs, context);
+                if let Some(made) = made.map_err(|finding| node.failed(finding))? {
+                    node.implementation = Implementation::Weighted(made);
+                }
             }
         }
         Ok(nodes)
@@ -99,32 +110,75 @@ impl Constants<'_> {
         let statistics = normalization.map(|(_, inputs)| &inputs[..]).unwrap_or_default();
         let constants: Vec<Option<usize>> =
             inputs.iter().skip(1).chain(statistics).copied().collect();
-        if !constants.iter().all(|it| it.is_none() || self.dense(*it).is_some()) {
-            return Ok(None);
-        }
         let make = || {
             let Some(filter) = self.dense(*filter) else { return Ok(None) };
             let bias = bias.first().and_then(|register| self.dense(*register));
-            let Some((op_after, statistics)) = normalization else {
-                return Convolution::new(op, filter, bias, None);
+            let affine = match normalization {
+                Some((op, statistics)) => {
+                    let statistics: Vec<&Dense> =
+                        statistics.iter().filter_map(|register| self.dense(*register)).collect();
+                    match Affine::new(op, &statistics)? {
+                        Some(affine) => Some(affine),
+                        None => return Ok(None),
+                    }
+                }
+                None => None,
             };
-            let statistics: Vec<&Dense> =
-                statistics.iter().filter_map(|register| self.dense(*register)).collect();
-            match Affine::new(op_after, &statistics)? {
-                Some(affine) => Convolution::new(op, filter, bias, Some(&affine)),
-                None => Ok(None),
-            }
+            let made = Convolution::new(op, filter, bias, affine.as_ref())?;
+            Ok(made.map(Weighted::Convolution))
         };
-        let is_shared = constants.iter().flatten().all(|register| *register >= self.folded);
         let epsilon =
             |(op, _): &Normalization| Ok::<_, Finding>(Call::new(op, &[])?.float("epsilon", 1e-5));
         let epsilon: Option<f32> = normalization.map(epsilon).transpose()?;
-        let groups = Call::new(op, &[])?.int("group", 1);
+        let form = Form::Convolution {
+            is_transposed: is_transposed(op),
+            groups: Call::new(op, &[])?.int("group", 1),
+            dilation: dilation(op)?,
+            epsilon: epsilon.map(f32::to_bits),
+        };
+        self.kept(&constants, form, make, context)
+    }
+
+    /// Packs the right matrix of a product once for all plans; `None` if it is not constant, or there is no fast kernel for
+    /// it.
+    fn matrix(
+        &self,
+        op: &Op,
+        inputs: &[Option<usize>],
+        context: Context<'_>,
+    ) -> Outcome<Option<Arc<Kept>>> {
+        let [_, constants @ ..] = inputs else { return Ok(None) };
+        let make = || {
+            let [right, bias @ ..] = constants else { return Ok(None) };
+            let Some(right) = self.dense(*right) else { return Ok(None) };
+            let bias = bias.first().and_then(|register| self.dense(*register));
+            Ok(Matrix::new(op, right, bias)?.map(Weighted::Matrix))
+        };
+        let call = Call::new(op, &[])?;
+        let bits = |name: &str| call.float(name, 1.0).to_bits();
+        let form = Form::Matrix {
+            is_turned: call.int("transB", 0) != 0,
+            alpha: bits("alpha"),
+            beta: bits("beta"),
+        };
+        self.kept(constants, form, make, context)
+    }
+
+    /// Returns what is packed of constants; `None` if one of them is not constant, or there is no fast kernel.
+    fn kept(
+        &self,
+        constants: &[Option<usize>],
+        form: Form,
+        make: impl FnOnce() -> Outcome<Option<Weighted>>,
+        context: Context<'_>,
+    ) -> Outcome<Option<Arc<Kept>>> {
+        if !constants.iter().all(|it| it.is_none() || self.dense(*it).is_some()) {
+            return Ok(None);
+        }
+        let is_shared = constants.iter().flatten().all(|register| *register >= self.folded);
         let key = || Key {
             constants: constants.iter().map(|it| it.map(|it| it - self.folded)).collect(),
-            is_transposed: is_transposed(op),
-            groups,
-            epsilon: epsilon.map(f32::to_bits),
+            form,
         };
         self.prepared.get(is_shared.then(key), make, context.budget)
     }

@@ -1,0 +1,231 @@
+//! Products with a matrix on the right that is packed: once, if it is constant.
+
+use std::ops::Range;
+
+use burn_flex::FlexTensor;
+use lodstone_model::{DType, Op};
+
+use super::Task;
+use super::buffers::Buffers;
+use super::layout::{Order, ordered, tensor};
+use super::product::{DEPTH, Finish, Packed, Rows, part_of};
+use crate::dense::Dense;
+use crate::item::Outcome;
+use crate::kernels::Call;
+use crate::threads::{each_chunk, sharing};
+use crate::value::Value;
+
+/// The minimum number of columns: the vectors of a tile would be almost empty.
+const MIN_COLUMNS: usize = 4;
+
+/// The minimum number of rows for which it is worth it to pack a matrix that is not constant.
+const MIN_ROWS: usize = 16;
+
+/// The right matrix of `MatMul` or `Gemm`, which is packed.
+#[derive(Debug)]
+pub(crate) struct Matrix {
+    inner: usize,
+    packed: Packed,
+    bias: Option<Vec<f32>>,
+}
+
+/// The product of a tensor of certain dims with a matrix.
+pub(crate) struct Multiplied<'m> {
+    matrix: &'m Matrix,
+    /// The dims of the result.
+    pub(super) dims: Vec<usize>,
+}
+
+/// The rows of a matrix, each of which is contiguous.
+struct Lines<'a> {
+    /// The distance between the first elements of successive rows.
+    apart: usize,
+    values: &'a [f32],
+}
+
+impl Matrix {
+    /// Packs the right operand of a product, or returns `None` if there is no fast kernel for it.
+    pub(crate) fn new(op: &Op, right: &Dense, bias: Option<&Dense>) -> Outcome<Option<Self>> {
+        let call = Call::new(op, &[])?;
+        let is_single = |it: &Dense| it.dtype() == DType::Float32;
+        let is_turned = call.int("transB", 0) != 0;
+        let (inner, columns) = match *right.dims() {
+            [columns, inner] if is_turned => (inner, columns),
+            [inner, columns] => (inner, columns),
+            _ => return Ok(None),
+        };
+        if !is_single(right) || inner == 0 || columns < MIN_COLUMNS || call.int("transA", 0) != 0 {
+            return Ok(None);
+        }
+        let beta = call.float("beta", 1.0);
+        let bias = match bias {
+            None => None,
+            Some(bias) if !is_single(bias) => return Ok(None),
+            Some(bias) => {
+                let scaled: Vec<f32> =
+                    ordered(bias, Order::RowMajor)?.iter().map(|value| value * beta).collect();
+                match (bias.dims(), scaled.as_slice()) {
+                    (_, [one]) => Some(vec![*one; columns]),
+                    ([dim] | [1, dim], _) if *dim == columns => Some(scaled),
+                    _ => return Ok(None),
+                }
+            }
+        };
+        let (alpha, values) = (call.float("alpha", 1.0), ordered(right, Order::RowMajor)?);
+        let (down, across) = if is_turned { (1, inner) } else { (columns, 1) };
+        let packed = Packed::new([1, inner, columns], inner, |_, row, column| {
+            alpha * values.get(row * down + column * across).copied().unwrap_or_default()
+        });
+        Ok(Some(Self { inner, packed, bias }))
+    }
+
+    /// Returns the size of the packed matrix in bytes.
+    pub(super) fn nbytes(&self) -> u64 {
+        self.packed.nbytes()
+    }
+
+    /// Returns the product of a tensor of the given dims with the matrix.
+    ///
+    /// # Errors
+    /// If the inner dims differ.
+    pub(super) fn over(&self, dims: &[usize]) -> Outcome<Multiplied<'_>> {
+        match dims {
+            [rows @ .., inner] if *inner == self.inner => {
+                let dims = [rows, &[self.packed.width()]].concat();
+                Ok(Multiplied { matrix: self, dims })
+            }
+            _ => Err(format!("expected {} columns, found dims {dims:?}", self.inner).into()),
+        }
+    }
+}
+
+impl Multiplied<'_> {
+    /// Multiplies a tensor of these dims. `then` is called with the offset of each finished part of the result.
+    ///
+    /// # Errors
+    /// If the tensor is not in single precision.
+    pub(super) fn run(
+        self,
+        x: &Dense,
+        clamp: Option<[f32; 2]>,
+        buffers: &Buffers,
+        then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
+    ) -> Outcome<Dense> {
+        let Self { matrix: Matrix { inner, packed, bias }, dims } = self;
+        let values = ordered(x, Order::RowMajor)?;
+        let mut out = buffers.take(dims.iter().product());
+        let lines = Lines { apart: *inner, values: &values };
+        packed.multiply(&lines, Finish { bias: bias.as_deref(), clamp }, &mut out, then)?;
+        tensor(out, dims, Order::RowMajor)
+    }
+}
+
+impl Lines<'_> {
+    /// Returns the elements `inner` of the rows from `first` on.
+    fn parts(&self, first: usize, inner: Range<usize>) -> impl Iterator<Item = &[f32]> {
+        let starts = (first * self.apart + inner.start..).step_by(self.apart);
+        starts.map(move |start| part_of(self.values, start, inner.len()))
+    }
+}
+
+impl Rows for Lines<'_> {
+    fn lines<'r>(
+        &'r self,
+        _: usize,
+        first: usize,
+        inner: Range<usize>,
+        into: &mut [Option<&'r [f32]>],
+    ) {
+        into.iter_mut().zip(self.parts(first, inner)).for_each(|(into, part)| *into = Some(part));
+    }
+
+    fn unfold(&self, _: usize, first: usize, inner: Range<usize>, into: &mut [[f32; DEPTH]]) {
+        for (into, part) in into.iter_mut().zip(self.parts(first, inner)) {
+            let (into, _) = into.split_at_mut(part.len());
+            into.copy_from_slice(part);
+        }
+    }
+}
+
+/// The matrices of a tensor in single precision.
+struct Stack {
+    tensor: FlexTensor,
+    /// The places of their first elements.
+    starts: Vec<usize>,
+    /// The distances between rows and between columns.
+    strides: [usize; 2],
+}
+
+impl Stack {
+    /// Returns the matrices of a tensor, unless it is of another type, or goes backwards in memory.
+    fn of(tensor: &Dense) -> Outcome<Option<Self>> {
+        let strides: Option<Vec<usize>> =
+            tensor.strides().iter().map(|stride| usize::try_from(*stride).ok()).collect();
+        let Some((outer, strides)) =
+            strides.as_deref().and_then(|strides| strides.split_last_chunk::<2>())
+        else {
+            return Ok(None);
+        };
+        if tensor.dtype() != DType::Float32 {
+            return Ok(None);
+        }
+        let tensor_view = tensor.view()?;
+        let mut starts = vec![tensor_view.layout().start_offset()];
+        for (dim, stride) in tensor.dims().iter().zip(outer) {
+            let each = |start: usize| (0..*dim).map(move |at| start + at * stride);
+            starts = starts.into_iter().flat_map(each).collect();
+        }
+        Ok(Some(Self { tensor: tensor_view, starts, strides: *strides }))
+    }
+
+    /// Returns the elements from the first one of a matrix on.
+    fn matrix(&self, number: usize) -> &[f32] {
+        let start = self.starts.get(number).copied().unwrap_or_default();
+        self.tensor.storage::<f32>().get(start..).unwrap_or_default()
+    }
+}
+
+/// Multiplies stacks of matrices, or returns `None` if the kernel must run instead.
+pub(super) fn product(task: &Task<'_>) -> Outcome<Option<Dense>> {
+    let [Some(Value::Dense(left)), Some(Value::Dense(right))] = task.inputs else {
+        return Ok(None);
+    };
+    let (Some((stack, [rows, inner])), Some((other, [same, columns]))) =
+        (left.dims().split_last_chunk::<2>(), right.dims().split_last_chunk::<2>())
+    else {
+        return Ok(None);
+    };
+    let is_worth = *rows >= MIN_ROWS && *columns >= MIN_COLUMNS && *inner > 0;
+    if stack != other || inner != same || !is_worth || stack.contains(&0) {
+        return Ok(None);
+    }
+    let (Some(left), Some(right)) = (Stack::of(left)?, Stack::of(right)?) else {
+        return Ok(None);
+    };
+    let ([apart, 1], [down, across]) = (left.strides, right.strides) else { return Ok(None) };
+    if apart == 0 {
+        return Ok(None);
+    }
+    let (size, count) = ([1, *inner, *columns], left.starts.len());
+    let at_once = count.min(sharing());
+    let packed = at_once.saturating_mul(Packed::nbytes_of(size));
+    let _workspace = task.budget.reserve(packed as u64)?;
+    let mut out = task.buffers.take(count * rows * columns);
+    each_chunk(&mut out, rows * columns, |(), number, out| {
+        let (values, right) = (left.matrix(number), right.matrix(number));
+        let packed = Packed::new(size, *inner, |_, row, column| {
+            right.get(row * down + column * across).copied().unwrap_or_default()
+        });
+        let lines = Lines { apart, values };
+        packed.multiply(&lines, Finish::default(), out, |_, _| Ok(()))
+    })?;
+    tensor(out, [stack, &[*rows, *columns]].concat(), Order::RowMajor).map(Some)
+}
+
+/// Returns whether two inputs are tensors in single precision.
+pub(super) fn fits(inputs: &[Option<&Value>]) -> bool {
+    let is_single = |input: &Option<&Value>| {
+        input.is_some_and(|it| it.dense().is_ok_and(|it| it.dtype() == DType::Float32))
+    };
+    inputs.iter().all(is_single)
+}

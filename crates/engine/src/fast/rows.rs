@@ -1,0 +1,125 @@
+//! `Softmax` and `LayerNormalization` of rows that are contiguous in memory.
+//!
+//! Sums are made of as many partial sums on every processor, so their bits do not depend on it.
+
+use lodstone_model::DType;
+
+use super::Task;
+use super::layout::{Order, ordered, tensor};
+use super::product::part_of;
+use crate::dense::Dense;
+use crate::fused::curves::exp;
+use crate::fused::wide;
+use crate::item::Outcome;
+use crate::kernels::{Call, axis};
+use crate::threads::each_chunk;
+use crate::value::Value;
+
+/// The number of partial sums.
+const SUMS: usize = 16;
+
+/// The number of elements that one processor handles at a time.
+const PIECE: usize = 1 << 14;
+
+/// Returns whether the first input is a tensor in single precision whose elements are in the order of its dims.
+pub(super) fn fits(inputs: &[Option<&Value>]) -> bool {
+    let Some(Some(Value::Dense(x))) = inputs.first() else { return false };
+    x.dtype() == DType::Float32 && x.count() > 0 && Order::RowMajor.is_of(x)
+}
+
+/// Returns the softmax along the last axis, or `None` if the kernel must run instead.
+pub(super) fn softmax(task: &Task<'_>) -> Outcome<Option<Dense>> {
+    let Some(Some(Value::Dense(x))) = task.inputs.first() else { return Ok(None) };
+    let rank = x.dims().len();
+    if rank == 0 || axis(Call::new(task.op, &[])?.int("axis", -1), rank)? + 1 != rank {
+        return Ok(None);
+    }
+    let width = x.dims().last().copied().unwrap_or(1);
+    each_row(task, x, width, |row, out| {
+        let most = combined(row, f32::NEG_INFINITY, |it| it, |a, b| if b > a { b } else { a });
+        row.iter().zip(out.iter_mut()).for_each(|(value, out)| *out = exp(value - most));
+        let all = sum(out, |it| it);
+        out.iter_mut().for_each(|value| *value /= all);
+    })
+}
+
+/// Returns tensors that are normalized over their last dims, or `None` if the kernel must run instead.
+pub(super) fn layer_normalization(task: &Task<'_>) -> Outcome<Option<Dense>> {
+    let [Some(Value::Dense(x)), Some(Value::Dense(scale)), bias @ ..] = task.inputs else {
+        return Ok(None);
+    };
+    let call = Call::new(task.op, &[])?;
+    let at = axis(call.int("axis", -1), x.dims().len())?;
+    let Some(dims) = x.dims().get(at..).filter(|_| call.int("stash_type", 1) == 1) else {
+        return Ok(None);
+    };
+    let bias = match bias {
+        [] | [None] => None,
+        [Some(Value::Dense(bias))] => Some(bias),
+        _ => return Ok(None),
+    };
+    let fits = |it: &Dense| it.dtype() == DType::Float32 && it.dims() == dims;
+    if !fits(scale) || !bias.is_none_or(fits) {
+        return Ok(None);
+    }
+    let width = dims.iter().product();
+    let scale = ordered(scale, Order::RowMajor)?;
+    let bias = bias.map(|bias| ordered(bias, Order::RowMajor)).transpose()?;
+    let epsilon = call.float("epsilon", 1e-5);
+    #[expect(clippy::cast_precision_loss, reason = "the kernel divides by the same number")]
+    let count = width as f32;
+    each_row(task, x, width, |row, out| {
+        let mean = sum(row, |it| it) / count;
+        row.iter().zip(out.iter_mut()).for_each(|(value, out)| *out = value - mean);
+        let variance = sum(out, |distance| distance * distance) / count;
+        let inverse = 1.0 / (variance + epsilon).sqrt();
+        out.iter_mut().zip(scale.iter()).for_each(|(out, scale)| *out = *out * inverse * scale);
+        if let Some(bias) = &bias {
+            out.iter_mut().zip(bias.iter()).for_each(|(out, bias)| *out += bias);
+        }
+    })
+}
+
+/// Returns a tensor whose rows of `width` elements are computed from those of another.
+fn each_row(
+    task: &Task<'_>,
+    x: &Dense,
+    width: usize,
+    of: impl Fn(&[f32], &mut [f32]) + Sync,
+) -> Outcome<Option<Dense>> {
+    let values = ordered(x, Order::RowMajor)?;
+    let mut out = task.buffers.take(values.len());
+    let each = (PIECE / width.max(1)).max(1) * width;
+    each_chunk(&mut out, each, |(), number, out| {
+        let values = part_of(&values, number * each, out.len());
+        wide(|| {
+            let rows = values.chunks_exact(width);
+            out.chunks_exact_mut(width).zip(rows).for_each(|(out, row)| of(row, out));
+        });
+        Ok(())
+    })?;
+    tensor(out, x.dims().to_vec(), Order::RowMajor).map(Some)
+}
+
+/// Combines elements in partial results, and those in order.
+#[inline(always)]
+fn combined(
+    values: &[f32],
+    first: f32,
+    of: impl Fn(f32) -> f32,
+    with: impl Fn(f32, f32) -> f32,
+) -> f32 {
+    let mut parts = [first; SUMS];
+    let (lines, rest) = values.as_chunks::<SUMS>();
+    for line in lines {
+        parts.iter_mut().zip(line).for_each(|(part, value)| *part = with(*part, of(*value)));
+    }
+    parts.iter_mut().zip(rest).for_each(|(part, value)| *part = with(*part, of(*value)));
+    parts.into_iter().fold(first, with)
+}
+
+/// Returns the sum of a function of elements.
+#[inline(always)]
+fn sum(values: &[f32], of: impl Fn(f32) -> f32) -> f32 {
+    combined(values, 0.0, of, |a, b| a + b)
+}
