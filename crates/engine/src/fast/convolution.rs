@@ -8,7 +8,7 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::buffers::Buffers;
 use super::layout::{Order, ordered, tensor};
-use super::product::{DEPTH, Finish, Packed, Rows, limited, load, part_of, store};
+use super::product::{DEPTH, Finish, Lines, Packed, Rows, limited, load, part_of, store};
 use crate::budget::{Budget, Charge};
 use crate::dense::Dense;
 use crate::item::Outcome;
@@ -66,11 +66,11 @@ pub(crate) struct Over<'c> {
 }
 
 /// The windows of images as rows of a matrix.
-pub(super) struct Unfolded<'a> {
-    pub(super) geometry: &'a Geometry,
-    pub(super) image: &'a [f32],
+struct Unfolded<'a> {
+    geometry: &'a Geometry,
+    image: &'a [f32],
     /// The number of channels of a group.
-    pub(super) channels: usize,
+    channels: usize,
 }
 
 impl Convolution {
@@ -229,8 +229,14 @@ impl Over<'_> {
         match weights {
             Weights::Product(packed) => {
                 let channels = geometry.channels / groups;
-                let rows = Unfolded { geometry: &geometry, image: &image, channels };
-                packed.multiply(&rows, finish, &mut out, then)?;
+                if geometry.is_pointwise() {
+                    let (apart, each) = (geometry.channels, channels);
+                    let rows = Lines { apart, each, values: &image };
+                    packed.multiply(&rows, finish, &mut out, then)?;
+                } else {
+                    let rows = Unfolded { geometry: &geometry, image: &image, channels };
+                    packed.multiply(&rows, finish, &mut out, then)?;
+                }
             }
             Weights::EachChannel(weights) => {
                 geometry.convolve_each(&image, weights, finish, &mut out, then)?;
@@ -254,6 +260,12 @@ fn plane(dims: &[usize], first: usize) -> Outcome<[usize; 2]> {
 }
 
 impl Geometry {
+    /// Returns whether the windows are the pixels of the images.
+    fn is_pointwise(&self) -> bool {
+        let [window, strides, pads] = [self.window, self.strides, self.pads];
+        window == [1, 1] && strides == [1, 1] && pads == [0, 0] && self.image == self.steps
+    }
+
     /// Returns the example of a result, and the place in the image where its window begins, before the padding is removed.
     fn place(&self, row: usize) -> (usize, [usize; 2]) {
         let [height, width] = self.steps;

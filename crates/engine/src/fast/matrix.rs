@@ -1,14 +1,12 @@
 //! Products with a matrix on the right that is packed: once, if it is constant.
 
-use std::ops::Range;
-
 use burn_flex::FlexTensor;
 use lodstone_model::{DType, Op};
 
 use super::Task;
 use super::buffers::Buffers;
 use super::layout::{Order, ordered, tensor};
-use super::product::{DEPTH, Finish, Packed, Rows, part_of};
+use super::product::{Finish, Lines, Packed};
 use crate::dense::Dense;
 use crate::item::Outcome;
 use crate::kernels::Call;
@@ -34,13 +32,6 @@ pub(crate) struct Multiplied<'m> {
     matrix: &'m Matrix,
     /// The dims of the result.
     pub(super) dims: Vec<usize>,
-}
-
-/// The rows of a matrix, each of which is contiguous.
-struct Lines<'a> {
-    /// The distance between the first elements of successive rows.
-    apart: usize,
-    values: &'a [f32],
 }
 
 impl Matrix {
@@ -114,36 +105,9 @@ impl Multiplied<'_> {
         let Self { matrix: Matrix { inner, packed, bias }, dims } = self;
         let values = ordered(x, Order::RowMajor)?;
         let mut out = buffers.take(dims.iter().product());
-        let lines = Lines { apart: *inner, values: &values };
+        let lines = Lines { apart: *inner, each: *inner, values: &values };
         packed.multiply(&lines, Finish { bias: bias.as_deref(), clamp }, &mut out, then)?;
         tensor(out, dims, Order::RowMajor)
-    }
-}
-
-impl Lines<'_> {
-    /// Returns the elements `inner` of the rows from `first` on.
-    fn parts(&self, first: usize, inner: Range<usize>) -> impl Iterator<Item = &[f32]> {
-        let starts = (first * self.apart + inner.start..).step_by(self.apart);
-        starts.map(move |start| part_of(self.values, start, inner.len()))
-    }
-}
-
-impl Rows for Lines<'_> {
-    fn lines<'r>(
-        &'r self,
-        _: usize,
-        first: usize,
-        inner: Range<usize>,
-        into: &mut [Option<&'r [f32]>],
-    ) {
-        into.iter_mut().zip(self.parts(first, inner)).for_each(|(into, part)| *into = Some(part));
-    }
-
-    fn unfold(&self, _: usize, first: usize, inner: Range<usize>, into: &mut [[f32; DEPTH]]) {
-        for (into, part) in into.iter_mut().zip(self.parts(first, inner)) {
-            let (into, _) = into.split_at_mut(part.len());
-            into.copy_from_slice(part);
-        }
     }
 }
 
@@ -216,7 +180,7 @@ pub(super) fn product(task: &Task<'_>) -> Outcome<Option<Dense>> {
         let packed = Packed::new(size, *inner, |_, row, column| {
             right.get(row * down + column * across).copied().unwrap_or_default()
         });
-        let lines = Lines { apart, values };
+        let lines = Lines { apart, each: *inner, values };
         packed.multiply(&lines, Finish::default(), out, |_, _| Ok(()))
     })?;
     tensor(out, [stack, &[*rows, *columns]].concat(), Order::RowMajor).map(Some)

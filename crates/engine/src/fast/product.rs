@@ -24,6 +24,12 @@ const NARROW: usize = 128;
 /// The number of elements of a row between checks of its length.
 const STEP: usize = 8;
 
+/// The minimum number of tiles of a thread for which whole tiles take less time than equal numbers of rows.
+const MANY: usize = 8;
+
+/// The minimum number of packed elements that several threads share for a single row.
+const WIDE: usize = 1 << 15;
+
 /// The maximum number of rows that are unfolded at a time.
 const UNFOLDED: usize = 132;
 
@@ -41,6 +47,49 @@ pub(super) trait Rows: Sync {
 
     /// Writes the elements `inner` of rows of a group, from row `first` on, each to the start of a line.
     fn unfold(&self, group: usize, first: usize, inner: Range<usize>, into: &mut [[f32; DEPTH]]);
+}
+
+/// Rows that are contiguous in memory: the columns of a group follow those of the group before.
+pub(super) struct Lines<'a> {
+    /// The distance between the first elements of successive rows.
+    pub(super) apart: usize,
+    /// The number of columns of a group.
+    pub(super) each: usize,
+    pub(super) values: &'a [f32],
+}
+
+impl Lines<'_> {
+    /// Returns the elements `inner` of the rows of a group from `first` on.
+    fn parts(
+        &self,
+        group: usize,
+        first: usize,
+        inner: Range<usize>,
+    ) -> impl Iterator<Item = &[f32]> {
+        let start = first * self.apart + group * self.each + inner.start;
+        let starts = (start..).step_by(self.apart.max(1));
+        starts.map(move |start| part_of(self.values, start, inner.len()))
+    }
+}
+
+impl Rows for Lines<'_> {
+    fn lines<'r>(
+        &'r self,
+        group: usize,
+        first: usize,
+        inner: Range<usize>,
+        into: &mut [Option<&'r [f32]>],
+    ) {
+        let parts = self.parts(group, first, inner);
+        into.iter_mut().zip(parts).for_each(|(into, part)| *into = Some(part));
+    }
+
+    fn unfold(&self, group: usize, first: usize, inner: Range<usize>, into: &mut [[f32; DEPTH]]) {
+        for (into, part) in into.iter_mut().zip(self.parts(group, first, inner)) {
+            let (into, _) = into.split_at_mut(part.len());
+            into.copy_from_slice(part);
+        }
+    }
 }
 
 /// Constant matrices in panels that are as wide as a tile, one for each group.
@@ -168,26 +217,50 @@ impl Packed {
     ) -> Outcome<()> {
         let width = self.width();
         let count = out.len().checked_div(width).unwrap_or(0);
-        let Tile { rows: high, .. } = self.tile;
-        let tiles = count.div_ceil(high);
-        // As many parts for each thread, all of the same size.
-        let threads = sharing();
-        let parts = tiles.div_ceil(UNFOLDED / high).next_multiple_of(threads);
-        let each = high * tiles.div_ceil(parts.max(1)).max(1);
+        let (panels, threads) = (self.columns.div_ceil(self.tile.columns), sharing());
+        if count == 1 && self.groups == 1 && self.panels.len() >= WIDE {
+            // A single row is split by its columns.
+            let each = panels.div_ceil(threads);
+            let columns = each * self.tile.columns;
+            return each_chunk(out, columns, |unfolded, number, out| {
+                let panels = number * each..panels.min(number * each + each);
+                let part = Part { packed: self, rows, first: 0, panels, finish, unfolded, out };
+                Arch::new().dispatch(part);
+                then(number * columns, out)
+            });
+        }
+        // As many parts for each thread, all of the same size: of whole tiles, if there are many.
+        let parts = count.div_ceil(UNFOLDED).next_multiple_of(threads).max(1);
+        let each = count.div_ceil(parts).max(1);
+        let is_many = each >= MANY * self.tile.rows;
+        let each = if is_many { each.next_multiple_of(self.tile.rows) } else { each };
         each_chunk(out, each * width, |unfolded, number, out| {
             let first = number * each;
-            let part = Part { packed: self, rows, first, finish, unfolded, out };
+            let part = Part { packed: self, rows, first, panels: 0..panels, finish, unfolded, out };
             Arch::new().dispatch(part);
             then(first * width, out)
         })
     }
+
+    /// Multiplies rows from `first` on with the matrices, on this thread.
+    pub(super) fn multiply_alone(
+        &self,
+        rows: &impl Rows,
+        first: usize,
+        unfolded: &mut Vec<[f32; DEPTH]>,
+        out: &mut [f32],
+    ) {
+        let (panels, finish) = (0..self.columns.div_ceil(self.tile.columns), Finish::default());
+        Arch::new().dispatch(Part { packed: self, rows, first, panels, finish, unfolded, out });
+    }
 }
 
-/// Consecutive rows of a product.
+/// Consecutive rows of a product; some of the columns of a single row.
 struct Part<'a, R> {
     packed: &'a Packed,
     rows: &'a R,
     first: usize,
+    panels: Range<usize>,
     finish: Finish<'a>,
     unfolded: &'a mut Vec<[f32; DEPTH]>,
     out: &'a mut [f32],
@@ -231,10 +304,12 @@ impl<R: Rows> Part<'_, R> {
         self,
         simd: S,
     ) {
-        let Self { packed, rows, first, finish, unfolded, out } = self;
+        let Self { packed, rows, first, panels, finish, unfolded, out } = self;
         let (width, per) = (packed.width(), VECTORS * LANES);
-        let count = out.len().checked_div(width).unwrap_or(0);
-        unfolded.resize(count, [0.0; DEPTH]);
+        let count = out.len().div_ceil(width);
+        if unfolded.len() < count {
+            unfolded.resize(count, [0.0; DEPTH]);
+        }
         for group in 0..packed.groups {
             for inner in &packed.blocks {
                 let mut known = vec![None; count];
@@ -250,23 +325,24 @@ impl<R: Rows> Part<'_, R> {
                     }
                     at += rest.len();
                 }
-                let unfolded = unfolded.iter().map(|line| part_of(line, 0, inner.len()));
+                let unfolded =
+                    unfolded.iter().take(count).map(|line| part_of(line, 0, inner.len()));
                 let lines = known.into_iter().zip(unfolded);
                 let mut lines: Vec<&[f32]> =
                     lines.map(|(known, unfolded)| known.unwrap_or(unfolded)).collect();
                 let last = lines.last().copied().unwrap_or_default();
                 lines.resize(count.next_multiple_of(ROWS), last);
                 let (tiles, _) = lines.as_chunks::<ROWS>();
-                let (panels, size) = (packed.columns.div_ceil(per), inner.len() * per);
-                let begin = (group * packed.inner + inner.start) * panels * per;
-                for number in 0..panels {
+                let (all, size) = (packed.columns.div_ceil(per), inner.len() * per);
+                let begin = (group * packed.inner + inner.start) * all * per;
+                for number in panels.clone() {
                     let panel = part_of(&packed.panels, begin + number * size, size);
                     let (panel, _) = panel.as_chunks::<LANES>();
                     let (panel, _) = panel.as_chunks::<VECTORS>();
                     let column = group * packed.columns + number * per;
                     let columns = per.min(packed.columns - number * per);
                     let finish = (inner.end == packed.inner).then(|| finish.of(column, columns));
-                    let is_first = inner.start == 0;
+                    let (is_first, column) = (inner.start == 0, column - panels.start * per);
                     let at = At { width, column, columns, is_first, finish };
                     for (number, lines) in tiles.iter().enumerate() {
                         let row = number * ROWS;

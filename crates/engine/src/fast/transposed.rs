@@ -1,8 +1,8 @@
 //! Transposed convolutions with constant filters: a product of all pixels with the filter, and sums of its results where
 //! windows overlap.
 
-use super::convolution::{Geometry, Unfolded};
-use super::product::{Finish, Packed, part_of};
+use super::convolution::Geometry;
+use super::product::{DEPTH, Finish, Lines, Packed, part_of};
 use crate::fused::wide;
 use crate::item::Outcome;
 use crate::threads::each_chunk;
@@ -23,74 +23,120 @@ impl Geometry {
         out: &mut [f32],
         then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<()> {
-        let ([height, width], [rows, columns]) = (self.image, self.steps);
-        let ([tall, across], [down, right]) = (self.window, self.strides);
-        let ([_, apart], [_, before]) = (self.dilations, self.pads);
-        let taps = tall * across;
-        let (all, channels) = (packed.width(), packed.width() / taps);
-        let each = channels / groups;
-        let line = columns * channels;
+        let ([height, width], [rows, columns], [tall, across]) =
+            (self.image, self.steps, self.window);
+        let channels = packed.width() / (tall * across);
+        let (line, from) = (columns * channels, width * packed.width());
         let examples = image.len() / (height * width * self.channels).max(1);
-        let pixels = Self {
-            window: [1, 1],
-            steps: self.image,
-            strides: [1, 1],
-            dilations: [1, 1],
-            pads: [0, 0],
-            ..*self
-        };
-        let unfolded = Unfolded { geometry: &pixels, image, channels: self.channels / groups };
+        let pixels = Lines { apart: self.channels, each: self.channels / groups, values: image };
+        let sums = Sums { geometry: self, packed, each: channels / groups, channels, finish };
+        let ([down, _], [apart, _], [before, _]) = (self.strides, self.dilations, self.pads);
+        if (tall - 1) * apart < down && before.is_multiple_of(down) && rows.is_multiple_of(down) {
+            // Every line of the image has lines of the result of its own: its products stay in the cache.
+            return each_chunk(out, down * line, |scratch: &mut Scratch, number, out| {
+                let (example, group) = (number / (rows / down), number % (rows / down));
+                let place = group + before / down;
+                if place < height {
+                    scratch.products.resize(from, 0.0);
+                    let first = (example * height + place) * width;
+                    let parts = scratch.products.chunks_mut(PIXELS * packed.width());
+                    for (number, part) in parts.enumerate() {
+                        let first = first + number * PIXELS;
+                        packed.multiply_alone(&pixels, first, &mut scratch.unfolded, part);
+                    }
+                }
+                for (at, out) in out.chunks_exact_mut(line).enumerate() {
+                    sums.line(group * down + at, |_| &scratch.products, out);
+                }
+                then(number * down * line, out)
+            });
+        }
         // Not from the buffers, which would keep it when it is no longer charged.
         let mut products = vec![0.0; self.products(examples, packed)];
-        packed.multiply(&unfolded, Finish::default(), &mut products, |_, _| Ok(()))?;
+        packed.multiply(&pixels, Finish::default(), &mut products, |_, _| Ok(()))?;
         each_chunk(out, line, |(), number, out| {
             let (example, row) = (number / rows.max(1), number % rows.max(1));
-            for pixel in out.chunks_exact_mut(channels) {
-                match finish.bias {
-                    Some(bias) => pixel.copy_from_slice(bias),
-                    None => pixel.fill(0.0),
-                }
-            }
-            for tap in 0..taps {
-                let Some(line) = self.source(row, tap / across, down) else { continue };
-                let products =
-                    part_of(&products, (example * height + line) * width * all, width * all);
-                // The first column that is not cropped, and the result that it adds to.
-                let offset = tap % across * apart;
-                let first = before.saturating_sub(offset).div_ceil(right);
-                let to = first * right + offset - before;
-                let results = out.chunks_exact_mut(channels).skip(to).step_by(right);
-                let products = products.chunks_exact(all).skip(first);
-                wide(|| {
-                    for (results, products) in results.zip(products) {
-                        // A single channel needs no loop over the groups.
-                        if let ([result], Some(product)) = (&mut *results, products.get(tap)) {
-                            *result += product;
-                            continue;
-                        }
-                        let products = products.chunks_exact(each).skip(tap).step_by(taps);
-                        for (sums, values) in results.chunks_exact_mut(each).zip(products) {
-                            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
-                        }
-                    }
-                });
-            }
-            if let Some([least, most]) = finish.clamp {
-                wide(|| {
-                    for value in out.iter_mut() {
-                        let raised = if *value < least { least } else { *value };
-                        *value = if raised > most { most } else { raised };
-                    }
-                });
-            }
+            let of = |place| part_of(&products, (example * height + place) * from, from);
+            sums.line(row, of, out);
             then(number * line, out)
         })
     }
 
     /// Returns the line of an image whose window has line `row` of the result in its line `tap`, if there is one.
-    fn source(&self, row: usize, tap: usize, stride: usize) -> Option<usize> {
-        let ([before, _], [apart, _], [height, _]) = (self.pads, self.dilations, self.image);
+    fn source(&self, row: usize, tap: usize) -> Option<usize> {
+        let ([before, _], [apart, _]) = (self.pads, self.dilations);
+        let ([height, _], [stride, _]) = (self.image, self.strides);
         let at = (row + before).checked_sub(tap * apart)?;
         (at.is_multiple_of(stride) && at / stride < height).then_some(at / stride)
+    }
+}
+
+/// The number of pixels that are multiplied at a time.
+const PIXELS: usize = 120;
+
+/// The space in which a thread multiplies a line of an image.
+#[derive(Default)]
+struct Scratch {
+    unfolded: Vec<[f32; DEPTH]>,
+    products: Vec<f32>,
+}
+
+/// The sums of the products of a transposed convolution.
+struct Sums<'a> {
+    geometry: &'a Geometry,
+    packed: &'a Packed,
+    channels: usize,
+    /// The number of channels of a group.
+    each: usize,
+    finish: Finish<'a>,
+}
+
+impl Sums<'_> {
+    /// Computes a line of the result. `products` returns those of a line of the image.
+    fn line<'p>(&self, row: usize, products: impl Fn(usize) -> &'p [f32], out: &mut [f32]) {
+        let Self { geometry, packed, channels, each, finish } = *self;
+        let ([tall, across], [_, right]) = (geometry.window, geometry.strides);
+        let ([_, apart], [_, before]) = (geometry.dilations, geometry.pads);
+        let (all, taps) = (packed.width(), tall * across);
+        match finish.bias {
+            Some([bias]) => out.fill(*bias),
+            Some(bias) => {
+                out.chunks_exact_mut(channels).for_each(|pixel| pixel.copy_from_slice(bias));
+            }
+            None => out.fill(0.0),
+        }
+        for tap in 0..taps {
+            let Some(place) = geometry.source(row, tap / across) else { continue };
+            // The first column that is not cropped, and the result that it adds to.
+            let offset = tap % across * apart;
+            let first = before.saturating_sub(offset).div_ceil(right);
+            let to = first * right + offset - before;
+            let products = products(place);
+            if channels == 1 {
+                // No loop over channels.
+                let products = products.iter().skip(first * all + tap).step_by(all);
+                let results = out.iter_mut().skip(to).step_by(right);
+                results.zip(products).for_each(|(sum, value)| *sum += value);
+                continue;
+            }
+            let results = out.chunks_exact_mut(channels).skip(to).step_by(right);
+            let products = products.chunks_exact(all).skip(first);
+            wide(|| {
+                for (results, products) in results.zip(products) {
+                    let products = products.chunks_exact(each).skip(tap).step_by(taps);
+                    for (sums, values) in results.chunks_exact_mut(each).zip(products) {
+                        sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+                    }
+                }
+            });
+        }
+        if let Some([least, most]) = finish.clamp {
+            wide(|| {
+                for value in out.iter_mut() {
+                    let raised = if *value < least { least } else { *value };
+                    *value = if raised > most { most } else { raised };
+                }
+            });
+        }
     }
 }
