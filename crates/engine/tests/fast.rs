@@ -365,3 +365,206 @@ fn pooled_images_are_near_the_reference() {
         }
     }
 }
+
+fn case(name: String, x: &[u64], ops: Vec<Op>, constants: &[(&str, Tensor)], terms: u64) -> Case {
+    let constants = constants.iter().map(|(name, it)| ((*name).to_owned(), it.clone())).collect();
+    let outputs = vec!["out".to_owned()];
+    Case { name, x: x.to_vec(), ops, constants, outputs, terms }
+}
+
+/// Runs all cases; returns how many run.
+fn count(cases: &[Case]) -> usize {
+    cases.iter().filter(|case| case.check()).count()
+}
+
+/// The operators after a product that gives `y`.
+const AFTER_PRODUCT: &[&[(&str, &[&str])]] = &[
+    &[("Identity", &["y"])],
+    &[("Relu", &["y"])],
+    &[("Add", &["y", "each"]), ("Gelu", &["1"])],
+    &[("Add", &["y", "y"]), ("Tanh", &["1"])],
+    &[("Softmax", &["y"])],
+];
+
+#[test]
+fn products_of_all_sizes_are_near_the_reference() {
+    let mut cases = Vec::new();
+    let sizes: [(&[u64], u64, u64); 16] = [
+        (&[1, 1], 1, 4),
+        (&[1, 3], 3, 17),
+        (&[1, 300], 300, 1000),
+        (&[2, 97], 97, 97),
+        (&[3, 17], 17, 3),
+        (&[5, 1000], 1000, 5),
+        (&[128, 257], 257, 130),
+        (&[133, 64], 64, 96),
+        (&[2, 3, 17], 17, 24),
+        (&[2, 1, 5, 300], 300, 8),
+        (&[40], 40, 9),
+        (&[0, 5], 5, 6),
+        (&[2, 0, 5], 5, 6),
+        (&[4, 0], 0, 6),
+        (&[4, 3], 3, 0),
+        // The inner dims differ.
+        (&[4, 3], 4, 6),
+    ];
+    for (x, inner, columns) in sizes {
+        for after in AFTER_PRODUCT {
+            let mut ops = vec![op("MatMul", &["x", "matrix"], "y", &[])];
+            let names = ["1", "2"];
+            for (at, (kind, inputs)) in after.iter().enumerate() {
+                let output = if at + 1 == after.len() { "out" } else { names[at] };
+                ops.push(op(kind, inputs, output, &[]));
+            }
+            let constants =
+                [("matrix", tensor(&[inner, columns], 1)), ("each", tensor(&[columns], 2))];
+            let kinds: Vec<&str> = after.iter().map(|(kind, _)| *kind).collect();
+            let name = format!("{x:?} x [{inner}, {columns}], then {kinds:?}");
+            cases.push(case(name, x, ops, &constants, inner.max(1)));
+        }
+    }
+    assert_eq!(count(&cases), 15 * AFTER_PRODUCT.len());
+}
+
+#[test]
+fn matrices_and_biases_of_all_forms_are_near_the_reference() {
+    let mut cases = Vec::new();
+    let biases: [Option<&[u64]>; 7] =
+        [None, Some(&[]), Some(&[1]), Some(&[19]), Some(&[1, 19]), Some(&[7, 1]), Some(&[7, 19])];
+    for (turned, alpha, beta) in
+        [([0, 0], 1.0, 1.0), ([0, 1], 0.5, -2.0), ([1, 0], 2.0, 0.0), ([1, 1], 1.0, 1.0)]
+    {
+        for bias in biases {
+            let sides =
+                |is_turned: i64, a: u64, b: u64| if is_turned == 1 { [b, a] } else { [a, b] };
+            let attributes = [
+                ("transA", AttributeValue::Long(turned[0])),
+                ("transB", AttributeValue::Long(turned[1])),
+                ("alpha", AttributeValue::Float(alpha)),
+                ("beta", AttributeValue::Float(beta)),
+            ];
+            let inputs: &[&str] =
+                if bias.is_some() { &["x", "matrix", "bias"] } else { &["x", "matrix"] };
+            let ops = vec![op("Gemm", inputs, "out", &attributes)];
+            let constants = [
+                ("matrix", tensor(&sides(turned[1], 23, 19), 1)),
+                ("bias", tensor(bias.unwrap_or(&[]), 2)),
+            ];
+            let name = format!("Gemm {turned:?} {alpha} {beta} {bias:?}");
+            cases.push(case(name, &sides(turned[0], 7, 23), ops, &constants, 23));
+        }
+    }
+    assert_eq!(count(&cases), cases.len());
+}
+
+#[test]
+fn products_of_stacks_are_near_the_reference() {
+    let mut cases = Vec::new();
+    let shapes: [(&[u64], &[i64]); 7] = [
+        (&[40, 30], &[1, 0]),
+        (&[3, 17, 20], &[0, 2, 1]),
+        (&[2, 3, 33, 5], &[0, 1, 3, 2]),
+        (&[2, 16, 3, 24], &[0, 2, 3, 1]),
+        (&[1, 1, 2, 2], &[0, 1, 3, 2]),
+        (&[5, 1, 16], &[0, 2, 1]),
+        (&[2, 0, 16], &[0, 2, 1]),
+    ];
+    for (x, order) in shapes {
+        // The left side may be transposed as well: heads of attention.
+        let heads: Vec<i64> =
+            if x == [2, 16, 3, 24] { vec![0, 2, 1, 3] } else { (0..).take(x.len()).collect() };
+        let ops = vec![
+            op("Transpose", &["x"], "left", &[("perm", AttributeValue::Longs(heads))]),
+            op("Transpose", &["x"], "right", &[("perm", AttributeValue::Longs(order.to_vec()))]),
+            op("MatMul", &["left", "right"], "out", &[]),
+        ];
+        cases.push(case(format!("{x:?} {order:?}"), x, ops, &[], 33));
+    }
+    assert_eq!(count(&cases), cases.len());
+}
+
+#[test]
+fn rows_are_near_the_reference() {
+    let mut cases = Vec::new();
+    let shapes: [&[u64]; 9] = [
+        &[1],
+        &[17],
+        &[3, 1],
+        &[4, 97],
+        &[2, 3, 16],
+        &[2, 5, 7, 33],
+        &[2, 1000],
+        &[1, 5000],
+        &[0, 4],
+    ];
+    for x in shapes {
+        for axis in [-1, 0] {
+            let attributes = [("axis", AttributeValue::Long(axis))];
+            let ops = vec![op("Softmax", &["x"], "out", &attributes)];
+            cases.push(case(format!("Softmax {x:?} {axis}"), x, ops, &[], 16));
+            let dims = if axis == 0 { x } else { &x[x.len() - 1..] };
+            for inputs in [&["x", "scale", "bias"][..], &["x", "scale"]] {
+                let ops = vec![op("LayerNormalization", inputs, "out", &attributes)];
+                let constants = [("scale", tensor(dims, 1)), ("bias", tensor(dims, 2))];
+                // A single element has no deviation: what remains is the error of the mean.
+                cases.push(case(format!("{inputs:?} {x:?} {axis}"), x, ops, &constants, 64));
+            }
+        }
+    }
+    assert_eq!(count(&cases), cases.len());
+}
+
+#[test]
+fn recurrent_cells_are_near_the_reference() {
+    let mut cases = Vec::new();
+    let sizes: [[u64; 4]; 7] = [
+        [1, 1, 1, 1],
+        [5, 1, 3, 8],
+        [7, 3, 17, 5],
+        [4, 9, 10, 33],
+        [3, 2, 97, 200],
+        [0, 1, 3, 4],
+        [2, 2, 3, 0],
+    ];
+    for [steps, batch, inputs, hidden] in sizes {
+        for (kind, gates, reset) in [("LSTM", 4, 0), ("GRU", 3, 0), ("GRU", 3, 1)] {
+            for (direction, count) in [("forward", 1), ("reverse", 1), ("bidirectional", 2)] {
+                for given in [
+                    &["x", "w", "r"][..],
+                    &["x", "w", "r", "b"],
+                    &["x", "w", "r", "b", "", "h", "c"],
+                ] {
+                    let given =
+                        &given[..given.len() - usize::from(kind == "GRU" && given.len() == 7)];
+                    let text = AttributeValue::String(direction.into());
+                    let mut attributes = vec![("direction", text)];
+                    if kind == "GRU" {
+                        attributes.push(("linear_before_reset", AttributeValue::Long(reset)));
+                    }
+                    let mut cell = op(kind, given, "out", &attributes);
+                    let names =
+                        ["out", "last", "long"].iter().take(if kind == "LSTM" { 3 } else { 2 });
+                    let args = names.map(|name| (*name).to_owned()).collect();
+                    cell.outputs = vec![Operand { slot: String::new(), args }];
+                    let outputs = cell.outputs[0].args.clone();
+                    let constants = [
+                        ("w", tensor(&[count, gates * hidden, inputs], 1)),
+                        ("r", tensor(&[count, gates * hidden, hidden], 2)),
+                        ("b", tensor(&[count, 2 * gates * hidden], 3)),
+                        ("h", tensor(&[count, batch, hidden], 4)),
+                        ("c", tensor(&[count, batch, hidden], 5)),
+                    ];
+                    let name = format!(
+                        "{kind} {reset} {direction} {given:?} {steps} {batch} {inputs} {hidden}"
+                    );
+                    let x = [steps, batch, inputs];
+                    let mut made = case(name, &x, vec![cell], &constants, 100);
+                    made.outputs = outputs;
+                    cases.push(made);
+                }
+            }
+        }
+    }
+    // Empty sequences and states do not run.
+    assert_eq!(count(&cases), 5 * 3 * 3 * 3);
+}

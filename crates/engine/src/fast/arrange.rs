@@ -1,15 +1,15 @@
 //! `Resize` (nearest) and `Concat` of images whose channels are innermost.
 
-use super::Task;
 use super::layout::{Floats, Order, images, ordered, tensor};
 use super::product::part_of;
+use super::{Task, one};
 use crate::dense::Dense;
 use crate::item::Outcome;
 use crate::kernels::{Call, axis, nearest};
 use crate::threads::each_chunk;
 
 /// Returns images that are resized to their nearest elements, or `None` if the kernel must run instead.
-pub(super) fn resize(task: &Task<'_>) -> Outcome<Option<Dense>> {
+pub(super) fn resize(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     let Task { op, inputs, buffers, .. } = *task;
     let Some((images, dims)) = images(inputs.first().copied().flatten()) else { return Ok(None) };
     let [examples, channels, height, width] = dims;
@@ -34,11 +34,11 @@ pub(super) fn resize(task: &Task<'_>) -> Outcome<Option<Dense>> {
         }
         Ok(())
     })?;
-    tensor(out, dims, Order::ChannelsLast).map(Some)
+    tensor(out, dims, Order::ChannelsLast).map(one)
 }
 
 /// Returns images with the channels of several, or `None` if the kernel must run instead.
-pub(super) fn concat(task: &Task<'_>) -> Outcome<Option<Dense>> {
+pub(super) fn concat(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     let Task { op, inputs, buffers, .. } = *task;
     let mut parts: Vec<(Floats, usize)> = Vec::new();
     let mut dims: Option<Vec<usize>> = None;
@@ -74,7 +74,7 @@ pub(super) fn concat(task: &Task<'_>) -> Outcome<Option<Dense>> {
         }
         Ok(())
     })?;
-    tensor(out, dims, Order::ChannelsLast).map(Some)
+    tensor(out, dims, Order::ChannelsLast).map(one)
 }
 
 /// The number of pixels that a thread joins at a time.

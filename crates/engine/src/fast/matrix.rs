@@ -3,10 +3,10 @@
 use burn_flex::FlexTensor;
 use lodstone_model::{DType, Op};
 
-use super::Task;
 use super::buffers::Buffers;
 use super::layout::{Order, ordered, tensor};
 use super::product::{Finish, Lines, Packed};
+use super::{Task, one};
 use crate::dense::Dense;
 use crate::item::Outcome;
 use crate::kernels::Call;
@@ -150,7 +150,7 @@ impl Stack {
 }
 
 /// Multiplies stacks of matrices, or returns `None` if the kernel must run instead.
-pub(super) fn product(task: &Task<'_>) -> Outcome<Option<Dense>> {
+pub(super) fn product(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     let [Some(Value::Dense(left)), Some(Value::Dense(right))] = task.inputs else {
         return Ok(None);
     };
@@ -183,7 +183,7 @@ pub(super) fn product(task: &Task<'_>) -> Outcome<Option<Dense>> {
         let lines = Lines { apart, each: *inner, values };
         packed.multiply(&lines, Finish::default(), out, |_, _| Ok(()))
     })?;
-    tensor(out, [stack, &[*rows, *columns]].concat(), Order::RowMajor).map(Some)
+    tensor(out, [stack, &[*rows, *columns]].concat(), Order::RowMajor).map(one)
 }
 
 /// Returns whether two inputs are tensors in single precision.

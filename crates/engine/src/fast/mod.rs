@@ -9,6 +9,7 @@
 //! | `matrix.rs` | products with a constant matrix |
 //! | `pool.rs` | pooling |
 //! | `product.rs` | the product of rows with a packed matrix, in tiles |
+//! | `recurrent.rs` | LSTM and GRU |
 //! | `rows.rs` | softmax and normalization of rows |
 //! | `transposed.rs` | transposed convolutions |
 
@@ -19,6 +20,7 @@ pub(crate) mod layout;
 mod matrix;
 mod pool;
 mod product;
+mod recurrent;
 mod rows;
 mod transposed;
 
@@ -43,8 +45,8 @@ use crate::value::Value;
 pub(crate) struct Special {
     /// Returns whether inputs may be such tensors, without any work.
     pub(crate) fits: fn(&[Option<&Value>]) -> bool,
-    /// Returns the result, or `None` if the other kernel must run.
-    pub(crate) run: fn(&Task<'_>) -> Outcome<Option<Dense>>,
+    /// Returns the results, or `None` if the other kernel must run.
+    pub(crate) run: fn(&Task<'_>) -> Outcome<Option<Vec<Dense>>>,
 }
 
 /// What such a kernel works on.
@@ -57,8 +59,14 @@ pub(crate) struct Task<'a> {
 
 /// Returns the kernel of an operator for some tensors.
 pub(crate) fn special(op: &Op) -> Option<Special> {
-    if !matches!(op.domain.as_str(), "" | "ai.onnx") || op.writes().count() != 1 {
+    if !matches!(op.domain.as_str(), "" | "ai.onnx") {
         return None;
+    }
+    match op.kind.as_str() {
+        "GRU" => return Some(Special { fits: recurrent::fits, run: recurrent::gru }),
+        "LSTM" => return Some(Special { fits: recurrent::fits, run: recurrent::lstm }),
+        _ if op.writes().count() != 1 => return None,
+        _ => {}
     }
     let images =
         |inputs: &[Option<&Value>]| layout::images(inputs.first().copied().flatten()).is_some();
@@ -73,6 +81,11 @@ pub(crate) fn special(op: &Op) -> Option<Special> {
         "Softmax" => Special { fits: rows::fits, run: rows::softmax },
         _ => return None,
     })
+}
+
+/// Returns the results of an operator that has one.
+fn one(result: Dense) -> Option<Vec<Dense>> {
+    Some(vec![result])
 }
 
 /// The packed constants of a program, for all its plans.

@@ -1,8 +1,8 @@
 //! Pooling of images whose channels are innermost.
 
-use super::Task;
 use super::layout::{Order, images, ordered, tensor};
 use super::product::part_of;
+use super::{Task, one};
 use crate::dense::Dense;
 use crate::fused::wide;
 use crate::item::Outcome;
@@ -18,7 +18,7 @@ enum Kind {
 }
 
 /// Pools images, or returns `None` if the kernel must run instead.
-pub(super) fn pool(task: &Task<'_>) -> Outcome<Option<Dense>> {
+pub(super) fn pool(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     let Task { op, inputs, buffers, .. } = *task;
     let Some((images, dims)) = images(inputs.first().copied().flatten()) else { return Ok(None) };
     let [examples, channels, height, width] = dims;
@@ -39,7 +39,7 @@ pub(super) fn pool(task: &Task<'_>) -> Outcome<Option<Dense>> {
             }
             scale(out, 1.0 / (height * width) as f32);
         }
-        return tensor(out, vec![examples, channels, 1, 1], Order::ChannelsLast).map(Some);
+        return tensor(out, vec![examples, channels, 1, 1], Order::ChannelsLast).map(one);
     }
     if call.int("count_include_pad", 0) != 0 {
         return Ok(None);
@@ -74,7 +74,7 @@ pub(super) fn pool(task: &Task<'_>) -> Outcome<Option<Dense>> {
         }
         Ok(())
     })?;
-    tensor(out, vec![examples, channels, down, across], Order::ChannelsLast).map(Some)
+    tensor(out, vec![examples, channels, down, across], Order::ChannelsLast).map(one)
 }
 
 fn add(sums: &mut [f32], values: &[f32]) {

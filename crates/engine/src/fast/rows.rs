@@ -4,9 +4,9 @@
 
 use lodstone_model::DType;
 
-use super::Task;
 use super::layout::{Order, ordered, tensor};
 use super::product::part_of;
+use super::{Task, one};
 use crate::dense::Dense;
 use crate::fused::curves::exp;
 use crate::fused::wide;
@@ -28,7 +28,7 @@ pub(super) fn fits(inputs: &[Option<&Value>]) -> bool {
 }
 
 /// Returns the softmax along the last axis, or `None` if the kernel must run instead.
-pub(super) fn softmax(task: &Task<'_>) -> Outcome<Option<Dense>> {
+pub(super) fn softmax(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     let Some(Some(Value::Dense(x))) = task.inputs.first() else { return Ok(None) };
     let rank = x.dims().len();
     if rank == 0 || axis(Call::new(task.op, &[])?.int("axis", -1), rank)? + 1 != rank {
@@ -44,7 +44,7 @@ pub(super) fn softmax(task: &Task<'_>) -> Outcome<Option<Dense>> {
 }
 
 /// Returns tensors that are normalized over their last dims, or `None` if the kernel must run instead.
-pub(super) fn layer_normalization(task: &Task<'_>) -> Outcome<Option<Dense>> {
+pub(super) fn layer_normalization(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     let [Some(Value::Dense(x)), Some(Value::Dense(scale)), bias @ ..] = task.inputs else {
         return Ok(None);
     };
@@ -86,7 +86,7 @@ fn each_row(
     x: &Dense,
     width: usize,
     of: impl Fn(&[f32], &mut [f32]) + Sync,
-) -> Outcome<Option<Dense>> {
+) -> Outcome<Option<Vec<Dense>>> {
     let values = ordered(x, Order::RowMajor)?;
     let mut out = task.buffers.take(values.len());
     let each = (PIECE / width.max(1)).max(1) * width;
@@ -98,7 +98,7 @@ fn each_row(
         });
         Ok(())
     })?;
-    tensor(out, x.dims().to_vec(), Order::RowMajor).map(Some)
+    tensor(out, x.dims().to_vec(), Order::RowMajor).map(one)
 }
 
 /// Combines elements in partial results, and those in order.

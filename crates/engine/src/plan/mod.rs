@@ -398,7 +398,7 @@ impl Node {
                 match self.run_special(*special, frame, context).map_err(failed)? {
                     Some(made) => {
                         frame.release(&self.last)?;
-                        vec![made]
+                        made
                     }
                     None => self.apply(*kernel, frame, context).map_err(failed)?,
                 }
@@ -470,7 +470,7 @@ impl Node {
         special: Special,
         frame: &Frame,
         context: Context<'_>,
-    ) -> Outcome<Option<Value>> {
+    ) -> Outcome<Option<Vec<Value>>> {
         let inputs = self.given(frame)?;
         if !(special.fits)(&inputs) {
             return Ok(None);
@@ -480,7 +480,8 @@ impl Node {
         let (buffers, budget) = (&frame.buffers, context.budget);
         let task = Task { op: &self.op, inputs: &inputs, buffers, budget };
         let run = || guarded(|| (special.run)(&task));
-        Ok(context.threads.run_if(touched, run)??.map(Value::from))
+        let made = context.threads.run_if(touched, run)??;
+        Ok(made.map(|made| made.into_iter().map(Value::from).collect()))
     }
 
     /// Runs an operator with packed constants, whose results are between two limits.
