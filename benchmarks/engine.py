@@ -20,8 +20,9 @@ import numpy as np
 
 LIBRARIES = ("lodstone", "onnxruntime", "lodstone-onnxruntime", "tract", "rten")
 
-# The time of a turn in seconds, which several short runs fill.
-TURN = 0.2
+# The time of a turn in seconds, which several short runs fill, and that before the next one: threads that wait for work
+# spin for a while, and would take time from others.
+TURN, PAUSE = 0.2, 0.2
 
 
 def values(dims, is_integer):
@@ -84,9 +85,7 @@ def serve(library, path, threads):
 
 
 class Worker:
-    def __init__(self, library, engines, path, threads):
-        own = [sys.executable, "-B", __file__, "serve", library]
-        command = [engines, library] if library in ("tract", "rten") else own
+    def __init__(self, command, path, threads):
         self.process = subprocess.Popen(
             [*command, str(path), str(threads)],
             stdin=subprocess.PIPE,
@@ -111,17 +110,22 @@ class Worker:
 def measure(path, threads, engines, turns):
     """Returns the seconds of the runs of each library, and those from a file to the first output."""
     times, cold = ({library: [] for library in LIBRARIES} for _ in range(2))
+
+    def worker_of(library):
+        own = [sys.executable, "-B", __file__, "serve", library]
+        return Worker([engines, library] if library in ("tract", "rten") else own, path, threads)
+
     sums = {}
     for _ in range(3):
         for library in LIBRARIES:
-            worker = Worker(library, engines, path, threads)
+            worker = worker_of(library)
             seconds, sums[library] = worker.request("cold")
             cold[library].append(seconds)
             worker.close()
     for library, found in sums.items():
         if not abs(found - sums["onnxruntime"]) <= 1e-3 * abs(sums["onnxruntime"]):
             raise SystemExit(f"{path.stem}: {library} returns {found}, ONNX Runtime {sums['onnxruntime']}")
-    workers = {library: Worker(library, engines, path, threads) for library in LIBRARIES}
+    workers = {library: worker_of(library) for library in LIBRARIES}
     counts = {}
     for library, worker in workers.items():
         worker.request("cold")
@@ -129,6 +133,7 @@ def measure(path, threads, engines, turns):
         worker.request(counts[library])
     for _ in range(turns):
         for library, worker in workers.items():
+            time.sleep(PAUSE)
             times[library].append(worker.request(counts[library])[0] / counts[library])
     for worker in workers.values():
         worker.close()

@@ -12,7 +12,7 @@
 //! | `--pairs` | only the Python package, next to Rust in a separate process; 1 GiB, 21 turns |
 //! | `--training` | only training steps, next to PaddlePaddle; 21 turns |
 //! | `--export` | only the export of networks to ONNX, next to Paddle2ONNX, p2o, mx2onnx and `torch.onnx.export`, and checkpoints of PyTorch |
-//! | `--engine` | only runs of networks, next to ONNX Runtime, tract and rten; 15 turns |
+//! | `--engine` | only runs of networks, next to ONNX Runtime, tract, rten and PaddlePaddle; 15 turns |
 //! | `--document` | write the table (and for files, JSON and a plot) to `docs` |
 
 use std::fs;
@@ -122,14 +122,22 @@ fn engine(arguments: &[String]) -> Result<(), Outcome> {
     run(build.current_dir(benchmarks.join("engines")))?;
     let networks = written.join("networks");
     run(Command::new(&onnx).arg("-B").arg(benchmarks.join("engine_networks.py")).arg(&networks))?;
-    let table = written.join("bench.md");
-    let mut command = Command::new(&onnx);
-    command.arg("-B").arg(benchmarks.join("engine.py")).arg(&networks);
-    command.arg(built.join("release/engines")).arg(&table);
+    let paddle = environment(&python, PADDLE)?;
     let is_ours = |argument: &&String| *argument != "--engine" && *argument != "--document";
-    run(command.args(arguments.iter().filter(is_ours)))?;
+    let theirs: Vec<&String> = arguments.iter().filter(is_ours).collect();
+    let measure = |script: &str, networks: &Path, other: &Path, table: &Path| {
+        let mut command = Command::new(&onnx);
+        command.arg("-B").arg(benchmarks.join(script)).arg(networks).arg(other).arg(table);
+        run(command.args(&theirs))
+    };
+    let [table, predictors] = ["bench.md", "predictors.md"].map(|name| written.join(name));
+    measure("engine.py", &networks, &built.join("release/engines"), &table)?;
+    measure("predictors.py", &written.join("paddle"), &paddle, &predictors)?;
     match arguments.iter().any(|argument| argument == "--document") {
-        true => replace(["<!-- engine -->\n", "<!-- end of engine -->\n"], &table),
+        true => {
+            replace(["<!-- engine -->\n", "<!-- end of engine -->\n"], &table)?;
+            replace(["<!-- predictors -->\n", "<!-- end of predictors -->\n"], &predictors)
+        }
         false => Ok(()),
     }
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use lodstone::{CompareOptions, ComparedValue, Comparison, PairedBy, RunOptions};
+use lodstone::{CompareOptions, ComparedValue, Comparison, PairedBy, RunOptions, Threads};
 
 use crate::args::Compare;
 use crate::console::{self, count, plain};
@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Compare) -> Result<bool, Failure> {
             RunOptions::default()
                 .with_engine(arguments.engine)
                 .with_engine_path(arguments.engine_path.clone())
-                .with_threads(arguments.threads)
+                .with_threads(arguments.threads.map(Threads::new))
                 .with_max_memory(arguments.memory_limit),
         );
     let found = lodstone::compare(&a, &b, inputs, &options)?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use lodstone::{
     ConvertOptions, Dirs, Inputs, Kind, Loss, Model, OpenOptions, Output as ModelOutput, Parameter,
-    Paths, Profile, RunOptions, Session, Target, Tensor, Value,
+    Paths, Profile, RunOptions, Session, Target, Tensor, Threads, Value,
 };
 
 use crate::args::Run;
@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
         .with_fetch(arguments.fetch.clone())
         .with_max_memory(arguments.memory_limit)
         .with_max_steps(arguments.max_steps)
-        .with_threads(arguments.threads)
+        .with_threads(arguments.threads.map(Threads::new))
         .with_engine(arguments.engine)
         .with_engine_path(arguments.engine_path.clone())
         .with_profile(profile.clone());

@@ -45,6 +45,7 @@ mod origins;
 mod paddle_models_to_onnx;
 mod paddle_pir;
 mod paddle_to_onnx;
+mod planned;
 mod runs;
 mod scan;
 mod seal;

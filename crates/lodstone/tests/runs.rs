@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::recorded::{array, numbers};
 use lodstone::{
     Blob, CompareOptions, ComparedValue, DType, Engine, Inputs, Model, Op, Operand, PairedBy,
-    RunOptions, Session, Tensor, compare, run, statistics, tensors,
+    RunOptions, Session, Tensor, Threads, compare, run, statistics, tensors,
 };
 use serde_json::Value;
 
@@ -136,7 +136,7 @@ fn fetching_other_values_does_not_change_the_bits_of_outputs() {
 fn a_session_accepts_inputs_of_other_shapes_and_the_number_of_threads_changes_no_bits() {
     let model = onnx_model("images.onnx");
     let outputs = |threads: usize, rounds: usize| {
-        let options = RunOptions::default().with_threads(Some(threads));
+        let options = RunOptions::default().with_threads(Some(Threads::new(threads)));
         let mut session = Session::new(&model, &options).unwrap();
         let round = |batch: u64| {
             let mut inputs = Inputs::default();

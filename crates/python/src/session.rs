@@ -1,11 +1,11 @@
 //! Runs of models.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use lodstone::{
     CompareOptions, Engine, Inputs, OpenOptions, OperatorTime, Output, Profile, Progress,
-    RunOptions, Value, dirs_beside,
+    RunOptions, Threads, Value, dirs_beside,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -16,13 +16,14 @@ use crate::arguments::{Arguments, Ready, Source};
 use crate::errors::raise;
 use crate::model::{Model, json};
 use crate::tensor::Tensor;
-use crate::work::run;
+use crate::work::{run, run_on};
 
 /// A model that is ready to run.
 #[pyclass(frozen, module = "lodstone._lodstone")]
 #[derive(Debug)]
 pub(crate) struct Session {
     session: Mutex<lodstone::Session>,
+    threads: Threads,
     inputs: Vec<String>,
     profile: Option<Arc<Profile>>,
 }
@@ -39,14 +40,11 @@ impl Session {
         let mut options = running.running()?.with_profile(profile.clone());
         options.dirs = directory.map(dirs_beside).unwrap_or_default();
         let model = Arc::clone(&model.model);
+        let threads = options.threads.clone().unwrap_or_default();
         let session = run(py, None, |_| lodstone::Session::new(&model, &options))?;
         let session = session.map_err(|error| raise(py, error))?;
         let inputs = session.inputs().to_vec();
-        Ok(Self { session: Mutex::new(session), inputs, profile })
-    }
-
-    fn session(&self) -> MutexGuard<'_, lodstone::Session> {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+        Ok(Self { session: Mutex::new(session), threads, inputs, profile })
     }
 }
 
@@ -64,7 +62,10 @@ impl Session {
         inputs: Vec<(String, Bound<'py, PyAny>)>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let inputs = inputs_of(&inputs)?;
-        let outputs = run(py, None, |progress| self.session().run_with(inputs, progress))?;
+        let work = |session: &mut lodstone::Session, progress: &Progress| {
+            session.run_with(inputs, progress)
+        };
+        let outputs = run_on(py, &self.threads, &self.session, work)?;
         let named = PyDict::new(py);
         for Output { name, value } in outputs.map_err(|error| raise(py, error))? {
             named.set_item(&name, output(py, &name, value)?)?;
@@ -92,7 +93,7 @@ impl Arguments<'_> {
             .with_fetch(self.get("fetch")?)
             .with_max_memory(self.get("memory_limit")?)
             .with_max_steps(self.get("max_steps")?)
-            .with_threads(self.get("threads")?)
+            .with_threads(self.get::<Option<usize>>("threads")?.map(Threads::new))
             .with_engine(engine)
             .with_engine_path(self.get("engine_path")?))
     }

@@ -27,6 +27,7 @@ mod transposed;
 pub(crate) use buffers::{Buffers, Spare};
 pub(crate) use convolution::{Affine, Convolution, dilation, is_transposed};
 pub(crate) use matrix::Matrix;
+pub(crate) use recurrent::{Cells, Unrolled};
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -59,14 +60,8 @@ pub(crate) struct Task<'a> {
 
 /// Returns the kernel of an operator for some tensors.
 pub(crate) fn special(op: &Op) -> Option<Special> {
-    if !matches!(op.domain.as_str(), "" | "ai.onnx") {
+    if !matches!(op.domain.as_str(), "" | "ai.onnx") || op.writes().count() != 1 {
         return None;
-    }
-    match op.kind.as_str() {
-        "GRU" => return Some(Special { fits: recurrent::fits, run: recurrent::gru }),
-        "LSTM" => return Some(Special { fits: recurrent::fits, run: recurrent::lstm }),
-        _ if op.writes().count() != 1 => return None,
-        _ => {}
     }
     let images =
         |inputs: &[Option<&Value>]| layout::images(inputs.first().copied().flatten()).is_some();
@@ -111,6 +106,7 @@ pub(crate) enum Form {
         /// The epsilon of the normalization, if there is one.
         epsilon: Option<u32>,
     },
+    Cells(Unrolled),
     Matrix {
         is_turned: bool,
         alpha: u32,
@@ -121,6 +117,7 @@ pub(crate) enum Form {
 /// An operator with its packed constants.
 #[derive(Debug)]
 pub(crate) enum Weighted {
+    Cells(Cells),
     Convolution(Convolution),
     Matrix(Matrix),
 }
@@ -141,6 +138,7 @@ pub(crate) struct Kept {
 impl Weighted {
     fn nbytes(&self) -> u64 {
         match self {
+            Self::Cells(it) => it.nbytes(),
             Self::Convolution(it) => it.nbytes(),
             Self::Matrix(it) => it.nbytes(),
         }
@@ -152,9 +150,18 @@ impl Weighted {
     /// If they do not fit the constants, or what it computes in does not fit into the budget.
     pub(crate) fn over(&self, op: &Op, dims: &[usize], budget: &Budget) -> Outcome<Over<'_>> {
         Ok(match self {
+            Self::Cells(_) => return Err(Finding::internal("cells have several inputs")),
             Self::Convolution(it) => Over::Convolution(it.over(op, dims, budget)?),
             Self::Matrix(it) => Over::Matrix(it.over(dims)?),
         })
+    }
+
+    /// Computes recurrent cells, or returns `None` if the kernel must run instead.
+    pub(crate) fn cells(&self, task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
+        match self {
+            Self::Cells(it) => it.run(task),
+            Self::Convolution(_) | Self::Matrix(_) => Ok(None),
+        }
     }
 }
 

@@ -53,13 +53,13 @@ impl Mode {
     /// maximum of the result and the operator's inputs. Most operators return the same bits in all modes.
     pub fn error(self, kind: &str) -> f64 {
         match (self, kind) {
-            // A different, vectorized approximation of the error function.
-            (Self::Fast, "Erf" | "Gelu") => 5e-7,
-            // Sums in another order; for convolutions, times the square root of the number of summands.
+            // Different, vectorized approximations.
+            (Self::Fast, "Erf" | "Exp" | "Gelu" | "Sigmoid" | "Tanh") => 5e-7,
+            // Sums in another order; for convolutions and products, times the square root of the number of summands.
             (
                 Self::Fast,
-                "AveragePool" | "BatchNormalization" | "Conv" | "ConvTranspose"
-                | "GlobalAveragePool",
+                "AveragePool" | "BatchNormalization" | "Conv" | "ConvTranspose" | "GRU" | "Gemm"
+                | "GlobalAveragePool" | "LSTM" | "LayerNormalization" | "MatMul" | "Softmax",
             ) => 1e-6,
             _ => 0.0,
         }
@@ -123,6 +123,8 @@ enum Implementation {
     Control(Control),
     /// A kernel whose constants are packed.
     Weighted(Arc<Kept>),
+    /// The kernel for recurrent cells, whose weights are packed, and that for all others.
+    Cells(Arc<Kept>, Kernel),
     /// The kernel for some tensors, and that for all others.
     Special(Special, Kernel),
 }
@@ -394,8 +396,8 @@ impl Node {
             Implementation::Kernel(kernel) => {
                 self.apply(*kernel, frame, context).map_err(failed)?
             }
-            Implementation::Special(special, kernel) => {
-                match self.run_special(*special, frame, context).map_err(failed)? {
+            Implementation::Cells(_, kernel) | Implementation::Special(_, kernel) => {
+                match self.run_special(frame, context).map_err(failed)? {
                     Some(made) => {
                         frame.release(&self.last)?;
                         made
@@ -465,21 +467,24 @@ impl Node {
     }
 
     /// Runs the kernel for some tensors; `None` if the other must run instead.
-    fn run_special(
-        &self,
-        special: Special,
-        frame: &Frame,
-        context: Context<'_>,
-    ) -> Outcome<Option<Vec<Value>>> {
+    fn run_special(&self, frame: &Frame, context: Context<'_>) -> Outcome<Option<Vec<Value>>> {
         let inputs = self.given(frame)?;
-        if !(special.fits)(&inputs) {
+        if let Implementation::Special(special, _) = &self.implementation
+            && !(special.fits)(&inputs)
+        {
             return Ok(None);
         }
         let touched = self.touched(&inputs, context)?;
         probe(touched)?;
         let (buffers, budget) = (&frame.buffers, context.budget);
         let task = Task { op: &self.op, inputs: &inputs, buffers, budget };
-        let run = || guarded(|| (special.run)(&task));
+        let run = || {
+            guarded(|| match &self.implementation {
+                Implementation::Cells(kept, _) => kept.weighted.cells(&task),
+                Implementation::Special(special, _) => (special.run)(&task),
+                _ => Ok(None),
+            })
+        };
         let made = context.threads.run_if(touched, run)??;
         Ok(made.map(|made| made.into_iter().map(Value::from).collect()))
     }

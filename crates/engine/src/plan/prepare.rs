@@ -11,8 +11,8 @@ use crate::context::Context;
 use crate::dense::Dense;
 use crate::error::Result;
 use crate::fast::{
-    Affine, Convolution, Form, Kept, Key, Matrix, Prepared, Weighted, dilation, is_transposed,
-    special,
+    Affine, Cells, Convolution, Form, Kept, Key, Matrix, Prepared, Unrolled, Weighted, dilation,
+    is_transposed, special,
 };
 use crate::item::Outcome;
 use crate::kernels::Call;
@@ -83,6 +83,9 @@ impl Constants<'_> {
                     node.implementation = Implementation::Weighted(made);
                 }
                 continue;
+            }
+            if let Some(made) = self.cells(node, context).map_err(|finding| node.failed(finding))? {
+                node.implementation = Implementation::Cells(made, kernel);
             }
             if let Some(special) = special(&node.op) {
                 node.implementation = Implementation::Special(special, kernel);
@@ -162,6 +165,28 @@ impl Constants<'_> {
             beta: bits("beta"),
         };
         self.kept(constants, form, make, context)
+    }
+
+    /// Packs the weights of recurrent cells once for all plans; `None` if they are not constant, or there is no fast kernel
+    /// for them.
+    fn cells(&self, node: &Node, context: Context<'_>) -> Outcome<Option<Arc<Kept>>> {
+        let given = |number: usize| node.inputs.get(number).copied().flatten();
+        let is_own = matches!(node.op.domain.as_str(), "" | "ai.onnx");
+        let Some(unrolled) = Unrolled::of(&node.op, |number| given(number).is_some())? else {
+            return Ok(None);
+        };
+        let make = || {
+            let (Some(input), Some(recurrent)) = (self.dense(given(1)), self.dense(given(2)))
+            else {
+                return Ok(None);
+            };
+            let made = Cells::new(&unrolled, input, recurrent, self.dense(given(3)))?;
+            Ok(made.map(Weighted::Cells))
+        };
+        match is_own {
+            true => self.kept(&[1, 2, 3].map(given), Form::Cells(unrolled.clone()), make, context),
+            false => Ok(None),
+        }
     }
 
     /// Returns what is packed of constants; `None` if one of them is not constant, or there is no fast kernel.

@@ -2,6 +2,7 @@
 
 pub(crate) mod derive;
 mod inference;
+mod planned;
 pub(crate) mod run;
 pub(crate) mod train;
 

@@ -1,7 +1,6 @@
 //! Running PaddlePaddle programs with their executor.
 
 use lodstone_checkpoint::Serial;
-use lodstone_engine::Threads;
 use lodstone_lowering::{OperatorCoverage, lower, pir};
 use lodstone_model::{Dialect, Model, Op, Program, Report, Tensor};
 use lodstone_paddle::checkpoint::{restore, restore_saved};
@@ -11,6 +10,7 @@ use lodstone_schema::{Finding, Origin};
 use lodstone_store::{Location, Progress};
 
 use crate::paddle::executor::Dirs;
+use crate::paddle::planned::{Planned, is_plannable};
 use crate::run::{Engine, Output, RunOptions, Runner, Value};
 use crate::{Error, Result};
 
@@ -39,8 +39,8 @@ pub(crate) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Run
     if let Some(steps) = options.max_steps {
         prepared = prepared.with_max_steps(steps);
     }
-    if let Some(threads) = options.threads {
-        prepared = prepared.with_threads(Threads::new(threads));
+    if let Some(threads) = &options.threads {
+        prepared = prepared.with_threads(threads.clone());
     }
     if let Some(profile) = &options.profile {
         prepared = prepared.with_profile(profile.clone());
@@ -52,7 +52,11 @@ pub(crate) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Run
     if let Some(dir) = &options.loader {
         load(dir, &mut scope)?;
     }
-    Ok(Box::new(Executed { prepared, scope, dirs: options.dirs.clone() }))
+    let executed = Box::new(Executed { prepared, scope, dirs: options.dirs.clone() });
+    match is_plannable(program, options) {
+        true => Ok(Box::new(Planned::new(model, options, executed))),
+        false => Ok(executed),
+    }
 }
 
 /// Runs the loader of the checkpoint in a directory: a serial, which is verified, or one that operators have saved.

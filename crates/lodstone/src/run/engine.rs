@@ -36,7 +36,7 @@ pub(crate) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Run
     };
     let (lowered, fetched) = lowered_for(model, options)?;
     let budget = options.max_memory.map_or_else(Budget::default, Budget::new);
-    let threads = options.threads.map_or_else(Threads::default, Threads::new);
+    let threads = options.threads.clone().unwrap_or_default();
     let wanted = ExecutableOptions::default().with_mode(mode).with_outputs(fetched);
     let executable = Executable::new(&lowered, &wanted, Context::new(&budget, &threads))?;
     let (max_steps, profile) = (options.max_steps, options.profile.clone());

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use lodstone_engine::Profile;
+use lodstone_engine::{Profile, Threads};
 use lodstone_model::{Dialect, Model, Parameter, some};
 use lodstone_schema::conventions;
 use lodstone_store::{Location, Progress};
@@ -44,8 +44,8 @@ pub struct RunOptions {
     pub max_memory: Option<u64>,
     /// Maximum number of executed operators, counting every iteration of a loop; unlimited by default.
     pub max_steps: Option<u64>,
-    /// Number of threads; one per processor by default. Results do not depend on it.
-    pub threads: Option<usize>,
+    /// The threads; one per processor by default. Results do not depend on them.
+    pub threads: Option<Threads>,
     /// The implementation of the operators.
     pub engine: Engine,
     /// The library of [`Engine::OnnxRuntime`], or its directory; by default that of the environment variable
@@ -61,7 +61,7 @@ lodstone_model::with_fields!(RunOptions {
     with_fetch(fetch: Vec<String>),
     with_max_memory(max_memory: Option<u64>),
     with_max_steps(max_steps: Option<u64>),
-    with_threads(threads: Option<usize>),
+    with_threads(threads: Option<Threads>),
     with_engine(engine: Engine),
     with_engine_path(engine_path: Option<PathBuf>),
     with_profile(profile: Option<Arc<Profile>>),

@@ -50,8 +50,8 @@ pub(super) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Run
     // Errors are returned, and need not be printed as well.
     let builder = Session::builder(&environment).map_err(failed)?;
     let mut builder = builder.with_log_level(LogLevel::Fatal).map_err(failed)?;
-    if let Some(threads) = options.threads {
-        builder = builder.with_intra_threads(threads).map_err(failed)?;
+    if let Some(threads) = &options.threads {
+        builder = builder.with_intra_threads(threads.count()).map_err(failed)?;
     }
     let session = commit(lowered, builder)?;
     Ok(Box::new(Runtime { session, names, _environment: environment }))

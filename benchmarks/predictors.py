@@ -1,0 +1,145 @@
+"""Runs PaddlePaddle networks with Lodstone and with PaddlePaddle's own predictors, plain and with oneDNN.
+
+    python predictors.py NETWORKS PADDLE TABLE [--turns N] [--only TEXT]
+    python predictors.py build NETWORKS
+    python predictors.py serve LIBRARY FOLDER THREADS
+
+PADDLE is a Python with PaddlePaddle, which builds the networks with random weights. The turns alternate; the table has the
+medians, and the median and the quartiles of the ratios within a turn.
+"""
+
+import argparse
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+LIBRARIES = ("lodstone", "paddle", "paddle-onednn")
+
+# Dims of the input of each network.
+NETWORKS = {
+    "detection": (1, 3, 640, 640),
+    "mobilenet_v3": (1, 3, 224, 224),
+    "recognition": (1, 3, 32, 320),
+    "resnet18": (1, 3, 224, 224),
+}
+
+
+def build(folder):
+    sys.path.insert(0, str(Path(__file__).parents[1] / "interop"))
+    import paddle
+    import paddle_networks
+
+    makes = {
+        "detection": paddle_networks.TextDetection,
+        "mobilenet_v3": paddle.vision.models.mobilenet_v3_large,
+        "recognition": paddle_networks.TextRecognition,
+        "resnet18": paddle.vision.models.resnet18,
+    }
+    for name, make in makes.items():
+        layer = make()
+        layer.eval()
+        inputs = paddle_networks.spec(("x", [None, *NETWORKS[name][1:]], "float32"))
+        paddle.jit.save(paddle.jit.to_static(layer, input_spec=inputs, full_graph=True), str(folder / name / "inference"))
+
+
+def of_lodstone(folder, threads):
+    import lodstone
+
+    session = lodstone.open(folder).session(threads=threads)
+    return lambda x: [np.asarray(one) for one in session.run({"x": x}).values()]
+
+
+def of_paddle(folder, threads, with_onednn):
+    from paddle import inference
+
+    config = inference.Config(str(folder / "inference.pdmodel"), str(folder / "inference.pdiparams"))
+    config.disable_gpu()
+    config.disable_glog_info()
+    config.set_cpu_math_library_num_threads(threads)
+    config.enable_mkldnn() if with_onednn else config.disable_mkldnn()
+    predictor = inference.create_predictor(config)
+    given = [predictor.get_input_handle(name) for name in predictor.get_input_names()]
+    made = [predictor.get_output_handle(name) for name in predictor.get_output_names()]
+
+    def run(x):
+        given[0].copy_from_cpu(x)
+        predictor.run()
+        return [one.copy_to_cpu() for one in made]
+
+    return run
+
+
+def serve(library, folder, threads):
+    folder, threads = Path(folder), int(threads)
+    dims = NETWORKS[folder.name]
+    x = (np.arange(np.prod(dims)) * 7919 % 1000 / np.float32(500) - 1).astype(np.float32).reshape(dims)
+    run = of_lodstone(folder, threads) if library == "lodstone" else of_paddle(folder, threads, "onednn" in library)
+    for line in sys.stdin:
+        begun = time.perf_counter()
+        for _ in range(int(line)):
+            found = run(x)
+        print(time.perf_counter() - begun, sum(float(np.abs(one).sum()) for one in found), flush=True)
+
+
+def measure(folder, threads, paddle, turns):
+    """Returns the seconds of the runs of each library."""
+    from engine import PAUSE, TURN, Worker
+
+    command = lambda library: [sys.executable if library == "lodstone" else paddle, "-B", __file__, "serve", library]
+    workers = {library: Worker(command(library), folder, threads) for library in LIBRARIES}
+    counts, sums, times = {}, {}, {library: [] for library in LIBRARIES}
+    for library, worker in workers.items():
+        worker.request(1)
+        seconds, sums[library] = worker.request(1)
+        counts[library] = max(1, int(TURN / seconds))
+    for library, found in sums.items():
+        if not abs(found - sums["paddle"]) <= 1e-3 * abs(sums["paddle"]):
+            raise SystemExit(f"{folder.name}: {library} returns {found}, PaddlePaddle {sums['paddle']}")
+    for _ in range(turns):
+        for library, worker in workers.items():
+            time.sleep(PAUSE)
+            times[library].append(worker.request(counts[library])[0] / counts[library])
+    for worker in workers.values():
+        worker.close()
+    return times
+
+
+def main():
+    from engine import ratio
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("networks", type=Path)
+    parser.add_argument("paddle")
+    parser.add_argument("table", type=Path)
+    parser.add_argument("--turns", type=int, default=15)
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    subprocess.run([options.paddle, "-B", __file__, "build", options.networks], check=True)
+    rows = [
+        "| network | threads | lodstone | PaddlePaddle | with oneDNN | lodstone to PaddlePaddle | to oneDNN |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    print(*rows, sep="\n", flush=True)
+    for name in sorted(NETWORKS):
+        for threads in (1, 2) if options.only in name else ():
+            times = measure(options.networks / name, threads, options.paddle, options.turns)
+            cells = [name, str(threads)]
+            cells += [f"{statistics.median(times[library]) * 1e3:.2f} ms" for library in LIBRARIES]
+            cells += [ratio(times["lodstone"], times[library]) for library in LIBRARIES[1:]]
+            rows.append(f"| {' | '.join(cells)} |")
+            print(rows[-1], flush=True)
+    options.table.write_text("\n".join(rows) + "\n")
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["build", folder]:
+            build(Path(folder))
+        case ["serve", library, folder, threads]:
+            serve(library, folder, threads)
+        case _:
+            main()
