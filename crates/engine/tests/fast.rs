@@ -458,6 +458,26 @@ fn matrices_and_biases_of_all_forms_are_near_the_reference() {
 }
 
 #[test]
+fn operators_with_the_same_constants_do_not_share_what_differs() {
+    let gemm = |turned: i64, output: &str| {
+        op("Gemm", &["x", "matrix"], output, &[("transA", AttributeValue::Long(turned))])
+    };
+    let constants = [("matrix", tensor(&[6, 6], 1)), ("scale", tensor(&[3], 2))];
+    let mut cases = Vec::new();
+    for order in [[0, 1], [1, 0]] {
+        let [first, second] = order;
+        let ops = vec![gemm(first, "a"), gemm(second, "b"), op("Sub", &["a", "b"], "out", &[])];
+        cases.push(case(format!("Gemm {order:?}"), &[6, 6], ops, &constants, 6));
+    }
+    for outputs in [&["out", "", ""][..], &["", "out"]] {
+        let mut norm = op("LayerNormalization", &["x", "scale"], "out", &[]);
+        norm.outputs[0].args = outputs.iter().map(|name| (*name).to_owned()).collect();
+        cases.push(case(format!("{outputs:?}"), &[5, 3], vec![norm], &constants, 64));
+    }
+    assert_eq!(count(&cases), cases.len());
+}
+
+#[test]
 fn products_of_stacks_are_near_the_reference() {
     let mut cases = Vec::new();
     let shapes: [(&[u64], &[i64]); 7] = [

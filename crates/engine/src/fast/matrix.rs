@@ -45,7 +45,7 @@ impl Matrix {
             [inner, columns] => (inner, columns),
             _ => return Ok(None),
         };
-        if !is_single(right) || inner == 0 || columns < MIN_COLUMNS || call.int("transA", 0) != 0 {
+        if !is_single(right) || inner == 0 || columns < MIN_COLUMNS {
             return Ok(None);
         }
         let beta = call.float("beta", 1.0);
@@ -171,17 +171,23 @@ pub(super) fn product(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
         return Ok(None);
     }
     let (size, count) = ([1, *inner, *columns], left.starts.len());
+    // A thread that waits for parts of a product may begin another one: then each thread multiplies alone.
+    let is_shared = count < sharing();
     let at_once = count.min(sharing());
     let packed = at_once.saturating_mul(Packed::nbytes_of(size));
     let _workspace = task.budget.reserve(packed as u64)?;
     let mut out = task.buffers.take(count * rows * columns);
-    each_chunk(&mut out, rows * columns, |(), number, out| {
+    each_chunk(&mut out, rows * columns, |unfolded: &mut Vec<_>, number, out| {
         let (values, right) = (left.matrix(number), right.matrix(number));
         let packed = Packed::new(size, *inner, |_, row, column| {
             right.get(row * down + column * across).copied().unwrap_or_default()
         });
         let lines = Lines { apart, each: *inner, values };
-        packed.multiply(&lines, Finish::default(), out, |_, _| Ok(()))
+        if is_shared {
+            return packed.multiply(&lines, Finish::default(), out, |_, _| Ok(()));
+        }
+        packed.multiply_alone(&lines, 0, unfolded, out);
+        Ok(())
     })?;
     tensor(out, [stack, &[*rows, *columns]].concat(), Order::RowMajor).map(one)
 }

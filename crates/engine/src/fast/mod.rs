@@ -58,9 +58,9 @@ pub(crate) struct Task<'a> {
     pub(crate) budget: &'a Budget,
 }
 
-/// Returns the kernel of an operator for some tensors.
+/// Returns the kernel of an operator for some tensors, which returns its first result.
 pub(crate) fn special(op: &Op) -> Option<Special> {
-    if !matches!(op.domain.as_str(), "" | "ai.onnx") || op.writes().count() != 1 {
+    if !matches!(op.domain.as_str(), "" | "ai.onnx") {
         return None;
     }
     let images =

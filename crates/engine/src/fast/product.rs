@@ -250,8 +250,12 @@ impl Packed {
         unfolded: &mut Vec<[f32; DEPTH]>,
         out: &mut [f32],
     ) {
-        let (panels, finish) = (0..self.columns.div_ceil(self.tile.columns), Finish::default());
-        Arch::new().dispatch(Part { packed: self, rows, first, panels, finish, unfolded, out });
+        let (all, finish) = (self.columns.div_ceil(self.tile.columns), Finish::default());
+        for (number, out) in out.chunks_mut((UNFOLDED * self.width()).max(1)).enumerate() {
+            let (first, panels) = (first + number * UNFOLDED, 0..all);
+            let unfolded = &mut *unfolded;
+            Arch::new().dispatch(Part { packed: self, rows, first, panels, finish, unfolded, out });
+        }
     }
 }
 

@@ -39,11 +39,8 @@ impl Geometry {
                 if place < height {
                     scratch.products.resize(from, 0.0);
                     let first = (example * height + place) * width;
-                    let parts = scratch.products.chunks_mut(PIXELS * packed.width());
-                    for (number, part) in parts.enumerate() {
-                        let first = first + number * PIXELS;
-                        packed.multiply_alone(&pixels, first, &mut scratch.unfolded, part);
-                    }
+                    let Scratch { unfolded, products } = &mut *scratch;
+                    packed.multiply_alone(&pixels, first, unfolded, products);
                 }
                 for (at, out) in out.chunks_exact_mut(line).enumerate() {
                     sums.line(group * down + at, |_| &scratch.products, out);
@@ -70,9 +67,6 @@ impl Geometry {
         (at.is_multiple_of(stride) && at / stride < height).then_some(at / stride)
     }
 }
-
-/// The number of pixels that are multiplied at a time.
-const PIXELS: usize = 120;
 
 /// The space in which a thread multiplies a line of an image.
 #[derive(Default)]

@@ -87,7 +87,7 @@ impl Constants<'_> {
             if let Some(made) = self.cells(node, context).map_err(|finding| node.failed(finding))? {
                 node.implementation = Implementation::Cells(made, kernel);
             }
-            if let Some(special) = special(&node.op) {
+            if let ([Some(_)], Some(special)) = (&node.outputs[..], special(&node.op)) {
                 node.implementation = Implementation::Special(special, kernel);
             }
             if is(node, "MatMul") || is(node, "Gemm") {
@@ -158,6 +158,9 @@ impl Constants<'_> {
             Ok(Matrix::new(op, right, bias)?.map(Weighted::Matrix))
         };
         let call = Call::new(op, &[])?;
+        if call.int("transA", 0) != 0 {
+            return Ok(None);
+        }
         let bits = |name: &str| call.float(name, 1.0).to_bits();
         let form = Form::Matrix {
             is_turned: call.int("transB", 0) != 0,

@@ -156,7 +156,8 @@ fn logsigmoid(op: &mut Operator<'_>) -> Outcome {
 /// `x tanh(log(1 + exp(x)))`.
 fn mish(op: &mut Operator<'_>) -> Outcome {
     let (x, threshold) = (op.input("X")?, op.float("threshold")?);
-    if op.is_exported() {
+    // From 20 on, the logarithm is its argument.
+    if op.is_exported() && threshold >= 20.0 {
         let y = op.call("Mish", &[&x], [])?;
         return op.put("Out", &y);
     }
