@@ -290,7 +290,6 @@ const DIFFERENCES: &[(&str, [usize; 2], &str)] = &[
     ("matmul", [0, 2], "PaddlePaddle pairs matrices by index, whatever their batch dims"),
     ("max_pool2d_with_index", [31, 0], "PaddlePaddle ignores NaN"),
     ("maxout", [2, 2], "PaddlePaddle ignores NaN, depending on its place"),
-    ("mish", [2, 2], "PaddlePaddle's function is linear above a threshold that these cases lower"),
     ("moving_average_abs_max_scale", [1, 1], "an export is for inference, and this case learns"),
     (
         "multiclass_nms",
