@@ -109,7 +109,7 @@ class Worker:
 
 def measure(path, threads, engines, turns):
     """Returns the seconds of the runs of each library, and those from a file to the first output."""
-    times, cold = ({library: [] for library in LIBRARIES} for _ in range(2))
+    cold = {library: [] for library in LIBRARIES}
 
     def worker_of(library):
         own = [sys.executable, "-B", __file__, "serve", library]
@@ -131,13 +131,23 @@ def measure(path, threads, engines, turns):
         worker.request("cold")
         counts[library] = max(1, int(TURN / worker.request(1)[0]))
         worker.request(counts[library])
+    return alternating(workers, counts, turns), cold
+
+
+def alternating(workers, counts, turns):
+    """Returns the seconds of a run of each library in each turn, of `counts` runs."""
+    times = {library: [] for library in workers}
     for _ in range(turns):
         for library, worker in workers.items():
             time.sleep(PAUSE)
             times[library].append(worker.request(counts[library])[0] / counts[library])
     for worker in workers.values():
         worker.close()
-    return times, cold
+    return times
+
+
+def median(times):
+    return f"{statistics.median(times) * 1e3:.2f} ms"
 
 
 def ratio(ours, theirs):
@@ -145,31 +155,42 @@ def ratio(ours, theirs):
     return f"**{middle:.2f}** ({low:.2f} to {high:.2f})"
 
 
-def main():
+def options_of(other):
+    """Returns the arguments of a script that measures networks with another library, which is at `other`."""
     parser = argparse.ArgumentParser()
     parser.add_argument("networks", type=Path)
-    parser.add_argument("engines")
+    parser.add_argument(other)
     parser.add_argument("table", type=Path)
     parser.add_argument("--turns", type=int, default=15)
     parser.add_argument("--only", default="")
-    options = parser.parse_args()
-    rows = [
-        "| network | threads | lodstone | ONNX Runtime | tract | rten | lodstone to ONNX Runtime | `--engine onnxruntime` to "
-        "ONNX Runtime | cold: lodstone | cold: ONNX Runtime |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
-    ]
-    print(*rows, sep="\n", flush=True)
+    return parser.parse_args()
+
+
+def write(table, columns, rows):
+    """Writes a table; prints each row as soon as it is measured."""
+    lines = [f"| {' | '.join(columns)} |", f"|---|{'--:|' * (len(columns) - 1)}"]
+    print(*lines, sep="\n", flush=True)
+    for cells in rows:
+        lines.append(f"| {' | '.join(cells)} |")
+        print(lines[-1], flush=True)
+    table.write_text("\n".join(lines) + "\n")
+
+
+def rows_of(options):
     for path in sorted(options.networks.glob("*.onnx")):
         for threads in (1, 2) if options.only in path.stem else ():
             times, cold = measure(path, threads, options.engines, options.turns)
-            cells = [path.stem, str(threads)]
             shown = ("lodstone", "onnxruntime", "tract", "rten")
-            cells += [f"{statistics.median(times[library]) * 1e3:.2f} ms" for library in shown]
+            cells = [path.stem, str(threads), *(median(times[library]) for library in shown)]
             cells += [ratio(times[library], times["onnxruntime"]) for library in ("lodstone", "lodstone-onnxruntime")]
-            cells += [f"{min(cold[library]) * 1e3:.0f} ms" for library in ("lodstone", "onnxruntime")]
-            rows.append(f"| {' | '.join(cells)} |")
-            print(rows[-1], flush=True)
-    options.table.write_text("\n".join(rows) + "\n")
+            yield cells + [f"{min(cold[library]) * 1e3:.0f} ms" for library in ("lodstone", "onnxruntime")]
+
+
+def main():
+    options = options_of("engines")
+    columns = ["network", "threads", "lodstone", "ONNX Runtime", "tract", "rten", "lodstone to ONNX Runtime"]
+    columns += ["`--engine onnxruntime` to ONNX Runtime", "cold: lodstone", "cold: ONNX Runtime"]
+    write(options.table, columns, rows_of(options))
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ PADDLE is a Python with PaddlePaddle, which builds the networks with random weig
 medians, and the median and the quartiles of the ratios within a turn.
 """
 
-import argparse
-import statistics
 import subprocess
 import sys
 import time
@@ -87,11 +85,11 @@ def serve(library, folder, threads):
 
 def measure(folder, threads, paddle, turns):
     """Returns the seconds of the runs of each library."""
-    from engine import PAUSE, TURN, Worker
+    from engine import TURN, Worker, alternating
 
     command = lambda library: [sys.executable if library == "lodstone" else paddle, "-B", __file__, "serve", library]
     workers = {library: Worker(command(library), folder, threads) for library in LIBRARIES}
-    counts, sums, times = {}, {}, {library: [] for library in LIBRARIES}
+    counts, sums = {}, {}
     for library, worker in workers.items():
         worker.request(1)
         seconds, sums[library] = worker.request(1)
@@ -99,40 +97,26 @@ def measure(folder, threads, paddle, turns):
     for library, found in sums.items():
         if not abs(found - sums["paddle"]) <= 1e-3 * abs(sums["paddle"]):
             raise SystemExit(f"{folder.name}: {library} returns {found}, PaddlePaddle {sums['paddle']}")
-    for _ in range(turns):
-        for library, worker in workers.items():
-            time.sleep(PAUSE)
-            times[library].append(worker.request(counts[library])[0] / counts[library])
-    for worker in workers.values():
-        worker.close()
-    return times
+    return alternating(workers, counts, turns)
 
 
-def main():
-    from engine import ratio
+def rows_of(options):
+    from engine import median, ratio
 
-    parser = argparse.ArgumentParser()
-    parser.add_argument("networks", type=Path)
-    parser.add_argument("paddle")
-    parser.add_argument("table", type=Path)
-    parser.add_argument("--turns", type=int, default=15)
-    parser.add_argument("--only", default="")
-    options = parser.parse_args()
-    subprocess.run([options.paddle, "-B", __file__, "build", options.networks], check=True)
-    rows = [
-        "| network | threads | lodstone | PaddlePaddle | with oneDNN | lodstone to PaddlePaddle | to oneDNN |",
-        "|---|--:|--:|--:|--:|--:|--:|",
-    ]
-    print(*rows, sep="\n", flush=True)
     for name in sorted(NETWORKS):
         for threads in (1, 2) if options.only in name else ():
             times = measure(options.networks / name, threads, options.paddle, options.turns)
-            cells = [name, str(threads)]
-            cells += [f"{statistics.median(times[library]) * 1e3:.2f} ms" for library in LIBRARIES]
-            cells += [ratio(times["lodstone"], times[library]) for library in LIBRARIES[1:]]
-            rows.append(f"| {' | '.join(cells)} |")
-            print(rows[-1], flush=True)
-    options.table.write_text("\n".join(rows) + "\n")
+            cells = [name, str(threads), *(median(times[library]) for library in LIBRARIES)]
+            yield cells + [ratio(times["lodstone"], times[library]) for library in LIBRARIES[1:]]
+
+
+def main():
+    from engine import options_of, write
+
+    options = options_of("paddle")
+    subprocess.run([options.paddle, "-B", __file__, "build", options.networks], check=True)
+    columns = ["network", "threads", "lodstone", "PaddlePaddle", "with oneDNN", "lodstone to PaddlePaddle", "to oneDNN"]
+    write(options.table, columns, rows_of(options))
 
 
 if __name__ == "__main__":
