@@ -89,8 +89,8 @@ impl Part {
             .and_then(|links| Chain::of(&links, |register| !released.contains(&register)));
     }
 
-    /// Runs an operator with packed constants and the chain after it, each part of the result as soon as it is computed. Returns `None` if
-    /// they must run one after the other.
+    /// Runs an operator with packed constants and the chain after it, each part of the result as soon as it is computed.
+    /// Returns `None` if they must run one after the other.
     fn run_joined(&self, frame: &Frame, context: Context<'_>) -> Result<Option<(usize, Value)>> {
         let Some((first, kept)) = self.head() else { return Ok(None) };
         if let Some(register) = self.rectified {

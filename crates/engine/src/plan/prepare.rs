@@ -33,8 +33,8 @@ impl Constants<'_> {
         self.registers.get(register?)?.as_ref()?.dense().ok()
     }
 
-    /// Packs the filters of convolutions and the right matrices of products. A normalization of their results becomes a convolution whose filter is
-    /// normalized; the one that it reads remains if something else reads it.
+    /// Packs the filters of convolutions and the right matrices of products. A normalization of their results becomes a
+    /// convolution whose filter is normalized; the one that it reads remains if something else reads it.
     pub(super) fn prepare(
         &self,
         mut nodes: Vec<Node>,
