@@ -140,6 +140,14 @@ const SEEDS: &[(&str, &[Seeds])] = &[
             "golden/torch/distributed/__0_0.distcp",
         ])],
     ),
+    (
+        "paddle_distributed",
+        &[Together(&[
+            "golden/paddle_sharded/3.3.1/replicas/0.metadata",
+            "golden/paddle_sharded/3.3.1/replicas/0_0.distcp",
+            "golden/paddle_sharded/3.3.1/replicas/1_0.distcp",
+        ])],
+    ),
     ("torch_executorch", &[Below("golden/executorch", &["pte", "ptd"])]),
     (
         "torch_export",

@@ -23,6 +23,7 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+mod boxes;
 mod byte_map;
 pub mod caffe2;
 pub mod encoding;

@@ -37,6 +37,7 @@ pub static FORMATS: &[&Format] = &[
     &glow::TEXT,
     &glow::ARCHIVE,
     &onnx::TENSOR,
+    &paddle::distributed::FORMAT,
     &paddle::BUNDLE,
     &paddle::VARS,
     &paddle::SAVE,
@@ -119,7 +120,13 @@ pub static READ_ONLY: &[(&str, &str)] = &[mxnet::BLOCK];
 pub static BACK_ONLY: &[&str] = &["caffe2-predictor"];
 
 /// The names of the formats whose models are only written back unchanged, so that none is converted to them.
-pub static UNEDITED: &[&str] = &torch::UNEDITED;
+pub static UNEDITED: &[&str] = &[
+    torch::SCRIPT_NAME,
+    torch::EXPORTED_NAME,
+    torch::EXECUTORCH_NAME,
+    torch::DISTRIBUTED_NAME,
+    paddle::distributed::NAME,
+];
 
 /// Returns the description of the format called `name`, including formats that are only read.
 pub fn title(name: &str) -> Option<&'static str> {

@@ -28,6 +28,7 @@ mod paddle_pickle;
 mod pickle_attacks;
 mod refused_attributes;
 mod safetensors;
+mod sharded;
 mod torch;
 mod torchscript;
 

@@ -13,8 +13,8 @@ use lodstone::{
 /// format must neither be a pickle that is only written back nor hold a single tensor.
 fn takes_digits(format: &Format) -> bool {
     format.holds.program.is_none_or(|dialect| dialect == Dialect::Paddle)
-        && !["paddle-save", "mxnet-states", "onnx-tensor", "torch-distributed", "executorch"]
-            .contains(&format.name)
+        && !["paddle-save", "paddle-distributed", "mxnet-states"].contains(&format.name)
+        && !["onnx-tensor", "torch-distributed", "executorch"].contains(&format.name)
 }
 
 fn digits() -> Model {

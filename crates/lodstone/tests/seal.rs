@@ -26,7 +26,8 @@ fn source(format: &Format) -> PathBuf {
     match (format.name, format.holds.program) {
         ("paddle-save", _) => cases::golden().join("paddle/2.6.2/lenet/saved/lenet"),
         ("mxnet-states", _) => cases::golden().join("mxnet_states/1.9.1/trainer_adam.states"),
-        ("torch-distributed", _) => cases::golden().join("torch/distributed"),
+        ("torch-distributed", _) => cases::golden().join("torch_sharded/dtensor"),
+        ("paddle-distributed", _) => cases::golden().join("paddle_sharded/3.3.1/flattened"),
         ("executorch", _) => cases::golden().join("executorch/linear.pte"),
         ("torchscript", _) => cases::golden().join("torch/script.pt"),
         // The nets of a predictor are written back only.

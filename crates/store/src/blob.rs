@@ -361,6 +361,28 @@ impl Blob {
         }
     }
 
+    /// Returns whether two blobs have the same bytes, which are read.
+    ///
+    /// # Errors
+    /// Fails if reading fails.
+    pub fn is_equal(&self, other: &Self) -> Result<bool> {
+        let (mut at, mut same) = (0, self.len() == other.len());
+        let mut bytes = Vec::new();
+        if !same {
+            return Ok(false);
+        }
+        self.for_each_chunk(|piece| {
+            if same {
+                bytes.resize(piece.len(), 0);
+                other.read_at(at, &mut bytes)?;
+                at += piece.len() as u64;
+                same = bytes == piece;
+            }
+            Ok::<_, Error>(())
+        })?;
+        Ok(same)
+    }
+
     /// Returns the bytes, if they are in memory.
     pub fn in_memory(&self) -> Option<&Bytes> {
         match &self.0 {

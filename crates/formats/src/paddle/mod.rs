@@ -7,9 +7,11 @@
 //! | [`pickle`] | files of `paddle.save`: tensors and plain values in a pickle |
 //! | [`pir`] | programs of PaddlePaddle 3, as JSON |
 //! | [`saved`] | checkpoints that operators of a program have saved |
+//! | `distributed` | distributed checkpoints of PaddlePaddle 3 |
 //! | `bundle` | complete models: directories, prefixes, names of parameters; the formats |
 
 mod bundle;
+pub(crate) mod distributed;
 pub mod pickle;
 pub mod pir;
 pub mod program;

@@ -22,7 +22,11 @@ pub fn is_index(name: &str, head: &[u8]) -> bool {
 
 pub(super) fn detect(probe: &Probe<'_>) -> bool {
     match probe.entries {
-        Some(entries) => entry(entries).is_some(),
+        // The files of a distributed checkpoint belong to its metadata.
+        Some(entries) => {
+            entry(entries).is_some()
+                && !entries.iter().any(|entry| entry.name.ends_with(".metadata"))
+        }
         None => {
             let name = probe.path.file_name().unwrap_or_default().to_string_lossy();
             is_file(probe.head) || is_index(&name, probe.head)

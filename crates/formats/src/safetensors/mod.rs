@@ -34,12 +34,14 @@ mod detect;
 mod header;
 mod layout;
 mod read;
+mod shard;
 mod write;
 
 pub(crate) use header::Index;
 
 pub use detect::{is_file, is_index};
 pub use read::{read, read_blob};
+pub use shard::{Shard, write_items, write_shard};
 pub use write::write_to;
 
 use lodstone_model::DType;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use bytes::Bytes;
-use lodstone_model::{Kind, Model, Parameter};
+use lodstone_model::{DType, Kind, Model, Parameter};
 use lodstone_store::{Location, Output};
 use serde::Serialize;
 
@@ -148,27 +148,41 @@ fn plan<'a>(
     let mut begin = 0;
     for parameter in &tensors {
         let end = begin + parameter.tensor.data.len();
-        header.push_str(&entry(parameter, begin, end)?);
+        let Parameter { name, tensor } = parameter;
+        header.push_str(&entry(name, tensor.dtype, &tensor.shape, begin, end)?);
         begin = end;
     }
+    Ok((close(header, 8)?, tensors))
+}
+
+/// Ends a header of entries, and pads it so that the elements begin at a multiple of `alignment` bytes, a multiple of 8.
+pub(super) fn close(mut header: String, alignment: usize) -> Result<Vec<u8>> {
+    /// The number of bytes before the header.
+    const SIZE: usize = 8;
     if header.ends_with(',') {
         header.pop();
     }
     header.push('}');
-    let size = header.len().next_multiple_of(8);
+    let size = (SIZE + header.len()).next_multiple_of(alignment) - SIZE;
     if size as u64 > MAX_HEADER {
         let what = format!("a header of {size} bytes, more than {MAX_HEADER}");
         return Err(Error::Incompatible { format: NAME, what });
     }
     let mut header = header.into_bytes();
     header.resize(size, b' ');
-    Ok((header, tensors))
+    Ok(header)
 }
 
 /// Returns the entry of a tensor in the header, and a comma.
-fn entry(Parameter { name, tensor }: &Parameter, begin: u64, end: u64) -> Result<String> {
-    let dtype = code(tensor.dtype).ok_or_else(|| Error::dtype(NAME, name, tensor.dtype))?;
-    let (name, shape) = (json(name)?, json(&tensor.shape)?);
+pub(super) fn entry(
+    name: &str,
+    dtype: DType,
+    shape: &[u64],
+    begin: u64,
+    end: u64,
+) -> Result<String> {
+    let dtype = code(dtype).ok_or_else(|| Error::dtype(NAME, name, dtype))?;
+    let (name, shape) = (json(&name)?, json(&shape)?);
     Ok(format!(r#"{name}:{{"dtype":"{dtype}","shape":{shape},"data_offsets":[{begin},{end}]}},"#))
 }
 
@@ -183,7 +197,8 @@ fn split(model: &Model, max: u64) -> Result<Vec<Vec<&Parameter>>> {
     let mut size = u64::MAX;
     for parameter in &model.parameters {
         // With the maximum number of digits of an offset.
-        let entry = entry(parameter, u64::MAX, u64::MAX)?.len() as u64;
+        let Parameter { name, tensor } = parameter;
+        let entry = entry(name, tensor.dtype, &tensor.shape, u64::MAX, u64::MAX)?.len() as u64;
         let more = parameter.tensor.data.len().saturating_add(entry);
         size = size.saturating_add(more);
         match shards.last_mut() {
@@ -228,7 +243,7 @@ fn index_text(index: &Index<'_>) -> Result<String> {
 }
 
 /// Formats strings, integers and maps of strings as compact JSON.
-fn json(value: &impl Serialize) -> Result<String> {
+pub(super) fn json(value: &impl Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|_| no_json())
 }
 

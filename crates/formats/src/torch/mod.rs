@@ -174,7 +174,3 @@ pub(crate) static METADATA_BYTE_MAP: Mapper = Mapper {
 /// Byte maps of programs and tensors of ExecuTorch.
 pub(crate) static EXECUTORCH_BYTE_MAP: Mapper =
     Mapper { what: "ExecuTorch files", detect: detect::detect_executorch, read: executorch::map };
-
-/// The formats whose models are only written back unchanged.
-pub(crate) const UNEDITED: [&str; 4] =
-    [SCRIPT_NAME, EXPORTED_NAME, EXECUTORCH_NAME, DISTRIBUTED_NAME];

@@ -213,6 +213,13 @@ pub const TARGETS: &[Target] = &[
         ..PLAIN
     },
     Target {
+        name: "paddle_distributed",
+        files: &["0.metadata", "0_0.distcp", "1_0.distcp"],
+        open: "",
+        formats: &["paddle-distributed"],
+        ..PLAIN
+    },
+    Target {
         name: "torch_executorch",
         files: &["model.pte"],
         open: "model.pte",

@@ -99,6 +99,6 @@ pub(crate) fn imports(module: &str, name: &str) -> Option<Use> {
 }
 
 /// Returns what an import represents.
-fn builds(module: &str, name: &str) -> Option<Builds> {
+pub(crate) fn builds(module: &str, name: &str) -> Option<Builds> {
     Rule::find(RULES, module, name)
 }

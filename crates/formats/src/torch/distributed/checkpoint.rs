@@ -1,14 +1,13 @@
 //! Opens distributed checkpoints.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use lodstone_model::{Kind, Limits, Model, Parameter, Tensor};
-use lodstone_store::{Blob, Location};
+use lodstone_model::{Kind, Limits, Model, Parameter, Tensor, some};
+use lodstone_store::{Blob, Entry as DirEntry, Location};
 
-use super::Layout;
-use super::assembled::{Assembled, Chunk};
 use super::metadata::{Entry, Metadata, Place};
+use super::{Layout, shards};
+use crate::boxes::{Boxed, assemble as whole};
 use crate::torch::DISTRIBUTED_NAME;
 use crate::torch::saved::read_blob;
 use crate::{Error, OpenOptions, Probe, Result, safetensors};
@@ -22,19 +21,38 @@ const MAX_METADATA: u64 = 1 << 30;
 /// Opens a file of a checkpoint by its name.
 pub(super) type Open<'a> = &'a dyn Fn(&str) -> Result<Option<Blob>>;
 
-/// Returns whether a path is a checkpoint: a directory with metadata, or the metadata.
+/// Returns whether a path is a checkpoint: a directory with metadata, metadata, or a directory of shards.
 pub(in crate::torch) fn detect(probe: &Probe<'_>) -> bool {
     match probe.entries {
-        Some(entries) => entries.iter().any(|entry| entry.name == METADATA && !entry.is_dir),
+        Some(entries) => !mains(entries).is_empty() || shards::detect(probe.path, entries),
         None => {
             let name = b"torch.distributed.checkpoint.metadata";
-            probe.path.file_name().is_some_and(|file| file == METADATA)
+            let file = probe.path.name().unwrap_or_default();
+            (file == METADATA || rank_of(file).is_some())
                 && probe.head.windows(name.len()).any(|bytes| bytes == name)
         }
     }
 }
 
-/// Opens a checkpoint: a directory, or its metadata.
+/// Returns the number of the process that wrote its own metadata, `__R.metadata`.
+fn rank_of(name: &str) -> Option<u64> {
+    let rank = name.strip_prefix("__")?.strip_suffix(METADATA)?;
+    rank.parse().ok().filter(|_| rank.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Returns the metadata of a directory: one file, or those of all processes in their order.
+fn mains(entries: &[DirEntry]) -> Vec<String> {
+    let names = || entries.iter().filter(|entry| !entry.is_dir).map(|entry| &entry.name);
+    if names().any(|name| name == METADATA) {
+        return vec![METADATA.to_owned()];
+    }
+    let mut ranks: Vec<(u64, &String)> =
+        names().filter_map(|name| Some((rank_of(name)?, name))).collect();
+    ranks.sort_unstable();
+    ranks.into_iter().map(|(_, name)| name.clone()).collect()
+}
+
+/// Opens a checkpoint: a directory, or a file of its metadata.
 ///
 /// # Errors
 /// Fails if the metadata is damaged, or an item is missing or damaged.
@@ -42,43 +60,68 @@ pub(in crate::torch) fn read(path: &Location, options: &OpenOptions) -> Result<M
     let directory = path.is_dir();
     let root = if directory { path.clone() } else { path.directory() };
     let dir = options.dir(&root)?;
-    let main = match directory {
-        true => dir.open_file(METADATA)?,
-        false => Some(options.file(path)?),
+    let open = |name: &str| dir.open_file(name);
+    let entries = if directory { path.list()? } else { Vec::new() };
+    let mains = match directory {
+        true => mains(&entries),
+        false => vec![path.name().unwrap_or_default().to_owned()],
     };
-    let why = "it has no `.metadata`".to_owned();
-    let main = main.ok_or_else(|| Error::NoModel { path: path.to_path_buf(), why })?;
-    let (mut model, mut names) = assemble(&main, &|name| dir.open_file(name), &options.limits)?;
-    names.insert(0, METADATA.to_owned());
-    Layout { names, directory }.remember(&mut model)?;
+    let (mut model, layout) = if mains.is_empty() {
+        let files = shards::files(&entries);
+        (
+            shards::assemble(&files, &open, &options.limits)?,
+            Layout { names: files, ..Layout::default() },
+        )
+    } else {
+        let (model, names) = assemble(&mains, &open, &options.limits)?;
+        let mut all = mains.clone();
+        all.extend(names);
+        (model, Layout { names: all, mains: mains.len(), ..Layout::default() })
+    };
+    Layout { directory, ..layout }.remember(&mut model)?;
     Ok(model)
 }
 
-/// Returns a checkpoint, and the names of its files.
+/// Returns the checkpoint that files of metadata describe, and the names of its other files.
 pub(super) fn assemble(
-    main: &Blob,
+    mains: &[String],
     open: Open<'_>,
     limits: &Limits,
 ) -> Result<(Model, Vec<String>)> {
-    if main.len() > MAX_METADATA {
-        return Err(main.over_limit(0, format!("at most {MAX_METADATA} bytes of metadata")).into());
+    let mut model = Model { format: DISTRIBUTED_NAME.to_owned(), ..Model::default() };
+    let mut metadata: Option<Metadata> = None;
+    for name in mains {
+        let why = || Error::NoModel { path: name.into(), why: "no such file".to_owned() };
+        let main = open(name)?.ok_or_else(why)?;
+        if main.len() > MAX_METADATA {
+            let limit = format!("at most {MAX_METADATA} bytes of metadata");
+            return Err(main.over_limit(0, limit).into());
+        }
+        let read = Metadata::read(&main, limits)?;
+        model.files.push(main.clone());
+        match &mut metadata {
+            None => metadata = Some(read),
+            Some(metadata) => metadata.merge(read, &main)?,
+        }
     }
-    let Metadata { entries, places } = Metadata::read(main, limits)?;
-    let format = DISTRIBUTED_NAME.to_owned();
-    let mut model = Model { format, files: vec![main.clone()], ..Model::default() };
-    let mut files = Files { open, main, limits, opened: HashMap::new(), names: Vec::new() };
+    let (Some(metadata), Some(main)) = (metadata, model.files.first().cloned()) else {
+        return Err(Error::internal("a checkpoint without metadata"));
+    };
+    let Metadata { entries, places, repeated } = metadata;
+    if !repeated.is_empty() {
+        let what = "several processes saved values of these names; those of the first were taken";
+        model.report.warn(format!("{what}: {}", some(&repeated)));
+    }
     if entries.len() > limits.tensors {
         return Err(main.over_limit(0, format!("at most {} tensors", limits.tensors)).into());
     }
+    let mut files = Files { open, main: &main, limits, opened: HashMap::new(), names: Vec::new() };
     for (name, entry) in entries {
-        let missing = || {
-            let error = main.malformed(0, "a place of every item", "none");
-            Error::from(error).inside(format!("tensor `{name}`"))
-        };
         let inside = |error: Error| error.inside(format!("tensor `{name}`"));
         match entry {
             Entry::Bytes => {
-                let place = places.get(&(name.clone(), None)).ok_or_else(missing)?;
+                let place = places.get(&(name.clone(), None));
+                let place = place.ok_or_else(|| inside(no_place(&main)))?;
                 let item = files.item(place).map_err(inside)?;
                 let inner = read_blob(&item, limits).map_err(inside)?;
                 for (key, value) in inner.metadata {
@@ -89,37 +132,30 @@ pub(super) fn assemble(
                 }
             }
             Entry::Tensor { element, shape, chunks } => {
-                let mut parts = Vec::new();
+                let mut parts = Vec::with_capacity(chunks.len());
                 for (offsets, sizes) in chunks {
                     let key = (name.clone(), Some(offsets.clone()));
                     let zeros = offsets.iter().all(|offset| *offset == 0);
                     let alone = || places.get(&(name.clone(), None)).filter(|_| zeros);
-                    let place = places.get(&key).or_else(alone).ok_or_else(missing)?;
+                    let place = places.get(&key).or_else(alone);
+                    let place = place.ok_or_else(|| inside(no_place(&main)))?;
                     let tensor = files.tensor(place, &name).map_err(inside)?;
-                    let mut stored = sizes.clone();
-                    if let Some(last) = stored.last_mut() {
-                        *last = last.saturating_mul(element.packed);
-                    }
+                    let stored = packed(sizes.clone(), element.packed);
                     if tensor.shape != stored || tensor.dtype != element.dtype {
                         let expected = format!("a chunk of {} {sizes:?}", element.name);
                         let found = format!("{} {:?}", tensor.dtype, tensor.shape);
                         return Err(inside(main.malformed(0, expected, found).into()));
                     }
-                    parts.push((Chunk { offsets, sizes, data: tensor.data.clone() }, tensor));
+                    parts.push((Boxed { offsets, sizes, data: tensor.data.clone() }, tensor));
                 }
                 let tensor = match parts.as_mut_slice() {
                     [(chunk, tensor)] if chunk.sizes == shape => tensor.clone(),
                     _ => {
-                        let chunks = parts.into_iter().map(|(chunk, _)| chunk).collect();
-                        let assembled = Assembled::new(shape.clone(), element.size, chunks);
-                        let assembled = assembled.map_err(|expected| {
+                        let boxes = parts.into_iter().map(|(chunk, _)| chunk).collect();
+                        let data = whole(&shape, element.size, boxes).map_err(|expected| {
                             inside(main.malformed(0, expected, "others").into())
                         })?;
-                        let mut dims = shape;
-                        if let Some(last) = dims.last_mut() {
-                            *last = last.saturating_mul(element.packed);
-                        }
-                        Tensor::dense(element.dtype, dims, Blob::derived(Arc::new(assembled)))
+                        Tensor::dense(element.dtype, packed(shape, element.packed), data)
                     }
                 };
                 model.parameters.push(Parameter { name, tensor });
@@ -128,12 +164,21 @@ pub(super) fn assemble(
     }
     let mut names = files.names;
     names.sort();
-    for name in &names {
-        if let Some((file, _)) = files.opened.remove(name) {
-            model.files.push(file);
-        }
-    }
+    let opened = names.iter().filter_map(|name| files.opened.remove(name));
+    model.files.extend(opened.map(|file| file.blob));
     Ok((model, names))
+}
+
+fn no_place(main: &Blob) -> Error {
+    main.malformed(0, "a place of every item", "none").into()
+}
+
+/// Returns dims in elements of the model, of which `count` are packed into each of PyTorch along the last axis.
+fn packed(mut dims: Vec<u64>, count: u64) -> Vec<u64> {
+    if let Some(last) = dims.last_mut() {
+        *last = last.saturating_mul(count);
+    }
+    dims
 }
 
 /// Appends the path of a value inside of an item to the name of the item.
@@ -146,33 +191,31 @@ struct Files<'a> {
     open: Open<'a>,
     main: &'a Blob,
     limits: &'a Limits,
-    /// Each file, and its tensors if it is one of safetensors.
-    opened: HashMap<String, (Blob, Option<HashMap<String, Tensor>>)>,
+    opened: HashMap<String, File>,
     names: Vec<String>,
 }
 
+/// An open file.
+struct File {
+    blob: Blob,
+    /// The tensors of safetensors in the file, by the offset of their header.
+    tensors: HashMap<u64, HashMap<String, Tensor>>,
+}
+
 impl Files<'_> {
-    fn file(&mut self, name: &str) -> Result<&(Blob, Option<HashMap<String, Tensor>>)> {
+    fn file(&mut self, name: &str) -> Result<&mut File> {
         if !self.opened.contains_key(name) {
             let blob = (self.open)(name)?.ok_or_else(|| {
                 Error::from(self.main.malformed(0, format!("a file `{name}`"), "no such file"))
             })?;
-            let tensors = match safetensors::is_file(&blob.head(64)?) {
-                true => {
-                    let model = safetensors::read_blob(&blob, self.limits)?;
-                    let named = model.parameters.into_iter();
-                    Some(named.map(|parameter| (parameter.name, parameter.tensor)).collect())
-                }
-                false => None,
-            };
             self.names.push(name.to_owned());
-            self.opened.insert(name.to_owned(), (blob, tensors));
+            self.opened.insert(name.to_owned(), File { blob, tensors: HashMap::new() });
         }
-        self.opened.get(name).ok_or_else(|| Error::internal("a file was not opened"))
+        self.opened.get_mut(name).ok_or_else(|| Error::internal("a file was not opened"))
     }
 
     fn item(&mut self, place: &Place) -> Result<Blob> {
-        let (file, _) = self.file(&place.file)?;
+        let File { blob: file, .. } = self.file(&place.file)?;
         let end = place.offset.checked_add(place.len).filter(|end| *end <= file.len());
         if end.is_none() {
             let expected = format!("an item of {} bytes at {}", place.len, place.offset);
@@ -181,17 +224,28 @@ impl Files<'_> {
         Ok(file.slice(place.offset, place.len)?)
     }
 
-    /// Returns a chunk of a tensor.
+    /// Returns a chunk of a tensor: an item, or a tensor of the safetensors that begin the file or follow its items.
     fn tensor(&mut self, place: &Place, name: &str) -> Result<Tensor> {
-        let (main, limits) = (self.main.clone(), self.limits.clone());
-        let (_, tensors) = self.file(&place.file)?;
-        if let Some(tensors) = tensors {
-            let found = tensors.get(name).cloned();
+        let (main, limits) = (self.main, self.limits);
+        let file = self.file(&place.file)?;
+        for start in [0, place.offset] {
+            if !file.tensors.contains_key(&start) {
+                let rest = file.blob.len().checked_sub(start);
+                let Some(rest) = rest.filter(|rest| *rest > 0) else { continue };
+                let rest = file.blob.slice(start, rest)?;
+                if !safetensors::is_file(&rest.head(64)?) {
+                    continue;
+                }
+                let named = safetensors::read_blob(&rest, limits)?.parameters.into_iter();
+                let named = named.map(|parameter| (parameter.name, parameter.tensor)).collect();
+                file.tensors.insert(start, named);
+            }
+            let found = file.tensors.get(&start).and_then(|tensors| tensors.get(name)).cloned();
             let expected = || format!("a tensor `{name}` in `{}`", place.file);
             return found.ok_or_else(|| main.malformed(0, expected(), "none").into());
         }
         let item = self.item(place)?;
-        let mut model = read_blob(&item, &limits)?;
+        let mut model = read_blob(&item, limits)?;
         match (model.parameters.pop(), model.parameters.is_empty()) {
             (Some(Parameter { tensor, .. }), true) if matches!(tensor.kind, Kind::Dense) => {
                 Ok(tensor)

@@ -37,7 +37,7 @@ pub(in crate::torch) fn read(
     let main = options.file(path)?;
     let (mut model, mut names) = collect(&main, &|name| dir.open_file(name), &options.limits)?;
     names.insert(0, path.file_name().unwrap_or_default().to_string_lossy().into_owned());
-    Layout { names, directory }.remember(&mut model)?;
+    Layout { names, mains: 1, directory }.remember(&mut model)?;
     Ok(model)
 }
 

@@ -1,6 +1,6 @@
 //! The metadata of a distributed checkpoint.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use lodstone_model::Limits;
 use lodstone_store::Blob;
@@ -16,8 +16,11 @@ pub(super) struct Metadata {
     pub(super) entries: Vec<(String, Entry)>,
     /// The place of each item, by name and offsets.
     pub(super) places: HashMap<(String, Option<Vec<u64>>), Place>,
+    /// Names with items of several processes, of which the first was kept.
+    pub(super) repeated: Vec<String>,
 }
 
+/// A value of a checkpoint.
 pub(super) enum Entry {
     Tensor {
         element: &'static Element,
@@ -55,8 +58,11 @@ impl Metadata {
         let entries = entries
             .iter()
             .map(|(name, value)| Ok((text(&objects, *name)?, entry(&objects, *value)?)));
-        let mut metadata =
-            Self { entries: entries.collect::<Result<_>>()?, places: HashMap::new() };
+        let mut metadata = Self {
+            entries: entries.collect::<Result<_>>()?,
+            places: HashMap::new(),
+            repeated: Vec::new(),
+        };
         let places = pairs(&objects, attribute(&objects, root, &attributes, "storage_data")?)?;
         for (index, info) in places {
             let (key, _) = instance(&objects, *index, "MetadataIndex")?;
@@ -69,6 +75,52 @@ impl Metadata {
             }
         }
         Ok(metadata)
+    }
+
+    /// Adds the metadata of another process of a checkpoint without collectives, in which each lists what it saved itself.
+    ///
+    /// # Errors
+    /// Fails if the two disagree on the type or the dims of a tensor.
+    pub(super) fn merge(&mut self, other: Self, main: &Blob) -> Result<()> {
+        let known: HashMap<String, usize> = self
+            .entries
+            .iter()
+            .enumerate()
+            .map(|(index, (name, _))| (name.clone(), index))
+            .collect();
+        for (name, entry) in other.entries {
+            let mine = known.get(&name).and_then(|index| self.entries.get_mut(*index));
+            let Some((_, mine)) = mine else {
+                self.entries.push((name, entry));
+                continue;
+            };
+            match (mine, entry) {
+                (
+                    Entry::Tensor { element, shape, chunks },
+                    Entry::Tensor { element: also, shape: dims, chunks: more },
+                ) if *element == also && *shape == dims => {
+                    let known: HashSet<Vec<u64>> =
+                        chunks.iter().map(|(offsets, _)| offsets.clone()).collect();
+                    let new = |(offsets, _): &(Vec<u64>, Vec<u64>)| !known.contains(offsets);
+                    let before = more.len();
+                    let more: Vec<_> = more.into_iter().filter(new).collect();
+                    if more.len() < before {
+                        self.repeated.push(format!("`{name}`"));
+                    }
+                    chunks.extend(more);
+                }
+                (Entry::Bytes, Entry::Bytes) => self.repeated.push(format!("`{name}`")),
+                _ => {
+                    let expected =
+                        format!("the type and dims of `{name}` that other processes have");
+                    return Err(main.malformed(0, expected, "others").into());
+                }
+            }
+        }
+        for (index, place) in other.places {
+            self.places.entry(index).or_insert(place);
+        }
+        Ok(())
     }
 }
 

@@ -13,8 +13,15 @@
 //! | `storage_data` | by `MetadataIndex` (`fqn`, `offset`, `index`): `_StorageInfo` (`relative_path`, `offset`, `length`, `transform_descriptors`) |
 //! | `planner_data`, `storage_meta`, `version` | not read |
 //!
-//! With the serialization format `SAFETENSORS`, each file is one of safetensors. A tensor is assembled from its chunks
-//! on read. Items that were transformed, for example compressed, are not supported.
+//! With the serialization format `SAFETENSORS`, each file is one of safetensors, after its items that are no tensors. A
+//! tensor is assembled from its chunks on read. Items that were transformed, for example compressed, are not supported.
+//!
+//! Without collectives, each process writes the metadata of its own items, `__RANK.metadata`. Names are those of one model
+//! there, too; if several processes saved an item, that of the first is read.
+//!
+//! `HuggingFaceStorageWriter` writes files of safetensors (`shard-RANK-model-FILE-of-FILES.safetensors`) and no metadata,
+//! unless it joins the tensors. The metadata of each file has the key `DCP_SHARDING_INFO`:
+//! `{TENSOR: {"saved_offsets": [..]}, ..}`. Neither the dims of whole tensors nor the number of processes is recorded.
 //!
 //! An index (`pytorch_model.bin.index.json`) is `{"metadata": {..}, "weight_map": {TENSOR: FILE, ..}}`; each file is one
 //! of `torch.save`.
@@ -22,10 +29,10 @@
 //! Source of truth: `torch/distributed/checkpoint` of PyTorch 2.15 and files that it wrote; `save_pretrained` of
 //! `transformers` for the index.
 
-mod assembled;
 mod checkpoint;
 mod index;
 mod metadata;
+mod shards;
 
 pub(super) use checkpoint::{detect, read};
 pub(super) use index::{INDEX, is_index, read as read_index};
@@ -41,10 +48,12 @@ use crate::format;
 /// The owner of the residual of a model: the names of its files.
 const OWNER: &str = "torch layout";
 
-/// The names of the files of a model, in the directory that they are in; the first refers to the others.
-#[derive(Debug, Serialize, Deserialize)]
+/// The names of the files of a model, in the directory that they are in; the first refer to the others.
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Layout {
     pub(super) names: Vec<String>,
+    /// The number of files that refer to the others; 0 for shards without metadata.
+    mains: usize,
     /// Whether a directory was opened, instead of the first file.
     pub(super) directory: bool,
 }
@@ -66,10 +75,10 @@ impl Layout {
             Ok(index.and_then(|index| model.files.get(index)).cloned())
         };
         let main = model.files.first().cloned().unwrap_or_default();
-        let (model, _) = match model.format.as_str() {
-            DISTRIBUTED_NAME => checkpoint::assemble(&main, &open, limits)?,
-            _ => index::collect(&main, &open, limits)?,
-        };
-        Ok(model)
+        Ok(match (model.format.as_str(), self.names.get(..self.mains).unwrap_or_default()) {
+            (DISTRIBUTED_NAME, []) => shards::assemble(&self.names, &open, limits)?,
+            (DISTRIBUTED_NAME, mains) => checkpoint::assemble(mains, &open, limits)?.0,
+            _ => index::collect(&main, &open, limits)?.0,
+        })
     }
 }

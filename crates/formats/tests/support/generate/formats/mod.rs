@@ -11,6 +11,7 @@ mod paddle_stream;
 mod pickle;
 mod safetensors;
 mod seal;
+mod sharded;
 mod torch;
 
 use super::Hostile;
@@ -31,7 +32,7 @@ pub const GENERATORS: &[Generator] = &[
     ("torch", torch::torch),
     ("torchscript", torch::torchscript),
     ("torch-exported", torch::exported),
-    ("torch-distributed", torch::distributed),
+    ("torch-distributed", sharded::torch),
     ("executorch", torch::executorch),
     ("caffe2", caffe2::nets),
     ("caffe2-text", caffe2::texts),
@@ -45,6 +46,7 @@ pub const GENERATORS: &[Generator] = &[
     ("onnx-glow-text", onnx::onnx_glow_text),
     ("onnx-glow-zip", onnx::onnx_glow_zip),
     ("onnx-tensor", onnx::onnx_tensor),
+    ("paddle-distributed", sharded::paddle),
     ("paddle", paddle::paddle),
     ("paddle-vars", paddle::paddle_vars),
     ("paddle-save", paddle::paddle_save),

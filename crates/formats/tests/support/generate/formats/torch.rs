@@ -171,34 +171,6 @@ pub(super) fn exported() -> Vec<Hostile> {
     all
 }
 
-pub(super) fn distributed() -> Vec<Hostile> {
-    const METADATA: &str = ".metadata";
-    let (honest, items) =
-        (file("torch/distributed/.metadata"), file("torch/distributed/__0_0.distcp"));
-    let mut all = Vec::new();
-    let with =
-        |hostile: Hostile, items: &[u8]| hostile.beside(&[("__0_0.distcp", items)]).directory();
-    let whole = Hostile::new(Length, "an honest one", METADATA, honest.clone());
-    all.push(with(whole, &items).readable("it is honest"));
-    for cut in [0, 1, items.len() / 2, items.len() - 1] {
-        let what = format!("items cut at {cut}");
-        all.push(with(Hostile::new(Length, what, METADATA, honest.clone()), &items[..cut]));
-    }
-    let made = lies(&honest, &fields::pickle(&honest), as_it_is);
-    for hostile in alone(METADATA, made, short_frame) {
-        all.push(with(hostile.perhaps("most values of the metadata are not read"), &items));
-    }
-    let missing = Hostile::new(Path, "no items", METADATA, honest.clone()).directory();
-    all.push(missing);
-    let name = b"__0_0.distcp";
-    let at = honest.windows(name.len()).position(|bytes| bytes == name).expect("a name");
-    let mut outside = honest;
-    outside[at..at + name.len()].copy_from_slice(b"../../secret");
-    let escapes = Hostile::new(Path, "items outside", METADATA, outside);
-    all.push(with(escapes, &items).refused(&["Escapes"], &[]));
-    all
-}
-
 /// Programs and tensors of ExecuTorch with other references, sizes, dims and indices.
 pub(super) fn executorch() -> Vec<Hostile> {
     const PERHAPS: &str = "a number may refer to another table, or not matter";

@@ -1,34 +1,80 @@
-//! A tensor in rectangular chunks, assembled on read.
+//! Tensors that are stored in rectangular boxes, as the processes of a distributed run save them.
+
+use std::sync::Arc;
 
 use lodstone_store::{Blob, Derive, Result};
 
-/// Maximum number of chunks of a tensor.
-const MAX_CHUNKS: usize = 1 << 16;
+/// Maximum number of boxes of a tensor.
+const MAX_BOXES: usize = 1 << 16;
 
-/// Maximum number of comparisons of chunks with each other.
+/// Maximum number of comparisons of boxes with each other.
 const MAX_COMPARISONS: usize = 1 << 26;
 
-/// A chunk: its place in the tensor, and its elements.
+/// A box of a tensor: its place, and its elements, row-major.
 #[derive(Debug)]
-pub(super) struct Chunk {
-    pub(super) offsets: Vec<u64>,
-    pub(super) sizes: Vec<u64>,
-    pub(super) data: Blob,
+pub(crate) struct Boxed {
+    pub(crate) offsets: Vec<u64>,
+    pub(crate) sizes: Vec<u64>,
+    pub(crate) data: Blob,
 }
 
-/// The elements of a tensor.
+/// The elements of a tensor, assembled from its boxes when they are read.
 #[derive(Debug)]
-pub(super) struct Assembled {
+struct Assembled {
     shape: Vec<u64>,
     /// The size of an element in bytes.
     item: u64,
-    chunks: Vec<Chunk>,
+    boxes: Vec<Boxed>,
     len: u64,
-    /// All chunks, for what the elements are computed from.
+    /// The data of all boxes, from which the elements are computed.
     source: Blob,
 }
 
-impl Chunk {
+/// Returns the elements of a tensor of dims `shape`, whose elements have `item` bytes. Nothing is read.
+///
+/// # Errors
+/// Fails with what was expected unless the boxes are inside the tensor, have data of the size that their dims imply, and
+/// cover the tensor without overlaps.
+pub(crate) fn assemble(shape: &[u64], item: u64, mut boxes: Vec<Boxed>) -> Result<Blob, String> {
+    let volume = |dims: &[u64]| dims.iter().try_fold(1_u64, |size, dim| size.checked_mul(*dim));
+    let count = volume(shape).ok_or("a size that fits 64 bits")?;
+    let len = count.checked_mul(item).ok_or("a size that fits 64 bits")?;
+    if boxes.len() > MAX_BOXES {
+        return Err(format!("at most {MAX_BOXES} chunks, not {}", boxes.len()));
+    }
+    let mut covered = 0_u64;
+    for Boxed { offsets, sizes, data } in &boxes {
+        let mut axes = offsets.iter().zip(sizes).zip(shape);
+        let is_inside = offsets.len() == shape.len()
+            && sizes.len() == shape.len()
+            && axes.all(|((offset, size), dim)| {
+                offset.checked_add(*size).is_some_and(|end| end <= *dim)
+            });
+        let size = volume(sizes).filter(|_| is_inside);
+        let bytes = size.and_then(|size| size.checked_mul(item));
+        if bytes != Some(data.len()) {
+            let found = format!("offsets {offsets:?}, sizes {sizes:?}, {} bytes", data.len());
+            return Err(format!("chunks inside the dims {shape:?}, not {found}"));
+        }
+        covered = covered.saturating_add(size.unwrap_or(0));
+    }
+    if covered != count {
+        return Err(format!("chunks of {count} elements in all, not {covered}"));
+    }
+    boxes.retain(|chunk| !chunk.data.is_empty());
+    check_overlaps(&mut boxes)?;
+    // Boxes of whole rows are adjacent in the tensor, too: they are ranges of files, which need no computation.
+    let rows = boxes.iter().all(|chunk| chunk.sizes.iter().skip(1).eq(shape.iter().skip(1)));
+    if rows {
+        boxes.sort_by_key(|chunk| chunk.offsets.first().copied());
+    }
+    let source = Blob::concat(boxes.iter().map(|chunk| chunk.data.clone()).collect());
+    let assembled =
+        || Assembled { shape: shape.to_vec(), item, boxes, len, source: source.clone() };
+    Ok(if rows { source.clone() } else { Blob::derived(Arc::new(assembled())) })
+}
+
+impl Boxed {
     fn contains(&self, place: &[u64]) -> bool {
         let mut axes = self.offsets.iter().zip(&self.sizes).zip(place);
         axes.all(|((offset, size), index)| (*offset..offset + size).contains(index))
@@ -47,46 +93,9 @@ impl Chunk {
 }
 
 impl Assembled {
-    /// Assembles chunks, whose data have the size that their dims imply.
-    ///
-    /// # Errors
-    /// Fails with what was expected unless the chunks cover the tensor without overlaps.
-    pub(super) fn new(shape: Vec<u64>, item: u64, chunks: Vec<Chunk>) -> Result<Self, String> {
-        let volume = |dims: &[u64]| dims.iter().try_fold(1_u64, |size, dim| size.checked_mul(*dim));
-        let count = volume(&shape).ok_or("a size that fits 64 bits")?;
-        let len = count.checked_mul(item).ok_or("a size that fits 64 bits")?;
-        if chunks.len() > MAX_CHUNKS {
-            return Err(format!("at most {MAX_CHUNKS} chunks, not {}", chunks.len()));
-        }
-        let mut chunks = chunks;
-        let mut covered = 0_u64;
-        for Chunk { offsets, sizes, data } in &chunks {
-            let mut axes = offsets.iter().zip(sizes).zip(&shape);
-            let is_inside = offsets.len() == shape.len()
-                && sizes.len() == shape.len()
-                && axes.all(|((offset, size), dim)| {
-                    offset.checked_add(*size).is_some_and(|end| end <= *dim)
-                });
-            let size = volume(sizes).filter(|_| is_inside);
-            let bytes = size.and_then(|size| size.checked_mul(item));
-            if bytes != Some(data.len()) {
-                let found = format!("offsets {offsets:?}, sizes {sizes:?}, {} bytes", data.len());
-                return Err(format!("chunks inside the dims {shape:?}, not {found}"));
-            }
-            covered = covered.saturating_add(size.unwrap_or(0));
-        }
-        if covered != count {
-            return Err(format!("chunks of {count} elements in all, not {covered}"));
-        }
-        chunks.retain(|chunk| !chunk.data.is_empty());
-        check_overlaps(&mut chunks)?;
-        let source = Blob::concat(chunks.iter().map(|chunk| chunk.data.clone()).collect());
-        Ok(Self { shape, item, chunks, len, source })
-    }
-
     /// Returns the number of adjacent elements from `place` on that are adjacent in a chunk, too, and the index of the
     /// first one in the chunk.
-    fn run(&self, chunk: &Chunk, place: &[u64]) -> (u64, u64) {
+    fn run(&self, chunk: &Boxed, place: &[u64]) -> (u64, u64) {
         let (mut inner, mut skipped, mut run) = (1_u64, 0_u64, None);
         let (mut index, mut size) = (0_u64, 1_u64);
         let axes = place.iter().zip(&chunk.offsets).zip(&chunk.sizes).zip(&self.shape).rev();
@@ -108,20 +117,20 @@ impl Assembled {
 }
 
 /// Fails if two chunks overlap. Chunks are sorted along the axis on which most of them differ.
-fn check_overlaps(chunks: &mut [Chunk]) -> Result<(), String> {
-    let rank = chunks.first().map_or(0, |chunk| chunk.offsets.len());
-    let start = |chunk: &Chunk, axis: usize| chunk.offsets.get(axis).copied().unwrap_or(0);
+fn check_overlaps(boxes: &mut [Boxed]) -> Result<(), String> {
+    let rank = boxes.first().map_or(0, |chunk| chunk.offsets.len());
+    let start = |chunk: &Boxed, axis: usize| chunk.offsets.get(axis).copied().unwrap_or(0);
     let distinct = |axis: &usize| {
         let starts: std::collections::HashSet<u64> =
-            chunks.iter().map(|chunk| start(chunk, *axis)).collect();
+            boxes.iter().map(|chunk| start(chunk, *axis)).collect();
         starts.len()
     };
     let axis = (0..rank).max_by_key(distinct).unwrap_or(0);
-    chunks.sort_by_key(|chunk| start(chunk, axis));
+    boxes.sort_by_key(|chunk| start(chunk, axis));
     let mut compared = 0_usize;
-    for (number, chunk) in chunks.iter().enumerate() {
+    for (number, chunk) in boxes.iter().enumerate() {
         let end = start(chunk, axis) + chunk.sizes.get(axis).copied().unwrap_or(1);
-        let later = chunks.iter().skip(number + 1);
+        let later = boxes.iter().skip(number + 1);
         for other in later.take_while(|other| rank == 0 || start(other, axis) < end) {
             compared += 1;
             if compared > MAX_COMPARISONS {
@@ -159,8 +168,8 @@ impl Derive for Assembled {
                 .collect();
             place.reverse();
             // Mostly the same chunk as before, or the next one.
-            let candidates = (hint..self.chunks.len()).chain(0..hint);
-            let mut found = candidates.filter_map(|index| Some((index, self.chunks.get(index)?)));
+            let candidates = (hint..self.boxes.len()).chain(0..hint);
+            let mut found = candidates.filter_map(|index| Some((index, self.boxes.get(index)?)));
             let Some((index, chunk)) = found.find(|(_, chunk)| chunk.contains(&place)) else {
                 return Err(lodstone_store::internal("an element is in no chunk"));
             };
