@@ -15,7 +15,8 @@ use crate::checks::SEAL;
 use crate::names::{check_name, check_root, check_unreserved, target_of};
 use crate::sealed::Sealed;
 use crate::{
-    Atomicity, Error, Location, Output, Progress, Publisher, Result, Store, check_relative,
+    Atomicity, Dir, Error, Links, Location, Output, Progress, Publisher, Result, Store,
+    check_relative,
 };
 
 /// Files being written, invisible until [`Commit::publish`].
@@ -37,6 +38,13 @@ pub struct Commit {
 struct Names {
     known: std::collections::HashSet<PathBuf>,
     written: Vec<PathBuf>,
+}
+
+impl Names {
+    fn add(&mut self, name: PathBuf) {
+        self.known.insert(name.clone());
+        self.written.push(name);
+    }
 }
 
 impl Commit {
@@ -88,6 +96,18 @@ impl Commit {
             });
         };
         Ok((Self::of(&path, publisher, progress), name))
+    }
+
+    /// Adds files to the commit of another process: `staged` is the directory of its staged files, the empty name
+    /// of [`staged`](Self::staged). [`publish`](Self::publish) makes the files durable; they become visible with those of
+    /// the other process, after it has [adopted](Self::adopt) them.
+    ///
+    /// # Errors
+    /// Fails if `staged` is not such a directory, cannot be written to, or is in a store that supports only one process.
+    pub fn join(staged: impl Into<Location>, progress: Progress) -> Result<Self> {
+        let staged = staged.into();
+        let publisher = staged.store().join(staged.path(), &progress)?;
+        Ok(Self::of(&staged, publisher, progress))
     }
 
     fn of(location: &Location, publisher: Box<dyn Publisher>, progress: Progress) -> Self {
@@ -148,14 +168,8 @@ impl Commit {
         name: &str,
         fill: impl FnOnce(&mut Output) -> Result<(), E>,
     ) -> Result<(), E> {
-        check_relative(name)?;
-        let target = target_of(name);
+        let target = self.check_free(name)?;
         let path = self.publisher.target(&target);
-        if self.names.known.contains(&target) {
-            return Err(Error::Twice { path }.into());
-        }
-        check_name(name, &target, &path)?;
-        self.check_new(&target)?;
         let sink = self.publisher.create(&target)?;
         let mut file =
             Unfinished { publisher: &mut *self.publisher, target: &target, is_done: false };
@@ -165,9 +179,39 @@ impl Commit {
         file.publisher.finish(&target)?;
         file.is_done = true;
         drop(file);
-        self.names.known.insert(target.clone());
-        self.names.written.push(target);
+        self.names.add(target);
         Ok(())
+    }
+
+    /// Returns the path of a file of this name, which is not written yet.
+    fn check_free(&self, name: &str) -> Result<PathBuf> {
+        check_relative(name)?;
+        let target = target_of(name);
+        let path = self.publisher.target(&target);
+        if self.names.known.contains(&target) {
+            return Err(Error::Twice { path });
+        }
+        check_name(name, &target, &path)?;
+        self.check_new(&target)?;
+        Ok(target)
+    }
+
+    /// Adds the file `name`, which another process [wrote](Self::join) into the directory of staged files, and returns its
+    /// size in bytes.
+    ///
+    /// # Errors
+    /// Fails if the name is invalid or there is no such file.
+    pub fn adopt(&mut self, name: &str) -> Result<u64> {
+        check_unreserved(name)?;
+        let target = self.check_free(name)?;
+        let staged = Location::new(Arc::clone(&self.store), self.publisher.staged());
+        let file = Dir::open(&staged, Links::Confined, false)?.open_source(name)?;
+        let file = file.ok_or_else(|| {
+            let missing = std::io::ErrorKind::NotFound.into();
+            Error::io("open", self.publisher.target(&target))(missing)
+        })?;
+        self.names.add(target);
+        Ok(file.len())
     }
 
     /// Returns the location of the written file `name` until it is published, so that it can be opened and verified.

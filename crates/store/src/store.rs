@@ -14,7 +14,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::{Progress, Result, Source, SourceFile, Stamp};
+use crate::{Error, Progress, Result, Source, SourceFile, Stamp};
 
 /// What a store can publish atomically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +104,17 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// # Errors
     /// The errors of [`Commit::existing`](crate::Commit::existing).
     fn stage_into(&self, path: &Path, progress: &Progress) -> Result<Box<dyn Publisher>>;
+
+    /// Stages files beside those of a publisher of another process, which publishes all of them; `staged` is the
+    /// directory that it returned.
+    ///
+    /// # Errors
+    /// The errors of [`Commit::join`](crate::Commit::join).
+    fn join(&self, staged: &Path, progress: &Progress) -> Result<Box<dyn Publisher>> {
+        let _ = progress;
+        let found = "a directory of a store that other processes cannot write to";
+        Err(Error::NotAFile { path: staged.to_path_buf(), found })
+    }
 
     /// Takes the lock of a directory for a long-lived writer, without waiting.
     ///

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Barrier, Mutex};
 
 use common::{Random, dir, file, names, read};
-use lodstone_store::{Blob, Commit, Derive, Error, Output, Progress, Result, StepKind};
+use lodstone_store::{Blob, Commit, Derive, Error, Location, Output, Progress, Result, StepKind};
 
 const NONE: [&str; 0] = [];
 
@@ -770,4 +770,62 @@ fn relative_paths_start_in_the_working_directory() {
     put(&relative.join("file"), b"new").expect("publish");
     let absolute = dir.path().canonicalize().expect("a directory");
     assert_eq!(read(&absolute.join("file")), b"new");
+}
+
+/// Writes a file into the staged directory of a commit, as another process does.
+fn contribute(staged: &Location, name: &str, bytes: &[u8]) {
+    let mut other = Commit::join(staged, Progress::default()).unwrap();
+    other.write::<Error>(name, |out| out.put(bytes)).unwrap();
+    other.publish().unwrap();
+}
+
+#[test]
+fn files_of_another_process_are_published_with_those_of_the_commit() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("step");
+    let mut commit = Commit::directory(&path, Progress::default()).unwrap();
+    let staged = commit.staged("").unwrap();
+    contribute(&staged, "a", b"one");
+    contribute(&staged, "below/b", b"two");
+    assert!(!path.exists());
+    assert_eq!(commit.adopt("a").unwrap(), 3);
+    assert_eq!(commit.adopt("below/b").unwrap(), 3);
+    commit.write::<Error>("index", |out| out.put(b"a below/b")).unwrap();
+    commit.publish().unwrap();
+    for (name, bytes) in [("a", "one"), ("below/b", "two"), ("index", "a below/b")] {
+        assert_eq!(std::fs::read_to_string(path.join(name)).unwrap(), bytes);
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn files_of_another_process_are_removed_with_the_commit() {
+    let dir = tempfile::tempdir().unwrap();
+    let commit = Commit::directory(dir.path().join("step"), Progress::default()).unwrap();
+    let staged = commit.staged("").unwrap();
+    contribute(&staged, "a", b"one");
+    drop(commit);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    Commit::join(&staged, Progress::default()).unwrap_err();
+}
+
+#[test]
+fn only_files_in_a_directory_in_progress_are_adopted() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut commit = Commit::directory(dir.path().join("step"), Progress::default()).unwrap();
+    let staged = commit.staged("").unwrap();
+    contribute(&staged, "a", b"one");
+    std::fs::write(dir.path().join("outside"), b"secret").unwrap();
+    std::os::unix::fs::symlink(dir.path().join("outside"), staged.path().join("link")).unwrap();
+    std::fs::create_dir(staged.path().join("folder")).unwrap();
+    for name in ["missing", "link", "folder", "../outside", "/etc/passwd", "", "lodstone.seal"] {
+        commit.adopt(name).expect_err(name);
+    }
+    commit.adopt("a").unwrap();
+    assert!(matches!(commit.adopt("./a"), Err(Error::Twice { .. })));
+    let other = Commit::join(dir.path(), Progress::default()).unwrap_err().to_string();
+    assert!(other.contains("no directory of files in progress"), "{other}");
+    // Two processes do not write the same file.
+    let mut twice = Commit::join(&staged, Progress::default()).unwrap();
+    twice.write::<Error>("a", |out| out.put(b"two")).unwrap_err();
 }

@@ -5,6 +5,7 @@ mod clean;
 mod exchange;
 mod file;
 mod folder;
+mod joined;
 mod lock;
 mod pending;
 mod publisher;
@@ -108,6 +109,10 @@ impl Store for LocalStore {
 
     fn stage_into(&self, path: &Path, progress: &Progress) -> Result<Box<dyn Publisher>> {
         Ok(Box::new(publisher::LocalPublisher::existing(path, progress)?))
+    }
+
+    fn join(&self, staged: &Path, progress: &Progress) -> Result<Box<dyn Publisher>> {
+        Ok(Box::new(joined::Joined::open(staged, progress)?))
     }
 
     fn lock(&self, directory: &Path) -> Result<Box<dyn Held>> {
