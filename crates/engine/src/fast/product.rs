@@ -151,11 +151,9 @@ impl Tile {
         };
         let vectors = [2, 3, 1].into_iter().min_by_key(|each| cost(*each)).unwrap_or(2);
         let rows = match (*LANES, vectors) {
-            (16, 1) => 16,
-            (16, 2) => 14,
-            (16, _) => 8,
             (_, 1) => 8,
             (_, 2) => 6,
+            (16, _) => 4,
             _ => 3,
         };
         Self { rows, vectors, columns: vectors * *LANES }
@@ -276,9 +274,10 @@ impl<R: Rows> WithSimd for Part<'_, R> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         match (S::F32_LANES, self.packed.tile.vectors) {
-            (16, 1) => self.run::<S, 16, 1, 16, 8>(simd),
-            (16, 2) => self.run::<S, 16, 2, 14, 7>(simd),
-            (16, _) => self.run::<S, 16, 3, 8, 4>(simd),
+            // Larger tiles would fit the registers, too, but are compiled to code that keeps them in memory.
+            (16, 1) => self.run::<S, 16, 1, 8, 4>(simd),
+            (16, 2) => self.run::<S, 16, 2, 6, 3>(simd),
+            (16, _) => self.run::<S, 16, 3, 4, 2>(simd),
             (8, 1) => self.run::<S, 8, 1, 8, 4>(simd),
             (8, 2) => self.run::<S, 8, 2, 6, 3>(simd),
             (8, _) => self.run::<S, 8, 3, 3, 2>(simd),
