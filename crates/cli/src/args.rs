@@ -316,12 +316,27 @@ Examples:
   lodstone convert model/ out.onnx --check                     export to ONNX and compare
   lodstone convert old.onnx new.onnx --opset 21                with operators of opset 21
   lodstone convert net.onnx typed.onnx --infer-shapes          declare the types of all values
-  lodstone convert net.onnx glow.onnx --to onnx-glow --input-shape data:1,3,224,224")]
+  lodstone convert net.onnx glow.onnx --to onnx-glow --input-shape data:1,3,224,224
+  lodstone convert --list models.txt --into out/ --to safetensors --shard 0/4    a quarter of the models")]
 pub(crate) struct Convert {
     /// A file, a directory, or the prefix that the files of a model share
-    pub(crate) input: PathBuf,
+    #[arg(required_unless_present = "list")]
+    pub(crate) input: Option<PathBuf>,
     /// Where to write: a file, a prefix, or a directory
-    pub(crate) output: PathBuf,
+    #[arg(required_unless_present = "list")]
+    pub(crate) output: Option<PathBuf>,
+    /// Convert the models of a list instead: a file with a path per line, and optionally a tab and the output
+    ///
+    /// Existing outputs are kept, so that a conversion can be repeated. A model that cannot be converted is reported, and the
+    /// others are converted.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["input", "output", "check"])]
+    pub(crate) list: Option<PathBuf>,
+    /// Directory of the outputs that the list does not give; each has the path of its model below it
+    #[arg(long, value_name = "DIR", requires_all = ["list", "to"])]
+    pub(crate) into: Option<PathBuf>,
+    /// Convert only every N-th model of the list, from the I-th on, counted from 0
+    #[arg(long, value_name = "I/N", requires = "list", value_parser = share)]
+    pub(crate) shard: Option<(usize, usize)>,
     /// Format to write [default: by the extension of the output]
     #[arg(long, value_name = "FORMAT", value_parser = formats_or_same())]
     pub(crate) to: Option<String>,
@@ -404,6 +419,15 @@ pub(crate) struct Convert {
     pub(crate) clobber: Clobber,
     #[command(flatten)]
     pub(crate) open: Open,
+}
+
+/// Parses a share of a list.
+fn share(text: &str) -> Result<(usize, usize), String> {
+    let parts = text.split_once('/').and_then(|(index, count)| {
+        Some((index.parse::<usize>().ok()?, count.parse::<usize>().ok()?))
+    });
+    let valid = parts.filter(|(index, count)| index < count);
+    valid.ok_or_else(|| "expected I/N with I less than N, such as 0/4".to_owned())
 }
 
 fn tolerance(text: &str) -> Result<f64, String> {

@@ -772,3 +772,64 @@ fn inferred_types_are_declared() {
     let error = refused(DIGITS, "out.pdmodel", &["--infer-shapes"]);
     assert!(error.contains("the model has no ONNX program"), "{error}");
 }
+
+/// Writes a list of models, and returns its path.
+fn list(directory: &Path, lines: &[&str]) -> String {
+    let path = directory.join("models.txt");
+    std::fs::write(&path, lines.join("\n")).expect("writable");
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+#[test]
+fn the_models_of_a_list_are_converted_once() {
+    let dir = dir();
+    let missing = "examples/digits/missing.onnx";
+    let models =
+        ["# weights", DIGITS, "", "examples/digits/test.npz", missing, "examples/digits/train.npz"];
+    let list = list(dir.path(), &models);
+    let into = dir.path().join("out");
+    let run_share = |share: &str| {
+        let into = into.to_str().expect("UTF-8");
+        let arguments = ["convert", "--list", &list, "--into", into, "--to", "safetensors"];
+        run([&arguments[..], &["--weights-only", "--shard", share]].concat())
+    };
+    let second = run_share("1/2");
+    assert_eq!(second.code, Some(0), "{}", second.err);
+    assert_eq!(
+        files(&into).keys().collect::<Vec<_>>(),
+        ["examples/digits/test.safetensors", "examples/digits/train.safetensors"]
+    );
+    let before = files(&into);
+    let all = run_share("0/1");
+    assert_eq!(all.code, Some(1), "a model of the list does not exist");
+    assert!(all.err.contains(missing), "{}", all.err);
+    assert!(all.err.contains("4 models: 1 converted, 2 present, 1 failed"), "{}", all.err);
+    assert!(all.out.contains("test.safetensors: exists"), "{}", all.out);
+    let after = files(&into);
+    assert_eq!(after.len(), 3);
+    assert!(before.iter().all(|(name, bytes)| after[name] == *bytes));
+}
+
+#[test]
+fn a_list_gives_outputs_and_is_checked_before_anything_is_written() {
+    let dir = dir();
+    let output = dir.path().join("x.npz");
+    let output = output.to_str().expect("UTF-8");
+    let line = format!("examples/digits/test.npz\t{output}");
+    let path = list(dir.path(), &[&line]);
+    let done = good(["convert", "--list", &path, "--json"].to_vec());
+    let outcome: Value = serde_json::from_str(&done.out).expect("JSON");
+    assert_eq!(outcome["status"], "converted");
+    assert_eq!(outcome["output"], output);
+
+    let path = list(dir.path(), &[&line, &line]);
+    let error = bad(["convert", "--list", &path].to_vec());
+    assert!(error.contains("line 2: writes") && error.contains("as line 1 does"), "{error}");
+    let path = list(dir.path(), &["examples/digits/test.npz"]);
+    let error = bad(["convert", "--list", &path].to_vec());
+    assert!(error.contains("line 1: expected a tab and an output"), "{error}");
+    for share in ["2/2", "1", "a/b", "-1/2"] {
+        let error = bad(["convert", "--list", &path, "--shard", share].to_vec());
+        assert!(error.contains("expected I/N") || error.contains("unexpected argument"), "{error}");
+    }
+}

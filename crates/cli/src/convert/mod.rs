@@ -1,6 +1,9 @@
 //! `lodstone convert`.
 
+mod list;
+
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use lodstone::{
     CompareOptions, Conversion, ConvertOptions, DType, Dim, Engine, ExternalData, Model,
@@ -14,17 +17,21 @@ use crate::run::{inputs, level};
 use crate::stores::{Output, at};
 use crate::{Failure, progress};
 
-/// Converts a model; with `--check`, reports whether the outputs of the result agree.
+/// Converts a model or the models of a list; with `--check`, reports whether the outputs of the result agree.
 pub(crate) fn run(arguments: &Convert) -> Result<bool, Failure> {
-    let model = lodstone::open_with(at(&arguments.input)?, &arguments.open.options()?)?;
-    console::opened(&arguments.input, &model);
-    let from = model.format.clone();
+    match (&arguments.input, &arguments.output) {
+        (Some(input), Some(output)) => one(arguments, input, output),
+        _ => list::run(arguments),
+    }
+}
+
+/// Returns the options of a conversion.
+fn options(arguments: &Convert, progress: &Progress) -> Result<ConvertOptions, Failure> {
     let to = arguments.to.clone().map(|name| match name.as_str() {
         "same" => Target::Same,
         _ => Target::Format(name),
     });
-    let progress = Progress::default();
-    let options = ConvertOptions::default()
+    Ok(ConvertOptions::default()
         .with_to(to)
         .with_include(arguments.include.clone())
         .with_exclude(arguments.exclude.clone())
@@ -60,10 +67,17 @@ pub(crate) fn run(arguments: &Convert) -> Result<bool, Failure> {
                 .with_max_shard_size(arguments.max_shard_size)
                 .with_seal(arguments.seal)
                 .with_progress(progress.clone()),
-        );
-    let total = model.nbytes();
+        ))
+}
+
+fn one(arguments: &Convert, input: &Path, path: &Path) -> Result<bool, Failure> {
+    let model = lodstone::open_with(at(input)?, &arguments.open.options()?)?;
+    console::opened(input, &model);
+    let (from, total) = (model.format.clone(), model.nbytes());
+    let progress = Progress::default();
+    let options = options(arguments, &progress)?;
     progress::cancel_on_interrupt(&progress)?;
-    let output = Output::at(&arguments.output)?;
+    let output = Output::at(path)?;
     if arguments.check && matches!(output, Output::Standard(_)) {
         return Err("the result of a conversion to standard output cannot be checked".into());
     }
@@ -75,7 +89,7 @@ pub(crate) fn run(arguments: &Convert) -> Result<bool, Failure> {
     let convert = || lodstone::convert(model, output.location(), &options);
     let conversion = progress::show(&progress, Some(total), convert)?;
     finish(&from, &conversion, &output, arguments.json)?;
-    source.map_or(Ok(true), |source| check(arguments, &source))
+    source.map_or(Ok(true), |source| check(arguments, &source, path))
 }
 
 /// Returns the size of a dim of random inputs: a small one, if any size is accepted.
@@ -88,8 +102,8 @@ fn size_of(dim: &Dim) -> u64 {
 
 /// Compares the outputs of the source of a conversion with those of the result, computed by the built-in engine, and by
 /// ONNX Runtime if it is installed.
-fn check(arguments: &Convert, source: &Model) -> Result<bool, Failure> {
-    let result = lodstone::open(at(&arguments.output)?)?;
+fn check(arguments: &Convert, source: &Model, path: &Path) -> Result<bool, Failure> {
+    let result = lodstone::open(at(path)?)?;
     let mut inputs = inputs(&arguments.check_input, &arguments.lod)?;
     let shapes: Vec<(String, Vec<u64>)> = arguments
         .input_shape

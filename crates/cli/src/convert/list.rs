@@ -1,0 +1,164 @@
+//! Converts the models of a list.
+
+use std::collections::HashMap;
+use std::path::{Component, Path, PathBuf};
+
+use lodstone::{Error, FORMATS, Format, FormatError, Progress, StoreError};
+use serde::Serialize;
+
+use super::options;
+use crate::Failure;
+use crate::args::Convert;
+use crate::console::{self, count, plain, size};
+use crate::progress;
+use crate::stores::at;
+
+/// A line of a list.
+struct Item {
+    input: PathBuf,
+    output: PathBuf,
+}
+
+/// What became of a model.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Status {
+    Converted,
+    /// The output exists, from an earlier conversion.
+    Present,
+    Failed,
+}
+
+/// The conversion of a model as JSON.
+#[derive(Serialize)]
+struct Outcome<'a> {
+    /// Version of this structure.
+    schema: u32,
+    input: String,
+    output: String,
+    status: Status,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nbytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+}
+
+/// Converts a share of the models; returns whether all of them are converted.
+pub(super) fn run(arguments: &Convert) -> Result<bool, Failure> {
+    let items = items(arguments)?;
+    let (index, step) = arguments.shard.unwrap_or((0, 1));
+    let share: Vec<Item> = items.into_iter().skip(index).step_by(step).collect();
+    let progress = Progress::default();
+    progress::cancel_on_interrupt(&progress)?;
+    let [mut converted, mut present, mut failed] = [0_usize; 3];
+    for Item { input, output } in &share {
+        let (status, nbytes, error) = match convert(arguments, input, output, &progress) {
+            Ok(Some(nbytes)) => (Status::Converted, Some(nbytes), None),
+            Ok(None) => (Status::Present, None, None),
+            Err(failure) if progress.advance(0).is_err() => return Err(failure),
+            Err(failure) => (Status::Failed, None, Some(failure)),
+        };
+        match status {
+            Status::Converted => converted += 1,
+            Status::Present => present += 1,
+            Status::Failed => failed += 1,
+        }
+        let text = error.as_ref().map(ToString::to_string);
+        if arguments.json {
+            let [input, output] = [input, output].map(|path| path.display().to_string());
+            let error = text.as_deref();
+            console::json(&Outcome { schema: 1, input, output, status, nbytes, error })?;
+        } else if let Some(error) = &error {
+            console::error(error.as_ref());
+        } else {
+            let done = nbytes.map_or("exists".to_owned(), size);
+            let [input, output] = [input, output].map(|path| plain(&path.display().to_string()));
+            console::summary(&format!("{input} -> {output}: {done}\n"))?;
+        }
+    }
+    let all = count(share.len(), "model");
+    console::note(&format!("{all}: {converted} converted, {present} present, {failed} failed"));
+    Ok(failed == 0)
+}
+
+/// Converts a model, and returns its size in bytes; `None` if the output exists.
+fn convert(
+    arguments: &Convert,
+    input: &Path,
+    output: &Path,
+    progress: &Progress,
+) -> Result<Option<u64>, Failure> {
+    let to = at(output)?;
+    if to.is_there()? {
+        return Ok(None);
+    }
+    if let Some(parent) = to.parent() {
+        parent.create_dir()?;
+    }
+    let mut options = options(arguments, progress)?;
+    options.write.no_clobber = true;
+    let inside = |error: Error| format!("{}: {error}", plain(&input.display().to_string()));
+    let model = lodstone::open_with(at(input)?, &arguments.open.options()?).map_err(inside)?;
+    console::opened(input, &model);
+    match lodstone::convert(model, &to, &options) {
+        Ok(conversion) => {
+            console::report(&conversion.report);
+            Ok(Some(conversion.nbytes))
+        }
+        // Another process was faster.
+        Err(error) if is_present(&error) => Ok(None),
+        Err(error) => Err(inside(error).into()),
+    }
+}
+
+fn is_present(error: &Error) -> bool {
+    matches!(error, Error::Format(FormatError::Store(StoreError::Exists { .. })))
+}
+
+/// Reads the list.
+fn items(arguments: &Convert) -> Result<Vec<Item>, Failure> {
+    let path = arguments.list.as_deref().unwrap_or(Path::new(""));
+    let bytes = lodstone::Blob::open(at(path)?, false)?.read()?;
+    let text = std::str::from_utf8(&bytes)
+        .map_err(|error| format!("{}: expected UTF-8: {error}", path.display()))?;
+    let format = arguments.to.as_deref().and_then(|name| FORMATS.iter().find(|it| it.name == name));
+    let mut outputs: HashMap<PathBuf, usize> = HashMap::new();
+    let mut items = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim_end_matches('\r');
+        if line.trim().is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let wrong = |what: String| format!("{}: line {number}: {what}", path.display());
+        let (input, output) = match (line.split_once('\t'), &arguments.into) {
+            (Some((input, output)), _) => (PathBuf::from(input), PathBuf::from(output)),
+            (None, Some(into)) => (PathBuf::from(line), below(into, line, format.copied())),
+            (None, None) => {
+                let what = "expected a tab and an output: pass --into for a directory of outputs";
+                return Err(wrong(what.to_owned()).into());
+            }
+        };
+        if let Some(other) = outputs.insert(output.clone(), number) {
+            let what = format!("writes {}, as line {other} does", output.display());
+            return Err(wrong(what).into());
+        }
+        items.push(Item { input, output });
+    }
+    Ok(items)
+}
+
+/// Returns the output of a model below a directory: at the path of the model, with the extension of the format.
+fn below(into: &Path, line: &str, format: Option<&Format>) -> PathBuf {
+    let path = Path::new(line.split_once("://").map_or(line, |(_, rest)| rest));
+    let parts = path.components().filter(|part| matches!(part, Component::Normal(_)));
+    let mut output: PathBuf = into.to_path_buf();
+    output.extend(parts);
+    match format.map_or("", |format| format.extension) {
+        "" => output,
+        extension if extension.contains('.') => {
+            let stem = output.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            output.with_file_name(format!("{stem}-{extension}"))
+        }
+        extension => output.with_extension(extension),
+    }
+}
