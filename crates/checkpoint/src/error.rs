@@ -20,6 +20,9 @@ pub enum Error {
     /// The loader of a snapshot's program could not be built.
     #[error(transparent)]
     Loader(BoxError),
+    /// A tensor could not be loaded from its owner.
+    #[error(transparent)]
+    Load(BoxError),
     /// A variable cannot be saved.
     #[error("variable `{name}`: {what}")]
     Variable {
@@ -36,6 +39,9 @@ pub enum Error {
         /// The alternatives that exist.
         what: String,
     },
+    /// Checksums are required, but the checkpoint has none.
+    #[error("`{}` has no seal with checksums, which are required", .0.display())]
+    Unsealed(PathBuf),
     /// A state that cannot occur unless this program has a defect.
     #[error("internal error: {0}")]
     Internal(&'static str),

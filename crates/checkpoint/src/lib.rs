@@ -37,6 +37,7 @@ mod error;
 mod manager;
 mod manifest;
 mod serial;
+mod sharded;
 mod snapshot;
 
 pub use container::Container;
@@ -44,4 +45,5 @@ pub use error::{Error, Result};
 pub use manager::{Manager, ManagerOptions, Saved};
 pub use manifest::{LOADER, Manifest, Numerics, Programs, SavedVariable};
 pub use serial::{Serial, latest, serials};
+pub use sharded::{Publication, ShardReader, write_items, write_shard};
 pub use snapshot::{BoxError, Loader, Origin, Snapshot};

@@ -156,8 +156,8 @@ pub use lodstone_checkpoint as checkpoint;
 pub use lodstone_engine::{OperatorTime, Profile, Threads};
 pub use lodstone_formats::safetensors::code as safetensors_dtype;
 pub use lodstone_formats::{
-    ByteMap, Error as FormatError, ExternalData, FORMATS, Format, OpenOptions, WriteOptions,
-    title as format_title,
+    ByteMap, Error as FormatError, ExternalData, FORMATS, Format, OpenOptions, SealedFile,
+    WriteOptions, safetensors::Shard, title as format_title,
 };
 pub use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, DType, Dialect, Dim, Element, ElementError,

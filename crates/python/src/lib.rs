@@ -13,6 +13,7 @@ mod functions;
 mod model;
 mod paddle;
 mod session;
+mod sharded;
 mod tensor;
 mod work;
 
@@ -47,6 +48,8 @@ mod _lodstone {
     };
     #[pymodule_export]
     use crate::session::{Session, compare, random_inputs};
+    #[pymodule_export]
+    use crate::sharded::{ShardFiles, ShardPublication, write_item_file, write_shard_file};
     #[pymodule_export]
     use crate::tensor::Tensor;
 

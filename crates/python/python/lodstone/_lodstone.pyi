@@ -15,6 +15,8 @@ __all__ = [
     "Program",
     "Scope",
     "Session",
+    "ShardFiles",
+    "ShardPublication",
     "Tensor",
     "Training",
     "__version__",
@@ -60,6 +62,8 @@ __all__ = [
     "seal",
     "verify",
     "while_loop",
+    "write_items",
+    "write_shard",
 ]
 
 __version__: str
@@ -226,6 +230,31 @@ class Manager:
     def prune(self, keep: int) -> list[int]: ...
     def rewind(self, step: int) -> list[int]: ...
     def close(self) -> None: ...
+
+@final
+class ShardPublication:
+    """A checkpoint in progress, in the process that publishes it; used by `lodstone.torch.dcp`."""
+
+    def __new__(cls, path: _Path) -> ShardPublication: ...
+    def staged(self) -> str: ...
+    def publish(self, format: str, index: str, bytes: bytes, files: list[str]) -> None: ...
+    def discard(self) -> None: ...
+
+@final
+class ShardFiles:
+    """The files of a checkpoint, compared with its seal; used by `lodstone.torch.dcp`."""
+
+    def __new__(cls, path: _Path, verify: bool | None) -> ShardFiles: ...
+    def read(self, name: str, offset: int, len: int | None) -> Buffer | None: ...
+
+def write_shard(
+    staged: _Path,
+    name: str,
+    tensors: list[tuple[str, str, list[int]]],
+    metadata: dict[str, str],
+    load: Callable[[int], Tensor],
+) -> str: ...
+def write_items(staged: _Path, name: str, items: list[tuple[str, Any]]) -> str: ...
 
 @final
 class Names:

@@ -11,13 +11,13 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, BinaryIO, Unpack
 
-from ._errors import SharedTensorsError, UnsupportedError
-from ._files import Files, maps
-from ._imports import not_installed
-from ._lodstone import Buffer, Tensor
-from ._model import Model, Path, open
-from ._options import ConvertOptions, LoadOptions, Progress, ReadOptions
-from ._safe_open import safe_open as safe_open
+from .._errors import SharedTensorsError, UnsupportedError
+from .._files import Files, maps
+from .._imports import not_installed
+from .._lodstone import Buffer, Tensor
+from .._model import Model, Path, open
+from .._options import ConvertOptions, LoadOptions, Progress, ReadOptions
+from .._safe_open import safe_open as safe_open
 
 try:
     import torch
@@ -25,9 +25,9 @@ except ModuleNotFoundError as error:
     raise not_installed(error, "torch", "torch") from None
 from torch.utils.dlpack import from_dlpack
 
-from . import _sharing
-from ._sharing import storage_ptr as storage_ptr
-from ._sharing import storage_size as storage_size
+from .. import _sharing
+from .._sharing import storage_ptr as storage_ptr
+from .._sharing import storage_size as storage_size
 
 
 def dtype(name: str) -> torch.dtype | None:

@@ -1,0 +1,416 @@
+"""Storage for `torch.distributed.checkpoint`: checksums, atomic publication, and safe loading.
+
+    >>> import torch.distributed.checkpoint as dcp  # doctest: +SKIP
+    >>> from lodstone.torch.dcp import StorageReader, StorageWriter  # doctest: +SKIP
+    >>> dcp.save(state, storage_writer=StorageWriter("run/step-100"))  # doctest: +SKIP
+    >>> dcp.load(state, storage_reader=StorageReader("run/step-100"))  # doctest: +SKIP
+
+Each process writes its tensors as safetensors, its other values as PyTorch does, and syncs them. The coordinator adds
+`.metadata` and a seal with the checksums, and renames the directory: a checkpoint is visible as a whole or not at all, and
+an existing one is never changed. The tensors can be read with `lodstone.open`, and by `HuggingFaceStorageReader`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from .._imports import not_installed
+from .._lodstone import ShardFiles, ShardPublication, Tensor, write_items, write_shard
+
+try:
+    import torch
+except ModuleNotFoundError as error:
+    raise not_installed(error, "torch", "torch") from None
+from torch.distributed.checkpoint import filesystem
+from torch.distributed.checkpoint import metadata as _metadata
+from torch.distributed.checkpoint import storage as _storage
+from torch.distributed.checkpoint.planner import LoadItemType, WriteItemType
+from torch.distributed.checkpoint.staging import BlockingAsyncStager
+from torch.futures import Future
+
+from . import PAIRS, named
+from . import tensor as _tensor
+
+if TYPE_CHECKING:
+    from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
+    from torch.distributed.checkpoint.planner import (
+        LoadPlan,
+        LoadPlanner,
+        ReadItem,
+        SavePlan,
+        SavePlanner,
+        WriteItem,
+    )
+    from torch.distributed.checkpoint.storage import WriteResult
+
+    Path = str | os.PathLike[str]
+
+__all__ = ["StorageReader", "StorageWriter"]
+
+FORMAT = "torch-distributed"
+METADATA = ".metadata"
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What the coordinator sends to a process: where to write, and its number."""
+
+    staged: str
+    rank: int
+
+
+@dataclass(frozen=True)
+class _Written:
+    """What a process sends to the coordinator for an item; the checksums of a file come with its first item."""
+
+    info: Any
+    sealed: str | None = None
+
+
+class StorageWriter(BlockingAsyncStager, _storage.StorageWriter):  # type: ignore[misc]
+    """Writes a checkpoint to a directory that does not exist yet, on a file system that all processes share.
+
+    With `dcp.async_save`, tensors are copied before it returns, those in CPU memory too. `cache_staged_state_dict` keeps
+    the memory of the copies for the next save [default: False].
+    """
+
+    def __init__(self, path: Path | None = None, *, cache_staged_state_dict: bool = False) -> None:
+        BlockingAsyncStager.__init__(self, cache_staged_state_dict=cache_staged_state_dict)
+        self.path = _path(path)
+        self._publication: ShardPublication | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_publication": None}
+
+    @property
+    def checkpoint_id(self) -> str | None:
+        """The directory of the checkpoint."""
+        return self.path
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id: Path) -> bool:
+        """Returns whether this is a path, not an address."""
+        return "://" not in os.fspath(checkpoint_id)
+
+    def reset(self, checkpoint_id: Path | None = None) -> None:
+        """Begins a new checkpoint. What an earlier one left unpublished is removed."""
+        if checkpoint_id:
+            self.path = _path(checkpoint_id)
+        self._discard()
+
+    def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
+        """Called on every process before planning."""
+        if kwargs.get("use_collectives", True) is False:
+            raise ValueError("use_collectives=False is not supported: one process publishes the checkpoint")
+        self._required()
+        self._discard()
+
+    def storage_meta(self) -> StorageMeta | None:
+        """Returns the path for planners."""
+        return _metadata.StorageMeta(checkpoint_id=self.path)
+
+    def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
+        """Returns the plan unchanged."""
+        return plan
+
+    def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
+        """Stages the checkpoint, on the coordinator."""
+        self._publication = ShardPublication(self._required())
+        staged = os.path.abspath(self._publication.staged())
+        return [replace(plan, storage_data=_Place(staged, rank)) for rank, plan in enumerate(plans)]
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
+        """Writes the items of this process; they are durable when it returns."""
+        staged, rank = self._staged(plan.storage_data)
+        results = []
+        values = [item for item in plan.items if item.type == WriteItemType.BYTE_IO]
+        if values:
+            results += _write_values(staged, f"rank-{rank:05}.distcp", values, planner)
+        tensors = [item for item in plan.items if item.type != WriteItemType.BYTE_IO]
+        for number, items in enumerate(_by_file(tensors)):
+            suffix = f"-{number + 1:05}" if number else ""
+            results += _write_tensors(staged, f"rank-{rank:05}{suffix}.safetensors", items, planner)
+        future: Future[list[WriteResult]] = Future()
+        future.set_result(results)
+        return future
+
+    def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
+        """Publishes the checkpoint, on the coordinator."""
+        publication = self._publication
+        if publication is None:
+            raise RuntimeError("the checkpoint was not staged by this writer")
+        written = [result for of_rank in results for result in of_rank]
+        metadata = replace(
+            metadata,
+            storage_data={result.index: result.storage_data.info for result in written},
+            storage_meta=self.storage_meta(),
+        )
+        version = getattr(filesystem, "CURRENT_DCP_VERSION", None)
+        if version is not None and hasattr(metadata, "version"):
+            metadata.version = version
+        files = [result.storage_data.sealed for result in written if result.storage_data.sealed]
+        publication.publish(FORMAT, METADATA, pickle.dumps(metadata, protocol=4), files)
+        self._publication = None
+
+    def _required(self) -> str:
+        if self.path is None:
+            raise ValueError("no path: pass it to StorageWriter, or as checkpoint_id")
+        return self.path
+
+    def _discard(self) -> None:
+        if self._publication is not None:
+            self._publication.discard()
+            self._publication = None
+
+    def _staged(self, place: Any) -> tuple[str, int]:
+        """Returns the staged directory of this save, and the number of this process.
+
+        A planner that caches plans returns that of an earlier save.
+        """
+        if not isinstance(place, _Place):
+            raise TypeError(f"expected a plan of this writer, found one with {type(place).__name__}")
+        parent, name = os.path.split(os.path.abspath(self._required()))
+        pattern = re.compile(rf"\.{re.escape(name[:50])}\.\d+-\d+\.lodstone")
+        here = os.path.dirname(place.staged) == parent and pattern.fullmatch(os.path.basename(place.staged))
+        if here and os.path.isdir(place.staged):
+            return place.staged, place.rank
+        found = [entry for entry in os.listdir(parent) if pattern.fullmatch(entry)]
+        if len(found) != 1:
+            what = f"{self.path}: expected one directory of files in progress, found {len(found)}"
+            raise RuntimeError(f"{what}; pass a planner with enable_plan_caching=False")
+        return os.path.join(parent, found[0]), place.rank
+
+
+def _path(path: Path | None) -> str | None:
+    return None if path is None else os.path.normpath(os.fspath(path))
+
+
+def _by_file(items: Sequence[WriteItem]) -> list[list[WriteItem]]:
+    """Divides items so that each name occurs once in a file: a process may have several chunks of a tensor."""
+    files: list[list[WriteItem]] = []
+    count: dict[str, int] = {}
+    for item in items:
+        number = count.get(item.index.fqn, 0)
+        count[item.index.fqn] = number + 1
+        if number == len(files):
+            files.append([])
+        files[number].append(item)
+    return files
+
+
+def _write_tensors(staged: str, file: str, items: list[WriteItem], planner: SavePlanner) -> list[WriteResult]:
+    chunks = [item.tensor_data.chunk for item in items]
+    tensors = []
+    for item, chunk in zip(items, chunks, strict=True):
+        kind, shape = named(item.tensor_data.properties.dtype), list(chunk.sizes)
+        for ours, theirs in PAIRS.items():
+            if kind == theirs and shape:
+                kind, shape[-1] = ours, 2 * shape[-1]
+        tensors.append((item.index.fqn, kind, shape))
+    placed = zip(items, chunks, strict=True)
+    offsets = {item.index.fqn: {"saved_offsets": list(chunk.offsets)} for item, chunk in placed}
+    # As `HuggingFaceStorageWriter` describes shards.
+    about = {"DCP_SHARDING_INFO": json.dumps(offsets), "DCP_VERSION": "1.0", "format": "pt"}
+
+    def load(number: int) -> Tensor:
+        item = items[number]
+        value, expected = planner.resolve_data(item).detach(), item.tensor_data.properties.dtype
+        if value.dtype != expected:
+            raise ValueError(f"`{item.index.fqn}`: expected {expected} as planned, found {value.dtype}")
+        return _tensor(item.index.fqn, value)
+
+    sealed = write_shard(staged, file, tensors, about, load)
+    places = {part["tensor"]: part for part in json.loads(sealed)["parts"] if "tensor" in part}
+    return _results(file, sealed, [(item, places.get(item.index.fqn)) for item in items])
+
+
+def _write_values(staged: str, file: str, items: list[WriteItem], planner: SavePlanner) -> list[WriteResult]:
+    values = [(item.index.fqn, planner.resolve_data(item).getbuffer()) for item in items]
+    sealed = write_items(staged, file, values)
+    places = {part["tensor"]: part for part in json.loads(sealed)["parts"]}
+    return _results(file, sealed, [(item, places.get(item.index.fqn)) for item in items])
+
+
+def _results(file: str, sealed: str, items: list[tuple[WriteItem, dict[str, Any] | None]]) -> list[WriteResult]:
+    results = []
+    for number, (item, part) in enumerate(items):
+        # A tensor without elements has no part.
+        offset, size = (part["offset"], part["size"]) if part else (0, 0)
+        info = filesystem._StorageInfo(file, offset, size)
+        written = _Written(info, sealed if number == 0 else None)
+        results.append(_storage.WriteResult(index=item.index, size_in_bytes=size, storage_data=written))
+    return results
+
+
+class StorageReader(_storage.StorageReader):  # type: ignore[misc]
+    """Reads a checkpoint of `StorageWriter`, or one with the items of PyTorch's own writer.
+
+    Bytes are compared with the checksums of the seal before they are used, if there is one; with `verify=True`, a
+    checkpoint without a seal is an error, and with `verify=False`, nothing is compared. `.metadata` is unpickled with an
+    allowlist, so that no other code of it runs. Items of tensors are loaded with `weights_only=True`.
+    """
+
+    def __init__(self, path: Path | None = None, *, verify: bool | None = None) -> None:
+        super().__init__()
+        self.path = _path(path)
+        self.verify = verify
+        self._files: ShardFiles | None = None
+        self._places: dict[Any, Any] = {}
+
+    @property
+    def checkpoint_id(self) -> str | None:
+        """The directory of the checkpoint."""
+        return self.path
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id: Path) -> bool:
+        """Returns whether this is a path, not an address."""
+        return "://" not in os.fspath(checkpoint_id)
+
+    def reset(self, checkpoint_id: Path | None = None) -> None:
+        """Begins another load."""
+        if checkpoint_id:
+            self.path = _path(checkpoint_id)
+        self._files, self._places = None, {}
+
+    def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
+        """Returns the metadata of the checkpoint."""
+        rank = kwargs.get("rank")
+        # Without collectives, each process has its own.
+        name = METADATA if rank is None else f"__{rank}{METADATA}"
+        found = self._opened().read(name, 0, None)
+        data = io.BytesIO(b"" if found is None else bytes(found))
+        return _Metadata.load(data, os.path.join(self.path or "", name))
+
+    def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
+        """Called on every process before planning."""
+        if metadata.storage_data is None:
+            raise ValueError(f"{self.path}: the metadata has no places of items")
+        self._places = metadata.storage_data
+        self._metadata = metadata
+
+    def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
+        """Returns the plan unchanged."""
+        return plan
+
+    def prepare_global_plan(self, plans: list[LoadPlan]) -> list[LoadPlan]:
+        """Returns the plans unchanged."""
+        return plans
+
+    def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
+        """Reads the items of a plan, in the order of the files."""
+        placed = [(self._places[item.storage_index], item) for item in plan.items]
+        for place, item in sorted(placed, key=lambda pair: (pair[0].relative_path, pair[0].offset)):
+            self._read(item, place, planner)
+        future: Future[None] = Future()
+        future.set_result(None)
+        return future
+
+    def _opened(self) -> ShardFiles:
+        if self.path is None:
+            raise ValueError("no path: pass it to StorageReader, or as checkpoint_id")
+        if self._files is None:
+            self._files = ShardFiles(self.path, self.verify)
+        return self._files
+
+    def _read(self, item: ReadItem, place: Any, planner: LoadPlanner) -> None:
+        if getattr(place, "transform_descriptors", None):
+            raise ValueError(f"`{item.storage_index.fqn}`: items that were transformed are not supported")
+        files = self._opened()
+        if item.type == LoadItemType.BYTE_IO:
+            found = files.read(place.relative_path, place.offset, place.length)
+            planner.load_bytes(item, io.BytesIO(b"" if found is None else bytes(found)))
+            return
+        if place.relative_path.endswith(".safetensors"):
+            value = self._rows(item, place, files)
+        else:
+            found = files.read(place.relative_path, place.offset, place.length)
+            data = io.BytesIO(b"" if found is None else bytes(found))
+            value = torch.load(data, map_location="cpu", weights_only=True)
+            for dim, (start, length) in enumerate(zip(item.storage_offsets, item.lengths, strict=True)):
+                value = value.narrow(dim, start, length)
+        target = planner.resolve_tensor(item).detach()
+        if target.size() != value.size():
+            what = f"expected a target {list(value.size())}, found {list(target.size())}"
+            raise ValueError(f"`{item.storage_index.fqn}`: {what}")
+        target.copy_(value)
+        planner.commit_tensor(item, target)
+
+    def _rows(self, item: ReadItem, place: Any, files: ShardFiles) -> torch.Tensor:
+        """Returns a box of a stored chunk; only its rows are read."""
+        about = self._metadata.state_dict_metadata[item.storage_index.fqn]
+        offset = item.storage_index.offset
+        chunk = next(chunk for chunk in about.chunks if offset is None or chunk.offsets == offset)
+        dtype, sizes = about.properties.dtype, list(chunk.sizes)
+        size = torch.empty(0, dtype=dtype).element_size()
+        count = size
+        for dim in sizes:
+            count *= dim
+        if count != place.length:
+            what = f"expected {count} bytes of {dtype} {sizes}, found {place.length}"
+            raise ValueError(f"`{item.storage_index.fqn}`: {what}")
+        start, length = place.offset, place.length
+        if sizes and sizes[0]:
+            row = length // sizes[0]
+            start, length = start + item.storage_offsets[0] * row, item.lengths[0] * row
+            sizes[0] = item.lengths[0]
+        found = files.read(place.relative_path, start, length)
+        if found is None:
+            return torch.empty(list(item.lengths), dtype=dtype)
+        raw = torch.frombuffer(found, dtype=torch.uint8)
+        value = (raw.clone() if start % size else raw).view(dtype).reshape(sizes)
+        for dim in range(1, len(sizes)):
+            value = value.narrow(dim, item.storage_offsets[dim], item.lengths[dim])
+        return value
+
+
+class _Metadata(pickle.Unpickler):
+    """Unpickles `.metadata`; other classes than those that PyTorch writes there are errors."""
+
+    CLASSES = {
+        "torch.distributed.checkpoint.metadata": {
+            "Metadata",
+            "MetadataIndex",
+            "TensorStorageMetadata",
+            "BytesStorageMetadata",
+            "ChunkStorageMetadata",
+            "TensorProperties",
+            "StorageMeta",
+            "_MEM_FORMAT_ENCODING",
+        },
+        "torch.distributed._shard.sharded_tensor.metadata": {"TensorProperties", "MEM_FORMAT_ENCODING"},
+        "torch.distributed.checkpoint.filesystem": {"_StorageInfo"},
+        "torch": {"Size"},
+        "torch.serialization": {"_get_layout"},
+        "collections": {"OrderedDict"},
+        "pathlib": {"Path", "PosixPath", "PurePosixPath", "PureWindowsPath", "WindowsPath"},
+        "pathlib._local": {"PosixPath", "PurePosixPath", "WindowsPath"},
+    }
+
+    def __init__(self, file: io.BytesIO, path: str) -> None:
+        super().__init__(file)
+        self.path = path
+
+    @classmethod
+    def load(cls, file: io.BytesIO, path: str) -> Metadata:  # type: ignore[override]
+        try:
+            found = super().load(cls(file, path))
+        except (EOFError, AttributeError, ImportError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise pickle.UnpicklingError(f"{path}: {error}") from error
+        if not isinstance(found, _metadata.Metadata):
+            raise pickle.UnpicklingError(f"{path}: expected Metadata, found {type(found).__name__}")
+        return found
+
+    def find_class(self, module: str, name: str) -> Any:
+        if name in self.CLASSES.get(module, ()):
+            return super().find_class(module, name)
+        if module == "torch" and isinstance(getattr(torch, name, None), torch.dtype):
+            return getattr(torch, name)
+        raise pickle.UnpicklingError(f"{self.path}: refers to `{module}.{name}`, which metadata does not need")
