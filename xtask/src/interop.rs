@@ -3,6 +3,7 @@
 //! The expected contents are those that the frameworks recorded with the golden files (`index.json`), never those that
 //! `lodstone` reads.
 
+mod checkpoints;
 mod export;
 mod glow;
 mod mxnet;
@@ -48,7 +49,7 @@ impl Extent {
 /// A suite: loads files that we write with the frameworks of a family.
 type Suite = fn(&Path, Extent) -> Result<(), Outcome>;
 
-const SUITES: [(&str, Suite); 8] = [
+const SUITES: [(&str, Suite); 9] = [
     ("paddle", paddle),
     ("export", export::export),
     ("sweep", sweep::sweep),
@@ -57,6 +58,7 @@ const SUITES: [(&str, Suite); 8] = [
     ("package", package::package),
     ("safetensors", safetensors::safetensors),
     ("torch", torch::torch),
+    ("checkpoints", checkpoints::checkpoints),
 ];
 
 /// Runs the named suites, or all, even if some fail. Long suites run a sample with the same seed each time, unless

@@ -1,0 +1,400 @@
+"""Saves and loads checkpoints of several processes with `lodstone.torch.dcp`, kills processes, and damages files.
+
+    python torch_checkpoints.py [SECONDS]
+
+Processes use gloo on one machine. Every loaded tensor must equal the saved one bit by bit.
+"""
+
+import functools
+import json
+import os
+import pickle
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+warnings.simplefilter("ignore")
+os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+
+import lodstone
+from lodstone.torch import array
+from lodstone.torch.dcp import StorageReader, StorageWriter
+
+LAYOUTS = {
+    "rows": (Shard(0), Replicate()),
+    "columns": (Replicate(), Shard(1)),
+    "grid": (Shard(0), Shard(1)),
+    "turned": (Shard(1), Shard(0)),
+    "twice": (Shard(0), Shard(0)),
+    "whole": (Replicate(), Replicate()),
+}
+
+
+def plain():
+    """The tensors of the test, whole."""
+    generator = torch.Generator().manual_seed(1)
+    found = {name: torch.randn(9, 14, generator=generator) for name in LAYOUTS}
+    found["deep"] = torch.randn(4, 6, 5, generator=generator)
+    found["half"] = torch.randn(6, 8, generator=generator).bfloat16()
+    found["ids"] = torch.arange(24).reshape(4, 6)
+    found["large"] = torch.randn(1500, 4000, generator=generator)
+    return found
+
+
+def mesh_of(shape):
+    return init_device_mesh("cpu", shape, mesh_dim_names=("dp", "tp")[-len(shape):])
+
+
+def sharded(mesh, turn=0):
+    """The tensors of the test on a mesh; `turn` selects another layout of each."""
+    names = list(LAYOUTS)
+    state = {}
+    for number, (name, tensor) in enumerate(plain().items()):
+        placements = LAYOUTS[names[(number + turn) % len(names)]][-mesh.ndim:]
+        state[name] = distribute_tensor(tensor, mesh, placements)
+    state["alone"] = torch.arange(5.0) / 3
+    state["scalar"] = torch.tensor(2.5)
+    return {"tensors": state, "step": 3, "names": ["a", "b"]}
+
+
+def emptied(state):
+    """The same state with other values, as before a load."""
+    if isinstance(state, torch.Tensor):
+        with torch.no_grad():
+            return state.zero_()
+    return {key: emptied(value) for key, value in state.items()} if isinstance(state, dict) else type(state)()
+
+
+def check_equal(state):
+    expected = {**plain(), "alone": torch.arange(5.0) / 3, "scalar": torch.tensor(2.5)}
+    for name, value in state["tensors"].items():
+        whole = value.full_tensor() if isinstance(value, DTensor) else value
+        assert torch.equal(whole, expected[name]), name
+    assert state["step"] == 3 and state["names"] == ["a", "b"], state
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(5)
+        self.layers = torch.nn.Sequential(torch.nn.Linear(12, 31), torch.nn.ReLU(), torch.nn.Linear(31, 6))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def trained():
+    """A model of FSDP2 and its optimizer."""
+    from torch.distributed.fsdp import fully_shard
+
+    model = Net()
+    for layer in [*model.layers, model]:
+        if any(True for _ in layer.parameters()):
+            fully_shard(layer, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
+    return model, torch.optim.AdamW(model.parameters(), lr=0.01)
+
+
+def step(model, optimizer, seed):
+    torch.manual_seed(seed)
+    loss = model(torch.randn(8, 12)).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss.item()
+
+
+def whole(value):
+    return value.full_tensor() if isinstance(value, DTensor) else value
+
+
+# The parts of the test, each run by some processes.
+
+
+def save(root, shape):
+    dcp.save(sharded(mesh_of(json.loads(shape))), storage_writer=StorageWriter(f"{root}/step-1"))
+
+
+def load(root, shape, turn):
+    state = emptied(sharded(mesh_of(json.loads(shape)), int(turn)))
+    dcp.load(state, storage_reader=StorageReader(f"{root}/step-1", verify=True))
+    check_equal(state)
+
+
+def save_fsdp(root):
+    model, optimizer = trained()
+    for seed in range(3):
+        step(model, optimizer, seed)
+    weights, states = get_state_dict(model, optimizer)
+    dcp.save({"model": weights, "optimizer": states}, checkpoint_id=f"{root}/fsdp", storage_writer=StorageWriter())
+    losses = [step(model, optimizer, seed) for seed in range(3, 6)]
+    values = {name: whole(value) for name, value in model.state_dict().items()}
+    if dist.get_rank() == 0:
+        torch.save([losses, values], f"{root}/fsdp.pt")
+
+
+def load_fsdp(root, exactly):
+    model, optimizer = trained()
+    step(model, optimizer, 77)
+    weights, states = get_state_dict(model, optimizer)
+    state = {"model": weights, "optimizer": states}
+    dcp.load(state, storage_reader=StorageReader(f"{root}/fsdp", verify=True))
+    set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+    losses = [step(model, optimizer, seed) for seed in range(3, 6)]
+    expected, values = torch.load(f"{root}/fsdp.pt")
+    for name, value in model.state_dict().items():
+        # Another number of processes sums gradients in another order.
+        tolerance = {"rtol": 0, "atol": 0} if exactly == "1" else {"rtol": 1e-5, "atol": 1e-6}
+        torch.testing.assert_close(whole(value), values[name], **tolerance)
+    assert exactly != "1" or losses == expected, (losses, expected)
+
+
+def asynchronous(root):
+    state = {"w": torch.full((300, 300), 1.0), "nested": {"b": torch.arange(6.0)}, "count": 1}
+    saved = dcp.async_save(state, storage_writer=StorageWriter(f"{root}/async-{dist.get_rank()}"), no_dist=True)
+    state["w"].fill_(2.0)
+    state["nested"]["b"].zero_()
+    getattr(saved, "upload_completion", saved).result()
+    found = {"w": torch.zeros(300, 300), "nested": {"b": torch.zeros(6)}, "count": 0}
+    dcp.load(found, storage_reader=StorageReader(f"{root}/async-{dist.get_rank()}"), no_dist=True)
+    assert (found["w"] == 1.0).all() and torch.equal(found["nested"]["b"], torch.arange(6.0)) and found["count"] == 1
+
+
+def cached(root):
+    """A planner that caches plans: the second save reuses those of the first."""
+    for number in range(3):
+        state = sharded(mesh_of([2, 2]))
+        planner = dcp.DefaultSavePlanner(enable_plan_caching=True)
+        dcp.save(state, storage_writer=StorageWriter(f"{root}/cached-{number}"), planner=planner)
+        found = emptied(sharded(mesh_of([2, 2])))
+        dcp.load(found, storage_reader=StorageReader(f"{root}/cached-{number}", verify=True))
+        check_equal(found)
+
+
+def existing(root):
+    """An existing checkpoint is an error on every process, and is not changed."""
+    try:
+        dcp.save(sharded(mesh_of([2, 2])), storage_writer=StorageWriter(f"{root}/step-1"))
+    except dcp.CheckpointException as error:
+        assert "exists" in str(error), error
+        return
+    raise AssertionError("an existing checkpoint was replaced")
+
+
+def kill(root, victim, point):
+    """Saves a second checkpoint, in which a process is killed at a point."""
+    if dist.get_rank() == int(victim):
+        deadly(StorageWriter, point)
+    dcp.save(sharded(mesh_of([2, 2])), storage_writer=StorageWriter(f"{root}/step-2"))
+
+
+def deadly(kind, point):
+    """Lets a method of the writer kill its process, before or after it runs."""
+    when, name = point.split(":")
+    if name in ("load", "publish"):
+        import lodstone.torch.dcp as module
+
+        if name == "load":
+            real = module._tensor
+            module._tensor = lambda *given: dead() if given[0].endswith("large") else real(*given)
+            return
+        real = module.ShardPublication
+
+        class Publication:
+            def __init__(self, path):
+                self.real = real(path)
+                self.staged, self.discard = self.real.staged, self.real.discard
+
+            def publish(self, *given):
+                if when == "before":
+                    dead()
+                self.real.publish(*given)
+                dead()
+
+        module.ShardPublication = Publication
+        return
+    real = getattr(kind, name)
+
+    @functools.wraps(real)
+    def method(*given, **named):
+        if when == "before":
+            dead()
+        found = real(*given, **named)
+        dead()
+        return found
+
+    setattr(kind, name, method)
+
+
+def dead():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+PARTS = {part.__name__: part for part in [save, load, save_fsdp, load_fsdp, asynchronous, cached, existing, kill]}
+
+
+def process(rank, count, port, part, *given):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, RANK=rank, WORLD_SIZE=count)
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    PARTS[part](*given)
+    dist.destroy_process_group()
+
+
+def run(count, part, *given, dies=False):
+    """Runs a part in some processes; returns whether all succeeded."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-B", __file__, "--process"]
+    ranks = range(count)
+    begin = lambda rank: subprocess.Popen(
+        [*command, str(rank), str(count), str(port), part, *map(str, given)],
+        stderr=subprocess.DEVNULL if dies else None,
+    )
+    processes = [begin(rank) for rank in ranks]
+    end = None
+    while any(process.poll() is None for process in processes):
+        if end is None and any(process.poll() not in (None, 0) for process in processes):
+            # The others may wait for one that failed.
+            end = time.monotonic() + 5
+        if end is not None and time.monotonic() > end:
+            [process.kill() for process in processes]
+        time.sleep(0.02)
+    codes = [process.returncode for process in processes]
+    assert dies or codes == [0] * count, f"{part} {given}: {codes}"
+    return codes
+
+
+def leftovers(root):
+    return [entry for entry in os.listdir(root) if entry.endswith(".lodstone")]
+
+
+def reads_as_one_model(root):
+    model = lodstone.open(f"{root}/step-1")
+    expected = plain()
+    for name, tensor in expected.items():
+        assert torch.equal(array(model[f"tensors.{name}"]), tensor), name
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+
+    state = {f"tensors.{name}": torch.zeros_like(tensor) for name, tensor in expected.items()}
+    dcp.load(state, storage_reader=HuggingFaceStorageReader(f"{root}/step-1"), no_dist=True)
+    for name, tensor in expected.items():
+        assert torch.equal(state[f"tensors.{name}"], tensor), name
+
+
+def damaged(root, source):
+    """A flipped bit of any byte is an error that names the file, and the tensor if it is one of its elements."""
+    chosen, count = random.Random(2), 0
+    for file in sorted(os.listdir(f"{root}/step-1")):
+        path = Path(f"{root}/step-1/{file}")
+        whole = path.read_bytes()
+        for place in sorted({0, 9, len(whole) // 2, len(whole) - 1, *(chosen.randrange(len(whole)) for _ in range(4))}):
+            broken = bytearray(whole)
+            broken[place] ^= 1 << chosen.randrange(8)
+            path.write_bytes(broken)
+            for verify in (True, None):
+                state = {"tensors": {**plain(), "alone": torch.zeros(5), "scalar": torch.zeros(())}, "step": 0, "names": []}
+                try:
+                    dcp.load(state, storage_reader=StorageReader(f"{root}/step-1", verify=verify), no_dist=True)
+                    # Headers are not read by a load: `verify` reads everything.
+                    found = lodstone.verify(f"{root}/step-1")
+                    assert file.endswith(".safetensors") and file in str(found), (file, place)
+                except Exception as error:
+                    assert file in str(error), (file, place, error)
+            count += 1
+        path.write_bytes(whole)
+    return count
+
+
+def hostile(root):
+    """Metadata that refers to other code is refused without running it."""
+    class Evil:
+        def __reduce__(self):
+            return os.system, (f"touch {root}/ran",)
+
+    path = Path(f"{root}/evil")
+    path.mkdir()
+    for value in (Evil(), [Evil()], 3):
+        (path / ".metadata").write_bytes(pickle.dumps(value))
+        try:
+            dcp.load({"x": torch.zeros(1)}, storage_reader=StorageReader(path), no_dist=True)
+        except Exception as error:
+            assert "metadata does not need" in str(error) or "expected Metadata" in str(error), error
+        else:
+            raise AssertionError("hostile metadata was accepted")
+    assert not Path(f"{root}/ran").exists()
+    try:
+        StorageReader(path, verify=True).read_metadata()
+    except Exception as error:
+        assert "seal" in str(error), error
+    else:
+        raise AssertionError("a checkpoint without checksums was verified")
+
+
+POINTS = [
+    ("before", "set_up_storage_writer"), ("after", "prepare_local_plan"), ("before", "prepare_global_plan"),
+    ("after", "prepare_global_plan"), ("before", "write_data"), ("at", "load"), ("after", "write_data"),
+    ("before", "finish"), ("before", "publish"), ("after", "publish"), ("after", "finish"),
+]
+COORDINATOR = {"prepare_global_plan", "finish", "publish"}
+
+
+def main():
+    count = 0
+    with tempfile.TemporaryDirectory() as root:
+        run(4, "save", root, "[2, 2]")
+        for processes, shape, turn in [(4, "[2, 2]", 0), (4, "[4]", 1), (2, "[2, 1]", 2), (2, "[2]", 3), (1, "[1]", 4)]:
+            run(processes, "load", root, shape, turn)
+            count += 1
+        reads_as_one_model(root)
+        run(4, "existing", root)
+        run(2, "asynchronous", root)
+        if hasattr(dcp.SavePlan([]), "usable"):
+            run(4, "cached", root)
+        run(4, "save_fsdp", root)
+        for processes in (4, 2, 1):
+            run(processes, "load_fsdp", root, int(processes == 4))
+            count += 1
+        kills = 0
+        for when, name in POINTS:
+            for victim in (0, 3):
+                if victim and name in COORDINATOR:
+                    continue
+                codes = run(4, "kill", root, victim, f"{when}:{name}", dies=True)
+                assert codes[victim] == -signal.SIGKILL, (when, name, codes)
+                published = when == "after" and name in ("publish", "finish")
+                assert os.path.exists(f"{root}/step-2") == published, (when, name)
+                run(2, "load", root, "[2]", 0)
+                if published:
+                    os.rename(f"{root}/step-2", f"{root}/step-1-again")
+                    shutil.rmtree(f"{root}/step-1")
+                    os.rename(f"{root}/step-1-again", f"{root}/step-1")
+                    run(2, "load", root, "[2]", 0)
+                kills += 1
+        run(4, "kill", root, -1, "never:")
+        assert not leftovers(root), leftovers(root)
+        flips = damaged(root, f"{root}/step-1")
+        hostile(root)
+    print(f"{count} loads, {kills} kills and {flips} flipped bits: no difference")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--process"]:
+        process(*sys.argv[2:])
+    else:
+        main()
