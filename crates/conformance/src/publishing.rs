@@ -152,10 +152,15 @@ pub(crate) fn a_directory_appears_whole(root: &Location) {
     assert_eq!(names(root), ["model/"]);
     assert_eq!(names(&model), ["params", "program", "sub/"]);
     assert_eq!(read(&model.join("sub/two")), b"sub/two");
-    // The parent must exist.
-    assert!(Commit::directory(root.join("no/model"), Progress::default()).is_err());
     assert!(Commit::existing(root.join("no"), Progress::default()).is_err());
-    assert!(Commit::file(root.join("no/file"), Progress::default()).is_err());
+    // The parent must exist, unless it comes with its first file.
+    let implied = root.store().implies_parents();
+    assert_eq!(Commit::directory(root.join("no/model"), Progress::default()).is_ok(), implied);
+    assert_eq!(Commit::file(root.join("no/file"), Progress::default()).is_ok(), implied);
+    if implied {
+        put(&root.join("no/deep/file"), b"content").expect("written");
+        assert_eq!(names(&root.join("no")), ["deep/"]);
+    }
 }
 
 pub(crate) fn an_empty_directory_is_created(root: &Location) {

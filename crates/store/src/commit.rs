@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::checks::SEAL;
+use crate::contents::Contents;
 use crate::names::{check_name, check_root, check_unreserved, target_of};
 use crate::sealed::Sealed;
 use crate::{
@@ -171,11 +172,13 @@ impl Commit {
         let target = self.check_free(name)?;
         let path = self.publisher.target(&target);
         let sink = self.publisher.create(&target)?;
+        let contents = self.publisher.needs_contents().then(Contents::default);
         let mut file =
             Unfinished { publisher: &mut *self.publisher, target: &target, is_done: false };
-        let mut output = Output::new(sink, path, self.progress.clone());
+        let mut output = Output::new(sink, path, self.progress.clone(), contents);
         fill(&mut output)?;
-        output.close()?;
+        let contents = output.close()?;
+        file.publisher.keep(&target, contents);
         file.publisher.finish(&target)?;
         file.is_done = true;
         drop(file);
@@ -254,6 +257,9 @@ impl Commit {
             return Ok(());
         }
         self.publisher.lock()?;
+        if self.only_new {
+            self.publisher.require_new();
+        }
         self.names.written.iter().try_for_each(|name| self.check_new(name))?;
         let mut sealed = Sealed::new(&self.store);
         let replaced: &[PathBuf] = if self.over_seals { &[] } else { &self.names.written };

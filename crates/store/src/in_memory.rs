@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 use crate::blob::to_usize;
+use crate::checks::SEAL;
 use crate::names::{SUFFIX, check_root};
 use crate::store::{Atomicity, Folder, Held, Publisher, Sink};
 use crate::{
@@ -110,6 +111,7 @@ impl MemoryStore {
             root,
             existing,
             staging,
+            only_new: false,
             progress: progress.clone(),
         })
     }
@@ -404,6 +406,8 @@ struct MemoryPublisher {
     existing: bool,
     /// The location of files until they are published.
     staging: PathBuf,
+    /// Whether no existing file may be replaced.
+    only_new: bool,
     progress: Progress,
 }
 
@@ -430,6 +434,10 @@ impl Publisher for MemoryPublisher {
 
     fn finish(&mut self, _name: &Path) -> Result<()> {
         Ok(())
+    }
+
+    fn require_new(&mut self) {
+        self.only_new = true;
     }
 
     fn discard(&mut self, name: &Path) {
@@ -476,6 +484,9 @@ impl MemoryPublisher {
             let created = self.store.0.atomicity == Atomicity::AtomicObject && of > 1;
             if created && state.file(&target).is_some() {
                 return Err(Error::Replaces { path: target });
+            }
+            if self.only_new && name != Path::new(SEAL) && state.file(&target).is_some() {
+                return Err(Error::Exists { path: target });
             }
             if state.file(&self.staging.join(name)).is_none() {
                 return Err(missing("publish", &target));

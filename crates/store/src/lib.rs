@@ -27,6 +27,7 @@ mod blob;
 mod checked_json;
 mod checks;
 mod commit;
+mod contents;
 mod cursor;
 mod dir;
 mod error;

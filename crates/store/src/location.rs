@@ -173,7 +173,8 @@ impl Location {
     pub fn create_dir(&self) -> Result<()> {
         let is_missing = |dir: &Self| !dir.path().as_os_str().is_empty() && !dir.is_dir();
         let above = std::iter::successors(Some(self.clone()), Self::parent);
-        let missing: Vec<Self> = above.take_while(is_missing).collect();
+        let most = if self.store.implies_parents() { 1 } else { usize::MAX };
+        let missing: Vec<Self> = above.take(most).take_while(is_missing).collect();
         let mut outermost_first = missing.into_iter().rev();
         outermost_first.try_for_each(|dir| Commit::directory(dir, Progress::default())?.publish())
     }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use crate::blob::{CHUNK, to_usize};
+use crate::contents::Contents;
 use crate::store::Sink;
 use crate::{Blob, Error, Progress, Result, StepKind};
 
@@ -20,6 +21,8 @@ pub struct Output {
     /// The offset up to which write-back to disk was requested.
     begun: u64,
     progress: Progress,
+    /// What was written, if the store needs it.
+    contents: Option<Contents>,
 }
 
 /// The unit of write-back requests, in bytes.
@@ -29,9 +32,14 @@ const WRITE_BACK_UNIT: u64 = 16 << 20;
 const BLOCK: usize = 4096;
 
 impl Output {
-    pub(crate) fn new(sink: Box<dyn Sink>, path: PathBuf, progress: Progress) -> Self {
+    pub(crate) fn new(
+        sink: Box<dyn Sink>,
+        path: PathBuf,
+        progress: Progress,
+        contents: Option<Contents>,
+    ) -> Self {
         let buffer = vec![0; CHUNK + BLOCK].into_boxed_slice();
-        Self { sink, path, buffer, filled: 0..0, position: 0, begun: 0, progress }
+        Self { sink, path, buffer, filled: 0..0, position: 0, begun: 0, progress, contents }
     }
 
     /// Returns the number of bytes written so far.
@@ -44,6 +52,13 @@ impl Output {
     /// # Errors
     /// Fails if the system fails or the work is cancelled.
     pub fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        if let Some(contents) = &mut self.contents {
+            contents.put(bytes);
+        }
+        self.put_bytes(bytes)
+    }
+
+    fn put_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         if bytes.len() < CHUNK {
             let mut rest = bytes;
             return self.append(bytes.len() as u64, |room| {
@@ -65,11 +80,19 @@ impl Output {
     /// # Errors
     /// Fails if reading the blob or writing fails.
     pub fn copy(&mut self, blob: &Blob) -> Result<()> {
+        if let Some(contents) = &mut self.contents {
+            contents.copy(blob);
+        }
+        self.copy_blob(blob)
+    }
+
+    fn copy_blob(&mut self, blob: &Blob) -> Result<()> {
         if let Some(parts) = blob.parts() {
-            return parts.iter().try_for_each(|part| self.copy(part));
+            return parts.iter().try_for_each(|part| self.copy_blob(part));
         }
         if let Some(bytes) = blob.in_memory() {
-            return bytes.chunks(to_usize(WRITE_BACK_UNIT)).try_for_each(|share| self.put(share));
+            let mut shares = bytes.chunks(to_usize(WRITE_BACK_UNIT));
+            return shares.try_for_each(|share| self.put_bytes(share));
         }
         let mut read = self.copy_in_store(blob)?;
         self.append(blob.len() - read, |room| {
@@ -155,13 +178,25 @@ impl Output {
         }
         self.drain()?;
         self.progress.step(StepKind::Write, &self.path)?;
-        self.sink.write_at(offset, bytes)
+        self.sink.write_at(offset, bytes)?;
+        if let Some(contents) = &mut self.contents {
+            contents.patch(offset, bytes)?;
+        }
+        Ok(())
     }
 
-    /// Flushes the buffer, and lets the store begin to make the file durable.
-    pub(crate) fn close(mut self) -> Result<()> {
+    /// Returns whether [`patch`](Self::patch) may fail for bytes that were written long before, because they have left
+    /// this process. Formats then compute what they would patch before they write it.
+    pub fn only_appends(&self) -> bool {
+        self.sink.only_appends()
+    }
+
+    /// Flushes the buffer, and lets the store begin to make the file durable. Returns the contents, if the store needs
+    /// them and they fit.
+    pub(crate) fn close(mut self) -> Result<Option<Blob>> {
         self.drain()?;
-        self.sink.close()
+        self.sink.close()?;
+        Ok(self.contents.and_then(Contents::finish))
     }
 
     fn drain(&mut self) -> Result<()> {

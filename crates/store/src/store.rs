@@ -14,7 +14,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::{Error, Progress, Result, Source, SourceFile, Stamp};
+use crate::{Blob, Error, Progress, Result, Source, SourceFile, Stamp};
 
 /// What a store can publish atomically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,12 @@ pub enum Atomicity {
 pub trait Store: fmt::Debug + Send + Sync {
     /// Returns what the store can publish atomically.
     fn atomicity(&self) -> Atomicity;
+
+    /// Returns whether a directory exists as soon as a file below it does, so that missing parents of a new file or
+    /// directory are no error.
+    fn implies_parents(&self) -> bool {
+        false
+    }
 
     /// Opens a regular file; `mmap` allows its bytes to be memory-mapped.
     ///
@@ -185,6 +191,23 @@ pub trait Publisher: fmt::Debug + Send {
     /// Fails if the store fails, or the final path is not a regular file.
     fn create(&mut self, name: &Path) -> Result<Box<dyn Sink>>;
 
+    /// Returns whether a written file cannot be read from the store before it is published, so that its contents are
+    /// passed to [`keep`](Self::keep).
+    fn needs_contents(&self) -> bool {
+        false
+    }
+
+    /// Keeps the contents of a written file, by which it can be opened before it is published; `None` if they would take
+    /// too much memory.
+    fn keep(&mut self, name: &Path, contents: Option<Blob>) {
+        let _ = (name, contents);
+    }
+
+    /// Makes [`publish`](Self::publish) fail with [`Error::Exists`](crate::Error::Exists) if a file other than a seal
+    /// exists, even if another writer creates it at the same time. A store without this guarantee ignores the call: the
+    /// commit has checked that the files do not exist.
+    fn require_new(&mut self) {}
+
     /// Called after the sink of a file was closed.
     ///
     /// # Errors
@@ -225,8 +248,13 @@ pub trait Sink: fmt::Debug + Send {
     /// Overwrites bytes that were written before.
     ///
     /// # Errors
-    /// Fails if the store fails.
+    /// Fails if the store fails, or if the bytes were sent away and the sink [only appends](Self::only_appends).
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Returns whether bytes that were written long before cannot be overwritten, because they have left this process.
+    fn only_appends(&self) -> bool {
+        false
+    }
 
     /// Appends a range of a file without copying it through this process; returns the number of bytes that were
     /// appended, from the start of the range.

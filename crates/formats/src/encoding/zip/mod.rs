@@ -443,17 +443,29 @@ impl Writer {
     pub(crate) fn add(&mut self, out: &mut Output, name: &str, parts: &[Blob]) -> Result<()> {
         let offset = out.position();
         let size = parts.iter().map(Blob::len).fold(0, u64::saturating_add);
-        out.put(&local_header(name, size, 0, (offset, self.align))?)?;
         let mut crc = Crc::new();
-        for part in parts {
-            part.for_each_chunk(|piece| {
-                crc.update(piece);
-                out.put(piece)
-            })?;
+        if out.only_appends() {
+            // The header may have left this process before the last byte of the data is read.
+            for part in parts {
+                part.for_each_chunk(|piece| -> Result<()> {
+                    crc.update(piece);
+                    Ok(())
+                })?;
+            }
+            out.put(&local_header(name, size, crc.sum(), (offset, self.align))?)?;
+            parts.iter().try_for_each(|part| out.copy(part))?;
+        } else {
+            out.put(&local_header(name, size, 0, (offset, self.align))?)?;
+            for part in parts {
+                part.for_each_chunk(|piece| {
+                    crc.update(piece);
+                    out.put(piece)
+                })?;
+            }
+            /// The offset of the checksum in a header.
+            const CRC: u64 = 14;
+            out.patch(offset + CRC, &crc.sum().to_le_bytes())?;
         }
-        /// The offset of the checksum in a header.
-        const CRC: u64 = 14;
-        out.patch(offset + CRC, &crc.sum().to_le_bytes())?;
         self.directory.extend(directory_entry(name, size, crc.sum(), offset)?);
         self.count += 1;
         Ok(())
