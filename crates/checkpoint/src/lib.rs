@@ -12,6 +12,10 @@
 //! A serial is staged next to its final location and renamed, so readers see all of it or nothing. Other entries of the
 //! directory are not changed.
 //!
+//! A store that publishes single files has no renames. There, the data of a serial is published first, in a directory with a
+//! unique name (`step-00000120/data-5e6a90e1c4d07b32/params`), and then the manifest, which must not exist: of several
+//! writers of a step, one creates it, and readers see serials with a manifest only.
+//!
 //! This crate runs nothing. A framework that restores its checkpoints by a program passes that program as an
 //! [`Origin`]; its loader is stored, sealed and listed here, and run by the framework's own crate.
 //!
@@ -34,6 +38,7 @@
 
 mod container;
 mod error;
+mod leftovers;
 mod manager;
 mod manifest;
 mod serial;

@@ -1,14 +1,18 @@
 //! Saves serials: a single writer per directory, which keeps the newest.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use lodstone_formats::{SealedFile, TensorRanges};
 use lodstone_model::Model;
-use lodstone_store::{Blob, Commit, Error as StoreError, Location, Output, Progress, WriterLock};
+use lodstone_store::{
+    Atomicity, Blob, Commit, Error as StoreError, Location, Output, Progress, WriterLock,
+};
 
 use crate::container::Container;
 use crate::error::{Error, Result, internal};
+use crate::leftovers::{self, DATA};
 use crate::manifest::{LOADER, MANIFEST, Manifest};
 use crate::serial::{Serial, name_of, serials};
 use crate::snapshot::Snapshot;
@@ -96,12 +100,16 @@ impl Manager {
         dir.create_dir()?;
         let lock = WriterLock::take(&dir)?;
         dir.recover()?;
+        if dir.store().atomicity() == Atomicity::AtomicObject {
+            leftovers::remove(&dir)?;
+        }
         let inner = Inner { dir, lock, options };
         Ok(Self { inner: Arc::new(inner), running: None })
     }
 
-    /// Saves a snapshot as the serial of a step, which replaces an earlier one of that step and is durable when this
-    /// returns. Then removes surplus serials, oldest first, but never the last intact one.
+    /// Saves a snapshot as the serial of a step, which is durable when this returns. It replaces an earlier one of that
+    /// step; in a store that publishes single files, that is an error. Then removes surplus serials, oldest first, but
+    /// never the last intact one.
     ///
     /// Waits for a background save first.
     ///
@@ -193,16 +201,61 @@ impl Inner {
     fn save(&self, step: u64, snapshot: &Snapshot) -> Result<Saved> {
         self.lock.check()?;
         self.dir.recover()?;
+        match self.dir.store().atomicity() {
+            Atomicity::AtomicSet => self.publish_set(step, snapshot)?,
+            Atomicity::AtomicObject => self.publish_objects(step, snapshot)?,
+        }
+        let serial = Serial::named(&self.dir, step)?;
+        let (removed, warnings) = self.retain(step);
+        Ok(Saved { serial, removed, warnings })
+    }
+
+    /// Publishes all files of a serial in one step.
+    fn publish_set(&self, step: u64, snapshot: &Snapshot) -> Result<()> {
         let path = self.dir.join(name_of(step));
         let mut commit = Commit::directory(&path, self.options.progress.clone())?;
         let manifest = self.stage(&mut commit, step, snapshot)?;
         commit.write::<StoreError>(MANIFEST.name, |out| MANIFEST.write(out, &manifest))?;
         // Tensors that are not in memory may have changed since.
         snapshot.tensors.iter().try_for_each(|it| it.tensor.check_unchanged())?;
+        Ok(commit.publish()?)
+    }
+
+    /// Publishes the data of a serial under a unique name, and then creates its manifest: of several writers, one does.
+    fn publish_objects(&self, step: u64, snapshot: &Snapshot) -> Result<()> {
+        let path = self.dir.join(name_of(step));
+        let manifest_path = path.join(MANIFEST.name);
+        if manifest_path.is_there()? {
+            return Err(StoreError::Exists { path: manifest_path.to_path_buf() }.into());
+        }
+        if !path.store().implies_parents() {
+            path.create_dir()?;
+        }
+        let name = unique_name();
+        let data = path.join(&name);
+        let mut commit = Commit::directory(&data, self.options.progress.clone())?.only_new(true);
+        let mut manifest = self.stage(&mut commit, step, snapshot)?;
+        manifest.data = Some(name);
+        snapshot.tensors.iter().try_for_each(|it| it.tensor.check_unchanged())?;
         commit.publish()?;
-        let serial = Serial::named(&self.dir, step)?;
-        let (removed, warnings) = self.retain(step);
-        Ok(Saved { serial, removed, warnings })
+        let publish = || -> Result<()> {
+            let mut commit =
+                Commit::directory(&path, self.options.progress.clone())?.only_new(true);
+            commit.write::<StoreError>(MANIFEST.name, |out| MANIFEST.write(out, &manifest))?;
+            Ok(commit.publish()?)
+        };
+        let Err(error) = publish() else { return Ok(()) };
+        match Manifest::load(&path) {
+            // Only the answer of the server was lost.
+            Ok(found) if found.data == manifest.data => Ok(()),
+            Ok(_) => {
+                // Nobody refers to the data; a later manager removes what remains.
+                let _ = data.remove_dir(&Progress::default());
+                Err(error)
+            }
+            // The manifest may appear yet.
+            Err(_) => Err(error),
+        }
     }
 
     /// Writes all files but the manifest, which it returns.
@@ -289,6 +342,12 @@ fn staged(commit: &Commit, name: &str) -> Result<Blob> {
 fn seal(commit: &Commit, name: String, ranges: &mut TensorRanges) -> Result<SealedFile> {
     let blob = staged(commit, &name)?;
     Ok(SealedFile::of(name, &blob, ranges, &Progress::default())?)
+}
+
+/// Returns the name of a directory of data, which no other writer has.
+fn unique_name() -> String {
+    // Each state has random keys.
+    format!("{DATA}{:016x}", RandomState::new().build_hasher().finish())
 }
 
 /// Lowers the priority below that of training threads. Linux has priorities per thread, inherited by new threads;

@@ -8,11 +8,11 @@
 //! | `step` | the number of steps done |
 //! | `container` | the layout of the variables: `combined`, `each`, `sized`, `safetensors` |
 //! | `variables` | all variables, sorted by name: each with `name`, `kind`, `dtype` and `shape` |
-//! | `random` | names of the variables that are the state of random numbers |
 //! | `random` | names of the variables with the state of random numbers |
 //! | `programs` | the SHA-256 of the `main` and the `startup` program, `null` without one |
 //! | `numerics` | what computed the values: `engine`, `simd`; `null` if not recorded |
 //! | `metadata` | the user's entries |
+//! | `data` | the directory of the files below that of the serial, in stores that publish single files; absent elsewhere |
 //! | `files` | as in a seal: `name`, `size`, and `parts` with their checksums |
 //! | `self` | the checksum of all bytes before its line |
 
@@ -21,7 +21,7 @@ use std::fmt;
 
 use lodstone_formats::{SealedFile, check_names};
 use lodstone_model::Parameter;
-use lodstone_store::{CheckedJson, Location, Schema};
+use lodstone_store::{CheckedJson, Location, Schema, check_relative};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -61,6 +61,10 @@ pub struct Manifest {
     pub numerics: Option<Numerics>,
     /// The user's entries.
     pub metadata: BTreeMap<String, Value>,
+    /// The directory of the files, below that of the serial. Stores that publish single files have one: its name is unique,
+    /// so that no other writer has files there, and only this manifest refers to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<String>,
     /// The files and their checksums.
     pub files: Vec<SealedFile>,
 }
@@ -130,6 +134,7 @@ impl Manifest {
             programs,
             numerics: snapshot.numerics.clone(),
             metadata: snapshot.metadata.clone(),
+            data: None,
             files: Vec::new(),
         }
     }
@@ -141,6 +146,12 @@ impl Manifest {
     pub(crate) fn load(directory: &Location) -> Result<Self> {
         let manifest: Self = MANIFEST.read(directory)?;
         check_names(&manifest.files, &MANIFEST, directory)?;
+        if let Some(data) = &manifest.data
+            && (data.contains('/') || check_relative(data).is_err())
+        {
+            let what = format!("`{data}` is not the name of a directory");
+            return Err(MANIFEST.contradiction(directory, what).into());
+        }
         if manifest.programs.main.is_some() && !manifest.has_loader() {
             let what = "the serial was saved from a program, but has no loader";
             return Err(MANIFEST.contradiction(directory, what).into());

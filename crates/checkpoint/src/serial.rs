@@ -61,7 +61,7 @@ pub(crate) fn name_of(step: u64) -> String {
 }
 
 /// Returns the step in the name of a serial; `None` for other names.
-fn step_of(name: &str) -> Option<u64> {
+pub(crate) fn step_of(name: &str) -> Option<u64> {
     let step = name.strip_prefix(PREFIX)?.parse().ok()?;
     // `step-+5` and `step-5` are foreign names.
     (name_of(step) == name).then_some(step)
@@ -183,7 +183,7 @@ impl Serial {
     pub fn load(&self, manifest: &Manifest) -> Result<Vec<Parameter>> {
         // This container aligns elements in the file, so they are aligned if the file is read as a whole.
         if manifest.container == Container::Combined {
-            let dir = self.dir()?;
+            let dir = self.dir(manifest)?;
             let open = |name: &str| Ok(Blob::memory(source(&dir, manifest, name)?.read_all()?));
             let tensors = manifest.container.read(&manifest.variables, &open)?;
             return self.expect_manifest(manifest, tensors);
@@ -200,16 +200,22 @@ impl Serial {
     /// [`Error::Absent`] if the manifest does not list the file or it does not exist; if it has another size or cannot
     /// be opened.
     pub fn file(&self, manifest: &Manifest, name: &str) -> Result<Blob> {
-        Ok(Blob::file(Arc::new(source(&self.dir()?, manifest, name)?)))
+        Ok(Blob::file(Arc::new(source(&self.dir(manifest)?, manifest, name)?)))
     }
 
-    fn dir(&self) -> Result<Dir> {
-        Ok(Dir::open(&self.path, Links::Confined, false)?)
+    /// Opens the directory of the files.
+    fn dir(&self, manifest: &Manifest) -> Result<Dir> {
+        Ok(Dir::open(self.files(manifest), Links::Confined, false)?)
+    }
+
+    /// Returns the location of the directory of the files that the manifest lists.
+    pub fn files(&self, manifest: &Manifest) -> Location {
+        manifest.data.as_ref().map_or_else(|| self.path.clone(), |data| self.path.join(data))
     }
 
     /// Returns the files that are missing or do not match their checksums.
     fn damages(&self, manifest: &Manifest, progress: &Progress) -> Result<Vec<String>> {
-        let (dir, mut found) = (self.dir()?, Vec::new());
+        let (dir, mut found) = (self.dir(manifest)?, Vec::new());
         for sealed in &manifest.files {
             let Some(file) = dir.open_source(&sealed.name)? else {
                 found.push(format!("`{}` does not exist", sealed.name));
@@ -230,7 +236,7 @@ impl Serial {
 
     /// Opens the tensors in the files, with their names in the manifest.
     fn open_tensors(&self, manifest: &Manifest) -> Result<Vec<Parameter>> {
-        let dir = self.dir()?;
+        let dir = self.dir(manifest)?;
         let open = |name: &str| Ok(Blob::file(Arc::new(source(&dir, manifest, name)?)));
         manifest.container.read(&manifest.variables, &open)
     }
