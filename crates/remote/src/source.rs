@@ -22,8 +22,11 @@ const MAX_REQUEST: u64 = 8 << 20;
 /// Maximum number of requests of a read that run at the same time.
 const PARALLEL: usize = 4;
 
-/// Maximum size of a sequential read-ahead.
+/// Maximum size of a sequential read-ahead of headers.
 const MAX_AHEAD: u64 = 1 << 20;
+
+/// Maximum size of a read-ahead in an announced range: two requests at the same time.
+const ANNOUNCED: u64 = 16 << 20;
 
 /// An object, open for reading. Every range has `If-Match` with its entity tag, or is compared with its size and time.
 #[derive(Debug)]
@@ -33,6 +36,8 @@ pub(crate) struct RemoteFile {
     path: PathBuf,
     object: Object,
     ahead: Mutex<Ahead>,
+    /// The range that is read in order.
+    announced: Mutex<Range<u64>>,
 }
 
 /// How far small reads read ahead.
@@ -46,17 +51,31 @@ struct Ahead {
 impl RemoteFile {
     pub(crate) fn new(store: RemoteStore, key: String, path: PathBuf, object: Object) -> Self {
         let ahead = Mutex::new(Ahead { end: HEAD, len: HEAD });
-        Self { store, key, path, object, ahead }
+        Self { store, key, path, object, ahead, announced: Mutex::new(0..0) }
     }
 
     /// Extends a small read: headers are followed by headers.
     fn extend(&self, range: Range<u64>) -> Range<u64> {
-        if range.end - range.start >= HEAD {
-            return range;
+        let announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if announced.start <= range.start && range.end <= announced.end {
+            let end = range.end.max(range.start.saturating_add(ANNOUNCED).min(announced.end));
+            // An announced range that is smaller than the head of a file is followed by others.
+            if end - range.start >= HEAD {
+                return range.start..end;
+            }
         }
         let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        let size = range.end - range.start;
+        if size >= HEAD {
+            // Elements that are read in pieces: each request is twice as long as the one before.
+            let len = if range.start == ahead.end { 2 * ahead.len } else { size };
+            let len = len.clamp(size, MAX_REQUEST.max(size));
+            let end = range.start.saturating_add(len).min(self.len());
+            *ahead = Ahead { end, len };
+            return range.start..end;
+        }
         let follows = range.start.checked_sub(ahead.end).is_some_and(|hop| hop <= HEAD);
-        let len = if follows { (2 * ahead.len).min(MAX_AHEAD) } else { HEAD };
+        let len = if follows { (2 * ahead.len).clamp(HEAD, MAX_AHEAD) } else { HEAD };
         // The end of an archive is read backwards.
         let start =
             range.start.min(self.len().saturating_sub(HEAD).max(range.start.saturating_sub(HEAD)));
@@ -126,6 +145,10 @@ impl Source for RemoteFile {
             }
         });
         fetched.map_err(|fault| fault.at("read", &self.path))
+    }
+
+    fn announce(&self, range: Range<u64>) {
+        *self.announced.lock().unwrap_or_else(PoisonError::into_inner) = range;
     }
 
     fn shared(&self, offset: u64, len: u64) -> Option<Bytes> {

@@ -112,7 +112,9 @@ impl Web {
         // A remembered target may have expired.
         let remembered = self.targets().get(key).cloned();
         if let Some(target) = remembered {
-            let ask = self.ask(target, range, known, true, None)?;
+            let is_ours = target.origin() == self.url(key)?.origin();
+            let authorization = self.authorization.clone().filter(|_| is_ours);
+            let ask = self.ask(target, range, known, true, authorization)?;
             let Reply { response, .. } = self.transport.get(&ask).await?;
             if !matches!(response.status().as_u16(), 400 | 401 | 403 | 404 | 410) {
                 return self.answer(response, range, known).await;

@@ -98,6 +98,20 @@ fn an_expired_redirect_is_followed_anew() {
 }
 
 #[test]
+fn a_redirect_within_the_hub_keeps_the_token() {
+    let hub = Server::start(|request: &Logged, _| match request.path.as_str() {
+        "/org/old/resolve/main/model" => {
+            Reply::status(307).with("Location", "/org/new/resolve/main/model")
+        }
+        _ if request.header("authorization").is_none() => Reply::status(401),
+        _ => Reply::of(request, &content(100_000), "\"1\""),
+    });
+    let (location, _) = location(&hub, "hf://org/old/model");
+    assert!(Blob::open(&location, false).unwrap().read().unwrap() == content(100_000));
+    assert_eq!(hub.log().len(), 3);
+}
+
+#[test]
 fn all_files_come_from_one_commit() {
     let hub = hub("http://127.0.0.1:1");
     let (location, _) = location(&hub, "hf://org/name/config.json");

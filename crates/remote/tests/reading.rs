@@ -81,6 +81,22 @@ fn headers_are_read_ahead() {
 }
 
 #[test]
+fn a_copied_range_is_requested_in_large_parts() {
+    let server = Server::of(&[("/model", content(40 << 20))]);
+    let (location, stats) = server.location("/model");
+    let blob = Blob::open(&location, false).unwrap().slice(1 << 20, 30 << 20).unwrap();
+    let mut read = 0;
+    blob.for_each_chunk::<lodstone_store::Error>(|chunk| {
+        read += chunk.len();
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(read, 30 << 20);
+    assert_eq!(stats.requests(), 5, "the head, and 8 MiB each");
+    assert_eq!(stats.received(), (64 << 10) + (30 << 20), "nothing beyond the range");
+}
+
+#[test]
 fn the_end_of_an_archive_is_read_backwards() {
     let len = 1 << 20;
     let server = Server::of(&[("/model", content(len))]);

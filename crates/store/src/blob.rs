@@ -184,6 +184,19 @@ impl Blob {
         }
     }
 
+    /// Announces that all bytes will be read in order.
+    pub(crate) fn announce(&self) {
+        // A loop instead of recursion: computations may be nested.
+        let mut next = Some(self);
+        while let Some(blob) = next.take() {
+            match &blob.0 {
+                Repr::File { file, offset, len } => file.announce(*offset, *len),
+                Repr::Derived { source, .. } => next = source.source(),
+                Repr::Memory(_) | Repr::Concat { .. } => {}
+            }
+        }
+    }
+
     /// Fills `buffer` with the bytes at `offset` if that needs no disk access, and returns whether it
     /// did. A file with checks is always read.
     ///
@@ -267,6 +280,7 @@ impl Blob {
         if let Repr::Memory(bytes) = &self.0 {
             return bytes.chunks(CHUNK).try_for_each(each);
         }
+        self.announce();
         let len = self.len();
         let mut buffer = vec![0; CHUNK.min(usize::try_from(len).unwrap_or(CHUNK))];
         let mut offset = 0;

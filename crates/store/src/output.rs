@@ -94,6 +94,7 @@ impl Output {
             let mut shares = bytes.chunks(to_usize(WRITE_BACK_UNIT));
             return shares.try_for_each(|share| self.put_bytes(share));
         }
+        blob.announce();
         let mut read = self.copy_in_store(blob)?;
         self.append(blob.len() - read, |room| {
             blob.read_at(read, room)?;

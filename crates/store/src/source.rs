@@ -69,6 +69,11 @@ pub trait Source: fmt::Debug + Send + Sync {
         let _ = ranges;
     }
 
+    /// Announces that a range will be read in order, so that a remote store may request more of it than the next read.
+    fn announce(&self, range: Range<u64>) {
+        let _ = range;
+    }
+
     /// Returns the bytes of a range without a copy, if the source has them in memory or can map them.
     fn shared(&self, offset: u64, len: u64) -> Option<Bytes> {
         let _ = (offset, len);
@@ -225,6 +230,11 @@ impl SourceFile {
     /// Hints that bytes will be read soon.
     pub(crate) fn prefetch(&self, offset: u64, len: u64) {
         self.source.prefetch(std::slice::from_ref(&(offset..offset.saturating_add(len))));
+    }
+
+    /// Announces that bytes will be read in order.
+    pub(crate) fn announce(&self, offset: u64, len: u64) {
+        self.source.announce(offset..offset.saturating_add(len));
     }
 
     /// Reads all bytes. Those with checksums are read once, in order, on all processors.
