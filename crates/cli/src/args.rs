@@ -31,7 +31,8 @@ const STYLES: Styles = Styles::styled()
 /// Open deep-learning models without the framework that wrote them
 ///
 /// Data goes to stdout, everything else to stderr. Exit codes: 0 success or yes, 1 no, 2 error or unknown.
-/// A path of `-` is standard input or standard output.
+/// A path of `-` is standard input or standard output. Addresses work like paths: `s3://bucket/path`, `gs://`, `az://`,
+/// `hf://org/repository@revision/path`, `https://`.
 #[derive(Parser)]
 #[command(name = "lodstone", version, styles = STYLES, max_term_width = 100)]
 pub(crate) struct Arguments {
@@ -51,6 +52,14 @@ pub(crate) struct Global {
     /// Print details: formats, files, times, causes of errors
     #[arg(short, long, global = true)]
     verbose: bool,
+    /// Print the number of requests to remote stores, and the bytes received and sent; with --json also as `stats`
+    #[cfg(feature = "remote")]
+    #[arg(long, global = true)]
+    pub(crate) stats: bool,
+    /// Permit URLs and redirects to hosts of this machine and of private networks
+    #[cfg(feature = "remote")]
+    #[arg(long, global = true)]
+    pub(crate) allow_private_addresses: bool,
     #[command(flatten)]
     pub(crate) color: Color,
 }

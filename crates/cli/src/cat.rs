@@ -3,11 +3,12 @@
 use lodstone::{ConvertOptions, Model, One, Parameter, Target};
 
 use crate::args::Cat;
-use crate::stores::{Output, at};
+use crate::stores::{Output, at, for_parts};
 use crate::{Failure, console};
 
 pub(crate) fn run(arguments: &Cat) -> Result<(), Failure> {
-    let (path, options) = (at(&arguments.path)?, arguments.open.options()?);
+    let options = for_parts(&arguments.path, arguments.open.options()?);
+    let path = at(&arguments.path)?;
     let One { name, tensor, warnings } = match (&arguments.name, arguments.index) {
         (Some(name), _) => lodstone::open_named(&path, name, &options)?,
         (None, Some(index)) => lodstone::open_record(&path, index, &options)?,

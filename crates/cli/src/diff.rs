@@ -8,17 +8,29 @@ use lodstone::{
     Change, Detail, Diff, DiffOptions, Difference, Model, OperatorChange, OperatorPlace,
     ProgramDifference, Progress, Renames, Which,
 };
+use serde::Serialize;
 
 use crate::args::Diff as Arguments;
 use crate::console::{self, count, plain};
-use crate::stores::at;
+use crate::stores::{at, for_parts};
 use crate::{Failure, progress, table};
+
+/// A comparison as JSON.
+#[derive(Serialize)]
+struct Compared<'a> {
+    #[serde(flatten)]
+    document: &'a Diff,
+    #[cfg(feature = "remote")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stats: Option<crate::remote::Counts>,
+}
 
 /// Reports whether two models are equal.
 pub(crate) fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let open = |path: &Path, params: Option<&Path>| {
         let options = arguments.files.options(params)?;
-        Ok::<_, Failure>(lodstone::open_with(at(path)?, &arguments.trust.options(options))?)
+        let options = for_parts(path, arguments.trust.options(options));
+        Ok::<_, Failure>(lodstone::open_with(at(path)?, &options)?)
     };
     let a = open(&arguments.a, arguments.params_a.as_deref())?;
     let b = open(&arguments.b, arguments.params_b.as_deref())?;
@@ -36,7 +48,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool, Failure> {
         [(&arguments.a, &a), (&arguments.b, &b)].map(|(path, model)| title(path, model));
     let found = progress::show(&progress, None, || lodstone::diff(a, &b, &options))?;
     if arguments.json {
-        console::json(&found)?;
+        console::json(&Compared {
+            document: &found,
+            #[cfg(feature = "remote")]
+            stats: crate::remote::counts(),
+        })?;
     } else {
         console::to_stdout(|out| {
             let same = if found.same { "the same" } else { "different" };

@@ -7,6 +7,10 @@ use lodstone::Loss;
 use lodstone::finding::Code;
 
 pub(crate) fn of(failure: &(dyn Error + 'static)) -> Option<String> {
+    #[cfg(feature = "remote")]
+    if let Some(hint) = crate::remote::hint(failure) {
+        return Some(hint);
+    }
     match failure.downcast_ref::<Lodstone>()? {
         Lodstone::Lossy(losses) if losses.keys().eq([&Loss::Program]) => Some(
             match losses.values().flatten().all(|lost| lost.starts_with("the program `")) {

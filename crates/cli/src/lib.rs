@@ -25,6 +25,8 @@ mod plot;
 mod program;
 mod progress;
 mod recover;
+#[cfg(feature = "remote")]
+mod remote;
 mod run;
 mod sarif;
 mod scan;
@@ -79,6 +81,8 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Arguments::try_parse_from(&given).unwrap_or_else(|error| console::usage(&given, &error));
     arguments.global.color.write_global();
     console::set_verbosity(arguments.global.verbosity());
+    #[cfg(feature = "remote")]
+    remote::configure(&arguments.global);
     let started = Instant::now();
     let result = match arguments.command {
         Command::Inspect(arguments) => inspect::run(&arguments),
@@ -102,6 +106,8 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
             console::out(&script).map(yes)
         }
     };
+    #[cfg(feature = "remote")]
+    remote::report();
     console::detail(&format!("took {:.3} s", started.elapsed().as_secs_f64()));
     match result {
         Ok(Answer::Yes) => 0,

@@ -38,10 +38,18 @@ pub(crate) struct About<'a, T> {
     path: String,
     #[serde(flatten)]
     document: &'a T,
+    #[cfg(feature = "remote")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stats: Option<crate::remote::Counts>,
 }
 
 impl<'a, T> About<'a, T> {
     pub(crate) fn new(path: &Path, document: &'a T) -> Self {
-        Self { path: path.display().to_string(), document }
+        Self {
+            path: path.display().to_string(),
+            document,
+            #[cfg(feature = "remote")]
+            stats: crate::remote::counts(),
+        }
     }
 }

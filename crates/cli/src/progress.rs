@@ -26,6 +26,8 @@ pub(crate) fn cancel_on_interrupt(progress: &Progress) -> Result<(), Failure> {
     let (progress, is_cancelled) = (progress.clone(), AtomicBool::new(false));
     Ok(ctrlc::set_handler(move || {
         progress.cancel();
+        #[cfg(feature = "remote")]
+        crate::remote::interrupt();
         if is_cancelled.swap(true, Ordering::Relaxed) {
             std::process::exit(2);
         }

@@ -12,6 +12,8 @@ use std::path::Path;
 use lodstone::{Danger, DangerKind, Scan, Unknown};
 use serde_json::{Value, json};
 
+use crate::stores::scheme_of;
+
 /// The rule of files that were not understood.
 const UNKNOWN: &str = "unknown";
 
@@ -86,8 +88,12 @@ fn not_understood(unknown: &Unknown) -> Value {
 /// A path as a URI reference (RFC 3986).
 fn uri(path: &Path) -> String {
     let mut uri = String::new();
+    let mut path = path;
     if path.is_absolute() {
         uri += "file://";
+    } else if let Some((scheme, rest)) = scheme_of(path) {
+        uri += &format!("{scheme}://");
+        path = Path::new(rest);
     }
     for byte in path.as_os_str().as_encoded_bytes() {
         match byte {

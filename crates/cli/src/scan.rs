@@ -8,7 +8,7 @@ use lodstone::{Danger, DangerKind, Progress, Scan, ScanOptions, Unknown, Verdict
 use crate::args::Scan as Arguments;
 use crate::console::{self, count, plain};
 use crate::paths::{About, each};
-use crate::stores::at;
+use crate::stores::{at, for_parts};
 use crate::{Answer, Failure, progress, sarif};
 
 /// Lists the risks of models, and the files that were not understood.
@@ -29,6 +29,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Answer, Failure> {
     let mut scans = Vec::new();
     let answer = each(&arguments.paths, |path| {
         let location = at(path)?;
+        let options = options.clone().with_open(for_parts(path, options.open.clone()));
         let scan = || lodstone::scan(&location, &options);
         let found = progress::show(&progress, None, scan)?;
         let answer = match found.verdict {

@@ -4,15 +4,31 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lodstone::{Location, MemoryStore};
+use lodstone::{Location, MemoryStore, OpenOptions};
 
+#[cfg(feature = "remote")]
+use crate::remote;
 use crate::{Failure, console};
 
-/// Returns the location of the part of an address after `SCHEME://`.
-type Store = fn(&str) -> Location;
+/// Returns the location of an address, from its scheme and what follows `://`.
+type Store = fn(&str, &str) -> Result<Location, Failure>;
 
 /// The stores, by scheme. A path without one is local.
-const SCHEMES: &[(&str, Store)] = &[("file", |path| Location::from(path))];
+const SCHEMES: &[(&str, Store)] = &[
+    ("file", |_, path| Ok(Location::from(path))),
+    #[cfg(feature = "remote")]
+    ("s3", remote::at),
+    #[cfg(feature = "remote")]
+    ("gs", remote::at),
+    #[cfg(feature = "remote")]
+    ("az", remote::at),
+    #[cfg(feature = "remote")]
+    ("hf", remote::at),
+    #[cfg(feature = "remote")]
+    ("https", remote::at),
+    #[cfg(feature = "remote")]
+    ("http", remote::at),
+];
 
 /// The path of standard input or standard output.
 pub(crate) const STANDARD: &str = "-";
@@ -26,21 +42,36 @@ pub(crate) fn at(path: impl AsRef<Path>) -> Result<Location, Failure> {
     if path == Path::new(STANDARD) {
         return standard_input();
     }
-    let Some((scheme, rest)) = path.to_str().and_then(|path| path.split_once("://")) else {
+    let Some((scheme, rest)) = scheme_of(path) else {
         return Ok(Location::from(path));
     };
-    // Not a scheme: a local path such as `a/b://c`.
-    if scheme.is_empty() || !scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-        return Ok(Location::from(path));
-    }
     match SCHEMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(scheme)) {
-        Some((_, store)) => Ok(store(rest)),
+        Some((_, store)) => store(scheme, rest),
         None => {
             let known: Vec<_> =
                 SCHEMES.iter().map(|(scheme, _)| format!("`{scheme}://`")).collect();
             Err(format!("unknown scheme `{scheme}://`, expected {}", known.join(" or ")).into())
         }
     }
+}
+
+/// Returns the scheme of an address, and what follows `://`; `None` for a local path, such as `a/b://c`.
+pub(crate) fn scheme_of(path: &Path) -> Option<(&str, &str)> {
+    let (scheme, rest) = path.to_str()?.split_once("://")?;
+    let is_scheme = !scheme.is_empty() && scheme.bytes().all(|it| it.is_ascii_alphanumeric());
+    is_scheme.then_some((scheme, rest))
+}
+
+/// Returns whether a path is an address in another machine's store.
+pub(crate) fn is_remote(path: &Path) -> bool {
+    scheme_of(path).is_some_and(|(scheme, _)| !scheme.eq_ignore_ascii_case("file"))
+}
+
+/// Returns the options for a command that reads only parts of a model. It does not look for seals of remote models, which
+/// would cost a request for each directory above the model.
+pub(crate) fn for_parts(path: &Path, options: OpenOptions) -> OpenOptions {
+    let verify = options.verify && !is_remote(path);
+    options.with_verify(verify)
 }
 
 fn standard_input() -> Result<Location, Failure> {

@@ -12,6 +12,7 @@ mod hints;
 mod inspect;
 mod program;
 mod recover;
+mod remote;
 mod run;
 mod scan;
 mod streams;

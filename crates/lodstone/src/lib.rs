@@ -133,6 +133,9 @@ mod verify;
 mod wiring;
 mod words;
 
+#[cfg(feature = "remote")]
+pub use lodstone_remote as remote;
+
 pub use adapt::Renames;
 pub use byte_map::{ByteMaps, FileMap, byte_map};
 pub use capabilities::{Capabilities, capabilities};

@@ -194,6 +194,9 @@ struct Converted<'a> {
     /// The affected tensors and other locations, by name of the loss.
     losses: BTreeMap<String, &'a [String]>,
     warnings: &'a [String],
+    #[cfg(feature = "remote")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stats: Option<crate::remote::Counts>,
 }
 
 impl<'a> Converted<'a> {
@@ -209,6 +212,8 @@ impl<'a> Converted<'a> {
             files: conversion.files.iter().map(|file| file.display().to_string()).collect(),
             losses: losses.map(|(loss, places)| (loss.to_string(), places.as_slice())).collect(),
             warnings: &conversion.report.warnings,
+            #[cfg(feature = "remote")]
+            stats: crate::remote::counts(),
         }
     }
 }

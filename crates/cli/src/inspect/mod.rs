@@ -12,7 +12,7 @@ use lodstone::{GraphFormat, InspectOptions, Layer, Layers, Model};
 use crate::args::Inspect;
 use crate::console::{self, count, plain, size};
 use crate::paths::{About, each};
-use crate::stores::at;
+use crate::stores::{at, for_parts};
 use crate::{Answer, Failure, yes};
 
 /// Maximum number of operators of a graph by default.
@@ -36,7 +36,9 @@ pub(crate) fn run(arguments: &Inspect) -> Result<Answer, Failure> {
 }
 
 fn inspect(path: &Path, arguments: &Inspect) -> Result<(), Failure> {
-    let model = lodstone::open_with(at(path)?, &arguments.open.options()?)?;
+    let options = arguments.open.options()?;
+    let options = if arguments.hash { options } else { for_parts(path, options) };
+    let model = lodstone::open_with(at(path)?, &options)?;
     console::opened(path, &model);
     if let Some(format) = &arguments.graph {
         return graph(&model, format, arguments.limit.unwrap_or(MAX_DRAWN));
