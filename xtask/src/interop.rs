@@ -7,6 +7,7 @@ mod checkpoints;
 mod export;
 mod glow;
 mod mxnet;
+mod objects;
 mod onnx;
 mod package;
 mod programs;
@@ -55,6 +56,7 @@ const SUITES: [(&str, Suite); 9] = [
     ("sweep", sweep::sweep),
     ("mxnet", mxnet),
     ("onnx", onnx),
+    ("objects", objects::objects),
     ("package", package::package),
     ("safetensors", safetensors::safetensors),
     ("torch", torch::torch),
