@@ -50,7 +50,7 @@ impl Extent {
 /// A suite: loads files that we write with the frameworks of a family.
 type Suite = fn(&Path, Extent) -> Result<(), Outcome>;
 
-const SUITES: [(&str, Suite); 9] = [
+const SUITES: [(&str, Suite); 10] = [
     ("paddle", paddle),
     ("export", export::export),
     ("sweep", sweep::sweep),
