@@ -326,7 +326,7 @@ Examples:
   lodstone convert old.onnx new.onnx --opset 21                with operators of opset 21
   lodstone convert net.onnx typed.onnx --infer-shapes          declare the types of all values
   lodstone convert net.onnx glow.onnx --to onnx-glow --input-shape data:1,3,224,224
-  lodstone convert --list models.txt --into out/ --to safetensors --shard 0/4    a quarter of the models")]
+  lodstone convert --list models.txt --into out/ --to npz --shard 0/4")]
 pub(crate) struct Convert {
     /// A file, a directory, or the prefix that the files of a model share
     #[arg(required_unless_present = "list")]

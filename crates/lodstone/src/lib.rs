@@ -171,8 +171,8 @@ pub use lodstone_model::{
 pub use lodstone_schema::onnx::{UpgradeError, newest_opset};
 pub use lodstone_schema::{Properties, finding, weights};
 pub use lodstone_store::{
-    Blob, Error as StoreError, Escape, Field, Links, Location, Memory, MemoryStore, Progress,
-    Recovery, Step, StepKind, Store,
+    Atomicity, Blob, Error as StoreError, Escape, Field, Links, Location, Memory, MemoryStore,
+    Progress, Recovery, Step, StepKind, Store,
 };
 pub use names::Names;
 pub use open::{open, open_bytes, open_bytes_with, open_with, recover};

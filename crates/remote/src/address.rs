@@ -75,7 +75,7 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     match (a, b) {
         (0, 0) if [c, d, e] == [0, 0, 0] && (f == 0xffff || f == 0) => of(g, h),
         (0, 0) if [c, d, e, f] == [0, 0, 0xffff, 0] => of(g, h),
-        (0x64, 0xff9b) => of(g, h),
+        (0x64, 0xff9b) if [c, d, e, f] == [0; 4] => of(g, h),
         (0x2002, _) => of(b, c),
         _ => None,
     }

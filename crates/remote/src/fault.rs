@@ -80,6 +80,9 @@ pub enum Fault {
         /// Its address.
         address: IpAddr,
     },
+    /// No connection was made, so that the server has received nothing.
+    #[error("{0}")]
+    Unreachable(String),
     /// A connection failed.
     #[error("{0}")]
     Network(String),
@@ -135,7 +138,7 @@ impl Fault {
     /// Returns whether the same request may succeed a moment later.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
-            Self::Network(_) | Self::Silence(_) => true,
+            Self::Unreachable(_) | Self::Network(_) | Self::Silence(_) => true,
             Self::Status { status, .. } => *status == 429 || *status == 408 || *status >= 500,
             _ => false,
         }

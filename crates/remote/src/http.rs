@@ -13,14 +13,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, Limited};
 use object_store::ClientConfigKey;
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
     HttpResponseBody, HttpService,
 };
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, IF_NONE_MATCH, LOCATION};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, IF_NONE_MATCH, LOCATION, RANGE};
 use reqwest::{Client, Method, Request, Response, StatusCode, Url};
 use rustls::ClientConfig;
 use rustls::crypto::ring;
@@ -262,7 +262,10 @@ impl Transport {
         if error.is_timeout() && !error.is_connect() {
             return Fault::Silence(self.options.silence_timeout.as_secs());
         }
-        Fault::Network(chain(error))
+        match error.is_connect() {
+            true => Fault::Unreachable(chain(error)),
+            false => Fault::Network(chain(error)),
+        }
     }
 }
 
@@ -327,8 +330,13 @@ impl HttpService for Service {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (parts, body) = request.into_parts();
         let fail = |fault: Fault| {
-            let kind =
-                if fault.is_transient() { HttpErrorKind::Request } else { HttpErrorKind::Unknown };
+            // After a request was sent, it is repeated only if that has no other effect.
+            let kind = match fault {
+                Fault::Unreachable(_) => HttpErrorKind::Connect,
+                Fault::Silence(_) => HttpErrorKind::Timeout,
+                Fault::Network(_) => HttpErrorKind::Interrupted,
+                _ => HttpErrorKind::Unknown,
+            };
             HttpError::new(kind, fault)
         };
         let url: Url = parts
@@ -346,6 +354,8 @@ impl HttpService for Service {
             Some(Ok(IpAddr::V4(address))) if address.is_link_local()
         );
         let is_get = parts.method == Method::GET;
+        // Only files are read by ranges: other responses are collected in memory.
+        let max = if parts.headers.contains_key(RANGE) { usize::MAX } else { MAX_MESSAGE };
         let mut request = Request::new(parts.method, url);
         *request.headers_mut() = parts.headers;
         if self.creates(&request) {
@@ -371,8 +381,13 @@ impl HttpService for Service {
                 stats.receive(frame.data_ref().map_or(0, |data| data.len() as u64));
                 frame
             });
-            let body = counted.map_err(move |error| {
-                HttpError::new(HttpErrorKind::Interrupted, transport.fault(&error))
+            let limited = Limited::new(counted, max);
+            let body = limited.map_err(move |error| match error.downcast::<reqwest::Error>() {
+                Ok(error) => HttpError::new(HttpErrorKind::Interrupted, transport.fault(&error)),
+                Err(_) => {
+                    let limit = format!("at most {MAX_MESSAGE} bytes of a response");
+                    HttpError::new(HttpErrorKind::Unknown, Fault::Limit(limit))
+                }
             });
             return Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)));
         }

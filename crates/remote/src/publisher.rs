@@ -201,7 +201,7 @@ impl Publisher for RemotePublisher {
             return put.map(|_| ()).map_err(|fault| fault.at("create the directory", &self.root));
         }
         let mut created = Vec::new();
-        for name in names {
+        for (number, name) in (1..).zip(names) {
             let (key, target) = (self.key(name), self.target(name));
             let new = names.len() > 1 || (self.only_new && name != Path::new(SEAL));
             let published = self
@@ -215,7 +215,11 @@ impl Publisher for RemotePublisher {
                     })
                 });
             if let Err(error) = published {
-                self.remove(created);
+                // The file that refers to the others may be published although no answer came.
+                let is_known = matches!(error, Error::Exists { .. } | Error::Replaces { .. });
+                if number < names.len() || is_known {
+                    self.remove(created);
+                }
                 self.store.forget();
                 return Err(error);
             }

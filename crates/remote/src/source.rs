@@ -137,7 +137,12 @@ impl Source for RemoteFile {
         }
         if let [one] = missing.as_slice() {
             let extended = self.extend(one.clone());
-            missing = self.store.cache().read(self.object.id, &extended, |_, _| ());
+            // Another thread may have read some of it meanwhile.
+            missing = self.store.cache().read(self.object.id, &extended, |start, bytes| {
+                for ReadRange { offset, buffer } in &mut *ranges {
+                    copy(buffer, *offset, start, bytes);
+                }
+            });
         }
         let fetched = self.fetch(&requests(missing), |start, bytes| {
             for ReadRange { offset, buffer } in &mut *ranges {

@@ -204,7 +204,7 @@ fn nobody_listens() {
     std::thread::sleep(Duration::from_millis(50));
     let location = lodstone_remote::location(&url, &options()).unwrap();
     let error = Blob::open(&location, false).expect_err("refused");
-    assert!(matches!(Fault::of(&error), Some(Fault::Network(_))), "{error}");
+    assert!(matches!(Fault::of(&error), Some(Fault::Unreachable(_))), "{error}");
     assert!(error.to_string().contains("refused"), "{error}");
 }
 

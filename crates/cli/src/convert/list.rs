@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
-use lodstone::{Error, FORMATS, Format, FormatError, Progress, StoreError};
+use lodstone::{Atomicity, Error, FORMATS, Format, FormatError, Location, Progress, StoreError};
 use serde::Serialize;
 
 use super::options;
@@ -65,20 +65,25 @@ pub(super) fn run(arguments: &Convert) -> Result<bool, Failure> {
         }
         let text = error.as_ref().map(ToString::to_string);
         if arguments.json {
-            let [input, output] = [input, output].map(|path| path.display().to_string());
+            let [input, output] = [shown(input)?, shown(output)?];
             let error = text.as_deref();
             console::json(&Outcome { schema: 1, input, output, status, nbytes, error })?;
         } else if let Some(error) = &error {
             console::error(error.as_ref());
         } else {
             let done = nbytes.map_or("exists".to_owned(), size);
-            let [input, output] = [input, output].map(|path| plain(&path.display().to_string()));
+            let [input, output] = [plain(&shown(input)?), plain(&shown(output)?)];
             console::summary(&format!("{input} -> {output}: {done}\n"))?;
         }
     }
     let all = count(share.len(), "model");
     console::note(&format!("{all}: {converted} converted, {present} present, {failed} failed"));
     Ok(failed == 0)
+}
+
+/// Returns a path or an address for messages, without credentials.
+fn shown(path: &Path) -> Result<String, Failure> {
+    Ok(at(path)?.display().to_string())
 }
 
 /// Converts a model, and returns its size in bytes; `None` if the output exists.
@@ -90,25 +95,37 @@ fn convert(
 ) -> Result<Option<u64>, Failure> {
     let to = at(output)?;
     if to.is_there()? {
-        return Ok(None);
+        return present(&to).map(|()| None);
     }
     if let Some(parent) = to.parent() {
         parent.create_dir()?;
     }
     let mut options = options(arguments, progress)?;
     options.write.no_clobber = true;
-    let inside = |error: Error| format!("{}: {error}", plain(&input.display().to_string()));
-    let model = lodstone::open_with(at(input)?, &arguments.open.options()?).map_err(inside)?;
-    console::opened(input, &model);
+    let from = at(input)?;
+    let inside = |error: Error| format!("{}: {error}", plain(&from.display().to_string()));
+    let model = lodstone::open_with(&from, &arguments.open.options()?).map_err(inside)?;
+    console::opened(from.path(), &model);
     match lodstone::convert(model, &to, &options) {
         Ok(conversion) => {
             console::report(&conversion.report);
             Ok(Some(conversion.nbytes))
         }
         // Another process was faster.
-        Err(error) if is_present(&error) => Ok(None),
+        Err(error) if is_present(&error) => present(&to).map(|()| None),
         Err(error) => Err(inside(error).into()),
     }
+}
+
+/// Fails if an output is not whole: some stores publish the files of a model one by one.
+fn present(output: &Location) -> Result<(), Failure> {
+    if output.store().atomicity() == Atomicity::AtomicObject
+        && let Err(error) = lodstone::open(output)
+    {
+        let what = "exists, but is incomplete: remove it to convert the model again";
+        return Err(format!("{} {what} ({error})", output.display()).into());
+    }
+    Ok(())
 }
 
 fn is_present(error: &Error) -> bool {
@@ -144,12 +161,29 @@ fn items(arguments: &Convert) -> Result<Vec<Item>, Failure> {
         }
         items.push(Item { input, output });
     }
+    for Item { output, .. } in &items {
+        let mut above = output.ancestors().skip(1);
+        if let Some((outer, number)) = above.find_map(|path| outputs.get_key_value(path)) {
+            let (path, outer) = (path.display(), outer.display());
+            let what = format!("writes {outer}, which is a directory of {}", output.display());
+            return Err(format!("{path}: line {number}: {what}").into());
+        }
+    }
     Ok(items)
 }
 
 /// Returns the output of a model below a directory: at the path of the model, with the extension of the format.
 fn below(into: &Path, line: &str, format: Option<&Format>) -> PathBuf {
-    let path = Path::new(line.split_once("://").map_or(line, |(_, rest)| rest));
+    // Of an address, without credentials and queries.
+    let path = match line.split_once("://") {
+        Some((_, rest)) => {
+            let rest = rest.split(['?', '#']).next().unwrap_or_default();
+            let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+            let host = host.rsplit('@').next().unwrap_or_default();
+            Path::new(host).join(path)
+        }
+        None => PathBuf::from(line),
+    };
     let parts = path.components().filter(|part| matches!(part, Component::Normal(_)));
     let mut output: PathBuf = into.to_path_buf();
     output.extend(parts);

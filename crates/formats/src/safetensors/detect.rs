@@ -24,8 +24,12 @@ pub(super) fn detect(probe: &Probe<'_>) -> bool {
     match probe.entries {
         // The files of a distributed checkpoint belong to its metadata.
         Some(entries) => {
-            entry(entries).is_some()
-                && !entries.iter().any(|entry| entry.name.ends_with(".metadata"))
+            let is_metadata = |entry: &Entry| {
+                let stem = entry.name.strip_suffix(".metadata");
+                let stem = stem.map(|stem| stem.strip_prefix("__").unwrap_or(stem));
+                stem.is_some_and(|stem| stem.bytes().all(|byte| byte.is_ascii_digit()))
+            };
+            entry(entries).is_some() && !entries.iter().any(is_metadata)
         }
         None => {
             let name = probe.path.file_name().unwrap_or_default().to_string_lossy();

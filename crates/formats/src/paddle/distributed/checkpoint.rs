@@ -86,7 +86,7 @@ pub(super) fn read(path: &Location, options: &OpenOptions) -> Result<Model> {
 fn assemble(name: &str, open: Open<'_>, limits: &Limits) -> Result<(Model, Vec<String>)> {
     let why = || Error::NoModel { path: name.into(), why: "no such file".to_owned() };
     let main = open(name)?.ok_or_else(why)?;
-    let Metadata { tensors, files: places } = Metadata::read(&main, limits)?;
+    let Metadata { tensors, files: places, replicas } = Metadata::read(&main, limits)?;
     let mut model =
         Model { format: NAME.to_owned(), files: vec![main.clone()], ..Model::default() };
     let mut files = Files { open, main: &main, limits, opened: BTreeMap::new() };
@@ -149,6 +149,10 @@ fn assemble(name: &str, open: Open<'_>, limits: &Limits) -> Result<(Model, Vec<S
             whole(&shape, item, joined).map_err(|expected| odd(expected, "others".to_owned()))?;
         model.parameters.push(Parameter { name, tensor: Tensor::dense(dtype, shape, data) });
     }
+    // Files of replicas belong to the checkpoint, too.
+    for file in &replicas {
+        files.file(file)?;
+    }
     let (mut names, mut table) = (vec![name.to_owned()], Map::new());
     for (name, File { blob, names: of_file, .. }) in files.opened {
         names.push(name);
@@ -196,6 +200,15 @@ struct File {
 
 impl Files<'_> {
     fn tensor(&mut self, file: &str, name: &str) -> Result<Tensor> {
+        self.file(file)?;
+        let found = self.opened.get(file).and_then(|file| file.tensors.get(name));
+        let found = found.filter(|tensor| matches!(tensor.kind, Kind::Dense)).cloned();
+        let expected = || format!("a tensor `{name}` in `{file}`");
+        found.ok_or_else(|| self.main.malformed(0, expected(), "none").into())
+    }
+
+    /// Opens a file, unless it is open.
+    fn file(&mut self, file: &str) -> Result<()> {
         if !self.opened.contains_key(file) {
             let blob = (self.open)(file)?.ok_or_else(|| {
                 Error::from(self.main.malformed(0, format!("a file `{file}`"), "no such file"))
@@ -212,10 +225,7 @@ impl Files<'_> {
             let tensors = tensors.map(|parameter| (parameter.name, parameter.tensor)).collect();
             self.opened.insert(file.to_owned(), File { blob, tensors, names });
         }
-        let found = self.opened.get(file).and_then(|file| file.tensors.get(name));
-        let found = found.filter(|tensor| matches!(tensor.kind, Kind::Dense)).cloned();
-        let expected = || format!("a tensor `{name}` in `{file}`");
-        found.ok_or_else(|| self.main.malformed(0, expected(), "none").into())
+        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The metadata of a distributed checkpoint.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use lodstone_model::{DType, Limits};
 use lodstone_store::Blob;
@@ -14,6 +14,8 @@ pub(super) struct Metadata {
     pub(super) tensors: Vec<(String, Vec<Local>)>,
     /// The file of each part, by the name of the tensor.
     pub(super) files: HashMap<(String, Place), String>,
+    /// The files of replicas, which are not read.
+    pub(super) replicas: BTreeSet<String>,
 }
 
 /// The place of a part in its tensor: a box, or a range of the elements of a box.
@@ -44,6 +46,7 @@ impl Metadata {
         let reader = Reader { shapes: &shapes };
         let root = reader.record(shapes.tree.root(), "Metadata")?;
         let (mut tensors, mut files) = (Vec::new(), HashMap::new());
+        let mut replicas = BTreeSet::new();
         for (name, parts) in reader.dict(root.required("state_dict_metadata")?)? {
             let name = reader.word(*name)?;
             if tensors.len() >= limits.tensors {
@@ -57,6 +60,7 @@ impl Metadata {
             let part = reader.record(*index, "LocalTensorIndex")?;
             let replica = part.given("replica_id").map(|id| reader.number(id)).transpose()?;
             if replica.is_some_and(|replica| replica > 0) {
+                replicas.insert(reader.word(*file)?);
                 continue;
             }
             let name = reader.word(part.required("tensor_key")?)?;
@@ -66,7 +70,7 @@ impl Metadata {
                 return Err(reader.odd(*index, "one file for each part"));
             }
         }
-        Ok(Self { tensors, files })
+        Ok(Self { tensors, files, replicas })
     }
 }
 
@@ -165,7 +169,15 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Returns dims, offsets or a range.
     fn numbers(&self, id: Id) -> Result<Vec<u64>> {
-        self.items(id)?.iter().map(|id| self.number(*id)).collect()
+        /// Maximum number of dims.
+        const MAX_RANK: usize = 64;
+        let items = self.items(id)?;
+        // Before they are copied: many parts may refer to one long list.
+        if items.len() > MAX_RANK {
+            return Err(self.odd(id, "at most 64 dims"));
+        }
+        items.iter().map(|id| self.number(*id)).collect()
     }
 }

@@ -66,6 +66,14 @@ pub(in crate::torch) fn read(path: &Location, options: &OpenOptions) -> Result<M
         true => mains(&entries),
         false => vec![path.name().unwrap_or_default().to_owned()],
     };
+    // The metadata of processes: those of some may be missing.
+    let ranks: Vec<u64> = mains.iter().filter_map(|name| rank_of(name)).collect();
+    if let Some(missing) = (0..).zip(&ranks).find(|(rank, found)| rank != *found)
+        && directory
+    {
+        let why = format!("it has no `__{}{METADATA}`, but that of a later process", missing.0);
+        return Err(Error::NoModel { path: path.to_path_buf(), why });
+    }
     let (mut model, layout) = if mains.is_empty() {
         let files = shards::files(&entries);
         (
@@ -78,6 +86,11 @@ pub(in crate::torch) fn read(path: &Location, options: &OpenOptions) -> Result<M
         all.extend(names);
         (model, Layout { names: all, mains: mains.len(), ..Layout::default() })
     };
+    if directory && !ranks.is_empty() {
+        let what = "the number of processes is not recorded, so that the metadata of a missing last \
+                    one would not be noticed";
+        model.report.warn(what);
+    }
     Layout { directory, ..layout }.remember(&mut model)?;
     Ok(model)
 }
@@ -107,7 +120,7 @@ pub(super) fn assemble(
     let (Some(metadata), Some(main)) = (metadata, model.files.first().cloned()) else {
         return Err(Error::internal("a checkpoint without metadata"));
     };
-    let Metadata { entries, places, repeated } = metadata;
+    let Metadata { entries, places, repeated, also } = metadata;
     if !repeated.is_empty() {
         let what = "several processes saved values of these names; those of the first were taken";
         model.report.warn(format!("{what}: {}", some(&repeated)));
@@ -149,7 +162,11 @@ pub(super) fn assemble(
                     parts.push((Boxed { offsets, sizes, data: tensor.data.clone() }, tensor));
                 }
                 let tensor = match parts.as_mut_slice() {
-                    [(chunk, tensor)] if chunk.sizes == shape => tensor.clone(),
+                    [(chunk, tensor)]
+                        if chunk.sizes == shape && chunk.offsets.iter().all(|at| *at == 0) =>
+                    {
+                        tensor.clone()
+                    }
                     _ => {
                         let boxes = parts.into_iter().map(|(chunk, _)| chunk).collect();
                         let data = whole(&shape, element.size, boxes).map_err(|expected| {
@@ -161,6 +178,10 @@ pub(super) fn assemble(
                 model.parameters.push(Parameter { name, tensor });
             }
         }
+    }
+    // Files of items that are not read belong to the checkpoint, too.
+    for name in also {
+        files.file(&name)?;
     }
     let mut names = files.names;
     names.sort();

@@ -1,5 +1,6 @@
 //! The metadata of a distributed checkpoint.
 
+use std::collections::hash_map::Entry as MapEntry;
 use std::collections::{HashMap, HashSet};
 
 use lodstone_model::Limits;
@@ -18,6 +19,8 @@ pub(super) struct Metadata {
     pub(super) places: HashMap<(String, Option<Vec<u64>>), Place>,
     /// Names with items of several processes, of which the first was kept.
     pub(super) repeated: Vec<String>,
+    /// The files of the items that were not kept.
+    pub(super) also: Vec<String>,
 }
 
 /// A value of a checkpoint.
@@ -37,6 +40,9 @@ pub(super) struct Place {
     pub(super) offset: u64,
     pub(super) len: u64,
 }
+
+/// Maximum number of dims.
+const MAX_RANK: usize = 64;
 
 /// The module of the classes.
 const MODULE: &str = "torch.distributed.checkpoint.";
@@ -62,6 +68,7 @@ impl Metadata {
             entries: entries.collect::<Result<_>>()?,
             places: HashMap::new(),
             repeated: Vec::new(),
+            also: Vec::new(),
         };
         let places = pairs(&objects, attribute(&objects, root, &attributes, "storage_data")?)?;
         for (index, info) in places {
@@ -118,7 +125,10 @@ impl Metadata {
             }
         }
         for (index, place) in other.places {
-            self.places.entry(index).or_insert(place);
+            match self.places.entry(index) {
+                MapEntry::Vacant(free) => drop(free.insert(place)),
+                MapEntry::Occupied(_) => self.also.push(place.file),
+            }
         }
         Ok(())
     }
@@ -209,7 +219,12 @@ fn text(objects: &Objects, id: Id) -> Result<String> {
     objects.tree().word(id)?.ok_or_else(|| odd(objects, id, "a string"))
 }
 
+/// Returns dims or offsets.
 fn numbers(objects: &Objects, id: Id) -> Result<Vec<u64>> {
+    // Before they are copied: many tensors may refer to one long list.
+    if objects.items(id).is_some_and(|items| items.len() > MAX_RANK) {
+        return Err(odd(objects, id, "at most 64 dims"));
+    }
     objects.numbers(id).ok_or_else(|| odd(objects, id, "nonnegative integers"))
 }
 

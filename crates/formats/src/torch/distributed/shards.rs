@@ -118,14 +118,11 @@ pub(super) fn assemble(names: &[String], open: Open<'_>, limits: &Limits) -> Res
         };
         let shape = extent(&boxes).ok_or_else(|| inside("offsets that fit 64 bits".to_owned()))?;
         let item = u64::from(dtype.bits().unwrap_or(0)) / 8;
-        let tensor = match boxes.as_slice() {
-            [only] if only.sizes == shape => Tensor::dense(dtype, shape, only.data.clone()),
-            _ => {
-                open_ended.push(format!("`{name}`"));
-                let data = whole(&shape, item, boxes).map_err(inside)?;
-                Tensor::dense(dtype, shape, data)
-            }
-        };
+        if !shape.is_empty() {
+            open_ended.push(format!("`{name}`"));
+        }
+        let data = whole(&shape, item, boxes).map_err(inside)?;
+        let tensor = Tensor::dense(dtype, shape, data);
         model.parameters.push(Parameter { name, tensor });
     }
     if !open_ended.is_empty() {

@@ -12,11 +12,13 @@ an existing one is never changed. The tensors can be read with `lodstone.open`, 
 
 from __future__ import annotations
 
+import enum
 import io
 import json
 import os
 import pickle
 import re
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -85,9 +87,13 @@ class StorageWriter(BlockingAsyncStager, _storage.StorageWriter):  # type: ignor
         BlockingAsyncStager.__init__(self, cache_staged_state_dict=cache_staged_state_dict)
         self.path = _path(path)
         self._publication: ShardPublication | None = None
+        self._thread: threading.Thread = threading.current_thread()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_publication": None}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_publication", "_thread")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _publication=None, _thread=threading.current_thread())
 
     @property
     def checkpoint_id(self) -> str | None:
@@ -101,9 +107,9 @@ class StorageWriter(BlockingAsyncStager, _storage.StorageWriter):  # type: ignor
 
     def reset(self, checkpoint_id: Path | None = None) -> None:
         """Begins a new checkpoint. What an earlier one left unpublished is removed."""
+        self._discard()
         if checkpoint_id:
             self.path = _path(checkpoint_id)
-        self._discard()
 
     def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         """Called on every process before planning."""
@@ -122,7 +128,8 @@ class StorageWriter(BlockingAsyncStager, _storage.StorageWriter):  # type: ignor
 
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
         """Stages the checkpoint, on the coordinator."""
-        self._publication = ShardPublication(self._required())
+        self._discard()
+        self._publication, self._thread = ShardPublication(self._required()), threading.current_thread()
         staged = os.path.abspath(self._publication.staged())
         return [replace(plan, storage_data=_Place(staged, rank)) for rank, plan in enumerate(plans)]
 
@@ -147,11 +154,8 @@ class StorageWriter(BlockingAsyncStager, _storage.StorageWriter):  # type: ignor
         if publication is None:
             raise RuntimeError("the checkpoint was not staged by this writer")
         written = [result for of_rank in results for result in of_rank]
-        metadata = replace(
-            metadata,
-            storage_data={result.index: result.storage_data.info for result in written},
-            storage_meta=self.storage_meta(),
-        )
+        metadata.storage_data = {result.index: result.storage_data.info for result in written}
+        metadata.storage_meta = self.storage_meta()
         version = getattr(filesystem, "CURRENT_DCP_VERSION", None)
         if version is not None and hasattr(metadata, "version"):
             metadata.version = version
@@ -165,9 +169,13 @@ class StorageWriter(BlockingAsyncStager, _storage.StorageWriter):  # type: ignor
         return self.path
 
     def _discard(self) -> None:
-        if self._publication is not None:
-            self._publication.discard()
-            self._publication = None
+        """Removes what a failed save has left; a save in the background must have ended."""
+        if self._publication is None:
+            return
+        if self._thread is not threading.current_thread() and self._thread.is_alive():
+            raise RuntimeError(f"{self.path}: a save of this writer is in progress: use a writer for each save")
+        self._publication.discard()
+        self._publication = None
 
     def _staged(self, place: Any) -> tuple[str, int]:
         """Returns the staged directory of this save, and the number of this process.
@@ -176,9 +184,9 @@ class StorageWriter(BlockingAsyncStager, _storage.StorageWriter):  # type: ignor
         """
         if not isinstance(place, _Place):
             raise TypeError(f"expected a plan of this writer, found one with {type(place).__name__}")
-        parent, name = os.path.split(os.path.abspath(self._required()))
+        parent, name = os.path.split(os.path.realpath(self._required()))
         pattern = re.compile(rf"\.{re.escape(name[:50])}\.\d+-\d+\.lodstone")
-        here = os.path.dirname(place.staged) == parent and pattern.fullmatch(os.path.basename(place.staged))
+        here = os.path.realpath(os.path.dirname(place.staged)) == parent and pattern.fullmatch(os.path.basename(place.staged))
         if here and os.path.isdir(place.staged):
             return place.staged, place.rank
         found = [entry for entry in os.listdir(parent) if pattern.fullmatch(entry)]
@@ -254,13 +262,15 @@ class StorageReader(_storage.StorageReader):  # type: ignore[misc]
 
     Bytes are compared with the checksums of the seal before they are used, if there is one; with `verify=True`, a
     checkpoint without a seal is an error, and with `verify=False`, nothing is compared. `.metadata` is unpickled with an
-    allowlist, so that no other code of it runs. Items of tensors are loaded with `weights_only=True`.
+    allowlist of classes. Tensors and other values are loaded if `torch.load(weights_only=True)` accepts them; with
+    `weights_only=False`, values may be of any class, and a hostile checkpoint can run code.
     """
 
-    def __init__(self, path: Path | None = None, *, verify: bool | None = None) -> None:
+    def __init__(self, path: Path | None = None, *, verify: bool | None = None, weights_only: bool = True) -> None:
         super().__init__()
         self.path = _path(path)
         self.verify = verify
+        self.weights_only = weights_only
         self._files: ShardFiles | None = None
         self._places: dict[Any, Any] = {}
 
@@ -326,7 +336,15 @@ class StorageReader(_storage.StorageReader):  # type: ignore[misc]
         files = self._opened()
         if item.type == LoadItemType.BYTE_IO:
             found = files.read(place.relative_path, place.offset, place.length)
-            planner.load_bytes(item, io.BytesIO(b"" if found is None else bytes(found)))
+            plain = b"" if found is None else bytes(found)
+            if self.weights_only:
+                # Planners load values of any class.
+                try:
+                    torch.load(io.BytesIO(plain), map_location="cpu", weights_only=True)
+                except pickle.UnpicklingError as error:
+                    what = "needs more than plain values: pass weights_only=False if you trust the checkpoint"
+                    raise pickle.UnpicklingError(f"`{item.storage_index.fqn}` {what} ({error})") from None
+            planner.load_bytes(item, io.BytesIO(plain))
             return
         if place.relative_path.endswith(".safetensors"):
             value = self._rows(item, place, files)
@@ -411,6 +429,16 @@ class _Metadata(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if name in self.CLASSES.get(module, ()):
             return super().find_class(module, name)
+        if (module, name) == ("builtins", "getattr"):
+            # As Python 3.11.0 to 3.11.3 pickle members of enumerations.
+            return _member
         if module == "torch" and isinstance(getattr(torch, name, None), torch.dtype):
             return getattr(torch, name)
         raise pickle.UnpicklingError(f"{self.path}: refers to `{module}.{name}`, which metadata does not need")
+
+
+def _member(kind: Any, name: Any) -> Any:
+    """Returns a member of an enumeration."""
+    if not (isinstance(kind, type) and issubclass(kind, enum.Enum) and name in kind.__members__):
+        raise pickle.UnpicklingError(f"expected a member of an enumeration, found `{name}`")
+    return kind[name]

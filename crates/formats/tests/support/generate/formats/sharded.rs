@@ -11,41 +11,38 @@ fn all_of(folder: &str, main: &'static str, names: &[&'static str], outside: &st
     let read = |name: &str| file(&format!("{folder}/{name}"));
     let (honest, files) = (read(main), names.iter().map(|name| (*name, read(name))));
     let files: Vec<(&str, Vec<u8>)> = files.collect();
-    let given = |changed: &str, bytes: Option<&[u8]>| {
-        let mut beside: Vec<(&str, &[u8])> = Vec::new();
-        for (name, whole) in &files {
-            match bytes {
-                Some(bytes) if *name == changed => beside.push((name, bytes)),
-                None if *name == changed => {}
-                _ => beside.push((name, whole)),
-            }
-        }
-        beside
+    // Adds the files, one of which is missing or has other bytes.
+    let with = |hostile: Hostile, changed: &str, bytes: Option<&[u8]>| {
+        let others = files.iter().filter(|(name, _)| *name != changed);
+        let mut beside: Vec<(&str, &[u8])> =
+            others.map(|(name, whole)| (*name, whole.as_slice())).collect();
+        beside.extend(bytes.map(|bytes| (changed, bytes)));
+        hostile.beside(&beside).directory()
     };
     let mut all = Vec::new();
     let whole = Hostile::new(Length, format!("{folder}: an honest one"), main, honest.clone());
-    all.push(whole.beside(&given("", None)).directory().readable("it is honest"));
+    all.push(with(whole, "", None).readable("it is honest"));
     for (name, bytes) in &files {
         let what = format!("{folder}: without {name}");
         let without = Hostile::new(Path, what, main, honest.clone());
-        all.push(without.beside(&given(name, None)).directory());
+        all.push(with(without, name, None));
         for cut in [0, 1, bytes.len() / 2, bytes.len() - 1] {
             let what = format!("{folder}: {name} cut at {cut}");
             let hostile = Hostile::new(Length, what, main, honest.clone());
-            all.push(hostile.beside(&given(name, bytes.get(..cut))).directory());
+            all.push(with(hostile, name, bytes.get(..cut)));
         }
     }
     let made = lies(&honest, &fields::pickle(&honest), as_it_is);
     for hostile in alone(main, made, short_frame) {
         let hostile = hostile.perhaps("most values of the metadata are not read");
-        all.push(hostile.beside(&given("", None)).directory());
+        all.push(with(hostile, "", None));
     }
     let name = names.first().expect("a file").as_bytes();
     let at = honest.windows(name.len()).position(|bytes| bytes == name).expect("its name");
     let mut escaping = honest;
     escaping[at..at + name.len()].copy_from_slice(outside.as_bytes());
     let escapes = Hostile::new(Path, format!("{folder}: a file outside"), main, escaping);
-    all.push(escapes.beside(&given("", None)).directory().refused(&["Escapes"], &[]));
+    all.push(with(escapes, "", None).refused(&["Escapes"], &[]));
     all
 }
 
