@@ -20,6 +20,9 @@ const METADATA: &str = ".metadata";
 /// Opens a file of a checkpoint by its name.
 type Open<'a> = &'a dyn Fn(&str) -> Result<Option<Blob>>;
 
+/// Ranges of the elements of a box: the first element, and the bytes.
+type Ranges = Vec<(u64, Blob)>;
+
 /// The names of the files of a model: the metadata and the others.
 #[derive(Debug, Serialize, Deserialize)]
 struct Layout {
@@ -104,7 +107,7 @@ fn assemble(name: &str, open: Open<'_>, limits: &Limits) -> Result<(Model, Vec<S
                 .ok_or_else(|| odd("offsets that fit 64 bits".to_owned(), "others".to_owned()))?,
         };
         // The ranges of each box.
-        let mut boxes: BTreeMap<(Vec<u64>, Vec<u64>), Vec<(u64, Blob)>> = BTreeMap::new();
+        let mut boxes: BTreeMap<(Vec<u64>, Vec<u64>), Ranges> = BTreeMap::new();
         for Local { place, sizes, dtype: also, whole } in parts {
             if also != dtype || whole.is_some_and(|whole| whole != shape) {
                 let found = format!("{also} at {:?}", place.offsets);
