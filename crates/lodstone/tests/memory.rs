@@ -326,17 +326,14 @@ fn a_checkpoint_of_several_processes_is_converted_in_constant_memory() {
     let _alone = MEASURED.lock();
     let directory = tempfile::tempdir().expect("a directory");
     // Each process has a quarter of a matrix; an element is the number of its row in the whole.
-    let (rows, columns) = (4096_u16, 4096_u64);
+    let (rows, columns) = (4096_u16, 4096_usize);
     for process in 0..4 {
-        let (first, column) = (process / 2 * rows, u64::from(process % 2) * columns);
-        let row = |row: u16| {
-            let bytes = f32::from(first + row).to_le_bytes().repeat(columns as usize);
-            Blob::memory(bytes)
-        };
+        let (first, column) = (process / 2 * rows, usize::from(process % 2) * columns);
+        let row = |row: u16| Blob::memory(f32::from(first + row).to_le_bytes().repeat(columns));
         let tile: Vec<Blob> = (0..64).map(row).collect();
         // Rows repeat, so that the model to be written is small.
         let data = Blob::concat((0..rows).map(|at| tile[usize::from(at % 64)].clone()).collect());
-        let tensor = Tensor::dense(DType::Float32, vec![u64::from(rows), columns], data);
+        let tensor = Tensor::dense(DType::Float32, vec![u64::from(rows), columns as u64], data);
         let info = format!(r#"{{"w": {{"saved_offsets": [{first}, {column}]}}}}"#);
         let model = Model {
             parameters: vec![Parameter { name: "w".to_owned(), tensor }],
@@ -356,10 +353,10 @@ fn a_checkpoint_of_several_processes_is_converted_in_constant_memory() {
     assert!(peak <= 64 * MIB, "{peak}");
     let model = open(&whole).expect("a model");
     let tensor = &model.parameters[0].tensor;
-    assert_eq!(tensor.shape, [2 * u64::from(rows), 2 * columns]);
+    assert_eq!(tensor.shape, [2 * u64::from(rows), 2 * columns as u64]);
     for row in [0, 1, 63, 64, 4095, 4096, 4097, 8191_u16] {
-        let mut bytes = vec![0; 8 * columns as usize];
-        tensor.data.read_at(u64::from(row) * 8 * columns, &mut bytes).expect("a row");
+        let mut bytes = vec![0; 8 * columns];
+        tensor.data.read_at(u64::from(row) * bytes.len() as u64, &mut bytes).expect("a row");
         let expected = f32::from(row / rows * rows + row % rows % 64);
         assert!(bytes.chunks(4).all(|it| it == expected.to_le_bytes()), "row {row}");
     }
