@@ -105,7 +105,9 @@ fn of_fault(fault: &Fault, message: &str) -> Option<String> {
             "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, or AZURE_SKIP_SIGNATURE=true \
              for a public container"
         }
-        (Fault::Network(_) | Fault::Status { .. }, "s3") => "check AWS_REGION and AWS_ENDPOINT_URL",
+        (Fault::Unreachable(_) | Fault::Network(_) | Fault::Status { .. }, "s3") => {
+            "check AWS_REGION and AWS_ENDPOINT_URL"
+        }
         _ => return None,
     };
     Some(hint.to_owned())

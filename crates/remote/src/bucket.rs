@@ -262,6 +262,7 @@ fn fault_of(error: Error) -> Fault {
             Some(Fault::Silence(seconds)) => return Fault::Silence(*seconds),
             Some(Fault::Limit(limit)) => return Fault::Limit(limit.clone()),
             Some(Fault::Configuration(what)) => return Fault::Configuration(what.clone()),
+            Some(Fault::Unreachable(what)) => return Fault::Unreachable(what.clone()),
             Some(Fault::Network(what)) => return Fault::Network(what.clone()),
             _ => source = cause.source(),
         }
