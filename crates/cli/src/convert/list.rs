@@ -11,7 +11,7 @@ use crate::Failure;
 use crate::args::Convert;
 use crate::console::{self, count, plain, size};
 use crate::progress;
-use crate::stores::at;
+use crate::stores::{at, scheme_of};
 
 /// A line of a list.
 struct Item {
@@ -175,7 +175,7 @@ fn items(arguments: &Convert) -> Result<Vec<Item>, Failure> {
 /// Returns the output of a model below a directory: at the path of the model, with the extension of the format.
 fn below(into: &Path, line: &str, format: Option<&Format>) -> PathBuf {
     // Of an address, without credentials and queries.
-    let path = match line.split_once("://") {
+    let path = match scheme_of(Path::new(line)) {
         Some((_, rest)) => {
             let rest = rest.split(['?', '#']).next().unwrap_or_default();
             let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
