@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use lodstone_formats::safetensors::{self, Shard};
-use lodstone_formats::{Error as FormatError, Seal, SealedFile, SealedModel};
+use lodstone_formats::{Error as FormatError, Seal, SealedFile, SealedModel, TensorRanges};
+use lodstone_model::Model;
 use lodstone_store::{
     Blob, Checks, Commit, Dir, Error as StoreError, Links, Location, Output, Part, Progress,
 };
@@ -70,24 +71,15 @@ impl Publication {
             }
         }
         self.commit.write::<StoreError>(index, |out| out.put(bytes))?;
-        let part = Part {
-            tensor: None,
-            offset: 0,
-            len: bytes.len() as u64,
-            checksums: bytes.chunks(piece()).map(lodstone_store::checksum).collect(),
-        };
-        files.insert(0, sealed(index, vec![part])?);
+        let mut ranges = TensorRanges::of(&Model::default());
+        let (blob, progress) = (Blob::memory(bytes.to_vec()), Progress::default());
+        files.insert(0, SealedFile::of(index.to_owned(), &blob, &mut ranges, &progress)?);
         let mut seal = Seal::default();
         seal.models.push(SealedModel { format: format.to_owned(), files });
         self.commit.write_seal(|out| seal.write(out))?;
         self.commit.refers(index);
         Ok(self.commit.publish()?)
     }
-}
-
-/// The number of bytes of a checksum.
-fn piece() -> usize {
-    usize::try_from(lodstone_store::PIECE).unwrap_or(usize::MAX)
 }
 
 /// Writes tensors of one process to the file `name` in a staged directory; the file is durable when this returns. `load`
@@ -136,10 +128,6 @@ fn write(
         Ok(())
     })?;
     commit.publish()?;
-    sealed(name, parts)
-}
-
-fn sealed(name: &str, parts: Vec<Part>) -> Result<SealedFile> {
     let checks = Checks::new(parts).ok_or_else(|| internal("the parts of a file have gaps"))?;
     Ok(SealedFile { name: name.to_owned(), checks: Arc::new(checks) })
 }

@@ -74,6 +74,23 @@ pub(crate) fn assemble(shape: &[u64], item: u64, mut boxes: Vec<Boxed>) -> Resul
     Ok(if rows { source.clone() } else { Blob::derived(Arc::new(assembled())) })
 }
 
+/// Returns the dims of the tensor that boxes make up, from their offsets and sizes; `None` if they overflow.
+pub(crate) fn extent<'a>(
+    boxes: impl IntoIterator<Item = (&'a [u64], &'a [u64])>,
+) -> Option<Vec<u64>> {
+    let mut shape = Vec::new();
+    for (offsets, sizes) in boxes {
+        // All have the rank of the first.
+        if shape.is_empty() {
+            shape.resize(sizes.len(), 0);
+        }
+        for ((dim, offset), size) in shape.iter_mut().zip(offsets).zip(sizes) {
+            *dim = offset.checked_add(*size)?.max(*dim);
+        }
+    }
+    Some(shape)
+}
+
 impl Boxed {
     fn contains(&self, place: &[u64]) -> bool {
         let mut axes = self.offsets.iter().zip(&self.sizes).zip(place);

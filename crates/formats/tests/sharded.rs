@@ -5,27 +5,14 @@
 use std::path::{Path, PathBuf};
 
 use crate::support::facts::{Case, Tensor, cases};
-use crate::support::{bytes, facts_of_all, sha256};
-use lodstone_formats::{Error, FORMATS, OpenOptions, Probe, WriteOptions, named};
-use lodstone_model::Model;
-use lodstone_store::Location;
+use crate::support::{bytes, facts_of_all, open, sha256};
+use lodstone_formats::{WriteOptions, named};
 
 /// The directories of golden checkpoints.
 const FOLDERS: [&str; 2] = ["torch_sharded", "paddle_sharded"];
 
 fn golden(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(folder)
-}
-
-fn open(path: &Path) -> Result<Model, Error> {
-    let location = Location::from(path);
-    let entries = path.is_dir().then(|| location.list().unwrap());
-    let head = if path.is_dir() { Vec::new() } else { bytes(path) };
-    let (len, head) = (head.len() as u64, &head[..head.len().min(4096)]);
-    let probe = Probe { path: &location, head, len, entries: entries.as_deref() };
-    let format = FORMATS.iter().find(|format| (format.detect)(&probe));
-    let format = format.unwrap_or_else(|| panic!("{}: no format", path.display()));
-    (format.read)(&location, &OpenOptions::default())
 }
 
 fn sorted(mut tensors: Vec<Tensor>) -> Vec<Tensor> {

@@ -8,32 +8,14 @@ use std::path::{Path, PathBuf};
 
 use crate::support::facts::{Case, Tensor, cases};
 use crate::support::subjects::subject;
-use crate::support::{blob, bytes, facts_of_all, sha256};
-use lodstone_formats::{
-    Effort, Error, FORMATS, Format, OpenOptions, Pickles, Probe, WriteOptions, named, pickles,
-    torch,
-};
+use crate::support::{blob, bytes, facts_of_all, open, sha256};
+use lodstone_formats::{Effort, Error, Pickles, WriteOptions, named, pickles, torch};
 use lodstone_model::{DType, Limits, Model};
 use lodstone_store::{Blob, Location};
 use serde_json::Value;
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/torch")
-}
-
-fn format_of(path: &Path) -> Option<&'static Format> {
-    let location = Location::from(path);
-    let entries = path.is_dir().then(|| location.list().unwrap());
-    let head = if path.is_dir() { Vec::new() } else { bytes(path) };
-    let len = head.len() as u64;
-    let head = &head[..head.len().min(4096)];
-    let probe = Probe { path: &location, head, len, entries: entries.as_deref() };
-    FORMATS.iter().copied().find(|format| (format.detect)(&probe))
-}
-
-fn open(path: &Path) -> Result<Model, Error> {
-    let format = format_of(path).unwrap_or_else(|| panic!("{}: no format", path.display()));
-    (format.read)(&Location::from(path), &OpenOptions::default())
 }
 
 fn sorted(mut tensors: Vec<Tensor>) -> Vec<Tensor> {

@@ -1,7 +1,6 @@
 //! Writes the tensors of one process of a distributed run, which are loaded one by one, and their checksums meanwhile.
 
-use std::collections::BTreeMap;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use lodstone_model::DType;
 use lodstone_store::{Blob, Checksum, Output, PIECE, Part};
@@ -59,28 +58,14 @@ pub fn write_shard<E: From<Error>>(
     let mut start = (header.len() as u64).to_le_bytes().to_vec();
     start.extend(header);
     let mut parts = Vec::with_capacity(tensors.len() + 1);
-    let mut put = |tensor: Option<String>, blob: &Blob| -> Result<()> {
-        let (offset, len) = (out.position(), blob.len());
-        let mut sums = Sums::default();
-        blob.for_each_chunk(|bytes| {
-            bytes.chunks(STRETCH).try_for_each(|bytes| {
-                sums.update(bytes);
-                out.put(bytes)
-            })
-        })?;
-        if len > 0 {
-            parts.push(Part { tensor, offset, len, checksums: sums.finish() });
-        }
-        Ok(())
-    };
-    put(None, &Blob::memory(start))?;
+    put(out, None, &Blob::memory(start), &mut parts)?;
     for (index, Shard { name, dtype, shape }, size) in placed() {
         let blob = load(index)?;
         if blob.len() != *size {
             let what = format!("the tensor `{name}`: {dtype} {shape:?} in {} bytes", blob.len());
             return Err(Error::Incompatible { format: NAME, what }.into());
         }
-        put(Some(name.clone()), &blob)?;
+        put(out, Some(name.clone()), &blob, &mut parts)?;
     }
     Ok(parts)
 }
@@ -91,16 +76,26 @@ pub fn write_shard<E: From<Error>>(
 /// Fails if writing fails.
 pub fn write_items(out: &mut Output, items: &[(String, Blob)]) -> Result<Vec<Part>> {
     let mut parts = Vec::with_capacity(items.len());
-    for (name, blob) in items.iter().filter(|(_, blob)| !blob.is_empty()) {
-        let (offset, len) = (out.position(), blob.len());
-        let mut sums = Sums::default();
-        blob.for_each_chunk(|bytes| {
-            sums.update(bytes);
-            out.put(bytes)
-        })?;
-        parts.push(Part { tensor: Some(name.clone()), offset, len, checksums: sums.finish() });
+    for (name, blob) in items {
+        put(out, Some(name.clone()), blob, &mut parts)?;
     }
     Ok(parts)
+}
+
+/// Writes a part of a file, with its checksums; nothing if it is empty.
+fn put(out: &mut Output, tensor: Option<String>, blob: &Blob, parts: &mut Vec<Part>) -> Result<()> {
+    let (offset, len) = (out.position(), blob.len());
+    let mut sums = Sums::default();
+    blob.for_each_chunk(|bytes| {
+        bytes.chunks(STRETCH).try_for_each(|bytes| {
+            sums.update(bytes);
+            out.put(bytes)
+        })
+    })?;
+    if len > 0 {
+        parts.push(Part { tensor, offset, len, checksums: sums.finish() });
+    }
+    Ok(())
 }
 
 /// The checksums of the pieces of a part.

@@ -15,8 +15,9 @@ pub mod subjects;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use lodstone_formats::{Error, FORMATS, OpenOptions, Probe};
 use lodstone_model::{Indices, Kind, Model, Tensor};
-use lodstone_store::Blob;
+use lodstone_store::{Blob, Location};
 use sha2::{Digest, Sha256};
 
 /// Returns the folder of the PaddlePaddle golden files.
@@ -32,6 +33,18 @@ pub fn sha256(bytes: &[u8]) -> String {
 /// Reads a file.
 pub fn bytes(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Opens a file or a directory in the format that is detected.
+pub fn open(path: &Path) -> Result<Model, Error> {
+    let location = Location::from(path);
+    let entries = path.is_dir().then(|| location.list().unwrap());
+    let head = if path.is_dir() { Vec::new() } else { bytes(path) };
+    let (len, head) = (head.len() as u64, &head[..head.len().min(4096)]);
+    let probe = Probe { path: &location, head, len, entries: entries.as_deref() };
+    let format = FORMATS.iter().find(|format| (format.detect)(&probe));
+    let format = format.unwrap_or_else(|| panic!("{}: no format", path.display()));
+    (format.read)(&location, &OpenOptions::default())
 }
 
 /// Returns the facts of a tensor as one comparable value.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::NAME;
 use super::metadata::{Local, Metadata, Place};
-use crate::boxes::{Boxed, assemble as whole};
+use crate::boxes::{Boxed, assemble as whole, extent};
 use crate::format::{recall, remember};
 use crate::paddle::pickle::{AS_INTEGERS, TABLE, is_pickle, read_blob};
 use crate::{Error, OpenOptions, Probe, Result, Staged, WriteOptions, safetensors};
@@ -101,11 +101,14 @@ fn assemble(name: &str, open: Open<'_>, limits: &Limits) -> Result<(Model, Vec<S
             return Err(odd("parts of every tensor".to_owned(), "none".to_owned()));
         };
         let dtype = *dtype;
-        let shape = match parts.iter().find_map(|part| part.whole.clone()) {
-            Some(shape) => shape,
-            None => extent(&parts)
+        let shape =
+            match parts.iter().find_map(|part| part.whole.clone()) {
+                Some(shape) => shape,
+                None => extent(
+                    parts.iter().map(|it| (it.place.offsets.as_slice(), it.sizes.as_slice())),
+                )
                 .ok_or_else(|| odd("offsets that fit 64 bits".to_owned(), "others".to_owned()))?,
-        };
+            };
         // The ranges of each box.
         let mut boxes: BTreeMap<(Vec<u64>, Vec<u64>), Ranges> = BTreeMap::new();
         for Local { place, sizes, dtype: also, whole } in parts {
@@ -173,17 +176,6 @@ fn assemble(name: &str, open: Open<'_>, limits: &Limits) -> Result<(Model, Vec<S
 /// Returns whether elements of type `held` in a file are of type `wanted`.
 fn is_type(held: DType, wanted: DType) -> bool {
     held == wanted || AS_INTEGERS.contains(&(wanted, held))
-}
-
-/// Returns the dims of the tensor that parts make up.
-fn extent(parts: &[Local]) -> Option<Vec<u64>> {
-    let mut shape = vec![0; parts.first().map_or(0, |first| first.sizes.len())];
-    for Local { place, sizes, .. } in parts {
-        for ((dim, offset), size) in shape.iter_mut().zip(&place.offsets).zip(sizes) {
-            *dim = offset.checked_add(*size)?.max(*dim);
-        }
-    }
-    Some(shape)
 }
 
 /// The files of a checkpoint, of which each is opened once.

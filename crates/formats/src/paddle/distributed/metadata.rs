@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use lodstone_model::{DType, Limits};
 use lodstone_store::Blob;
 
+use crate::encoding::array::MAX_RANK;
 use crate::encoding::pickle::{self, Id, Shapes, Value};
 use crate::paddle::pickle::builds;
 use crate::{Error, Result};
@@ -171,12 +172,10 @@ impl<'a> Reader<'a> {
 
     /// Returns dims, offsets or a range.
     fn numbers(&self, id: Id) -> Result<Vec<u64>> {
-        /// Maximum number of dims.
-        const MAX_RANK: usize = 64;
         let items = self.items(id)?;
         // Before they are copied: many parts may refer to one long list.
         if items.len() > MAX_RANK {
-            return Err(self.odd(id, "at most 64 dims"));
+            return Err(self.odd(id, &format!("at most {MAX_RANK} dims")));
         }
         items.iter().map(|id| self.number(*id)).collect()
     }

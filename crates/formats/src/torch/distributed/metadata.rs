@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use lodstone_model::Limits;
 use lodstone_store::Blob;
 
+use crate::encoding::array::MAX_RANK;
 use crate::encoding::pickle::{self, Id, Node};
 use crate::torch::element::Element;
 use crate::torch::object::Objects;
@@ -40,9 +41,6 @@ pub(super) struct Place {
     pub(super) offset: u64,
     pub(super) len: u64,
 }
-
-/// Maximum number of dims.
-const MAX_RANK: usize = 64;
 
 /// The module of the classes.
 const MODULE: &str = "torch.distributed.checkpoint.";
@@ -223,7 +221,7 @@ fn text(objects: &Objects, id: Id) -> Result<String> {
 fn numbers(objects: &Objects, id: Id) -> Result<Vec<u64>> {
     // Before they are copied: many tensors may refer to one long list.
     if objects.items(id).is_some_and(|items| items.len() > MAX_RANK) {
-        return Err(odd(objects, id, "at most 64 dims"));
+        return Err(odd(objects, id, &format!("at most {MAX_RANK} dims")));
     }
     objects.numbers(id).ok_or_else(|| odd(objects, id, "nonnegative integers"))
 }

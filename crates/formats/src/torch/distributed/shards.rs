@@ -1,14 +1,13 @@
 //! Opens the shards of `HuggingFaceStorageWriter`: files of safetensors without metadata or index.
 
-use std::collections::BTreeMap;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use lodstone_model::{DType, Limits, Model, Parameter, Tensor, some};
 use lodstone_store::{Blob, Entry, Location};
 use serde::Deserialize;
 
 use super::checkpoint::Open;
-use crate::boxes::{Boxed, assemble as whole};
+use crate::boxes::{Boxed, assemble as whole, extent};
 use crate::encoding::json::malformed;
 use crate::torch::DISTRIBUTED_NAME;
 use crate::{Error, Result, safetensors};
@@ -116,7 +115,8 @@ pub(super) fn assemble(names: &[String], open: Open<'_>, limits: &Limits) -> Res
             let error = Error::from(main.malformed(8, expected, "others"));
             error.inside(format!("tensor `{name}`"))
         };
-        let shape = extent(&boxes).ok_or_else(|| inside("offsets that fit 64 bits".to_owned()))?;
+        let places = boxes.iter().map(|it| (it.offsets.as_slice(), it.sizes.as_slice()));
+        let shape = extent(places).ok_or_else(|| inside("offsets that fit 64 bits".to_owned()))?;
         let item = u64::from(dtype.bits().unwrap_or(0)) / 8;
         if !shape.is_empty() {
             open_ended.push(format!("`{name}`"));
@@ -131,15 +131,4 @@ pub(super) fn assemble(names: &[String], open: Open<'_>, limits: &Limits) -> Res
         model.report.warn(format!("{what}: {}", some(&open_ended)));
     }
     Ok(model)
-}
-
-/// Returns the dims of the tensor that boxes make up.
-fn extent(boxes: &[Boxed]) -> Option<Vec<u64>> {
-    let mut shape = vec![0; boxes.first().map_or(0, |first| first.sizes.len())];
-    for boxed in boxes {
-        for ((dim, offset), size) in shape.iter_mut().zip(&boxed.offsets).zip(&boxed.sizes) {
-            *dim = offset.checked_add(*size)?.max(*dim);
-        }
-    }
-    Some(shape)
 }
