@@ -308,7 +308,7 @@ def header(data):
 
 
 def damaged(root):
-    """A flipped bit of any byte is an error that names the file, and the tensor if it is one of its elements."""
+    """Flips bits of each file. The error names the file, and for elements the tensor."""
     chosen, count = random.Random(2), 0
     for file in sorted(os.listdir(f"{root}/step-1")):
         path = Path(f"{root}/step-1/{file}")

@@ -19,7 +19,7 @@ import os
 import pickle
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -76,24 +76,11 @@ class _Written:
     sealed: str | None = None
 
 
-class StorageWriter(BlockingAsyncStager, _storage.StorageWriter):  # type: ignore[misc]
-    """Writes a checkpoint to a directory that does not exist yet, on a file system that all processes share.
+class _Directory:
+    """The directory of a checkpoint, given at first or for each save and load."""
 
-    With `dcp.async_save`, tensors are copied before it returns, those in CPU memory too. `cache_staged_state_dict` keeps
-    the memory of the copies for the next save [default: False].
-    """
-
-    def __init__(self, path: Path | None = None, *, cache_staged_state_dict: bool = False) -> None:
-        BlockingAsyncStager.__init__(self, cache_staged_state_dict=cache_staged_state_dict)
+    def __init__(self, path: Path | None) -> None:
         self.path = _path(path)
-        self._publication: ShardPublication | None = None
-        self._thread: threading.Thread = threading.current_thread()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_publication", "_thread")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _publication=None, _thread=threading.current_thread())
 
     @property
     def checkpoint_id(self) -> str | None:
@@ -104,6 +91,31 @@ class StorageWriter(BlockingAsyncStager, _storage.StorageWriter):  # type: ignor
     def validate_checkpoint_id(cls, checkpoint_id: Path) -> bool:
         """Returns whether this is a path, not an address."""
         return "://" not in os.fspath(checkpoint_id)
+
+    def _required(self) -> str:
+        if self.path is None:
+            raise ValueError(f"no path: pass it to {type(self).__name__}, or as checkpoint_id")
+        return self.path
+
+
+class StorageWriter(_Directory, BlockingAsyncStager, _storage.StorageWriter):  # type: ignore[misc]
+    """Writes a checkpoint to a directory that does not exist yet, on a file system that all processes share.
+
+    With `dcp.async_save`, tensors are copied before it returns, those in CPU memory too. `cache_staged_state_dict` keeps
+    the memory of the copies for the next save [default: False].
+    """
+
+    def __init__(self, path: Path | None = None, *, cache_staged_state_dict: bool = False) -> None:
+        _Directory.__init__(self, path)
+        BlockingAsyncStager.__init__(self, cache_staged_state_dict=cache_staged_state_dict)
+        self._publication: ShardPublication | None = None
+        self._thread: threading.Thread = threading.current_thread()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("_publication", "_thread")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _publication=None, _thread=threading.current_thread())
 
     def reset(self, checkpoint_id: Path | None = None) -> None:
         """Begins a new checkpoint. What an earlier one left unpublished is removed."""
@@ -162,11 +174,6 @@ class StorageWriter(BlockingAsyncStager, _storage.StorageWriter):  # type: ignor
         files = [result.storage_data.sealed for result in written if result.storage_data.sealed]
         publication.publish(FORMAT, METADATA, pickle.dumps(metadata, protocol=4), files)
         self._publication = None
-
-    def _required(self) -> str:
-        if self.path is None:
-            raise ValueError("no path: pass it to StorageWriter, or as checkpoint_id")
-        return self.path
 
     def _discard(self) -> None:
         """Removes what a failed save has left; a save in the background must have ended."""
@@ -257,7 +264,7 @@ def _results(file: str, sealed: str, items: list[tuple[WriteItem, dict[str, Any]
     return results
 
 
-class StorageReader(_storage.StorageReader):  # type: ignore[misc]
+class StorageReader(_Directory, _storage.StorageReader):  # type: ignore[misc]
     """Reads a checkpoint of `StorageWriter`, or one with the items of PyTorch's own writer.
 
     Bytes are compared with the checksums of the seal before they are used, if there is one; with `verify=True`, a
@@ -267,22 +274,11 @@ class StorageReader(_storage.StorageReader):  # type: ignore[misc]
     """
 
     def __init__(self, path: Path | None = None, *, verify: bool | None = None, weights_only: bool = True) -> None:
-        super().__init__()
-        self.path = _path(path)
+        super().__init__(path)
         self.verify = verify
         self.weights_only = weights_only
         self._files: ShardFiles | None = None
         self._places: dict[Any, Any] = {}
-
-    @property
-    def checkpoint_id(self) -> str | None:
-        """The directory of the checkpoint."""
-        return self.path
-
-    @classmethod
-    def validate_checkpoint_id(cls, checkpoint_id: Path) -> bool:
-        """Returns whether this is a path, not an address."""
-        return "://" not in os.fspath(checkpoint_id)
 
     def reset(self, checkpoint_id: Path | None = None) -> None:
         """Begins another load."""
@@ -324,10 +320,8 @@ class StorageReader(_storage.StorageReader):  # type: ignore[misc]
         return future
 
     def _opened(self) -> ShardFiles:
-        if self.path is None:
-            raise ValueError("no path: pass it to StorageReader, or as checkpoint_id")
         if self._files is None:
-            self._files = ShardFiles(self.path, self.verify)
+            self._files = ShardFiles(self._required(), self.verify)
         return self._files
 
     def _read(self, item: ReadItem, place: Any, planner: LoadPlanner) -> None:
