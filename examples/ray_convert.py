@@ -14,23 +14,27 @@ import time
 from pathlib import Path
 
 
-def find_models(root: Path) -> list[str]:
-    """Returns the paths of the models below a directory, which may be files or directories."""
+def find_models(directory: Path) -> dict[Path, set[str] | None]:
+    """Returns the models below a directory with the names of their tensors, or with `None` if they are damaged.
+
+    Files that are parts of a larger model are not listed: the directory has their tensors too, and other files.
+    """
     import lodstone
 
-    found: list[str] = []
-    pending = sorted(root.iterdir(), reverse=True)
-    while pending:
-        path = pending.pop()
+    found: dict[Path, set[str] | None] = {}
+    for path in sorted(directory.iterdir()):
+        models = find_models(path) if path.is_dir() else {}
         try:
-            lodstone.open(path)
-            found.append(str(path))
-        except lodstone.NoModelError:
-            if path.is_dir():
-                pending += sorted(path.iterdir(), reverse=True)
+            names = set(lodstone.open(path).keys())
+        except (lodstone.NoModelError, lodstone.UnknownFormatError):
+            found |= models
         except lodstone.LodstoneError:
-            # A damaged model: the conversion reports it.
-            found.append(str(path))
+            # The conversion reports it.
+            found |= models or {path: None}
+        else:
+            is_whole = all(part is not None and part <= names for part in models.values())
+            is_alone = path.is_dir() and len(list(path.iterdir())) == 1
+            found |= models if models and (is_alone or not is_whole) else {path: names}
     return found
 
 
@@ -71,13 +75,13 @@ def main() -> int:
     import ray
 
     root, out = arguments.models.resolve(), arguments.out.resolve()
-    paths = find_models(root)
+    paths = [str(path) for path in find_models(root)]
     print(f"{len(paths)} models in {root}")
     if not paths:
         return 0
     settings = {"root": str(root), "out": str(out), "to": arguments.to, "allow": arguments.allow}
     work = ray.data.from_items(paths, override_num_blocks=len(paths)).map_batches(
-        convert, fn_kwargs=settings, batch_size=1, concurrency=arguments.workers
+        convert, fn_kwargs=settings, batch_size=1, compute=ray.data.TaskPoolStrategy(size=arguments.workers)
     )
     rows = []
     for row in work.iter_rows():
