@@ -19,6 +19,7 @@ import os
 import pickle
 import re
 import threading
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -41,7 +42,7 @@ from . import PAIRS, named
 from . import tensor as _tensor
 
 if TYPE_CHECKING:
-    from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
+    from torch.distributed.checkpoint.metadata import STATE_DICT_TYPE, Metadata, StorageMeta
     from torch.distributed.checkpoint.planner import (
         LoadPlan,
         LoadPlanner,
@@ -98,6 +99,10 @@ class _Directory:
         return self.path
 
 
+class _Staged(dict[str, Any]):
+    """A state in CPU memory, which exists until it is saved."""
+
+
 class StorageWriter(_Directory, BlockingAsyncStager, _storage.StorageWriter):  # type: ignore[misc]
     """Writes a checkpoint to a directory that does not exist yet, on a file system that all processes share.
 
@@ -109,13 +114,22 @@ class StorageWriter(_Directory, BlockingAsyncStager, _storage.StorageWriter):  #
         _Directory.__init__(self, path)
         BlockingAsyncStager.__init__(self, cache_staged_state_dict=cache_staged_state_dict)
         self._publication: ShardPublication | None = None
-        self._thread: threading.Thread = threading.current_thread()
+        self._thread: threading.Thread | None = None
+        self._staged_last: weakref.ref[_Staged] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_publication", "_thread")}
+        # `async_save` sends the writer to another process on request.
+        of_process = ("_publication", "_thread", "_staged_last", "state_dict_cache")
+        return {**self.__dict__, **dict.fromkeys(of_process)}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _publication=None, _thread=threading.current_thread())
+    def stage(self, state_dict: STATE_DICT_TYPE) -> STATE_DICT_TYPE:
+        """Returns a copy of a state in CPU memory."""
+        if self._staged_last is not None and self._staged_last() is not None:
+            # A save in progress reads the copies of the cache.
+            self.state_dict_cache = None
+        staged = _Staged(_unshared(super().stage(state_dict), state_dict))
+        self._staged_last = weakref.ref(staged)
+        return staged
 
     def reset(self, checkpoint_id: Path | None = None) -> None:
         """Begins a new checkpoint. What an earlier one left unpublished is removed."""
@@ -129,6 +143,7 @@ class StorageWriter(_Directory, BlockingAsyncStager, _storage.StorageWriter):  #
             raise ValueError("use_collectives=False is not supported: one process publishes the checkpoint")
         self._required()
         self._discard()
+        self._thread = threading.current_thread()
 
     def storage_meta(self) -> StorageMeta | None:
         """Returns the path for planners."""
@@ -140,8 +155,7 @@ class StorageWriter(_Directory, BlockingAsyncStager, _storage.StorageWriter):  #
 
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
         """Stages the checkpoint, on the coordinator."""
-        self._discard()
-        self._publication, self._thread = ShardPublication(self._required()), threading.current_thread()
+        self._publication = ShardPublication(self._required())
         staged = os.path.abspath(self._publication.staged())
         return [replace(plan, storage_data=_Place(staged, rank)) for rank, plan in enumerate(plans)]
 
@@ -156,6 +170,8 @@ class StorageWriter(_Directory, BlockingAsyncStager, _storage.StorageWriter):  #
         for number, items in enumerate(_by_file(tensors)):
             suffix = f"-{number + 1:05}" if number else ""
             results += _write_tensors(staged, f"rank-{rank:05}{suffix}.safetensors", items, planner)
+        if self._publication is None:
+            self._thread = None
         future: Future[list[WriteResult]] = Future()
         future.set_result(results)
         return future
@@ -173,16 +189,20 @@ class StorageWriter(_Directory, BlockingAsyncStager, _storage.StorageWriter):  #
             metadata.version = version
         files = [result.storage_data.sealed for result in written if result.storage_data.sealed]
         publication.publish(FORMAT, METADATA, pickle.dumps(metadata, protocol=4), files)
-        self._publication = None
+        self._publication = self._thread = None
 
     def _discard(self) -> None:
         """Removes what a failed save has left; a save in the background must have ended."""
-        if self._publication is None:
-            return
-        if self._thread is not threading.current_thread() and self._thread.is_alive():
-            raise RuntimeError(f"{self.path}: a save of this writer is in progress: use a writer for each save")
-        self._publication.discard()
-        self._publication = None
+        thread = self._thread
+        if thread is not None and thread not in (threading.current_thread(), threading.main_thread()):
+            # The thread of a failed save is about to end.
+            thread.join(1)
+            if thread.is_alive():
+                what = "a save of this writer is in progress: wait for it, or use a writer for each save"
+                raise RuntimeError(f"{self.path}: {what}")
+        if self._publication is not None:
+            self._publication.discard()
+        self._publication = self._thread = None
 
     def _staged(self, place: Any) -> tuple[str, int]:
         """Returns the staged directory of this save, and the number of this process.
@@ -205,6 +225,17 @@ class StorageWriter(_Directory, BlockingAsyncStager, _storage.StorageWriter):  #
 
 def _path(path: Path | None) -> str | None:
     return None if path is None else os.path.normpath(os.fspath(path))
+
+
+def _unshared(staged: Any, given: Any) -> Any:
+    """Copies the tensors that a stager returns as they are: PyTorch 2.6 does so with those in CPU memory."""
+    if isinstance(given, torch.Tensor):
+        return given.detach().to("cpu", copy=True) if staged is given else staged
+    if isinstance(staged, dict):
+        return {key: _unshared(value, given[key]) for key, value in staged.items()}
+    if isinstance(staged, list | tuple):
+        return type(staged)(_unshared(*pair) for pair in zip(staged, given, strict=True))
+    return staged
 
 
 def _by_file(items: Sequence[WriteItem]) -> list[list[WriteItem]]:
