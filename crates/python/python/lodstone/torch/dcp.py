@@ -445,7 +445,10 @@ class _Metadata(pickle.Unpickler):
     def load(cls, file: io.BytesIO, path: str) -> Metadata:  # type: ignore[override]
         try:
             found = super().load(cls(file, path))
-        except (EOFError, AttributeError, ImportError, IndexError, KeyError, TypeError, ValueError) as error:
+        except pickle.UnpicklingError:
+            raise
+        except Exception as error:
+            # Of the pickle, or of a class.
             raise pickle.UnpicklingError(f"{path}: {error}") from error
         if not isinstance(found, _metadata.Metadata):
             raise pickle.UnpicklingError(f"{path}: expected Metadata, found {type(found).__name__}")
@@ -453,17 +456,49 @@ class _Metadata(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if name in self.CLASSES.get(module, ()):
-            return super().find_class(module, name)
+            return _stand_in(super().find_class(module, name))
         if (module, name) == ("builtins", "getattr"):
             # As Python 3.11.0 to 3.11.3 pickle members of enumerations.
-            return _member
+            return _stand_in(_member)
         if module == "torch" and isinstance(getattr(torch, name, None), torch.dtype):
             return getattr(torch, name)
         raise pickle.UnpicklingError(f"{self.path}: refers to `{module}.{name}`, which metadata does not need")
 
 
+class _StandIn(type):
+    """The type of stand-ins for classes and functions. A pickle can call them, but not set their attributes."""
+
+    _real: Any
+
+    def __call__(cls, *args: Any) -> Any:
+        found = cls._real(*args)
+        return _Member([found]) if isinstance(found, enum.Enum) else found
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        raise TypeError(f"sets `{name}` of `{cls.__name__}`, which metadata does not need")
+
+
+class _Member(tuple[enum.Enum]):
+    """Stands for a member of an enumeration, and equals it."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return self[0] is other
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _stand_in(real: Any) -> _StandIn:
+    contents = {"__slots__": (), "_real": staticmethod(real)}
+    if isinstance(real, type):
+        contents["__new__"] = lambda _, *args: real.__new__(real, *args)
+    return _StandIn(real.__name__, (), contents)
+
+
 def _member(kind: Any, name: Any) -> Any:
     """Returns a member of an enumeration."""
-    if not (isinstance(kind, type) and issubclass(kind, enum.Enum) and name in kind.__members__):
+    real = kind._real if isinstance(kind, _StandIn) else None
+    if not (isinstance(real, type) and issubclass(real, enum.Enum) and name in real.__members__):
         raise pickle.UnpicklingError(f"expected a member of an enumeration, found `{name}`")
-    return kind[name]
+    return real[name]
