@@ -1,11 +1,14 @@
 """Saves and loads checkpoints of several processes with `lodstone.torch.dcp`, kills processes, and damages files.
 
-    python torch_checkpoints.py [SECONDS]
+    python torch_checkpoints.py
 
-Processes use gloo on one machine. Every loaded tensor must equal the saved one bit by bit.
+Processes use gloo on one machine. Every loaded tensor must equal the saved one bit by bit. For PyTorch 2.6 and later; checks of
+features that a release lacks are listed.
 """
 
 import functools
+import importlib.util
+import inspect
 import json
 import os
 import pickle
@@ -16,6 +19,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -27,6 +31,7 @@ os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint import state_dict_saver
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
@@ -163,15 +168,76 @@ def load_fsdp(root, exactly):
     assert exactly != "1" or losses == expected, (losses, expected)
 
 
-def asynchronous(root):
-    state = {"w": torch.full((300, 300), 1.0), "nested": {"b": torch.arange(6.0)}, "count": 1}
-    saved = dcp.async_save(state, storage_writer=StorageWriter(f"{root}/async-{dist.get_rank()}"), no_dist=True)
-    state["w"].fill_(2.0)
-    state["nested"]["b"].zero_()
+def completed(saved):
+    """Waits for an asynchronous save."""
     getattr(saved, "upload_completion", saved).result()
-    found = {"w": torch.zeros(300, 300), "nested": {"b": torch.zeros(6)}, "count": 0}
-    dcp.load(found, storage_reader=StorageReader(f"{root}/async-{dist.get_rank()}"), no_dist=True)
-    assert (found["w"] == 1.0).all() and torch.equal(found["nested"]["b"], torch.arange(6.0)) and found["count"] == 1
+
+
+def asynchronous(root, kind=None):
+    """Tensors change after `async_save` returns. The writer is used again."""
+    writer, options = StorageWriter(), {}
+    if kind:
+        options["async_checkpointer_type"] = state_dict_saver.AsyncCheckpointerType(kind)
+    for number in range(2):
+        state, path = sharded(mesh_of([2])), f"{root}/async-{kind}-{number}"
+        saved = dcp.async_save(state, checkpoint_id=path, storage_writer=writer, **options)
+        emptied(state)
+        completed(saved)
+        found = emptied(state)
+        dcp.load(found, storage_reader=StorageReader(path, verify=True))
+        check_equal(found)
+
+
+def overlapping(root):
+    """A writer does not begin a save while it saves in the background, nor changes the staged copies."""
+    began, proceed = threading.Event(), threading.Event()
+
+    class Planner(dcp.DefaultSavePlanner):
+        def resolve_data(self, item):
+            began.set()
+            proceed.wait()
+            return super().resolve_data(item)
+
+    # Memory is pinned with a GPU only.
+    torch.Tensor.pin_memory = lambda tensor, *_: tensor
+    for cache in (False, True):
+        writer = StorageWriter(cache_staged_state_dict=cache)
+        path = f"{root}/overlapping-{cache}"
+        saved = dcp.async_save(
+            {"w": torch.ones(300)}, checkpoint_id=path, storage_writer=writer, planner=Planner()
+        )
+        began.wait()
+        try:
+            completed(dcp.async_save({"w": torch.zeros(300)}, checkpoint_id=f"{path}-again", storage_writer=writer))
+        except RuntimeError as error:
+            assert "a save of this writer is in progress" in str(error), error
+        else:
+            raise AssertionError("two saves of a writer overlapped")
+        proceed.set()
+        completed(saved)
+        completed(dcp.async_save({"w": torch.full((300,), 2.0)}, checkpoint_id=f"{path}-later", storage_writer=writer))
+        for suffix, value in (("", 1.0), ("-later", 2.0)):
+            found = {"w": torch.zeros(300)}
+            dcp.load(found, storage_reader=StorageReader(path + suffix, verify=True))
+            assert (found["w"] == value).all(), (cache, suffix)
+        assert not os.path.exists(f"{path}-again")
+        began.clear(), proceed.clear()
+
+
+def without_collectives(root):
+    """Refused: each process would have to publish."""
+    path = f"{root}/without-collectives"
+    try:
+        dcp.save({"w": torch.ones(3)}, storage_writer=StorageWriter(path), use_collectives=False)
+    except ValueError as error:
+        assert "use_collectives=False is not supported" in str(error), error
+    else:
+        raise AssertionError("use_collectives=False was accepted")
+    # Such a checkpoint of PyTorch is loaded.
+    dcp.save({"w": torch.arange(3.0)}, storage_writer=dcp.FileSystemWriter(path), use_collectives=False)
+    found = {"w": torch.zeros(3)}
+    dcp.load(found, storage_reader=StorageReader(path))
+    assert torch.equal(found["w"], torch.arange(3.0))
 
 
 def cached(root):
@@ -249,7 +315,12 @@ def dead():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-PARTS = {part.__name__: part for part in [save, load, save_fsdp, load_fsdp, asynchronous, cached, existing, kill]}
+PARTS = {
+    part.__name__: part
+    for part in [
+        save, load, save_fsdp, load_fsdp, asynchronous, overlapping, without_collectives, cached, existing, kill
+    ]
+}
 
 
 def process(rank, count, port, part, *given):
@@ -294,10 +365,15 @@ def reads_as_one_model(root):
     expected = plain()
     for name, tensor in expected.items():
         assert torch.equal(array(model[f"tensors.{name}"]), tensor), name
+
+
+def hugging_face(root):
+    """PyTorch's reader for files of Hugging Face reads the tensors."""
+    expected = plain()
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
 
     state = {f"tensors.{name}": torch.zeros_like(tensor) for name, tensor in expected.items()}
-    dcp.load(state, storage_reader=HuggingFaceStorageReader(f"{root}/step-1"), no_dist=True)
+    dcp.load(state, storage_reader=HuggingFaceStorageReader(f"{root}/step-1"))
     for name, tensor in expected.items():
         assert torch.equal(state[f"tensors.{name}"], tensor), name
 
@@ -320,7 +396,7 @@ def damaged(root):
             for verify in (True, None):
                 state = {"tensors": {**plain(), "alone": torch.zeros(5), "scalar": torch.zeros(())}, "step": 0, "names": []}
                 try:
-                    dcp.load(state, storage_reader=StorageReader(f"{root}/step-1", verify=verify), no_dist=True)
+                    dcp.load(state, storage_reader=StorageReader(f"{root}/step-1", verify=verify))
                     refused = None
                 except (Exception, dcp.CheckpointException) as error:
                     refused = str(error)
@@ -349,7 +425,7 @@ def hostile(root):
     for value in (Evil(), [Evil()], 3):
         (path / ".metadata").write_bytes(pickle.dumps(value))
         try:
-            dcp.load({"x": torch.zeros(1)}, storage_reader=StorageReader(path), no_dist=True)
+            dcp.load({"x": torch.zeros(1)}, storage_reader=StorageReader(path))
         except (Exception, dcp.CheckpointException) as error:
             assert "metadata does not need" in str(error) or "expected Metadata" in str(error), error
         else:
@@ -362,6 +438,14 @@ def hostile(root):
     else:
         raise AssertionError("a checkpoint without checksums was verified")
 
+
+# The features that some releases lack, by the check that needs them.
+FEATURES = {
+    "hugging_face": importlib.util.find_spec("torch.distributed.checkpoint.hf_storage"),
+    "asynchronous, in processes": hasattr(state_dict_saver, "AsyncCheckpointerType"),
+    "without_collectives": "use_collectives" in inspect.signature(dcp.save).parameters,
+    "cached": hasattr(dcp.SavePlan([]), "usable"),
+}
 
 POINTS = [
     ("before", "set_up_storage_writer"), ("after", "prepare_local_plan"), ("before", "prepare_global_plan"),
@@ -381,7 +465,14 @@ def main():
         reads_as_one_model(root)
         run(4, "existing", root)
         run(2, "asynchronous", root)
-        if hasattr(dcp.SavePlan([]), "usable"):
+        run(1, "overlapping", root)
+        if FEATURES["hugging_face"]:
+            hugging_face(root)
+        if FEATURES["asynchronous, in processes"]:
+            run(2, "asynchronous", root, "process")
+        if FEATURES["without_collectives"]:
+            run(2, "without_collectives", root)
+        if FEATURES["cached"]:
             run(4, "cached", root)
         run(4, "save_fsdp", root)
         for processes in (4, 2, 1):
@@ -410,7 +501,10 @@ def main():
         assert not leftovers(root), leftovers(root)
         flips = damaged(root)
         hostile(root)
-    print(f"{count} loads, {kills} kills and {flips} flipped bits: no difference")
+    for check, found in FEATURES.items():
+        if not found:
+            print(f"not applicable to PyTorch {torch.__version__}: {check}")
+    print(f"PyTorch {torch.__version__}: {count} loads, {kills} kills and {flips} flipped bits: no difference")
 
 
 if __name__ == "__main__":
