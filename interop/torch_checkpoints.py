@@ -116,8 +116,14 @@ def trained():
 
 def step(model, optimizer, seed):
     torch.manual_seed(seed)
-    loss = model(torch.randn(8, 12)).square().mean()
-    loss.backward()
+    if FEATURES["gradients of FSDP2 in CPU memory"]:
+        loss = model(torch.randn(8, 12)).square().mean()
+        loss.backward()
+    else:
+        loss = torch.zeros(())
+        for weight in model.parameters():
+            gradient = torch.randn(weight.shape)
+            weight.grad = distribute_tensor(gradient, weight.device_mesh, weight.placements)
     optimizer.step()
     optimizer.zero_grad()
     return loss.item()
@@ -445,6 +451,7 @@ FEATURES = {
     "asynchronous, in processes": hasattr(state_dict_saver, "AsyncCheckpointerType"),
     "without_collectives": "use_collectives" in inspect.signature(dcp.save).parameters,
     "cached": hasattr(dcp.SavePlan([]), "usable"),
+    "gradients of FSDP2 in CPU memory": hasattr(torch.cpu.Stream, "record_event"),
 }
 
 POINTS = [

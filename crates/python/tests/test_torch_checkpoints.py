@@ -98,6 +98,14 @@ def test_checkpoints_of_pytorch_are_loaded(tmp_path):
     assert found["step"] == 3
 
 
+@pytest.mark.parametrize("data, message", [(None, "the file is missing"), (b"\x80\x04cos\nsystem\n.", "`os.system`")])
+def test_loads_report_why_metadata_cannot_be_read(data, message, tmp_path):
+    if data:
+        (tmp_path / ".metadata").write_bytes(data)
+    with pytest.raises(dcp.CheckpointException, match=message):
+        dcp.load({"w": torch.zeros(1)}, storage_reader=StorageReader(tmp_path))
+
+
 def test_asynchronous_saves_copy_tensors_in_cpu_memory(tmp_path):
     given = {"w": torch.ones(4), "list": [torch.ones(3), (torch.ones(2), 5)]}
     staged = StorageWriter(tmp_path / "step-1").stage(given)

@@ -19,6 +19,7 @@ import os
 import pickle
 import re
 import threading
+import traceback
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -34,6 +35,7 @@ except ModuleNotFoundError as error:
 from torch.distributed.checkpoint import filesystem
 from torch.distributed.checkpoint import metadata as _metadata
 from torch.distributed.checkpoint import storage as _storage
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.planner import LoadItemType, WriteItemType
 from torch.distributed.checkpoint.staging import BlockingAsyncStager
 from torch.futures import Future
@@ -309,19 +311,34 @@ class StorageReader(_Directory, _storage.StorageReader):  # type: ignore[misc]
         self.verify = verify
         self.weights_only = weights_only
         self._files: ShardFiles | None = None
+        self._failure: Exception | None = None
         self._places: dict[Any, Any] = {}
 
     def reset(self, checkpoint_id: Path | None = None) -> None:
         """Begins another load."""
         if checkpoint_id:
             self.path = _path(checkpoint_id)
-        self._files, self._places = None, {}
+        self._files, self._failure, self._places = None, None, {}
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
         """Returns the metadata of the checkpoint."""
         rank = kwargs.get("rank")
-        # Without collectives, each process has its own.
-        name = METADATA if rank is None else f"__{rank}{METADATA}"
+        if rank is None:
+            try:
+                return self._read_metadata(METADATA)
+            except Exception as error:
+                self._failure = error
+                raise
+        # Without collectives, each process has its own. PyTorch tries it after any failure, and most releases hide why both
+        # failed, unless the exception is no `Exception`.
+        try:
+            return self._read_metadata(f"__{rank}{METADATA}")
+        except Exception as error:
+            failure = self._failure if isinstance(error, FileNotFoundError) and self._failure else error
+            trace = traceback.extract_tb(failure.__traceback__)
+            raise CheckpointException("read", {rank: (failure, trace)}) from None
+
+    def _read_metadata(self, name: str) -> Metadata:
         found = self._opened().read(name, 0, None)
         data = io.BytesIO(b"" if found is None else bytes(found))
         return _Metadata.load(data, os.path.join(self.path or "", name))
