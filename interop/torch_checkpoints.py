@@ -10,6 +10,7 @@ import functools
 import importlib.util
 import inspect
 import json
+import logging
 import os
 import pickle
 import random
@@ -25,6 +26,8 @@ import warnings
 from pathlib import Path
 
 warnings.simplefilter("ignore")
+# PyTorch logs the failures that are tested.
+logging.disable(logging.WARNING)
 os.environ["GLOO_SOCKET_IFNAME"] = "lo"
 os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"
 
