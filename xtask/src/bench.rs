@@ -13,6 +13,7 @@
 //! | `--training` | only training steps, next to PaddlePaddle; 21 turns |
 //! | `--export` | only the export of networks to ONNX, next to Paddle2ONNX, p2o, mx2onnx and `torch.onnx.export`, and checkpoints of PyTorch |
 //! | `--engine` | only runs of networks, next to ONNX Runtime, tract, rten and PaddlePaddle; 15 turns |
+//! | `--sharded` | only checkpoints of several processes, next to PyTorch's own storage |
 //! | `--document` | write the table (and for files, JSON and a plot) to `docs` |
 
 use std::fs;
@@ -110,6 +111,23 @@ fn export(arguments: &[String]) -> Result<(), Outcome> {
     }
 }
 
+/// Saves and loads checkpoints of several processes next to PyTorch's own storage.
+fn sharded(arguments: &[String]) -> Result<(), Outcome> {
+    let python = python_3_11()?;
+    let torch = environment(&python, TORCH)?;
+    install(&torch, &wheel(&python, &["--release"])?)?;
+    let (written, table) = (target().join("bench-sharded"), target().join("bench-sharded.md"));
+    fs::write(&table, "").map_err(cannot("begin the table"))?;
+    let turns = arguments.iter().skip_while(|argument| *argument != "--turns").nth(1);
+    let mut command = Command::new(torch);
+    command.arg("-B").arg(root().join("benchmarks/sharded.py")).arg(written).arg(&table);
+    run(command.args(turns))?;
+    match arguments.iter().any(|argument| argument == "--document") {
+        true => replace(["<!-- sharded -->\n", "<!-- end of sharded -->\n"], &table),
+        false => Ok(()),
+    }
+}
+
 /// Runs networks next to other engines.
 fn engine(arguments: &[String]) -> Result<(), Outcome> {
     let python = python_3_11()?;
@@ -148,6 +166,9 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
     }
     if arguments.iter().any(|argument| argument == "--export") {
         return export(arguments);
+    }
+    if arguments.iter().any(|argument| argument == "--sharded") {
+        return sharded(arguments);
     }
     let measured = Measured::of(arguments);
     let bench = if measured == Measured::Training { "training" } else { "io" };
@@ -199,7 +220,7 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
             other => {
                 let usage = "[--mib N,N] [--tensors N,N] [--turns N] [--only TEXT] [--at DIR] \
                              [--beside NAME,NAME] [--alone] [--pairs] \
-                             [--training] [--export] [--engine] [--document]";
+                             [--training] [--export] [--engine] [--sharded] [--document]";
                 let what = format!("unknown argument `{other}`; usage: bench {usage}");
                 return Err(Outcome::CouldNotRun(what));
             }
