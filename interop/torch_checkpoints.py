@@ -139,14 +139,22 @@ def whole(value):
 # The parts of the test, each run by some processes.
 
 
-def save(root, shape):
-    dcp.save(sharded(mesh_of(json.loads(shape))), storage_writer=StorageWriter(f"{root}/step-1"))
+def save(root, shape, dedup=None):
+    dcp.save(sharded(mesh_of(json.loads(shape))), storage_writer=StorageWriter(f"{root}/step-1", dedup=dedup))
 
 
 def load(root, shape, turn):
     state = emptied(sharded(mesh_of(json.loads(shape)), int(turn)))
     dcp.load(state, storage_reader=StorageReader(f"{root}/step-1", verify=True))
     check_equal(state)
+
+
+def load_divided(path):
+    """Loads a checkpoint that was divided again, by PyTorch's reader and by ours."""
+    for reader in (dcp.FileSystemReader(path), StorageReader(path, verify=True)):
+        state = emptied(sharded(mesh_of([2, 1]), 2))
+        dcp.load(state, storage_reader=reader)
+        check_equal(state)
 
 
 def save_fsdp(root):
@@ -274,11 +282,11 @@ def existing(root):
     raise AssertionError("an existing checkpoint was replaced")
 
 
-def kill(root, victim, point):
+def kill(root, victim, point, dedup=None):
     """Saves a second checkpoint, in which a process is killed at a point."""
     if dist.get_rank() == int(victim):
         deadly(StorageWriter, point)
-    dcp.save(sharded(mesh_of([2, 2])), storage_writer=StorageWriter(f"{root}/step-2"))
+    dcp.save(sharded(mesh_of([2, 2])), storage_writer=StorageWriter(f"{root}/step-2", dedup=dedup))
 
 
 def deadly(kind, point):
@@ -294,9 +302,9 @@ def deadly(kind, point):
         real = module.ShardPublication
 
         class Publication:
-            def __init__(self, path):
-                self.real = real(path)
-                self.staged, self.discard = self.real.staged, self.real.discard
+            def __init__(self, *given):
+                self.real = real(*given)
+                self.staged, self.chunks, self.discard = self.real.staged, self.real.chunks, self.real.discard
 
             def publish(self, *given):
                 if when == "before":
@@ -327,7 +335,8 @@ def dead():
 PARTS = {
     part.__name__: part
     for part in [
-        save, load, save_fsdp, load_fsdp, asynchronous, overlapping, without_collectives, cached, existing, kill
+        save, load, load_divided, save_fsdp, load_fsdp, asynchronous, overlapping, without_collectives, cached, existing,
+        kill,
     ]
 }
 
@@ -429,6 +438,59 @@ def damaged(root):
     return count
 
 
+def command(*given):
+    run = subprocess.run([Path(sys.executable).with_name("lodstone"), *given], capture_output=True, text=True)
+    assert run.returncode == 0, run
+    return run.stdout
+
+
+def divided(root):
+    """The command divides a checkpoint for other numbers of processes, by way of other formats."""
+    source = f"{root}/step-1"
+    for number, (to, shards) in enumerate([
+        ("torch-distributed", 3), ("paddle-distributed", 2), ("safetensors", 2), ("torch-distributed", 5),
+    ]):
+        path = f"{root}/divided-{number}"
+        command("checkpoint", "reshard", source, path, "--shards", str(shards), "--to", to, "--allow", "metadata")
+        if number == 0:
+            run(2, "load_divided", path)
+        source = path
+    model = lodstone.open(source)
+    for name, tensor in plain().items():
+        assert torch.equal(array(model[f"tensors.{name}"]), tensor), name
+
+
+def chunked(root):
+    """Checkpoints of equal tensors share their chunks. Damaged chunks are named, and unused ones are pruned."""
+    os.mkdir(root)
+    stored = lambda: sorted(path for path in Path(root, "chunks").rglob("*") if path.is_file() and len(path.name) == 64)
+    run(4, "save", root, "[2, 2]", "content")
+    first = stored()
+    assert first
+    for processes, shape, turn in [(4, "[4]", 1), (2, "[2, 1]", 2), (1, "[1]", 4)]:
+        run(processes, "load", root, shape, turn)
+    reads_as_one_model(root)
+    for victim, point in [(3, "after:write_data"), (0, "before:publish")]:
+        marker = Path(root, "dead")
+        os.environ["LODSTONE_DEAD"] = str(marker)
+        codes = run(4, "kill", root, victim, point, "content", dies=True)
+        assert codes[victim] == -signal.SIGKILL and not os.path.exists(f"{root}/step-2"), (victim, point, codes)
+        marker.unlink()
+    run(4, "kill", root, -1, "never:", "content")
+    assert stored() == first, "equal tensors were stored again"
+    for path in first:
+        whole = path.read_bytes()
+        path.write_bytes(bytes([whole[0], *whole[1:-1], whole[-1] ^ 1]))
+        found = lodstone.verify(f"{root}/step-1")
+        assert not found["whole"] and "rank-" in str(found["findings"]), found
+        path.write_bytes(whole)
+    shutil.rmtree(f"{root}/step-1")
+    assert "nothing" in command("checkpoint", "prune", root)
+    shutil.rmtree(f"{root}/step-2")
+    assert f"removed {len(first)} chunk" in command("checkpoint", "prune", root)
+    assert not stored()
+
+
 def hostile(root):
     """Metadata that refers to other code is refused without running it."""
     class Evil:
@@ -515,6 +577,8 @@ def main():
                 kills += 1
         run(4, "kill", root, -1, "never:")
         assert not leftovers(root), leftovers(root)
+        divided(root)
+        chunked(f"{root}/chunked")
         flips = damaged(root)
         hostile(root)
     for check, found in FEATURES.items():
