@@ -42,6 +42,12 @@ pub enum Error {
     /// Checksums are required, but the checkpoint has none.
     #[error("`{}` has no seal with checksums, which are required", .0.display())]
     Unsealed(PathBuf),
+    /// A directory holds unfinished work of another model, or with other options.
+    #[error(
+        "`{}` holds an unfinished resharding of another model, or with other options: remove it",
+        .0.display()
+    )]
+    Unfinished(PathBuf),
     /// A state that cannot occur unless this program has a defect.
     #[error("internal error: {0}")]
     Internal(&'static str),

@@ -13,7 +13,8 @@ use lodstone_formats::safetensors::{self, Shard};
 use lodstone_formats::{Error as FormatError, Seal, SealedFile, SealedModel, TensorRanges};
 use lodstone_model::Model;
 use lodstone_store::{
-    Blob, Checks, Commit, Dir, Error as StoreError, Links, Location, Output, Part, Progress,
+    Blob, CHUNKS, Checks, Commit, Dir, Error as StoreError, Links, Location, Output, Part,
+    Progress, WriterLock,
 };
 
 use crate::error::{Error, Result, internal};
@@ -24,14 +25,18 @@ use crate::snapshot::BoxError;
 pub struct Publication {
     commit: Commit,
     path: Location,
+    /// The directory of chunks, and the lock that keeps them from being pruned.
+    chunks: Option<(Location, WriterLock)>,
 }
 
 impl Publication {
-    /// Stages a checkpoint, a directory that does not exist yet. Missing parents are created.
+    /// Stages a checkpoint, a directory that does not exist yet. Missing parents are created. With `chunked`, tensors are
+    /// stored in chunks beside it, which all such checkpoints there share.
     ///
     /// # Errors
     /// [`StoreError::Exists`] if there is anything at the path; if the parent cannot be written to.
-    pub fn begin(path: impl Into<Location>, progress: Progress) -> Result<Self> {
+    /// [`StoreError::Locked`] while another checkpoint with chunks is being saved there, or chunks are pruned.
+    pub fn begin(path: impl Into<Location>, chunked: bool, progress: Progress) -> Result<Self> {
         let path = path.into();
         if path.is_there()? {
             return Err(StoreError::Exists { path: path.to_path_buf() }.into());
@@ -39,8 +44,22 @@ impl Publication {
         if let Some(parent) = path.parent() {
             parent.create_dir()?;
         }
+        let chunks = match chunked {
+            true => {
+                let chunks = path.directory().or_here().join(CHUNKS);
+                chunks.create_dir()?;
+                let lock = WriterLock::take(&chunks)?;
+                Some((chunks, lock))
+            }
+            false => None,
+        };
         let commit = Commit::directory(&path, progress)?.only_new(true);
-        Ok(Self { commit, path })
+        Ok(Self { commit, path, chunks })
+    }
+
+    /// Returns the directory of chunks, if the checkpoint uses them.
+    pub fn chunks(&self) -> Option<&Location> {
+        self.chunks.as_ref().map(|(chunks, _)| chunks)
     }
 
     /// Returns the directory into which all processes write their files.
@@ -63,6 +82,9 @@ impl Publication {
         (index, bytes): (&str, &[u8]),
         mut files: Vec<SealedFile>,
     ) -> Result<()> {
+        if let Some((_, lock)) = &self.chunks {
+            lock.check()?;
+        }
         for SealedFile { name, checks } in &files {
             let (found, sealed) = (self.commit.adopt(name)?, checks.len());
             if found != sealed {
@@ -82,20 +104,21 @@ impl Publication {
     }
 }
 
-/// Writes tensors of one process to the file `name` in a staged directory; the file is durable when this returns. `load`
-/// returns the elements of a tensor by its index, and is called once for each. Returns the checksums of the file.
+/// Writes tensors of one process to the file `name` in a staged directory, or to the chunks beside it; the file is durable
+/// when this returns. `load` returns the elements of a tensor by its index, and is called once for each. Returns the
+/// checksums of the file.
 ///
 /// # Errors
 /// Fails if a tensor cannot be represented or loaded, or the file cannot be written or exists.
 pub fn write_shard(
-    staged: &Location,
+    (staged, chunks): (&Location, Option<&Location>),
     name: &str,
     tensors: &[Shard],
     metadata: &BTreeMap<String, String>,
     mut load: impl FnMut(usize) -> Result<Blob, BoxError>,
     progress: &Progress,
 ) -> Result<SealedFile> {
-    write(staged, name, progress, |out| {
+    write((staged, chunks), name, progress, |out| {
         let load = |index| load(index).map_err(Error::Load);
         safetensors::write_shard(out, tensors, metadata, load)
     })
@@ -112,21 +135,25 @@ pub fn write_items(
     items: &[(String, Blob)],
     progress: &Progress,
 ) -> Result<SealedFile> {
-    write(staged, name, progress, |out| Ok(safetensors::write_items(out, items)?))
+    write((staged, None), name, progress, |out| Ok(safetensors::write_items(out, items)?))
 }
 
 fn write(
-    staged: &Location,
+    (staged, chunks): (&Location, Option<&Location>),
     name: &str,
     progress: &Progress,
     fill: impl FnOnce(&mut Output) -> Result<Vec<Part>>,
 ) -> Result<SealedFile> {
     let mut commit = Commit::join(staged, progress.clone())?;
     let mut parts = Vec::new();
-    commit.write::<Error>(name, |out| {
+    let fill = |out: &mut Output| -> Result<()> {
         parts = fill(out)?;
         Ok(())
-    })?;
+    };
+    match chunks {
+        Some(chunks) => commit.write_chunked(name, chunks, fill)?,
+        None => commit.write(name, fill)?,
+    }
     commit.publish()?;
     let checks = Checks::new(parts).ok_or_else(|| internal("the parts of a file have gaps"))?;
     Ok(SealedFile { name: name.to_owned(), checks: Arc::new(checks) })

@@ -9,7 +9,7 @@ use lodstone_checkpoint::{Error, Publication, ShardReader, write_items, write_sh
 use lodstone_formats::SealedFile;
 use lodstone_formats::safetensors::{Shard, read_blob};
 use lodstone_model::{DType, Limits};
-use lodstone_store::{Blob, Error as StoreError, Location, Progress};
+use lodstone_store::{Blob, Error as StoreError, Location, Progress, prune_chunks};
 
 /// The elements of a tensor of the test.
 fn elements(rank: u8, len: usize) -> Vec<u8> {
@@ -34,11 +34,11 @@ fn write(staged: &Location, rank: u8) -> SealedFile {
     let sizes = [3, usize::try_from(large).unwrap(), 32, 0];
     let load = |index: usize| Ok(Blob::memory(elements(rank, sizes[index])));
     let name = format!("rank-{rank}.safetensors");
-    write_shard(staged, &name, &tensors, &metadata, load, &Progress::default()).unwrap()
+    write_shard((staged, None), &name, &tensors, &metadata, load, &Progress::default()).unwrap()
 }
 
 fn saved(path: &Path) {
-    let publication = Publication::begin(path, Progress::default()).unwrap();
+    let publication = Publication::begin(path, false, Progress::default()).unwrap();
     let staged = publication.staged().unwrap();
     let mut files: Vec<SealedFile> = (0..2).map(|rank| write(&staged, rank)).collect();
     let items = [("a".to_owned(), Blob::memory(vec![1; 10])), ("b".to_owned(), Blob::default())];
@@ -78,9 +78,9 @@ fn a_checkpoint_of_two_processes_is_whole() {
 fn an_existing_checkpoint_is_not_changed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("step");
-    let late = Publication::begin(&path, Progress::default()).unwrap();
+    let late = Publication::begin(&path, false, Progress::default()).unwrap();
     saved(&path);
-    let again = Publication::begin(&path, Progress::default()).unwrap_err();
+    let again = Publication::begin(&path, false, Progress::default()).unwrap_err();
     assert!(matches!(again, Error::Store(StoreError::Exists { .. })), "{again}");
     let file = write(&late.staged().unwrap(), 0);
     late.publish("test", ("index", b"another"), vec![file]).unwrap_err();
@@ -93,7 +93,7 @@ fn what_processes_report_is_compared_with_their_files() {
     let dir = tempfile::tempdir().unwrap();
     for (number, what) in ["missing", "short", "twice", "renamed"].into_iter().enumerate() {
         let path = dir.path().join(number.to_string());
-        let publication = Publication::begin(&path, Progress::default()).unwrap();
+        let publication = Publication::begin(&path, false, Progress::default()).unwrap();
         let staged = publication.staged().unwrap();
         let file = write(&staged, 0);
         let there = staged.path().join(&file.name);
@@ -135,4 +135,143 @@ fn a_flipped_bit_is_named_before_it_is_returned() {
     let error = ShardReader::open(&path, Some(true)).unwrap_err().to_string();
     assert!(error.contains("seal"), "{error}");
     ShardReader::open(&path, None).unwrap().range("values", 0, None).unwrap().read().unwrap();
+}
+
+/// Saves two processes' tensors in chunks; `step` is a tensor that differs between checkpoints.
+fn saved_in_chunks(path: &Path, step: u8) -> usize {
+    let publication = Publication::begin(path, true, Progress::default()).unwrap();
+    let (staged, chunks) = (publication.staged().unwrap(), publication.chunks().unwrap().clone());
+    let of_rank = |rank: u8| {
+        let tensors = [
+            shard("large", DType::Uint8, &[(16 << 20) + 5]),
+            shard("tied", DType::Uint8, &[1 << 20]),
+            shard("own", DType::Uint8, &[100]),
+        ];
+        let load = |index: usize| {
+            Ok(Blob::memory(match index {
+                0 => elements(0, (16 << 20) + 5),
+                1 => elements(9, 1 << 20),
+                _ => elements(rank ^ step, 100),
+            }))
+        };
+        let name = format!("rank-{rank}.safetensors");
+        let place = (&staged, Some(&chunks));
+        write_shard(place, &name, &tensors, &BTreeMap::new(), load, &Progress::default()).unwrap()
+    };
+    let files = (0..2).map(of_rank).collect();
+    publication.publish("test", ("index", b"the index"), files).unwrap();
+    let folders = std::fs::read_dir(path.parent().unwrap().join("chunks")).unwrap();
+    let folders = folders.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+    folders.map(|folder| std::fs::read_dir(folder).unwrap().count()).sum()
+}
+
+/// The elements of a tensor of a checkpoint in chunks.
+fn loaded(path: &Path, name: &str) -> Result<Vec<u8>, Error> {
+    let mut reader = ShardReader::open(path, Some(true))?;
+    let file = reader.range("rank-1.safetensors", 0, None)?;
+    let model = read_blob(&file, &Limits::default()).unwrap();
+    let tensor = model.parameters.iter().find(|it| it.name == name).unwrap();
+    Ok(tensor.tensor.data.read()?.to_vec())
+}
+
+#[test]
+fn chunks_are_stored_once_and_pruned_with_their_last_checkpoint() {
+    let dir = tempfile::tempdir().unwrap();
+    let [one, two] = ["step-1", "step-2"].map(|name| dir.path().join(name));
+    // Of each process: the header, and the small tensor. Of both: two pieces of the large one, and the tied one.
+    let first = saved_in_chunks(&one, 0);
+    assert!(first <= 2 + 2 + 3, "{first} chunks");
+    let second = saved_in_chunks(&two, 64);
+    assert_eq!(second, first + 2, "the tensors that differ");
+    assert_eq!(loaded(&two, "large").unwrap(), elements(0, (16 << 20) + 5));
+    assert_eq!(loaded(&two, "own").unwrap(), elements(1 ^ 64, 100));
+
+    // A file in chunks is opened by its name, alone, too.
+    let whole = Blob::open(one.join("rank-0.safetensors"), true).unwrap();
+    assert_eq!(read_blob(&whole, &Limits::default()).unwrap().parameters.len(), 3);
+
+    let saving = Publication::begin(dir.path().join("step-3"), true, Progress::default()).unwrap();
+    let busy = prune_chunks(dir.path(), &Progress::default()).unwrap_err();
+    assert!(matches!(busy, StoreError::Locked { .. }), "{busy}");
+    drop(saving);
+    assert_eq!(prune_chunks(dir.path(), &Progress::default()).unwrap().count, 0);
+    std::fs::remove_dir_all(&one).unwrap();
+    assert_eq!(prune_chunks(dir.path(), &Progress::default()).unwrap().count, 2);
+    assert_eq!(loaded(&two, "tied").unwrap(), elements(9, 1 << 20));
+
+    // The chunks of a table that cannot be read are unknown.
+    let table = two.join("rank-1.safetensors.chunks");
+    let mut bytes = std::fs::read(&table).unwrap();
+    bytes[60] ^= 1;
+    std::fs::write(&table, &bytes).unwrap();
+    let refused = prune_chunks(dir.path(), &Progress::default()).unwrap_err();
+    assert!(refused.to_string().contains("rank-1.safetensors.chunks"), "{refused}");
+    std::fs::remove_dir_all(&two).unwrap();
+    assert_eq!(prune_chunks(dir.path(), &Progress::default()).unwrap().count, first);
+}
+
+#[test]
+fn damaged_and_missing_chunks_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("step-1");
+    saved_in_chunks(&path, 0);
+    let mut chunks: Vec<_> = walk(&dir.path().join("chunks"));
+    chunks.sort_by_key(|path| std::fs::metadata(path).unwrap().len());
+    let largest = chunks.pop().unwrap();
+    let bytes = std::fs::read(&largest).unwrap();
+    let mut flipped = bytes.clone();
+    flipped[1 << 20] ^= 8;
+    std::fs::write(&largest, &flipped).unwrap();
+    let error = loaded(&path, "large").unwrap_err().to_string();
+    assert!(
+        error.contains("rank-1.safetensors") && error.contains("`large`, chunk 1 of 2"),
+        "{error}"
+    );
+    std::fs::write(&largest, &bytes[1..]).unwrap();
+    let error = loaded(&path, "large").unwrap_err().to_string();
+    assert!(error.contains(largest.file_name().unwrap().to_str().unwrap()), "{error}");
+    std::fs::remove_file(&largest).unwrap();
+    assert!(loaded(&path, "large").is_err());
+    // The next checkpoint stores a chunk of another size, and a missing one, again.
+    saved_in_chunks(&dir.path().join("step-2"), 0);
+    assert_eq!(loaded(&path, "large").unwrap(), elements(0, (16 << 20) + 5));
+}
+
+#[test]
+fn tables_name_chunks_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let outside = dir.path().join("secret");
+    std::fs::write(&outside, [7; 10]).unwrap();
+    let step = dir.path().join("step-1");
+    std::fs::create_dir_all(dir.path().join("chunks/..")).unwrap();
+    std::fs::create_dir_all(&step).unwrap();
+    let hash = "a".repeat(64);
+    let most = u64::MAX.to_string();
+    for (size, chunks) in [
+        ("10", "[\"../secret\", 10]".to_owned()),
+        ("10", format!("[\"{}\", 10]", outside.display())),
+        ("10", format!("[\"{}\", 10]", "A".repeat(64))),
+        ("10", format!("[\"{hash}\", 11]")),
+        ("0", format!("[\"{hash}\", 0]")),
+        (&*most, format!("[\"{hash}\", {most}], [\"{hash}\", {most}]")),
+        ("16777217", format!("[\"{hash}\", 16777217]")),
+    ] {
+        let body = format!(
+            "{{\"schema\": 1, \"hash\": \"BLAKE3\", \"size\": {size}, \"chunks\": [{chunks}],\n"
+        );
+        let sum = lodstone_store::checksum(body.as_bytes());
+        std::fs::write(step.join("w.chunks"), format!("{body}\"self\": \"{sum:016x}\"}}\n"))
+            .unwrap();
+        let error = Blob::open(step.join("w"), false).unwrap_err().to_string();
+        assert!(error.contains("w.chunks"), "{error}");
+    }
+}
+
+/// Returns the files below a directory, except for locks.
+fn walk(dir: &Path) -> Vec<std::path::PathBuf> {
+    let folders = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let folders = folders.filter(|path| path.is_dir());
+    folders
+        .flat_map(|folder| std::fs::read_dir(folder).unwrap().map(|it| it.unwrap().path()))
+        .collect()
 }

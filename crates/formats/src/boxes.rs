@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lodstone_store::{Blob, Derive, Result};
+use lodstone_store::{Blob, Derive, Result, internal};
 
 /// Maximum number of boxes of a tensor.
 const MAX_BOXES: usize = 1 << 16;
@@ -65,9 +65,7 @@ pub(crate) fn assemble(shape: &[u64], item: u64, mut boxes: Vec<Boxed>) -> Resul
     check_overlaps(&mut boxes)?;
     // Boxes of whole rows are adjacent in the tensor, too: they are ranges of files, which need no computation.
     let rows = boxes.iter().all(|chunk| chunk.sizes.iter().skip(1).eq(shape.iter().skip(1)));
-    if rows {
-        boxes.sort_by_key(|chunk| chunk.offsets.first().copied());
-    }
+    boxes.sort_by(|one, two| one.offsets.cmp(&two.offsets));
     let source = Blob::concat(boxes.iter().map(|chunk| chunk.data.clone()).collect());
     let assembled =
         || Assembled { shape: shape.to_vec(), item, boxes, len, source: source.clone() };
@@ -162,6 +160,118 @@ fn check_overlaps(boxes: &mut [Boxed]) -> Result<(), String> {
     Ok(())
 }
 
+/// The elements of a box of a tensor, gathered when they are read.
+#[derive(Debug)]
+struct Cut {
+    source: Blob,
+    /// The size of a run in bytes: adjacent elements of the box that are adjacent in the tensor, too.
+    run: u64,
+    /// The offset of the first run in the tensor, in bytes.
+    first: u64,
+    /// The axes along which runs repeat, outermost first: the number of runs, and their distance in bytes.
+    axes: Vec<(u64, u64)>,
+    len: u64,
+}
+
+/// Runs shorter than `SHORT_RUN` bytes are read with the bytes between them, up to `WINDOW` bytes at once, if these are at
+/// most `SPARSE` times as many.
+const SHORT_RUN: u64 = 16 << 10;
+const WINDOW: u64 = 1 << 20;
+const SPARSE: u64 = 64;
+
+/// Returns the elements of a box of a tensor of dims `shape`, whose elements have `item` bytes; `None` if the box is not
+/// inside the tensor. Nothing is read.
+pub(crate) fn cut(
+    tensor: &Blob,
+    (shape, item): (&[u64], u64),
+    (offsets, sizes): (&[u64], &[u64]),
+) -> Option<Blob> {
+    if offsets.len() != shape.len() || sizes.len() != shape.len() {
+        return None;
+    }
+    let (mut run, mut first, mut step, mut axes) = (item, 0_u64, item, Vec::new());
+    for ((dim, offset), size) in shape.iter().zip(offsets).zip(sizes).rev() {
+        offset.checked_add(*size).filter(|end| end <= dim)?;
+        if axes.is_empty() && run == step {
+            run = run.checked_mul(*size)?;
+        } else if *size != 1 {
+            axes.push((*size, step));
+        }
+        first = first.checked_add(offset.checked_mul(step)?)?;
+        step = step.checked_mul(*dim)?;
+    }
+    if step != tensor.len() {
+        return None;
+    }
+    axes.reverse();
+    let len = axes.iter().try_fold(run, |len, (count, _)| len.checked_mul(*count))?;
+    if axes.is_empty() || len == 0 {
+        return tensor.slice(if len == 0 { 0 } else { first }, len).ok();
+    }
+    Some(Blob::derived(Arc::new(Cut { source: tensor.clone(), run, first, axes, len })))
+}
+
+impl Cut {
+    /// Returns the offset of a run in the tensor.
+    fn start(&self, number: u64) -> u64 {
+        let mut left = number;
+        let axes = self.axes.iter().rev();
+        axes.fold(self.first, |start, (count, step)| {
+            let index = left % count;
+            left /= count;
+            start + index * step
+        })
+    }
+
+    /// Returns the number of bytes to be read at the start of a run, of which `wanted` bytes of the box are needed.
+    fn window(&self, number: u64, wanted: u64) -> u64 {
+        let (count, step) = self.axes.last().copied().unwrap_or((1, self.run));
+        let is_dense = self.run < SHORT_RUN && step / self.run <= SPARSE;
+        let runs = wanted.div_ceil(self.run).min(count - number % count).min(WINDOW / step.max(1));
+        if is_dense && runs > 1 { (runs - 1) * step + self.run } else { self.run }
+    }
+}
+
+impl Derive for Cut {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let (mut at, mut rest) = (offset, buffer);
+        let (mut begin, mut window) = (0_u64, Vec::new());
+        while !rest.is_empty() {
+            let (number, within) = (at / self.run, at % self.run);
+            let (start, wanted) = (self.start(number), within + rest.len() as u64);
+            let len = usize::try_from(self.run - within).unwrap_or(usize::MAX).min(rest.len());
+            let (now, later) = rest.split_at_mut(len);
+            let size = self.window(number, wanted);
+            let held = |begin: u64, window: &[u8]| {
+                let skip = usize::try_from((start + within).checked_sub(begin)?).ok()?;
+                (skip + len <= window.len()).then_some(skip)
+            };
+            let mut skip = held(begin, &window);
+            if skip.is_none() && size > self.run {
+                begin = start;
+                window.resize(usize::try_from(size).unwrap_or(0), 0);
+                self.source.read_at(start, &mut window)?;
+                skip = held(begin, &window);
+            }
+            match skip.and_then(|skip| window.get(skip..)?.get(..len)) {
+                Some(read) => now.copy_from_slice(read),
+                None => self.source.read_at(start + within, now)?,
+            }
+            at += len as u64;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    fn source(&self) -> Option<&Blob> {
+        Some(&self.source)
+    }
+}
+
 impl Derive for Assembled {
     fn len(&self) -> u64 {
         self.len
@@ -169,7 +279,7 @@ impl Derive for Assembled {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let (mut at, mut rest) = (offset, buffer);
-        let mut hint = 0;
+        let mut hint = 0_usize;
         while !rest.is_empty() {
             let (number, within) = (at / self.item, at % self.item);
             let mut left = number;
@@ -184,11 +294,13 @@ impl Derive for Assembled {
                 })
                 .collect();
             place.reverse();
-            // Mostly the same chunk as before, or the next one.
-            let candidates = (hint..self.boxes.len()).chain(0..hint);
-            let mut found = candidates.filter_map(|index| Some((index, self.boxes.get(index)?)));
+            // Chunks are in the order of their places: the next one is the same as before, or near it.
+            let nearby = |step: usize| [hint.checked_add(step), hint.checked_sub(step)];
+            let mut found = (0..self.boxes.len())
+                .flat_map(nearby)
+                .filter_map(|index| Some((index?, self.boxes.get(index?)?)));
             let Some((index, chunk)) = found.find(|(_, chunk)| chunk.contains(&place)) else {
-                return Err(lodstone_store::internal("an element is in no chunk"));
+                return Err(internal("an element is in no chunk"));
             };
             hint = index;
             let (run, start) = self.run(chunk, &place);

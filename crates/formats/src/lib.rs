@@ -41,6 +41,7 @@ mod registry;
 pub mod safetensors;
 mod scan;
 mod seal;
+mod sharding;
 mod staged;
 pub mod torch;
 
@@ -57,4 +58,7 @@ pub use registry::{
 pub use scan::{CodeEffect, Effort, Part, Pickles, pickles};
 pub use seal::entries::{ModelDir, SealEntry, Sealed, Seals, check_sealed, seal_entries};
 pub use seal::{Seal, SealedFile, SealedModel, TensorRanges, called, check_names};
+pub use sharding::{
+    Chunk, Division, Planned, SHARD_FORMATS, ShardFormat, Sharding, distributed, divided, replan,
+};
 pub use staged::{Staged, Written};

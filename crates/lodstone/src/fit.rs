@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lodstone_formats::{Format, Holds, UNEDITED};
+use lodstone_formats::{Format, Holds, ShardFormat, UNEDITED};
 use lodstone_model::{DType, Kind, Lod, Loss, Model, Parameter, Programs, Report, some};
 use lodstone_schema::weights;
 
@@ -17,6 +17,12 @@ pub(crate) struct Container {
 
 impl From<&Format> for Container {
     fn from(format: &Format) -> Self {
+        Self { name: format.name, holds: format.holds }
+    }
+}
+
+impl From<&ShardFormat> for Container {
+    fn from(format: &ShardFormat) -> Self {
         Self { name: format.name, holds: format.holds }
     }
 }

@@ -119,6 +119,7 @@ mod ops;
 #[cfg(feature = "runtime")]
 pub mod paddle;
 #[cfg(feature = "runtime")]
+mod reshard;
 mod run;
 mod save;
 mod scan;
@@ -159,8 +160,9 @@ pub use lodstone_checkpoint as checkpoint;
 pub use lodstone_engine::{OperatorTime, Profile, Threads};
 pub use lodstone_formats::safetensors::code as safetensors_dtype;
 pub use lodstone_formats::{
-    ByteMap, Error as FormatError, ExternalData, FORMATS, Format, OpenOptions, SealedFile,
-    WriteOptions, safetensors::Shard, title as format_title,
+    ByteMap, Error as FormatError, ExternalData, FORMATS, Format, OpenOptions, Planned,
+    SHARD_FORMATS, SealedFile, ShardFormat, WriteOptions, safetensors::Shard,
+    title as format_title,
 };
 pub use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, DType, Dialect, Dim, Element, ElementError,
@@ -172,7 +174,7 @@ pub use lodstone_schema::onnx::{UpgradeError, newest_opset};
 pub use lodstone_schema::{Properties, finding, weights};
 pub use lodstone_store::{
     Atomicity, Blob, Error as StoreError, Escape, Field, Links, Location, Memory, MemoryStore,
-    Progress, Recovery, Step, StepKind, Store,
+    Progress, PrunedChunks, Recovery, Step, StepKind, Store, prune_chunks,
 };
 pub use names::Names;
 pub use open::{open, open_bytes, open_bytes_with, open_with, recover};
@@ -190,6 +192,7 @@ pub use paddle::{
     train::{SampleOptions, TrainOptions, Training, open_program, open_training, save_training},
 };
 #[cfg(feature = "runtime")]
+pub use reshard::{ReshardOptions, Resharding, reshard};
 pub use run::{
     CompareOptions, ComparedValue, Comparison, Engine, ErrorDistribution, Inputs, Output, PairedBy,
     RunOptions, Session, Value, compare, dirs_beside, run, tensors,

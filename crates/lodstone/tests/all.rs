@@ -46,6 +46,7 @@ mod paddle_models_to_onnx;
 mod paddle_pir;
 mod paddle_to_onnx;
 mod planned;
+mod reshard;
 mod runs;
 mod scan;
 mod seal;

@@ -12,8 +12,8 @@ use std::time::Duration;
 use lodstone::{
     Attribute, AttributeValue, Blob, Block, ConvertOptions, DType, Dialect, DiffOptions, Dim,
     ExternalData, Inputs, Loss, Model, Op, OpenOptions, Operand, Parameter, Program, Progress,
-    RunOptions, Session, Target, Tensor, TensorType, Topology, ValueType, Var, WriteOptions,
-    convert, diff, open, run, seal, tensors, verify,
+    ReshardOptions, RunOptions, Session, Target, Tensor, TensorType, Topology, ValueType, Var,
+    WriteOptions, convert, diff, open, reshard, run, seal, tensors, verify,
 };
 
 /// Counts the allocated bytes of the process, on all threads.
@@ -322,7 +322,7 @@ fn a_session_takes_two_hundred_shapes_in_the_memory_of_a_few() {
 }
 
 #[test]
-fn a_checkpoint_of_several_processes_is_converted_in_constant_memory() {
+fn a_checkpoint_of_several_processes_is_converted_and_divided_in_constant_memory() {
     let _alone = MEASURED.lock();
     let directory = tempfile::tempdir().expect("a directory");
     // Each process has a quarter of a matrix; an element is the number of its row in the whole.
@@ -351,12 +351,30 @@ fn a_checkpoint_of_several_processes_is_converted_in_constant_memory() {
         convert(model, &whole, &ConvertOptions::default()).expect("converted");
     });
     assert!(peak <= 64 * MIB, "{peak}");
-    let model = open(&whole).expect("a model");
-    let tensor = &model.parameters[0].tensor;
-    assert_eq!(tensor.shape, [2 * u64::from(rows), 2 * columns as u64]);
+    // Divided along its columns, a row is in all of the files.
+    let divided = out.path().join("divided");
+    let peak = peak_of(|| {
+        let model = open(directory.path()).expect("a model");
+        let options = ReshardOptions::default()
+            .with_to(Some("torch-distributed".to_owned()))
+            .with_shards(Some(3))
+            .with_axes(vec![("*".to_owned(), 1)]);
+        assert_eq!(reshard(model, &divided, &options).expect("divided").shards, 3);
+    });
+    assert!(peak <= 64 * MIB, "{peak}");
+    for path in [whole, divided] {
+        let model = open(&path).expect("a model");
+        let tensor = &model.parameters[0].tensor;
+        assert_eq!(tensor.shape, [2 * u64::from(rows), 2 * columns as u64]);
+        check(&tensor.data, rows, columns);
+    }
+}
+
+/// Compares rows of the matrix.
+fn check(data: &Blob, rows: u16, columns: usize) {
     for row in [0, 1, 63, 64, 4095, 4096, 4097, 8191_u16] {
         let mut bytes = vec![0; 8 * columns];
-        tensor.data.read_at(u64::from(row) * bytes.len() as u64, &mut bytes).expect("a row");
+        data.read_at(u64::from(row) * bytes.len() as u64, &mut bytes).expect("a row");
         let expected = f32::from(row / rows * rows + row % rows % 64);
         assert!(bytes.chunks(4).all(|it| it == expected.to_le_bytes()), "row {row}");
     }

@@ -22,8 +22,8 @@ pub(crate) struct ShardPublication(Mutex<Option<Publication>>);
 #[pymethods]
 impl ShardPublication {
     #[new]
-    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        let begun = py.detach(|| Publication::begin(&path, Progress::default()));
+    fn new(py: Python<'_>, path: PathBuf, chunked: bool) -> PyResult<Self> {
+        let begun = py.detach(|| Publication::begin(&path, chunked, Progress::default()));
         let publication = begun.map_err(|error| raise_checkpoint(py, error))?;
         Ok(Self(Mutex::new(Some(publication))))
     }
@@ -34,6 +34,13 @@ impl ShardPublication {
         let publication = publication.as_ref().ok_or_else(ended)?;
         let staged = publication.staged().map_err(|error| raise_checkpoint(py, error))?;
         Ok(staged.display().to_string())
+    }
+
+    /// The directory of chunks, if they are used.
+    fn chunks(&self) -> PyResult<Option<String>> {
+        let publication = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let publication = publication.as_ref().ok_or_else(ended)?;
+        Ok(publication.chunks().map(|chunks| chunks.display().to_string()))
     }
 
     /// Publishes the files, of which each is described by what its process returned, and the index.
@@ -65,12 +72,12 @@ fn ended() -> PyErr {
     PyValueError::new_err("the checkpoint was published or discarded")
 }
 
-/// Writes tensors to a file in a staged directory; `load` returns a tensor by its index. Returns the checksums of the file.
+/// Writes tensors to a file in a staged directory, or in chunks beside it; `load` returns a tensor by its index. Returns the checksums of the file.
 #[pyfunction]
 #[pyo3(name = "write_shard")]
 pub(crate) fn write_shard_file(
     py: Python<'_>,
-    staged: PathBuf,
+    place: (PathBuf, Option<PathBuf>),
     name: &str,
     tensors: Vec<(String, String, Vec<u64>)>,
     metadata: BTreeMap<String, String>,
@@ -92,7 +99,9 @@ pub(crate) fn write_shard_file(
             })
             .map_err(Into::into)
         };
-        write_shard(&Location::from(&staged), name, &tensors, &metadata, load, progress)
+        let (staged, chunks) = &place;
+        let (staged, chunks) = (Location::from(staged), chunks.as_ref().map(Location::from));
+        write_shard((&staged, chunks.as_ref()), name, &tensors, &metadata, load, progress)
     })?;
     described(py, written)
 }

@@ -522,6 +522,16 @@ impl Store for RemoteStore {
         removed.map_err(at)
     }
 
+    fn remove_file(&self, path: &Path, progress: &Progress) -> Result<()> {
+        self.stamp(path)?;
+        progress.step(StepKind::Remove, path)?;
+        let key = self.key(path);
+        let removed =
+            self.call(|shared| async move { shared.backend.bucket()?.delete(vec![key]).await });
+        self.forget();
+        removed.map_err(|fault: Fault| fault.at("remove", path))
+    }
+
     fn recover(&self, path: &Path) -> Result<Recovery> {
         // Unfinished uploads are invisible, and the server removes them (docs/remote.md).
         self.forget();

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Blob, Checksum, Error, Location, Output, Result, checksum};
+use crate::{Blob, Checksum, Error, Location, Output, Result, SourceFile, checksum};
 
 /// A kind of JSON file with a checksum of itself.
 #[derive(Clone, Copy, Debug)]
@@ -58,11 +58,29 @@ impl CheckedJson {
     /// error of the read.
     pub fn read<T: DeserializeOwned>(&self, directory: &Location) -> Result<T> {
         let path = directory.join(self.name);
-        let bytes = self.read_bytes(&path)?;
-        if !self.is_intact(&bytes) {
+        self.parse(&self.read_bytes(&path)?, &path)
+    }
+
+    /// Reads an open file at `path`, of any name.
+    pub(crate) fn read_file<T: DeserializeOwned>(
+        &self,
+        file: &SourceFile,
+        path: &Location,
+    ) -> Result<T> {
+        if file.len() > self.max_len {
+            let what = format!("{} bytes, more than {}", file.len(), self.max_len);
+            return Err(self.contradiction_in(path, what));
+        }
+        let mut bytes = vec![0; usize::try_from(file.len()).unwrap_or(0)];
+        file.read_at(0, &mut bytes)?;
+        self.parse(&bytes, path)
+    }
+
+    fn parse<T: DeserializeOwned>(&self, bytes: &[u8], path: &Location) -> Result<T> {
+        if !self.is_intact(bytes) {
             return Err(self.unusable(path.path(), Flaw::Damaged));
         }
-        serde_json::from_slice(&bytes).map_err(|error| self.unusable(path.path(), error.into()))
+        serde_json::from_slice(bytes).map_err(|error| self.unusable(path.path(), error.into()))
     }
 
     /// Writes the file.
@@ -79,7 +97,12 @@ impl CheckedJson {
 
     /// Creates the error for a file in `directory` that is inconsistent, in itself or with the files beside it.
     pub fn contradiction(&self, directory: &Location, what: impl Into<String>) -> Error {
-        self.unusable(directory.join(self.name).path(), Flaw::Contradiction(what.into()))
+        self.contradiction_in(&directory.join(self.name), what)
+    }
+
+    /// Creates the error for a file at `path` that is inconsistent.
+    pub(crate) fn contradiction_in(&self, path: &Location, what: impl Into<String>) -> Error {
+        self.unusable(path.path(), Flaw::Contradiction(what.into()))
     }
 
     fn unusable(&self, path: &Path, flaw: Flaw) -> Error {

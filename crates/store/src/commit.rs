@@ -9,15 +9,16 @@
 //! writer that [updates the seal](Commit::over_seals).
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::checks::SEAL;
+use crate::chunked::{self, ChunkSink, Chunker};
 use crate::contents::Contents;
 use crate::names::{check_name, check_root, check_unreserved, target_of};
 use crate::sealed::Sealed;
 use crate::{
     Atomicity, Dir, Error, Links, Location, Output, Progress, Publisher, Result, Store,
-    check_relative,
+    check_relative, internal,
 };
 
 /// Files being written, invisible until [`Commit::publish`].
@@ -164,6 +165,30 @@ impl Commit {
         self.write_any(SEAL, fill)
     }
 
+    /// Writes the file `name` in chunks, of which those that are new are published in `chunks` at once: the directory
+    /// [`CHUNKS`](crate::CHUNKS) beside that of the commit. Readers open the file by its name.
+    ///
+    /// # Errors
+    /// The errors of [`write`](Self::write); fails if the directory of chunks does not exist.
+    pub fn write_chunked<E: From<Error>>(
+        &mut self,
+        name: &str,
+        chunks: &Location,
+        fill: impl FnOnce(&mut Output) -> Result<(), E>,
+    ) -> Result<(), E> {
+        check_unreserved(name)?;
+        let target = self.check_free(name)?;
+        let chunker = Arc::new(Mutex::new(Chunker::new(chunks, self.progress.clone())?));
+        let sink = Box::new(ChunkSink(Arc::clone(&chunker)));
+        let path = self.publisher.target(&target);
+        let mut output = Output::new(sink, path, self.progress.clone(), None);
+        fill(&mut output)?;
+        output.close()?;
+        let chunker = Arc::into_inner(chunker).map(Mutex::into_inner);
+        let chunker = chunker.ok_or_else(|| internal("a sink outlives its file"))?;
+        Ok(chunker.unwrap_or_else(PoisonError::into_inner).finish(name, self)?)
+    }
+
     fn write_any<E: From<Error>>(
         &mut self,
         name: &str,
@@ -213,7 +238,9 @@ impl Commit {
             let missing = std::io::ErrorKind::NotFound.into();
             Error::io("open", self.publisher.target(&target))(missing)
         })?;
-        self.names.add(target);
+        // A file in chunks has a table instead.
+        let table = target_of(&format!("{name}{}", chunked::SUFFIX));
+        self.names.add(if staged.join(&table).is_there()? { table } else { target });
         Ok(file.len())
     }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::checks::SEAL;
+use crate::chunked;
 use crate::names::is_hidden;
 use crate::{Blob, Folder, Links, Listing, Location, Result, SourceFile, check_relative};
 
@@ -45,7 +46,8 @@ impl Dir {
         Ok(file.map(|file| Blob::file(Arc::new(file))))
     }
 
-    /// Opens the regular file `name` below this directory; `None` if it does not exist.
+    /// Opens the regular file `name` below this directory, or the one that is stored in [chunks](crate::CHUNKS); `None` if
+    /// it does not exist.
     ///
     /// # Errors
     /// [`Error::Escapes`](crate::Error::Escapes) if the name is absolute, contains `..`, or passes
@@ -53,8 +55,15 @@ impl Dir {
     /// would replace the file; and the errors of [`SourceFile::open`].
     pub fn open_source(&self, name: &str) -> Result<Option<SourceFile>> {
         check_relative(name)?;
-        let source = self.folder.open(name)?;
-        Ok(source.map(|source| SourceFile::new(self.location.join(name), source)))
+        let location = self.location.join(name);
+        let source = match self.folder.open(name)? {
+            Some(source) => source,
+            None => match self.folder.open(&format!("{name}{}", chunked::SUFFIX))? {
+                Some(table) => chunked::open(table, &location)?,
+                None => return Ok(None),
+            },
+        };
+        Ok(Some(SourceFile::new(location, source)))
     }
 
     /// Returns the sorted relative paths of the regular files below this directory; at most `max` entries

@@ -233,6 +233,11 @@ pub fn internal(what: &'static str) -> Error {
 }
 
 impl Error {
+    /// Returns whether a file or directory does not exist.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
     /// Wraps an error of the operating system with the failed action and its path.
     pub fn io(action: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
         let path = path.as_ref().to_path_buf();

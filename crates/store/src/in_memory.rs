@@ -301,6 +301,15 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    fn remove_file(&self, path: &Path, progress: &Progress) -> Result<()> {
+        progress.step(StepKind::Remove, path)?;
+        if self.get(path).is_none() {
+            return Err(missing("remove", path));
+        }
+        self.state().remove(&key(path));
+        Ok(())
+    }
+
     fn recover(&self, path: &Path) -> Result<Recovery> {
         // Writers end with this process, so nothing is left over.
         match self.is_dir(path) {

@@ -26,6 +26,7 @@
 mod blob;
 mod checked_json;
 mod checks;
+mod chunked;
 mod commit;
 mod contents;
 mod cursor;
@@ -50,6 +51,7 @@ mod store;
 pub use blob::{Blob, Derive, Identity};
 pub use checked_json::{CheckedJson, Flaw, Schema};
 pub use checks::{Checks, Checksum, Damage, PIECE, Part, SEAL, SEAL_FILE, checksum, crc32_of};
+pub use chunked::{CHUNKS, PrunedChunks, prune_chunks};
 pub use commit::{Commit, WriterLock};
 pub use cursor::Cursor;
 pub use dir::Dir;

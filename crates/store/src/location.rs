@@ -187,6 +187,14 @@ impl Location {
         self.store.remove_dir(&self.path, progress)
     }
 
+    /// Removes the file.
+    ///
+    /// # Errors
+    /// Fails if there is no file, or it cannot be removed.
+    pub fn remove_file(&self, progress: &Progress) -> Result<()> {
+        self.store.remove_file(&self.path, progress)
+    }
+
     /// Finishes an interrupted write into the directory, and removes leftovers of killed processes
     /// in it and beside it. Live writers are not disturbed; one that is publishing is waited for.
     ///

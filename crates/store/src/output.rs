@@ -167,6 +167,15 @@ impl Output {
         Ok(copied)
     }
 
+    /// Hints that what follows may repeat in other files, as the elements of a tensor do.
+    ///
+    /// # Errors
+    /// Fails if the store fails.
+    pub fn boundary(&mut self) -> Result<()> {
+        self.drain()?;
+        self.sink.boundary()
+    }
+
     /// Overwrites bytes that were written before, for containers whose sizes are known late.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use bytes::Bytes;
 #[cfg(unix)]
 use crate::LocalFile;
 use crate::memory::Memory;
-use crate::{Blob, Checks, Error, Location, Result};
+use crate::{Blob, Checks, Error, Location, Result, chunked};
 
 /// The identity of a file: two sources with the same identity have the same bytes.
 ///
@@ -125,8 +125,23 @@ impl SourceFile {
     /// [`Error::Interrupted`] if an interrupted write would replace it.
     pub fn open(location: impl Into<Location>, mmap: bool) -> Result<Self> {
         let location = location.into();
-        let source = location.store().open(location.path(), mmap)?;
+        let source = match location.store().open(location.path(), mmap) {
+            Err(error) if error.is_not_found() => {
+                // It may be stored in chunks.
+                let table = location.append(chunked::SUFFIX);
+                match table.store().open(table.path(), false) {
+                    Ok(table) => chunked::open(table, &location)?,
+                    Err(_) => return Err(error),
+                }
+            }
+            opened => opened?,
+        };
         Ok(Self::new(location, source))
+    }
+
+    /// Returns the source, without checksums.
+    pub(crate) fn into_source(self) -> Box<dyn Source> {
+        self.source
     }
 
     /// Wraps a source that was opened at `location`.

@@ -134,6 +134,12 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Fails if the directory does not exist, is being written to, or cannot be removed.
     fn remove_dir(&self, path: &Path, progress: &Progress) -> Result<()>;
 
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// Fails if there is no file at `path`, or it cannot be removed.
+    fn remove_file(&self, path: &Path, progress: &Progress) -> Result<()>;
+
     /// Finishes an interrupted write into the directory at `path`, and removes leftovers of killed writers
     /// in it and beside it.
     ///
@@ -264,6 +270,14 @@ pub trait Sink: fmt::Debug + Send {
     fn copy(&mut self, from: &SourceFile, offset: u64, len: u64) -> Result<u64> {
         let _ = (from, offset, len);
         Ok(0)
+    }
+
+    /// Hints that what follows may repeat elsewhere, and what came before need not.
+    ///
+    /// # Errors
+    /// Fails if the store fails.
+    fn boundary(&mut self) -> Result<()> {
+        Ok(())
     }
 
     /// Hints that a range can be made durable now.

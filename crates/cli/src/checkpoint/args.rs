@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
+use lodstone::SHARD_FORMATS;
 
-use crate::args::{Allow, Clobber, formats};
+use crate::args::{Allow, Clobber, Open, formats};
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -12,7 +14,8 @@ Examples:
   lodstone checkpoint list run/                  oldest first
   lodstone checkpoint show run/                  the newest
   lodstone checkpoint verify run/                every byte of all checkpoints
-  lodstone checkpoint restore run/ weights.safetensors")]
+  lodstone checkpoint restore run/ weights.safetensors
+  lodstone checkpoint reshard step-100/ two/ --shards 2")]
 pub(crate) struct Checkpoint {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -26,10 +29,12 @@ pub(crate) enum Command {
     Show(Show),
     /// Check every byte of one checkpoint or all; exit 0 whole, 1 damaged, 2 error, or no checksums
     Verify(Show),
-    /// Remove the oldest checkpoints; at least one intact checkpoint remains
+    /// Remove the oldest checkpoints, of which at least one intact one remains, and chunks that none uses
     Prune(Prune),
     /// Write the variables of a checkpoint to a file, after verifying their checksums
     Restore(Restore),
+    /// Write a model in shards: distributed checkpoints, or safetensors with an index
+    Reshard(Reshard),
 }
 
 #[derive(Args)]
@@ -57,9 +62,9 @@ pub(crate) struct Show {
 pub(crate) struct Prune {
     /// Directory of the checkpoints
     pub(crate) directory: PathBuf,
-    /// Keep the N newest checkpoints
+    /// Keep the N newest checkpoints [default: all]
     #[arg(long, value_name = "N")]
-    pub(crate) keep: usize,
+    pub(crate) keep: Option<usize>,
     /// Print JSON (schema 1)
     #[arg(long)]
     pub(crate) json: bool,
@@ -84,4 +89,50 @@ pub(crate) struct Restore {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) clobber: Clobber,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Work that was interrupted continues when the command is repeated. A plan is JSON, with the offset and size along each axis:
+  {\"w\": [{\"shard\": 0, \"offsets\": [0, 0], \"sizes\": [4, 8]}, {\"shard\": 1, \"offsets\": [4, 0], \"sizes\": [4, 8]}]}
+
+Examples:
+  lodstone checkpoint reshard step-100/ two/ --shards 2
+  lodstone checkpoint reshard step-100/ hub/ --shards 4 --to safetensors
+  lodstone checkpoint reshard model.safetensors eight/ --shards 8 --to torch-distributed --axis '*.down.weight=1'")]
+pub(crate) struct Reshard {
+    /// Model to divide, of any format
+    pub(crate) model: PathBuf,
+    /// Directory to write, which does not exist yet
+    pub(crate) output: PathBuf,
+    /// Number of shards [default: that of the plan]
+    #[arg(long, value_name = "N", required_unless_present = "plan")]
+    pub(crate) shards: Option<usize>,
+    /// Divide the tensors with these names along axis K; may be repeated [default: 0 for all]
+    #[arg(long, value_name = "PATTERN=K", value_parser = axis)]
+    pub(crate) axis: Vec<(String, usize)>,
+    /// File with the chunks of tensors
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plan: Option<PathBuf>,
+    /// Format to write [default: that of the model, or safetensors]
+    #[arg(long, value_name = "FORMAT", value_parser = shard_formats())]
+    pub(crate) to: Option<String>,
+    #[command(flatten)]
+    pub(crate) open: Open,
+    #[command(flatten)]
+    pub(crate) allow: Allow,
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn shard_formats() -> PossibleValuesParser {
+    PossibleValuesParser::new(SHARD_FORMATS.iter().map(|format| format.name))
+}
+
+/// Parses `PATTERN=K`. A pattern may contain `=`.
+fn axis(text: &str) -> Result<(String, usize), String> {
+    let found = text.rsplit_once('=').and_then(|(name, axis)| Some((name, axis.parse().ok()?)));
+    let (pattern, axis) = found.ok_or("expected PATTERN=K, with the number of an axis from 0")?;
+    Ok((pattern.to_owned(), axis))
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod args;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
@@ -9,14 +10,17 @@ use lodstone::checkpoint::{
     Error as CheckpointError, LOADER, Manager, ManagerOptions, Manifest, SavedVariable, Serial,
     serials,
 };
-use lodstone::{ConvertOptions, Error, Parameter, Progress, StoreError, Target};
+use lodstone::{
+    Blob, ConvertOptions, Error, Parameter, Progress, ReshardOptions, Resharding, StoreError,
+    Target, prune_chunks,
+};
 use serde::Serialize;
 
 use crate::console::{self, count, plain, size};
 use crate::convert::finish;
 use crate::stores::{Output, at};
 use crate::{Answer, Failure, progress, table, yes};
-use args::{Checkpoint, Command, List, Prune, Restore, Show};
+use args::{Checkpoint, Command, List, Prune, Reshard, Restore, Show};
 
 /// A serial as JSON.
 #[derive(Serialize)]
@@ -47,6 +51,22 @@ struct Pruned {
     schema: u32,
     /// Steps of the removed checkpoints.
     removed: Vec<u64>,
+    /// The number of removed chunks, and their size in bytes.
+    chunks: usize,
+    nbytes: u64,
+}
+
+/// A resharding as JSON.
+#[derive(Serialize)]
+struct Resharded {
+    /// Version of this structure.
+    schema: u32,
+    to: &'static str,
+    shards: usize,
+    /// The number of shards that interrupted work had written.
+    continued: usize,
+    tensors: usize,
+    nbytes: u64,
 }
 
 /// The verification of a serial as JSON.
@@ -74,6 +94,7 @@ pub(crate) fn run(arguments: &Checkpoint) -> Result<Answer, Failure> {
         Command::Verify(arguments) => verify(arguments),
         Command::Prune(arguments) => prune(arguments).map(yes),
         Command::Restore(arguments) => restore(arguments).map(yes),
+        Command::Reshard(arguments) => reshard(arguments).map(yes),
     }
 }
 
@@ -284,19 +305,27 @@ fn is_damage(error: &CheckpointError) -> bool {
 }
 
 fn prune(arguments: &Prune) -> Result<(), Failure> {
+    let directory = at(&arguments.directory)?;
     // `Manager::open` would create a misspelled directory; this fails.
-    serials(at(&arguments.directory)?)?;
-    let mut manager = Manager::open(at(&arguments.directory)?, ManagerOptions::default())?;
-    let removed = manager.prune(arguments.keep)?;
+    serials(&directory)?;
+    let removed = match arguments.keep {
+        Some(keep) => Manager::open(&directory, ManagerOptions::default())?.prune(keep)?,
+        None => Vec::new(),
+    };
+    let chunks = prune_chunks(&directory, &Progress::default())?;
     let steps = removed.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     if arguments.json {
-        return console::json(&Pruned { schema: 1, removed });
+        let (chunks, nbytes) = (chunks.count, chunks.nbytes);
+        return console::json(&Pruned { schema: 1, removed, chunks, nbytes });
     }
-    let done = match removed.len() {
-        0 => "nothing to remove\n".to_owned(),
-        number => format!("removed {}: {steps}\n", count(number, "checkpoint")),
-    };
-    console::summary(&done)
+    let mut done = String::new();
+    if !removed.is_empty() {
+        done += &format!("removed {}: {steps}\n", count(removed.len(), "checkpoint"));
+    }
+    if chunks.count > 0 {
+        done += &format!("removed {}: {}\n", count(chunks.count, "chunk"), size(chunks.nbytes));
+    }
+    console::summary(if done.is_empty() { "nothing to remove\n" } else { &done })
 }
 
 fn restore(arguments: &Restore) -> Result<(), Failure> {
@@ -312,4 +341,50 @@ fn restore(arguments: &Restore) -> Result<(), Failure> {
     let convert = || lodstone::convert(model, output.location(), &options);
     let done = progress::show(&progress, Some(total), convert)?;
     finish(&format!("step {}", serial.step), &done, &output, arguments.json)
+}
+
+fn reshard(arguments: &Reshard) -> Result<(), Failure> {
+    let plan = match &arguments.plan {
+        Some(path) => {
+            let bytes = Blob::open(at(path)?, false)?.read()?;
+            let wrong = |error| format!("{}: expected a plan: {error}", path.display());
+            serde_json::from_slice(&bytes).map_err(wrong)?
+        }
+        None => BTreeMap::new(),
+    };
+    let from = at(&arguments.model)?;
+    let model = lodstone::open_with(&from, &arguments.open.options()?)?;
+    console::opened(from.path(), &model);
+    let (total, progress) = (model.nbytes(), Progress::default());
+    let options = ReshardOptions::default()
+        .with_to(arguments.to.clone())
+        .with_shards(arguments.shards)
+        .with_axes(arguments.axis.clone())
+        .with_plan(plan)
+        .with_allow(arguments.allow.losses())
+        .with_progress(progress.clone());
+    progress::cancel_on_interrupt(&progress)?;
+    let to = at(&arguments.output)?;
+    let work = || lodstone::reshard(model, &to, &options);
+    let done = progress::show(&progress, Some(total), work)?;
+    console::report(&done.report);
+    let Resharding { format, shards, continued, tensors, nbytes, .. } = done;
+    if arguments.json {
+        let schema = 1;
+        return console::json(&Resharded {
+            schema,
+            to: format,
+            shards,
+            continued,
+            tensors,
+            nbytes,
+        });
+    }
+    let written = match continued {
+        0 => String::new(),
+        number => format!(" ({number} written before)"),
+    };
+    let (to, shards) = (plain(&to.display().to_string()), count(shards, "shard"));
+    let (tensors, nbytes) = (count(tensors, "tensor"), size(nbytes));
+    console::summary(&format!("wrote {to}: {format}, {shards}{written}, {tensors}, {nbytes}\n"))
 }

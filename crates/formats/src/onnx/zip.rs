@@ -147,7 +147,7 @@ pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> R
     let prefix = prefix.unwrap_or_else(|| "main".to_owned());
     let (message, weights) = write::apart(model)?;
     Staged::file(path, options, |out| {
-        let mut writer = Writer::aligned(ALIGNMENT);
+        let mut writer = Writer::aligned(ALIGNMENT, out.position());
         let count = Blob::memory(format!("{}\n", weights.len()));
         writer.add(out, &format!("{prefix}/weights"), &[count])?;
         for (number, weight) in weights.iter().enumerate() {

@@ -23,3 +23,4 @@ pub use bundle::{
     TENSOR_LOD_LAST, VARS, open, open_record,
 };
 pub(crate) use bundle::{PICKLE_BYTE_MAP, PROGRAM_BYTE_MAP, STREAM_BYTE_MAP};
+pub(crate) use distributed::SHARDS;

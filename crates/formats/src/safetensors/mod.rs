@@ -42,6 +42,7 @@ pub(crate) use header::Index;
 pub use detect::{is_file, is_index};
 pub use read::{read, read_blob};
 pub use shard::{Shard, write_items, write_shard};
+pub(crate) use write::SHARDS;
 pub use write::write_to;
 
 use lodstone_model::DType;

@@ -1,6 +1,7 @@
 //! Writes tensors as the reference does.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 
 use bytes::Bytes;
 use lodstone_model::{DType, Kind, Model, Parameter};
@@ -11,6 +12,7 @@ use super::aliases::collapse;
 use super::header::Header;
 use super::layout::Layout;
 use super::{CODES, FORMAT, INDEX, MAX_HEADER, METADATA, NAME, code, size_of};
+use crate::sharding::{Item, Shard, ShardFormat, Sharding};
 use crate::{Error, Result, Staged, WriteOptions};
 
 /// Writes one file, or, with [`max_shard_size`](WriteOptions::max_shard_size), several files and
@@ -87,6 +89,42 @@ fn write_shards(
     Ok(staged.opened_by(name))
 }
 
+/// Files of whole tensors, and an index.
+pub(crate) static SHARDS: ShardFormat = ShardFormat {
+    name: NAME,
+    divides: false,
+    holds: FORMAT.holds,
+    index: "model.safetensors.index.json",
+    file: |number, count| format!("model-{:05}-of-{count:05}.safetensors", number + 1),
+    check,
+    write: put_items,
+    put_index,
+};
+
+fn put_items(
+    out: &mut Output,
+    sharding: &Sharding<'_>,
+    items: &[Item<'_>],
+) -> Result<Vec<Range<u64>>> {
+    let parameters = items.iter().map(Item::parameter).collect::<Result<Vec<_>>>()?;
+    let (header, tensors) = plan(parameters.iter().collect(), &sharding.model.metadata)?;
+    let mut places = HashMap::new();
+    let mut start = SIZE as u64 + header.len() as u64;
+    for Parameter { name, tensor } in &tensors {
+        places.insert(name.as_str(), start..start + tensor.data.len());
+        start += tensor.data.len();
+    }
+    put(out, &header, &tensors)?;
+    Ok(items.iter().filter_map(|item| places.remove(item.name())).collect())
+}
+
+fn put_index(out: &mut Output, sharding: &Sharding<'_>, shards: &[Shard<'_>]) -> Result<()> {
+    let files = shards.iter().flat_map(|shard| shard.items.iter().map(|item| (item, &shard.file)));
+    let weight_map = files.map(|(item, file)| (item.name(), file.clone())).collect();
+    let metadata = IndexMetadata { total_size: sharding.model.nbytes() };
+    Ok(out.put(index_text(&Index { metadata, weight_map })?.as_bytes())?)
+}
+
 pub(super) fn put(out: &mut Output, header: &[u8], tensors: &[&Parameter]) -> Result<()> {
     out.put(&(header.len() as u64).to_le_bytes())?;
     out.put(header)?;
@@ -155,10 +193,11 @@ fn plan<'a>(
     Ok((close(header, 8)?, tensors))
 }
 
+/// The number of bytes before the header.
+const SIZE: usize = 8;
+
 /// Ends a header of entries, and pads it so that the elements begin at a multiple of `alignment` bytes, a multiple of 8.
 pub(super) fn close(mut header: String, alignment: usize) -> Result<Vec<u8>> {
-    /// The number of bytes before the header.
-    const SIZE: usize = 8;
     if header.ends_with(',') {
         header.pop();
     }

@@ -22,7 +22,7 @@ use std::sync::{Arc, LazyLock};
 pub use file::LocalFile;
 
 use crate::store::{Atomicity, Folder, Held, Publisher};
-use crate::{Entry, Error, Links, Progress, Recovery, Result, Source, Stamp, Store};
+use crate::{Entry, Error, Links, Progress, Recovery, Result, Source, Stamp, StepKind, Store};
 
 /// The local file system. Paths are those of the operating system; relative ones are relative to the working
 /// directory.
@@ -121,6 +121,11 @@ impl Store for LocalStore {
 
     fn remove_dir(&self, path: &Path, progress: &Progress) -> Result<()> {
         clean::remove_dir(path, progress)
+    }
+
+    fn remove_file(&self, path: &Path, progress: &Progress) -> Result<()> {
+        progress.step(StepKind::Remove, path)?;
+        std::fs::remove_file(path).map_err(Error::io("remove", path))
     }
 
     fn recover(&self, path: &Path) -> Result<Recovery> {

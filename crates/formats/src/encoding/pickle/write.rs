@@ -3,7 +3,9 @@
 //! Streaming picklers write large bytes outside of frames; here everything is outside, so that nothing has
 //! to be buffered until the size of a frame is known. CPython loads both.
 
-use lodstone_store::{Blob, Output, Result};
+use std::collections::HashMap;
+
+use lodstone_store::{Blob, Output, Result, internal};
 
 /// Begins a pickle.
 pub(crate) fn begin(out: &mut Output) -> Result<()> {
@@ -113,4 +115,77 @@ pub(crate) fn get(out: &mut Output, number: u32) -> Result<()> {
     }
     op(out, b'j')?;
     out.put(&number.to_le_bytes())
+}
+
+/// Values that are written once; later ones refer to them.
+#[derive(Default)]
+pub(crate) struct Memo(HashMap<String, u32>);
+
+impl Memo {
+    /// Writes the value `key`, from the memo or by `make`. All `MEMOIZE` opcodes of a pickle are written here, so that the
+    /// indices stay in sync.
+    pub(crate) fn shared<E: From<lodstone_store::Error>>(
+        &mut self,
+        out: &mut Output,
+        key: &str,
+        make: impl FnOnce(&mut Self, &mut Output) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if let Some(number) = self.0.get(key) {
+            return Ok(get(out, *number)?);
+        }
+        make(self, out)?;
+        memoize(out)?;
+        let number = u32::try_from(self.0.len());
+        let number = number.map_err(|_| internal("the memo of a pickle is too long"))?;
+        self.0.insert(key.to_owned(), number);
+        Ok(())
+    }
+
+    /// Writes an import.
+    pub(crate) fn global(&mut self, out: &mut Output, module: &str, name: &str) -> Result<()> {
+        let key = format!("{module} {name}");
+        self.shared(out, &key, |_, out| global(out, module, name))
+    }
+
+    /// Writes a string that occurs several times.
+    pub(crate) fn word(&mut self, out: &mut Output, word: &str) -> Result<()> {
+        self.shared(out, &format!("'{word}'"), |_, out| text(out, word))
+    }
+
+    /// Writes a dict, whose keys and values `fill` writes.
+    pub(crate) fn dict<E: From<lodstone_store::Error>>(
+        &mut self,
+        out: &mut Output,
+        fill: impl FnOnce(&mut Self, &mut Output) -> Result<(), E>,
+    ) -> Result<(), E> {
+        op(out, EMPTY_DICT)?;
+        op(out, MARK)?;
+        fill(self, out)?;
+        Ok(op(out, SETITEMS)?)
+    }
+
+    /// Writes an instance of a class, without its state.
+    pub(crate) fn instance(&mut self, out: &mut Output, module: &str, class: &str) -> Result<()> {
+        self.global(out, module, class)?;
+        op(out, EMPTY_TUPLE)?;
+        op(out, NEWOBJ)
+    }
+}
+
+/// Writes a nonnegative integer.
+pub(crate) fn number(out: &mut Output, number: u64) -> Result<()> {
+    if let Ok(number) = i64::try_from(number) {
+        return int(out, number);
+    }
+    // A sign bit must follow.
+    let mut bytes = number.to_le_bytes().to_vec();
+    bytes.push(0);
+    long(out, &bytes)
+}
+
+/// Writes a tuple of nonnegative integers.
+pub(crate) fn tuple(out: &mut Output, numbers: &[u64]) -> Result<()> {
+    op(out, MARK)?;
+    numbers.iter().try_for_each(|value| number(out, *value))?;
+    op(out, TUPLE)
 }

@@ -422,6 +422,8 @@ pub(crate) struct Writer {
     count: u64,
     /// The alignment of member data; 0 for none.
     align: u64,
+    /// The offset of the archive in its file.
+    base: u64,
 }
 
 /// The value of a 32-bit field whose actual value is in a zip64 field.
@@ -434,14 +436,14 @@ const VERSIONS: (u16, u16) = (45, 20);
 const DATE: u16 = 1 << 5 | 1;
 
 impl Writer {
-    /// Creates an archive with aligned member data.
-    pub(crate) fn aligned(align: u64) -> Self {
-        Self { align, ..Self::default() }
+    /// Creates an archive with aligned member data, which begins at `base` in its file.
+    pub(crate) fn aligned(align: u64, base: u64) -> Self {
+        Self { align, base, ..Self::default() }
     }
 
     /// Appends a member with the concatenated bytes of `parts`.
     pub(crate) fn add(&mut self, out: &mut Output, name: &str, parts: &[Blob]) -> Result<()> {
-        let offset = out.position();
+        let offset = out.position() - self.base;
         let size = parts.iter().map(Blob::len).fold(0, u64::saturating_add);
         let mut crc = Crc::new();
         if out.only_appends() {
@@ -464,7 +466,7 @@ impl Writer {
             }
             /// The offset of the checksum in a header.
             const CRC: u64 = 14;
-            out.patch(offset + CRC, &crc.sum().to_le_bytes())?;
+            out.patch(self.base + offset + CRC, &crc.sum().to_le_bytes())?;
         }
         self.directory.extend(directory_entry(name, size, crc.sum(), offset)?);
         self.count += 1;
@@ -473,7 +475,8 @@ impl Writer {
 
     /// Writes the directory and the end records.
     pub(crate) fn finish(self, out: &mut Output) -> Result<()> {
-        let (start, size, count) = (out.position(), self.directory.len() as u64, self.count);
+        let (start, size, count) =
+            (out.position() - self.base, self.directory.len() as u64, self.count);
         out.put(&self.directory)?;
         let mut end = Vec::new();
         let short = u16::try_from(count).unwrap_or(u16::MAX);

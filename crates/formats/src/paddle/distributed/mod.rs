@@ -23,6 +23,9 @@
 
 mod checkpoint;
 mod metadata;
+mod write;
+
+pub(crate) use write::SHARDS;
 
 use crate::paddle::bundle::PICKLE;
 use crate::{Format, Holds};

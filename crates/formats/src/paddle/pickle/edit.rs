@@ -141,7 +141,7 @@ impl<'a> Writer<'a> {
 
     fn array(&mut self, index: usize) -> Result<()> {
         match self.model.parameters.get(index) {
-            Some(parameter) => self.arrays.put(self.out, &parameter.tensor),
+            Some(parameter) => self.arrays.put(self.out, &parameter.tensor).map(drop),
             None => Ok(put::op(self.out, put::NONE)?),
         }
     }

@@ -43,6 +43,7 @@ pub(crate) use write::write;
 
 pub(crate) use read::{Early, is_pickle, read_early, read_structured_names, warn_bits};
 pub(crate) use write::put_model;
+pub(in crate::paddle) use write::{check, put_arrays};
 
 use lodstone_model::DType;
 

@@ -1,6 +1,7 @@
 //! Writes tensors to a pickle: unchanged, as the same objects with other tensors, or a new one.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 use lodstone_model::{DType, Kind, Limits, Model, Parameter, Tensor};
 use lodstone_store::{Blob, Location, Output};
@@ -27,7 +28,7 @@ pub(crate) fn write(model: &Model, path: &Location, options: &WriteOptions) -> R
 /// # Errors
 /// The errors of [`write`].
 pub(crate) fn put_model(out: &mut Output, model: &Model) -> Result<()> {
-    check(model)?;
+    check(&model.parameters, model.residual.of(NAME).is_some())?;
     let Some(kept) = model.residual.of(NAME).and_then(Kept::decode) else {
         return fresh(out, &model.parameters);
     };
@@ -67,11 +68,10 @@ fn read(kept: &Kept) -> Result<(Shapes, Contents)> {
     Ok((shapes, contents))
 }
 
-/// Fails unless the format can represent every tensor.
-fn check(model: &Model) -> Result<()> {
+/// Fails unless the format can represent every tensor. Those of a `kept` pickle need no names of their own.
+pub(in crate::paddle) fn check(parameters: &[Parameter], kept: bool) -> Result<()> {
     let mut names = HashSet::new();
-    let kept = model.residual.of(NAME).is_some();
-    for Parameter { name, tensor } in &model.parameters {
+    for Parameter { name, tensor } in parameters {
         let refuse = |what: String| Err(Error::Incompatible { format: NAME, what });
         if name.is_empty() && !kept {
             return refuse("a tensor without a name".to_owned());
@@ -142,55 +142,44 @@ fn as_integer(dtype: DType) -> DType {
 
 /// Writes a dict of arrays.
 fn fresh(out: &mut Output, parameters: &[Parameter]) -> Result<()> {
+    put_arrays(out, parameters).map(drop)
+}
+
+/// Writes a dict of arrays, whose names are unique and whose types NumPy has; returns the places of their elements.
+pub(in crate::paddle) fn put_arrays(
+    out: &mut Output,
+    parameters: &[Parameter],
+) -> Result<Vec<Range<u64>>> {
     put::begin(out)?;
     put::op(out, put::EMPTY_DICT)?;
-    let mut arrays = Arrays::default();
+    let (mut arrays, mut places) = (Arrays::default(), Vec::with_capacity(parameters.len()));
     if !parameters.is_empty() {
         put::op(out, put::MARK)?;
         for Parameter { name, tensor } in parameters {
             put::text(out, name)?;
-            arrays.put(out, tensor)?;
+            places.push(arrays.put(out, tensor)?);
         }
         put::op(out, put::SETITEMS)?;
     }
-    Ok(put::end(out)?)
+    put::end(out)?;
+    Ok(places)
 }
 
 /// The writer of arrays; shared objects are written once.
 #[derive(Default)]
 pub(super) struct Arrays {
-    memo: HashMap<String, u32>,
+    memo: put::Memo,
 }
 
 impl Arrays {
-    /// Writes the object `key`, from the memo or by `make`.
-    fn shared(
-        &mut self,
-        out: &mut Output,
-        key: &str,
-        make: impl FnOnce(&mut Self, &mut Output) -> Result<()>,
-    ) -> Result<()> {
-        if let Some(number) = self.memo.get(key) {
-            return Ok(put::get(out, *number)?);
-        }
-        make(self, out)?;
-        put::memoize(out)?;
-        // All `MEMOIZE` opcodes are written here, so that the indices stay in sync.
-        let number = u32::try_from(self.memo.len());
-        let number = number.map_err(|_| Error::internal("the memo of a pickle is too long"))?;
-        self.memo.insert(key.to_owned(), number);
-        Ok(())
-    }
-
     pub(super) fn global(&mut self, out: &mut Output, module: &str, name: &str) -> Result<()> {
-        let key = format!("{module} {name}");
-        self.shared(out, &key, |_, out| Ok(put::global(out, module, name)?))
+        Ok(self.memo.global(out, module, name)?)
     }
 
     pub(super) fn dtype(&mut self, out: &mut Output, dtype: DType) -> Result<()> {
         let code = code(dtype).ok_or_else(|| Error::internal("an element type has no code"))?;
-        self.shared(out, code, |arrays, out| {
-            arrays.global(out, "numpy", "dtype")?;
+        self.memo.shared(out, code, |memo, out| {
+            memo.global(out, "numpy", "dtype")?;
             put::op(out, put::MARK)?;
             put::text(out, code)?;
             put::bool(out, false)?;
@@ -209,7 +198,8 @@ impl Arrays {
         })
     }
 
-    pub(super) fn put(&mut self, out: &mut Output, tensor: &Tensor) -> Result<()> {
+    /// Writes an array, and returns the place of its elements.
+    pub(super) fn put(&mut self, out: &mut Output, tensor: &Tensor) -> Result<Range<u64>> {
         self.global(out, "numpy.core.multiarray", "_reconstruct")?;
         put::op(out, put::MARK)?;
         self.global(out, "numpy", "ndarray")?;
@@ -230,8 +220,10 @@ impl Arrays {
         self.dtype(out, as_integer(tensor.dtype))?;
         put::bool(out, false)?;
         put::bytes(out, &tensor.data)?;
+        let end = out.position();
         put::op(out, put::TUPLE)?;
-        Ok(put::op(out, put::BUILD)?)
+        put::op(out, put::BUILD)?;
+        Ok(end - tensor.data.len()..end)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::torch::saved::read_blob;
 use crate::{Error, OpenOptions, Probe, Result, safetensors};
 
 /// The name of the file that lists the tensors.
-const METADATA: &str = ".metadata";
+pub(super) const METADATA: &str = ".metadata";
 
 /// Maximum size in bytes of the metadata.
 const MAX_METADATA: u64 = 1 << 30;
@@ -95,14 +95,13 @@ pub(in crate::torch) fn read(path: &Location, options: &OpenOptions) -> Result<M
     Ok(model)
 }
 
-/// Returns the checkpoint that files of metadata describe, and the names of its other files.
-pub(super) fn assemble(
+/// Reads the metadata of all processes; also returns the files.
+pub(super) fn merged(
     mains: &[String],
     open: Open<'_>,
     limits: &Limits,
-) -> Result<(Model, Vec<String>)> {
-    let mut model = Model { format: DISTRIBUTED_NAME.to_owned(), ..Model::default() };
-    let mut metadata: Option<Metadata> = None;
+) -> Result<(Metadata, Vec<Blob>)> {
+    let (mut merged, mut files): (Option<Metadata>, _) = (None, Vec::with_capacity(mains.len()));
     for name in mains {
         let why = || Error::NoModel { path: name.into(), why: "no such file".to_owned() };
         let main = open(name)?.ok_or_else(why)?;
@@ -111,16 +110,27 @@ pub(super) fn assemble(
             return Err(main.over_limit(0, limit).into());
         }
         let read = Metadata::read(&main, limits)?;
-        model.files.push(main.clone());
-        match &mut metadata {
-            None => metadata = Some(read),
-            Some(metadata) => metadata.merge(read, &main)?,
+        match &mut merged {
+            None => merged = Some(read),
+            Some(merged) => merged.merge(read, &main)?,
         }
+        files.push(main);
     }
-    let (Some(metadata), Some(main)) = (metadata, model.files.first().cloned()) else {
-        return Err(Error::internal("a checkpoint without metadata"));
-    };
-    let Metadata { entries, places, repeated, also } = metadata;
+    let merged = merged.ok_or_else(|| Error::internal("a checkpoint without metadata"))?;
+    Ok((merged, files))
+}
+
+/// Returns the checkpoint that files of metadata describe, and the names of its other files.
+pub(super) fn assemble(
+    mains: &[String],
+    open: Open<'_>,
+    limits: &Limits,
+) -> Result<(Model, Vec<String>)> {
+    let mut model = Model { format: DISTRIBUTED_NAME.to_owned(), ..Model::default() };
+    let (metadata, mains) = merged(mains, open, limits)?;
+    let main = mains.first().cloned().unwrap_or_default();
+    model.files = mains;
+    let Metadata { entries, places, repeated, also, .. } = metadata;
     if !repeated.is_empty() {
         let what = "several processes saved values of these names; those of the first were taken";
         model.report.warn(format!("{what}: {}", some(&repeated)));
@@ -128,7 +138,7 @@ pub(super) fn assemble(
     if entries.len() > limits.tensors {
         return Err(main.over_limit(0, format!("at most {} tensors", limits.tensors)).into());
     }
-    let mut files = Files { open, main: &main, limits, opened: HashMap::new(), names: Vec::new() };
+    let mut files = Files::new(open, &main, limits);
     for (name, entry) in entries {
         let inside = |error: Error| error.inside(format!("tensor `{name}`"));
         match entry {
@@ -203,12 +213,12 @@ fn packed(mut dims: Vec<u64>, count: u64) -> Vec<u64> {
 }
 
 /// Appends the path of a value inside of an item to the name of the item.
-fn joined(name: &str, path: &str) -> String {
+pub(super) fn joined(name: &str, path: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{name}.{path}") }
 }
 
 /// The files of a checkpoint, of which each is opened once.
-struct Files<'a> {
+pub(super) struct Files<'a> {
     open: Open<'a>,
     main: &'a Blob,
     limits: &'a Limits,
@@ -223,7 +233,11 @@ struct File {
     tensors: HashMap<u64, HashMap<String, Tensor>>,
 }
 
-impl Files<'_> {
+impl<'a> Files<'a> {
+    pub(super) fn new(open: Open<'a>, main: &'a Blob, limits: &'a Limits) -> Self {
+        Self { open, main, limits, opened: HashMap::new(), names: Vec::new() }
+    }
+
     fn file(&mut self, name: &str) -> Result<&mut File> {
         if !self.opened.contains_key(name) {
             let blob = (self.open)(name)?.ok_or_else(|| {
@@ -235,7 +249,7 @@ impl Files<'_> {
         self.opened.get_mut(name).ok_or_else(|| Error::internal("a file was not opened"))
     }
 
-    fn item(&mut self, place: &Place) -> Result<Blob> {
+    pub(super) fn item(&mut self, place: &Place) -> Result<Blob> {
         let File { blob: file, .. } = self.file(&place.file)?;
         let end = place.offset.checked_add(place.len).filter(|end| *end <= file.len());
         if end.is_none() {

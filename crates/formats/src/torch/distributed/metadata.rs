@@ -8,6 +8,7 @@ use lodstone_store::Blob;
 
 use crate::encoding::array::MAX_RANK;
 use crate::encoding::pickle::{self, Id, Node};
+use crate::sharding::Key;
 use crate::torch::element::Element;
 use crate::torch::object::Objects;
 use crate::{Error, Result};
@@ -22,6 +23,8 @@ pub(super) struct Metadata {
     pub(super) repeated: Vec<String>,
     /// The files of the items that were not kept.
     pub(super) also: Vec<String>,
+    /// The keys of nested values, by name.
+    pub(super) paths: HashMap<String, Vec<Key>>,
 }
 
 /// A value of a checkpoint.
@@ -67,7 +70,22 @@ impl Metadata {
             places: HashMap::new(),
             repeated: Vec::new(),
             also: Vec::new(),
+            paths: HashMap::new(),
         };
+        let planner = attributes.get("planner_data").copied();
+        if let Some(Node::Dict(pairs)) = planner.map(|id| objects.tree().node(id)) {
+            for (name, path) in pairs {
+                // What is no path belongs to another planner.
+                let Ok(Some(name)) = objects.tree().word(*name) else { continue };
+                let path = objects.items(*path).filter(|path| path.len() <= MAX_RANK);
+                let key = |id: &Id| match objects.tree().word(*id) {
+                    Ok(Some(name)) => Some(Key::Name(name)),
+                    _ => objects.number(*id).map(Key::Index),
+                };
+                let path = path.and_then(|path| path.iter().map(key).collect());
+                path.into_iter().for_each(|path| drop(metadata.paths.insert(name.clone(), path)));
+            }
+        }
         let places = pairs(&objects, attribute(&objects, root, &attributes, "storage_data")?)?;
         for (index, info) in places {
             let (key, _) = instance(&objects, *index, "MetadataIndex")?;
@@ -122,6 +140,7 @@ impl Metadata {
                 }
             }
         }
+        self.paths.extend(other.paths);
         for (index, place) in other.places {
             match self.places.entry(index) {
                 MapEntry::Vacant(free) => drop(free.insert(place)),

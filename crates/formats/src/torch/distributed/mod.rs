@@ -11,10 +11,13 @@
 //! |---|---|
 //! | `state_dict_metadata` | by name: `TensorStorageMetadata` (`properties`, `size`, `chunks`: `offsets` and `sizes` of each), or `BytesStorageMetadata` |
 //! | `storage_data` | by `MetadataIndex` (`fqn`, `offset`, `index`): `_StorageInfo` (`relative_path`, `offset`, `length`, `transform_descriptors`) |
-//! | `planner_data`, `storage_meta`, `version` | not read |
+//! | `planner_data` | by name: the keys of a value in nested dicts and lists; kept for writing |
+//! | `storage_meta`, `version` | not read |
 //!
 //! With the serialization format `SAFETENSORS`, each file is one of safetensors, after its items that are no tensors. A
 //! tensor is assembled from its chunks on read. Items that were transformed, for example compressed, are not supported.
+//!
+//! Shards are written as items of `torch.save`, with the values of a checkpoint that are no tensors in the first file.
 //!
 //! Without collectives, each process writes the metadata of its own items, `__RANK.metadata`. Names are those of one model
 //! there, too; if several processes saved an item, that of the first is read.
@@ -33,9 +36,11 @@ mod checkpoint;
 mod index;
 mod metadata;
 mod shards;
+mod write;
 
 pub(super) use checkpoint::{detect, read};
 pub(super) use index::{INDEX, is_index, read as read_index};
+pub(crate) use write::{SHARDS, kept};
 
 use lodstone_model::{Limits, Model};
 use lodstone_store::Blob;
@@ -68,12 +73,15 @@ impl Layout {
         format::recall(model, OWNER)
     }
 
+    /// Returns a file of a model.
+    fn file(&self, model: &Model, name: &str) -> Option<Blob> {
+        let index = self.names.iter().position(|known| known == name)?;
+        model.files.get(index).cloned()
+    }
+
     /// Reads the files of a model again.
     pub(super) fn read_again(&self, model: &Model, limits: &Limits) -> Result<Model> {
-        let open = |name: &str| -> Result<Option<Blob>> {
-            let index = self.names.iter().position(|known| known == name);
-            Ok(index.and_then(|index| model.files.get(index)).cloned())
-        };
+        let open = |name: &str| Ok(self.file(model, name));
         let main = model.files.first().cloned().unwrap_or_default();
         Ok(match (model.format.as_str(), self.names.get(..self.mains).unwrap_or_default()) {
             (DISTRIBUTED_NAME, []) => shards::assemble(&self.names, &open, limits)?,

@@ -13,4 +13,4 @@ mod saved;
 mod storages;
 
 pub(super) use back::write as write_back;
-pub(super) use saved::write as write_saved;
+pub(super) use saved::{check as check_tensor, put_item, write as write_saved};

@@ -18,9 +18,20 @@ pub(super) struct Pickle {
 }
 
 impl Pickle {
+    /// Begins a pickle.
+    pub(super) fn protocol(&mut self) {
+        self.bytes.extend([0x80, 2]);
+    }
+
+    /// Ends a pickle.
+    pub(super) fn stop(mut self) -> Vec<u8> {
+        self.op(b'.');
+        self.bytes
+    }
+
     /// Begins the dict.
     pub(super) fn begin(&mut self) {
-        self.bytes.extend([0x80, 2]);
+        self.protocol();
         self.ordered_dict();
         self.op(b'(');
     }
@@ -41,8 +52,7 @@ impl Pickle {
             self.op(b's');
             self.op(b'b');
         }
-        self.op(b'.');
-        self.bytes
+        self.stop()
     }
 
     pub(super) fn op(&mut self, code: u8) {

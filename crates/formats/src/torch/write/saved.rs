@@ -56,7 +56,7 @@ fn pickle(model: &Model) -> Result<(Vec<u8>, Storages)> {
         if name.is_empty() {
             return Err(refuse("a tensor without a name".to_owned()));
         }
-        check(name, tensor)?;
+        check(NAME, name, tensor)?;
         pickle.text(name);
         put_tensor(&mut pickle, &mut storages, name, tensor)?;
     }
@@ -69,8 +69,8 @@ fn pickle(model: &Model) -> Result<(Vec<u8>, Storages)> {
 }
 
 /// Fails unless the format can represent a tensor.
-fn check(name: &str, tensor: &Tensor) -> Result<()> {
-    let refuse = |what: String| Err(Error::Incompatible { format: NAME, what });
+pub(in crate::torch) fn check(format: &'static str, name: &str, tensor: &Tensor) -> Result<()> {
+    let refuse = |what: String| Err(Error::Incompatible { format, what });
     if !tensor.lod.is_empty() {
         return refuse(format!("the LoD of the tensor `{name}`"));
     }
@@ -157,11 +157,19 @@ fn put_tensor(
     Ok(())
 }
 
+/// Writes one dense tensor that was [checked](check).
+pub(in crate::torch) fn put_item(out: &mut Output, name: &str, tensor: &Tensor) -> Result<()> {
+    let (mut pickle, mut storages) = (Pickle::default(), Storages::default());
+    pickle.protocol();
+    put_tensor(&mut pickle, &mut storages, name, tensor)?;
+    put(out, "archive", pickle.stop(), &storages)
+}
+
 /// Maximum bytes of offsets that a matrix without elements gets.
 const MAX_ZEROS: u64 = 64 << 20;
 
 fn put(out: &mut Output, stem: &str, pickle: Vec<u8>, storages: &Storages) -> Result<()> {
-    let mut writer = Writer::aligned(ALIGNMENT);
+    let mut writer = Writer::aligned(ALIGNMENT, out.position());
     let alignment = ALIGNMENT.to_string();
     let mut add = |writer: &mut Writer, name: &str, blob: Blob| {
         writer.add(out, &format!("{stem}/{name}"), &[blob])

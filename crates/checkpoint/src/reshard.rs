@@ -1,0 +1,209 @@
+//! Writes a model in shards, one file at a time. Work that was interrupted continues with the next file.
+//!
+//! ```text
+//! out/__0_0.distcp                                   files, published one by one
+//!     resharding/plan.json                           what is being written
+//!     resharding/__0_0.distcp/record.json            the checksums of a file, published with it
+//!     .metadata, lodstone.seal                       the index and the seal, published at the end
+//! ```
+//!
+//! Readers need the index, so nothing is visible before the end. Then `resharding` is removed.
+
+use std::sync::Arc;
+
+use lodstone_formats::{Seal, SealedFile, SealedModel, Sharding, TensorRanges};
+use lodstone_model::{Model, Tensor};
+use lodstone_store::{
+    Blob, CheckedJson, Checks, Commit, Error as StoreError, Location, Part, Progress, Schema,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result, internal};
+
+/// The directory of the records.
+const WORK: &str = "resharding";
+
+/// What is being written.
+const PLAN: CheckedJson = CheckedJson { kind: "plan of a resharding", name: "plan.json", ..RECORD };
+
+/// The record of a file.
+const RECORD: CheckedJson = CheckedJson {
+    kind: "record of a resharding",
+    name: "record.json",
+    max_len: 128 << 20,
+    before: "\"self\": \"",
+    after: "\"}\n",
+};
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Plan {
+    schema: Schema<1>,
+    format: String,
+    /// The checksum of the names, types and dims of the tensors, and of their chunks.
+    tensors: u64,
+    files: Vec<Source>,
+}
+
+/// The state of a file that is read.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Source {
+    path: String,
+    size: u64,
+    /// The modification time in seconds and nanoseconds.
+    modified: (i64, i64),
+    /// The version, in stores where new content always means a new file.
+    version: Option<(u64, u64)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Record {
+    schema: Schema<1>,
+    file: SealedFile,
+}
+
+/// The result of a resharding.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Resharded {
+    /// The names of the files, without the index.
+    pub files: Vec<String>,
+    /// The number of files that earlier, interrupted work had written.
+    pub continued: usize,
+    /// The size of all files in bytes, without the seal.
+    pub nbytes: u64,
+}
+
+/// Writes the files of a sharding to a directory that does not exist yet, and continues work that was interrupted.
+///
+/// # Errors
+/// [`StoreError::Exists`] if there is anything else in the directory, [`Error::Unfinished`] if it holds unfinished work of
+/// another model or division; if reading or writing fails. Files that were written are kept for the next attempt.
+pub fn reshard(
+    sharding: &Sharding<'_>,
+    to: impl Into<Location>,
+    progress: &Progress,
+) -> Result<Resharded> {
+    let to = to.into();
+    let work = to.join(WORK);
+    begin(sharding, &to, &work, progress)?;
+    let (names, mut continued, mut sealed) = (sharding.files(), 0, Vec::new());
+    for (number, name) in names.iter().enumerate() {
+        let records = work.join(name);
+        if records.join(RECORD.name).is_there()? {
+            let Record { file, .. } = RECORD.read(&records)?;
+            let found = Blob::open(to.join(name), false)?.len();
+            if file.name != *name || file.checks.len() != found {
+                let what = format!("it is of `{}` of {} bytes", file.name, file.checks.len());
+                return Err(RECORD.contradiction(&records, what).into());
+            }
+            progress.advance(found)?;
+            continued += 1;
+            sealed.push(file);
+        } else {
+            sealed.push(write(sharding, (number, name), &to, progress)?);
+        }
+    }
+    // Tensors may have changed since they were read.
+    sharding.model().tensors().try_for_each(Tensor::check_unchanged)?;
+    let index = sharding.format().index;
+    let mut nbytes: u64 = sealed.iter().map(|file| file.checks.len()).sum();
+    if !to.join(index).is_there()? {
+        let mut commit = Commit::within(&to, progress.clone())?.only_new(true);
+        let parts: Vec<&[Part]> = sealed.iter().map(|file| file.checks.parts()).collect();
+        commit.write::<Error>(index, |out| Ok(sharding.put_index(&parts, out)?))?;
+        let written = staged(&commit, index)?;
+        let mut none = TensorRanges::of(&Model::default());
+        sealed.insert(0, SealedFile::of(index.to_owned(), &written, &mut none, progress)?);
+        let mut seal = Seal::default();
+        let format = sharding.format().name.to_owned();
+        seal.models.push(SealedModel { format, files: sealed });
+        commit.write_seal(|out| seal.write(out))?;
+        commit.refers(index);
+        commit.publish()?;
+    }
+    nbytes += Blob::open(to.join(index), false)?.len();
+    // The model is whole; what is left of the records, if they were renamed, is removed by the next write.
+    if let Err(error) = work.remove_dir(progress)
+        && work.is_dir()
+    {
+        return Err(error.into());
+    }
+    Ok(Resharded { files: names, continued, nbytes })
+}
+
+/// Begins or continues work in a directory.
+fn begin(
+    sharding: &Sharding<'_>,
+    to: &Location,
+    work: &Location,
+    progress: &Progress,
+) -> Result<()> {
+    let plan = Plan::of(sharding)?;
+    if work.join(PLAN.name).is_there()? {
+        to.recover()?;
+        let found: Plan = PLAN.read(work)?;
+        return match found == plan {
+            true => Ok(()),
+            false => Err(Error::Unfinished(to.to_path_buf())),
+        };
+    }
+    if to.is_there()? && !(to.is_dir() && to.list()?.is_empty()) {
+        return Err(StoreError::Exists { path: to.to_path_buf() }.into());
+    }
+    if let Some(parent) = to.parent() {
+        parent.create_dir()?;
+    }
+    let mut commit = Commit::within(to, progress.clone())?.only_new(true);
+    commit.write::<StoreError>(&format!("{WORK}/{}", PLAN.name), |out| PLAN.write(out, &plan))?;
+    Ok(commit.publish()?)
+}
+
+/// Writes a file and its record.
+fn write(
+    sharding: &Sharding<'_>,
+    (number, name): (usize, &str),
+    to: &Location,
+    progress: &Progress,
+) -> Result<SealedFile> {
+    let mut commit = Commit::within(to, progress.clone())?.only_new(true);
+    let mut parts = Vec::new();
+    commit.write::<Error>(name, |out| {
+        parts = sharding.write(number, out)?;
+        Ok(())
+    })?;
+    // Checksums are computed while the system writes the file to disk.
+    let stretches = parts.into_iter().map(|part| (part.len, part.tensor)).collect();
+    let parts = Part::all_of(&staged(&commit, name)?, stretches, &Progress::default())?;
+    let checks = Checks::new(parts).ok_or_else(|| internal("the parts of a file have gaps"))?;
+    let file = SealedFile { name: name.to_owned(), checks: Arc::new(checks) };
+    let record = Record { schema: Schema, file };
+    let place = format!("{WORK}/{name}/{}", RECORD.name);
+    commit.write::<StoreError>(&place, |out| RECORD.write(out, &record))?;
+    commit.publish()?;
+    Ok(record.file)
+}
+
+fn staged(commit: &Commit, name: &str) -> Result<Blob> {
+    let staged = commit.staged(name);
+    Ok(Blob::open(staged.ok_or_else(|| internal("a written file is not staged"))?, false)?)
+}
+
+impl Plan {
+    fn of(sharding: &Sharding<'_>) -> Result<Self> {
+        let mut files = Vec::new();
+        for blob in &sharding.model().files {
+            for (file, ..) in blob.file_ranges() {
+                let stamp = file.location().stamp()?;
+                let is_version = stamp.modified == (0, 0);
+                files.push(Source {
+                    path: file.path().display().to_string(),
+                    size: stamp.len,
+                    modified: stamp.modified,
+                    version: is_version.then_some((stamp.id.0, stamp.id.1)),
+                });
+            }
+        }
+        let (format, tensors) = (sharding.format().name.to_owned(), sharding.fingerprint());
+        Ok(Self { schema: Schema, format, tensors, files })
+    }
+}

@@ -1,0 +1,400 @@
+//! Writes a model in shards: files that hold chunks of its tensors, as the processes of a distributed run do, and an index.
+//!
+//! A chunk is a box of a tensor. A [`Division`] assigns chunks to shards; a [`Sharding`] writes them, one file at a time and
+//! in any order, and the index after them. Elements are read while they are written.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
+
+use lodstone_model::{Kind, Model, Parameter, Tensor};
+use lodstone_store::{Blob, Output, Part, checksum};
+use serde::Deserialize;
+
+use crate::boxes::{self, Boxed};
+use crate::{Error, Holds, Result, paddle, safetensors, torch};
+
+/// A format of shards.
+#[derive(Debug)]
+pub struct ShardFormat {
+    /// The name of the format.
+    pub name: &'static str,
+    /// Whether the chunks of a tensor may be in several files.
+    pub divides: bool,
+    /// What it can represent.
+    pub holds: Holds,
+    /// The name of the index.
+    pub index: &'static str,
+    /// Returns the name of a file, of its number and the number of files.
+    pub(crate) file: fn(usize, usize) -> String,
+    /// Fails unless the format can represent tensors with these names.
+    pub(crate) check: fn(&[Parameter]) -> Result<()>,
+    /// Writes a file, and returns the place of each item.
+    pub(crate) write: fn(&mut Output, &Sharding<'_>, &[Item<'_>]) -> Result<Vec<Range<u64>>>,
+    /// Writes the index.
+    pub(crate) put_index: fn(&mut Output, &Sharding<'_>, &[Shard<'_>]) -> Result<()>,
+}
+
+/// The formats of shards.
+pub static SHARD_FORMATS: [&ShardFormat; 3] =
+    [&torch::SHARDS, &paddle::SHARDS, &safetensors::SHARDS];
+
+/// A chunk of a tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// The index of the tensor in the model.
+    pub parameter: usize,
+    /// The index of its first element along each axis.
+    pub offsets: Vec<u64>,
+    /// The number of elements along each axis.
+    pub sizes: Vec<u64>,
+}
+
+/// The chunks of each shard.
+pub type Division = Vec<Vec<Chunk>>;
+
+/// An entry of a plan: a chunk of a named tensor, and its shard.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Planned {
+    /// The number of the shard, from 0.
+    pub shard: usize,
+    /// The index of the first element along each axis.
+    pub offsets: Vec<u64>,
+    /// The number of elements along each axis.
+    pub sizes: Vec<u64>,
+}
+
+/// A model divided into files.
+#[derive(Debug)]
+pub struct Sharding<'a> {
+    pub(crate) model: &'a Model,
+    format: &'static ShardFormat,
+    /// The chunks of each file; there is at least one in each.
+    division: Division,
+    /// What only the format of the model has, and is kept.
+    pub(crate) kept: Kept,
+}
+
+/// The values of a distributed checkpoint of PyTorch that are no tensors, and the keys of nested ones.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    pub(crate) values: Vec<(String, Blob)>,
+    /// The tensors inside of values.
+    pub(crate) inside: HashSet<String>,
+    pub(crate) paths: HashMap<String, Vec<Key>>,
+}
+
+/// A key of a nested value: of a dict, or of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Key {
+    Name(String),
+    Index(u64),
+}
+
+/// A part of a file.
+pub(crate) enum Item<'a> {
+    /// A chunk, as a tensor of its own.
+    Chunk {
+        whole: &'a Parameter,
+        offsets: &'a [u64],
+        data: Tensor,
+    },
+    Value {
+        name: &'a str,
+        bytes: Blob,
+    },
+}
+
+impl Item<'_> {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Chunk { whole, .. } => &whole.name,
+            Self::Value { name, .. } => name,
+        }
+    }
+
+    /// Returns the chunk as a parameter.
+    pub(crate) fn parameter(&self) -> Result<Parameter> {
+        match self {
+            Self::Chunk { whole, data, .. } => {
+                Ok(Parameter { name: whole.name.clone(), tensor: data.clone() })
+            }
+            Self::Value { .. } => Err(Error::internal("a value in a format of tensors")),
+        }
+    }
+}
+
+/// A written file: its name, its items and their places.
+pub(crate) struct Shard<'a> {
+    pub(crate) file: String,
+    pub(crate) items: Vec<Item<'a>>,
+    pub(crate) places: Vec<Range<u64>>,
+}
+
+/// Divides each tensor along an axis into `shards` chunks of equal size; the last ones may be smaller, or missing, as those of
+/// `torch.chunk` are. `axis` returns the axis for the name of a tensor.
+///
+/// # Errors
+/// Fails if a tensor does not have the axis. Scalars are in the first shard.
+pub fn divided(model: &Model, shards: usize, axis: impl Fn(&str) -> usize) -> Result<Division> {
+    let mut division = vec![Vec::new(); shards.max(1)];
+    for (parameter, Parameter { name, tensor }) in model.parameters.iter().enumerate() {
+        let (shape, axis) = (&tensor.shape, axis(name));
+        let Some(dim) = shape.get(axis).copied() else {
+            if !shape.is_empty() {
+                let what = format!("axis {axis} of the tensor `{name}` of dims {shape:?}");
+                return Err(Error::Incompatible { format: "a division", what });
+            }
+            let chunk = Chunk { parameter, offsets: Vec::new(), sizes: Vec::new() };
+            division.first_mut().into_iter().for_each(|shard| shard.push(chunk.clone()));
+            continue;
+        };
+        let step = dim.div_ceil(division.len() as u64).max(1);
+        for (shard, start) in division.iter_mut().zip((0..).map(|number: u64| number * step)) {
+            // A tensor without elements has one chunk, too.
+            if start >= dim.max(1) {
+                break;
+            }
+            let (mut offsets, mut sizes) = (vec![0; shape.len()], shape.clone());
+            offsets.get_mut(axis).into_iter().for_each(|offset| *offset = start);
+            sizes.get_mut(axis).into_iter().for_each(|size| *size = step.min(dim - start));
+            shard.push(Chunk { parameter, offsets, sizes });
+        }
+    }
+    Ok(division)
+}
+
+/// Distributes whole tensors over `shards` files of about equal size, in the order of the model.
+pub fn distributed(model: &Model, shards: usize) -> Division {
+    let mut division = vec![Vec::new(); shards.max(1)];
+    let total: u64 = model.parameters.iter().map(|it| it.tensor.data.len()).sum();
+    let share = total.div_ceil(division.len() as u64).max(1);
+    let mut before = 0_u64;
+    for (parameter, Parameter { tensor, .. }) in model.parameters.iter().enumerate() {
+        // The file in which the middle of the tensor is.
+        let middle = before + tensor.data.len() / 2;
+        let number = usize::try_from(middle / share).unwrap_or(0).min(division.len() - 1);
+        before += tensor.data.len();
+        let (offsets, sizes) = (vec![0; tensor.shape.len()], tensor.shape.clone());
+        let shard = division.get_mut(number).into_iter();
+        shard.for_each(|shard| {
+            shard.push(Chunk { parameter, offsets: offsets.clone(), sizes: sizes.clone() })
+        });
+    }
+    division
+}
+
+/// Replaces the chunks of tensors by those of a plan.
+///
+/// # Errors
+/// Fails if the model lacks a tensor of the plan, or the division a shard.
+pub fn replan(
+    model: &Model,
+    mut division: Division,
+    plan: &BTreeMap<String, Vec<Planned>>,
+) -> Result<Division> {
+    let refuse = |what: String| Error::Incompatible { format: "a plan", what };
+    let indices: HashMap<&str, usize> = (0..)
+        .zip(&model.parameters)
+        .map(|(index, parameter)| (parameter.name.as_str(), index))
+        .collect();
+    let mut planned = HashSet::new();
+    for name in plan.keys() {
+        let index = indices.get(name.as_str());
+        planned.insert(
+            *index.ok_or_else(|| refuse(format!("a tensor `{name}`, which the model lacks")))?,
+        );
+    }
+    division.iter_mut().for_each(|shard| shard.retain(|chunk| !planned.contains(&chunk.parameter)));
+    let shards = division.len();
+    for (name, chunks) in plan {
+        let parameter = indices.get(name.as_str()).copied().unwrap_or_default();
+        for Planned { shard, offsets, sizes } in chunks {
+            let target = division.get_mut(*shard).ok_or_else(|| {
+                refuse(format!("shard {shard} for the tensor `{name}`, of {shards} shards from 0"))
+            })?;
+            let (offsets, sizes) = (offsets.clone(), sizes.clone());
+            target.push(Chunk { parameter, offsets, sizes });
+        }
+    }
+    division.iter_mut().for_each(|shard| shard.sort_by_key(|chunk| chunk.parameter));
+    Ok(division)
+}
+
+impl<'a> Sharding<'a> {
+    /// Checks the chunks of a division: those of each tensor must cover it without overlaps. Shards without chunks are
+    /// dropped.
+    ///
+    /// # Errors
+    /// Fails if the format cannot represent a tensor, or chunks do not fit.
+    pub fn new(model: &'a Model, format: &'static ShardFormat, division: Division) -> Result<Self> {
+        let refuse = |what: String| Error::Incompatible { format: format.name, what };
+        let mut kept = torch::kept(model)?;
+        if format.name != torch::SHARDS.name {
+            kept = Kept::default();
+        }
+        let mut chunks: Vec<Vec<(usize, &Chunk)>> = vec![Vec::new(); model.parameters.len()];
+        for (shard, chunk) in
+            division.iter().enumerate().flat_map(|(n, it)| it.iter().map(move |c| (n, c)))
+        {
+            chunks.get_mut(chunk.parameter).into_iter().for_each(|all| all.push((shard, chunk)));
+        }
+        for (parameter, chunks) in model.parameters.iter().zip(&chunks) {
+            let Parameter { name, tensor } = parameter;
+            if kept.inside.contains(name) {
+                continue;
+            }
+            if !matches!(tensor.kind, Kind::Dense) || !tensor.lod.is_empty() {
+                return Err(refuse(format!("the tensor `{name}`: it is not dense")));
+            }
+            (format.check)(std::slice::from_ref(parameter))?;
+            let mut boxed = Vec::with_capacity(chunks.len());
+            for (_, Chunk { offsets, sizes, .. }) in chunks {
+                let data = chunk(tensor, offsets, sizes).ok_or_else(|| {
+                    let of = format!("{} {:?}", tensor.dtype, tensor.shape);
+                    refuse(format!(
+                        "a chunk of {of} of `{name}` at {offsets:?} with dims {sizes:?}"
+                    ))
+                })?;
+                boxed.push(Boxed {
+                    offsets: offsets.clone(),
+                    sizes: sizes.clone(),
+                    data: data.data,
+                });
+            }
+            if let [(_, only)] = chunks.as_slice()
+                && only.sizes == tensor.shape
+            {
+                continue;
+            }
+            let (shards, count): (HashSet<usize>, usize) =
+                (chunks.iter().map(|(shard, _)| *shard).collect(), chunks.len());
+            if !format.divides || shards.len() != count {
+                let once =
+                    if format.divides { "at most one chunk in each file" } else { "whole tensors" };
+                return Err(refuse(format!("the chunks of `{name}`: it holds {once}")));
+            }
+            let item = tensor.dtype.bits().unwrap_or(0) / 8;
+            boxes::assemble(&tensor.shape, item.into(), boxed).map_err(|expected| {
+                refuse(format!("the chunks of `{name}`: expected {expected}"))
+            })?;
+        }
+        let inside = |chunk: &Chunk| {
+            let parameter = model.parameters.get(chunk.parameter);
+            parameter.is_some_and(|it| kept.inside.contains(&it.name))
+        };
+        let mut division = division;
+        division.iter_mut().for_each(|shard| shard.retain(|chunk| !inside(chunk)));
+        division.retain(|shard| !shard.is_empty());
+        if division.is_empty() {
+            division.push(Vec::new());
+        }
+        Ok(Self { model, format, division, kept })
+    }
+
+    /// Returns the format.
+    pub fn format(&self) -> &'static ShardFormat {
+        self.format
+    }
+
+    /// Returns the model.
+    pub fn model(&self) -> &'a Model {
+        self.model
+    }
+
+    /// Returns the names of the files, without the index.
+    pub fn files(&self) -> Vec<String> {
+        let count = self.division.len();
+        (0..count).map(|number| (self.format.file)(number, count)).collect()
+    }
+
+    /// Returns a checksum of all that decides the contents of the files, except for the elements.
+    pub fn fingerprint(&self) -> u64 {
+        let parameters = self.model.parameters.iter();
+        let parameters = parameters.map(|it| (&it.name, it.tensor.dtype, &it.tensor.shape));
+        let all = format!(
+            "{} {:?} {:?} {:?} {:?}",
+            self.format.name,
+            parameters.collect::<Vec<_>>(),
+            self.model.metadata,
+            self.division,
+            self.kept.values.iter().map(|(name, value)| (name, value.len())).collect::<Vec<_>>(),
+        );
+        checksum(all.as_bytes())
+    }
+
+    /// Writes a file, and returns its parts, whose checksums are computed later.
+    ///
+    /// # Errors
+    /// Fails if reading or writing fails.
+    pub fn write(&self, number: usize, out: &mut Output) -> Result<Vec<Part>> {
+        let items = self.items(number)?;
+        let places = (self.format.write)(out, self, &items)?;
+        let names = items.iter().map(|item| item.name().to_owned());
+        let mut placed: Vec<(Range<u64>, String)> =
+            places.into_iter().zip(names).filter(|(place, _)| !place.is_empty()).collect();
+        placed.sort_by_key(|(place, _)| place.start);
+        let (mut parts, mut end) = (Vec::new(), 0);
+        let mut add = |tensor: Option<String>, place: Range<u64>| {
+            let (offset, len) = (place.start, place.end - place.start);
+            if len > 0 {
+                parts.push(Part { tensor, offset, len, checksums: Vec::new() });
+            }
+        };
+        for (place, name) in placed {
+            add(None, end..place.start);
+            end = place.end.max(end);
+            add(Some(name), place);
+        }
+        add(None, end..out.position());
+        Ok(parts)
+    }
+
+    /// Writes the index. `parts` are those that [`write`](Self::write) returned for each file.
+    ///
+    /// # Errors
+    /// Fails if the parts are not those of the files, or writing fails.
+    pub fn put_index(&self, parts: &[&[Part]], out: &mut Output) -> Result<()> {
+        let mut shards = Vec::with_capacity(parts.len());
+        for ((number, file), parts) in self.files().into_iter().enumerate().zip(parts) {
+            let mut found: HashMap<&str, Range<u64>> = HashMap::new();
+            for part in *parts {
+                if let Some(name) = &part.tensor {
+                    found.insert(name, part.offset..part.offset + part.len);
+                }
+            }
+            let items = self.items(number)?;
+            // An item without bytes has no part.
+            let places = items.iter().map(|item| found.remove(item.name()).unwrap_or(0..0));
+            let places = places.collect();
+            shards.push(Shard { file, items, places });
+        }
+        (self.format.put_index)(out, self, &shards)
+    }
+
+    /// Returns the items of a file. Values are in the first.
+    fn items(&self, number: usize) -> Result<Vec<Item<'_>>> {
+        let values: &[_] = if number == 0 { &self.kept.values } else { &[] };
+        let mut items: Vec<Item<'_>> =
+            values.iter().map(|(name, bytes)| Item::Value { name, bytes: bytes.clone() }).collect();
+        for Chunk { parameter, offsets, sizes } in self.division.get(number).into_iter().flatten() {
+            let odd = || Error::internal("a chunk was not checked");
+            let whole = self.model.parameters.get(*parameter).ok_or_else(odd)?;
+            let data = chunk(&whole.tensor, offsets, sizes).ok_or_else(odd)?;
+            items.push(Item::Chunk { whole, offsets, data });
+        }
+        Ok(items)
+    }
+}
+
+/// Returns a chunk of a tensor; `None` if it is not inside.
+fn chunk(tensor: &Tensor, offsets: &[u64], sizes: &[u64]) -> Option<Tensor> {
+    let data = match tensor.shape == sizes && offsets.iter().all(|offset| *offset == 0) {
+        true if offsets.len() == sizes.len() => tensor.data.clone(),
+        _ => {
+            let bits = tensor.dtype.bits().filter(|bits| bits.is_multiple_of(8))?;
+            boxes::cut(&tensor.data, (&tensor.shape, u64::from(bits) / 8), (offsets, sizes))?
+        }
+    };
+    Some(Tensor::dense(tensor.dtype, sizes.to_vec(), data))
+}
