@@ -304,7 +304,7 @@ def deadly(kind, point):
         class Publication:
             def __init__(self, *given):
                 self.real = real(*given)
-                self.staged, self.chunks, self.discard = self.real.staged, self.real.chunks, self.real.discard
+                self.staged, self.discard = self.real.staged, self.real.discard
 
             def publish(self, *given):
                 if when == "before":

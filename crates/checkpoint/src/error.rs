@@ -44,7 +44,8 @@ pub enum Error {
     Unsealed(PathBuf),
     /// A directory holds unfinished work of another model, or with other options.
     #[error(
-        "`{}` holds an unfinished resharding of another model, or with other options: remove it",
+        "`{}` holds an unfinished resharding of another model, or with other options: repeat that command, or \
+         remove the directory",
         .0.display()
     )]
     Unfinished(PathBuf),

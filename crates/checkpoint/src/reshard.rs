@@ -14,7 +14,7 @@ use std::sync::Arc;
 use lodstone_formats::{Seal, SealedFile, SealedModel, Sharding, TensorRanges};
 use lodstone_model::{Model, Tensor};
 use lodstone_store::{
-    Blob, CheckedJson, Checks, Commit, Error as StoreError, Location, Part, Progress, Schema,
+    Blob, CheckedJson, Checks, Commit, Error as StoreError, Location, Part, Progress, SEAL, Schema,
 };
 use serde::{Deserialize, Serialize};
 
@@ -44,15 +44,15 @@ struct Plan {
     files: Vec<Source>,
 }
 
-/// The state of a file that is read.
+/// The identity of a file that is read.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Source {
-    path: String,
+    name: String,
     size: u64,
-    /// The modification time in seconds and nanoseconds.
+    /// The modification time in seconds and nanoseconds, if the store has it.
     modified: (i64, i64),
-    /// The version, in stores where new content always means a new file.
-    version: Option<(u64, u64)>,
+    /// The number or version of the file in its store.
+    number: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -100,14 +100,20 @@ pub fn reshard(
             continued += 1;
             sealed.push(file);
         } else {
+            // Without a record, the file is not complete.
+            remove_file(&to.join(name), progress)?;
             sealed.push(write(sharding, (number, name), &to, progress)?);
         }
     }
     // Tensors may have changed since they were read.
     sharding.model().tensors().try_for_each(Tensor::check_unchanged)?;
+    for (file, ..) in sharding.model().files.iter().flat_map(Blob::file_ranges) {
+        file.check_in_place()?;
+    }
     let index = sharding.format().index;
     let mut nbytes: u64 = sealed.iter().map(|file| file.checks.len()).sum();
     if !to.join(index).is_there()? {
+        remove_file(&to.join(SEAL), progress)?;
         let mut commit = Commit::within(&to, progress.clone())?.only_new(true);
         let parts: Vec<&[Part]> = sealed.iter().map(|file| file.checks.parts()).collect();
         commit.write::<Error>(index, |out| Ok(sharding.put_index(&parts, out)?))?;
@@ -122,13 +128,21 @@ pub fn reshard(
         commit.publish()?;
     }
     nbytes += Blob::open(to.join(index), false)?.len();
-    // The model is whole; what is left of the records, if they were renamed, is removed by the next write.
+    // The model is whole. Records that were only renamed are removed by the next write.
     if let Err(error) = work.remove_dir(progress)
         && work.is_dir()
     {
         return Err(error.into());
     }
     Ok(Resharded { files: names, continued, nbytes })
+}
+
+/// Removes a file of interrupted work, if it is there.
+fn remove_file(path: &Location, progress: &Progress) -> Result<()> {
+    if path.is_there()? {
+        path.remove_file(progress)?;
+    }
+    Ok(())
 }
 
 /// Begins or continues work in a directory.
@@ -193,14 +207,19 @@ impl Plan {
         let mut files = Vec::new();
         for blob in &sharding.model().files {
             for (file, ..) in blob.file_ranges() {
-                let stamp = file.location().stamp()?;
-                let is_version = stamp.modified == (0, 0);
-                files.push(Source {
-                    path: file.path().display().to_string(),
-                    size: stamp.len,
-                    modified: stamp.modified,
-                    version: is_version.then_some((stamp.id.0, stamp.id.1)),
-                });
+                let (name, id) = (file.path().file_name().unwrap_or_default(), file.identity());
+                let modified = match file.location().stamp() {
+                    Ok(stamp) if stamp.id == id => stamp.modified,
+                    Ok(_) => {
+                        let (path, what) = (file.path().to_path_buf(), "another file".to_owned());
+                        return Err(StoreError::Changed { path, what }.into());
+                    }
+                    // A file in chunks is at no path.
+                    Err(error) if error.is_not_found() => (0, 0),
+                    Err(error) => return Err(error.into()),
+                };
+                let name = name.to_string_lossy().into_owned();
+                files.push(Source { name, size: file.len(), modified, number: id.1 });
             }
         }
         let (format, tensors) = (sharding.format().name.to_owned(), sharding.fingerprint());

@@ -195,8 +195,22 @@ fn chunks_are_stored_once_and_pruned_with_their_last_checkpoint() {
     assert!(matches!(busy, StoreError::Locked { .. }), "{busy}");
     drop(saving);
     assert_eq!(prune_chunks(dir.path(), &Progress::default()).unwrap().count, 0);
+    // What is no chunk stays, and so do all chunks while a checkpoint may be behind a link.
+    let foreign = ["aa/notes", "aa/", "notes"].map(|name| dir.path().join("chunks").join(name));
+    std::fs::create_dir_all(&foreign[1]).unwrap();
+    std::fs::write(&foreign[0], "mine").unwrap();
+    std::fs::write(&foreign[2], "mine").unwrap();
     std::fs::remove_dir_all(&one).unwrap();
+    #[cfg(unix)]
+    {
+        let link = dir.path().join("linked");
+        std::os::unix::fs::symlink(&two, &link).unwrap();
+        let refused = prune_chunks(dir.path(), &Progress::default()).unwrap_err();
+        assert!(refused.to_string().contains("linked"), "{refused}");
+        std::fs::remove_file(&link).unwrap();
+    }
     assert_eq!(prune_chunks(dir.path(), &Progress::default()).unwrap().count, 2);
+    assert!(foreign.iter().all(|path| path.exists()));
     assert_eq!(loaded(&two, "tied").unwrap(), elements(9, 1 << 20));
 
     // The chunks of a table that cannot be read are unknown.
@@ -237,15 +251,29 @@ fn damaged_and_missing_chunks_are_named() {
     assert_eq!(loaded(&path, "large").unwrap(), elements(0, (16 << 20) + 5));
 }
 
+/// Writes a table of chunks.
+fn put_table(step: &Path, size: &str, chunks: &str) {
+    let body = format!(
+        "{{\"schema\": 1, \"hash\": \"BLAKE3\", \"size\": {size}, \"chunks\": [{chunks}],\n"
+    );
+    let sum = lodstone_store::checksum(body.as_bytes());
+    std::fs::write(step.join("w.chunks"), format!("{body}\"self\": \"{sum:016x}\"}}\n")).unwrap();
+}
+
 #[test]
 fn tables_name_chunks_only() {
     let dir = tempfile::tempdir().unwrap();
-    let outside = dir.path().join("secret");
+    let (outside, step) = (dir.path().join("secret"), dir.path().join("a/step-1"));
     std::fs::write(&outside, [7; 10]).unwrap();
-    let step = dir.path().join("step-1");
-    std::fs::create_dir_all(dir.path().join("chunks/..")).unwrap();
-    std::fs::create_dir_all(&step).unwrap();
     let hash = "a".repeat(64);
+    let folder = dir.path().join("a/chunks/aa");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::create_dir_all(&step).unwrap();
+    std::fs::write(folder.join(&hash), [7; 10]).unwrap();
+    // The same frame with valid contents is read.
+    let read = || Blob::open(step.join("w"), false)?.read();
+    put_table(&step, "20", &format!("[\"{hash}\", 10], [\"{hash}\", 10]"));
+    assert_eq!(read().unwrap(), [7; 20].as_slice());
     let most = u64::MAX.to_string();
     for (size, chunks) in [
         ("10", "[\"../secret\", 10]".to_owned()),
@@ -256,14 +284,23 @@ fn tables_name_chunks_only() {
         (&*most, format!("[\"{hash}\", {most}], [\"{hash}\", {most}]")),
         ("16777217", format!("[\"{hash}\", 16777217]")),
     ] {
-        let body = format!(
-            "{{\"schema\": 1, \"hash\": \"BLAKE3\", \"size\": {size}, \"chunks\": [{chunks}],\n"
-        );
-        let sum = lodstone_store::checksum(body.as_bytes());
-        std::fs::write(step.join("w.chunks"), format!("{body}\"self\": \"{sum:016x}\"}}\n"))
-            .unwrap();
-        let error = Blob::open(step.join("w"), false).unwrap_err().to_string();
-        assert!(error.contains("w.chunks"), "{error}");
+        put_table(&step, size, &chunks);
+        let error = read().unwrap_err().to_string();
+        assert!(error.contains("w.chunks") && error.contains("chunk"), "{chunks}: {error}");
+        assert!(!error.contains("damaged"), "{chunks}: {error}");
+    }
+    // A link cannot lead out of the directory of chunks.
+    #[cfg(unix)]
+    {
+        put_table(&step, "10", &format!("[\"{hash}\", 10]"));
+        std::fs::remove_file(folder.join(&hash)).unwrap();
+        std::os::unix::fs::symlink(&outside, folder.join(&hash)).unwrap();
+        let error = read().unwrap_err().to_string();
+        assert!(error.contains(&hash), "{error}");
+        std::fs::remove_dir_all(&folder).unwrap();
+        std::fs::write(dir.path().join(&hash), [7; 10]).unwrap();
+        std::os::unix::fs::symlink(dir.path(), &folder).unwrap();
+        assert!(read().is_err());
     }
 }
 

@@ -317,3 +317,70 @@ impl Derive for Assembled {
         Some(&self.source)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lodstone_store::Blob;
+
+    use super::cut;
+
+    /// The elements of a box, one by one; elements are two bytes.
+    fn expected(data: &[u8], shape: &[u64], offsets: &[u64], sizes: &[u64]) -> Vec<u8> {
+        let mut found = Vec::new();
+        for number in 0..sizes.iter().product::<u64>() {
+            let (mut left, mut at, mut step) = (number, 0, 1);
+            for ((dim, offset), size) in shape.iter().zip(offsets).zip(sizes).rev() {
+                at += (offset + left % size) * step;
+                left /= size;
+                step *= dim;
+            }
+            let at = usize::try_from(2 * at).unwrap_or(0);
+            found.extend(data.get(at..at + 2).into_iter().flatten());
+        }
+        found
+    }
+
+    #[test]
+    fn boxes_of_all_places_and_sizes_have_their_elements() {
+        let mut seed = 7_u64;
+        let mut next = |end: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % end
+        };
+        for round in 0..3000_u64 {
+            let rank = next(5);
+            let most = if round % 10 == 0 && rank <= 2 { 200 } else { 7 };
+            let shape: Vec<u64> = (0..rank).map(|_| next(most) + 1).collect();
+            let count = shape.iter().product::<u64>();
+            let data: Vec<u8> =
+                (0..2 * count).map(|at| u8::try_from(at * 31 % 251).unwrap_or(0)).collect();
+            let (offsets, sizes): (Vec<u64>, Vec<u64>) = shape
+                .iter()
+                .map(|dim| {
+                    let offset = next(*dim);
+                    (offset, next(dim - offset + 1))
+                })
+                .unzip();
+            let found = cut(&Blob::memory(data.clone()), (&shape, 2), (&offsets, &sizes));
+            let found = found.unwrap_or_default();
+            let expected = expected(&data, &shape, &offsets, &sizes);
+            assert_eq!(found.len(), expected.len() as u64);
+            let start = next(found.len() + 1);
+            let len = next(found.len() - start + 1);
+            let mut read = vec![0; usize::try_from(len).unwrap_or(0)];
+            let range = found.slice(start, len).and_then(|it| it.read_at(0, &mut read));
+            assert!(range.is_ok());
+            let start = usize::try_from(start).unwrap_or(0);
+            assert_eq!(
+                Some(&*read),
+                expected.get(start..start + read.len()),
+                "{shape:?} {offsets:?} {sizes:?}"
+            );
+        }
+        for (offsets, sizes) in
+            [(vec![3], vec![2]), (vec![u64::MAX], vec![2]), (vec![0, 0], vec![1, 1])]
+        {
+            assert!(cut(&Blob::memory(vec![0; 8]), (&[4], 2), (&offsets, &sizes)).is_none());
+        }
+    }
+}

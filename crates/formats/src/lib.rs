@@ -53,12 +53,11 @@ pub use error::{Error, Result};
 pub use format::{Format, OpenRecord, Prefix, Probe};
 pub use options::{ExternalData, Holds, OpenOptions, WriteOptions};
 pub use registry::{
-    BACK_ONLY, BYTE_MAPS, FORMATS, READ_ONLY, UNEDITED, context, identify, named, title,
+    BACK_ONLY, BYTE_MAPS, FORMATS, READ_ONLY, SHARD_FORMATS, UNEDITED, context, identify, named,
+    title,
 };
 pub use scan::{CodeEffect, Effort, Part, Pickles, pickles};
 pub use seal::entries::{ModelDir, SealEntry, Sealed, Seals, check_sealed, seal_entries};
 pub use seal::{Seal, SealedFile, SealedModel, TensorRanges, called, check_names};
-pub use sharding::{
-    Chunk, Division, Planned, SHARD_FORMATS, ShardFormat, Sharding, distributed, divided, replan,
-};
+pub use sharding::{Chunk, Division, Planned, ShardFormat, Sharding, distributed, divided, replan};
 pub use staged::{Staged, Written};

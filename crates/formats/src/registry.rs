@@ -8,6 +8,7 @@ use crate::encoding::pickle::known::Use;
 use crate::encoding::protobuf::schema::Message;
 use crate::onnx::{Family, Formats};
 use crate::scan::{Opaque, Outside};
+use crate::sharding::ShardFormat;
 use crate::{Format, Mapper, Probe, caffe2, glow, mxnet, numpy, onnx, paddle, safetensors, torch};
 
 /// Every format, in the order of detection: those with a signature first.
@@ -50,6 +51,10 @@ pub static FORMATS: &[&Format] = &[
     &paddle::PROGRAM,
     &paddle::PROGRAM_TEXT,
 ];
+
+/// The formats of models in shards.
+pub static SHARD_FORMATS: [&ShardFormat; 3] =
+    [&torch::SHARDS, &paddle::SHARDS, &safetensors::SHARDS];
 
 /// The formats of ONNX messages with ONNX operators.
 pub(crate) static ONNX: Formats =

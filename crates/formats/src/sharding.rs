@@ -11,7 +11,7 @@ use lodstone_store::{Blob, Output, Part, checksum};
 use serde::Deserialize;
 
 use crate::boxes::{self, Boxed};
-use crate::{Error, Holds, Result, paddle, safetensors, torch};
+use crate::{Error, Holds, Result};
 
 /// A format of shards.
 #[derive(Debug)]
@@ -22,21 +22,24 @@ pub struct ShardFormat {
     pub divides: bool,
     /// What it can represent.
     pub holds: Holds,
+    /// The keys of metadata that it can do without.
+    pub spare: &'static [&'static str],
     /// The name of the index.
     pub index: &'static str,
     /// Returns the name of a file, of its number and the number of files.
     pub(crate) file: fn(usize, usize) -> String,
-    /// Fails unless the format can represent tensors with these names.
-    pub(crate) check: fn(&[Parameter]) -> Result<()>,
+    /// Fails unless the format can represent a tensor.
+    pub(crate) check: fn(&Parameter) -> Result<()>,
     /// Writes a file, and returns the place of each item.
-    pub(crate) write: fn(&mut Output, &Sharding<'_>, &[Item<'_>]) -> Result<Vec<Range<u64>>>,
+    pub(crate) write: Write,
+    /// Returns what files of this format keep of a model of the same format beside its tensors; `None` if they keep nothing.
+    pub(crate) keep: fn(&Model) -> Result<Option<Kept>>,
     /// Writes the index.
     pub(crate) put_index: fn(&mut Output, &Sharding<'_>, &[Shard<'_>]) -> Result<()>,
 }
 
-/// The formats of shards.
-pub static SHARD_FORMATS: [&ShardFormat; 3] =
-    [&torch::SHARDS, &paddle::SHARDS, &safetensors::SHARDS];
+/// Writes the items of a file, and returns the place of each.
+type Write = fn(&mut Output, &Sharding<'_>, &[Item<'_>]) -> Result<Vec<Range<u64>>>;
 
 /// A chunk of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +78,7 @@ pub struct Sharding<'a> {
     pub(crate) kept: Kept,
 }
 
-/// The values of a distributed checkpoint of PyTorch that are no tensors, and the keys of nested ones.
+/// The values of a checkpoint that are no tensors, and the keys of nested ones.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     pub(crate) values: Vec<(String, Blob)>,
@@ -97,7 +100,7 @@ pub(crate) enum Item<'a> {
     Chunk {
         whole: &'a Parameter,
         offsets: &'a [u64],
-        data: Tensor,
+        data: Box<Tensor>,
     },
     Value {
         name: &'a str,
@@ -117,7 +120,7 @@ impl Item<'_> {
     pub(crate) fn parameter(&self) -> Result<Parameter> {
         match self {
             Self::Chunk { whole, data, .. } => {
-                Ok(Parameter { name: whole.name.clone(), tensor: data.clone() })
+                Ok(Parameter { name: whole.name.clone(), tensor: Tensor::clone(data) })
             }
             Self::Value { .. } => Err(Error::internal("a value in a format of tensors")),
         }
@@ -131,11 +134,12 @@ pub(crate) struct Shard<'a> {
     pub(crate) places: Vec<Range<u64>>,
 }
 
-/// Divides each tensor along an axis into `shards` chunks of equal size; the last ones may be smaller, or missing, as those of
-/// `torch.chunk` are. `axis` returns the axis for the name of a tensor.
+/// Divides each tensor along an axis into `shards` chunks of equal size; the last ones may be smaller, or missing. `axis` returns
+/// the axis for the name of a tensor. Scalars are in the first shard, and so are tensors without elements, or with elements of less
+/// than a byte, as a whole.
 ///
 /// # Errors
-/// Fails if a tensor does not have the axis. Scalars are in the first shard.
+/// Fails if a tensor does not have the axis.
 pub fn divided(model: &Model, shards: usize, axis: impl Fn(&str) -> usize) -> Result<Division> {
     let mut division = vec![Vec::new(); shards.max(1)];
     for (parameter, Parameter { name, tensor }) in model.parameters.iter().enumerate() {
@@ -149,7 +153,10 @@ pub fn divided(model: &Model, shards: usize, axis: impl Fn(&str) -> usize) -> Re
             division.first_mut().into_iter().for_each(|shard| shard.push(chunk.clone()));
             continue;
         };
-        let step = dim.div_ceil(division.len() as u64).max(1);
+        let is_empty = shape.contains(&0);
+        let is_whole = is_empty || tensor.dtype.bits().is_none_or(|bits| bits % 8 != 0);
+        let parts = if is_whole { 1 } else { division.len() as u64 };
+        let step = dim.div_ceil(parts).max(1);
         for (shard, start) in division.iter_mut().zip((0..).map(|number: u64| number * step)) {
             // A tensor without elements has one chunk, too.
             if start >= dim.max(1) {
@@ -221,6 +228,16 @@ pub fn replan(
     Ok(division)
 }
 
+impl ShardFormat {
+    /// Returns whether files of this format keep the values of a model that are no tensors.
+    ///
+    /// # Errors
+    /// Fails if the files of the model cannot be read.
+    pub fn keeps_values(&self, model: &Model) -> Result<bool> {
+        Ok(model.format == self.name && (self.keep)(model)?.is_some())
+    }
+}
+
 impl<'a> Sharding<'a> {
     /// Checks the chunks of a division: those of each tensor must cover it without overlaps. Shards without chunks are
     /// dropped.
@@ -228,68 +245,88 @@ impl<'a> Sharding<'a> {
     /// # Errors
     /// Fails if the format cannot represent a tensor, or chunks do not fit.
     pub fn new(model: &'a Model, format: &'static ShardFormat, division: Division) -> Result<Self> {
-        let refuse = |what: String| Error::Incompatible { format: format.name, what };
-        let mut kept = torch::kept(model)?;
-        if format.name != torch::SHARDS.name {
-            kept = Kept::default();
-        }
+        let kept = if model.format == format.name { (format.keep)(model)? } else { None };
+        let mut sharding = Self { model, format, division, kept: kept.unwrap_or_default() };
+        sharding.check_names()?;
         let mut chunks: Vec<Vec<(usize, &Chunk)>> = vec![Vec::new(); model.parameters.len()];
-        for (shard, chunk) in
-            division.iter().enumerate().flat_map(|(n, it)| it.iter().map(move |c| (n, c)))
-        {
-            chunks.get_mut(chunk.parameter).into_iter().for_each(|all| all.push((shard, chunk)));
+        for (shard, of_shard) in sharding.division.iter().enumerate() {
+            for chunk in of_shard {
+                let of_parameter = chunks.get_mut(chunk.parameter);
+                let unknown = || sharding.refuse(format!("tensor {} of a model", chunk.parameter));
+                of_parameter.ok_or_else(unknown)?.push((shard, chunk));
+            }
         }
         for (parameter, chunks) in model.parameters.iter().zip(&chunks) {
-            let Parameter { name, tensor } = parameter;
-            if kept.inside.contains(name) {
-                continue;
+            if !sharding.kept.inside.contains(&parameter.name) {
+                sharding.check(parameter, chunks)?;
             }
-            if !matches!(tensor.kind, Kind::Dense) || !tensor.lod.is_empty() {
-                return Err(refuse(format!("the tensor `{name}`: it is not dense")));
-            }
-            (format.check)(std::slice::from_ref(parameter))?;
-            let mut boxed = Vec::with_capacity(chunks.len());
-            for (_, Chunk { offsets, sizes, .. }) in chunks {
-                let data = chunk(tensor, offsets, sizes).ok_or_else(|| {
-                    let of = format!("{} {:?}", tensor.dtype, tensor.shape);
-                    refuse(format!(
-                        "a chunk of {of} of `{name}` at {offsets:?} with dims {sizes:?}"
-                    ))
-                })?;
-                boxed.push(Boxed {
-                    offsets: offsets.clone(),
-                    sizes: sizes.clone(),
-                    data: data.data,
-                });
-            }
-            if let [(_, only)] = chunks.as_slice()
-                && only.sizes == tensor.shape
-            {
-                continue;
-            }
-            let (shards, count): (HashSet<usize>, usize) =
-                (chunks.iter().map(|(shard, _)| *shard).collect(), chunks.len());
-            if !format.divides || shards.len() != count {
-                let once =
-                    if format.divides { "at most one chunk in each file" } else { "whole tensors" };
-                return Err(refuse(format!("the chunks of `{name}`: it holds {once}")));
-            }
-            let item = tensor.dtype.bits().unwrap_or(0) / 8;
-            boxes::assemble(&tensor.shape, item.into(), boxed).map_err(|expected| {
-                refuse(format!("the chunks of `{name}`: expected {expected}"))
-            })?;
         }
-        let inside = |chunk: &Chunk| {
+        let is_item = |chunk: &Chunk| {
             let parameter = model.parameters.get(chunk.parameter);
-            parameter.is_some_and(|it| kept.inside.contains(&it.name))
+            parameter.is_some_and(|it| !sharding.kept.inside.contains(&it.name))
         };
-        let mut division = division;
-        division.iter_mut().for_each(|shard| shard.retain(|chunk| !inside(chunk)));
+        let mut division = std::mem::take(&mut sharding.division);
+        division.iter_mut().for_each(|shard| shard.retain(is_item));
         division.retain(|shard| !shard.is_empty());
         if division.is_empty() {
             division.push(Vec::new());
         }
-        Ok(Self { model, format, division, kept })
+        sharding.division = division;
+        Ok(sharding)
+    }
+
+    fn refuse(&self, what: String) -> Error {
+        Error::Incompatible { format: self.format.name, what }
+    }
+
+    /// Fails if two items, or two tensors inside of values, have the same name.
+    fn check_names(&self) -> Result<()> {
+        let mut items: HashSet<&String> = self.kept.values.iter().map(|(name, _)| name).collect();
+        let mut inside = HashSet::new();
+        for Parameter { name, .. } in &self.model.parameters {
+            let names = if self.kept.inside.contains(name) { &mut inside } else { &mut items };
+            if !names.insert(name) {
+                return Err(self.refuse(format!("two tensors or values called `{name}`")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails unless the chunks of a tensor, with their shards, cover it.
+    fn check(&self, parameter: &Parameter, chunks: &[(usize, &Chunk)]) -> Result<()> {
+        let Parameter { name, tensor } = parameter;
+        if !matches!(tensor.kind, Kind::Dense) || !tensor.lod.is_empty() {
+            return Err(self.refuse(format!("the tensor `{name}`: it is not dense")));
+        }
+        (self.format.check)(parameter)?;
+        let mut boxed = Vec::with_capacity(chunks.len());
+        for (_, Chunk { offsets, sizes, .. }) in chunks {
+            let data = chunk(tensor, offsets, sizes).ok_or_else(|| {
+                let of = format!("{} {:?}", tensor.dtype, tensor.shape);
+                let what =
+                    format!("a chunk of {of} of `{name}` at {offsets:?} with dims {sizes:?}");
+                self.refuse(what)
+            })?;
+            boxed.push(Boxed { offsets: offsets.clone(), sizes: sizes.clone(), data: data.data });
+        }
+        if let [(_, only)] = chunks
+            && only.sizes == tensor.shape
+        {
+            return Ok(());
+        }
+        let refuse = |expected| self.refuse(format!("the chunks of `{name}`: expected {expected}"));
+        let shards: HashSet<usize> = chunks.iter().map(|(shard, _)| *shard).collect();
+        if !self.format.divides {
+            return Err(refuse("whole tensors".to_owned()));
+        }
+        if shards.len() != chunks.len() {
+            return Err(refuse("at most one in each file".to_owned()));
+        }
+        if chunks.is_empty() || boxed.iter().any(|chunk| chunk.data.is_empty()) {
+            return Err(refuse("at least one, and none without elements".to_owned()));
+        }
+        let item = tensor.dtype.bits().unwrap_or(0) / 8;
+        boxes::assemble(&tensor.shape, item.into(), boxed).map(drop).map_err(refuse)
     }
 
     /// Returns the format.
@@ -381,7 +418,7 @@ impl<'a> Sharding<'a> {
             let odd = || Error::internal("a chunk was not checked");
             let whole = self.model.parameters.get(*parameter).ok_or_else(odd)?;
             let data = chunk(&whole.tensor, offsets, sizes).ok_or_else(odd)?;
-            items.push(Item::Chunk { whole, offsets, data });
+            items.push(Item::Chunk { whole, offsets, data: Box::new(data) });
         }
         Ok(items)
     }

@@ -18,8 +18,7 @@ use crate::{Error, Result};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ReshardOptions {
-    /// The name of the format: `torch-distributed`, `paddle-distributed` or `safetensors`. By default, that of the model, or
-    /// safetensors.
+    /// The name of one of [`SHARD_FORMATS`]; by default, that of the model, or safetensors.
     pub to: Option<String>,
     /// The number of shards; by default, that of the plan.
     pub shards: Option<usize>,
@@ -80,6 +79,16 @@ pub fn reshard(
     })?;
     let mut report = Report { warnings: model.report.warnings.clone(), ..Report::default() };
     model.parameters = weights(&model).into_owned();
+    let kept = format.keeps_values(&model)?;
+    if !kept {
+        // The original layout is not that of the new files.
+        model.residual.clear();
+    }
+    for key in format.spare {
+        if model.metadata.remove(*key).is_some() {
+            report.warn(format!("`{key}` of the metadata is not written"));
+        }
+    }
     fit(&mut model, format, &mut report)?;
     check_allowed(&report, &options.allow)?;
     let patterns: Vec<String> = options.axes.iter().map(|(pattern, _)| pattern.clone()).collect();
@@ -114,7 +123,7 @@ pub fn reshard(
     Ok(Resharding { format: format.name, shards, continued, tensors, nbytes, report })
 }
 
-/// Maximum number of shards.
+/// Maximum number of shards: more processes than any run has.
 const MAX_SHARDS: usize = 100_000;
 
 fn format_of(model: &Model, options: &ReshardOptions) -> Result<&'static ShardFormat> {

@@ -1,13 +1,18 @@
 //! Division of models into shards: checkpoints that PyTorch and PaddlePaddle wrote, in every format and number of shards.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "lists golden files, and looks for what was written"
+)]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lodstone::{
-    Change, DiffOptions, Loss, Model, OpenOptions, Planned, Progress, ReshardOptions, Step,
-    StoreError, diff, open, reshard, verify,
+    Change, ConvertOptions, DType, DiffOptions, Loss, Model, OpenOptions, Parameter, Planned,
+    Progress, ReshardOptions, Step, StoreError, Tensor, convert, diff, open, reshard, verify,
 };
 
 const FORMATS: [&str; 3] = ["torch-distributed", "paddle-distributed", "safetensors"];
@@ -134,11 +139,10 @@ fn chunks_follow_a_plan() {
     let tensor = model.parameters.iter().find(|it| it.tensor.shape.len() == 2);
     let tensor = tensor.expect("a matrix").clone();
     let (name, [rows, columns]) = (tensor.name, [tensor.tensor.shape[0], tensor.tensor.shape[1]]);
+    let entry_of =
+        |shard: usize, offsets: Vec<u64>, sizes: Vec<u64>| Planned { shard, offsets, sizes };
     let entry = |shard: usize, offsets: [u64; 2], sizes: [u64; 2]| {
-        serde_json::from_value::<Planned>(serde_json::json!({
-            "shard": shard, "offsets": offsets, "sizes": sizes
-        }))
-        .expect("an entry")
+        entry_of(shard, offsets.to_vec(), sizes.to_vec())
     };
     let plan = |entries: Vec<Planned>| BTreeMap::from([(name.clone(), entries)]);
     let dir = tempfile::tempdir().expect("a directory");
@@ -148,17 +152,25 @@ fn chunks_follow_a_plan() {
         entry(1, [1, 1], [rows - 1, columns - 1]),
     ];
     let out = dir.path().join("good");
-    let of = |entries: Vec<Planned>| options("torch-distributed", 3).with_plan(plan(entries));
+    let of = |entries: Vec<Planned>| options("torch-distributed", 4).with_plan(plan(entries));
     reshard(model.clone(), &out, &of(good.clone())).expect("divided");
     assert_equal(&model, &open(&out).expect("a model"));
 
     let wrong = [
         ("a hole", good[1..].to_vec()),
-        ("an overlap", [good.clone(), vec![entry(2, [0, 0], [1, 1])]].concat()),
+        ("an overlap", {
+            let mut chunks = good.clone();
+            chunks[2].sizes = vec![rows - 2, columns - 1];
+            chunks.push(entry(3, [0, 0], [1, columns - 1]));
+            chunks
+        }),
+        ("two in one file", [good.clone(), vec![entry(2, [0, 0], [1, 1])]].concat()),
+        ("one without elements", [good.clone(), vec![entry(3, [0, 0], [0, 0])]].concat()),
         ("outside", vec![entry(0, [0, 0], [rows, columns + 1])]),
         ("overflow", vec![entry(0, [u64::MAX, 0], [2, columns])]),
-        ("no such shard", vec![entry(3, [0, 0], [rows, columns])]),
-        ("rank", vec![]),
+        ("no such shard", vec![entry(4, [0, 0], [rows, columns])]),
+        ("none", vec![]),
+        ("rank", vec![entry_of(0, vec![0], vec![rows])]),
     ];
     for (what, entries) in wrong {
         let out = dir.path().join("wrong");
@@ -176,6 +188,7 @@ fn interrupted_work_is_continued() {
     let model = open(&path).expect("a model");
     for to in FORMATS {
         // Steps between two commits are alike: stop at some of them.
+        let mut continued = 0;
         for stop in (0..).step_by(5) {
             let dir = tempfile::tempdir().expect("a directory");
             let out = dir.path().join("out");
@@ -190,7 +203,7 @@ fn interrupted_work_is_continued() {
             let stopped = reshard(model.clone(), &out, &options(to, 3).with_progress(watched));
             if done.load(Ordering::Relaxed) <= stop {
                 stopped.expect("it was not stopped");
-                assert!(stop >= 20, "{to}: {stop} steps");
+                assert!(stop >= 20 && continued >= 10, "{to}: {stop} steps, {continued} continued");
                 break;
             }
             if stopped.is_err() {
@@ -200,8 +213,9 @@ fn interrupted_work_is_continued() {
                     let other = other.expect_err("another division").to_string();
                     assert!(other.contains("unfinished resharding"), "{other}");
                 }
-                reshard(model.clone(), &out, &options(to, 3))
+                let done = reshard(model.clone(), &out, &options(to, 3))
                     .unwrap_or_else(|error| panic!("{to}, step {stop}: {error}"));
+                continued += done.continued;
             }
             assert_equal(&model, &open(&out).expect("a model"));
             assert!(!out.join("resharding").exists());
@@ -209,4 +223,68 @@ fn interrupted_work_is_continued() {
             assert!(again.to_string().contains("exists"), "{again}");
         }
     }
+}
+
+#[test]
+fn work_on_another_input_is_not_continued() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (input, out) = (dir.path().join("input.safetensors"), dir.path().join("out"));
+    let model = open(golden("torch_sharded/dtensor")).expect("a model");
+    let write = |model: Model| {
+        let options = ConvertOptions::default().with_allow(vec![Loss::Metadata]);
+        convert(model, &input, &options).expect("written");
+    };
+    write(model.clone());
+    let steps = AtomicUsize::new(0);
+    let watched =
+        Progress::watched(move |_: &Step<'_>| match steps.fetch_add(1, Ordering::Relaxed) {
+            100 => Err(StoreError::Cancelled),
+            _ => Ok(()),
+        });
+    let stopping = options("torch-distributed", 3).with_progress(watched);
+    reshard(open(&input).expect("a model"), &out, &stopping).expect_err("stopped");
+    assert!(out.join("resharding").exists());
+    let mut edited = model;
+    let last = edited.parameters.iter_mut().find(|it| it.tensor.data.len() > 8).expect("a tensor");
+    let zeros = vec![0; usize::try_from(last.tensor.data.len()).expect("small")];
+    last.tensor.data = lodstone::Blob::memory(zeros);
+    write(edited);
+    let other = reshard(open(&input).expect("a model"), &out, &options("torch-distributed", 3));
+    assert!(other.expect_err("another input").to_string().contains("unfinished resharding"));
+}
+
+#[test]
+fn two_tensors_of_one_name_are_refused() {
+    let mut model = open(golden("torch_sharded/dtensor")).expect("a model");
+    let again = model.parameters[0].clone();
+    model.parameters.push(again);
+    let dir = tempfile::tempdir().expect("a directory");
+    for to in FORMATS {
+        let refused = reshard(model.clone(), dir.path().join(to), &options(to, 2));
+        let refused = refused.expect_err("one would be lost").to_string();
+        assert!(refused.contains(&model.parameters[0].name), "{refused}");
+    }
+}
+
+#[test]
+fn metadata_of_shards_without_an_index_is_a_named_loss() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let input = dir.path().join("in");
+    std::fs::create_dir(&input).expect("created");
+    for number in [1, 2] {
+        let bytes = lodstone::Blob::memory(vec![number; 4]);
+        let tensor = Tensor::dense(DType::Uint8, vec![4], bytes);
+        let info = format!(r#"{{"w": {{"saved_offsets": [{}]}}}}"#, 4 * (number - 1));
+        let metadata = [("DCP_SHARDING_INFO", &*info), ("step", "100")];
+        let metadata = metadata.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let parameters = vec![Parameter { name: "w".to_owned(), tensor }];
+        let shard = Model { parameters, metadata, ..Model::default() };
+        let file = input.join(format!("shard-0000{number}-model-00001-of-00001.safetensors"));
+        convert(shard, file, &ConvertOptions::default()).expect("written");
+    }
+    let model = open(&input).expect("a model");
+    assert_eq!(model.format, "torch-distributed");
+    let strict = ReshardOptions::default().with_shards(Some(2));
+    let refused = reshard(model, dir.path().join("out"), &strict).expect_err("it would be lost");
+    assert!(refused.to_string().contains("step"), "{refused}");
 }

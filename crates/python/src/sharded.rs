@@ -36,13 +36,6 @@ impl ShardPublication {
         Ok(staged.display().to_string())
     }
 
-    /// The directory of chunks, if they are used.
-    fn chunks(&self) -> PyResult<Option<String>> {
-        let publication = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let publication = publication.as_ref().ok_or_else(ended)?;
-        Ok(publication.chunks().map(|chunks| chunks.display().to_string()))
-    }
-
     /// Publishes the files, of which each is described by what its process returned, and the index.
     fn publish(
         &self,

@@ -68,8 +68,9 @@ impl CheckedJson {
         path: &Location,
     ) -> Result<T> {
         if file.len() > self.max_len {
-            let what = format!("{} bytes, more than {}", file.len(), self.max_len);
-            return Err(self.contradiction_in(path, what));
+            let (origin, offset) = (path.display().to_string(), 0);
+            let limit = format!("at most {} bytes of a {}", self.max_len, self.kind);
+            return Err(Error::Limit { origin, offset, limit });
         }
         let mut bytes = vec![0; usize::try_from(file.len()).unwrap_or(0)];
         file.read_at(0, &mut bytes)?;

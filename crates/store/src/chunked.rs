@@ -1,4 +1,4 @@
-//! Files that are stored as chunks, which other files share.
+//! Files in chunks, which several files can share.
 //!
 //! ```text
 //! run/step-100/weights.chunks     the table of the file `weights`: its chunks, in order
@@ -11,15 +11,16 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::path::Component;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use blake3::Hash;
 use serde::{Deserialize, Serialize};
 
 use crate::checks::PIECE;
 use crate::store::Sink;
 use crate::{
-    CheckedJson, Commit, Dir, Error, FileId, Links, Location, Progress, ReadRange, Result, Schema,
-    Source, SourceFile, WriterLock, internal,
+    CheckedJson, Commit, Dir, Error, FileId, Folder, Links, Location, Progress, ReadRange, Result,
+    Schema, Source, SourceFile, WriterLock, internal,
 };
 
 /// The name of the directory of chunks, beside the directories of tables.
@@ -50,8 +51,33 @@ struct Table {
     schema: Schema<1>,
     hash: String,
     size: u64,
-    /// The hash and the size of each chunk.
-    chunks: Vec<(String, u64)>,
+    chunks: Vec<Entry>,
+}
+
+/// The hash and the size of a chunk.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(try_from = "(String, u64)", into = "(String, u64)")]
+struct Entry {
+    hash: Hash,
+    size: u64,
+}
+
+impl TryFrom<(String, u64)> for Entry {
+    type Error = String;
+
+    fn try_from((hash, size): (String, u64)) -> Result<Self, String> {
+        let known = Hash::from_hex(&hash).ok().filter(|known| known.to_hex().as_str() == hash);
+        match known.filter(|_| (1..=MAX_CHUNK).contains(&size)) {
+            Some(hash) => Ok(Self { hash, size }),
+            None => Err(format!("a chunk `{hash}` of {size} bytes")),
+        }
+    }
+}
+
+impl From<Entry> for (String, u64) {
+    fn from(Entry { hash, size }: Entry) -> Self {
+        (hash.to_hex().to_string(), size)
+    }
 }
 
 /// The algorithm of the hashes.
@@ -62,10 +88,17 @@ const HASH: &str = "BLAKE3";
 struct Chunked {
     table: Box<dyn Source>,
     root: Location,
-    /// The offset of each chunk in the file, its hash, and its size.
-    chunks: Vec<(u64, String, u64)>,
+    /// The offset of each chunk in the file.
+    chunks: Vec<(u64, Entry)>,
     len: u64,
-    opened: Mutex<VecDeque<(usize, Arc<dyn Source>)>>,
+    opened: Mutex<Opened>,
+}
+
+/// The directory of chunks, and those that were opened last.
+#[derive(Debug, Default)]
+struct Opened {
+    folder: Option<Box<dyn Folder>>,
+    chunks: VecDeque<(usize, Arc<dyn Source>)>,
 }
 
 /// Opens the file whose table is `table`; `file` is its own location.
@@ -73,27 +106,17 @@ struct Chunked {
 /// # Errors
 /// Fails if the table cannot be used.
 pub(crate) fn open(table: Box<dyn Source>, file: &Location) -> Result<Box<dyn Source>> {
+    Ok(Box::new(Chunked::new(table, file)?))
+}
+
+/// Fails unless all chunks of a table are there, with their sizes. `file` is the location of the file.
+///
+/// # Errors
+/// The errors of reading the table, or of opening a chunk.
+pub(crate) fn check(file: &Location) -> Result<()> {
     let place = file.append(SUFFIX);
-    let read = SourceFile::new(place.clone(), table);
-    let Table { hash, size, chunks, .. } = TABLE.read_file(&read, &place)?;
-    let odd = |what: String| TABLE.contradiction_in(&place, what);
-    if hash != HASH {
-        return Err(odd(format!("expected hashes of {HASH}, not `{hash}`")));
-    }
-    let (mut placed, mut len) = (Vec::with_capacity(chunks.len()), 0_u64);
-    for (hash, size) in chunks {
-        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        if hash.len() != 64 || !hash.bytes().all(is_digit) || !(1..=MAX_CHUNK).contains(&size) {
-            return Err(odd(format!("a chunk `{hash}` of {size} bytes")));
-        }
-        placed.push((len, hash, size));
-        len += size;
-    }
-    if len != size {
-        return Err(odd(format!("chunks of {len} bytes in a file of {size}")));
-    }
-    let (table, root) = (read.into_source(), beside(&file.directory()));
-    Ok(Box::new(Chunked { table, root, chunks: placed, len, opened: Mutex::default() }))
+    let chunked = Chunked::new(place.store().open(place.path(), false)?, file)?;
+    (0..chunked.chunks.len()).try_for_each(|number| chunked.chunk(number).map(drop))
 }
 
 /// Returns the directory of chunks beside a directory.
@@ -105,32 +128,60 @@ fn beside(directory: &Location) -> Location {
     }
 }
 
-/// Returns the location of a chunk.
-fn place_of(root: &Location, hash: &str) -> Location {
-    root.join(hash.get(..2).unwrap_or_default()).join(hash)
+/// Returns the name of a chunk in the directory of chunks.
+fn name_of(hash: &Hash) -> String {
+    let hash = hash.to_hex();
+    format!("{}/{hash}", hash.get(..2).unwrap_or_default())
 }
 
 impl Chunked {
-    fn chunk(&self, number: usize) -> Result<Arc<dyn Source>> {
-        let opened = || self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = |opened: &MutexGuard<'_, VecDeque<(usize, Arc<dyn Source>)>>| {
-            opened.iter().find(|(known, _)| *known == number).map(|(_, chunk)| Arc::clone(chunk))
+    fn new(table: Box<dyn Source>, file: &Location) -> Result<Self> {
+        let place = file.append(SUFFIX);
+        let read = SourceFile::new(place.clone(), table);
+        let Table { hash, size, chunks, .. } = TABLE.read_file(&read, &place)?;
+        let odd = |what: String| TABLE.contradiction_in(&place, what);
+        if hash != HASH {
+            return Err(odd(format!("expected hashes of {HASH}, not `{hash}`")));
+        }
+        let mut len = 0_u64;
+        let place_of = |entry: Entry| {
+            let start = len;
+            len = len.saturating_add(entry.size);
+            (start, entry)
         };
-        if let Some(chunk) = found(&opened()) {
-            return Ok(chunk);
+        let chunks = chunks.into_iter().map(place_of).collect();
+        if len != size {
+            return Err(odd(format!("chunks of {len} bytes in a file of {size}")));
         }
-        let chunk = self.chunks.get(number).ok_or_else(|| internal("no such chunk"))?;
-        let (_, hash, size) = chunk;
-        let place = place_of(&self.root, hash);
-        let chunk: Arc<dyn Source> = place.store().open(place.path(), false)?.into();
+        let (table, root) = (read.into_source(), beside(&file.directory()));
+        Ok(Self { table, root, chunks, len, opened: Mutex::default() })
+    }
+
+    fn chunk(&self, number: usize) -> Result<Arc<dyn Source>> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = opened.chunks.iter().find(|(known, _)| *known == number);
+        if let Some((_, chunk)) = found {
+            return Ok(Arc::clone(chunk));
+        }
+        let (_, Entry { hash, size }) =
+            self.chunks.get(number).ok_or_else(|| internal("no such chunk"))?;
+        let (name, Opened { folder, chunks }) = (name_of(hash), &mut *opened);
+        // Links that lead out of the directory are refused.
+        let folder = match folder {
+            Some(folder) => folder,
+            None => {
+                folder.insert(self.root.store().folder(self.root.path(), Links::Confined, false)?)
+            }
+        };
+        let path = || self.root.join(&name).to_path_buf();
+        let missing = || Error::io("open", path())(std::io::ErrorKind::NotFound.into());
+        let chunk: Arc<dyn Source> = folder.open(&name)?.ok_or_else(missing)?.into();
         if chunk.len() != *size {
-            let (sealed, found) = (*size, chunk.len());
-            return Err(Error::Resized { path: place.to_path_buf(), sealed, found });
+            return Err(Error::Resized { path: path(), sealed: *size, found: chunk.len() });
         }
-        let mut opened = opened();
-        opened.push_back((number, Arc::clone(&chunk)));
-        if opened.len() > MAX_OPEN {
-            opened.pop_front();
+        chunks.push_back((number, Arc::clone(&chunk)));
+        if chunks.len() > MAX_OPEN {
+            chunks.pop_front();
         }
         Ok(chunk)
     }
@@ -151,8 +202,8 @@ impl Source for Chunked {
         for range in ranges {
             let (mut at, mut rest) = (range.offset, &mut *range.buffer);
             while !rest.is_empty() {
-                let number = self.chunks.partition_point(|(start, _, size)| start + size <= at);
-                let Some((start, _, size)) = self.chunks.get(number) else {
+                let number = self.chunks.partition_point(|(start, chunk)| start + chunk.size <= at);
+                let Some((start, Entry { size, .. })) = self.chunks.get(number) else {
                     let origin = self.root.path().display().to_string();
                     let end = at + rest.len() as u64;
                     return Err(Error::OutOfRange { origin, start: at, end, len: self.len });
@@ -188,9 +239,9 @@ pub(crate) struct Chunker {
     commit: Commit,
     root: Location,
     buffer: Vec<u8>,
-    chunks: Vec<(String, u64)>,
+    chunks: Vec<Entry>,
     /// Hashes that this file has already.
-    known: HashSet<String>,
+    known: HashSet<Hash>,
     size: u64,
 }
 
@@ -200,8 +251,9 @@ pub(crate) struct ChunkSink(pub(crate) Arc<Mutex<Chunker>>);
 
 impl Chunker {
     /// Begins a file; `root` is the directory of chunks.
-    pub(crate) fn new(root: &Location, progress: Progress) -> Result<Self> {
-        let commit = Commit::existing(root, progress)?;
+    pub(crate) fn new(root: &Location) -> Result<Self> {
+        // The bytes are counted, and the work is cancelled, where they are written to the file.
+        let commit = Commit::existing(root, Progress::default())?;
         let (buffer, chunks, known) = (Vec::new(), Vec::new(), HashSet::new());
         Ok(Self { commit, root: root.clone(), buffer, chunks, known, size: 0 })
     }
@@ -225,15 +277,14 @@ impl Chunker {
         if self.buffer.is_empty() {
             return Ok(());
         }
-        let (hash, size) = (blake3::hash(&self.buffer).to_hex().to_string(), self.buffer.len());
-        let place = place_of(&self.root, &hash);
+        let (hash, size) = (blake3::hash(&self.buffer), self.buffer.len() as u64);
+        let name = name_of(&hash);
         // A chunk of another size is damaged, and is replaced.
-        let is_stored = || place.stamp().is_ok_and(|stamp| stamp.len == size as u64);
-        if self.known.insert(hash.clone()) && !is_stored() {
-            let name = format!("{}/{hash}", hash.get(..2).unwrap_or_default());
+        let is_stored = || self.root.join(&name).stamp().is_ok_and(|stamp| stamp.len == size);
+        if self.known.insert(hash) && !is_stored() {
             self.commit.write::<Error>(&name, |out| out.put(&self.buffer))?;
         }
-        self.chunks.push((hash, size as u64));
+        self.chunks.push(Entry { hash, size });
         self.buffer.clear();
         Ok(())
     }
@@ -296,38 +347,48 @@ pub struct PrunedChunks {
 /// Removes the chunks beside the directories in `directory` to which no table in one of them refers.
 ///
 /// # Errors
-/// [`Error::Locked`] while a checkpoint with chunks is being saved; fails if a table cannot be used, since the chunks to which
-/// it refers are unknown. Nothing is removed then.
+/// [`Error::Locked`] while a checkpoint with chunks is being saved; fails if an entry of the directory or a table cannot be read,
+/// or is a link to a directory, since the chunks that it uses are unknown. Nothing is removed then.
 pub fn prune_chunks(directory: impl Into<Location>, progress: &Progress) -> Result<PrunedChunks> {
     let directory = directory.into().or_here();
     let root = directory.join(CHUNKS);
     let mut pruned = PrunedChunks::default();
-    if !root.is_dir() {
+    if !root.is_there()? {
         return Ok(pruned);
     }
+    let refuse = |path: &Location, found| Err(Error::NotAFile { path: path.to_path_buf(), found });
+    if root.link_target().is_some() {
+        return refuse(&root, "a link, through which other checkpoints may use the chunks");
+    }
     let lock = WriterLock::take(&root)?;
-    let mut used = HashSet::new();
-    for entry in directory.list()?.iter().filter(|entry| entry.is_dir && entry.name != CHUNKS) {
-        let below = Dir::open(directory.join(&entry.name), Links::Confined, false)?;
-        for name in below.files(MAX_FILES)?.iter().filter(|name| name.ends_with(SUFFIX)) {
-            progress.advance(0)?;
-            let place = below.location().join(name);
-            let table: Table = TABLE.read_file(&SourceFile::open(&place, false)?, &place)?;
-            used.extend(table.chunks.into_iter().map(|(hash, _)| hash));
+    root.recover()?;
+    let listing = Dir::open(&directory, Links::Confined, false)?.everything(MAX_FILES)?;
+    if let Some((name, found)) = listing.others.first() {
+        return refuse(&directory.join(name), found);
+    }
+    let (mut used, mut stored) = (HashSet::new(), Vec::new());
+    for name in &listing.files {
+        match name.strip_prefix(CHUNKS).and_then(|name| name.strip_prefix('/')) {
+            Some(name) => {
+                let hash = name.get(3..).and_then(|hash| Hash::from_hex(hash).ok());
+                stored.extend(hash.filter(|hash| name_of(hash) == name));
+            }
+            None if name.ends_with(SUFFIX) && name.contains('/') => {
+                progress.advance(0)?;
+                let place = directory.join(name);
+                let table: Table = TABLE.read_file(&SourceFile::open(&place, false)?, &place)?;
+                used.extend(table.chunks.into_iter().map(|chunk| chunk.hash));
+            }
+            None => {}
         }
     }
     lock.check()?;
-    for folder in root.list()?.iter().filter(|entry| entry.is_dir) {
-        let folder = root.join(&folder.name);
-        for entry in folder.list()?.iter().filter(|entry| !entry.is_dir) {
-            if !used.contains(&entry.name) {
-                let chunk = folder.join(&entry.name);
-                let len = chunk.stamp()?.len;
-                chunk.remove_file(progress)?;
-                pruned.count += 1;
-                pruned.nbytes += len;
-            }
-        }
+    for hash in stored.iter().filter(|hash| !used.contains(hash)) {
+        let chunk = root.join(name_of(hash));
+        let len = chunk.stamp()?.len;
+        chunk.remove_file(progress)?;
+        pruned.count += 1;
+        pruned.nbytes += len;
     }
     Ok(pruned)
 }

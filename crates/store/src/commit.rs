@@ -165,8 +165,8 @@ impl Commit {
         self.write_any(SEAL, fill)
     }
 
-    /// Writes the file `name` in chunks, of which those that are new are published in `chunks` at once: the directory
-    /// [`CHUNKS`](crate::CHUNKS) beside that of the commit. Readers open the file by its name.
+    /// Writes the file `name` in chunks. Chunks that are new are published when the file is complete, in `chunks`: the
+    /// directory [`CHUNKS`](crate::CHUNKS) beside that of the commit. Readers open the file by its name.
     ///
     /// # Errors
     /// The errors of [`write`](Self::write); fails if the directory of chunks does not exist.
@@ -178,7 +178,7 @@ impl Commit {
     ) -> Result<(), E> {
         check_unreserved(name)?;
         let target = self.check_free(name)?;
-        let chunker = Arc::new(Mutex::new(Chunker::new(chunks, self.progress.clone())?));
+        let chunker = Arc::new(Mutex::new(Chunker::new(chunks)?));
         let sink = Box::new(ChunkSink(Arc::clone(&chunker)));
         let path = self.publisher.target(&target);
         let mut output = Output::new(sink, path, self.progress.clone(), None);
@@ -239,8 +239,13 @@ impl Commit {
             Error::io("open", self.publisher.target(&target))(missing)
         })?;
         // A file in chunks has a table instead.
-        let table = target_of(&format!("{name}{}", chunked::SUFFIX));
-        self.names.add(if staged.join(&table).is_there()? { table } else { target });
+        if staged.join(&target).is_there()? {
+            self.names.add(target);
+        } else {
+            chunked::check(&staged.join(&target))?;
+            let table = format!("{name}{}", chunked::SUFFIX);
+            self.names.add(self.check_free(&table)?);
+        }
         Ok(file.len())
     }
 

@@ -167,7 +167,7 @@ impl Output {
         Ok(copied)
     }
 
-    /// Hints that what follows may repeat in other files, as the elements of a tensor do.
+    /// Hints that the bytes that follow may be those of other files, too, as the elements of a tensor can be.
     ///
     /// # Errors
     /// Fails if the store fails.

@@ -131,7 +131,8 @@ impl SourceFile {
                 let table = location.append(chunked::SUFFIX);
                 match table.store().open(table.path(), false) {
                     Ok(table) => chunked::open(table, &location)?,
-                    Err(_) => return Err(error),
+                    Err(other) if other.is_not_found() => return Err(error),
+                    Err(other) => return Err(other),
                 }
             }
             opened => opened?,

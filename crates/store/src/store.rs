@@ -272,7 +272,7 @@ pub trait Sink: fmt::Debug + Send {
         Ok(0)
     }
 
-    /// Hints that what follows may repeat elsewhere, and what came before need not.
+    /// Hints that the bytes that follow may be those of other files, too, as the elements of a tensor can be.
     ///
     /// # Errors
     /// Fails if the store fails.

@@ -14,8 +14,7 @@ Examples:
   lodstone checkpoint list run/                  oldest first
   lodstone checkpoint show run/                  the newest
   lodstone checkpoint verify run/                every byte of all checkpoints
-  lodstone checkpoint restore run/ weights.safetensors
-  lodstone checkpoint reshard step-100/ two/ --shards 2")]
+  lodstone checkpoint restore run/ weights.safetensors")]
 pub(crate) struct Checkpoint {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -29,7 +28,7 @@ pub(crate) enum Command {
     Show(Show),
     /// Check every byte of one checkpoint or all; exit 0 whole, 1 damaged, 2 error, or no checksums
     Verify(Show),
-    /// Remove the oldest checkpoints, of which at least one intact one remains, and chunks that none uses
+    /// Remove the oldest checkpoints, and chunks that none uses; at least one intact checkpoint remains
     Prune(Prune),
     /// Write the variables of a checkpoint to a file, after verifying their checksums
     Restore(Restore),
@@ -99,7 +98,7 @@ Work that was interrupted continues when the command is repeated. A plan is JSON
 Examples:
   lodstone checkpoint reshard step-100/ two/ --shards 2
   lodstone checkpoint reshard step-100/ hub/ --shards 4 --to safetensors
-  lodstone checkpoint reshard model.safetensors eight/ --shards 8 --to torch-distributed --axis '*.down.weight=1'")]
+  lodstone checkpoint reshard step-100/ eight/ --shards 8 --axis '*.down.weight=1'")]
 pub(crate) struct Reshard {
     /// Model to divide, of any format
     pub(crate) model: PathBuf,

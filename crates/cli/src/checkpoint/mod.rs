@@ -312,20 +312,27 @@ fn prune(arguments: &Prune) -> Result<(), Failure> {
         Some(keep) => Manager::open(&directory, ManagerOptions::default())?.prune(keep)?,
         None => Vec::new(),
     };
-    let chunks = prune_chunks(&directory, &Progress::default())?;
-    let steps = removed.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let pruned = prune_chunks(&directory, &Progress::default());
+    let chunks = pruned.as_ref().copied().unwrap_or_default();
     if arguments.json {
         let (chunks, nbytes) = (chunks.count, chunks.nbytes);
-        return console::json(&Pruned { schema: 1, removed, chunks, nbytes });
+        console::json(&Pruned { schema: 1, removed, chunks, nbytes })?;
+        return Ok(pruned.map(drop)?);
     }
     let mut done = String::new();
     if !removed.is_empty() {
+        let steps = removed.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
         done += &format!("removed {}: {steps}\n", count(removed.len(), "checkpoint"));
     }
     if chunks.count > 0 {
         done += &format!("removed {}: {}\n", count(chunks.count, "chunk"), size(chunks.nbytes));
     }
-    console::summary(if done.is_empty() { "nothing to remove\n" } else { &done })
+    if done.is_empty() && pruned.is_ok() {
+        done += "nothing to remove\n";
+    }
+    // What was removed is reported even if chunks could not be.
+    console::summary(&done)?;
+    Ok(pruned.map(drop)?)
 }
 
 fn restore(arguments: &Restore) -> Result<(), Failure> {

@@ -94,10 +94,12 @@ pub(crate) static SHARDS: ShardFormat = ShardFormat {
     name: NAME,
     divides: false,
     holds: FORMAT.holds,
+    spare: &[],
     index: "model.safetensors.index.json",
     file: |number, count| format!("model-{:05}-of-{count:05}.safetensors", number + 1),
-    check,
+    check: |parameter| check(std::slice::from_ref(parameter)),
     write: put_items,
+    keep: |_| Ok(None),
     put_index,
 };
 

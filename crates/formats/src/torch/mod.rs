@@ -44,7 +44,7 @@ pub(crate) mod view;
 mod write;
 
 pub(crate) use detect::identify;
-pub(crate) use distributed::{SHARDS, kept};
+pub(crate) use distributed::SHARDS;
 pub(crate) use executorch::opaque;
 pub use executorch::read_blob as read_executorch_blob;
 pub(crate) use imports::imports;

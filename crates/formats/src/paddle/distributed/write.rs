@@ -10,7 +10,7 @@ use super::NAME;
 use crate::encoding::array::code;
 use crate::encoding::pickle::write::{self as put, Memo};
 use crate::paddle::bundle::PICKLE;
-use crate::paddle::pickle::{AS_INTEGERS, check, put_arrays};
+use crate::paddle::pickle::{AS_INTEGERS, TABLE, check, put_arrays};
 use crate::sharding::{Item, Shard, ShardFormat, Sharding};
 use crate::{Error, Holds, Result};
 
@@ -24,20 +24,21 @@ pub(crate) static SHARDS: ShardFormat = ShardFormat {
         dtype: |dtype| code(dtype).is_some() || AS_INTEGERS.iter().any(|(of, _)| *of == dtype),
         ..PICKLE.holds
     },
+    spare: &[TABLE],
     index: "0.metadata",
     file: |number, _| format!("{number}_0.distcp"),
-    check: check_types,
+    check: check_type,
     write,
+    keep: |_| Ok(None),
     put_index,
 };
 
 const MODULE: &str = "paddle.distributed.flex_checkpoint.dcp.metadata";
 
-fn check_types(parameters: &[Parameter]) -> Result<()> {
-    for Parameter { name, tensor } in parameters {
-        name_of(tensor.dtype).ok_or_else(|| Error::dtype(NAME, name, tensor.dtype))?;
-    }
-    check(parameters, false)
+fn check_type(parameter: &Parameter) -> Result<()> {
+    let Parameter { name, tensor } = parameter;
+    name_of(tensor.dtype).ok_or_else(|| Error::dtype(NAME, name, tensor.dtype))?;
+    check(std::slice::from_ref(parameter), false)
 }
 
 /// Returns the name of an element type, which releases before 3.3 look up.

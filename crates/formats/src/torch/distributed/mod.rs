@@ -40,7 +40,7 @@ mod write;
 
 pub(super) use checkpoint::{detect, read};
 pub(super) use index::{INDEX, is_index, read as read_index};
-pub(crate) use write::{SHARDS, kept};
+pub(crate) use write::SHARDS;
 
 use lodstone_model::{Limits, Model};
 use lodstone_store::Blob;

@@ -21,19 +21,19 @@ pub(crate) static SHARDS: ShardFormat = ShardFormat {
     name: DISTRIBUTED_NAME,
     divides: true,
     holds: Holds { metadata: false, sparse: false, coo: false, ..SAVED.holds },
+    spare: &[],
     index: checkpoint::METADATA,
     file: |number, _| format!("__{number}_0.distcp"),
     check,
     write,
+    keep,
     put_index,
 };
 
 const MODULE: &str = "torch.distributed.checkpoint.metadata";
 
-fn check(parameters: &[Parameter]) -> Result<()> {
-    parameters
-        .iter()
-        .try_for_each(|Parameter { name, tensor }| check_tensor(DISTRIBUTED_NAME, name, tensor))
+fn check(Parameter { name, tensor }: &Parameter) -> Result<()> {
+    check_tensor(DISTRIBUTED_NAME, name, tensor)
 }
 
 fn write(out: &mut Output, _: &Sharding<'_>, items: &[Item<'_>]) -> Result<Vec<Range<u64>>> {
@@ -49,13 +49,14 @@ fn write(out: &mut Output, _: &Sharding<'_>, items: &[Item<'_>]) -> Result<Vec<R
     Ok(places)
 }
 
-/// Returns the values of a checkpoint that are no tensors, as their items, and the keys of nested ones.
+/// Returns the values of a checkpoint that are no tensors, as their items, and the keys of nested ones; `None` for shards without
+/// metadata.
 ///
 /// # Errors
-/// Fails if the files of the model cannot be read.
-pub(crate) fn kept(model: &Model) -> Result<Kept> {
-    let layout = Layout::of(model)?.filter(|_| model.format == DISTRIBUTED_NAME);
-    let Some(layout) = layout.filter(|layout| layout.mains > 0) else { return Ok(Kept::default()) };
+/// Fails if the files of the model cannot be read, or a tensor has a type that the model does not represent.
+fn keep(model: &Model) -> Result<Option<Kept>> {
+    let layout = Layout::of(model)?.filter(|layout| layout.mains > 0);
+    let Some(layout) = layout else { return Ok(None) };
     let limits = Limits::none();
     let open = |name: &str| Ok(layout.file(model, name));
     let mains = layout.names.get(..layout.mains).unwrap_or_default();
@@ -64,14 +65,21 @@ pub(crate) fn kept(model: &Model) -> Result<Kept> {
     let Metadata { entries, places, paths, .. } = metadata;
     let mut kept = Kept { paths, ..Kept::default() };
     let mut files = checkpoint::Files::new(&open, &main, &limits);
-    for (name, _) in entries.into_iter().filter(|(_, entry)| matches!(entry, Entry::Bytes)) {
+    for (name, entry) in entries {
+        if let Entry::Tensor { element, .. } = entry {
+            if Element::of(element.dtype) != Some(element) {
+                let what = format!("the type {} of the tensor `{name}`", element.name);
+                return Err(Error::Incompatible { format: DISTRIBUTED_NAME, what });
+            }
+            continue;
+        }
         let Some(place) = places.get(&(name.clone(), None)) else { continue };
         let item = files.item(place)?;
         let inner = read_blob(&item, &limits)?.parameters.into_iter();
         kept.inside.extend(inner.map(|inner| checkpoint::joined(&name, &inner.name)));
         kept.values.push((name, item));
     }
-    Ok(kept)
+    Ok(Some(kept))
 }
 
 /// Writes the metadata: a pickle of classes that PyTorch 2.6 and all later releases have.
@@ -91,6 +99,9 @@ fn put_index(out: &mut Output, sharding: &Sharding<'_>, shards: &[Shard<'_>]) ->
     Ok(put::end(out)?)
 }
 
+/// The offsets and sizes of chunks.
+type Boxes<'a> = Vec<(&'a [u64], &'a [u64])>;
+
 /// Writes what each name stands for: a tensor with its chunks, or another value.
 fn put_entries(
     memo: &mut Memo,
@@ -98,7 +109,7 @@ fn put_entries(
     Sharding { model, kept, .. }: &Sharding<'_>,
     shards: &[Shard<'_>],
 ) -> Result<()> {
-    let mut chunks: HashMap<&str, Vec<(&[u64], &[u64])>> = HashMap::new();
+    let mut chunks: HashMap<&str, Boxes<'_>> = HashMap::new();
     for item in shards.iter().flat_map(|shard| &shard.items) {
         if let Item::Chunk { whole, offsets, data } = item {
             chunks.entry(&whole.name).or_default().push((offsets, &data.shape));
@@ -109,7 +120,10 @@ fn put_entries(
         memo.instance(out, MODULE, "BytesStorageMetadata")?;
     }
     for Parameter { name, tensor } in &model.parameters {
-        let Some(chunks) = chunks.get(name.as_str()) else { continue };
+        let Some(chunks) = chunks.get(name.as_str()) else {
+            // It is inside of a value.
+            continue;
+        };
         let element = element_of(tensor)?;
         memo.word(out, name)?;
         memo.instance(out, MODULE, "TensorStorageMetadata")?;

@@ -68,7 +68,6 @@ class _Place:
     """What the coordinator sends to a process: where to write, and its number."""
 
     staged: str
-    chunks: str | None
     rank: int
 
 
@@ -113,9 +112,9 @@ class StorageWriter(_Directory, BlockingAsyncStager, _storage.StorageWriter):  #
     the memory of the copies for the next save [default: False].
 
     With `dedup="content"`, tensors are stored in chunks of at most 16 MiB in the directory `chunks` beside the checkpoint:
-    what several checkpoints there, tensors or processes have in common is stored once. Lodstone reads such checkpoints as
-    any others, PyTorch's own readers do not. `lodstone checkpoint prune` removes the chunks of deleted checkpoints. One
-    checkpoint at a time can be saved so.
+    what several checkpoints there, tensors or processes have in common is stored once. Lodstone reads such a checkpoint as
+    any other; PyTorch's own readers cannot. `lodstone checkpoint prune` removes the chunks of deleted checkpoints. While one
+    checkpoint is saved in chunks, no other can be in the same directory.
     """
 
     def __init__(
@@ -169,14 +168,13 @@ class StorageWriter(_Directory, BlockingAsyncStager, _storage.StorageWriter):  #
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
         """Stages the checkpoint, on the coordinator."""
         self._publication = ShardPublication(self._required(), self.dedup == "content")
-        staged, chunks = os.path.abspath(self._publication.staged()), self._publication.chunks()
-        chunks = chunks and os.path.abspath(chunks)
-        return [replace(plan, storage_data=_Place(staged, chunks, rank)) for rank, plan in enumerate(plans)]
+        staged = os.path.abspath(self._publication.staged())
+        return [replace(plan, storage_data=_Place(staged, rank)) for rank, plan in enumerate(plans)]
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
         """Writes the items of this process; they are durable when it returns."""
-        place = self._staged(plan.storage_data)
-        staged, rank = place.staged, place.rank
+        staged, rank = self._staged(plan.storage_data)
+        chunks = os.path.join(os.path.dirname(staged), "chunks") if self.dedup else None
         results = []
         values = [item for item in plan.items if item.type == WriteItemType.BYTE_IO]
         if values:
@@ -184,7 +182,7 @@ class StorageWriter(_Directory, BlockingAsyncStager, _storage.StorageWriter):  #
         tensors = [item for item in plan.items if item.type != WriteItemType.BYTE_IO]
         for number, items in enumerate(_by_file(tensors)):
             suffix = f"-{number + 1:05}" if number else ""
-            results += _write_tensors(place, f"rank-{rank:05}{suffix}.safetensors", items, planner)
+            results += _write_tensors((staged, chunks), f"rank-{rank:05}{suffix}.safetensors", items, planner)
         if self._publication is None:
             self._thread = None
         future: Future[list[WriteResult]] = Future()
@@ -219,8 +217,8 @@ class StorageWriter(_Directory, BlockingAsyncStager, _storage.StorageWriter):  #
             self._publication.discard()
         self._publication = self._thread = None
 
-    def _staged(self, place: Any) -> _Place:
-        """Returns the place of this process in this save.
+    def _staged(self, place: Any) -> tuple[str, int]:
+        """Returns the staged directory of this save, and the number of this process.
 
         A planner that caches plans returns that of an earlier save.
         """
@@ -230,12 +228,12 @@ class StorageWriter(_Directory, BlockingAsyncStager, _storage.StorageWriter):  #
         pattern = re.compile(rf"\.{re.escape(name[:50])}\.\d+-\d+\.lodstone")
         here = os.path.realpath(os.path.dirname(place.staged)) == parent and pattern.fullmatch(os.path.basename(place.staged))
         if here and os.path.isdir(place.staged):
-            return place
+            return place.staged, place.rank
         found = [entry for entry in os.listdir(parent) if pattern.fullmatch(entry)]
         if len(found) != 1:
             what = f"{self.path}: expected one directory of files in progress, found {len(found)}"
             raise RuntimeError(f"{what}; pass a planner with enable_plan_caching=False")
-        return replace(place, staged=os.path.join(parent, found[0]))
+        return os.path.join(parent, found[0]), place.rank
 
 
 def _path(path: Path | None) -> str | None:
@@ -266,7 +264,7 @@ def _by_file(items: Sequence[WriteItem]) -> list[list[WriteItem]]:
     return files
 
 
-def _write_tensors(place: _Place, file: str, items: list[WriteItem], planner: SavePlanner) -> list[WriteResult]:
+def _write_tensors(place: tuple[str, str | None], file: str, items: list[WriteItem], planner: SavePlanner) -> list[WriteResult]:
     chunks = [item.tensor_data.chunk for item in items]
     tensors = []
     for item, chunk in zip(items, chunks, strict=True):
@@ -287,7 +285,7 @@ def _write_tensors(place: _Place, file: str, items: list[WriteItem], planner: Sa
             raise ValueError(f"`{item.index.fqn}`: expected {expected} as planned, found {value.dtype}")
         return _tensor(item.index.fqn, value)
 
-    sealed = write_shard((place.staged, place.chunks), file, tensors, about, load)
+    sealed = write_shard(place, file, tensors, about, load)
     places = {part["tensor"]: part for part in json.loads(sealed)["parts"] if "tensor" in part}
     return _results(file, sealed, [(item, places.get(item.index.fqn)) for item in items])
 
