@@ -332,7 +332,7 @@ fn looks_intact(serial: &Serial) -> bool {
 }
 
 /// Opens a staged file.
-fn staged(commit: &Commit, name: &str) -> Result<Blob> {
+pub(crate) fn staged(commit: &Commit, name: &str) -> Result<Blob> {
     let staged = commit.staged(name);
     let staged = staged.ok_or_else(|| internal("a written file is not staged"))?;
     Ok(Blob::open(staged, false)?)

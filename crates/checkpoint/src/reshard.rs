@@ -9,16 +9,16 @@
 //!
 //! Readers need the index, so nothing is visible before the end. Then `resharding` is removed.
 
-use std::sync::Arc;
-
-use lodstone_formats::{Seal, SealedFile, SealedModel, Sharding, TensorRanges};
-use lodstone_model::{Model, Tensor};
+use lodstone_formats::{SealedFile, Sharding};
+use lodstone_model::Tensor;
 use lodstone_store::{
-    Blob, CheckedJson, Checks, Commit, Error as StoreError, Location, Part, Progress, SEAL, Schema,
+    Blob, CheckedJson, Commit, Error as StoreError, Location, Part, Progress, SEAL, Schema,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result, internal};
+use crate::error::{Error, Result};
+use crate::manager::staged;
+use crate::sharded::publish;
 
 /// The directory of the records.
 const WORK: &str = "resharding";
@@ -118,14 +118,8 @@ pub fn reshard(
         let parts: Vec<&[Part]> = sealed.iter().map(|file| file.checks.parts()).collect();
         commit.write::<Error>(index, |out| Ok(sharding.put_index(&parts, out)?))?;
         let written = staged(&commit, index)?;
-        let mut none = TensorRanges::of(&Model::default());
-        sealed.insert(0, SealedFile::of(index.to_owned(), &written, &mut none, progress)?);
-        let mut seal = Seal::default();
-        let format = sharding.format().name.to_owned();
-        seal.models.push(SealedModel { format, files: sealed });
-        commit.write_seal(|out| seal.write(out))?;
-        commit.refers(index);
-        commit.publish()?;
+        sealed.insert(0, SealedFile::with(index.to_owned(), &written, Vec::new(), progress)?);
+        publish(commit, sharding.format().name, index, sealed)?;
     }
     nbytes += Blob::open(to.join(index), false)?.len();
     // The model is whole. Records that were only renamed are removed by the next write.
@@ -180,26 +174,19 @@ fn write(
     progress: &Progress,
 ) -> Result<SealedFile> {
     let mut commit = Commit::within(to, progress.clone())?.only_new(true);
-    let mut parts = Vec::new();
+    let mut items = Vec::new();
     commit.write::<Error>(name, |out| {
-        parts = sharding.write(number, out)?;
+        items = sharding.write(number, out)?;
         Ok(())
     })?;
     // Checksums are computed while the system writes the file to disk.
-    let stretches = parts.into_iter().map(|part| (part.len, part.tensor)).collect();
-    let parts = Part::all_of(&staged(&commit, name)?, stretches, &Progress::default())?;
-    let checks = Checks::new(parts).ok_or_else(|| internal("the parts of a file have gaps"))?;
-    let file = SealedFile { name: name.to_owned(), checks: Arc::new(checks) };
+    let (written, progress) = (staged(&commit, name)?, Progress::default());
+    let file = SealedFile::with(name.to_owned(), &written, items, &progress)?;
     let record = Record { schema: Schema, file };
     let place = format!("{WORK}/{name}/{}", RECORD.name);
     commit.write::<StoreError>(&place, |out| RECORD.write(out, &record))?;
     commit.publish()?;
     Ok(record.file)
-}
-
-fn staged(commit: &Commit, name: &str) -> Result<Blob> {
-    let staged = commit.staged(name);
-    Ok(Blob::open(staged.ok_or_else(|| internal("a written file is not staged"))?, false)?)
 }
 
 impl Plan {

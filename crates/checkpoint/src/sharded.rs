@@ -10,11 +10,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use lodstone_formats::safetensors::{self, Shard};
-use lodstone_formats::{Error as FormatError, Seal, SealedFile, SealedModel, TensorRanges};
-use lodstone_model::Model;
+use lodstone_formats::{Error as FormatError, Seal, SealedFile, SealedModel};
 use lodstone_store::{
-    Blob, CHUNKS, Checks, Commit, Dir, Error as StoreError, Links, Location, Output, Part,
-    Progress, WriterLock,
+    Blob, Checks, Commit, Dir, Error as StoreError, Links, Location, Output, Part, Progress,
+    WriterLock, chunks_beside,
 };
 
 use crate::error::{Error, Result, internal};
@@ -25,8 +24,8 @@ use crate::snapshot::BoxError;
 pub struct Publication {
     commit: Commit,
     path: Location,
-    /// The directory of chunks, and the lock that keeps them from being pruned.
-    chunks: Option<(Location, WriterLock)>,
+    /// The lock that keeps chunks from being pruned, if the checkpoint uses them.
+    chunks: Option<WriterLock>,
 }
 
 impl Publication {
@@ -46,20 +45,14 @@ impl Publication {
         }
         let chunks = match chunked {
             true => {
-                let chunks = path.directory().or_here().join(CHUNKS);
+                let chunks = chunks_beside(&path);
                 chunks.create_dir()?;
-                let lock = WriterLock::take(&chunks)?;
-                Some((chunks, lock))
+                Some(WriterLock::take(&chunks)?)
             }
             false => None,
         };
         let commit = Commit::directory(&path, progress)?.only_new(true);
         Ok(Self { commit, path, chunks })
-    }
-
-    /// Returns the directory of chunks, if the checkpoint uses them.
-    pub fn chunks(&self) -> Option<&Location> {
-        self.chunks.as_ref().map(|(chunks, _)| chunks)
     }
 
     /// Returns the directory into which all processes write their files.
@@ -82,7 +75,7 @@ impl Publication {
         (index, bytes): (&str, &[u8]),
         mut files: Vec<SealedFile>,
     ) -> Result<()> {
-        if let Some((_, lock)) = &self.chunks {
+        if let Some(lock) = &self.chunks {
             lock.check()?;
         }
         for SealedFile { name, checks } in &files {
@@ -93,32 +86,41 @@ impl Publication {
             }
         }
         self.commit.write::<StoreError>(index, |out| out.put(bytes))?;
-        let mut ranges = TensorRanges::of(&Model::default());
         let (blob, progress) = (Blob::memory(bytes.to_vec()), Progress::default());
-        files.insert(0, SealedFile::of(index.to_owned(), &blob, &mut ranges, &progress)?);
-        let mut seal = Seal::default();
-        seal.models.push(SealedModel { format: format.to_owned(), files });
-        self.commit.write_seal(|out| seal.write(out))?;
-        self.commit.refers(index);
-        Ok(self.commit.publish()?)
+        files.insert(0, SealedFile::with(index.to_owned(), &blob, Vec::new(), &progress)?);
+        publish(self.commit, format, index, files)
     }
 }
 
-/// Writes tensors of one process to the file `name` in a staged directory, or to the chunks beside it; the file is durable
-/// when this returns. `load` returns the elements of a tensor by its index, and is called once for each. Returns the
-/// checksums of the file.
+/// Adds the seal to the files of a checkpoint, and publishes them with their index.
+pub(crate) fn publish(
+    mut commit: Commit,
+    format: &str,
+    index: &str,
+    files: Vec<SealedFile>,
+) -> Result<()> {
+    let mut seal = Seal::default();
+    seal.models.push(SealedModel { format: format.to_owned(), files });
+    commit.write_seal(|out| seal.write(out))?;
+    commit.refers(index);
+    Ok(commit.publish()?)
+}
+
+/// Writes tensors of one process to the file `name` in a staged directory, or, if they are `chunked`, to the chunks beside
+/// it; the file is durable when this returns. `load` returns the elements of a tensor by its index, and is called once for
+/// each. Returns the checksums of the file.
 ///
 /// # Errors
 /// Fails if a tensor cannot be represented or loaded, or the file cannot be written or exists.
 pub fn write_shard(
-    (staged, chunks): (&Location, Option<&Location>),
+    (staged, chunked): (&Location, bool),
     name: &str,
     tensors: &[Shard],
     metadata: &BTreeMap<String, String>,
     mut load: impl FnMut(usize) -> Result<Blob, BoxError>,
     progress: &Progress,
 ) -> Result<SealedFile> {
-    write((staged, chunks), name, progress, |out| {
+    write((staged, chunked), name, progress, |out| {
         let load = |index| load(index).map_err(Error::Load);
         safetensors::write_shard(out, tensors, metadata, load)
     })
@@ -135,11 +137,11 @@ pub fn write_items(
     items: &[(String, Blob)],
     progress: &Progress,
 ) -> Result<SealedFile> {
-    write((staged, None), name, progress, |out| Ok(safetensors::write_items(out, items)?))
+    write((staged, false), name, progress, |out| Ok(safetensors::write_items(out, items)?))
 }
 
 fn write(
-    (staged, chunks): (&Location, Option<&Location>),
+    (staged, chunked): (&Location, bool),
     name: &str,
     progress: &Progress,
     fill: impl FnOnce(&mut Output) -> Result<Vec<Part>>,
@@ -150,9 +152,9 @@ fn write(
         parts = fill(out)?;
         Ok(())
     };
-    match chunks {
-        Some(chunks) => commit.write_chunked(name, chunks, fill)?,
-        None => commit.write(name, fill)?,
+    match chunked {
+        true => commit.write_chunked(name, fill)?,
+        false => commit.write(name, fill)?,
     }
     commit.publish()?;
     let checks = Checks::new(parts).ok_or_else(|| internal("the parts of a file have gaps"))?;

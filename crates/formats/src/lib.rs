@@ -59,5 +59,7 @@ pub use registry::{
 pub use scan::{CodeEffect, Effort, Part, Pickles, pickles};
 pub use seal::entries::{ModelDir, SealEntry, Sealed, Seals, check_sealed, seal_entries};
 pub use seal::{Seal, SealedFile, SealedModel, TensorRanges, called, check_names};
-pub use sharding::{Chunk, Division, Planned, ShardFormat, Sharding, distributed, divided, replan};
+pub use sharding::{
+    Chunk, Division, Kept, Planned, ShardFormat, Sharding, distributed, divided, replan,
+};
 pub use staged::{Staged, Written};

@@ -80,7 +80,7 @@ pub struct Sharding<'a> {
 
 /// The values of a checkpoint that are no tensors, and the keys of nested ones.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub struct Kept {
     pub(crate) values: Vec<(String, Blob)>,
     /// The tensors inside of values.
     pub(crate) inside: HashSet<String>,
@@ -144,27 +144,28 @@ pub fn divided(model: &Model, shards: usize, axis: impl Fn(&str) -> usize) -> Re
     let mut division = vec![Vec::new(); shards.max(1)];
     for (parameter, Parameter { name, tensor }) in model.parameters.iter().enumerate() {
         let (shape, axis) = (&tensor.shape, axis(name));
-        let Some(dim) = shape.get(axis).copied() else {
-            if !shape.is_empty() {
+        let is_divisible = tensor.dtype.bits().is_some_and(|bits| bits % 8 == 0);
+        let dim = match shape.get(axis) {
+            Some(dim) => *dim,
+            None if shape.is_empty() => 1,
+            None => {
                 let what = format!("axis {axis} of the tensor `{name}` of dims {shape:?}");
                 return Err(Error::Incompatible { format: "a division", what });
             }
-            let chunk = Chunk { parameter, offsets: Vec::new(), sizes: Vec::new() };
-            division.first_mut().into_iter().for_each(|shard| shard.push(chunk.clone()));
-            continue;
         };
-        let is_empty = shape.contains(&0);
-        let is_whole = is_empty || tensor.dtype.bits().is_none_or(|bits| bits % 8 != 0);
-        let parts = if is_whole { 1 } else { division.len() as u64 };
-        let step = dim.div_ceil(parts).max(1);
-        for (shard, start) in division.iter_mut().zip((0..).map(|number: u64| number * step)) {
-            // A tensor without elements has one chunk, too.
-            if start >= dim.max(1) {
-                break;
+        let chunk = Chunk { parameter, offsets: vec![0; shape.len()], sizes: shape.clone() };
+        if shape.is_empty() || shape.contains(&0) || !is_divisible {
+            if let Some(first) = division.first_mut() {
+                first.push(chunk);
             }
-            let (mut offsets, mut sizes) = (vec![0; shape.len()], shape.clone());
-            offsets.get_mut(axis).into_iter().for_each(|offset| *offset = start);
-            sizes.get_mut(axis).into_iter().for_each(|size| *size = step.min(dim - start));
+            continue;
+        }
+        let step = dim.div_ceil(division.len() as u64);
+        let starts = (0..dim).step_by(usize::try_from(step).unwrap_or(usize::MAX));
+        for (shard, start) in division.iter_mut().zip(starts) {
+            let Chunk { mut offsets, mut sizes, .. } = chunk.clone();
+            offsets.iter_mut().skip(axis).take(1).for_each(|offset| *offset = start);
+            sizes.iter_mut().skip(axis).take(1).for_each(|size| *size = step.min(dim - start));
             shard.push(Chunk { parameter, offsets, sizes });
         }
     }
@@ -183,10 +184,9 @@ pub fn distributed(model: &Model, shards: usize) -> Division {
         let number = usize::try_from(middle / share).unwrap_or(0).min(division.len() - 1);
         before += tensor.data.len();
         let (offsets, sizes) = (vec![0; tensor.shape.len()], tensor.shape.clone());
-        let shard = division.get_mut(number).into_iter();
-        shard.for_each(|shard| {
-            shard.push(Chunk { parameter, offsets: offsets.clone(), sizes: sizes.clone() })
-        });
+        if let Some(shard) = division.get_mut(number) {
+            shard.push(Chunk { parameter, offsets, sizes });
+        }
     }
     division
 }
@@ -205,17 +205,17 @@ pub fn replan(
         .zip(&model.parameters)
         .map(|(index, parameter)| (parameter.name.as_str(), index))
         .collect();
-    let mut planned = HashSet::new();
-    for name in plan.keys() {
-        let index = indices.get(name.as_str());
-        planned.insert(
-            *index.ok_or_else(|| refuse(format!("a tensor `{name}`, which the model lacks")))?,
-        );
-    }
+    let find = |(name, chunks)| -> Result<_> {
+        let index = indices.get(String::as_str(name));
+        let unknown = || refuse(format!("a tensor `{name}`, which the model lacks"));
+        Ok((*index.ok_or_else(unknown)?, name, chunks))
+    };
+    let found: Vec<(usize, &String, &Vec<Planned>)> =
+        plan.iter().map(find).collect::<Result<_>>()?;
+    let planned: HashSet<usize> = found.iter().map(|(parameter, ..)| *parameter).collect();
     division.iter_mut().for_each(|shard| shard.retain(|chunk| !planned.contains(&chunk.parameter)));
     let shards = division.len();
-    for (name, chunks) in plan {
-        let parameter = indices.get(name.as_str()).copied().unwrap_or_default();
+    for (parameter, name, chunks) in found {
         for Planned { shard, offsets, sizes } in chunks {
             let target = division.get_mut(*shard).ok_or_else(|| {
                 refuse(format!("shard {shard} for the tensor `{name}`, of {shards} shards from 0"))
@@ -229,24 +229,28 @@ pub fn replan(
 }
 
 impl ShardFormat {
-    /// Returns whether files of this format keep the values of a model that are no tensors.
+    /// Returns what files of this format keep of an unedited model beside its tensors; `None` if they keep nothing.
     ///
     /// # Errors
     /// Fails if the files of the model cannot be read.
-    pub fn keeps_values(&self, model: &Model) -> Result<bool> {
-        Ok(model.format == self.name && (self.keep)(model)?.is_some())
+    pub fn kept(&self, model: &Model) -> Result<Option<Kept>> {
+        if model.format == self.name { (self.keep)(model) } else { Ok(None) }
     }
 }
 
 impl<'a> Sharding<'a> {
     /// Checks the chunks of a division: those of each tensor must cover it without overlaps. Shards without chunks are
-    /// dropped.
+    /// dropped. `kept` is what the format [keeps](ShardFormat::kept) of the model.
     ///
     /// # Errors
     /// Fails if the format cannot represent a tensor, or chunks do not fit.
-    pub fn new(model: &'a Model, format: &'static ShardFormat, division: Division) -> Result<Self> {
-        let kept = if model.format == format.name { (format.keep)(model)? } else { None };
-        let mut sharding = Self { model, format, division, kept: kept.unwrap_or_default() };
+    pub fn new(
+        model: &'a Model,
+        format: &'static ShardFormat,
+        division: Division,
+        kept: Kept,
+    ) -> Result<Self> {
+        let mut sharding = Self { model, format, division, kept };
         sharding.check_names()?;
         let mut chunks: Vec<Vec<(usize, &Chunk)>> = vec![Vec::new(); model.parameters.len()];
         for (shard, of_shard) in sharding.division.iter().enumerate() {
@@ -360,34 +364,19 @@ impl<'a> Sharding<'a> {
         checksum(all.as_bytes())
     }
 
-    /// Writes a file, and returns its parts, whose checksums are computed later.
+    /// Writes a file, and returns the offset, the size in bytes and the name of each item.
     ///
     /// # Errors
     /// Fails if reading or writing fails.
-    pub fn write(&self, number: usize, out: &mut Output) -> Result<Vec<Part>> {
+    pub fn write(&self, number: usize, out: &mut Output) -> Result<Vec<(u64, u64, String)>> {
         let items = self.items(number)?;
         let places = (self.format.write)(out, self, &items)?;
         let names = items.iter().map(|item| item.name().to_owned());
-        let mut placed: Vec<(Range<u64>, String)> =
-            places.into_iter().zip(names).filter(|(place, _)| !place.is_empty()).collect();
-        placed.sort_by_key(|(place, _)| place.start);
-        let (mut parts, mut end) = (Vec::new(), 0);
-        let mut add = |tensor: Option<String>, place: Range<u64>| {
-            let (offset, len) = (place.start, place.end - place.start);
-            if len > 0 {
-                parts.push(Part { tensor, offset, len, checksums: Vec::new() });
-            }
-        };
-        for (place, name) in placed {
-            add(None, end..place.start);
-            end = place.end.max(end);
-            add(Some(name), place);
-        }
-        add(None, end..out.position());
-        Ok(parts)
+        let placed = places.into_iter().zip(names);
+        Ok(placed.map(|(place, name)| (place.start, place.end - place.start, name)).collect())
     }
 
-    /// Writes the index. `parts` are those that [`write`](Self::write) returned for each file.
+    /// Writes the index. `parts` are those of each file, with the names of its items.
     ///
     /// # Errors
     /// Fails if the parts are not those of the files, or writing fails.

@@ -79,8 +79,8 @@ pub fn reshard(
     })?;
     let mut report = Report { warnings: model.report.warnings.clone(), ..Report::default() };
     model.parameters = weights(&model).into_owned();
-    let kept = format.keeps_values(&model)?;
-    if !kept {
+    let kept = format.kept(&model)?;
+    if kept.is_none() {
         // The original layout is not that of the new files.
         model.residual.clear();
     }
@@ -113,7 +113,7 @@ pub fn reshard(
         }
     }
     let division = replan(&model, division, &options.plan)?;
-    let sharding = Sharding::new(&model, format, division)?;
+    let sharding = Sharding::new(&model, format, division, kept.unwrap_or_default())?;
     let done = checkpoint::reshard(&sharding, to, &options.progress)?;
     let (tensors, shards) = (model.parameters.len(), done.files.len());
     if options.shards.is_some_and(|wanted| wanted != shards) {

@@ -65,12 +65,13 @@ fn ended() -> PyErr {
     PyValueError::new_err("the checkpoint was published or discarded")
 }
 
-/// Writes tensors to a file in a staged directory, or in chunks beside it; `load` returns a tensor by its index. Returns the checksums of the file.
+/// Writes tensors to a file in a staged directory, or, if they are `chunked`, to the chunks beside it; `load` returns a tensor by
+/// its index. Returns the checksums of the file.
 #[pyfunction]
 #[pyo3(name = "write_shard")]
 pub(crate) fn write_shard_file(
     py: Python<'_>,
-    place: (PathBuf, Option<PathBuf>),
+    place: (PathBuf, bool),
     name: &str,
     tensors: Vec<(String, String, Vec<u64>)>,
     metadata: BTreeMap<String, String>,
@@ -92,9 +93,8 @@ pub(crate) fn write_shard_file(
             })
             .map_err(Into::into)
         };
-        let (staged, chunks) = &place;
-        let (staged, chunks) = (Location::from(staged), chunks.as_ref().map(Location::from));
-        write_shard((&staged, chunks.as_ref()), name, &tensors, &metadata, load, progress)
+        let (staged, chunked) = (Location::from(&place.0), place.1);
+        write_shard((&staged, chunked), name, &tensors, &metadata, load, progress)
     })?;
     described(py, written)
 }

@@ -27,7 +27,8 @@ fn absent_names_are_remembered() {
         assert!(!location.exists() && !location.is_there().unwrap());
         assert!(Blob::open(&location, false).is_err());
     }
-    assert_eq!(stats.requests(), 1);
+    // The file, and the table of its chunks.
+    assert_eq!(stats.requests(), 2);
     server.check(&stats);
 }
 

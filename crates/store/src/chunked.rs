@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The name of the directory of chunks, beside the directories of tables.
-pub const CHUNKS: &str = "chunks";
+const CHUNKS: &str = "chunks";
 
 /// The suffix of tables.
 pub(crate) const SUFFIX: &str = ".chunks";
@@ -119,8 +119,8 @@ pub(crate) fn check(file: &Location) -> Result<()> {
     (0..chunked.chunks.len()).try_for_each(|number| chunked.chunk(number).map(drop))
 }
 
-/// Returns the directory of chunks beside a directory.
-fn beside(directory: &Location) -> Location {
+/// Returns the directory of the chunks of files in a directory: `chunks` beside it.
+pub fn chunks_beside(directory: &Location) -> Location {
     let directory = directory.link_target().unwrap_or_else(|| directory.clone());
     match directory.path().components().next_back() {
         Some(Component::Normal(_)) => directory.directory().join(CHUNKS),
@@ -153,7 +153,7 @@ impl Chunked {
         if len != size {
             return Err(odd(format!("chunks of {len} bytes in a file of {size}")));
         }
-        let (table, root) = (read.into_source(), beside(&file.directory()));
+        let (table, root) = (read.into_source(), chunks_beside(&file.directory()));
         Ok(Self { table, root, chunks, len, opened: Mutex::default() })
     }
 
@@ -251,11 +251,11 @@ pub(crate) struct ChunkSink(pub(crate) Arc<Mutex<Chunker>>);
 
 impl Chunker {
     /// Begins a file; `root` is the directory of chunks.
-    pub(crate) fn new(root: &Location) -> Result<Self> {
+    pub(crate) fn new(root: Location) -> Result<Self> {
         // The bytes are counted, and the work is cancelled, where they are written to the file.
-        let commit = Commit::existing(root, Progress::default())?;
+        let commit = Commit::existing(&root, Progress::default())?;
         let (buffer, chunks, known) = (Vec::new(), Vec::new(), HashSet::new());
-        Ok(Self { commit, root: root.clone(), buffer, chunks, known, size: 0 })
+        Ok(Self { commit, root, buffer, chunks, known, size: 0 })
     }
 
     fn put(&mut self, mut bytes: &[u8]) -> Result<()> {

@@ -165,20 +165,21 @@ impl Commit {
         self.write_any(SEAL, fill)
     }
 
-    /// Writes the file `name` in chunks. Chunks that are new are published when the file is complete, in `chunks`: the
-    /// directory [`CHUNKS`](crate::CHUNKS) beside that of the commit. Readers open the file by its name.
+    /// Writes the file `name` in chunks. Chunks that are new are published when the file is complete, in the
+    /// [directory](crate::chunks_beside) beside that of the commit. Readers open the file by its name.
     ///
     /// # Errors
     /// The errors of [`write`](Self::write); fails if the directory of chunks does not exist.
     pub fn write_chunked<E: From<Error>>(
         &mut self,
         name: &str,
-        chunks: &Location,
         fill: impl FnOnce(&mut Output) -> Result<(), E>,
     ) -> Result<(), E> {
         check_unreserved(name)?;
         let target = self.check_free(name)?;
-        let chunker = Arc::new(Mutex::new(Chunker::new(chunks)?));
+        let staged = Location::new(Arc::clone(&self.store), self.publisher.staged());
+        let chunker = Chunker::new(chunked::chunks_beside(&staged))?;
+        let chunker = Arc::new(Mutex::new(chunker));
         let sink = Box::new(ChunkSink(Arc::clone(&chunker)));
         let path = self.publisher.target(&target);
         let mut output = Output::new(sink, path, self.progress.clone(), None);

@@ -46,7 +46,7 @@ impl Dir {
         Ok(file.map(|file| Blob::file(Arc::new(file))))
     }
 
-    /// Opens the regular file `name` below this directory, or the one that is stored in [chunks](crate::CHUNKS); `None` if
+    /// Opens the regular file `name` below this directory, or the one that is stored in [chunks](crate::chunks_beside); `None` if
     /// it does not exist.
     ///
     /// # Errors

@@ -51,7 +51,7 @@ mod store;
 pub use blob::{Blob, Derive, Identity};
 pub use checked_json::{CheckedJson, Flaw, Schema};
 pub use checks::{Checks, Checksum, Damage, PIECE, Part, SEAL, SEAL_FILE, checksum, crc32_of};
-pub use chunked::{CHUNKS, PrunedChunks, prune_chunks};
+pub use chunked::{PrunedChunks, chunks_beside, prune_chunks};
 pub use commit::{Commit, WriterLock};
 pub use cursor::Cursor;
 pub use dir::Dir;

@@ -253,7 +253,20 @@ impl SealedFile {
         progress: &Progress,
     ) -> Result<Self> {
         let path = file.file_range().map(|(file, _)| file.path());
-        let mut tensors = path.and_then(|path| tensors.0.remove(path)).unwrap_or_default();
+        let tensors = path.and_then(|path| tensors.0.remove(path)).unwrap_or_default();
+        Self::with(name, file, tensors, progress)
+    }
+
+    /// Seals a file with these tensors in its current state. Each has its offset, its size in bytes and its name.
+    ///
+    /// # Errors
+    /// The errors of [`of`](Self::of).
+    pub fn with(
+        name: String,
+        file: &Blob,
+        mut tensors: Vec<(u64, u64, String)>,
+        progress: &Progress,
+    ) -> Result<Self> {
         tensors.sort_unstable();
         let (mut stretches, mut end) = (Vec::new(), 0);
         let mut stretch = |until: u64, tensor: Option<String>| {

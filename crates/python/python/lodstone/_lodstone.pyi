@@ -248,7 +248,7 @@ class ShardFiles:
     def read(self, name: str, offset: int, len: int | None) -> Buffer | None: ...
 
 def write_shard(
-    place: tuple[_Path, _Path | None],
+    place: tuple[_Path, bool],
     name: str,
     tensors: list[tuple[str, str, list[int]]],
     metadata: dict[str, str],

@@ -200,7 +200,7 @@ pub(super) fn assemble(
     Ok((model, names))
 }
 
-fn no_place(main: &Blob) -> Error {
+pub(super) fn no_place(main: &Blob) -> Error {
     main.malformed(0, "a place of every item", "none").into()
 }
 

@@ -70,22 +70,11 @@ impl Metadata {
             places: HashMap::new(),
             repeated: Vec::new(),
             also: Vec::new(),
-            paths: HashMap::new(),
+            paths: attributes
+                .get("planner_data")
+                .map(|id| paths(&objects, *id))
+                .unwrap_or_default(),
         };
-        let planner = attributes.get("planner_data").copied();
-        if let Some(Node::Dict(pairs)) = planner.map(|id| objects.tree().node(id)) {
-            for (name, path) in pairs {
-                // What is no path belongs to another planner.
-                let Ok(Some(name)) = objects.tree().word(*name) else { continue };
-                let path = objects.items(*path).filter(|path| path.len() <= MAX_RANK);
-                let key = |id: &Id| match objects.tree().word(*id) {
-                    Ok(Some(name)) => Some(Key::Name(name)),
-                    _ => objects.number(*id).map(Key::Index),
-                };
-                let path = path.and_then(|path| path.iter().map(key).collect());
-                path.into_iter().for_each(|path| drop(metadata.paths.insert(name.clone(), path)));
-            }
-        }
         let places = pairs(&objects, attribute(&objects, root, &attributes, "storage_data")?)?;
         for (index, info) in places {
             let (key, _) = instance(&objects, *index, "MetadataIndex")?;
@@ -149,6 +138,21 @@ impl Metadata {
         }
         Ok(())
     }
+}
+
+/// Returns the keys of nested values. What is no path belongs to another planner.
+fn paths(objects: &Objects, id: Id) -> HashMap<String, Vec<Key>> {
+    let Node::Dict(pairs) = objects.tree().node(id) else { return HashMap::new() };
+    let word = |id: Id| objects.tree().word(id).ok().flatten();
+    let key = |id: &Id| match word(*id) {
+        Some(name) => Some(Key::Name(name)),
+        None => objects.number(*id).map(Key::Index),
+    };
+    let path = |(name, path): &(Id, Id)| {
+        let path = objects.items(*path).filter(|path| path.len() <= MAX_RANK)?;
+        Some((word(*name)?, path.iter().map(key).collect::<Option<_>>()?))
+    };
+    pairs.iter().filter_map(path).collect()
 }
 
 fn entry(objects: &Objects, id: Id) -> Result<Entry> {

@@ -24,17 +24,13 @@ pub(crate) static SHARDS: ShardFormat = ShardFormat {
     spare: &[],
     index: checkpoint::METADATA,
     file: |number, _| format!("__{number}_0.distcp"),
-    check,
+    check: |Parameter { name, tensor }| check_tensor(DISTRIBUTED_NAME, name, tensor),
     write,
     keep,
     put_index,
 };
 
 const MODULE: &str = "torch.distributed.checkpoint.metadata";
-
-fn check(Parameter { name, tensor }: &Parameter) -> Result<()> {
-    check_tensor(DISTRIBUTED_NAME, name, tensor)
-}
 
 fn write(out: &mut Output, _: &Sharding<'_>, items: &[Item<'_>]) -> Result<Vec<Range<u64>>> {
     let mut places = Vec::with_capacity(items.len());
@@ -73,7 +69,8 @@ fn keep(model: &Model) -> Result<Option<Kept>> {
             }
             continue;
         }
-        let Some(place) = places.get(&(name.clone(), None)) else { continue };
+        let place = places.get(&(name.clone(), None));
+        let place = place.ok_or_else(|| checkpoint::no_place(&main))?;
         let item = files.item(place)?;
         let inner = read_blob(&item, &limits)?.parameters.into_iter();
         kept.inside.extend(inner.map(|inner| checkpoint::joined(&name, &inner.name)));

@@ -174,7 +174,7 @@ class StorageWriter(_Directory, BlockingAsyncStager, _storage.StorageWriter):  #
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
         """Writes the items of this process; they are durable when it returns."""
         staged, rank = self._staged(plan.storage_data)
-        chunks = os.path.join(os.path.dirname(staged), "chunks") if self.dedup else None
+        place = (staged, self.dedup == "content")
         results = []
         values = [item for item in plan.items if item.type == WriteItemType.BYTE_IO]
         if values:
@@ -182,7 +182,7 @@ class StorageWriter(_Directory, BlockingAsyncStager, _storage.StorageWriter):  #
         tensors = [item for item in plan.items if item.type != WriteItemType.BYTE_IO]
         for number, items in enumerate(_by_file(tensors)):
             suffix = f"-{number + 1:05}" if number else ""
-            results += _write_tensors((staged, chunks), f"rank-{rank:05}{suffix}.safetensors", items, planner)
+            results += _write_tensors(place, f"rank-{rank:05}{suffix}.safetensors", items, planner)
         if self._publication is None:
             self._thread = None
         future: Future[list[WriteResult]] = Future()
@@ -264,7 +264,7 @@ def _by_file(items: Sequence[WriteItem]) -> list[list[WriteItem]]:
     return files
 
 
-def _write_tensors(place: tuple[str, str | None], file: str, items: list[WriteItem], planner: SavePlanner) -> list[WriteResult]:
+def _write_tensors(place: tuple[str, bool], file: str, items: list[WriteItem], planner: SavePlanner) -> list[WriteResult]:
     chunks = [item.tensor_data.chunk for item in items]
     tensors = []
     for item, chunk in zip(items, chunks, strict=True):
