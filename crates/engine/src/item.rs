@@ -122,7 +122,7 @@ impl Item {
             BurnType::U64 => {
                 data.iter::<u64>().map(|it| i64::try_from(it).unwrap_or(i64::MAX)).collect()
             }
-            _ => data.iter::<i64>().collect(),
+            _ => data.as_slice().map_or_else(|_| data.iter::<i64>().collect(), <[i64]>::to_vec),
         })
     }
 
@@ -134,7 +134,7 @@ impl Item {
     /// Returns the elements in single precision in row-major order.
     pub(crate) fn to_singles(&self) -> Outcome<Vec<f32>> {
         let data = converted(self.clone(), BurnType::F32)?.into_data()?;
-        Ok(data.iter::<f32>().collect())
+        Ok(data.as_slice().map_or_else(|_| data.iter::<f32>().collect(), <[f32]>::to_vec))
     }
 
     /// Returns the tensor of floats.

@@ -4,9 +4,14 @@ use std::iter::StepBy;
 use std::ops::Range;
 
 use burn_backend::{Element, TensorData};
+use rayon::prelude::*;
 
 use super::windows::Windows;
 use crate::item::{Item, Outcome};
+use crate::threads::sharing;
+
+/// The number of elements below which a thread handles further images.
+const MIN_SHARE: usize = 1 << 14;
 
 /// An image, and the windows over it.
 pub(super) struct Planes<'w> {
@@ -15,21 +20,38 @@ pub(super) struct Planes<'w> {
     pub(super) dims: [usize; 2],
     /// The numbers of windows down and across.
     pub(super) steps: [usize; 2],
-    /// Whether indices are counted in column-major order within each image.
-    pub(super) columns: bool,
+    /// Whether indices are wanted, and counted in column-major order within each image.
+    pub(super) places: Option<bool>,
+}
+
+/// The windows across that have an element of a row at the same place of theirs.
+struct Lane {
+    windows: Range<usize>,
+    /// The column of the element in the first of them.
+    column: usize,
+}
+
+/// Where the windows of an image are.
+struct Geometry {
+    /// The rows of the windows at each step down.
+    rows: Vec<StepBy<Range<usize>>>,
+    lanes: Vec<Lane>,
+    stride: usize,
 }
 
 impl Planes<'_> {
-    /// Returns the maximum of each window, and its index in the whole tensor: the first if several elements are equal.
-    /// If a window has NaNs, only the elements after the last NaN count; if there are none, the result is that NaN. An
-    /// empty window has the lowest value, and the index -1. `None` for types that are not floats.
-    pub(super) fn greatest(&self, x: &Item) -> Outcome<Option<[Item; 2]>> {
+    /// Returns the maximum of each window, and its index in the whole tensor, if wanted: the first if several elements are
+    /// equal. If a window has NaNs, only the elements after the last NaN count; if there are none, the result is that NaN.
+    /// An empty window has the lowest value, and the index -1. `None` for types that are not floats.
+    pub(super) fn greatest(&self, x: &Item) -> Outcome<Option<(Item, Option<Item>)>> {
         let data = x.clone().into_data()?;
         if let Ok(values) = data.as_slice::<f32>() {
-            return Ok(Some(self.all(values, &data, f32::NEG_INFINITY)?));
+            let found = self.all(values, &data, [f32::NAN, f32::NEG_INFINITY])?;
+            return Ok(Some(found));
         }
         if let Ok(values) = data.as_slice::<f64>() {
-            return Ok(Some(self.all(values, &data, f64::NEG_INFINITY)?));
+            let found = self.all(values, &data, [f64::NAN, f64::NEG_INFINITY])?;
+            return Ok(Some(found));
         }
         Ok(None)
     }
@@ -38,58 +60,139 @@ impl Planes<'_> {
         &self,
         values: &[T],
         data: &TensorData,
-        lowest: T,
-    ) -> Outcome<[Item; 2]> {
+        [nan, lowest]: [T; 2],
+    ) -> Outcome<(Item, Option<Item>)> {
         let ([height, width], [down, across]) = (self.dims, self.steps);
-        let size = height * width;
-        let (mut found, mut places) = (Vec::new(), Vec::new());
+        let (size, each) = ((height * width).max(1), (down * across).max(1));
         let rows = self.windows.elements(0, height, down)?;
-        let columns = self.windows.elements(1, width, across)?;
-        for (plane, image) in values.chunks_exact(size.max(1)).enumerate() {
-            for row in &rows {
-                for column in &columns {
-                    let best = greatest(image, width, row, column);
-                    found.push(best.map_or(lowest, |(value, _)| value));
-                    let place = best.map(|(_, place)| plane * size + self.number(place));
-                    places.push(place.and_then(|place| i64::try_from(place).ok()).unwrap_or(-1));
-                }
-            }
+        let (lanes, stride) = self.windows.lanes(1, width, across)?;
+        let geometry = Geometry { rows, lanes, stride };
+        // Any element replaces NaN.
+        let mut first = vec![lowest; across];
+        for lane in &geometry.lanes {
+            first.get_mut(lane.windows.clone()).unwrap_or_default().fill(nan);
+        }
+        let count = values.len() / size * each;
+        let mut found = vec![lowest; count];
+        let mut places = self.places.map(|_| vec![-1; count]);
+        let mut left = places.as_mut().map(|places| places.chunks_mut(each));
+        let images = values.chunks_exact(size).zip(found.chunks_mut(each)).enumerate();
+        let images: Vec<_> = images
+            .map(|(plane, (image, best))| {
+                let places = left.as_mut().and_then(Iterator::next);
+                (plane * size, image, best, places.unwrap_or_default())
+            })
+            .collect();
+        let work = |(base, image, best, places): (usize, &[T], &mut [T], &mut [i64])| {
+            self.image(&geometry, &first, (base, image), best, places);
+        };
+        match sharing() {
+            1 => images.into_iter().for_each(work),
+            _ => images.into_par_iter().with_min_len(MIN_SHARE.div_ceil(size)).for_each(work),
         }
         let mut shape = data.shape().to_vec();
         shape.truncate(2);
         shape.extend([down, across]);
-        Ok([
-            Item::from_data(TensorData::new(found, shape.clone())),
-            Item::from_data(TensorData::new(places, shape)),
-        ])
+        let places = places.map(|places| Item::from_data(TensorData::new(places, shape.clone())));
+        Ok((Item::from_data(TensorData::new(found, shape)), places))
     }
 
-    /// Converts a row-major index to the index of the element.
-    fn number(&self, place: usize) -> usize {
-        let [height, width] = self.dims;
-        if self.columns { place % width * height + place / width } else { place }
-    }
-}
-
-/// Returns the maximum of some rows and columns of an image, and its index; `None` if there are no elements.
-fn greatest<T: Element + PartialOrd>(
-    image: &[T],
-    width: usize,
-    rows: &StepBy<Range<usize>>,
-    columns: &StepBy<Range<usize>>,
-) -> Option<(T, usize)> {
-    let (row, column) = (rows.clone().next()?, columns.clone().next()?);
-    let mut place = row * width + column;
-    let mut best = *image.get(place)?;
-    for row in rows.clone() {
-        let line = image.get(row * width..(row + 1) * width)?;
-        for column in columns.clone() {
-            let value = *line.get(column)?;
-            // A NaN fails both comparisons: it is taken, and replaced by the next element.
-            if !best.ge(&value) {
-                (best, place) = (value, row * width + column);
+    /// Fills the maxima of the windows of an image, and their indices unless that is empty. `first` is what a row of maxima
+    /// begins with, `base` the index of the first element.
+    fn image<T: Element + PartialOrd>(
+        &self,
+        geometry: &Geometry,
+        first: &[T],
+        (base, image): (usize, &[T]),
+        best: &mut [T],
+        places: &mut [i64],
+    ) {
+        let ([height, width], columns) = (self.dims, self.places == Some(true));
+        let mut places = places.chunks_mut(first.len().max(1));
+        for (rows, best) in geometry.rows.iter().zip(best.chunks_mut(first.len().max(1))) {
+            let places = places.next().unwrap_or_default();
+            if rows.len() > 0 {
+                best.copy_from_slice(first);
+            }
+            for row in rows.clone() {
+                let line = image.get(row * width..(row + 1) * width).unwrap_or_default();
+                for Lane { windows, column } in &geometry.lanes {
+                    let line = line.get(*column..).unwrap_or_default();
+                    let best = best.get_mut(windows.clone()).unwrap_or_default();
+                    let places = places.get_mut(windows.clone()).unwrap_or_default();
+                    let (place, step) = match columns {
+                        true => (column * height + row, geometry.stride * height),
+                        false => (row * width + column, geometry.stride),
+                    };
+                    take(line, geometry.stride, best, places, [base + place, step]);
+                }
             }
         }
     }
-    Some((best, place))
+}
+
+impl Windows {
+    /// Returns the windows over the elements of an axis by their places in the window, and the distance of the windows.
+    fn lanes(&self, axis: usize, dim: usize, steps: usize) -> Outcome<(Vec<Lane>, usize)> {
+        let at = |list: &[usize]| super::dim_at(list, axis);
+        let (size, stride, apart) = (at(&self.size)?, at(&self.strides)?, at(&self.dilations)?);
+        let befores: Vec<usize> = self.pads.iter().map(|(before, _)| *before).collect();
+        let before = at(&befores)?;
+        let lane = |number: usize| {
+            let shift = number * apart;
+            let begin = before.saturating_sub(shift).div_ceil(stride);
+            let end = (dim + before).saturating_sub(shift).div_ceil(stride).min(steps);
+            let column = (begin * stride + shift).saturating_sub(before);
+            (begin < end).then_some(Lane { windows: begin..end, column })
+        };
+        Ok(((0..size).filter_map(lane).collect(), stride))
+    }
+}
+
+/// Compares every `stride`th element of a line with a maximum each. Those that are not at most the maximum replace it, and
+/// its index, unless there are none.
+fn take<T: Element + PartialOrd>(
+    line: &[T],
+    stride: usize,
+    best: &mut [T],
+    places: &mut [i64],
+    [place, step]: [usize; 2],
+) {
+    // Fixed distances, which the compiler can turn into vectors.
+    match stride {
+        1 => replace(line.iter(), best, places, [place, step]),
+        2 => {
+            let (pairs, _) = line.as_chunks::<2>();
+            let whole = pairs.len().min(best.len());
+            let (now, last) = best.split_at_mut(whole);
+            let (places_now, places_last) = places.split_at_mut(whole.min(places.len()));
+            replace(pairs.iter().map(|[first, _]| first), now, places_now, [place, step]);
+            let rest = line.get(2 * whole..).unwrap_or_default();
+            replace(rest.iter().take(1), last, places_last, [place + whole * step, step]);
+        }
+        _ => replace(line.iter().step_by(stride), best, places, [place, step]),
+    }
+}
+
+fn replace<'a, T: Element + PartialOrd>(
+    values: impl Iterator<Item = &'a T>,
+    best: &mut [T],
+    places: &mut [i64],
+    [place, step]: [usize; 2],
+) {
+    // A NaN fails both comparisons: it is taken, and replaced by the next element.
+    if places.is_empty() {
+        for (best, value) in best.iter_mut().zip(values) {
+            *best = if *best >= *value { *best } else { *value };
+        }
+        return;
+    }
+    // An index of an element fits.
+    let (mut place, step) = (place.cast_signed() as i64, step.cast_signed() as i64);
+    for ((best, known), value) in best.iter_mut().zip(places).zip(values) {
+        let stays = *best >= *value;
+        *best = if stays { *best } else { *value };
+        *known = if stays { *known } else { place };
+        place += step;
+    }
 }

@@ -202,9 +202,9 @@ fn max_pool(call: &Call<'_>) -> Made {
     let numbers = if kind.is_float() { x.widened()? } else { x.cast(BurnType::F32)? };
     if let ([height, width], [down, across]) = (plan.dims.as_slice(), plan.steps.as_slice()) {
         let (dims, steps) = ([*height, *width], [*down, *across]);
-        let planes = Planes { windows: &plan.windows, dims, steps, columns };
-        if let Some([values, places]) = planes.greatest(&numbers)? {
-            let places = Some(places).filter(|_| wants_places);
+        let places = wants_places.then_some(columns);
+        let planes = Planes { windows: &plan.windows, dims, steps, places };
+        if let Some((values, places)) = planes.greatest(&numbers)? {
             return all([Some(values.cast(kind)?), places].into_iter().flatten());
         }
     }

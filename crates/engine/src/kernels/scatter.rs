@@ -6,6 +6,7 @@ use super::{Call, Made, Run, axis, count, dim_at, one};
 use crate::item::{Item, Outcome};
 use burn_backend::ops::FloatTensorOps;
 use burn_backend::tensor::IndexingUpdateOp;
+use burn_backend::{DType as BurnType, TensorData};
 use burn_flex::Flex;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -176,6 +177,9 @@ fn put(mut table: Item, targets: &[i64], updates: Item, reduction: Reduction) ->
     let combine: Option<Combine> = match reduction {
         Reduction::Last => None,
         Reduction::Combined(combine) => Some(combine),
+        Reduction::Sum if table.shape() == [rows, 1] && table.kind()? == BurnType::F32 => {
+            return added(&table, &targets, &updates);
+        }
         Reduction::Sum => match (table, updates) {
             // burn implements this in one pass.
             (Item::Float(table), Item::Float(updates)) => {
@@ -201,6 +205,16 @@ fn put(mut table: Item, targets: &[i64], updates: Item, reduction: Reduction) ->
         *slot.ok_or_else(|| format!("row {target} is out of range"))? = number;
     }
     Item::concatenated(vec![table, updates], 0)?.selected(0, &sources)
+}
+
+/// Adds single numbers to a table, in order.
+fn added(table: &Item, targets: &[i64], updates: &Item) -> Outcome<Item> {
+    let (mut sums, values) = (table.to_singles()?, updates.to_singles()?);
+    for (target, value) in targets.iter().zip(values) {
+        let sum = usize::try_from(*target).ok().and_then(|target| sums.get_mut(target));
+        *sum.ok_or_else(|| format!("row {target} is out of range"))? += value;
+    }
+    Ok(Item::from_data(TensorData::new(sums, table.shape())))
 }
 
 /// Combines rows with the same target pairwise, until each target has one row.
