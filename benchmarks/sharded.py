@@ -2,8 +2,8 @@
 
     python sharded.py WORK_DIR TABLE [TURNS]
 
-Prints a table, and appends it to a file: median times, and medians of the ratios of each turn. Turns alternate; every save ends
-with its files on disk, and loads read cached files.
+Prints a table, and appends it to a file: median times, and medians of the ratios of each turn. In each turn another storage is
+the first; every save ends with its files on disk, and loads read cached files.
 """
 
 import os
@@ -31,6 +31,9 @@ from lodstone.torch.dcp import StorageReader, StorageWriter
 
 PROCESSES, LAYERS, WIDTH = 2, 64, 2048
 
+PAUSE = 2
+"""Seconds that a disk may take to discard the blocks of removed files."""
+
 
 def state(mesh, seed=0):
     torch.manual_seed(seed)
@@ -44,6 +47,15 @@ def synced(path):
         handle = os.open(file, os.O_RDONLY)
         os.fsync(handle)
         os.close(handle)
+
+
+def removed(*paths):
+    """Removes directories, and waits until the disk has no more work with them."""
+    for path in paths:
+        shutil.rmtree(path, ignore_errors=True)
+    os.sync()
+    time.sleep(PAUSE)
+    os.sync()
 
 
 def size_of(path):
@@ -68,9 +80,7 @@ class Bench:
     def clear(self, *names):
         dist.barrier()
         if self.rank == 0:
-            for name in names:
-                shutil.rmtree(self.work / name, ignore_errors=True)
-            os.sync()
+            removed(*(self.work / name for name in names))
         dist.barrier()
 
     def path(self, name):
@@ -83,27 +93,46 @@ class Bench:
             synced(self.path("hf"))
 
     def run(self):
-        values = state(self.mesh)
-        for _ in range(self.turns):
+        values, empty = state(self.mesh), state(self.mesh, 1)
+        for turn in range(self.turns):
             self.clear("dcp", "hf", "own", "run")
-            self.timed("save dcp", lambda: dcp.save(values, storage_writer=dcp.FileSystemWriter(self.path("dcp"))))
-            self.timed("save hf", lambda: self.save_huggingface(values))
-            self.timed("save own", lambda: dcp.save(values, storage_writer=StorageWriter(self.path("own"))))
-            self.loads()
-            self.conversion()
+            self.each("save", turn, self.saves(values))
+            self.each("load", turn, self.loads(empty))
+            self.conversion(turn)
             self.clear("dcp", "hf", "own")
-            for name, writer in (("dcp", dcp.FileSystemWriter), ("own", StorageWriter)):
-                path = self.path(name)
-                future = self.timed(f"stall {name}", lambda: dcp.async_save(values, storage_writer=writer(path)))
-                future.result()
+            self.stalls(turn, values)
+            self.clear("dcp", "own")
             self.chunks(values)
         return self.times
 
-    def loads(self):
-        empty = state(self.mesh, 1)
-        self.timed("load dcp", lambda: dcp.load(empty, storage_reader=dcp.FileSystemReader(self.path("dcp"))))
-        self.timed("load hf", lambda: dcp.load(empty, storage_reader=dcp.HuggingFaceStorageReader(self.path("hf"))))
-        self.timed("load own", lambda: dcp.load(empty, storage_reader=StorageReader(self.path("own"), verify=True)))
+    def each(self, what, turn, work):
+        """Times the work of each storage, beginning with another in each turn."""
+        names = list(work)
+        first = turn % len(names)
+        for name in names[first:] + names[:first]:
+            self.timed(f"{what} {name}", work[name])
+
+    def saves(self, values):
+        return {
+            "dcp": lambda: dcp.save(values, storage_writer=dcp.FileSystemWriter(self.path("dcp"))),
+            "hf": lambda: self.save_huggingface(values),
+            "own": lambda: dcp.save(values, storage_writer=StorageWriter(self.path("own"))),
+        }
+
+    def loads(self, empty):
+        return {
+            "dcp": lambda: dcp.load(empty, storage_reader=dcp.FileSystemReader(self.path("dcp"))),
+            "hf": lambda: dcp.load(empty, storage_reader=dcp.HuggingFaceStorageReader(self.path("hf"))),
+            "own": lambda: dcp.load(empty, storage_reader=StorageReader(self.path("own"), verify=True)),
+        }
+
+    def stalls(self, turn, values):
+        writers = {"dcp": dcp.FileSystemWriter, "own": StorageWriter}
+        for name in sorted(writers, reverse=turn % 2 == 1):
+            writer = writers[name](self.path(name))
+            self.clear(name)
+            future = self.timed(f"stall {name}", lambda writer=writer: dcp.async_save(values, storage_writer=writer))
+            future.result()
 
     def chunks(self, values):
         """A second checkpoint, of which nine tenths are as in the first."""
@@ -119,14 +148,13 @@ class Bench:
         self.timed("save second", lambda: dcp.save(changed, storage_writer=second))
         self.times.setdefault("bytes", []).append((size_of(self.work / "run") - before) / before)
 
-    def conversion(self):
+    def conversion(self, turn):
         source, out = self.work / "dcp", self.work / "out"
         if self.rank == 0:
             files = sorted(str(file) for file in source.glob("*.distcp"))
-            for name in ("cp", "convert"):
-                shutil.rmtree(out, ignore_errors=True)
+            for name in sorted(("convert", "cp"), reverse=turn % 2 == 1):
+                removed(out)
                 out.mkdir()
-                os.sync()
                 start = time.perf_counter()
                 if name == "cp":
                     subprocess.run(["cp", *files, out], check=True)

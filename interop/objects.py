@@ -146,6 +146,7 @@ def main():
     run = Commands(lodstone, log, environment)
     reads(run, golden, work, client)
     writes(run, work, client)
+    shards(run, golden, work, client)
     races(run, work, client)
     interrupts(run, work, client)
     server.shutdown()
@@ -241,6 +242,49 @@ def writes(run, work, client):
     damaged[-5] ^= 1
     client.put_object(Bucket=BUCKET, Key="written/sealed/model.safetensors", Body=bytes(damaged))
     run("verify", f"{target}/sealed/model.safetensors", status=1)
+
+
+def upload(client, directory, prefix):
+    for path in sorted(directory.rglob("*")):
+        if path.is_file():
+            client.upload_file(str(path), BUCKET, f"{prefix}/{path.relative_to(directory)}")
+
+
+def download(client, prefix, directory):
+    for key in keys_below(client, f"{prefix}/"):
+        path = directory / key.removeprefix(f"{prefix}/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        client.download_file(BUCKET, key, str(path))
+    return directory
+
+
+def files(directory):
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def shards(run, golden, work, client):
+    """Reads distributed checkpoints, and divides them into other shards."""
+    for name in ["torch_sharded/fsdp", "torch_sharded/dtensor-safetensors", "paddle_sharded/3.3.1/auto"]:
+        local = golden / name
+        there = f"s3://{BUCKET}/sharded/{name}"
+        upload(client, local, f"sharded/{name}")
+        run("inspect", there)
+        run("scan", there)
+        run("diff", local, there)
+        allowed = ["--allow", "metadata"]
+        run("convert", there, f"s3://{BUCKET}/joined/{name}/model.safetensors", *allowed)
+        run("diff", local, f"s3://{BUCKET}/joined/{name}/model.safetensors")
+        for kind in ["torch-distributed", "paddle-distributed", "safetensors"]:
+            key = f"divided/{name}/{kind}"
+            options = ["--shards", 3, "--to", kind, *allowed]
+            run("checkpoint", "reshard", there, f"s3://{BUCKET}/{key}", *options)
+            run("verify", f"s3://{BUCKET}/{key}")
+            run("checkpoint", "reshard", there, f"s3://{BUCKET}/{key}", *options, status=2)
+            here = work / "divided" / name / kind
+            command = [run.lodstone, "checkpoint", "reshard", local, here, *options]
+            subprocess.run(list(map(str, command)), check=True, capture_output=True)
+            found = files(download(client, key, work / "downloaded-shards" / name / kind))
+            check(f"{key} is as on disk", found == files(here), (sorted(found), sorted(files(here))))
 
 
 def races(run, work, client):

@@ -138,3 +138,27 @@ impl AsRef<[u8]> for Exporter {
         unsafe { std::slice::from_raw_parts(self.0.buf_ptr().cast(), self.0.len_bytes()) }
     }
 }
+
+/// The writable buffer of a Python object.
+pub(crate) struct Target(PyUntypedBuffer);
+
+impl Target {
+    /// Returns the contiguous buffer of an object.
+    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let buffer = PyUntypedBuffer::get(object)?;
+        match buffer.is_c_contiguous() && !buffer.readonly() {
+            true => Ok(Self(buffer)),
+            false => Err(PyBufferError::new_err("expected a contiguous, writable buffer")),
+        }
+    }
+
+    /// Returns the bytes.
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        if self.0.len_bytes() == 0 {
+            return &mut [];
+        }
+        // SAFETY: the object keeps the bytes at their address while the buffer is held, and lets them be written to. If Python
+        // code uses them meanwhile, it is unspecified what it finds, as in every other library.
+        unsafe { std::slice::from_raw_parts_mut(self.0.buf_ptr().cast(), self.0.len_bytes()) }
+    }
+}

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use lodstone::checkpoint::{Error, Publication, ShardReader, write_items, write_shard};
-use lodstone::{DType, Location, Progress, SealedFile, Shard};
+use lodstone::{Blob, DType, Location, Progress, SealedFile, Shard};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::buffer::{Buffer, Held, blob};
+use crate::buffer::{Buffer, Held, Target, blob};
 use crate::errors::{raise_checkpoint, raise_store};
 use crate::tensor::Tensor;
 use crate::work::run;
@@ -148,16 +148,36 @@ impl ShardFiles {
         offset: u64,
         len: Option<u64>,
     ) -> PyResult<Option<Buffer>> {
-        let range = py.detach(|| {
-            let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            files.range(name, offset, len)
-        });
-        let range = range.map_err(|error| raise_checkpoint(py, error))?;
+        let range = self.range(py, name, offset, len)?;
         if range.is_empty() {
             return Ok(None);
         }
         let (memory, within) =
             run(py, None, |_| range.private())?.map_err(|error| raise_store(py, error))?;
         Ok(Held::own(memory, vec![within]).pop().map(Buffer))
+    }
+    /// Fills a writable buffer with bytes of a file.
+    fn read_to(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        offset: u64,
+        target: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let mut target = Target::of(target)?;
+        let bytes = target.bytes();
+        let range = self.range(py, name, offset, Some(bytes.len() as u64))?;
+        let read = run(py, None, |progress| range.read_to(bytes, progress))?;
+        read.map_err(|error| raise_store(py, error))
+    }
+}
+
+impl ShardFiles {
+    fn range(&self, py: Python<'_>, name: &str, offset: u64, len: Option<u64>) -> PyResult<Blob> {
+        let range = py.detach(|| {
+            let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            files.range(name, offset, len)
+        });
+        range.map_err(|error| raise_checkpoint(py, error))
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::memory::Memory;
+use crate::memory::{self, Memory};
 use crate::{Error, FileId, Location, Progress, ReadRange, Result, SourceFile, internal};
 
 /// Bytes that need not be in memory; cheap to clone and slice.
@@ -249,6 +249,15 @@ impl Blob {
         let (memory, places) = Memory::read(blobs, progress)?;
         let memory = memory.freeze();
         Ok(places.into_iter().map(|place| memory.slice(place)).collect())
+    }
+
+    /// Fills `buffer` with the first bytes, on all processors.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] if the buffer is larger; the errors of [`read`](Self::read); [`Error::Cancelled`].
+    pub fn read_to(&self, buffer: &mut [u8], progress: &Progress) -> Result<()> {
+        let first = self.slice(0, buffer.len() as u64)?;
+        memory::read_to(vec![(&first, buffer)], progress)
     }
 
     /// Returns all bytes in private memory, which may be written to without affecting anything else. Pages of a

@@ -13,7 +13,7 @@ use std::collections::{HashSet, VecDeque};
 use std::path::Component;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use blake3::Hash;
+use blake3::{Hash, Hasher};
 use serde::{Deserialize, Serialize};
 
 use crate::checks::PIECE;
@@ -239,6 +239,8 @@ pub(crate) struct Chunker {
     commit: Commit,
     root: Location,
     buffer: Vec<u8>,
+    /// The hash of the buffer, taken while its bytes are in the processor's cache.
+    hasher: Hasher,
     chunks: Vec<Entry>,
     /// Hashes that this file has already.
     known: HashSet<Hash>,
@@ -254,8 +256,8 @@ impl Chunker {
     pub(crate) fn new(root: Location) -> Result<Self> {
         // The bytes are counted, and the work is cancelled, where they are written to the file.
         let commit = Commit::existing(&root, Progress::default())?;
-        let (buffer, chunks, known) = (Vec::new(), Vec::new(), HashSet::new());
-        Ok(Self { commit, root, buffer, chunks, known, size: 0 })
+        let (buffer, hasher, chunks) = (Vec::new(), Hasher::new(), Vec::new());
+        Ok(Self { commit, root, buffer, hasher, chunks, known: HashSet::new(), size: 0 })
     }
 
     fn put(&mut self, mut bytes: &[u8]) -> Result<()> {
@@ -263,6 +265,7 @@ impl Chunker {
             let room = usize::try_from(MAX_CHUNK).unwrap_or(usize::MAX) - self.buffer.len();
             let (now, later) = bytes.split_at(room.min(bytes.len()));
             self.buffer.extend_from_slice(now);
+            self.hasher.update(now);
             self.size += now.len() as u64;
             if now.len() == room {
                 self.cut()?;
@@ -277,7 +280,7 @@ impl Chunker {
         if self.buffer.is_empty() {
             return Ok(());
         }
-        let (hash, size) = (blake3::hash(&self.buffer), self.buffer.len() as u64);
+        let (hash, size) = (self.hasher.finalize(), self.buffer.len() as u64);
         let name = name_of(&hash);
         // A chunk of another size is damaged, and is replaced.
         let is_stored = || self.root.join(&name).stamp().is_ok_and(|stamp| stamp.len == size);
@@ -286,6 +289,7 @@ impl Chunker {
         }
         self.chunks.push(Entry { hash, size });
         self.buffer.clear();
+        self.hasher.reset();
         Ok(())
     }
 
@@ -317,6 +321,7 @@ impl Sink for ChunkSink {
             range
                 .ok_or_else(|| internal("a chunk was stored before it was changed"))?
                 .copy_from_slice(bytes);
+            chunker.hasher.reset().update(&chunker.buffer);
             Ok(())
         })
     }

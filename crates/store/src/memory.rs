@@ -71,21 +71,14 @@ impl Memory {
         let len = blobs.iter().try_fold(0_u64, |sum, blob| sum.checked_add(room(blob)?));
         let (mut memory, begin) = Self::aligned(len.unwrap_or(u64::MAX))?;
         let (_, mut rest) = memory.split_at_mut(begin);
-        let mut pieces = Vec::new();
+        let mut targets = Vec::with_capacity(blobs.len());
         for blob in blobs {
             let (now, later) = rest.split_at_mut(to_usize(room(blob).unwrap_or(0)));
             let (now, _) = now.split_at_mut(to_usize(blob.len()));
-            // Splitting computed blobs would not speed them up.
-            let size = if blob.file_range().is_some() { to_usize(PIECE) } else { now.len() };
-            let starts = (0..blob.len()).step_by(size.max(1));
-            pieces.extend(starts.zip(now.chunks_mut(size.max(1))).map(|piece| (blob, piece)));
+            targets.push((blob, now));
             rest = later;
         }
-        let read = |(): &mut (), (blob, (start, piece)): (&Blob, (u64, &mut [u8]))| {
-            blob.read_at(start, piece)?;
-            progress.advance(piece.len() as u64)
-        };
-        parallel::for_each(pieces, || (), read)?;
+        read_to(targets, progress)?;
         let mut offset = begin;
         let place = |blob: &Blob| {
             let start = offset;
@@ -110,6 +103,25 @@ impl Memory {
             Repr::Pages(pages) => Bytes::from_owner(pages),
         }
     }
+}
+
+/// Reads all bytes of blobs on all processors, each into memory of its size.
+///
+/// # Errors
+/// Fails if reading fails, or with [`Error::Cancelled`].
+pub(crate) fn read_to(targets: Vec<(&Blob, &mut [u8])>, progress: &Progress) -> Result<()> {
+    let mut pieces = Vec::new();
+    for (blob, memory) in targets {
+        // Splitting computed blobs would not speed them up.
+        let size = if blob.file_range().is_some() { to_usize(PIECE) } else { memory.len() };
+        let starts = (0..blob.len()).step_by(size.max(1));
+        pieces.extend(starts.zip(memory.chunks_mut(size.max(1))).map(|piece| (blob, piece)));
+    }
+    let read = |(): &mut (), (blob, (start, piece)): (&Blob, (u64, &mut [u8]))| {
+        blob.read_at(start, piece)?;
+        progress.advance(piece.len() as u64)
+    };
+    parallel::for_each(pieces, || (), read)
 }
 
 impl Deref for Memory {

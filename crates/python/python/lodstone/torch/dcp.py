@@ -12,6 +12,7 @@ an existing one is never changed. The tensors can be read with `lodstone.open`, 
 
 from __future__ import annotations
 
+import ctypes
 import enum
 import io
 import json
@@ -311,10 +312,11 @@ def _results(file: str, sealed: str, items: list[tuple[WriteItem, dict[str, Any]
 class StorageReader(_Directory, _storage.StorageReader):  # type: ignore[misc]
     """Reads a checkpoint of `StorageWriter`, or one with the items of PyTorch's own writer.
 
-    Bytes are compared with the checksums of the seal before they are used, if there is one; with `verify=True`, a
-    checkpoint without a seal is an error, and with `verify=False`, nothing is compared. `.metadata` is unpickled with an
-    allowlist of classes. Tensors and other values are loaded if `torch.load(weights_only=True)` accepts them; with
-    `weights_only=False`, values may be of any class, and a hostile checkpoint can run code.
+    All bytes are compared with the checksums of the seal, if there is one; with `verify=True`, a checkpoint without a seal is
+    an error, and with `verify=False`, nothing is compared. After an error, the tensors to load into may have any contents.
+    `.metadata` is unpickled with an allowlist of classes. Tensors and other values are loaded if
+    `torch.load(weights_only=True)` accepts them; with `weights_only=False`, values may be of any class, and a hostile
+    checkpoint can run code.
     """
 
     def __init__(self, path: Path | None = None, *, verify: bool | None = None, weights_only: bool = True) -> None:
@@ -399,23 +401,21 @@ class StorageReader(_Directory, _storage.StorageReader):  # type: ignore[misc]
                     raise pickle.UnpicklingError(f"`{item.storage_index.fqn}` {what} ({error})") from None
             planner.load_bytes(item, io.BytesIO(plain))
             return
+        target = planner.resolve_tensor(item).detach()
+        if target.size() != torch.Size(item.lengths):
+            what = f"expected a target {list(item.lengths)}, found {list(target.size())}"
+            raise ValueError(f"`{item.storage_index.fqn}`: {what}")
         if place.relative_path.endswith(".safetensors"):
-            value = self._rows(item, place, files)
+            self._read_rows(item, place, target)
         else:
             found = files.read(place.relative_path, place.offset, place.length)
             data = io.BytesIO(b"" if found is None else bytes(found))
             value = torch.load(data, map_location="cpu", weights_only=True)
-            for dim, (start, length) in enumerate(zip(item.storage_offsets, item.lengths, strict=True)):
-                value = value.narrow(dim, start, length)
-        target = planner.resolve_tensor(item).detach()
-        if target.size() != value.size():
-            what = f"expected a target {list(value.size())}, found {list(target.size())}"
-            raise ValueError(f"`{item.storage_index.fqn}`: {what}")
-        target.copy_(value)
+            _copy_columns(item, value, target, 0)
         planner.commit_tensor(item, target)
 
-    def _rows(self, item: ReadItem, place: Any, files: ShardFiles) -> torch.Tensor:
-        """Returns a box of a stored chunk; only its rows are read."""
+    def _read_rows(self, item: ReadItem, place: Any, target: torch.Tensor) -> None:
+        """Reads a box of a stored chunk into a tensor of its shape; only its rows are read."""
         about = self._metadata.state_dict_metadata[item.storage_index.fqn]
         offset = item.storage_index.offset
         chunk = next(chunk for chunk in about.chunks if offset is None or chunk.offsets == offset)
@@ -432,14 +432,32 @@ class StorageReader(_Directory, _storage.StorageReader):  # type: ignore[misc]
             row = length // sizes[0]
             start, length = start + item.storage_offsets[0] * row, item.lengths[0] * row
             sizes[0] = item.lengths[0]
-        found = files.read(place.relative_path, start, length)
-        if found is None:
-            return torch.empty(list(item.lengths), dtype=dtype)
+        if length == 0:
+            return
+        if target.dtype == dtype and target.size() == torch.Size(sizes) and _is_plain(target):
+            memory = memoryview((ctypes.c_ubyte * length).from_address(target.data_ptr()))
+            self._opened().read_to(place.relative_path, start, memory)
+            return
+        found = self._opened().read(place.relative_path, start, length)
         raw = torch.frombuffer(found, dtype=torch.uint8)
         value = (raw.clone() if start % size else raw).view(dtype).reshape(sizes)
-        for dim in range(1, len(sizes)):
-            value = value.narrow(dim, item.storage_offsets[dim], item.lengths[dim])
-        return value
+        _copy_columns(item, value, target, 1)
+
+
+def _copy_columns(item: ReadItem, value: torch.Tensor, target: torch.Tensor, first: int) -> None:
+    """Copies the box of an item, which is in `value` as it is before the dim `first`."""
+    for dim, (start, length) in enumerate(zip(item.storage_offsets, item.lengths, strict=True)):
+        value = value if dim < first else value.narrow(dim, start, length)
+    if value.size() != target.size():
+        what = f"expected {list(target.size())} elements, found {list(value.size())}"
+        raise ValueError(f"`{item.storage_index.fqn}`: {what}")
+    target.copy_(value)
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Returns whether the elements are at their addresses in CPU memory, in order."""
+    here = type(tensor) is torch.Tensor and tensor.device.type == "cpu" and tensor.is_contiguous()
+    return here and not (tensor.is_conj() or tensor.is_neg() or tensor.is_quantized)
 
 
 class _Metadata(pickle.Unpickler):
