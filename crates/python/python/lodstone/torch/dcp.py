@@ -403,7 +403,7 @@ class StorageReader(_Directory, _storage.StorageReader):  # type: ignore[misc]
             return
         target = planner.resolve_tensor(item).detach()
         if target.size() != torch.Size(item.lengths):
-            what = f"expected a target {list(item.lengths)}, found {list(target.size())}"
+            what = f"expected a target of dims {list(item.lengths)}, found {list(target.size())}"
             raise ValueError(f"`{item.storage_index.fqn}`: {what}")
         if place.relative_path.endswith(".safetensors"):
             self._read_rows(item, place, target)
@@ -427,6 +427,10 @@ class StorageReader(_Directory, _storage.StorageReader):  # type: ignore[misc]
         if count != place.length:
             what = f"expected {count} bytes of {dtype} {sizes}, found {place.length}"
             raise ValueError(f"`{item.storage_index.fqn}`: {what}")
+        box = zip(sizes, item.storage_offsets, item.lengths, strict=True)
+        if any(begin < 0 or begin + extent > dim for dim, begin, extent in box):
+            what = f"{list(item.lengths)} at {list(item.storage_offsets)} is outside of the chunk {sizes}"
+            raise ValueError(f"`{item.storage_index.fqn}`: {what}")
         start, length = place.offset, place.length
         if sizes and sizes[0]:
             row = length // sizes[0]
@@ -435,8 +439,12 @@ class StorageReader(_Directory, _storage.StorageReader):  # type: ignore[misc]
         if length == 0:
             return
         if target.dtype == dtype and target.size() == torch.Size(sizes) and _is_plain(target):
+            if length != target.nbytes:
+                raise ValueError(f"`{item.storage_index.fqn}`: expected {target.nbytes} bytes, found {length}")
+            # The tensor keeps its memory, of exactly this size, during the call.
             memory = memoryview((ctypes.c_ubyte * length).from_address(target.data_ptr()))
             self._opened().read_to(place.relative_path, start, memory)
+            torch.autograd.graph.increment_version(target)
             return
         found = self._opened().read(place.relative_path, start, length)
         raw = torch.frombuffer(found, dtype=torch.uint8)
@@ -449,7 +457,7 @@ def _copy_columns(item: ReadItem, value: torch.Tensor, target: torch.Tensor, fir
     for dim, (start, length) in enumerate(zip(item.storage_offsets, item.lengths, strict=True)):
         value = value if dim < first else value.narrow(dim, start, length)
     if value.size() != target.size():
-        what = f"expected {list(target.size())} elements, found {list(value.size())}"
+        what = f"expected dims {list(target.size())}, found {list(value.size())}"
         raise ValueError(f"`{item.storage_index.fqn}`: {what}")
     target.copy_(value)
 
@@ -457,7 +465,8 @@ def _copy_columns(item: ReadItem, value: torch.Tensor, target: torch.Tensor, fir
 def _is_plain(tensor: torch.Tensor) -> bool:
     """Returns whether the elements are at their addresses in CPU memory, in order."""
     here = type(tensor) is torch.Tensor and tensor.device.type == "cpu" and tensor.is_contiguous()
-    return here and not (tensor.is_conj() or tensor.is_neg() or tensor.is_quantized)
+    lazy = tensor.is_conj() or tensor.is_neg() or tensor.data_ptr() == 0
+    return here and not (lazy or tensor.is_quantized)
 
 
 class _Metadata(pickle.Unpickler):
