@@ -2,8 +2,9 @@
 
     python sharded.py WORK_DIR TABLE [TURNS]
 
-Prints a table, and appends it to a file: median times, and medians of the ratios of each turn. In each turn another storage is
-the first; every save ends with its files on disk, and loads read cached files.
+Prints a table, and appends it to a file: median times, and medians of the ratios of each turn. The order
+rotates each turn; every save ends with its files on disk, and loads read cached files. With the default of six turns, each
+storage is the first equally often.
 """
 
 import os
@@ -32,7 +33,7 @@ from lodstone.torch.dcp import StorageReader, StorageWriter
 PROCESSES, LAYERS, WIDTH = 2, 64, 2048
 
 PAUSE = 2
-"""Seconds that a disk may take to discard the blocks of removed files."""
+"""Seconds to wait for a disk to discard the blocks of removed files."""
 
 
 def state(mesh, seed=0):
@@ -50,12 +51,18 @@ def synced(path):
 
 
 def removed(*paths):
-    """Removes directories, and waits until the disk has no more work with them."""
+    """Removes directories, and pauses for the discard of their blocks."""
     for path in paths:
         shutil.rmtree(path, ignore_errors=True)
     os.sync()
     time.sleep(PAUSE)
     os.sync()
+
+
+def rotated(names, turn):
+    """Returns names, beginning with another in each turn."""
+    first = turn % len(names)
+    return names[first:] + names[:first]
 
 
 def size_of(path):
@@ -106,10 +113,8 @@ class Bench:
         return self.times
 
     def each(self, what, turn, work):
-        """Times the work of each storage, beginning with another in each turn."""
-        names = list(work)
-        first = turn % len(names)
-        for name in names[first:] + names[:first]:
+        """Times the work of each storage."""
+        for name in rotated(list(work), turn):
             self.timed(f"{what} {name}", work[name])
 
     def saves(self, values):
@@ -128,7 +133,7 @@ class Bench:
 
     def stalls(self, turn, values):
         writers = {"dcp": dcp.FileSystemWriter, "own": StorageWriter}
-        for name in sorted(writers, reverse=turn % 2 == 1):
+        for name in rotated(list(writers), turn):
             writer = writers[name](self.path(name))
             self.clear(name)
             future = self.timed(f"stall {name}", lambda writer=writer: dcp.async_save(values, storage_writer=writer))
@@ -152,7 +157,7 @@ class Bench:
         source, out = self.work / "dcp", self.work / "out"
         if self.rank == 0:
             files = sorted(str(file) for file in source.glob("*.distcp"))
-            for name in sorted(("convert", "cp"), reverse=turn % 2 == 1):
+            for name in rotated(["convert", "cp"], turn):
                 removed(out)
                 out.mkdir()
                 start = time.perf_counter()
@@ -203,7 +208,7 @@ def process(rank, port, work, out, turns):
     dist.destroy_process_group()
 
 
-def main(work, out, turns="5"):
+def main(work, out, turns="6"):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])

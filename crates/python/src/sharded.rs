@@ -156,6 +156,7 @@ impl ShardFiles {
             run(py, None, |_| range.private())?.map_err(|error| raise_store(py, error))?;
         Ok(Held::own(memory, vec![within]).pop().map(Buffer))
     }
+
     /// Fills a writable buffer with bytes of a file.
     fn read_to(
         &self,

@@ -16,7 +16,7 @@ use crate::{Blob, CheckedJson, Error, Progress, Result, SourceFile, parallel};
 /// Maximum bytes per checksum.
 pub const PIECE: u64 = 16 << 20;
 
-/// Size of a read whose bytes are still in the nearest cache of a processor when they are checksummed.
+/// Size of a read whose bytes are still in the second-level cache of a core when they are checksummed.
 const NEAR: usize = 256 << 10;
 
 /// The name of the file with the checksums of the other files of a directory. It is not part of any model, and

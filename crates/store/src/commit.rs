@@ -166,7 +166,7 @@ impl Commit {
     }
 
     /// Writes the file `name` in chunks. Chunks that are new are published when the file is complete, in the
-    /// [directory](crate::chunks_beside) beside that of the commit. Readers open the file by its name.
+    /// [directory](crate::chunks_beside) beside that of the file. Readers open the file by its name.
     ///
     /// # Errors
     /// The errors of [`write`](Self::write); fails if the directory of chunks does not exist.
@@ -177,11 +177,11 @@ impl Commit {
     ) -> Result<(), E> {
         check_unreserved(name)?;
         let target = self.check_free(name)?;
-        let staged = Location::new(Arc::clone(&self.store), self.publisher.staged());
-        let chunker = Chunker::new(chunked::chunks_beside(&staged))?;
-        let chunker = Arc::new(Mutex::new(chunker));
-        let sink = Box::new(ChunkSink(Arc::clone(&chunker)));
         let path = self.publisher.target(&target);
+        // As readers find them.
+        let directory = Location::new(Arc::clone(&self.store), path.clone()).directory();
+        let chunker = Arc::new(Mutex::new(Chunker::new(chunked::chunks_beside(&directory))?));
+        let sink = Box::new(ChunkSink(Arc::clone(&chunker)));
         let mut output = Output::new(sink, path, self.progress.clone(), None);
         fill(&mut output)?;
         output.close()?;
