@@ -120,10 +120,10 @@ impl Threads {
 ///
 /// # Errors
 /// The first error of `work`.
-pub(crate) fn each_chunk<T: Default>(
-    all: &mut [f32],
+pub(crate) fn each_chunk<T: Default, E: Send>(
+    all: &mut [E],
     size: usize,
-    work: impl Fn(&mut T, usize, &mut [f32]) -> Outcome<()> + Sync,
+    work: impl Fn(&mut T, usize, &mut [E]) -> Outcome<()> + Sync,
 ) -> Outcome<()> {
     let size = size.max(1);
     if rayon::current_thread_index().is_some() {

@@ -114,7 +114,8 @@ impl Case {
                 );
             }
             for (found, expected) in found[0].to_f64().unwrap().iter().zip(&expected) {
-                let near = (found - expected).abs() <= tolerance * most.max(1.0)
+                let near = found == expected
+                    || (found - expected).abs() <= tolerance * most.max(1.0)
                     || found.is_nan() && expected.is_nan();
                 assert!(near, "{name}: {found} is not {expected}, of at most {most}");
             }
@@ -587,4 +588,148 @@ fn recurrent_cells_are_near_the_reference() {
     }
     // Empty sequences and states do not run.
     assert_eq!(count(&cases), 5 * 3 * 3 * 3);
+}
+
+/// Returns a list of single-precision numbers.
+fn list(values: &[f32]) -> Tensor {
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    Tensor::dense(DType::Float32, vec![values.len() as u64], Blob::memory(bytes))
+}
+
+/// Returns a number without dims: a zero point.
+fn zero_point(dtype: DType, value: u8) -> Tensor {
+    Tensor::dense(dtype, vec![], Blob::memory(vec![value]))
+}
+
+/// The types and zero points of the rows and of the weights. More zero points than one are those of columns.
+const INTEGERS: &[(DType, u8, DType, &[u8])] = &[
+    (DType::Uint8, 117, DType::Int8, &[0]),
+    (DType::Uint8, 0, DType::Uint8, &[128]),
+    (DType::Int8, 0xf3, DType::Int8, &[5]),
+    (DType::Int8, 0x80, DType::Uint8, &[3, 200]),
+    (DType::Uint8, 255, DType::Int8, &[0x80, 0, 7]),
+];
+
+#[test]
+fn products_of_8_bit_integers_are_exact() {
+    let mut ran = 0;
+    for (kind, all) in [("ConvInteger", CONVOLUTIONS), ("QLinearConv", CONVOLUTIONS)] {
+        for (x, filter, group, lists) in all {
+            let mut attributes = vec![("group", AttributeValue::Long(*group))];
+            attributes.extend(
+                lists.iter().map(|(name, list)| (*name, AttributeValue::Longs(list.to_vec()))),
+            );
+            ran += integers(kind, x, filter, filter[0], &attributes);
+        }
+    }
+    for (x, weights) in [
+        (&[5, 7][..], &[7, 3][..]),
+        (&[1, 1000], &[1000, 97]),
+        (&[2, 3, 257], &[257, 33]),
+        (&[700, 64], &[64, 64]),
+        (&[17], &[17, 5]),
+        (&[4, 1], &[1, 1]),
+        (&[3, 5], &[6, 5]),
+        (&[0, 5], &[5, 5]),
+    ] {
+        for kind in ["MatMulInteger", "QLinearMatMul"] {
+            ran += integers(kind, x, weights, weights[1], &[]);
+        }
+    }
+    // Five pairs of types each; one product does not fit, and neither do four convolutions.
+    assert_eq!(ran, 5 * (2 * 26 + 2 * 7));
+}
+
+/// Compares an operator on 8-bit integers with the reference; returns the number of pairs of types for which it runs.
+fn integers(
+    kind: &str,
+    x: &[u64],
+    weights: &[u64],
+    columns: u64,
+    attributes: &[(&str, AttributeValue)],
+) -> usize {
+    let count = weights.iter().product::<u64>();
+    let byte = |at: u64| (at.wrapping_mul(2_654_435_761) >> 9).to_le_bytes()[0];
+    let run = |(rows, zero, dtype, zeros): &(DType, u8, DType, &[u8])| {
+        let is_quantized = kind.starts_with('Q');
+        let names: &[&str] = match is_quantized {
+            true => &["q", "size", "zero", "w", "sizes", "zeros", "own", "center", "bias"],
+            false => &["q", "w", "zero", "zeros"],
+        };
+        let names = if kind == "QLinearMatMul" { &names[..8] } else { names };
+        let cycled = |list: &[u8]| -> Vec<u8> {
+            list.iter().copied().cycle().take(columns.try_into().unwrap()).collect()
+        };
+        let zeros = match zeros {
+            [one] => zero_point(*dtype, *one),
+            all => Tensor::dense(*dtype, vec![columns], Blob::memory(cycled(all))),
+        };
+        let sizes = cycled(&[3, 5, 1]).into_iter().map(|one| f32::from(one) / 700.0);
+        let sizes: Vec<f32> = sizes.collect();
+        let bias: Vec<u8> = (0..columns).flat_map(|at| i32::from(byte(at)).to_le_bytes()).collect();
+        let bytes: Vec<u8> = (0..count).map(byte).collect();
+        let constants = vec![
+            ("size".to_owned(), list(&[0.008])),
+            ("zero".to_owned(), zero_point(*rows, *zero)),
+            ("w".to_owned(), Tensor::dense(*dtype, weights.to_vec(), Blob::memory(bytes))),
+            ("zeros".to_owned(), zeros),
+            ("sizes".to_owned(), list(&sizes)),
+            ("own".to_owned(), list(&[0.03])),
+            ("center".to_owned(), zero_point(*rows, 60)),
+            ("bias".to_owned(), Tensor::dense(DType::Int32, vec![columns], Blob::memory(bias))),
+        ];
+        let case = Case {
+            name: format!("{kind} {x:?} {weights:?} {rows} {dtype}"),
+            x: x.to_vec(),
+            ops: vec![
+                op("QuantizeLinear", &["x", "size", "zero"], "q", &[]),
+                op(kind, names, "y", attributes),
+            ],
+            constants,
+            outputs: vec!["y".to_owned()],
+            // Sums are exact.
+            terms: 0,
+        };
+        case.check()
+    };
+    INTEGERS.iter().filter(|of| run(of)).count()
+}
+
+/// Codes, and what they stand for, are the same bits; NaN and infinities, too.
+#[test]
+fn quantized_tensors_are_the_same() {
+    for dims in [&[3, 5][..], &[1], &[2, 3, 40, 41], &[0, 4]] {
+        for (dtype, zero, scale) in [
+            (DType::Uint8, 117, 0.013),
+            (DType::Int8, 0xf0, 0.5),
+            (DType::Uint8, 0, 1e-30),
+            (DType::Int8, 0x80, f32::INFINITY),
+        ] {
+            let names = ["q", "real", "code", "scale", "zero", "back"];
+            let case = Case {
+                name: format!("{dims:?} {dtype} {zero} {scale}"),
+                x: dims.to_vec(),
+                ops: vec![
+                    op("Log", &["x"], "log", &[]),
+                    op("QuantizeLinear", &["log", "size", "center"], "q", &[]),
+                    op("DequantizeLinear", &["q", "size", "center"], "real", &[]),
+                    Op {
+                        outputs: vec![Operand {
+                            slot: String::new(),
+                            args: ["code", "scale", "zero"].map(str::to_owned).to_vec(),
+                        }],
+                        ..op("DynamicQuantizeLinear", &["x"], "", &[])
+                    },
+                    op("DequantizeLinear", &["code", "scale", "zero"], "back", &[]),
+                ],
+                constants: vec![
+                    ("size".to_owned(), list(&[scale])),
+                    ("center".to_owned(), zero_point(dtype, zero)),
+                ],
+                outputs: names.map(str::to_owned).to_vec(),
+                terms: 0,
+            };
+            assert!(case.check(), "{}", case.name);
+        }
+    }
 }

@@ -79,7 +79,7 @@ pub struct Sharding<'a> {
 }
 
 /// The values of a checkpoint that are no tensors, and the keys of nested ones.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Kept {
     pub(crate) values: Vec<(String, Blob)>,
     /// The tensors inside of values.
@@ -240,16 +240,24 @@ impl ShardFormat {
 
 impl<'a> Sharding<'a> {
     /// Checks the chunks of a division: those of each tensor must cover it without overlaps. Shards without chunks are
-    /// dropped. `kept` is what the format [keeps](ShardFormat::kept) of the model.
+    /// dropped. `kept` is what the format [keeps](ShardFormat::kept) of this model.
     ///
     /// # Errors
-    /// Fails if the format cannot represent a tensor, or chunks do not fit.
+    /// Fails if the format cannot represent a tensor, chunks do not fit, or something is kept of a model of another format.
     pub fn new(
         model: &'a Model,
         format: &'static ShardFormat,
         division: Division,
-        kept: Kept,
+        kept: Option<Kept>,
     ) -> Result<Self> {
+        if kept.is_some() && model.format != format.name {
+            return Err(Error::internal("values were kept of a model of another format"));
+        }
+        let kept = kept.unwrap_or(Kept {
+            values: Vec::new(),
+            inside: HashSet::new(),
+            paths: HashMap::new(),
+        });
         let mut sharding = Self { model, format, division, kept };
         sharding.check_names()?;
         let mut chunks: Vec<Vec<(usize, &Chunk)>> = vec![Vec::new(); model.parameters.len()];

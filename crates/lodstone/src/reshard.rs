@@ -113,7 +113,7 @@ pub fn reshard(
         }
     }
     let division = replan(&model, division, &options.plan)?;
-    let sharding = Sharding::new(&model, format, division, kept.unwrap_or_default())?;
+    let sharding = Sharding::new(&model, format, division, kept)?;
     let done = checkpoint::reshard(&sharding, to, &options.progress)?;
     let (tensors, shards) = (model.parameters.len(), done.files.len());
     if options.shards.is_some_and(|wanted| wanted != shards) {

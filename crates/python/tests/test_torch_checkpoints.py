@@ -106,6 +106,67 @@ def test_loads_report_why_metadata_cannot_be_read(data, message, tmp_path):
         dcp.load({"w": torch.zeros(1)}, storage_reader=StorageReader(tmp_path))
 
 
+def targets():
+    """Tensors of 3 x 4 zeros that keep their elements in different ways."""
+    plain = torch.zeros(3, 4)
+    rows = torch.zeros(5, 4)
+    return {
+        "plain": (plain, plain),
+        "transposed": (torch.zeros(4, 3).T, None),
+        "strided": (torch.zeros(3, 8)[:, ::2], None),
+        "rows of another": (rows[1:4], rows),
+        "float64": (torch.zeros(3, 4, dtype=torch.float64), None),
+        "parameter": (torch.nn.Parameter(torch.zeros(3, 4)), None),
+    }
+
+
+@pytest.mark.parametrize("dedup", [None, "content"])
+@pytest.mark.parametrize("kind", targets())
+def test_tensors_are_loaded_wherever_their_elements_are(kind, dedup, tmp_path):
+    value = torch.arange(12.0).reshape(3, 4)
+    dcp.save({"w": value}, storage_writer=StorageWriter(tmp_path / "step", dedup=dedup))
+    target, whole = targets()[kind]
+    version = target._version
+    dcp.load({"w": target}, storage_reader=StorageReader(tmp_path / "step"))
+    assert torch.equal(target.detach().to(torch.float32), value)
+    # Autograd sees the change.
+    assert target._version > version
+    if kind == "rows of another":
+        assert torch.equal(whole[[0, 4]], torch.zeros(2, 4))
+
+
+@pytest.mark.parametrize("dedup", [None, "content"])
+def test_damage_is_an_error_wherever_it_is_read_to(dedup, tmp_path):
+    dcp.save({"w": torch.arange(12.0)}, storage_writer=StorageWriter(tmp_path / "step", dedup=dedup))
+    (file,) = tmp_path.glob("step/*.safetensors") if dedup is None else tmp_path.glob("chunks/*/*")
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.chmod(0o600)
+    file.write_bytes(data)
+    for target in [torch.zeros(12), torch.zeros(24)[::2]]:
+        with pytest.raises(Exception, match="`w`, chunk 1 of 1"):
+            dcp.load({"w": target}, storage_reader=StorageReader(tmp_path / "step"))
+
+
+@pytest.mark.parametrize("offsets, lengths", [((-1,), (4,)), ((9,), (4,)), ((0,), (13,)), ((2**62,), (4,)), ((0,), (-4,))])
+def test_boxes_outside_of_a_chunk_are_errors(offsets, lengths, tmp_path):
+    dcp.save({"w": torch.arange(12.0)}, storage_writer=StorageWriter(tmp_path / "step"))
+    reader = StorageReader(tmp_path / "step")
+    metadata = reader.read_metadata()
+    reader.set_up_storage_reader(metadata, True)
+    (index,) = metadata.storage_data
+    kind = dcp.planner.LoadItemType.TENSOR
+    zero = torch.Size([0])
+    item = dcp.planner.ReadItem(kind, index, zero, index, torch.Size(offsets), torch.Size(lengths))
+
+    class Planner(dcp.DefaultLoadPlanner):
+        def resolve_tensor(self, item):
+            return torch.zeros(max(lengths[0], 0)) if lengths[0] <= 100 else None
+
+    with pytest.raises((ValueError, RuntimeError)):
+        reader.read_data(dcp.planner.LoadPlan([item]), Planner())
+
+
 def test_asynchronous_saves_copy_tensors_in_cpu_memory(tmp_path):
     given = {"w": torch.ones(4), "list": [torch.ones(3), (torch.ones(2), 5)]}
     staged = StorageWriter(tmp_path / "step-1").stage(given)

@@ -341,6 +341,11 @@ impl Checks {
         self.parts.get(part).map_or(0, |part| part.offset + part.len - offset)
     }
 
+    /// Returns the offset of the piece that byte `offset` is in.
+    pub(crate) fn begin_of_piece(&self, offset: u64) -> u64 {
+        self.places(offset, 1).next().map_or(offset, |place| place.piece.offset)
+    }
+
     /// Verifies those of the `len` bytes at `offset` that have not been verified yet.
     ///
     /// # Errors

@@ -284,9 +284,10 @@ impl Chunker {
         let name = name_of(&hash);
         // A chunk of another size is damaged, and is replaced.
         let is_stored = || self.root.join(&name).stamp().is_ok_and(|stamp| stamp.len == size);
-        if self.known.insert(hash) && !is_stored() {
+        if !self.known.contains(&hash) && !is_stored() {
             self.commit.write::<Error>(&name, |out| out.put(&self.buffer))?;
         }
+        self.known.insert(hash);
         self.chunks.push(Entry { hash, size });
         self.buffer.clear();
         self.hasher.reset();

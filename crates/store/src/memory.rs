@@ -112,10 +112,18 @@ impl Memory {
 pub(crate) fn read_to(targets: Vec<(&Blob, &mut [u8])>, progress: &Progress) -> Result<()> {
     let mut pieces = Vec::new();
     for (blob, memory) in targets {
-        // Splitting computed blobs would not speed them up.
-        let size = if blob.file_range().is_some() { to_usize(PIECE) } else { memory.len() };
-        let starts = (0..blob.len()).step_by(size.max(1));
-        pieces.extend(starts.zip(memory.chunks_mut(size.max(1))).map(|piece| (blob, piece)));
+        let (mut start, mut rest) = (0, memory);
+        while !rest.is_empty() {
+            let end = match blob.file_range() {
+                // Bytes with one checksum are read once if they are read together.
+                Some((file, offset)) => file.begin_of_piece(offset + start + PIECE) - offset,
+                // Splitting computed blobs would not speed them up.
+                None => blob.len(),
+            };
+            let (piece, later) = rest.split_at_mut(to_usize(end - start).min(rest.len()));
+            pieces.push((blob, (start, piece)));
+            (start, rest) = (end, later);
+        }
     }
     let read = |(): &mut (), (blob, (start, piece)): (&Blob, (u64, &mut [u8]))| {
         blob.read_at(start, piece)?;

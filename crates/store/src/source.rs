@@ -228,6 +228,11 @@ impl SourceFile {
         self.checks.as_ref().map_or(len, |checks| checks.left_of_part(offset).min(len))
     }
 
+    /// Returns where the bytes begin that have a checksum together with byte `offset`; `offset` if it has none.
+    pub(crate) fn begin_of_piece(&self, offset: u64) -> u64 {
+        self.checks.as_ref().map_or(offset, |checks| checks.begin_of_piece(offset))
+    }
+
     /// Fills `buffer` from `offset` if the system reports that this needs no disk access, and returns whether it
     /// did. A file with checks is always read.
     ///

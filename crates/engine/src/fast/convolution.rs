@@ -66,11 +66,11 @@ pub(crate) struct Over<'c> {
 }
 
 /// The windows of images as rows of a matrix.
-struct Unfolded<'a> {
-    geometry: &'a Geometry,
-    image: &'a [f32],
+pub(super) struct Unfolded<'a, T> {
+    pub(super) geometry: &'a Geometry,
+    pub(super) image: &'a [T],
     /// The number of channels of a group.
-    channels: usize,
+    pub(super) channels: usize,
 }
 
 impl Convolution {
@@ -173,16 +173,7 @@ impl Convolution {
                 (windows, steps, *outer)
             }
         };
-        let before: Vec<usize> = windows.pads.iter().map(|pad| pad.0).collect();
-        let geometry = Geometry {
-            channels: *channels,
-            image: plane(sides, 1)?,
-            window: plane(&windows.size, 1)?,
-            steps: plane(&steps, 1)?,
-            strides: plane(&windows.strides, 1)?,
-            dilations: plane(&windows.dilations, 1)?,
-            pads: plane(&before, 0)?,
-        };
+        let geometry = Geometry::of(&windows, *channels, sides, &steps)?;
         let products = match &self.weights {
             Weights::Transposed(packed) => geometry.products(*examples, packed),
             _ => 0,
@@ -260,8 +251,27 @@ fn plane(dims: &[usize], first: usize) -> Outcome<[usize; 2]> {
 }
 
 impl Geometry {
+    /// Returns what windows do to images of the given sides.
+    pub(super) fn of(
+        windows: &Windows,
+        channels: usize,
+        sides: &[usize],
+        steps: &[usize],
+    ) -> Outcome<Self> {
+        let before: Vec<usize> = windows.pads.iter().map(|pad| pad.0).collect();
+        Ok(Self {
+            channels,
+            image: plane(sides, 1)?,
+            window: plane(&windows.size, 1)?,
+            steps: plane(steps, 1)?,
+            strides: plane(&windows.strides, 1)?,
+            dilations: plane(&windows.dilations, 1)?,
+            pads: plane(&before, 0)?,
+        })
+    }
+
     /// Returns whether the windows are the pixels of the images.
-    fn is_pointwise(&self) -> bool {
+    pub(super) fn is_pointwise(&self) -> bool {
         let [window, strides, pads] = [self.window, self.strides, self.pads];
         window == [1, 1] && strides == [1, 1] && pads == [0, 0] && self.image == self.steps
     }
@@ -275,7 +285,7 @@ impl Geometry {
     }
 
     /// Returns the places of results from `first` on, as [`place`](Self::place) does.
-    fn places(&self, first: usize) -> impl Iterator<Item = (usize, [usize; 2])> {
+    pub(super) fn places(&self, first: usize) -> impl Iterator<Item = (usize, [usize; 2])> {
         let ([rows, columns], [down, right]) = (self.steps, self.strides);
         std::iter::successors(Some(self.place(first)), move |&(example, [top, left])| {
             let next = match (left + right == columns * right, top + down == rows * down) {
@@ -314,7 +324,7 @@ impl Geometry {
 }
 
 /// Elements of a window that are neighbours in memory: those of some of its columns, with their channels.
-struct Run {
+pub(super) struct Run {
     /// The place of the first column in the window, less the padding.
     down: isize,
     right: isize,
@@ -326,7 +336,7 @@ struct Run {
     place: Range<usize>,
 }
 
-impl Unfolded<'_> {
+impl<T: Copy> Unfolded<'_, T> {
     /// Returns where the elements of a run begin in the images, and the columns of the run that are in an image; `None` if
     /// no column is.
     fn part(
@@ -351,7 +361,7 @@ impl Unfolded<'_> {
     }
 
     /// Returns the runs of some elements of a window.
-    fn runs(&self, inner: Range<usize>) -> Vec<Run> {
+    pub(super) fn runs(&self, inner: Range<usize>) -> Vec<Run> {
         let geometry = self.geometry;
         let ([_, width], [down, right]) = (geometry.window, geometry.dilations);
         let [above, before] = geometry.pads.map(usize::cast_signed);
@@ -375,7 +385,36 @@ impl Unfolded<'_> {
     }
 }
 
-impl Rows for Unfolded<'_> {
+impl<T: Copy> Unfolded<'_, T> {
+    /// Writes the elements of the window at a place; those in the padding are `blank`.
+    pub(super) fn write(
+        &self,
+        group: usize,
+        runs: &[Run],
+        place: (usize, [usize; 2]),
+        blank: T,
+        into: &mut [T],
+    ) {
+        for run in runs {
+            let Some(into) = into.get_mut(run.place.clone()) else { continue };
+            let Some((place, columns)) = self.part(group, run, place) else {
+                into.fill(blank);
+                continue;
+            };
+            let element = |column: usize| {
+                (column * self.channels).saturating_sub(run.channel).min(into.len())
+            };
+            let (from, to) = (element(columns.start), element(columns.end));
+            let (before, rest) = into.split_at_mut(from);
+            let (now, after) = rest.split_at_mut(to - from);
+            before.fill(blank);
+            after.fill(blank);
+            now.copy_from_slice(part_of(self.image, place, now.len()));
+        }
+    }
+}
+
+impl Rows for Unfolded<'_, f32> {
     fn lines<'r>(
         &'r self,
         group: usize,
@@ -398,22 +437,7 @@ impl Rows for Unfolded<'_> {
     fn unfold(&self, group: usize, first: usize, inner: Range<usize>, into: &mut [[f32; DEPTH]]) {
         let runs = self.runs(inner);
         for (into, place) in into.iter_mut().zip(self.geometry.places(first)) {
-            for run in &runs {
-                let Some(into) = into.get_mut(run.place.clone()) else { continue };
-                let Some((place, columns)) = self.part(group, run, place) else {
-                    into.fill(0.0);
-                    continue;
-                };
-                let element = |column: usize| {
-                    (column * self.channels).saturating_sub(run.channel).min(into.len())
-                };
-                let (from, to) = (element(columns.start), element(columns.end));
-                let (blank, rest) = into.split_at_mut(from);
-                let (now, after) = rest.split_at_mut(to - from);
-                blank.fill(0.0);
-                after.fill(0.0);
-                now.copy_from_slice(part_of(self.image, place, now.len()));
-            }
+            self.write(group, &runs, place, 0.0, into);
         }
     }
 }

@@ -6,10 +6,11 @@
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-use burn_backend::{BoolStore, DType as BurnType};
+use burn_backend::{BoolStore, DType as BurnType, Element};
 use burn_flex::FlexTensor;
 use lodstone_model::DType;
 use lodstone_schema::Finding;
+use pulp::bytemuck::Pod;
 use rayon::prelude::*;
 
 use crate::budget::probe;
@@ -18,18 +19,26 @@ use crate::item::Outcome;
 use crate::value::Value;
 
 /// The elements of a tensor in one order: its own, or a copy.
-pub(crate) enum Floats {
+pub(crate) enum Elements<T> {
     Own(FlexTensor, Range<usize>),
-    Copy(Vec<f32>),
+    Copy(Vec<T>),
 }
 
-impl Deref for Floats {
-    type Target = [f32];
+/// The elements of a tensor in single precision.
+pub(crate) type Floats = Elements<f32>;
 
-    fn deref(&self) -> &[f32] {
+/// A type of elements.
+pub(crate) trait Number: Element + Pod {}
+
+impl<T: Element + Pod> Number for T {}
+
+impl<T: Number> Deref for Elements<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
         match self {
             Self::Own(tensor, range) => {
-                tensor.storage::<f32>().get(range.clone()).unwrap_or_default()
+                tensor.storage::<T>().get(range.clone()).unwrap_or_default()
             }
             Self::Copy(values) => values,
         }
@@ -102,18 +111,29 @@ pub(crate) fn ordered(tensor: &Dense, order: Order) -> Outcome<Floats> {
     if tensor.dtype() != DType::Float32 {
         return Err(format!("expected float32, found {}", tensor.dtype()).into());
     }
+    elements(tensor, order)
+}
+
+/// Returns the elements of a tensor of a known type in an order, copied if they are stored in another one.
+///
+/// # Errors
+/// If they are of another type.
+pub(crate) fn elements<T: Number>(tensor: &Dense, order: Order) -> Outcome<Elements<T>> {
     let view = tensor.view()?;
+    if view.dtype() != T::dtype() {
+        return Err(Finding::internal(format!("{:?} as {:?}", view.dtype(), T::dtype())));
+    }
     let count = tensor.count();
     if count == 0 {
-        return Ok(Floats::Copy(Vec::new()));
+        return Ok(Elements::Copy(Vec::new()));
     }
     if order.is_of(tensor) {
         let begin = view.layout().start_offset();
         let range = begin..begin + count;
-        if view.storage::<f32>().get(range.clone()).is_none() {
+        if view.storage::<T>().get(range.clone()).is_none() {
             return Err(Finding::internal("elements are outside of their storage"));
         }
-        return Ok(Floats::Own(view, range));
+        return Ok(Elements::Own(view, range));
     }
     probe(tensor.nbytes())?;
     let dims = tensor.dims();
@@ -121,22 +141,22 @@ pub(crate) fn ordered(tensor: &Dense, order: Order) -> Outcome<Floats> {
         (Order::ChannelsLast, [examples, channels, spatial @ ..])
             if Order::RowMajor.is_of(tensor) =>
         {
-            let from = ordered(tensor, Order::RowMajor)?;
-            Ok(Floats::Copy(exchanged(&from, *examples, *channels, spatial.iter().product())))
+            let from = elements(tensor, Order::RowMajor)?;
+            Ok(Elements::Copy(exchanged(&from, *examples, *channels, spatial.iter().product())))
         }
         (Order::RowMajor, [examples, channels, spatial @ ..])
             if Order::ChannelsLast.is_of(tensor) =>
         {
-            let from = ordered(tensor, Order::ChannelsLast)?;
-            Ok(Floats::Copy(exchanged(&from, *examples, spatial.iter().product(), *channels)))
+            let from = elements(tensor, Order::ChannelsLast)?;
+            Ok(Elements::Copy(exchanged(&from, *examples, spatial.iter().product(), *channels)))
         }
         (Order::RowMajor, _) => {
             let whole = view.to_contiguous();
-            Ok(Floats::Own(whole, 0..count))
+            Ok(Elements::Own(whole, 0..count))
         }
         (Order::ChannelsLast, _) => {
             let whole = Dense::of_view(&view.to_contiguous())?;
-            ordered(&whole, order)
+            elements(&whole, order)
         }
     }
 }
@@ -145,11 +165,11 @@ pub(crate) fn ordered(tensor: &Dense, order: Order) -> Outcome<Floats> {
 const SQUARE: usize = 64;
 
 /// Transposes matrices of `rows` rows and `columns` columns.
-fn exchanged(from: &[f32], examples: usize, rows: usize, columns: usize) -> Vec<f32> {
+fn exchanged<T: Number>(from: &[T], examples: usize, rows: usize, columns: usize) -> Vec<T> {
     let size = (rows * columns).max(1);
-    let mut made = vec![0.0; examples * rows * columns];
+    let mut made = vec![T::zeroed(); examples * rows * columns];
     for (from, into) in from.chunks_exact(size).zip(made.chunks_exact_mut(size)) {
-        let turn = |(number, into): (usize, &mut [f32])| {
+        let turn = |(number, into): (usize, &mut [T])| {
             for (row, line) in from.chunks_exact(columns).enumerate() {
                 let line = line.iter().skip(number * SQUARE);
                 for (from, into) in line.zip(into.chunks_exact_mut(rows)) {
@@ -186,7 +206,11 @@ pub(crate) fn truths(values: Vec<u8>, dims: Vec<usize>, order: Order) -> Outcome
     wrapped(burn_backend::Bytes::from_elems(values), count, dims, order, dtype)
 }
 
-fn wrapped(
+/// Wraps the bytes of a number of elements in an order.
+///
+/// # Errors
+/// If that number does not match the dims.
+pub(crate) fn wrapped(
     bytes: burn_backend::Bytes,
     count: usize,
     dims: Vec<usize>,

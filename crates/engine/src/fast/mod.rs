@@ -4,28 +4,38 @@
 //! |---|---|
 //! | `arrange.rs` | images that are enlarged or joined |
 //! | `buffers.rs` | memory for results |
+//! | `bytes.rs` | the product of rows of 8-bit integers with a packed matrix |
 //! | `convolution.rs` | convolutions |
+//! | `dot.rs` | the same by instructions for it |
+//! | `integers.rs` | convolutions and products of 8-bit integers |
 //! | `layout.rs` | tensors whose channels are innermost |
 //! | `matrix.rs` | products with a constant matrix |
 //! | `pool.rs` | pooling |
 //! | `product.rs` | the product of rows with a packed matrix, in tiles |
+//! | `quantize.rs` | quantization with one scale |
 //! | `recurrent.rs` | LSTM and GRU |
 //! | `rows.rs` | softmax and normalization of rows |
 //! | `transposed.rs` | transposed convolutions |
 
 mod arrange;
 mod buffers;
+mod bytes;
 mod convolution;
+#[cfg(target_arch = "x86_64")]
+mod dot;
+mod integers;
 pub(crate) mod layout;
 mod matrix;
 mod pool;
 mod product;
+mod quantize;
 mod recurrent;
 mod rows;
 mod transposed;
 
 pub(crate) use buffers::{Buffers, Spare};
 pub(crate) use convolution::{Affine, Convolution, dilation, is_transposed};
+pub(crate) use integers::{Integers, Kind};
 pub(crate) use matrix::Matrix;
 pub(crate) use recurrent::{Cells, Unrolled};
 
@@ -48,6 +58,8 @@ pub(crate) struct Special {
     pub(crate) fits: fn(&[Option<&Value>]) -> bool,
     /// Returns the results, or `None` if the other kernel must run.
     pub(crate) run: fn(&Task<'_>) -> Outcome<Option<Vec<Dense>>>,
+    /// The number of results.
+    pub(crate) results: usize,
 }
 
 /// What such a kernel works on.
@@ -58,22 +70,26 @@ pub(crate) struct Task<'a> {
     pub(crate) budget: &'a Budget,
 }
 
-/// Returns the kernel of an operator for some tensors, which returns its first result.
+/// Returns the kernel of an operator for some tensors.
 pub(crate) fn special(op: &Op) -> Option<Special> {
     if !matches!(op.domain.as_str(), "" | "ai.onnx") {
         return None;
     }
     let images =
         |inputs: &[Option<&Value>]| layout::images(inputs.first().copied().flatten()).is_some();
+    let with_one = |fits, run| Special { fits, run, results: 1 };
     Some(match op.kind.as_str() {
-        "AveragePool" | "GlobalAveragePool" | "MaxPool" => {
-            Special { fits: images, run: pool::pool }
+        "AveragePool" | "GlobalAveragePool" | "MaxPool" => with_one(images, pool::pool),
+        "Concat" => with_one(images, arrange::concat),
+        "DequantizeLinear" => with_one(quantize::fits, quantize::dequantize),
+        "DynamicQuantizeLinear" => {
+            Special { fits: quantize::fits, run: quantize::quantize_by_range, results: 3 }
         }
-        "Concat" => Special { fits: images, run: arrange::concat },
-        "LayerNormalization" => Special { fits: rows::fits, run: rows::layer_normalization },
-        "MatMul" => Special { fits: matrix::fits, run: matrix::product },
-        "Resize" => Special { fits: images, run: arrange::resize },
-        "Softmax" => Special { fits: rows::fits, run: rows::softmax },
+        "LayerNormalization" => with_one(rows::fits, rows::layer_normalization),
+        "MatMul" => with_one(matrix::fits, matrix::product),
+        "QuantizeLinear" => with_one(quantize::fits, quantize::quantize),
+        "Resize" => with_one(images, arrange::resize),
+        "Softmax" => with_one(rows::fits, rows::softmax),
         _ => return None,
     })
 }
@@ -107,6 +123,10 @@ pub(crate) enum Form {
         epsilon: Option<u32>,
     },
     Cells(Unrolled),
+    Integers {
+        kind: Kind,
+        groups: i64,
+    },
     Matrix {
         is_turned: bool,
         alpha: u32,
@@ -119,6 +139,7 @@ pub(crate) enum Form {
 pub(crate) enum Weighted {
     Cells(Cells),
     Convolution(Convolution),
+    Integers(Integers),
     Matrix(Matrix),
 }
 
@@ -140,6 +161,7 @@ impl Weighted {
         match self {
             Self::Cells(it) => it.nbytes(),
             Self::Convolution(it) => it.nbytes(),
+            Self::Integers(it) => it.nbytes(),
             Self::Matrix(it) => it.nbytes(),
         }
     }
@@ -150,16 +172,19 @@ impl Weighted {
     /// If they do not fit the constants, or what it computes in does not fit into the budget.
     pub(crate) fn over(&self, op: &Op, dims: &[usize], budget: &Budget) -> Outcome<Over<'_>> {
         Ok(match self {
-            Self::Cells(_) => return Err(Finding::internal("cells have several inputs")),
+            Self::Cells(_) | Self::Integers(_) => {
+                return Err(Finding::internal("the operator has several inputs"));
+            }
             Self::Convolution(it) => Over::Convolution(it.over(op, dims, budget)?),
             Self::Matrix(it) => Over::Matrix(it.over(dims)?),
         })
     }
 
-    /// Computes recurrent cells, or returns `None` if the kernel must run instead.
-    pub(crate) fn cells(&self, task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
+    /// Computes an operator with several inputs, or returns `None` if the kernel must run instead.
+    pub(crate) fn run(&self, task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
         match self {
             Self::Cells(it) => it.run(task),
+            Self::Integers(it) => it.run(task),
             Self::Convolution(_) | Self::Matrix(_) => Ok(None),
         }
     }

@@ -523,7 +523,7 @@ fn blocks(inner: usize, joined: usize) -> Vec<Range<usize>> {
 
 /// Returns `count` values from `begin` on.
 #[inline(always)]
-pub(super) fn part_of(values: &[f32], begin: usize, count: usize) -> &[f32] {
+pub(super) fn part_of<T>(values: &[T], begin: usize, count: usize) -> &[T] {
     let (_, values) = values.split_at(begin);
     let (values, _) = values.split_at(count);
     values

@@ -103,7 +103,7 @@ fn each_row(
 
 /// Combines elements in partial results, and those in order.
 #[inline(always)]
-fn combined(
+pub(super) fn combined(
     values: &[f32],
     first: f32,
     of: impl Fn(f32) -> f32,

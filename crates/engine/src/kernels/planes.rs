@@ -20,8 +20,15 @@ pub(super) struct Planes<'w> {
     pub(super) dims: [usize; 2],
     /// The numbers of windows down and across.
     pub(super) steps: [usize; 2],
-    /// Whether indices are wanted, and counted in column-major order within each image.
-    pub(super) places: Option<bool>,
+    /// How elements are counted for indices, if those are wanted.
+    pub(super) places: Option<Order>,
+}
+
+/// The order of the elements of an image.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    RowMajor,
+    ColumnMajor,
 }
 
 /// The windows across that have an element of a row at the same place of theirs.
@@ -107,7 +114,7 @@ impl Planes<'_> {
         best: &mut [T],
         places: &mut [i64],
     ) {
-        let ([height, width], columns) = (self.dims, self.places == Some(true));
+        let ([height, width], columns) = (self.dims, self.places == Some(Order::ColumnMajor));
         let mut places = places.chunks_mut(first.len().max(1));
         for (rows, best) in geometry.rows.iter().zip(best.chunks_mut(first.len().max(1))) {
             let places = places.next().unwrap_or_default();

@@ -4,7 +4,7 @@ use burn_backend::ops::{BoolTensorOps, FloatTensorOps, ModuleOps};
 use burn_backend::{BoolStore, DType as BurnType, Slice};
 use burn_flex::{Flex, FlexTensor};
 
-use super::planes::Planes;
+use super::planes::{Order, Planes};
 use super::tensor::{bounded, long};
 use super::windows::{Windows, spatial};
 use super::{Call, Made, Run, all, count, dim_at, one};
@@ -202,7 +202,8 @@ fn max_pool(call: &Call<'_>) -> Made {
     let numbers = if kind.is_float() { x.widened()? } else { x.cast(BurnType::F32)? };
     if let ([height, width], [down, across]) = (plan.dims.as_slice(), plan.steps.as_slice()) {
         let (dims, steps) = ([*height, *width], [*down, *across]);
-        let places = wants_places.then_some(columns);
+        let order = if columns { Order::ColumnMajor } else { Order::RowMajor };
+        let places = wants_places.then_some(order);
         let planes = Planes { windows: &plan.windows, dims, steps, places };
         if let Some((values, places)) = planes.greatest(&numbers)? {
             return all([Some(values.cast(kind)?), places].into_iter().flatten());

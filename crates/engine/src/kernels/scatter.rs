@@ -173,13 +173,17 @@ fn put(mut table: Item, targets: &[i64], updates: Item, reduction: Reduction) ->
     if targets.is_empty() || table.shape().contains(&0) {
         return Ok(table);
     }
+    if matches!(reduction, Reduction::Sum)
+        && table.shape() == [rows, 1]
+        && table.kind()? == BurnType::F32
+        && updates.kind()? == BurnType::F32
+    {
+        return added(&table, targets, &updates);
+    }
     let (mut targets, mut updates) = (targets.to_vec(), updates);
     let combine: Option<Combine> = match reduction {
         Reduction::Last => None,
         Reduction::Combined(combine) => Some(combine),
-        Reduction::Sum if table.shape() == [rows, 1] && table.kind()? == BurnType::F32 => {
-            return added(&table, &targets, &updates);
-        }
         Reduction::Sum => match (table, updates) {
             // burn implements this in one pass.
             (Item::Float(table), Item::Float(updates)) => {

@@ -123,8 +123,8 @@ enum Implementation {
     Control(Control),
     /// A kernel whose constants are packed.
     Weighted(Arc<Kept>),
-    /// The kernel for recurrent cells, whose weights are packed, and that for all others.
-    Cells(Arc<Kept>, Kernel),
+    /// A kernel with several inputs, of which constants are packed, and that for all others.
+    Packed(Arc<Kept>, Kernel),
     /// The kernel for some tensors, and that for all others.
     Special(Special, Kernel),
 }
@@ -396,7 +396,7 @@ impl Node {
             Implementation::Kernel(kernel) => {
                 self.apply(*kernel, frame, context).map_err(failed)?
             }
-            Implementation::Cells(_, kernel) | Implementation::Special(_, kernel) => {
+            Implementation::Packed(_, kernel) | Implementation::Special(_, kernel) => {
                 match self.run_special(frame, context).map_err(failed)? {
                     Some(made) => {
                         frame.release(&self.last)?;
@@ -480,7 +480,7 @@ impl Node {
         let task = Task { op: &self.op, inputs: &inputs, buffers, budget };
         let run = || {
             guarded(|| match &self.implementation {
-                Implementation::Cells(kept, _) => kept.weighted.cells(&task),
+                Implementation::Packed(kept, _) => kept.weighted.run(&task),
                 Implementation::Special(special, _) => (special.run)(&task),
                 _ => Ok(None),
             })

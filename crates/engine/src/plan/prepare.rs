@@ -11,8 +11,8 @@ use crate::context::Context;
 use crate::dense::Dense;
 use crate::error::Result;
 use crate::fast::{
-    Affine, Cells, Convolution, Form, Kept, Key, Matrix, Prepared, Unrolled, Weighted, dilation,
-    is_transposed, special,
+    Affine, Cells, Convolution, Form, Integers, Kept, Key, Kind, Matrix, Prepared, Unrolled,
+    Weighted, dilation, is_transposed, special,
 };
 use crate::item::Outcome;
 use crate::kernels::Call;
@@ -85,9 +85,15 @@ impl Constants<'_> {
                 continue;
             }
             if let Some(made) = self.cells(node, context).map_err(|finding| node.failed(finding))? {
-                node.implementation = Implementation::Cells(made, kernel);
+                node.implementation = Implementation::Packed(made, kernel);
             }
-            if let ([Some(_)], Some(special)) = (&node.outputs[..], special(&node.op)) {
+            let made = self.integers(node, context).map_err(|finding| node.failed(finding))?;
+            if let Some(made) = made {
+                node.implementation = Implementation::Packed(made, kernel);
+            }
+            if let Some(special) = special(&node.op)
+                && node.outputs.len() <= special.results
+            {
                 node.implementation = Implementation::Special(special, kernel);
             }
             if is(node, "MatMul") || is(node, "Gemm") {
@@ -190,6 +196,20 @@ impl Constants<'_> {
             true => self.kept(&[1, 2, 3].map(given), Form::Cells(unrolled.clone()), make, context),
             false => Ok(None),
         }
+    }
+
+    /// Packs the weights of a product of 8-bit integers once for all plans; `None` if they are not constant, or there is no
+    /// fast kernel for them.
+    fn integers(&self, node: &Node, context: Context<'_>) -> Outcome<Option<Arc<Kept>>> {
+        let given = |number: usize| node.inputs.get(number).copied().flatten();
+        let Some(kind) = Kind::of(&node.op) else { return Ok(None) };
+        let (weights, zero) = (given(kind.weights), given(kind.weights_zero));
+        let make = || {
+            let Some(weights) = self.dense(weights) else { return Ok(None) };
+            Ok(Integers::new(&node.op, weights, self.dense(zero))?.map(Weighted::Integers))
+        };
+        let groups = Call::new(&node.op, &[])?.int("group", 1);
+        self.kept(&[weights, zero], Form::Integers { kind, groups }, make, context)
     }
 
     /// Returns what is packed of constants; `None` if one of them is not constant, or there is no fast kernel.

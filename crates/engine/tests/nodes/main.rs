@@ -19,6 +19,7 @@ mod numerics;
 mod onnx_runtime;
 mod pooling;
 mod random;
+mod scattering;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,6 +1,6 @@
 //! Writes distributed checkpoints: items of `torch.save`, as `FileSystemWriter` does.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use lodstone_model::{Limits, Model, Parameter, Tensor};
@@ -59,7 +59,7 @@ fn keep(model: &Model) -> Result<Option<Kept>> {
     let (metadata, mains) = checkpoint::merged(mains, &open, &limits)?;
     let main = mains.into_iter().next().unwrap_or_default();
     let Metadata { entries, places, paths, .. } = metadata;
-    let mut kept = Kept { paths, ..Kept::default() };
+    let mut kept = Kept { values: Vec::new(), inside: HashSet::new(), paths };
     let mut files = checkpoint::Files::new(&open, &main, &limits);
     for (name, entry) in entries {
         if let Entry::Tensor { element, .. } = entry {

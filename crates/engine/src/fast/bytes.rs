@@ -1,0 +1,299 @@
+//! Products of 8-bit integers with a constant matrix that is packed once.
+//!
+//! Unsigned bytes of the rows are multiplied with signed bytes of the matrix: by the instruction for that where the
+//! processor has it, otherwise in single precision, in sums that are exact. What zero points change is added afterwards, so
+//! the results are the same bits on every processor.
+
+use std::ops::Range;
+
+use super::product::{DEPTH, Lines, Packed, part_of};
+use crate::item::Outcome;
+use crate::threads::{each_chunk, sharing};
+
+/// The maximum inner dim: sums of as many products fit 32 bits.
+pub(super) const MAX_INNER: usize = 33_000;
+
+/// The number of bytes that are multiplied by one instruction, and summed.
+const QUAD: usize = 4;
+
+/// The number of unfolded bytes that stay in the second-level cache.
+const UNFOLDED: usize = 1 << 17;
+
+/// The maximum number of rows that are multiplied at a time.
+const MAX_ROWS: usize = 240;
+
+/// The number of rows from which a part has a multiple of the rows of a tile.
+const MANY: usize = 48;
+
+/// The rows that are multiplied.
+pub(super) trait ByteRows: Sync {
+    /// Writes the rows of a group, from row `first` on, as unsigned bytes: each to the start of a line of `apart` bytes, of
+    /// which the last one may be shorter.
+    fn unfold(&self, group: usize, first: usize, apart: usize, into: &mut [u8]);
+}
+
+/// Rows that are contiguous in memory.
+pub(super) struct ByteLines<'a> {
+    pub(super) inner: usize,
+    pub(super) values: &'a [u8],
+    /// The bits that turn the bytes into unsigned ones.
+    pub(super) sign: u8,
+}
+
+impl ByteRows for ByteLines<'_> {
+    fn unfold(&self, _: usize, first: usize, apart: usize, into: &mut [u8]) {
+        let lines = self.values.chunks_exact(self.inner.max(1)).skip(first);
+        for (into, line) in into.chunks_mut(apart).zip(lines) {
+            into.iter_mut().zip(line).for_each(|(into, byte)| *into = byte ^ self.sign);
+        }
+    }
+}
+
+/// Constant matrices of 8-bit integers, one for each group.
+#[derive(Debug)]
+pub(super) struct Bytes {
+    groups: usize,
+    /// The number of rows of each matrix.
+    inner: usize,
+    /// The number of columns of each matrix.
+    columns: usize,
+    /// The zero points of all columns, as those of signed bytes; empty if all are 0.
+    zeros: Vec<i32>,
+    /// The sums of all columns.
+    sums: Vec<i32>,
+    panels: Panels,
+}
+
+/// The packed bytes.
+#[derive(Debug)]
+enum Panels {
+    #[cfg(target_arch = "x86_64")]
+    Dot(super::dot::Panels),
+    /// For each part of the inner dim whose products can be summed exactly.
+    Single(Vec<(Range<usize>, Packed)>),
+}
+
+/// The memory in which a thread computes.
+#[derive(Default)]
+struct Scratch {
+    rows: Vec<u8>,
+    sums: Vec<i32>,
+    numbers: Vec<f32>,
+    products: Vec<f32>,
+    unfolded: Vec<[f32; DEPTH]>,
+}
+
+impl Bytes {
+    /// Packs matrices of `inner` rows and `columns` columns, whose elements `at` returns by group, row and column: signed
+    /// bytes. `zeros` are their zero points, one for each column.
+    pub(super) fn new(
+        [groups, inner, columns]: [usize; 3],
+        zeros: Vec<i32>,
+        at: impl Fn(usize, usize, usize) -> i8,
+    ) -> Self {
+        let sum = |group: usize, column: usize| {
+            (0..inner).fold(0, |sum, row| sum + i32::from(at(group, row, column)))
+        };
+        let sums = (0..groups).flat_map(|group| (0..columns).map(move |column| (group, column)));
+        let sums = sums.map(|(group, column)| sum(group, column)).collect();
+        let panels = Panels::new([groups, inner, columns], at);
+        let zeros = if zeros.iter().all(|zero| *zero == 0) { Vec::new() } else { zeros };
+        Self { groups, inner, columns, zeros, sums, panels }
+    }
+
+    /// Returns the number of columns of all groups.
+    pub(super) fn width(&self) -> usize {
+        self.groups * self.columns
+    }
+
+    /// Returns the number of rows of the matrices.
+    pub(super) fn inner(&self) -> usize {
+        self.inner
+    }
+
+    /// Returns the size of the packed matrices in bytes.
+    pub(super) fn nbytes(&self) -> u64 {
+        let lists = size_of_val(self.sums.as_slice()) + size_of_val(self.zeros.as_slice());
+        let panels = match &self.panels {
+            #[cfg(target_arch = "x86_64")]
+            Panels::Dot(panels) => panels.nbytes(),
+            Panels::Single(parts) => parts.iter().map(|(_, packed)| packed.nbytes()).sum(),
+        };
+        panels + lists as u64
+    }
+
+    /// Multiplies rows, whose zero point is `zero`, with the matrices. `finish` makes a row of the result of the sums of a
+    /// row.
+    pub(super) fn multiply<T: Send>(
+        &self,
+        rows: &impl ByteRows,
+        zero: i32,
+        out: &mut [T],
+        finish: impl Fn(&[i32], &mut [T]) + Sync,
+    ) -> Outcome<()> {
+        let (width, line) = (self.width().max(1), self.inner.next_multiple_of(QUAD));
+        let whole = (self.groups * line).max(1);
+        let count = out.len() / width;
+        let most = (UNFOLDED / whole).clamp(1, MAX_ROWS);
+        let parts = count.div_ceil(most).next_multiple_of(sharing()).max(1);
+        let each = count.div_ceil(parts).max(1);
+        let each = if each >= MANY { each.next_multiple_of(TILE) } else { each };
+        // What the zero points change in every row.
+        let product = i32::try_from(self.inner).unwrap_or(i32::MAX).wrapping_mul(zero);
+        let zeros = self.zeros.iter().copied().chain(std::iter::repeat(0));
+        let sides = self.sums.iter().zip(zeros);
+        let base: Vec<i32> = sides
+            .map(|(sum, own)| product.wrapping_mul(own).wrapping_sub(zero.wrapping_mul(*sum)))
+            .collect();
+        each_chunk(out, each * width, |scratch: &mut Scratch, number, out| {
+            let count = out.len() / width;
+            scratch.rows.clear();
+            scratch.rows.resize(count * whole, 0);
+            scratch.sums.clear();
+            scratch.sums.resize(count * width, 0);
+            for group in 0..self.groups {
+                let (_, into) = scratch.rows.split_at_mut((group * line).min(count * whole));
+                rows.unfold(group, number * each, whole, into);
+            }
+            match &self.panels {
+                #[cfg(target_arch = "x86_64")]
+                Panels::Dot(panels) => panels.multiply(&scratch.rows, whole, &mut scratch.sums),
+                Panels::Single(parts) => scratch.multiply(parts, [line, whole, width]),
+            }
+            let sums = scratch.sums.chunks_exact_mut(width);
+            let lines = scratch.rows.chunks_exact(whole).zip(sums);
+            for ((line_of_all, sums), out) in lines.zip(out.chunks_exact_mut(width)) {
+                sums.iter_mut().zip(&base).for_each(|(sum, base)| *sum = sum.wrapping_add(*base));
+                if !self.zeros.is_empty() {
+                    let of_groups = line_of_all.chunks_exact(line.max(1));
+                    let columns = self.columns.max(1);
+                    let sums = sums.chunks_exact_mut(columns);
+                    let zeros = self.zeros.chunks_exact(columns);
+                    for ((bytes, sums), zeros) in of_groups.zip(sums).zip(zeros) {
+                        let total = bytes.iter().fold(0, |sum, byte| sum + i32::from(*byte));
+                        sums.iter_mut().zip(zeros).for_each(|(sum, zero)| {
+                            *sum = sum.wrapping_sub(zero.wrapping_mul(total));
+                        });
+                    }
+                }
+                finish(sums, out);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The number of rows of a tile.
+pub(super) const TILE: usize = 6;
+
+impl Panels {
+    fn new(size: [usize; 3], at: impl Fn(usize, usize, usize) -> i8) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if super::dot::is_available() {
+            return Self::Dot(super::dot::Panels::new(size, at));
+        }
+        Self::single(size, at)
+    }
+
+    fn single(
+        [groups, inner, columns]: [usize; 3],
+        at: impl Fn(usize, usize, usize) -> i8,
+    ) -> Self {
+        let starts = (0..inner).step_by(DEPTH);
+        let part = |start: usize| {
+            let part = start..inner.min(start + DEPTH);
+            let packed =
+                Packed::new([groups, part.len(), columns], part.len(), |group, row, column| {
+                    at(group, start + row, column).into()
+                });
+            (part, packed)
+        };
+        Self::Single(starts.map(part).collect())
+    }
+}
+
+impl Scratch {
+    /// Adds the products of the rows to the sums. The groups of a row are `line` bytes apart, the rows `whole` bytes.
+    fn multiply(&mut self, parts: &[(Range<usize>, Packed)], [line, whole, width]: [usize; 3]) {
+        let count = self.rows.len() / whole;
+        self.numbers.clear();
+        self.numbers.extend(self.rows.iter().map(|byte| f32::from(*byte)));
+        for (part, packed) in parts {
+            self.products.clear();
+            self.products.resize(count * width, 0.0);
+            let values = part_of(&self.numbers, part.start, self.numbers.len() - part.start);
+            let lines = Lines { apart: whole, each: line, values };
+            packed.multiply_alone(&lines, 0, &mut self.unfolded, &mut self.products);
+            // At most 256 products of at most 255 * 128: whole numbers below 2^24.
+            #[expect(clippy::cast_possible_truncation, reason = "whole numbers that fit")]
+            let products = self.products.iter().map(|product| *product as i32);
+            self.sums.iter_mut().zip(products).for_each(|(sum, product)| {
+                *sum = sum.wrapping_add(product);
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::expect_used, clippy::indexing_slicing, reason = "tests fail so")]
+mod tests {
+    use super::*;
+
+    /// Every kernel gives the sums of plain loops, with any zero points.
+    #[test]
+    fn sums_are_those_of_plain_loops() {
+        let sizes = [
+            ([1, 1, 1], 1),
+            ([1, 3, 17], 5),
+            ([1, 64, 32], 7),
+            ([1, 257, 33], 13),
+            ([3, 5, 4], 100),
+            ([2, 600, 47], 61),
+            ([1, 1000, 97], 2),
+            ([1, 0, 4], 3),
+        ];
+        for (size @ [groups, inner, columns], count) in sizes {
+            let weight = |group: usize, row: usize, column: usize| {
+                ((group * 7 + row * 31 + column * 17) % 256).to_le_bytes()[0].cast_signed()
+            };
+            let byte = |group: usize, row: usize, at: usize| {
+                ((group * 13 + row * 101 + at * 37) % 256).to_le_bytes()[0]
+            };
+            struct Made<F>(F, usize);
+            impl<F: Fn(usize, usize, usize) -> u8 + Sync> ByteRows for Made<F> {
+                fn unfold(&self, group: usize, first: usize, apart: usize, into: &mut [u8]) {
+                    for (row, into) in into.chunks_mut(apart).enumerate() {
+                        let into = into.iter_mut().take(self.1).enumerate();
+                        into.for_each(|(at, into)| *into = self.0(group, first + row, at));
+                    }
+                }
+            }
+            let rows = Made(byte, inner);
+            for (zero, own) in [(0, 0), (128, 0), (3, -128), (255, 7)] {
+                let zeros: Vec<i32> = (0..groups * columns)
+                    .map(|column| if own == 0 { 0 } else { own + i32::from(column == 1) })
+                    .collect();
+                let expected: Vec<i32> = (0..count * groups * columns)
+                    .map(|at| {
+                        let (row, column) = (at / (groups * columns), at % (groups * columns));
+                        let (group, within) = (column / columns, column % columns);
+                        let terms = (0..inner).map(|at| {
+                            (i32::from(byte(group, row, at)) - zero)
+                                * (i32::from(weight(group, at, within)) - zeros[column])
+                        });
+                        terms.sum()
+                    })
+                    .collect();
+                let mut packed = Bytes::new(size, zeros, weight);
+                for panels in [Panels::new(size, weight), Panels::single(size, weight)] {
+                    packed.panels = panels;
+                    let mut out = vec![0; expected.len()];
+                    let copied = packed
+                        .multiply(&rows, zero, &mut out, |sums, out| out.copy_from_slice(sums));
+                    copied.expect("multiplied");
+                    assert_eq!(out, expected, "{size:?} {count} {zero} {own}");
+                }
+            }
+        }
+    }
+}

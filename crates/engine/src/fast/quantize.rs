@@ -1,0 +1,145 @@
+//! Quantization of tensors with one scale and one zero point, in one pass.
+
+use burn_backend::{Bytes as Memory, DType as BurnType};
+use lodstone_model::{DType, Op};
+
+use super::integers::{Inputs, Octets};
+use super::layout::{Order, is_channels_last, ordered, tensor, wrapped};
+use super::product::part_of;
+use super::rows::combined;
+use super::{Task, one};
+use crate::dense::Dense;
+use crate::fused::wide;
+use crate::item::Outcome;
+use crate::kernels::Call;
+use crate::threads::each_chunk;
+use crate::value::Value;
+
+/// The number of elements that one processor handles at a time.
+const PIECE: usize = 1 << 14;
+
+/// Returns the order in which the elements of a tensor are stored, or are to be copied in.
+fn order_of(tensor: &Dense) -> Order {
+    if is_channels_last(tensor) { Order::ChannelsLast } else { Order::RowMajor }
+}
+
+/// Returns whether the first input is a tensor.
+pub(super) fn fits(inputs: &[Option<&Value>]) -> bool {
+    matches!(inputs.first(), Some(Some(Value::Dense(x))) if x.count() > 0)
+}
+
+/// Returns whether the operator has attributes that only its kernel handles.
+fn is_unusual(op: &Op) -> Outcome<bool> {
+    let call = Call::new(op, &[])?;
+    Ok(["output_dtype", "precision", "block_size"].iter().any(|name| call.int(name, 0) != 0))
+}
+
+/// The limits of the codes of a type.
+fn limits(dtype: DType) -> Option<([f32; 2], BurnType)> {
+    match dtype {
+        DType::Int8 => Some(([-128.0, 127.0], BurnType::I8)),
+        DType::Uint8 => Some(([0.0, 255.0], BurnType::U8)),
+        _ => None,
+    }
+}
+
+/// Returns the code of a number, for a type with these limits; signed codes keep their bits.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between the limits")]
+fn code(number: f32, zero: f32, [least, most]: [f32; 2]) -> u8 {
+    (number.round_ties_even() + zero).clamp(least, most) as i32 as u8
+}
+
+/// Returns the codes of numbers, divided by a scale.
+fn codes(
+    x: &Dense,
+    scale: f32,
+    zero: f32,
+    (limits, dtype): ([f32; 2], BurnType),
+) -> Outcome<Dense> {
+    let order = order_of(x);
+    let values = ordered(x, order)?;
+    let mut out = vec![0_u8; values.len()];
+    each_chunk(&mut out, PIECE, |(): &mut (), number, out| {
+        let values = part_of(&values, number * PIECE, out.len());
+        wide(|| {
+            out.iter_mut()
+                .zip(values)
+                .for_each(|(out, value)| *out = code(value / scale, zero, limits));
+        });
+        Ok(())
+    })?;
+    wrapped(Memory::from_elems(out), values.len(), x.dims().to_vec(), order, dtype)
+}
+
+/// Quantizes a tensor, or returns `None` if the kernel must run instead.
+pub(super) fn quantize(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
+    let inputs = Inputs(task.inputs);
+    let (Some(x), Some(scale)) = (inputs.dense(0), inputs.dense(1)) else { return Ok(None) };
+    let are_single = [x, scale].iter().all(|it| it.dtype() == DType::Float32);
+    let target = limits(inputs.dense(2).map_or(DType::Uint8, Dense::dtype));
+    let Some(target) = target.filter(|_| are_single) else { return Ok(None) };
+    let (scale, zero) = (ordered(scale, Order::RowMajor)?, inputs.numbers(2)?);
+    let ([scale], [] | [_]) = (&*scale, zero.as_slice()) else { return Ok(None) };
+    if is_unusual(task.op)? {
+        return Ok(None);
+    }
+    #[expect(clippy::cast_precision_loss, reason = "8 bits")]
+    let zero = zero.first().map_or(0.0, |zero| *zero as f32);
+    codes(x, *scale, zero, target).map(one)
+}
+
+/// Returns the real numbers of quantized ones, or `None` if the kernel must run instead.
+pub(super) fn dequantize(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
+    let inputs = Inputs(task.inputs);
+    let (Some(x), Some(scale)) = (inputs.dense(0), inputs.dense(1)) else { return Ok(None) };
+    if scale.dtype() != DType::Float32 || scale.count() != 1 || is_unusual(task.op)? {
+        return Ok(None);
+    }
+    let order = order_of(x);
+    let Some(values) = Octets::of(x, order)? else { return Ok(None) };
+    let (scale, zero) = (ordered(scale, Order::RowMajor)?, inputs.numbers(2)?);
+    let ([scale], [] | [_]) = (&*scale, zero.as_slice()) else { return Ok(None) };
+    let zero = zero.first().copied().unwrap_or(0);
+    let is_signed = x.dtype() == DType::Int8;
+    let mut out = task.buffers.take(values.len());
+    each_chunk(&mut out, PIECE, |(): &mut (), number, out| {
+        let values = part_of(&values, number * PIECE, out.len());
+        #[expect(clippy::cast_precision_loss, reason = "9 bits")]
+        let real = |code: i32| (code - zero) as f32 * scale;
+        let pairs = out.iter_mut().zip(values);
+        wide(|| match is_signed {
+            true => pairs.for_each(|(out, byte)| *out = real(byte.cast_signed().into())),
+            false => pairs.for_each(|(out, byte)| *out = real((*byte).into())),
+        });
+        Ok(())
+    })?;
+    tensor(out, x.dims().to_vec(), order).map(one)
+}
+
+/// Quantizes a tensor by its range, or returns `None` if the kernel must run instead.
+pub(super) fn quantize_by_range(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
+    let Some(x) = Inputs(task.inputs).dense(0) else { return Ok(None) };
+    if x.dtype() != DType::Float32 {
+        return Ok(None);
+    }
+    let values = ordered(x, order_of(x))?;
+    let mut range = [0.0; 2];
+    wide(|| {
+        range =
+            [combined(&values, 0.0, |it| it, f32::min), combined(&values, 0.0, |it| it, f32::max)];
+    });
+    let [least, greatest] = range.map(f64::from);
+    let scale = (greatest - least) / 255.0;
+    let scale = if scale == 0.0 { 1.0 } else { scale };
+    let zero = (-least / scale).clamp(0.0, 255.0).round_ties_even();
+    #[expect(clippy::cast_possible_truncation, reason = "results are in single precision")]
+    let (scale, zero) = (scale as f32, zero as f32);
+    let (limits, dtype) = ([0.0, 255.0], BurnType::U8);
+    let center = Memory::from_elems(vec![code(0.0, zero, limits)]);
+    Ok(Some(vec![
+        codes(x, scale, zero, (limits, dtype))?,
+        tensor(vec![scale], Vec::new(), Order::RowMajor)?,
+        wrapped(center, 1, Vec::new(), Order::RowMajor, dtype)?,
+    ]))
+}
