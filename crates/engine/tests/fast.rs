@@ -65,7 +65,7 @@ impl Case {
             ..Block::default()
         };
         let program = Program::from(Topology {
-            operator_versions: vec![(String::new(), 21)],
+            operator_versions: vec![(String::new(), 21), ("com.microsoft".to_owned(), 1)],
             blocks: vec![block],
             ..Topology::new(Dialect::Onnx)
         });
@@ -693,6 +693,46 @@ fn integers(
         case.check()
     };
     INTEGERS.iter().filter(|of| run(of)).count()
+}
+
+#[test]
+fn sums_and_products_of_codes_are_the_same() {
+    for (x, pooled, fits) in [
+        (&[2, 3, 40, 41][..], &[1, 1][..], true),
+        (&[1, 2, 1, 1], &[1, 1], true),
+        // Other dims, which the kernel broadcasts.
+        (&[1, 2, 7, 5], &[7, 5], false),
+    ] {
+        for (dtype, kind) in [
+            (DType::Uint8, "QLinearAdd"),
+            (DType::Int8, "QLinearAdd"),
+            (DType::Uint8, "QLinearMul"),
+            (DType::Int8, "QLinearMul"),
+        ] {
+            let window = [("kernel_shape", AttributeValue::Longs(pooled.to_vec()))];
+            let quantized = ["q", "size", "zero", "r", "other", "center", "own", "zero"];
+            let case = Case {
+                name: format!("{kind} {dtype} {x:?} {fits}"),
+                x: x.to_vec(),
+                ops: vec![
+                    op("QuantizeLinear", &["x", "size", "zero"], "q", &[]),
+                    op("AveragePool", &["x"], "pooled", &window),
+                    op("QuantizeLinear", &["pooled", "other", "center"], "r", &[]),
+                    Op { domain: "com.microsoft".to_owned(), ..op(kind, &quantized, "y", &[]) },
+                ],
+                constants: vec![
+                    ("size".to_owned(), list(&[0.008])),
+                    ("other".to_owned(), list(&[0.011])),
+                    ("own".to_owned(), list(&[0.0123])),
+                    ("zero".to_owned(), zero_point(dtype, 100)),
+                    ("center".to_owned(), zero_point(dtype, 0xf7)),
+                ],
+                outputs: vec!["y".to_owned()],
+                terms: 0,
+            };
+            assert!(case.check(), "{}", case.name);
+        }
+    }
 }
 
 /// Codes, and what they stand for, are the same bits; NaN and infinities, too.

@@ -83,8 +83,7 @@ impl Integers {
         }
         let Some(values) = Octets::of(weights, Order::RowMajor)? else { return Ok(None) };
         // Unsigned weights become signed ones.
-        let sign = sign(weights.dtype()) ^ 0x80;
-        let shift = if sign == 0 { 0 } else { SHIFT };
+        let (sign, shift) = (sign(weights.dtype()) ^ 0x80, 128 - shift(weights.dtype()));
         let zeros = match zero.map(whole).transpose()? {
             None => vec![-shift; groups * columns],
             Some(zeros) => match zeros.as_slice() {
@@ -120,9 +119,8 @@ impl Integers {
     pub(super) fn run(&self, task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
         let inputs = Inputs(task.inputs);
         let Some(x) = inputs.dense(0).filter(|x| x.count() > 0) else { return Ok(None) };
-        let is_signed = x.dtype() == DType::Int8;
         // Signed bytes become unsigned ones.
-        let shift = if is_signed { SHIFT } else { 0 };
+        let (sign, shift) = (sign(x.dtype()), shift(x.dtype()));
         let zero = match inputs.numbers(self.kind.zero)?.as_slice() {
             [] => shift,
             [zero] => zero + shift,
@@ -136,7 +134,6 @@ impl Integers {
             },
             false => None,
         };
-        let sign = sign(x.dtype());
         let product = Product { weights: &self.weights, zero, quantization };
         if !self.kind.is_convolution {
             let Some(values) = Octets::of(x, Order::RowMajor)? else { return Ok(None) };
@@ -171,12 +168,14 @@ impl Integers {
     }
 }
 
-/// What turns signed bytes into unsigned ones, and back.
-const SHIFT: i32 = 128;
-
-/// Returns the bit of each byte that turns signed bytes into unsigned ones.
-fn sign(dtype: DType) -> u8 {
+/// Returns the bit of each byte that turns signed bytes into unsigned ones, for a type of 8 bits.
+pub(super) fn sign(dtype: DType) -> u8 {
     if dtype == DType::Int8 { 0x80 } else { 0 }
+}
+
+/// Returns the number by which that makes them greater.
+pub(super) fn shift(dtype: DType) -> i32 {
+    sign(dtype).into()
 }
 
 /// The bytes of a tensor of 8-bit integers in one order.
@@ -239,7 +238,7 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    fn floats(&self, number: usize) -> Outcome<Vec<f64>> {
+    pub(super) fn floats(&self, number: usize) -> Outcome<Vec<f64>> {
         self.dense(number).map_or(Ok(Vec::new()), Dense::to_f64)
     }
 

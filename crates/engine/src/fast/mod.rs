@@ -72,13 +72,21 @@ pub(crate) struct Task<'a> {
 
 /// Returns the kernel of an operator for some tensors.
 pub(crate) fn special(op: &Op) -> Option<Special> {
-    if !matches!(op.domain.as_str(), "" | "ai.onnx") {
-        return None;
-    }
     let images =
         |inputs: &[Option<&Value>]| layout::images(inputs.first().copied().flatten()).is_some();
     let with_one = |fits, run| Special { fits, run, results: 1 };
-    Some(match op.kind.as_str() {
+    let kind = match op.domain.as_str() {
+        "" | "ai.onnx" => op.kind.as_str(),
+        "com.microsoft" => {
+            return match op.kind.as_str() {
+                "QLinearAdd" => Some(with_one(quantize::fits, quantize::sum)),
+                "QLinearMul" => Some(with_one(quantize::fits, quantize::product)),
+                _ => None,
+            };
+        }
+        _ => return None,
+    };
+    Some(match kind {
         "AveragePool" | "GlobalAveragePool" | "MaxPool" => with_one(images, pool::pool),
         "Concat" => with_one(images, arrange::concat),
         "DequantizeLinear" => with_one(quantize::fits, quantize::dequantize),

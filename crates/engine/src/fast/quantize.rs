@@ -3,7 +3,7 @@
 use burn_backend::{Bytes as Memory, DType as BurnType};
 use lodstone_model::{DType, Op};
 
-use super::integers::{Inputs, Octets};
+use super::integers::{Inputs, Octets, shift, sign};
 use super::layout::{Order, is_channels_last, ordered, tensor, wrapped};
 use super::product::part_of;
 use super::rows::combined;
@@ -142,4 +142,76 @@ pub(super) fn quantize_by_range(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> 
         tensor(vec![scale], Vec::new(), Order::RowMajor)?,
         wrapped(center, 1, Vec::new(), Order::RowMajor, dtype)?,
     ]))
+}
+
+/// Adds two quantized tensors of the same dims, or returns `None` if the kernel must run instead.
+pub(super) fn sum(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
+    paired(task, |a, b| a + b)
+}
+
+/// Multiplies two quantized tensors of the same dims, or returns `None` if the kernel must run instead.
+pub(super) fn product(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
+    paired(task, |a, b| a * b)
+}
+
+/// The real numbers of codes, in double precision.
+struct Real {
+    codes: Octets,
+    sign: u8,
+    zero: i32,
+    scale: f64,
+}
+
+impl Real {
+    /// Returns those of the input that begins at `number`; `None` if it does not have one scale and at most one zero point.
+    fn of(inputs: &Inputs<'_>, number: usize, order: Order) -> Outcome<Option<Self>> {
+        let Some(codes) = inputs.dense(number) else { return Ok(None) };
+        let (scale, zero) = (inputs.floats(number + 1)?, inputs.numbers(number + 2)?);
+        let ([scale], [] | [_]) = (scale.as_slice(), zero.as_slice()) else { return Ok(None) };
+        let zero = zero.first().copied().unwrap_or(0);
+        let (sign, shift) = (sign(codes.dtype()), shift(codes.dtype()));
+        let Some(codes) = Octets::of(codes, order)? else { return Ok(None) };
+        Ok(Some(Self { codes, sign, zero: zero + shift, scale: *scale }))
+    }
+
+    #[inline(always)]
+    fn number(&self, code: u8) -> f64 {
+        f64::from(i32::from(code ^ self.sign) - self.zero) * self.scale
+    }
+}
+
+/// Returns the quantized results of a function of the real numbers of two tensors.
+fn paired(task: &Task<'_>, of: impl Fn(f64, f64) -> f64 + Sync) -> Outcome<Option<Vec<Dense>>> {
+    let inputs = Inputs(task.inputs);
+    let (Some(left), Some(right)) = (inputs.dense(0), inputs.dense(3)) else { return Ok(None) };
+    if left.dims() != right.dims() {
+        return Ok(None);
+    }
+    let order = order_of(left);
+    let (Some(a), Some(b)) = (Real::of(&inputs, 0, order)?, Real::of(&inputs, 3, order)?) else {
+        return Ok(None);
+    };
+    let Some((limits, dtype)) = limits(left.dtype()) else { return Ok(None) };
+    let ([least, most], zero) = (limits.map(f64::from), inputs.numbers(7)?);
+    let (scale, zero) = (inputs.floats(6)?, zero.first().copied().map_or(0.0, f64::from));
+    let [scale] = scale.as_slice() else { return Ok(None) };
+    let mut out = vec![0_u8; a.codes.len()];
+    each_chunk(&mut out, PIECE, |(): &mut (), number, out| {
+        let (begin, count) = (number * PIECE, out.len());
+        let pairs = part_of(&a.codes, begin, count).iter().zip(part_of(&b.codes, begin, count));
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "in the limits"
+        )]
+        wide(|| {
+            for (out, (left, right)) in out.iter_mut().zip(pairs) {
+                let exact = of(a.number(*left), b.number(*right)) / scale;
+                *out = (exact.round_ties_even() + zero).clamp(least, most) as i32 as u8;
+            }
+        });
+        Ok(())
+    })?;
+    let count = out.len();
+    wrapped(Memory::from_elems(out), count, left.dims().to_vec(), order, dtype).map(one)
 }
