@@ -635,9 +635,20 @@ fn products_of_8_bit_integers_are_exact() {
         for kind in ["MatMulInteger", "QLinearMatMul"] {
             ran += integers(kind, x, weights, weights[1], &[]);
         }
+        let turned = [weights[1], weights[0]];
+        for (weights, is_turned) in [(weights, 0), (&turned, 1)] {
+            let attributes = [
+                ("transB", AttributeValue::Long(is_turned)),
+                ("alpha", AttributeValue::Float(0.5)),
+            ];
+            for kind in ["QGemm", "QGemm in single precision"] {
+                let columns = weights[usize::from(is_turned == 0)];
+                ran += integers(kind, x, weights, columns, &attributes);
+            }
+        }
     }
-    // Five pairs of types each; one product does not fit, and neither do four convolutions.
-    assert_eq!(ran, 5 * (2 * 26 + 2 * 7));
+    // Five pairs of types each; one product does not fit, and neither do four convolutions. QGemm multiplies matrices.
+    assert_eq!(ran, 5 * (2 * 26 + 2 * 7 + 4 * 5));
 }
 
 /// Compares an operator on 8-bit integers with the reference; returns the number of pairs of types for which it runs.
@@ -651,12 +662,15 @@ fn integers(
     let count = weights.iter().product::<u64>();
     let byte = |at: u64| (at.wrapping_mul(2_654_435_761) >> 9).to_le_bytes()[0];
     let run = |(rows, zero, dtype, zeros): &(DType, u8, DType, &[u8])| {
-        let is_quantized = kind.starts_with('Q');
-        let names: &[&str] = match is_quantized {
-            true => &["q", "size", "zero", "w", "sizes", "zeros", "own", "center", "bias"],
-            false => &["q", "w", "zero", "zeros"],
+        let names: &[&str] = match kind {
+            "QLinearConv" => &["q", "size", "zero", "w", "sizes", "zeros", "own", "center", "bias"],
+            "QLinearMatMul" => &["q", "size", "zero", "w", "sizes", "zeros", "own", "center"],
+            "QGemm" => &["q", "size", "zero", "w", "sizes", "zeros", "bias", "own", "center"],
+            "QGemm in single precision" => &["q", "size", "zero", "w", "sizes", "zeros"],
+            _ => &["q", "w", "zero", "zeros"],
         };
-        let names = if kind == "QLinearMatMul" { &names[..8] } else { names };
+        let name = kind.split(' ').next().unwrap_or_default();
+        let domain = if name == "QGemm" { "com.microsoft" } else { "" };
         let cycled = |list: &[u8]| -> Vec<u8> {
             list.iter().copied().cycle().take(columns.try_into().unwrap()).collect()
         };
@@ -683,7 +697,7 @@ fn integers(
             x: x.to_vec(),
             ops: vec![
                 op("QuantizeLinear", &["x", "size", "zero"], "q", &[]),
-                op(kind, names, "y", attributes),
+                Op { domain: domain.to_owned(), ..op(name, names, "y", attributes) },
             ],
             constants,
             outputs: vec!["y".to_owned()],

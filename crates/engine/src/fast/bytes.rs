@@ -7,6 +7,8 @@
 use std::ops::Range;
 
 use super::product::{DEPTH, Lines, Packed, part_of};
+use super::quantize::exact;
+use crate::fused::wide;
 use crate::item::Outcome;
 use crate::threads::{each_chunk, sharing};
 
@@ -163,16 +165,19 @@ impl Bytes {
             let sums = scratch.sums.chunks_exact_mut(width);
             let lines = scratch.rows.chunks_exact(whole).zip(sums);
             for ((line_of_all, sums), out) in lines.zip(out.chunks_exact_mut(width)) {
-                sums.iter_mut().zip(&base).for_each(|(sum, base)| *sum = sum.wrapping_add(*base));
+                let pairs = sums.iter_mut().zip(&base);
+                wide(|| pairs.for_each(|(sum, base)| *sum = sum.wrapping_add(*base)));
                 if !self.zeros.is_empty() {
                     let of_groups = line_of_all.chunks_exact(line.max(1));
                     let columns = self.columns.max(1);
                     let sums = sums.chunks_exact_mut(columns);
                     let zeros = self.zeros.chunks_exact(columns);
                     for ((bytes, sums), zeros) in of_groups.zip(sums).zip(zeros) {
-                        let total = bytes.iter().fold(0, |sum, byte| sum + i32::from(*byte));
-                        sums.iter_mut().zip(zeros).for_each(|(sum, zero)| {
-                            *sum = sum.wrapping_sub(zero.wrapping_mul(total));
+                        wide(|| {
+                            let total = bytes.iter().fold(0, |sum, byte| sum + i32::from(*byte));
+                            sums.iter_mut().zip(zeros).for_each(|(sum, zero)| {
+                                *sum = sum.wrapping_sub(zero.wrapping_mul(total));
+                            });
                         });
                     }
                 }
@@ -217,7 +222,7 @@ impl Scratch {
     fn multiply(&mut self, parts: &[(Range<usize>, Packed)], [line, whole, width]: [usize; 3]) {
         let count = self.rows.len() / whole;
         self.numbers.clear();
-        self.numbers.extend(self.rows.iter().map(|byte| f32::from(*byte)));
+        wide(|| self.numbers.extend(self.rows.iter().map(|byte| f32::from(*byte))));
         for (part, packed) in parts {
             self.products.clear();
             self.products.resize(count * width, 0.0);
@@ -225,11 +230,8 @@ impl Scratch {
             let lines = Lines { apart: whole, each: line, values };
             packed.multiply_alone(&lines, 0, &mut self.unfolded, &mut self.products);
             // At most 256 products of at most 255 * 128: whole numbers below 2^24.
-            #[expect(clippy::cast_possible_truncation, reason = "whole numbers that fit")]
-            let products = self.products.iter().map(|product| *product as i32);
-            self.sums.iter_mut().zip(products).for_each(|(sum, product)| {
-                *sum = sum.wrapping_add(product);
-            });
+            let pairs = self.sums.iter_mut().zip(&self.products);
+            wide(|| pairs.for_each(|(sum, product)| *sum = sum.wrapping_add(exact(*product))));
         }
     }
 }

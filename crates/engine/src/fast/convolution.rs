@@ -305,7 +305,7 @@ impl Geometry {
     }
 
     /// Convolves each channel with a filter of its own.
-    fn convolve_each(
+    pub(super) fn convolve_each(
         &self,
         image: &[f32],
         weights: &[f32],

@@ -43,11 +43,33 @@ fn limits(dtype: DType) -> Option<([f32; 2], BurnType)> {
     }
 }
 
-/// Returns the code of a number, for a type with these limits; signed codes keep their bits.
+/// Returns the code of a number, for a type with these limits; signed codes keep their bits. NaN has code 0.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between the limits")]
 fn code(number: f32, zero: f32, [least, most]: [f32; 2]) -> u8 {
-    (number.round_ties_even() + zero).clamp(least, most) as i32 as u8
+    // Adding it leaves whole numbers in the last bits. The compiler turns this into vectors, unlike `as` and `clamp`.
+    const SHIFT: f32 = 12_582_912.0;
+    let whole = number.round_ties_even() + zero;
+    let whole = if whole > most { most } else { whole };
+    let whole = if whole < least { least } else { whole };
+    (whole + SHIFT).to_bits().to_le_bytes()[0]
+}
+
+/// Returns a whole number of fewer than 32 bits.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the last bits are the number")]
+pub(super) fn exact(number: f32) -> i32 {
+    const SHIFT: f64 = 6_755_399_441_055_744.0;
+    ((f64::from(number) + SHIFT).to_bits() as u32).cast_signed()
+}
+
+/// Does what [`code`] does, in double precision.
+#[inline(always)]
+pub(super) fn wide_code(number: f64, zero: f64, [least, most]: [f64; 2]) -> u8 {
+    const SHIFT: f64 = 6_755_399_441_055_744.0;
+    let whole = number.round_ties_even() + zero;
+    let whole = if whole > most { most } else { whole };
+    let whole = if whole < least { least } else { whole };
+    (whole + SHIFT).to_bits().to_le_bytes()[0]
 }
 
 /// Returns the codes of numbers, divided by a scale.
@@ -192,22 +214,17 @@ fn paired(task: &Task<'_>, of: impl Fn(f64, f64) -> f64 + Sync) -> Outcome<Optio
         return Ok(None);
     };
     let Some((limits, dtype)) = limits(left.dtype()) else { return Ok(None) };
-    let ([least, most], zero) = (limits.map(f64::from), inputs.numbers(7)?);
+    let (limits, zero) = (limits.map(f64::from), inputs.numbers(7)?);
     let (scale, zero) = (inputs.floats(6)?, zero.first().copied().map_or(0.0, f64::from));
     let [scale] = scale.as_slice() else { return Ok(None) };
     let mut out = vec![0_u8; a.codes.len()];
     each_chunk(&mut out, PIECE, |(): &mut (), number, out| {
         let (begin, count) = (number * PIECE, out.len());
         let pairs = part_of(&a.codes, begin, count).iter().zip(part_of(&b.codes, begin, count));
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "in the limits"
-        )]
         wide(|| {
             for (out, (left, right)) in out.iter_mut().zip(pairs) {
-                let exact = of(a.number(*left), b.number(*right)) / scale;
-                *out = (exact.round_ties_even() + zero).clamp(least, most) as i32 as u8;
+                let exact = of(a.number(*left), b.number(*right));
+                *out = wide_code(exact / scale, zero, limits);
             }
         });
         Ok(())

@@ -202,11 +202,11 @@ impl Constants<'_> {
     /// fast kernel for them.
     fn integers(&self, node: &Node, context: Context<'_>) -> Outcome<Option<Arc<Kept>>> {
         let given = |number: usize| node.inputs.get(number).copied().flatten();
-        let Some(kind) = Kind::of(&node.op) else { return Ok(None) };
-        let (weights, zero) = (given(kind.weights), given(kind.weights_zero));
+        let Some(kind) = Kind::of(&node.op)? else { return Ok(None) };
+        let [weights, zero] = kind.weights().map(given);
         let make = || {
             let Some(weights) = self.dense(weights) else { return Ok(None) };
-            Ok(Integers::new(&node.op, weights, self.dense(zero))?.map(Weighted::Integers))
+            Ok(Integers::new(kind, &node.op, weights, self.dense(zero))?.map(Weighted::Integers))
         };
         let groups = Call::new(&node.op, &[])?.int("group", 1);
         self.kept(&[weights, zero], Form::Integers { kind, groups }, make, context)
