@@ -23,6 +23,7 @@ use crate::error::{Error, Result};
 use crate::evaluate::Folding;
 use crate::kernels::is_computed;
 use crate::plan::Mode;
+use crate::quantized;
 use crate::value::Value;
 
 /// The minimum limit on folded constants, in bytes. Constants that only depend on constants of the model are folded up to
@@ -107,6 +108,7 @@ impl Executable {
             states.ok_or_else(|| Finding::from("a state is not an input with a first value"))?;
         let mut folded = 0;
         if options.mode == Mode::Fast {
+            quantized::rewrite(&mut program)?;
             folded = fold(&mut program, context)?;
         }
         check_computed(&program)?;

@@ -34,6 +34,7 @@ mod narrow;
 mod numerics;
 mod plan;
 mod profile;
+mod quantized;
 mod threads;
 mod value;
 

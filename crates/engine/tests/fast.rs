@@ -58,6 +58,11 @@ struct Case {
 
 impl Case {
     fn run(&self, mode: Mode, threads: usize) -> Result<Vec<Value>, String> {
+        self.measured(mode, threads).map(|(made, _)| made)
+    }
+
+    /// Runs the program; also returns the number of its operators that ran.
+    fn measured(&self, mode: Mode, threads: usize) -> Result<(Vec<Value>, u64), String> {
         let block = Block {
             ops: self.ops.clone(),
             inputs: vec!["x".to_owned()],
@@ -83,8 +88,10 @@ impl Case {
         let x = Value::of(&tensor(&self.x, 7)).unwrap();
         // The second run uses the memory of the first.
         executable.run(vec![("x", x.clone())], context).map_err(|it| it.to_string())?;
-        assert!(steps.taken() <= self.ops.len() as u64, "{}", self.name);
-        executable.run(vec![("x", x)], context).map_err(|it| it.to_string())
+        let taken = steps.taken();
+        assert!(taken <= self.ops.len() as u64, "{}", self.name);
+        let made = executable.run(vec![("x", x)], context).map_err(|it| it.to_string())?;
+        Ok((made, taken))
     }
 
     /// Compares all modes and numbers of threads; returns whether the program runs.
@@ -784,6 +791,99 @@ fn quantized_tensors_are_the_same() {
                 terms: 0,
             };
             assert!(case.check(), "{}", case.name);
+        }
+    }
+}
+
+/// An operator between dequantization and quantization.
+fn between(kind: &str, weights: &[u64], zero: u8, dtype: DType, with_bias: bool) -> Case {
+    let columns = if kind == "Conv" { weights[0] } else { weights[1] };
+    let byte = |at: u64| (at.wrapping_mul(2_654_435_761) >> 9).to_le_bytes()[0];
+    let bytes: Vec<u8> = (0..weights.iter().product()).map(byte).collect();
+    let sizes: Vec<f32> = (0..columns).map(|at| f32::from(byte(at)) / 9000.0 + 0.001).collect();
+    let bias: Vec<u8> =
+        (0..columns).flat_map(|at| (i32::from(byte(at)) * 90).to_le_bytes()).collect();
+    let of_bias: Vec<f32> = sizes.iter().map(|size| size * 0.008).collect();
+    let zeros = Tensor::dense(DType::Int8, vec![columns], Blob::memory(vec![0; sizes.len()]));
+    let none = vec![0; 4 * sizes.len()];
+    let axis = |axis: i64| [("axis", AttributeValue::Long(axis))];
+    let mut names = vec!["real", "weights"];
+    names.extend(with_bias.then_some("bias"));
+    Case {
+        name: format!("{kind} {weights:?} {zero} {dtype} {with_bias}"),
+        x: if kind == "Conv" { vec![2, weights[1], 9, 8] } else { vec![5, weights[0]] },
+        ops: vec![
+            op("QuantizeLinear", &["x", "size", "middle"], "codes", &[]),
+            op("DequantizeLinear", &["codes", "size", "middle"], "real", &[]),
+            op(
+                "DequantizeLinear",
+                &["w", "sizes", "zeros"],
+                "weights",
+                &axis(if kind == "Conv" { 0 } else { 1 }),
+            ),
+            op("DequantizeLinear", &["b", "of bias", "none"], "bias", &axis(0)),
+            op(kind, &names, "y", &[]),
+            op("Relu", &["y"], "positive", &[]),
+            op("QuantizeLinear", &["positive", "own", "least"], "out", &[]),
+            op("DequantizeLinear", &["out", "own", "least"], "result", &[]),
+        ],
+        constants: vec![
+            ("size".to_owned(), list(&[0.008])),
+            ("middle".to_owned(), zero_point(dtype, 120)),
+            ("w".to_owned(), Tensor::dense(DType::Int8, weights.to_vec(), Blob::memory(bytes))),
+            ("sizes".to_owned(), list(&sizes)),
+            ("zeros".to_owned(), zeros),
+            ("b".to_owned(), Tensor::dense(DType::Int32, vec![columns], Blob::memory(bias))),
+            ("of bias".to_owned(), list(&of_bias)),
+            ("none".to_owned(), Tensor::dense(DType::Int32, vec![columns], Blob::memory(none))),
+            ("own".to_owned(), list(&[0.05])),
+            ("least".to_owned(), zero_point(dtype, zero)),
+        ],
+        outputs: vec!["result".to_owned()],
+        terms: 0,
+    }
+}
+
+/// Codes differ by at most one, and only where a result is near the middle between two.
+#[test]
+fn operators_between_quantizations_compute_on_codes() {
+    for (kind, weights) in [
+        ("Conv", &[17, 3, 3, 3][..]),
+        ("Conv", &[8, 20, 1, 1]),
+        ("MatMul", &[97, 33]),
+        ("Gemm", &[64, 40]),
+        ("Conv", &[4, 2, 3]),
+    ] {
+        for (dtype, zero, has_least) in [
+            (DType::Uint8, 0, true),
+            (DType::Int8, 0x80, true),
+            // `Relu` does more than the quantization.
+            (DType::Uint8, 20, false),
+        ] {
+            for with_bias in [true, false] {
+                let mut case = between(kind, weights, zero, dtype, with_bias && kind != "MatMul");
+                if weights.len() == 3 {
+                    case.x = vec![2, 2, 30];
+                }
+                let name = &case.name;
+                let [(reference, _), (fast, steps)] = [Mode::Reference, Mode::Fast].map(|mode| {
+                    let made = case.measured(mode, 2);
+                    let (made, steps) = made.unwrap_or_else(|error| panic!("{name}: {error}"));
+                    (made[0].dense().unwrap().to_f64().unwrap(), steps)
+                });
+                let mut differ = 0;
+                for (found, expected) in fast.iter().zip(&reference) {
+                    assert!((found - expected).abs() < 0.051, "{name}: {found} is not {expected}");
+                    differ += usize::from(found != expected);
+                }
+                assert!(differ * 200 <= fast.len(), "{name}: {differ} of {}", fast.len());
+                assert!(
+                    reference.iter().filter(|it| **it > 0.0).count() * 5 > fast.len(),
+                    "{name}"
+                );
+                // A quantization, the operator, and a dequantization.
+                assert_eq!(steps == 3, has_least, "{name}: {steps} operators");
+            }
         }
     }
 }
