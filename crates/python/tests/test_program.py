@@ -533,8 +533,10 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 @pytest.mark.parametrize("what", ["run", "train"])
 def test_interrupts_stop_runs(what, tmp_path):
     code = """
-import sys, numpy as np, lodstone
+import signal, sys, numpy as np, lodstone
 from lodstone.program import Executor, Network, layers, optimizer
+# A shell ignores interrupts in background jobs.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with Network() as net:
     count, one = layers.fill_constant([1], "int64", 0), layers.fill_constant([1], "int64", 1)
     goes_on = layers.less_than(count, one)

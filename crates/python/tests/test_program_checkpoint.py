@@ -275,7 +275,9 @@ def test_networks_are_trained(tmp_path):
 
 def test_the_time_of_an_interrupt_is_short(tmp_path):
     code = """
-import lodstone, sys
+import lodstone, signal, sys
+# A shell ignores interrupts in background jobs.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 data = lodstone.open("examples/digits/train.npz")
 print("ready", flush=True)
 try:
