@@ -8,21 +8,23 @@
 //! | `Add`, `Mul` | `QLinearAdd`, `QLinearMul` |
 //!
 //! `Relu` before the quantization is left out if the least code stands for 0. The sums are exact then, instead of sums of
-//! rounded products, so a code may differ by one where the result is near the middle between two.
+//! rounded products: given the same codes, a code may differ by one where the result is near the middle between two.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use lodstone_model::{DType, Op, Operand, Parameter, Topology};
+use lodstone_model::{AttributeValue, DType, Op, Operand, Parameter, Tensor, Topology};
+use lodstone_schema::places::at_mut;
 
 use crate::dense::Dense;
+use crate::fast::MAX_INNER;
 use crate::item::Outcome;
 use crate::kernels::Call;
 
 /// The domain of operators that ONNX lacks.
 const OTHER: &str = "com.microsoft";
 
-/// The greatest relative difference of the scale of a bias from the product of the other two scales.
-const NEAR: f64 = 1e-5;
+/// The greatest relative difference of the scale of a bias from the product of the other two scales, which is rounded once.
+const NEAR: f64 = 1.0 / (1 << 22) as f64;
 
 /// Replaces the operators of a program without subgraphs.
 pub(crate) fn rewrite(program: &mut Topology) -> Outcome<()> {
@@ -31,21 +33,20 @@ pub(crate) fn rewrite(program: &mut Topology) -> Outcome<()> {
         return Ok(());
     }
     let mut made = HashMap::new();
-    let mut gone = HashSet::new();
-    let graph = Graph::of(&block.ops, &block.initializers, &block.outputs);
+    let graph = Graph::of(&block.ops, &block.initializers);
     for (number, op) in block.ops.iter().enumerate().filter(|(_, op)| is(op, "QuantizeLinear")) {
-        if let Some((new, old)) = graph.quantized(op)? {
+        if let Some(new) = graph.quantized(op)? {
             made.insert(number, new);
-            gone.extend(old);
         }
     }
     if made.is_empty() {
         return Ok(());
     }
+    // What nothing reads any more is removed later.
     let Some(block) = program.blocks.first_mut() else { return Ok(()) };
-    let ops = std::mem::take(&mut block.ops).into_iter().enumerate();
-    let kept = ops.filter(|(number, _)| !gone.contains(number));
-    block.ops = kept.map(|(number, op)| made.remove(&number).unwrap_or(op)).collect();
+    for (number, op) in made {
+        *at_mut(&mut block.ops, number)? = op;
+    }
     if !program.operator_versions.iter().any(|(domain, _)| domain == OTHER) {
         program.operator_versions.push((OTHER.to_owned(), 1));
     }
@@ -72,9 +73,15 @@ struct Graph<'a> {
     ops: &'a [Op],
     /// The operator that computes each value.
     owners: HashMap<&'a str, usize>,
-    /// How often each value is read, or returned.
+    /// How often each value is read. That it is an output, too, changes nothing: bits do not depend on that.
     reads: HashMap<&'a str, usize>,
-    constants: HashMap<&'a str, &'a Parameter>,
+    constants: HashMap<&'a str, &'a Tensor>,
+}
+
+/// Quantized constants with one scale, or with one for each column of a product.
+struct Weights<'a> {
+    of: Quantized<'a>,
+    columns: u64,
 }
 
 /// A quantized value: its codes, their scale and their zero point.
@@ -92,29 +99,34 @@ impl Quantized<'_> {
     }
 }
 
-/// An operator in place of others, and their numbers.
-type Replaced = (Op, Vec<usize>);
-
 impl<'a> Graph<'a> {
-    fn of(ops: &'a [Op], constants: &'a [Parameter], outputs: &'a [String]) -> Self {
+    fn of(ops: &'a [Op], constants: &'a [Parameter]) -> Self {
         let mut owners = HashMap::new();
         let mut reads: HashMap<&str, usize> = HashMap::new();
         for (number, op) in ops.iter().enumerate() {
             owners.extend(op.writes().map(|name| (name, number)));
             op.reads().for_each(|name| *reads.entry(name).or_default() += 1);
         }
-        outputs.iter().for_each(|name| *reads.entry(name).or_default() += 1);
-        let constants = constants.iter().map(|constant| (constant.name.as_str(), constant));
-        Self { ops, owners, reads, constants: constants.collect() }
+        let constants = constants.iter().map(|it| (it.name.as_str(), &it.tensor));
+        let mut constants: HashMap<&str, &Tensor> = constants.collect();
+        for op in ops.iter().filter(|op| is(op, "Constant")) {
+            if let (Some(AttributeValue::Tensor(tensor)), [name]) =
+                (op.attribute("value"), op.output(""))
+            {
+                constants.insert(name, tensor);
+            }
+        }
+        Self { ops, owners, reads, constants }
     }
 
-    /// Returns the elements of a constant, or `None` if it is none.
+    /// Returns the elements of a constant scalar or list, or `None` if it is none.
     fn numbers(&self, name: &str, dtypes: &[DType]) -> Outcome<Option<(Vec<f64>, DType)>> {
-        let tensor = self.constants.get(name).map(|constant| &constant.tensor);
-        let Some(tensor) = tensor.filter(|tensor| dtypes.contains(&tensor.dtype)) else {
-            return Ok(None);
+        let fits = |tensor: &&&Tensor| {
+            tensor.shape.len() < 2 && tensor.shape != [0] && dtypes.contains(&tensor.dtype)
         };
-        Ok(Some((Dense::of(tensor)?.to_f64()?, tensor.dtype)))
+        let Some(tensor) = self.constants.get(name).filter(fits) else { return Ok(None) };
+        let Ok(dense) = Dense::of(tensor) else { return Ok(None) };
+        Ok(Some((dense.to_f64()?, tensor.dtype)))
     }
 
     /// Returns the codes that an operator reads or writes, with the given name, by its other two inputs.
@@ -146,10 +158,10 @@ impl<'a> Graph<'a> {
     }
 
     /// Returns the weights that a value stands for: constants with one scale, or with one for each index of an axis.
-    fn weights(&self, name: &str, axis: i64, rank: usize) -> Outcome<Option<Quantized<'a>>> {
+    fn weights(&self, name: &str, axis: i64, rank: usize) -> Outcome<Option<Weights<'a>>> {
         let Some(weights) = self.dequantized(name)? else { return Ok(None) };
         let [codes, ..] = weights.names;
-        let tensor = self.constants.get(codes).map(|constant| &constant.tensor);
+        let tensor = self.constants.get(codes).filter(|it| it.dtype == weights.dtype);
         let Some(shape) = tensor.map(|tensor| &tensor.shape).filter(|it| it.len() == rank) else {
             return Ok(None);
         };
@@ -159,18 +171,22 @@ impl<'a> Graph<'a> {
             weights.axis
         };
         let dim = usize::try_from(axis).ok().and_then(|axis| shape.get(axis)).copied();
-        let fits =
-            |list: &[f64]| list.len() == 1 || found == axis && Some(list.len() as u64) == dim;
-        Ok(Some(weights).filter(|it| fits(&it.scales) && fits(&it.zeros)))
+        let columns = dim.unwrap_or(0);
+        let fits = |list: &[f64]| list.len() == 1 || found == axis && list.len() as u64 == columns;
+        // Others have no fast kernel.
+        let inner = shape.iter().product::<u64>().checked_div(columns);
+        let is_fast = inner.is_some_and(|inner| inner <= MAX_INNER as u64);
+        let fits = is_fast && fits(&weights.scales) && fits(&weights.zeros);
+        Ok(fits.then_some(Weights { of: weights, columns }))
     }
 
-    /// Returns whether a value is the bias of a product of values with these scales: codes with 32 bits whose scale is the
-    /// product of both. Returns the name of the codes.
-    fn bias(&self, name: &str, left: f64, right: &[f64]) -> Outcome<Option<&'a str>> {
+    /// Returns the name of the codes of a bias of weights, `None` if a value is something else: one code of 32 bits for each
+    /// column, whose scale is the product of that of the other operand, `left`, and that of the weights.
+    fn bias(&self, name: &str, left: f64, weights: &Weights<'_>) -> Outcome<Option<&'a str>> {
         let owner = self.owners.get(name).and_then(|number| self.ops.get(*number));
-        let Some((op, [codes, scale, zero @ ..])) = owner.map(|op| (op, inputs(op))) else {
-            return Ok(None);
-        };
+        let owner = owner.filter(|op| is(op, "DequantizeLinear"));
+        let Some([codes, scale, zero @ ..]) = owner.map(inputs) else { return Ok(None) };
+        let right = &weights.of.scales;
         let (numbers, scales) =
             (self.numbers(codes, &[DType::Int32])?, self.numbers(scale, &[DType::Float32])?);
         let zeros = match zero {
@@ -182,12 +198,11 @@ impl<'a> Graph<'a> {
         else {
             return Ok(None);
         };
-        let count = scales.len().max(right.len());
+        let count = numbers.len();
         let mut pairs = scales.iter().cycle().take(count).zip(right.iter().cycle());
-        let fits = is(op, "DequantizeLinear")
+        let fits = count as u64 == weights.columns
             && zeros.iter().all(|zero| *zero == 0.0)
-            && [1, numbers.len()].contains(&scales.len())
-            && [1, numbers.len()].contains(&right.len())
+            && [1, count].contains(&scales.len())
             && pairs.all(|(scale, right)| {
                 let expected = left * right;
                 (scale - expected).abs() <= NEAR * expected.abs()
@@ -201,27 +216,23 @@ impl<'a> Graph<'a> {
     }
 
     /// Returns an operator on 8-bit integers in place of a quantization and what it quantizes.
-    fn quantized(&self, quantize: &'a Op) -> Outcome<Option<Replaced>> {
+    fn quantized(&self, quantize: &'a Op) -> Outcome<Option<Op>> {
         let [x, ..] = inputs(quantize) else { return Ok(None) };
         let Some(own) = self.codes(quantize, "")?.filter(Quantized::is_plain) else {
             return Ok(None);
         };
-        let mut gone = Vec::new();
         let Some(mut number) = self.alone(x) else { return Ok(None) };
-        gone.push(number);
         if let Some(relu) = self.ops.get(number).filter(|op| is(op, "Relu")) {
             let least = if own.dtype == DType::Int8 { -128.0 } else { 0.0 };
             let [x] = inputs(relu) else { return Ok(None) };
-            let Some(before) = self.alone(x).filter(|_| own.zeros == [least]) else {
-                return Ok(None);
-            };
+            let is_least = own.zeros == [least] && own.scales.iter().all(|scale| *scale > 0.0);
+            let Some(before) = self.alone(x).filter(|_| is_least) else { return Ok(None) };
             number = before;
-            gone.push(number);
         }
         let Some(op) = self.ops.get(number) else { return Ok(None) };
         let Some((domain, kind, args)) = self.arguments(op, &own)? else { return Ok(None) };
         let (slot, args) = (String::new(), args.into_iter().map(str::to_owned).collect());
-        let new = Op {
+        Ok(Some(Op {
             domain: domain.to_owned(),
             name: quantize.name.clone(),
             kind: kind.to_owned(),
@@ -229,8 +240,7 @@ impl<'a> Graph<'a> {
             outputs: quantize.outputs.clone(),
             attributes: op.attributes.clone(),
             ..Op::default()
-        };
-        Ok(Some((new, gone)))
+        }))
     }
 
     /// Returns the domain, the kind and the inputs of the operator on 8-bit integers that does what another does.
@@ -276,13 +286,13 @@ impl<'a> Graph<'a> {
         let (Some(right), [left_scale]) = (right, left.scales.as_slice()) else { return Ok(None) };
         let bias = match bias {
             [] => None,
-            [bias] => match self.bias(bias, *left_scale, &right.scales)? {
+            [bias] => match self.bias(bias, *left_scale, &right)? {
                 Some(bias) => Some(bias),
                 None => return Ok(None),
             },
             _ => return Ok(None),
         };
-        let mut args = [&left.names[..], &right.names].concat();
+        let mut args = [&left.names[..], &right.of.names].concat();
         Ok(Some(match op.kind.as_str() {
             "Gemm" => {
                 args.extend([bias.unwrap_or_default(), scale, zero]);

@@ -887,3 +887,133 @@ fn operators_between_quantizations_compute_on_codes() {
         }
     }
 }
+
+/// Zero points, scales and biases of unusual types and dims are left to the reference, its errors too.
+#[test]
+fn unusual_scales_and_zero_points_are_left_to_the_reference() {
+    let bytes = |dtype: DType, shape: &[u64]| {
+        let count = shape.iter().product::<u64>();
+        let bytes: Vec<u8> = (0..count).map(|at| 100 + at.to_le_bytes()[0]).collect();
+        Tensor::dense(dtype, shape.to_vec(), Blob::memory(bytes))
+    };
+    let floats = |shape: &[u64]| {
+        let count = usize::try_from(shape.iter().product::<u64>()).unwrap();
+        let tensor = list(&vec![0.01; count]);
+        Tensor { shape: shape.to_vec(), ..tensor }
+    };
+    let longs = |shape: &[u64]| {
+        let count = shape.iter().product::<u64>();
+        let bytes: Vec<u8> = (0..count).flat_map(|at| (at as i32 * 7).to_le_bytes()).collect();
+        Tensor::dense(DType::Int32, shape.to_vec(), Blob::memory(bytes))
+    };
+    let mut others = vec![bytes(DType::Int8, &[1]), bytes(DType::Int8, &[4])];
+    for shape in [&[][..], &[1], &[4], &[4, 1], &[1, 4], &[1, 1, 1], &[0], &[3]] {
+        others.extend([bytes(DType::Uint8, shape), floats(shape), longs(shape)]);
+    }
+    let (quantized, mut ran) = (["q", "size", "zero", "w", "sizes", "zeros"], 0);
+    let kinds: [(&str, &[&str]); 5] = [
+        ("MatMulInteger", &["q", "w", "zero", "zeros"]),
+        ("QLinearMatMul", &["own", "center"]),
+        ("QGemm", &["bias", "own", "center"]),
+        ("QLinearAdd", &["own", "center"]),
+        ("QuantizeLinear", &["x", "size", "zero"]),
+    ];
+    for (kind, more) in kinds {
+        let names: Vec<&str> = match kind.starts_with("QL") || kind == "QGemm" {
+            true => quantized.iter().chain(more).copied().collect(),
+            false => more.to_vec(),
+        };
+        for unusual in names.iter().filter(|name| !["q", "w", "x"].contains(name)) {
+            for other in &others {
+                let mut constants = vec![
+                    ("size".to_owned(), list(&[0.008])),
+                    ("zero".to_owned(), zero_point(DType::Uint8, 117)),
+                    ("w".to_owned(), bytes(DType::Uint8, &[4, 4])),
+                    ("sizes".to_owned(), list(&[0.02])),
+                    ("zeros".to_owned(), zero_point(DType::Uint8, 99)),
+                    ("own".to_owned(), list(&[0.7])),
+                    ("center".to_owned(), zero_point(DType::Uint8, 60)),
+                    ("bias".to_owned(), longs(&[4])),
+                ];
+                let first = constants.iter_mut().find(|(name, _)| name == unusual).unwrap();
+                first.1 = other.clone();
+                let domain =
+                    if ["QGemm", "QLinearAdd"].contains(&kind) { "com.microsoft" } else { "" };
+                let case = Case {
+                    name: format!("{kind}, `{unusual}` is {} {:?}", other.dtype, other.shape),
+                    x: vec![4, 4],
+                    ops: vec![
+                        op("QuantizeLinear", &["x", "scale", "first"], "q", &[]),
+                        Op { domain: domain.to_owned(), ..op(kind, &names, "y", &[]) },
+                    ],
+                    constants: constants
+                        .into_iter()
+                        .chain([
+                            ("scale".to_owned(), list(&[0.008])),
+                            ("first".to_owned(), zero_point(DType::Uint8, 117)),
+                        ])
+                        .collect(),
+                    outputs: vec!["y".to_owned()],
+                    terms: 0,
+                };
+                ran += usize::from(case.check());
+            }
+        }
+    }
+    assert!(ran > 100, "{ran}");
+}
+
+/// The bits of an output of a quantized network do not depend on what else is an output.
+#[test]
+fn further_outputs_do_not_change_codes() {
+    for kind in ["Conv", "Gemm"] {
+        let weights: &[u64] = if kind == "Conv" { &[17, 3, 3, 3] } else { &[64, 40] };
+        let mut case = between(kind, weights, 0, DType::Uint8, true);
+        let alone = case.run(Mode::Fast, 1).unwrap();
+        case.outputs.extend(["y", "positive"].map(str::to_owned));
+        let all = case.run(Mode::Fast, 1).unwrap();
+        let bytes = |values: &[Value]| values[0].dense().unwrap().bytes().unwrap();
+        assert_eq!(bytes(&alone), bytes(&all), "{kind}");
+        assert_eq!(all.len(), 3);
+    }
+}
+
+/// `Add` and `Mul` between quantizations, with dims that differ, too.
+#[test]
+fn sums_and_products_between_quantizations_compute_on_codes() {
+    for kind in ["Add", "Mul"] {
+        for window in [[1, 1], [9, 7]] {
+            let window = [("kernel_shape", AttributeValue::Longs(window.to_vec()))];
+            let case = Case {
+                name: format!("{kind} {window:?}"),
+                x: vec![2, 5, 9, 7],
+                ops: vec![
+                    op("AveragePool", &["x"], "pooled", &window),
+                    op("QuantizeLinear", &["x", "size", "zero"], "q", &[]),
+                    op("QuantizeLinear", &["pooled", "other", "center"], "r", &[]),
+                    op("DequantizeLinear", &["q", "size", "zero"], "left", &[]),
+                    op("DequantizeLinear", &["r", "other", "center"], "right", &[]),
+                    op(kind, &["left", "right"], "y", &[]),
+                    op("QuantizeLinear", &["y", "own", "zero"], "out", &[]),
+                ],
+                constants: vec![
+                    ("size".to_owned(), list(&[0.008])),
+                    ("other".to_owned(), list(&[0.011])),
+                    ("own".to_owned(), list(&[0.0123])),
+                    ("zero".to_owned(), zero_point(DType::Uint8, 100)),
+                    ("center".to_owned(), zero_point(DType::Uint8, 117)),
+                ],
+                outputs: vec!["out".to_owned()],
+                terms: 0,
+            };
+            let [(reference, _), (fast, steps)] = [Mode::Reference, Mode::Fast].map(|mode| {
+                let (made, steps) = case.measured(mode, 2).unwrap();
+                (made[0].dense().unwrap().to_f64().unwrap(), steps)
+            });
+            assert_eq!(steps, 4, "{}", case.name);
+            let differ = reference.iter().zip(&fast).filter(|(a, b)| a != b).count();
+            assert!(differ * 100 <= fast.len(), "{}: {differ} of {}", case.name, fast.len());
+            assert!(reference.iter().zip(&fast).all(|(a, b)| (a - b).abs() <= 1.0));
+        }
+    }
+}

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use memmap2::MmapMut;
 
 use crate::blob::to_usize;
-use crate::{Blob, Error, PIECE, Progress, Result, parallel};
+use crate::{Blob, Error, PIECE, Progress, Result, internal, parallel};
 
 /// An allocation of a fixed size.
 #[derive(Debug)]
@@ -116,11 +116,18 @@ pub(crate) fn read_to(targets: Vec<(&Blob, &mut [u8])>, progress: &Progress) -> 
         while !rest.is_empty() {
             let end = match blob.file_range() {
                 // Bytes with one checksum are read once if they are read together.
-                Some((file, offset)) => file.begin_of_piece(offset + start + PIECE) - offset,
+                Some((file, offset)) => {
+                    let next = offset.saturating_add(start).saturating_add(PIECE);
+                    file.begin_of_piece(next) - offset
+                }
                 // Splitting computed blobs would not speed them up.
                 None => blob.len(),
             };
-            let (piece, later) = rest.split_at_mut(to_usize(end - start).min(rest.len()));
+            let len = to_usize(end.saturating_sub(start)).min(rest.len());
+            if len == 0 {
+                return Err(internal("a piece of memory is beyond the end of its blob"));
+            }
+            let (piece, later) = rest.split_at_mut(len);
             pieces.push((blob, (start, piece)));
             (start, rest) = (end, later);
         }

@@ -6,20 +6,23 @@
 
 use std::ops::Range;
 
+use super::codes::exact;
 use super::product::{DEPTH, Lines, Packed, part_of};
-use super::quantize::exact;
 use crate::fused::wide;
 use crate::item::Outcome;
 use crate::threads::{each_chunk, sharing};
 
 /// The maximum inner dim: sums of as many products fit 32 bits.
-pub(super) const MAX_INNER: usize = 33_000;
+pub(crate) const MAX_INNER: usize = 33_000;
 
 /// The number of bytes that are multiplied by one instruction, and summed.
 const QUAD: usize = 4;
 
 /// The number of unfolded bytes that stay in the second-level cache.
 const UNFOLDED: usize = 1 << 17;
+
+/// The number of sums that a thread has at a time, if there are not more in a few rows.
+const MAX_SUMS: usize = 1 << 19;
 
 /// The maximum number of rows that are multiplied at a time.
 const MAX_ROWS: usize = 240;
@@ -136,7 +139,7 @@ impl Bytes {
         let (width, line) = (self.width().max(1), self.inner.next_multiple_of(QUAD));
         let whole = (self.groups * line).max(1);
         let count = out.len() / width;
-        let most = (UNFOLDED / whole).clamp(1, MAX_ROWS);
+        let most = (UNFOLDED / whole).min(MAX_SUMS / width).clamp(TILE, MAX_ROWS);
         let parts = count.div_ceil(most).next_multiple_of(sharing()).max(1);
         let each = count.div_ceil(parts).max(1);
         let each = if each >= MANY { each.next_multiple_of(TILE) } else { each };

@@ -1,23 +1,16 @@
 //! Convolutions and products of 8-bit integers with constant weights, which are packed.
 
-use std::ops::Deref;
-
-use burn_backend::{Bytes as Memory, DType as BurnType};
-use lodstone_model::{DType, Op};
-use pulp::bytemuck::cast_slice;
+use lodstone_model::Op;
 
 use super::bytes::{ByteLines, ByteRows, Bytes, MAX_INNER};
+use super::codes::{Inputs, Octets, shift, sign, zeros_of};
 use super::convolution::{Geometry, Unfolded};
-use super::layout::{Elements, Order, elements, tensor, wrapped};
-use super::product::part_of;
-use super::quantize::{exact, wide_code};
-use super::{Task, one};
+use super::finish::{Exact, Finish, Multiplied};
+use super::layout::Order;
+use super::{Task, one, product};
 use crate::dense::Dense;
-use crate::fused::wide;
 use crate::item::Outcome;
 use crate::kernels::{Call, Windows, count};
-use crate::threads::each_chunk;
-use crate::value::Value;
 
 /// The packed weights of `ConvInteger`, `MatMulInteger`, `QGemm`, `QLinearConv` or `QLinearMatMul`.
 #[derive(Debug)]
@@ -109,16 +102,10 @@ impl Integers {
         let Some(values) = Octets::of(weights, Order::RowMajor)? else { return Ok(None) };
         // Unsigned weights become signed ones.
         let (sign, shift) = (sign(weights.dtype()) ^ 0x80, 128 - shift(weights.dtype()));
-        let zeros = match zero.map(whole).transpose()? {
-            None => vec![-shift; groups * columns],
-            Some(zeros) => match zeros.as_slice() {
-                [one] => vec![one - shift; groups * columns],
-                all if all.len() == groups * columns => {
-                    all.iter().map(|zero| zero - shift).collect()
-                }
-                _ => return Ok(None),
-            },
+        let Some(zeros) = zeros_of(zero, weights.dtype(), groups * columns)? else {
+            return Ok(None);
         };
+        let zeros: Vec<i32> = zeros.into_iter().map(|zero| zero - shift).collect();
         let at =
             |place: usize| (values.get(place).copied().unwrap_or_default() ^ sign).cast_signed();
         let weights = match (kind, dims.as_slice()) {
@@ -174,12 +161,10 @@ impl Integers {
     pub(super) fn run(&self, task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
         let inputs = Inputs(task.inputs);
         let Some(x) = inputs.dense(0).filter(|x| x.count() > 0) else { return Ok(None) };
-        let zero = match inputs.numbers(2)?.as_slice() {
-            [] => 0,
-            [zero] => *zero,
-            _ => return Ok(None),
+        let Some(zero) = inputs.zero(2, x.dtype())? else { return Ok(None) };
+        let Some(finish) = Finish::of(&inputs, self.kind, self.width(), task.op)? else {
+            return Ok(None);
         };
-        let Some(finish) = Finish::of(&inputs, self, task.op)? else { return Ok(None) };
         match self.kind.is_convolution() {
             true => self.convolved(task, x, zero, &finish),
             false => self.multiplied(x, zero, &finish),
@@ -231,7 +216,7 @@ impl Integers {
                 let number = |byte: &u8| (i32::from(byte ^ sign) - zero) as f32;
                 let image: Vec<f32> = values.iter().map(number).collect();
                 let mut sums = task.buffers.take(count);
-                let plain = super::product::Finish::default();
+                let plain = product::Finish::default();
                 geometry.convolve_each(&image, weights, plain, &mut sums, |_, _| Ok(()))?;
                 return finish
                     .made(&Exact { width: self.width(), sums: &sums }, dims, order)
@@ -246,44 +231,6 @@ impl Integers {
         let unfolded = Unfolded { geometry: &geometry, image: &values, channels };
         let rows = ByteWindows { unfolded, inner: weights.inner(), blank: blank ^ sign, sign };
         finish.made(&Multiplied { weights, rows, zero }, dims, order).map(one)
-    }
-}
-
-/// Returns the bit of each byte that turns signed bytes into unsigned ones, for a type of 8 bits.
-pub(super) fn sign(dtype: DType) -> u8 {
-    if dtype == DType::Int8 { 0x80 } else { 0 }
-}
-
-/// Returns the number by which that makes them greater.
-pub(super) fn shift(dtype: DType) -> i32 {
-    sign(dtype).into()
-}
-
-/// The bytes of a tensor of 8-bit integers in one order.
-pub(super) enum Octets {
-    Signed(Elements<i8>),
-    Unsigned(Elements<u8>),
-}
-
-impl Octets {
-    /// Returns the bytes of a tensor, or `None` if it is of another type.
-    pub(super) fn of(tensor: &Dense, order: Order) -> Outcome<Option<Self>> {
-        Ok(match tensor.dtype() {
-            DType::Int8 => Some(Self::Signed(elements(tensor, order)?)),
-            DType::Uint8 => Some(Self::Unsigned(elements(tensor, order)?)),
-            _ => None,
-        })
-    }
-}
-
-impl Deref for Octets {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Self::Signed(values) => cast_slice(values),
-            Self::Unsigned(values) => values,
-        }
     }
 }
 
@@ -305,204 +252,5 @@ impl ByteRows for ByteWindows<'_> {
             self.unfolded.write(group, &runs, place, self.blank, into);
             into.iter_mut().for_each(|byte| *byte ^= self.sign);
         }
-    }
-}
-
-/// The inputs of an operator.
-pub(super) struct Inputs<'a>(pub(super) &'a [Option<&'a Value>]);
-
-impl<'a> Inputs<'a> {
-    pub(super) fn dense(&self, number: usize) -> Option<&'a Dense> {
-        match self.0.get(number) {
-            Some(Some(Value::Dense(dense))) => Some(dense),
-            _ => None,
-        }
-    }
-
-    pub(super) fn floats(&self, number: usize) -> Outcome<Vec<f64>> {
-        self.dense(number).map_or(Ok(Vec::new()), Dense::to_f64)
-    }
-
-    /// Returns the whole numbers of an input; none if it is omitted.
-    pub(super) fn numbers(&self, number: usize) -> Outcome<Vec<i32>> {
-        self.dense(number).map_or(Ok(Vec::new()), whole)
-    }
-}
-
-/// Returns the elements of a tensor of integers of at most 32 bits.
-#[expect(clippy::cast_possible_truncation, reason = "they fit")]
-fn whole(tensor: &Dense) -> Outcome<Vec<i32>> {
-    Ok(tensor.to_f64()?.into_iter().map(|number| number as i32).collect())
-}
-
-/// What happens to sums.
-enum Finish {
-    /// They are the result.
-    Sums,
-    Codes(Scaled, f64, [f64; 2], BurnType),
-    Reals(Scaled),
-}
-
-/// How sums become real numbers.
-struct Scaled {
-    /// What is added to the sums of each column.
-    bias: Vec<f64>,
-    /// The factor of each column.
-    scales: Vec<f64>,
-    /// What the products are divided by.
-    divisor: f64,
-}
-
-impl Scaled {
-    /// Calls `put` with the real number of each sum of a row.
-    #[inline(always)]
-    fn each<T>(&self, sums: &[i32], out: &mut [T], put: impl Fn(f64) -> T) {
-        let columns = self.scales.iter().zip(&self.bias);
-        let all = sums.iter().zip(out).zip(columns);
-        // A division takes longer than all the rest.
-        if self.divisor == 1.0 {
-            wide(|| {
-                all.for_each(|((sum, out), (scale, bias))| {
-                    *out = put((f64::from(*sum) + bias) * scale);
-                });
-            });
-        } else {
-            wide(|| {
-                all.for_each(|((sum, out), (scale, bias))| {
-                    *out = put((f64::from(*sum) + bias) * scale / self.divisor);
-                });
-            });
-        }
-    }
-}
-
-impl Finish {
-    /// Returns what an operator does with its sums, or `None` if there is no fast kernel for it.
-    fn of(inputs: &Inputs<'_>, of: &Integers, op: &Op) -> Outcome<Option<Self>> {
-        // The bias, the scale of the result, and its zero point.
-        let [bias, own, center] = match of.kind {
-            Kind::ConvInteger | Kind::MatMulInteger => return Ok(Some(Self::Sums)),
-            Kind::QGemm(_) => [6, 7, 8],
-            Kind::QLinearConv | Kind::QLinearMatMul => [8, 6, 7],
-        };
-        let [left, right, own_scale, zero] =
-            [1, 4, own, center].map(|number| inputs.floats(number));
-        let (left, right, own_scale, zero) = (left?, right?, own_scale?, zero?);
-        let (width, bias) = (of.width(), inputs.floats(bias)?);
-        let fits = |list: &[f64]| list.len() == width;
-        let [left] = left.as_slice() else { return Ok(None) };
-        if !(right.len() == 1 || fits(&right)) || !(bias.is_empty() || fits(&bias)) {
-            return Ok(None);
-        }
-        let bias = if bias.is_empty() { vec![0.0; width] } else { bias };
-        let right = right.iter().cycle().take(width);
-        let alpha = f64::from(Call::new(op, &[])?.float("alpha", 1.0));
-        let is_gemm = matches!(of.kind, Kind::QGemm(_));
-        let scaled = match (own_scale.as_slice(), is_gemm) {
-            ([], true) => {
-                let scales = right.map(|right| left * right * alpha).collect();
-                return Ok(Some(Self::Reals(Scaled { bias, scales, divisor: 1.0 })));
-            }
-            ([own], true) => {
-                let scales = right.map(|right| left * right * alpha).collect();
-                Scaled { bias, scales, divisor: *own }
-            }
-            ([own], false) => {
-                let scales = right.map(|right| left * right / own).collect();
-                Scaled { bias, scales, divisor: 1.0 }
-            }
-            _ => return Ok(None),
-        };
-        // Without a zero point, the type is that of the first input.
-        let (zero, number) = match zero.as_slice() {
-            [] if is_gemm => (0.0, 0),
-            [zero] => (*zero, center),
-            _ => return Ok(None),
-        };
-        Ok(match inputs.dense(number).map(Dense::dtype) {
-            Some(DType::Int8) => Some(Self::Codes(scaled, zero, [-128.0, 127.0], BurnType::I8)),
-            Some(DType::Uint8) => Some(Self::Codes(scaled, zero, [0.0, 255.0], BurnType::U8)),
-            _ => None,
-        })
-    }
-
-    /// Returns the result of the given dims.
-    fn made(&self, sums: &impl Sums, dims: Vec<usize>, order: Order) -> Outcome<Dense> {
-        let count = dims.iter().product();
-        match self {
-            Self::Sums => {
-                let mut made = vec![0_i32; count];
-                sums.each(&mut made, |sums, out| out.copy_from_slice(sums))?;
-                wrapped(Memory::from_elems(made), count, dims, order, BurnType::I32)
-            }
-            Self::Codes(scaled, zero, limits, dtype) => {
-                let mut made = vec![0_u8; count];
-                sums.each(&mut made, |sums, out| {
-                    scaled.each(sums, out, |number| wide_code(number, *zero, *limits));
-                })?;
-                wrapped(Memory::from_elems(made), count, dims, order, *dtype)
-            }
-            Self::Reals(scaled) => {
-                let mut made = vec![0_f32; count];
-                #[expect(clippy::cast_possible_truncation, reason = "rounds")]
-                sums.each(&mut made, |sums, out| {
-                    scaled.each(sums, out, |number| number as f32);
-                })?;
-                tensor(made, dims, order)
-            }
-        }
-    }
-}
-
-/// The sums of products, in rows.
-trait Sums {
-    /// Calls `finish` with each row, and the part of `out` that belongs to it.
-    fn each<T: Send>(&self, out: &mut [T], finish: impl Fn(&[i32], &mut [T]) + Sync)
-    -> Outcome<()>;
-}
-
-/// The product of rows, whose zero point as unsigned bytes is `zero`, with weights.
-struct Multiplied<'a, R> {
-    weights: &'a Bytes,
-    rows: R,
-    zero: i32,
-}
-
-impl<R: ByteRows> Sums for Multiplied<'_, R> {
-    fn each<T: Send>(
-        &self,
-        out: &mut [T],
-        finish: impl Fn(&[i32], &mut [T]) + Sync,
-    ) -> Outcome<()> {
-        self.weights.multiply(&self.rows, self.zero, out, finish)
-    }
-}
-
-/// Sums that are exact in single precision.
-struct Exact<'a> {
-    width: usize,
-    sums: &'a [f32],
-}
-
-/// The number of elements that one processor handles at a time.
-const PIECE: usize = 1 << 14;
-
-impl Sums for Exact<'_> {
-    fn each<T: Send>(
-        &self,
-        out: &mut [T],
-        finish: impl Fn(&[i32], &mut [T]) + Sync,
-    ) -> Outcome<()> {
-        let size = (PIECE / self.width.max(1)).max(1) * self.width;
-        each_chunk(out, size, |row: &mut Vec<i32>, number, out| {
-            let sums = part_of(self.sums, number * size, out.len());
-            let rows = sums.chunks_exact(self.width.max(1));
-            for (sums, out) in rows.zip(out.chunks_exact_mut(self.width.max(1))) {
-                row.clear();
-                wide(|| row.extend(sums.iter().map(|sum| exact(*sum))));
-                finish(row, out);
-            }
-            Ok(())
-        })
     }
 }

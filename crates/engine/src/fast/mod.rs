@@ -6,7 +6,9 @@
 //! | `buffers.rs` | memory for results |
 //! | `bytes.rs` | the product of rows of 8-bit integers with a packed matrix |
 //! | `convolution.rs` | convolutions |
-//! | `dot.rs` | the same by instructions for it |
+//! | `codes.rs` | tensors of 8-bit integers, their scales and zero points |
+//! | `dot.rs` | the product of `bytes.rs` by AVX-512 VNNI |
+//! | `finish.rs` | what happens to the sums of `integers.rs` |
 //! | `integers.rs` | convolutions and products of 8-bit integers |
 //! | `layout.rs` | tensors whose channels are innermost |
 //! | `matrix.rs` | products with a constant matrix |
@@ -20,9 +22,11 @@
 mod arrange;
 mod buffers;
 mod bytes;
+mod codes;
 mod convolution;
 #[cfg(target_arch = "x86_64")]
 mod dot;
+mod finish;
 mod integers;
 pub(crate) mod layout;
 mod matrix;
@@ -34,6 +38,7 @@ mod rows;
 mod transposed;
 
 pub(crate) use buffers::{Buffers, Spare};
+pub(crate) use bytes::MAX_INNER;
 pub(crate) use convolution::{Affine, Convolution, dilation, is_transposed};
 pub(crate) use integers::{Integers, Kind};
 pub(crate) use matrix::Matrix;
@@ -75,18 +80,11 @@ pub(crate) fn special(op: &Op) -> Option<Special> {
     let images =
         |inputs: &[Option<&Value>]| layout::images(inputs.first().copied().flatten()).is_some();
     let with_one = |fits, run| Special { fits, run, results: 1 };
-    let kind = match op.domain.as_str() {
-        "" | "ai.onnx" => op.kind.as_str(),
-        "com.microsoft" => {
-            return match op.kind.as_str() {
-                "QLinearAdd" => Some(with_one(quantize::fits, quantize::sum)),
-                "QLinearMul" => Some(with_one(quantize::fits, quantize::product)),
-                _ => None,
-            };
-        }
-        _ => return None,
-    };
-    Some(match kind {
+    let is_own = matches!(op.domain.as_str(), "" | "ai.onnx");
+    Some(match op.kind.as_str() {
+        "QLinearAdd" if op.domain == "com.microsoft" => with_one(quantize::fits, quantize::sum),
+        "QLinearMul" if op.domain == "com.microsoft" => with_one(quantize::fits, quantize::product),
+        _ if !is_own => return None,
         "AveragePool" | "GlobalAveragePool" | "MaxPool" => with_one(images, pool::pool),
         "Concat" => with_one(images, arrange::concat),
         "DequantizeLinear" => with_one(quantize::fits, quantize::dequantize),

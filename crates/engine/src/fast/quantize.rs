@@ -3,15 +3,15 @@
 use burn_backend::{Bytes as Memory, DType as BurnType};
 use lodstone_model::{DType, Op};
 
-use super::integers::{Inputs, Octets, shift, sign};
+use super::codes::{Inputs, Octets, code, shift, sign, wide_code};
 use super::layout::{Order, is_channels_last, ordered, tensor, wrapped};
 use super::product::part_of;
 use super::rows::combined;
 use super::{Task, one};
 use crate::dense::Dense;
 use crate::fused::wide;
-use crate::item::Outcome;
-use crate::kernels::Call;
+use crate::item::{Item, Outcome};
+use crate::kernels::{Call, common};
 use crate::threads::each_chunk;
 use crate::value::Value;
 
@@ -23,7 +23,7 @@ fn order_of(tensor: &Dense) -> Order {
     if is_channels_last(tensor) { Order::ChannelsLast } else { Order::RowMajor }
 }
 
-/// Returns whether the first input is a tensor.
+/// Returns whether the first input is a tensor with elements.
 pub(super) fn fits(inputs: &[Option<&Value>]) -> bool {
     matches!(inputs.first(), Some(Some(Value::Dense(x))) if x.count() > 0)
 }
@@ -43,33 +43,12 @@ fn limits(dtype: DType) -> Option<([f32; 2], BurnType)> {
     }
 }
 
-/// Returns the code of a number, for a type with these limits; signed codes keep their bits. NaN has code 0.
-#[inline(always)]
-fn code(number: f32, zero: f32, [least, most]: [f32; 2]) -> u8 {
-    // Adding it leaves whole numbers in the last bits. The compiler turns this into vectors, unlike `as` and `clamp`.
-    const SHIFT: f32 = 12_582_912.0;
-    let whole = number.round_ties_even() + zero;
-    let whole = if whole > most { most } else { whole };
-    let whole = if whole < least { least } else { whole };
-    (whole + SHIFT).to_bits().to_le_bytes()[0]
-}
-
-/// Returns a whole number of fewer than 32 bits.
-#[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "the last bits are the number")]
-pub(super) fn exact(number: f32) -> i32 {
-    const SHIFT: f64 = 6_755_399_441_055_744.0;
-    ((f64::from(number) + SHIFT).to_bits() as u32).cast_signed()
-}
-
-/// Does what [`code`] does, in double precision.
-#[inline(always)]
-pub(super) fn wide_code(number: f64, zero: f64, [least, most]: [f64; 2]) -> u8 {
-    const SHIFT: f64 = 6_755_399_441_055_744.0;
-    let whole = number.round_ties_even() + zero;
-    let whole = if whole > most { most } else { whole };
-    let whole = if whole < least { least } else { whole };
-    (whole + SHIFT).to_bits().to_le_bytes()[0]
+/// Returns the one number of a scalar or of a list; `None` if there are others.
+fn single(scale: &Dense) -> Outcome<Option<f32>> {
+    match (scale.dims(), &*ordered(scale, Order::RowMajor)?) {
+        ([] | [_], [one]) => Ok(Some(*one)),
+        _ => Ok(None),
+    }
 }
 
 /// Returns the codes of numbers, divided by a scale.
@@ -101,28 +80,29 @@ pub(super) fn quantize(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     let are_single = [x, scale].iter().all(|it| it.dtype() == DType::Float32);
     let target = limits(inputs.dense(2).map_or(DType::Uint8, Dense::dtype));
     let Some(target) = target.filter(|_| are_single) else { return Ok(None) };
-    let (scale, zero) = (ordered(scale, Order::RowMajor)?, inputs.numbers(2)?);
-    let ([scale], [] | [_]) = (&*scale, zero.as_slice()) else { return Ok(None) };
+    let dtype = inputs.dense(2).map_or(DType::Uint8, Dense::dtype);
+    let (Some(scale), Some(zero)) = (single(scale)?, inputs.zero(2, dtype)?) else {
+        return Ok(None);
+    };
     if is_unusual(task.op)? {
         return Ok(None);
     }
     #[expect(clippy::cast_precision_loss, reason = "8 bits")]
-    let zero = zero.first().map_or(0.0, |zero| *zero as f32);
-    codes(x, *scale, zero, target).map(one)
+    codes(x, scale, zero as f32, target).map(one)
 }
 
 /// Returns the real numbers of quantized ones, or `None` if the kernel must run instead.
 pub(super) fn dequantize(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     let inputs = Inputs(task.inputs);
     let (Some(x), Some(scale)) = (inputs.dense(0), inputs.dense(1)) else { return Ok(None) };
-    if scale.dtype() != DType::Float32 || scale.count() != 1 || is_unusual(task.op)? {
+    if scale.dtype() != DType::Float32 || is_unusual(task.op)? {
         return Ok(None);
     }
     let order = order_of(x);
     let Some(values) = Octets::of(x, order)? else { return Ok(None) };
-    let (scale, zero) = (ordered(scale, Order::RowMajor)?, inputs.numbers(2)?);
-    let ([scale], [] | [_]) = (&*scale, zero.as_slice()) else { return Ok(None) };
-    let zero = zero.first().copied().unwrap_or(0);
+    let (Some(scale), Some(zero)) = (single(scale)?, inputs.zero(2, x.dtype())?) else {
+        return Ok(None);
+    };
     let is_signed = x.dtype() == DType::Int8;
     let mut out = task.buffers.take(values.len());
     each_chunk(&mut out, PIECE, |(): &mut (), number, out| {
@@ -166,12 +146,12 @@ pub(super) fn quantize_by_range(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> 
     ]))
 }
 
-/// Adds two quantized tensors of the same dims, or returns `None` if the kernel must run instead.
+/// Adds two quantized tensors, or returns `None` if the kernel must run instead.
 pub(super) fn sum(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     paired(task, |a, b| a + b)
 }
 
-/// Multiplies two quantized tensors of the same dims, or returns `None` if the kernel must run instead.
+/// Multiplies two quantized tensors, or returns `None` if the kernel must run instead.
 pub(super) fn product(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     paired(task, |a, b| a * b)
 }
@@ -185,15 +165,21 @@ struct Real {
 }
 
 impl Real {
-    /// Returns those of the input that begins at `number`; `None` if it does not have one scale and at most one zero point.
-    fn of(inputs: &Inputs<'_>, number: usize, order: Order) -> Outcome<Option<Self>> {
-        let Some(codes) = inputs.dense(number) else { return Ok(None) };
-        let (scale, zero) = (inputs.floats(number + 1)?, inputs.numbers(number + 2)?);
-        let ([scale], [] | [_]) = (scale.as_slice(), zero.as_slice()) else { return Ok(None) };
-        let zero = zero.first().copied().unwrap_or(0);
-        let (sign, shift) = (sign(codes.dtype()), shift(codes.dtype()));
-        let Some(codes) = Octets::of(codes, order)? else { return Ok(None) };
-        Ok(Some(Self { codes, sign, zero: zero + shift, scale: *scale }))
+    /// Returns those of `codes`, whose scale and zero point are inputs from `number` on; `None` if there is not one of each.
+    fn of(
+        inputs: &Inputs<'_>,
+        codes: &Dense,
+        number: usize,
+        order: Order,
+    ) -> Outcome<Option<Self>> {
+        let (dtype, scale) = (codes.dtype(), inputs.list(number)?);
+        let (Some(scale), Some(zero)) = (scale, inputs.zero(number + 1, dtype)?) else {
+            return Ok(None);
+        };
+        let ([scale], Some(codes)) = (scale.as_slice(), Octets::of(codes, order)?) else {
+            return Ok(None);
+        };
+        Ok(Some(Self { codes, sign: sign(dtype), zero: zero + shift(dtype), scale: *scale }))
     }
 
     #[inline(always)]
@@ -206,16 +192,21 @@ impl Real {
 fn paired(task: &Task<'_>, of: impl Fn(f64, f64) -> f64 + Sync) -> Outcome<Option<Vec<Dense>>> {
     let inputs = Inputs(task.inputs);
     let (Some(left), Some(right)) = (inputs.dense(0), inputs.dense(3)) else { return Ok(None) };
-    if left.dims() != right.dims() {
-        return Ok(None);
-    }
-    let order = order_of(left);
-    let (Some(a), Some(b)) = (Real::of(&inputs, 0, order)?, Real::of(&inputs, 3, order)?) else {
+    let Ok(dims) = common(left.dims(), right.dims()) else { return Ok(None) };
+    // A view, whose bytes are copied below.
+    let spread = |it: &Dense| Item::of(it)?.expanded(&dims).dense();
+    let (left, right) = (spread(left)?, spread(right)?);
+    let order = if is_channels_last(&right) { Order::ChannelsLast } else { order_of(&left) };
+    let (Some(a), Some(b)) =
+        (Real::of(&inputs, &left, 1, order)?, Real::of(&inputs, &right, 4, order)?)
+    else {
         return Ok(None);
     };
     let Some((limits, dtype)) = limits(left.dtype()) else { return Ok(None) };
-    let (limits, zero) = (limits.map(f64::from), inputs.numbers(7)?);
-    let (scale, zero) = (inputs.floats(6)?, zero.first().copied().map_or(0.0, f64::from));
+    let (limits, zero) = (limits.map(f64::from), inputs.zero(7, left.dtype())?);
+    let (Some(scale), Some(zero)) = (inputs.list(6)?, zero.map(f64::from)) else {
+        return Ok(None);
+    };
     let [scale] = scale.as_slice() else { return Ok(None) };
     let mut out = vec![0_u8; a.codes.len()];
     each_chunk(&mut out, PIECE, |(): &mut (), number, out| {
@@ -230,5 +221,5 @@ fn paired(task: &Task<'_>, of: impl Fn(f64, f64) -> f64 + Sync) -> Outcome<Optio
         Ok(())
     })?;
     let count = out.len();
-    wrapped(Memory::from_elems(out), count, left.dims().to_vec(), order, dtype).map(one)
+    wrapped(Memory::from_elems(out), count, dims, order, dtype).map(one)
 }

@@ -43,8 +43,8 @@ pub enum Mode {
     /// The program is simplified. Constant filters of convolutions are packed, together with the normalization of their
     /// results; images between them have their channels innermost in memory. Element-wise operators run in one pass, where
     /// possible as soon as a convolution has computed a part of its result. Operators between dequantization and
-    /// quantization compute on codes, of which a few differ by one. Other results are within [`Mode::error`] of the
-    /// reference.
+    /// quantization compute on codes: given the same ones, a few results differ by one. Other results are within
+    /// [`Mode::error`] of the reference.
     #[default]
     Fast,
 }

@@ -149,7 +149,10 @@ fn quantized_gemm(call: &Call<'_>) -> Made {
         .times(&single_value(call.input(4)?.cast(BurnType::F64)?))?;
     let y = y.times(&scales.scaled(call.float("alpha", 1.0).into())?)?;
     match call.optional(7) {
-        Some(_) => one(requantized(call, &y, 7, call.input(0)?.kind()?)?),
+        Some(_) => {
+            let like = call.optional(8).map_or_else(|| call.input(0), Ok)?;
+            one(requantized(call, &y, 7, like.kind()?)?)
+        }
         None => one(y.cast(BurnType::F32)?),
     }
 }

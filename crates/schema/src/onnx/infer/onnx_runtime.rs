@@ -119,7 +119,11 @@ fn gemm(node: &mut Node<'_>) -> Outcome {
 /// The result is quantized if it has a scale.
 fn quantized_gemm(node: &mut Node<'_>) -> Outcome {
     let shape = matrix(node, 3)?;
-    let dtype = if node.has(7) { node.dtype(0) } else { DType::Float32 };
+    let dtype = match (node.has(7), node.has(8)) {
+        (true, true) => node.dtype(8),
+        (true, false) => node.dtype(0),
+        (false, _) => DType::Float32,
+    };
     node.tensor(0, dtype, shape);
     Ok(())
 }

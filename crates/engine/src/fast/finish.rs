@@ -1,0 +1,208 @@
+//! What happens to the sums of products of 8-bit integers.
+
+use burn_backend::{Bytes as Memory, DType as BurnType};
+use lodstone_model::{DType, Op};
+
+use super::bytes::{ByteRows, Bytes};
+use super::codes::{Inputs, exact, wide_code};
+use super::integers::Kind;
+use super::layout::{Order, tensor, wrapped};
+use super::product::part_of;
+use crate::dense::Dense;
+use crate::fused::wide;
+use crate::item::Outcome;
+use crate::kernels::Call;
+use crate::threads::each_chunk;
+
+/// What happens to sums.
+pub(super) enum Finish {
+    /// They are the result.
+    Sums,
+    Codes(Scaled, f64, [f64; 2], BurnType),
+    Reals(Scaled),
+}
+
+/// How sums become real numbers.
+pub(super) struct Scaled {
+    /// What is added to the sums of each column.
+    bias: Vec<f64>,
+    /// The factor of each column.
+    scales: Vec<f64>,
+    /// What the products are divided by.
+    divisor: f64,
+}
+
+impl Scaled {
+    /// Calls `put` with the real number of each sum of a row.
+    #[inline(always)]
+    fn each<T>(&self, sums: &[i32], out: &mut [T], put: impl Fn(f64) -> T) {
+        let columns = self.scales.iter().zip(&self.bias);
+        let all = sums.iter().zip(out).zip(columns);
+        // A division takes longer than all the rest.
+        if self.divisor == 1.0 {
+            wide(|| {
+                all.for_each(|((sum, out), (scale, bias))| {
+                    *out = put((f64::from(*sum) + bias) * scale);
+                });
+            });
+        } else {
+            wide(|| {
+                all.for_each(|((sum, out), (scale, bias))| {
+                    *out = put((f64::from(*sum) + bias) * scale / self.divisor);
+                });
+            });
+        }
+    }
+}
+
+impl Finish {
+    /// Returns what an operator of a number of columns does with its sums, or `None` if there is no fast kernel for it.
+    pub(super) fn of(
+        inputs: &Inputs<'_>,
+        kind: Kind,
+        columns: usize,
+        op: &Op,
+    ) -> Outcome<Option<Self>> {
+        // The bias, the scale of the result, and its zero point.
+        let [bias, own, center] = match kind {
+            Kind::ConvInteger | Kind::MatMulInteger => return Ok(Some(Self::Sums)),
+            Kind::QGemm(_) => [6, 7, 8],
+            Kind::QLinearConv | Kind::QLinearMatMul => [8, 6, 7],
+        };
+        let is_gemm = matches!(kind, Kind::QGemm(_));
+        let (Some(left), Some(right), Some(divisor)) =
+            (inputs.list(1)?, inputs.list(4)?, inputs.list(own)?)
+        else {
+            return Ok(None);
+        };
+        // A matrix that is added may have one row.
+        let row = inputs.dense(bias).filter(|bias| matches!(bias.dims(), [1, _]) && is_gemm);
+        let bias = match row {
+            Some(row) => Some(row.to_f64()?),
+            None => inputs.list(bias)?,
+        };
+        let Some(bias) = bias else { return Ok(None) };
+        let fits = |list: &[f64]| list.len() == columns || list.len() == 1;
+        let ([left], true, true) = (left.as_slice(), fits(&right), bias.is_empty() || fits(&bias))
+        else {
+            return Ok(None);
+        };
+        if !is_gemm && bias.len() != columns && !bias.is_empty() {
+            return Ok(None);
+        }
+        let bias = if bias.is_empty() { vec![0.0] } else { bias };
+        let bias = bias.into_iter().cycle().take(columns).collect();
+        let right = right.into_iter().cycle().take(columns);
+        let alpha = f64::from(Call::new(op, &[])?.float("alpha", 1.0));
+        let scaled = match (divisor.as_slice(), is_gemm) {
+            ([], true) => {
+                let scales = right.map(|right| left * right * alpha).collect();
+                return Ok(Some(Self::Reals(Scaled { bias, scales, divisor: 1.0 })));
+            }
+            ([own], true) => {
+                let scales = right.map(|right| left * right * alpha).collect();
+                Scaled { bias, scales, divisor: *own }
+            }
+            ([own], false) => {
+                let scales = right.map(|right| left * right / own).collect();
+                Scaled { bias, scales, divisor: 1.0 }
+            }
+            _ => return Ok(None),
+        };
+        // Without a zero point, the type is that of the first input.
+        let like = match inputs.dense(center) {
+            Some(zero) => zero,
+            None if is_gemm => match inputs.dense(0) {
+                Some(x) => x,
+                None => return Ok(None),
+            },
+            None => return Ok(None),
+        };
+        let Some(zero) = inputs.zero(center, like.dtype())? else { return Ok(None) };
+        Ok(match like.dtype() {
+            DType::Int8 => Some(Self::Codes(scaled, zero.into(), [-128.0, 127.0], BurnType::I8)),
+            DType::Uint8 => Some(Self::Codes(scaled, zero.into(), [0.0, 255.0], BurnType::U8)),
+            _ => None,
+        })
+    }
+
+    /// Returns the result of the given dims.
+    pub(super) fn made(&self, sums: &impl Sums, dims: Vec<usize>, order: Order) -> Outcome<Dense> {
+        let count = dims.iter().product();
+        match self {
+            Self::Sums => {
+                let mut made = vec![0_i32; count];
+                sums.each(&mut made, |sums, out| out.copy_from_slice(sums))?;
+                wrapped(Memory::from_elems(made), count, dims, order, BurnType::I32)
+            }
+            Self::Codes(scaled, zero, limits, dtype) => {
+                let mut made = vec![0_u8; count];
+                sums.each(&mut made, |sums, out| {
+                    scaled.each(sums, out, |number| wide_code(number, *zero, *limits));
+                })?;
+                wrapped(Memory::from_elems(made), count, dims, order, *dtype)
+            }
+            Self::Reals(scaled) => {
+                let mut made = vec![0_f32; count];
+                #[expect(clippy::cast_possible_truncation, reason = "rounds")]
+                sums.each(&mut made, |sums, out| {
+                    scaled.each(sums, out, |number| number as f32);
+                })?;
+                tensor(made, dims, order)
+            }
+        }
+    }
+}
+
+/// The sums of products, in rows.
+pub(super) trait Sums {
+    /// Calls `finish` with each row, and the part of `out` that belongs to it.
+    fn each<T: Send>(&self, out: &mut [T], finish: impl Fn(&[i32], &mut [T]) + Sync)
+    -> Outcome<()>;
+}
+
+/// The product of rows, whose zero point as unsigned bytes is `zero`, with weights.
+pub(super) struct Multiplied<'a, R> {
+    pub(super) weights: &'a Bytes,
+    pub(super) rows: R,
+    pub(super) zero: i32,
+}
+
+impl<R: ByteRows> Sums for Multiplied<'_, R> {
+    fn each<T: Send>(
+        &self,
+        out: &mut [T],
+        finish: impl Fn(&[i32], &mut [T]) + Sync,
+    ) -> Outcome<()> {
+        self.weights.multiply(&self.rows, self.zero, out, finish)
+    }
+}
+
+/// Sums that are exact in single precision.
+pub(super) struct Exact<'a> {
+    pub(super) width: usize,
+    pub(super) sums: &'a [f32],
+}
+
+/// The number of elements that one processor handles at a time.
+const PIECE: usize = 1 << 14;
+
+impl Sums for Exact<'_> {
+    fn each<T: Send>(
+        &self,
+        out: &mut [T],
+        finish: impl Fn(&[i32], &mut [T]) + Sync,
+    ) -> Outcome<()> {
+        let size = (PIECE / self.width.max(1)).max(1) * self.width;
+        each_chunk(out, size, |row: &mut Vec<i32>, number, out| {
+            let sums = part_of(self.sums, number * size, out.len());
+            let rows = sums.chunks_exact(self.width.max(1));
+            for (sums, out) in rows.zip(out.chunks_exact_mut(self.width.max(1))) {
+                row.clear();
+                wide(|| row.extend(sums.iter().map(|sum| exact(*sum))));
+                finish(row, out);
+            }
+            Ok(())
+        })
+    }
+}
