@@ -903,7 +903,8 @@ fn unusual_scales_and_zero_points_are_left_to_the_reference() {
     };
     let longs = |shape: &[u64]| {
         let count = shape.iter().product::<u64>();
-        let bytes: Vec<u8> = (0..count).flat_map(|at| (at as i32 * 7).to_le_bytes()).collect();
+        let bytes: Vec<u8> =
+            (0..count).flat_map(|at| (i32::try_from(at).unwrap() * 7).to_le_bytes()).collect();
         Tensor::dense(DType::Int32, shape.to_vec(), Blob::memory(bytes))
     };
     let mut others = vec![bytes(DType::Int8, &[1]), bytes(DType::Int8, &[4])];
@@ -1015,5 +1016,31 @@ fn sums_and_products_between_quantizations_compute_on_codes() {
             assert!(differ * 100 <= fast.len(), "{}: {differ} of {}", case.name, fast.len());
             assert!(reference.iter().zip(&fast).all(|(a, b)| (a - b).abs() <= 1.0));
         }
+    }
+}
+
+/// Plans for other dims use what was packed for the first: the budget has no room for another copy of each.
+#[test]
+fn constants_are_packed_once_for_all_dims() {
+    let mut model = Model {
+        parameters: vec![Parameter { name: "w".to_owned(), tensor: tensor(&[512, 512], 1) }],
+        ..Model::default()
+    };
+    model.set_main(Program::from(Topology {
+        operator_versions: vec![(String::new(), 21)],
+        blocks: vec![Block {
+            ops: vec![op("MatMul", &["x", "w"], "y", &[])],
+            inputs: vec!["x".to_owned()],
+            outputs: vec!["y".to_owned()],
+            ..Block::default()
+        }],
+        ..Topology::new(Dialect::Onnx)
+    }));
+    let (budget, threads) = (Budget::new(3 << 20), Threads::new(1));
+    let context = Context::new(&budget, &threads);
+    let executable = Executable::new(&model, &ExecutableOptions::default(), context).unwrap();
+    for rows in 1..8 {
+        let x = Value::of(&tensor(&[rows, 512], 7)).unwrap();
+        executable.run(vec![("x", x)], context).unwrap();
     }
 }

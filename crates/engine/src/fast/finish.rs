@@ -35,20 +35,22 @@ pub(super) struct Scaled {
 impl Scaled {
     /// Calls `put` with the real number of each sum of a row.
     #[inline(always)]
-    fn each<T>(&self, sums: &[i32], out: &mut [T], put: impl Fn(f64) -> T) {
+    fn each<T>(&self, sums: &[i32], out: &mut [T], put: impl Fn(f64) -> T + Copy) {
         let columns = self.scales.iter().zip(&self.bias);
         let all = sums.iter().zip(out).zip(columns);
+        // What is captured by reference might overlap with the result, and would be loaded for each element.
+        let divisor = self.divisor;
         // A division takes longer than all the rest.
-        if self.divisor == 1.0 {
-            wide(|| {
+        if divisor == 1.0 {
+            wide(move || {
                 all.for_each(|((sum, out), (scale, bias))| {
                     *out = put((f64::from(*sum) + bias) * scale);
                 });
             });
         } else {
-            wide(|| {
+            wide(move || {
                 all.for_each(|((sum, out), (scale, bias))| {
-                    *out = put((f64::from(*sum) + bias) * scale / self.divisor);
+                    *out = put((f64::from(*sum) + bias) * scale / divisor);
                 });
             });
         }
@@ -137,8 +139,9 @@ impl Finish {
             }
             Self::Codes(scaled, zero, limits, dtype) => {
                 let mut made = vec![0_u8; count];
+                let (zero, limits) = (*zero, *limits);
                 sums.each(&mut made, |sums, out| {
-                    scaled.each(sums, out, |number| wide_code(number, *zero, *limits));
+                    scaled.each(sums, out, move |number| wide_code(number, zero, limits));
                 })?;
                 wrapped(Memory::from_elems(made), count, dims, order, *dtype)
             }

@@ -112,8 +112,8 @@ pub(crate) struct Prepared(Mutex<HashMap<Key, Option<Arc<Kept>>>>);
 /// What determines a packed constant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    /// The numbers of the constants, among those of the program.
-    pub(crate) constants: Vec<Option<usize>>,
+    /// The names of the constants, among those of the program.
+    pub(crate) constants: Vec<Option<String>>,
     pub(crate) form: Form,
 }
 

@@ -63,7 +63,7 @@ fn codes(
     let mut out = vec![0_u8; values.len()];
     each_chunk(&mut out, PIECE, |(): &mut (), number, out| {
         let values = part_of(&values, number * PIECE, out.len());
-        wide(|| {
+        wide(move || {
             out.iter_mut()
                 .zip(values)
                 .for_each(|(out, value)| *out = code(value / scale, zero, limits));
@@ -108,9 +108,9 @@ pub(super) fn dequantize(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     each_chunk(&mut out, PIECE, |(): &mut (), number, out| {
         let values = part_of(&values, number * PIECE, out.len());
         #[expect(clippy::cast_precision_loss, reason = "9 bits")]
-        let real = |code: i32| (code - zero) as f32 * scale;
+        let real = move |code: i32| (code - zero) as f32 * scale;
         let pairs = out.iter_mut().zip(values);
-        wide(|| match is_signed {
+        wide(move || match is_signed {
             true => pairs.for_each(|(out, byte)| *out = real(byte.cast_signed().into())),
             false => pairs.for_each(|(out, byte)| *out = real((*byte).into())),
         });
@@ -156,49 +156,51 @@ pub(super) fn product(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     paired(task, |a, b| a * b)
 }
 
-/// The real numbers of codes, in double precision.
+/// What codes stand for, in double precision.
+#[derive(Clone, Copy)]
 struct Real {
-    codes: Octets,
     sign: u8,
     zero: i32,
     scale: f64,
 }
 
 impl Real {
-    /// Returns those of `codes`, whose scale and zero point are inputs from `number` on; `None` if there is not one of each.
-    fn of(
-        inputs: &Inputs<'_>,
-        codes: &Dense,
-        number: usize,
-        order: Order,
-    ) -> Outcome<Option<Self>> {
-        let (dtype, scale) = (codes.dtype(), inputs.list(number)?);
-        let (Some(scale), Some(zero)) = (scale, inputs.zero(number + 1, dtype)?) else {
-            return Ok(None);
-        };
-        let ([scale], Some(codes)) = (scale.as_slice(), Octets::of(codes, order)?) else {
-            return Ok(None);
-        };
-        Ok(Some(Self { codes, sign: sign(dtype), zero: zero + shift(dtype), scale: *scale }))
+    /// Returns it for a type, with the scale and the zero point that are inputs from `number` on; `None` if there is not one of
+    /// each.
+    fn of(inputs: &Inputs<'_>, dtype: DType, number: usize) -> Outcome<Option<Self>> {
+        let (scale, zero) = (inputs.list(number)?, inputs.zero(number + 1, dtype)?);
+        let (Some([scale]), Some(zero)) = (scale.as_deref(), zero) else { return Ok(None) };
+        Ok(Some(Self { sign: sign(dtype), zero: zero + shift(dtype), scale: *scale }))
     }
 
     #[inline(always)]
-    fn number(&self, code: u8) -> f64 {
+    fn number(self, code: u8) -> f64 {
         f64::from(i32::from(code ^ self.sign) - self.zero) * self.scale
     }
 }
 
 /// Returns the quantized results of a function of the real numbers of two tensors.
-fn paired(task: &Task<'_>, of: impl Fn(f64, f64) -> f64 + Sync) -> Outcome<Option<Vec<Dense>>> {
+fn paired(
+    task: &Task<'_>,
+    of: impl Fn(f64, f64) -> f64 + Copy + Sync,
+) -> Outcome<Option<Vec<Dense>>> {
     let inputs = Inputs(task.inputs);
     let (Some(left), Some(right)) = (inputs.dense(0), inputs.dense(3)) else { return Ok(None) };
     let Ok(dims) = common(left.dims(), right.dims()) else { return Ok(None) };
     // A view, whose bytes are copied below.
-    let spread = |it: &Dense| Item::of(it)?.expanded(&dims).dense();
+    let spread = |it: &Dense| match it.dims() == dims {
+        true => Ok(it.clone()),
+        false => Item::of(it)?.expanded(&dims).dense(),
+    };
     let (left, right) = (spread(left)?, spread(right)?);
     let order = if is_channels_last(&right) { Order::ChannelsLast } else { order_of(&left) };
     let (Some(a), Some(b)) =
-        (Real::of(&inputs, &left, 1, order)?, Real::of(&inputs, &right, 4, order)?)
+        (Real::of(&inputs, left.dtype(), 1)?, Real::of(&inputs, right.dtype(), 4)?)
+    else {
+        return Ok(None);
+    };
+    let (Some(left_codes), Some(right_codes)) =
+        (Octets::of(&left, order)?, Octets::of(&right, order)?)
     else {
         return Ok(None);
     };
@@ -207,15 +209,16 @@ fn paired(task: &Task<'_>, of: impl Fn(f64, f64) -> f64 + Sync) -> Outcome<Optio
     let (Some(scale), Some(zero)) = (inputs.list(6)?, zero.map(f64::from)) else {
         return Ok(None);
     };
-    let [scale] = scale.as_slice() else { return Ok(None) };
-    let mut out = vec![0_u8; a.codes.len()];
+    let [scale] = *scale.as_slice() else { return Ok(None) };
+    let mut out = vec![0_u8; left_codes.len()];
     each_chunk(&mut out, PIECE, |(): &mut (), number, out| {
         let (begin, count) = (number * PIECE, out.len());
-        let pairs = part_of(&a.codes, begin, count).iter().zip(part_of(&b.codes, begin, count));
-        wide(|| {
+        let pairs = part_of(&left_codes, begin, count).iter();
+        let pairs = pairs.zip(part_of(&right_codes, begin, count));
+        // What is captured by reference might overlap with the result, and would be loaded for each element.
+        wide(move || {
             for (out, (left, right)) in out.iter_mut().zip(pairs) {
-                let exact = of(a.number(*left), b.number(*right));
-                *out = wide_code(exact / scale, zero, limits);
+                *out = wide_code(of(a.number(*left), b.number(*right)) / scale, zero, limits);
             }
         });
         Ok(())

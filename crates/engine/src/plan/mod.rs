@@ -164,8 +164,12 @@ impl Plan {
             Mode::Fast => {
                 let simple = simplify(program, &[], infos, &Folding(context.threads), FOLDED)?;
                 let folded = context.budget.charge(simple.folded);
+                // A folded constant has a name of its own.
+                let constants = program.blocks.first().map(|block| &block.initializers);
+                let own = constants.into_iter().flatten().map(|it| it.name.as_str()).collect();
                 let (program, parameters) = (&simple.program, &simple.parameters);
-                Self::of(program, parameters, &simple.infos, Some(prepared), folded, context)
+                let prepared = Some((prepared, &own));
+                Self::of(program, parameters, &simple.infos, prepared, folded, context)
             }
         }
     }
@@ -174,7 +178,7 @@ impl Plan {
         program: &Program,
         parameters: &[Parameter],
         infos: &[HashMap<String, ValueInfo>],
-        prepared: Option<&Prepared>,
+        prepared: Option<(&Prepared, &HashSet<&str>)>,
         folded: Charge,
         context: Context<'_>,
     ) -> Result<Self> {
@@ -204,7 +208,10 @@ impl Plan {
         });
         let outputs = outputs.collect::<Outcome<Vec<_>>>()?;
         if let Some(prepared) = prepared {
-            let known = Constants { registers: &constants, folded: parameters.len(), prepared };
+            let own = prepared.1;
+            let name = |it: &Parameter| own.contains(it.name.as_str()).then(|| it.name.clone());
+            let names: Vec<Option<String>> = parameters.iter().map(name).collect();
+            let known = Constants { registers: &constants, names: &names, prepared: prepared.0 };
             nodes = known.prepare(nodes, &outputs, context)?;
         }
         let mut parts = parts(nodes, mode);

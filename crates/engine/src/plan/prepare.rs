@@ -20,8 +20,8 @@ use crate::kernels::Call;
 /// The constants of a program, and what is packed of them.
 pub(super) struct Constants<'a> {
     pub(super) registers: &'a Registers,
-    /// The number of the first constants, which exist in this plan alone.
-    pub(super) folded: usize,
+    /// The names of constants of the program, by their registers; `None` for one that exists in this plan alone.
+    pub(super) names: &'a [Option<String>],
     pub(super) prepared: &'a Prepared,
 }
 
@@ -223,11 +223,12 @@ impl Constants<'_> {
         if !constants.iter().all(|it| it.is_none() || self.dense(*it).is_some()) {
             return Ok(None);
         }
-        let is_shared = constants.iter().flatten().all(|register| *register >= self.folded);
-        let key = || Key {
-            constants: constants.iter().map(|it| it.map(|it| it - self.folded)).collect(),
-            form,
+        let name = |register: &Option<usize>| match register {
+            Some(register) => Some(Some(self.names.get(*register)?.clone()?)),
+            None => Some(None),
         };
-        self.prepared.get(is_shared.then(key), make, context.budget)
+        let key = constants.iter().map(name).collect::<Option<_>>();
+        let key = key.map(|constants| Key { constants, form });
+        self.prepared.get(key, make, context.budget)
     }
 }
