@@ -82,6 +82,7 @@ enum Panels {
 #[derive(Default)]
 struct Scratch {
     rows: Vec<u8>,
+    quads: Vec<[[u8; QUAD]; TILE]>,
     sums: Vec<i32>,
     numbers: Vec<f32>,
     products: Vec<f32>,
@@ -162,7 +163,10 @@ impl Bytes {
             }
             match &self.panels {
                 #[cfg(target_arch = "x86_64")]
-                Panels::Dot(panels) => panels.multiply(&scratch.rows, whole, &mut scratch.sums),
+                Panels::Dot(panels) => {
+                    let Scratch { rows, quads, sums, .. } = scratch;
+                    panels.multiply(rows, whole, quads, sums);
+                }
                 Panels::Single(parts) => scratch.multiply(parts, [line, whole, width]),
             }
             let sums = scratch.sums.chunks_exact_mut(width);

@@ -14,7 +14,7 @@ const LANES: usize = 16;
 const WIDTH: usize = VECTORS * LANES;
 
 /// Four successive bytes of a row, or of each column of a vector.
-type Quad = [u8; 4];
+pub(super) type Quad = [u8; 4];
 type Vector = [Quad; LANES];
 
 /// Constant matrices in panels that are as wide as a tile, one for each group.
@@ -67,74 +67,84 @@ impl Panels {
         size_of_val(self.vectors.as_slice()) as u64
     }
 
-    /// Multiplies rows of `whole` bytes, in which the groups follow one another, into `out`.
-    pub(super) fn multiply(&self, rows: &[u8], whole: usize, out: &mut [i32]) {
-        assert!(is_available(), "the instructions were there when the matrix was packed");
-        #[expect(unsafe_code, reason = "the instructions are not part of every processor")]
-        // SAFETY: this processor has the instructions.
-        unsafe {
-            self.run(rows, whole, out);
-        }
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    fn run(&self, rows: &[u8], whole: usize, out: &mut [i32]) {
+    /// Multiplies rows of `whole` bytes, in which the groups follow one another, into `out`. `quads` is memory to compute in.
+    pub(super) fn multiply(
+        &self,
+        rows: &[u8],
+        whole: usize,
+        quads: &mut Vec<[Quad; TILE]>,
+        out: &mut [i32],
+    ) {
         let width = self.groups * self.columns;
         if self.quads == 0 || width == 0 {
             return;
         }
-        let mut panels = self.vectors.chunks_exact(self.quads);
-        for group in 0..self.groups {
-            for first in (0..self.columns).step_by(WIDTH) {
-                let Some(panel) = panels.next() else { return };
-                let column = group * self.columns + first;
-                let columns = WIDTH.min(self.columns - first);
-                let tiles = rows.chunks(TILE * whole).zip(out.chunks_mut(TILE * width));
-                for (rows, out) in tiles {
-                    let mut lines = rows.chunks_exact(whole).map(|row| {
-                        let (_, row) = row.split_at(group * self.quads * 4);
-                        row.as_chunks::<4>().0
-                    });
-                    let mut into = out.chunks_mut(width).map(|row| {
-                        let (_, row) = row.split_at_mut(column);
-                        row.split_at_mut(columns).0
-                    });
-                    if rows.len() == TILE * whole {
-                        let lines = std::array::from_fn(|_| lines.next().unwrap_or_default());
-                        tile::<TILE>(lines, panel, into);
-                    } else {
-                        for line in lines {
-                            tile::<1>([line], panel, into.by_ref().take(1));
-                        }
-                    }
+        assert!(is_available(), "the instructions were there when the matrix was packed");
+        let all = self.columns.div_ceil(WIDTH) * self.quads;
+        for (group, panels) in self.vectors.chunks_exact(all).enumerate() {
+            quads.clear();
+            for rows in rows.chunks(TILE * whole) {
+                let begin = group * self.quads * 4;
+                let lines: [&[Quad]; TILE] = std::array::from_fn(|number| {
+                    rows.chunks_exact(whole)
+                        .nth(number)
+                        .map_or(&[][..], |row| row.split_at(begin).1.as_chunks().0)
+                });
+                // Rows beyond the last one are zeros.
+                quads.extend(
+                    (0..self.quads)
+                        .map(|at| lines.map(|line| line.get(at).copied().unwrap_or_default())),
+                );
+            }
+            let column = group * self.columns;
+            #[expect(unsafe_code, reason = "the instructions are not part of every processor")]
+            // SAFETY: this processor has the instructions.
+            unsafe {
+                self.run(panels, quads, [column, width], out);
+            }
+        }
+    }
+
+    /// Multiplies the rows of a group, whose columns begin at `column` of `width` columns.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    fn run(
+        &self,
+        panels: &[[Vector; VECTORS]],
+        rows: &[[Quad; TILE]],
+        [column, width]: [usize; 2],
+        out: &mut [i32],
+    ) {
+        for (number, panel) in panels.chunks_exact(self.quads).enumerate() {
+            let first = number * WIDTH;
+            let (column, columns) = (column + first, WIDTH.min(self.columns - first));
+            let tiles = rows.chunks_exact(self.quads).zip(out.chunks_mut(TILE * width));
+            for (rows, out) in tiles {
+                let sums = tile(rows, panel);
+                for (sums, out) in sums.iter().zip(out.chunks_mut(width)) {
+                    let (_, out) = out.split_at_mut(column);
+                    let sums: &[i32] = sums.as_flattened();
+                    out.iter_mut().zip(sums).take(columns).for_each(|(out, sum)| *out = *sum);
                 }
             }
         }
     }
 }
 
-/// Multiplies rows with a panel.
+/// Returns the products of the rows of a tile with a panel.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 #[inline]
 #[expect(clippy::indexing_slicing, reason = "constant bounds: what is indexed stays in registers")]
-fn tile<'o, const ROWS: usize>(
-    lines: [&[Quad]; ROWS],
-    panel: &[[Vector; VECTORS]],
-    out: impl Iterator<Item = &'o mut [i32]>,
-) {
-    let lines = lines.map(|line| line.split_at(panel.len()).0);
-    let mut sums = [[_mm512_setzero_si512(); VECTORS]; ROWS];
-    for (at, vectors) in panel.iter().enumerate() {
+fn tile(rows: &[[Quad; TILE]], panel: &[[Vector; VECTORS]]) -> [[[i32; LANES]; VECTORS]; TILE] {
+    let mut sums = [[_mm512_setzero_si512(); VECTORS]; TILE];
+    // One stream of each: nothing is indexed by a variable.
+    for (quads, vectors) in rows.iter().zip(panel) {
         let vectors: [__m512i; VECTORS] = vectors.map(pulp::cast);
-        for row in 0..ROWS {
-            let quad = _mm512_set1_epi32(i32::from_le_bytes(lines[row][at]));
+        for row in 0..TILE {
+            let quad = _mm512_set1_epi32(i32::from_le_bytes(quads[row]));
             for vector in 0..VECTORS {
                 sums[row][vector] = _mm512_dpbusd_epi32(sums[row][vector], quad, vectors[vector]);
             }
         }
     }
-    for (sums, out) in sums.into_iter().zip(out) {
-        let sums: [[i32; LANES]; VECTORS] = sums.map(pulp::cast);
-        out.iter_mut().zip(sums.as_flattened()).for_each(|(out, sum)| *out = *sum);
-    }
+    sums.map(|sums| sums.map(pulp::cast))
 }
