@@ -123,18 +123,6 @@ fn bytes_of_the_current_chunk_can_be_patched() {
 }
 
 #[test]
-fn bytes_of_a_stored_chunk_cannot_be_patched() {
-    let refused = written(|out| {
-        out.put(&vec![1; 1 << 20])?;
-        out.boundary()?;
-        out.put(b"next")?;
-        out.patch((1 << 20) - 1, b"X")
-    });
-    let message = refused.expect_err("the chunk is stored").to_string();
-    assert!(message.contains("a chunk was stored before it was changed"), "{message}");
-}
-
-#[test]
 fn equal_chunks_are_stored_once() {
     let dir = dir();
     std::fs::create_dir(dir.path().join("chunks")).expect("a directory");
