@@ -144,7 +144,7 @@ def test_damage_is_an_error_wherever_it_is_read_to(dedup, tmp_path):
     file.chmod(0o600)
     file.write_bytes(data)
     for target in [torch.zeros(12), torch.zeros(24)[::2]]:
-        with pytest.raises(Exception, match="`w`, chunk 1 of 1"):
+        with pytest.raises(dcp.api.CheckpointException, match="`w`, chunk 1 of 1"):
             dcp.load({"w": target}, storage_reader=StorageReader(tmp_path / "step"))
 
 
