@@ -16,7 +16,7 @@ use lodstone_model::{AttributeValue, DType, Op, Operand, Parameter, Tensor, Topo
 use lodstone_schema::places::at_mut;
 
 use crate::dense::Dense;
-use crate::fast::MAX_INNER;
+use crate::fast::{MAX_INNER, quantizes_unusually};
 use crate::item::Outcome;
 use crate::kernels::Call;
 
@@ -132,11 +132,10 @@ impl<'a> Graph<'a> {
     /// Returns the codes that an operator reads or writes, with the given name, by its other two inputs.
     fn codes(&self, op: &'a Op, codes: &'a str) -> Outcome<Option<Quantized<'a>>> {
         let [_, scale, zero] = inputs(op) else { return Ok(None) };
-        let call = Call::new(op, &[])?;
-        let unusual = ["block_size", "output_dtype", "precision"];
-        if unusual.iter().any(|name| call.int(name, 0) != 0) {
+        if quantizes_unusually(op)? {
             return Ok(None);
         }
+        let axis = Call::new(op, &[])?.int("axis", 1);
         let scales = self.numbers(scale, &[DType::Float32])?;
         let zeros = self.numbers(zero, &[DType::Int8, DType::Uint8])?;
         Ok(scales.zip(zeros).map(|((scales, _), (zeros, dtype))| Quantized {
@@ -144,7 +143,7 @@ impl<'a> Graph<'a> {
             scales,
             zeros,
             dtype,
-            axis: call.int("axis", 1),
+            axis,
         }))
     }
 

@@ -2,12 +2,14 @@
 
 use std::ops::Deref;
 
-use lodstone_model::DType;
+use burn_backend::DType as BurnType;
+use lodstone_model::{DType, Op};
 use pulp::bytemuck::cast_slice;
 
 use super::layout::{Elements, Order, elements};
 use crate::dense::Dense;
 use crate::item::Outcome;
+use crate::kernels::Call;
 use crate::value::Value;
 
 /// Returns the bit of each byte that turns signed bytes into unsigned ones, for a type of 8 bits.
@@ -18,6 +20,21 @@ pub(super) fn sign(dtype: DType) -> u8 {
 /// Returns the number by which that makes them greater.
 pub(super) fn shift(dtype: DType) -> i32 {
     sign(dtype).into()
+}
+
+/// Returns the least and the greatest code of a type of 8 bits, and burn's type; `None` for other types.
+pub(super) fn limits(dtype: DType) -> Option<([f32; 2], BurnType)> {
+    match dtype {
+        DType::Int8 => Some(([-128.0, 127.0], BurnType::I8)),
+        DType::Uint8 => Some(([0.0, 255.0], BurnType::U8)),
+        _ => None,
+    }
+}
+
+/// Returns whether `QuantizeLinear` or `DequantizeLinear` has attributes that only its general kernel handles.
+pub(crate) fn quantizes_unusually(op: &Op) -> Outcome<bool> {
+    let call = Call::new(op, &[])?;
+    Ok(["output_dtype", "precision", "block_size"].iter().any(|name| call.int(name, 0) != 0))
 }
 
 /// The bytes of a tensor of 8-bit integers in one order.

@@ -1,10 +1,10 @@
 //! What happens to the sums of products of 8-bit integers.
 
 use burn_backend::{Bytes as Memory, DType as BurnType};
-use lodstone_model::{DType, Op};
+use lodstone_model::Op;
 
 use super::bytes::{ByteRows, Bytes};
-use super::codes::{Inputs, exact, wide_code};
+use super::codes::{Inputs, exact, limits, wide_code};
 use super::integers::Kind;
 use super::layout::{Order, tensor, wrapped};
 use super::product::part_of;
@@ -121,11 +121,8 @@ impl Finish {
             None => return Ok(None),
         };
         let Some(zero) = inputs.zero(center, like.dtype())? else { return Ok(None) };
-        Ok(match like.dtype() {
-            DType::Int8 => Some(Self::Codes(scaled, zero.into(), [-128.0, 127.0], BurnType::I8)),
-            DType::Uint8 => Some(Self::Codes(scaled, zero.into(), [0.0, 255.0], BurnType::U8)),
-            _ => None,
-        })
+        Ok(limits(like.dtype())
+            .map(|(limits, dtype)| Self::Codes(scaled, zero.into(), limits.map(f64::from), dtype)))
     }
 
     /// Returns the result of the given dims.

@@ -39,6 +39,7 @@ mod transposed;
 
 pub(crate) use buffers::{Buffers, Spare};
 pub(crate) use bytes::MAX_INNER;
+pub(crate) use codes::quantizes_unusually;
 pub(crate) use convolution::{Affine, Convolution, dilation, is_transposed};
 pub(crate) use integers::{Integers, Kind};
 pub(crate) use matrix::Matrix;

@@ -1,9 +1,9 @@
 //! Quantization of tensors with one scale and one zero point, in one pass.
 
 use burn_backend::{Bytes as Memory, DType as BurnType};
-use lodstone_model::{DType, Op};
+use lodstone_model::DType;
 
-use super::codes::{Inputs, Octets, code, shift, sign, wide_code};
+use super::codes::{Inputs, Octets, code, limits, quantizes_unusually, shift, sign, wide_code};
 use super::layout::{Order, is_channels_last, ordered, tensor, wrapped};
 use super::product::part_of;
 use super::rows::combined;
@@ -11,7 +11,7 @@ use super::{Task, one};
 use crate::dense::Dense;
 use crate::fused::wide;
 use crate::item::{Item, Outcome};
-use crate::kernels::{Call, common};
+use crate::kernels::common;
 use crate::threads::each_chunk;
 use crate::value::Value;
 
@@ -26,21 +26,6 @@ fn order_of(tensor: &Dense) -> Order {
 /// Returns whether the first input is a tensor with elements.
 pub(super) fn fits(inputs: &[Option<&Value>]) -> bool {
     matches!(inputs.first(), Some(Some(Value::Dense(x))) if x.count() > 0)
-}
-
-/// Returns whether the operator has attributes that only its kernel handles.
-fn is_unusual(op: &Op) -> Outcome<bool> {
-    let call = Call::new(op, &[])?;
-    Ok(["output_dtype", "precision", "block_size"].iter().any(|name| call.int(name, 0) != 0))
-}
-
-/// The limits of the codes of a type.
-fn limits(dtype: DType) -> Option<([f32; 2], BurnType)> {
-    match dtype {
-        DType::Int8 => Some(([-128.0, 127.0], BurnType::I8)),
-        DType::Uint8 => Some(([0.0, 255.0], BurnType::U8)),
-        _ => None,
-    }
 }
 
 /// Returns the one number of a scalar or of a list; `None` if there are others.
@@ -78,13 +63,12 @@ pub(super) fn quantize(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     let inputs = Inputs(task.inputs);
     let (Some(x), Some(scale)) = (inputs.dense(0), inputs.dense(1)) else { return Ok(None) };
     let are_single = [x, scale].iter().all(|it| it.dtype() == DType::Float32);
-    let target = limits(inputs.dense(2).map_or(DType::Uint8, Dense::dtype));
-    let Some(target) = target.filter(|_| are_single) else { return Ok(None) };
     let dtype = inputs.dense(2).map_or(DType::Uint8, Dense::dtype);
+    let Some(target) = limits(dtype).filter(|_| are_single) else { return Ok(None) };
     let (Some(scale), Some(zero)) = (single(scale)?, inputs.zero(2, dtype)?) else {
         return Ok(None);
     };
-    if is_unusual(task.op)? {
+    if quantizes_unusually(task.op)? {
         return Ok(None);
     }
     #[expect(clippy::cast_precision_loss, reason = "8 bits")]
@@ -95,7 +79,7 @@ pub(super) fn quantize(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
 pub(super) fn dequantize(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     let inputs = Inputs(task.inputs);
     let (Some(x), Some(scale)) = (inputs.dense(0), inputs.dense(1)) else { return Ok(None) };
-    if scale.dtype() != DType::Float32 || is_unusual(task.op)? {
+    if scale.dtype() != DType::Float32 || quantizes_unusually(task.op)? {
         return Ok(None);
     }
     let order = order_of(x);
