@@ -1,11 +1,14 @@
 //! The threads that kernels run on.
 
 use std::fmt;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use lodstone_schema::Finding;
 use rayon::prelude::*;
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use rayon::{ThreadPool, ThreadPoolBuilder, Yield};
 
 use crate::item::Outcome;
 
@@ -25,8 +28,27 @@ pub struct Threads(Arc<Inner>);
 struct Inner {
     count: usize,
     /// The process that started the pool, and the pool.
-    pool: Mutex<Option<(u32, Arc<ThreadPool>)>>,
+    pool: Mutex<Option<(u32, Arc<Pool>)>>,
 }
+
+/// The threads of rayon, and what they do between parts of a run.
+struct Pool {
+    threads: ThreadPool,
+    idle: Arc<Idle>,
+}
+
+/// Keeps idle threads awake during a run: most kernels take less time than waking one.
+#[derive(Default)]
+struct Idle {
+    /// The number of runs.
+    runs: AtomicUsize,
+    /// Whether the pool is being dropped.
+    is_closed: Mutex<bool>,
+    changed: Condvar,
+}
+
+/// A run, until it is dropped.
+struct Running<'p>(&'p Idle);
 
 impl fmt::Debug for Threads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -62,7 +84,9 @@ impl Threads {
     /// # Errors
     /// If the system cannot start threads.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Outcome<T> {
-        Ok(self.pool()?.install(work))
+        let pool = self.pool()?;
+        let _running = pool.idle.begin();
+        Ok(pool.threads.install(work))
     }
 
     /// Runs work on the pool while the caller's thread does something else, `wait`, which should return when the work has
@@ -76,7 +100,9 @@ impl Threads {
         wait: impl FnOnce(),
     ) -> Outcome<T> {
         let mut result = None;
-        self.pool()?.in_place_scope(|scope| {
+        let pool = self.pool()?;
+        let _running = pool.idle.begin();
+        pool.threads.in_place_scope(|scope| {
             scope.spawn(|_| result = Some(work()));
             wait();
         });
@@ -96,7 +122,7 @@ impl Threads {
         if bytes <= SMALL { Ok(work()) } else { self.run(work) }
     }
 
-    fn pool(&self) -> Outcome<Arc<ThreadPool>> {
+    fn pool(&self) -> Outcome<Arc<Pool>> {
         let mut known = self.0.pool.lock().unwrap_or_else(PoisonError::into_inner);
         let process = std::process::id();
         if let Some((owner, pool)) = &*known
@@ -104,13 +130,92 @@ impl Threads {
         {
             return Ok(Arc::clone(pool));
         }
+        let idle = Arc::<Idle>::default();
+        let attending = Arc::clone(&idle);
         let builder = ThreadPoolBuilder::new().num_threads(self.0.count).stack_size(STACK);
-        let pool = builder.thread_name(|number| format!("lodstone-{number}")).build();
-        let pool = pool.map_err(|error| Finding::from(format!("cannot start threads: {error}")))?;
-        let pool = Arc::new(pool);
+        let builder = builder.thread_name(|number| format!("lodstone-{number}"));
+        let threads = builder.start_handler(move |_| attending.attend()).build();
+        let threads =
+            threads.map_err(|error| Finding::from(format!("cannot start threads: {error}")))?;
+        let pool = Arc::new(Pool { threads, idle });
         // The threads of the parent do not exist here, so they cannot be joined.
         std::mem::forget(known.replace((process, Arc::clone(&pool))));
         Ok(pool)
+    }
+}
+
+/// The time that an idle thread waits without sleeping.
+const AWAKE: Duration = Duration::from_millis(2);
+
+/// The time for which it sleeps then, before it looks for work again.
+const NAP: Duration = Duration::from_micros(100);
+
+/// The number of pauses of the processor between two looks for work.
+const PAUSES: usize = 16;
+
+/// The number of looks for work after which other processes may have the processor.
+const LOOKS: u32 = 32;
+
+impl Idle {
+    fn begin(&self) -> Running<'_> {
+        if self.runs.fetch_add(1, Ordering::SeqCst) == 0 {
+            // A thread that has seen no run waits now, or will see this one.
+            drop(self.lock());
+            self.changed.notify_all();
+        }
+        Running(self)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.is_closed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does the work of a thread until the pool is dropped. This is below everything on its stack, so no work waits for it.
+    fn attend(&self) {
+        loop {
+            self.work();
+            let waits = |is_closed: &mut bool| !*is_closed && !self.is_running();
+            let woken = self.changed.wait_while(self.lock(), waits);
+            if *woken.unwrap_or_else(PoisonError::into_inner) {
+                return;
+            }
+        }
+    }
+
+    /// Does parts of runs until there are no runs.
+    fn work(&self) {
+        let (mut looks, mut since) = (0_u32, None);
+        while self.is_running() {
+            if rayon::yield_now() == Some(Yield::Executed) {
+                (looks, since) = (0, None);
+                continue;
+            }
+            looks = looks.saturating_add(1);
+            match looks.is_multiple_of(LOOKS) {
+                true if since.get_or_insert_with(Instant::now).elapsed() > AWAKE => {
+                    thread::sleep(NAP);
+                }
+                true => thread::yield_now(),
+                false => (0..PAUSES).for_each(|_| std::hint::spin_loop()),
+            }
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        self.runs.load(Ordering::SeqCst) > 0
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.runs.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        *self.idle.lock() = true;
+        self.idle.changed.notify_all();
     }
 }
 
