@@ -25,6 +25,7 @@ pub(super) struct Part {
 /// Groups operators that can run in the same pass: an operator that works on each element joins the last one that it reads,
 /// if their results have the same dims.
 pub(super) fn parts(nodes: Vec<Node>, mode: Mode) -> Vec<Part> {
+    let nodes = if mode == Mode::Fast { postponed(nodes) } else { nodes };
     let mut parts: Vec<Part> = Vec::new();
     // The part that computes each register.
     let mut owners: HashMap<usize, usize> = HashMap::new();
@@ -42,6 +43,43 @@ pub(super) fn parts(nodes: Vec<Node>, mode: Mode) -> Vec<Part> {
         }
     }
     parts
+}
+
+/// Moves operators with packed constants to the operator that reads them, if only that reads them, and it also reads what is
+/// computed later: then both run in one pass.
+fn postponed(nodes: Vec<Node>) -> Vec<Node> {
+    let mut readers: HashMap<usize, Vec<usize>> = HashMap::new();
+    let mut owners: HashMap<usize, usize> = HashMap::new();
+    for (number, node) in nodes.iter().enumerate() {
+        for register in node.inputs.iter().flatten().chain(&node.captured) {
+            readers.entry(*register).or_default().push(number);
+        }
+        owners.extend(node.outputs.iter().flatten().map(|register| (*register, number)));
+    }
+    let reader = |number: usize, node: &Node| {
+        let (Implementation::Weighted(_), [Some(made)]) = (&node.implementation, &node.outputs[..])
+        else {
+            return None;
+        };
+        let [reader] = readers.get(made)?.as_slice() else { return None };
+        let fits = |link: &&Node| link.is_link() && link.dims.is_some() && link.dims == node.dims;
+        let link = nodes.get(*reader).filter(fits)?;
+        let last = link.inputs.iter().flatten().filter_map(|input| owners.get(input)).max()?;
+        let is_later = *last > number
+            && nodes
+                .get(*last)
+                .is_some_and(|it| !matches!(it.implementation, Implementation::Weighted(_)));
+        is_later.then_some(*reader)
+    };
+    // An operator comes before its reader, and after all others that do.
+    let place = |(number, node): (usize, &Node)| match reader(number, node) {
+        Some(reader) => (reader, 0),
+        None => (number, 1),
+    };
+    let places: Vec<(usize, usize)> = nodes.iter().enumerate().map(place).collect();
+    let mut nodes: Vec<_> = places.into_iter().zip(nodes).collect();
+    nodes.sort_by_key(|(place, _)| *place);
+    nodes.into_iter().map(|(_, node)| node).collect()
 }
 
 impl Part {
