@@ -7,13 +7,16 @@
 use std::ops::Range;
 
 use super::codes::exact;
-use super::product::{DEPTH, Lines, Packed, part_of};
+use super::product::{Lines, Packed, part_of};
 use crate::fused::wide;
 use crate::item::Outcome;
 use crate::threads::{each_chunk, sharing};
 
 /// The maximum inner dim: sums of as many products fit 32 bits.
 pub(crate) const MAX_INNER: usize = 33_000;
+
+/// The number of products that are summed in single precision: whole numbers below 2^24, as each is at most 255 * 128.
+const EXACT: usize = 256;
 
 /// The number of bytes that are multiplied by one instruction, and summed.
 const QUAD: usize = 4;
@@ -86,7 +89,7 @@ struct Scratch {
     sums: Vec<i32>,
     numbers: Vec<f32>,
     products: Vec<f32>,
-    unfolded: Vec<[f32; DEPTH]>,
+    unfolded: Vec<f32>,
 }
 
 impl Bytes {
@@ -211,9 +214,9 @@ impl Panels {
         [groups, inner, columns]: [usize; 3],
         at: impl Fn(usize, usize, usize) -> i8,
     ) -> Self {
-        let starts = (0..inner).step_by(DEPTH);
+        let starts = (0..inner).step_by(EXACT);
         let part = |start: usize| {
-            let part = start..inner.min(start + DEPTH);
+            let part = start..inner.min(start + EXACT);
             let packed =
                 Packed::new([groups, part.len(), columns], part.len(), |group, row, column| {
                     at(group, start + row, column).into()
@@ -236,7 +239,6 @@ impl Scratch {
             let values = part_of(&self.numbers, part.start, self.numbers.len() - part.start);
             let lines = Lines { apart: whole, each: line, values };
             packed.multiply_alone(&lines, 0, &mut self.unfolded, &mut self.products);
-            // At most 256 products of at most 255 * 128: whole numbers below 2^24.
             let pairs = self.sums.iter_mut().zip(&self.products);
             wide(|| pairs.for_each(|(sum, product)| *sum = sum.wrapping_add(exact(*product))));
         }

@@ -2,18 +2,15 @@
 
 use std::ops::Range;
 
-use lodstone_model::{DType, Op};
-use lodstone_schema::Finding;
-use pulp::{Arch, Simd, WithSimd};
-
 use super::buffers::Buffers;
 use super::layout::{Order, ordered, tensor};
-use super::product::{DEPTH, Finish, Lines, Packed, Rows, limited, load, part_of, store};
+use super::product::{Finish, Lines, Packed, Rows, SLACK, part_of};
 use crate::budget::{Budget, Charge};
 use crate::dense::Dense;
 use crate::item::Outcome;
 use crate::kernels::{Call, Windows, count};
-use crate::threads::each_chunk;
+use lodstone_model::{DType, Op};
+use lodstone_schema::Finding;
 
 /// A convolution of one or two spatial dims, whose filter is packed.
 #[derive(Debug)]
@@ -277,7 +274,7 @@ impl Geometry {
     }
 
     /// Returns the example of a result, and the place in the image where its window begins, before the padding is removed.
-    fn place(&self, row: usize) -> (usize, [usize; 2]) {
+    pub(super) fn place(&self, row: usize) -> (usize, [usize; 2]) {
         let [height, width] = self.steps;
         let (line, column) = (row / width.max(1), row % width.max(1));
         let [down, right] = self.strides;
@@ -297,29 +294,17 @@ impl Geometry {
         })
     }
 
+    /// Returns how far the last element of a window is from the first.
+    pub(super) fn reach(&self) -> [usize; 2] {
+        let ([rows, columns], [down, right]) = (self.window, self.dilations);
+        [rows.saturating_sub(1) * down, columns.saturating_sub(1) * right]
+    }
+
     /// Returns the coordinate of an element of a window in an image, if it is not in the padding.
-    fn inside(&self, begin: usize, number: usize, axis: usize) -> Option<usize> {
+    pub(super) fn inside(&self, begin: usize, number: usize, axis: usize) -> Option<usize> {
         let of = |sides: &[usize; 2]| sides.get(axis).copied();
         let at = (begin + number * of(&self.dilations)?).checked_sub(of(&self.pads)?)?;
         (at < of(&self.image)?).then_some(at)
-    }
-
-    /// Convolves each channel with a filter of its own.
-    pub(super) fn convolve_each(
-        &self,
-        image: &[f32],
-        weights: &[f32],
-        finish: Finish<'_>,
-        out: &mut [f32],
-        then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
-    ) -> Outcome<()> {
-        let [_, columns] = self.steps;
-        let line = self.channels * columns;
-        each_chunk(out, line, |taps, number, out| {
-            let first = number * columns;
-            Arch::new().dispatch(Line { geometry: self, image, weights, finish, first, taps, out });
-            then(number * line, out)
-        })
     }
 }
 
@@ -332,6 +317,8 @@ pub(super) struct Run {
     columns: usize,
     /// The channel of the first element.
     channel: usize,
+    /// Where the first element is, after the first pixel of a window that is in the image.
+    offset: usize,
     /// The places of the elements in the unfolded window.
     place: Range<usize>,
 }
@@ -365,6 +352,7 @@ impl<T: Copy> Unfolded<'_, T> {
         let geometry = self.geometry;
         let ([_, width], [down, right]) = (geometry.window, geometry.dilations);
         let [above, before] = geometry.pads.map(usize::cast_signed);
+        let [_, image] = geometry.image;
         let is_joined = right == 1 && self.channels == geometry.channels;
         let (mut runs, mut at) = (Vec::new(), inner.start);
         while at < inner.end {
@@ -377,6 +365,7 @@ impl<T: Copy> Unfolded<'_, T> {
                 right: (column * right).cast_signed() - before,
                 columns: (channel + len).div_ceil(self.channels),
                 channel,
+                offset: (row * down * image + column * right) * geometry.channels + channel,
                 place: at - inner.start..at - inner.start + len,
             });
             at += len;
@@ -386,6 +375,16 @@ impl<T: Copy> Unfolded<'_, T> {
 }
 
 impl<T: Copy> Unfolded<'_, T> {
+    /// Returns where the channels of a group begin in the first pixel of a window, if all of it is in the image.
+    fn whole(&self, group: usize, (example, [top, left]): (usize, [usize; 2])) -> Option<usize> {
+        let ([height, width], [above, before]) = (self.geometry.image, self.geometry.pads);
+        let [down, right] = self.geometry.reach();
+        let (top, left) = (top.checked_sub(above)?, left.checked_sub(before)?);
+        let is_inside = top + down < height && left + right < width;
+        let pixel = (example * height + top) * width + left;
+        is_inside.then_some(pixel * self.geometry.channels + group * self.channels)
+    }
+
     /// Writes the elements of the window at a place; those in the padding are `blank`.
     pub(super) fn write(
         &self,
@@ -395,6 +394,12 @@ impl<T: Copy> Unfolded<'_, T> {
         blank: T,
         into: &mut [T],
     ) {
+        if let Some(first) = self.whole(group, place) {
+            for run in runs {
+                copy(self.image, first + run.offset, run.place.clone(), into);
+            }
+            return;
+        }
         for run in runs {
             let Some(into) = into.get_mut(run.place.clone()) else { continue };
             let Some((place, columns)) = self.part(group, run, place) else {
@@ -414,6 +419,27 @@ impl<T: Copy> Unfolded<'_, T> {
     }
 }
 
+/// The number of elements that are copied at a time.
+const COPIED: usize = SLACK;
+
+/// Copies elements of an image to a place in `into`. What follows may be overwritten, too.
+#[inline(always)]
+fn copy<T: Copy>(image: &[T], mut from: usize, mut place: Range<usize>, into: &mut [T]) {
+    while !place.is_empty() {
+        let there = into.get_mut(place.start..).and_then(<[T]>::first_chunk_mut::<COPIED>);
+        let source = image.get(from..).and_then(<[T]>::first_chunk::<COPIED>);
+        let (Some(there), Some(source)) = (there, source) else {
+            if let Some(into) = into.get_mut(place.clone()) {
+                into.copy_from_slice(part_of(image, from, place.len()));
+            }
+            return;
+        };
+        *there = *source;
+        place.start += COPIED;
+        from += COPIED;
+    }
+}
+
 impl Rows for Unfolded<'_, f32> {
     fn lines<'r>(
         &'r self,
@@ -425,6 +451,10 @@ impl Rows for Unfolded<'_, f32> {
         let runs = self.runs(inner);
         let [run] = runs.as_slice() else { return };
         for (into, place) in into.iter_mut().zip(self.geometry.places(first)) {
+            if let Some(first) = self.whole(group, place) {
+                *into = Some(part_of(self.image, first + run.offset, run.place.len()));
+                continue;
+            }
             *into = match self.part(group, run, place) {
                 Some((place, columns)) if columns == (0..run.columns) => {
                     Some(part_of(self.image, place, run.place.len()))
@@ -434,154 +464,19 @@ impl Rows for Unfolded<'_, f32> {
         }
     }
 
-    fn unfold(&self, group: usize, first: usize, inner: Range<usize>, into: &mut [[f32; DEPTH]]) {
+    fn unfold(
+        &self,
+        group: usize,
+        first: usize,
+        inner: Range<usize>,
+        apart: usize,
+        into: &mut [f32],
+    ) {
         let runs = self.runs(inner);
-        for (into, place) in into.iter_mut().zip(self.geometry.places(first)) {
+        for (into, place) in into.chunks_mut(apart).zip(self.geometry.places(first)) {
             self.write(group, &runs, place, 0.0, into);
         }
     }
-}
-
-/// A line of results of a convolution of each channel.
-struct Line<'a> {
-    geometry: &'a Geometry,
-    image: &'a [f32],
-    weights: &'a [f32],
-    finish: Finish<'a>,
-    /// The number of the first result.
-    first: usize,
-    /// Space for the elements of a window.
-    taps: &'a mut Vec<Tap>,
-    out: &'a mut [f32],
-}
-
-/// An element of a window that is in the image.
-#[derive(Clone, Copy)]
-struct Tap {
-    /// Where its channels begin.
-    pixel: usize,
-    /// Where their weights begin.
-    weight: usize,
-}
-
-/// The number of vectors of channels that are summed at a time.
-const VECTORS: usize = 4;
-
-impl WithSimd for Line<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { geometry, image, weights, finish, first, taps, out } = self;
-        let channels = geometry.channels;
-        let ([_, width], [_, right], [_, before], [_, stride]) =
-            (geometry.image, geometry.dilations, geometry.pads, geometry.strides);
-        let [_, columns] = geometry.window;
-        let reach = (columns - 1) * right;
-        let sums = Sums { image, weights, finish, channels };
-        let mut is_inside = false;
-        for (number, out) in out.chunks_exact_mut(channels.max(1)).enumerate() {
-            let left = number * stride;
-            // The windows of neighbouring results have the same elements, some pixels further, between the borders.
-            let was_inside = is_inside;
-            is_inside = left >= before && left - before + reach < width;
-            if was_inside && is_inside {
-                taps.iter_mut().for_each(|tap| tap.pixel += stride * channels);
-            } else {
-                geometry.taps(first + number, taps);
-            }
-            let mut begin = 0;
-            while begin + VECTORS * S::F32_LANES <= channels {
-                sums.sum::<S, VECTORS>(simd, taps, begin, out);
-                begin += VECTORS * S::F32_LANES;
-            }
-            while begin < channels {
-                sums.sum::<S, 1>(simd, taps, begin, out);
-                begin += S::F32_LANES;
-            }
-        }
-    }
-}
-
-impl Geometry {
-    /// Finds the elements of the window of a result.
-    fn taps(&self, row: usize, taps: &mut Vec<Tap>) {
-        let (example, [top, left]) = self.place(row);
-        let ([height, width], [rows, columns]) = (self.image, self.window);
-        taps.clear();
-        for down in 0..rows {
-            let Some(line) = self.inside(top, down, 0) else { continue };
-            for right in 0..columns {
-                let Some(column) = self.inside(left, right, 1) else { continue };
-                let pixel = ((example * height + line) * width + column) * self.channels;
-                taps.push(Tap { pixel, weight: (down * columns + right) * self.channels });
-            }
-        }
-    }
-}
-
-/// Sums over windows, each channel for itself.
-struct Sums<'a> {
-    image: &'a [f32],
-    weights: &'a [f32],
-    finish: Finish<'a>,
-    channels: usize,
-}
-
-impl Sums<'_> {
-    /// Sums some vectors of channels from `begin` on; the last one may have fewer channels than lanes.
-    #[inline(always)]
-    #[expect(
-        clippy::indexing_slicing,
-        clippy::needless_range_loop,
-        reason = "constant bounds: what is indexed stays in registers"
-    )]
-    fn sum<S: Simd, const COUNT: usize>(
-        &self,
-        simd: S,
-        taps: &[Tap],
-        begin: usize,
-        out: &mut [f32],
-    ) {
-        let count = (COUNT * S::F32_LANES).min(self.channels - begin);
-        let part = |values: &'_ [f32], at: usize| {
-            vectors::<S, COUNT>(simd, part_of(values, at + begin, count))
-        };
-        let mut sums = [simd.splat_f32s(0.0); COUNT];
-        for tap in taps {
-            let pixels = part(self.image, tap.pixel);
-            let weights = part(self.weights, tap.weight);
-            for at in 0..COUNT {
-                sums[at] = simd.mul_add_e_f32s(pixels[at], weights[at], sums[at]);
-            }
-        }
-        if let Some(bias) = self.finish.bias {
-            let bias = part(bias, 0);
-            for at in 0..COUNT {
-                sums[at] = simd.add_f32s(sums[at], bias[at]);
-            }
-        }
-        if let Some(limits) = self.finish.clamp {
-            for at in 0..COUNT {
-                sums[at] = limited(simd, sums[at], limits);
-            }
-        }
-        let Some(mut rest) = out.get_mut(begin..begin + count) else { return };
-        for at in 0..COUNT {
-            let (now, later) = rest.split_at_mut(S::F32_LANES.min(rest.len()));
-            store(simd, sums[at], now);
-            rest = later;
-        }
-    }
-}
-
-/// Loads vectors; what a single one has beyond the values is zero.
-#[inline(always)]
-fn vectors<S: Simd, const COUNT: usize>(simd: S, values: &[f32]) -> [S::f32s; COUNT] {
-    if let Some(vectors) = S::as_simd_f32s(values).0.first_chunk::<COUNT>() {
-        return *vectors;
-    }
-    [load(simd, values); COUNT]
 }
 
 impl Affine {

@@ -2,6 +2,9 @@
 
 use std::arch::x86_64::{__m512i, _mm512_dpbusd_epi32, _mm512_set1_epi32, _mm512_setzero_si512};
 
+use aligned_vec::AVec;
+
+use super::ahead::Ahead;
 use super::bytes::TILE;
 
 /// The number of vectors of a tile.
@@ -12,6 +15,9 @@ const LANES: usize = 16;
 
 /// The number of columns of a tile.
 const WIDTH: usize = VECTORS * LANES;
+
+/// The number of quads between requests of what is multiplied next.
+const STEP: usize = 8;
 
 /// Four successive bytes of a row, or of each column of a vector.
 pub(super) type Quad = [u8; 4];
@@ -25,7 +31,7 @@ pub(super) struct Panels {
     /// The number of quads of a column.
     quads: usize,
     /// `[group][panel][quad][vector]`. The last panel and the last quads are filled with zeros.
-    vectors: Vec<[Vector; VECTORS]>,
+    vectors: AVec<[Vector; VECTORS]>,
 }
 
 /// Returns whether this processor has the instructions.
@@ -46,7 +52,7 @@ impl Panels {
             true => at(group, row, column).cast_unsigned(),
             false => 0,
         };
-        let mut vectors = Vec::with_capacity(groups * columns.div_ceil(WIDTH) * quads);
+        let mut vectors = AVec::with_capacity(0, groups * columns.div_ceil(WIDTH) * quads);
         for group in 0..groups {
             for first in (0..columns).step_by(WIDTH) {
                 for quad in 0..quads {
@@ -117,9 +123,12 @@ impl Panels {
         for (number, panel) in panels.chunks_exact(self.quads).enumerate() {
             let first = number * WIDTH;
             let (column, columns) = (column + first, WIDTH.min(self.columns - first));
+            let (_, later) = panels.split_at((number + 1) * self.quads);
+            let count = rows.len() / self.quads;
+            let ahead = Ahead::new(later.as_flattened(), self.quads * VECTORS, count);
             let tiles = rows.chunks_exact(self.quads).zip(out.chunks_mut(TILE * width));
-            for (rows, out) in tiles {
-                let sums = tile(rows, panel);
+            for (number, (rows, out)) in tiles.enumerate() {
+                let sums = tile(rows, panel, ahead.part(number));
                 for (sums, out) in sums.iter().zip(out.chunks_mut(width)) {
                     let (_, out) = out.split_at_mut(column);
                     let sums: &[i32] = sums.as_flattened();
@@ -134,15 +143,24 @@ impl Panels {
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 #[inline]
 #[expect(clippy::indexing_slicing, reason = "constant bounds: what is indexed stays in registers")]
-fn tile(rows: &[[Quad; TILE]], panel: &[[Vector; VECTORS]]) -> [[[i32; LANES]; VECTORS]; TILE] {
+fn tile(
+    rows: &[[Quad; TILE]],
+    panel: &[[Vector; VECTORS]],
+    ahead: Ahead<'_, Vector>,
+) -> [[[i32; LANES]; VECTORS]; TILE] {
     let mut sums = [[_mm512_setzero_si512(); VECTORS]; TILE];
-    // One stream of each: nothing is indexed by a variable.
-    for (quads, vectors) in rows.iter().zip(panel) {
-        let vectors: [__m512i; VECTORS] = vectors.map(pulp::cast);
-        for row in 0..TILE {
-            let quad = _mm512_set1_epi32(i32::from_le_bytes(quads[row]));
-            for vector in 0..VECTORS {
-                sums[row][vector] = _mm512_dpbusd_epi32(sums[row][vector], quad, vectors[vector]);
+    let ahead = ahead.in_parts(panel.len().div_ceil(STEP));
+    for (number, (rows, panel)) in rows.chunks(STEP).zip(panel.chunks(STEP)).enumerate() {
+        ahead.part(number).request();
+        // One stream of each: nothing is indexed by a variable.
+        for (quads, vectors) in rows.iter().zip(panel) {
+            let vectors: [__m512i; VECTORS] = vectors.map(pulp::cast);
+            for row in 0..TILE {
+                let quad = _mm512_set1_epi32(i32::from_le_bytes(quads[row]));
+                for vector in 0..VECTORS {
+                    sums[row][vector] =
+                        _mm512_dpbusd_epi32(sums[row][vector], quad, vectors[vector]);
+                }
             }
         }
     }

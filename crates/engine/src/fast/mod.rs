@@ -2,12 +2,14 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `ahead.rs` | memory that is requested before it is read |
 //! | `arrange.rs` | images that are enlarged or joined |
 //! | `buffers.rs` | memory for results |
 //! | `bytes.rs` | the product of rows of 8-bit integers with a packed matrix |
 //! | `convolution.rs` | convolutions |
 //! | `codes.rs` | tensors of 8-bit integers, their scales and zero points |
 //! | `dot.rs` | the product of `bytes.rs` by AVX-512 VNNI |
+//! | `each.rs` | convolutions of each channel |
 //! | `finish.rs` | what happens to the sums of `integers.rs` |
 //! | `integers.rs` | convolutions and products of 8-bit integers |
 //! | `layout.rs` | tensors whose channels are innermost |
@@ -19,6 +21,7 @@
 //! | `rows.rs` | softmax and normalization of rows |
 //! | `transposed.rs` | transposed convolutions |
 
+mod ahead;
 mod arrange;
 mod buffers;
 mod bytes;
@@ -26,6 +29,7 @@ mod codes;
 mod convolution;
 #[cfg(target_arch = "x86_64")]
 mod dot;
+mod each;
 mod finish;
 mod integers;
 pub(crate) mod layout;

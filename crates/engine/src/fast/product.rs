@@ -7,13 +7,18 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use aligned_vec::AVec;
 use pulp::{Arch, Simd, WithSimd};
 
+use super::ahead::Ahead;
 use crate::item::Outcome;
 use crate::threads::{each_chunk, sharing};
 
+/// The number of elements after those of an unfolded row.
+pub(super) const SLACK: usize = 16;
+
 /// The number of products that are summed before a tile returns to memory.
-pub(super) const DEPTH: usize = 256;
+const DEPTH: usize = 288;
 
 /// The minimum number of contiguous elements for rows to be read in place.
 const CONTIGUOUS: usize = 64;
@@ -45,8 +50,16 @@ pub(super) trait Rows: Sync {
         into: &mut [Option<&'r [f32]>],
     );
 
-    /// Writes the elements `inner` of rows of a group, from row `first` on, each to the start of a line.
-    fn unfold(&self, group: usize, first: usize, inner: Range<usize>, into: &mut [[f32; DEPTH]]);
+    /// Writes the elements `inner` of rows of a group, from row `first` on, each to the start of a line of `apart` elements.
+    /// What follows in a line may change, too.
+    fn unfold(
+        &self,
+        group: usize,
+        first: usize,
+        inner: Range<usize>,
+        apart: usize,
+        into: &mut [f32],
+    );
 }
 
 /// Rows that are contiguous in memory: the columns of a group follow those of the group before.
@@ -84,8 +97,15 @@ impl Rows for Lines<'_> {
         into.iter_mut().zip(parts).for_each(|(into, part)| *into = Some(part));
     }
 
-    fn unfold(&self, group: usize, first: usize, inner: Range<usize>, into: &mut [[f32; DEPTH]]) {
-        for (into, part) in into.iter_mut().zip(self.parts(group, first, inner)) {
+    fn unfold(
+        &self,
+        group: usize,
+        first: usize,
+        inner: Range<usize>,
+        apart: usize,
+        into: &mut [f32],
+    ) {
+        for (into, part) in into.chunks_mut(apart).zip(self.parts(group, first, inner)) {
             let (into, _) = into.split_at_mut(part.len());
             into.copy_from_slice(part);
         }
@@ -107,7 +127,7 @@ pub(super) struct Packed {
     blocks: Vec<Range<usize>>,
     /// `[group][block][panel][row of the block][width]`, in the order of the sums: a matrix beyond the caches is read as one
     /// stream. The last panel is filled with zeros.
-    panels: Vec<f32>,
+    panels: AVec<f32>,
 }
 
 /// What happens to the sums of a column.
@@ -139,6 +159,11 @@ static LANES: LazyLock<usize> = LazyLock::new(|| {
     }
     Arch::new().dispatch(Best)
 });
+
+/// Returns the number of elements of a vector of this processor.
+pub(super) fn lanes() -> usize {
+    *LANES
+}
 
 impl Tile {
     /// Returns the tile with which a number of columns takes the least time.
@@ -172,15 +197,15 @@ impl Packed {
         let width = tile.columns;
         let is_direct = (joined >= CONTIGUOUS || joined == inner) && columns <= NARROW;
         let blocks = blocks(inner, if is_direct { joined } else { inner });
-        let mut panels = Vec::with_capacity(elements([groups, inner, columns], tile));
+        let mut panels = AVec::with_capacity(0, elements([groups, inner, columns], tile));
         for group in 0..groups {
             for block in &blocks {
                 for first in (0..columns).step_by(width) {
                     for row in block.clone() {
-                        let there = (first..columns.min(first + width))
-                            .map(|column| at(group, row, column));
-                        panels.extend(there);
-                        panels.resize(panels.len() + (first + width).saturating_sub(columns), 0.0);
+                        let there = first..columns.min(first + width);
+                        let filled = width - there.len();
+                        there.for_each(|column| panels.push(at(group, row, column)));
+                        panels.resize(panels.len() + filled, 0.0);
                     }
                 }
             }
@@ -245,7 +270,7 @@ impl Packed {
         &self,
         rows: &impl Rows,
         first: usize,
-        unfolded: &mut Vec<[f32; DEPTH]>,
+        unfolded: &mut Vec<f32>,
         out: &mut [f32],
     ) {
         let (all, finish) = (self.columns.div_ceil(self.tile.columns), Finish::default());
@@ -264,7 +289,7 @@ struct Part<'a, R> {
     first: usize,
     panels: Range<usize>,
     finish: Finish<'a>,
-    unfolded: &'a mut Vec<[f32; DEPTH]>,
+    unfolded: &'a mut Vec<f32>,
     out: &'a mut [f32],
 }
 
@@ -275,18 +300,18 @@ impl<R: Rows> WithSimd for Part<'_, R> {
     fn with_simd<S: Simd>(self, simd: S) {
         match (S::F32_LANES, self.packed.tile.vectors) {
             // Larger tiles would fit the registers, too, but are compiled to code that keeps them in memory.
-            (16, 1) => self.run::<S, 16, 1, 8, 4>(simd),
-            (16, 2) => self.run::<S, 16, 2, 6, 3>(simd),
-            (16, _) => self.run::<S, 16, 3, 4, 2>(simd),
-            (8, 1) => self.run::<S, 8, 1, 8, 4>(simd),
-            (8, 2) => self.run::<S, 8, 2, 6, 3>(simd),
-            (8, _) => self.run::<S, 8, 3, 3, 2>(simd),
-            (4, 1) => self.run::<S, 4, 1, 8, 4>(simd),
-            (4, 2) => self.run::<S, 4, 2, 6, 3>(simd),
-            (4, _) => self.run::<S, 4, 3, 3, 2>(simd),
-            (_, 1) => self.run::<S, 1, 1, 8, 4>(simd),
-            (_, 2) => self.run::<S, 1, 2, 6, 3>(simd),
-            _ => self.run::<S, 1, 3, 3, 2>(simd),
+            (16, 1) => self.run::<S, 16, 1, 8, 7, 4>(simd),
+            (16, 2) => self.run::<S, 16, 2, 6, 5, 3>(simd),
+            (16, _) => self.run::<S, 16, 3, 4, 3, 2>(simd),
+            (8, 1) => self.run::<S, 8, 1, 8, 7, 4>(simd),
+            (8, 2) => self.run::<S, 8, 2, 6, 5, 3>(simd),
+            (8, _) => self.run::<S, 8, 3, 3, 2, 2>(simd),
+            (4, 1) => self.run::<S, 4, 1, 8, 7, 4>(simd),
+            (4, 2) => self.run::<S, 4, 2, 6, 5, 3>(simd),
+            (4, _) => self.run::<S, 4, 3, 3, 2, 2>(simd),
+            (_, 1) => self.run::<S, 1, 1, 8, 7, 4>(simd),
+            (_, 2) => self.run::<S, 1, 2, 6, 5, 3>(simd),
+            _ => self.run::<S, 1, 3, 3, 2, 2>(simd),
         }
     }
 }
@@ -295,13 +320,14 @@ impl<R: Rows> WithSimd for Part<'_, R> {
 type Panel<const LANES: usize, const VECTORS: usize> = [[[f32; LANES]; VECTORS]];
 
 impl<R: Rows> Part<'_, R> {
-    /// Computes all rows in tiles of `ROWS` rows; the last rows in tiles of `FEW` or of one.
+    /// Computes all rows in tiles of `ROWS` rows, of `LESS`, of `FEW` or of one.
     #[inline(always)]
     fn run<
         S: Simd,
         const LANES: usize,
         const VECTORS: usize,
         const ROWS: usize,
+        const LESS: usize,
         const FEW: usize,
     >(
         self,
@@ -310,60 +336,94 @@ impl<R: Rows> Part<'_, R> {
         let Self { packed, rows, first, panels, finish, unfolded, out } = self;
         let (width, per) = (packed.width(), VECTORS * LANES);
         let count = out.len().div_ceil(width);
-        if unfolded.len() < count {
-            unfolded.resize(count, [0.0; DEPTH]);
-        }
         for group in 0..packed.groups {
             for inner in &packed.blocks {
                 let mut known = vec![None; count];
                 if packed.is_direct {
                     rows.lines(group, first, inner.clone(), &mut known);
                 }
+                // Lines have room for what is copied together with the last elements.
+                let apart = (inner.len() + SLACK).next_multiple_of(SLACK);
+                if known.contains(&None) && unfolded.len() < count * apart {
+                    unfolded.resize(count * apart, 0.0);
+                }
                 let mut at = 0;
                 for rest in known.chunk_by(|a, b| a.is_some() == b.is_some()) {
-                    if let Some(into) = unfolded.get_mut(at..at + rest.len())
+                    if let Some(into) = unfolded.get_mut(at * apart..(at + rest.len()) * apart)
                         && rest.first().is_some_and(Option::is_none)
                     {
-                        rows.unfold(group, first + at, inner.clone(), into);
+                        rows.unfold(group, first + at, inner.clone(), apart, into);
                     }
                     at += rest.len();
                 }
-                let unfolded =
-                    unfolded.iter().take(count).map(|line| part_of(line, 0, inner.len()));
-                let lines = known.into_iter().zip(unfolded);
-                let mut lines: Vec<&[f32]> =
-                    lines.map(|(known, unfolded)| known.unwrap_or(unfolded)).collect();
-                let last = lines.last().copied().unwrap_or_default();
-                lines.resize(count.next_multiple_of(ROWS), last);
-                let (tiles, _) = lines.as_chunks::<ROWS>();
+                let line = |(number, known): (usize, Option<_>)| {
+                    known.unwrap_or_else(|| part_of(unfolded, number * apart, inner.len()))
+                };
+                let lines: Vec<&[f32]> = known.into_iter().enumerate().map(line).collect();
+                let tiles = tiles::<ROWS>(&lines);
                 let (all, size) = (packed.columns.div_ceil(per), inner.len() * per);
                 let begin = (group * packed.inner + inner.start) * all * per;
-                for number in panels.clone() {
+                let panel = |number: usize| -> &Panel<LANES, VECTORS> {
                     let panel = part_of(&packed.panels, begin + number * size, size);
-                    let (panel, _) = panel.as_chunks::<LANES>();
-                    let (panel, _) = panel.as_chunks::<VECTORS>();
+                    panel.as_chunks::<LANES>().0.as_chunks::<VECTORS>().0
+                };
+                let at = |number: usize| {
                     let column = group * packed.columns + number * per;
                     let columns = per.min(packed.columns - number * per);
                     let finish = (inner.end == packed.inner).then(|| finish.of(column, columns));
                     let (is_first, column) = (inner.start == 0, column - panels.start * per);
-                    let at = At { width, column, columns, is_first, finish };
-                    for (number, lines) in tiles.iter().enumerate() {
-                        let row = number * ROWS;
-                        match count - row {
-                            1 => {
-                                at.tile::<S, LANES, VECTORS, ROWS, 1>(simd, lines, panel, row, out)
-                            }
-                            left if left <= FEW => at
-                                .tile::<S, LANES, VECTORS, ROWS, FEW>(simd, lines, panel, row, out),
-                            _ => at.tile::<S, LANES, VECTORS, ROWS, ROWS>(
-                                simd, lines, panel, row, out,
-                            ),
+                    At { width, column, columns, is_first, finish }
+                };
+                let mut numbers = panels.clone();
+                if let [line] = lines.as_slice() {
+                    while numbers.len() >= AT_ONCE {
+                        let several: [usize; AT_ONCE] =
+                            std::array::from_fn(|number| numbers.start + number);
+                        single(simd, line, several.map(panel), several.map(at), out);
+                        numbers.start += AT_ONCE;
+                    }
+                }
+                for number in numbers {
+                    let (panel, at) = (panel(number), at(number));
+                    let later = packed.panels.get(begin + (number + 1) * size..);
+                    let ahead = Ahead::new(later.unwrap_or_default(), size, tiles.len());
+                    for (number, (row, used, lines)) in tiles.iter().enumerate() {
+                        let (row, next) = (*row, ahead.part(number));
+                        macro_rules! tile {
+                            ($used:expr) => {
+                                at.tile::<S, LANES, VECTORS, ROWS, $used>(
+                                    simd, lines, panel, next, row, out,
+                                )
+                            };
+                        }
+                        match *used {
+                            1 => tile!(1),
+                            used if used <= FEW => tile!(FEW),
+                            used if used <= LESS => tile!(LESS),
+                            _ => tile!(ROWS),
                         }
                     }
                 }
             }
         }
     }
+}
+
+/// Divides rows into tiles of `ROWS` rows or one fewer, or else the last ones into a smaller tile. Returns the first row of
+/// each tile, how many rows it has, and these; what it has beyond them is any row.
+fn tiles<'r, const ROWS: usize>(lines: &[&'r [f32]]) -> Vec<(usize, usize, [&'r [f32]; ROWS])> {
+    let count = lines.len().div_ceil(ROWS);
+    let missing = count * ROWS - lines.len();
+    let full = if missing <= count { count - missing } else { count };
+    let mut row = 0;
+    let tile = |number: usize| {
+        let first = row;
+        row = lines.len().min(row + if number < full { ROWS } else { ROWS - 1 });
+        let (_, from) = lines.split_at(first);
+        let line = |at: usize| from.get(at).or(lines.last()).copied().unwrap_or_default();
+        (first, row - first, std::array::from_fn(line))
+    };
+    (0..count).map(tile).collect()
 }
 
 impl<'a> Finish<'a> {
@@ -391,7 +451,6 @@ impl At<'_> {
     #[inline(always)]
     #[expect(
         clippy::indexing_slicing,
-        clippy::needless_range_loop,
         reason = "constant bounds: what is indexed stays in registers"
     )]
     fn tile<
@@ -405,20 +464,15 @@ impl At<'_> {
         simd: S,
         lines: &[&[f32]; ROWS],
         panel: &Panel<LANES, VECTORS>,
+        next: Ahead<'_, f32>,
         row: usize,
         out: &mut [f32],
     ) {
-        let zero = simd.splat_f32s(0.0);
-        let mut sums = [[zero; VECTORS]; USED];
-        let begin = row * self.width + self.column;
-        if !self.is_first {
-            for row in 0..USED {
-                let Some(known) = out.get(begin + row * self.width..) else { break };
-                sums[row] = self.vectors::<S, LANES, VECTORS>(simd, known);
-            }
-        }
+        let mut sums = self.known::<S, LANES, VECTORS, USED>(simd, row, out);
         let (steps, rest) = panel.as_chunks::<STEP>();
+        let next = next.in_parts(steps.len());
         for (step, columns) in steps.iter().enumerate() {
+            next.part(step).request();
             let mut values = [&[0.0; STEP]; USED];
             for row in 0..USED {
                 let (lines, _) = lines[row].as_chunks::<STEP>();
@@ -439,6 +493,48 @@ impl At<'_> {
             }
             add(simd, &mut sums, now, columns);
         }
+        self.put::<S, LANES, VECTORS, USED>(simd, sums, row, out);
+    }
+
+    /// Returns what was summed before, in the tile that begins at a row.
+    #[inline(always)]
+    #[expect(
+        clippy::indexing_slicing,
+        clippy::needless_range_loop,
+        reason = "constant bounds: what is indexed stays in registers"
+    )]
+    fn known<S: Simd, const LANES: usize, const VECTORS: usize, const USED: usize>(
+        &self,
+        simd: S,
+        row: usize,
+        out: &[f32],
+    ) -> [[S::f32s; VECTORS]; USED] {
+        let mut sums = [[simd.splat_f32s(0.0); VECTORS]; USED];
+        let begin = row * self.width + self.column;
+        if !self.is_first {
+            for row in 0..USED {
+                let Some(known) = out.get(begin + row * self.width..) else { break };
+                sums[row] = self.vectors::<S, LANES, VECTORS>(simd, known);
+            }
+        }
+        sums
+    }
+
+    /// Stores the sums of the tile that begins at a row.
+    #[inline(always)]
+    #[expect(
+        clippy::indexing_slicing,
+        clippy::needless_range_loop,
+        reason = "constant bounds: what is indexed stays in registers"
+    )]
+    fn put<S: Simd, const LANES: usize, const VECTORS: usize, const USED: usize>(
+        &self,
+        simd: S,
+        mut sums: [[S::f32s; VECTORS]; USED],
+        row: usize,
+        out: &mut [f32],
+    ) {
+        let begin = row * self.width + self.column;
         if let Some(finish) = self.finish {
             if let Some(bias) = finish.bias {
                 let bias = self.vectors::<S, LANES, VECTORS>(simd, bias);
@@ -458,6 +554,14 @@ impl At<'_> {
         }
         for row in 0..USED {
             let Some(into) = out.get_mut(begin + row * self.width..) else { break };
+            if self.columns == LANES * VECTORS
+                && let Some(into) = into.as_chunks_mut().0.first_chunk_mut::<VECTORS>()
+            {
+                for vector in 0..VECTORS {
+                    store::<S>(simd, sums[row][vector], &mut into[vector] as &mut [f32; LANES]);
+                }
+                continue;
+            }
             let (mut into, _) = into.split_at_mut(self.columns.min(into.len()));
             for vector in 0..VECTORS {
                 let (now, rest) = into.split_at_mut(LANES.min(into.len()));
@@ -482,6 +586,35 @@ impl At<'_> {
             values = rest;
         }
         vectors
+    }
+}
+
+/// The number of panels that a single row is multiplied with at a time.
+const AT_ONCE: usize = 4;
+
+/// Adds the products of a single row with several panels to the result.
+#[inline(always)]
+#[expect(clippy::indexing_slicing, reason = "constant bounds: what is indexed stays in registers")]
+fn single<S: Simd, const LANES: usize, const VECTORS: usize>(
+    simd: S,
+    line: &[f32],
+    panels: [&Panel<LANES, VECTORS>; AT_ONCE],
+    columns: [At<'_>; AT_ONCE],
+    out: &mut [f32],
+) {
+    let mut sums = [[[simd.splat_f32s(0.0); VECTORS]; 1]; AT_ONCE];
+    for at in 0..AT_ONCE {
+        sums[at] = columns[at].known::<S, LANES, VECTORS, 1>(simd, 0, out);
+    }
+    let [a, b, c, d] = panels;
+    for ((value, (a, b)), (c, d)) in line.iter().zip(a.iter().zip(b)).zip(c.iter().zip(d)) {
+        let panels = [a, b, c, d];
+        for at in 0..AT_ONCE {
+            add(simd, &mut sums[at], [*value], panels[at]);
+        }
+    }
+    for at in 0..AT_ONCE {
+        columns[at].put::<S, LANES, VECTORS, 1>(simd, sums[at], 0, out);
     }
 }
 

@@ -2,7 +2,7 @@
 //! windows overlap.
 
 use super::convolution::Geometry;
-use super::product::{DEPTH, Finish, Lines, Packed, part_of};
+use super::product::{Finish, Lines, Packed, part_of};
 use crate::fused::wide;
 use crate::item::Outcome;
 use crate::threads::each_chunk;
@@ -71,7 +71,7 @@ impl Geometry {
 /// The space in which a thread multiplies a line of an image.
 #[derive(Default)]
 struct Scratch {
-    unfolded: Vec<[f32; DEPTH]>,
+    unfolded: Vec<f32>,
     products: Vec<f32>,
 }
 

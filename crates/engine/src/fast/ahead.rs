@@ -1,0 +1,45 @@
+//! Memory that is requested before it is read: constants beyond the caches would be waited for.
+
+/// The size of a line of the cache in bytes.
+const LINE: usize = 64;
+
+/// Elements that are read soon, and how many of them a part of the work requests.
+#[derive(Clone, Copy)]
+pub(super) struct Ahead<'a, T> {
+    values: &'a [T],
+    each: usize,
+}
+
+impl<'a, T> Ahead<'a, T> {
+    /// Returns the first `count` of `values`, for a number of parts of the work before they are read.
+    pub(super) fn new(values: &'a [T], count: usize, parts: usize) -> Self {
+        let (values, _) = values.split_at(count.min(values.len()));
+        Self { values, each: values.len() }.in_parts(parts)
+    }
+
+    /// Returns what one of the parts requests.
+    #[inline(always)]
+    pub(super) fn part(&self, number: usize) -> Self {
+        let (_, values) = self.values.split_at((number * self.each).min(self.values.len()));
+        let (values, _) = values.split_at(self.each.min(values.len()));
+        Self { values, ..*self }
+    }
+
+    /// Returns the same, for a number of parts.
+    #[inline(always)]
+    pub(super) fn in_parts(&self, parts: usize) -> Self {
+        let line = (LINE / size_of::<T>().max(1)).max(1);
+        let each = self.values.len().div_ceil(parts.max(1)).next_multiple_of(line);
+        Self { each, ..*self }
+    }
+
+    /// Requests all elements, for the second-level cache.
+    #[inline(always)]
+    pub(super) fn request(&self) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let line = (LINE / size_of::<T>().max(1)).max(1);
+            self.values.iter().step_by(line).for_each(safe_arch::prefetch_t1);
+        }
+    }
+}
