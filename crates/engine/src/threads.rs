@@ -101,9 +101,13 @@ impl Threads {
     ) -> Outcome<T> {
         let mut result = None;
         let pool = self.pool()?;
-        let _running = pool.idle.begin();
+        let running = pool.idle.begin();
         pool.threads.in_place_scope(|scope| {
-            scope.spawn(|_| result = Some(work()));
+            scope.spawn(|_| {
+                // The work may be for the threads of another library, which idle ones would disturb.
+                drop(running);
+                result = Some(work());
+            });
             wait();
         });
         // A panic of the work has resumed at the end of the scope.
@@ -161,7 +165,7 @@ impl Idle {
         if self.runs.fetch_add(1, Ordering::SeqCst) == 0 {
             // A thread that has seen no run waits now, or will see this one.
             drop(self.lock());
-            self.changed.notify_all();
+            self.changed.notify_one();
         }
         Running(self)
     }
@@ -179,6 +183,8 @@ impl Idle {
             if *woken.unwrap_or_else(PoisonError::into_inner) {
                 return;
             }
+            // Each thread wakes the next one: the caller would need longer to wake all.
+            self.changed.notify_one();
         }
     }
 
@@ -190,10 +196,11 @@ impl Idle {
                 (looks, since) = (0, None);
                 continue;
             }
-            looks = looks.saturating_add(1);
+            looks += 1;
             match looks.is_multiple_of(LOOKS) {
                 true if since.get_or_insert_with(Instant::now).elapsed() > AWAKE => {
                     thread::sleep(NAP);
+                    looks -= 1;
                 }
                 true => thread::yield_now(),
                 false => (0..PAUSES).for_each(|_| std::hint::spin_loop()),
@@ -245,4 +252,60 @@ pub(crate) fn each_chunk<T: Default, E: Send>(
 /// Returns the number of threads that [`each_chunk`] uses here.
 pub(crate) fn sharing() -> usize {
     rayon::current_thread_index().map_or(1, |_| rayon::current_num_threads())
+}
+
+#[cfg(test)]
+#[expect(clippy::expect_used, reason = "tests fail so")]
+mod tests {
+    use super::*;
+
+    /// Returns the sum of some numbers that all threads of a pool increase, in a run within a run.
+    fn summed(threads: &Threads, count: usize) -> usize {
+        let work = || {
+            let mut all = vec![0; count];
+            let increase = |(): &mut (), number: usize, part: &mut [usize]| {
+                part.iter_mut().for_each(|it| *it = number);
+                Ok(())
+            };
+            each_chunk(&mut all, 7, increase).map(|()| all.iter().sum())
+        };
+        threads
+            .run(|| threads.run(work))
+            .expect("there are threads")
+            .expect("summed")
+            .expect("done")
+    }
+
+    #[test]
+    fn several_callers_share_a_pool() {
+        for count in 1..5 {
+            let threads = Threads::new(count);
+            thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        for round in 0..50 {
+                            assert_eq!(summed(&threads, 700), 7 * 99 * 100 / 2);
+                            if round % 20 == 0 {
+                                // Until idle threads sleep.
+                                thread::sleep(AWAKE * 2);
+                            }
+                        }
+                    });
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn threads_end_with_their_pool() {
+        let threads = Threads::new(3);
+        assert_eq!(summed(&threads, 70), 7 * 9 * 10 / 2);
+        let idle = Arc::downgrade(&threads.pool().expect("there are threads").idle);
+        drop(threads);
+        let begun = Instant::now();
+        while idle.upgrade().is_some() {
+            assert!(begun.elapsed() < Duration::from_mins(1), "threads still wait for work");
+            thread::sleep(AWAKE);
+        }
+    }
 }
