@@ -11,6 +11,9 @@ pub(super) struct Ahead<'a, T> {
 }
 
 impl<'a, T> Ahead<'a, T> {
+    /// The number of elements in a line of the cache, at least one.
+    const STEP: usize = if size_of::<T>() < LINE { LINE / size_of::<T>() } else { 1 };
+
     /// Returns the first `count` of `values`, for a number of parts of the work before they are read.
     pub(super) fn new(values: &'a [T], count: usize, parts: usize) -> Self {
         let (values, _) = values.split_at(count.min(values.len()));
@@ -28,8 +31,7 @@ impl<'a, T> Ahead<'a, T> {
     /// Returns the same, for a number of parts.
     #[inline(always)]
     pub(super) fn in_parts(&self, parts: usize) -> Self {
-        let line = (LINE / size_of::<T>().max(1)).max(1);
-        let each = self.values.len().div_ceil(parts.max(1)).next_multiple_of(line);
+        let each = self.values.len().div_ceil(parts.max(1)).next_multiple_of(Self::STEP);
         Self { each, ..*self }
     }
 
@@ -37,9 +39,6 @@ impl<'a, T> Ahead<'a, T> {
     #[inline(always)]
     pub(super) fn request(&self) {
         #[cfg(target_arch = "x86_64")]
-        {
-            let line = (LINE / size_of::<T>().max(1)).max(1);
-            self.values.iter().step_by(line).for_each(safe_arch::prefetch_t1);
-        }
+        self.values.iter().step_by(Self::STEP).for_each(safe_arch::prefetch_t1);
     }
 }

@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+use lodstone_model::{DType, Op};
+use lodstone_schema::Finding;
+
 use super::buffers::Buffers;
 use super::layout::{Order, ordered, tensor};
 use super::product::{Finish, Lines, Packed, Rows, SLACK, part_of};
@@ -9,8 +12,6 @@ use crate::budget::{Budget, Charge};
 use crate::dense::Dense;
 use crate::item::Outcome;
 use crate::kernels::{Call, Windows, count};
-use lodstone_model::{DType, Op};
-use lodstone_schema::Finding;
 
 /// A convolution of one or two spatial dims, whose filter is packed.
 #[derive(Debug)]
@@ -372,9 +373,7 @@ impl<T: Copy> Unfolded<'_, T> {
         }
         runs
     }
-}
 
-impl<T: Copy> Unfolded<'_, T> {
     /// Returns where the channels of a group begin in the first pixel of a window, if all of it is in the image.
     fn whole(&self, group: usize, (example, [top, left]): (usize, [usize; 2])) -> Option<usize> {
         let ([height, width], [above, before]) = (self.geometry.image, self.geometry.pads);
@@ -419,15 +418,12 @@ impl<T: Copy> Unfolded<'_, T> {
     }
 }
 
-/// The number of elements that are copied at a time.
-const COPIED: usize = SLACK;
-
 /// Copies elements of an image to a place in `into`. What follows may be overwritten, too.
 #[inline(always)]
 fn copy<T: Copy>(image: &[T], mut from: usize, mut place: Range<usize>, into: &mut [T]) {
     while !place.is_empty() {
-        let there = into.get_mut(place.start..).and_then(<[T]>::first_chunk_mut::<COPIED>);
-        let source = image.get(from..).and_then(<[T]>::first_chunk::<COPIED>);
+        let there = into.get_mut(place.start..).and_then(<[T]>::first_chunk_mut::<SLACK>);
+        let source = image.get(from..).and_then(<[T]>::first_chunk::<SLACK>);
         let (Some(there), Some(source)) = (there, source) else {
             if let Some(into) = into.get_mut(place.clone()) {
                 into.copy_from_slice(part_of(image, from, place.len()));
@@ -435,8 +431,8 @@ fn copy<T: Copy>(image: &[T], mut from: usize, mut place: Range<usize>, into: &m
             return;
         };
         *there = *source;
-        place.start += COPIED;
-        from += COPIED;
+        place.start += SLACK;
+        from += SLACK;
     }
 }
 

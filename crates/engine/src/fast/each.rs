@@ -8,7 +8,7 @@ use std::ops::Range;
 use pulp::{Arch, Simd, WithSimd};
 
 use super::convolution::Geometry;
-use super::product::{Finish, lanes, limited, load, part_of, store};
+use super::product::{Finish, finished, lanes, load, part_of, store};
 use crate::item::Outcome;
 use crate::threads::each_chunk;
 
@@ -25,14 +25,14 @@ impl Geometry {
         let ([_, columns], channels) = (self.steps, self.channels);
         let line = channels * columns;
         let repeated = self.repeated(weights, finish);
+        let narrow = Sums { image, weights, finish, channels };
+        let wide = repeated.as_ref().map(|repeated| Sums {
+            image,
+            weights: &repeated.weights,
+            finish: Finish { bias: repeated.bias.as_deref(), ..finish },
+            channels: lanes(),
+        });
         each_chunk(out, line, |taps, number, out| {
-            let narrow = Sums { image, weights, finish, channels };
-            let wide = repeated.as_ref().map(|repeated| Sums {
-                image,
-                weights: &repeated.weights,
-                finish: Finish { bias: repeated.bias.as_deref(), ..finish },
-                channels: lanes(),
-            });
             let first = number * columns;
             Arch::new().dispatch(Line { geometry: self, narrow, wide, first, taps, out });
             then(number * line, out)
@@ -91,7 +91,6 @@ struct Repeated {
 }
 
 /// An element of the windows of neighbouring results.
-#[derive(Clone, Debug)]
 struct Tap {
     /// Where the channels begin, for the first result for which it is in the image.
     pixel: usize,
@@ -136,8 +135,7 @@ impl WithSimd for Line<'_> {
 }
 
 impl Line<'_> {
-    /// Computes columns in vectors of several results, `COUNT` at a time; returns the first column that is
-    /// left.
+    /// Computes columns in vectors of several results, `COUNT` at a time; returns the first column that is left.
     #[inline(always)]
     fn run_wide<S: Simd, const COUNT: usize>(
         &mut self,
@@ -217,8 +215,7 @@ struct Sums<'a> {
 
 impl Sums<'_> {
     /// Sums `VECTORS` vectors of channels, from `begin` on, of `COUNT` results, whose windows are `step` elements apart. Those
-    /// of the first are `shift` elements after the taps.
-    /// `CHECKED` if there are elements that are not in the image.
+    /// of the first are `shift` elements after the taps. `CHECKED` if there are elements that are not in the image.
     #[inline(always)]
     #[expect(
         clippy::indexing_slicing,
@@ -253,21 +250,8 @@ impl Sums<'_> {
                 }
             }
         }
-        if let Some(bias) = self.finish.bias {
-            let bias = part(bias, 0);
-            for at in 0..COUNT {
-                for vector in 0..VECTORS {
-                    sums[at][vector] = simd.add_f32s(sums[at][vector], bias[vector]);
-                }
-            }
-        }
-        if let Some(limits) = self.finish.clamp {
-            for at in 0..COUNT {
-                for vector in 0..VECTORS {
-                    sums[at][vector] = limited(simd, sums[at][vector], limits);
-                }
-            }
-        }
+        let bias = self.finish.bias.map(|bias| part(bias, 0));
+        finished(simd, &mut sums, bias, self.finish.clamp);
         for at in 0..COUNT {
             let begin = at * self.channels + begin;
             let Some(mut rest) = out.get_mut(begin..begin + count) else { return };

@@ -14,7 +14,7 @@ use super::ahead::Ahead;
 use crate::item::Outcome;
 use crate::threads::{each_chunk, sharing};
 
-/// The number of elements after those of an unfolded row.
+/// The number of elements after those of an unfolded row, of which as many are copied at a time.
 pub(super) const SLACK: usize = 16;
 
 /// The number of products that are summed before a tile returns to memory.
@@ -148,8 +148,8 @@ struct Tile {
     columns: usize,
 }
 
-/// The number of elements of a vector of this processor.
-static LANES: LazyLock<usize> = LazyLock::new(|| {
+/// Returns the number of elements of a vector of this processor.
+pub(super) fn lanes() -> usize {
     struct Best;
     impl WithSimd for Best {
         type Output = usize;
@@ -157,31 +157,27 @@ static LANES: LazyLock<usize> = LazyLock::new(|| {
             S::F32_LANES
         }
     }
-    Arch::new().dispatch(Best)
-});
-
-/// Returns the number of elements of a vector of this processor.
-pub(super) fn lanes() -> usize {
+    static LANES: LazyLock<usize> = LazyLock::new(|| Arch::new().dispatch(Best));
     *LANES
 }
 
 impl Tile {
     /// Returns the tile with which a number of columns takes the least time.
     fn of(columns: usize) -> Self {
-        let vectors = columns.div_ceil(*LANES).max(1);
+        let vectors = columns.div_ceil(lanes()).max(1);
         // The time for each, in percent of a vector of a wide tile: a tile of one vector reads more than it multiplies.
         let cost = |each: usize| {
             let reading = if each == 1 { 112 } else { 100 };
             vectors.next_multiple_of(each) * reading
         };
         let vectors = [2, 3, 1].into_iter().min_by_key(|each| cost(*each)).unwrap_or(2);
-        let rows = match (*LANES, vectors) {
+        let rows = match (lanes(), vectors) {
             (_, 1) => 8,
             (_, 2) => 6,
             (16, _) => 4,
             _ => 3,
         };
-        Self { rows, vectors, columns: vectors * *LANES }
+        Self { rows, vectors, columns: vectors * lanes() }
     }
 }
 
@@ -536,21 +532,8 @@ impl At<'_> {
     ) {
         let begin = row * self.width + self.column;
         if let Some(finish) = self.finish {
-            if let Some(bias) = finish.bias {
-                let bias = self.vectors::<S, LANES, VECTORS>(simd, bias);
-                for row in 0..USED {
-                    for vector in 0..VECTORS {
-                        sums[row][vector] = simd.add_f32s(sums[row][vector], bias[vector]);
-                    }
-                }
-            }
-            if let Some(limits) = finish.clamp {
-                for row in 0..USED {
-                    for vector in 0..VECTORS {
-                        sums[row][vector] = limited(simd, sums[row][vector], limits);
-                    }
-                }
-            }
+            let bias = finish.bias.map(|bias| self.vectors::<S, LANES, VECTORS>(simd, bias));
+            finished(simd, &mut sums, bias, finish.clamp);
         }
         for row in 0..USED {
             let Some(into) = out.get_mut(begin + row * self.width..) else { break };
@@ -639,6 +622,35 @@ fn add<S: Simd, const LANES: usize, const VECTORS: usize, const USED: usize>(
     }
 }
 
+/// Adds a bias to the sums of each row, and limits them.
+#[inline(always)]
+#[expect(
+    clippy::indexing_slicing,
+    clippy::needless_range_loop,
+    reason = "constant bounds: what is indexed stays in registers"
+)]
+pub(super) fn finished<S: Simd, const VECTORS: usize, const ROWS: usize>(
+    simd: S,
+    sums: &mut [[S::f32s; VECTORS]; ROWS],
+    bias: Option<[S::f32s; VECTORS]>,
+    clamp: Option<[f32; 2]>,
+) {
+    if let Some(bias) = bias {
+        for row in 0..ROWS {
+            for vector in 0..VECTORS {
+                sums[row][vector] = simd.add_f32s(sums[row][vector], bias[vector]);
+            }
+        }
+    }
+    if let Some(limits) = clamp {
+        for row in 0..ROWS {
+            for vector in 0..VECTORS {
+                sums[row][vector] = limited(simd, sums[row][vector], limits);
+            }
+        }
+    }
+}
+
 /// Returns the number of elements of packed matrices.
 fn elements([groups, inner, columns]: [usize; 3], tile: Tile) -> usize {
     let width = columns.next_multiple_of(tile.columns);
@@ -664,7 +676,7 @@ pub(super) fn part_of<T>(values: &[T], begin: usize, count: usize) -> &[T] {
 
 /// Returns a vector between a minimum and a maximum. NaN remains: the second operand is returned if it is NaN.
 #[inline(always)]
-pub(super) fn limited<S: Simd>(simd: S, vector: S::f32s, [least, most]: [f32; 2]) -> S::f32s {
+fn limited<S: Simd>(simd: S, vector: S::f32s, [least, most]: [f32; 2]) -> S::f32s {
     simd.min_f32s(simd.splat_f32s(most), simd.max_f32s(simd.splat_f32s(least), vector))
 }
 
