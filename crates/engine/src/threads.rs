@@ -1,5 +1,6 @@
 //! The threads that kernels run on.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -7,8 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lodstone_schema::Finding;
-use rayon::prelude::*;
-use rayon::{ThreadPool, ThreadPoolBuilder, Yield};
+use rayon::{Scope, ThreadPool, ThreadPoolBuilder, Yield};
 
 use crate::item::Outcome;
 
@@ -47,8 +47,8 @@ struct Idle {
     changed: Condvar,
 }
 
-/// A run, until it is dropped.
-struct Running<'p>(&'p Idle);
+/// One more of something, until it is dropped.
+struct Counted<'c>(&'c AtomicUsize);
 
 impl fmt::Debug for Threads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -127,7 +127,7 @@ impl Threads {
     }
 
     fn pool(&self) -> Outcome<Arc<Pool>> {
-        let mut known = self.0.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = locked(&self.0.pool);
         let process = std::process::id();
         if let Some((owner, pool)) = &*known
             && *owner == process
@@ -148,6 +148,9 @@ impl Threads {
     }
 }
 
+/// The time that a thread waits before other processes may have its processor.
+const KEEN: Duration = Duration::from_micros(200);
+
 /// The time that an idle thread waits without sleeping.
 const AWAKE: Duration = Duration::from_millis(2);
 
@@ -157,21 +160,19 @@ const NAP: Duration = Duration::from_micros(100);
 /// The number of pauses of the processor between two looks for work.
 const PAUSES: usize = 16;
 
-/// The number of looks for work after which other processes may have the processor.
+/// The number of looks for work after which it looks at the clock.
 const LOOKS: u32 = 32;
 
 impl Idle {
-    fn begin(&self) -> Running<'_> {
-        if self.runs.fetch_add(1, Ordering::SeqCst) == 0 {
+    fn begin(&self) -> Counted<'_> {
+        let is_first = !self.is_running();
+        let run = Counted::new(&self.runs);
+        if is_first {
             // A thread that has seen no run waits now, or will see this one.
-            drop(self.lock());
+            drop(locked(&self.is_closed));
             self.changed.notify_one();
         }
-        Running(self)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, bool> {
-        self.is_closed.lock().unwrap_or_else(PoisonError::into_inner)
+        run
     }
 
     /// Does the work of a thread until the pool is dropped. This is below everything on its stack, so no work waits for it.
@@ -179,7 +180,7 @@ impl Idle {
         loop {
             self.work();
             let waits = |is_closed: &mut bool| !*is_closed && !self.is_running();
-            let woken = self.changed.wait_while(self.lock(), waits);
+            let woken = self.changed.wait_while(locked(&self.is_closed), waits);
             if *woken.unwrap_or_else(PoisonError::into_inner) {
                 return;
             }
@@ -196,14 +197,18 @@ impl Idle {
                 (looks, since) = (0, None);
                 continue;
             }
+            (0..PAUSES).for_each(|_| std::hint::spin_loop());
             looks += 1;
-            match looks.is_multiple_of(LOOKS) {
-                true if since.get_or_insert_with(Instant::now).elapsed() > AWAKE => {
-                    thread::sleep(NAP);
-                    looks -= 1;
-                }
-                true => thread::yield_now(),
-                false => (0..PAUSES).for_each(|_| std::hint::spin_loop()),
+            if looks < LOOKS {
+                continue;
+            }
+            let waited = since.get_or_insert_with(Instant::now).elapsed();
+            if waited > AWAKE {
+                thread::sleep(NAP);
+            } else if waited > KEEN {
+                thread::yield_now();
+            } else {
+                looks = 0;
             }
         }
     }
@@ -213,49 +218,139 @@ impl Idle {
     }
 }
 
-impl Drop for Running<'_> {
+impl<'c> Counted<'c> {
+    fn new(count: &'c AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.0.runs.fetch_sub(1, Ordering::SeqCst);
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        *self.idle.lock() = true;
+        *locked(&self.idle.is_closed) = true;
         self.idle.changed.notify_all();
     }
 }
 
-/// Calls `work` for each chunk of a number of elements, with scratch space of a thread and the number of the chunk: on all
-/// threads of the pool that this is called in. Outside of a pool, where rayon would start one of its own, the chunks are
-/// handled one after another.
+/// Calls `work` for each chunk of a number of elements, as [`each`] does.
 ///
 /// # Errors
-/// The first error of `work`.
+/// An error of `work`.
 pub(crate) fn each_chunk<T: Default, E: Send>(
     all: &mut [E],
     size: usize,
     work: impl Fn(&mut T, usize, &mut [E]) -> Outcome<()> + Sync,
 ) -> Outcome<()> {
-    let size = size.max(1);
-    if rayon::current_thread_index().is_some() {
-        let chunks = all.par_chunks_mut(size).enumerate();
-        chunks
-            .try_for_each_init(T::default, |scratch, (number, chunk)| work(scratch, number, chunk))
-    } else {
+    each(all.chunks_mut(size.max(1)).collect(), work)
+}
+
+/// Calls `work` for each item, with scratch space of a thread and the number of the item: on all threads of the pool that
+/// this is called in. Outside of a pool, where rayon would start one of its own, the items are handled one after another.
+///
+/// Each thread begins with items that are neighbours, in every call with the same part of them, and then takes what others
+/// have not begun: nothing waits for a thread that the system does not run.
+///
+/// # Errors
+/// An error of `work`.
+pub(crate) fn each<T: Default, I: Send>(
+    items: Vec<I>,
+    work: impl Fn(&mut T, usize, I) -> Outcome<()> + Sync,
+) -> Outcome<()> {
+    let count = sharing().min(items.len());
+    let mut items = items.into_iter().enumerate();
+    if count <= 1 {
         let mut scratch = T::default();
-        let mut chunks = all.chunks_mut(size).enumerate();
-        chunks.try_for_each(|(number, chunk)| work(&mut scratch, number, chunk))
+        return items.try_for_each(|(number, item)| work(&mut scratch, number, item));
+    }
+    let size = items.len().div_ceil(count);
+    let part = |_| Mutex::new(items.by_ref().take(size).collect());
+    let parts = (0..count).map(part).collect();
+    let shared = Shared { parts, work, busy: AtomicUsize::new(0), error: Mutex::new(None) };
+    rayon::scope(|scope| {
+        shared.offer(scope, count - 1);
+        shared.help();
+        shared.wait();
+    });
+    let error = shared.error.into_inner().unwrap_or_else(PoisonError::into_inner);
+    error.map_or(Ok(()), Err)
+}
+
+/// Work that threads share.
+struct Shared<I, W> {
+    /// The items that no thread has begun, with their numbers.
+    parts: Vec<Mutex<VecDeque<(usize, I)>>>,
+    work: W,
+    /// The number of threads that are at work.
+    busy: AtomicUsize,
+    error: Mutex<Option<Finding>>,
+}
+
+impl<I: Send, W: Sync> Shared<I, W> {
+    /// Asks a number of threads for help. Each asks half of those that are left.
+    fn offer<'s, T: Default>(&'s self, scope: &Scope<'s>, mut count: usize)
+    where
+        W: Fn(&mut T, usize, I) -> Outcome<()>,
+    {
+        while count > 0 {
+            let others = (count - 1) / 2;
+            count -= others + 1;
+            scope.spawn(move |scope| {
+                self.offer(scope, others);
+                self.help();
+            });
+        }
+    }
+
+    /// Handles items until all are begun.
+    fn help<T: Default>(&self)
+    where
+        W: Fn(&mut T, usize, I) -> Outcome<()>,
+    {
+        let _busy = Counted::new(&self.busy);
+        let mut scratch = T::default();
+        let own = rayon::current_thread_index().unwrap_or(0) % self.parts.len();
+        let (others, first) = self.parts.split_at(own);
+        for (distance, part) in first.iter().chain(others).enumerate() {
+            let next = || match distance {
+                0 => locked(part).pop_front(),
+                _ => locked(part).pop_back(),
+            };
+            while let Some((number, item)) = next() {
+                if let Err(error) = (self.work)(&mut scratch, number, item) {
+                    self.parts.iter().for_each(|part| locked(part).clear());
+                    locked(&self.error).get_or_insert(error);
+                }
+            }
+        }
+    }
+
+    /// Waits for threads that are at work, without sleeping at first: rayon would let other processes run.
+    fn wait(&self) {
+        let since = Instant::now();
+        while self.busy.load(Ordering::SeqCst) > 0 && since.elapsed() < KEEN {
+            (0..PAUSES).for_each(|_| std::hint::spin_loop());
+        }
     }
 }
 
-/// Returns the number of threads that [`each_chunk`] uses here.
+/// Locks what is still valid if a holder of the lock has panicked.
+fn locked<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
+    it.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the number of threads that [`each`] uses here.
 pub(crate) fn sharing() -> usize {
     rayon::current_thread_index().map_or(1, |_| rayon::current_num_threads())
 }
 
 #[cfg(test)]
-#[expect(clippy::expect_used, reason = "tests fail so")]
+#[expect(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "tests fail so")]
 mod tests {
     use super::*;
 
@@ -294,6 +389,32 @@ mod tests {
                 }
             });
         }
+    }
+
+    #[test]
+    fn items_are_handled_once_and_errors_end_the_work() {
+        let threads = Threads::new(4);
+        for count in [0_usize, 1, 3, 4, 5, 99] {
+            let handled: Vec<AtomicUsize> = (0..count).map(|_| AtomicUsize::new(0)).collect();
+            let work = |(): &mut (), number, item: &AtomicUsize| {
+                assert!(std::ptr::eq(item, &raw const handled[number]));
+                item.fetch_add(1, Ordering::SeqCst);
+                Ok(())
+            };
+            let all = threads.run(|| each(handled.iter().collect(), work));
+            all.expect("there are threads").expect("handled");
+            assert!(handled.iter().all(|it| it.load(Ordering::SeqCst) == 1), "{count}");
+        }
+        let work = |(): &mut (), number, ()| match number {
+            70 => Err(Finding::from("the seventieth")),
+            _ => Ok(()),
+        };
+        let failed = threads.run(|| each(vec![(); 100], work)).expect("there are threads");
+        let failed = failed.expect_err("failed");
+        assert_eq!(failed.message, "the seventieth");
+        let panics = || threads.run(|| each(vec![0; 100], |(): &mut (), at, _| panic!("at {at}")));
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
+        assert_eq!(summed(&threads, 700), 7 * 99 * 100 / 2, "after a panic");
     }
 
     #[test]

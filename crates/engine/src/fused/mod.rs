@@ -24,7 +24,6 @@ use std::ops::Range;
 
 use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;
-use rayon::prelude::*;
 
 use self::reads::Read;
 use self::rules::{Apply, Lane, Rule, rule};
@@ -34,11 +33,14 @@ use crate::fast::layout::{self, Order};
 use crate::item::Outcome;
 use crate::kernels::common;
 use crate::plan::Registers;
-use crate::threads::Threads;
+use crate::threads::{Threads, each};
 use crate::value::Value;
 
 /// The number of elements in a block.
 const PIECE: usize = 1024;
+
+/// The number of elements that one thread handles at a time.
+const SHARE: usize = 16 * PIECE;
 
 /// The maximum number of elements that one processor handles alone.
 const ALONE: usize = 64 * PIECE;
@@ -245,35 +247,37 @@ impl Bound<'_> {
     /// Computes all elements of the results.
     fn pass(&self, count: usize, buffers: &Buffers) -> Outcome<Elements> {
         let mut made: Elements = self.chain.makes.iter().map(|_| buffers.take(count)).collect();
-        let mut pieces: Vec<Vec<&mut [f32]>> = Vec::new();
-        pieces.resize_with(count.div_ceil(PIECE), Vec::new);
+        let mut parts: Vec<Vec<&mut [f32]>> = Vec::new();
+        parts.resize_with(count.div_ceil(SHARE), Vec::new);
         for values in &mut made {
-            for (piece, part) in pieces.iter_mut().zip(values.chunks_mut(PIECE)) {
-                piece.push(part);
+            for (all, part) in parts.iter_mut().zip(values.chunks_mut(SHARE)) {
+                all.push(part);
             }
         }
-        let numbered = |values: &mut Elements, (at, outs): (usize, Vec<&mut [f32]>)| {
-            let begin = at * PIECE;
-            self.piece(begin..count.min(begin + PIECE), values, outs)
-        };
-        if count <= ALONE {
-            let mut values = self.scratch();
-            pieces.into_iter().enumerate().try_for_each(|piece| numbered(&mut values, piece))?;
-        } else {
-            let least = ALONE / PIECE / 2;
-            let pieces = pieces.into_par_iter().enumerate().with_min_len(least);
-            pieces.try_for_each_init(|| self.scratch(), numbered)?;
-        }
+        each(parts, |values: &mut Elements, number, mut parts| {
+            values.resize_with(self.scratch_count(), Vec::new);
+            let end = count.min(number * SHARE + SHARE);
+            for begin in (number * SHARE..end).step_by(PIECE) {
+                let place = begin..end.min(begin + PIECE);
+                let mut outs = Vec::with_capacity(parts.len());
+                for part in &mut parts {
+                    outs.extend(part.split_off_mut(..place.len()));
+                }
+                self.piece(place, values, outs)?;
+            }
+            Ok(())
+        })?;
         Ok(made)
     }
 
-    fn scratch(&self) -> Elements {
-        vec![Vec::new(); self.reads.len() + self.chain.links.len()]
+    /// Returns the number of vectors in which a block is computed.
+    fn scratch_count(&self) -> usize {
+        self.reads.len() + self.chain.links.len()
     }
 
     /// Takes results of the operator before the chain through it, in place, from element `begin` on.
     pub(crate) fn finish(&self, begin: usize, results: &mut [f32]) -> Outcome<()> {
-        let mut values = self.scratch();
+        let mut values = vec![Vec::new(); self.scratch_count()];
         for (number, piece) in results.chunks_mut(PIECE).enumerate() {
             let begin = begin + number * PIECE;
             for (read, room) in self.reads.iter().zip(values.iter_mut()) {
