@@ -1,7 +1,7 @@
 //! `Resize` (nearest) and `Concat` of images whose channels are innermost.
 
+use super::convolution::copy;
 use super::layout::{Floats, Order, images, ordered, tensor};
-use super::product::part_of;
 use super::{Task, one};
 use crate::dense::Dense;
 use crate::item::Outcome;
@@ -27,10 +27,10 @@ pub(super) fn resize(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
         let example = number / rows.len();
         for row in rows.iter().skip(number % rows.len()).take(1) {
             let begin = (example * height + row) * width * channels;
-            let line = part_of(&values, begin, width * channels);
-            for (column, out) in columns.iter().zip(out.chunks_exact_mut(channels)) {
-                out.copy_from_slice(part_of(line, column * channels, channels));
-            }
+            let places = columns.iter().zip((0..).step_by(channels));
+            places.for_each(|(column, at)| {
+                copy(&values, begin + column * channels, at..at + channels, out);
+            });
         }
         Ok(())
     })?;
@@ -65,11 +65,11 @@ pub(super) fn concat(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     let all: usize = parts.iter().map(|(_, channels)| channels).sum();
     let mut out = buffers.take(dims.iter().product());
     each_chunk(&mut out, all * PIXELS, |(), number, out| {
-        for (pixel, mut out) in (number * PIXELS..).zip(out.chunks_exact_mut(all)) {
+        let mut at = 0;
+        for pixel in (number * PIXELS..).take(out.len() / all) {
             for (values, channels) in &parts {
-                let (into, rest) = out.split_at_mut(*channels);
-                into.copy_from_slice(part_of(values, pixel * channels, *channels));
-                out = rest;
+                copy(values, pixel * channels, at..at + channels, out);
+                at += channels;
             }
         }
         Ok(())

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::codes::exact;
-use super::product::{Lines, Packed, part_of};
+use super::product::{Finish, Lines, Packed, part_of};
 use crate::fused::wide;
 use crate::item::Outcome;
 use crate::threads::{each_chunk, sharing};
@@ -217,10 +217,15 @@ impl Panels {
         let starts = (0..inner).step_by(EXACT);
         let part = |start: usize| {
             let part = start..inner.min(start + EXACT);
-            let packed =
-                Packed::new([groups, part.len(), columns], part.len(), |group, row, column| {
-                    at(group, start + row, column).into()
-                });
+            let packed = Packed::new(
+                [groups, part.len(), columns],
+                part.len(),
+                |[group, row, column], into| {
+                    let columns = (column..).zip(into);
+                    columns
+                        .for_each(|(column, into)| *into = at(group, start + row, column).into());
+                },
+            );
             (part, packed)
         };
         Self::Single(starts.map(part).collect())
@@ -238,7 +243,13 @@ impl Scratch {
             self.products.resize(count * width, 0.0);
             let values = part_of(&self.numbers, part.start, self.numbers.len() - part.start);
             let lines = Lines { apart: whole, each: line, values };
-            packed.multiply_alone(&lines, 0, &mut self.unfolded, &mut self.products);
+            packed.multiply_alone(
+                &lines,
+                0,
+                Finish::default(),
+                &mut self.unfolded,
+                &mut self.products,
+            );
             let pairs = self.sums.iter_mut().zip(&self.products);
             wide(|| pairs.for_each(|(sum, product)| *sum = sum.wrapping_add(exact(*product))));
         }

@@ -7,7 +7,8 @@ use lodstone_schema::Finding;
 
 use super::buffers::Buffers;
 use super::layout::{Order, ordered, tensor};
-use super::product::{Finish, Lines, Packed, Rows, SLACK, part_of};
+use super::planes;
+use super::product::{Finish, Lines, Packed, Place, Read, Rows, SLACK, gather, lanes, part_of};
 use crate::budget::{Budget, Charge};
 use crate::dense::Dense;
 use crate::item::Outcome;
@@ -26,10 +27,14 @@ pub(crate) struct Convolution {
 #[derive(Debug)]
 enum Weights {
     Product(Packed),
+    /// Of images of few channels.
+    Planes(Packed),
     /// One filter for each channel: `[window][channel]`.
     EachChannel(Vec<f32>),
     /// Of a transposed convolution.
     Transposed(Packed),
+    /// Of one whose windows are next to each other: one matrix for each line of a window.
+    Tiles(Vec<Packed>),
 }
 
 /// The change of each result channel that a normalization makes: it is multiplied, then something is added.
@@ -103,38 +108,70 @@ impl Convolution {
             let sides = old.iter().zip(scale).zip(shift);
             bias = Some(sides.map(|((old, scale), shift)| old * scale + shift).collect());
         }
-        let scale = |result: usize| affine.and_then(|it| it.scale.get(result)).copied();
+        let scales = affine.map(|it| it.scale.as_slice());
         let line = window.last().copied().unwrap_or(1);
-        let (window, columns) = (window.iter().product::<usize>(), results / groups);
-        // The elements of a window, each with all its channels.
-        let values: &[f32] = &values;
-        let at = |result: usize, place: usize, channel: usize| {
-            let value = values.get((result * each + channel) * window + place).copied();
-            value.unwrap_or_default() * scale(result).unwrap_or(1.0)
+        let (sides, window) = (window, window.iter().product::<usize>());
+        let columns = results / groups;
+        let scale = |first: usize, into: &mut [f32]| {
+            let scales = scales.map(|scales| part_of(scales, first, into.len()));
+            let scaled = into.iter_mut().zip(scales.unwrap_or_default());
+            scaled.for_each(|(value, scale)| *value *= scale);
         };
         let weights = if is_transposed(op) {
             let inner = outer / groups;
-            Weights::Transposed(Packed::new(
-                [groups, inner, window * each],
-                inner,
-                |group, row, column| {
-                    let (place, result) = (column / each, group * each + column % each);
-                    let input = (group * inner + row) * each + column % each;
-                    let value = values.get(input * window + place).copied().unwrap_or_default();
-                    value * scale(result).unwrap_or(1.0)
-                },
-            ))
-        } else if *each == 1 && columns == 1 {
-            let places = (0..window).flat_map(|place| (0..results).map(move |one| (place, one)));
-            Weights::EachChannel(places.map(|(place, result)| at(result, place, 0)).collect())
+            // The elements of a window, each with all its channels.
+            let read = |group: usize, row: usize, column: usize, into: &mut [f32]| {
+                let mut done = 0;
+                while done < into.len() {
+                    let (place, first) = ((column + done) / each, (column + done) % each);
+                    let (_, rest) = into.split_at_mut(done);
+                    let (now, _) = rest.split_at_mut((each - first).min(rest.len()));
+                    let input = (group * inner + row) * each + first;
+                    gather(&values, input * window + place, window, now);
+                    scale(group * each + first, now);
+                    done += now.len();
+                }
+            };
+            let width = line * each;
+            let tiles = tiles(op)?.unwrap_or_default().into_iter().map(i64::cast_unsigned);
+            if tiles.eq(sides.iter().map(|side| *side as u64)) && width >= lanes() {
+                bias = bias.map(|bias| bias.repeat(line));
+                let of = |place: usize| {
+                    Packed::new([1, inner, width], inner, |[_, row, column], into| {
+                        read(0, row, place * width + column, into);
+                    })
+                };
+                Weights::Tiles((0..window / line).map(of).collect())
+            } else {
+                let size = [groups, inner, window * each];
+                Weights::Transposed(Packed::new(size, inner, |[group, row, column], into| {
+                    read(group, row, column, into);
+                }))
+            }
         } else {
-            // A line of a window is contiguous, with all its channels.
-            let is_joined = groups == 1 && dilation(op)? == 1;
-            let joined = if is_joined { line * each } else { *each };
-            let size = [groups, window * each, columns];
-            Weights::Product(Packed::new(size, joined, |group, row, column| {
-                at(group * columns + column, row / each, row % each)
-            }))
+            let read = |first: usize, row: usize, into: &mut [f32]| {
+                let (place, channel) = (row / each, row % each);
+                gather(&values, (first * each + channel) * window + place, each * window, into);
+                scale(first, into);
+            };
+            if *each == 1 && columns == 1 {
+                let mut weights = vec![0.0; window * results];
+                let places = weights.chunks_exact_mut(results).enumerate();
+                places.for_each(|(place, into)| read(0, place, into));
+                Weights::EachChannel(weights)
+            } else {
+                // A line of a window is contiguous, with all its channels.
+                let is_joined = groups == 1 && dilation(op)? == 1;
+                let joined = if is_joined { line * each } else { *each };
+                let size = [groups, window * each, columns];
+                let packed = Packed::new(size, joined, |[group, row, column], into| {
+                    read(group * columns + column, row, into);
+                });
+                match packed.is_whole() && window > 1 && *each <= planes::CHANNELS {
+                    true => Weights::Planes(packed),
+                    false => Weights::Product(packed),
+                }
+            }
         };
         Ok(Some(Self { filter: dims, groups, weights, bias }))
     }
@@ -142,7 +179,10 @@ impl Convolution {
     /// Returns the size of the packed filter in bytes.
     pub(super) fn nbytes(&self) -> u64 {
         match &self.weights {
-            Weights::Product(packed) | Weights::Transposed(packed) => packed.nbytes(),
+            Weights::Product(packed) | Weights::Planes(packed) | Weights::Transposed(packed) => {
+                packed.nbytes()
+            }
+            Weights::Tiles(lines) => lines.iter().map(Packed::nbytes).sum(),
             Weights::EachChannel(values) => size_of_val(values.as_slice()) as u64,
         }
     }
@@ -159,7 +199,7 @@ impl Convolution {
             return Err("expected batch and channel dims".into());
         };
         let (windows, steps, results) = match self.weights {
-            Weights::Transposed(_) => {
+            Weights::Transposed(_) | Weights::Tiles(_) => {
                 let (windows, more) = Windows::transposed(&call, dims, &self.filter)?;
                 let steps = windows.transposed_dims(sides, &more)?;
                 (windows, steps, each * self.groups)
@@ -188,6 +228,19 @@ pub(crate) fn dilation(op: &Op) -> Outcome<i64> {
     Ok(call.ints("dilations").and_then(<[i64]>::last).copied().unwrap_or(1))
 }
 
+/// Returns the strides of a transposed convolution that neither crops nor adds anything: windows of that size are next to
+/// each other.
+pub(crate) fn tiles(op: &Op) -> Outcome<Option<Vec<i64>>> {
+    let call = Call::new(op, &[])?;
+    let all = |name: &str, number: i64| {
+        call.ints(name).is_none_or(|list| list.iter().all(|it| *it == number))
+    };
+    let is_plain = ["auto_pad", "output_shape"].iter().all(|name| op.attribute(name).is_none());
+    let is_whole = all("dilations", 1) && all("output_padding", 0) && all("pads", 0);
+    let fits = is_transposed(op) && is_plain && is_whole && call.int("group", 1) == 1;
+    Ok(call.ints("strides").filter(|_| fits).map(<[i64]>::to_vec))
+}
+
 /// Returns whether a convolution is transposed.
 pub(crate) fn is_transposed(op: &Op) -> bool {
     op.kind == "ConvTranspose"
@@ -212,7 +265,11 @@ impl Over<'_> {
             dims,
             _workspace,
         } = self;
-        let image = ordered(x, Order::ChannelsLast)?;
+        let order = match weights {
+            Weights::Planes(_) => Order::RowMajor,
+            _ => Order::ChannelsLast,
+        };
+        let image = ordered(x, order)?;
         let mut out = buffers.take(dims.iter().product());
         let finish = Finish { bias: bias.as_deref(), clamp };
         match weights {
@@ -227,8 +284,14 @@ impl Over<'_> {
                     packed.multiply(&rows, finish, &mut out, then)?;
                 }
             }
+            Weights::Planes(packed) => {
+                geometry.convolve_planes(&image, packed, finish, &mut out, then)?;
+            }
             Weights::EachChannel(weights) => {
                 geometry.convolve_each(&image, weights, finish, &mut out, then)?;
+            }
+            Weights::Tiles(lines) => {
+                geometry.convolve_tiles(&image, lines, finish, &mut out, then)?;
             }
             Weights::Transposed(packed) => {
                 let weights = (packed, *groups);
@@ -420,7 +483,7 @@ impl<T: Copy> Unfolded<'_, T> {
 
 /// Copies elements of an image to a place in `into`. What follows may be overwritten, too.
 #[inline(always)]
-fn copy<T: Copy>(image: &[T], mut from: usize, mut place: Range<usize>, into: &mut [T]) {
+pub(super) fn copy<T: Copy>(image: &[T], mut from: usize, mut place: Range<usize>, into: &mut [T]) {
     while !place.is_empty() {
         let there = into.get_mut(place.start..).and_then(<[T]>::first_chunk_mut::<SLACK>);
         let source = image.get(from..).and_then(<[T]>::first_chunk::<SLACK>);
@@ -437,41 +500,31 @@ fn copy<T: Copy>(image: &[T], mut from: usize, mut place: Range<usize>, into: &m
 }
 
 impl Rows for Unfolded<'_, f32> {
-    fn lines<'r>(
-        &'r self,
-        group: usize,
-        first: usize,
-        inner: Range<usize>,
-        into: &mut [Option<&'r [f32]>],
-    ) {
-        let runs = self.runs(inner);
-        let [run] = runs.as_slice() else { return };
-        for (into, place) in into.iter_mut().zip(self.geometry.places(first)) {
-            if let Some(first) = self.whole(group, place) {
-                *into = Some(part_of(self.image, first + run.offset, run.place.len()));
-                continue;
-            }
-            *into = match self.part(group, run, place) {
-                Some((place, columns)) if columns == (0..run.columns) => {
-                    Some(part_of(self.image, place, run.place.len()))
-                }
-                _ => None,
-            };
-        }
-    }
-
-    fn unfold(
-        &self,
-        group: usize,
-        first: usize,
-        inner: Range<usize>,
-        apart: usize,
-        into: &mut [f32],
-    ) {
-        let runs = self.runs(inner);
-        for (into, place) in into.chunks_mut(apart).zip(self.geometry.places(first)) {
-            self.write(group, &runs, place, 0.0, into);
-        }
+    fn read<'r>(&'r self, place: &Place, is_direct: bool, unfolded: &'r mut Vec<f32>) -> Read<'r> {
+        let Place { group, first, count, ref inner } = *place;
+        let (runs, places) = (self.runs(inner.clone()), self.geometry.places(first).take(count));
+        let write = |at, into: &mut [f32]| self.write(group, &runs, at, 0.0, into);
+        let ([run], true) = (runs.as_slice(), is_direct) else {
+            return place.unfold(count, places, unfolded, write);
+        };
+        let begin = |at| match self.whole(group, at) {
+            Some(first) => Some(first + run.offset),
+            None => Some(self.part(group, run, at).filter(|it| it.1 == (0..run.columns))?.0),
+        };
+        let mut outside = Vec::new();
+        let inside: Vec<Option<usize>> = places
+            .map(|at| {
+                let begin = begin(at);
+                outside.extend(begin.is_none().then_some(at));
+                begin
+            })
+            .collect();
+        let others = place.unfold(outside.len(), outside.into_iter(), unfolded, write);
+        let mut others = (0..).map(|number| others.row(number));
+        let row = |begin: Option<usize>| {
+            begin.map(|begin| part_of(self.image, begin, inner.len())).or_else(|| others.next())
+        };
+        Read::Each(inside.into_iter().filter_map(row).collect())
     }
 }
 

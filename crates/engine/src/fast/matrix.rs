@@ -5,7 +5,7 @@ use lodstone_model::{DType, Op};
 
 use super::buffers::Buffers;
 use super::layout::{Order, ordered, tensor};
-use super::product::{Finish, Lines, Packed};
+use super::product::{Finish, Lines, Packed, gather};
 use super::{Task, one};
 use crate::dense::Dense;
 use crate::item::Outcome;
@@ -64,8 +64,9 @@ impl Matrix {
         };
         let (alpha, values) = (call.float("alpha", 1.0), ordered(right, Order::RowMajor)?);
         let (down, across) = if is_turned { (1, inner) } else { (columns, 1) };
-        let packed = Packed::new([1, inner, columns], inner, |_, row, column| {
-            alpha * values.get(row * down + column * across).copied().unwrap_or_default()
+        let packed = Packed::new([1, inner, columns], inner, |[_, row, column], into| {
+            gather(&values, row * down + column * across, across, into);
+            into.iter_mut().for_each(|value| *value *= alpha);
         });
         Ok(Some(Self { inner, packed, bias }))
     }
@@ -179,14 +180,14 @@ pub(super) fn product(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     let mut out = task.buffers.take(count * rows * columns);
     each_chunk(&mut out, rows * columns, |unfolded: &mut Vec<_>, number, out| {
         let (values, right) = (left.matrix(number), right.matrix(number));
-        let packed = Packed::new(size, *inner, |_, row, column| {
-            right.get(row * down + column * across).copied().unwrap_or_default()
+        let packed = Packed::new(size, *inner, |[_, row, column], into| {
+            gather(right, row * down + column * across, across, into);
         });
         let lines = Lines { apart, each: *inner, values };
         if is_shared {
             return packed.multiply(&lines, Finish::default(), out, |_, _| Ok(()));
         }
-        packed.multiply_alone(&lines, 0, unfolded, out);
+        packed.multiply_alone(&lines, 0, Finish::default(), unfolded, out);
         Ok(())
     })?;
     tensor(out, [stack, &[*rows, *columns]].concat(), Order::RowMajor).map(one)

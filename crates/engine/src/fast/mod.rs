@@ -14,6 +14,7 @@
 //! | `integers.rs` | convolutions and products of 8-bit integers |
 //! | `layout.rs` | tensors whose channels are innermost |
 //! | `matrix.rs` | products with a constant matrix |
+//! | `planes.rs` | convolutions of images of few channels |
 //! | `pool.rs` | pooling |
 //! | `product.rs` | the product of rows with a packed matrix, in tiles |
 //! | `quantize.rs` | quantization with one scale |
@@ -34,6 +35,7 @@ mod finish;
 mod integers;
 pub(crate) mod layout;
 mod matrix;
+mod planes;
 mod pool;
 mod product;
 mod quantize;
@@ -44,7 +46,7 @@ mod transposed;
 pub(crate) use buffers::{Buffers, Spare};
 pub(crate) use bytes::MAX_INNER;
 pub(crate) use codes::quantizes_unusually;
-pub(crate) use convolution::{Affine, Convolution, dilation, is_transposed};
+pub(crate) use convolution::{Affine, Convolution, dilation, is_transposed, tiles};
 pub(crate) use integers::{Integers, Kind};
 pub(crate) use matrix::Matrix;
 pub(crate) use recurrent::{Cells, Unrolled};
@@ -127,6 +129,8 @@ pub(crate) struct Key {
 pub(crate) enum Form {
     Convolution {
         is_transposed: bool,
+        /// The strides, if windows of that size are next to each other in the result.
+        tiles: Option<Vec<i64>>,
         groups: i64,
         /// The dilation of the last dim.
         dilation: i64,
@@ -248,9 +252,10 @@ impl Prepared {
             Ok::<_, Finding>(Arc::new(Kept { weighted, _charge: charge }))
         });
         let made = made.transpose()?;
-        if let Some(key) = key {
-            kept().insert(key, made.clone());
-        }
-        Ok(made)
+        Ok(match key {
+            // Another thread may have packed the same constants.
+            Some(key) => kept().entry(key).or_insert(made).clone(),
+            None => made,
+        })
     }
 }

@@ -40,26 +40,61 @@ const UNFOLDED: usize = 132;
 
 /// The left matrices of a product, one for each group.
 pub(super) trait Rows: Sync {
-    /// Sets `into` to the elements `inner` of the rows of a group, from row `first` on, that are contiguous in memory; leaves
-    /// the others.
-    fn lines<'r>(
-        &'r self,
-        group: usize,
-        first: usize,
-        inner: Range<usize>,
-        into: &mut [Option<&'r [f32]>],
-    );
+    /// Returns the elements of rows where they are in memory, if that is `direct` and possible; otherwise writes them to
+    /// `unfolded`.
+    fn read<'r>(&'r self, place: &Place, is_direct: bool, unfolded: &'r mut Vec<f32>) -> Read<'r>;
+}
 
-    /// Writes the elements `inner` of rows of a group, from row `first` on, each to the start of a line of `apart` elements.
-    /// What follows in a line may change, too.
-    fn unfold(
+/// The elements `inner` of `count` rows of a group, from row `first` on.
+pub(super) struct Place {
+    pub(super) group: usize,
+    pub(super) first: usize,
+    pub(super) count: usize,
+    pub(super) inner: Range<usize>,
+}
+
+impl Place {
+    /// Returns lines of `unfolded`, one for each of `count` items, that `write` has filled.
+    #[inline(always)]
+    pub(super) fn unfold<'u, T>(
         &self,
-        group: usize,
-        first: usize,
-        inner: Range<usize>,
+        count: usize,
+        items: impl Iterator<Item = T>,
+        unfolded: &'u mut Vec<f32>,
+        write: impl Fn(T, &mut [f32]),
+    ) -> Read<'u> {
+        let len = self.inner.len();
+        // Lines have room for what is copied together with the last elements.
+        let apart = (len + SLACK).next_multiple_of(SLACK);
+        if unfolded.len() < count * apart {
+            unfolded.resize(count * apart, 0.0);
+        }
+        let lines = unfolded.chunks_exact_mut(apart).take(count);
+        items.zip(lines).for_each(|(item, into)| write(item, into));
+        Read::Regular { values: unfolded, apart, len }
+    }
+}
+
+/// Rows of equal length in memory.
+pub(super) enum Read<'a> {
+    /// The first elements of successive rows are `apart` elements apart.
+    Regular {
+        values: &'a [f32],
         apart: usize,
-        into: &mut [f32],
-    );
+        len: usize,
+    },
+    Each(Vec<&'a [f32]>),
+}
+
+impl<'a> Read<'a> {
+    /// Returns a row.
+    #[inline(always)]
+    pub(super) fn row(&self, number: usize) -> &'a [f32] {
+        match self {
+            Self::Regular { values, apart, len } => part_of(values, number * apart, *len),
+            Self::Each(rows) => rows.get(number).copied().unwrap_or_default(),
+        }
+    }
 }
 
 /// Rows that are contiguous in memory: the columns of a group follow those of the group before.
@@ -71,44 +106,19 @@ pub(super) struct Lines<'a> {
     pub(super) values: &'a [f32],
 }
 
-impl Lines<'_> {
-    /// Returns the elements `inner` of the rows of a group from `first` on.
-    fn parts(
-        &self,
-        group: usize,
-        first: usize,
-        inner: Range<usize>,
-    ) -> impl Iterator<Item = &[f32]> {
-        let start = first * self.apart + group * self.each + inner.start;
-        let starts = (start..).step_by(self.apart.max(1));
-        starts.map(move |start| part_of(self.values, start, inner.len()))
-    }
-}
-
 impl Rows for Lines<'_> {
-    fn lines<'r>(
-        &'r self,
-        group: usize,
-        first: usize,
-        inner: Range<usize>,
-        into: &mut [Option<&'r [f32]>],
-    ) {
-        let parts = self.parts(group, first, inner);
-        into.iter_mut().zip(parts).for_each(|(into, part)| *into = Some(part));
-    }
-
-    fn unfold(
-        &self,
-        group: usize,
-        first: usize,
-        inner: Range<usize>,
-        apart: usize,
-        into: &mut [f32],
-    ) {
-        for (into, part) in into.chunks_mut(apart).zip(self.parts(group, first, inner)) {
-            let (into, _) = into.split_at_mut(part.len());
-            into.copy_from_slice(part);
+    fn read<'r>(&'r self, place: &Place, is_direct: bool, unfolded: &'r mut Vec<f32>) -> Read<'r> {
+        let Place { group, first, count, ref inner } = *place;
+        let (_, values) =
+            self.values.split_at(first * self.apart + group * self.each + inner.start);
+        let lines = Read::Regular { values, apart: self.apart, len: inner.len() };
+        if is_direct {
+            return lines;
         }
+        place.unfold(count, 0..count, unfolded, |row, into| {
+            let (into, _) = into.split_at_mut(inner.len());
+            into.copy_from_slice(lines.row(row));
+        })
     }
 }
 
@@ -182,12 +192,13 @@ impl Tile {
 }
 
 impl Packed {
-    /// Packs matrices of `inner` rows and `columns` columns, whose elements `at` returns by group, row and column. The rows
-    /// that are multiplied with them consist of runs of `joined` elements that are contiguous in memory.
+    /// Packs matrices of `inner` rows and `columns` columns. `read` is called with a group, a row and the first of some
+    /// columns, and sets a slice to their elements. The rows that are multiplied with them consist of runs of `joined`
+    /// elements that are contiguous in memory.
     pub(super) fn new(
         [groups, inner, columns]: [usize; 3],
         joined: usize,
-        at: impl Fn(usize, usize, usize) -> f32,
+        read: impl Fn([usize; 3], &mut [f32]),
     ) -> Self {
         let tile = Tile::of(columns);
         let width = tile.columns;
@@ -198,10 +209,11 @@ impl Packed {
             for block in &blocks {
                 for first in (0..columns).step_by(width) {
                     for row in block.clone() {
-                        let there = first..columns.min(first + width);
-                        let filled = width - there.len();
-                        there.for_each(|column| panels.push(at(group, row, column)));
-                        panels.resize(panels.len() + filled, 0.0);
+                        let begin = panels.len();
+                        panels.resize(begin + width, 0.0);
+                        let (_, panel) = panels.split_at_mut(begin);
+                        let (panel, _) = panel.split_at_mut(width.min(columns - first));
+                        read([group, row, first], panel);
                     }
                 }
             }
@@ -266,10 +278,11 @@ impl Packed {
         &self,
         rows: &impl Rows,
         first: usize,
+        finish: Finish<'_>,
         unfolded: &mut Vec<f32>,
         out: &mut [f32],
     ) {
-        let (all, finish) = (self.columns.div_ceil(self.tile.columns), Finish::default());
+        let all = self.columns.div_ceil(self.tile.columns);
         for (number, out) in out.chunks_mut((UNFOLDED * self.width()).max(1)).enumerate() {
             let (first, panels) = (first + number * UNFOLDED, 0..all);
             let unfolded = &mut *unfolded;
@@ -294,29 +307,73 @@ impl<R: Rows> WithSimd for Part<'_, R> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        match (S::F32_LANES, self.packed.tile.vectors) {
+        self.packed.tiled(simd, self);
+    }
+}
+
+/// Work in tiles of `ROWS` rows, of `LESS`, of `FEW` or of one.
+pub(super) trait Tiled {
+    fn run<
+        S: Simd,
+        const LANES: usize,
+        const VECTORS: usize,
+        const ROWS: usize,
+        const LESS: usize,
+        const FEW: usize,
+    >(
+        self,
+        simd: S,
+    );
+}
+
+impl Packed {
+    /// Does work in the tiles of these matrices.
+    #[inline(always)]
+    pub(super) fn tiled<S: Simd>(&self, simd: S, work: impl Tiled) {
+        match (S::F32_LANES, self.tile.vectors) {
             // Larger tiles would fit the registers, too, but are compiled to code that keeps them in memory.
-            (16, 1) => self.run::<S, 16, 1, 8, 7, 4>(simd),
-            (16, 2) => self.run::<S, 16, 2, 6, 5, 3>(simd),
-            (16, _) => self.run::<S, 16, 3, 4, 3, 2>(simd),
-            (8, 1) => self.run::<S, 8, 1, 8, 7, 4>(simd),
-            (8, 2) => self.run::<S, 8, 2, 6, 5, 3>(simd),
-            (8, _) => self.run::<S, 8, 3, 3, 2, 2>(simd),
-            (4, 1) => self.run::<S, 4, 1, 8, 7, 4>(simd),
-            (4, 2) => self.run::<S, 4, 2, 6, 5, 3>(simd),
-            (4, _) => self.run::<S, 4, 3, 3, 2, 2>(simd),
-            (_, 1) => self.run::<S, 1, 1, 8, 7, 4>(simd),
-            (_, 2) => self.run::<S, 1, 2, 6, 5, 3>(simd),
-            _ => self.run::<S, 1, 3, 3, 2, 2>(simd),
+            (16, 1) => work.run::<S, 16, 1, 8, 7, 4>(simd),
+            (16, 2) => work.run::<S, 16, 2, 6, 5, 3>(simd),
+            (16, _) => work.run::<S, 16, 3, 4, 3, 2>(simd),
+            (8, 1) => work.run::<S, 8, 1, 8, 7, 4>(simd),
+            (8, 2) => work.run::<S, 8, 2, 6, 5, 3>(simd),
+            (8, _) => work.run::<S, 8, 3, 3, 2, 2>(simd),
+            (4, 1) => work.run::<S, 4, 1, 8, 7, 4>(simd),
+            (4, 2) => work.run::<S, 4, 2, 6, 5, 3>(simd),
+            (4, _) => work.run::<S, 4, 3, 3, 2, 2>(simd),
+            (_, 1) => work.run::<S, 1, 1, 8, 7, 4>(simd),
+            (_, 2) => work.run::<S, 1, 2, 6, 5, 3>(simd),
+            _ => work.run::<S, 1, 3, 3, 2, 2>(simd),
         }
+    }
+
+    /// Returns whether all of the inner dim is summed at once, for one group.
+    pub(super) fn is_whole(&self) -> bool {
+        self.groups == 1 && self.blocks.len() == 1
+    }
+
+    /// Returns the panels of whole matrices, with their columns in the result.
+    #[inline(always)]
+    pub(super) fn whole<'p, const LANES: usize, const VECTORS: usize>(
+        &'p self,
+        finish: Finish<'p>,
+    ) -> impl Iterator<Item = (&'p Panel<LANES, VECTORS>, At<'p>)> {
+        let (width, per) = (self.width(), VECTORS * LANES);
+        let columns = (0..self.columns).step_by(per);
+        let panels = self.panels.chunks_exact((self.inner * per).max(1));
+        columns.zip(panels).map(move |(column, panel)| {
+            let columns = per.min(self.columns - column);
+            let finish = Some(finish.of(column, columns));
+            let panel = panel.as_chunks::<LANES>().0.as_chunks::<VECTORS>().0;
+            (panel, At { width, column, columns, is_first: true, finish })
+        })
     }
 }
 
 /// A panel of a matrix: for each row, the vectors of a tile.
-type Panel<const LANES: usize, const VECTORS: usize> = [[[f32; LANES]; VECTORS]];
+pub(super) type Panel<const LANES: usize, const VECTORS: usize> = [[[f32; LANES]; VECTORS]];
 
-impl<R: Rows> Part<'_, R> {
-    /// Computes all rows in tiles of `ROWS` rows, of `LESS`, of `FEW` or of one.
+impl<R: Rows> Tiled for Part<'_, R> {
     #[inline(always)]
     fn run<
         S: Simd,
@@ -334,29 +391,9 @@ impl<R: Rows> Part<'_, R> {
         let count = out.len().div_ceil(width);
         for group in 0..packed.groups {
             for inner in &packed.blocks {
-                let mut known = vec![None; count];
-                if packed.is_direct {
-                    rows.lines(group, first, inner.clone(), &mut known);
-                }
-                // Lines have room for what is copied together with the last elements.
-                let apart = (inner.len() + SLACK).next_multiple_of(SLACK);
-                if known.contains(&None) && unfolded.len() < count * apart {
-                    unfolded.resize(count * apart, 0.0);
-                }
-                let mut at = 0;
-                for rest in known.chunk_by(|a, b| a.is_some() == b.is_some()) {
-                    if let Some(into) = unfolded.get_mut(at * apart..(at + rest.len()) * apart)
-                        && rest.first().is_some_and(Option::is_none)
-                    {
-                        rows.unfold(group, first + at, inner.clone(), apart, into);
-                    }
-                    at += rest.len();
-                }
-                let line = |(number, known): (usize, Option<_>)| {
-                    known.unwrap_or_else(|| part_of(unfolded, number * apart, inner.len()))
-                };
-                let lines: Vec<&[f32]> = known.into_iter().enumerate().map(line).collect();
-                let tiles = tiles::<ROWS>(&lines);
+                let place = Place { group, first, count, inner: inner.clone() };
+                let lines = rows.read(&place, packed.is_direct, unfolded);
+                let tiles = tiles::<ROWS>(&lines, count);
                 let (all, size) = (packed.columns.div_ceil(per), inner.len() * per);
                 let begin = (group * packed.inner + inner.start) * all * per;
                 let panel = |number: usize| -> &Panel<LANES, VECTORS> {
@@ -371,11 +408,11 @@ impl<R: Rows> Part<'_, R> {
                     At { width, column, columns, is_first, finish }
                 };
                 let mut numbers = panels.clone();
-                if let [line] = lines.as_slice() {
+                if count == 1 {
                     while numbers.len() >= AT_ONCE {
                         let several: [usize; AT_ONCE] =
                             std::array::from_fn(|number| numbers.start + number);
-                        single(simd, line, several.map(panel), several.map(at), out);
+                        single(simd, lines.row(0), several.map(panel), several.map(at), out);
                         numbers.start += AT_ONCE;
                     }
                 }
@@ -405,21 +442,21 @@ impl<R: Rows> Part<'_, R> {
     }
 }
 
-/// Divides rows into tiles of `ROWS` rows or one fewer, or else the last ones into a smaller tile. Returns the first row of
-/// each tile, how many rows it has, and these; what it has beyond them is any row.
-fn tiles<'r, const ROWS: usize>(lines: &[&'r [f32]]) -> Vec<(usize, usize, [&'r [f32]; ROWS])> {
-    let count = lines.len().div_ceil(ROWS);
-    let missing = count * ROWS - lines.len();
-    let full = if missing <= count { count - missing } else { count };
-    let mut row = 0;
+/// Divides `count` rows into tiles of `ROWS` rows or one fewer, or else the last ones into a smaller tile. Returns the first
+/// row of each tile, how many rows it has, and these; what it has beyond them is the last row.
+fn tiles<'r, const ROWS: usize>(
+    lines: &Read<'r>,
+    count: usize,
+) -> Vec<(usize, usize, [&'r [f32]; ROWS])> {
+    let tiles = count.div_ceil(ROWS);
+    let missing = tiles * ROWS - count;
+    let full = if missing <= tiles { tiles - missing } else { tiles };
     let tile = |number: usize| {
-        let first = row;
-        row = lines.len().min(row + if number < full { ROWS } else { ROWS - 1 });
-        let (_, from) = lines.split_at(first);
-        let line = |at: usize| from.get(at).or(lines.last()).copied().unwrap_or_default();
-        (first, row - first, std::array::from_fn(line))
+        let first = number * ROWS - number.saturating_sub(full);
+        let used = if number < full { ROWS } else { ROWS - 1 }.min(count - first);
+        (first, used, std::array::from_fn(|at| lines.row((first + at).min(count - 1))))
     };
-    (0..count).map(tile).collect()
+    (0..tiles).map(tile).collect()
 }
 
 impl<'a> Finish<'a> {
@@ -430,7 +467,7 @@ impl<'a> Finish<'a> {
 }
 
 /// The columns of a panel in the result.
-struct At<'a> {
+pub(super) struct At<'a> {
     /// The number of columns of the result.
     width: usize,
     column: usize,
@@ -442,8 +479,8 @@ struct At<'a> {
 }
 
 impl At<'_> {
-    /// Adds the products of the first `USED` unfolded rows of a tile with a panel to the result. Those beyond the end of the
-    /// result do not count.
+    /// Adds the products of the first `USED` rows of a tile with a panel to the result. Those beyond the end of the result do
+    /// not count.
     #[inline(always)]
     #[expect(
         clippy::indexing_slicing,
@@ -499,7 +536,7 @@ impl At<'_> {
         clippy::needless_range_loop,
         reason = "constant bounds: what is indexed stays in registers"
     )]
-    fn known<S: Simd, const LANES: usize, const VECTORS: usize, const USED: usize>(
+    pub(super) fn known<S: Simd, const LANES: usize, const VECTORS: usize, const USED: usize>(
         &self,
         simd: S,
         row: usize,
@@ -523,7 +560,7 @@ impl At<'_> {
         clippy::needless_range_loop,
         reason = "constant bounds: what is indexed stays in registers"
     )]
-    fn put<S: Simd, const LANES: usize, const VECTORS: usize, const USED: usize>(
+    pub(super) fn put<S: Simd, const LANES: usize, const VECTORS: usize, const USED: usize>(
         &self,
         simd: S,
         mut sums: [[S::f32s; VECTORS]; USED],
@@ -604,7 +641,7 @@ fn single<S: Simd, const LANES: usize, const VECTORS: usize>(
 /// Adds the products of a value of each row with vectors to the sums of a tile.
 #[inline(always)]
 #[expect(clippy::indexing_slicing, reason = "constant bounds: what is indexed stays in registers")]
-fn add<S: Simd, const LANES: usize, const VECTORS: usize, const USED: usize>(
+pub(super) fn add<S: Simd, const LANES: usize, const VECTORS: usize, const USED: usize>(
     simd: S,
     sums: &mut [[S::f32s; VECTORS]; USED],
     values: [f32; USED],
@@ -664,6 +701,20 @@ fn blocks(inner: usize, joined: usize) -> Vec<Range<usize>> {
     let joined = (0..inner).step_by(joined.max(1)).map(|begin| begin..inner.min(begin + joined));
     let part = |begin: usize, end: usize| begin..end.min(begin + depth);
     joined.flat_map(|it| it.clone().step_by(depth).map(move |at| part(at, it.end))).collect()
+}
+
+/// Sets a slice to values that are `apart` elements apart.
+pub(super) fn gather<T: Copy>(values: &[T], begin: usize, apart: usize, into: &mut [T]) {
+    match apart {
+        1 => into.copy_from_slice(part_of(values, begin, into.len())),
+        _ => {
+            for (number, into) in into.iter_mut().enumerate() {
+                if let Some(value) = values.get(begin + number * apart) {
+                    *into = *value;
+                }
+            }
+        }
+    }
 }
 
 /// Returns `count` values from `begin` on.

@@ -5,7 +5,7 @@ use lodstone_schema::Finding;
 
 use super::Task;
 use super::layout::{Order, ordered, tensor};
-use super::product::{Finish, Lines, Packed, part_of};
+use super::product::{Finish, Lines, Packed, gather, part_of};
 use crate::dense::Dense;
 use crate::fused::curves::{sigmoid, tanh};
 use crate::fused::wide;
@@ -224,8 +224,8 @@ impl Cell {
         let width = kind.gates() * hidden;
         let packed = |values: &[f32], inner: usize, [first, count]: [usize; 2]| {
             let values = part_of(values, first * inner, count * inner);
-            Packed::new([1, inner, count], inner, |_, row, column| {
-                values.get(column * inner + row).copied().unwrap_or_default()
+            Packed::new([1, inner, count], inner, |[_, row, column], into| {
+                gather(values, column * inner + row, inner, into);
             })
         };
         let (of_input, of_state) = match bias {

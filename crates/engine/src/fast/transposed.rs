@@ -40,7 +40,7 @@ impl Geometry {
                     scratch.products.resize(from, 0.0);
                     let first = (example * height + place) * width;
                     let Scratch { unfolded, products } = &mut *scratch;
-                    packed.multiply_alone(&pixels, first, unfolded, products);
+                    packed.multiply_alone(&pixels, first, Finish::default(), unfolded, products);
                 }
                 for (at, out) in out.chunks_exact_mut(line).enumerate() {
                     sums.line(group * down + at, |_| &scratch.products, out);
@@ -56,6 +56,28 @@ impl Geometry {
             let of = |place| part_of(&products, (example * height + place) * from, from);
             sums.line(row, of, out);
             then(number * line, out)
+        })
+    }
+
+    /// Computes a transposed convolution whose windows are next to each other. The columns of each matrix are the elements of
+    /// a line of a window, each with its channels.
+    pub(super) fn convolve_tiles(
+        &self,
+        image: &[f32],
+        lines: &[Packed],
+        finish: Finish<'_>,
+        out: &mut [f32],
+        then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
+    ) -> Outcome<()> {
+        let ([_, width], channels) = (self.image, self.channels);
+        let pixels = Lines { apart: channels, each: channels, values: image };
+        let line = width * lines.first().map_or(0, Packed::width);
+        let size = line * lines.len();
+        each_chunk(out, size, |unfolded, number, out| {
+            for (packed, out) in lines.iter().zip(out.chunks_exact_mut(line.max(1))) {
+                packed.multiply_alone(&pixels, number * width, finish, unfolded, out);
+            }
+            then(number * size, out)
         })
     }
 

@@ -9,13 +9,14 @@ use lodstone_schema::Finding;
 use super::{Implementation, Node, Registers};
 use crate::context::Context;
 use crate::dense::Dense;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fast::{
     Affine, Cells, Convolution, Form, Integers, Kept, Key, Kind, Matrix, Prepared, Unrolled,
-    Weighted, dilation, is_transposed, special,
+    Weighted, dilation, is_transposed, special, tiles,
 };
 use crate::item::Outcome;
 use crate::kernels::Call;
+use crate::threads::each;
 
 /// The constants of a program, and what is packed of them.
 pub(super) struct Constants<'a> {
@@ -55,18 +56,26 @@ impl Constants<'_> {
                 outputs.map(|output| (*output, (node.op.clone(), node.inputs.clone())))
             })
             .collect();
-        let mut replaced = HashSet::new();
-        for node in nodes.iter_mut().filter(|node| is(node, "BatchNormalization")) {
-            let [Some(input), statistics @ ..] = &node.inputs[..] else { continue };
-            let Some((op, inputs)) = convolutions.get(input) else { continue };
-            let normalization = (node.op.clone(), statistics.to_vec());
-            let made = self.convolution(op, inputs, Some(&normalization), context);
-            if let Some(made) = made.map_err(|finding| node.failed(finding))? {
-                replaced.insert(*input);
+        let normalizations: Vec<_> = nodes
+            .iter_mut()
+            .filter(|node| is(node, "BatchNormalization"))
+            .filter_map(|node| {
+                let [Some(input), statistics @ ..] = &node.inputs[..] else { return None };
+                let (op, inputs) = convolutions.get(input)?;
+                let normalization = (node.op.clone(), statistics.to_vec());
+                Some((*input, op, inputs, normalization, node))
+            })
+            .collect();
+        let replaced = self.each(normalizations, context, |(input, op, inputs, by, node)| {
+            let made = self.convolution(op, inputs, Some(&by), context);
+            let made = made.map_err(|finding| node.failed(finding))?;
+            Ok(made.map(|made| {
                 (node.op, node.inputs) = (op.clone(), inputs.clone());
                 node.implementation = Implementation::Weighted(made);
-            }
-        }
+                input
+            }))
+        })?;
+        let replaced: HashSet<usize> = replaced.into_iter().flatten().collect();
         let mut read: HashSet<usize> = outputs.iter().copied().collect();
         read.extend(
             nodes.iter().flat_map(|node| node.inputs.iter().flatten().chain(&node.captured)),
@@ -75,14 +84,14 @@ impl Constants<'_> {
             let mut outputs = node.outputs.iter().flatten();
             !outputs.any(|output| replaced.contains(output) && !read.contains(output))
         });
-        for node in &mut nodes {
-            let Implementation::Kernel(kernel) = node.implementation else { continue };
+        self.each(nodes.iter_mut().collect(), context, |node| {
+            let Implementation::Kernel(kernel) = node.implementation else { return Ok(()) };
             if is_convolution(node) {
                 let made = self.convolution(&node.op, &node.inputs, None, context);
                 if let Some(made) = made.map_err(|finding| node.failed(finding))? {
                     node.implementation = Implementation::Weighted(made);
                 }
-                continue;
+                return Ok(());
             }
             if let Some(made) = self.cells(node, context).map_err(|finding| node.failed(finding))? {
                 node.implementation = Implementation::Packed(made, kernel);
@@ -102,8 +111,31 @@ impl Constants<'_> {
                     node.implementation = Implementation::Weighted(made);
                 }
             }
-        }
+            Ok(())
+        })?;
         Ok(nodes)
+    }
+
+    /// Returns the results of a function of each item, which run on all threads if the constants are large.
+    fn each<I: Send, R: Send>(
+        &self,
+        items: Vec<I>,
+        context: Context<'_>,
+        of: impl Fn(I) -> Result<R> + Sync,
+    ) -> Result<Vec<R>> {
+        let constants = self.registers.iter().flatten().filter_map(|it| it.dense().ok());
+        let bytes = constants.map(Dense::nbytes).sum();
+        let mut made: Vec<Option<Result<R>>> = Vec::new();
+        made.resize_with(items.len(), || None);
+        let pairs = items.into_iter().zip(&mut made).collect();
+        let work = || {
+            each(pairs, |(): &mut (), _, (item, into)| {
+                *into = Some(of(item));
+                Ok(())
+            })
+        };
+        context.threads.run_if(bytes, work).flatten().map_err(Error::Program)?;
+        made.into_iter().flatten().collect()
     }
 
     /// Packs the filter of a convolution, and of a normalization of its result, once for all plans; `None` if it is not
@@ -141,6 +173,7 @@ impl Constants<'_> {
         let epsilon: Option<f32> = normalization.map(epsilon).transpose()?;
         let form = Form::Convolution {
             is_transposed: is_transposed(op),
+            tiles: tiles(op)?,
             groups: Call::new(op, &[])?.int("group", 1),
             dilation: dilation(op)?,
             epsilon: epsilon.map(f32::to_bits),

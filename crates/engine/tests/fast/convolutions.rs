@@ -38,6 +38,12 @@ pub(super) const CONVOLUTIONS: &[Convolved] = &[
     (&[1, 130, 6, 13], &[40, 65, 2, 3], 2, &[("pads", &[0, 1, 1, 2])]),
     (&[1, 300, 9, 9], &[65, 300, 3, 2], 1, &[("dilations", &[2, 3]), ("pads", &[2, 2, 2, 2])]),
     (&[1, 515, 5, 5], &[88, 515, 1, 1], 1, &[("strides", &[2, 1])]),
+    // Few channels, whose lines are copied.
+    (&[1, 4, 9, 1100], &[19, 4, 3, 3], 1, &[("strides", &[1, 3]), ("pads", &[0, 1, 2, 3])]),
+    (&[2, 1, 700], &[33, 1, 10], 1, &[("strides", &[5])]),
+    (&[1, 2, 12, 21], &[5, 2, 2, 3], 1, &[("strides", &[3, 2]), ("dilations", &[3, 2])]),
+    (&[1, 3, 2, 40], &[48, 3, 1, 4], 1, &[("strides", &[1, 4]), ("dilations", &[1, 3])]),
+    (&[2, 4, 3, 2], &[3, 4, 3, 5], 1, &[("strides", &[2, 2]), ("pads", &[2, 6, 1, 3])]),
     // These do not fit.
     (&[0, 3, 5, 5], &[2, 3, 3, 3], 1, &[]),
     (&[1, 3, 0, 5], &[2, 3, 3, 3], 1, &[]),
@@ -58,6 +64,14 @@ const TRANSPOSED: &[Convolved] = &[
     (&[1, 1, 1, 1], &[1, 1000, 1, 1], 1, &[]),
     (&[1, 2, 3, 3], &[2, 2, 2, 2], 1, &[("strides", &[4, 4])]),
     (&[1, 2, 2, 3, 3], &[2, 2, 2, 2, 2], 1, &[]),
+    // Windows next to each other.
+    (&[2, 5, 3, 4], &[5, 7, 2, 3], 1, &[("strides", &[2, 3]), ("kernel_shape", &[2, 3])]),
+    (&[1, 97, 2, 1], &[97, 20, 1, 1], 1, &[("strides", &[1, 1])]),
+    (&[3, 2, 40], &[2, 9, 4], 1, &[("strides", &[4]), ("dilations", &[1]), ("pads", &[0, 0])]),
+    (&[1, 6, 5, 5], &[6, 9, 2, 2], 2, &[("strides", &[2, 2])]),
+    (&[1, 3, 4, 5], &[3, 17, 2, 2], 1, &[("strides", &[2, 2]), ("pads", &[1, 0, 0, 1])]),
+    (&[1, 3, 4, 5], &[3, 17, 2, 2], 1, &[("strides", &[2, 2]), ("output_padding", &[1, 0])]),
+    (&[1, 3, 4, 5], &[3, 17, 2, 2], 1, &[("strides", &[2, 2]), ("output_shape", &[7, 11])]),
     // These do not fit.
     (&[1, 3, 5, 5], &[2, 3, 3, 3], 1, &[]),
     (&[1, 3, 0, 5], &[3, 3, 3, 3], 1, &[]),
@@ -132,7 +146,7 @@ fn convolutions(kind: &str, all: &[Convolved], with_bias: bool) -> Vec<Case> {
 #[test]
 fn convolutions_of_all_sizes_are_near_the_reference() {
     for with_bias in [true, false] {
-        for (kind, all, fit) in [("Conv", CONVOLUTIONS, 26), ("ConvTranspose", TRANSPOSED, 12)] {
+        for (kind, all, fit) in [("Conv", CONVOLUTIONS, 31), ("ConvTranspose", TRANSPOSED, 19)] {
             let cases = convolutions(kind, all, with_bias);
             let ran = cases.iter().filter(|case| case.check()).count();
             assert_eq!(ran, fit * AFTER.len(), "{kind}");
