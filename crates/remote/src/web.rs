@@ -89,9 +89,18 @@ impl Web {
         range: Range<u64>,
         known: Option<&Version>,
     ) -> Result<Answer, Fault> {
+        let range = &range;
+        self.retried(|| self.get_once(key, range, known)).await
+    }
+
+    /// Repeats what fails for the moment.
+    async fn retried<T, F: Future<Output = Result<T, Fault>>>(
+        &self,
+        attempt: impl Fn() -> F,
+    ) -> Result<T, Fault> {
         let mut retry = 0;
         loop {
-            match self.get_once(key, &range, known).await {
+            match attempt().await {
                 Err(fault)
                     if fault.is_transient() && retry < self.transport.options().max_retries =>
                 {
@@ -126,14 +135,18 @@ impl Web {
         let redirects = known.is_some() && self.lists();
         let ask = self.ask(self.url(key)?, range, known, !redirects, self.authorization.clone())?;
         let Reply { response, target, commit } = self.transport.get(&ask).await?;
-        if let (Base::Hub { revision, .. }, Some(commit)) = (&self.base, commit) {
-            // All files come from one commit, even if the branch moves meanwhile.
-            *revision.lock().unwrap_or_else(PoisonError::into_inner) = commit;
-        }
+        self.pin(commit);
         if let Some(target) = target.filter(|_| response.status().is_success()) {
             self.targets().insert(key.to_owned(), target);
         }
         self.answer(response, range, known).await
+    }
+
+    /// Reads from a commit from now on, if there is one: all files come from one, even if the branch moves meanwhile.
+    fn pin(&self, commit: Option<String>) {
+        if let (Base::Hub { revision, .. }, Some(commit)) = (&self.base, commit) {
+            *revision.lock().unwrap_or_else(PoisonError::into_inner) = commit;
+        }
     }
 
     fn ask(
@@ -265,22 +278,14 @@ impl Web {
         let mut entries = Vec::new();
         for _ in 0..MAX_PAGES {
             let Some(url) = next.take() else { return Ok(Some(entries)) };
-            let (headers, authorization) = (HeaderMap::new(), self.authorization.clone());
-            let ask = Ask { url, headers: headers.clone(), authorization, at_target: headers };
-            let response = self.transport.get(&ask).await?.response;
-            match response.status().as_u16() {
-                200 => {}
-                404 => {
-                    self.transport.message(response).await?;
-                    return Ok(None);
-                }
-                _ => return Err(self.transport.failure(response).await),
-            }
-            next = next_page(&response).and_then(|text| endpoint.join(&text).ok());
+            let url = &url;
+            let Some((bytes, later)) = self.retried(|| self.page(url)).await? else {
+                return Ok(None);
+            };
+            next = later.and_then(|text| endpoint.join(&text).ok());
             if next.as_ref().is_some_and(|next| next.origin() != endpoint.origin()) {
                 return Err(Fault::Network("the next page of a listing is elsewhere".to_owned()));
             }
-            let bytes = self.transport.message(response).await?;
             let page: Vec<Listed> = serde_json::from_slice(&bytes)
                 .map_err(|error| Fault::Network(format!("invalid listing: {error}")))?;
             entries.extend(page);
@@ -289,6 +294,25 @@ impl Web {
             }
         }
         Err(Fault::Limit(format!("a listing of at most {MAX_PAGES} pages")))
+    }
+
+    /// Returns a page of a listing, and the URL of the next one; `None` if there is no such directory.
+    async fn page(&self, url: &Url) -> Result<Option<(Bytes, Option<String>)>, Fault> {
+        let (url, headers) = (url.clone(), HeaderMap::new());
+        let (authorization, at_target) = (self.authorization.clone(), headers.clone());
+        let ask = Ask { url, headers, authorization, at_target };
+        let Reply { response, commit, .. } = self.transport.get(&ask).await?;
+        match response.status().as_u16() {
+            200 => {}
+            404 => {
+                self.transport.message(response).await?;
+                return Ok(None);
+            }
+            _ => return Err(self.transport.failure(response).await),
+        }
+        self.pin(commit);
+        let next = next_page(&response);
+        Ok(Some((self.transport.message(response).await?, next)))
     }
 
     fn url(&self, key: &str) -> Result<Url, Fault> {

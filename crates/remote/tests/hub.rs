@@ -98,6 +98,28 @@ fn an_expired_redirect_is_followed_anew() {
 }
 
 #[test]
+fn a_listing_is_retried_and_names_the_commit_of_the_files() {
+    let hub = Server::start(|request: &Logged, number| {
+        let path = request.path.replace("%2F", "/");
+        match (number, path.strip_prefix("/api/models/org/name/tree/")) {
+            (0, _) => Reply::status(503),
+            (_, Some("main")) => {
+                let body = br#"[{"type": "file", "path": "config.json"}]"#.to_vec();
+                Reply { status: 200, body, ..Reply::default() }.with("X-Repo-Commit", COMMIT)
+            }
+            _ if path == format!("/org/name/resolve/{COMMIT}/config.json") => {
+                Reply::of(request, b"{}", "\"1\"")
+            }
+            _ => Reply::status(404),
+        }
+    });
+    let (location, stats) = location(&hub, "hf://org/name");
+    assert_eq!((location.list().unwrap().len(), stats.requests()), (1, 2));
+    let file = location.join("config.json");
+    assert!(Blob::open(&file, false).unwrap().read().unwrap() == b"{}".as_slice());
+}
+
+#[test]
 fn a_redirect_within_the_hub_keeps_the_token() {
     let hub = Server::start(|request: &Logged, _| match request.path.as_str() {
         "/org/old/resolve/main/model" => {
