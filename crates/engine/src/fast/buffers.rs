@@ -1,8 +1,10 @@
 //! Memory for results, used again: fresh memory would have to be cleared, by the system and here.
 
 use std::collections::HashSet;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::layout::Order;
 use crate::budget::{Budget, Charge};
 use crate::value::Value;
 
@@ -21,6 +23,17 @@ struct Pool {
 #[derive(Debug, Default)]
 pub(crate) struct Spare(Mutex<Option<(Vec<Vec<f32>>, Charge)>>);
 
+/// Memory for the elements of a result.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    pub(super) memory: Vec<f32>,
+    /// Where the elements begin.
+    pub(super) begin: usize,
+}
+
+/// The size of a line of the cache in bytes.
+const LINE: usize = 64;
+
 /// A buffer may be this many times as large as what it is used for.
 const LOOSE: usize = 2;
 
@@ -29,20 +42,29 @@ impl Buffers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns `count` elements of any value.
-    pub(crate) fn take(&self, count: usize) -> Vec<f32> {
+    /// Returns `count` elements of any value. Images whose channels are innermost begin at a line of the cache, as most of
+    /// their pixels do then; other kernels would copy a tensor that does not begin where its memory does.
+    pub(crate) fn take(&self, count: usize, order: Order) -> Buffer {
+        let room = match order {
+            Order::ChannelsLast => count + LINE / size_of::<f32>(),
+            Order::RowMajor => count,
+        };
         let mut pool = self.pool();
-        let fits = |buffer: &Vec<f32>| (count..=count * LOOSE).contains(&buffer.capacity());
+        let fits = |buffer: &Vec<f32>| (room..=room * LOOSE).contains(&buffer.capacity());
         let found = pool.free.iter().enumerate().filter(|(_, buffer)| fits(buffer));
         let best = found.min_by_key(|(_, buffer)| buffer.capacity()).map(|(at, _)| at);
-        let mut buffer = match best {
+        let mut memory = match best {
             Some(at) => pool.free.swap_remove(at),
-            None => Vec::with_capacity(count),
+            None => Vec::with_capacity(room),
         };
-        pool.own.insert(buffer.as_ptr().addr());
+        pool.own.insert(memory.as_ptr().addr());
         drop(pool);
-        buffer.resize(count, 0.0);
-        buffer
+        let begin = match order {
+            Order::ChannelsLast => memory.as_ptr().align_offset(LINE).min(room - count),
+            Order::RowMajor => 0,
+        };
+        memory.resize(begin + count, 0.0);
+        Buffer { memory, begin }
     }
 
     /// Keeps the memory of a value, if it is from here and nothing else uses it.
@@ -55,6 +77,26 @@ impl Buffers {
                 pool.free.push(buffer);
             }
         }
+    }
+}
+
+impl From<Vec<f32>> for Buffer {
+    fn from(memory: Vec<f32>) -> Self {
+        Self { memory, begin: 0 }
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        self.memory.get(self.begin..).unwrap_or_default()
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        self.memory.get_mut(self.begin..).unwrap_or_default()
     }
 }
 

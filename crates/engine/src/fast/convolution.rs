@@ -270,7 +270,7 @@ impl Over<'_> {
             _ => Order::ChannelsLast,
         };
         let image = ordered(x, order)?;
-        let mut out = buffers.take(dims.iter().product());
+        let mut out = buffers.take(dims.iter().product(), Order::ChannelsLast);
         let finish = Finish { bias: bias.as_deref(), clamp };
         match weights {
             Weights::Product(packed) => {

@@ -132,7 +132,7 @@ impl Finish {
             Self::Sums => {
                 let mut made = vec![0_i32; count];
                 sums.each(&mut made, |sums, out| out.copy_from_slice(sums))?;
-                wrapped(Memory::from_elems(made), count, dims, order, BurnType::I32)
+                wrapped(Memory::from_elems(made), 0..count, dims, order, BurnType::I32)
             }
             Self::Codes(scaled, zero, limits, dtype) => {
                 let mut made = vec![0_u8; count];
@@ -140,7 +140,7 @@ impl Finish {
                 sums.each(&mut made, |sums, out| {
                     scaled.each(sums, out, move |number| wide_code(number, zero, limits));
                 })?;
-                wrapped(Memory::from_elems(made), count, dims, order, *dtype)
+                wrapped(Memory::from_elems(made), 0..count, dims, order, *dtype)
             }
             Self::Reals(scaled) => {
                 let mut made = vec![0_f32; count];

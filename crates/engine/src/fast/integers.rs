@@ -215,7 +215,7 @@ impl Integers {
                 #[expect(clippy::cast_precision_loss, reason = "9 bits")]
                 let number = |byte: &u8| (i32::from(byte ^ sign) - zero) as f32;
                 let image: Vec<f32> = values.iter().map(number).collect();
-                let mut sums = task.buffers.take(count);
+                let mut sums = task.buffers.take(count, Order::ChannelsLast);
                 let plain = product::Finish::default();
                 geometry.convolve_each(&image, weights, plain, &mut sums, |_, _| Ok(()))?;
                 return finish

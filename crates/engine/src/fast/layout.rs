@@ -13,6 +13,7 @@ use lodstone_schema::Finding;
 use pulp::bytemuck::Pod;
 use rayon::prelude::*;
 
+use super::buffers::Buffer;
 use crate::budget::probe;
 use crate::dense::Dense;
 use crate::item::Outcome;
@@ -192,9 +193,10 @@ fn exchanged<T: Number>(from: &[T], examples: usize, rows: usize, columns: usize
 ///
 /// # Errors
 /// If the number of elements does not match the dims.
-pub(crate) fn tensor(values: Vec<f32>, dims: Vec<usize>, order: Order) -> Outcome<Dense> {
-    let count = values.len();
-    wrapped(burn_backend::Bytes::from_elems(values), count, dims, order, BurnType::F32)
+pub(crate) fn tensor(values: impl Into<Buffer>, dims: Vec<usize>, order: Order) -> Outcome<Dense> {
+    let values = values.into();
+    let place = values.begin..values.memory.len();
+    wrapped(burn_backend::Bytes::from_elems(values.memory), place, dims, order, BurnType::F32)
 }
 
 /// Wraps booleans in an order.
@@ -202,24 +204,24 @@ pub(crate) fn tensor(values: Vec<f32>, dims: Vec<usize>, order: Order) -> Outcom
 /// # Errors
 /// If the number of elements does not match the dims.
 pub(crate) fn truths(values: Vec<u8>, dims: Vec<usize>, order: Order) -> Outcome<Dense> {
-    let (count, dtype) = (values.len(), BurnType::Bool(BoolStore::Native));
-    wrapped(burn_backend::Bytes::from_elems(values), count, dims, order, dtype)
+    let (place, dtype) = (0..values.len(), BurnType::Bool(BoolStore::Native));
+    wrapped(burn_backend::Bytes::from_elems(values), place, dims, order, dtype)
 }
 
-/// Wraps the bytes of a number of elements in an order.
+/// Wraps bytes that have elements at a place, in an order.
 ///
 /// # Errors
 /// If that number does not match the dims.
 pub(crate) fn wrapped(
     bytes: burn_backend::Bytes,
-    count: usize,
+    place: Range<usize>,
     dims: Vec<usize>,
     order: Order,
     dtype: BurnType,
 ) -> Outcome<Dense> {
-    if dims.iter().product::<usize>() != count {
+    if dims.iter().product::<usize>() != place.len() {
         return Err(Finding::internal("a result has the wrong number of elements"));
     }
-    let layout = burn_flex::Layout::new(dims.clone().into(), order.strides(&dims), 0);
+    let layout = burn_flex::Layout::new(dims.clone().into(), order.strides(&dims), place.start);
     Dense::of_view(&FlexTensor::from_arc(Arc::new(bytes), layout, dtype))
 }

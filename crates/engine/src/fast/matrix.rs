@@ -105,7 +105,7 @@ impl Multiplied<'_> {
     ) -> Outcome<Dense> {
         let Self { matrix: Matrix { inner, packed, bias }, dims } = self;
         let values = ordered(x, Order::RowMajor)?;
-        let mut out = buffers.take(dims.iter().product());
+        let mut out = buffers.take(dims.iter().product(), Order::RowMajor);
         let lines = Lines { apart: *inner, each: *inner, values: &values };
         packed.multiply(&lines, Finish { bias: bias.as_deref(), clamp }, &mut out, then)?;
         tensor(out, dims, Order::RowMajor)
@@ -177,7 +177,7 @@ pub(super) fn product(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     let at_once = count.min(sharing());
     let packed = at_once.saturating_mul(Packed::nbytes_of(size));
     let _workspace = task.budget.reserve(packed as u64)?;
-    let mut out = task.buffers.take(count * rows * columns);
+    let mut out = task.buffers.take(count * rows * columns, Order::RowMajor);
     each_chunk(&mut out, rows * columns, |unfolded: &mut Vec<_>, number, out| {
         let (values, right) = (left.matrix(number), right.matrix(number));
         let packed = Packed::new(size, *inner, |[_, row, column], into| {

@@ -43,7 +43,7 @@ mod recurrent;
 mod rows;
 mod transposed;
 
-pub(crate) use buffers::{Buffers, Spare};
+pub(crate) use buffers::{Buffer, Buffers, Spare};
 pub(crate) use bytes::MAX_INNER;
 pub(crate) use codes::quantizes_unusually;
 pub(crate) use convolution::{Affine, Convolution, dilation, is_transposed, tiles};

@@ -32,8 +32,8 @@ const STEP: usize = 8;
 /// The minimum number of tiles of a thread for which whole tiles take less time than equal numbers of rows.
 const MANY: usize = 8;
 
-/// The minimum number of packed elements that several threads share for a single row.
-const WIDE: usize = 1 << 15;
+/// The minimum number of multiplications of a thread: fewer take less time than asking another one.
+const WORTH: usize = 1 << 16;
 
 /// The maximum number of rows that are unfolded at a time.
 const UNFOLDED: usize = 132;
@@ -248,8 +248,9 @@ impl Packed {
     ) -> Outcome<()> {
         let width = self.width();
         let count = out.len().checked_div(width).unwrap_or(0);
-        let (panels, threads) = (self.columns.div_ceil(self.tile.columns), sharing());
-        if count == 1 && self.groups == 1 && self.panels.len() >= WIDE {
+        let panels = self.columns.div_ceil(self.tile.columns);
+        let threads = sharing().min(count * self.panels.len() / WORTH).max(1);
+        if count == 1 && self.groups == 1 && threads > 1 {
             // A single row is split by its columns.
             let each = panels.div_ceil(threads);
             let columns = each * self.tile.columns;

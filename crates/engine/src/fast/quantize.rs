@@ -55,7 +55,7 @@ fn codes(
         });
         Ok(())
     })?;
-    wrapped(Memory::from_elems(out), values.len(), x.dims().to_vec(), order, dtype)
+    wrapped(Memory::from_elems(out), 0..values.len(), x.dims().to_vec(), order, dtype)
 }
 
 /// Quantizes a tensor, or returns `None` if the kernel must run instead.
@@ -88,7 +88,7 @@ pub(super) fn dequantize(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
         return Ok(None);
     };
     let is_signed = x.dtype() == DType::Int8;
-    let mut out = task.buffers.take(values.len());
+    let mut out = task.buffers.take(values.len(), order);
     each_chunk(&mut out, PIECE, |(): &mut (), number, out| {
         let values = part_of(&values, number * PIECE, out.len());
         #[expect(clippy::cast_precision_loss, reason = "9 bits")]
@@ -126,7 +126,7 @@ pub(super) fn quantize_by_range(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> 
     Ok(Some(vec![
         codes(x, scale, zero, (limits, dtype))?,
         tensor(vec![scale], Vec::new(), Order::RowMajor)?,
-        wrapped(center, 1, Vec::new(), Order::RowMajor, dtype)?,
+        wrapped(center, 0..1, Vec::new(), Order::RowMajor, dtype)?,
     ]))
 }
 
@@ -208,5 +208,5 @@ fn paired(
         Ok(())
     })?;
     let count = out.len();
-    wrapped(Memory::from_elems(out), count, dims, order, dtype).map(one)
+    wrapped(Memory::from_elems(out), 0..count, dims, order, dtype).map(one)
 }

@@ -4,6 +4,7 @@ use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;
 
 use super::Task;
+use super::buffers::Buffer;
 use super::layout::{Order, ordered, tensor};
 use super::product::{Finish, Lines, Packed, gather, part_of};
 use crate::dense::Dense;
@@ -171,7 +172,7 @@ impl Cells {
         };
         let (mut last, mut long) = (state(5)?, state(6)?);
         let (size, width) = (batch * hidden, self.kind.gates() * hidden);
-        let mut all = task.buffers.take(steps * count * size);
+        let mut all = task.buffers.take(steps * count * size, Order::RowMajor);
         let _workspace = task.budget.reserve((steps * batch * width * size_of::<f32>()) as u64)?;
         let mut of_inputs = vec![0.0; steps * batch * width];
         let states = last.chunks_exact_mut(size).zip(long.chunks_exact_mut(size));
@@ -201,13 +202,13 @@ impl Cells {
             last.copy_from_slice(&state.hidden);
             long.copy_from_slice(&state.cell);
         }
-        let whole = |values, dims: &[usize]| tensor(values, dims.to_vec(), Order::RowMajor);
+        let whole = |values: Buffer, dims: &[usize]| tensor(values, dims.to_vec(), Order::RowMajor);
         let mut made = vec![
             whole(all, &[steps, count, batch, hidden])?,
-            whole(last, &[count, batch, hidden])?,
+            whole(last.into(), &[count, batch, hidden])?,
         ];
         if self.kind == Kind::Lstm {
-            made.push(whole(long, &[count, batch, hidden])?);
+            made.push(whole(long.into(), &[count, batch, hidden])?);
         }
         Ok(Some(made))
     }

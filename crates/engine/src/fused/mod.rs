@@ -28,8 +28,8 @@ use lodstone_schema::Finding;
 use self::reads::Read;
 use self::rules::{Apply, Lane, Rule, rule};
 use crate::dense::Dense;
-use crate::fast::Buffers;
 use crate::fast::layout::{self, Order};
+use crate::fast::{Buffer, Buffers};
 use crate::item::Outcome;
 use crate::kernels::common;
 use crate::plan::Registers;
@@ -151,7 +151,7 @@ impl Chain {
             true => bound.pass(count, buffers)?,
             false => threads.run(|| bound.pass(count, buffers))??,
         };
-        let whole = |(values, (_, register, lane)): (Vec<f32>, &(usize, usize, Lane))| {
+        let whole = |(values, (_, register, lane)): (Buffer, &(usize, usize, Lane))| {
             let dims = bound.dims.clone();
             let dense = match lane {
                 Lane::Number | Lane::Limit => layout::tensor(values, dims, bound.order)?,
@@ -245,8 +245,9 @@ impl Bound<'_> {
     }
 
     /// Computes all elements of the results.
-    fn pass(&self, count: usize, buffers: &Buffers) -> Outcome<Elements> {
-        let mut made: Elements = self.chain.makes.iter().map(|_| buffers.take(count)).collect();
+    fn pass(&self, count: usize, buffers: &Buffers) -> Outcome<Vec<Buffer>> {
+        let makes = self.chain.makes.iter();
+        let mut made: Vec<Buffer> = makes.map(|_| buffers.take(count, self.order)).collect();
         let mut parts: Vec<Vec<&mut [f32]>> = Vec::new();
         parts.resize_with(count.div_ceil(SHARE), Vec::new);
         for values in &mut made {
