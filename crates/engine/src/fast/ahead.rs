@@ -1,7 +1,7 @@
 //! Memory that is requested before it is read: constants beyond the caches would be waited for.
 
 /// The size of a line of the cache in bytes.
-const LINE: usize = 64;
+pub(super) const LINE: usize = 64;
 
 /// Elements that are read soon, and how many of them a part of the work requests.
 #[derive(Clone, Copy)]

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::ahead::LINE;
 use super::layout::Order;
 use crate::budget::{Budget, Charge};
 use crate::value::Value;
@@ -30,9 +31,6 @@ pub(crate) struct Buffer {
     /// Where the elements begin.
     pub(super) begin: usize,
 }
-
-/// The size of a line of the cache in bytes.
-const LINE: usize = 64;
 
 /// A buffer may be this many times as large as what it is used for.
 const LOOSE: usize = 2;

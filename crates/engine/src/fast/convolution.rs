@@ -7,7 +7,7 @@ use lodstone_schema::Finding;
 
 use super::buffers::Buffers;
 use super::layout::{Order, ordered, tensor};
-use super::planes;
+use super::planes::Planes;
 use super::product::{Finish, Lines, Packed, Place, Read, Rows, SLACK, gather, lanes, part_of};
 use crate::budget::{Budget, Charge};
 use crate::dense::Dense;
@@ -27,8 +27,6 @@ pub(crate) struct Convolution {
 #[derive(Debug)]
 enum Weights {
     Product(Packed),
-    /// Of images of few channels.
-    Planes(Packed),
     /// One filter for each channel: `[window][channel]`.
     EachChannel(Vec<f32>),
     /// Of a transposed convolution.
@@ -164,13 +162,9 @@ impl Convolution {
                 let is_joined = groups == 1 && dilation(op)? == 1;
                 let joined = if is_joined { line * each } else { *each };
                 let size = [groups, window * each, columns];
-                let packed = Packed::new(size, joined, |[group, row, column], into| {
+                Weights::Product(Packed::new(size, joined, |[group, row, column], into| {
                     read(group * columns + column, row, into);
-                });
-                match packed.is_whole() && window > 1 && *each <= planes::CHANNELS {
-                    true => Weights::Planes(packed),
-                    false => Weights::Product(packed),
-                }
+                }))
             }
         };
         Ok(Some(Self { filter: dims, groups, weights, bias }))
@@ -179,9 +173,7 @@ impl Convolution {
     /// Returns the size of the packed filter in bytes.
     pub(super) fn nbytes(&self) -> u64 {
         match &self.weights {
-            Weights::Product(packed) | Weights::Planes(packed) | Weights::Transposed(packed) => {
-                packed.nbytes()
-            }
+            Weights::Product(packed) | Weights::Transposed(packed) => packed.nbytes(),
             Weights::Tiles(lines) => lines.iter().map(Packed::nbytes).sum(),
             Weights::EachChannel(values) => size_of_val(values.as_slice()) as u64,
         }
@@ -265,17 +257,20 @@ impl Over<'_> {
             dims,
             _workspace,
         } = self;
-        let order = match weights {
-            Weights::Planes(_) => Order::RowMajor,
-            _ => Order::ChannelsLast,
+        let planes = match weights {
+            Weights::Product(packed) => Planes::of(&geometry, packed),
+            _ => None,
         };
+        let order = if planes.is_some() { Order::RowMajor } else { Order::ChannelsLast };
         let image = ordered(x, order)?;
         let mut out = buffers.take(dims.iter().product(), Order::ChannelsLast);
         let finish = Finish { bias: bias.as_deref(), clamp };
         match weights {
             Weights::Product(packed) => {
                 let channels = geometry.channels / groups;
-                if geometry.is_pointwise() {
+                if let Some(planes) = planes {
+                    planes.convolve(&image, packed, finish, &mut out, then)?;
+                } else if geometry.is_pointwise() {
                     let (apart, each) = (geometry.channels, channels);
                     let rows = Lines { apart, each, values: &image };
                     packed.multiply(&rows, finish, &mut out, then)?;
@@ -283,9 +278,6 @@ impl Over<'_> {
                     let rows = Unfolded { geometry: &geometry, image: &image, channels };
                     packed.multiply(&rows, finish, &mut out, then)?;
                 }
-            }
-            Weights::Planes(packed) => {
-                geometry.convolve_planes(&image, packed, finish, &mut out, then)?;
             }
             Weights::EachChannel(weights) => {
                 geometry.convolve_each(&image, weights, finish, &mut out, then)?;
@@ -509,7 +501,7 @@ impl Rows for Unfolded<'_, f32> {
         };
         let begin = |at| match self.whole(group, at) {
             Some(first) => Some(first + run.offset),
-            None => Some(self.part(group, run, at).filter(|it| it.1 == (0..run.columns))?.0),
+            None => self.part(group, run, at).filter(|it| it.1 == (0..run.columns)).map(|it| it.0),
         };
         let mut outside = Vec::new();
         let inside: Vec<Option<usize>> = places

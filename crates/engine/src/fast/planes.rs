@@ -8,23 +8,43 @@ use std::ops::Range;
 use pulp::{Arch, Simd, WithSimd};
 
 use super::convolution::Geometry;
-use super::product::{Finish, Packed, Tiled, add, part_of};
+use super::product::{Finish, Packed, SLACK, Tiled, add, part_of};
 use crate::item::Outcome;
 use crate::threads::{each_chunk, sharing};
 
 /// The maximum number of channels.
-pub(super) const CHANNELS: usize = 4;
+const CHANNELS: usize = 4;
 
 /// The maximum number of results for which lines of an image are copied at a time.
 const RESULTS: usize = 512;
 
-/// The number of elements after those of a copied line, of which as many as a tile has rows are read at a time.
-const SLACK: usize = 16;
+/// The maximum number of copied elements.
+const COPIED: usize = 1 << 17;
 
-impl Geometry {
-    /// Convolves images whose channels are outermost. The rows of the matrix are the elements of a window, each with its
-    /// channels.
-    pub(super) fn convolve_planes(
+/// The windows of images whose channels are outermost.
+pub(super) struct Planes<'a> {
+    geometry: &'a Geometry,
+    /// The number of copied lines for each line of an image: every `stride`-th column is in the same one.
+    phases: usize,
+    /// The size of a copied line; as many elements as a tile has rows are read at a time.
+    apart: usize,
+}
+
+impl<'a> Planes<'a> {
+    /// Returns the windows of a convolution with packed filters, if they have few channels and are near each other.
+    pub(super) fn of(geometry: &'a Geometry, packed: &Packed) -> Option<Self> {
+        let ([rows, columns], [_, most]) = (geometry.window, geometry.steps);
+        let ([_, stride], [_, reach]) = (geometry.strides, geometry.reach());
+        let phases = stride.min(reach.saturating_add(1));
+        let apart = (reach / stride).saturating_add(most.min(RESULTS) + SLACK);
+        let copied = rows.saturating_mul(phases).saturating_mul(apart);
+        let is_near = copied.saturating_mul(geometry.channels) <= COPIED;
+        let fits = is_near && geometry.channels <= CHANNELS && rows * columns > 1;
+        (fits && packed.is_whole()).then_some(Self { geometry, phases, apart })
+    }
+
+    /// Convolves images. The rows of the matrix are the elements of a window, each with its channels.
+    pub(super) fn convolve(
         &self,
         image: &[f32],
         packed: &Packed,
@@ -36,8 +56,8 @@ impl Geometry {
         let count = out.len() / width.max(1);
         let parts = count.div_ceil(RESULTS).next_multiple_of(sharing()).max(1);
         let each = count.div_ceil(parts).max(1);
-        let planes = Planes::new(self, image, each);
-        let [_, columns] = self.steps;
+        let [_, columns] = self.geometry.steps;
+        let offsets = &self.offsets();
         each_chunk(out, each * width, |lines: &mut Vec<f32>, number, out| {
             let mut first = number * each;
             let mut rest = &mut *out;
@@ -45,64 +65,50 @@ impl Geometry {
                 // The results in one line.
                 let left = (columns - first % columns) * width;
                 let (out, others) = rest.split_at_mut(left.min(rest.len()));
-                planes.copy(first, out.len() / width, lines);
-                Arch::new().dispatch(Line { planes: &planes, packed, finish, lines, out });
+                self.copy(image, first, out.len() / width, lines);
+                Arch::new().dispatch(Line { offsets, packed, finish, lines, out });
                 first += left / width;
                 rest = others;
             }
             then(number * each * width, out)
         })
     }
-}
 
-/// The windows of images whose channels are outermost.
-struct Planes<'a> {
-    geometry: &'a Geometry,
-    image: &'a [f32],
-    /// The size of a copied line.
-    apart: usize,
-    /// Where the elements of the first window are in the copied lines.
-    offsets: Vec<usize>,
-}
-
-impl<'a> Planes<'a> {
-    /// Returns the windows of at most `count` results of a line at a time.
-    fn new(geometry: &'a Geometry, image: &'a [f32], count: usize) -> Self {
-        let ([rows, columns], [_, dilation]) = (geometry.window, geometry.dilations);
-        let ([_, stride], [_, reach], [_, most]) =
-            (geometry.strides, geometry.reach(), geometry.steps);
-        let apart = count.min(most) + reach / stride + SLACK;
-        let line = |row: usize, channel: usize, place: usize| {
-            (row * geometry.channels + channel) * stride + place % stride
-        };
-        let window = (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
-        let offsets = window.flat_map(|(row, column)| {
-            let place = column * dilation;
-            (0..geometry.channels)
-                .map(move |channel| line(row, channel, place) * apart + place / stride)
-        });
-        Self { geometry, image, apart, offsets: offsets.collect() }
+    /// Returns where the elements of the first window are in the copied lines.
+    fn offsets(&self) -> Vec<usize> {
+        let ([rows, columns], channels) = (self.geometry.window, self.geometry.channels);
+        let ([_, stride], [_, dilation]) = (self.geometry.strides, self.geometry.dilations);
+        let mut offsets = Vec::with_capacity(rows * columns * channels);
+        for row in 0..rows {
+            for place in (0..columns).map(|column| column * dilation) {
+                let line =
+                    |channel: usize| (row * channels + channel) * self.phases + place % stride;
+                let at = |channel: usize| line(channel) * self.apart + place / stride;
+                offsets.extend((0..channels).map(at));
+            }
+        }
+        offsets
     }
 
     /// Copies the elements of the windows of `count` results of a line, from `first` on. Those of one element of all windows
     /// are neighbours: `[line of the window][channel][column % stride][column / stride]`.
-    fn copy(&self, first: usize, count: usize, lines: &mut Vec<f32>) {
+    fn copy(&self, image: &[f32], first: usize, count: usize, lines: &mut Vec<f32>) {
         let geometry = self.geometry;
         let ([height, width], channels) = (geometry.image, geometry.channels);
         let ([rows, _], [_, before], [_, stride]) =
             (geometry.window, geometry.pads, geometry.strides);
         let [_, reach] = geometry.reach();
         let (example, [top, left]) = geometry.place(first);
-        lines.resize(rows * channels * stride * self.apart, 0.0);
+        lines.resize(rows * channels * self.phases * self.apart, 0.0);
         let mut into = lines.chunks_exact_mut(self.apart);
         for row in 0..rows {
             let line = geometry.inside(top, row, 0);
             for channel in 0..channels {
                 let values = line.map(|line| {
                     let line = (example * channels + channel) * height + line;
-                    part_of(self.image, line * width, width)
+                    part_of(image, line * width, width)
                 });
-                for (phase, into) in into.by_ref().take(stride).enumerate() {
+                for (phase, into) in into.by_ref().take(self.phases).enumerate() {
                     let (into, _) = into.split_at_mut(count + reach / stride + 1);
                     // The columns are those of the image, enlarged by the padding.
                     let begin = left + phase;
@@ -152,7 +158,7 @@ fn part_from(values: &[f32], begin: usize) -> &[f32] {
 
 /// Neighbouring results of a line.
 struct Line<'a> {
-    planes: &'a Planes<'a>,
+    offsets: &'a [usize],
     packed: &'a Packed,
     finish: Finish<'a>,
     lines: &'a [f32],
@@ -181,12 +187,12 @@ impl Tiled for Line<'_> {
         self,
         simd: S,
     ) {
-        let Self { planes, packed, finish, lines, out } = self;
+        let Self { offsets, packed, finish, lines, out } = self;
         for (panel, at) in packed.whole::<LANES, VECTORS>(finish) {
             for row in (0..out.len() / packed.width()).step_by(ROWS) {
                 let (_, lines) = lines.split_at(row);
                 let mut sums = at.known::<S, LANES, VECTORS, ROWS>(simd, row, out);
-                for (columns, offset) in panel.iter().zip(&planes.offsets) {
+                for (columns, offset) in panel.iter().zip(offsets) {
                     let values = lines.get(*offset..).and_then(<[f32]>::first_chunk);
                     let Some(values) = values else { return };
                     add(simd, &mut sums, *values, columns);

@@ -249,7 +249,7 @@ impl Packed {
         let width = self.width();
         let count = out.len().checked_div(width).unwrap_or(0);
         let panels = self.columns.div_ceil(self.tile.columns);
-        let threads = sharing().min(count * self.panels.len() / WORTH).max(1);
+        let threads = sharing().min(count.saturating_mul(self.panels.len()) / WORTH).max(1);
         if count == 1 && self.groups == 1 && threads > 1 {
             // A single row is split by its columns.
             let each = panels.div_ceil(threads);

@@ -44,6 +44,13 @@ pub(super) const CONVOLUTIONS: &[Convolved] = &[
     (&[1, 2, 12, 21], &[5, 2, 2, 3], 1, &[("strides", &[3, 2]), ("dilations", &[3, 2])]),
     (&[1, 3, 2, 40], &[48, 3, 1, 4], 1, &[("strides", &[1, 4]), ("dilations", &[1, 3])]),
     (&[2, 4, 3, 2], &[3, 4, 3, 5], 1, &[("strides", &[2, 2]), ("pads", &[2, 6, 1, 3])]),
+    (&[1, 2, 9, 8], &[6, 2, 3, 3], 1, &[("strides", &[1 << 20, 1 << 24]), ("pads", &[1, 1, 1, 1])]),
+    (
+        &[1, 2, 9, 8],
+        &[6, 2, 1, 2],
+        1,
+        &[("dilations", &[1, 1 << 16]), ("pads", &[0, 1 << 16, 0, 0])],
+    ),
     // These do not fit.
     (&[0, 3, 5, 5], &[2, 3, 3, 3], 1, &[]),
     (&[1, 3, 0, 5], &[2, 3, 3, 3], 1, &[]),
@@ -146,7 +153,7 @@ fn convolutions(kind: &str, all: &[Convolved], with_bias: bool) -> Vec<Case> {
 #[test]
 fn convolutions_of_all_sizes_are_near_the_reference() {
     for with_bias in [true, false] {
-        for (kind, all, fit) in [("Conv", CONVOLUTIONS, 31), ("ConvTranspose", TRANSPOSED, 19)] {
+        for (kind, all, fit) in [("Conv", CONVOLUTIONS, 33), ("ConvTranspose", TRANSPOSED, 19)] {
             let cases = convolutions(kind, all, with_bias);
             let ran = cases.iter().filter(|case| case.check()).count();
             assert_eq!(ran, fit * AFTER.len(), "{kind}");
