@@ -118,7 +118,7 @@ impl Convolution {
         let weights = if is_transposed(op) {
             let inner = outer / groups;
             // The elements of a window, each with all its channels.
-            let read = |group: usize, row: usize, column: usize, into: &mut [f32]| {
+            let read = |[group, row, column]: [usize; 3], into: &mut [f32]| {
                 let mut done = 0;
                 while done < into.len() {
                     let (place, first) = ((column + done) / each, (column + done) % each);
@@ -136,15 +136,13 @@ impl Convolution {
                 bias = bias.map(|bias| bias.repeat(line));
                 let of = |place: usize| {
                     Packed::new([1, inner, width], inner, |[_, row, column], into| {
-                        read(0, row, place * width + column, into);
+                        read([0, row, place * width + column], into);
                     })
                 };
                 Weights::Tiles((0..window / line).map(of).collect())
             } else {
                 let size = [groups, inner, window * each];
-                Weights::Transposed(Packed::new(size, inner, |[group, row, column], into| {
-                    read(group, row, column, into);
-                }))
+                Weights::Transposed(Packed::new(size, inner, read))
             }
         } else {
             let read = |first: usize, row: usize, into: &mut [f32]| {

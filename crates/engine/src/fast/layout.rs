@@ -11,12 +11,12 @@ use burn_flex::FlexTensor;
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 use pulp::bytemuck::Pod;
-use rayon::prelude::*;
 
 use super::buffers::Buffer;
 use crate::budget::probe;
 use crate::dense::Dense;
 use crate::item::Outcome;
+use crate::threads::each_chunk;
 use crate::value::Value;
 
 /// The elements of a tensor in one order: its own, or a copy.
@@ -143,13 +143,15 @@ pub(crate) fn elements<T: Number>(tensor: &Dense, order: Order) -> Outcome<Eleme
             if Order::RowMajor.is_of(tensor) =>
         {
             let from = elements(tensor, Order::RowMajor)?;
-            Ok(Elements::Copy(exchanged(&from, *examples, *channels, spatial.iter().product())))
+            let made = exchanged(&from, *examples, *channels, spatial.iter().product())?;
+            Ok(Elements::Copy(made))
         }
         (Order::RowMajor, [examples, channels, spatial @ ..])
             if Order::ChannelsLast.is_of(tensor) =>
         {
             let from = elements(tensor, Order::ChannelsLast)?;
-            Ok(Elements::Copy(exchanged(&from, *examples, spatial.iter().product(), *channels)))
+            let made = exchanged(&from, *examples, spatial.iter().product(), *channels)?;
+            Ok(Elements::Copy(made))
         }
         (Order::RowMajor, _) => {
             let whole = view.to_contiguous();
@@ -166,11 +168,16 @@ pub(crate) fn elements<T: Number>(tensor: &Dense, order: Order) -> Outcome<Eleme
 const SQUARE: usize = 64;
 
 /// Transposes matrices of `rows` rows and `columns` columns.
-fn exchanged<T: Number>(from: &[T], examples: usize, rows: usize, columns: usize) -> Vec<T> {
+fn exchanged<T: Number>(
+    from: &[T],
+    examples: usize,
+    rows: usize,
+    columns: usize,
+) -> Outcome<Vec<T>> {
     let size = (rows * columns).max(1);
     let mut made = vec![T::zeroed(); examples * rows * columns];
     for (from, into) in from.chunks_exact(size).zip(made.chunks_exact_mut(size)) {
-        let turn = |(number, into): (usize, &mut [T])| {
+        each_chunk(into, SQUARE * rows, |(): &mut (), number, into| {
             for (row, line) in from.chunks_exact(columns).enumerate() {
                 let line = line.iter().skip(number * SQUARE);
                 for (from, into) in line.zip(into.chunks_exact_mut(rows)) {
@@ -179,14 +186,10 @@ fn exchanged<T: Number>(from: &[T], examples: usize, rows: usize, columns: usize
                     }
                 }
             }
-        };
-        // Outside of a pool, rayon would start one of its own.
-        match rayon::current_thread_index() {
-            Some(_) => into.par_chunks_mut(SQUARE * rows).enumerate().for_each(turn),
-            None => into.chunks_mut(SQUARE * rows).enumerate().for_each(turn),
-        }
+            Ok(())
+        })?;
     }
-    made
+    Ok(made)
 }
 
 /// Wraps numbers in an order.

@@ -3,12 +3,10 @@
 //! The images are in the order of their dims, and elements of windows are read where they are: unfolded windows of few
 //! channels would take as long to write as to multiply.
 
-use std::ops::Range;
-
 use pulp::{Arch, Simd, WithSimd};
 
 use super::convolution::Geometry;
-use super::product::{Finish, Packed, SLACK, Tiled, add, part_of};
+use super::product::{Finish, Packed, SLACK, Tiled, add, gather, part_of};
 use crate::item::Outcome;
 use crate::threads::{each_chunk, sharing};
 
@@ -117,8 +115,11 @@ impl<'a> Planes<'a> {
                     let (from, to) = (from.min(into.len()), to.min(into.len()));
                     match values {
                         Some(values) if from < to => {
-                            let values = part_from(values, begin + from * stride - before);
-                            fill(into, from..to, values, stride);
+                            let (padding, rest) = into.split_at_mut(from);
+                            let (now, after) = rest.split_at_mut(to - from);
+                            padding.fill(0.0);
+                            gather(values, begin + from * stride - before, stride, now);
+                            after.fill(0.0);
                         }
                         _ => into.fill(0.0),
                     }
@@ -126,34 +127,6 @@ impl<'a> Planes<'a> {
             }
         }
     }
-}
-
-/// Sets a part of a line to elements that are `stride` apart, and the rest to zero.
-fn fill(into: &mut [f32], part: Range<usize>, values: &[f32], stride: usize) {
-    let (before, rest) = into.split_at_mut(part.start);
-    let (now, after) = rest.split_at_mut(part.len());
-    before.fill(0.0);
-    after.fill(0.0);
-    match stride {
-        1 => now.copy_from_slice(part_of(values, 0, now.len())),
-        2 => {
-            // In vectors, but for the last element, after which there may be no other.
-            let (pairs, last) = values.as_chunks::<2>();
-            now.iter_mut().zip(pairs).for_each(|(into, [value, _])| *into = *value);
-            if let (Some(into), [value, ..]) = (now.get_mut(pairs.len()), last) {
-                *into = *value;
-            }
-        }
-        _ => {
-            let values = values.iter().step_by(stride);
-            now.iter_mut().zip(values).for_each(|(into, value)| *into = *value);
-        }
-    }
-}
-
-/// Returns the values from `begin` on.
-fn part_from(values: &[f32], begin: usize) -> &[f32] {
-    values.split_at(begin).1
 }
 
 /// Neighbouring results of a line.
