@@ -11,7 +11,7 @@ use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{MAX_ELEMENTS, ValueInfo};
 use lodstone_store::Blob;
 
-use crate::fast::layout::Order;
+use crate::fast::layout::{Elements, Order, ordered};
 use crate::item::{Outcome, TYPES, burn_type};
 use crate::narrow::{Rounding, narrowed, widened};
 use crate::threads::Threads;
@@ -116,7 +116,17 @@ impl Dense {
         if burn_type(self.dtype).is_err() {
             return self.gathered();
         }
-        let data: TensorData = self.view()?.into_data();
+        let view = match self.dtype {
+            DType::Float32 => match ordered(self, Order::RowMajor)? {
+                Elements::Own(view, _) => view,
+                Elements::Copy(values) => {
+                    let bytes = burn_backend::Bytes::from_elems(values);
+                    return Ok(Bytes::from_owner(Owner(Arc::new(bytes))));
+                }
+            },
+            _ => self.view()?,
+        };
+        let data: TensorData = view.into_data();
         let (bytes, _, _) = data.into_parts();
         Ok(Bytes::from_owner(Owner(Arc::new(bytes))))
     }

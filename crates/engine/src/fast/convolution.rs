@@ -1,4 +1,4 @@
-//! Convolutions with constant filters, on images whose channels are innermost.
+//! Convolutions whose filters are packed, on images whose channels are innermost.
 
 use std::ops::Range;
 
@@ -9,10 +9,12 @@ use super::buffers::Buffers;
 use super::layout::{Order, ordered, tensor};
 use super::planes::Planes;
 use super::product::{Finish, Lines, Packed, Place, Read, Rows, SLACK, gather, lanes, part_of};
+use super::{Task, one};
 use crate::budget::{Budget, Charge};
 use crate::dense::Dense;
 use crate::item::Outcome;
 use crate::kernels::{Call, Windows, count};
+use crate::value::Value;
 
 /// A convolution of one or two spatial dims, whose filter is packed.
 #[derive(Debug)]
@@ -34,6 +36,9 @@ enum Weights {
     /// Of one whose windows are next to each other: one matrix for each line of a window.
     Tiles(Vec<Packed>),
 }
+
+/// The number of elements of a window up to which filters are packed from the order of their dims.
+const LARGE: usize = 16;
 
 /// The change of each result channel that a normalization makes: it is multiplied, then something is added.
 #[derive(Clone, Debug)]
@@ -95,7 +100,12 @@ impl Convolution {
         if !is_single(filter) || !bias.is_none_or(is_single) {
             return Ok(None);
         }
-        let values = ordered(filter, Order::RowMajor)?;
+        let line = window.last().copied().unwrap_or(1);
+        let (sides, window) = (window, window.iter().product::<usize>());
+        // Of a large window, as the gradient of a filter has it, the channels would be far from each other.
+        let is_large = window > LARGE && !is_transposed(op);
+        let order = if is_large { Order::ChannelsLast } else { Order::RowMajor };
+        let values = ordered(filter, order)?;
         let mut bias = match bias {
             Some(bias) if bias.dims() != [results] => return Ok(None),
             Some(bias) => Some(ordered(bias, Order::RowMajor)?.to_vec()),
@@ -107,8 +117,6 @@ impl Convolution {
             bias = Some(sides.map(|((old, scale), shift)| old * scale + shift).collect());
         }
         let scales = affine.map(|it| it.scale.as_slice());
-        let line = window.last().copied().unwrap_or(1);
-        let (sides, window) = (window, window.iter().product::<usize>());
         let columns = results / groups;
         let scale = |first: usize, into: &mut [f32]| {
             let scales = scales.map(|scales| part_of(scales, first, into.len()));
@@ -147,7 +155,8 @@ impl Convolution {
         } else {
             let read = |first: usize, row: usize, into: &mut [f32]| {
                 let (place, channel) = (row / each, row % each);
-                gather(&values, (first * each + channel) * window + place, each * window, into);
+                let at = if is_large { place * each + channel } else { channel * window + place };
+                gather(&values, first * each * window + at, each * window, into);
                 scale(first, into);
             };
             if *each == 1 && columns == 1 {
@@ -210,6 +219,23 @@ impl Convolution {
         let dims = [&[*examples, results], steps.as_slice()].concat();
         Ok(Over { convolution: self, geometry, dims, _workspace: workspace })
     }
+}
+
+/// Returns whether the images of a convolution may have a fast kernel.
+pub(super) fn fits(inputs: &[Option<&Value>]) -> bool {
+    let image = inputs.first().copied().flatten().and_then(|it| it.dense().ok());
+    image.is_some_and(|it| it.dtype() == DType::Float32 && !it.dims().contains(&0))
+}
+
+/// Convolves images with a filter that is computed, as in training, or returns `None` if the kernel must run instead.
+pub(super) fn convolve(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
+    let Task { op, inputs, buffers, budget } = *task;
+    let input = |number: usize| inputs.get(number).copied().flatten().map(Value::dense).transpose();
+    let (Some(x), Some(filter), bias) = (input(0)?, input(1)?, input(2)?) else { return Ok(None) };
+    let Some(convolution) = Convolution::new(op, filter, bias, None)? else { return Ok(None) };
+    let _packed = budget.reserve(convolution.nbytes())?;
+    let over = convolution.over(op, x.dims(), budget)?;
+    Ok(one(over.run(x, None, buffers, |_, _| Ok(()))?))
 }
 
 /// Returns the dilation of the last dim.

@@ -164,7 +164,7 @@ pub(crate) fn elements<T: Number>(tensor: &Dense, order: Order) -> Outcome<Eleme
     }
 }
 
-/// The number of columns of a matrix that are transposed at a time: so many rows of the result stay in the cache.
+/// The number of rows and columns of a matrix that are transposed at a time.
 const SQUARE: usize = 64;
 
 /// Transposes matrices of `rows` rows and `columns` columns.
@@ -178,12 +178,13 @@ fn exchanged<T: Number>(
     let mut made = vec![T::zeroed(); examples * rows * columns];
     for (from, into) in from.chunks_exact(size).zip(made.chunks_exact_mut(size)) {
         each_chunk(into, SQUARE * rows, |(): &mut (), number, into| {
-            for (row, line) in from.chunks_exact(columns).enumerate() {
-                let line = line.iter().skip(number * SQUARE);
-                for (from, into) in line.zip(into.chunks_exact_mut(rows)) {
-                    if let Some(into) = into.get_mut(row) {
-                        *into = *from;
-                    }
+            // A few rows at a time, so that they stay in the cache.
+            for (block, from) in from.chunks(SQUARE * columns).enumerate() {
+                for (column, into) in into.chunks_exact_mut(rows).enumerate() {
+                    let into = into.get_mut(block * SQUARE..).unwrap_or_default();
+                    let from = from.get(number * SQUARE + column..).unwrap_or_default();
+                    let pairs = into.iter_mut().zip(from.iter().step_by(columns));
+                    pairs.for_each(|(into, from)| *into = *from);
                 }
             }
             Ok(())

@@ -94,6 +94,7 @@ pub(crate) fn special(op: &Op) -> Option<Special> {
         _ if !is_own => return None,
         "AveragePool" | "GlobalAveragePool" | "MaxPool" => with_one(images, pool::pool),
         "Concat" => with_one(images, arrange::concat),
+        "Conv" | "ConvTranspose" => with_one(convolution::fits, convolution::convolve),
         "DequantizeLinear" => with_one(quantize::fits, quantize::dequantize),
         "DynamicQuantizeLinear" => {
             Special { fits: quantize::fits, run: quantize::quantize_by_range, results: 3 }

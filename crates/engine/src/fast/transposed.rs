@@ -1,11 +1,15 @@
-//! Transposed convolutions with constant filters: a product of all pixels with the filter, and sums of its results where
+//! Transposed convolutions whose filters are packed: a product of all pixels with the filter, and sums of its results where
 //! windows overlap.
+
+use std::slice::ChunksExact;
+
+use pulp::{Arch, NullaryFnOnce};
 
 use super::convolution::Geometry;
 use super::product::{Finish, Lines, Packed, part_of};
 use crate::fused::wide;
 use crate::item::Outcome;
-use crate::threads::each_chunk;
+use crate::threads::{each_chunk, sharing};
 
 impl Geometry {
     /// Returns the number of elements that a transposed convolution computes before it sums them.
@@ -46,6 +50,19 @@ impl Geometry {
                     sums.line(group * down + at, |_| &scratch.products, out);
                 }
                 then(number * down * line, out)
+            });
+        }
+        if examples > 1 && examples >= sharing() {
+            // The products of an image stay in the cache.
+            return each_chunk(out, rows * line, |scratch: &mut Scratch, example, out| {
+                let Scratch { unfolded, products } = scratch;
+                products.resize(height * from, 0.0);
+                let (first, none) = (example * height * width, Finish::default());
+                packed.multiply_alone(&pixels, first, none, unfolded, products);
+                for (row, out) in out.chunks_exact_mut(line).enumerate() {
+                    sums.line(row, |place| part_of(products, place * from, from), out);
+                }
+                then(example * rows * line, out)
             });
         }
         // Not from the buffers, which would keep it when it is no longer charged.
@@ -110,10 +127,7 @@ struct Sums<'a> {
 impl Sums<'_> {
     /// Computes a line of the result. `products` returns those of a line of the image.
     fn line<'p>(&self, row: usize, products: impl Fn(usize) -> &'p [f32], out: &mut [f32]) {
-        let Self { geometry, packed, channels, each, finish } = *self;
-        let ([tall, across], [_, right]) = (geometry.window, geometry.strides);
-        let ([_, apart], [_, before]) = (geometry.dilations, geometry.pads);
-        let (all, taps) = (packed.width(), tall * across);
+        let Self { geometry, packed, channels, finish, .. } = *self;
         match finish.bias {
             Some([bias]) => out.fill(*bias),
             Some(bias) => {
@@ -121,30 +135,13 @@ impl Sums<'_> {
             }
             None => out.fill(0.0),
         }
-        for tap in 0..taps {
-            let Some(place) = geometry.source(row, tap / across) else { continue };
-            // The first column that is not cropped, and the result that it adds to.
-            let offset = tap % across * apart;
-            let first = before.saturating_sub(offset).div_ceil(right);
-            let to = first * right + offset - before;
-            let products = products(place);
-            if channels == 1 {
-                // No loop over channels.
-                let products = products.iter().skip(first * all + tap).step_by(all);
-                let results = out.iter_mut().skip(to).step_by(right);
-                results.zip(products).for_each(|(sum, value)| *sum += value);
-                continue;
+        let [tall, across] = geometry.window;
+        for line in 0..tall {
+            if let Some(place) = geometry.source(row, line) {
+                let (first, products) = (line * across, products(place));
+                let products = products.chunks_exact(packed.width());
+                Arch::new().dispatch(Added { sums: self, first, products, out });
             }
-            let results = out.chunks_exact_mut(channels).skip(to).step_by(right);
-            let products = products.chunks_exact(all).skip(first);
-            wide(|| {
-                for (results, products) in results.zip(products) {
-                    let products = products.chunks_exact(each).skip(tap).step_by(taps);
-                    for (sums, values) in results.chunks_exact_mut(each).zip(products) {
-                        sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
-                    }
-                }
-            });
         }
         if let Some([least, most]) = finish.clamp {
             wide(|| {
@@ -155,4 +152,85 @@ impl Sums<'_> {
             });
         }
     }
+}
+
+/// The products of a line of an image with a line of the window, which are added to a line of the result.
+struct Added<'a> {
+    sums: &'a Sums<'a>,
+    /// The number of the first element of the line of the window.
+    first: usize,
+    /// Those of each pixel.
+    products: ChunksExact<'a, f32>,
+    out: &'a mut [f32],
+}
+
+impl Added<'_> {
+    /// Adds them to neighbouring results: the elements of the window follow each other there, too. The last pixels come
+    /// first, so that a result is the sum of the elements of the window in their order, as in [`apart`](Self::apart).
+    #[inline(always)]
+    fn together(self) {
+        let Self { sums: Sums { geometry, channels, .. }, first, products, out } = self;
+        let ([_, across], [_, columns], [_, before]) =
+            (geometry.window, geometry.steps, geometry.pads);
+        for (place, products) in products.enumerate().rev() {
+            // The elements whose results are not cropped.
+            let begin = before.saturating_sub(place);
+            let end = (columns + before).saturating_sub(place).min(across);
+            if begin < end {
+                let (len, to) = ((end - begin) * channels, (place + begin - before) * channels);
+                let products = part_of(products, (first + begin) * channels, len);
+                add(out.get_mut(to..to + len).unwrap_or_default(), products);
+            }
+        }
+    }
+
+    /// Adds the products with one element of the window after the other.
+    #[inline(always)]
+    fn apart(self) {
+        let Self { sums: Sums { geometry, channels, each, .. }, first, products, out } = self;
+        let ([tall, across], [_, right]) = (geometry.window, geometry.strides);
+        let ([_, apart], [_, before]) = (geometry.dilations, geometry.pads);
+        for column in 0..across {
+            // The first pixel that is not cropped, and the result that it adds to.
+            let skipped = before.saturating_sub(column * apart).div_ceil(right);
+            let to = skipped * right + column * apart - before;
+            let (tap, products) = (first + column, products.clone().skip(skipped));
+            if *channels == 1 {
+                // No loop over channels.
+                let products = products.filter_map(|products| products.get(tap));
+                let results = out.iter_mut().skip(to).step_by(right);
+                results.zip(products).for_each(|(sum, value)| *sum += value);
+                continue;
+            }
+            let results = out.chunks_exact_mut(*channels).skip(to).step_by(right);
+            for (results, products) in results.zip(products) {
+                let products = products.chunks_exact(*each).skip(tap).step_by(tall * across);
+                results.chunks_exact_mut(*each).zip(products).for_each(|(a, b)| add(a, b));
+            }
+        }
+    }
+}
+
+impl NullaryFnOnce for Added<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Sums { geometry, channels, each, .. } = *self.sums;
+        let ([_, right], [_, apart]) = (geometry.strides, geometry.dilations);
+        match (right, apart) == (1, 1) && channels == each {
+            true => self.together(),
+            false => self.apart(),
+        }
+    }
+}
+
+/// Adds numbers to others, in short vectors: there are few.
+#[inline(always)]
+fn add(sums: &mut [f32], values: &[f32]) {
+    let ((sums, rest), (values, others)) = (sums.as_chunks_mut::<8>(), values.as_chunks::<8>());
+    for (sums, values) in sums.iter_mut().zip(values) {
+        sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+    }
+    rest.iter_mut().zip(others).for_each(|(sum, value)| *sum += value);
 }

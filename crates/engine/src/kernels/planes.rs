@@ -1,17 +1,25 @@
 //! Maximum pooling of images.
+//!
+//! The elements at one place of all windows are brought together, and compared with the maxima so far: whole vectors at a
+//! time, whatever the size of the windows.
 
-use std::iter::StepBy;
 use std::ops::Range;
 
 use burn_backend::{Element, TensorData};
-use rayon::prelude::*;
+use pulp::{Arch, NullaryFnOnce};
 
 use super::windows::Windows;
 use crate::item::{Item, Outcome};
-use crate::threads::sharing;
+use crate::threads::each;
 
 /// The number of elements below which a thread handles further images.
 const MIN_SHARE: usize = 1 << 14;
+
+/// The number of windows that are handled at a time, so that they stay in the cache.
+const BLOCK: usize = 1 << 12;
+
+/// The number of elements of the widest vectors. Blocks are filled up to a multiple of it.
+const WIDTH: usize = 16;
 
 /// An image, and the windows over it.
 pub(super) struct Planes<'w> {
@@ -31,20 +39,41 @@ pub(super) enum Order {
     ColumnMajor,
 }
 
-/// The windows across that have an element of a row at the same place of theirs.
+/// The windows along an axis that have an element at one place of theirs.
 struct Lane {
     windows: Range<usize>,
-    /// The column of the element in the first of them.
-    column: usize,
+    /// The index of the element in a window 0; it is that many strides larger in another window.
+    origin: isize,
 }
 
-/// Where the windows of an image are.
-struct Geometry {
-    /// The rows of the windows at each step down.
-    rows: Vec<StepBy<Range<usize>>>,
+/// The windows along an axis, by the places in them.
+struct Axis {
     lanes: Vec<Lane>,
     stride: usize,
 }
+
+/// The places of windows along both axes.
+struct Geometry {
+    down: Axis,
+    across: Axis,
+    /// The place `down` in a window has the bits from this one on, in the number of an element of a window.
+    shift: u32,
+    /// For each window down and across, whether it has any element.
+    reached: [Vec<bool>; 2],
+}
+
+/// What a block of windows is computed in.
+#[derive(Default)]
+struct Scratch<T> {
+    /// The elements at one place of the windows.
+    lane: Vec<T>,
+    best: Vec<T>,
+    /// The place of the maximum in each window.
+    which: Vec<u32>,
+}
+
+/// The place in a window without elements.
+const NONE: u32 = u32::MAX;
 
 impl Planes<'_> {
     /// Returns the maximum of each window, and its index in the whole tensor, if wanted: the first if several elements are
@@ -63,40 +92,37 @@ impl Planes<'_> {
         Ok(None)
     }
 
-    fn all<T: Element + PartialOrd>(
+    fn all<T: Element + PartialOrd + Default>(
         &self,
         values: &[T],
         data: &TensorData,
-        [nan, lowest]: [T; 2],
+        limits: [T; 2],
     ) -> Outcome<(Item, Option<Item>)> {
         let ([height, width], [down, across]) = (self.dims, self.steps);
-        let (size, each) = ((height * width).max(1), (down * across).max(1));
-        let rows = self.windows.elements(0, height, down)?;
-        let (lanes, stride) = self.windows.lanes(1, width, across)?;
-        let geometry = Geometry { rows, lanes, stride };
-        // Any element replaces NaN.
-        let mut first = vec![lowest; across];
-        for lane in &geometry.lanes {
-            first.get_mut(lane.windows.clone()).unwrap_or_default().fill(nan);
-        }
-        let count = values.len() / size * each;
+        let (size, of_image) = ((height * width).max(1), (down * across).max(1));
+        let geometry = Geometry::new(self)?;
+        let [_, lowest] = limits;
+        let count = values.len() / size * of_image;
         let mut found = vec![lowest; count];
         let mut places = self.places.map(|_| vec![-1; count]);
-        let mut left = places.as_mut().map(|places| places.chunks_mut(each));
-        let images = values.chunks_exact(size).zip(found.chunks_mut(each)).enumerate();
-        let images: Vec<_> = images
-            .map(|(plane, (image, best))| {
-                let places = left.as_mut().and_then(Iterator::next);
-                (plane * size, image, best, places.unwrap_or_default())
+        let together = MIN_SHARE.div_ceil(size);
+        let mut left = places.as_mut().map(|places| places.chunks_mut(of_image * together));
+        let parts = values.chunks(size * together).zip(found.chunks_mut(of_image * together));
+        let parts: Vec<_> = parts
+            .map(|(images, best)| {
+                (images, best, left.as_mut().and_then(Iterator::next).unwrap_or_default())
             })
             .collect();
-        let work = |(base, image, best, places): (usize, &[T], &mut [T], &mut [i64])| {
-            self.image(&geometry, &first, (base, image), best, places);
-        };
-        match sharing() {
-            1 => images.into_iter().for_each(work),
-            _ => images.into_par_iter().with_min_len(MIN_SHARE.div_ceil(size)).for_each(work),
-        }
+        each(parts, |scratch: &mut Scratch<T>, part, (images, best, places)| {
+            let mut places = places.chunks_mut(of_image);
+            let images = images.chunks_exact(size).zip(best.chunks_mut(of_image)).enumerate();
+            for (image, (values, best)) in images {
+                let places = places.next().unwrap_or_default();
+                let base = (part * together + image) * size;
+                self.image(&geometry, limits, (base, values), best, places, scratch);
+            }
+            Ok(())
+        })?;
         let mut shape = data.shape().to_vec();
         shape.truncate(2);
         shape.extend([down, across]);
@@ -104,43 +130,195 @@ impl Planes<'_> {
         Ok((Item::from_data(TensorData::new(found, shape)), places))
     }
 
-    /// Fills the maxima of the windows of an image, and their indices unless that is empty. `first` is what a row of maxima
-    /// begins with, `base` the index of the first element.
+    /// Fills the maxima of the windows of an image, and their indices unless that is empty. `base` is the index of the first
+    /// element.
     fn image<T: Element + PartialOrd>(
         &self,
         geometry: &Geometry,
-        first: &[T],
+        limits: [T; 2],
         (base, image): (usize, &[T]),
         best: &mut [T],
         places: &mut [i64],
+        scratch: &mut Scratch<T>,
     ) {
-        let ([height, width], columns) = (self.dims, self.places == Some(Order::ColumnMajor));
-        let mut places = places.chunks_mut(first.len().max(1));
-        for (rows, best) in geometry.rows.iter().zip(best.chunks_mut(first.len().max(1))) {
+        let ([_, width], [_, across]) = (self.dims, self.steps);
+        let rows = (BLOCK / across.max(1)).max(1);
+        let mut places = places.chunks_mut((rows * across).max(1));
+        for (block, best) in best.chunks_mut((rows * across).max(1)).enumerate() {
             let places = places.next().unwrap_or_default();
-            if rows.len() > 0 {
-                best.copy_from_slice(first);
-            }
-            for row in rows.clone() {
-                let line = image.get(row * width..(row + 1) * width).unwrap_or_default();
-                for Lane { windows, column } in &geometry.lanes {
-                    let line = line.get(*column..).unwrap_or_default();
-                    let best = best.get_mut(windows.clone()).unwrap_or_default();
-                    let places = places.get_mut(windows.clone()).unwrap_or_default();
-                    let (place, step) = match columns {
-                        true => (column * height + row, geometry.stride * height),
-                        false => (row * width + column, geometry.stride),
+            let begin = block * rows;
+            let rows = begin..begin + best.len() / across.max(1);
+            geometry.begin(rows.clone(), limits, scratch);
+            let wants_places = !places.is_empty();
+            let rows_of_block = rows.clone();
+            Arch::new().dispatch(Block {
+                geometry,
+                image,
+                width,
+                rows: rows_of_block,
+                wants_places,
+                scratch,
+            });
+            let (values, _) = scratch.best.split_at(best.len());
+            best.copy_from_slice(values);
+            let windows = rows.flat_map(|row| (0..across).map(move |column| [row, column]));
+            for ((place, which), window) in places.iter_mut().zip(&scratch.which).zip(windows) {
+                *place = geometry.element(*which, window).map_or(-1, |[row, column]| {
+                    let [height, width] = self.dims;
+                    let within = match self.places {
+                        Some(Order::ColumnMajor) => column * height + row,
+                        _ => row * width + column,
                     };
-                    take(line, geometry.stride, best, places, [base + place, step]);
+                    // An index of an element fits.
+                    (base + within).cast_signed() as i64
+                });
+            }
+        }
+    }
+}
+
+impl Geometry {
+    fn new(planes: &Planes<'_>) -> Outcome<Self> {
+        let axis = |axis, dim, steps| planes.windows.axis(axis, dim, steps);
+        let ([height, width], [steps, steps_across]) = (planes.dims, planes.steps);
+        let (down, across) = (axis(0, height, steps)?, axis(1, width, steps_across)?);
+        let shift = across.lanes.len().next_power_of_two().trailing_zeros();
+        let end = down.lanes.len().checked_mul(1 << shift);
+        if end.is_none_or(|end| end > NONE as usize) {
+            return Err("windows have too many elements".into());
+        }
+        let reached = [down.reached(steps), across.reached(steps_across)];
+        Ok(Self { down, across, shift, reached })
+    }
+
+    /// Begins a block, the windows of some rows.
+    fn begin<T: Copy>(&self, rows: Range<usize>, [nan, lowest]: [T; 2], scratch: &mut Scratch<T>) {
+        let Scratch { lane, best, which } = scratch;
+        let [down, across] = &self.reached;
+        best.clear();
+        for row in down.get(rows).unwrap_or_default() {
+            // Any element replaces NaN.
+            best.extend(across.iter().map(|reached| if *row && *reached { nan } else { lowest }));
+        }
+        let whole = best.len().next_multiple_of(WIDTH);
+        best.resize(whole, lowest);
+        lane.clear();
+        lane.resize(whole, lowest);
+        which.clear();
+        which.resize(whole, NONE);
+    }
+
+    /// Returns the row and the column of an element of a window, by its number; `None` for that of no element.
+    fn element(&self, number: u32, [row, column]: [usize; 2]) -> Option<[usize; 2]> {
+        let [down, over] = [number >> self.shift, number & ((1 << self.shift) - 1)];
+        let down = self.down.lanes.get(down as usize).filter(|_| number != NONE)?;
+        let over = self.across.lanes.get(over as usize)?;
+        Some([self.down.index(down, row), self.across.index(over, column)])
+    }
+}
+
+/// The windows of some rows of an image.
+struct Block<'a, T> {
+    geometry: &'a Geometry,
+    image: &'a [T],
+    width: usize,
+    rows: Range<usize>,
+    wants_places: bool,
+    scratch: &'a mut Scratch<T>,
+}
+
+impl<T: Element + PartialOrd> Block<'_, T> {
+    /// Compares the elements with the maxima.
+    #[inline(always)]
+    fn compare<const PLACES: bool>(self) {
+        let Self { geometry, image, width, rows, scratch, .. } = self;
+        let Scratch { lane, best, which } = scratch;
+        let ([_, across], padded) = (&geometry.reached, lane.len());
+        let across = across.len();
+        for (number, down) in (0_u32..).zip(&geometry.down.lanes) {
+            let windows = down.windows.start.max(rows.start)..down.windows.end.min(rows.end);
+            if windows.is_empty() {
+                continue;
+            }
+            for (beside, over) in (0..).zip(&geometry.across.lanes) {
+                // It fits, by `new`.
+                let number = (number << geometry.shift) | beside;
+                let columns = &over.windows;
+                for window in windows.clone() {
+                    let from = geometry.down.index(down, window) * width;
+                    let line =
+                        image.get(from + geometry.across.index(over, columns.start)..from + width);
+                    let begin = (window - rows.start) * across;
+                    let to = lane.get_mut(begin + columns.start..begin + columns.end);
+                    gather(
+                        line.unwrap_or_default(),
+                        geometry.across.stride,
+                        to.unwrap_or_default(),
+                    );
+                }
+                let mut merge = |part: Range<usize>| {
+                    let lane = lane.get(part.clone()).unwrap_or_default().iter();
+                    let best = best.get_mut(part.clone()).unwrap_or_default();
+                    // A NaN fails the comparison: it is taken, and replaced by the next element.
+                    if PLACES {
+                        let which = which.get_mut(part).unwrap_or_default();
+                        for ((value, best), which) in lane.zip(best).zip(which) {
+                            let stays = *best >= *value;
+                            *best = if stays { *best } else { *value };
+                            *which = if stays { *which } else { number };
+                        }
+                    } else {
+                        for (value, best) in lane.zip(best) {
+                            *best = if *best >= *value { *best } else { *value };
+                        }
+                    }
+                };
+                let at = |row: usize| (row - rows.start) * across;
+                if columns.len() < across {
+                    let part = |row| at(row) + columns.start..at(row) + columns.end;
+                    windows.clone().map(part).for_each(merge);
+                } else if windows.end < rows.end {
+                    merge(at(windows.start)..at(windows.end));
+                } else {
+                    // What follows the last window is not used.
+                    merge(at(windows.start)..padded);
                 }
             }
         }
     }
 }
 
+impl<T: Element + PartialOrd> NullaryFnOnce for Block<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        match self.wants_places {
+            true => self.compare::<true>(),
+            false => self.compare::<false>(),
+        }
+    }
+}
+
+impl Axis {
+    /// Returns the index of the element of a lane in a window.
+    fn index(&self, lane: &Lane, window: usize) -> usize {
+        (window * self.stride).saturating_add_signed(lane.origin)
+    }
+
+    /// Returns for each of `steps` windows whether it has any element.
+    fn reached(&self, steps: usize) -> Vec<bool> {
+        let mut reached = vec![false; steps];
+        for lane in &self.lanes {
+            reached.get_mut(lane.windows.clone()).unwrap_or_default().fill(true);
+        }
+        reached
+    }
+}
+
 impl Windows {
-    /// Returns the windows over the elements of an axis by their places in the window, and the distance of the windows.
-    fn lanes(&self, axis: usize, dim: usize, steps: usize) -> Outcome<(Vec<Lane>, usize)> {
+    /// Returns the windows along an axis of an image by the places in them.
+    fn axis(&self, axis: usize, dim: usize, steps: usize) -> Outcome<Axis> {
         let at = |list: &[usize]| super::dim_at(list, axis);
         let (size, stride, apart) = (at(&self.size)?, at(&self.strides)?, at(&self.dilations)?);
         let befores: Vec<usize> = self.pads.iter().map(|(before, _)| *before).collect();
@@ -149,57 +327,29 @@ impl Windows {
             let shift = number * apart;
             let begin = before.saturating_sub(shift).div_ceil(stride);
             let end = (dim + before).saturating_sub(shift).div_ceil(stride).min(steps);
-            let column = (begin * stride + shift).saturating_sub(before);
-            (begin < end).then_some(Lane { windows: begin..end, column })
+            let origin = shift.cast_signed() - before.cast_signed();
+            (begin < end).then_some(Lane { windows: begin..end, origin })
         };
-        Ok(((0..size).filter_map(lane).collect(), stride))
+        // Places beyond are in the padding of all windows.
+        let end = (dim + before).div_ceil(apart).min(size);
+        Ok(Axis { lanes: (0..end).filter_map(lane).collect(), stride })
     }
 }
 
-/// Compares every `stride`th element of a line with a maximum each. Those that are not at most the maximum replace it, and
-/// its index, unless there are none.
-fn take<T: Element + PartialOrd>(
-    line: &[T],
-    stride: usize,
-    best: &mut [T],
-    places: &mut [i64],
-    [place, step]: [usize; 2],
-) {
+/// Copies every `stride`th element of a line.
+#[inline(always)]
+fn gather<T: Copy>(line: &[T], stride: usize, to: &mut [T]) {
     // Fixed distances, which the compiler can turn into vectors.
     match stride {
-        1 => replace(line.iter(), best, places, [place, step]),
+        1 => to.iter_mut().zip(line).for_each(|(to, value)| *to = *value),
         2 => {
-            let (pairs, _) = line.as_chunks::<2>();
-            let whole = pairs.len().min(best.len());
-            let (now, last) = best.split_at_mut(whole);
-            let (places_now, places_last) = places.split_at_mut(whole.min(places.len()));
-            replace(pairs.iter().map(|[first, _]| first), now, places_now, [place, step]);
-            let rest = line.get(2 * whole..).unwrap_or_default();
-            replace(rest.iter().take(1), last, places_last, [place + whole * step, step]);
+            let (pairs, last) = line.as_chunks::<2>();
+            let (whole, rest) = to.split_at_mut(pairs.len().min(to.len()));
+            whole.iter_mut().zip(pairs).for_each(|(to, [first, _])| *to = *first);
+            rest.iter_mut().zip(last).for_each(|(to, value)| *to = *value);
         }
-        _ => replace(line.iter().step_by(stride), best, places, [place, step]),
-    }
-}
-
-fn replace<'a, T: Element + PartialOrd>(
-    values: impl Iterator<Item = &'a T>,
-    best: &mut [T],
-    places: &mut [i64],
-    [place, step]: [usize; 2],
-) {
-    // A NaN fails both comparisons: it is taken, and replaced by the next element.
-    if places.is_empty() {
-        for (best, value) in best.iter_mut().zip(values) {
-            *best = if *best >= *value { *best } else { *value };
+        _ => {
+            to.iter_mut().zip(line.iter().step_by(stride)).for_each(|(to, value)| *to = *value);
         }
-        return;
-    }
-    // An index of an element fits.
-    let (mut place, step) = (place.cast_signed() as i64, step.cast_signed() as i64);
-    for ((best, known), value) in best.iter_mut().zip(places).zip(values) {
-        let stays = *best >= *value;
-        *best = if stays { *best } else { *value };
-        *known = if stays { *known } else { place };
-        place += step;
     }
 }

@@ -90,8 +90,8 @@ impl Constants<'_> {
                 let made = self.convolution(&node.op, &node.inputs, None, context);
                 if let Some(made) = made.map_err(|finding| node.failed(finding))? {
                     node.implementation = Implementation::Weighted(made);
+                    return Ok(());
                 }
-                return Ok(());
             }
             if let Some(made) = self.cells(node, context).map_err(|finding| node.failed(finding))? {
                 node.implementation = Implementation::Packed(made, kernel);

@@ -71,6 +71,11 @@ const TRANSPOSED: &[Convolved] = &[
     (&[1, 1, 1, 1], &[1, 1000, 1, 1], 1, &[]),
     (&[1, 2, 3, 3], &[2, 2, 2, 2], 1, &[("strides", &[4, 4])]),
     (&[1, 2, 2, 3, 3], &[2, 2, 2, 2, 2], 1, &[]),
+    // Windows that overlap everywhere, in several images.
+    (&[4, 16, 10, 10], &[16, 6, 5, 5], 1, &[("pads", &[2, 2, 2, 2])]),
+    (&[3, 5, 6, 7], &[5, 4, 3, 2], 1, &[]),
+    (&[2, 6, 5, 6], &[6, 2, 3, 3], 3, &[("pads", &[0, 1, 2, 0])]),
+    (&[5, 3, 2, 3], &[3, 1, 5, 4], 1, &[("pads", &[4, 2, 1, 3])]),
     // Windows next to each other.
     (&[2, 5, 3, 4], &[5, 7, 2, 3], 1, &[("strides", &[2, 3]), ("kernel_shape", &[2, 3])]),
     (&[1, 97, 2, 1], &[97, 20, 1, 1], 1, &[("strides", &[1, 1])]),
@@ -153,11 +158,34 @@ fn convolutions(kind: &str, all: &[Convolved], with_bias: bool) -> Vec<Case> {
 #[test]
 fn convolutions_of_all_sizes_are_near_the_reference() {
     for with_bias in [true, false] {
-        for (kind, all, fit) in [("Conv", CONVOLUTIONS, 33), ("ConvTranspose", TRANSPOSED, 19)] {
+        for (kind, all, fit) in [("Conv", CONVOLUTIONS, 33), ("ConvTranspose", TRANSPOSED, 23)] {
             let cases = convolutions(kind, all, with_bias);
             let ran = cases.iter().filter(|case| case.check()).count();
             assert_eq!(ran, fit * AFTER.len(), "{kind}");
         }
+    }
+}
+
+#[test]
+fn convolutions_with_computed_filters_are_near_the_reference() {
+    for (kind, all, fit) in [("Conv", CONVOLUTIONS, 33), ("ConvTranspose", TRANSPOSED, 23)] {
+        let mut cases = convolutions(kind, all, true);
+        for case in &mut cases {
+            // The input changes nothing, but it could.
+            let zero = Tensor::dense(DType::Float32, vec![], Blob::memory(vec![0; 4]));
+            case.constants.push(("zero".to_owned(), zero));
+            let whole = [("keepdims", AttributeValue::Long(0))];
+            let computed = [
+                op("ReduceSum", &["x"], "sum", &whole),
+                op("Mul", &["sum", "zero"], "nothing", &[]),
+                op("Add", &["filter", "nothing"], "computed", &[]),
+            ];
+            let filter = case.ops[0].inputs[0].args.iter_mut().find(|arg| *arg == "filter");
+            "computed".clone_into(filter.unwrap());
+            case.ops.splice(0..0, computed);
+        }
+        let ran = cases.iter().filter(|case| case.check()).count();
+        assert_eq!(ran, fit * AFTER.len(), "{kind}");
     }
 }
 

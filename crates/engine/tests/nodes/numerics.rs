@@ -12,11 +12,13 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use lodstone_engine::{NUMERICS, Value, cpu_level};
-use lodstone_model::{AttributeValue, DType, Op, Tensor};
+use lodstone_model::{
+    AttributeValue, Block, DType, Dialect, Op, Operand, Program, Tensor, Topology,
+};
 use lodstone_schema::onnx::{newest_opset, operators};
 use lodstone_store::{Blob, checksum};
 
-use super::{Mode, Way, cases, compute, golden, is_computed, open, run_op};
+use super::{Mode, Way, cases, compute, golden, is_computed, open, run_op, run_program};
 
 fn path() -> PathBuf {
     let name = format!("tests/golden/numerics/{}-{}.txt", std::env::consts::ARCH, cpu_level());
@@ -91,7 +93,36 @@ fn computed() -> BTreeMap<String, String> {
     };
     pool.attributes = vec![attribute("kernel_shape", &[3, 3])];
     add("AveragePool of 8 x 20 x 20", &pool, &image[..1]);
+    // With filters that are inputs of a program, as in training.
+    for (kind, x, filter) in [
+        ("Conv", [2, 8, 20, 20], [16, 8, 3, 3]),
+        ("Conv", [6, 4, 14, 14], [5, 4, 10, 10]),
+        ("ConvTranspose", [4, 16, 10, 10], [16, 6, 5, 5]),
+    ] {
+        let name = format!("{kind} of {x:?} with a computed filter");
+        let made = convolved(kind, singles(&x, 9), singles(&filter, 10));
+        digests.insert(name, digest(&[made.tensor().expect("a tensor")]));
+    }
     digests
+}
+
+/// Returns the result of a convolution of two inputs of a program.
+fn convolved(kind: &str, x: Tensor, filter: Tensor) -> Value {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let operand = |args: &[&str]| vec![Operand { slot: String::new(), args: names(args) }];
+    let (inputs, outputs) = (operand(&["x", "filter"]), operand(&["y"]));
+    let op = Op { kind: kind.to_owned(), inputs, outputs, ..Op::default() };
+    let (inputs, outputs) = (names(&["x", "filter"]), names(&["y"]));
+    let block = Block { ops: vec![op], inputs, outputs, ..Block::default() };
+    let program = Program::from(Topology {
+        operator_versions: vec![(String::new(), newest_opset("").expect("known"))],
+        blocks: vec![block],
+        ..Topology::new(Dialect::Onnx)
+    });
+    let value = |tensor: &Tensor| Value::of(tensor).expect("a value");
+    let given = vec![("x".to_owned(), value(&x)), ("filter".to_owned(), value(&filter))];
+    let way = Way { mode: Mode::Fast, constants: false };
+    run_program(program, given, way).expect("computed").remove(0)
 }
 
 #[test]
