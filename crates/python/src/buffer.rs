@@ -152,6 +152,17 @@ impl Target {
         }
     }
 
+    /// Returns the number of bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len_bytes()
+    }
+
+    /// Returns the addresses of the bytes.
+    pub(crate) fn range(&self) -> Range<usize> {
+        let start = self.0.buf_ptr().addr();
+        start..start.saturating_add(self.len())
+    }
+
     /// Returns the bytes.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         if self.0.len_bytes() == 0 {

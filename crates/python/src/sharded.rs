@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use lodstone::checkpoint::{Error, Publication, ShardReader, write_items, write_shard};
-use lodstone::{Blob, DType, Location, Progress, SealedFile, Shard};
+use lodstone::{Blob, DType, Location, Progress, SealedFile, Shard, StoreError};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -157,20 +157,33 @@ impl ShardFiles {
         Ok(Held::own(memory, vec![within]).pop().map(Buffer))
     }
 
-    /// Fills a writable buffer with bytes of a file.
+    /// Fills writable buffers, each with bytes of a file from an offset on.
     fn read_to(
         &self,
         py: Python<'_>,
-        name: &str,
-        offset: u64,
-        target: &Bound<'_, PyAny>,
+        targets: Vec<(String, u64, Bound<'_, PyAny>)>,
     ) -> PyResult<()> {
-        let mut target = Target::of(target)?;
-        let bytes = target.bytes();
-        let range = self.range(py, name, offset, Some(bytes.len() as u64))?;
-        let read = run(py, None, |progress| range.read_to(bytes, progress))?;
-        read.map_err(|error| raise_store(py, error))
+        let mut read = Vec::with_capacity(targets.len());
+        for (name, offset, target) in targets {
+            let target = Target::of(&target)?;
+            read.push((self.range(py, &name, offset, Some(target.len() as u64))?, target));
+        }
+        run(py, None, |progress| fill(&mut read, progress))?.map_err(|error| raise_store(py, error))
     }
+}
+
+/// Fills buffers: together, unless two of them have bytes in common.
+fn fill(targets: &mut [(Blob, Target)], progress: &Progress) -> Result<(), StoreError> {
+    targets.sort_by_key(|(_, target)| target.range().start);
+    let overlaps = |pair: &[(Blob, Target)]| matches!(pair, [(_, a), (_, b)] if a.range().end > b.range().start);
+    let together = match targets.windows(2).any(overlaps) {
+        true => 1,
+        false => targets.len().max(1),
+    };
+    targets.chunks_mut(together).try_for_each(|targets| {
+        let targets = targets.iter_mut().map(|(blob, target)| (blob.clone(), target.bytes()));
+        Blob::fill(targets.collect(), progress)
+    })
 }
 
 impl ShardFiles {

@@ -251,13 +251,14 @@ impl Blob {
         Ok(places.into_iter().map(|place| memory.slice(place)).collect())
     }
 
-    /// Fills `buffer` with the first bytes, on all processors.
+    /// Fills each buffer with the first bytes of its blob, on all processors.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] if the buffer is larger; the errors of [`read`](Self::read); [`Error::Cancelled`].
-    pub fn read_to(&self, buffer: &mut [u8], progress: &Progress) -> Result<()> {
-        let first = self.slice(0, buffer.len() as u64)?;
-        memory::read_to(vec![(&first, buffer)], progress)
+    /// [`Error::OutOfRange`] if a buffer is larger than its blob; the errors of [`read`](Self::read); [`Error::Cancelled`].
+    pub fn fill(mut targets: Vec<(Self, &mut [u8])>, progress: &Progress) -> Result<()> {
+        targets.iter().try_for_each(|(blob, buffer)| blob.check(0, buffer.len() as u64))?;
+        let targets = targets.iter_mut().map(|(blob, buffer)| (&*blob, &mut **buffer)).collect();
+        memory::read_to(targets, progress)
     }
 
     /// Returns all bytes in private memory, which may be written to without affecting anything else. Pages of a

@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 use crate::checks::PIECE;
 use crate::store::Sink;
 use crate::{
-    CheckedJson, Commit, Dir, Error, FileId, Folder, Links, Location, Progress, ReadRange, Result,
-    Schema, Source, SourceFile, WriterLock, internal,
+    Blob, CheckedJson, Commit, Dir, Error, FileId, Folder, Links, Location, Output, Progress,
+    ReadRange, Result, Schema, Source, SourceFile, WriterLock, internal,
 };
 
 /// The name of the directory of chunks, beside the directories of tables.
@@ -238,9 +238,8 @@ impl Source for Chunked {
 pub(crate) struct Chunker {
     commit: Commit,
     root: Location,
+    /// The bytes of the current chunk.
     buffer: Vec<u8>,
-    /// The hash of the buffer, taken while its bytes are in the processor's cache.
-    hasher: Hasher,
     chunks: Vec<Entry>,
     /// Hashes that this file has already.
     known: HashSet<Hash>,
@@ -256,8 +255,8 @@ impl Chunker {
     pub(crate) fn new(root: Location) -> Result<Self> {
         // The bytes are counted, and the work is cancelled, where they are written to the file.
         let commit = Commit::existing(&root, Progress::default())?;
-        let (buffer, hasher, chunks) = (Vec::new(), Hasher::new(), Vec::new());
-        Ok(Self { commit, root, buffer, hasher, chunks, known: HashSet::new(), size: 0 })
+        let (buffer, chunks) = (Vec::new(), Vec::new());
+        Ok(Self { commit, root, buffer, chunks, known: HashSet::new(), size: 0 })
     }
 
     fn put(&mut self, mut bytes: &[u8]) -> Result<()> {
@@ -265,7 +264,6 @@ impl Chunker {
             let room = usize::try_from(MAX_CHUNK).unwrap_or(usize::MAX) - self.buffer.len();
             let (now, later) = bytes.split_at(room.min(bytes.len()));
             self.buffer.extend_from_slice(now);
-            self.hasher.update(now);
             self.size += now.len() as u64;
             if now.len() == room {
                 self.cut()?;
@@ -275,23 +273,57 @@ impl Chunker {
         Ok(())
     }
 
-    /// Ends a chunk.
+    /// Ends the chunk of the buffer.
     fn cut(&mut self) -> Result<()> {
-        if self.buffer.is_empty() {
-            return Ok(());
+        if !self.buffer.is_empty() {
+            let buffer = std::mem::take(&mut self.buffer);
+            self.keep(blake3::hash(&buffer), buffer.len() as u64, |out| out.put(&buffer))?;
+            self.buffer = buffer;
+            self.buffer.clear();
         }
-        let (hash, size) = (self.hasher.finalize(), self.buffer.len() as u64);
+        Ok(())
+    }
+
+    /// Appends a chunk, and stores it with `fill` unless it is stored already.
+    fn keep(
+        &mut self,
+        hash: Hash,
+        size: u64,
+        fill: impl FnOnce(&mut Output) -> Result<()>,
+    ) -> Result<()> {
         let name = name_of(&hash);
         // A chunk of another size is damaged, and is replaced.
         let is_stored = || self.root.join(&name).stamp().is_ok_and(|stamp| stamp.len == size);
         if !self.known.contains(&hash) && !is_stored() {
-            self.commit.write::<Error>(&name, |out| out.put(&self.buffer))?;
+            self.commit.write(&name, fill)?;
         }
         self.known.insert(hash);
         self.chunks.push(Entry { hash, size });
-        self.buffer.clear();
-        self.hasher.reset();
         Ok(())
+    }
+
+    /// Appends a piece as a chunk. Most pieces are stored already, so they are hashed where they are, without a copy.
+    fn share(&mut self, piece: &Blob, seen: &mut dyn FnMut(&[u8])) -> Result<()> {
+        self.cut()?;
+        let mut hasher = Hasher::new();
+        piece.for_each_chunk::<Error>(|bytes| {
+            seen(bytes);
+            hasher.update(bytes);
+            Ok(())
+        })?;
+        let hash = hasher.finalize();
+        self.size += piece.len();
+        self.keep(hash, piece.len(), |out| {
+            hasher.reset();
+            piece.for_each_chunk::<Error>(|bytes| {
+                hasher.update(bytes);
+                out.put(bytes)
+            })?;
+            match hasher.finalize() == hash {
+                true => Ok(()),
+                false => Err(Error::Unsteady),
+            }
+        })
     }
 
     /// Publishes the new chunks, and then writes the table to `commit`.
@@ -322,7 +354,6 @@ impl Sink for ChunkSink {
             range
                 .ok_or_else(|| internal("a chunk was stored before it was changed"))?
                 .copy_from_slice(bytes);
-            chunker.hasher.reset().update(&chunker.buffer);
             Ok(())
         })
     }
@@ -331,8 +362,9 @@ impl Sink for ChunkSink {
         true
     }
 
-    fn boundary(&mut self) -> Result<()> {
-        self.with(Chunker::cut)
+    fn share(&mut self, piece: &Blob, seen: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.with(|chunker| chunker.share(piece, seen))?;
+        Ok(true)
     }
 
     fn close(self: Box<Self>) -> Result<()> {

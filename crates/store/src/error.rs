@@ -80,6 +80,9 @@ pub enum Error {
         /// The difference: size, modification time or identity.
         what: String,
     },
+    /// Bytes in memory changed while they were written.
+    #[error("the bytes that are being written were changed meanwhile, by another thread")]
+    Unsteady,
     /// Bytes do not match the checksum in a seal.
     #[error("`{}` is damaged: checksum mismatch: {damage}", path.display())]
     Damaged {

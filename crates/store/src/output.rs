@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use crate::blob::{CHUNK, to_usize};
+use crate::checks::PIECE;
 use crate::contents::Contents;
 use crate::store::Sink;
 use crate::{Blob, Error, Progress, Result, StepKind};
@@ -167,13 +168,31 @@ impl Output {
         Ok(copied)
     }
 
-    /// Hints that the bytes that follow may be those of other files, too, as the elements of a tensor can be.
+    /// Appends all bytes of `blob`, and calls `seen` with them, in order, so that they are read from memory once. Other files
+    /// may have the same bytes, as the elements of a tensor: large blobs begin and end chunks, if the file is stored in such.
     ///
     /// # Errors
-    /// Fails if the store fails.
-    pub fn boundary(&mut self) -> Result<()> {
-        self.drain()?;
-        self.sink.boundary()
+    /// Fails if reading the blob or writing fails.
+    pub fn share(&mut self, blob: &Blob, mut seen: impl FnMut(&[u8])) -> Result<()> {
+        /// The size in bytes from which on a blob has chunks of its own.
+        const LARGE: u64 = 64 << 10;
+        let (mut at, len) = (0, blob.len());
+        if len >= LARGE {
+            self.drain()?;
+        }
+        while at < len {
+            let piece = blob.slice(at, PIECE.min(len - at))?;
+            if len >= LARGE && self.sink.share(&piece, &mut seen)? {
+                self.advance(piece.len())?;
+            } else {
+                piece.for_each_chunk(|bytes| {
+                    seen(bytes);
+                    self.put(bytes)
+                })?;
+            }
+            at += piece.len();
+        }
+        Ok(())
     }
 
     /// Overwrites bytes that were written before, for containers whose sizes are known late.

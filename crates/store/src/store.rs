@@ -272,12 +272,14 @@ pub trait Sink: fmt::Debug + Send {
         Ok(0)
     }
 
-    /// Hints that the bytes that follow may be those of other files, too, as the elements of a tensor can be.
+    /// Appends a piece of at most [`PIECE`] bytes that other files may have, too, if the store keeps such pieces once. Calls
+    /// `seen` with its bytes, in order. `false` means that nothing was done.
     ///
     /// # Errors
-    /// Fails if the store fails.
-    fn boundary(&mut self) -> Result<()> {
-        Ok(())
+    /// Fails if reading fails or the store fails.
+    fn share(&mut self, piece: &Blob, seen: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let _ = (piece, seen);
+        Ok(false)
     }
 
     /// Hints that a range can be made durable now.

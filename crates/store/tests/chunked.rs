@@ -5,9 +5,11 @@
 mod common;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use common::{dir, read};
-use lodstone_store::{Blob, Commit, Error, Output, Progress, Result, prune_chunks};
+use lodstone_store::{Blob, Commit, Derive, Error, Output, Progress, Result, prune_chunks};
 
 /// Three chunks.
 const LEN: usize = (33 << 20) + 5;
@@ -107,8 +109,7 @@ fn written(fill: impl FnOnce(&mut Output) -> Result<()>) -> Result<Vec<u8>> {
 #[test]
 fn bytes_of_the_current_chunk_can_be_patched() {
     let found = written(|out| {
-        out.put(&vec![1; 1 << 20])?;
-        out.boundary()?;
+        out.share(&Blob::memory(vec![1; 1 << 20]), |_| ())?;
         out.put(&vec![2; 1 << 20])?;
         out.patch(1 << 20, b"first")?;
         out.patch((2 << 20) - 4, b"last")?;
@@ -131,8 +132,7 @@ fn equal_chunks_are_stored_once() {
             Commit::directory(dir.path().join(step), Progress::default()).expect("one");
         let fill = |out: &mut Output| {
             for _ in 0..3 {
-                out.put(&vec![7; 1 << 20])?;
-                out.boundary()?;
+                out.share(&Blob::memory(vec![7; 1 << 20]), |_| ())?;
             }
             out.put(step.as_bytes())
         };
@@ -140,4 +140,36 @@ fn equal_chunks_are_stored_once() {
         commit.publish().expect("published");
     }
     assert_eq!(chunks(&dir.path().join("chunks")).len(), 3);
+}
+
+/// Bytes that are others each time.
+#[derive(Debug)]
+struct Unsteady(AtomicU8);
+
+impl Derive for Unsteady {
+    fn len(&self) -> u64 {
+        1 << 20
+    }
+
+    fn read_at(&self, _: u64, buffer: &mut [u8]) -> Result<()> {
+        buffer.fill(self.0.fetch_add(1, Ordering::Relaxed));
+        Ok(())
+    }
+
+    fn source(&self) -> Option<&Blob> {
+        None
+    }
+}
+
+#[test]
+fn bytes_that_change_meanwhile_are_not_stored() {
+    let dir = dir();
+    let store = dir.path().join("chunks");
+    std::fs::create_dir(&store).expect("a directory");
+    let mut commit = Commit::directory(dir.path().join("step"), Progress::default()).expect("one");
+    let unsteady = Blob::derived(Arc::new(Unsteady(AtomicU8::new(0))));
+    let written = commit.write_chunked("weights", |out| out.share(&unsteady, |_| ()));
+    assert!(matches!(written, Err(Error::Unsteady)), "{written:?}");
+    drop(commit);
+    assert!(chunks(&store).is_empty());
 }

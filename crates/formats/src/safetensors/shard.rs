@@ -13,12 +13,6 @@ use crate::{Error, Result};
 /// widest elements first.
 const ALIGNMENT: usize = 64;
 
-/// The size in bytes from which on a tensor begins and ends chunks; smaller ones share them.
-const LARGE: u64 = 64 << 10;
-
-/// Number of bytes that are checksummed and written at a time, so that they are read from memory once.
-const STRETCH: usize = 1 << 20;
-
 /// A tensor to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shard {
@@ -88,19 +82,8 @@ pub fn write_items(out: &mut Output, items: &[(String, Blob)]) -> Result<Vec<Par
 /// Writes a part of a file, with its checksums; nothing if it is empty.
 fn put(out: &mut Output, tensor: Option<String>, blob: &Blob, parts: &mut Vec<Part>) -> Result<()> {
     let (offset, len) = (out.position(), blob.len());
-    if len >= LARGE {
-        out.boundary()?;
-    }
     let mut sums = Sums::default();
-    blob.for_each_chunk(|bytes| {
-        bytes.chunks(STRETCH).try_for_each(|bytes| {
-            sums.update(bytes);
-            out.put(bytes)
-        })
-    })?;
-    if len >= LARGE {
-        out.boundary()?;
-    }
+    out.share(blob, |bytes| sums.update(bytes))?;
     if len > 0 {
         parts.push(Part { tensor, offset, len, checksums: sums.finish() });
     }

@@ -374,8 +374,10 @@ class StorageReader(_Directory, _storage.StorageReader):  # type: ignore[misc]
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
         """Reads the items of a plan, in the order of the files."""
         placed = [(self._places[item.storage_index], item) for item in plan.items]
+        rows = _Rows(self._opened(), planner)
         for place, item in sorted(placed, key=lambda pair: (pair[0].relative_path, pair[0].offset)):
-            self._read(item, place, planner)
+            self._read(item, place, planner, rows)
+        rows.read()
         future: Future[None] = Future()
         future.set_result(None)
         return future
@@ -385,7 +387,7 @@ class StorageReader(_Directory, _storage.StorageReader):  # type: ignore[misc]
             self._files = ShardFiles(self._required(), self.verify)
         return self._files
 
-    def _read(self, item: ReadItem, place: Any, planner: LoadPlanner) -> None:
+    def _read(self, item: ReadItem, place: Any, planner: LoadPlanner, rows: _Rows) -> None:
         if getattr(place, "transform_descriptors", None):
             raise ValueError(f"`{item.storage_index.fqn}`: items that were transformed are not supported")
         files = self._opened()
@@ -406,7 +408,8 @@ class StorageReader(_Directory, _storage.StorageReader):  # type: ignore[misc]
             what = f"expected a target of dims {list(item.lengths)}, found {list(target.size())}"
             raise ValueError(f"`{item.storage_index.fqn}`: {what}")
         if place.relative_path.endswith(".safetensors"):
-            self._read_rows(item, place, target)
+            if self._read_rows(item, place, target, rows):
+                return
         else:
             found = files.read(place.relative_path, place.offset, place.length)
             data = io.BytesIO(b"" if found is None else bytes(found))
@@ -414,8 +417,11 @@ class StorageReader(_Directory, _storage.StorageReader):  # type: ignore[misc]
             _copy_columns(item, value, target, 0)
         planner.commit_tensor(item, target)
 
-    def _read_rows(self, item: ReadItem, place: Any, target: torch.Tensor) -> None:
-        """Reads a box of a stored chunk into a tensor of its shape; only its rows are read."""
+    def _read_rows(self, item: ReadItem, place: Any, target: torch.Tensor, rows: _Rows) -> bool:
+        """Reads a box of a stored chunk into a tensor of its shape; only its rows are read.
+
+        Returns whether they will be read later, together with other rows.
+        """
         about = self._metadata.state_dict_metadata[item.storage_index.fqn]
         offset = item.storage_index.offset
         chunk = next(chunk for chunk in about.chunks if offset is None or chunk.offsets == offset)
@@ -437,19 +443,49 @@ class StorageReader(_Directory, _storage.StorageReader):  # type: ignore[misc]
             start, length = start + item.storage_offsets[0] * row, item.lengths[0] * row
             sizes[0] = item.lengths[0]
         if length == 0:
-            return
+            return False
         if target.dtype == dtype and target.size() == torch.Size(sizes) and _is_plain(target):
             if length != target.nbytes:
                 raise ValueError(f"`{item.storage_index.fqn}`: expected {target.nbytes} bytes, found {length}")
-            # The tensor keeps its memory, of exactly this size, during the call.
-            memory = memoryview((ctypes.c_ubyte * length).from_address(target.data_ptr()))
-            self._opened().read_to(place.relative_path, start, memory)
-            torch.autograd.graph.increment_version(target)
-            return
+            rows.add(place.relative_path, start, item, target)
+            return True
         found = self._opened().read(place.relative_path, start, length)
         raw = torch.frombuffer(found, dtype=torch.uint8)
         value = (raw.clone() if start % size else raw).view(dtype).reshape(sizes)
         _copy_columns(item, value, target, 1)
+        return False
+
+
+class _Rows:
+    """Rows that are read into tensors together, on all processors."""
+
+    MAX_SIZE = 256 << 20
+    """Maximum size in bytes of tensors that are not committed yet: a planner may allocate them."""
+
+    def __init__(self, files: ShardFiles, planner: LoadPlanner) -> None:
+        self.files, self.planner = files, planner
+        self.waiting: list[tuple[str, int, ReadItem, torch.Tensor]] = []
+        self.size = 0
+
+    def add(self, file: str, start: int, item: ReadItem, target: torch.Tensor) -> None:
+        """Adds the bytes of a tensor, from `start` on."""
+        self.waiting.append((file, start, item, target))
+        self.size += target.nbytes
+        if self.size >= self.MAX_SIZE:
+            self.read()
+
+    def read(self) -> None:
+        """Reads what was added."""
+        waiting, self.waiting, self.size = self.waiting, [], 0
+        # The tensors keep their memory, of exactly this size, during the call.
+        self.files.read_to([(file, start, _memory(target)) for file, start, _, target in waiting])
+        for _, _, item, target in waiting:
+            torch.autograd.graph.increment_version(target)
+            self.planner.commit_tensor(item, target)
+
+
+def _memory(tensor: torch.Tensor) -> memoryview:
+    return memoryview((ctypes.c_ubyte * tensor.nbytes).from_address(tensor.data_ptr()))
 
 
 def _copy_columns(item: ReadItem, value: torch.Tensor, target: torch.Tensor, first: int) -> None:
