@@ -3,7 +3,7 @@
     python sharded.py WORK_DIR TABLE [TURNS]
 
 Prints a table, and appends it to a file: median times, and medians of the ratios of each turn. The order
-rotates each turn; every save ends with its files on disk, and loads read cached files. With the default of six turns, each
+rotates each turn; every save ends with its files on disk, and loads read cached files. With the default of twelve turns, each
 storage is the first equally often.
 """
 
@@ -104,7 +104,7 @@ class Bench:
         for turn in range(self.turns):
             self.clear("dcp", "hf", "own", "run")
             self.each("save", turn, self.saves(values))
-            self.each("load", turn, self.loads(empty))
+            self.each("load", turn, self.loads(values, empty))
             self.conversion(turn)
             self.clear("dcp", "hf", "own")
             self.stalls(turn, values)
@@ -124,8 +124,9 @@ class Bench:
             "own": lambda: dcp.save(values, storage_writer=StorageWriter(self.path("own"))),
         }
 
-    def loads(self, empty):
+    def loads(self, values, empty):
         return {
+            "copy": lambda: [empty[name].to_local().copy_(value.to_local()) for name, value in values.items()],
             "dcp": lambda: dcp.load(empty, storage_reader=dcp.FileSystemReader(self.path("dcp"))),
             "hf": lambda: dcp.load(empty, storage_reader=dcp.HuggingFaceStorageReader(self.path("hf"))),
             "own": lambda: dcp.load(empty, storage_reader=StorageReader(self.path("own"), verify=True)),
@@ -185,6 +186,7 @@ def table(times):
         ("`async_save` until it returns", "stall own", "`FileSystemWriter`", "stall dcp"),
         ("load, verified", "load own", "`FileSystemReader`, unverified", "load dcp"),
         ("load, verified", "load own", "`HuggingFaceStorageReader`, unverified", "load hf"),
+        ("load, verified", "load own", "a copy in memory", "load copy"),
         ("second save, 10 % changed, `dedup`", "save second", "the first", "save first"),
         ("second save, 10 % changed, `dedup`", "save second", "`FileSystemWriter`", "save dcp"),
         ("`.distcp` to safetensors, durable", "convert", "`cp` and `fsync`", "cp"),
@@ -208,7 +210,7 @@ def process(rank, port, work, out, turns):
     dist.destroy_process_group()
 
 
-def main(work, out, turns="6"):
+def main(work, out, turns="12"):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
