@@ -45,8 +45,9 @@ const PICKLES: &[Seeds] = &[
 /// The initial inputs of targets that are not named after a format; the others start with the golden files of the
 /// format.
 const SEEDS: &[(&str, &[Seeds])] = &[
-    // The inputs that were kept are a seal and its file.
+    // The inputs that were kept are a seal and its file, and a table and its chunks.
     ("seal", &[]),
+    ("chunks", &[]),
     (
         "paddle_stream",
         &[Below("golden/paddle", &["lodtensor", "combined", "selectedrows", "vocab", "pdiparams"])],

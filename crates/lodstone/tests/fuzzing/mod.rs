@@ -298,6 +298,18 @@ pub const TARGETS: &[Target] = &[
         ..PLAIN
     },
     Target {
+        name: "chunks",
+        files: &[
+            "step/model.safetensors.chunks",
+            "chunks/8a/8a3987d595b41f9f974b60643f327036646c42dd328a844ae37a2b1d8c840fa2",
+            "chunks/52/52cbefe71c16be834620677ed77e92940e4a9a4501964df8231bd4be6dd02ac0",
+        ],
+        open: "step/model.safetensors",
+        formats: &["safetensors"],
+        repair: sum_seal,
+        ..PLAIN
+    },
+    Target {
         name: "checkpoint",
         files: &[
             "step-00000003/manifest.json",
@@ -636,7 +648,7 @@ fn sum_headers(input: &mut Vec<u8>) {
     }
 }
 
-/// Sets the checksum of a seal.
+/// Sets the checksum of a seal, or of a table of chunks.
 fn sum_seal(input: &mut Vec<u8>) {
     let end = input.windows(MARK.len()).position(|window| window == MARK).unwrap_or(input.len());
     let rest = input.split_off(end);

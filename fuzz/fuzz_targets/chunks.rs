@@ -1,0 +1,3 @@
+#![no_main]
+
+lodstone_fuzz::target!("chunks");
