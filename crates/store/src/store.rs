@@ -272,8 +272,8 @@ pub trait Sink: fmt::Debug + Send {
         Ok(0)
     }
 
-    /// Appends a piece of at most [`PIECE`] bytes that other files may have, too, if the store keeps such pieces once. Calls
-    /// `seen` with its bytes, in order. `false` means that nothing was done.
+    /// Appends a piece of at most [`PIECE`](crate::PIECE) bytes that other files may have, too, if the store keeps such
+    /// pieces once. Calls `seen` with its bytes, in order. `false` means that nothing was done.
     ///
     /// # Errors
     /// Fails if reading fails or the store fails.
