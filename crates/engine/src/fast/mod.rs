@@ -49,6 +49,7 @@ pub(crate) use codes::quantizes_unusually;
 pub(crate) use convolution::{Affine, Convolution, dilation, is_transposed, tiles};
 pub(crate) use integers::{Integers, Kind};
 pub(crate) use matrix::Matrix;
+pub(crate) use product::gather;
 pub(crate) use recurrent::{Cells, Unrolled};
 
 use std::collections::HashMap;

@@ -705,7 +705,8 @@ fn blocks(inner: usize, joined: usize) -> Vec<Range<usize>> {
 }
 
 /// Sets a slice to values that are `apart` elements apart.
-pub(super) fn gather<T: Copy>(values: &[T], begin: usize, apart: usize, into: &mut [T]) {
+#[inline(always)]
+pub(crate) fn gather<T: Copy>(values: &[T], begin: usize, apart: usize, into: &mut [T]) {
     match apart {
         1 => into.copy_from_slice(part_of(values, begin, into.len())),
         2 => {

@@ -9,6 +9,7 @@ use burn_backend::{Element, TensorData};
 use pulp::{Arch, NullaryFnOnce};
 
 use super::windows::Windows;
+use crate::fast::gather;
 use crate::item::{Item, Outcome};
 use crate::threads::each;
 
@@ -246,15 +247,10 @@ impl<T: Element + PartialOrd> Block<'_, T> {
                 let columns = &over.windows;
                 for window in windows.clone() {
                     let from = geometry.down.index(down, window) * width;
-                    let line =
-                        image.get(from + geometry.across.index(over, columns.start)..from + width);
+                    let first = from + geometry.across.index(over, columns.start);
                     let begin = (window - rows.start) * across;
                     let to = lane.get_mut(begin + columns.start..begin + columns.end);
-                    gather(
-                        line.unwrap_or_default(),
-                        geometry.across.stride,
-                        to.unwrap_or_default(),
-                    );
+                    gather(image, first, geometry.across.stride, to.unwrap_or_default());
                 }
                 let mut merge = |part: Range<usize>| {
                     let lane = lane.get(part.clone()).unwrap_or_default().iter();
@@ -333,23 +329,5 @@ impl Windows {
         // Places beyond are in the padding of all windows.
         let end = (dim + before).div_ceil(apart).min(size);
         Ok(Axis { lanes: (0..end).filter_map(lane).collect(), stride })
-    }
-}
-
-/// Copies every `stride`th element of a line.
-#[inline(always)]
-fn gather<T: Copy>(line: &[T], stride: usize, to: &mut [T]) {
-    // Fixed distances, which the compiler can turn into vectors.
-    match stride {
-        1 => to.iter_mut().zip(line).for_each(|(to, value)| *to = *value),
-        2 => {
-            let (pairs, last) = line.as_chunks::<2>();
-            let (whole, rest) = to.split_at_mut(pairs.len().min(to.len()));
-            whole.iter_mut().zip(pairs).for_each(|(to, [first, _])| *to = *first);
-            rest.iter_mut().zip(last).for_each(|(to, value)| *to = *value);
-        }
-        _ => {
-            to.iter_mut().zip(line.iter().step_by(stride)).for_each(|(to, value)| *to = *value);
-        }
     }
 }

@@ -41,10 +41,10 @@ pub enum Mode {
     /// Each operator runs in its own kernel. Results of other modes are compared with those of this one.
     Reference,
     /// The program is simplified. Filters of convolutions are packed, constant ones once and together with the normalization
-    /// of their results; images between them have their channels innermost in memory. Element-wise operators run in one pass, where
-    /// possible as soon as a convolution has computed a part of its result. Operators between dequantization and
-    /// quantization compute on codes: given the same ones, a few results differ by one. Other results are within
-    /// [`Mode::error`] of the reference.
+    /// of their results; images between them have their channels innermost in memory. Element-wise operators run in one
+    /// pass, where possible as soon as a convolution has computed a part of its result. Operators between
+    /// dequantization and quantization compute on codes: given the same ones, a few results differ by one. Other results
+    /// are within [`Mode::error`] of the reference.
     #[default]
     Fast,
 }
