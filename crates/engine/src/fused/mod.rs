@@ -165,6 +165,12 @@ impl Chain {
         made.into_iter().zip(&self.makes).map(whole).collect::<Outcome<_>>().map(Some)
     }
 
+    /// Returns whether the only result is that of the last operator.
+    fn makes_last(&self) -> bool {
+        let last = (self.reads.len() + self.links.len()).checked_sub(1);
+        matches!(&self.makes[..], [(value, _, _)] if Some(*value) == last)
+    }
+
     /// Returns the register of the only result, if it is numbers.
     pub(crate) fn single(&self) -> Option<usize> {
         match &self.makes[..] {
@@ -281,52 +287,46 @@ impl Bound<'_> {
         let mut values = vec![Vec::new(); self.scratch_count()];
         for (number, piece) in results.chunks_mut(PIECE).enumerate() {
             let begin = begin + number * PIECE;
-            for (read, room) in self.reads.iter().zip(values.iter_mut()) {
-                if matches!(read, Read::Before) {
-                    room.clear();
-                    room.extend_from_slice(piece);
-                }
-            }
             self.piece(begin..begin + piece.len(), &mut values, vec![piece])?;
         }
         Ok(())
     }
 
-    /// Takes one block through all operators, with `values` as scratch space.
+    /// Takes one block through all operators, with `values` as scratch space. `outs` are the places of the results; that of
+    /// the first holds the results of the operator before the chain, if there is one.
     fn piece(
         &self,
         place: Range<usize>,
         values: &mut [Vec<f32>],
-        outs: Vec<&mut [f32]>,
+        mut outs: Vec<&mut [f32]>,
     ) -> Outcome<()> {
-        let (reads, chain) = (&self.reads, self.chain);
+        let (reads, links) = (&self.reads, &self.chain.links);
+        let ([first, ..], Some(last)) = (&mut outs[..], links.last()) else { return Ok(()) };
+        let is_before = |number: &usize| matches!(reads.get(*number), Some(Read::Before));
+        // The last operator writes the result where it belongs; it cannot read the same place.
+        let is_overwritten = last.inputs().iter().any(is_before);
         for (read, room) in reads.iter().zip(values.iter_mut()) {
             read.fill(&place, room)?;
+            if matches!(read, Read::Before) && is_overwritten {
+                room.clear();
+                room.extend_from_slice(first);
+            }
         }
-        for (link, at) in chain.links.iter().zip(reads.len()..) {
+        let is_direct = self.chain.makes_last();
+        for (link, at) in links.iter().zip(reads.len()..) {
             let Some((before, [out, ..])) = values.split_at_mut_checked(at) else {
                 return Err(Finding::internal("an operator of a chain has no scratch space"));
             };
-            out.resize(place.len(), 0.0);
-            let input = |number: usize| {
-                let piece = match reads.get(number) {
-                    Some(Read::Numbers(numbers)) => numbers.get(place.clone()),
-                    _ => before.get(number).map(Vec::as_slice),
-                };
-                let piece = piece.filter(|piece| piece.len() == place.len());
-                piece.ok_or_else(|| {
-                    Finding::internal("an input of a chain is too short for a block")
-                })
-            };
-            match link {
-                Link::One(apply, [a]) => apply([input(*a)?], out),
-                Link::Two(apply, [a, b]) => apply([input(*a)?, input(*b)?], out),
-                Link::Three(apply, [a, b, c]) => {
-                    apply([input(*a)?, input(*b)?, input(*c)?], out);
-                }
+            if is_direct && at + 1 == self.scratch_count() {
+                link.apply(&place, reads, before, &[], first)?;
+            } else {
+                let there = if is_overwritten { &[] } else { &first[..] };
+                out.resize(place.len(), 0.0);
+                link.apply(&place, reads, before, there, out)?;
             }
         }
-        for ((value, _, _), out) in chain.makes.iter().zip(outs) {
+        let rest = outs.into_iter().zip(&self.chain.makes).skip(usize::from(is_direct));
+        for (out, (value, _, _)) in rest {
             let made = values.get(*value).filter(|made| made.len() == out.len());
             let lost = || Finding::internal("a result of a chain is missing");
             out.copy_from_slice(made.ok_or_else(lost)?);
@@ -336,6 +336,35 @@ impl Bound<'_> {
 }
 
 impl Link {
+    /// Computes a block. Its inputs are read where they are, or from `values`; the results of the operator before the chain
+    /// from `there`, unless that is empty.
+    fn apply(
+        &self,
+        place: &Range<usize>,
+        reads: &[Read],
+        values: &[Vec<f32>],
+        there: &[f32],
+        out: &mut [f32],
+    ) -> Outcome<()> {
+        let input = |number: usize| {
+            let piece = match reads.get(number) {
+                Some(Read::Numbers(numbers)) => numbers.get(place.clone()),
+                Some(Read::Before) if !there.is_empty() => Some(there),
+                _ => values.get(number).map(Vec::as_slice),
+            };
+            let piece = piece.filter(|piece| piece.len() == place.len());
+            piece.ok_or_else(|| Finding::internal("an input of a chain is too short for a block"))
+        };
+        match self {
+            Self::One(apply, [a]) => apply([input(*a)?], out),
+            Self::Two(apply, [a, b]) => apply([input(*a)?, input(*b)?], out),
+            Self::Three(apply, [a, b, c]) => {
+                apply([input(*a)?, input(*b)?, input(*c)?], out);
+            }
+        }
+        Ok(())
+    }
+
     fn inputs(&self) -> &[usize] {
         match self {
             Self::One(_, inputs) => inputs,

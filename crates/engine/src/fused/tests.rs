@@ -144,6 +144,46 @@ fn activations_give_what_kernels_give() {
     }
 }
 
+#[test]
+fn results_in_place_are_those_of_a_pass() {
+    const CHAINS: [Steps; 4] = [
+        &[("HardSwish", &[0], 4)],
+        // The last operator reads what is in its place.
+        &[("Sigmoid", &[0], 4), ("Mul", &[0, 4], 5)],
+        &[("Add", &[0, 1], 4), ("Relu", &[4], 5)],
+        &[("Mul", &[1, 1], 4), ("Mul", &[4, 4], 5), ("Add", &[5, 0], 6)],
+    ];
+    for steps in CHAINS {
+        let ops: Vec<Op> = steps.iter().map(|(kind, _, _)| op(kind)).collect();
+        let inputs =
+            |(_, inputs, _): &(_, &[usize], _)| inputs.iter().map(|it| Some(*it)).collect();
+        let inputs: Vec<Vec<Option<usize>>> = steps.iter().map(inputs).collect();
+        let links = ops.iter().zip(&inputs).zip(steps);
+        let links = links.map(|((op, inputs), (_, _, output))| (op, &inputs[..], vec![*output]));
+        let last = steps[steps.len() - 1].2;
+        let chain = Chain::of(&links.collect::<Vec<_>>(), |register| register == last).unwrap();
+        for count in [2, PIECE + 5, 3 * PIECE] {
+            let mut registers = values([numbers(count, 1), numbers(count, 2)]);
+            registers.resize(20, None);
+            let made = chain.run(&registers, &Buffers::default(), &Threads::default());
+            let made = made.unwrap().unwrap().pop().unwrap().1;
+            let numbers = |value: &Value| -> Vec<u32> {
+                let values = ordered(value.dense().unwrap(), Order::RowMajor).unwrap();
+                values.iter().map(|it| it.to_bits()).collect()
+            };
+            let before = registers[0].as_ref().unwrap();
+            let mut found: Vec<f32> = numbers(before).into_iter().map(f32::from_bits).collect();
+            let before = Before { register: 0, dims: &[count], order: Order::RowMajor };
+            let bound = chain.bind(&registers, Some(before)).unwrap().unwrap();
+            let (first, rest) = found.split_at_mut(count / 3);
+            bound.finish(0, first).unwrap();
+            bound.finish(count / 3, rest).unwrap();
+            let found: Vec<u32> = found.into_iter().map(f32::to_bits).collect();
+            assert_eq!(found, numbers(&made), "{steps:?}");
+        }
+    }
+}
+
 /// Returns a tensor with the same elements, whose channels are innermost in memory.
 fn channels_last(item: &Item) -> Dense {
     let dense = item.dense().unwrap();
