@@ -1,7 +1,7 @@
 //! Memory for results, used again: fresh memory would have to be cleared, by the system and here.
 
 use std::collections::HashSet;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::ahead::LINE;
@@ -28,12 +28,12 @@ pub(crate) struct Spare(Mutex<Option<(Vec<Vec<f32>>, Charge)>>);
 #[derive(Debug)]
 pub(crate) struct Buffer {
     pub(super) memory: Vec<f32>,
-    /// Where the elements begin.
-    pub(super) begin: usize,
+    /// Where the elements are.
+    pub(super) place: Range<usize>,
 }
 
 /// A buffer may be this many times as large as what it is used for.
-const LOOSE: usize = 2;
+const LOOSE: usize = 4;
 
 impl Buffers {
     fn pool(&self) -> MutexGuard<'_, Pool> {
@@ -41,7 +41,7 @@ impl Buffers {
     }
 
     /// Returns `count` elements of any value. Images whose channels are innermost begin at a line of the cache, as most of
-    /// their pixels do then; other kernels would copy a tensor that does not begin where its memory does.
+    /// their pixels do then; other kernels would copy a tensor that does not begin and end where its memory does.
     pub(crate) fn take(&self, count: usize, order: Order) -> Buffer {
         let room = match order {
             Order::ChannelsLast => count + LINE / size_of::<f32>(),
@@ -53,7 +53,8 @@ impl Buffers {
         let best = found.min_by_key(|(_, buffer)| buffer.capacity()).map(|(at, _)| at);
         let mut memory = match best {
             Some(at) => pool.free.swap_remove(at),
-            None => Vec::with_capacity(room),
+            // The system clears fresh memory when it is first written, by the thread that writes it.
+            None => vec![0.0; room],
         };
         pool.own.insert(memory.as_ptr().addr());
         drop(pool);
@@ -61,8 +62,13 @@ impl Buffers {
             Order::ChannelsLast => memory.as_ptr().align_offset(LINE).min(room - count),
             Order::RowMajor => 0,
         };
-        memory.resize(begin + count, 0.0);
-        Buffer { memory, begin }
+        let place = begin..begin + count;
+        match order {
+            // What is behind the elements need not be set again later.
+            Order::ChannelsLast if memory.len() >= place.end => {}
+            _ => memory.resize(place.end, 0.0),
+        }
+        Buffer { memory, place }
     }
 
     /// Keeps the memory of a value, if it is from here and nothing else uses it.
@@ -80,7 +86,7 @@ impl Buffers {
 
 impl From<Vec<f32>> for Buffer {
     fn from(memory: Vec<f32>) -> Self {
-        Self { memory, begin: 0 }
+        Self { place: 0..memory.len(), memory }
     }
 }
 
@@ -88,13 +94,13 @@ impl Deref for Buffer {
     type Target = [f32];
 
     fn deref(&self) -> &[f32] {
-        self.memory.get(self.begin..).unwrap_or_default()
+        self.memory.get(self.place.clone()).unwrap_or_default()
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [f32] {
-        self.memory.get_mut(self.begin..).unwrap_or_default()
+        self.memory.get_mut(self.place.clone()).unwrap_or_default()
     }
 }
 

@@ -198,9 +198,8 @@ fn exchanged<T: Number>(
 /// # Errors
 /// If the number of elements does not match the dims.
 pub(crate) fn tensor(values: impl Into<Buffer>, dims: Vec<usize>, order: Order) -> Outcome<Dense> {
-    let values = values.into();
-    let place = values.begin..values.memory.len();
-    wrapped(burn_backend::Bytes::from_elems(values.memory), place, dims, order, BurnType::F32)
+    let Buffer { memory, place } = values.into();
+    wrapped(burn_backend::Bytes::from_elems(memory), place, dims, order, BurnType::F32)
 }
 
 /// Wraps booleans in an order.
