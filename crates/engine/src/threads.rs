@@ -170,6 +170,9 @@ impl Idle {
         if is_first {
             // A thread that has seen no run waits now, or will see this one.
             drop(locked(&self.is_closed));
+            // One for this processor, which is idle soon, and one for another: where a thread alone wakes the next one, the
+            // system may let both run on the same processor for milliseconds.
+            self.changed.notify_one();
             self.changed.notify_one();
         }
         run
@@ -184,7 +187,7 @@ impl Idle {
             if *woken.unwrap_or_else(PoisonError::into_inner) {
                 return;
             }
-            // Each thread wakes the next one: the caller would need longer to wake all.
+            // Each thread wakes another one: the caller would need longer to wake all.
             self.changed.notify_one();
         }
     }
