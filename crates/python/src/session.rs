@@ -16,7 +16,7 @@ use crate::arguments::{Arguments, Ready, Source};
 use crate::errors::raise;
 use crate::model::{Model, json};
 use crate::tensor::Tensor;
-use crate::work::{run, run_on};
+use crate::work::{run, run_here, run_on};
 
 /// A model that is ready to run.
 #[pyclass(frozen, module = "lodstone._lodstone")]
@@ -24,6 +24,8 @@ use crate::work::{run, run_on};
 pub(crate) struct Session {
     session: Mutex<lodstone::Session>,
     threads: Threads,
+    /// Whether ONNX Runtime runs it, on its own threads; nothing cancels it.
+    is_foreign: bool,
     inputs: Vec<String>,
     profile: Option<Arc<Profile>>,
 }
@@ -41,10 +43,11 @@ impl Session {
         options.dirs = directory.map(dirs_beside).unwrap_or_default();
         let model = Arc::clone(&model.model);
         let threads = options.threads.clone().unwrap_or_default();
+        let is_foreign = options.engine == Engine::OnnxRuntime;
         let session = run(py, None, |_| lodstone::Session::new(&model, &options))?;
         let session = session.map_err(|error| raise(py, error))?;
         let inputs = session.inputs().to_vec();
-        Ok(Self { session: Mutex::new(session), threads, inputs, profile })
+        Ok(Self { session: Mutex::new(session), threads, is_foreign, inputs, profile })
     }
 }
 
@@ -65,7 +68,10 @@ impl Session {
         let work = |session: &mut lodstone::Session, progress: &Progress| {
             session.run_with(inputs, progress)
         };
-        let outputs = run_on(py, &self.threads, &self.session, work)?;
+        let outputs = match self.is_foreign {
+            true => run_here(py, &self.session, |session| work(session, &Progress::default()))?,
+            false => run_on(py, &self.threads, &self.session, work)?,
+        };
         let named = PyDict::new(py);
         for Output { name, value } in outputs.map_err(|error| raise(py, error))? {
             named.set_item(&name, output(py, &name, value)?)?;

@@ -77,6 +77,21 @@ pub(crate) fn run_on<L: Send, T: Send>(
     })
 }
 
+/// Runs work on a locked value on the calling thread: work that cannot be cancelled, so that nothing needs to look for
+/// signals until it has ended.
+///
+/// # Errors
+/// An exception of a signal handler.
+pub(crate) fn run_here<L: Send, T: Send>(
+    py: Python<'_>,
+    value: &Mutex<L>,
+    work: impl FnOnce(&mut L) -> T + Send,
+) -> PyResult<T> {
+    let result = py.detach(|| lock(value).map(|mut locked| work(&mut locked)))?;
+    py.check_signals()?;
+    Ok(result)
+}
+
 /// Waits for a lock, and meanwhile checks for signals.
 fn lock<L>(value: &Mutex<L>) -> PyResult<MutexGuard<'_, L>> {
     let mut checked = Instant::now();

@@ -16,7 +16,7 @@ use crate::run::Value;
 /// An element of a tensor, as little-endian bytes.
 trait Element: PrimitiveTensorElementType + Copy + std::fmt::Debug + 'static {
     fn read(bytes: &[u8]) -> Self;
-    fn write(self, bytes: &mut Vec<u8>);
+    fn write(self, into: &mut [u8]);
 }
 
 macro_rules! elements {
@@ -26,8 +26,8 @@ macro_rules! elements {
                 bytes.try_into().map(Self::from_le_bytes).unwrap_or_default()
             }
 
-            fn write(self, bytes: &mut Vec<u8>) {
-                bytes.extend_from_slice(&self.to_le_bytes());
+            fn write(self, into: &mut [u8]) {
+                into.copy_from_slice(&self.to_le_bytes());
             }
         }
     )* };
@@ -40,8 +40,8 @@ impl Element for bool {
         bytes != [0]
     }
 
-    fn write(self, bytes: &mut Vec<u8>) {
-        bytes.push(self.into());
+    fn write(self, into: &mut [u8]) {
+        into.copy_from_slice(&[self.into()]);
     }
 }
 
@@ -66,8 +66,9 @@ fn conversion<T: Element>(dtype: DType, theirs: TensorElementType) -> Conversion
         },
         output: |tensor| {
             let (shape, elements) = tensor.try_extract_tensor::<T>()?;
-            let mut bytes = Vec::with_capacity(size_of_val(elements));
-            elements.iter().for_each(|element| element.write(&mut bytes));
+            let mut bytes = vec![0; size_of_val(elements)];
+            let places = bytes.chunks_exact_mut(size_of::<T>());
+            elements.iter().zip(places).for_each(|(element, into)| element.write(into));
             Ok((shape.clone(), bytes))
         },
     }
@@ -165,7 +166,7 @@ fn entries<K: IntoTensorElementType + Clone + Hash + Eq, V: Element>(
     let entries = map.try_extract_key_values::<K, V>().map_err(|error| error.to_string())?;
     let (names, values): (Vec<K>, Vec<V>) = entries.into_iter().unzip();
     let value = |value: V| {
-        let mut bytes = Vec::new();
+        let mut bytes = vec![0; size_of::<V>()];
         value.write(&mut bytes);
         Value::Tensor(Tensor::dense(dtype, Vec::new(), Blob::memory(bytes)))
     };
