@@ -18,6 +18,8 @@ mod torch;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -50,17 +52,18 @@ impl Extent {
 /// A suite: loads files that we write with the frameworks of a family.
 type Suite = fn(&Path, Extent) -> Result<(), Outcome>;
 
-const SUITES: [(&str, Suite); 10] = [
-    ("paddle", paddle),
-    ("export", export::export),
-    ("sweep", sweep::sweep),
-    ("mxnet", mxnet),
-    ("onnx", onnx),
-    ("objects", objects::objects),
-    ("package", package::package),
-    ("safetensors", safetensors::safetensors),
-    ("torch", torch::torch),
-    ("checkpoints", checkpoints::checkpoints),
+/// The suites. The lists run at the same time, as most scripts use one processor; all suites that install the Python package
+/// are in one list.
+const SUITES: [&[(&str, Suite)]; 2] = [
+    &[("paddle", paddle), ("export", export::export), ("sweep", sweep::sweep), ("mxnet", mxnet)],
+    &[
+        ("onnx", onnx),
+        ("objects", objects::objects),
+        ("package", package::package),
+        ("safetensors", safetensors::safetensors),
+        ("torch", torch::torch),
+        ("checkpoints", checkpoints::checkpoints),
+    ],
 ];
 
 /// Runs the named suites, or all, even if some fail. Long suites run a sample with the same seed each time, unless
@@ -75,18 +78,36 @@ pub(crate) fn interop(arguments: &[String]) -> Result<(), Outcome> {
                 let seed = arguments.next().and_then(|seed| seed.parse().ok());
                 extent.seed = seed.ok_or_else(|| usage("--seed"))?;
             }
-            name if SUITES.iter().any(|(suite, _)| *suite == name) => names.push(name),
+            name if suites().any(|suite| suite == name) => names.push(name),
             other => return Err(usage(other)),
         }
     }
     build(&["--bin", "lodstone"])?;
     let python = python_3_11()?;
-    let suites = SUITES.iter().filter(|(name, _)| names.is_empty() || names.contains(name));
-    first_failure(suites.map(|(_, suite)| suite(&python, extent)).collect())
+    let run = &|list: &[(&str, Suite)]| {
+        let wanted = |(name, _): &&(&str, Suite)| names.is_empty() || names.contains(name);
+        let timed = |(name, suite): &(&str, Suite)| {
+            let begun = Instant::now();
+            let outcome = suite(&python, extent);
+            eprintln!("{name}: {} s", begun.elapsed().as_secs());
+            outcome
+        };
+        first_failure(list.iter().filter(wanted).map(timed).collect())
+    };
+    thread::scope(|scope| {
+        let lists = SUITES.map(|list| scope.spawn(move || run(list)));
+        let panicked = |_| Err(Outcome::Failed("a suite panicked".to_owned()));
+        first_failure(lists.into_iter().map(|list| list.join().unwrap_or_else(panicked)).collect())
+    })
+}
+
+/// Returns the names of the suites.
+fn suites() -> impl Iterator<Item = &'static str> {
+    SUITES.into_iter().flatten().map(|(name, _)| *name)
 }
 
 fn usage(found: &str) -> Outcome {
-    let names: Vec<_> = SUITES.iter().map(|(suite, _)| format!("[{suite}]")).collect();
+    let names: Vec<_> = suites().map(|suite| format!("[{suite}]")).collect();
     let usage = format!("interop [--all] [--seed NUMBER] {}", names.join(" "));
     Outcome::CouldNotRun(format!("unknown argument `{found}`; usage: {usage}"))
 }

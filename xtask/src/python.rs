@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use crate::run::{Outcome, cannot, root, run, target};
 
@@ -120,6 +121,9 @@ fn paths_with(python: &Path) -> Result<OsString, Outcome> {
 
 /// Creates a virtual environment with the packages of a requirements file; returns its Python.
 pub(crate) fn environment(python: &Path, requirements: &str) -> Result<PathBuf, Outcome> {
+    // Two suites may need the same one.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let requirements = root().join(requirements);
     let name = requirements.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
     let python_name = python.file_name().and_then(|name| name.to_str()).unwrap_or_default();
