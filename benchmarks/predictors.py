@@ -71,11 +71,13 @@ def of_paddle(folder, threads, with_onednn):
     return run
 
 
-def serve(library, folder, threads):
-    folder, threads = Path(folder), int(threads)
-    dims = NETWORKS[folder.name]
-    x = (np.arange(np.prod(dims)) * 7919 % 1000 / np.float32(500) - 1).astype(np.float32).reshape(dims)
-    run = of_lodstone(folder, threads) if library == "lodstone" else of_paddle(folder, threads, "onednn" in library)
+def numbers(dims):
+    """Returns an input of networks."""
+    return (np.arange(np.prod(dims)) * 7919 % 1000 / np.float32(500) - 1).astype(np.float32).reshape(dims)
+
+
+def answer(run, x):
+    """Runs a network as often as each line of the standard input says; prints the time and the sum of the outputs."""
     for line in sys.stdin:
         begun = time.perf_counter()
         for _ in range(int(line)):
@@ -83,29 +85,35 @@ def serve(library, folder, threads):
         print(time.perf_counter() - begun, sum(float(np.abs(one).sum()) for one in found), flush=True)
 
 
-def measure(folder, threads, paddle, turns):
-    """Returns the seconds of the runs of each library."""
+def serve(library, folder, threads):
+    folder, threads = Path(folder), int(threads)
+    run = of_lodstone(folder, threads) if library == "lodstone" else of_paddle(folder, threads, "onednn" in library)
+    answer(run, numbers(NETWORKS[folder.name]))
+
+
+def measure(libraries, command, folder, threads, turns):
+    """Returns the seconds of the runs of each library. The results of all must be those of the second one, the framework's."""
     from engine import TURN, Worker, alternating
 
-    command = lambda library: [sys.executable if library == "lodstone" else paddle, "-B", __file__, "serve", library]
-    workers = {library: Worker(command(library), folder, threads) for library in LIBRARIES}
+    workers = {library: Worker(command(library), folder, threads) for library in libraries}
     counts, sums = {}, {}
     for library, worker in workers.items():
         worker.request(1)
         seconds, sums[library] = worker.request(1)
         counts[library] = max(1, int(TURN / seconds))
-    for library, found in sums.items():
-        if not abs(found - sums["paddle"]) <= 1e-3 * abs(sums["paddle"]):
-            raise SystemExit(f"{folder.name}: {library} returns {found}, PaddlePaddle {sums['paddle']}")
+    expected = sums[libraries[1]]
+    if not all(abs(found - expected) <= 1e-3 * abs(expected) for found in sums.values()):
+        raise SystemExit(f"the results of {folder.name} differ: {sums}")
     return alternating(workers, counts, turns)
 
 
 def rows_of(options):
     from engine import median, ratio
 
+    command = lambda library: [sys.executable if library == "lodstone" else options.paddle, "-B", __file__, "serve", library]
     for name in sorted(NETWORKS):
         for threads in (1, 2) if options.only in name else ():
-            times = measure(options.networks / name, threads, options.paddle, options.turns)
+            times = measure(LIBRARIES, command, options.networks / name, threads, options.turns)
             cells = [name, str(threads), *(median(times[library]) for library in LIBRARIES)]
             yield cells + [ratio(times["lodstone"], times[library]) for library in LIBRARIES[1:]]
 

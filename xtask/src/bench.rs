@@ -12,7 +12,7 @@
 //! | `--pairs` | only the Python package, next to Rust in a separate process; 1 GiB, 21 turns |
 //! | `--training` | only training steps, next to PaddlePaddle; 21 turns |
 //! | `--export` | only the export of networks to ONNX, next to Paddle2ONNX, p2o, mx2onnx and `torch.onnx.export`, and checkpoints of PyTorch |
-//! | `--engine` | only runs of networks, next to ONNX Runtime, tract, rten and PaddlePaddle; 15 turns |
+//! | `--engine` | only runs of networks, next to ONNX Runtime, tract, rten, PaddlePaddle and MXNet; 15 turns |
 //! | `--sharded` | only checkpoints of several processes, next to PyTorch's own storage |
 //! | `--document` | write the table (and for files, JSON and a plot) to `docs` |
 
@@ -32,13 +32,15 @@ const PEERS: [(&str, &str); 9] = [
     ("torch.dcp", TORCH),
     ("orbax", "benchmarks/requirements-orbax-0.12.8.txt"),
     ("paddle", PADDLE),
-    ("mxnet", "interop/requirements-mxnet-1.9.1.txt"),
+    ("mxnet", MXNET),
     ("onnx", "interop/requirements-onnx-1.23.2.txt"),
 ];
 
 const TORCH: &str = "interop/requirements-torch-2.15.0.txt";
 
 const PADDLE: &str = "interop/requirements-paddle-2.6.2.txt";
+
+const MXNET: &str = "interop/requirements-mxnet-1.9.1.txt";
 
 /// The kind of benchmark.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -140,7 +142,7 @@ fn engine(arguments: &[String]) -> Result<(), Outcome> {
     run(build.current_dir(benchmarks.join("engines")))?;
     let networks = written.join("networks");
     run(Command::new(&onnx).arg("-B").arg(benchmarks.join("engine_networks.py")).arg(&networks))?;
-    let paddle = environment(&python, PADDLE)?;
+    let (paddle, mxnet) = (environment(&python, PADDLE)?, environment(&python, MXNET)?);
     let is_ours = |argument: &&String| *argument != "--engine" && *argument != "--document";
     let theirs: Vec<&String> = arguments.iter().filter(is_ours).collect();
     let measure = |script: &str, networks: &Path, other: &Path, table: &Path| {
@@ -148,13 +150,16 @@ fn engine(arguments: &[String]) -> Result<(), Outcome> {
         command.arg("-B").arg(benchmarks.join(script)).arg(networks).arg(other).arg(table);
         run(command.args(&theirs))
     };
-    let [table, predictors] = ["bench.md", "predictors.md"].map(|name| written.join(name));
+    let names = ["bench.md", "predictors.md", "mxnet.md"];
+    let [table, predictors, modules] = names.map(|name| written.join(name));
     measure("engine.py", &networks, &built.join("release/engines"), &table)?;
     measure("predictors.py", &written.join("paddle"), &paddle, &predictors)?;
+    measure("mxnet_networks.py", &written.join("mxnet"), &mxnet, &modules)?;
     match arguments.iter().any(|argument| argument == "--document") {
         true => {
             replace(["<!-- engine -->\n", "<!-- end of engine -->\n"], &table)?;
-            replace(["<!-- predictors -->\n", "<!-- end of predictors -->\n"], &predictors)
+            replace(["<!-- predictors -->\n", "<!-- end of predictors -->\n"], &predictors)?;
+            replace(["<!-- modules -->\n", "<!-- end of modules -->\n"], &modules)
         }
         false => Ok(()),
     }

@@ -1,0 +1,97 @@
+"""Runs MXNet networks with Lodstone and with MXNet 1.9.1.
+
+    python mxnet_networks.py NETWORKS MXNET TABLE [--turns N] [--only TEXT]
+    python mxnet_networks.py build NETWORKS
+    python mxnet_networks.py serve LIBRARY FOLDER THREADS
+
+MXNET is a Python with MXNet, which builds the networks with random weights. The turns alternate; the table has the medians,
+and the median and the quartiles of the ratios within a turn.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+LIBRARIES = ("lodstone", "mxnet")
+
+# Networks of Gluon's model zoo.
+NETWORKS = ("mobilenetv2_1.0", "resnet50_v1")
+
+# The dims of their input.
+DIMS = (1, 3, 224, 224)
+
+
+def build(folder):
+    import mxnet
+
+    mxnet.random.seed(7)
+    for name in NETWORKS:
+        network = mxnet.gluon.model_zoo.vision.get_model(name, pretrained=False)
+        network.initialize(mxnet.init.MSRAPrelu())
+        network.hybridize()
+        network(mxnet.nd.zeros(DIMS))
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        network.export(str(folder / name / "net"))
+
+
+def of_lodstone(folder, threads):
+    import lodstone
+
+    session = lodstone.open(folder).session(threads=threads)
+    return lambda x: [np.asarray(one) for one in session.run({"data": x}).values()]
+
+
+def of_mxnet(folder, threads):
+    # The module runs operators of oneDNN that Gluon's blocks do not join; MXNet reads the number once.
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    import mxnet
+
+    symbol, weights, statistics = mxnet.model.load_checkpoint(str(folder / "net"), 0)
+    module = mxnet.mod.Module(symbol, label_names=None)
+    module.bind(for_training=False, data_shapes=[("data", DIMS)])
+    module.set_params(weights, statistics)
+
+    def run(x):
+        module.forward(mxnet.io.DataBatch([mxnet.nd.array(x)]), is_train=False)
+        return [one.asnumpy() for one in module.get_outputs()]
+
+    return run
+
+
+def serve(library, folder, threads):
+    from predictors import answer, numbers
+
+    run = (of_lodstone if library == "lodstone" else of_mxnet)(Path(folder), int(threads))
+    answer(run, numbers(DIMS))
+
+
+def rows_of(options):
+    from engine import median, ratio
+    from predictors import measure
+
+    command = lambda library: [sys.executable if library == "lodstone" else options.mxnet, "-B", __file__, "serve", library]
+    for name in NETWORKS:
+        for threads in (1, 2) if options.only in name else ():
+            times = measure(LIBRARIES, command, options.networks / name, threads, options.turns)
+            yield [name, str(threads), *(median(times[library]) for library in LIBRARIES), ratio(*times.values())]
+
+
+def main():
+    from engine import options_of, write
+
+    options = options_of("mxnet")
+    subprocess.run([options.mxnet, "-B", __file__, "build", options.networks], check=True)
+    write(options.table, ["network", "threads", "lodstone", "MXNet", "lodstone to MXNet"], rows_of(options))
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["build", folder]:
+            build(Path(folder))
+        case ["serve", library, folder, threads]:
+            serve(library, folder, threads)
+        case _:
+            main()
