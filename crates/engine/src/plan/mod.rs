@@ -222,7 +222,7 @@ impl Plan {
             node.last = last.collect();
         }
         if mode == Mode::Fast {
-            parts.iter_mut().for_each(Part::fuse);
+            parts.iter_mut().for_each(|part| part.fuse(&constants));
         }
         constants.resize(scopes.innermost()?.names.len(), None);
         let peak = peak(parts.iter().flat_map(|part| &part.nodes))?;

@@ -2,11 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Frame, Implementation, Mode, Node};
+use super::{Frame, Implementation, Mode, Node, Registers};
 use crate::context::Context;
 use crate::error::Result;
 use crate::evaluate::guarded;
 use crate::fast::Kept;
+use crate::fast::layout::{Order, ordered};
 use crate::fused::{Before, Chain};
 use crate::value::Value;
 
@@ -18,8 +19,9 @@ pub(super) struct Part {
     pub(super) nodes: Vec<Node>,
     /// The operators after one with packed constants that the part begins with, or all operators.
     chain: Option<Chain>,
-    /// The register of the result, if an operator with packed constants is only followed by `Relu`.
-    rectified: Option<usize>,
+    /// The register of the result and its limits, if an operator with packed constants is only followed by `Relu`, or by
+    /// `Clip` with constant limits.
+    limited: Option<(usize, [f32; 2])>,
 }
 
 /// Groups operators that can run in the same pass: an operator that works on each element joins the last one that it reads,
@@ -39,7 +41,7 @@ pub(super) fn parts(nodes: Vec<Node>, mode: Mode) -> Vec<Part> {
         owners.extend(node.outputs.iter().flatten().map(|register| (*register, at)));
         match parts.get_mut(at) {
             Some(part) => part.nodes.push(node),
-            None => parts.push(Part { nodes: vec![node], chain: None, rectified: None }),
+            None => parts.push(Part { nodes: vec![node], chain: None, limited: None }),
         }
     }
     parts
@@ -82,6 +84,23 @@ fn postponed(nodes: Vec<Node>) -> Vec<Node> {
     nodes.into_iter().map(|(_, node)| node).collect()
 }
 
+/// Returns the limits of the results of `Relu`, or of `Clip` if they are constant.
+fn limits(node: &Node, constants: &Registers) -> Option<[f32; 2]> {
+    let constant = |at: usize, otherwise: f32| {
+        let Some(register) = node.inputs.get(at).copied().flatten() else { return Some(otherwise) };
+        let limit = constants.get(register)?.as_ref()?.dense().ok()?;
+        match ordered(limit, Order::RowMajor).ok()?[..] {
+            [limit] if !limit.is_nan() => Some(limit),
+            _ => None,
+        }
+    };
+    match node.op.kind.as_str() {
+        "Relu" => Some([0.0, f32::INFINITY]),
+        "Clip" => Some([constant(1, f32::NEG_INFINITY)?, constant(2, f32::INFINITY)?]),
+        _ => None,
+    }
+}
+
 impl Part {
     /// Returns whether an operator can run in the same pass.
     fn accepts(&self, node: &Node) -> bool {
@@ -103,7 +122,7 @@ impl Part {
     }
 
     /// Joins the operators after the first, if its constants are packed, or all operators, in a chain.
-    pub(super) fn fuse(&mut self) {
+    pub(super) fn fuse(&mut self, constants: &Registers) {
         let links = self.nodes.get(usize::from(self.head().is_some())..).unwrap_or_default();
         if links.is_empty() || !links.iter().all(Node::is_link) {
             return;
@@ -111,11 +130,12 @@ impl Part {
         let released: HashSet<usize> =
             self.nodes.iter().flat_map(|node| node.last.iter().copied()).collect();
         if let ([link], Some((head, _))) = (links, self.head())
-            && link.op.kind == "Relu"
+            && let Some(limits) = limits(link, constants)
             && let ([Some(result)], [Some(made)]) = (&link.outputs[..], &head.outputs[..])
+            && link.inputs.first() == Some(&Some(*made))
             && released.contains(made)
         {
-            self.rectified = Some(*result);
+            self.limited = Some((*result, limits));
             return;
         }
         let links = links.iter().map(|node| {
@@ -131,8 +151,8 @@ impl Part {
     /// Returns `None` if they must run one after the other.
     fn run_joined(&self, frame: &Frame, context: Context<'_>) -> Result<Option<(usize, Value)>> {
         let Some((first, kept)) = self.head() else { return Ok(None) };
-        if let Some(register) = self.rectified {
-            let made = first.run_weighted(kept, Some([0.0, f32::INFINITY]), frame, context);
+        if let Some((register, limits)) = self.limited {
+            let made = first.run_weighted(kept, Some(limits), frame, context);
             return Ok(Some((register, made.map_err(|finding| first.failed(finding))?)));
         }
         let Some(chain) = &self.chain else { return Ok(None) };

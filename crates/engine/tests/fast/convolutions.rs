@@ -99,6 +99,9 @@ const AFTER: &[&[(&str, &[&str])]] = &[
     &[("Add", &["y", "y"]), ("Relu", &["1"])],
     &[("Mul", &["y", "each"]), ("Sigmoid", &["1"]), ("Mul", &["2", "y"])],
     &[("Clip", &["y", "low", "high"])],
+    &[("Clip", &["y", "low"])],
+    &[("Clip", &["y", "", "high"])],
+    &[("Clip", &["y", "high", "low"])],
 ];
 
 fn convolutions(kind: &str, all: &[Convolved], with_bias: bool) -> Vec<Case> {
