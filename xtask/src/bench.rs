@@ -154,7 +154,7 @@ fn engine(arguments: &[String]) -> Result<(), Outcome> {
     let [table, predictors, modules] = names.map(|name| written.join(name));
     measure("engine.py", &networks, &built.join("release/engines"), &table)?;
     measure("predictors.py", &written.join("paddle"), &paddle, &predictors)?;
-    measure("mxnet_networks.py", &written.join("mxnet"), &mxnet, &modules)?;
+    measure("modules.py", &written.join("mxnet"), &mxnet, &modules)?;
     match arguments.iter().any(|argument| argument == "--document") {
         true => {
             replace(["<!-- engine -->\n", "<!-- end of engine -->\n"], &table)?;

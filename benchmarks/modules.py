@@ -1,8 +1,8 @@
-"""Runs MXNet networks with Lodstone and with MXNet 1.9.1.
+"""Runs MXNet networks with Lodstone and with the modules of MXNet 1.9.1.
 
-    python mxnet_networks.py NETWORKS MXNET TABLE [--turns N] [--only TEXT]
-    python mxnet_networks.py build NETWORKS
-    python mxnet_networks.py serve LIBRARY FOLDER THREADS
+    python modules.py NETWORKS MXNET TABLE [--turns N] [--only TEXT]
+    python modules.py build NETWORKS
+    python modules.py serve LIBRARY FOLDER THREADS
 
 MXNET is a Python with MXNet, which builds the networks with random weights. The turns alternate; the table has the medians,
 and the median and the quartiles of the ratios within a turn.
