@@ -10,10 +10,9 @@ and the median and the quartiles of the ratios within a turn.
 
 import os
 import subprocess
-import sys
-from pathlib import Path
 
-import numpy as np
+from engine import median, options_of, ratio, values, write
+from predictors import answer, measure, of_lodstone, start
 
 LIBRARIES = ("lodstone", "mxnet")
 
@@ -37,13 +36,6 @@ def build(folder):
         network.export(str(folder / name / "net"))
 
 
-def of_lodstone(folder, threads):
-    import lodstone
-
-    session = lodstone.open(folder).session(threads=threads)
-    return lambda x: [np.asarray(one) for one in session.run({"data": x}).values()]
-
-
 def of_mxnet(folder, threads):
     # The module runs operators of oneDNN that Gluon's blocks do not join; MXNet reads the number once.
     os.environ["OMP_NUM_THREADS"] = str(threads)
@@ -62,36 +54,22 @@ def of_mxnet(folder, threads):
 
 
 def serve(library, folder, threads):
-    from predictors import answer, numbers
-
-    run = (of_lodstone if library == "lodstone" else of_mxnet)(Path(folder), int(threads))
-    answer(run, numbers(DIMS))
+    run = of_lodstone(folder, threads, "data") if library == "lodstone" else of_mxnet(folder, threads)
+    answer(run, values(DIMS, False))
 
 
 def rows_of(options):
-    from engine import median, ratio
-    from predictors import measure
-
-    command = lambda library: [sys.executable if library == "lodstone" else options.mxnet, "-B", __file__, "serve", library]
     for name in NETWORKS:
         for threads in (1, 2) if options.only in name else ():
-            times = measure(LIBRARIES, command, options.networks / name, threads, options.turns)
+            times = measure(LIBRARIES, options.mxnet, __file__, options.networks / name, threads, options.turns)
             yield [name, str(threads), *(median(times[library]) for library in LIBRARIES), ratio(*times.values())]
 
 
 def main():
-    from engine import options_of, write
-
     options = options_of("mxnet")
     subprocess.run([options.mxnet, "-B", __file__, "build", options.networks], check=True)
     write(options.table, ["network", "threads", "lodstone", "MXNet", "lodstone to MXNet"], rows_of(options))
 
 
 if __name__ == "__main__":
-    match sys.argv[1:]:
-        case ["build", folder]:
-            build(Path(folder))
-        case ["serve", library, folder, threads]:
-            serve(library, folder, threads)
-        case _:
-            main()
+    start(build, serve, main)

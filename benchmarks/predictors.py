@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from engine import TURN, Worker, alternating, median, options_of, ratio, values, write
 
 LIBRARIES = ("lodstone", "paddle", "paddle-onednn")
 
@@ -44,11 +45,11 @@ def build(folder):
         paddle.jit.save(paddle.jit.to_static(layer, input_spec=inputs, full_graph=True), str(folder / name / "inference"))
 
 
-def of_lodstone(folder, threads):
+def of_lodstone(folder, threads, name):
     import lodstone
 
     session = lodstone.open(folder).session(threads=threads)
-    return lambda x: [np.asarray(one) for one in session.run({"x": x}).values()]
+    return lambda x: [np.asarray(one) for one in session.run({name: x}).values()]
 
 
 def of_paddle(folder, threads, with_onednn):
@@ -71,11 +72,6 @@ def of_paddle(folder, threads, with_onednn):
     return run
 
 
-def numbers(dims):
-    """Returns an input of networks."""
-    return (np.arange(np.prod(dims)) * 7919 % 1000 / np.float32(500) - 1).astype(np.float32).reshape(dims)
-
-
 def answer(run, x):
     """Runs a network as often as each line of the standard input says; prints the time and the sum of the outputs."""
     for line in sys.stdin:
@@ -86,15 +82,14 @@ def answer(run, x):
 
 
 def serve(library, folder, threads):
-    folder, threads = Path(folder), int(threads)
-    run = of_lodstone(folder, threads) if library == "lodstone" else of_paddle(folder, threads, "onednn" in library)
-    answer(run, numbers(NETWORKS[folder.name]))
+    run = of_lodstone(folder, threads, "x") if library == "lodstone" else of_paddle(folder, threads, "onednn" in library)
+    answer(run, values(NETWORKS[folder.name], False))
 
 
-def measure(libraries, command, folder, threads, turns):
-    """Returns the seconds of the runs of each library. The results of all must be those of the second one, the framework's."""
-    from engine import TURN, Worker, alternating
-
+def measure(libraries, python, script, folder, threads, turns):
+    """Returns the seconds of the runs of each library, by the `serve` of a script; other libraries than ours run in `python`.
+    The results of all must be those of the second one, the framework's."""
+    command = lambda library: [sys.executable if library == "lodstone" else python, "-B", script, "serve", library]
     workers = {library: Worker(command(library), folder, threads) for library in libraries}
     counts, sums = {}, {}
     for library, worker in workers.items():
@@ -108,30 +103,30 @@ def measure(libraries, command, folder, threads, turns):
 
 
 def rows_of(options):
-    from engine import median, ratio
-
-    command = lambda library: [sys.executable if library == "lodstone" else options.paddle, "-B", __file__, "serve", library]
     for name in sorted(NETWORKS):
         for threads in (1, 2) if options.only in name else ():
-            times = measure(LIBRARIES, command, options.networks / name, threads, options.turns)
+            times = measure(LIBRARIES, options.paddle, __file__, options.networks / name, threads, options.turns)
             cells = [name, str(threads), *(median(times[library]) for library in LIBRARIES)]
             yield cells + [ratio(times["lodstone"], times[library]) for library in LIBRARIES[1:]]
 
 
 def main():
-    from engine import options_of, write
-
     options = options_of("paddle")
     subprocess.run([options.paddle, "-B", __file__, "build", options.networks], check=True)
     columns = ["network", "threads", "lodstone", "PaddlePaddle", "with oneDNN", "lodstone to PaddlePaddle", "to oneDNN"]
     write(options.table, columns, rows_of(options))
 
 
-if __name__ == "__main__":
+def start(build, serve, main):
+    """Calls the function that the command line of a script names."""
     match sys.argv[1:]:
         case ["build", folder]:
             build(Path(folder))
         case ["serve", library, folder, threads]:
-            serve(library, folder, threads)
+            serve(library, Path(folder), int(threads))
         case _:
             main()
+
+
+if __name__ == "__main__":
+    start(build, serve, main)
