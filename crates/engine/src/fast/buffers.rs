@@ -1,4 +1,4 @@
-//! Memory for results, used again: fresh memory would have to be cleared, by the system and here.
+//! Memory for results, used again: the system would have to clear fresh memory.
 
 use std::collections::HashSet;
 use std::ops::{Deref, DerefMut, Range};

@@ -86,8 +86,8 @@ fn postponed(nodes: Vec<Node>) -> Vec<Node> {
 
 /// Returns the limits of the results of `Relu`, or of `Clip` if they are constant.
 fn limits(node: &Node, constants: &Registers) -> Option<[f32; 2]> {
-    let constant = |at: usize, otherwise: f32| {
-        let Some(register) = node.inputs.get(at).copied().flatten() else { return Some(otherwise) };
+    let constant = |at: usize, unlimited: f32| {
+        let Some(register) = node.inputs.get(at).copied().flatten() else { return Some(unlimited) };
         let limit = constants.get(register)?.as_ref()?.dense().ok()?;
         match ordered(limit, Order::RowMajor).ok()?[..] {
             [limit] if !limit.is_nan() => Some(limit),
