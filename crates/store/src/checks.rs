@@ -373,12 +373,9 @@ impl Checks {
     /// # Errors
     /// [`Error::Damaged`] for the first mismatch, the error of the read, or an error if memory is insufficient.
     pub(crate) fn read_all(&self, file: &SourceFile) -> Result<Bytes> {
-        let (mut memory, begin) = Memory::aligned(self.len)?;
-        let end = begin + to_usize(self.len);
-        if let Some(memory) = memory.get_mut(begin..end) {
-            self.verify(file, &self.places(0, self.len).collect::<Vec<_>>(), memory)?;
-        }
-        Ok(memory.freeze().slice(begin..end))
+        let mut memory = Memory::zeroed(self.len)?;
+        self.verify(file, &self.places(0, self.len).collect::<Vec<_>>(), &mut memory)?;
+        Ok(memory.freeze())
     }
 
     /// Fills `buffer` with verified bytes at `offset`. Pieces that lie inside the buffer are read only once.

@@ -9,56 +9,54 @@ use memmap2::MmapMut;
 use crate::blob::to_usize;
 use crate::{Blob, Error, PIECE, Progress, Result, internal, parallel};
 
-/// An allocation of a fixed size.
+/// An allocation of a fixed size. Its address is a multiple of 64, unless it maps a part of a file.
 #[derive(Debug)]
-pub struct Memory(Repr);
+pub struct Memory {
+    repr: Repr,
+    /// The index of the first byte in the allocation.
+    begin: usize,
+    len: usize,
+}
 
 #[derive(Debug)]
 enum Repr {
     Heap(Vec<u8>),
-    /// A separate mapping, with huge pages where the system supports them: the time to load a model is dominated
-    /// by page faults, of which there are 512 times fewer then.
+    /// A separate mapping.
     #[cfg(unix)]
     Pages(MmapMut),
 }
-
-/// Minimum size of a separate mapping.
-#[cfg(unix)]
-const MIN_MAPPED: usize = 4 << 20;
 
 /// The alignment of tensor data: that of the widest vectors of a processor.
 const ALIGNMENT: u64 = 64;
 
 impl Memory {
+    /// The size of a huge page in bytes, which is that of the smallest allocation in huge pages. They are used where
+    /// the system supports them: the time to load a model is dominated by page faults, of which there are 512 times fewer.
+    pub const LARGE: usize = 2 << 20;
+
     /// Allocates zeroed memory.
     ///
     /// # Errors
     /// Fails if memory is insufficient.
-    fn new(len: u64) -> Result<Self> {
-        let len = to_usize(len);
+    pub fn zeroed(len: u64) -> Result<Self> {
         #[cfg(unix)]
-        if len >= MIN_MAPPED {
+        if len >= Self::LARGE as u64 {
+            let len = to_usize(len);
             let pages = MmapMut::map_anon(len).map_err(|source| Error::Memory { len, source })?;
             // Only a hint: systems without huge pages use normal ones.
             #[cfg(target_os = "linux")]
             let _ = pages.advise(memmap2::Advice::HugePage);
-            return Ok(Self(Repr::Pages(pages)));
+            return Ok(Self { repr: Repr::Pages(pages), begin: 0, len });
         }
+        let room = to_usize(len.saturating_add(ALIGNMENT));
         #[cfg(not(unix))]
-        if Vec::<u8>::new().try_reserve_exact(len).is_err() {
-            return Err(Error::Memory { len, source: std::io::ErrorKind::OutOfMemory.into() });
+        if Vec::<u8>::new().try_reserve_exact(room).is_err() {
+            let source = std::io::ErrorKind::OutOfMemory.into();
+            return Err(Error::Memory { len: room, source });
         }
-        Ok(Self(Repr::Heap(vec![0; len])))
-    }
-
-    /// Allocates zeroed memory with `len` bytes from an index whose address is a multiple of 64; returns both.
-    ///
-    /// # Errors
-    /// Fails if memory is insufficient.
-    pub(crate) fn aligned(len: u64) -> Result<(Self, usize)> {
-        let memory = Self::new(len.saturating_add(ALIGNMENT))?;
-        let begin = memory.as_ptr().align_offset(to_usize(ALIGNMENT));
-        Ok((memory, begin))
+        let bytes = vec![0; room];
+        let begin = bytes.as_ptr().align_offset(to_usize(ALIGNMENT));
+        Ok(Self { repr: Repr::Heap(bytes), begin, len: to_usize(len) })
     }
 
     /// Reads all bytes of several blobs into one allocation; returns it with the range of each blob, whose
@@ -69,8 +67,8 @@ impl Memory {
     pub fn read(blobs: &[Blob], progress: &Progress) -> Result<(Self, Vec<Range<usize>>)> {
         let room = |blob: &Blob| blob.len().checked_next_multiple_of(ALIGNMENT);
         let len = blobs.iter().try_fold(0_u64, |sum, blob| sum.checked_add(room(blob)?));
-        let (mut memory, begin) = Self::aligned(len.unwrap_or(u64::MAX))?;
-        let (_, mut rest) = memory.split_at_mut(begin);
+        let mut memory = Self::zeroed(len.unwrap_or(u64::MAX))?;
+        let mut rest = &mut memory[..];
         let mut targets = Vec::with_capacity(blobs.len());
         for blob in blobs {
             let (now, later) = rest.split_at_mut(to_usize(room(blob).unwrap_or(0)));
@@ -79,7 +77,7 @@ impl Memory {
             rest = later;
         }
         read_to(targets, progress)?;
-        let mut offset = begin;
+        let mut offset = 0;
         let place = |blob: &Blob| {
             let start = offset;
             offset += to_usize(room(blob).unwrap_or(0));
@@ -92,16 +90,18 @@ impl Memory {
     /// Copy-on-write pages of a file.
     #[cfg(unix)]
     pub(crate) fn of_file(pages: MmapMut) -> Self {
-        Self(Repr::Pages(pages))
+        let len = pages.len();
+        Self { repr: Repr::Pages(pages), begin: 0, len }
     }
 
     /// Converts the memory into shared, immutable bytes.
     pub(crate) fn freeze(self) -> Bytes {
-        match self.0 {
+        let bytes: Bytes = match self.repr {
             Repr::Heap(bytes) => bytes.into(),
             #[cfg(unix)]
             Repr::Pages(pages) => Bytes::from_owner(pages),
-        }
+        };
+        bytes.slice(self.begin..self.begin + self.len)
     }
 }
 
@@ -143,20 +143,32 @@ impl Deref for Memory {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        match &self.0 {
-            Repr::Heap(bytes) => bytes,
+        let all = match &self.repr {
+            Repr::Heap(bytes) => &bytes[..],
             #[cfg(unix)]
             Repr::Pages(pages) => pages,
-        }
+        };
+        let (_, bytes) = all.split_at(self.begin);
+        let (bytes, _) = bytes.split_at(self.len);
+        bytes
     }
 }
 
 impl DerefMut for Memory {
     fn deref_mut(&mut self) -> &mut [u8] {
-        match &mut self.0 {
-            Repr::Heap(bytes) => bytes,
+        let all = match &mut self.repr {
+            Repr::Heap(bytes) => &mut bytes[..],
             #[cfg(unix)]
             Repr::Pages(pages) => pages,
-        }
+        };
+        let (_, bytes) = all.split_at_mut(self.begin);
+        let (bytes, _) = bytes.split_at_mut(self.len);
+        bytes
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { repr: Repr::Heap(Vec::new()), begin: 0, len: 0 }
     }
 }
