@@ -289,12 +289,6 @@ impl Dense {
         Ok(FlexTensor::from_arc(Arc::clone(&self.storage), layout, dtype))
     }
 
-    /// Returns the memory of the elements, if they are in single precision and nothing else uses it.
-    pub(crate) fn into_floats(self) -> Option<Vec<f32>> {
-        let storage = (self.dtype == DType::Float32).then_some(self.storage)?;
-        Arc::try_unwrap(storage).ok()?.try_into_vec().ok()
-    }
-
     /// Wraps a result of burn; nothing is copied.
     pub(crate) fn of_view(tensor: &FlexTensor) -> Outcome<Self> {
         let found = tensor.dtype();

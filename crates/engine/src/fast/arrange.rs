@@ -22,7 +22,7 @@ pub(super) fn resize(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     let (rows, columns) = (all(rows, height), all(columns, width));
     let dims = vec![examples, channels, rows.len(), columns.len()];
     let values = ordered(images, Order::ChannelsLast)?;
-    let mut out = buffers.take(dims.iter().product(), Order::ChannelsLast);
+    let mut out = buffers.take(dims.iter().product())?;
     each_chunk(&mut out, columns.len() * channels, |(), number, out| {
         let example = number / rows.len();
         for row in rows.iter().skip(number % rows.len()).take(1) {
@@ -63,7 +63,7 @@ pub(super) fn concat(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
         return Ok(None);
     }
     let all: usize = parts.iter().map(|(_, channels)| channels).sum();
-    let mut out = buffers.take(dims.iter().product(), Order::ChannelsLast);
+    let mut out = buffers.take(dims.iter().product())?;
     each_chunk(&mut out, all * PIXELS, |(), number, out| {
         let mut at = 0;
         for pixel in (number * PIXELS..).take(out.len() / all) {

@@ -1,92 +1,83 @@
 //! Memory for results, used again: the system would have to clear fresh memory.
 
-use std::collections::HashSet;
-use std::ops::{Deref, DerefMut, Range};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use super::ahead::LINE;
-use super::layout::Order;
+use bytes::Bytes;
+use lodstone_store::Memory;
+
+use super::aligned::Aligned;
 use crate::budget::{Budget, Charge};
-use crate::value::Value;
+use crate::item::Outcome;
 
-/// Buffers of results that were released.
+/// Memory that was released.
+type Free = Mutex<Vec<Aligned<f32>>>;
+
+/// The memory of results of a run, those that were released.
 #[derive(Debug, Default)]
-pub(crate) struct Buffers(Mutex<Pool>);
+pub(crate) struct Buffers(Arc<Free>);
 
+/// The memory that a plan keeps from run to run, and its charge.
 #[derive(Debug, Default)]
-struct Pool {
-    free: Vec<Vec<f32>>,
-    /// The addresses of all buffers from here. Memory from elsewhere is not kept: there would be more of it in each run.
-    own: HashSet<usize>,
-}
+pub(crate) struct Spare(Mutex<Option<(Vec<Aligned<f32>>, Charge)>>);
 
-/// The buffers that a plan keeps from run to run, and their charge.
-#[derive(Debug, Default)]
-pub(crate) struct Spare(Mutex<Option<(Vec<Vec<f32>>, Charge)>>);
-
-/// Memory for the elements of a result.
+/// Memory for the elements of a result. When it is dropped, it can be taken again, if the run has not ended.
 #[derive(Debug)]
 pub(crate) struct Buffer {
-    pub(super) memory: Vec<f32>,
-    /// Where the elements are.
-    pub(super) place: Range<usize>,
+    memory: Aligned<f32>,
+    count: usize,
+    home: Weak<Free>,
 }
 
-/// A buffer may be this many times as large as what it is used for.
+/// Memory may be this many times as large as what it is used for.
 const LOOSE: usize = 4;
 
+/// The number of elements in a huge page.
+const LARGE: usize = Memory::LARGE / size_of::<f32>();
+
 impl Buffers {
-    fn pool(&self) -> MutexGuard<'_, Pool> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns `count` elements of any value. Images whose channels are innermost begin at a line of the cache, as most of
-    /// their pixels do then; other kernels would copy a tensor that does not begin and end where its memory does.
-    pub(crate) fn take(&self, count: usize, order: Order) -> Buffer {
-        let room = match order {
-            Order::ChannelsLast => count + LINE / size_of::<f32>(),
-            Order::RowMajor => count,
+    /// Returns `count` elements of any value.
+    ///
+    /// # Errors
+    /// If memory is insufficient.
+    pub(crate) fn take(&self, count: usize) -> Outcome<Buffer> {
+        let mut free = locked(&self.0);
+        let fits = |(_, memory): &(usize, &Aligned<f32>)| {
+            (count..=count.saturating_mul(LOOSE)).contains(&memory.len())
         };
-        let mut pool = self.pool();
-        let fits = |buffer: &Vec<f32>| (room..=room * LOOSE).contains(&buffer.capacity());
-        let found = pool.free.iter().enumerate().filter(|(_, buffer)| fits(buffer));
-        let best = found.min_by_key(|(_, buffer)| buffer.capacity()).map(|(at, _)| at);
-        let mut memory = match best {
-            Some(at) => pool.free.swap_remove(at),
-            // The system clears fresh memory when it is first written, by the thread that writes it.
-            None => vec![0.0; room],
+        let found = free.iter().enumerate().filter(fits);
+        let best = found.min_by_key(|(_, memory)| memory.len()).map(|(at, _)| at);
+        let memory = best.map(|at| free.swap_remove(at));
+        drop(free);
+        let memory = match memory {
+            Some(memory) => memory,
+            // The system aligns memory to huge pages only if it fills them.
+            None if count >= LARGE => Aligned::zeroed(count.next_multiple_of(LARGE))?,
+            None => Aligned::zeroed(count)?,
         };
-        pool.own.insert(memory.as_ptr().addr());
-        drop(pool);
-        let begin = match order {
-            Order::ChannelsLast => memory.as_ptr().align_offset(LINE).min(room - count),
-            Order::RowMajor => 0,
-        };
-        let place = begin..begin + count;
-        match order {
-            // What is behind the elements need not be set again later.
-            Order::ChannelsLast if memory.len() >= place.end => {}
-            _ => memory.resize(place.end, 0.0),
-        }
-        Buffer { memory, place }
-    }
-
-    /// Keeps the memory of a value, if it is from here and nothing else uses it.
-    pub(crate) fn give(&self, value: Value) {
-        if let Value::Dense(dense) = value
-            && let Some(buffer) = dense.into_floats()
-        {
-            let mut pool = self.pool();
-            if pool.own.contains(&buffer.as_ptr().addr()) {
-                pool.free.push(buffer);
-            }
-        }
+        Ok(Buffer { memory, count, home: Arc::downgrade(&self.0) })
     }
 }
 
-impl From<Vec<f32>> for Buffer {
-    fn from(memory: Vec<f32>) -> Self {
-        Self { place: 0..memory.len(), memory }
+impl Buffer {
+    /// Returns `count` zeros, of a constant.
+    ///
+    /// # Errors
+    /// If memory is insufficient.
+    pub(crate) fn constant(count: usize) -> Outcome<Self> {
+        Ok(Self { memory: Aligned::zeroed(count)?, count, home: Weak::new() })
+    }
+}
+
+fn locked(free: &Free) -> MutexGuard<'_, Vec<Aligned<f32>>> {
+    free.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.upgrade() {
+            locked(&home).push(std::mem::take(&mut self.memory));
+        }
     }
 }
 
@@ -94,36 +85,47 @@ impl Deref for Buffer {
     type Target = [f32];
 
     fn deref(&self) -> &[f32] {
-        self.memory.get(self.place.clone()).unwrap_or_default()
+        self.memory.get(..self.count).unwrap_or_default()
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [f32] {
-        self.memory.get_mut(self.place.clone()).unwrap_or_default()
+        self.memory.get_mut(..self.count).unwrap_or_default()
+    }
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        self.memory.bytes().get(..self.count * size_of::<f32>()).unwrap_or_default()
+    }
+}
+
+impl From<Buffer> for Bytes {
+    fn from(buffer: Buffer) -> Self {
+        Self::from_owner(buffer)
     }
 }
 
 impl Spare {
-    /// Frees all buffers.
+    /// Frees all memory.
     pub(crate) fn clear(&self) {
         drop(self.take());
     }
 
-    /// Takes all buffers.
+    /// Takes all memory.
     pub(crate) fn take(&self) -> Buffers {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let free = kept.map(|(buffers, _)| buffers).unwrap_or_default();
-        Buffers(Mutex::new(Pool { free, own: HashSet::new() }))
+        let free = kept.map(|(free, _)| free).unwrap_or_default();
+        Buffers(Arc::new(Mutex::new(free)))
     }
 
-    /// Keeps buffers for the next run, if the budget has room for them.
-    pub(crate) fn put(&self, buffers: Buffers, budget: &Budget) {
-        let buffers = buffers.0.into_inner().unwrap_or_else(PoisonError::into_inner).free;
-        let bytes =
-            buffers.iter().map(|buffer| (buffer.capacity() * size_of::<f32>()) as u64).sum();
+    /// Keeps memory for the next run, if the budget has room for it.
+    pub(crate) fn put(&self, buffers: &Buffers, budget: &Budget) {
+        let free = std::mem::take(&mut *locked(&buffers.0));
+        let bytes = free.iter().map(|memory| memory.bytes().len() as u64).sum();
         if let Ok(charge) = budget.reserve(bytes) {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((buffers, charge));
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((free, charge));
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use super::buffers::Buffer;
 use super::codes::exact;
 use super::product::{Finish, Lines, Packed, part_of};
 use crate::fused::wide;
@@ -95,19 +96,22 @@ struct Scratch {
 impl Bytes {
     /// Packs matrices of `inner` rows and `columns` columns, whose elements `at` returns by group, row and column: signed
     /// bytes. `zeros` are their zero points, one for each column.
+    ///
+    /// # Errors
+    /// If memory is insufficient.
     pub(super) fn new(
         [groups, inner, columns]: [usize; 3],
         zeros: Vec<i32>,
         at: impl Fn(usize, usize, usize) -> i8,
-    ) -> Self {
+    ) -> Outcome<Self> {
         let sum = |group: usize, column: usize| {
             (0..inner).fold(0, |sum, row| sum + i32::from(at(group, row, column)))
         };
         let sums = (0..groups).flat_map(|group| (0..columns).map(move |column| (group, column)));
         let sums = sums.map(|(group, column)| sum(group, column)).collect();
-        let panels = Panels::new([groups, inner, columns], at);
+        let panels = Panels::new([groups, inner, columns], at)?;
         let zeros = if zeros.iter().all(|zero| *zero == 0) { Vec::new() } else { zeros };
-        Self { groups, inner, columns, zeros, sums, panels }
+        Ok(Self { groups, inner, columns, zeros, sums, panels })
     }
 
     /// Returns the number of columns of all groups.
@@ -202,10 +206,10 @@ impl Bytes {
 pub(super) const TILE: usize = 6;
 
 impl Panels {
-    fn new(size: [usize; 3], at: impl Fn(usize, usize, usize) -> i8) -> Self {
+    fn new(size: [usize; 3], at: impl Fn(usize, usize, usize) -> i8) -> Outcome<Self> {
         #[cfg(target_arch = "x86_64")]
         if super::dot::is_available() {
-            return Self::Dot(super::dot::Panels::new(size, at));
+            return super::dot::Panels::new(size, at).map(Self::Dot);
         }
         Self::single(size, at)
     }
@@ -213,22 +217,19 @@ impl Panels {
     fn single(
         [groups, inner, columns]: [usize; 3],
         at: impl Fn(usize, usize, usize) -> i8,
-    ) -> Self {
+    ) -> Outcome<Self> {
         let starts = (0..inner).step_by(EXACT);
         let part = |start: usize| {
             let part = start..inner.min(start + EXACT);
-            let packed = Packed::new(
-                [groups, part.len(), columns],
-                part.len(),
-                |[group, row, column], into| {
-                    let columns = (column..).zip(into);
-                    columns
-                        .for_each(|(column, into)| *into = at(group, start + row, column).into());
-                },
-            );
-            (part, packed)
+            let read = |[group, row, column]: [usize; 3], into: &mut [f32]| {
+                let columns = (column..).zip(into);
+                columns.for_each(|(column, into)| *into = at(group, start + row, column).into());
+            };
+            let size = [groups, part.len(), columns];
+            let packed = Packed::new(size, part.len(), Buffer::constant, read)?;
+            Ok((part, packed))
         };
-        Self::Single(starts.map(part).collect())
+        starts.map(part).collect::<Outcome<_>>().map(Self::Single)
     }
 }
 
@@ -306,9 +307,9 @@ mod tests {
                         terms.sum()
                     })
                     .collect();
-                let mut packed = Bytes::new(size, zeros, weight);
+                let mut packed = Bytes::new(size, zeros, weight).expect("packed");
                 for panels in [Panels::new(size, weight), Panels::single(size, weight)] {
-                    packed.panels = panels;
+                    packed.panels = panels.expect("packed");
                     let mut out = vec![0; expected.len()];
                     let copied = packed
                         .multiply(&rows, zero, &mut out, |sums, out| out.copy_from_slice(sums));

@@ -5,15 +5,17 @@ use std::ops::Range;
 use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;
 
-use super::buffers::Buffers;
+use super::buffers::{Buffer, Buffers};
 use super::layout::{Order, ordered, tensor};
 use super::planes::Planes;
 use super::product::{Finish, Lines, Packed, Place, Read, Rows, SLACK, gather, lanes, part_of};
-use super::{Task, one};
+use super::winograd::{self, Winograd};
+use super::{Ending, Task, one};
 use crate::budget::{Budget, Charge};
 use crate::dense::Dense;
 use crate::item::Outcome;
 use crate::kernels::{Call, Windows, count};
+use crate::threads::sharing;
 use crate::value::Value;
 
 /// A convolution of one or two spatial dims, whose filter is packed.
@@ -35,6 +37,7 @@ enum Weights {
     Transposed(Packed),
     /// Of one whose windows are next to each other: one matrix for each line of a window.
     Tiles(Vec<Packed>),
+    Winograd(Winograd),
 }
 
 /// The number of elements of a window up to which filters are packed from the order of their dims.
@@ -80,13 +83,22 @@ pub(super) struct Unfolded<'a, T> {
 }
 
 impl Convolution {
-    /// Packs the filter of a convolution, or returns `None` if there is no fast kernel for it.
+    /// Packs the filter of a convolution, as a constant or in `buffers` for one run; returns `None` if there is no fast kernel
+    /// for it.
+    ///
+    /// # Errors
+    /// If attributes are wrong, or memory is insufficient.
     pub(crate) fn new(
         op: &Op,
         filter: &Dense,
         bias: Option<&Dense>,
         affine: Option<&Affine>,
+        buffers: Option<&Buffers>,
     ) -> Outcome<Option<Self>> {
+        let room = |count: usize| match buffers {
+            Some(buffers) => buffers.take(count),
+            None => Buffer::constant(count),
+        };
         let dims = filter.dims().to_vec();
         let groups = count(Call::new(op, &[])?.int("group", 1))?;
         let (3..=4, [outer, each, window @ ..]) = (dims.len(), dims.as_slice()) else {
@@ -118,6 +130,9 @@ impl Convolution {
         }
         let scales = affine.map(|it| it.scale.as_slice());
         let columns = results / groups;
+        // A filter of one run is not used often enough.
+        let uses_winograd = buffers.is_none() && *sides == [3, 3] && groups == 1;
+        let uses_winograd = uses_winograd && winograd::is_worth(*each, columns);
         let scale = |first: usize, into: &mut [f32]| {
             let scales = scales.map(|scales| part_of(scales, first, into.len()));
             let scaled = into.iter_mut().zip(scales.unwrap_or_default());
@@ -143,14 +158,14 @@ impl Convolution {
             if tiles.eq(sides.iter().map(|side| *side as u64)) && width >= lanes() {
                 bias = bias.map(|bias| bias.repeat(line));
                 let of = |place: usize| {
-                    Packed::new([1, inner, width], inner, |[_, row, column], into| {
+                    Packed::new([1, inner, width], inner, room, |[_, row, column], into| {
                         read([0, row, place * width + column], into);
                     })
                 };
-                Weights::Tiles((0..window / line).map(of).collect())
+                Weights::Tiles((0..window / line).map(of).collect::<Outcome<_>>()?)
             } else {
                 let size = [groups, inner, window * each];
-                Weights::Transposed(Packed::new(size, inner, read))
+                Weights::Transposed(Packed::new(size, inner, room, read)?)
             }
         } else {
             let read = |first: usize, row: usize, into: &mut [f32]| {
@@ -164,14 +179,19 @@ impl Convolution {
                 let places = weights.chunks_exact_mut(results).enumerate();
                 places.for_each(|(place, into)| read(0, place, into));
                 Weights::EachChannel(weights)
+            } else if uses_winograd && is_dense(op)? {
+                let size = [*each, columns];
+                Weights::Winograd(Winograd::new(size, room, |[place, channel, first], into| {
+                    read(first, place * each + channel, into);
+                })?)
             } else {
                 // A line of a window is contiguous, with all its channels.
                 let is_joined = groups == 1 && dilation(op)? == 1;
                 let joined = if is_joined { line * each } else { *each };
                 let size = [groups, window * each, columns];
-                Weights::Product(Packed::new(size, joined, |[group, row, column], into| {
+                Weights::Product(Packed::new(size, joined, room, |[group, row, column], into| {
                     read(group * columns + column, row, into);
-                }))
+                })?)
             }
         };
         Ok(Some(Self { filter: dims, groups, weights, bias }))
@@ -183,14 +203,21 @@ impl Convolution {
             Weights::Product(packed) | Weights::Transposed(packed) => packed.nbytes(),
             Weights::Tiles(lines) => lines.iter().map(Packed::nbytes).sum(),
             Weights::EachChannel(values) => size_of_val(values.as_slice()) as u64,
+            Weights::Winograd(it) => it.nbytes(),
         }
     }
 
-    /// Returns the convolution of images of the given dims.
+    /// Returns the convolution of images of the given dims, by a number of threads.
     ///
     /// # Errors
     /// If the images do not fit the filter, or what it computes in does not fit into the budget.
-    pub(super) fn over(&self, op: &Op, dims: &[usize], budget: &Budget) -> Outcome<Over<'_>> {
+    pub(super) fn over(
+        &self,
+        op: &Op,
+        dims: &[usize],
+        budget: &Budget,
+        threads: usize,
+    ) -> Outcome<Over<'_>> {
         let call = Call::new(op, &[])?;
         let ([examples, channels, sides @ ..], [outer, each, size @ ..]) =
             (dims, self.filter.as_slice())
@@ -213,6 +240,7 @@ impl Convolution {
         let geometry = Geometry::of(&windows, *channels, sides, &steps)?;
         let products = match &self.weights {
             Weights::Transposed(packed) => geometry.products(*examples, packed),
+            Weights::Winograd(it) => it.workspace(&geometry).saturating_mul(threads),
             _ => 0,
         };
         let workspace = budget.reserve(products.saturating_mul(size_of::<f32>()) as u64)?;
@@ -232,16 +260,25 @@ pub(super) fn convolve(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     let Task { op, inputs, buffers, budget } = *task;
     let input = |number: usize| inputs.get(number).copied().flatten().map(Value::dense).transpose();
     let (Some(x), Some(filter), bias) = (input(0)?, input(1)?, input(2)?) else { return Ok(None) };
-    let Some(convolution) = Convolution::new(op, filter, bias, None)? else { return Ok(None) };
+    let Some(convolution) = Convolution::new(op, filter, bias, None, Some(buffers))? else {
+        return Ok(None);
+    };
     let _packed = budget.reserve(convolution.nbytes())?;
-    let over = convolution.over(op, x.dims(), budget)?;
-    Ok(one(over.run(x, None, buffers, |_, _| Ok(()))?))
+    let over = convolution.over(op, x.dims(), budget, sharing())?;
+    Ok(one(over.run(x, Ending::default(), buffers, |_, _| Ok(()))?))
 }
 
 /// Returns the dilation of the last dim.
 pub(crate) fn dilation(op: &Op) -> Outcome<i64> {
     let call = Call::new(op, &[])?;
     Ok(call.ints("dilations").and_then(<[i64]>::last).copied().unwrap_or(1))
+}
+
+/// Returns whether all strides and dilations are 1.
+pub(crate) fn is_dense(op: &Op) -> Outcome<bool> {
+    let call = Call::new(op, &[])?;
+    let lists = ["strides", "dilations"].into_iter().filter_map(|name| call.ints(name));
+    Ok(lists.flatten().all(|it| *it == 1))
 }
 
 /// Returns the strides of a transposed convolution that neither crops nor adds anything: windows of that size are next to
@@ -263,6 +300,15 @@ pub(crate) fn is_transposed(op: &Op) -> bool {
 }
 
 impl Over<'_> {
+    /// Returns whether tensors can be added to the results.
+    pub(super) fn adds(&self) -> bool {
+        match &self.convolution.weights {
+            Weights::Product(packed) => Planes::of(&self.geometry, packed).is_none(),
+            Weights::Winograd(_) => true,
+            _ => false,
+        }
+    }
+
     /// Convolves images of these dims. `then` is called with the offset of each finished part of the result, whose channels
     /// are innermost.
     ///
@@ -271,7 +317,7 @@ impl Over<'_> {
     pub(super) fn run(
         self,
         x: &Dense,
-        clamp: Option<[f32; 2]>,
+        ending: Ending<'_>,
         buffers: &Buffers,
         then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<Dense> {
@@ -287,8 +333,10 @@ impl Over<'_> {
         };
         let order = if planes.is_some() { Order::RowMajor } else { Order::ChannelsLast };
         let image = ordered(x, order)?;
-        let mut out = buffers.take(dims.iter().product(), Order::ChannelsLast);
-        let finish = Finish { bias: bias.as_deref(), clamp };
+        let mut out = buffers.take(dims.iter().product())?;
+        let added = ending.added(Order::ChannelsLast, &dims)?;
+        let finish =
+            Finish { bias: bias.as_deref(), added: added.as_deref(), clamp: ending.limits };
         match weights {
             Weights::Product(packed) => {
                 let channels = geometry.channels / groups;
@@ -305,6 +353,9 @@ impl Over<'_> {
             }
             Weights::EachChannel(weights) => {
                 geometry.convolve_each(&image, weights, finish, &mut out, then)?;
+            }
+            Weights::Winograd(it) => {
+                it.convolve(&geometry, &image, finish, (&mut out, buffers), then)?;
             }
             Weights::Tiles(lines) => {
                 geometry.convolve_tiles(&image, lines, finish, &mut out, then)?;

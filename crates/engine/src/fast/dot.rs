@@ -2,10 +2,10 @@
 
 use std::arch::x86_64::{__m512i, _mm512_dpbusd_epi32, _mm512_set1_epi32, _mm512_setzero_si512};
 
-use aligned_vec::AVec;
-
 use super::ahead::Ahead;
+use super::aligned::Aligned;
 use super::bytes::TILE;
+use crate::item::Outcome;
 
 /// The number of vectors of a tile.
 const VECTORS: usize = 2;
@@ -31,7 +31,7 @@ pub(super) struct Panels {
     /// The number of quads of a column.
     quads: usize,
     /// `[group][panel][quad][vector]`. The last panel and the last quads are filled with zeros.
-    vectors: AVec<[Vector; VECTORS]>,
+    vectors: Aligned<[Vector; VECTORS]>,
 }
 
 /// Returns whether this processor has the instructions.
@@ -46,31 +46,31 @@ impl Panels {
     pub(super) fn new(
         [groups, inner, columns]: [usize; 3],
         at: impl Fn(usize, usize, usize) -> i8,
-    ) -> Self {
+    ) -> Outcome<Self> {
         let quads = inner.div_ceil(4);
         let byte = |group: usize, row: usize, column: usize| match row < inner && column < columns {
             true => at(group, row, column).cast_unsigned(),
             false => 0,
         };
-        let mut vectors = AVec::with_capacity(0, groups * columns.div_ceil(WIDTH) * quads);
-        for group in 0..groups {
-            for first in (0..columns).step_by(WIDTH) {
-                for quad in 0..quads {
-                    vectors.push(std::array::from_fn(|vector| {
-                        std::array::from_fn(|lane| {
-                            let column = first + vector * LANES + lane;
-                            std::array::from_fn(|at| byte(group, quad * 4 + at, column))
-                        })
-                    }));
-                }
-            }
+        let mut vectors = Aligned::zeroed(groups * columns.div_ceil(WIDTH) * quads)?;
+        let parts = (0..groups).flat_map(|group| {
+            let columns = (0..columns).step_by(WIDTH);
+            columns.flat_map(move |first| (0..quads).map(move |quad| (group, first, quad)))
+        });
+        for ((group, first, quad), into) in parts.zip(vectors.iter_mut()) {
+            *into = std::array::from_fn(|vector| {
+                std::array::from_fn(|lane| {
+                    let column = first + vector * LANES + lane;
+                    std::array::from_fn(|at| byte(group, quad * 4 + at, column))
+                })
+            });
         }
-        Self { groups, columns, quads, vectors }
+        Ok(Self { groups, columns, quads, vectors })
     }
 
     /// Returns the size in bytes.
     pub(super) fn nbytes(&self) -> u64 {
-        size_of_val(self.vectors.as_slice()) as u64
+        size_of_val::<[[Vector; VECTORS]]>(&self.vectors) as u64
     }
 
     /// Multiplies rows of `whole` bytes, in which the groups follow one another, into `out`. `quads` is memory to compute in.

@@ -6,7 +6,7 @@ use lodstone_model::Op;
 use super::bytes::{ByteRows, Bytes};
 use super::codes::{Inputs, exact, limits, wide_code};
 use super::integers::Kind;
-use super::layout::{Order, tensor, wrapped};
+use super::layout::{Order, numbers, wrapped};
 use super::product::part_of;
 use crate::dense::Dense;
 use crate::fused::wide;
@@ -132,7 +132,7 @@ impl Finish {
             Self::Sums => {
                 let mut made = vec![0_i32; count];
                 sums.each(&mut made, |sums, out| out.copy_from_slice(sums))?;
-                wrapped(Memory::from_elems(made), 0..count, dims, order, BurnType::I32)
+                wrapped(Memory::from_elems(made), count, dims, order, BurnType::I32)
             }
             Self::Codes(scaled, zero, limits, dtype) => {
                 let mut made = vec![0_u8; count];
@@ -140,7 +140,7 @@ impl Finish {
                 sums.each(&mut made, |sums, out| {
                     scaled.each(sums, out, move |number| wide_code(number, zero, limits));
                 })?;
-                wrapped(Memory::from_elems(made), 0..count, dims, order, *dtype)
+                wrapped(Memory::from_elems(made), count, dims, order, *dtype)
             }
             Self::Reals(scaled) => {
                 let mut made = vec![0_f32; count];
@@ -148,7 +148,7 @@ impl Finish {
                 sums.each(&mut made, |sums, out| {
                     scaled.each(sums, out, |number| number as f32);
                 })?;
-                tensor(made, dims, order)
+                numbers(made, dims, order)
             }
         }
     }

@@ -126,14 +126,16 @@ impl Integers {
                 Weights::Product(Bytes::new(size, zeros, |group, row, column| {
                     let (place, channel) = (row / each, row % each);
                     at(((group * columns + column) * each + channel) * window + place)
-                }))
+                })?)
             }
-            (Kind::QGemm(true), _) => {
-                Weights::Product(Bytes::new(size, zeros, |_, row, column| at(column * inner + row)))
-            }
+            (Kind::QGemm(true), _) => Weights::Product(Bytes::new(
+                size,
+                zeros,
+                |_, row, column| at(column * inner + row),
+            )?),
             _ => Weights::Product(Bytes::new(size, zeros, |_, row, column| {
                 at(row * columns + column)
-            })),
+            })?),
         };
         Ok(Some(Self { kind, dims, groups, weights }))
     }
@@ -215,7 +217,7 @@ impl Integers {
                 #[expect(clippy::cast_precision_loss, reason = "9 bits")]
                 let number = |byte: &u8| (i32::from(byte ^ sign) - zero) as f32;
                 let image: Vec<f32> = values.iter().map(number).collect();
-                let mut sums = task.buffers.take(count, Order::ChannelsLast);
+                let mut sums = task.buffers.take(count)?;
                 let plain = product::Finish::default();
                 geometry.convolve_each(&image, weights, plain, &mut sums, |_, _| Ok(()))?;
                 return finish

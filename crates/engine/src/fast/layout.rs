@@ -6,7 +6,7 @@
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-use burn_backend::{BoolStore, DType as BurnType, Element};
+use burn_backend::{AllocationProperty, BoolStore, DType as BurnType, Element};
 use burn_flex::FlexTensor;
 use lodstone_model::DType;
 use lodstone_schema::Finding;
@@ -197,9 +197,19 @@ fn exchanged<T: Number>(
 ///
 /// # Errors
 /// If the number of elements does not match the dims.
-pub(crate) fn tensor(values: impl Into<Buffer>, dims: Vec<usize>, order: Order) -> Outcome<Dense> {
-    let Buffer { memory, place } = values.into();
-    wrapped(burn_backend::Bytes::from_elems(memory), place, dims, order, BurnType::F32)
+pub(crate) fn tensor(values: Buffer, dims: Vec<usize>, order: Order) -> Outcome<Dense> {
+    let count = values.len();
+    let bytes = burn_backend::Bytes::from_shared(values.into(), AllocationProperty::Other);
+    wrapped(bytes, count, dims, order, BurnType::F32)
+}
+
+/// Wraps numbers that are not in memory for results.
+///
+/// # Errors
+/// If the number of elements does not match the dims.
+pub(crate) fn numbers(values: Vec<f32>, dims: Vec<usize>, order: Order) -> Outcome<Dense> {
+    let count = values.len();
+    wrapped(burn_backend::Bytes::from_elems(values), count, dims, order, BurnType::F32)
 }
 
 /// Wraps booleans in an order.
@@ -207,24 +217,24 @@ pub(crate) fn tensor(values: impl Into<Buffer>, dims: Vec<usize>, order: Order) 
 /// # Errors
 /// If the number of elements does not match the dims.
 pub(crate) fn truths(values: Vec<u8>, dims: Vec<usize>, order: Order) -> Outcome<Dense> {
-    let (place, dtype) = (0..values.len(), BurnType::Bool(BoolStore::Native));
-    wrapped(burn_backend::Bytes::from_elems(values), place, dims, order, dtype)
+    let (count, dtype) = (values.len(), BurnType::Bool(BoolStore::Native));
+    wrapped(burn_backend::Bytes::from_elems(values), count, dims, order, dtype)
 }
 
-/// Wraps bytes that have elements at a place, in an order.
+/// Wraps the bytes of `count` elements in an order.
 ///
 /// # Errors
 /// If that number does not match the dims.
 pub(crate) fn wrapped(
     bytes: burn_backend::Bytes,
-    place: Range<usize>,
+    count: usize,
     dims: Vec<usize>,
     order: Order,
     dtype: BurnType,
 ) -> Outcome<Dense> {
-    if dims.iter().product::<usize>() != place.len() {
+    if dims.iter().product::<usize>() != count {
         return Err(Finding::internal("a result has the wrong number of elements"));
     }
-    let layout = burn_flex::Layout::new(dims.clone().into(), order.strides(&dims), place.start);
+    let layout = burn_flex::Layout::new(dims.clone().into(), order.strides(&dims), 0);
     Dense::of_view(&FlexTensor::from_arc(Arc::new(bytes), layout, dtype))
 }

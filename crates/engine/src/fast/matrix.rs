@@ -3,10 +3,10 @@
 use burn_flex::FlexTensor;
 use lodstone_model::{DType, Op};
 
-use super::buffers::Buffers;
+use super::buffers::{Buffer, Buffers};
 use super::layout::{Order, ordered, tensor};
 use super::product::{Finish, Lines, Packed, gather};
-use super::{Task, one};
+use super::{Ending, Task, one};
 use crate::dense::Dense;
 use crate::item::Outcome;
 use crate::kernels::Call;
@@ -64,10 +64,11 @@ impl Matrix {
         };
         let (alpha, values) = (call.float("alpha", 1.0), ordered(right, Order::RowMajor)?);
         let (down, across) = if is_turned { (1, inner) } else { (columns, 1) };
-        let packed = Packed::new([1, inner, columns], inner, |[_, row, column], into| {
+        let size = [1, inner, columns];
+        let packed = Packed::new(size, inner, Buffer::constant, |[_, row, column], into| {
             gather(&values, row * down + column * across, across, into);
             into.iter_mut().for_each(|value| *value *= alpha);
-        });
+        })?;
         Ok(Some(Self { inner, packed, bias }))
     }
 
@@ -99,15 +100,18 @@ impl Multiplied<'_> {
     pub(super) fn run(
         self,
         x: &Dense,
-        clamp: Option<[f32; 2]>,
+        ending: Ending<'_>,
         buffers: &Buffers,
         then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<Dense> {
         let Self { matrix: Matrix { inner, packed, bias }, dims } = self;
         let values = ordered(x, Order::RowMajor)?;
-        let mut out = buffers.take(dims.iter().product(), Order::RowMajor);
+        let mut out = buffers.take(dims.iter().product())?;
         let lines = Lines { apart: *inner, each: *inner, values: &values };
-        packed.multiply(&lines, Finish { bias: bias.as_deref(), clamp }, &mut out, then)?;
+        let added = ending.added(Order::RowMajor, &dims)?;
+        let finish =
+            Finish { bias: bias.as_deref(), added: added.as_deref(), clamp: ending.limits };
+        packed.multiply(&lines, finish, &mut out, then)?;
         tensor(out, dims, Order::RowMajor)
     }
 }
@@ -177,12 +181,13 @@ pub(super) fn product(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     let at_once = count.min(sharing());
     let packed = at_once.saturating_mul(Packed::nbytes_of(size));
     let _workspace = task.budget.reserve(packed as u64)?;
-    let mut out = task.buffers.take(count * rows * columns, Order::RowMajor);
+    let mut out = task.buffers.take(count * rows * columns)?;
     each_chunk(&mut out, rows * columns, |unfolded: &mut Vec<_>, number, out| {
         let (values, right) = (left.matrix(number), right.matrix(number));
-        let packed = Packed::new(size, *inner, |[_, row, column], into| {
+        let room = |count| task.buffers.take(count);
+        let packed = Packed::new(size, *inner, room, |[_, row, column], into| {
             gather(right, row * down + column * across, across, into);
-        });
+        })?;
         let lines = Lines { apart, each: *inner, values };
         if is_shared {
             return packed.multiply(&lines, Finish::default(), out, |_, _| Ok(()));

@@ -2,6 +2,7 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `aligned.rs` | memory for numbers |
 //! | `ahead.rs` | memory that is requested before it is read |
 //! | `arrange.rs` | images that are enlarged or joined |
 //! | `buffers.rs` | memory for results |
@@ -21,8 +22,10 @@
 //! | `recurrent.rs` | LSTM and GRU |
 //! | `rows.rs` | softmax and normalization of rows |
 //! | `transposed.rs` | transposed convolutions |
+//! | `winograd.rs` | convolutions of windows of 3 x 3 |
 
 mod ahead;
+mod aligned;
 mod arrange;
 mod buffers;
 mod bytes;
@@ -42,11 +45,12 @@ mod quantize;
 mod recurrent;
 mod rows;
 mod transposed;
+mod winograd;
 
 pub(crate) use buffers::{Buffer, Buffers, Spare};
 pub(crate) use bytes::MAX_INNER;
 pub(crate) use codes::quantizes_unusually;
-pub(crate) use convolution::{Affine, Convolution, dilation, is_transposed, tiles};
+pub(crate) use convolution::{Affine, Convolution, dilation, is_dense, is_transposed, tiles};
 pub(crate) use integers::{Integers, Kind};
 pub(crate) use matrix::Matrix;
 pub(crate) use product::gather;
@@ -55,13 +59,14 @@ pub(crate) use recurrent::{Cells, Unrolled};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lodstone_model::Op;
+use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;
 
-use self::layout::Order;
+use self::layout::{Floats, Order, ordered};
 use crate::budget::{Budget, Charge};
 use crate::dense::Dense;
 use crate::item::Outcome;
+use crate::threads::Threads;
 use crate::value::Value;
 
 /// A kernel for some tensors, in place of the one for all.
@@ -136,6 +141,8 @@ pub(crate) enum Form {
         groups: i64,
         /// The dilation of the last dim.
         dilation: i64,
+        /// Whether all strides and dilations are 1.
+        is_dense: bool,
         /// The epsilon of the normalization, if there is one.
         epsilon: Option<u32>,
     },
@@ -158,6 +165,27 @@ pub(crate) enum Weighted {
     Convolution(Convolution),
     Integers(Integers),
     Matrix(Matrix),
+}
+
+/// What happens to the results of such an operator before they are in memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ending<'a> {
+    /// A tensor that is added to them.
+    pub(crate) added: Option<&'a Dense>,
+    /// Their minimum and maximum.
+    pub(crate) limits: Option<[f32; 2]>,
+}
+
+impl Ending<'_> {
+    /// Returns the elements that are added to results of the given dims.
+    fn added(&self, order: Order, dims: &[usize]) -> Outcome<Option<Floats>> {
+        match self.added {
+            Some(added) if added.dims() != dims => {
+                Err(Finding::internal("a result and what is added to it have different dims"))
+            }
+            added => added.map(|added| ordered(added, order)).transpose(),
+        }
+    }
 }
 
 /// Such an operator for a first input of certain dims.
@@ -183,16 +211,23 @@ impl Weighted {
         }
     }
 
-    /// Returns the operator for a first input of the given dims.
+    /// Returns the operator for a first input of the given dims, and a number of threads.
     ///
     /// # Errors
     /// If they do not fit the constants, or what it computes in does not fit into the budget.
-    pub(crate) fn over(&self, op: &Op, dims: &[usize], budget: &Budget) -> Outcome<Over<'_>> {
+    pub(crate) fn over(
+        &self,
+        op: &Op,
+        dims: &[usize],
+        (budget, threads): (&Budget, &Threads),
+    ) -> Outcome<Over<'_>> {
         Ok(match self {
             Self::Cells(_) | Self::Integers(_) => {
                 return Err(Finding::internal("the operator has several inputs"));
             }
-            Self::Convolution(it) => Over::Convolution(it.over(op, dims, budget)?),
+            Self::Convolution(it) => {
+                Over::Convolution(it.over(op, dims, budget, threads.count())?)
+            }
             Self::Matrix(it) => Over::Matrix(it.over(dims)?),
         })
     }
@@ -216,20 +251,32 @@ impl Over<'_> {
         }
     }
 
-    /// Computes the result, between two limits. `then` is called with the offset of each finished part of it.
+    /// Returns whether the results can end so.
+    pub(crate) fn ends(&self, ending: Ending<'_>) -> bool {
+        let (dims, order) = self.result();
+        let adds = match self {
+            Self::Convolution(it) => it.adds(),
+            Self::Matrix(_) => true,
+        };
+        ending.added.is_none_or(|added| {
+            adds && added.dtype() == DType::Float32 && added.dims() == dims && order.is_of(added)
+        })
+    }
+
+    /// Computes the result. `then` is called with the offset of each finished part of it.
     ///
     /// # Errors
     /// If the input is not in single precision.
     pub(crate) fn run(
         self,
         x: &Dense,
-        clamp: Option<[f32; 2]>,
+        ending: Ending<'_>,
         buffers: &Buffers,
         then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<Dense> {
         match self {
-            Self::Convolution(it) => it.run(x, clamp, buffers, then),
-            Self::Matrix(it) => it.run(x, clamp, buffers, then),
+            Self::Convolution(it) => it.run(x, ending, buffers, then),
+            Self::Matrix(it) => it.run(x, ending, buffers, then),
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn pool(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     let kind = if op.kind == "MaxPool" { Kind::Maximum } else { Kind::Mean };
     let values = ordered(images, Order::ChannelsLast)?;
     if op.kind == "GlobalAveragePool" {
-        let mut out = buffers.take(examples * channels, Order::ChannelsLast);
+        let mut out = buffers.take(examples * channels)?;
         let images = values.chunks_exact(height * width * channels);
         for (image, out) in images.zip(out.chunks_exact_mut(channels)) {
             out.fill(0.0);
@@ -48,7 +48,7 @@ pub(super) fn pool(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     let [down, across] = *steps else { return Ok(None) };
     let rows = windows.elements(0, height, down)?;
     let columns = windows.elements(1, width, across)?;
-    let mut out = buffers.take(examples * down * across * channels, Order::ChannelsLast);
+    let mut out = buffers.take(examples * down * across * channels)?;
     each_chunk(&mut out, across * channels, |(), number, out| {
         let (example, row) = (number / down, number % down);
         for (columns, out) in columns.iter().zip(out.chunks_exact_mut(channels)) {

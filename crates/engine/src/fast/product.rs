@@ -7,10 +7,10 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use aligned_vec::AVec;
 use pulp::{Arch, Simd, WithSimd};
 
 use super::ahead::Ahead;
+use super::buffers::Buffer;
 use crate::item::Outcome;
 use crate::threads::{each_chunk, sharing};
 
@@ -137,7 +137,7 @@ pub(super) struct Packed {
     blocks: Vec<Range<usize>>,
     /// `[group][block][panel][row of the block][width]`, in the order of the sums: a matrix beyond the caches is read as one
     /// stream. The last panel is filled with zeros.
-    panels: AVec<f32>,
+    panels: Buffer,
 }
 
 /// What happens to the sums of a column.
@@ -145,6 +145,8 @@ pub(super) struct Packed {
 pub(super) struct Finish<'a> {
     /// What is added to each column, over all groups.
     pub(super) bias: Option<&'a [f32]>,
+    /// What is added to each result after that.
+    pub(super) added: Option<&'a [f32]>,
     /// The minimum and maximum of the results.
     pub(super) clamp: Option<[f32; 2]>,
 }
@@ -194,31 +196,60 @@ impl Tile {
 impl Packed {
     /// Packs matrices of `inner` rows and `columns` columns. `read` is called with a group, a row and the first of some
     /// columns, and sets a slice to their elements. The rows that are multiplied with them consist of runs of `joined`
-    /// elements that are contiguous in memory.
+    /// elements that are contiguous in memory. `room` returns memory for the panels.
+    ///
+    /// # Errors
+    /// If memory is insufficient.
     pub(super) fn new(
+        size: [usize; 3],
+        joined: usize,
+        room: impl Fn(usize) -> Outcome<Buffer>,
+        read: impl Fn([usize; 3], &mut [f32]),
+    ) -> Outcome<Self> {
+        Self::together(size, joined, room, |[row, first], groups| {
+            let groups = groups.iter_mut().enumerate();
+            groups.for_each(|(group, into)| read([group, row, first], into));
+        })
+    }
+
+    /// Does the same. `read` is called with a row and the first of some columns, and sets a slice for each group.
+    ///
+    /// # Errors
+    /// If memory is insufficient.
+    pub(super) fn together(
         [groups, inner, columns]: [usize; 3],
         joined: usize,
-        read: impl Fn([usize; 3], &mut [f32]),
-    ) -> Self {
+        room: impl Fn(usize) -> Outcome<Buffer>,
+        mut read: impl FnMut([usize; 2], &mut [&mut [f32]]),
+    ) -> Outcome<Self> {
         let tile = Tile::of(columns);
         let width = tile.columns;
         let is_direct = (joined >= CONTIGUOUS || joined == inner) && columns <= NARROW;
         let blocks = blocks(inner, if is_direct { joined } else { inner });
-        let mut panels = AVec::with_capacity(0, elements([groups, inner, columns], tile));
-        for group in 0..groups {
-            for block in &blocks {
-                for first in (0..columns).step_by(width) {
-                    for row in block.clone() {
-                        let begin = panels.len();
-                        panels.resize(begin + width, 0.0);
-                        let (_, panel) = panels.split_at_mut(begin);
-                        let (panel, _) = panel.split_at_mut(width.min(columns - first));
-                        read([group, row, first], panel);
-                    }
+        let mut panels = room(elements([groups, inner, columns], tile))?;
+        let size = inner * columns.next_multiple_of(width);
+        let each = panels.chunks_exact_mut(size.max(1));
+        let mut each: Vec<_> = each.map(|group| group.chunks_exact_mut(width)).collect();
+        let mut lines: Vec<&mut [f32]> = Vec::with_capacity(groups);
+        for block in &blocks {
+            for first in (0..columns).step_by(width) {
+                for row in block.clone() {
+                    lines.clear();
+                    lines.extend(each.iter_mut().filter_map(Iterator::next).map(|line| {
+                        let (line, rest) = line.split_at_mut(width.min(columns - first));
+                        rest.fill(0.0);
+                        line
+                    }));
+                    read([row, first], &mut lines);
                 }
             }
         }
-        Self { groups, inner, columns, tile, is_direct, blocks, panels }
+        Ok(Self { groups, inner, columns, tile, is_direct, blocks, panels })
+    }
+
+    /// Returns the same, for rows that are always read where they are in memory.
+    pub(super) fn in_place(self) -> Self {
+        Self { is_direct: true, ..self }
     }
 
     /// Returns the number of columns of all groups.
@@ -234,7 +265,7 @@ impl Packed {
 
     /// Returns the size of the panels in bytes.
     pub(super) fn nbytes(&self) -> u64 {
-        size_of_val(self.panels.as_slice()) as u64
+        size_of_val::<[f32]>(&self.panels) as u64
     }
 
     /// Multiplies rows with the matrices into `out`, which holds the rows one after another. `then` is called with the
@@ -256,7 +287,11 @@ impl Packed {
             let columns = each * self.tile.columns;
             return each_chunk(out, columns, |unfolded, number, out| {
                 let panels = number * each..panels.min(number * each + each);
-                let part = Part { packed: self, rows, first: 0, panels, finish, unfolded, out };
+                let finish = finish.within(number * columns, out.len());
+                let groups = 0..self.groups;
+                let first = 0;
+                let part =
+                    Part { packed: self, rows, first, groups, panels, finish, unfolded, out };
                 Arch::new().dispatch(part);
                 then(number * columns, out)
             });
@@ -268,7 +303,9 @@ impl Packed {
         let each = if is_many { each.next_multiple_of(self.tile.rows) } else { each };
         each_chunk(out, each * width, |unfolded, number, out| {
             let first = number * each;
-            let part = Part { packed: self, rows, first, panels: 0..panels, finish, unfolded, out };
+            let finish = finish.within(first * width, out.len());
+            let (groups, panels) = (0..self.groups, 0..panels);
+            let part = Part { packed: self, rows, first, groups, panels, finish, unfolded, out };
             Arch::new().dispatch(part);
             then(first * width, out)
         })
@@ -283,11 +320,36 @@ impl Packed {
         unfolded: &mut Vec<f32>,
         out: &mut [f32],
     ) {
+        self.multiply_groups(0..self.groups, rows, (first, finish), unfolded, out);
+    }
+
+    /// Multiplies rows with the matrix of a group alone, on this thread.
+    pub(super) fn multiply_group(
+        &self,
+        group: usize,
+        rows: &impl Rows,
+        unfolded: &mut Vec<f32>,
+        out: &mut [f32],
+    ) {
+        self.multiply_groups(group..group + 1, rows, (0, Finish::default()), unfolded, out);
+    }
+
+    fn multiply_groups(
+        &self,
+        groups: Range<usize>,
+        rows: &impl Rows,
+        (first, finish): (usize, Finish<'_>),
+        unfolded: &mut Vec<f32>,
+        out: &mut [f32],
+    ) {
         let all = self.columns.div_ceil(self.tile.columns);
-        for (number, out) in out.chunks_mut((UNFOLDED * self.width()).max(1)).enumerate() {
+        let size = (UNFOLDED * groups.len() * self.columns).max(1);
+        for (number, out) in out.chunks_mut(size).enumerate() {
             let (first, panels) = (first + number * UNFOLDED, 0..all);
-            let unfolded = &mut *unfolded;
-            Arch::new().dispatch(Part { packed: self, rows, first, panels, finish, unfolded, out });
+            let finish = finish.within(number * size, out.len());
+            let (groups, unfolded) = (groups.clone(), &mut *unfolded);
+            let part = Part { packed: self, rows, first, groups, panels, finish, unfolded, out };
+            Arch::new().dispatch(part);
         }
     }
 }
@@ -297,6 +359,7 @@ struct Part<'a, R> {
     packed: &'a Packed,
     rows: &'a R,
     first: usize,
+    groups: Range<usize>,
     panels: Range<usize>,
     finish: Finish<'a>,
     unfolded: &'a mut Vec<f32>,
@@ -387,10 +450,10 @@ impl<R: Rows> Tiled for Part<'_, R> {
         self,
         simd: S,
     ) {
-        let Self { packed, rows, first, panels, finish, unfolded, out } = self;
-        let (width, per) = (packed.width(), VECTORS * LANES);
+        let Self { packed, rows, first, groups, panels, finish, unfolded, out } = self;
+        let (width, per) = (groups.len() * packed.columns, VECTORS * LANES);
         let count = out.len().div_ceil(width);
-        for group in 0..packed.groups {
+        for group in groups.clone() {
             for inner in &packed.blocks {
                 let place = Place { group, first, count, inner: inner.clone() };
                 let lines = rows.read(&place, packed.is_direct, unfolded);
@@ -402,7 +465,7 @@ impl<R: Rows> Tiled for Part<'_, R> {
                     panel.as_chunks::<LANES>().0.as_chunks::<VECTORS>().0
                 };
                 let at = |number: usize| {
-                    let column = group * packed.columns + number * per;
+                    let column = (group - groups.start) * packed.columns + number * per;
                     let columns = per.min(packed.columns - number * per);
                     let finish = (inner.end == packed.inner).then(|| finish.of(column, columns));
                     let (is_first, column) = (inner.start == 0, column - panels.start * per);
@@ -464,6 +527,11 @@ impl<'a> Finish<'a> {
     /// Returns the part for some columns.
     fn of(self, first: usize, count: usize) -> Self {
         Self { bias: self.bias.map(|bias| part_of(bias, first, count)), ..self }
+    }
+
+    /// Returns the same for `count` elements of the result, from `first` on.
+    pub(super) fn within(self, first: usize, count: usize) -> Self {
+        Self { added: self.added.map(|added| part_of(added, first, count)), ..self }
     }
 }
 
@@ -571,7 +639,18 @@ impl At<'_> {
         let begin = row * self.width + self.column;
         if let Some(finish) = self.finish {
             let bias = finish.bias.map(|bias| self.vectors::<S, LANES, VECTORS>(simd, bias));
-            finished(simd, &mut sums, bias, finish.clamp);
+            finished(simd, &mut sums, bias, None);
+            for row in 0..USED {
+                let Some(added) = finish.added.and_then(|it| it.get(begin + row * self.width..))
+                else {
+                    break;
+                };
+                let added = self.vectors::<S, LANES, VECTORS>(simd, added);
+                for vector in 0..VECTORS {
+                    sums[row][vector] = simd.add_f32s(sums[row][vector], added[vector]);
+                }
+            }
+            finished(simd, &mut sums, None, finish.clamp);
         }
         for row in 0..USED {
             let Some(into) = out.get_mut(begin + row * self.width..) else { break };

@@ -4,7 +4,7 @@ use burn_backend::{Bytes as Memory, DType as BurnType};
 use lodstone_model::DType;
 
 use super::codes::{Inputs, Octets, code, limits, quantizes_unusually, shift, sign, wide_code};
-use super::layout::{Order, is_channels_last, ordered, tensor, wrapped};
+use super::layout::{Order, is_channels_last, numbers, ordered, tensor, wrapped};
 use super::product::part_of;
 use super::rows::combined;
 use super::{Task, one};
@@ -55,7 +55,7 @@ fn codes(
         });
         Ok(())
     })?;
-    wrapped(Memory::from_elems(out), 0..values.len(), x.dims().to_vec(), order, dtype)
+    wrapped(Memory::from_elems(out), values.len(), x.dims().to_vec(), order, dtype)
 }
 
 /// Quantizes a tensor, or returns `None` if the kernel must run instead.
@@ -88,7 +88,7 @@ pub(super) fn dequantize(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
         return Ok(None);
     };
     let is_signed = x.dtype() == DType::Int8;
-    let mut out = task.buffers.take(values.len(), order);
+    let mut out = task.buffers.take(values.len())?;
     each_chunk(&mut out, PIECE, |(): &mut (), number, out| {
         let values = part_of(&values, number * PIECE, out.len());
         #[expect(clippy::cast_precision_loss, reason = "9 bits")]
@@ -125,8 +125,8 @@ pub(super) fn quantize_by_range(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> 
     let center = Memory::from_elems(vec![code(0.0, zero, limits)]);
     Ok(Some(vec![
         codes(x, scale, zero, (limits, dtype))?,
-        tensor(vec![scale], Vec::new(), Order::RowMajor)?,
-        wrapped(center, 0..1, Vec::new(), Order::RowMajor, dtype)?,
+        numbers(vec![scale], Vec::new(), Order::RowMajor)?,
+        wrapped(center, 1, Vec::new(), Order::RowMajor, dtype)?,
     ]))
 }
 
@@ -208,5 +208,5 @@ fn paired(
         Ok(())
     })?;
     let count = out.len();
-    wrapped(Memory::from_elems(out), 0..count, dims, order, dtype).map(one)
+    wrapped(Memory::from_elems(out), count, dims, order, dtype).map(one)
 }

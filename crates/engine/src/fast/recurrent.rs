@@ -5,7 +5,7 @@ use lodstone_schema::Finding;
 
 use super::Task;
 use super::buffers::Buffer;
-use super::layout::{Order, ordered, tensor};
+use super::layout::{Order, numbers, ordered, tensor};
 use super::product::{Finish, Lines, Packed, gather, part_of};
 use crate::dense::Dense;
 use crate::fused::curves::{sigmoid, tanh};
@@ -135,9 +135,9 @@ impl Cells {
             let bias = bias.as_deref().map(|bias| part_of(bias, number * 2 * width, 2 * width));
             let input = part_of(&input, number * width * inputs, width * inputs);
             let recurrent = part_of(&recurrent, number * width * hidden, width * hidden);
-            (Cell::new([input, recurrent], bias, [inputs, hidden], kind), *is_reversed)
+            Ok((Cell::new([input, recurrent], bias, [inputs, hidden], kind)?, *is_reversed))
         };
-        let directions = directions.iter().enumerate().map(direction).collect();
+        let directions = directions.iter().enumerate().map(direction).collect::<Outcome<_>>()?;
         Ok(Some(Self { kind, inputs, hidden, directions }))
     }
 
@@ -172,7 +172,7 @@ impl Cells {
         };
         let (mut last, mut long) = (state(5)?, state(6)?);
         let (size, width) = (batch * hidden, self.kind.gates() * hidden);
-        let mut all = task.buffers.take(steps * count * size, Order::RowMajor);
+        let mut all = task.buffers.take(steps * count * size)?;
         let _workspace = task.budget.reserve((steps * batch * width * size_of::<f32>()) as u64)?;
         let mut of_inputs = vec![0.0; steps * batch * width];
         let states = last.chunks_exact_mut(size).zip(long.chunks_exact_mut(size));
@@ -181,7 +181,8 @@ impl Cells {
         {
             // One product for all steps: the weights are read once.
             let rows = Lines { apart: inputs, each: inputs, values: &x };
-            let finish = Finish { bias: cell.biases.first().map(Vec::as_slice), clamp: None };
+            let finish =
+                Finish { bias: cell.biases.first().map(Vec::as_slice), ..Finish::default() };
             cell.input.multiply(&rows, finish, &mut of_inputs, |_, _| Ok(()))?;
             let mut state = State { hidden: last.to_vec(), cell: long.to_vec() };
             let parts = self.kind.parts().iter();
@@ -202,13 +203,11 @@ impl Cells {
             last.copy_from_slice(&state.hidden);
             long.copy_from_slice(&state.cell);
         }
-        let whole = |values: Buffer, dims: &[usize]| tensor(values, dims.to_vec(), Order::RowMajor);
-        let mut made = vec![
-            whole(all, &[steps, count, batch, hidden])?,
-            whole(last.into(), &[count, batch, hidden])?,
-        ];
+        let state = |values| numbers(values, vec![count, batch, hidden], Order::RowMajor);
+        let all = tensor(all, vec![steps, count, batch, hidden], Order::RowMajor)?;
+        let mut made = vec![all, state(last)?];
         if self.kind == Kind::Lstm {
-            made.push(whole(long.into(), &[count, batch, hidden])?);
+            made.push(state(long)?);
         }
         Ok(Some(made))
     }
@@ -221,11 +220,11 @@ impl Cell {
         bias: Option<&[f32]>,
         [inputs, hidden]: [usize; 2],
         kind: Kind,
-    ) -> Self {
+    ) -> Outcome<Self> {
         let width = kind.gates() * hidden;
         let packed = |values: &[f32], inner: usize, [first, count]: [usize; 2]| {
             let values = part_of(values, first * inner, count * inner);
-            Packed::new([1, inner, count], inner, |[_, row, column], into| {
+            Packed::new([1, inner, count], inner, Buffer::constant, |[_, row, column], into| {
                 gather(values, column * inner + row, inner, into);
             })
         };
@@ -241,11 +240,12 @@ impl Cell {
         let (mut parts, mut first) = (Vec::new(), 0);
         for gates in kind.parts() {
             let rows = [first, gates * hidden];
-            parts.push(packed(recurrent, hidden, rows));
+            parts.push(packed(recurrent, hidden, rows)?);
             biases.push(filled(of_state, rows));
             first += gates * hidden;
         }
-        Self { hidden, input: packed(input, inputs, [0, width]), recurrent: parts, biases }
+        let input = packed(input, inputs, [0, width])?;
+        Ok(Self { hidden, input, recurrent: parts, biases })
     }
 
     /// Multiplies the states of a batch with a part of the recurrent weights.
@@ -255,7 +255,7 @@ impl Cell {
         let bias = self.biases.get(part + 1).map(Vec::as_slice);
         match (self.recurrent.get(part), products.get_mut(part)) {
             (Some(packed), Some(out)) => {
-                packed.multiply(&rows, Finish { bias, clamp: None }, out, |_, _| Ok(()))
+                packed.multiply(&rows, Finish { bias, ..Finish::default() }, out, |_, _| Ok(()))
             }
             _ => Err(Finding::internal("a part of a cell is missing")),
         }

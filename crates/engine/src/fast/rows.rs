@@ -88,7 +88,7 @@ fn each_row(
     of: impl Fn(&[f32], &mut [f32]) + Sync,
 ) -> Outcome<Option<Vec<Dense>>> {
     let values = ordered(x, Order::RowMajor)?;
-    let mut out = task.buffers.take(values.len(), Order::RowMajor);
+    let mut out = task.buffers.take(values.len())?;
     let each = (PIECE / width.max(1)).max(1) * width;
     each_chunk(&mut out, each, |(), number, out| {
         let values = part_of(&values, number * each, out.len());

@@ -253,7 +253,7 @@ impl Bound<'_> {
     /// Computes all elements of the results.
     fn pass(&self, count: usize, buffers: &Buffers) -> Outcome<Vec<Buffer>> {
         let makes = self.chain.makes.iter();
-        let mut made: Vec<Buffer> = makes.map(|_| buffers.take(count, self.order)).collect();
+        let mut made: Vec<Buffer> = makes.map(|_| buffers.take(count)).collect::<Outcome<_>>()?;
         let mut parts: Vec<Vec<&mut [f32]>> = Vec::new();
         parts.resize_with(count.div_ceil(SHARE), Vec::new);
         for values in &mut made {

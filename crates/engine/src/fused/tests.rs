@@ -188,7 +188,7 @@ fn results_in_place_are_those_of_a_pass() {
 fn channels_last(item: &Item) -> Dense {
     let dense = item.dense().unwrap();
     let values = ordered(&dense, Order::ChannelsLast).unwrap().to_vec();
-    layout::tensor(values, dense.dims().to_vec(), Order::ChannelsLast).unwrap()
+    layout::numbers(values, dense.dims().to_vec(), Order::ChannelsLast).unwrap()
 }
 
 #[test]

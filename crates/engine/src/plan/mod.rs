@@ -19,9 +19,10 @@ use self::prepare::Constants;
 use crate::budget::{Charge, probe};
 use crate::context::Context;
 use crate::control::Control;
+use crate::dense::Dense;
 use crate::error::{Error, OpError, Result};
 use crate::evaluate::{Folding, compute, guarded};
-use crate::fast::{Buffers, Kept, Prepared, Spare, Special, Task};
+use crate::fast::{Buffers, Ending, Kept, Over, Prepared, Spare, Special, Task};
 use crate::fused;
 use crate::item::Outcome;
 use crate::kernels::{Kernel, kernel};
@@ -44,7 +45,8 @@ pub enum Mode {
     /// of their results; images between them have their channels innermost in memory. Element-wise operators run in one
     /// pass, where possible as soon as a convolution has computed a part of its result. Operators between
     /// dequantization and quantization compute on codes: given the same ones, a few results differ by one. Other results
-    /// are within [`Mode::error`] of the reference.
+    /// are within [`Mode::error`] of the reference, but a convolution of infinite elements may return NaN where the
+    /// reference returns an infinity.
     #[default]
     Fast,
 }
@@ -274,7 +276,7 @@ impl Plan {
             found.ok_or_else(|| Finding::internal("a result has not been computed").into())
         };
         let made = self.outputs.iter().map(take).collect();
-        self.spare.put(frame.buffers, context.budget);
+        self.spare.put(&frame.buffers, context.budget);
         made
     }
 
@@ -330,9 +332,7 @@ impl Frame {
 
     fn release(&mut self, registers: &[usize]) -> Outcome<()> {
         for register in registers {
-            if let Some(value) = at_mut(&mut self.registers, *register)?.take() {
-                self.buffers.give(value);
-            }
+            *at_mut(&mut self.registers, *register)? = None;
             self.charges.remove(register);
         }
         Ok(())
@@ -414,7 +414,10 @@ impl Node {
                 }
             }
             Implementation::Weighted(kept) => {
-                let made = self.run_weighted(kept, None, frame, context).map_err(failed)?;
+                let (ending, nothing) = (Ending::default(), |_: usize, _: &mut [f32]| Ok(()));
+                let over = self.over(kept, frame, context).map_err(failed)?;
+                let made = self.run_over(over, ending, nothing, frame, context);
+                let made = made.map_err(failed)?;
                 frame.release(&self.last)?;
                 vec![made]
             }
@@ -497,18 +500,28 @@ impl Node {
         Ok(made.map(|made| made.into_iter().map(Value::from).collect()))
     }
 
-    /// Runs an operator with packed constants, whose results are between two limits.
-    fn run_weighted(
+    /// Returns the first input of an operator with packed constants, and the operator for its dims.
+    fn over<'a>(
         &self,
-        kept: &Kept,
-        clamp: Option<[f32; 2]>,
+        kept: &'a Kept,
+        frame: &'a Frame,
+        context: Context<'_>,
+    ) -> Outcome<(&'a Dense, Over<'a>)> {
+        let x = self.first(frame)?.dense()?;
+        Ok((x, kept.weighted.over(&self.op, x.dims(), (context.budget, context.threads))?))
+    }
+
+    /// Runs such an operator. `then` is called with the offset of each finished part of the result.
+    fn run_over(
+        &self,
+        (x, over): (&Dense, Over<'_>),
+        ending: Ending<'_>,
+        then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Send + Sync,
         frame: &Frame,
         context: Context<'_>,
     ) -> Outcome<Value> {
         let touched = self.touched(&self.given(frame)?, context)?;
-        let x = self.first(frame)?.dense()?;
-        let over = kept.weighted.over(&self.op, x.dims(), context.budget)?;
-        let run = || guarded(|| over.run(x, clamp, &frame.buffers, |_, _| Ok(())));
+        let run = || guarded(|| over.run(x, ending, &frame.buffers, then));
         Ok(context.threads.run_if(touched, run)??.into())
     }
 

@@ -5,9 +5,8 @@ use std::collections::{HashMap, HashSet};
 use super::{Frame, Implementation, Mode, Node, Registers};
 use crate::context::Context;
 use crate::error::Result;
-use crate::evaluate::guarded;
-use crate::fast::Kept;
 use crate::fast::layout::{Order, ordered};
+use crate::fast::{Ending, Kept};
 use crate::fused::{Before, Chain};
 use crate::value::Value;
 
@@ -19,9 +18,16 @@ pub(super) struct Part {
     pub(super) nodes: Vec<Node>,
     /// The operators after one with packed constants that the part begins with, or all operators.
     chain: Option<Chain>,
-    /// The register of the result and its limits, if an operator with packed constants is only followed by `Relu`, or by
-    /// `Clip` with constant limits.
-    limited: Option<(usize, [f32; 2])>,
+    ended: Option<Ended>,
+}
+
+/// What follows an operator with packed constants, if that is only `Add`, and `Relu` or `Clip` with constant limits.
+struct Ended {
+    /// The register of the result.
+    result: usize,
+    /// The register of what is added.
+    added: Option<usize>,
+    limits: Option<[f32; 2]>,
 }
 
 /// Groups operators that can run in the same pass: an operator that works on each element joins the last one that it reads,
@@ -41,7 +47,7 @@ pub(super) fn parts(nodes: Vec<Node>, mode: Mode) -> Vec<Part> {
         owners.extend(node.outputs.iter().flatten().map(|register| (*register, at)));
         match parts.get_mut(at) {
             Some(part) => part.nodes.push(node),
-            None => parts.push(Part { nodes: vec![node], chain: None, limited: None }),
+            None => parts.push(Part { nodes: vec![node], chain: None, ended: None }),
         }
     }
     parts
@@ -101,6 +107,39 @@ fn limits(node: &Node, constants: &Registers) -> Option<[f32; 2]> {
     }
 }
 
+/// Returns what follows an operator, if its results can end with that.
+fn ended(
+    head: &Node,
+    links: &[Node],
+    released: &HashSet<usize>,
+    constants: &Registers,
+) -> Option<Ended> {
+    let single = |node: &Node| match node.outputs[..] {
+        [Some(made)] => Some(made),
+        _ => None,
+    };
+    let (mut result, mut added, mut rest) = (single(head)?, None, links);
+    if let [add, others @ ..] = links
+        && add.op.kind == "Add"
+        && let [Some(left), Some(right)] = add.inputs[..]
+        && left != right
+        && released.contains(&result)
+    {
+        added = [left, right].into_iter().find(|input| *input != result);
+        (result, rest) = (single(add)?, others);
+    }
+    let limits = match rest {
+        [] => None,
+        [link] if link.inputs.first() == Some(&Some(result)) && released.contains(&result) => {
+            let limits = limits(link, constants)?;
+            result = single(link)?;
+            Some(limits)
+        }
+        _ => return None,
+    };
+    Some(Ended { result, added, limits })
+}
+
 impl Part {
     /// Returns whether an operator can run in the same pass.
     fn accepts(&self, node: &Node) -> bool {
@@ -129,15 +168,7 @@ impl Part {
         }
         let released: HashSet<usize> =
             self.nodes.iter().flat_map(|node| node.last.iter().copied()).collect();
-        if let ([link], Some((head, _))) = (links, self.head())
-            && let Some(limits) = limits(link, constants)
-            && let ([Some(result)], [Some(made)]) = (&link.outputs[..], &head.outputs[..])
-            && link.inputs.first() == Some(&Some(*made))
-            && released.contains(made)
-        {
-            self.limited = Some((*result, limits));
-            return;
-        }
+        self.ended = self.head().and_then(|(head, _)| ended(head, links, &released, constants));
         let links = links.iter().map(|node| {
             let outputs: Option<Vec<usize>> = node.outputs.iter().copied().collect();
             Some((&node.op, &node.inputs[..], outputs?))
@@ -151,32 +182,34 @@ impl Part {
     /// Returns `None` if they must run one after the other.
     fn run_joined(&self, frame: &Frame, context: Context<'_>) -> Result<Option<(usize, Value)>> {
         let Some((first, kept)) = self.head() else { return Ok(None) };
-        if let Some((register, limits)) = self.limited {
-            let made = first.run_weighted(kept, Some(limits), frame, context);
-            return Ok(Some((register, made.map_err(|finding| first.failed(finding))?)));
-        }
-        let Some(chain) = &self.chain else { return Ok(None) };
-        let (Some(register), [Some(result)]) = (chain.single(), &first.outputs[..]) else {
-            return Ok(None);
-        };
-        if !self.nodes.iter().any(|node| node.last.contains(result)) {
-            return Ok(None);
-        }
         let joined = || {
-            let x = first.first(frame)?.dense()?;
-            let over = kept.weighted.over(&first.op, x.dims(), context.budget)?;
+            let (x, over) = first.over(kept, frame, context)?;
+            if let Some(Ended { result, added, limits }) = self.ended {
+                let added = added.map(|added| frame.value(added)?.dense()).transpose()?;
+                let ending = Ending { added, limits };
+                if over.ends(ending) {
+                    let nothing = |_: usize, _: &mut [f32]| Ok(());
+                    let made = first.run_over((x, over), ending, nothing, frame, context)?;
+                    return Ok(Some((result, made)));
+                }
+            }
+            let Some(chain) = &self.chain else { return Ok(None) };
+            let (Some(register), [Some(result)]) = (chain.single(), &first.outputs[..]) else {
+                return Ok(None);
+            };
+            if !self.nodes.iter().any(|node| node.last.contains(result)) {
+                return Ok(None);
+            }
             let (dims, order) = over.result();
             let before = Before { register: *result, dims, order };
             let Some(bound) = chain.bind(&frame.registers, Some(before))? else {
                 return Ok(None);
             };
             let then = |begin: usize, results: &mut [f32]| bound.finish(begin, results);
-            let run = || guarded(|| over.run(x, None, &frame.buffers, then));
-            let touched = first.touched(&first.given(frame)?, context)?;
-            Ok(Some(context.threads.run_if(touched, run)??))
+            let made = first.run_over((x, over), Ending::default(), then, frame, context)?;
+            Ok(Some((register, made)))
         };
-        let made = joined().map_err(|finding| first.failed(finding))?;
-        Ok(made.map(|made| (register, made.into())))
+        joined().map_err(|finding| first.failed(finding))
     }
 
     /// Returns the kinds of the operators, and the name of the first one.

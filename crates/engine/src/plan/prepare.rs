@@ -12,7 +12,7 @@ use crate::dense::Dense;
 use crate::error::{Error, Result};
 use crate::fast::{
     Affine, Cells, Convolution, Form, Integers, Kept, Key, Kind, Matrix, Prepared, Unrolled,
-    Weighted, dilation, is_transposed, special, tiles,
+    Weighted, dilation, is_dense, is_transposed, special, tiles,
 };
 use crate::item::Outcome;
 use crate::kernels::Call;
@@ -165,7 +165,7 @@ impl Constants<'_> {
                 }
                 None => None,
             };
-            let made = Convolution::new(op, filter, bias, affine.as_ref())?;
+            let made = Convolution::new(op, filter, bias, affine.as_ref(), None)?;
             Ok(made.map(Weighted::Convolution))
         };
         let epsilon =
@@ -176,6 +176,7 @@ impl Constants<'_> {
             tiles: tiles(op)?,
             groups: Call::new(op, &[])?.int("group", 1),
             dilation: dilation(op)?,
+            is_dense: is_dense(op)?,
             epsilon: epsilon.map(f32::to_bits),
         };
         self.kept(&constants, form, make, context)

@@ -1,5 +1,7 @@
 //! Convolutions, pooling, and images that are enlarged or joined.
 
+use std::collections::HashSet;
+
 use lodstone_engine::{Mode, Value};
 use lodstone_model::{AttributeValue, DType, Tensor};
 use lodstone_store::Blob;
@@ -51,6 +53,12 @@ pub(super) const CONVOLUTIONS: &[Convolved] = &[
         1,
         &[("dilations", &[1, 1 << 16]), ("pads", &[0, 1 << 16, 0, 0])],
     ),
+    // Squares of results.
+    (&[1, 24, 1, 1], &[24, 24, 3, 3], 1, &[("pads", &[1, 1, 1, 1])]),
+    (&[3, 33, 2, 5], &[40, 33, 3, 3], 1, &[("pads", &[2, 0, 1, 3])]),
+    (&[2, 64, 14, 15], &[65, 64, 3, 3], 1, &[]),
+    (&[1, 25, 70, 9], &[1000, 25, 3, 3], 1, &[("pads", &[0, 1, 2, 1]), ("strides", &[1, 1])]),
+    (&[2, 24, 3, 150], &[27, 24, 3, 3], 1, &[("dilations", &[1, 1])]),
     // These do not fit.
     (&[0, 3, 5, 5], &[2, 3, 3, 3], 1, &[]),
     (&[1, 3, 0, 5], &[2, 3, 3, 3], 1, &[]),
@@ -161,7 +169,7 @@ fn convolutions(kind: &str, all: &[Convolved], with_bias: bool) -> Vec<Case> {
 #[test]
 fn convolutions_of_all_sizes_are_near_the_reference() {
     for with_bias in [true, false] {
-        for (kind, all, fit) in [("Conv", CONVOLUTIONS, 33), ("ConvTranspose", TRANSPOSED, 23)] {
+        for (kind, all, fit) in [("Conv", CONVOLUTIONS, 38), ("ConvTranspose", TRANSPOSED, 23)] {
             let cases = convolutions(kind, all, with_bias);
             let ran = cases.iter().filter(|case| case.check()).count();
             assert_eq!(ran, fit * AFTER.len(), "{kind}");
@@ -171,7 +179,7 @@ fn convolutions_of_all_sizes_are_near_the_reference() {
 
 #[test]
 fn convolutions_with_computed_filters_are_near_the_reference() {
-    for (kind, all, fit) in [("Conv", CONVOLUTIONS, 33), ("ConvTranspose", TRANSPOSED, 23)] {
+    for (kind, all, fit) in [("Conv", CONVOLUTIONS, 38), ("ConvTranspose", TRANSPOSED, 23)] {
         let mut cases = convolutions(kind, all, true);
         for case in &mut cases {
             // The input changes nothing, but it could.
@@ -348,4 +356,72 @@ fn a_convolution_waits_for_what_is_added_to_it() {
     assert!(case.check());
     let kinds = case.profile();
     assert!(kinds.contains(&"Conv+Add".to_owned()), "{kinds:?}");
+}
+
+/// The bits of a sum do not depend on whether it is computed in the same pass.
+#[test]
+fn results_of_branches_are_added_in_any_pass() {
+    let limit = |value: f32| {
+        Tensor::dense(DType::Float32, vec![], Blob::memory(value.to_le_bytes().to_vec()))
+    };
+    let ends: &[(&str, &[&str])] = &[("Relu", &["sum"]), ("Clip", &["sum", "low", "high"])];
+    let mut passes = HashSet::new();
+    for (number, (x, filter, group, lists)) in CONVOLUTIONS.iter().enumerate() {
+        let mut attributes = vec![("group", AttributeValue::Long(*group))];
+        let lists = lists.iter().map(|(name, it)| (*name, AttributeValue::Longs(it.to_vec())));
+        attributes.extend(lists);
+        for sides in [["y", "z"], ["z", "y"], ["y", "each"]] {
+            for end in ends.iter().map(Some).chain([None]) {
+                let mut ops = vec![
+                    op("Conv", &["x", "other"], "z", &attributes),
+                    op("Conv", &["x", "filter", "bias"], "y", &attributes),
+                    op("Add", &sides, if end.is_some() { "sum" } else { "out" }, &[]),
+                ];
+                ops.extend(end.map(|(kind, inputs)| op(kind, inputs, "out", &[])));
+                let mut each = vec![1; x.len()];
+                each[1] = filter[0];
+                let constants = [
+                    ("filter", tensor(filter, 1)),
+                    ("other", tensor(filter, 2)),
+                    ("bias", tensor(&filter[..1], 3)),
+                    ("each", tensor(&each, 4)),
+                    ("low", limit(-0.5)),
+                    ("high", limit(0.75)),
+                ];
+                // Two sums, the limits of which are smaller than they are.
+                let terms = 8 * filter.iter().product::<u64>() / filter[0];
+                let name = format!("{number}, {sides:?}, {end:?}");
+                let mut case = case(name, x, ops, &constants, terms);
+                if !case.check() {
+                    continue;
+                }
+                passes.extend(case.profile());
+                let joined = case.run(Mode::Fast, 1);
+                case.outputs.push("y".to_owned());
+                let apart = case.run(Mode::Fast, 1);
+                let bytes = |it: Result<Vec<Value>, _>| it.unwrap()[0].dense().unwrap().bytes();
+                assert_eq!(bytes(joined).unwrap(), bytes(apart).unwrap(), "{}", case.name);
+            }
+        }
+    }
+    let expected = ["Conv+Add", "Conv+Add+Relu", "Conv+Add+Clip"];
+    assert!(expected.iter().all(|kinds| passes.contains(*kinds)), "{passes:?}");
+}
+
+/// A result is NaN only if its own window has one.
+#[test]
+fn other_elements_of_a_square_do_not_matter() {
+    for place in [0, 5 * 12 + 7, 9 * 12 + 11] {
+        let mut spot = vec![0_f32; 24 * 120];
+        spot[3 * 120 + place] = f32::NAN;
+        let bytes: Vec<u8> = spot.iter().flat_map(|it| it.to_le_bytes()).collect();
+        let spot = Tensor::dense(DType::Float32, vec![1, 24, 10, 12], Blob::memory(bytes));
+        let ops = vec![
+            op("Add", &["x", "spot"], "spotted", &[]),
+            op("Conv", &["spotted", "filter"], "out", &[]),
+        ];
+        let constants = [("filter", tensor(&[24, 24, 3, 3], 1)), ("spot", spot)];
+        let case = case(format!("at {place}"), &[1, 24, 10, 12], ops, &constants, 216);
+        assert!(case.check());
+    }
 }

@@ -65,7 +65,7 @@ fn products_of_8_bit_integers_are_exact() {
         }
     }
     // Five pairs of types each; one product does not fit, and neither do four convolutions. QGemm multiplies matrices.
-    assert_eq!(ran, 5 * (2 * 33 + 2 * 7 + 4 * 5));
+    assert_eq!(ran, 5 * (2 * 38 + 2 * 7 + 4 * 5));
 }
 
 /// Compares an operator on 8-bit integers with the reference; returns the number of pairs of types for which it runs.

@@ -97,25 +97,32 @@ const MEMORY: u64 = 64 << 20;
 type Named = (String, Value);
 
 /// Runs a program on named values; returns the outputs that its first block names.
-fn run_program(mut program: Program, values: Vec<Named>, way: Way) -> Result<Vec<Value>, Finding> {
-    let block = program.blocks.first_mut().ok_or("there is no graph")?;
-    block.vars.clear();
-    block.inputs.clear();
+fn run_program(program: Program, values: Vec<Named>, way: Way) -> Result<Vec<Value>, Finding> {
     let (mut parameters, mut inputs) = (Vec::new(), Vec::new());
     for (name, value) in values {
         match value.tensor() {
             Ok(tensor) if way.constants => parameters.push(Parameter { name, tensor }),
-            _ => {
-                block.inputs.push(name.clone());
-                inputs.push((name, value));
-            }
+            _ => inputs.push((name, value)),
         }
     }
+    run_with(parameters, program, inputs, way.mode)
+}
+
+/// Runs a program with constants on inputs.
+fn run_with(
+    parameters: Vec<Parameter>,
+    mut program: Program,
+    inputs: Vec<Named>,
+    mode: Mode,
+) -> Result<Vec<Value>, Finding> {
+    let block = program.blocks.first_mut().ok_or("there is no graph")?;
+    block.vars.clear();
+    block.inputs = inputs.iter().map(|(name, _)| name.clone()).collect();
     let mut model = Model { parameters, ..Model::default() };
     model.set_main(program);
     let (budget, threads) = (Budget::new(MEMORY), Threads::default());
     let context = Context::new(&budget, &threads);
-    let options = ExecutableOptions::default().with_mode(way.mode);
+    let options = ExecutableOptions::default().with_mode(mode);
     let executable = Executable::new(&model, &options, context).map_err(finding)?;
     let inputs = inputs.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
     executable.run(inputs, context).map_err(finding)

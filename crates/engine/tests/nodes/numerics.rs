@@ -13,12 +13,12 @@ use std::path::PathBuf;
 
 use lodstone_engine::{NUMERICS, Value, cpu_level};
 use lodstone_model::{
-    AttributeValue, Block, DType, Dialect, Op, Operand, Program, Tensor, Topology,
+    AttributeValue, Block, DType, Dialect, Op, Operand, Parameter, Program, Tensor, Topology,
 };
 use lodstone_schema::onnx::{newest_opset, operators};
 use lodstone_store::{Blob, checksum};
 
-use super::{Mode, Way, cases, compute, golden, is_computed, open, run_op, run_program};
+use super::{Mode, Way, cases, compute, golden, is_computed, open, run_op, run_with};
 
 fn path() -> PathBuf {
     let name = format!("tests/golden/numerics/{}-{}.txt", std::env::consts::ARCH, cpu_level());
@@ -100,14 +100,24 @@ fn computed() -> BTreeMap<String, String> {
         ("ConvTranspose", [4, 16, 10, 10], [16, 6, 5, 5]),
     ] {
         let name = format!("{kind} of {x:?} with a computed filter");
-        let made = convolved(kind, singles(&x, 9), singles(&filter, 10));
+        let made = convolved(kind, singles(&x, 9), singles(&filter, 10), false);
+        digests.insert(name, digest(&[made.tensor().expect("a tensor")]));
+    }
+    // With filters that are packed once.
+    for (x, filter) in [
+        ([2, 32, 14, 15], [40, 32, 3, 3]),
+        ([1, 300, 5, 7], [97, 300, 3, 3]),
+        ([1, 40, 9, 9], [33, 40, 2, 3]),
+    ] {
+        let made = convolved("Conv", singles(&x, 11), singles(&filter, 12), true);
+        let name = format!("Conv of {x:?} with {filter:?}");
         digests.insert(name, digest(&[made.tensor().expect("a tensor")]));
     }
     digests
 }
 
-/// Returns the result of a convolution of two inputs of a program.
-fn convolved(kind: &str, x: Tensor, filter: Tensor) -> Value {
+/// Returns the result of a convolution of an input with another one, or with a constant.
+fn convolved(kind: &str, x: Tensor, filter: Tensor, is_constant: bool) -> Value {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let operand = |args: &[&str]| vec![Operand { slot: String::new(), args: names(args) }];
     let (inputs, outputs) = (operand(&["x", "filter"]), operand(&["y"]));
@@ -120,9 +130,13 @@ fn convolved(kind: &str, x: Tensor, filter: Tensor) -> Value {
         ..Topology::new(Dialect::Onnx)
     });
     let value = |tensor: &Tensor| Value::of(tensor).expect("a value");
-    let given = vec![("x".to_owned(), value(&x)), ("filter".to_owned(), value(&filter))];
-    let way = Way { mode: Mode::Fast, constants: false };
-    run_program(program, given, way).expect("computed").remove(0)
+    let mut given = vec![("x".to_owned(), value(&x))];
+    let mut parameters = Vec::new();
+    match is_constant {
+        true => parameters.push(Parameter { name: "filter".to_owned(), tensor: filter }),
+        false => given.push(("filter".to_owned(), value(&filter))),
+    }
+    run_with(parameters, program, given, Mode::Fast).expect("computed").remove(0)
 }
 
 #[test]
