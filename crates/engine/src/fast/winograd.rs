@@ -1,9 +1,9 @@
-//! Convolutions of windows of 3 x 3 by Winograd's algorithm F(2 x 2, 3 x 3) (Lavin and Gray, 2015): four neighbouring results,
-//! a square, take 16 multiplications for each channel instead of 36.
+//! Convolutions of windows of 3 x 3 by Winograd's algorithm F(2 x 2, 3 x 3) (Lavin and Gray, 2015): a tile of 2 x 2 results takes
+//! 16 multiplications for each channel instead of 36.
 //!
-//! The 16 elements under the four windows of a square are changed to 16 sums of them, filters likewise. Each of the 16 places
-//! is a product of matrices over the channels, and results are sums of its 16 elements. A result depends on the elements of
-//! its own window alone. One that is infinite may make it NaN.
+//! The 4 x 4 elements under the windows of a tile are transformed to 16 sums of them, and filters likewise. For each of these 16
+//! places, the channels are multiplied as matrices, and the products are transformed to results. A result depends on the
+//! elements of its own window alone. One that is infinite may make it NaN.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use super::product::{Finish, Lines, Packed, finished, load, part_of, store};
 use crate::item::Outcome;
 use crate::threads::{each, sharing};
 
-/// The number of elements under the windows of a square.
+/// The number of elements under the windows of a tile, and of places.
 const PLACES: usize = 16;
 
 /// The number of elements of a window.
@@ -24,13 +24,13 @@ const WINDOW: usize = 9;
 /// The minimum number of channels of images and of results: with fewer, the sums take longer than they save.
 const CHANNELS: usize = 24;
 
-/// The number of elements of squares, and of their results, that stay in the second-level cache.
+/// The number of elements and products of places that stay in the second-level cache.
 const CACHED: usize = 1 << 18;
 
-/// The minimum number of squares of a strip, if there are so many: filters are read once for all of them.
-const SQUARES: usize = 48;
+/// The minimum number of tiles that are computed together, if there are so many: filters are read once for all of them.
+const TILES: usize = 48;
 
-/// The number of elements between places, so that those of one square are not all in the same set of the cache.
+/// The number of elements between places, so that those of one tile are not all in the same set of the cache.
 const APART: usize = 16;
 
 /// The filters of a convolution.
@@ -65,7 +65,7 @@ impl Winograd {
             for (element, into) in window.chunks_exact_mut(count.max(1)).enumerate() {
                 read([element, channel, first], into);
             }
-            Arch::new().dispatch(Filters { window: &window, count, places });
+            Arch::new().dispatch(FilterTransform { window: &window, count, places });
         })?;
         Ok(Self { channels, results, filters: filters.in_place() })
     }
@@ -77,21 +77,25 @@ impl Winograd {
 
     /// Returns the number of elements in which each thread computes.
     pub(super) fn workspace(&self, geometry: &Geometry) -> usize {
-        let [_, across] = squares(geometry);
-        let size = |channels: usize| Self::places(self.lines(geometry) * across, channels);
-        size(self.channels).saturating_add(size(self.results))
+        let [down, across] = tiles(geometry);
+        let count = self.at_once(down.saturating_mul(across));
+        Self::places(count, self.channels).saturating_add(Self::places(count, self.results))
     }
 
-    /// Returns the number of elements of all places of some squares.
-    fn places(squares: usize, channels: usize) -> usize {
-        PLACES.saturating_mul(squares.saturating_mul(channels).saturating_add(APART))
+    /// Returns the number of elements of all places of some tiles.
+    fn places(tiles: usize, channels: usize) -> usize {
+        PLACES.saturating_mul(tiles.saturating_mul(channels).saturating_add(APART))
     }
 
-    /// Returns the number of lines of squares in a strip.
-    fn lines(&self, geometry: &Geometry) -> usize {
-        let [down, across] = squares(geometry);
-        let most = CACHED / (PLACES * (self.channels + self.results));
-        (most.max(SQUARES) / across.max(1)).clamp(1, down.max(1))
+    /// Returns the number of tiles that are best computed together.
+    fn best(&self) -> usize {
+        (CACHED / (PLACES * (self.channels + self.results))).max(TILES)
+    }
+
+    /// Returns how many of a number of tiles are computed together: about the best number, in equal parts.
+    fn at_once(&self, count: usize) -> usize {
+        let parts = (count + self.best() / 2) / self.best();
+        count.div_ceil(parts.max(1)).max(1)
     }
 
     /// Convolves images. `then` is called with the offset of each finished part of the results.
@@ -104,76 +108,85 @@ impl Winograd {
         then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<()> {
         let ([height, width], [rows, columns]) = (geometry.image, geometry.steps);
-        let [down, _] = squares(geometry);
-        let size = rows * columns * self.results;
+        let ([down, across], size) = (tiles(geometry), rows * columns * self.results);
         let examples = out.len().checked_div(size).unwrap_or(0);
-        // As many strips for each thread.
-        let strips = down.div_ceil(self.lines(geometry));
-        let strips = (strips * examples).next_multiple_of(sharing()).div_ceil(examples.max(1));
-        let lines = down.div_ceil(strips.max(1)).max(1);
+        // As many parts for each thread, of whole lines of tiles.
+        let all = down * across;
+        let parts = (all.div_ceil(self.at_once(all)) * examples).next_multiple_of(sharing());
+        let lines = down.div_ceil(parts.div_ceil(examples.max(1)).max(1)).max(1);
         let line = 2 * columns * self.results;
         let parts = out.chunks_mut(size.max(1)).enumerate().flat_map(|(example, out)| {
-            let strips = out.chunks_mut((lines * line).max(1)).enumerate();
-            strips.map(move |(number, out)| (example, number * lines, out))
+            let parts = out.chunks_mut((lines * line).max(1)).enumerate();
+            parts.map(move |(number, out)| (example, number * lines, out))
         });
+        let pixels = height * width * self.channels;
         each(parts.collect(), |unfolded: &mut Vec<f32>, _, (example, first, out)| {
             let begin = example * size + first * line;
-            let pixels = height * width * self.channels;
-            let strip = Strip {
-                geometry,
-                image: part_of(image, example * pixels, pixels),
-                lines: first..first + out.len().div_ceil(line),
-            };
-            let squares = strip.count();
-            let mut values = buffers.take(Self::places(squares, self.channels))?;
-            let mut sums = buffers.take(Self::places(squares, self.results))?;
-            let blank = vec![0.0; self.channels];
-            let (channels, results) = (self.channels, self.results);
-            let arch = Arch::new();
-            arch.dispatch(Spread { strip: &strip, channels, blank: &blank, values: &mut values });
-            let apart = squares * results + APART;
-            for (place, sums) in sums.chunks_exact_mut(apart).enumerate() {
-                let each = squares * channels + APART;
-                let rows = Lines { apart: channels, each, values: &values };
-                let (sums, _) = sums.split_at_mut(squares * results);
-                self.filters.multiply_group(place, &rows, unfolded, sums);
-            }
+            let image = part_of(image, example * pixels, pixels);
+            let all = first * across..(first + out.len().div_ceil(line)) * across;
+            let at_once = self.at_once(all.len());
+            let mut values = buffers.take(Self::places(at_once, self.channels))?;
+            let mut products = buffers.take(Self::places(at_once, self.results))?;
             let finish = finish.within(begin, out.len());
-            arch.dispatch(Join { strip: &strip, results, finish, sums: &sums, out: &mut *out });
+            for begin in all.clone().step_by(at_once) {
+                let tiles = begin..all.end.min(begin + at_once);
+                let strip = Strip { geometry, image, first, tiles };
+                self.convolve_strip(&strip, finish, (&mut values, &mut products), unfolded, out);
+            }
             then(begin, out)
         })
     }
+
+    /// Convolves a strip into the results from its first line on. The elements of places and their products are computed in
+    /// `values` and `products`.
+    fn convolve_strip(
+        &self,
+        strip: &Strip<'_>,
+        finish: Finish<'_>,
+        (values, products): (&mut [f32], &mut [f32]),
+        unfolded: &mut Vec<f32>,
+        out: &mut [f32],
+    ) {
+        let (arch, count) = (Arch::new(), strip.tiles.len());
+        let (channels, results) = (self.channels, self.results);
+        let blank = vec![0.0; channels];
+        arch.dispatch(InputTransform { strip, channels, blank: &blank, values: &mut *values });
+        let each = count * channels + APART;
+        let rows = Lines { apart: channels, each, values };
+        let places = products.chunks_exact_mut(count * results + APART).take(PLACES);
+        for (place, products) in places.enumerate() {
+            let (products, _) = products.split_at_mut(count * results);
+            self.filters.multiply_group(place, &rows, unfolded, products);
+        }
+        arch.dispatch(OutputTransform { strip, results, finish, products, out });
+    }
 }
 
-/// Returns the numbers of lines of squares and of squares in a line.
-fn squares(geometry: &Geometry) -> [usize; 2] {
+/// Returns the numbers of lines of tiles and of tiles in a line.
+fn tiles(geometry: &Geometry) -> [usize; 2] {
     geometry.steps.map(|side| side.div_ceil(2))
 }
 
-/// Lines of squares of an image.
+/// Successive tiles of an image.
 struct Strip<'a> {
     geometry: &'a Geometry,
     image: &'a [f32],
-    lines: Range<usize>,
+    /// The first line of tiles whose results are at hand.
+    first: usize,
+    tiles: Range<usize>,
 }
 
 impl Strip<'_> {
-    /// Returns the number of squares.
-    fn count(&self) -> usize {
-        let [_, across] = squares(self.geometry);
-        self.lines.len() * across
+    /// Returns the line and the column of each tile.
+    fn places(&self) -> impl Iterator<Item = [usize; 2]> {
+        let [_, across] = tiles(self.geometry);
+        self.tiles.clone().map(move |tile| [tile / across, tile % across])
     }
 
-    /// Returns the line and the column of each square.
-    fn squares(&self) -> impl Iterator<Item = [usize; 2]> {
-        let [_, across] = squares(self.geometry);
-        self.lines.clone().flat_map(move |line| (0..across).map(move |column| [line, column]))
-    }
-
-    /// Returns the channels of the elements under the windows of a square; those in the padding are `blank`.
-    fn elements<'e>(&'e self, square: [usize; 2], blank: &'e [f32]) -> [&'e [f32]; PLACES] {
+    /// Returns the channels of the elements under the windows of a tile; those in the padding are `blank`.
+    fn elements<'e>(&'e self, tile: [usize; 2], blank: &'e [f32]) -> [&'e [f32]; PLACES] {
         let ([_, width], channels) = (self.geometry.image, blank.len());
-        let [line, column] = square.map(|at| 2 * at);
+        let [line, column] = tile.map(|at| 2 * at);
         std::array::from_fn(|place| {
             let down = self.geometry.inside(line, place / 4, 0);
             let right = self.geometry.inside(column, place % 4, 1);
@@ -187,15 +200,15 @@ impl Strip<'_> {
     }
 }
 
-/// The change of some filters.
-struct Filters<'a, 'p> {
+/// Transforms some filters.
+struct FilterTransform<'a, 'p> {
     /// `[element of the window][filter]`.
     window: &'a [f32],
     count: usize,
     places: &'a mut [&'p mut [f32]],
 }
 
-impl WithSimd for Filters<'_, '_> {
+impl WithSimd for FilterTransform<'_, '_> {
     type Output = ();
 
     #[inline(always)]
@@ -214,12 +227,12 @@ impl WithSimd for Filters<'_, '_> {
             }
             let mut lines = [[simd.splat_f32s(0.0); 4]; 3];
             for line in 0..3 {
-                lines[line] = changed(simd, elements[line]);
+                lines[line] = filter_line(simd, elements[line]);
             }
             let mut sums = [[simd.splat_f32s(0.0); 4]; 4];
             for column in 0..4 {
                 sums[column] =
-                    changed(simd, [lines[0][column], lines[1][column], lines[2][column]]);
+                    filter_line(simd, [lines[0][column], lines[1][column], lines[2][column]]);
             }
             for (place, into) in places.iter_mut().enumerate() {
                 store(simd, sums[place % 4][place / 4], part_of_mut(into, first, lanes));
@@ -228,37 +241,37 @@ impl WithSimd for Filters<'_, '_> {
     }
 }
 
-/// Returns the change of a line of a filter.
+/// Transforms a line of a filter.
 #[inline(always)]
-fn changed<S: Simd>(simd: S, [a, b, c]: [S::f32s; 3]) -> [S::f32s; 4] {
+fn filter_line<S: Simd>(simd: S, [a, b, c]: [S::f32s; 3]) -> [S::f32s; 4] {
     let (half, sides) = (simd.splat_f32s(0.5), simd.add_f32s(a, c));
     let sum = simd.mul_f32s(simd.add_f32s(sides, b), half);
     [a, sum, simd.mul_f32s(simd.sub_f32s(sides, b), half), c]
 }
 
-/// Returns the change of a line of elements under windows.
+/// Transforms a line of elements.
 #[inline(always)]
-fn spread<S: Simd>(simd: S, [a, b, c, d]: [S::f32s; 4]) -> [S::f32s; 4] {
+fn input_line<S: Simd>(simd: S, [a, b, c, d]: [S::f32s; 4]) -> [S::f32s; 4] {
     [simd.sub_f32s(a, c), simd.add_f32s(b, c), simd.sub_f32s(c, b), simd.sub_f32s(b, d)]
 }
 
-/// Returns the results of a line of sums.
+/// Transforms a line of products to results.
 #[inline(always)]
-fn joined<S: Simd>(simd: S, [a, b, c, d]: [S::f32s; 4]) -> [S::f32s; 2] {
+fn output_line<S: Simd>(simd: S, [a, b, c, d]: [S::f32s; 4]) -> [S::f32s; 2] {
     let sum = simd.add_f32s(simd.add_f32s(a, b), c);
     [sum, simd.sub_f32s(simd.sub_f32s(b, c), d)]
 }
 
-/// The change of the elements under windows.
-struct Spread<'a> {
+/// Transforms the elements under the windows of a strip.
+struct InputTransform<'a> {
     strip: &'a Strip<'a>,
     channels: usize,
     blank: &'a [f32],
-    /// `[place][square][channel]`.
+    /// `[place][tile][channel]`.
     values: &'a mut [f32],
 }
 
-impl WithSimd for Spread<'_> {
+impl WithSimd for InputTransform<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -272,7 +285,7 @@ impl WithSimd for Spread<'_> {
     }
 }
 
-impl Spread<'_> {
+impl InputTransform<'_> {
     #[inline(always)]
     #[expect(
         clippy::indexing_slicing,
@@ -281,11 +294,11 @@ impl Spread<'_> {
     fn run<S: Simd, const LANES: usize>(self, simd: S) {
         let Self { strip, channels, blank, values } = self;
         let (whole, rest) = (channels / LANES, channels % LANES);
-        let mut places = values.chunks_exact_mut(strip.count() * channels + APART);
+        let mut places = values.chunks_exact_mut(strip.tiles.len() * channels + APART);
         let mut places: [&mut [f32]; PLACES] =
             std::array::from_fn(|_| places.next().unwrap_or_default());
-        for (number, square) in strip.squares().enumerate() {
-            let from = strip.elements(square, blank);
+        for (number, tile) in strip.places().enumerate() {
+            let from = strip.elements(tile, blank);
             let mut into = places.each_mut().map(|it| part_of_mut(it, number * channels, channels));
             let vectors = from.map(|it| part_of(it.as_chunks::<LANES>().0, 0, whole));
             let made =
@@ -295,7 +308,7 @@ impl Spread<'_> {
                 for place in 0..PLACES {
                     elements[place / 4][place % 4] = load(simd, &vectors[place][at]);
                 }
-                let sums = squared(simd, elements);
+                let sums = input_tile(simd, elements);
                 for place in 0..PLACES {
                     store(simd, sums[place / 4][place % 4], &mut made[place][at]);
                 }
@@ -306,7 +319,7 @@ impl Spread<'_> {
                     let from = part_of(from[place], whole * LANES, rest);
                     elements[place / 4][place % 4] = load(simd, from);
                 }
-                let sums = squared(simd, elements);
+                let sums = input_tile(simd, elements);
                 for place in 0..PLACES {
                     let into = part_of_mut(into[place], whole * LANES, rest);
                     store(simd, sums[place / 4][place % 4], into);
@@ -316,17 +329,17 @@ impl Spread<'_> {
     }
 }
 
-/// Returns the change of the elements under the windows of a square.
+/// Transforms the elements under the windows of a tile.
 #[inline(always)]
 #[expect(clippy::indexing_slicing, reason = "constant bounds: what is indexed stays in registers")]
-fn squared<S: Simd>(simd: S, elements: [[S::f32s; 4]; 4]) -> [[S::f32s; 4]; 4] {
+fn input_tile<S: Simd>(simd: S, elements: [[S::f32s; 4]; 4]) -> [[S::f32s; 4]; 4] {
     let mut lines = elements;
     for line in 0..4 {
-        lines[line] = spread(simd, elements[line]);
+        lines[line] = input_line(simd, elements[line]);
     }
     let mut made = lines;
     for at in 0..4 {
-        let column = spread(simd, [lines[0][at], lines[1][at], lines[2][at], lines[3][at]]);
+        let column = input_line(simd, [lines[0][at], lines[1][at], lines[2][at], lines[3][at]]);
         for line in 0..4 {
             made[line][at] = column[line];
         }
@@ -334,17 +347,17 @@ fn squared<S: Simd>(simd: S, elements: [[S::f32s; 4]; 4]) -> [[S::f32s; 4]; 4] {
     made
 }
 
-/// The sums of places that are results.
-struct Join<'a> {
+/// Transforms products to the results of a strip.
+struct OutputTransform<'a> {
     strip: &'a Strip<'a>,
     results: usize,
     finish: Finish<'a>,
-    /// `[place][square][result]`.
-    sums: &'a [f32],
+    /// `[place][tile][result]`.
+    products: &'a [f32],
     out: &'a mut [f32],
 }
 
-impl WithSimd for Join<'_> {
+impl WithSimd for OutputTransform<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -354,13 +367,13 @@ impl WithSimd for Join<'_> {
         reason = "constant bounds: what is indexed stays in registers"
     )]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { strip, results, finish, sums, out } = self;
-        let each = strip.count() * results + APART;
+        let Self { strip, results, finish, products, out } = self;
+        let each = strip.tiles.len() * results + APART;
         let [_, columns] = strip.geometry.steps;
         let rows = out.len() / (columns * results);
-        for (number, [line, column]) in strip.squares().enumerate() {
-            let (top, left) = (2 * (line - strip.lines.start), 2 * column);
-            let (rows, columns_here) = ((rows - top).min(2), (columns - left).min(2));
+        for (number, [line, column]) in strip.places().enumerate() {
+            let (top, left) = (2 * (line - strip.first), 2 * column);
+            let (height, width) = ((rows - top).min(2), (columns - left).min(2));
             for first in (0..results).step_by(S::F32_LANES) {
                 let count = S::F32_LANES.min(results - first);
                 let mut lines = [[simd.splat_f32s(0.0); 2]; 4];
@@ -368,9 +381,9 @@ impl WithSimd for Join<'_> {
                     let mut of_line = [simd.splat_f32s(0.0); 4];
                     for column in 0..4 {
                         let begin = (line * 4 + column) * each + number * results + first;
-                        of_line[column] = load(simd, part_of(sums, begin, count));
+                        of_line[column] = load(simd, part_of(products, begin, count));
                     }
-                    lines[line] = joined(simd, of_line);
+                    lines[line] = output_line(simd, of_line);
                 }
                 let mut bias = None;
                 if let Some(all) = finish.bias {
@@ -379,9 +392,9 @@ impl WithSimd for Join<'_> {
                 for column in 0..2 {
                     let of_column =
                         [lines[0][column], lines[1][column], lines[2][column], lines[3][column]];
-                    let made = joined(simd, of_column);
+                    let made = output_line(simd, of_column);
                     for line in 0..2 {
-                        if line >= rows || column >= columns_here {
+                        if line >= height || column >= width {
                             continue;
                         }
                         let begin = ((top + line) * columns + left + column) * results + first;

@@ -122,10 +122,13 @@ fn ended(
     if let [add, others @ ..] = links
         && add.op.kind == "Add"
         && let [Some(left), Some(right)] = add.inputs[..]
-        && left != right
         && released.contains(&result)
     {
-        added = [left, right].into_iter().find(|input| *input != result);
+        added = match (left == result, right == result) {
+            (true, false) => Some(right),
+            (false, true) => Some(left),
+            _ => return None,
+        };
         (result, rest) = (single(add)?, others);
     }
     let limits = match rest {
@@ -185,9 +188,10 @@ impl Part {
         let joined = || {
             let (x, over) = first.over(kept, frame, context)?;
             if let Some(Ended { result, added, limits }) = self.ended {
-                let added = added.map(|added| frame.value(added)?.dense()).transpose()?;
-                let ending = Ending { added, limits };
-                if over.ends(ending) {
+                let dense = |register| frame.value(register)?.dense();
+                let tensor = added.and_then(|register| dense(register).ok());
+                let ending = Ending { added: tensor, limits };
+                if tensor.is_some() == added.is_some() && over.ends(ending) {
                     let nothing = |_: usize, _: &mut [f32]| Ok(());
                     let made = first.run_over((x, over), ending, nothing, frame, context)?;
                     return Ok(Some((result, made)));
