@@ -77,8 +77,8 @@ impl Winograd {
 
     /// Returns the number of elements in which each thread computes.
     pub(super) fn workspace(&self, geometry: &Geometry) -> usize {
-        let [down, across] = tiles(geometry);
-        let count = self.at_once(down.saturating_mul(across));
+        let ([down, across], best) = (tiles(geometry), self.best());
+        let count = down.saturating_mul(across).min(best + best / 2);
         Self::places(count, self.channels).saturating_add(Self::places(count, self.results))
     }
 
