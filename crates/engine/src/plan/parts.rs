@@ -16,7 +16,8 @@ const MAX_CHAIN: usize = 64;
 /// Operators that run together: one, or several in one pass where possible.
 pub(super) struct Part {
     pub(super) nodes: Vec<Node>,
-    /// The operators after one with packed constants that the part begins with, or all operators.
+    /// The operators after one with packed constants that the part begins with, or all operators, unless they are always
+    /// what the results end with.
     chain: Option<Chain>,
     ended: Option<Ended>,
 }
@@ -172,6 +173,9 @@ impl Part {
         let released: HashSet<usize> =
             self.nodes.iter().flat_map(|node| node.last.iter().copied()).collect();
         self.ended = self.head().and_then(|(head, _)| ended(head, links, &released, constants));
+        if self.ended.as_ref().is_some_and(|it| it.added.is_none()) {
+            return;
+        }
         let links = links.iter().map(|node| {
             let outputs: Option<Vec<usize>> = node.outputs.iter().copied().collect();
             Some((&node.op, &node.inputs[..], outputs?))
