@@ -42,3 +42,12 @@ impl<'a, T> Ahead<'a, T> {
         self.values.iter().step_by(Self::STEP).for_each(safe_arch::prefetch_t1);
     }
 }
+
+/// Requests an element that is read or written next, for the first-level cache.
+#[inline(always)]
+pub(super) fn request<T>(value: Option<&T>) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(value) = value {
+        safe_arch::prefetch_t0(value);
+    }
+}

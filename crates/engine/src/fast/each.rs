@@ -8,7 +8,8 @@ use std::ops::Range;
 use pulp::{Arch, Simd, WithSimd};
 
 use super::convolution::Geometry;
-use super::product::{Finish, finished, lanes, load, part_of, store};
+use super::product::{Finish, finished, load, part_of, store};
+use super::tile::lanes;
 use crate::item::Outcome;
 use crate::threads::each_chunk;
 

@@ -21,6 +21,7 @@
 //! | `quantize.rs` | quantization with one scale |
 //! | `recurrent.rs` | LSTM and GRU |
 //! | `rows.rs` | softmax and normalization of rows |
+//! | `tile.rs` | the parts of a product that a processor computes at a time |
 //! | `transposed.rs` | transposed convolutions |
 //! | `winograd.rs` | convolutions of windows of 3 x 3 |
 
@@ -44,6 +45,7 @@ mod product;
 mod quantize;
 mod recurrent;
 mod rows;
+mod tile;
 mod transposed;
 mod winograd;
 

@@ -1,30 +1,21 @@
 //! Products with a constant matrix that is packed once.
 //!
-//! Rows of the left matrix are unfolded in blocks that stay in the second-level cache; a panel of the constant matrix stays
-//! in the first-level cache, and a tile of the result in registers. Every element is summed in the order of the inner dim,
-//! by one thread: results do not depend on the number of threads.
+//! Rows of the left matrix are read in blocks that stay in the second-level cache; a panel of the constant matrix stays in
+//! the first-level cache if that is large enough (`tile.rs`), and a tile of the result in registers. Every element is summed
+//! in the order of the inner dim, by one thread: results do not depend on the number of threads.
 
 use std::ops::Range;
-use std::sync::LazyLock;
 
 use pulp::{Arch, Simd, WithSimd};
 
-use super::ahead::Ahead;
+use super::ahead::{Ahead, request};
 use super::buffers::Buffer;
+use super::tile::{Tile, blocks, is_read_in_place};
 use crate::item::Outcome;
 use crate::threads::{each_chunk, sharing};
 
 /// The number of elements after those of an unfolded row, of which as many are copied at a time.
 pub(super) const SLACK: usize = 16;
-
-/// The number of products that are summed before a tile returns to memory.
-const DEPTH: usize = 288;
-
-/// The minimum number of contiguous elements for rows to be read in place.
-const CONTIGUOUS: usize = 64;
-
-/// The maximum number of columns for which rows are read in place.
-const NARROW: usize = 128;
 
 /// The number of elements of a row between checks of its length.
 const STEP: usize = 8;
@@ -151,48 +142,6 @@ pub(super) struct Finish<'a> {
     pub(super) clamp: Option<[f32; 2]>,
 }
 
-/// A part of the result that is in registers while it is summed.
-#[derive(Clone, Copy, Debug)]
-struct Tile {
-    rows: usize,
-    /// The number of vectors in a row.
-    vectors: usize,
-    columns: usize,
-}
-
-/// Returns the number of elements of a vector of this processor.
-pub(super) fn lanes() -> usize {
-    struct Best;
-    impl WithSimd for Best {
-        type Output = usize;
-        fn with_simd<S: Simd>(self, _: S) -> usize {
-            S::F32_LANES
-        }
-    }
-    static LANES: LazyLock<usize> = LazyLock::new(|| Arch::new().dispatch(Best));
-    *LANES
-}
-
-impl Tile {
-    /// Returns the tile with which a number of columns takes the least time.
-    fn of(columns: usize) -> Self {
-        let vectors = columns.div_ceil(lanes()).max(1);
-        // The time for each, in percent of a vector of a wide tile: a tile of one vector reads more than it multiplies.
-        let cost = |each: usize| {
-            let reading = if each == 1 { 112 } else { 100 };
-            vectors.next_multiple_of(each) * reading
-        };
-        let vectors = [2, 3, 1].into_iter().min_by_key(|each| cost(*each)).unwrap_or(2);
-        let rows = match (lanes(), vectors) {
-            (_, 1) => 8,
-            (_, 2) => 6,
-            (16, _) => 4,
-            _ => 3,
-        };
-        Self { rows, vectors, columns: vectors * lanes() }
-    }
-}
-
 impl Packed {
     /// Packs matrices of `inner` rows and `columns` columns. `read` is called with a group, a row and the first of some
     /// columns, and sets a slice to their elements. The rows that are multiplied with them consist of runs of `joined`
@@ -224,9 +173,9 @@ impl Packed {
     ) -> Outcome<Self> {
         let tile = Tile::of(columns);
         let width = tile.columns;
-        let is_direct = (joined >= CONTIGUOUS || joined == inner) && columns <= NARROW;
+        let is_direct = is_read_in_place([inner, columns], joined);
         let blocks = blocks(inner, if is_direct { joined } else { inner });
-        let mut panels = room(elements([groups, inner, columns], tile))?;
+        let mut panels = room(tile.elements([groups, inner, columns]))?;
         let size = inner * columns.next_multiple_of(width);
         let each = panels.chunks_exact_mut(size.max(1));
         let mut each: Vec<_> = each.map(|group| group.chunks_exact_mut(width)).collect();
@@ -260,7 +209,7 @@ impl Packed {
     /// Returns the size of packed matrices in bytes.
     pub(super) fn nbytes_of(size: [usize; 3]) -> usize {
         let [_, _, columns] = size;
-        elements(size, Tile::of(columns)).saturating_mul(size_of::<f32>())
+        Tile::of(columns).elements(size).saturating_mul(size_of::<f32>())
     }
 
     /// Returns the size of the panels in bytes.
@@ -398,7 +347,8 @@ impl Packed {
             // Larger tiles would fit the registers, too, but are compiled to code that keeps them in memory.
             (16, 1) => work.run::<S, 16, 1, 8, 7, 4>(simd),
             (16, 2) => work.run::<S, 16, 2, 6, 5, 3>(simd),
-            (16, _) => work.run::<S, 16, 3, 4, 3, 2>(simd),
+            (16, 3) => work.run::<S, 16, 3, 4, 3, 2>(simd),
+            (16, _) => work.run::<S, 16, 4, 4, 3, 2>(simd),
             (8, 1) => work.run::<S, 8, 1, 8, 7, 4>(simd),
             (8, 2) => work.run::<S, 8, 2, 6, 5, 3>(simd),
             (8, _) => work.run::<S, 8, 3, 3, 2, 2>(simd),
@@ -570,6 +520,11 @@ impl At<'_> {
         row: usize,
         out: &mut [f32],
     ) {
+        for row in row + USED..row + 2 * USED {
+            for vector in 0..VECTORS {
+                request(out.get(row * self.width + self.column + vector * LANES));
+            }
+        }
         let mut sums = self.known::<S, LANES, VECTORS, USED>(simd, row, out);
         let (steps, rest) = panel.as_chunks::<STEP>();
         let next = next.in_parts(steps.len());
@@ -766,21 +721,6 @@ pub(super) fn finished<S: Simd, const VECTORS: usize, const ROWS: usize>(
             }
         }
     }
-}
-
-/// Returns the number of elements of packed matrices.
-fn elements([groups, inner, columns]: [usize; 3], tile: Tile) -> usize {
-    let width = columns.next_multiple_of(tile.columns);
-    groups.saturating_mul(inner).saturating_mul(width)
-}
-
-/// Returns the parts of the inner dim that are summed one after the other: parts of `joined` elements, or of equal size.
-fn blocks(inner: usize, joined: usize) -> Vec<Range<usize>> {
-    let parts = joined.div_ceil(DEPTH).max(1);
-    let depth = joined.div_ceil(parts).max(1);
-    let joined = (0..inner).step_by(joined.max(1)).map(|begin| begin..inner.min(begin + joined));
-    let part = |begin: usize, end: usize| begin..end.min(begin + depth);
-    joined.flat_map(|it| it.clone().step_by(depth).map(move |at| part(at, it.end))).collect()
 }
 
 /// Sets a slice to values that are `apart` elements apart.

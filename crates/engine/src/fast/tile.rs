@@ -1,0 +1,116 @@
+//! The parts of a product that this processor computes at a time. They do not change results: every element is summed in the
+//! same order.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use pulp::{Arch, Simd, WithSimd};
+
+/// The minimum number of contiguous elements for rows to be read in place.
+const CONTIGUOUS: usize = 64;
+
+/// The maximum number of columns for which rows are read in place: what is read a few times only is not worth a copy.
+const NARROW: usize = 128;
+
+/// A part of the result that is in registers while it is summed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tile {
+    pub(super) rows: usize,
+    /// The number of vectors in a row.
+    pub(super) vectors: usize,
+    pub(super) columns: usize,
+}
+
+/// The way in which products are divided.
+struct Division {
+    /// The maximum number of products that are summed before a tile returns to memory.
+    depth: usize,
+    /// Whether rows that are contiguous are read in place for any number of columns.
+    is_direct: bool,
+    /// The vectors of a tile, its rows, and the time for a vector in percent of that of the fastest tile.
+    tiles: Vec<[usize; 3]>,
+}
+
+static DIVISION: LazyLock<Division> = LazyLock::new(|| {
+    let usual = Division {
+        depth: 288,
+        is_direct: false,
+        tiles: vec![[2, 6, 100], [3, if lanes() == 16 { 4 } else { 3 }, 100], [1, 8, 112]],
+    };
+    let panel = 2 * usual.depth * lanes() * size_of::<f32>();
+    match first_level() {
+        // Panels are read from the second-level cache: longer sums and wider tiles return to memory less often.
+        Some(size) if size < panel => Division {
+            depth: 768,
+            is_direct: true,
+            tiles: vec![[3, 4, 100], [4, 4, 101], [2, 6, 109], [1, 8, 112]],
+        },
+        _ => usual,
+    }
+});
+
+/// Returns the number of elements of a vector of this processor.
+pub(super) fn lanes() -> usize {
+    struct Best;
+    impl WithSimd for Best {
+        type Output = usize;
+        fn with_simd<S: Simd>(self, _: S) -> usize {
+            S::F32_LANES
+        }
+    }
+    static LANES: LazyLock<usize> = LazyLock::new(|| Arch::new().dispatch(Best));
+    *LANES
+}
+
+/// Returns the size of the first-level data cache in bytes, if it is known.
+#[cfg(target_arch = "x86_64")]
+fn first_level() -> Option<usize> {
+    use raw_cpuid::{CacheType, CpuId};
+    let mut caches = CpuId::new().get_cache_parameters()?;
+    let first = caches.find(|it| it.level() == 1 && it.cache_type() == CacheType::Data)?;
+    let lines = first.sets() * first.associativity() * first.physical_line_partitions();
+    Some(lines * first.coherency_line_size())
+}
+
+/// Returns the size of the first-level data cache in bytes, if it is known.
+#[cfg(not(target_arch = "x86_64"))]
+const fn first_level() -> Option<usize> {
+    None
+}
+
+impl Tile {
+    /// Returns the tile with which a number of columns takes the least time.
+    pub(super) fn of(columns: usize) -> Self {
+        let vectors = columns.div_ceil(lanes()).max(1);
+        let cost = |[each, _, percent]: &[usize; 3]| vectors.next_multiple_of(*each) * percent;
+        let best = DIVISION.tiles.iter().copied().min_by_key(cost);
+        let [vectors, rows, _] = best.unwrap_or([1, 8, 100]);
+        Self { rows, vectors, columns: vectors * lanes() }
+    }
+
+    /// Returns the number of elements of packed matrices: the number of matrices, of rows and of columns.
+    pub(super) fn elements(self, [groups, inner, columns]: [usize; 3]) -> usize {
+        let width = columns.next_multiple_of(self.columns);
+        groups.saturating_mul(inner).saturating_mul(width)
+    }
+}
+
+/// Returns whether rows that consist of runs of `joined` elements are read in place when they are multiplied with a matrix
+/// of `inner` rows and `columns` columns.
+pub(super) fn is_read_in_place([inner, columns]: [usize; 2], joined: usize) -> bool {
+    let is_narrow = columns <= NARROW;
+    if joined == inner {
+        is_narrow || DIVISION.is_direct
+    } else {
+        is_narrow && joined >= CONTIGUOUS
+    }
+}
+
+/// Returns the parts of the inner dim that are summed one after the other: parts of `joined` elements, or of equal size.
+pub(super) fn blocks(inner: usize, joined: usize) -> Vec<Range<usize>> {
+    let parts = joined.div_ceil(DIVISION.depth).max(1);
+    let depth = joined.div_ceil(parts).max(1);
+    let joined = (0..inner).step_by(joined.max(1)).map(|begin| begin..inner.min(begin + joined));
+    let part = |begin: usize, end: usize| begin..end.min(begin + depth);
+    joined.flat_map(|it| it.clone().step_by(depth).map(move |at| part(at, it.end))).collect()
+}
