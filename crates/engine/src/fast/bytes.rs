@@ -180,14 +180,14 @@ impl Bytes {
             let lines = scratch.rows.chunks_exact(whole).zip(sums);
             for ((line_of_all, sums), out) in lines.zip(out.chunks_exact_mut(width)) {
                 let pairs = sums.iter_mut().zip(&base);
-                wide(|| pairs.for_each(|(sum, base)| *sum = sum.wrapping_add(*base)));
+                wide!(pairs.for_each(|(sum, base)| *sum = sum.wrapping_add(*base)));
                 if !self.zeros.is_empty() {
                     let of_groups = line_of_all.chunks_exact(line.max(1));
                     let columns = self.columns.max(1);
                     let sums = sums.chunks_exact_mut(columns);
                     let zeros = self.zeros.chunks_exact(columns);
                     for ((bytes, sums), zeros) in of_groups.zip(sums).zip(zeros) {
-                        wide(|| {
+                        wide!({
                             let total = bytes.iter().fold(0, |sum, byte| sum + i32::from(*byte));
                             sums.iter_mut().zip(zeros).for_each(|(sum, zero)| {
                                 *sum = sum.wrapping_sub(zero.wrapping_mul(total));
@@ -238,7 +238,7 @@ impl Scratch {
     fn multiply(&mut self, parts: &[(Range<usize>, Packed)], [line, whole, width]: [usize; 3]) {
         let count = self.rows.len() / whole;
         self.numbers.clear();
-        wide(|| self.numbers.extend(self.rows.iter().map(|byte| f32::from(*byte))));
+        wide!(self.numbers.extend(self.rows.iter().map(|byte| f32::from(*byte))));
         for (part, packed) in parts {
             self.products.clear();
             self.products.resize(count * width, 0.0);
@@ -252,7 +252,7 @@ impl Scratch {
                 &mut self.products,
             );
             let pairs = self.sums.iter_mut().zip(&self.products);
-            wide(|| pairs.for_each(|(sum, product)| *sum = sum.wrapping_add(exact(*product))));
+            wide!(pairs.for_each(|(sum, product)| *sum = sum.wrapping_add(exact(*product))));
         }
     }
 }

@@ -42,13 +42,13 @@ impl Scaled {
         let divisor = self.divisor;
         // A division takes longer than all the rest.
         if divisor == 1.0 {
-            wide(move || {
+            wide!(move {
                 all.for_each(|((sum, out), (scale, bias))| {
                     *out = put((f64::from(*sum) + bias) * scale);
                 });
             });
         } else {
-            wide(move || {
+            wide!(move {
                 all.for_each(|((sum, out), (scale, bias))| {
                     *out = put((f64::from(*sum) + bias) * scale / divisor);
                 });
@@ -199,7 +199,7 @@ impl Sums for Exact<'_> {
             let rows = sums.chunks_exact(self.width.max(1));
             for (sums, out) in rows.zip(out.chunks_exact_mut(self.width.max(1))) {
                 row.clear();
-                wide(|| row.extend(sums.iter().map(|sum| exact(*sum))));
+                wide!(row.extend(sums.iter().map(|sum| exact(*sum))));
                 finish(row, out);
             }
             Ok(())

@@ -78,19 +78,19 @@ pub(super) fn pool(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
 }
 
 fn add(sums: &mut [f32], values: &[f32]) {
-    wide(|| sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value));
+    wide!(sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value));
 }
 
 fn scale(values: &mut [f32], by: f32) {
-    wide(|| values.iter_mut().for_each(|value| *value *= by));
+    wide!(values.iter_mut().for_each(|value| *value *= by));
 }
 
 fn divide(values: &mut [f32], by: f32) {
-    wide(|| values.iter_mut().for_each(|value| *value /= by));
+    wide!(values.iter_mut().for_each(|value| *value /= by));
 }
 
 fn raise(best: &mut [f32], values: &[f32]) {
     // A NaN fails the comparison: it is taken, and replaced by the next element.
     let next = |best: f32, value: f32| if best >= value { best } else { value };
-    wide(|| best.iter_mut().zip(values).for_each(|(best, value)| *best = next(*best, *value)));
+    wide!(best.iter_mut().zip(values).for_each(|(best, value)| *best = next(*best, *value)));
 }

@@ -48,7 +48,7 @@ fn codes(
     let mut out = vec![0_u8; values.len()];
     each_chunk(&mut out, PIECE, |(): &mut (), number, out| {
         let values = part_of(&values, number * PIECE, out.len());
-        wide(move || {
+        wide!(move {
             out.iter_mut()
                 .zip(values)
                 .for_each(|(out, value)| *out = code(value / scale, zero, limits));
@@ -94,7 +94,7 @@ pub(super) fn dequantize(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
         #[expect(clippy::cast_precision_loss, reason = "9 bits")]
         let real = move |code: i32| (code - zero) as f32 * scale;
         let pairs = out.iter_mut().zip(values);
-        wide(move || match is_signed {
+        wide!(move match is_signed {
             true => pairs.for_each(|(out, byte)| *out = real(byte.cast_signed().into())),
             false => pairs.for_each(|(out, byte)| *out = real((*byte).into())),
         });
@@ -111,7 +111,7 @@ pub(super) fn quantize_by_range(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> 
     }
     let values = ordered(x, order_of(x))?;
     let mut range = [0.0; 2];
-    wide(|| {
+    wide!({
         range =
             [combined(&values, 0.0, |it| it, f32::min), combined(&values, 0.0, |it| it, f32::max)];
     });
@@ -200,7 +200,7 @@ fn paired(
         let pairs = part_of(&left_codes, begin, count).iter();
         let pairs = pairs.zip(part_of(&right_codes, begin, count));
         // What is captured by reference might overlap with the result, and would be loaded for each element.
-        wide(move || {
+        wide!(move {
             for (out, (left, right)) in out.iter_mut().zip(pairs) {
                 *out = wide_code(of(a.number(*left), b.number(*right)) / scale, zero, limits);
             }

@@ -275,7 +275,7 @@ impl Cell {
         for ((sums, of_inputs), (hidden, long)) in
             sums.zip(of_inputs.chunks_exact(4 * size)).zip(states)
         {
-            wide(|| {
+            wide!({
                 add(sums, of_inputs);
                 let [input, output, forget, fresh] = split(sums, size);
                 let gates = input.iter().zip(output).zip(forget).zip(fresh);
@@ -302,7 +302,7 @@ impl Cell {
         let sums = products.iter_mut().take(1).flat_map(|all| all.chunks_exact_mut(3 * size));
         let states = state.hidden.chunks_exact_mut(size);
         for ((sums, of_inputs), hidden) in sums.zip(of_inputs.chunks_exact(3 * size)).zip(states) {
-            wide(|| {
+            wide!({
                 let (gates, fresh) = sums.split_at_mut(2 * size);
                 let (of_gates, of_fresh) = of_inputs.split_at(2 * size);
                 add(gates, of_gates);
@@ -331,7 +331,7 @@ impl Cell {
         for ((gates, of_inputs), (hidden, kept)) in
             gates.zip(of_inputs.chunks_exact(3 * size)).zip(states)
         {
-            wide(|| {
+            wide!({
                 let (of_gates, _) = of_inputs.split_at(2 * size);
                 add(gates, of_gates);
                 gates.iter_mut().for_each(|gate| *gate = sigmoid(*gate));
@@ -347,7 +347,7 @@ impl Cell {
         for (((gates, fresh), of_inputs), hidden) in
             sums.zip(of_inputs.chunks_exact(3 * size)).zip(states)
         {
-            wide(|| {
+            wide!({
                 let [update, _] = split(gates, size);
                 let [_, _, of_fresh] = split(of_inputs, size);
                 let fresh = fresh.iter().zip(of_fresh).zip(update);

@@ -36,10 +36,12 @@ pub(super) fn softmax(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     }
     let width = x.dims().last().copied().unwrap_or(1);
     each_row(task, x, width, |row, out| {
-        let most = combined(row, f32::NEG_INFINITY, |it| it, |a, b| if b > a { b } else { a });
-        row.iter().zip(out.iter_mut()).for_each(|(value, out)| *out = exp(value - most));
-        let all = sum(out, |it| it);
-        out.iter_mut().for_each(|value| *value /= all);
+        wide!({
+            let most = combined(row, f32::NEG_INFINITY, |it| it, |a, b| if b > a { b } else { a });
+            row.iter().zip(out.iter_mut()).for_each(|(value, out)| *out = exp(value - most));
+            let all = sum(out, |it| it);
+            out.iter_mut().for_each(|value| *value /= all);
+        });
     })
 }
 
@@ -69,14 +71,16 @@ pub(super) fn layer_normalization(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>
     #[expect(clippy::cast_precision_loss, reason = "the kernel divides by the same number")]
     let count = width as f32;
     each_row(task, x, width, |row, out| {
-        let mean = sum(row, |it| it) / count;
-        row.iter().zip(out.iter_mut()).for_each(|(value, out)| *out = value - mean);
-        let variance = sum(out, |distance| distance * distance) / count;
-        let inverse = 1.0 / (variance + epsilon).sqrt();
-        out.iter_mut().zip(scale.iter()).for_each(|(out, scale)| *out = *out * inverse * scale);
-        if let Some(bias) = &bias {
-            out.iter_mut().zip(bias.iter()).for_each(|(out, bias)| *out += bias);
-        }
+        wide!({
+            let mean = sum(row, |it| it) / count;
+            row.iter().zip(out.iter_mut()).for_each(|(value, out)| *out = value - mean);
+            let variance = sum(out, |distance| distance * distance) / count;
+            let inverse = 1.0 / (variance + epsilon).sqrt();
+            out.iter_mut().zip(scale.iter()).for_each(|(out, scale)| *out = *out * inverse * scale);
+            if let Some(bias) = &bias {
+                out.iter_mut().zip(bias.iter()).for_each(|(out, bias)| *out += bias);
+            }
+        });
     })
 }
 
@@ -92,10 +96,8 @@ fn each_row(
     let each = (PIECE / width.max(1)).max(1) * width;
     each_chunk(&mut out, each, |(), number, out| {
         let values = part_of(&values, number * each, out.len());
-        wide(|| {
-            let rows = values.chunks_exact(width);
-            out.chunks_exact_mut(width).zip(rows).for_each(|(out, row)| of(row, out));
-        });
+        let rows = values.chunks_exact(width);
+        out.chunks_exact_mut(width).zip(rows).for_each(|(out, row)| of(row, out));
         Ok(())
     })?;
     tensor(out, x.dims().to_vec(), Order::RowMajor).map(one)

@@ -144,7 +144,7 @@ impl Sums<'_> {
             }
         }
         if let Some([least, most]) = finish.clamp {
-            wide(|| {
+            wide!({
                 for value in out.iter_mut() {
                     let raised = if *value < least { least } else { *value };
                     *value = if raised > most { most } else { raised };

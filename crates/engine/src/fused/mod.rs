@@ -17,7 +17,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use rules::{is_link, wide};
+pub(crate) use rules::{Once, is_link, wide};
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -78,10 +78,8 @@ impl Read {
                 })?;
                 room.extend(truths.iter().map(|truth| f32::from(*truth)));
             }
-            Self::All(value) => {
-                room.clear();
-                room.resize(place.len(), *value);
-            }
+            // What is there from the block before is the same value.
+            Self::All(value) => room.resize(place.len(), *value),
             Self::Spread(numbers, sides) => {
                 room.clear();
                 spread(numbers, sides, place, room);

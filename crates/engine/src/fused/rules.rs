@@ -2,11 +2,44 @@
 
 use lodstone_model::{DType, Op};
 use lodstone_schema::onnx::dtype;
-use pulp::Arch;
 
 use super::Link;
 use super::curves::{erf, exp, sigmoid, tanh};
 use crate::kernels::Call;
+
+/// Compiles a loop for the widest vectors of the processor. This does not change results: each element is computed exactly
+/// as written. Functions that are called are compiled so only if they are inlined.
+macro_rules! wide {
+    (move $work:expr) => {{
+        let once = $crate::fused::Once;
+        pulp::Arch::new().dispatch(
+            #[inline(always)]
+            move || {
+                once.used();
+                $work
+            },
+        )
+    }};
+    ($work:expr) => {{
+        let once = $crate::fused::Once;
+        pulp::Arch::new().dispatch(
+            #[inline(always)]
+            || {
+                once.used();
+                $work
+            },
+        )
+    }};
+}
+pub(crate) use wide;
+
+/// Makes a closure one that can be called only once: others are called through a function, which is not always inlined.
+pub(crate) struct Once;
+
+impl Once {
+    #[inline(always)]
+    pub(crate) fn used(self) {}
+}
 
 /// The class of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,29 +182,23 @@ fn least(a: f32, b: f32) -> f32 {
     if a < b || a.is_nan() { a } else { b }
 }
 
-/// Compiles a loop for the widest vectors of the processor. This does not change results: each element is computed
-/// exactly as written here.
-pub(crate) fn wide(work: impl FnOnce()) {
-    Arch::new().dispatch(work);
-}
-
 pub(super) fn truth(is: bool) -> f32 {
     f32::from(u8::from(is))
 }
 
 #[inline(always)]
 fn each([a]: [&[f32]; 1], out: &mut [f32], of: impl Fn(f32) -> f32) {
-    wide(|| out.iter_mut().zip(a).for_each(|(out, a)| *out = of(*a)));
+    wide!(out.iter_mut().zip(a).for_each(|(out, a)| *out = of(*a)));
 }
 
 #[inline(always)]
 fn both([a, b]: [&[f32]; 2], out: &mut [f32], of: impl Fn(f32, f32) -> f32) {
-    wide(|| out.iter_mut().zip(a).zip(b).for_each(|((out, a), b)| *out = of(*a, *b)));
+    wide!(out.iter_mut().zip(a).zip(b).for_each(|((out, a), b)| *out = of(*a, *b)));
 }
 
 fn clip([values, lowest, highest]: [&[f32]; 3], out: &mut [f32]) {
     let all = out.iter_mut().zip(values).zip(lowest).zip(highest);
-    wide(|| all.for_each(|(((out, a), low), high)| *out = least(most(*a, *low), *high)));
+    wide!(all.for_each(|(((out, a), low), high)| *out = least(most(*a, *low), *high)));
 }
 
 fn choose([which, yes, no]: [&[f32]; 3], out: &mut [f32]) {
@@ -179,5 +206,5 @@ fn choose([which, yes, no]: [&[f32]; 3], out: &mut [f32]) {
     let one = |(((out, which), yes), no): (((&mut f32, &f32), &f32), &f32)| {
         *out = if *which != 0.0 { *yes } else { *no };
     };
-    wide(|| all.for_each(one));
+    wide!(all.for_each(one));
 }
