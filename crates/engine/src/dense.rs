@@ -1,7 +1,7 @@
 //! Dense tensors: the inputs and results of kernels.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use burn_backend::{AllocationProperty, TensorData};
 use burn_flex::{FlexTensor, Layout};
@@ -28,7 +28,40 @@ pub struct Dense {
     strides: Vec<isize>,
     /// The index of the first element in the bytes.
     offset: usize,
-    storage: Arc<burn_backend::Bytes>,
+    storage: Storage,
+}
+
+/// The bytes of a tensor, which it may share with others.
+#[derive(Clone)]
+enum Storage {
+    Aligned(Arc<burn_backend::Bytes>),
+    /// Bytes of a file at an address that is no multiple of the element size, and a copy of them that was needed.
+    Unaligned(Arc<(Bytes, OnceLock<Arc<burn_backend::Bytes>>)>),
+}
+
+impl Storage {
+    fn of(bytes: Bytes, size: usize) -> Self {
+        if bytes.as_ptr().addr().is_multiple_of(size) {
+            let shared = burn_backend::Bytes::from_shared(bytes, AllocationProperty::Other);
+            return Self::Aligned(Arc::new(shared));
+        }
+        Self::Unaligned(Arc::new((bytes, OnceLock::new())))
+    }
+
+    /// Returns bytes whose address is a multiple of the element size.
+    fn aligned(&self) -> &Arc<burn_backend::Bytes> {
+        match self {
+            Self::Aligned(bytes) => bytes,
+            Self::Unaligned(both) => {
+                let (bytes, copy) = &**both;
+                copy.get_or_init(|| copied(bytes))
+            }
+        }
+    }
+}
+
+fn copied(bytes: &Bytes) -> Arc<burn_backend::Bytes> {
+    Arc::new(burn_backend::Bytes::from_bytes_vec(bytes.to_vec()))
 }
 
 impl fmt::Debug for Dense {
@@ -47,8 +80,8 @@ impl AsRef<[u8]> for Owner {
 }
 
 impl Dense {
-    /// Creates a tensor from bytes in row-major order. The bytes are copied only if their address is not aligned to the
-    /// element size.
+    /// Creates a tensor from bytes in row-major order. If their address is not aligned to the element size, they are copied
+    /// when the elements are needed.
     ///
     /// # Errors
     /// If the type has no size, or the number of bytes does not match the dims.
@@ -61,13 +94,8 @@ impl Dense {
             return Err("a boolean is neither 0 nor 1".into());
         }
         let size = dtype.bits().map_or(1, |bits| (bits as usize / 8).max(1));
-        let aligned = bytes.as_ptr().addr().is_multiple_of(size);
-        let storage = match aligned {
-            true => burn_backend::Bytes::from_shared(bytes, AllocationProperty::Other),
-            false => burn_backend::Bytes::from_bytes_vec(bytes.to_vec()),
-        };
         let strides = Order::RowMajor.strides(&dims);
-        Ok(Self { dtype, dims, strides, offset: 0, storage: Arc::new(storage) })
+        Ok(Self { dtype, dims, strides, offset: 0, storage: Storage::of(bytes, size) })
     }
 
     /// Returns the elements of a dense tensor of a model, reading them if they are not in memory.
@@ -82,6 +110,17 @@ impl Dense {
         let dims = tensor.shape.iter().map(|dim| usize::try_from(*dim));
         let dims = dims.collect::<Result<_, _>>().map_err(|_| "it is too large")?;
         Self::new(tensor.dtype, dims, bytes)
+    }
+
+    /// Returns a tensor of the same elements for a reader that needs them once: if they have to be copied, the copy is not
+    /// kept.
+    pub(crate) fn once(&self) -> Self {
+        match &self.storage {
+            Storage::Unaligned(both) if both.1.get().is_none() => {
+                Self { storage: Storage::Aligned(copied(&both.0)), ..self.clone() }
+            }
+            _ => self.clone(),
+        }
     }
 
     /// Converts to a tensor of a model, which shares the bytes if they are in row-major order.
@@ -106,10 +145,9 @@ impl Dense {
             let size = self.dtype.bits().map_or(1, |bits| (bits as usize / 8).max(1));
             let begin = self.offset.saturating_mul(size);
             let end = usize::try_from(self.nbytes()).ok().and_then(|all| begin.checked_add(all));
-            return match end.filter(|end| *end <= self.storage.len()) {
-                Some(end) => {
-                    Ok(Bytes::from_owner(Owner(Arc::clone(&self.storage))).slice(begin..end))
-                }
+            let storage = self.storage.aligned();
+            return match end.filter(|end| *end <= storage.len()) {
+                Some(end) => Ok(Bytes::from_owner(Owner(Arc::clone(storage))).slice(begin..end)),
                 None => Err(Finding::internal("elements are outside of their storage")),
             };
         }
@@ -143,7 +181,7 @@ impl Dense {
                 .map(|(at, stride)| usize::cast_signed(*at) * stride)
                 .sum();
             let begin = self.offset.checked_add_signed(skipped).map(|offset| offset * size);
-            let element = begin.and_then(|begin| self.storage.get(begin..begin + size));
+            let element = begin.and_then(|begin| self.storage.aligned().get(begin..begin + size));
             let lost = || Finding::internal("elements are outside of their storage");
             bytes.extend_from_slice(element.ok_or_else(lost)?);
             for (at, dim) in at.iter_mut().zip(&self.dims).rev() {
@@ -286,7 +324,7 @@ impl Dense {
         let is_empty = self.dims.contains(&0);
         let offset = if is_empty { 0 } else { self.offset };
         let layout = Layout::new(self.dims.clone().into(), self.strides.clone(), offset);
-        Ok(FlexTensor::from_arc(Arc::clone(&self.storage), layout, dtype))
+        Ok(FlexTensor::from_arc(Arc::clone(self.storage.aligned()), layout, dtype))
     }
 
     /// Wraps a result of burn; nothing is copied.
@@ -299,7 +337,38 @@ impl Dense {
             dims: layout.shape().to_vec(),
             strides: layout.strides().to_vec(),
             offset: layout.start_offset(),
-            storage: tensor.data_arc(),
+            storage: Storage::Aligned(tensor.data_arc()),
         })
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::expect_used, reason = "tests fail so")]
+mod tests {
+    use super::*;
+
+    /// Elements are the same at every address. What is read once is not kept; what is kept is shared.
+    #[test]
+    fn elements_at_any_address_can_be_read() {
+        for skipped in 0..4 {
+            let values = [1.5_f32, -2.0, 0.25];
+            let mut bytes = vec![0; skipped];
+            bytes.extend(values.iter().flat_map(|value| value.to_ne_bytes()));
+            let bytes = Bytes::from(bytes).slice(skipped..);
+            let dense = Dense::new(DType::Float32, vec![3], bytes).expect("a tensor");
+            let copy = || match &dense.storage {
+                Storage::Aligned(_) => None,
+                Storage::Unaligned(both) => Some(both.1.get().map(|copy| copy.as_ptr())),
+            };
+            assert_eq!(copy().is_none(), skipped == 0, "{skipped} bytes before the elements");
+            let numbers = |it: &Dense| it.to_f64().expect("numbers");
+            assert_eq!(numbers(&dense.once()), [1.5, -2.0, 0.25]);
+            assert_eq!(copy().flatten(), None, "a copy that was needed once is kept");
+            let other = dense.clone();
+            assert_eq!(numbers(&other), [1.5, -2.0, 0.25]);
+            let first = copy();
+            assert_eq!(numbers(&dense), [1.5, -2.0, 0.25]);
+            assert_eq!(copy(), first, "the elements were copied twice");
+        }
     }
 }

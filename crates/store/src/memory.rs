@@ -42,10 +42,15 @@ impl Memory {
         #[cfg(unix)]
         if len >= Self::LARGE as u64 {
             let len = to_usize(len);
-            let pages = MmapMut::map_anon(len).map_err(|source| Error::Memory { len, source })?;
-            // Only a hint: systems without huge pages use normal ones.
+            // Linux aligns a mapping to huge pages only if it fills them.
+            let whole = len.checked_next_multiple_of(Self::LARGE).unwrap_or(len);
+            let pages = MmapMut::map_anon(whole).map_err(|source| Error::Memory { len, source })?;
+            // Only a hint: systems without huge pages use normal ones, as does the end if it is small.
             #[cfg(target_os = "linux")]
-            let _ = pages.advise(memmap2::Advice::HugePage);
+            {
+                let large = whole - if whole - len > Self::LARGE / 2 { Self::LARGE } else { 0 };
+                let _ = pages.advise_range(memmap2::Advice::HugePage, 0, large);
+            }
             return Ok(Self { repr: Repr::Pages(pages), begin: 0, len });
         }
         let room = to_usize(len.saturating_add(ALIGNMENT));
