@@ -91,7 +91,8 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "RTEN_NUM_THREADS": str(threads)},
+            # tract's own pool is not all: some operators run on that of rayon.
+            env={**os.environ, "RAYON_NUM_THREADS": str(threads), "RTEN_NUM_THREADS": str(threads)},
         )
 
     def request(self, line):
@@ -101,6 +102,11 @@ class Worker:
         if len(answer) != 2:
             raise SystemExit(f"{self.process.args} failed")
         return float(answer[0]), float(answer[1])
+
+    def processor_time(self):
+        """Returns the time in seconds that the process has had on all processors; Linux only."""
+        _, _, fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")
+        return sum(int(ticks) for ticks in fields.split()[11:13]) / os.sysconf("SC_CLK_TCK")
 
     def close(self):
         self.process.stdin.close()
@@ -130,7 +136,10 @@ def measure(path, threads, engines, turns):
     for library, worker in workers.items():
         worker.request("cold")
         counts[library] = max(1, int(TURN / worker.request(1)[0]))
-        worker.request(counts[library])
+        before, seconds = worker.processor_time(), worker.request(counts[library])[0]
+        used = (worker.processor_time() - before) / seconds
+        if used > threads + 0.3:
+            raise SystemExit(f"{path.stem}: {library} uses {used:.1f} processors with {threads} threads")
     return alternating(workers, counts, turns), cold
 
 
