@@ -6,6 +6,7 @@ use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;
 
 use super::buffers::{Buffer, Buffers};
+use super::columns::Columns;
 use super::layout::{Order, ordered, tensor};
 use super::planes::Planes;
 use super::product::{Finish, Lines, Packed, Place, Read, Rows, SLACK, gather, part_of};
@@ -169,10 +170,15 @@ impl Convolution {
                 Weights::Transposed(Packed::new(size, inner, room, read)?)
             }
         } else {
-            let read = |first: usize, row: usize, into: &mut [f32]| {
+            let mut rows = Columns::new(&values, each * window);
+            let is_in_order = groups == 1 && (window == 1 || is_large);
+            let mut read = |first: usize, row: usize, into: &mut [f32]| {
                 let (place, channel) = (row / each, row % each);
-                let at = if is_large { place * each + channel } else { channel * window + place };
-                gather(&values, first * each * window + at, each * window, into);
+                let at = if is_large { row } else { channel * window + place };
+                match is_in_order {
+                    true => rows.read([row, first], into),
+                    false => gather(&values, first * each * window + at, each * window, into),
+                }
                 scale(first, into);
             };
             if *each == 1 && columns == 1 {

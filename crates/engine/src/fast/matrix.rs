@@ -4,8 +4,9 @@ use burn_flex::FlexTensor;
 use lodstone_model::{DType, Op};
 
 use super::buffers::{Buffer, Buffers};
+use super::columns::Columns;
 use super::layout::{Order, ordered, tensor};
-use super::product::{Finish, Lines, Packed, gather};
+use super::product::{Finish, Lines, Packed, gather, part_of};
 use super::{Ending, Task, one};
 use crate::dense::Dense;
 use crate::item::Outcome;
@@ -63,10 +64,12 @@ impl Matrix {
             }
         };
         let (alpha, values) = (call.float("alpha", 1.0), ordered(right, Order::RowMajor)?);
-        let (down, across) = if is_turned { (1, inner) } else { (columns, 1) };
-        let size = [1, inner, columns];
+        let (size, mut turned) = ([1, inner, columns], Columns::new(&values, inner));
         let packed = Packed::new(size, inner, Buffer::constant, |[_, row, column], into| {
-            gather(&values, row * down + column * across, across, into);
+            match is_turned {
+                true => turned.read([row, column], into),
+                false => into.copy_from_slice(part_of(&values, row * columns + column, into.len())),
+            }
             into.iter_mut().for_each(|value| *value *= alpha);
         })?;
         Ok(Some(Self { inner, packed, bias }))

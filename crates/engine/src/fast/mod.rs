@@ -9,6 +9,7 @@
 //! | `bytes.rs` | the product of rows of 8-bit integers with a packed matrix |
 //! | `convolution.rs` | convolutions |
 //! | `codes.rs` | tensors of 8-bit integers, their scales and zero points |
+//! | `columns.rs` | matrices whose columns are contiguous |
 //! | `dot.rs` | the product of `bytes.rs` by AVX-512 VNNI |
 //! | `each.rs` | convolutions of each channel |
 //! | `finish.rs` | what happens to the sums of `integers.rs` |
@@ -31,6 +32,7 @@ mod arrange;
 mod buffers;
 mod bytes;
 mod codes;
+mod columns;
 mod convolution;
 #[cfg(target_arch = "x86_64")]
 mod dot;

@@ -153,7 +153,7 @@ impl Packed {
         size: [usize; 3],
         joined: usize,
         room: impl Fn(usize) -> Outcome<Buffer>,
-        read: impl Fn([usize; 3], &mut [f32]),
+        mut read: impl FnMut([usize; 3], &mut [f32]),
     ) -> Outcome<Self> {
         Self::together(size, joined, room, |[row, first], groups| {
             let groups = groups.iter_mut().enumerate();

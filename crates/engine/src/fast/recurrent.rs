@@ -5,8 +5,9 @@ use lodstone_schema::Finding;
 
 use super::Task;
 use super::buffers::Buffer;
+use super::columns::Columns;
 use super::layout::{Order, numbers, ordered, tensor};
-use super::product::{Finish, Lines, Packed, gather, part_of};
+use super::product::{Finish, Lines, Packed, part_of};
 use crate::dense::Dense;
 use crate::fused::curves::{sigmoid, tanh};
 use crate::fused::wide;
@@ -224,8 +225,9 @@ impl Cell {
         let width = kind.gates() * hidden;
         let packed = |values: &[f32], inner: usize, [first, count]: [usize; 2]| {
             let values = part_of(values, first * inner, count * inner);
+            let mut columns = Columns::new(values, inner);
             Packed::new([1, inner, count], inner, Buffer::constant, |[_, row, column], into| {
-                gather(values, column * inner + row, inner, into);
+                columns.read([row, column], into);
             })
         };
         let (of_input, of_state) = match bias {

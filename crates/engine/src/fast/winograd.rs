@@ -56,7 +56,7 @@ impl Winograd {
     pub(super) fn new(
         [channels, results]: [usize; 2],
         room: impl Fn(usize) -> Outcome<Buffer>,
-        read: impl Fn([usize; 3], &mut [f32]),
+        mut read: impl FnMut([usize; 3], &mut [f32]),
     ) -> Outcome<Self> {
         let (size, mut window) = ([PLACES, channels, results], Vec::new());
         let filters = Packed::together(size, channels, room, |[channel, first], places| {
