@@ -45,9 +45,11 @@ impl<'a, T> Ahead<'a, T> {
 
 /// Requests an element that is read or written next, for the first-level cache.
 #[inline(always)]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(unused_variables, reason = "there is no safe request")
+)]
 pub(super) fn request<T>(value: Option<&T>) {
     #[cfg(target_arch = "x86_64")]
-    if let Some(value) = value {
-        safe_arch::prefetch_t0(value);
-    }
+    value.into_iter().for_each(safe_arch::prefetch_t0);
 }

@@ -73,6 +73,14 @@ pub(super) struct Bytes {
     panels: Panels,
 }
 
+/// Constant matrices of signed bytes, one for each group.
+pub(super) struct Matrices {
+    /// The number of groups, of rows and of columns.
+    pub(super) size: [usize; 3],
+    /// `[group][column][row]`, each column in whole quads.
+    bytes: Vec<u8>,
+}
+
 /// The packed bytes.
 #[derive(Debug)]
 enum Panels {
@@ -86,6 +94,7 @@ enum Panels {
 #[derive(Default)]
 struct Scratch {
     rows: Vec<u8>,
+    #[cfg(target_arch = "x86_64")]
     quads: Vec<[[u8; QUAD]; TILE]>,
     sums: Vec<i32>,
     numbers: Vec<f32>,
@@ -94,22 +103,16 @@ struct Scratch {
 }
 
 impl Bytes {
-    /// Packs matrices of `inner` rows and `columns` columns, whose elements `at` returns by group, row and column: signed
-    /// bytes. `zeros` are their zero points, one for each column.
+    /// Packs matrices. `zeros` are their zero points, one for each column.
     ///
     /// # Errors
     /// If memory is insufficient.
-    pub(super) fn new(
-        [groups, inner, columns]: [usize; 3],
-        zeros: Vec<i32>,
-        at: impl Fn(usize, usize, usize) -> i8,
-    ) -> Outcome<Self> {
-        let sum = |group: usize, column: usize| {
-            (0..inner).fold(0, |sum, row| sum + i32::from(at(group, row, column)))
-        };
-        let sums = (0..groups).flat_map(|group| (0..columns).map(move |column| (group, column)));
-        let sums = sums.map(|(group, column)| sum(group, column)).collect();
-        let panels = Panels::new([groups, inner, columns], at)?;
+    pub(super) fn new(mut matrices: Matrices, zeros: Vec<i32>) -> Outcome<Self> {
+        let Matrices { size: [groups, inner, columns], .. } = matrices;
+        let sum = |column: &mut [u8]| column.iter().map(|byte| i32::from(byte.cast_signed())).sum();
+        let mut sums: Vec<i32> = matrices.columns().map(sum).collect();
+        sums.resize(groups * columns, 0);
+        let panels = Panels::new(&matrices)?;
         let zeros = if zeros.iter().all(|zero| *zero == 0) { Vec::new() } else { zeros };
         Ok(Self { groups, inner, columns, zeros, sums, panels })
     }
@@ -127,7 +130,7 @@ impl Bytes {
     /// Returns the size of the packed matrices in bytes.
     pub(super) fn nbytes(&self) -> u64 {
         let lists = size_of_val(self.sums.as_slice()) + size_of_val(self.zeros.as_slice());
-        let panels = match &self.panels {
+        let panels: u64 = match &self.panels {
             #[cfg(target_arch = "x86_64")]
             Panels::Dot(panels) => panels.nbytes(),
             Panels::Single(parts) => parts.iter().map(|(_, packed)| packed.nbytes()).sum(),
@@ -206,30 +209,51 @@ impl Bytes {
 pub(super) const TILE: usize = 6;
 
 impl Panels {
-    fn new(size: [usize; 3], at: impl Fn(usize, usize, usize) -> i8) -> Outcome<Self> {
+    fn new(matrices: &Matrices) -> Outcome<Self> {
         #[cfg(target_arch = "x86_64")]
         if super::dot::is_available() {
-            return super::dot::Panels::new(size, at).map(Self::Dot);
+            return super::dot::Panels::new(matrices).map(Self::Dot);
         }
-        Self::single(size, at)
+        Self::single(matrices)
     }
 
-    fn single(
-        [groups, inner, columns]: [usize; 3],
-        at: impl Fn(usize, usize, usize) -> i8,
-    ) -> Outcome<Self> {
+    fn single(matrices: &Matrices) -> Outcome<Self> {
+        let [groups, inner, columns] = matrices.size;
         let starts = (0..inner).step_by(EXACT);
         let part = |start: usize| {
             let part = start..inner.min(start + EXACT);
             let read = |[group, row, column]: [usize; 3], into: &mut [f32]| {
-                let columns = (column..).zip(into);
-                columns.for_each(|(column, into)| *into = at(group, start + row, column).into());
+                for (column, into) in (column..).zip(into) {
+                    let byte = matrices.column(group, column).get(start + row).copied();
+                    *into = byte.unwrap_or_default().cast_signed().into();
+                }
             };
             let size = [groups, part.len(), columns];
             let packed = Packed::new(size, part.len(), Buffer::constant, read)?;
             Ok((part, packed))
         };
         starts.map(part).collect::<Outcome<_>>().map(Self::Single)
+    }
+}
+
+impl Matrices {
+    /// Returns matrices of zeros: so many groups, rows and columns.
+    pub(super) fn zeroed(size @ [groups, inner, columns]: [usize; 3]) -> Self {
+        Self { size, bytes: vec![0; groups * columns * inner.next_multiple_of(QUAD)] }
+    }
+
+    /// Returns the columns of all groups.
+    pub(super) fn columns(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        let [_, inner, _] = self.size;
+        let lines = self.bytes.chunks_exact_mut(inner.next_multiple_of(QUAD).max(1));
+        lines.map(move |line| line.split_at_mut(inner).0)
+    }
+
+    /// Returns a column of a group in whole quads, which zeros fill.
+    pub(super) fn column(&self, group: usize, column: usize) -> &[u8] {
+        let [_, inner, columns] = self.size;
+        let line = inner.next_multiple_of(QUAD);
+        part_of(&self.bytes, (group * columns + column) * line, line)
     }
 }
 
@@ -307,8 +331,19 @@ mod tests {
                         terms.sum()
                     })
                     .collect();
-                let mut packed = Bytes::new(size, zeros, weight).expect("packed");
-                for panels in [Panels::new(size, weight), Panels::single(size, weight)] {
+                let matrices = || {
+                    let mut matrices = Matrices::zeroed(size);
+                    for (number, line) in matrices.columns().enumerate() {
+                        let (group, column) = (number / columns, number % columns);
+                        let rows = line.iter_mut().enumerate();
+                        rows.for_each(|(row, into)| {
+                            *into = weight(group, row, column).cast_unsigned();
+                        });
+                    }
+                    matrices
+                };
+                let mut packed = Bytes::new(matrices(), zeros).expect("packed");
+                for panels in [Panels::new(&matrices()), Panels::single(&matrices())] {
                     packed.panels = panels.expect("packed");
                     let mut out = vec![0; expected.len()];
                     let copied = packed

@@ -1,10 +1,10 @@
 //! Products of unsigned with signed bytes by the instructions of AVX-512 VNNI.
 
-use std::arch::x86_64::{__m512i, _mm512_dpbusd_epi32, _mm512_set1_epi32, _mm512_setzero_si512};
+use std::arch::x86_64::{_mm512_dpbusd_epi32, _mm512_set1_epi32, _mm512_setzero_si512};
 
 use super::ahead::Ahead;
 use super::aligned::Aligned;
-use super::bytes::TILE;
+use super::bytes::{Matrices, TILE};
 use crate::item::Outcome;
 
 /// The number of vectors of a tile.
@@ -15,6 +15,9 @@ const LANES: usize = 16;
 
 /// The number of columns of a tile.
 const WIDTH: usize = VECTORS * LANES;
+
+/// The number of quads of a column that are packed at a time: they fill a line of the cache.
+const BLOCK: usize = 16;
 
 /// The number of quads between requests of what is multiplied next.
 const STEP: usize = 8;
@@ -42,28 +45,23 @@ pub(super) fn is_available() -> bool {
 }
 
 impl Panels {
-    /// Packs matrices of `inner` rows and `columns` columns, whose elements `at` returns by group, row and column.
-    pub(super) fn new(
-        [groups, inner, columns]: [usize; 3],
-        at: impl Fn(usize, usize, usize) -> i8,
-    ) -> Outcome<Self> {
-        let quads = inner.div_ceil(4);
-        let byte = |group: usize, row: usize, column: usize| match row < inner && column < columns {
-            true => at(group, row, column).cast_unsigned(),
-            false => 0,
-        };
-        let mut vectors = Aligned::zeroed(groups * columns.div_ceil(WIDTH) * quads)?;
-        let parts = (0..groups).flat_map(|group| {
-            let columns = (0..columns).step_by(WIDTH);
-            columns.flat_map(move |first| (0..quads).map(move |quad| (group, first, quad)))
-        });
-        for ((group, first, quad), into) in parts.zip(vectors.iter_mut()) {
-            *into = std::array::from_fn(|vector| {
-                std::array::from_fn(|lane| {
-                    let column = first + vector * LANES + lane;
-                    std::array::from_fn(|at| byte(group, quad * 4 + at, column))
-                })
-            });
+    /// Packs matrices.
+    pub(super) fn new(matrices: &Matrices) -> Outcome<Self> {
+        let [groups, inner, columns] = matrices.size;
+        let (quads, count) = (inner.div_ceil(4), columns.div_ceil(WIDTH));
+        let mut vectors: Aligned<[Vector; VECTORS]> = Aligned::zeroed(groups * count * quads)?;
+        for (number, panel) in vectors.chunks_exact_mut(quads.max(1)).enumerate() {
+            let (group, first) = (number / count, number % count * WIDTH);
+            // Some quads of all columns at a time, so that they stay in the cache.
+            for (block, panel) in panel.chunks_mut(BLOCK).enumerate() {
+                for lane in 0..WIDTH.min(columns - first) {
+                    let (quads, _) = matrices.column(group, first + lane).as_chunks();
+                    let lanes = panel.as_flattened_mut().as_flattened_mut().iter_mut();
+                    let into = lanes.skip(lane).step_by(WIDTH);
+                    let from = quads.iter().skip(block * BLOCK);
+                    into.zip(from).for_each(|(into, quad)| *into = *quad);
+                }
+            }
         }
         Ok(Self { groups, columns, quads, vectors })
     }
@@ -153,8 +151,12 @@ fn tile(
     for (number, (rows, panel)) in rows.chunks(STEP).zip(panel.chunks(STEP)).enumerate() {
         ahead.part(number).request();
         // One stream of each: nothing is indexed by a variable.
-        for (quads, vectors) in rows.iter().zip(panel) {
-            let vectors: [__m512i; VECTORS] = vectors.map(pulp::cast);
+        for (quads, panel) in rows.iter().zip(panel) {
+            // A call of `map` would not be inlined here.
+            let mut vectors = [_mm512_setzero_si512(); VECTORS];
+            for vector in 0..VECTORS {
+                vectors[vector] = pulp::cast(panel[vector]);
+            }
             for row in 0..TILE {
                 let quad = _mm512_set1_epi32(i32::from_le_bytes(quads[row]));
                 for vector in 0..VECTORS {
@@ -164,5 +166,11 @@ fn tile(
             }
         }
     }
-    sums.map(|sums| sums.map(pulp::cast))
+    let mut found = [[[0; LANES]; VECTORS]; TILE];
+    for row in 0..TILE {
+        for vector in 0..VECTORS {
+            found[row][vector] = pulp::cast(sums[row][vector]);
+        }
+    }
+    found
 }

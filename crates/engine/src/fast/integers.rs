@@ -2,7 +2,7 @@
 
 use lodstone_model::Op;
 
-use super::bytes::{ByteLines, ByteRows, Bytes, MAX_INNER};
+use super::bytes::{ByteLines, ByteRows, Bytes, MAX_INNER, Matrices};
 use super::codes::{Inputs, Octets, shift, sign, zeros_of};
 use super::convolution::{Geometry, Unfolded};
 use super::finish::{Exact, Finish, Multiplied};
@@ -31,6 +31,9 @@ enum Weights {
 
 /// The maximum number of elements of a window that are summed in single precision: products are below 2^16.
 const MAX_WINDOW: usize = 256;
+
+/// The number of rows of a matrix that are turned at a time.
+const BLOCK: usize = 16;
 
 /// An operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -120,22 +123,37 @@ impl Integers {
                 };
                 Weights::EachChannel(places.map(one).collect())
             }
-            (Kind::ConvInteger | Kind::QLinearConv, [_, each, window @ ..]) => {
-                // The elements of a window, each with all its channels.
-                let window = window.iter().product::<usize>();
-                Weights::Product(Bytes::new(size, zeros, |group, row, column| {
-                    let (place, channel) = (row / each, row % each);
-                    at(((group * columns + column) * each + channel) * window + place)
-                })?)
+            _ => {
+                let mut matrices = Matrices::zeroed(size);
+                match (kind, dims.as_slice()) {
+                    (Kind::ConvInteger | Kind::QLinearConv, [_, each, window @ ..]) => {
+                        // The elements of a window, each with all its channels.
+                        let window = window.iter().product::<usize>();
+                        for (filter, into) in values.chunks_exact(inner).zip(matrices.columns()) {
+                            for (channel, elements) in filter.chunks_exact(window).enumerate() {
+                                let into = into.iter_mut().skip(channel).step_by(*each);
+                                into.zip(elements).for_each(|(into, byte)| *into = *byte);
+                            }
+                        }
+                    }
+                    (Kind::QGemm(true), _) => {
+                        let lines = values.chunks_exact(inner).zip(matrices.columns());
+                        lines.for_each(|(line, into)| into.copy_from_slice(line));
+                    }
+                    _ => {
+                        // A few rows at a time, so that they stay in the cache.
+                        for (block, lines) in values.chunks(BLOCK * columns).enumerate() {
+                            for (column, into) in matrices.columns().enumerate() {
+                                let into = into.iter_mut().skip(block * BLOCK);
+                                let from = lines.iter().skip(column).step_by(columns);
+                                into.zip(from).for_each(|(into, byte)| *into = *byte);
+                            }
+                        }
+                    }
+                }
+                matrices.columns().flatten().for_each(|byte| *byte ^= sign);
+                Weights::Product(Bytes::new(matrices, zeros)?)
             }
-            (Kind::QGemm(true), _) => Weights::Product(Bytes::new(
-                size,
-                zeros,
-                |_, row, column| at(column * inner + row),
-            )?),
-            _ => Weights::Product(Bytes::new(size, zeros, |_, row, column| {
-                at(row * columns + column)
-            })?),
         };
         Ok(Some(Self { kind, dims, groups, weights }))
     }
