@@ -38,14 +38,15 @@ static DIVISION: LazyLock<Division> = LazyLock::new(|| {
         tiles: vec![[2, 6, 100], [3, if lanes() == 16 { 4 } else { 3 }, 100], [1, 8, 112]],
     };
     let panel = 2 * usual.depth * lanes() * size_of::<f32>();
-    match first_level() {
-        // Panels are read from the second-level cache: longer sums and wider tiles return to memory less often.
-        Some(size) if size < panel => Division {
-            depth: 768,
-            is_direct: true,
-            tiles: vec![[3, 4, 100], [4, 4, 101], [2, 6, 109], [1, 8, 112]],
-        },
-        _ => usual,
+    // Four vectors fit the registers of processors with vectors of 16 only.
+    if lanes() < 16 || first_level().is_none_or(|size| size >= panel) {
+        return usual;
+    }
+    // Panels are read from the second-level cache: longer sums and wider tiles return to memory less often.
+    Division {
+        depth: 768,
+        is_direct: true,
+        tiles: vec![[3, 4, 100], [4, 4, 101], [2, 6, 109], [1, 8, 112]],
     }
 });
 
