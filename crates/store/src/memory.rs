@@ -30,9 +30,9 @@ enum Repr {
 const ALIGNMENT: u64 = 64;
 
 impl Memory {
-    /// The size of a huge page in bytes, which is that of the smallest allocation in huge pages. They are used where
-    /// the system supports them: the time to load a model is dominated by page faults, of which there are 512 times fewer.
-    pub const LARGE: usize = 2 << 20;
+    /// The size of a huge page in bytes. Where the system supports them, they are used for what fills at least half of one:
+    /// the time to load a model is dominated by page faults, of which there are 512 times fewer.
+    const LARGE: usize = 2 << 20;
 
     /// Allocates zeroed memory.
     ///
@@ -40,12 +40,12 @@ impl Memory {
     /// Fails if memory is insufficient.
     pub fn zeroed(len: u64) -> Result<Self> {
         #[cfg(unix)]
-        if len >= Self::LARGE as u64 {
+        if len >= Self::LARGE as u64 / 2 {
             let len = to_usize(len);
             // Linux aligns a mapping to huge pages only if it fills them.
             let whole = len.checked_next_multiple_of(Self::LARGE).unwrap_or(len);
             let pages = MmapMut::map_anon(whole).map_err(|source| Error::Memory { len, source })?;
-            // Only a hint: systems without huge pages use normal ones, as does the end if it is small.
+            // Only a hint: systems without huge pages use normal ones, as does an end that fills less than half of one.
             #[cfg(target_os = "linux")]
             {
                 let large = whole - if whole - len > Self::LARGE / 2 { Self::LARGE } else { 0 };
