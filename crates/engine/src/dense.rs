@@ -35,8 +35,14 @@ pub struct Dense {
 #[derive(Clone)]
 enum Storage {
     Aligned(Arc<burn_backend::Bytes>),
-    /// Bytes of a file at an address that is no multiple of the element size, and a copy of them that was needed.
-    Unaligned(Arc<(Bytes, OnceLock<Arc<burn_backend::Bytes>>)>),
+    Unaligned(Arc<Unaligned>),
+}
+
+/// Bytes of a file at an address that is no multiple of the element size.
+struct Unaligned {
+    bytes: Bytes,
+    /// A copy that was needed.
+    copy: OnceLock<Arc<burn_backend::Bytes>>,
 }
 
 impl Storage {
@@ -45,23 +51,27 @@ impl Storage {
             let shared = burn_backend::Bytes::from_shared(bytes, AllocationProperty::Other);
             return Self::Aligned(Arc::new(shared));
         }
-        Self::Unaligned(Arc::new((bytes, OnceLock::new())))
+        Self::Unaligned(Arc::new(Unaligned { bytes, copy: OnceLock::new() }))
+    }
+
+    /// Returns the bytes, at any address.
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Aligned(bytes) => bytes,
+            Self::Unaligned(it) => &it.bytes,
+        }
     }
 
     /// Returns bytes whose address is a multiple of the element size.
     fn aligned(&self) -> &Arc<burn_backend::Bytes> {
         match self {
             Self::Aligned(bytes) => bytes,
-            Self::Unaligned(both) => {
-                let (bytes, copy) = &**both;
-                copy.get_or_init(|| copied(bytes))
+            Self::Unaligned(it) => {
+                let copied = || burn_backend::Bytes::from_bytes_vec(it.bytes.to_vec());
+                it.copy.get_or_init(|| Arc::new(copied()))
             }
         }
     }
-}
-
-fn copied(bytes: &Bytes) -> Arc<burn_backend::Bytes> {
-    Arc::new(burn_backend::Bytes::from_bytes_vec(bytes.to_vec()))
 }
 
 impl fmt::Debug for Dense {
@@ -112,15 +122,10 @@ impl Dense {
         Self::new(tensor.dtype, dims, bytes)
     }
 
-    /// Returns a tensor of the same elements for a reader that needs them once: if they have to be copied, the copy is not
-    /// kept.
-    pub(crate) fn once(&self) -> Self {
-        match &self.storage {
-            Storage::Unaligned(both) if both.1.get().is_none() => {
-                Self { storage: Storage::Aligned(copied(&both.0)), ..self.clone() }
-            }
-            _ => self.clone(),
-        }
+    /// Returns the bytes in memory from the first element on, at any address.
+    pub(crate) fn stored(&self) -> &[u8] {
+        let size = self.dtype.bits().map_or(1, |bits| (bits as usize / 8).max(1));
+        self.storage.bytes().get(self.offset.saturating_mul(size)..).unwrap_or_default()
     }
 
     /// Converts to a tensor of a model, which shares the bytes if they are in row-major order.
@@ -346,8 +351,9 @@ impl Dense {
 #[expect(clippy::expect_used, reason = "tests fail so")]
 mod tests {
     use super::*;
+    use crate::fast::layout::raw;
 
-    /// Elements are the same at every address. What is read once is not kept; what is kept is shared.
+    /// Elements are the same at every address. They are copied only if they have to be, and once.
     #[test]
     fn elements_at_any_address_can_be_read() {
         for skipped in 0..4 {
@@ -358,12 +364,13 @@ mod tests {
             let dense = Dense::new(DType::Float32, vec![3], bytes).expect("a tensor");
             let copy = || match &dense.storage {
                 Storage::Aligned(_) => None,
-                Storage::Unaligned(both) => Some(both.1.get().map(|copy| copy.as_ptr())),
+                Storage::Unaligned(it) => Some(it.copy.get().map(|copy| copy.as_ptr())),
             };
             assert_eq!(copy().is_none(), skipped == 0, "{skipped} bytes before the elements");
             let numbers = |it: &Dense| it.to_f64().expect("numbers");
-            assert_eq!(numbers(&dense.once()), [1.5, -2.0, 0.25]);
-            assert_eq!(copy().flatten(), None, "a copy that was needed once is kept");
+            let raw = raw(&dense, Order::RowMajor).expect("elements");
+            assert_eq!(raw.iter().map(|it| f32::from_ne_bytes(*it)).collect::<Vec<_>>(), values);
+            assert_eq!(copy().flatten(), None, "elements were copied that were read in place");
             let other = dense.clone();
             assert_eq!(numbers(&other), [1.5, -2.0, 0.25]);
             let first = copy();

@@ -1,5 +1,9 @@
 //! Matrices whose columns are contiguous in memory.
 
+use pulp::bytemuck::cast_slice_mut;
+
+use super::ahead::request;
+use super::layout::Raw;
 use super::product::part_of;
 
 /// The number of rows that are read at a time: those of a column fill a line of the cache.
@@ -8,16 +12,16 @@ const ROWS: usize = 16;
 /// A matrix that is read row by row, some columns at a time.
 pub(super) struct Columns<'v> {
     /// The columns, one after another.
-    values: &'v [f32],
+    values: &'v [Raw],
     /// The number of rows.
     inner: usize,
     /// The first row and the first column of what is in `block`, and its number of columns.
     place: Option<[usize; 3]>,
-    block: Vec<f32>,
+    block: Vec<Raw>,
 }
 
 impl<'v> Columns<'v> {
-    pub(super) fn new(values: &'v [f32], inner: usize) -> Self {
+    pub(super) fn new(values: &'v [Raw], inner: usize) -> Self {
         Self { values, inner, place: None, block: Vec::new() }
     }
 
@@ -29,15 +33,17 @@ impl<'v> Columns<'v> {
             self.place = Some(place);
             self.load(place);
         }
-        into.copy_from_slice(part_of(&self.block, below * count, count));
+        cast_slice_mut(into).copy_from_slice(part_of(&self.block, below * count, count));
     }
 
     /// Transposes some rows of columns.
     fn load(&mut self, [first, column, count]: [usize; 3]) {
-        self.block.resize(ROWS * count, 0.0);
+        self.block.resize(ROWS * count, Raw::default());
         let rows = ROWS.min(self.inner - first);
         for number in 0..count {
-            let from = part_of(self.values, (column + number) * self.inner + first, rows);
+            let begin = (column + number) * self.inner + first;
+            request(self.values.get(begin + 2 * ROWS));
+            let from = part_of(self.values, begin, rows);
             let into = self.block.iter_mut().skip(number).step_by(count);
             into.zip(from).for_each(|(into, value)| *into = *value);
         }

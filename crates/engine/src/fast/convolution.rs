@@ -4,10 +4,11 @@ use std::ops::Range;
 
 use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;
+use pulp::bytemuck::cast_slice_mut;
 
 use super::buffers::{Buffer, Buffers};
 use super::columns::Columns;
-use super::layout::{Order, ordered, tensor};
+use super::layout::{Order, ordered, raw, tensor};
 use super::planes::Planes;
 use super::product::{Finish, Lines, Packed, Place, Read, Rows, SLACK, gather, part_of};
 use super::tile::lanes;
@@ -119,7 +120,7 @@ impl Convolution {
         // Of a large window, as the gradient of a filter has it, the channels would be far from each other.
         let is_large = window > LARGE && !is_transposed(op);
         let order = if is_large { Order::ChannelsLast } else { Order::RowMajor };
-        let values = ordered(filter, order)?;
+        let values = raw(filter, order)?;
         let mut bias = match bias {
             Some(bias) if bias.dims() != [results] => return Ok(None),
             Some(bias) => Some(ordered(bias, Order::RowMajor)?.to_vec()),
@@ -150,7 +151,7 @@ impl Convolution {
                     let (_, rest) = into.split_at_mut(done);
                     let (now, _) = rest.split_at_mut((each - first).min(rest.len()));
                     let input = (group * inner + row) * each + first;
-                    gather(&values, input * window + place, window, now);
+                    gather(&values, input * window + place, window, cast_slice_mut(now));
                     scale(group * each + first, now);
                     done += now.len();
                 }
@@ -169,6 +170,13 @@ impl Convolution {
                 let size = [groups, inner, window * each];
                 Weights::Transposed(Packed::new(size, inner, room, read)?)
             }
+        } else if uses_winograd && is_dense(op)? {
+            let mut rows = Columns::new(&values, each * window);
+            let size = [*each, columns];
+            Weights::Winograd(Winograd::new(size, room, |[place, channel, first], into| {
+                rows.read([channel * window + place, first], into);
+                scale(first, into);
+            })?)
         } else {
             let mut rows = Columns::new(&values, each * window);
             let is_in_order = groups == 1 && (window == 1 || is_large);
@@ -177,7 +185,10 @@ impl Convolution {
                 let at = if is_large { row } else { channel * window + place };
                 match is_in_order {
                     true => rows.read([row, first], into),
-                    false => gather(&values, first * each * window + at, each * window, into),
+                    false => {
+                        let into = cast_slice_mut(into);
+                        gather(&values, first * each * window + at, each * window, into);
+                    }
                 }
                 scale(first, into);
             };
@@ -186,11 +197,6 @@ impl Convolution {
                 let places = weights.chunks_exact_mut(results).enumerate();
                 places.for_each(|(place, into)| read(0, place, into));
                 Weights::EachChannel(weights)
-            } else if uses_winograd && is_dense(op)? {
-                let size = [*each, columns];
-                Weights::Winograd(Winograd::new(size, room, |[place, channel, first], into| {
-                    read(first, place * each + channel, into);
-                })?)
             } else {
                 // A line of a window is contiguous, with all its channels.
                 let is_joined = groups == 1 && dilation(op)? == 1;

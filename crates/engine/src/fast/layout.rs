@@ -3,6 +3,7 @@
 //! Their dims are those of ONNX (batch, channels, spatial dims); only their strides differ. Kernels that expect another
 //! order copy them, as they do with any transposed tensor.
 
+use std::borrow::Cow;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use burn_backend::{AllocationProperty, BoolStore, DType as BurnType, Element};
 use burn_flex::FlexTensor;
 use lodstone_model::DType;
 use lodstone_schema::Finding;
-use pulp::bytemuck::Pod;
+use pulp::bytemuck::{Pod, cast_slice};
 
 use super::buffers::Buffer;
 use crate::budget::probe;
@@ -27,6 +28,9 @@ pub(crate) enum Elements<T> {
 
 /// The elements of a tensor in single precision.
 pub(crate) type Floats = Elements<f32>;
+
+/// A number in single precision at any address. A processor reads it as it reads others.
+pub(crate) type Raw = [u8; 4];
 
 /// A type of elements.
 pub(crate) trait Number: Element + Pod {}
@@ -83,6 +87,14 @@ impl Order {
         (0..rank.min(1)).chain(spatial).chain(channels)
     }
 
+    /// Returns the other order.
+    fn other(self) -> Self {
+        match self {
+            Self::RowMajor => Self::ChannelsLast,
+            Self::ChannelsLast => Self::RowMajor,
+        }
+    }
+
     /// Returns whether a tensor is stored without gaps in this order. The strides of dims of one element do not matter.
     pub(crate) fn is_of(self, tensor: &Dense) -> bool {
         let expected = self.strides(tensor.dims());
@@ -137,45 +149,52 @@ pub(crate) fn elements<T: Number>(tensor: &Dense, order: Order) -> Outcome<Eleme
         return Ok(Elements::Own(view, range));
     }
     probe(tensor.nbytes())?;
-    let dims = tensor.dims();
-    match (order, dims) {
-        (Order::ChannelsLast, [examples, channels, spatial @ ..])
-            if Order::RowMajor.is_of(tensor) =>
-        {
-            let from = elements(tensor, Order::RowMajor)?;
-            let made = exchanged(&from, *examples, *channels, spatial.iter().product())?;
-            Ok(Elements::Copy(made))
-        }
-        (Order::RowMajor, [examples, channels, spatial @ ..])
-            if Order::ChannelsLast.is_of(tensor) =>
-        {
-            let from = elements(tensor, Order::ChannelsLast)?;
-            let made = exchanged(&from, *examples, spatial.iter().product(), *channels)?;
-            Ok(Elements::Copy(made))
-        }
-        (Order::RowMajor, _) => {
-            let whole = view.to_contiguous();
-            Ok(Elements::Own(whole, 0..count))
-        }
-        (Order::ChannelsLast, _) => {
-            let whole = Dense::of_view(&view.to_contiguous())?;
-            elements(&whole, order)
-        }
+    if order.other().is_of(tensor) {
+        let from = elements(tensor, order.other())?;
+        return exchanged(&from, tensor.dims(), order).map(Elements::Copy);
     }
+    let whole = view.to_contiguous();
+    match order {
+        Order::RowMajor => Ok(Elements::Own(whole, 0..count)),
+        Order::ChannelsLast => elements(&Dense::of_view(&whole)?, order),
+    }
+}
+
+/// Returns the elements of a tensor in single precision in an order, where they are in memory if they are stored so. Unlike
+/// [`ordered`], it leaves those of a file at their address.
+///
+/// # Errors
+/// If they are not in single precision.
+pub(crate) fn raw(tensor: &Dense, order: Order) -> Outcome<Cow<'_, [Raw]>> {
+    if tensor.dtype() != DType::Float32 {
+        return Err(format!("expected float32, found {}", tensor.dtype()).into());
+    }
+    let (stored, _) = tensor.stored().as_chunks();
+    let stored = stored.get(..tensor.count());
+    let stored = stored.ok_or_else(|| Finding::internal("elements are outside of their storage"));
+    if order.is_of(tensor) {
+        return stored.map(Cow::Borrowed);
+    }
+    probe(tensor.nbytes())?;
+    if order.other().is_of(tensor) {
+        return exchanged(stored?, tensor.dims(), order).map(Cow::Owned);
+    }
+    Ok(Cow::Owned(cast_slice(&ordered(tensor, order)?).to_vec()))
 }
 
 /// The number of rows and columns of a matrix that are transposed at a time.
 const SQUARE: usize = 64;
 
-/// Transposes matrices of `rows` rows and `columns` columns.
-fn exchanged<T: Number>(
-    from: &[T],
-    examples: usize,
-    rows: usize,
-    columns: usize,
-) -> Outcome<Vec<T>> {
+/// Returns the elements of a tensor of some dims, which are in the other order, in an order.
+fn exchanged<T: Pod + Send + Sync>(from: &[T], dims: &[usize], to: Order) -> Outcome<Vec<T>> {
+    let mut made = vec![T::zeroed(); from.len()];
+    let [_, channels, spatial @ ..] = dims else { return Ok(made) };
+    let pixels = spatial.iter().product();
+    let (rows, columns) = match to {
+        Order::RowMajor => (pixels, *channels),
+        Order::ChannelsLast => (*channels, pixels),
+    };
     let size = (rows * columns).max(1);
-    let mut made = vec![T::zeroed(); examples * rows * columns];
     for (from, into) in from.chunks_exact(size).zip(made.chunks_exact_mut(size)) {
         each_chunk(into, SQUARE * rows, |(): &mut (), number, into| {
             // A few rows at a time, so that they stay in the cache.

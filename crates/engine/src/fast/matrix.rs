@@ -2,10 +2,11 @@
 
 use burn_flex::FlexTensor;
 use lodstone_model::{DType, Op};
+use pulp::bytemuck::cast_slice_mut;
 
 use super::buffers::{Buffer, Buffers};
 use super::columns::Columns;
-use super::layout::{Order, ordered, tensor};
+use super::layout::{Order, ordered, raw, tensor};
 use super::product::{Finish, Lines, Packed, gather, part_of};
 use super::{Ending, Task, one};
 use crate::dense::Dense;
@@ -63,12 +64,15 @@ impl Matrix {
                 }
             }
         };
-        let (alpha, values) = (call.float("alpha", 1.0), ordered(right, Order::RowMajor)?);
+        let (alpha, values) = (call.float("alpha", 1.0), raw(right, Order::RowMajor)?);
         let (size, mut turned) = ([1, inner, columns], Columns::new(&values, inner));
         let packed = Packed::new(size, inner, Buffer::constant, |[_, row, column], into| {
             match is_turned {
                 true => turned.read([row, column], into),
-                false => into.copy_from_slice(part_of(&values, row * columns + column, into.len())),
+                false => {
+                    let from = part_of(&values, row * columns + column, into.len());
+                    cast_slice_mut(into).copy_from_slice(from);
+                }
             }
             into.iter_mut().for_each(|value| *value *= alpha);
         })?;

@@ -6,7 +6,7 @@ use lodstone_schema::Finding;
 use super::Task;
 use super::buffers::Buffer;
 use super::columns::Columns;
-use super::layout::{Order, numbers, ordered, tensor};
+use super::layout::{Order, Raw, numbers, ordered, raw, tensor};
 use super::product::{Finish, Lines, Packed, part_of};
 use crate::dense::Dense;
 use crate::fused::curves::{sigmoid, tanh};
@@ -129,8 +129,8 @@ impl Cells {
         if !are_expected {
             return Ok(None);
         }
-        let input = ordered(input, Order::RowMajor)?;
-        let recurrent = ordered(recurrent, Order::RowMajor)?;
+        let input = raw(input, Order::RowMajor)?;
+        let recurrent = raw(recurrent, Order::RowMajor)?;
         let bias = bias.map(|bias| ordered(bias, Order::RowMajor)).transpose()?;
         let direction = |(number, is_reversed): (usize, &bool)| {
             let bias = bias.as_deref().map(|bias| part_of(bias, number * 2 * width, 2 * width));
@@ -217,13 +217,13 @@ impl Cells {
 impl Cell {
     /// Packs the weights of a direction: those of the input and the recurrent ones, each with `width` rows.
     fn new(
-        [input, recurrent]: [&[f32]; 2],
+        [input, recurrent]: [&[Raw]; 2],
         bias: Option<&[f32]>,
         [inputs, hidden]: [usize; 2],
         kind: Kind,
     ) -> Outcome<Self> {
         let width = kind.gates() * hidden;
-        let packed = |values: &[f32], inner: usize, [first, count]: [usize; 2]| {
+        let packed = |values: &[Raw], inner: usize, [first, count]: [usize; 2]| {
             let values = part_of(values, first * inner, count * inner);
             let mut columns = Columns::new(values, inner);
             Packed::new([1, inner, count], inner, Buffer::constant, |[_, row, column], into| {

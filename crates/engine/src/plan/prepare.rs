@@ -165,7 +165,7 @@ impl Constants<'_> {
                 }
                 None => None,
             };
-            let made = Convolution::new(op, &filter.once(), bias, affine.as_ref(), None)?;
+            let made = Convolution::new(op, filter, bias, affine.as_ref(), None)?;
             Ok(made.map(Weighted::Convolution))
         };
         let epsilon =
@@ -195,7 +195,7 @@ impl Constants<'_> {
             let [right, bias @ ..] = constants else { return Ok(None) };
             let Some(right) = self.dense(*right) else { return Ok(None) };
             let bias = bias.first().and_then(|register| self.dense(*register));
-            Ok(Matrix::new(op, &right.once(), bias)?.map(Weighted::Matrix))
+            Ok(Matrix::new(op, right, bias)?.map(Weighted::Matrix))
         };
         let call = Call::new(op, &[])?;
         if call.int("transA", 0) != 0 {
@@ -223,8 +223,7 @@ impl Constants<'_> {
             else {
                 return Ok(None);
             };
-            let made =
-                Cells::new(&unrolled, &input.once(), &recurrent.once(), self.dense(given(3)))?;
+            let made = Cells::new(&unrolled, input, recurrent, self.dense(given(3)))?;
             Ok(made.map(Weighted::Cells))
         };
         match is_own {
