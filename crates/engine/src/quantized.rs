@@ -13,6 +13,7 @@
 use std::collections::HashMap;
 
 use lodstone_model::{AttributeValue, DType, Op, Operand, Parameter, Tensor, Topology};
+use lodstone_schema::onnx::simplify::remove_unread;
 use lodstone_schema::places::at_mut;
 
 use crate::dense::Dense;
@@ -42,11 +43,12 @@ pub(crate) fn rewrite(program: &mut Topology) -> Outcome<()> {
     if made.is_empty() {
         return Ok(());
     }
-    // What nothing reads any more is removed later.
     let Some(block) = program.blocks.first_mut() else { return Ok(()) };
     for (number, op) in made {
         *at_mut(&mut block.ops, number)? = op;
     }
+    // Nothing reads the dequantized weights any more, which would be folded.
+    remove_unread(program);
     if !program.operator_versions.iter().any(|(domain, _)| domain == OTHER) {
         program.operator_versions.push((OTHER.to_owned(), 1));
     }

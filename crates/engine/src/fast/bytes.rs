@@ -20,7 +20,7 @@ pub(crate) const MAX_INNER: usize = 33_000;
 const EXACT: usize = 256;
 
 /// The number of bytes that are multiplied by one instruction, and summed.
-const QUAD: usize = 4;
+pub(super) const QUAD: usize = 4;
 
 /// The number of unfolded bytes that stay in the second-level cache.
 const UNFOLDED: usize = 1 << 17;
@@ -39,6 +39,12 @@ pub(super) trait ByteRows: Sync {
     /// Writes the rows of a group, from row `first` on, as unsigned bytes: each to the start of a line of `apart` bytes, of
     /// which the last one may be shorter.
     fn unfold(&self, group: usize, first: usize, apart: usize, into: &mut [u8]);
+
+    /// Returns `count` rows of a single group, from row `first` on, where they are in memory, if they are unsigned bytes in
+    /// whole quads.
+    fn in_place(&self, _first: usize, _count: usize) -> Option<&[u8]> {
+        None
+    }
 }
 
 /// Rows that are contiguous in memory.
@@ -56,6 +62,16 @@ impl ByteRows for ByteLines<'_> {
             into.iter_mut().zip(line).for_each(|(into, byte)| *into = byte ^ self.sign);
         }
     }
+
+    fn in_place(&self, first: usize, count: usize) -> Option<&[u8]> {
+        let is_so = self.sign == 0 && self.inner == in_quads(self.inner);
+        is_so.then(|| part_of(self.values, first * self.inner, count * self.inner))
+    }
+}
+
+/// Returns the number of bytes of the quads that a row of some bytes takes.
+fn in_quads(inner: usize) -> usize {
+    inner.next_multiple_of(QUAD).max(QUAD)
 }
 
 /// Constant matrices of 8-bit integers, one for each group.
@@ -94,9 +110,13 @@ enum Panels {
 #[derive(Default)]
 struct Scratch {
     rows: Vec<u8>,
-    #[cfg(target_arch = "x86_64")]
-    quads: Vec<[[u8; QUAD]; TILE]>,
     sums: Vec<i32>,
+    singles: Singles,
+}
+
+/// That for sums in single precision.
+#[derive(Default)]
+struct Singles {
     numbers: Vec<f32>,
     products: Vec<f32>,
     unfolded: Vec<f32>,
@@ -138,16 +158,16 @@ impl Bytes {
         panels + lists as u64
     }
 
-    /// Multiplies rows, whose zero point is `zero`, with the matrices. `finish` makes a row of the result of the sums of a
-    /// row.
+    /// Multiplies rows, whose zero point is `zero`, with the matrices. `finish` makes some columns of a part of the result of
+    /// their sums.
     pub(super) fn multiply<T: Send>(
         &self,
         rows: &impl ByteRows,
         zero: i32,
         out: &mut [T],
-        finish: impl Fn(&[i32], &mut [T]) + Sync,
+        finish: impl Fn(&Strip, &[i32], &mut [T]) + Sync,
     ) -> Outcome<()> {
-        let (width, line) = (self.width().max(1), self.inner.next_multiple_of(QUAD));
+        let (width, line) = (self.width().max(1), in_quads(self.inner));
         let whole = (self.groups * line).max(1);
         let count = out.len() / width;
         let most = (UNFOLDED / whole).min(MAX_SUMS / width).clamp(TILE, MAX_ROWS);
@@ -162,45 +182,91 @@ impl Bytes {
             .map(|(sum, own)| product.wrapping_mul(own).wrapping_sub(zero.wrapping_mul(*sum)))
             .collect();
         each_chunk(out, each * width, |scratch: &mut Scratch, number, out| {
-            let count = out.len() / width;
-            scratch.rows.clear();
-            scratch.rows.resize(count * whole, 0);
-            scratch.sums.clear();
-            scratch.sums.resize(count * width, 0);
-            for group in 0..self.groups {
-                let (_, into) = scratch.rows.split_at_mut((group * line).min(count * whole));
-                rows.unfold(group, number * each, whole, into);
-            }
-            match &self.panels {
-                #[cfg(target_arch = "x86_64")]
-                Panels::Dot(panels) => {
-                    let Scratch { rows, quads, sums, .. } = scratch;
-                    panels.multiply(rows, whole, quads, sums);
+            let (first, count) = (number * each, out.len() / width);
+            let Scratch { rows: unfolded, sums, singles } = scratch;
+            let lines = match rows.in_place(first, count) {
+                Some(bytes) => bytes,
+                None => {
+                    // What fills the quads remains zero.
+                    unfolded.resize(unfolded.len().max(count * whole), 0);
+                    let (unfolded, _) = unfolded.split_at_mut(count * whole);
+                    for group in 0..self.groups {
+                        let (_, into) = unfolded.split_at_mut((group * line).min(count * whole));
+                        rows.unfold(group, first, whole, into);
+                    }
+                    unfolded
                 }
-                Panels::Single(parts) => scratch.multiply(parts, [line, whole, width]),
-            }
-            let sums = scratch.sums.chunks_exact_mut(width);
-            let lines = scratch.rows.chunks_exact(whole).zip(sums);
-            for ((line_of_all, sums), out) in lines.zip(out.chunks_exact_mut(width)) {
-                let pairs = sums.iter_mut().zip(&base);
-                wide!(pairs.for_each(|(sum, base)| *sum = sum.wrapping_add(*base)));
+            };
+            let totals = self.totals(lines, [line, whole]);
+            let mut then = |strip: &Strip, sums: &mut [i32]| {
                 if !self.zeros.is_empty() {
-                    let of_groups = line_of_all.chunks_exact(line.max(1));
-                    let columns = self.columns.max(1);
-                    let sums = sums.chunks_exact_mut(columns);
-                    let zeros = self.zeros.chunks_exact(columns);
-                    for ((bytes, sums), zeros) in of_groups.zip(sums).zip(zeros) {
-                        wide!({
-                            let total = bytes.iter().fold(0, |sum, byte| sum + i32::from(*byte));
-                            sums.iter_mut().zip(zeros).for_each(|(sum, zero)| {
-                                *sum = sum.wrapping_sub(zero.wrapping_mul(total));
-                            });
-                        });
+                    let zeros = part_of(&self.zeros, strip.columns.start, strip.columns.len());
+                    let totals = totals.iter().skip(strip.group).step_by(self.groups);
+                    for (sums, total) in sums.chunks_exact_mut(strip.apart).zip(totals) {
+                        let (_, sums) = sums.split_at_mut(strip.skipped);
+                        wide!(sums.iter_mut().zip(zeros).for_each(|(sum, zero)| {
+                            *sum = sum.wrapping_sub(zero.wrapping_mul(*total));
+                        }));
                     }
                 }
-                finish(sums, out);
+                finish(strip, sums, out);
+            };
+            match &self.panels {
+                #[cfg(target_arch = "x86_64")]
+                Panels::Dot(panels) => panels.multiply(lines, whole, &base, sums, then),
+                Panels::Single(parts) => {
+                    sums.clear();
+                    (0..count).for_each(|_| sums.extend_from_slice(&base));
+                    singles.multiply(lines, parts, [line, whole, width], sums);
+                    for group in 0..self.groups {
+                        let begin = group * self.columns;
+                        let columns = begin..begin + self.columns;
+                        then(&Strip { group, columns, width, apart: width, skipped: begin }, sums);
+                    }
+                }
             }
             Ok(())
+        })
+    }
+
+    /// Returns the sums of each row of each group, if the zero points of columns need them.
+    fn totals(&self, rows: &[u8], [line, whole]: [usize; 2]) -> Vec<i32> {
+        let mut totals = Vec::new();
+        if !self.zeros.is_empty() {
+            let lines = rows.chunks_exact(whole).flat_map(|row| row.chunks_exact(line));
+            totals.extend(lines.map(|line| {
+                let mut total = 0;
+                wide!(total = line.iter().fold(0, |sum, byte| sum + i32::from(*byte)));
+                total
+            }));
+        }
+        totals
+    }
+}
+
+/// Some columns of a group, and where their sums are: `apart` for each row, after `skipped` others.
+pub(super) struct Strip {
+    pub(super) group: usize,
+    /// The columns, among `width` columns of all groups.
+    pub(super) columns: Range<usize>,
+    pub(super) width: usize,
+    pub(super) apart: usize,
+    pub(super) skipped: usize,
+}
+
+impl Strip {
+    /// Returns the sums of each row, and their places in the rows of a result.
+    #[inline(always)]
+    pub(super) fn rows<'s, 'o, S, T>(
+        &self,
+        sums: &'s [S],
+        out: &'o mut [T],
+    ) -> impl Iterator<Item = (&'s [S], &'o mut [T])> {
+        let (first, count, skipped) = (self.columns.start, self.columns.len(), self.skipped);
+        let rows = sums.chunks_exact(self.apart).zip(out.chunks_exact_mut(self.width));
+        rows.map(move |(sums, out)| {
+            let (_, out) = out.split_at_mut(first);
+            (part_of(sums, skipped, count), out.split_at_mut(count).0)
         })
     }
 }
@@ -239,30 +305,36 @@ impl Panels {
 impl Matrices {
     /// Returns matrices of zeros: so many groups, rows and columns.
     pub(super) fn zeroed(size @ [groups, inner, columns]: [usize; 3]) -> Self {
-        Self { size, bytes: vec![0; groups * columns * inner.next_multiple_of(QUAD)] }
+        Self { size, bytes: vec![0; groups * columns * in_quads(inner)] }
     }
 
     /// Returns the columns of all groups.
     pub(super) fn columns(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let [_, inner, _] = self.size;
-        let lines = self.bytes.chunks_exact_mut(inner.next_multiple_of(QUAD).max(1));
+        let lines = self.bytes.chunks_exact_mut(in_quads(inner));
         lines.map(move |line| line.split_at_mut(inner).0)
     }
 
     /// Returns a column of a group in whole quads, which zeros fill.
     pub(super) fn column(&self, group: usize, column: usize) -> &[u8] {
         let [_, inner, columns] = self.size;
-        let line = inner.next_multiple_of(QUAD);
+        let line = in_quads(inner);
         part_of(&self.bytes, (group * columns + column) * line, line)
     }
 }
 
-impl Scratch {
-    /// Adds the products of the rows to the sums. The groups of a row are `line` bytes apart, the rows `whole` bytes.
-    fn multiply(&mut self, parts: &[(Range<usize>, Packed)], [line, whole, width]: [usize; 3]) {
-        let count = self.rows.len() / whole;
+impl Singles {
+    /// Adds the products of rows to sums. The groups of a row are `line` bytes apart, the rows `whole` bytes.
+    fn multiply(
+        &mut self,
+        rows: &[u8],
+        parts: &[(Range<usize>, Packed)],
+        [line, whole, width]: [usize; 3],
+        sums: &mut [i32],
+    ) {
+        let count = rows.len() / whole;
         self.numbers.clear();
-        wide!(self.numbers.extend(self.rows.iter().map(|byte| f32::from(*byte))));
+        wide!(self.numbers.extend(rows.iter().map(|byte| f32::from(*byte))));
         for (part, packed) in parts {
             self.products.clear();
             self.products.resize(count * width, 0.0);
@@ -275,7 +347,7 @@ impl Scratch {
                 &mut self.unfolded,
                 &mut self.products,
             );
-            let pairs = self.sums.iter_mut().zip(&self.products);
+            let pairs = sums.iter_mut().zip(&self.products);
             wide!(pairs.for_each(|(sum, product)| *sum = sum.wrapping_add(exact(*product))));
         }
     }
@@ -346,8 +418,9 @@ mod tests {
                 for panels in [Panels::new(&matrices()), Panels::single(&matrices())] {
                     packed.panels = panels.expect("packed");
                     let mut out = vec![0; expected.len()];
-                    let copied = packed
-                        .multiply(&rows, zero, &mut out, |sums, out| out.copy_from_slice(sums));
+                    let copied = packed.multiply(&rows, zero, &mut out, |strip, sums, out| {
+                        strip.rows(sums, out).for_each(|(sums, out)| out.copy_from_slice(sums));
+                    });
                     copied.expect("multiplied");
                     assert_eq!(out, expected, "{size:?} {count} {zero} {own}");
                 }

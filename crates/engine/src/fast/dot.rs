@@ -1,10 +1,13 @@
 //! Products of unsigned with signed bytes by the instructions of AVX-512 VNNI.
 
-use std::arch::x86_64::{_mm512_dpbusd_epi32, _mm512_set1_epi32, _mm512_setzero_si512};
+use std::arch::x86_64::{
+    __m512i, _mm512_castps_si512, _mm512_dpbusd_epi32, _mm512_set1_ps, _mm512_setzero_si512,
+};
 
 use super::ahead::Ahead;
 use super::aligned::Aligned;
-use super::bytes::{Matrices, TILE};
+use super::bytes::{Matrices, QUAD, Strip, TILE};
+use super::product::part_of;
 use crate::item::Outcome;
 
 /// The number of vectors of a tile.
@@ -23,8 +26,11 @@ const BLOCK: usize = 16;
 const STEP: usize = 8;
 
 /// Four successive bytes of a row, or of each column of a vector.
-pub(super) type Quad = [u8; 4];
+pub(super) type Quad = [u8; QUAD];
 type Vector = [Quad; LANES];
+
+/// The sums of the columns of a tile, of one row.
+type Sums = [[i32; LANES]; VECTORS];
 
 /// Constant matrices in panels that are as wide as a tile, one for each group.
 #[derive(Debug)]
@@ -48,9 +54,9 @@ impl Panels {
     /// Packs matrices.
     pub(super) fn new(matrices: &Matrices) -> Outcome<Self> {
         let [groups, inner, columns] = matrices.size;
-        let (quads, count) = (inner.div_ceil(4), columns.div_ceil(WIDTH));
+        let (quads, count) = (inner.div_ceil(QUAD).max(1), columns.div_ceil(WIDTH));
         let mut vectors: Aligned<[Vector; VECTORS]> = Aligned::zeroed(groups * count * quads)?;
-        for (number, panel) in vectors.chunks_exact_mut(quads.max(1)).enumerate() {
+        for (number, panel) in vectors.chunks_exact_mut(quads).enumerate() {
             let (group, first) = (number / count, number % count * WIDTH);
             // Some quads of all columns at a time, so that they stay in the cache.
             for (block, panel) in panel.chunks_mut(BLOCK).enumerate() {
@@ -71,69 +77,62 @@ impl Panels {
         size_of_val::<[[Vector; VECTORS]]>(&self.vectors) as u64
     }
 
-    /// Multiplies rows of `whole` bytes, in which the groups follow one another, into `out`. `quads` is memory to compute in.
+    /// Multiplies rows of `whole` bytes, in which the groups follow one another. `then` is called for each panel, with
+    /// the sums of its products, which are added to those of `base`.
     pub(super) fn multiply(
         &self,
         rows: &[u8],
         whole: usize,
-        quads: &mut Vec<[Quad; TILE]>,
-        out: &mut [i32],
+        base: &[i32],
+        sums: &mut Vec<i32>,
+        mut then: impl FnMut(&Strip, &mut [i32]),
     ) {
-        let width = self.groups * self.columns;
-        if self.quads == 0 || width == 0 {
-            return;
-        }
         assert!(is_available(), "the instructions were there when the matrix was packed");
+        let ((quads, _), count) = (rows.as_chunks(), rows.len() / whole);
         let all = self.columns.div_ceil(WIDTH) * self.quads;
-        for (group, panels) in self.vectors.chunks_exact(all).enumerate() {
-            quads.clear();
-            for rows in rows.chunks(TILE * whole) {
-                let begin = group * self.quads * 4;
-                let lines: [&[Quad]; TILE] = std::array::from_fn(|number| {
-                    rows.chunks_exact(whole)
-                        .nth(number)
-                        .map_or(&[][..], |row| row.split_at(begin).1.as_chunks().0)
-                });
-                // Rows beyond the last one are zeros.
-                quads.extend(
-                    (0..self.quads)
-                        .map(|at| lines.map(|line| line.get(at).copied().unwrap_or_default())),
-                );
-            }
-            let column = group * self.columns;
-            #[expect(unsafe_code, reason = "the instructions are not part of every processor")]
-            // SAFETY: this processor has the instructions.
-            unsafe {
-                self.run(panels, quads, [column, width], out);
+        sums.resize(count.next_multiple_of(TILE) * WIDTH, 0);
+        for (group, panels) in self.vectors.chunks_exact(all.max(1)).enumerate() {
+            // What a tile has beyond the last row is that row.
+            let line = |row: usize| {
+                let begin = row.min(count - 1) * (whole / QUAD) + group * self.quads;
+                part_of(quads, begin, self.quads)
+            };
+            let tile = |first| std::array::from_fn(|number| line(first + number));
+            let tiles: Vec<[&[Quad]; TILE]> = (0..count).step_by(TILE).map(tile).collect();
+            for (number, panel) in panels.chunks_exact(self.quads).enumerate() {
+                let (_, later) = panels.split_at((number + 1) * self.quads);
+                let ahead = Ahead::new(later.as_flattened(), self.quads * VECTORS, tiles.len());
+                let begin = group * self.columns + number * WIDTH;
+                let columns = begin..(begin + WIDTH).min((group + 1) * self.columns);
+                let mut first = [[0; LANES]; VECTORS];
+                let (into, _) = first.as_flattened_mut().split_at_mut(columns.len());
+                into.copy_from_slice(part_of(base, begin, columns.len()));
+                #[expect(unsafe_code, reason = "the instructions are not part of every processor")]
+                // SAFETY: this processor has the instructions.
+                unsafe {
+                    run(&tiles, panel, first, ahead, sums);
+                }
+                let (sums, _) = sums.split_at_mut(count * WIDTH);
+                let width = self.groups * self.columns;
+                then(&Strip { group, columns, width, apart: WIDTH, skipped: 0 }, sums);
             }
         }
     }
+}
 
-    /// Multiplies the rows of a group, whose columns begin at `column` of `width` columns.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    fn run(
-        &self,
-        panels: &[[Vector; VECTORS]],
-        rows: &[[Quad; TILE]],
-        [column, width]: [usize; 2],
-        out: &mut [i32],
-    ) {
-        for (number, panel) in panels.chunks_exact(self.quads).enumerate() {
-            let first = number * WIDTH;
-            let (column, columns) = (column + first, WIDTH.min(self.columns - first));
-            let (_, later) = panels.split_at((number + 1) * self.quads);
-            let count = rows.len() / self.quads;
-            let ahead = Ahead::new(later.as_flattened(), self.quads * VECTORS, count);
-            let tiles = rows.chunks_exact(self.quads).zip(out.chunks_mut(TILE * width));
-            for (number, (rows, out)) in tiles.enumerate() {
-                let sums = tile(rows, panel, ahead.part(number));
-                for (sums, out) in sums.iter().zip(out.chunks_mut(width)) {
-                    let (_, out) = out.split_at_mut(column);
-                    let sums: &[i32] = sums.as_flattened();
-                    out.iter_mut().zip(sums).take(columns).for_each(|(out, sum)| *out = *sum);
-                }
-            }
-        }
+/// Multiplies the rows of tiles with a panel.
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn run(
+    tiles: &[[&[Quad]; TILE]],
+    panel: &[[Vector; VECTORS]],
+    first: Sums,
+    ahead: Ahead<'_, Vector>,
+    sums: &mut [i32],
+) {
+    let tiles = tiles.iter().zip(sums.chunks_exact_mut(TILE * WIDTH));
+    for (number, (lines, sums)) in tiles.enumerate() {
+        let found = tile(lines, panel, first, ahead.part(number));
+        sums.copy_from_slice(found.as_flattened().as_flattened());
     }
 }
 
@@ -142,29 +141,38 @@ impl Panels {
 #[inline]
 #[expect(clippy::indexing_slicing, reason = "constant bounds: what is indexed stays in registers")]
 fn tile(
-    rows: &[[Quad; TILE]],
+    lines: &[&[Quad]; TILE],
     panel: &[[Vector; VECTORS]],
+    first: Sums,
     ahead: Ahead<'_, Vector>,
-) -> [[[i32; LANES]; VECTORS]; TILE] {
-    let mut sums = [[_mm512_setzero_si512(); VECTORS]; TILE];
-    let ahead = ahead.in_parts(panel.len().div_ceil(STEP));
-    for (number, (rows, panel)) in rows.chunks(STEP).zip(panel.chunks(STEP)).enumerate() {
-        ahead.part(number).request();
-        // One stream of each: nothing is indexed by a variable.
-        for (quads, panel) in rows.iter().zip(panel) {
-            // A call of `map` would not be inlined here.
-            let mut vectors = [_mm512_setzero_si512(); VECTORS];
-            for vector in 0..VECTORS {
-                vectors[vector] = pulp::cast(panel[vector]);
-            }
-            for row in 0..TILE {
-                let quad = _mm512_set1_epi32(i32::from_le_bytes(quads[row]));
-                for vector in 0..VECTORS {
-                    sums[row][vector] =
-                        _mm512_dpbusd_epi32(sums[row][vector], quad, vectors[vector]);
-                }
-            }
+) -> [Sums; TILE] {
+    let mut vectors = [_mm512_setzero_si512(); VECTORS];
+    for vector in 0..VECTORS {
+        vectors[vector] = pulp::cast(first[vector]);
+    }
+    let mut sums = [vectors; TILE];
+    let (steps, rest) = panel.as_chunks::<STEP>();
+    let ahead = ahead.in_parts(steps.len());
+    for (step, vectors) in steps.iter().enumerate() {
+        ahead.part(step).request();
+        let mut quads = [&[[0; QUAD]; STEP]; TILE];
+        for row in 0..TILE {
+            quads[row] = &lines[row].as_chunks().0[step];
         }
+        for depth in 0..STEP {
+            let mut now = [0.0; TILE];
+            for row in 0..TILE {
+                now[row] = f32::from_le_bytes(quads[row][depth]);
+            }
+            add(&mut sums, now, &vectors[depth]);
+        }
+    }
+    for (depth, vectors) in (steps.len() * STEP..).zip(rest) {
+        let mut now = [0.0; TILE];
+        for row in 0..TILE {
+            now[row] = f32::from_le_bytes(lines[row][depth]);
+        }
+        add(&mut sums, now, vectors);
     }
     let mut found = [[[0; LANES]; VECTORS]; TILE];
     for row in 0..TILE {
@@ -173,4 +181,23 @@ fn tile(
         }
     }
     found
+}
+
+/// Adds the products of a quad of each row with vectors to the sums of a tile. Quads are in the bits of other numbers: the
+/// compiler reads several integers at a time, and takes them apart.
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+#[inline]
+#[expect(clippy::indexing_slicing, reason = "constant bounds: what is indexed stays in registers")]
+fn add(sums: &mut [[__m512i; VECTORS]; TILE], quads: [f32; TILE], panel: &[Vector; VECTORS]) {
+    // A call of `map` would not be inlined here.
+    let mut vectors = [_mm512_setzero_si512(); VECTORS];
+    for vector in 0..VECTORS {
+        vectors[vector] = pulp::cast(panel[vector]);
+    }
+    for row in 0..TILE {
+        let quad = _mm512_castps_si512(_mm512_set1_ps(quads[row]));
+        for vector in 0..VECTORS {
+            sums[row][vector] = _mm512_dpbusd_epi32(sums[row][vector], quad, vectors[vector]);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use burn_backend::{Bytes as Memory, DType as BurnType};
 use lodstone_model::Op;
 
-use super::bytes::{ByteRows, Bytes};
+use super::bytes::{ByteRows, Bytes, Strip};
 use super::codes::{Inputs, exact, limits, wide_code};
 use super::integers::Kind;
 use super::layout::{Order, numbers, wrapped};
@@ -33,25 +33,39 @@ pub(super) struct Scaled {
 }
 
 impl Scaled {
-    /// Calls `put` with the real number of each sum of a row.
+    /// Calls `put` with the real number of each sum.
     #[inline(always)]
-    fn each<T>(&self, sums: &[i32], out: &mut [T], put: impl Fn(f64) -> T + Copy) {
-        let columns = self.scales.iter().zip(&self.bias);
-        let all = sums.iter().zip(out).zip(columns);
+    fn each<S: Sum, T>(
+        &self,
+        strip: &Strip,
+        sums: &[S],
+        out: &mut [T],
+        put: impl Fn(f64) -> T + Copy,
+    ) {
+        let (first, count) = (strip.columns.start, strip.columns.len());
+        let (scales, bias) =
+            (part_of(&self.scales, first, count), part_of(&self.bias, first, count));
+        let rows = strip.rows(sums, out);
         // What is captured by reference might overlap with the result, and would be loaded for each element.
         let divisor = self.divisor;
         // A division takes longer than all the rest.
         if divisor == 1.0 {
             wide!(move {
-                all.for_each(|((sum, out), (scale, bias))| {
-                    *out = put((f64::from(*sum) + bias) * scale);
-                });
+                for (sums, out) in rows {
+                    let columns = scales.iter().zip(bias);
+                    for ((sum, out), (scale, bias)) in sums.iter().zip(out).zip(columns) {
+                        *out = put((sum.real() + bias) * scale);
+                    }
+                }
             });
         } else {
             wide!(move {
-                all.for_each(|((sum, out), (scale, bias))| {
-                    *out = put((f64::from(*sum) + bias) * scale / divisor);
-                });
+                for (sums, out) in rows {
+                    let columns = scales.iter().zip(bias);
+                    for ((sum, out), (scale, bias)) in sums.iter().zip(out).zip(columns) {
+                        *out = put((sum.real() + bias) * scale / divisor);
+                    }
+                }
             });
         }
     }
@@ -131,22 +145,30 @@ impl Finish {
         match self {
             Self::Sums => {
                 let mut made = vec![0_i32; count];
-                sums.each(&mut made, |sums, out| out.copy_from_slice(sums))?;
+                sums.each(&mut made, |strip, sums, out| {
+                    let rows = strip.rows(sums, out);
+                    wide!(move {
+                        for (sums, out) in rows {
+                            let pairs = out.iter_mut().zip(sums);
+                            pairs.for_each(|(out, sum)| *out = sum.whole());
+                        }
+                    });
+                })?;
                 wrapped(Memory::from_elems(made), count, dims, order, BurnType::I32)
             }
             Self::Codes(scaled, zero, limits, dtype) => {
                 let mut made = vec![0_u8; count];
                 let (zero, limits) = (*zero, *limits);
-                sums.each(&mut made, |sums, out| {
-                    scaled.each(sums, out, move |number| wide_code(number, zero, limits));
+                sums.each(&mut made, |strip, sums, out| {
+                    scaled.each(strip, sums, out, move |number| wide_code(number, zero, limits));
                 })?;
                 wrapped(Memory::from_elems(made), count, dims, order, *dtype)
             }
             Self::Reals(scaled) => {
                 let mut made = vec![0_f32; count];
                 #[expect(clippy::cast_possible_truncation, reason = "rounds")]
-                sums.each(&mut made, |sums, out| {
-                    scaled.each(sums, out, |number| number as f32);
+                sums.each(&mut made, |strip, sums, out| {
+                    scaled.each(strip, sums, out, |number| number as f32);
                 })?;
                 numbers(made, dims, order)
             }
@@ -154,11 +176,46 @@ impl Finish {
     }
 }
 
-/// The sums of products, in rows.
+/// The sums of products.
 pub(super) trait Sums {
-    /// Calls `finish` with each row, and the part of `out` that belongs to it.
-    fn each<T: Send>(&self, out: &mut [T], finish: impl Fn(&[i32], &mut [T]) + Sync)
-    -> Outcome<()>;
+    type Sum: Sum;
+
+    /// Calls `finish` with strips of them, and the rows of `out` that they belong to.
+    fn each<T: Send>(
+        &self,
+        out: &mut [T],
+        finish: impl Fn(&Strip, &[Self::Sum], &mut [T]) + Sync,
+    ) -> Outcome<()>;
+}
+
+/// A whole number of fewer than 32 bits.
+pub(super) trait Sum: Copy {
+    fn whole(self) -> i32;
+    fn real(self) -> f64;
+}
+
+impl Sum for i32 {
+    #[inline(always)]
+    fn whole(self) -> i32 {
+        self
+    }
+
+    #[inline(always)]
+    fn real(self) -> f64 {
+        self.into()
+    }
+}
+
+impl Sum for f32 {
+    #[inline(always)]
+    fn whole(self) -> i32 {
+        exact(self)
+    }
+
+    #[inline(always)]
+    fn real(self) -> f64 {
+        self.into()
+    }
 }
 
 /// The product of rows, whose zero point as unsigned bytes is `zero`, with weights.
@@ -169,10 +226,12 @@ pub(super) struct Multiplied<'a, R> {
 }
 
 impl<R: ByteRows> Sums for Multiplied<'_, R> {
+    type Sum = i32;
+
     fn each<T: Send>(
         &self,
         out: &mut [T],
-        finish: impl Fn(&[i32], &mut [T]) + Sync,
+        finish: impl Fn(&Strip, &[i32], &mut [T]) + Sync,
     ) -> Outcome<()> {
         self.weights.multiply(&self.rows, self.zero, out, finish)
     }
@@ -188,20 +247,19 @@ pub(super) struct Exact<'a> {
 const PIECE: usize = 1 << 14;
 
 impl Sums for Exact<'_> {
+    type Sum = f32;
+
     fn each<T: Send>(
         &self,
         out: &mut [T],
-        finish: impl Fn(&[i32], &mut [T]) + Sync,
+        finish: impl Fn(&Strip, &[f32], &mut [T]) + Sync,
     ) -> Outcome<()> {
-        let size = (PIECE / self.width.max(1)).max(1) * self.width;
-        each_chunk(out, size, |row: &mut Vec<i32>, number, out| {
+        let width = self.width.max(1);
+        let size = (PIECE / width).max(1) * width;
+        let strip = Strip { group: 0, columns: 0..width, width, apart: width, skipped: 0 };
+        each_chunk(out, size, |(): &mut (), number, out| {
             let sums = part_of(self.sums, number * size, out.len());
-            let rows = sums.chunks_exact(self.width.max(1));
-            for (sums, out) in rows.zip(out.chunks_exact_mut(self.width.max(1))) {
-                row.clear();
-                wide!(row.extend(sums.iter().map(|sum| exact(*sum))));
-                finish(row, out);
-            }
+            finish(&strip, sums, out);
             Ok(())
         })
     }

@@ -9,6 +9,7 @@ use super::finish::{Exact, Finish, Multiplied};
 use super::layout::Order;
 use super::{Task, one, product};
 use crate::dense::Dense;
+use crate::fused::wide;
 use crate::item::Outcome;
 use crate::kernels::{Call, Windows, count};
 
@@ -233,8 +234,10 @@ impl Integers {
                 let bytes = values.len().saturating_add(count).saturating_mul(made);
                 let _workspace = task.budget.reserve(bytes as u64)?;
                 #[expect(clippy::cast_precision_loss, reason = "9 bits")]
-                let number = |byte: &u8| (i32::from(byte ^ sign) - zero) as f32;
-                let image: Vec<f32> = values.iter().map(number).collect();
+                let number = move |byte: &u8| (i32::from(byte ^ sign) - zero) as f32;
+                let mut image = task.buffers.take(values.len())?;
+                let pairs = image.iter_mut().zip(values.iter());
+                wide!(move pairs.for_each(|(into, byte)| *into = number(byte)));
                 let mut sums = task.buffers.take(count)?;
                 let plain = product::Finish::default();
                 geometry.convolve_each(&image, weights, plain, &mut sums, |_, _| Ok(()))?;

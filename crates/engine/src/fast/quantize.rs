@@ -4,7 +4,7 @@ use burn_backend::{Bytes as Memory, DType as BurnType};
 use lodstone_model::DType;
 
 use super::codes::{Inputs, Octets, code, limits, quantizes_unusually, shift, sign, wide_code};
-use super::layout::{Order, is_channels_last, numbers, ordered, tensor, wrapped};
+use super::layout::{Elements, Order, is_channels_last, numbers, ordered, tensor, wrapped};
 use super::product::part_of;
 use super::rows::combined;
 use super::{Task, one};
@@ -163,6 +163,29 @@ impl Real {
     }
 }
 
+/// Returns the bytes of a tensor that is broadcast to some dims, or `None` if it is of another type.
+fn spread(tensor: &Dense, dims: &[usize], order: Order) -> Outcome<Option<Octets>> {
+    if tensor.dims() == dims {
+        return Octets::of(tensor, order);
+    }
+    if let ([given, channels, ones @ ..], [examples, same, spatial @ ..], Order::ChannelsLast) =
+        (tensor.dims(), dims, order)
+        && channels == same
+        && ones.len() == spatial.len()
+        && ones.iter().all(|dim| *dim == 1)
+    {
+        // The channels of each pixel follow one another.
+        let Some(codes) = Octets::of(tensor, order)? else { return Ok(None) };
+        let pixels = spatial.iter().product();
+        let each: Vec<_> =
+            codes.chunks_exact(*channels).map(|codes| codes.repeat(pixels)).collect();
+        let all = each.concat().repeat(examples.checked_div(*given).unwrap_or(0));
+        return Ok(Some(Octets::Unsigned(Elements::Copy(all))));
+    }
+    // A view, whose bytes are copied.
+    Octets::of(&Item::of(tensor)?.expanded(dims).dense()?, order)
+}
+
 /// Returns the quantized results of a function of the real numbers of two tensors.
 fn paired(
     task: &Task<'_>,
@@ -171,20 +194,14 @@ fn paired(
     let inputs = Inputs(task.inputs);
     let (Some(left), Some(right)) = (inputs.dense(0), inputs.dense(3)) else { return Ok(None) };
     let Ok(dims) = common(left.dims(), right.dims()) else { return Ok(None) };
-    // A view, whose bytes are copied below.
-    let spread = |it: &Dense| match it.dims() == dims {
-        true => Ok(it.clone()),
-        false => Item::of(it)?.expanded(&dims).dense(),
-    };
-    let (left, right) = (spread(left)?, spread(right)?);
-    let order = if is_channels_last(&right) { Order::ChannelsLast } else { order_of(&left) };
+    let order = if is_channels_last(right) { Order::ChannelsLast } else { order_of(left) };
     let (Some(a), Some(b)) =
         (Real::of(&inputs, left.dtype(), 1)?, Real::of(&inputs, right.dtype(), 4)?)
     else {
         return Ok(None);
     };
     let (Some(left_codes), Some(right_codes)) =
-        (Octets::of(&left, order)?, Octets::of(&right, order)?)
+        (spread(left, &dims, order)?, spread(right, &dims, order)?)
     else {
         return Ok(None);
     };

@@ -10,7 +10,7 @@ use crate::Origins;
 /// Removes operators and constants of the main graph and its subgraphs that no output depends on, with the inferred
 /// types of their values.
 pub(super) fn remove(program: &mut Topology, infos: &mut Infos, origins: &mut Origins) {
-    remove_from(program, 0);
+    remove_unread(program);
     let mut left: HashSet<&str> = HashSet::new();
     for block in &program.blocks {
         left.extend(block.inputs.iter().map(String::as_str));
@@ -19,6 +19,11 @@ pub(super) fn remove(program: &mut Topology, infos: &mut Infos, origins: &mut Or
     }
     infos.iter_mut().for_each(|infos| infos.retain(|name, _| left.contains(name.as_str())));
     origins.retain(|name| left.contains(name));
+}
+
+/// Removes operators and constants of the main graph and its subgraphs that no output depends on.
+pub fn remove_unread(program: &mut Topology) {
+    remove_from(program, 0);
 }
 
 /// Removes unused operators of a block; returns all names that the block and its subgraphs read.

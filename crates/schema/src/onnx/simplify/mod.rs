@@ -22,6 +22,8 @@ use std::sync::Arc;
 
 use lodstone_model::{Block, Op, Parameter, Program, Residual, Tensor, Topology};
 
+pub use dead::remove_unread;
+
 use super::blocks::{self, copy};
 use super::domain_name;
 use super::infer::ValueInfo;
