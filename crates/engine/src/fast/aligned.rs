@@ -1,4 +1,4 @@
-//! Memory for numbers, in huge pages where there are many: the addresses of fewer pages are looked up.
+//! Memory for numbers.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};

@@ -128,11 +128,16 @@ fn integers(
 
 #[test]
 fn sums_and_products_of_codes_are_the_same() {
-    for (x, pooled, fits) in [
-        (&[2, 3, 40, 41][..], &[1, 1][..], true),
-        (&[1, 2, 1, 1], &[1, 1], true),
+    // A convolution before leaves channels innermost in memory.
+    for (x, pooled, is_convolved) in [
+        (&[2, 3, 40, 41][..], &[1, 1][..], false),
+        (&[1, 2, 1, 1], &[1, 1], false),
+        (&[2, 3, 40, 41], &[1, 1], true),
         // Other dims, which the kernel broadcasts.
         (&[1, 2, 7, 5], &[7, 5], false),
+        (&[1, 5, 7, 5], &[7, 5], true),
+        (&[3, 2, 7, 5], &[7, 5], true),
+        (&[3, 2, 7, 5], &[7, 1], true),
     ] {
         for (dtype, kind) in [
             (DType::Uint8, "QLinearAdd"),
@@ -142,16 +147,24 @@ fn sums_and_products_of_codes_are_the_same() {
         ] {
             let window = [("kernel_shape", AttributeValue::Longs(pooled.to_vec()))];
             let quantized = ["q", "size", "zero", "r", "other", "center", "own", "zero"];
+            let channels = x[1];
+            let same: Vec<f32> = (0..channels * channels)
+                .map(|at| if at % (channels + 1) == 0 { 1.0 } else { 0.0 })
+                .collect();
+            let filter = Tensor { shape: vec![channels, channels, 1, 1], ..list(&same) };
+            let from = if is_convolved { "convolved" } else { "x" };
             let case = Case {
-                name: format!("{kind} {dtype} {x:?} {fits}"),
+                name: format!("{kind} {dtype} {x:?} {pooled:?} {is_convolved}"),
                 x: x.to_vec(),
                 ops: vec![
-                    op("QuantizeLinear", &["x", "size", "zero"], "q", &[]),
-                    op("AveragePool", &["x"], "pooled", &window),
+                    op("Conv", &["x", "filter"], "convolved", &[]),
+                    op("QuantizeLinear", &[from, "size", "zero"], "q", &[]),
+                    op("AveragePool", &[from], "pooled", &window),
                     op("QuantizeLinear", &["pooled", "other", "center"], "r", &[]),
                     Op { domain: "com.microsoft".to_owned(), ..op(kind, &quantized, "y", &[]) },
                 ],
                 constants: vec![
+                    ("filter".to_owned(), filter),
                     ("size".to_owned(), list(&[0.008])),
                     ("other".to_owned(), list(&[0.011])),
                     ("own".to_owned(), list(&[0.0123])),
