@@ -129,7 +129,9 @@ def measure(path, threads, engines, turns):
             worker = worker_of(library)
             times.append(worker.request("cold")[0])
             worker.close()
-    workers = {library: worker_of(library) for library in LIBRARIES}
+    # The results of the others with 8 bits differ by some percent.
+    libraries = LIBRARIES[:3] if path.stem.endswith("_int8") else LIBRARIES
+    workers = {library: worker_of(library) for library in libraries}
     sums = {library: worker.request("cold")[1] for library, worker in workers.items()}
     for library, found in sums.items():
         if not abs(found - sums["onnxruntime"]) <= tolerance(path) * abs(sums["onnxruntime"]):
@@ -145,7 +147,7 @@ def measure(path, threads, engines, turns):
 
 
 def tolerance(path):
-    """Returns the greatest relative difference of results: rounding to 8 bits may turn a small one into a step."""
+    """Returns the greatest relative difference of results: a number that is rounded to 8 bits may be near the middle of two."""
     return 5e-3 if path.stem.endswith("_int8") else 1e-3
 
 
@@ -196,7 +198,7 @@ def rows_of(options):
         for threads in (1, 2) if options.only in path.stem else ():
             times, cold = measure(path, threads, options.engines, options.turns)
             shown = ("lodstone", "onnxruntime", "tract", "rten")
-            cells = [path.stem, str(threads), *(median(times[library]) for library in shown)]
+            cells = [path.stem, str(threads), *(median(times[library]) if library in times else "" for library in shown)]
             cells += [ratio(times[library], times["onnxruntime"]) for library in ("lodstone", "lodstone-onnxruntime")]
             yield cells + [f"{statistics.median(times) * 1e3:.0f} ms" for times in cold.values()]
 
