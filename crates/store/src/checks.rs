@@ -373,7 +373,7 @@ impl Checks {
     /// # Errors
     /// [`Error::Damaged`] for the first mismatch, the error of the read, or an error if memory is insufficient.
     pub(crate) fn read_all(&self, file: &SourceFile) -> Result<Bytes> {
-        let mut memory = Memory::huge(self.len)?;
+        let mut memory = Memory::zeroed(self.len)?;
         self.verify(file, &self.places(0, self.len).collect::<Vec<_>>(), &mut memory)?;
         Ok(memory.freeze())
     }

@@ -29,28 +29,32 @@ enum Repr {
 /// The alignment of tensor data: that of the widest vectors of a processor.
 const ALIGNMENT: u64 = 64;
 
-/// The size of a huge page in bytes.
-#[cfg(unix)]
-const HUGE: usize = 2 << 20;
-
-/// The size in bytes from which memory is a mapping of its own, as allocators make one.
+/// The size in bytes from which memory that lasts is a mapping of its own.
 #[cfg(unix)]
 const MAPPED: u64 = 128 << 10;
 
 impl Memory {
-    /// Allocates zeroed memory, all of which is written soon.
+    /// The size of a huge page in bytes, which is that of the smallest allocation in huge pages. They are used where
+    /// the system supports them: the time to load a model is dominated by page faults, of which there are 512 times fewer.
+    pub const LARGE: usize = 2 << 20;
+
+    /// Allocates zeroed memory.
     ///
     /// # Errors
     /// Fails if memory is insufficient.
     pub fn zeroed(len: u64) -> Result<Self> {
         #[cfg(unix)]
-        if len >= MAPPED {
+        if len >= Self::LARGE as u64 {
             let len = to_usize(len);
-            let pages = mapped(len)?;
-            // Only a hint: page faults would take longer. Huge pages would take less time, but more than any other where a
-            // host has taken free ones back from a virtual machine, and has to clear them, too.
+            // Linux aligns a mapping to huge pages only if it fills them.
+            let whole = len.checked_next_multiple_of(Self::LARGE).unwrap_or(len);
+            let pages = MmapMut::map_anon(whole).map_err(|source| Error::Memory { len, source })?;
+            // Only a hint: systems without huge pages use normal ones, as does the end if it is small.
             #[cfg(target_os = "linux")]
-            let _ = pages.advise(memmap2::Advice::PopulateWrite);
+            {
+                let large = whole - if whole - len > Self::LARGE / 2 { Self::LARGE } else { 0 };
+                let _ = pages.advise_range(memmap2::Advice::HugePage, 0, large);
+            }
             return Ok(Self { repr: Repr::Pages(pages), begin: 0, len });
         }
         let room = to_usize(len.saturating_add(ALIGNMENT));
@@ -64,24 +68,19 @@ impl Memory {
         Ok(Self { repr: Repr::Heap(bytes), begin, len: to_usize(len) })
     }
 
-    /// Allocates zeroed memory for what is loaded, in huge pages if it is large and the system supports them: the time to load
-    /// a model is dominated by page faults, of which there are 512 times fewer.
+    /// Allocates zeroed memory for what is written once, and then lasts.
     ///
     /// # Errors
     /// Fails if memory is insufficient.
-    pub(crate) fn huge(len: u64) -> Result<Self> {
+    pub fn lasting(len: u64) -> Result<Self> {
         #[cfg(unix)]
-        if len >= HUGE as u64 {
+        if len >= MAPPED {
             let len = to_usize(len);
-            // Linux aligns a mapping to huge pages only if it fills them.
-            let whole = len.checked_next_multiple_of(HUGE).unwrap_or(len);
-            let pages = mapped(whole)?;
-            // Only a hint: systems without huge pages use normal ones, as does the end if it is small.
+            let pages = MmapMut::map_anon(len).map_err(|source| Error::Memory { len, source })?;
+            // Only a hint: page faults would take longer. Huge pages would take less time, but more than any other where a
+            // host has taken free ones back from a virtual machine, and has to clear them, too.
             #[cfg(target_os = "linux")]
-            {
-                let large = whole - if whole - len > HUGE / 2 { HUGE } else { 0 };
-                let _ = pages.advise_range(memmap2::Advice::HugePage, 0, large);
-            }
+            let _ = pages.advise(memmap2::Advice::PopulateWrite);
             return Ok(Self { repr: Repr::Pages(pages), begin: 0, len });
         }
         Self::zeroed(len)
@@ -95,7 +94,7 @@ impl Memory {
     pub fn read(blobs: &[Blob], progress: &Progress) -> Result<(Self, Vec<Range<usize>>)> {
         let room = |blob: &Blob| blob.len().checked_next_multiple_of(ALIGNMENT);
         let len = blobs.iter().try_fold(0_u64, |sum, blob| sum.checked_add(room(blob)?));
-        let mut memory = Self::huge(len.unwrap_or(u64::MAX))?;
+        let mut memory = Self::zeroed(len.unwrap_or(u64::MAX))?;
         let mut rest = &mut memory[..];
         let mut targets = Vec::with_capacity(blobs.len());
         for blob in blobs {
@@ -131,12 +130,6 @@ impl Memory {
         };
         bytes.slice(self.begin..self.begin + self.len)
     }
-}
-
-/// Returns zeroed pages.
-#[cfg(unix)]
-fn mapped(len: usize) -> Result<MmapMut> {
-    MmapMut::map_anon(len).map_err(|source| Error::Memory { len, source })
 }
 
 /// Reads all bytes of blobs on all processors, each into memory of its size.

@@ -22,9 +22,19 @@ impl<T: Pod> Aligned<T> {
     /// # Errors
     /// If memory is insufficient.
     pub(super) fn zeroed(count: usize) -> Outcome<Self> {
-        let bytes = count.saturating_mul(size_of::<T>());
-        let memory = Memory::zeroed(bytes as u64)
-            .map_err(|error| Finding::new(Code::Limit, error.to_string()))?;
+        Self::of(Memory::zeroed(nbytes::<T>(count)))
+    }
+
+    /// Allocates `count` zeros for a constant.
+    ///
+    /// # Errors
+    /// If memory is insufficient.
+    pub(super) fn constant(count: usize) -> Outcome<Self> {
+        Self::of(Memory::lasting(nbytes::<T>(count)))
+    }
+
+    fn of(memory: lodstone_store::Result<Memory>) -> Outcome<Self> {
+        let memory = memory.map_err(|error| Finding::new(Code::Limit, error.to_string()))?;
         Ok(Self { memory, elements: PhantomData })
     }
 
@@ -32,6 +42,11 @@ impl<T: Pod> Aligned<T> {
     pub(super) fn bytes(&self) -> &[u8] {
         &self.memory
     }
+}
+
+/// Returns the size of some elements in bytes.
+fn nbytes<T>(count: usize) -> u64 {
+    count.saturating_mul(size_of::<T>()) as u64
 }
 
 impl<T> Default for Aligned<T> {
