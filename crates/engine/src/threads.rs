@@ -165,9 +165,8 @@ const LOOKS: u32 = 32;
 
 impl Idle {
     fn begin(&self) -> Counted<'_> {
-        let is_first = !self.is_running();
-        let run = Counted::new(&self.runs);
-        if is_first {
+        let (run, before) = Counted::new(&self.runs);
+        if before == 0 {
             // A thread that has seen no run waits now, or will see this one.
             drop(locked(&self.is_closed));
             // One for this processor, which is idle soon, and one for another: where a thread alone wakes the next one, the
@@ -222,9 +221,10 @@ impl Idle {
 }
 
 impl<'c> Counted<'c> {
-    fn new(count: &'c AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::SeqCst);
-        Self(count)
+    /// Counts one more; also returns how many there were.
+    fn new(count: &'c AtomicUsize) -> (Self, usize) {
+        let before = count.fetch_add(1, Ordering::SeqCst);
+        (Self(count), before)
     }
 }
 
@@ -315,7 +315,7 @@ impl<I: Send, W: Sync> Shared<I, W> {
     where
         W: Fn(&mut T, usize, I) -> Outcome<()>,
     {
-        let _busy = Counted::new(&self.busy);
+        let (_busy, _) = Counted::new(&self.busy);
         let mut scratch = T::default();
         let own = rayon::current_thread_index().unwrap_or(0) % self.parts.len();
         let (others, first) = self.parts.split_at(own);
@@ -392,6 +392,21 @@ mod tests {
                 }
             });
         }
+    }
+
+    /// A run that begins while another one ends wakes the threads.
+    #[test]
+    fn short_runs_of_several_callers_end() {
+        let threads = Threads::new(2);
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..20_000 {
+                        threads.run(|| ()).expect("there are threads");
+                    }
+                });
+            }
+        });
     }
 
     #[test]
