@@ -103,9 +103,9 @@ impl Dense {
         if dtype == DType::Bool && bytes.iter().any(|byte| *byte > 1) {
             return Err("a boolean is neither 0 nor 1".into());
         }
-        let size = dtype.bits().map_or(1, |bits| (bits as usize / 8).max(1));
         let strides = Order::RowMajor.strides(&dims);
-        Ok(Self { dtype, dims, strides, offset: 0, storage: Storage::of(bytes, size) })
+        let storage = Storage::of(bytes, element_size(dtype));
+        Ok(Self { dtype, dims, strides, offset: 0, storage })
     }
 
     /// Returns the elements of a dense tensor of a model, reading them if they are not in memory.
@@ -124,8 +124,8 @@ impl Dense {
 
     /// Returns the bytes in memory from the first element on, at any address.
     pub(crate) fn stored(&self) -> &[u8] {
-        let size = self.dtype.bits().map_or(1, |bits| (bits as usize / 8).max(1));
-        self.storage.bytes().get(self.offset.saturating_mul(size)..).unwrap_or_default()
+        let begin = self.offset.saturating_mul(element_size(self.dtype));
+        self.storage.bytes().get(begin..).unwrap_or_default()
     }
 
     /// Converts to a tensor of a model, which shares the bytes if they are in row-major order.
@@ -147,8 +147,7 @@ impl Dense {
             return Ok(Bytes::new());
         }
         if self.strides == Order::RowMajor.strides(&self.dims) {
-            let size = self.dtype.bits().map_or(1, |bits| (bits as usize / 8).max(1));
-            let begin = self.offset.saturating_mul(size);
+            let begin = self.offset.saturating_mul(element_size(self.dtype));
             let end = usize::try_from(self.nbytes()).ok().and_then(|all| begin.checked_add(all));
             let storage = self.storage.aligned();
             return match end.filter(|end| *end <= storage.len()) {
@@ -176,7 +175,7 @@ impl Dense {
 
     /// Copies the elements one by one in row-major order.
     fn gathered(&self) -> Outcome<Bytes> {
-        let size = self.dtype.bits().map_or(1, |bits| (bits as usize / 8).max(1));
+        let size = element_size(self.dtype);
         let mut bytes = Vec::new();
         let mut at = vec![0; self.dims.len()];
         for _ in 0..self.count() {
@@ -345,6 +344,11 @@ impl Dense {
             storage: Storage::Aligned(tensor.data_arc()),
         })
     }
+}
+
+/// Returns the size of an element in bytes; 1 if several share a byte.
+fn element_size(dtype: DType) -> usize {
+    dtype.bits().map_or(1, |bits| (bits as usize / 8).max(1))
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ struct Idle {
     changed: Condvar,
 }
 
-/// One more of something, until it is dropped.
+/// Counts one less when it is dropped.
 struct Counted<'c>(&'c AtomicUsize);
 
 impl fmt::Debug for Threads {
@@ -165,7 +165,8 @@ const LOOKS: u32 = 32;
 
 impl Idle {
     fn begin(&self) -> Counted<'_> {
-        let (run, before) = Counted::new(&self.runs);
+        let before = self.runs.fetch_add(1, Ordering::SeqCst);
+        let run = Counted(&self.runs);
         if before == 0 {
             // A thread that has seen no run waits now, or will see this one.
             drop(locked(&self.is_closed));
@@ -217,14 +218,6 @@ impl Idle {
 
     fn is_running(&self) -> bool {
         self.runs.load(Ordering::SeqCst) > 0
-    }
-}
-
-impl<'c> Counted<'c> {
-    /// Counts one more; also returns how many there were.
-    fn new(count: &'c AtomicUsize) -> (Self, usize) {
-        let before = count.fetch_add(1, Ordering::SeqCst);
-        (Self(count), before)
     }
 }
 
@@ -315,7 +308,8 @@ impl<I: Send, W: Sync> Shared<I, W> {
     where
         W: Fn(&mut T, usize, I) -> Outcome<()>,
     {
-        let (_busy, _) = Counted::new(&self.busy);
+        self.busy.fetch_add(1, Ordering::SeqCst);
+        let _busy = Counted(&self.busy);
         let mut scratch = T::default();
         let own = rayon::current_thread_index().unwrap_or(0) % self.parts.len();
         let (others, first) = self.parts.split_at(own);

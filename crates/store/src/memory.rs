@@ -29,30 +29,31 @@ enum Repr {
 /// The alignment of tensor data: that of the widest vectors of a processor.
 const ALIGNMENT: u64 = 64;
 
-/// The size in bytes from which memory that lasts is a mapping of its own.
+/// The size of a huge page in bytes, which is that of the smallest allocation in huge pages. They are used where the system
+/// supports them: the time to load a model is dominated by page faults, of which there are 512 times fewer.
+#[cfg(unix)]
+const LARGE: usize = 2 << 20;
+
+/// The size in bytes from which populated memory is a mapping of its own.
 #[cfg(unix)]
 const MAPPED: u64 = 128 << 10;
 
 impl Memory {
-    /// The size of a huge page in bytes, which is that of the smallest allocation in huge pages. They are used where
-    /// the system supports them: the time to load a model is dominated by page faults, of which there are 512 times fewer.
-    pub const LARGE: usize = 2 << 20;
-
     /// Allocates zeroed memory.
     ///
     /// # Errors
     /// Fails if memory is insufficient.
     pub fn zeroed(len: u64) -> Result<Self> {
         #[cfg(unix)]
-        if len >= Self::LARGE as u64 {
+        if len >= LARGE as u64 {
             let len = to_usize(len);
             // Linux aligns a mapping to huge pages only if it fills them.
-            let whole = len.checked_next_multiple_of(Self::LARGE).unwrap_or(len);
+            let whole = len.checked_next_multiple_of(LARGE).unwrap_or(len);
             let pages = MmapMut::map_anon(whole).map_err(|source| Error::Memory { len, source })?;
             // Only a hint: systems without huge pages use normal ones, as does the end if it is small.
             #[cfg(target_os = "linux")]
             {
-                let large = whole - if whole - len > Self::LARGE / 2 { Self::LARGE } else { 0 };
+                let large = whole - if whole - len > LARGE / 2 { LARGE } else { 0 };
                 let _ = pages.advise_range(memmap2::Advice::HugePage, 0, large);
             }
             return Ok(Self { repr: Repr::Pages(pages), begin: 0, len });
@@ -68,11 +69,11 @@ impl Memory {
         Ok(Self { repr: Repr::Heap(bytes), begin, len: to_usize(len) })
     }
 
-    /// Allocates zeroed memory for what is written once, and then lasts.
+    /// Allocates zeroed memory, all pages of which are present, of the usual size: for what is written once, and then lasts.
     ///
     /// # Errors
     /// Fails if memory is insufficient.
-    pub fn lasting(len: u64) -> Result<Self> {
+    pub fn populated(len: u64) -> Result<Self> {
         #[cfg(unix)]
         if len >= MAPPED {
             let len = to_usize(len);

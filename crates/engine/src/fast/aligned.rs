@@ -30,7 +30,7 @@ impl<T: Pod> Aligned<T> {
     /// # Errors
     /// If memory is insufficient.
     pub(super) fn constant(count: usize) -> Outcome<Self> {
-        Self::of(Memory::lasting(nbytes::<T>(count)))
+        Self::of(Memory::populated(nbytes::<T>(count)))
     }
 
     fn of(memory: lodstone_store::Result<Memory>) -> Outcome<Self> {

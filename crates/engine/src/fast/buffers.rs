@@ -4,7 +4,6 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
-use lodstone_store::Memory;
 
 use super::aligned::Aligned;
 use crate::budget::{Budget, Charge};
@@ -32,9 +31,6 @@ pub(crate) struct Buffer {
 /// Memory may be this many times as large as what it is used for.
 const LOOSE: usize = 4;
 
-/// The number of elements in a huge page.
-const LARGE: usize = Memory::LARGE / size_of::<f32>();
-
 impl Buffers {
     /// Returns `count` elements of any value.
     ///
@@ -51,8 +47,6 @@ impl Buffers {
         drop(free);
         let memory = match memory {
             Some(memory) => memory,
-            // The system aligns memory to huge pages only if it fills them.
-            None if count >= LARGE => Aligned::zeroed(count.next_multiple_of(LARGE))?,
             None => Aligned::zeroed(count)?,
         };
         Ok(Buffer { memory, count, home: Arc::downgrade(&self.0) })

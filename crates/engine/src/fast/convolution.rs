@@ -141,6 +141,7 @@ impl Convolution {
             let scaled = into.iter_mut().zip(scales.unwrap_or_default());
             scaled.for_each(|(value, scale)| *value *= scale);
         };
+        let mut rows = Columns::new(&values, each * window);
         let weights = if is_transposed(op) {
             let inner = outer / groups;
             // The elements of a window, each with all its channels.
@@ -171,14 +172,12 @@ impl Convolution {
                 Weights::Transposed(Packed::new(size, inner, room, read)?)
             }
         } else if uses_winograd && is_dense(op)? {
-            let mut rows = Columns::new(&values, each * window);
             let size = [*each, columns];
             Weights::Winograd(Winograd::new(size, room, |[place, channel, first], into| {
                 rows.read([channel * window + place, first], into);
                 scale(first, into);
             })?)
         } else {
-            let mut rows = Columns::new(&values, each * window);
             let is_in_order = groups == 1 && (window == 1 || is_large);
             let mut read = |first: usize, row: usize, into: &mut [f32]| {
                 let (place, channel) = (row / each, row % each);

@@ -90,6 +90,7 @@ impl Panels {
         assert!(is_available(), "the instructions were there when the matrix was packed");
         let ((quads, _), count) = (rows.as_chunks(), rows.len() / whole);
         let all = self.columns.div_ceil(WIDTH) * self.quads;
+        let width = self.groups * self.columns;
         sums.resize(count.next_multiple_of(TILE) * WIDTH, 0);
         for (group, panels) in self.vectors.chunks_exact(all.max(1)).enumerate() {
             // What a tile has beyond the last row is that row.
@@ -113,7 +114,6 @@ impl Panels {
                     run(&tiles, panel, first, ahead, sums);
                 }
                 let (sums, _) = sums.split_at_mut(count * WIDTH);
-                let width = self.groups * self.columns;
                 then(&Strip { group, columns, width, apart: WIDTH, skipped: 0 }, sums);
             }
         }
