@@ -34,7 +34,7 @@ const ALIGNMENT: u64 = 64;
 #[cfg(unix)]
 const LARGE: usize = 2 << 20;
 
-/// The size in bytes from which populated memory is a mapping of its own.
+/// The size in bytes from which memory in pages of the usual size is a mapping of its own.
 #[cfg(unix)]
 const MAPPED: u64 = 128 << 10;
 
@@ -69,22 +69,31 @@ impl Memory {
         Ok(Self { repr: Repr::Heap(bytes), begin, len: to_usize(len) })
     }
 
-    /// Allocates zeroed memory, all pages of which are present, of the usual size: for what is written once, and then lasts.
+    /// Allocates zeroed memory in pages of the usual size, for what is written at once. Huge pages would take less time, but
+    /// more than any other where a host has taken free ones back from a virtual machine, and has to clear them, too.
     ///
     /// # Errors
     /// Fails if memory is insufficient.
-    pub fn populated(len: u64) -> Result<Self> {
+    pub fn paged(len: u64) -> Result<Self> {
         #[cfg(unix)]
         if len >= MAPPED {
             let len = to_usize(len);
             let pages = MmapMut::map_anon(len).map_err(|source| Error::Memory { len, source })?;
-            // Only a hint: page faults would take longer. Huge pages would take less time, but more than any other where a
-            // host has taken free ones back from a virtual machine, and has to clear them, too.
-            #[cfg(target_os = "linux")]
-            let _ = pages.advise(memmap2::Advice::PopulateWrite);
             return Ok(Self { repr: Repr::Pages(pages), begin: 0, len });
         }
         Self::zeroed(len)
+    }
+
+    /// Requests the pages of a range from the system: page faults would take longer. Several threads may request pages of the
+    /// same memory.
+    pub fn populate(&self, range: Range<usize>) {
+        // Only a hint: without it, the system provides pages when they are first written.
+        #[cfg(target_os = "linux")]
+        if let Repr::Pages(pages) = &self.repr {
+            let _ = pages.advise_range(memmap2::Advice::PopulateWrite, range.start, range.len());
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = range;
     }
 
     /// Reads all bytes of several blobs into one allocation; returns it with the range of each blob, whose

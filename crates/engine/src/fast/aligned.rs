@@ -8,6 +8,7 @@ use lodstone_store::Memory;
 use pulp::bytemuck::{Pod, try_cast_slice, try_cast_slice_mut};
 
 use crate::item::Outcome;
+use crate::threads::each;
 
 /// Numbers in memory that begins at a line of the cache.
 #[derive(Debug)]
@@ -16,13 +17,23 @@ pub(super) struct Aligned<T> {
     elements: PhantomData<T>,
 }
 
+/// The size in bytes from which a result has a mapping of its own. Smaller ones are freed and allocated again in each step of a
+/// training: the heap keeps their pages.
+const LARGE: u64 = 2 << 20;
+
+/// The size in bytes of what a thread requests from the system at a time.
+const PART: usize = 1 << 20;
+
 impl<T: Pod> Aligned<T> {
-    /// Allocates `count` zeros.
+    /// Allocates `count` zeros for a result.
     ///
     /// # Errors
     /// If memory is insufficient.
     pub(super) fn zeroed(count: usize) -> Outcome<Self> {
-        Self::of(Memory::zeroed(nbytes::<T>(count)))
+        match nbytes::<T>(count) {
+            nbytes if nbytes < LARGE => Self::of(Memory::zeroed(nbytes)),
+            _ => Self::constant(count),
+        }
     }
 
     /// Allocates `count` zeros for a constant.
@@ -30,7 +41,14 @@ impl<T: Pod> Aligned<T> {
     /// # Errors
     /// If memory is insufficient.
     pub(super) fn constant(count: usize) -> Outcome<Self> {
-        Self::of(Memory::populated(nbytes::<T>(count)))
+        let made = Self::of(Memory::paged(nbytes::<T>(count)))?;
+        let len = made.memory.len();
+        let parts = (0..len).step_by(PART).map(|begin| begin..len.min(begin + PART)).collect();
+        each(parts, |(): &mut (), _, part| {
+            made.memory.populate(part);
+            Ok(())
+        })?;
+        Ok(made)
     }
 
     fn of(memory: lodstone_store::Result<Memory>) -> Outcome<Self> {
