@@ -34,6 +34,7 @@ DIFFERENCES = {
     "einsum": (2, "ONNX Runtime rejects ellipses of different dims"),
     "fake_quantize_dequantize_moving_average_abs_max": (2, "PaddlePaddle rounds halves away from zero"),
     "fake_quantize_moving_average_abs_max": (2, "PaddlePaddle rounds halves away from zero"),
+    "fill_constant": (2, "PaddlePaddle 2 reads an integer of `str_value` in double precision, PaddlePaddle 1 exactly"),
     "generate_proposals": (2, "PaddlePaddle writes a row for an image without boxes"),
     "generate_proposals_v2": (4, "PaddlePaddle writes a row for an image without boxes"),
     "log_softmax": (4, "PaddlePaddle clamps logits"),
