@@ -172,6 +172,35 @@ fn infer_op_applies_the_rule_of_one_operator() {
 }
 
 #[test]
+fn axes_of_a_transposition_do_not_count_from_the_end() {
+    let x = ValueInfo::tensor(DType::Float32, Some(known(&[2, 3, 4])));
+    let turned = |perm: &[i64]| {
+        let perm = AttributeValue::Longs(perm.to_vec());
+        let transpose = op("Transpose", &["x"], &["y"], &[("perm", perm)]);
+        infer_op(&transpose, 21, &[Some(&x)], &mut NoBlocks)
+    };
+    assert_eq!(show_type(&turned(&[2, 0, 1]).unwrap()[0].value), "float32[4, 2, 3]");
+    let wrong = turned(&[2, -3, 1]).unwrap_err();
+    assert_eq!(wrong.message, "expected axes of at least 0, found -3");
+}
+
+#[test]
+fn values_to_unpool_have_the_dims_of_their_indices() {
+    let dims = [Dim::Known(1), Dim::Symbol("channels".into()), Dim::Known(2), Dim::Known(2)];
+    let x = ValueInfo::tensor(DType::Float32, Some(dims.to_vec()));
+    let attributes = ["kernel_shape", "strides"].map(|it| (it, AttributeValue::Longs(vec![2, 2])));
+    let unpool = op("MaxUnpool", &["x", "places"], &["y"], &attributes);
+    let unpooled = |places: &[u64]| {
+        let places = ValueInfo::tensor(DType::Int64, Some(known(places)));
+        infer_op(&unpool, 12, &[Some(&x), Some(&places)], &mut NoBlocks)
+    };
+    assert_eq!(show_type(&unpooled(&[1, 3, 2, 2]).unwrap()[0].value), "float32[1, 3, 4, 4]");
+    for places in [&[1, 3, 3, 2][..], &[1, 3, 2]] {
+        assert!(unpooled(places).unwrap_err().message.starts_with("expected "), "{places:?}");
+    }
+}
+
+#[test]
 fn huge_dims_allocate_nothing() {
     let huge = 1i64 << 60;
     let vars = vec![

@@ -3,7 +3,7 @@
 use lodstone_model::{DType, Dim};
 
 use super::Rule;
-use super::dims::{Checked, mapped, show};
+use super::dims::{Checked, mapped};
 use super::node::{Node, Numbers, Outcome};
 use crate::Finding;
 
@@ -177,11 +177,10 @@ fn unpool(node: &mut Node<'_>) -> Outcome {
         node.tensor(0, node.dtype(0), None);
         return Ok(());
     };
+    // Each value has an index.
+    let mut shape = shape.to_vec();
+    node.unify(1, &mut shape.iter_mut().collect::<Vec<_>>())?;
     let (head, spatial) = shape.split_at(2);
-    if let Some(indices) = node.shape(1).filter(|indices| indices.len() != shape.len()) {
-        let (expected, found) = (show(shape), show(indices));
-        return Err(format!("expected indices of {expected}, found {found}").into());
-    }
     node.unify(2, &mut [&mut Dim::Known(shape.len() as u64)])?;
     let kernel =
         kernel_shape(node, spatial.len())?.ok_or("expected a `kernel_shape`, found none")?;

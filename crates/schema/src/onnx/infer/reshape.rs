@@ -216,6 +216,11 @@ fn unsqueeze(node: &mut Node<'_>) -> Outcome {
 
 fn transpose(node: &mut Node<'_>) -> Outcome {
     let perm = node.ints_attribute("perm");
+    // Unlike other axes, those of `perm` do not count from the end: ONNX and its runtimes reject negative ones.
+    if let Some(axis) = perm.and_then(|perm| perm.iter().find(|axis| **axis < 0)) {
+        let wrong = format!("expected axes of at least 0, found {axis}");
+        return Err(Finding::from(wrong).about_attribute("perm"));
+    }
     let shape = match (node.shape(0), perm) {
         (Some(shape), None) => Some(shape.iter().rev().cloned().collect()),
         (Some(shape), Some(perm)) => {
