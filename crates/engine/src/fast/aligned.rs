@@ -32,15 +32,15 @@ impl<T: Pod> Aligned<T> {
     pub(super) fn zeroed(count: usize) -> Outcome<Self> {
         match nbytes::<T>(count) {
             nbytes if nbytes < LARGE => Self::of(Memory::zeroed(nbytes)),
-            _ => Self::constant(count),
+            _ => Self::paged(count),
         }
     }
 
-    /// Allocates `count` zeros for a constant.
+    /// Allocates `count` zeros for a constant, or for a large result, in pages that all threads request from the system.
     ///
     /// # Errors
     /// If memory is insufficient.
-    pub(super) fn constant(count: usize) -> Outcome<Self> {
+    pub(super) fn paged(count: usize) -> Outcome<Self> {
         let made = Self::of(Memory::paged(nbytes::<T>(count)))?;
         let len = made.memory.len();
         let parts = (0..len).step_by(PART).map(|begin| begin..len.min(begin + PART)).collect();

@@ -59,7 +59,7 @@ impl Buffer {
     /// # Errors
     /// If memory is insufficient.
     pub(crate) fn constant(count: usize) -> Outcome<Self> {
-        Ok(Self { memory: Aligned::constant(count)?, count, home: Weak::new() })
+        Ok(Self { memory: Aligned::paged(count)?, count, home: Weak::new() })
     }
 }
 

@@ -55,7 +55,7 @@ impl Panels {
     pub(super) fn new(matrices: &Matrices) -> Outcome<Self> {
         let [groups, inner, columns] = matrices.size;
         let (quads, count) = (inner.div_ceil(QUAD).max(1), columns.div_ceil(WIDTH));
-        let mut vectors: Aligned<[Vector; VECTORS]> = Aligned::constant(groups * count * quads)?;
+        let mut vectors: Aligned<[Vector; VECTORS]> = Aligned::paged(groups * count * quads)?;
         for (number, panel) in vectors.chunks_exact_mut(quads).enumerate() {
             let (group, first) = (number / count, number % count * WIDTH);
             // Some quads of all columns at a time, so that they stay in the cache.
