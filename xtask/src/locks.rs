@@ -3,10 +3,13 @@
 //! | lock | compared |
 //! |---|---|
 //! | `bits` | digests of the results in the tests of `paddle`: operators, models, twenty steps of training |
+//! | `verdicts` | what the command says of every golden file: it opens, is whole, runs with the same results, is exported |
 //! | `speed` | the time of commands, in turns with `cp`, and the stall of a background save; medians and their ratio |
 //!
 //! Written bytes do not depend on the machine: a test compares them (`lodstone/tests/locks.rs`). The other revision is
 //! built once, in `target/locks`.
+
+mod verdicts;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,9 +31,10 @@ const STALL_TURNS: usize = 3;
 const NEAR: f64 = 1.1;
 
 pub(crate) fn locks(arguments: &[String]) -> Result<(), Outcome> {
-    let usage = || Outcome::CouldNotRun("usage: locks REVISION [bits] [speed]".to_owned());
+    let usage =
+        || Outcome::CouldNotRun("usage: locks REVISION [bits] [verdicts] [speed]".to_owned());
     let (revision, names) = arguments.split_first().ok_or_else(usage)?;
-    if names.iter().any(|name| !["bits", "speed"].contains(&name.as_str())) {
+    if names.iter().any(|name| !["bits", "verdicts", "speed"].contains(&name.as_str())) {
         return Err(usage());
     }
     let asks = |name: &str| names.is_empty() || names.iter().any(|asked| asked == name);
@@ -40,6 +44,13 @@ pub(crate) fn locks(arguments: &[String]) -> Result<(), Outcome> {
     let here = Tree { root: root().to_path_buf(), target: target() };
     if asks("bits") {
         bits(&there, &here, &dir)?;
+    }
+    if asks("verdicts") {
+        for tree in [&there, &here] {
+            run(&mut tree.cargo(&["build", "--quiet", "--workspace", "--bin", "lodstone"]))?;
+        }
+        let [then, now] = [&there, &here].map(|tree| tree.target.join("debug/lodstone"));
+        verdicts::verdicts(&then, &now, &dir)?;
     }
     if asks("speed") {
         speed(&there, &here, &dir)?;
