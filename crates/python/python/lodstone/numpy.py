@@ -29,15 +29,18 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def dtype(name: str) -> np.dtype[Any] | None:
-    """Returns the element type called `name` in NumPy, or in `ml_dtypes` if it is installed."""
+    """Returns the element type called `name` in NumPy or in `ml_dtypes`, or `None` if neither has it."""
     try:
         return np.dtype(name)
     except TypeError:
         pass
+    if not name.startswith(("bfloat", "float", "int", "uint")):
+        return None
     try:
         import ml_dtypes
-    except ImportError:
-        return None
+    except ModuleNotFoundError:
+        what = f"NumPy has {name} with ml_dtypes, which is not installed: pip install ml_dtypes"
+        raise ModuleNotFoundError(what, name="ml_dtypes") from None
     kind = getattr(ml_dtypes, name, None)
     return None if kind is None else np.dtype(kind)
 
@@ -47,6 +50,8 @@ def array(tensor: Tensor) -> Array:
 
     For a sparse tensor, they are the stored elements. Elements of types that NumPy and `ml_dtypes` lack are raw bytes,
     whose type is the tensor's `dtype`.
+
+    Raises `ModuleNotFoundError` if `ml_dtypes` has the element type, such as bfloat16, and is not installed.
     """
     return view(tensor, tensor.data())
 
