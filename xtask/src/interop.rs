@@ -149,11 +149,19 @@ fn onnx(python: &Path, extent: Extent) -> Result<(), Outcome> {
     let infers = onnx_infers(&python);
     let judges = onnx::judges(&python, extent);
     let computes = onnx::kernels_compute(&python);
+    let values = if extent.all { onnx::values_are_known(&python) } else { Ok(()) };
     let mut work = Work::new("onnx")?;
     let verified = work.verify_onnx(&python);
     work.write_onnx()?;
     work.write_glow(&python)?;
-    first_failure(vec![infers, judges, computes, verified, work.check(&python, "onnx_load.py")])
+    first_failure(vec![
+        infers,
+        judges,
+        computes,
+        values,
+        verified,
+        work.check(&python, "onnx_load.py"),
+    ])
 }
 
 /// Compares ONNX's inference with the recorded one, on all node tests of its package and on invalid models.

@@ -112,7 +112,8 @@ fn cyclic_blocks_do_not_make_an_upgrade_loop() {
         let blocks = &mut model.main_mut().unwrap().blocks;
         let value = AttributeValue::Blocks(vec![0, 1, 1, -1, 99]);
         let attributes = vec![Attribute { name: "body".to_owned(), value }];
-        blocks[1].ops.push(Op { kind: "If".to_owned(), attributes, ..Op::default() });
+        let (domain, kind) = ("other".to_owned(), "If".to_owned());
+        blocks[1].ops.push(Op { domain, kind, attributes, ..Op::default() });
         blocks[1].parent = 1;
         blocks.push(Block { index: 99, parent: 99, ..Block::default() });
         assert!(!check(&model).is_empty());

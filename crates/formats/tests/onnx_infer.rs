@@ -16,6 +16,7 @@ use lodstone_schema::onnx::infer::{
     Bodies, Contents, Element, Inference, MAX_ELEMENTS, Options, UNDEFINED, ValueInfo, infer,
     infer_op, is_known, show_type,
 };
+use lodstone_schema::onnx::{AttributeSpec, operator};
 use lodstone_store::Location;
 use serde::Deserialize;
 
@@ -459,35 +460,33 @@ impl Random {
         info
     }
 
-    fn attribute(&mut self, name: &str) -> Attribute {
+    /// Returns an attribute that an operator has, mostly of its type and with one of its values.
+    fn attribute(&mut self, spec: &AttributeSpec) -> Attribute {
         use AttributeValue as A;
-        let texts = [
-            "ij,jk->ik",
-            "...i->i...",
-            "->",
-            ",,,",
-            "SAME_UPPER",
-            "VALID",
-            "none",
-            "not_larger",
-            "bidirectional",
-            "\u{1f600}->\u{1f600}",
-            "TO_FLOAT",
-            "...",
-        ];
-        let value = match self.below(8) {
-            0..=2 => A::Long(self.number()),
-            3 | 4 => A::Longs(self.numbers()),
-            5 => A::String(self.of(&texts).into()),
-            6 => A::Floats(
-                self.numbers()
-                    .iter()
-                    .map(|number| f32::from(i8::try_from(*number).unwrap_or(9)))
-                    .collect(),
-            ),
-            _ => A::Block(i32::try_from(self.below(3)).unwrap()),
+        let texts =
+            ["ij,jk->ik", "...i->i...", "->", ",,,", "SAME_UPPER", "\u{1f600}->\u{1f600}", "..."];
+        let allowed = spec.values.filter(|_| self.below(8) > 0);
+        let number = |random: &mut Self| match allowed {
+            Some(values) => random.of(values).parse().unwrap_or(0),
+            None => random.number(),
         };
-        Attribute { name: name.to_owned(), value }
+        let float = |number: &i64| f32::from(i8::try_from(*number).unwrap_or(9));
+        let value = match (self.below(16), spec.kind) {
+            (0, _) | (_, "INT") => A::Long(number(self)),
+            (1, _) | (_, "INTS") => match allowed {
+                Some(_) => A::Longs((0..self.below(4)).map(|_| number(self)).collect()),
+                None => A::Longs(self.numbers()),
+            },
+            (_, "STRING") => A::String(match allowed {
+                Some(values) => self.of(values).into(),
+                None => self.of(&texts).into(),
+            }),
+            (_, "FLOAT") => A::Float(float(&self.number())),
+            (_, "FLOATS") => A::Floats(self.numbers().iter().map(float).collect()),
+            (_, "GRAPH") => A::Block(i32::try_from(self.below(3)).unwrap()),
+            _ => A::Longs(self.numbers()),
+        };
+        Attribute { name: spec.name.to_owned(), value }
     }
 }
 
@@ -502,48 +501,11 @@ impl Bodies for Anything {
 
 #[test]
 fn rules_do_not_panic_on_invalid_operators() {
-    const NAMES: [&str; 36] = [
-        "axis",
-        "axes",
-        "kernel_shape",
-        "strides",
-        "pads",
-        "dilations",
-        "group",
-        "auto_pad",
-        "output_padding",
-        "output_shape",
-        "perm",
-        "to",
-        "dtype",
-        "blocksize",
-        "num_outputs",
-        "split",
-        "keepdims",
-        "batch_dims",
-        "equation",
-        "hidden_size",
-        "direction",
-        "k",
-        "body",
-        "then_branch",
-        "else_branch",
-        "num_scan_inputs",
-        "scan_input_axes",
-        "scan_output_axes",
-        "start",
-        "end",
-        "starts",
-        "ends",
-        "new_axis",
-        "keep_aspect_ratio_policy",
-        "shape",
-        "q_num_heads",
-    ];
     let operators: Vec<(String, String, i64)> =
         serde_json::from_slice(&std::fs::read(golden("operators.json")).unwrap()).unwrap();
     let (mut random, mut fine, mut refused) = (Random(7), 0, 0);
     for (domain, kind, version) in &operators {
+        let specs = operator(domain, kind, *version).map_or(&[][..], |it| it.attributes.as_slice());
         for _ in 0..600 {
             let inputs: Vec<_> = (0..random.below(6)).map(|_| random.info()).collect();
             let inputs: Vec<_> =
@@ -553,10 +515,10 @@ fn rules_do_not_panic_on_invalid_operators() {
                 domain: domain.clone(),
                 kind: kind.clone(),
                 outputs: vec![Operand { slot: String::new(), args }],
-                attributes: (0..random.below(7))
-                    .map(|_| {
-                        let name = random.of(&NAMES);
-                        random.attribute(name)
+                attributes: specs
+                    .iter()
+                    .filter_map(|spec| {
+                        (spec.required || random.below(2) == 0).then(|| random.attribute(spec))
                     })
                     .collect(),
                 ..Op::default()

@@ -242,8 +242,8 @@ const REFUSED: [(&str, Edit, &str); 14] = [
     ),
     (
         "resize_sizes",
-        |p| set(p, "coordinate_transformation_mode", text("tf_half_pixel_for_nn")),
-        "`tf_half_pixel_for_nn`, which was removed",
+        |p| set(p, "coordinate_transformation_mode", text("tf_half_pixel")),
+        "found `tf_half_pixel`",
     ),
     ("scan", |p| op(p).inputs[0].args[0] = "x".to_owned(), "has sequences of different lengths"),
     ("dropout_mask", |p| declare(p, DType::Unknown(0)), "its element type is unknown"),

@@ -25,6 +25,7 @@ mod indices;
 mod limits;
 mod lod;
 mod model;
+pub mod narrow;
 mod nested;
 mod options;
 mod program;

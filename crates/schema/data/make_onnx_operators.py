@@ -2,7 +2,8 @@
 
     python make_onnx_operators.py
 
-Run with onnx 1.23.2, whose registry has every version of every operator of every domain.
+Run with onnx 1.23.2, whose registry has every version of every operator of its domains, and onnxruntime 1.31.1, which
+has the operators of `com.microsoft`.
 
 `onnx_operators.tsv` has a line for each version of an operator, its columns:
 
@@ -23,25 +24,29 @@ import re
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnx import checker, defs, helper
+from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 
-PINNED = "1.23.2"
+PINNED = ("1.23.2", "1.31.1")
+RUNTIME = "com.microsoft"
 HERE = os.path.dirname(os.path.abspath(__file__))
 ENDLESS = 2**31 - 1
-OPTION = defs.OpSchema.FormalParameterOption
 NAMES = {"": "ai.onnx"}
 
 
 def formal(parameter):
-    mark = {OPTION.Single: "", OPTION.Optional: "?", OPTION.Variadic: "*"}[parameter.option]
-    if not parameter.is_homogeneous:
+    mark = {"Single": "", "Optional": "?", "Variadic": "*"}[parameter.option.name]
+    homogeneous = getattr(parameter, "is_homogeneous", None)
+    if not (parameter.isHomogeneous if homogeneous is None else homogeneous):
         mark += "~"
-    return "{}{}:{}".format(parameter.name, mark, parameter.type_str)
+    types = getattr(parameter, "type_str", None) or parameter.typeStr
+    return "{}{}:{}".format(parameter.name, mark, types)
 
 
 def number(schema, least, most, build):
     """Some operators allow not every number between the least and the most: the checker tells."""
-    if most != ENDLESS:
+    if most != ENDLESS and schema.domain != RUNTIME:
         allowed = []
         for count in range(least, most + 1):
             try:
@@ -91,11 +96,17 @@ def default(proto):
     return None
 
 
+def default_of(schema):
+    if hasattr(schema, "default_value"):
+        return schema.default_value
+    return onnx.AttributeProto.FromString(schema._default_value)
+
+
 def attribute(schema):
-    text = "{}:{}".format(schema.name, str(schema.type).split(".")[-1])
+    text = "{}:{}".format(schema.name, schema.type.name)
     if schema.required:
         text += "!"
-    value = default(schema.default_value)
+    value = default(default_of(schema))
     if value is not None:
         assert " " not in value, schema.name
         text += "=" + value
@@ -103,7 +114,7 @@ def attribute(schema):
 
 
 def main():
-    assert onnx.__version__ == PINNED, onnx.__version__
+    assert (onnx.__version__, onnxruntime.__version__) == PINNED
     sets, lines = {}, []
 
     def numbered(types):
@@ -112,9 +123,13 @@ def main():
         return sets.setdefault(" ".join(sorted(types)), len(sets))
 
     order = lambda schema: (schema.domain, schema.name, schema.since_version)
-    for schema in sorted(defs.get_all_schemas_with_history(), key=order):
-        experimental = schema.support_level == defs.OpSchema.SupportType.EXPERIMENTAL
-        function = schema.has_function or schema.has_context_dependent_function
+    schemas = defs.get_all_schemas_with_history()
+    schemas += [each for each in runtime.get_all_operator_schema() if each.domain == RUNTIME]
+    for schema in sorted(schemas, key=order):
+        experimental = schema.support_level.name == "EXPERIMENTAL"
+        # The runtime does not say which of its operators are functions.
+        is_own = schema.domain != RUNTIME
+        function = is_own and (schema.has_function or schema.has_context_dependent_function)
         facts = [("deprecated", schema.deprecated), ("experimental", experimental)]
         facts.append(("function", function))
         columns = [NAMES.get(schema.domain, schema.domain), schema.name, str(schema.since_version)]

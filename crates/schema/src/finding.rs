@@ -207,9 +207,13 @@ impl Findings {
         self.located.is_empty()
     }
 
-    /// Appends other findings.
+    /// Appends other findings, without those that are there already.
     pub fn extend(&mut self, others: Self) {
-        others.located.into_iter().for_each(|located| self.push(located));
+        for located in others.located {
+            if !self.located.contains(&located) {
+                self.push(located);
+            }
+        }
         self.more += others.more;
         self.more_inconsistent += others.more_inconsistent;
     }

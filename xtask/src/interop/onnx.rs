@@ -142,6 +142,16 @@ fn source(python: &Path) -> Result<PathBuf, Outcome> {
     Ok(unpacked)
 }
 
+/// Tries each value that attributes may have, and others, with ONNX Runtime and Lodstone.
+pub(super) fn values_are_known(python: &Path) -> Result<(), Outcome> {
+    let work = Work::new("onnx_values")?;
+    let mut script = Command::new(python);
+    script.arg("-B").arg(root().join("interop/onnx_values.py"));
+    script.arg(root().join("crates/schema/data"));
+    script.arg(root().join("crates/engine/tests/golden/onnx_runtime"));
+    run(script.arg(lodstone()).arg(&work.directory))
+}
+
 /// Runs all node tests of the onnx package with the engine.
 pub(super) fn kernels_compute(python: &Path) -> Result<(), Outcome> {
     let directory = target().join("interop/onnx_nodes");

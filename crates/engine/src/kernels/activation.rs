@@ -113,7 +113,7 @@ fn elu(call: &Call<'_>) -> Made {
 }
 
 fn gelu(call: &Call<'_>) -> Made {
-    let by_tanh = call.text("approximate").is_some_and(|how| how == "tanh");
+    let by_tanh = call.choice("approximate", &[("none", false), ("tanh", true)])?;
     float(call, |x| {
         let half = Flex::float_mul_scalar(x.clone(), Scalar::Float(0.5));
         let curve = if by_tanh {

@@ -78,10 +78,9 @@ fn depth_to_space(call: &Call<'_>) -> Made {
     }
     let x = call.input(0)?.clone();
     let inner = channels / (block * block);
-    let (apart, order) = match call.text("mode").as_deref() {
-        Some("CRD") => ([examples, inner, block, block, rows, columns], [0, 1, 4, 2, 5, 3]),
-        _ => ([examples, block, block, inner, rows, columns], [0, 3, 4, 1, 5, 2]),
-    };
+    let depth_first = ([examples, block, block, inner, rows, columns], [0, 3, 4, 1, 5, 2]);
+    let columns_first = ([examples, inner, block, block, rows, columns], [0, 1, 4, 2, 5, 3]);
+    let (apart, order) = call.choice("mode", &[("DCR", depth_first), ("CRD", columns_first)])?;
     let whole = vec![examples, inner, rows * block, columns * block];
     one(x.reshaped(apart.to_vec()).permuted(&order).reshaped(whole))
 }
@@ -93,12 +92,10 @@ fn space_to_depth(call: &Call<'_>) -> Made {
     }
     let x = call.input(0)?.clone();
     let apart = vec![examples, channels, rows / block, block, columns / block, block];
-    let order: &[usize] = match call.text("mode").as_deref() {
-        Some("CRD") => &[0, 1, 3, 5, 2, 4],
-        _ => &[0, 3, 5, 1, 2, 4],
-    };
+    let orders = [("DCR", [0, 3, 5, 1, 2, 4]), ("CRD", [0, 1, 3, 5, 2, 4])];
+    let order = call.choice("mode", &orders)?;
     let whole = vec![examples, channels * block * block, rows / block, columns / block];
-    one(x.reshaped(apart).permuted(order).reshaped(whole))
+    one(x.reshaped(apart).permuted(&order).reshaped(whole))
 }
 
 /// Reverses the first elements of each sequence, and keeps the others.

@@ -55,13 +55,14 @@ fn likelihood(call: &Call<'_>, logs: &Item) -> Outcome<Item> {
     }
     let losses = chosen.reshaped(over).times(&weights)?.scaled(-1.0)?.widened()?;
     let all: Vec<usize> = (0..losses.shape().len()).collect();
-    let loss = match call.text("reduction").as_deref() {
-        Some("none") => losses,
-        Some("sum") => losses.total(&all)?.reshaped(Vec::new()),
-        _ => {
-            let sum = losses.total(&all)?;
-            sum.over(&weights.widened()?.total(&all)?)?.reshaped(Vec::new())
-        }
+    let mean = || {
+        let sum = losses.total(&all)?;
+        Ok(sum.over(&weights.widened()?.total(&all)?)?.reshaped(Vec::new()))
     };
+    let sum = || Ok(losses.total(&all)?.reshaped(Vec::new()));
+    let none = || Ok(losses.clone());
+    let reductions: [(&str, &dyn Fn() -> Outcome<Item>); 3] =
+        [("mean", &mean), ("sum", &sum), ("none", &none)];
+    let loss = call.choice("reduction", &reductions)?()?;
     loss.cast(kind)
 }

@@ -372,6 +372,18 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// Returns what the value of a string attribute stands for: the first if it is absent. Inference rejects values that the
+    /// operator does not define.
+    ///
+    /// # Errors
+    /// An internal error if the value is not listed.
+    pub(crate) fn choice<T: Copy>(&self, name: &str, meanings: &[(&str, T)]) -> Outcome<T> {
+        let found = self.text(name);
+        let is_found = |(value, _): &&(&str, T)| found.as_deref().is_none_or(|it| it == *value);
+        let meaning = meanings.iter().find(is_found).map(|(_, meaning)| *meaning);
+        meaning.ok_or_else(|| Finding::internal(format!("no kernel for this value of `{name}`")))
+    }
+
     /// Returns a string attribute.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         match self.op.attribute(name) {

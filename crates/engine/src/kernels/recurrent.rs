@@ -1,8 +1,8 @@
 //! Recurrent cells: RNN, GRU, LSTM.
 
-use burn_backend::Scalar;
 use burn_backend::ops::{ActivationOps, FloatTensorOps};
-use burn_flex::Flex;
+use burn_backend::{BoolStore, Scalar};
+use burn_flex::{Flex, FlexTensor};
 use lodstone_schema::Finding;
 
 use super::linear::product;
@@ -55,40 +55,97 @@ struct Cell<'a> {
     is_dynamic: bool,
 }
 
-/// An activation and its parameters.
-struct Curve {
-    name: String,
-    alpha: Option<f32>,
-    beta: Option<f32>,
+/// An activation with its parameters.
+#[derive(Clone, Copy)]
+enum Curve {
+    Relu,
+    Tanh,
+    Sigmoid,
+    Softsign,
+    Softplus,
+    LeakyRelu { alpha: f32 },
+    ThresholdedRelu { alpha: f32 },
+    Elu { alpha: f32 },
+    Affine { alpha: f32, beta: f32 },
+    ScaledTanh { alpha: f32, beta: f32 },
+    HardSigmoid { alpha: f32, beta: f32 },
 }
 
 impl Curve {
-    fn of(&self, x: &Item) -> Outcome<Item> {
-        let alpha = |otherwise: f32| Scalar::Float(self.alpha.unwrap_or(otherwise).into());
-        let beta = |otherwise: f32| Scalar::Float(self.beta.unwrap_or(otherwise).into());
-        let (zero, one) = (Scalar::Float(0.0), Scalar::Float(1.0));
+    /// Returns the activation of a name, which takes its parameters from the lists. Defaults are those of ONNX's operators;
+    /// where there is no such operator, or ONNX Runtime has another default, the parameter is required.
+    fn named(name: &str, alphas: &mut Parameters<'_>, betas: &mut Parameters<'_>) -> Outcome<Self> {
+        let mut alpha = |default| parameter(name, "activation_alpha", alphas, default);
+        let mut beta = |default| parameter(name, "activation_beta", betas, default);
+        Ok(match name.to_ascii_lowercase().as_str() {
+            "relu" => Self::Relu,
+            "tanh" => Self::Tanh,
+            "sigmoid" => Self::Sigmoid,
+            "softsign" => Self::Softsign,
+            "softplus" => Self::Softplus,
+            "leakyrelu" => Self::LeakyRelu { alpha: alpha(Some(0.01))? },
+            "thresholdedrelu" => Self::ThresholdedRelu { alpha: alpha(None)? },
+            "elu" => Self::Elu { alpha: alpha(Some(1.0))? },
+            "affine" => Self::Affine { alpha: alpha(None)?, beta: beta(None)? },
+            "scaledtanh" => Self::ScaledTanh { alpha: alpha(None)?, beta: beta(None)? },
+            "hardsigmoid" => Self::HardSigmoid { alpha: alpha(Some(0.2))?, beta: beta(Some(0.5))? },
+            other => return Err(Finding::internal(format!("no kernel for activation `{other}`"))),
+        })
+    }
+
+    fn of(self, x: &Item) -> Outcome<Item> {
+        let number = |number: f32| Scalar::Float(number.into());
+        let line = |x: FlexTensor, alpha, beta| {
+            Flex::float_add_scalar(Flex::float_mul_scalar(x, number(alpha)), number(beta))
+        };
         let x = x.float()?;
-        Ok(Item::Float(match self.name.to_ascii_lowercase().as_str() {
-            "relu" => Flex::relu(x),
-            "tanh" => Flex::float_tanh(x),
-            "sigmoid" => Flex::sigmoid(x),
-            "affine" => Flex::float_add_scalar(Flex::float_mul_scalar(x, alpha(1.0)), beta(0.0)),
-            "leakyrelu" => Flex::leaky_relu(x, alpha(0.01)),
-            "scaledtanh" => {
-                let inner = Flex::float_tanh(Flex::float_mul_scalar(x, beta(1.0)));
-                Flex::float_mul_scalar(inner, alpha(1.0))
-            }
-            "hardsigmoid" => {
-                let line = Flex::float_add_scalar(Flex::float_mul_scalar(x, alpha(0.2)), beta(0.5));
-                Flex::float_clamp(line, zero, one)
-            }
-            "softsign" => {
-                let below = Flex::float_add_scalar(Flex::float_abs(x.clone()), one);
+        Ok(Item::Float(match self {
+            Self::Relu => Flex::relu(x),
+            Self::Tanh => Flex::float_tanh(x),
+            Self::Sigmoid => Flex::sigmoid(x),
+            Self::Softsign => {
+                let below = Flex::float_add_scalar(Flex::float_abs(x.clone()), number(1.0));
                 Flex::float_div(x, below)
             }
-            other => return Err(format!("activation `{other}` is not supported").into()),
+            Self::Softplus => {
+                // max(x, 0) + ln(1 + exp(-|x|)) does not overflow.
+                let small = Flex::float_exp(Flex::float_neg(Flex::float_abs(x.clone())));
+                Flex::float_add(Flex::relu(x), Flex::float_log1p(small))
+            }
+            Self::LeakyRelu { alpha } => Flex::leaky_relu(x, number(alpha)),
+            Self::ThresholdedRelu { alpha } => {
+                let below =
+                    Flex::float_lower_equal_elem(x.clone(), number(alpha), BoolStore::Native);
+                Flex::float_mask_fill(x, below, number(0.0))
+            }
+            Self::Elu { alpha } => {
+                let below = Flex::float_lower_elem(x.clone(), number(0.0), BoolStore::Native);
+                let curve = Flex::float_sub_scalar(Flex::float_exp(x.clone()), number(1.0));
+                Flex::float_mask_where(x, below, Flex::float_mul_scalar(curve, number(alpha)))
+            }
+            Self::Affine { alpha, beta } => line(x, alpha, beta),
+            Self::ScaledTanh { alpha, beta } => {
+                let inner = Flex::float_tanh(Flex::float_mul_scalar(x, number(beta)));
+                Flex::float_mul_scalar(inner, number(alpha))
+            }
+            Self::HardSigmoid { alpha, beta } => {
+                Flex::float_clamp(line(x, alpha, beta), number(0.0), number(1.0))
+            }
         }))
     }
+}
+
+/// Parameters of activations, in the order of those that take some.
+type Parameters<'a> = std::slice::Iter<'a, f32>;
+
+fn parameter(
+    activation: &str,
+    attribute: &str,
+    parameters: &mut Parameters<'_>,
+    default: Option<f32>,
+) -> Outcome<f32> {
+    let found = parameters.next().copied().or(default);
+    found.ok_or_else(|| format!("expected `{attribute}` for the activation `{activation}`").into())
 }
 
 impl Cell<'_> {
@@ -223,7 +280,8 @@ fn run(call: &Call<'_>, curves: &[&str], step: Step) -> Made {
         };
         let long = if curves.len() == 3 { Some(begin(6)?) } else { None };
         let mut state = State { hidden: begin(5)?, long };
-        let backwards = direction == 1 || call.text("direction").as_deref() == Some("reverse");
+        let orders = [("forward", false), ("reverse", true), ("bidirectional", direction == 1)];
+        let backwards = call.choice("direction", &orders)?;
         // One product for all steps: the weights are read once.
         let _workspace = call.workspace(&[steps, batch, gates(curves), hidden], WIDE)?;
         let of_inputs = cell.of_inputs(x.clone().reshaped(vec![steps * batch, inputs]))?;
@@ -326,14 +384,8 @@ fn cell<'a>(
     // Parameters are assigned in order to the activations that take some.
     let (mut alphas, mut betas) =
         (call.floats("activation_alpha").iter(), call.floats("activation_beta").iter());
-    let curve = |name: String| {
-        let kind = name.to_ascii_lowercase();
-        let both = ["affine", "scaledtanh", "hardsigmoid"].contains(&kind.as_str());
-        let alpha = (both || kind == "leakyrelu").then(|| alphas.next().copied()).flatten();
-        let beta = both.then(|| betas.next().copied()).flatten();
-        Curve { name, alpha, beta }
-    };
-    let all: Vec<Curve> = names.into_iter().map(curve).collect();
+    let curve = |name: &String| Curve::named(name, &mut alphas, &mut betas);
+    let all: Vec<Curve> = names.iter().map(curve).collect::<Outcome<_>>()?;
     let own = all.into_iter().skip(direction * curves.len()).take(curves.len()).collect();
     let inputs = call.input(0)?.shape().last().copied().unwrap_or(0);
     let input = part(call.input(1)?, &[rows, inputs])?;

@@ -48,8 +48,8 @@ fn resize(call: &Call<'_>) -> Made {
     if shape.contains(&0) {
         return Err(format!("{shape:?} has no elements to interpolate").into());
     }
-    let modes = Modes::of(call);
-    let is_nearest = modes.mode == "nearest";
+    let modes = Modes::of(call)?;
+    let is_nearest = modes.mode == Mode::Nearest;
     let mut y = match is_nearest || kind.is_float() {
         true if is_nearest => x.clone(),
         true => x.widened()?,
@@ -68,12 +68,12 @@ fn resize(call: &Call<'_>) -> Made {
         );
         let places: Vec<f64> = (0..side.to).map(|to| modes.place(side, to)).collect();
         y = match is_nearest {
-            true => y.selected(side.axis, &modes.nearest(side, &places)?)?,
+            true => y.selected(side.axis, &modes.nearest(side, &places))?,
             false => blended(&y, side.axis, &modes.taps(side, &places))?,
         };
     }
     let y = y.cast(kind)?;
-    if modes.coordinates != "tf_crop_and_resize" {
+    if modes.coordinates != Coordinates::TfCropAndResize {
         return one(y);
     }
     let mut y = y;
@@ -92,8 +92,10 @@ fn resize(call: &Call<'_>) -> Made {
 /// Returns, for each axis that is resized, the index in the input of every element of the result; `None` for an axis that is
 /// unchanged. Returns `None` unless the mode is `nearest`, no element is extrapolated, and the indices are few.
 pub(crate) fn nearest(call: &Call<'_>) -> Outcome<Option<Vec<Option<Vec<usize>>>>> {
-    let (shape, modes) = (call.input(0)?.shape(), Modes::of(call));
-    if modes.mode != "nearest" || modes.coordinates == "tf_crop_and_resize" || shape.contains(&0) {
+    let (shape, modes) = (call.input(0)?.shape(), Modes::of(call)?);
+    let is_nearest = modes.mode == Mode::Nearest;
+    let extrapolates = modes.coordinates == Coordinates::TfCropAndResize;
+    if !is_nearest || extrapolates || shape.contains(&0) {
         return Ok(None);
     }
     let mut found = vec![None; shape.len()];
@@ -108,8 +110,7 @@ pub(crate) fn nearest(call: &Call<'_>) -> Outcome<Option<Vec<Option<Vec<usize>>>
     }
     for side in sides.iter().filter(|side| !modes.is_identity(side)) {
         let places: Vec<f64> = (0..side.to).map(|to| modes.place(side, to)).collect();
-        let places =
-            modes.nearest(side, &places)?.into_iter().map(count).collect::<Outcome<_>>()?;
+        let places = modes.nearest(side, &places).into_iter().map(count).collect::<Outcome<_>>()?;
         *at_mut(&mut found, side.axis)? = Some(places);
     }
     Ok(Some(found))
@@ -130,7 +131,7 @@ fn sides(call: &Call<'_>, shape: &[usize]) -> Outcome<Vec<Side>> {
     let made: Vec<(usize, f64)> = match (scales, sizes) {
         (Some(scales), None) if scales.len() == dims.len() => {
             let side = |(scale, dim): (&f64, &usize)| {
-                let to = (*dim as f64 * scale).floor();
+                let to = scaled_size(*dim, *scale);
                 match *scale > 0.0 && to <= 9e15 {
                     true => Ok((elements(to), *scale)),
                     false => Err(format!("expected scales above 0, found {scale}").into()),
@@ -142,12 +143,12 @@ fn sides(call: &Call<'_>, shape: &[usize]) -> Outcome<Vec<Side>> {
             let sizes = sizes.iter().map(|size| count(*size)).collect::<Outcome<Vec<_>>>()?;
             let parts = sizes.iter().zip(&dims);
             let scales: Vec<f64> = parts.map(|(to, from)| *to as f64 / *from as f64).collect();
-            let policy = call.text("keep_aspect_ratio_policy");
-            let one = match policy.as_deref() {
-                Some("not_larger") => scales.iter().copied().reduce(f64::min),
-                Some("not_smaller") => scales.iter().copied().reduce(f64::max),
-                _ => None,
-            };
+            let one = [
+                ("stretch", None),
+                ("not_larger", scales.iter().copied().reduce(f64::min)),
+                ("not_smaller", scales.iter().copied().reduce(f64::max)),
+            ];
+            let one = call.choice("keep_aspect_ratio_policy", &one)?;
             match one {
                 Some(one) => {
                     dims.iter().map(|dim| (elements(one * *dim as f64 + 0.5), one)).collect()
@@ -165,69 +166,143 @@ fn sides(call: &Call<'_>, shape: &[usize]) -> Outcome<Vec<Side>> {
     Ok(axes.iter().copied().zip(dims.into_iter().zip(made)).enumerate().map(side).collect())
 }
 
+/// Returns the size of a dim by its scale, in single precision as ONNX Runtime and the frameworks compute it.
+#[expect(clippy::cast_possible_truncation, reason = "the scale was in single precision")]
+fn scaled_size(dim: usize, scale: f64) -> f64 {
+    (dim as f32 * scale as f32).floor().into()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Nearest,
+    Linear,
+    Cubic,
+}
+
+/// The formula of the coordinate in the input of an element of the result.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Coordinates {
+    HalfPixel,
+    HalfPixelSymmetric,
+    HalfPixelUnlessSingle,
+    AlignCorners,
+    Asymmetric,
+    TfHalfPixelForNn,
+    TfCropAndResize,
+}
+
+/// The integer that a coordinate is rounded to.
+#[derive(Clone, Copy)]
+enum Rounding {
+    PreferFloor,
+    PreferCeil,
+    Floor,
+    Ceil,
+}
+
+/// Defines a function that returns the input coordinate of a result, in a precision.
+macro_rules! coordinates {
+    ($name:ident, $float:ty) => {
+        #[expect(clippy::cast_possible_truncation, reason = "the precision of the runtimes")]
+        #[allow(
+            clippy::unnecessary_cast,
+            reason = "one of the two precisions is that of the sides"
+        )]
+        fn $name(&self, side: &Side, to: usize) -> $float {
+            let (to, from, size) = (to as $float, side.from as $float, side.to as $float);
+            let (begin, end) = (side.region.0 as $float, side.region.1 as $float);
+            let scale = side.scale as $float;
+            let half_pixel = (to + 0.5) / scale - 0.5;
+            match self.coordinates {
+                Coordinates::HalfPixel => half_pixel,
+                Coordinates::HalfPixelSymmetric => {
+                    // The scale leads to a size that is not always a whole number.
+                    from / 2.0 * (1.0 - size / (scale * from)) + (to + 0.5) / scale - 0.5
+                }
+                Coordinates::HalfPixelUnlessSingle if side.to == 1 => 0.0,
+                Coordinates::HalfPixelUnlessSingle => half_pixel,
+                Coordinates::AlignCorners if side.to == 1 => 0.0,
+                Coordinates::AlignCorners => to * (from - 1.0) / (size - 1.0),
+                Coordinates::Asymmetric => to / scale,
+                Coordinates::TfHalfPixelForNn => (to + 0.5) / scale,
+                Coordinates::TfCropAndResize => {
+                    let step = match side.to == 1 {
+                        true => (end - begin) * (from - 1.0) / 2.0,
+                        false => to * (end - begin) * (from - 1.0) / (size - 1.0),
+                    };
+                    step + begin * (from - 1.0)
+                }
+            }
+        }
+    };
+}
+
 struct Modes {
-    mode: String,
-    coordinates: String,
-    nearest: String,
+    mode: Mode,
+    coordinates: Coordinates,
+    nearest: Rounding,
     curve: f64,
     antialias: bool,
     excludes: bool,
 }
 
 impl Modes {
-    fn of(call: &Call<'_>) -> Self {
-        let text = |name: &str, otherwise: &str| call.text(name).unwrap_or(otherwise.to_owned());
-        Self {
-            mode: text("mode", "nearest"),
-            coordinates: text("coordinate_transformation_mode", "half_pixel"),
-            nearest: text("nearest_mode", "round_prefer_floor"),
+    fn of(call: &Call<'_>) -> Outcome<Self> {
+        let modes = [("nearest", Mode::Nearest), ("linear", Mode::Linear), ("cubic", Mode::Cubic)];
+        let coordinates = [
+            ("half_pixel", Coordinates::HalfPixel),
+            ("half_pixel_symmetric", Coordinates::HalfPixelSymmetric),
+            ("pytorch_half_pixel", Coordinates::HalfPixelUnlessSingle),
+            ("align_corners", Coordinates::AlignCorners),
+            ("asymmetric", Coordinates::Asymmetric),
+            ("tf_half_pixel_for_nn", Coordinates::TfHalfPixelForNn),
+            ("tf_crop_and_resize", Coordinates::TfCropAndResize),
+        ];
+        let roundings = [
+            ("round_prefer_floor", Rounding::PreferFloor),
+            ("round_prefer_ceil", Rounding::PreferCeil),
+            ("floor", Rounding::Floor),
+            ("ceil", Rounding::Ceil),
+        ];
+        Ok(Self {
+            mode: call.choice("mode", &modes)?,
+            coordinates: call.choice("coordinate_transformation_mode", &coordinates)?,
+            nearest: call.choice("nearest_mode", &roundings)?,
             curve: call.float("cubic_coeff_a", -0.75).into(),
             antialias: call.int("antialias", 0) != 0,
             excludes: call.int("exclude_outside", 0) != 0,
-        }
+        })
     }
 
     /// Returns whether the axis keeps all its elements.
     fn is_identity(&self, side: &Side) -> bool {
-        side.scale == 1.0 && side.from == side.to && self.coordinates != "tf_crop_and_resize"
+        side.scale == 1.0
+            && side.from == side.to
+            && self.coordinates != Coordinates::TfCropAndResize
     }
 
     /// Returns the input coordinate of a result.
     fn place(&self, side: &Side, to: usize) -> f64 {
-        let (to, from, scale) = (to as f64, side.from as f64, side.scale);
-        // The exact size by the scale, which is not always a whole number.
-        let exact = scale * from;
-        let centred = (to + 0.5) / scale - 0.5;
-        match self.coordinates.as_str() {
-            "align_corners" if exact == 1.0 => 0.0,
-            "align_corners" => to * (from - 1.0) / (exact - 1.0),
-            "asymmetric" => to / scale,
-            "half_pixel_symmetric" => from / 2.0 * (1.0 - side.to as f64 / exact) + centred,
-            // A single result is at the first one's coordinate, whatever the exact size is.
-            "pytorch_half_pixel" if side.to == 1 => -0.5,
-            "tf_crop_and_resize" => {
-                let (begin, end) = side.region;
-                let step = match exact == 1.0 {
-                    true => (end - begin) * (from - 1.0) / 2.0,
-                    false => to * (end - begin) * (from - 1.0) / (exact - 1.0),
-                };
-                step + begin * (from - 1.0)
-            }
-            _ => centred,
+        match self.mode {
+            // In single precision, ONNX Runtime's coordinates are on other sides of some pixels.
+            Mode::Nearest => self.place_single(side, to).into(),
+            Mode::Linear | Mode::Cubic => self.place_double(side, to),
         }
     }
 
-    fn nearest(&self, side: &Side, places: &[f64]) -> Outcome<Vec<i64>> {
+    coordinates!(place_single, f32);
+    coordinates!(place_double, f64);
+
+    fn nearest(&self, side: &Side, places: &[f64]) -> Vec<i64> {
         let last = side.from as f64 - 1.0;
         let of = |place: &f64| {
-            let near = match self.nearest.as_str() {
-                "round_prefer_floor" => (place - 0.5).ceil(),
-                "round_prefer_ceil" => (place + 0.5).floor(),
-                "floor" => place.floor(),
-                "ceil" => place.ceil(),
-                other => return Err(format!("nearest mode `{other}` is not supported").into()),
+            let near = match self.nearest {
+                Rounding::PreferFloor => (place - 0.5).ceil(),
+                Rounding::PreferCeil => (place + 0.5).floor(),
+                Rounding::Floor => place.floor(),
+                Rounding::Ceil => place.ceil(),
             };
-            Ok(whole(near.clamp(0.0, last)))
+            whole(near.clamp(0.0, last))
         };
         places.iter().map(of).collect()
     }
@@ -239,7 +314,7 @@ impl Modes {
 
     /// Returns the position of the first tap, relative to the element before a coordinate.
     fn first(&self, side: &Side) -> f64 {
-        let reach = if self.mode == "cubic" { 2.0 } else { 1.0 };
+        let reach = if self.mode == Mode::Cubic { 2.0 } else { 1.0 };
         (-reach / self.squeeze(side)).floor() + 1.0
     }
 
@@ -250,7 +325,7 @@ impl Modes {
 
     /// Returns the elements around each coordinate, and their weights.
     fn taps(&self, side: &Side, places: &[f64]) -> Taps {
-        let is_cubic = self.mode == "cubic";
+        let is_cubic = self.mode == Mode::Cubic;
         let (squeeze, first, steps) = (self.squeeze(side), self.first(side), self.steps(side));
         let last = side.from as f64 - 1.0;
         let weight = |distance: f64| {

@@ -114,7 +114,7 @@ pub(super) fn logistic(score: f32) -> f32 {
 }
 
 /// The inverse of the normal distribution, by an approximation of the inverse error function.
-fn probit(score: f32) -> f32 {
+pub(super) fn probit(score: f32) -> f32 {
     const A: f32 = 0.147;
     #[expect(clippy::approx_constant, reason = "the approximation has this value")]
     const PI: f32 = 3.14159;

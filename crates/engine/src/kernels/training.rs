@@ -98,9 +98,9 @@ fn momentum(update: &Update<'_, 1>) -> Outcome<(Item, [Item; 1])> {
     let alpha = f64::from(call.float("alpha", 0.9));
     let beta = if update.updates > 0.0 { f64::from(call.float("beta", 0.9)) } else { 1.0 };
     let moves = moves.scaled(alpha)?.plus(&gradient.scaled(beta)?)?;
-    let step = match call.text("mode").as_deref() {
-        Some("nesterov") => gradient.plus(&moves.scaled(alpha)?)?,
-        _ => moves.clone(),
+    let step = match call.choice("mode", &[("standard", false), ("nesterov", true)])? {
+        true => gradient.plus(&moves.scaled(alpha)?)?,
+        false => moves.clone(),
     };
     Ok((x.minus(&step.scaled(update.rate)?)?, [moves]))
 }

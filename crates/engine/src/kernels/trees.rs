@@ -6,6 +6,7 @@
 use lodstone_model::AttributeValue;
 use lodstone_schema::Finding;
 
+use super::scores::probit;
 use super::tensor::bounded;
 use super::{Call, Made, Run, count, one};
 use crate::dense::Dense;
@@ -148,34 +149,37 @@ fn ensemble(call: &Call<'_>) -> Made {
     let targets = count(call.int("n_targets", 1))?;
     let trees = Ensemble::of(call)?;
     let how = call.int("aggregate_function", 1);
-    let first = match how {
-        0 | 1 => 0.0,
-        2 => f64::INFINITY,
-        3 => f64::NEG_INFINITY,
-        other => return Err(format!("aggregation {other} is not supported").into()),
-    };
-    let mut made = vec![first; bounded(&[rows, targets])?];
+    let mut made = vec![0.0; bounded(&[rows, targets])?];
     let values = x.to_doubles()?;
     if features == 0 || targets == 0 {
         return Err("expected features and targets".into());
     }
     for (row, sums) in values.chunks_exact(features).zip(made.chunks_exact_mut(targets)) {
+        // A target that no leaf has stays 0.
+        let mut is_reached = vec![false; targets];
         for root in &trees.roots {
             let (target, weight) = trees.walk(*root, row)?;
             let sum = sums.get_mut(target).ok_or("a leaf has a target out of range")?;
+            let is_reached =
+                is_reached.get_mut(target).ok_or("a leaf has a target out of range")?;
             *sum = match how {
                 0 => *sum + weight / trees.roots.len() as f64,
                 1 => *sum + weight,
+                2 | 3 if !*is_reached => weight,
                 2 => sum.min(weight),
-                _ => sum.max(weight),
+                3 => sum.max(weight),
+                other => {
+                    return Err(Finding::internal(format!("no kernel for aggregation {other}")));
+                }
             };
+            *is_reached = true;
         }
         transform(sums, call.int("post_transform", 0))?;
     }
     one(Item::numbers(made, x.kind()?, &[rows, targets])?)
 }
 
-/// Applies the transformation of results: none, softmax, logistic, or a softmax that keeps zeros.
+/// Applies the transformation of results: none, softmax, logistic, a softmax that keeps zeros, or probit.
 fn transform(sums: &mut [f64], how: i64) -> Outcome<()> {
     let top = sums.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     match how {
@@ -187,7 +191,9 @@ fn transform(sums: &mut [f64], how: i64) -> Outcome<()> {
             let whole: f64 = sums.iter().sum();
             sums.iter_mut().for_each(|sum| *sum /= whole);
         }
-        other => return Err(format!("transformation {other} is not supported").into()),
+        #[expect(clippy::cast_possible_truncation, reason = "an approximation in single precision")]
+        4 => sums.iter_mut().for_each(|sum| *sum = probit(*sum as f32).into()),
+        other => return Err(Finding::internal(format!("no kernel for transformation {other}"))),
     }
     Ok(())
 }

@@ -56,9 +56,25 @@ fn image(rows: Item, examples: usize, dims: &[usize]) -> Outcome<Item> {
 
 /// The options of grid sampling.
 struct Grid {
-    mode: String,
-    padding: String,
+    mode: Sampling,
+    padding: Padding,
     corners: bool,
+}
+
+/// The interpolation between pixels.
+#[derive(Clone, Copy)]
+enum Sampling {
+    Linear,
+    Nearest,
+    Cubic,
+}
+
+/// What is outside of the image.
+#[derive(Clone, Copy)]
+enum Padding {
+    Zeros,
+    Border,
+    Reflection,
 }
 
 impl Grid {
@@ -71,10 +87,10 @@ impl Grid {
     /// Maps a coordinate in the padding to one in the image, unless the padding is zeros.
     fn inside(&self, place: f64, dim: usize) -> Option<i64> {
         let last = dim as f64 - 1.0;
-        let place = match self.padding.as_str() {
-            "border" => place.clamp(0.0, last),
-            "reflection" => self.reflected(place, dim).clamp(0.0, last),
-            _ => place,
+        let place = match self.padding {
+            Padding::Border => place.clamp(0.0, last),
+            Padding::Reflection => self.reflected(place, dim).clamp(0.0, last),
+            Padding::Zeros => place,
         };
         (0.0..=last).contains(&place).then_some(whole(place))
     }
@@ -94,26 +110,29 @@ impl Grid {
 
     /// Returns the elements around a coordinate along one dim, and their weights.
     fn around(&self, x: f64, dim: usize) -> Vec<(Option<i64>, f64)> {
-        let mut place = self.place(x, dim);
-        match (self.mode.as_str(), self.padding.as_str()) {
-            ("cubic", _) => {}
-            (_, "border") => place = place.clamp(0.0, dim as f64 - 1.0),
-            (_, "reflection") => place = self.reflected(place, dim),
-            _ => {}
-        }
-        let base = place.floor();
-        let at = |step: f64| self.inside(base + step, dim);
-        let ratio = place - base;
-        match self.mode.as_str() {
-            "nearest" => vec![(self.inside(place.round_ties_even(), dim), 1.0)],
-            "cubic" => {
+        let place = self.place(x, dim);
+        let at = |place: f64| self.inside(place, dim);
+        match self.mode {
+            // As ONNX: the nearest pixel is found first, and then mapped into the image.
+            Sampling::Nearest => vec![(at(place.round_ties_even()), 1.0)],
+            Sampling::Linear => {
+                let place = match self.padding {
+                    Padding::Zeros => place,
+                    Padding::Border => place.clamp(0.0, dim as f64 - 1.0),
+                    Padding::Reflection => self.reflected(place, dim),
+                };
+                let ratio = place - place.floor();
+                vec![(at(place.floor()), 1.0 - ratio), (at(place.floor() + 1.0), ratio)]
+            }
+            Sampling::Cubic => {
+                let (base, ratio) = (place.floor(), place - place.floor());
                 let a = -0.75;
                 let near = |x: f64| ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0;
                 let far = |x: f64| ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a;
                 let shares = [far(1.0 + ratio), near(ratio), near(1.0 - ratio), far(2.0 - ratio)];
-                [-1.0, 0.0, 1.0, 2.0].iter().zip(shares).map(|(step, it)| (at(*step), it)).collect()
+                let steps = [-1.0, 0.0, 1.0, 2.0];
+                steps.iter().zip(shares).map(|(step, it)| (at(base + step), it)).collect()
             }
-            _ => vec![(at(0.0), 1.0 - ratio), (at(1.0), ratio)],
         }
     }
 }
@@ -133,14 +152,18 @@ fn grid_sample(call: &Call<'_>) -> Made {
     if shape.contains(&0) {
         return Err(format!("{shape:?} has no elements to sample").into());
     }
-    let mode = match call.text("mode").as_deref() {
-        Some("nearest") => "nearest",
-        Some("cubic" | "bicubic") => "cubic",
-        _ => "linear",
+    let modes =
+        [("linear", Sampling::Linear), ("nearest", Sampling::Nearest), ("cubic", Sampling::Cubic)];
+    let paddings = [
+        ("zeros", Padding::Zeros),
+        ("border", Padding::Border),
+        ("reflection", Padding::Reflection),
+    ];
+    let grid = Grid {
+        mode: call.choice("mode", &modes)?,
+        padding: call.choice("padding_mode", &paddings)?,
+        corners: call.int("align_corners", 0) != 0,
     };
-    let padding = call.text("padding_mode").unwrap_or("zeros".to_owned());
-    let corners = call.int("align_corners", 0) != 0;
-    let grid = Grid { mode: mode.to_owned(), padding, corners };
     let (rank, inner) = (dims.len(), bounded(dims)?);
     let each = bounded(steps_to)?;
     let mut taps: Taps = Vec::new();
@@ -207,10 +230,9 @@ fn roi_align(call: &Call<'_>) -> Made {
     let (high, wide) = (number("output_height")?, number("output_width")?);
     let ratio = count(call.int("sampling_ratio", 0))?;
     let scale = f64::from(call.float("spatial_scale", 1.0));
-    let is_max = call.text("mode").as_deref() == Some("max");
-    let aligned =
-        call.text("coordinate_transformation_mode").as_deref() != Some("output_half_pixel");
-    let moved = if aligned { 0.5 } else { 0.0 };
+    let is_max = call.choice("mode", &[("avg", false), ("max", true)])?;
+    let offsets = [("half_pixel", 0.5), ("output_half_pixel", 0.0)];
+    let moved = call.choice("coordinate_transformation_mode", &offsets)?;
     let images = call.list(2)?;
     let boxes = regions.to_doubles()?;
     let cells = bounded(&[images.len(), high, wide])?;
@@ -229,7 +251,7 @@ fn roi_align(call: &Call<'_>) -> Made {
             return Err(format!("region {region:?} of image {image} is invalid").into());
         }
         let [left, top, right, bottom] = [left, top, right, bottom].map(|at| at * scale - moved);
-        let least = if aligned { f64::NEG_INFINITY } else { 1.0 };
+        let least = if moved > 0.0 { f64::NEG_INFINITY } else { 1.0 };
         let cell_high = (bottom - top).max(least) / high as f64;
         let cell_wide = (right - left).max(least) / wide as f64;
         let samples = |size: f64| match ratio {

@@ -22,6 +22,32 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 /// The number of windows whose elements are brought together at a time.
 const WINDOWS: usize = 512;
 
+/// The choice of the padding.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AutoPad {
+    /// `pads` has it.
+    NotSet,
+    /// As many windows as strides begin in the input; an odd element is added at the end.
+    SameUpper,
+    /// The same, but an odd element is added at the beginning.
+    SameLower,
+    /// None.
+    Valid,
+}
+
+impl AutoPad {
+    fn of(call: &Call<'_>) -> Outcome<Self> {
+        let meanings = [
+            ("NOTSET", Self::NotSet),
+            ("SAME_UPPER", Self::SameUpper),
+            ("SAME_LOWER", Self::SameLower),
+            ("VALID", Self::Valid),
+            ("", Self::NotSet),
+        ];
+        call.choice("auto_pad", &meanings)
+    }
+}
+
 /// The geometry of a window along each dim.
 pub(crate) struct Windows {
     pub(crate) size: Vec<usize>,
@@ -39,10 +65,9 @@ impl Windows {
             None => Ok(vec![otherwise; spatial]),
         };
         let (strides, dilations) = (list("strides", 1)?, list("dilations", 1)?);
-        let pads = list("pads", 0)?;
-        let pads = match call.text("auto_pad").as_deref() {
-            Some("SAME_UPPER" | "SAME_LOWER") => {
-                let lower = call.text("auto_pad").as_deref() == Some("SAME_LOWER");
+        let pads = match AutoPad::of(call)? {
+            mode @ (AutoPad::SameUpper | AutoPad::SameLower) => {
+                let lower = mode == AutoPad::SameLower;
                 let one =
                     |(((dim, size), stride), dilation): (((&usize, &usize), &usize), &usize)| {
                         let steps = dim.div_ceil((*stride).max(1)).saturating_sub(1);
@@ -54,12 +79,16 @@ impl Windows {
                     };
                 dims.iter().zip(size).zip(&strides).zip(&dilations).map(one).collect()
             }
-            Some("VALID") => vec![(0, 0); spatial],
-            _ if pads.len() == 2 * spatial => {
-                let (begins, ends) = pads.split_at(spatial);
+            AutoPad::Valid => vec![(0, 0); spatial],
+            AutoPad::NotSet if call.ints("pads").is_some() => {
+                let pads = list("pads", 0)?;
+                let sides = pads.split_at_checked(spatial).filter(|(_, end)| end.len() == spatial);
+                let (begins, ends) = sides.ok_or_else(|| {
+                    format!("expected {} pads, found {}", 2 * spatial, pads.len())
+                })?;
                 begins.iter().copied().zip(ends.iter().copied()).collect()
             }
-            _ => vec![(0, 0); spatial],
+            AutoPad::NotSet => vec![(0, 0); spatial],
         };
         // Within these limits no later computation overflows.
         let all = size.iter().chain(&strides).chain(&dilations).chain(dims);
@@ -278,8 +307,8 @@ impl Windows {
 
     /// Sets the padding so that the result of a transposed convolution has the requested dims.
     fn fit_output(&mut self, call: &Call<'_>, dims: &[usize], more: &mut [usize]) -> Outcome<()> {
-        let mode = call.text("auto_pad");
-        let same = matches!(mode.as_deref(), Some("SAME_UPPER" | "SAME_LOWER"));
+        let mode = AutoPad::of(call)?;
+        let same = matches!(mode, AutoPad::SameUpper | AutoPad::SameLower);
         let asked: Vec<usize> = match call.ints("output_shape") {
             Some(asked) => {
                 let skipped = asked.len().saturating_sub(dims.len());
@@ -297,9 +326,9 @@ impl Windows {
             let whole = steps.saturating_add(reach).saturating_add(*more);
             let total = whole.saturating_sub(*asked);
             let (small, large) = (total / 2, total - total / 2);
-            *pad = match mode.as_deref() {
-                Some("SAME_UPPER") => (small, large),
-                _ => (large, small),
+            *pad = match mode {
+                AutoPad::SameUpper => (small, large),
+                AutoPad::SameLower | AutoPad::NotSet | AutoPad::Valid => (large, small),
             };
             *more = more.saturating_add(asked.saturating_sub(whole));
         }

@@ -74,7 +74,7 @@ pub fn cast(
     let program = program.ok_or_else(|| Finding::from("expected an ONNX program"))?;
     let program = inline(program).map_err(|located| Finding::from(located.to_string()))?;
     model.set_main(program.clone());
-    let inference = infer(model, &Options::default());
+    let inference = infer(model, &Options::default().with_dead_branches(true));
     let parameters = std::mem::take(&mut model.parameters);
     let mut program = program;
     if let Some(main) = program.blocks.first_mut() {

@@ -1,5 +1,6 @@
 //! ONNX: the interface of its programs, and their conventions.
 
+mod attributes;
 mod blocks;
 mod bound;
 mod cast;
@@ -79,7 +80,7 @@ fn is_default(program: &Program, op: &Op, attribute: &Attribute) -> bool {
 /// Infers the types of a model. Other dialects in the same messages have no rules here.
 fn infer(model: &Model) -> Option<Inference> {
     let program = model.main().filter(|program| program.dialect == Dialect::Onnx);
-    program.map(|_| infer::infer(model, &Options::default()))
+    program.map(|_| infer::infer(model, &Options::default().with_dead_branches(true)))
 }
 
 /// Returns the inputs that have no initializer, and the outputs. (Up to IR version 3, every initializer also had to be

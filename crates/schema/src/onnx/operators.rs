@@ -12,8 +12,21 @@
 //! | attributes | `name:TYPE`, `!` if it is required, `=default` |
 //! | types | `T=n`: T is one of the types in line n of `onnx_types.tsv` |
 //!
-//! Source of truth: the registry of onnx 1.23.2, by `data/make_onnx_operators.py`.
+//! Source of truth: the registries of onnx 1.23.2 and, for `com.microsoft`, onnxruntime 1.31.1, by
+//! `data/make_onnx_operators.py`.
+//!
+//! Neither registry has the values that an attribute may have. They are in `onnx_values.tsv`:
+//!
+//! | column | contents |
+//! |---|---|
+//! | domain, attribute | |
+//! | operators | those whose attribute has these values; `Kind@N`: from version N on |
+//! | values | all that are allowed, of a list for each element; `""` is the empty text |
+//!
+//! Source of truth: `docs/Operators.md` of onnx 1.23.2, and the kernels of onnxruntime 1.31.1, in which
+//! `interop/onnx_values.py` tries each value and another one.
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use lodstone_model::AttributeValue;
@@ -95,12 +108,36 @@ pub struct AttributeSpec {
     pub required: bool,
     /// The default, if there is one.
     pub default: Option<AttributeValue>,
+    /// The allowed values of the attribute or of its elements; `None` if they are not a closed set.
+    pub values: Option<&'static [&'static str]>,
 }
 
 /// Every version of every operator, by kind, each in the order of the versions.
 static OPERATORS: LazyLock<Rows<Vec<Operator>>> = LazyLock::new(|| {
     let table = include_str!("../../data/onnx_operators.tsv");
     Rows::new(table, 1, |lines| lines.map(parse).collect())
+});
+
+/// The first version that has a set of values, and the set.
+type Values = (i64, Vec<&'static str>);
+
+/// The allowed values of attributes by domain, operator and attribute, the newest set first.
+static VALUES: LazyLock<HashMap<[&str; 3], Vec<Values>>> = LazyLock::new(|| {
+    let mut sets: HashMap<[&str; 3], Vec<Values>> = HashMap::new();
+    for line in include_str!("../../data/onnx_values.tsv").lines() {
+        let mut columns = line.split('\t');
+        let mut column = || columns.next().unwrap_or_default();
+        let (domain, attribute, kinds) = (column(), column(), column());
+        let value = |word| if word == r#""""# { "" } else { word };
+        let values: Vec<&str> = column().split(' ').map(value).collect();
+        for kind in kinds.split(' ') {
+            let (kind, since) = kind.split_once('@').unwrap_or((kind, "1"));
+            let of_attribute = sets.entry([domain, kind, attribute]).or_default();
+            of_attribute.push((since.parse().unwrap_or(i64::MAX), values.clone()));
+            of_attribute.sort_by_key(|(since, _)| std::cmp::Reverse(*since));
+        }
+    }
+    sets
 });
 
 /// Returns the canonical name of a domain; programs may also leave out the name of ONNX's own.
@@ -193,12 +230,14 @@ fn parse(line: &'static str) -> Operator {
     let (domain, kind, since, flags) = (column(), column(), column(), column());
     let (inputs, input_count) = (formals(column()), count(column()));
     let (outputs, output_count) = (formals(column()), count(column()));
-    let attributes = column().split_whitespace().map(parameter).collect();
+    let since = since.parse().unwrap_or(i64::MAX);
+    let of_operator = |word| parameter(word, domain, kind, since);
+    let attributes = column().split_whitespace().map(of_operator).collect();
     let is = |flag| flags.split(' ').any(|known| known == flag);
     Operator {
         domain,
         kind,
-        since: since.parse().unwrap_or(i64::MAX),
+        since,
         deprecated: is("deprecated"),
         experimental: is("experimental"),
         is_function: is("function"),
@@ -234,7 +273,12 @@ fn count(word: &str) -> Count {
     }
 }
 
-fn parameter(word: &'static str) -> AttributeSpec {
+fn parameter(
+    word: &'static str,
+    domain: &'static str,
+    operator: &'static str,
+    since: i64,
+) -> AttributeSpec {
     let (declaration, default) = match word.split_once('=') {
         Some((declaration, default)) => (declaration, Some(default)),
         None => (word, None),
@@ -243,7 +287,11 @@ fn parameter(word: &'static str) -> AttributeSpec {
     let (name, kind) =
         declaration.trim_end_matches('!').split_once(':').unwrap_or((declaration, ""));
     let default = default.and_then(|default| value(kind, default));
-    AttributeSpec { name, kind, required, default }
+    let values = VALUES.get(&[domain, operator, name]).and_then(|sets| {
+        let (_, values) = sets.iter().find(|(first, _)| *first <= since)?;
+        Some(values.as_slice())
+    });
+    AttributeSpec { name, kind, required, default, values }
 }
 
 fn value(kind: &str, text: &str) -> Option<AttributeValue> {

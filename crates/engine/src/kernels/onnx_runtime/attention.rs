@@ -222,6 +222,11 @@ fn mask(call: &Call<'_>, masks: &Masks<'_>, dims: [usize; 3]) -> Outcome<Option<
     if masks.mask.is_none() && !is_causal {
         return Ok(None);
     }
+    if is_causal && keys > masks.past.saturating_add(queries) {
+        let what = format!("{queries} queries and {keys} keys");
+        return Err(Finding::from(format!("`unidirectional` with {what} is not supported"))
+            .about_attribute("unidirectional"));
+    }
     let list = masks.mask.map(Item::to_longs).transpose()?.unwrap_or_default();
     let shape = masks.mask.map(Item::shape).unwrap_or_default();
     let at = |place: usize| list.get(place).copied().unwrap_or(0);

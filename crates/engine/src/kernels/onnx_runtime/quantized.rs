@@ -132,6 +132,12 @@ fn moved(x: Item, to_front: bool) -> Item {
 /// Pools the real numbers. Channels are the second axis, or the last one with `channels_last`.
 fn pooled(call: &Call<'_>, kind: &str) -> Made {
     let is_last = call.int("channels_last", 0) != 0;
+    let pads = call.text("auto_pad").filter(|pads| pads != "NOTSET" && !pads.is_empty());
+    if call.int("ceil_mode", 0) != 0
+        && let Some(pads) = pads
+    {
+        return Err(format!("`ceil_mode` with `auto_pad` `{pads}` is not supported").into());
+    }
     let x = real(call, 0)?;
     let x = if is_last { moved(x, true) } else { x };
     let of = pool::kernel(kind).ok_or_else(|| Finding::internal("there is no such pooling"))?;

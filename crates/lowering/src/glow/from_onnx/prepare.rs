@@ -16,8 +16,9 @@ use super::{integers, own, rules, spelled};
 /// The domain for operators that Glow's loader accepts in ONNX's own domain, although ONNX does not have them.
 pub(super) const LOADER: &str = "com.facebook.glow.loader";
 
-/// An attribute with the index of an operator, or of the operator that it was made from, in its block.
-const NUMBER: &str = "com.facebook.glow.number";
+/// An attribute with the index of an operator, or of the operator that it was made from, in its block. Names with this prefix
+/// belong to no operator.
+const NUMBER: &str = "__glow_number";
 
 /// Operators that had `broadcast` and `axis` before NumPy's broadcasting rules.
 const BROADCASTING: &[&str] =

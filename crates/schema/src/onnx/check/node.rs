@@ -6,8 +6,10 @@ use lodstone_model::{Attribute, AttributeValue, Op};
 
 use super::walk::Walk;
 use super::{quoted, types, values};
+use crate::onnx::attributes::mistakes;
 use crate::onnx::operators::is_of_runtime;
-use crate::onnx::{Formal, Operator, Presence, attribute_kind, domain_name, operator, versions};
+use crate::onnx::scopes::Bindings;
+use crate::onnx::{Formal, Operator, Presence, domain_name, operator, versions};
 use crate::{Finding, Findings};
 
 /// Operators that old exporters wrote into ONNX's own domain although no opset has them; the checker accepts them.
@@ -103,27 +105,9 @@ fn check_against(walk: &Walk<'_>, op: &Op, known: &Operator, findings: &mut Find
             }
         }
     }
-    for Attribute { name, value } in &op.attributes {
-        let Some(parameter) = known.attribute(name) else {
-            // Names with this prefix are free for exporters.
-            if !name.starts_with("__") {
-                let wrong = format!("has unknown attribute {}", quoted(name));
-                findings.add(walk.place(), Finding::from(wrong).about_attribute(name));
-            }
-            continue;
-        };
-        let kind = attribute_kind(value);
-        if kind != parameter.kind {
-            let (quoted, expected) = (quoted(name), parameter.kind);
-            let wrong = format!("attribute {quoted} is {kind}, expected {expected}");
-            findings.add(walk.place(), Finding::from(wrong).about_attribute(name));
-        }
-    }
-    for parameter in known.attributes.iter().filter(|parameter| parameter.required) {
-        if op.attribute(parameter.name).is_none() {
-            let wrong = format!("has no attribute {}", quoted(parameter.name));
-            findings.add(walk.place(), Finding::from(wrong).about_attribute(parameter.name));
-        }
+    let bindings = Bindings::new();
+    for wrong in mistakes(op, known, &bindings) {
+        findings.add(walk.place(), wrong);
     }
     types::check(walk, known, (&inputs, &outputs), findings);
 }

@@ -279,16 +279,16 @@ fn divides(keys: u64, queries: u64) -> Outcome {
 
 /// Output: [batch, time, heads * value size]; state: [batch, key heads, key size, value size].
 fn linear(node: &mut Node<'_>) -> Outcome {
-    const RULES: [&str; 4] = ["linear", "gated", "delta", "gated_delta"];
     let dtype = node.same_dtype([0, 1, 2])?;
     let (queries, keys) = (required(node, "q_num_heads")?, required(node, "kv_num_heads")?);
     divides(keys, queries)?;
-    let rule = node.choice("update_rule", &RULES)?.unwrap_or("gated_delta");
+    let rule = node.text("update_rule").unwrap_or(b"gated_delta");
     for (index, name, is_needed) in
-        [(4, "decay", rule.starts_with("gated")), (5, "beta", rule.ends_with("delta"))]
+        [(4, "decay", rule.starts_with(b"gated")), (5, "beta", rule.ends_with(b"delta"))]
     {
         if node.has(index) != is_needed {
             let expected = if is_needed { "a" } else { "no" };
+            let rule = String::from_utf8_lossy(rule);
             let wrong = format!("expected {expected} `{name}` for the update rule `{rule}`");
             return Err(Finding::from(wrong).about_input(index));
         }

@@ -11,7 +11,7 @@ use crate::Finding;
 pub(super) const RULES: &[(&str, Rule)] =
     &[("If", branch), ("Loop", repeat), ("Scan", scan), ("SequenceMap", map)];
 
-/// Infers what both branches have in common. A branch that is never taken is not inferred.
+/// Infers what both branches have in common, or what the branch that is always taken has.
 fn branch(node: &mut Node<'_>) -> Outcome {
     let (first, second) = (node.block("then_branch")?, node.block("else_branch")?);
     let condition = node.int(0);
@@ -19,8 +19,8 @@ fn branch(node: &mut Node<'_>) -> Outcome {
         return Err(format!("expected a condition of bool, found {}", node.dtype(0)).into());
     }
     let taken = match condition {
-        Some(0) => Some(second),
-        Some(_) => Some(first),
+        Some(0) => Some((second, first)),
+        Some(_) => Some((first, second)),
         None => None,
     };
     let count = node.outputs.len();
@@ -28,7 +28,8 @@ fn branch(node: &mut Node<'_>) -> Outcome {
         true => Ok(()),
         false => Err(format!("expected {count} values of {what}, found {}", outputs.len())),
     };
-    if let Some(block) = taken {
+    if let Some((block, dead)) = taken {
+        node.bodies.dead(dead)?;
         let outputs = node.bodies.body(block, Vec::new())?;
         counted(&outputs, "the branch")?;
         outputs.into_iter().enumerate().for_each(|(index, output)| node.set(index, output));

@@ -125,7 +125,7 @@ fn transposed_shape(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
     let window = Window::of(node, kernel(node, weights, count)?)?;
     if node.opset >= 11
         && node.has_attribute("pads")
-        && !matches!(node.text("auto_pad"), None | Some(b"NOTSET"))
+        && !matches!(node.text("auto_pad"), None | Some(b"NOTSET" | b""))
     {
         let wrong = "expected no `pads` beside `auto_pad`";
         return Err(Finding::from(wrong).about_attribute("pads"));
@@ -177,7 +177,6 @@ fn transposed_shape(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
 /// Depthwise over [batch, channels, length]; the state holds the last positions.
 fn causal(node: &mut Node<'_>) -> Outcome {
     let dtype = node.same_dtype(0..4)?;
-    node.choice("activation", &["none", "silu", "swish"])?;
     let [mut batch, mut channels, mut length, mut size, mut kept] = [const { Dim::Unknown }; 5];
     node.unify(0, &mut [&mut batch, &mut channels, &mut length])?;
     node.unify(1, &mut [&mut channels, &mut Dim::Known(1), &mut size])?;

@@ -33,10 +33,8 @@ fn likelihood(node: &mut Node<'_>) -> Outcome {
     {
         return Err(format!("expected weights for {classes} classes, found {weights}").into());
     }
-    let shape = match node.choice("reduction", &["none", "mean", "sum"])? {
-        Some("none") => each,
-        _ => Some(Vec::new()),
-    };
+    let is_reduced = node.choice("reduction", &[("mean", true), ("sum", true), ("none", false)])?;
+    let shape = if is_reduced { Some(Vec::new()) } else { each };
     node.tensor(0, node.dtype(0), shape);
     Ok(())
 }

@@ -93,11 +93,9 @@ fn of_map(node: &Node<'_>) -> Result<DType, Finding> {
 
 fn cast_map(node: &mut Node<'_>) -> Outcome {
     of_map(node)?;
-    let dtype = match node.choice("cast_to", &["TO_FLOAT", "TO_STRING", "TO_INT64"])? {
-        Some("TO_STRING") => DType::String,
-        Some("TO_INT64") => DType::Int64,
-        _ => DType::Float32,
-    };
+    let dtypes =
+        [("TO_FLOAT", DType::Float32), ("TO_STRING", DType::String), ("TO_INT64", DType::Int64)];
+    let dtype = node.choice("cast_to", &dtypes)?;
     node.tensor(0, dtype, None);
     Ok(())
 }

@@ -3,9 +3,7 @@
 //! [`infer`] walks a program, [`infer_op`] applies the rule of one operator. Rules are functions in a table, `FAMILIES`,
 //! by the kind of the operator; a rule handles all versions of its operator, by its attributes and inputs. The elements
 //! of small tensors from which shapes are computed, known or symbols, are also propagated, by the rules of `contents`.
-//! small tensors, known or symbols, through the operators of `contents`.
 //! A contradiction is a finding. What cannot be inferred stays unknown; nothing is guessed. The work is
-//! bounded by the size of the program, not by values in it.
 //! bounded by the size of the program, not by numbers in it.
 //!
 //! Source of truth: the operator specification of ONNX 1.23 (`docs/Operators.md`, opset 28), and
@@ -46,6 +44,7 @@ use std::sync::LazyLock;
 
 use lodstone_model::{Dim, Op};
 
+use super::attributes;
 use super::scopes::Bindings;
 use crate::Finding;
 
@@ -150,6 +149,7 @@ fn apply(
     bindings: &Bindings<'_>,
     bodies: &mut dyn Bodies,
 ) -> Result<Vec<ValueInfo>, Finding> {
+    attributes::check(op, opset, bindings)?;
     let outputs = vec![ValueInfo::default(); op.output("").len()];
     let Some((family, rule)) = RULES.get(&(domain_of(&op.domain), op.kind.as_str())) else {
         return Ok(outputs);

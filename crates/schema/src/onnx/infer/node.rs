@@ -18,6 +18,14 @@ pub trait Bodies {
     /// # Errors
     /// If the block does not exist or takes other inputs.
     fn body(&mut self, block: i32, inputs: Vec<ValueInfo>) -> Result<Vec<ValueInfo>, Finding>;
+
+    /// Visits a block that is never run.
+    ///
+    /// # Errors
+    /// If the block does not exist.
+    fn dead(&mut self, _: i32) -> Result<(), Finding> {
+        Ok(())
+    }
 }
 
 /// The [`Bodies`] of an operator without blocks.
@@ -165,21 +173,13 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Returns the string attribute `name`; fails if it is not an allowed value.
-    pub(super) fn choice(
-        &self,
-        name: &str,
-        allowed: &[&'static str],
-    ) -> Checked<Option<&'static str>> {
-        let Some(text) = self.text(name) else { return Ok(None) };
-        match allowed.iter().find(|allowed| allowed.as_bytes() == text) {
-            Some(known) => Ok(Some(*known)),
-            None => {
-                let found = String::from_utf8_lossy(text);
-                let wrong = format!("expected `{name}` of {}, found `{found}`", allowed.join(", "));
-                Err(Finding::from(wrong).about_attribute(name))
-            }
-        }
+    /// Returns what the value of a string attribute stands for: the first if it is absent. Values that the operator does not
+    /// define were rejected before.
+    pub(super) fn choice<T: Copy>(&self, name: &str, meanings: &[(&str, T)]) -> Checked<T> {
+        let found = self.text(name);
+        let is_found = |(value, _): &&(&str, T)| found.is_none_or(|it| it == value.as_bytes());
+        let meaning = meanings.iter().find(is_found).map(|(_, meaning)| *meaning);
+        meaning.ok_or_else(|| Finding::internal(format!("no rule for this value of `{name}`")))
     }
 
     pub(super) fn block(&self, name: &str) -> Checked<i32> {

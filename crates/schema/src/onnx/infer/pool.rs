@@ -28,6 +28,7 @@ pub(super) struct Window {
 }
 
 /// The padding of the spatial dims.
+#[derive(Clone)]
 pub(super) enum Padding {
     /// Pads at the beginnings and at the ends.
     Given(Vec<i64>, Vec<i64>),
@@ -65,15 +66,19 @@ impl Window {
         if let Some(found) = pads.iter().find(|pad| **pad < 0) {
             return wrong(format!("expected `pads` of at least 0, found {found}"));
         }
-        let padding =
-            match node.choice("auto_pad", &["NOTSET", "", "VALID", "SAME_UPPER", "SAME_LOWER"])? {
-                Some("SAME_UPPER" | "SAME_LOWER") => Padding::Same,
-                mode => {
-                    let pads = if mode == Some("VALID") { &none } else { pads };
-                    let (begins, ends) = pads.split_at(count);
-                    Padding::Given(begins.to_vec(), ends.to_vec())
-                }
-            };
+        let given = |pads: &[i64]| {
+            let (begins, ends) = pads.split_at(count);
+            Padding::Given(begins.to_vec(), ends.to_vec())
+        };
+        let (valid, pads) = (given(&none), given(pads));
+        let paddings = [
+            ("NOTSET", &pads),
+            ("", &pads),
+            ("VALID", &valid),
+            ("SAME_UPPER", &Padding::Same),
+            ("SAME_LOWER", &Padding::Same),
+        ];
+        let padding = node.choice("auto_pad", &paddings)?.clone();
         Ok(Self { kernel, strides, dilations, padding, ceil: node.flag("ceil_mode") })
     }
 

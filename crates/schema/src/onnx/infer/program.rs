@@ -32,6 +32,8 @@ pub struct Options {
     /// Whether contradictions inside subgraphs and functions are left out of the findings: a subgraph may never run, for
     /// example the branch of an `If` for other shapes.
     pub graph_only: bool,
+    /// Whether branches that are never taken get element types, too, without shapes: runtimes check them.
+    pub dead_branches: bool,
 }
 
 lodstone_model::with_fields!(Options {
@@ -39,12 +41,14 @@ lodstone_model::with_fields!(Options {
     with_fresh_symbols(fresh_symbols: bool),
     with_overridable(overridable: bool),
     with_graph_only(graph_only: bool),
+    with_dead_branches(dead_branches: bool),
 });
 
 /// The result of inference.
 #[derive(Clone, Debug, Default)]
 pub struct Inference {
-    /// The values of each block, by the index of the block and by name. Blocks that are never run have none.
+    /// The values of each block, by the index of the block and by name. Blocks that are never run have
+    /// none, or only types if [`Options::dead_branches`] requests them.
     pub blocks: Vec<HashMap<String, ValueInfo>>,
     /// The contradictions.
     pub findings: Findings,
@@ -64,6 +68,9 @@ struct Walk<'p> {
     work: Work,
     fresh: Option<Fresh>,
     graph_only: bool,
+    dead_branches: bool,
+    /// Whether the innermost block is in a branch that is never taken.
+    is_dead: bool,
     found: Inference,
     reported: HashSet<(String, String)>,
 }
@@ -100,6 +107,8 @@ impl<'p> Walk<'p> {
             work: Work::of(program),
             fresh: options.fresh_symbols.then(|| Fresh::of(program)),
             graph_only: options.graph_only,
+            dead_branches: options.dead_branches,
+            is_dead: false,
             found,
             reported: HashSet::new(),
         }
@@ -246,6 +255,13 @@ impl<'p> Walk<'p> {
         let scope = self.scopes.innermost()?;
         let opset = scope.version(&op.domain);
         let bindings = Arc::clone(&scope.bindings);
+        let inputs: Vec<_> = match self.is_dead {
+            // What a dead branch computes contradicts the shapes for which it is dead.
+            true => {
+                inputs.iter().map(|input| input.as_deref().map(type_only).map(Arc::new)).collect()
+            }
+            false => inputs,
+        };
         let inputs: Vec<_> = inputs.iter().map(Option::as_deref).collect();
         apply(op, opset, &inputs, &bindings, self)
     }
@@ -358,6 +374,21 @@ impl Bodies for Walk<'_> {
         }
         self.block(block, inputs.into_iter().map(Some).collect(), |scopes| scopes.body(block))
     }
+
+    fn dead(&mut self, block: i32) -> Result<(), Finding> {
+        if self.dead_branches {
+            let is_dead = std::mem::replace(&mut self.is_dead, true);
+            let outputs = self.body(block, Vec::new());
+            self.is_dead = is_dead;
+            outputs?;
+        }
+        Ok(())
+    }
+}
+
+/// A value without its shape and elements.
+fn type_only(info: &ValueInfo) -> ValueInfo {
+    without_shapes(&info.value).into()
 }
 
 /// Returns the number of dims of a value.

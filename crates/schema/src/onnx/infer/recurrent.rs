@@ -12,11 +12,8 @@ pub(super) const RULES: &[(&str, Rule)] =
 
 fn recurrent(node: &mut Node<'_>) -> Outcome {
     let dtype = node.same_dtype([0, 1, 2])?;
-    let directions = match node.choice("direction", &["forward", "reverse", "bidirectional"])? {
-        Some("bidirectional") => 2,
-        _ => 1,
-    };
-    let directions = Dim::Known(directions);
+    let directions = [("forward", 1), ("reverse", 1), ("bidirectional", 2)];
+    let directions = Dim::Known(node.choice("direction", &directions)?);
     for index in [1, 2] {
         if let Some([found, ..]) = node.ranked(index, 3)?
             && merged(found, &directions).is_none()

@@ -125,10 +125,7 @@ fn sample(node: &mut Node<'_>) -> Outcome {
 /// Output: [height, width, channels].
 fn decode(node: &mut Node<'_>) -> Outcome {
     node.ranked(0, 1)?;
-    let channels = match node.choice("pixel_format", &["RGB", "BGR", "Grayscale"])? {
-        Some("Grayscale") => 1,
-        _ => 3,
-    };
+    let channels = node.choice("pixel_format", &[("RGB", 3), ("BGR", 3), ("Grayscale", 1)])?;
     let shape = vec![Dim::Unknown, Dim::Unknown, Dim::Known(channels)];
     node.tensor(0, DType::Uint8, Some(shape));
     Ok(())

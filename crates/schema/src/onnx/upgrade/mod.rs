@@ -22,12 +22,14 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::LazyLock;
 
-use lodstone_model::{Dialect, Model, Op, Program, Topology, ValueType};
+use lodstone_model::{Dialect, Function, Model, Op, Program, Topology, ValueType};
 
 use self::change::Change;
 use self::known::Known;
+use super::attributes;
 use super::names::Names;
 use super::operators::is_of_runtime;
+use super::scopes::Bindings;
 use super::{NEWEST_OPSET, domain_name, introduced, ir_version_of_opset, quoted, versions};
 use crate::{Finding, Findings};
 
@@ -258,7 +260,8 @@ impl Body<'_> {
                 // The place of a deep block is long, so it is only built if it is needed.
                 let place = || format!("{place}, operator {number} ({called})");
                 open.extend(op.blocks().map(|block| (block, place())));
-                let known = self.known.follow(index, &op, self.from);
+                let checked = self.check(&op);
+                let known = checked.and_then(|()| self.known.follow(index, &op, self.from));
                 if let Err(why) = known.and_then(|()| self.operator(index, op, &mut changed)) {
                     findings.add(place(), why);
                 }
@@ -267,6 +270,18 @@ impl Body<'_> {
                 block.ops = changed;
             }
         }
+    }
+
+    /// Checks the attributes of an operator of ONNX's own, before an adapter reads or moves them.
+    fn check(&self, op: &Op) -> Result<(), Finding> {
+        let is_called = |function: &Function| {
+            function.name == op.kind && domain_name(&function.domain) == domain_name(&op.domain)
+        };
+        let is_own = domain_name(&op.domain) == "ai.onnx";
+        if !is_own || self.program.functions.iter().any(is_called) {
+            return Ok(());
+        }
+        attributes::check(op, self.from, &Bindings::new())
     }
 
     /// Upgrades an operator, which may become several.

@@ -84,10 +84,6 @@ fn explicit(change: &mut Change<'_>, nearest: &str) -> Result<(), Finding> {
 
 /// Resize takes either scales or sizes.
 pub(super) fn sizes(change: &mut Change<'_>) -> Result<(), Finding> {
-    const REMOVED: &str = "tf_half_pixel_for_nn";
-    if change.text("coordinate_transformation_mode")?.as_deref() == Some(REMOVED) {
-        return Err(format!("uses the coordinate mode `{REMOVED}`, which was removed").into());
-    }
     if !change.input(3).is_empty() {
         change.set_input(2, String::new());
     }
