@@ -42,10 +42,9 @@ pub enum Error {
     /// Checksums are required, but the checkpoint has none.
     #[error("`{}` has no seal with checksums, which are required", .0.display())]
     Unsealed(PathBuf),
-    /// A directory holds unfinished work of another model, or with other options.
+    /// A directory holds unfinished work: it cannot be read, and work on another model or with other options cannot continue it.
     #[error(
-        "`{}` holds an unfinished resharding of another model, or with other options: repeat that command, or \
-         remove the directory",
+        "`{}` holds an unfinished resharding: repeat the command that was interrupted, or remove the directory",
         .0.display()
     )]
     Unfinished(PathBuf),

@@ -50,7 +50,7 @@ pub use container::Container;
 pub use error::{Error, Result};
 pub use manager::{Manager, ManagerOptions, Saved};
 pub use manifest::{LOADER, Manifest, Numerics, Programs, SavedVariable};
-pub use reshard::{Resharded, reshard};
+pub use reshard::{RESHARDING, Resharded, is_unfinished, reshard};
 pub use serial::{Serial, latest, serials};
 pub use sharded::{Publication, ShardReader, write_items, write_shard};
 pub use snapshot::{BoxError, Loader, Origin, Snapshot};

@@ -20,8 +20,16 @@ use crate::error::{Error, Result};
 use crate::manager::staged;
 use crate::sharded::publish;
 
-/// The directory of the records.
-const WORK: &str = "resharding";
+/// The directory of the records, in the directory that is written.
+pub const RESHARDING: &str = "resharding";
+
+/// Whether a directory holds shards that were not completed.
+///
+/// # Errors
+/// If the store cannot be read.
+pub fn is_unfinished(directory: &Location) -> Result<bool> {
+    Ok(directory.join(RESHARDING).join(PLAN.name).is_there()?)
+}
 
 /// What is being written.
 const PLAN: CheckedJson = CheckedJson { kind: "plan of a resharding", name: "plan.json", ..RECORD };
@@ -84,7 +92,7 @@ pub fn reshard(
     progress: &Progress,
 ) -> Result<Resharded> {
     let to = to.into();
-    let work = to.join(WORK);
+    let work = to.join(RESHARDING);
     begin(sharding, &to, &work, progress)?;
     let (names, mut continued, mut sealed) = (sharding.files(), 0, Vec::new());
     for (number, name) in names.iter().enumerate() {
@@ -162,7 +170,9 @@ fn begin(
         parent.create_dir()?;
     }
     let mut commit = Commit::within(to, progress.clone())?.only_new(true);
-    commit.write::<StoreError>(&format!("{WORK}/{}", PLAN.name), |out| PLAN.write(out, &plan))?;
+    commit.write::<StoreError>(&format!("{RESHARDING}/{}", PLAN.name), |out| {
+        PLAN.write(out, &plan)
+    })?;
     Ok(commit.publish()?)
 }
 
@@ -183,7 +193,7 @@ fn write(
     let (written, progress) = (staged(&commit, name)?, Progress::default());
     let file = SealedFile::with(name.to_owned(), &written, items, &progress)?;
     let record = Record { schema: Schema, file };
-    let place = format!("{WORK}/{name}/{}", RECORD.name);
+    let place = format!("{RESHARDING}/{name}/{}", RECORD.name);
     commit.write::<StoreError>(&place, |out| RECORD.write(out, &record))?;
     commit.publish()?;
     Ok(record.file)

@@ -48,7 +48,13 @@ fn of_format(error: &lodstone::FormatError) -> Option<String> {
     use lodstone::{Escape, StoreError as S};
     Some(match error.cause() {
         F::Mismatch { .. } => "pass other parameters with --params PATH".to_owned(),
+        F::Unsupported { what: "an array of text", .. } => {
+            "pass text as an ONNX `TensorProto` (`onnx.numpy_helper.from_array`)".to_owned()
+        }
         F::Unsupported { .. } => "run `lodstone scan` to list its risks".to_owned(),
+        F::NoProgram { alone, .. } => {
+            format!("pass --to {alone}, or open the program with its parameters")
+        }
         F::AmbiguousParams { .. } => "select one with --params PATH".to_owned(),
         F::Store(S::Exists { .. }) => {
             "remove it, write to another path, or omit --no-clobber".to_owned()

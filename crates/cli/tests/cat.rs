@@ -70,10 +70,7 @@ fn bits(dtype: &str, text: &str) -> Vec<u8> {
         "int64" => number::<i64>(text).to_le_bytes().to_vec(),
         "float32" | "complex64" | "bfloat16" | "float16" => float32(text),
         "float64" | "complex128" => float64(text),
-        "float8_e4m3fn" | "float8_e5m2" => {
-            let digits = text.strip_prefix("0x").unwrap_or_else(|| panic!("`{text}`"));
-            vec![u8::from_str_radix(digits, 16).expect("hexadecimal")]
-        }
+        "float8_e4m3fn" | "float8_e5m2" => float32(text),
         other => panic!("{other} is new: say how it is printed"),
     }
 }
@@ -86,6 +83,18 @@ fn bits_of_element(dtype: &str, element: &[u8]) -> Vec<u8> {
         "bfloat16" => float32(f32::from_le_bytes([0, 0, element[0], element[1]])),
         #[expect(clippy::cast_possible_truncation, reason = "every float16 is a float32")]
         "float16" => float32(half(u16::from_le_bytes([element[0], element[1]])) as f32),
+        // The upper half of a float16.
+        #[expect(clippy::cast_possible_truncation, reason = "every float16 is a float32")]
+        "float8_e5m2" => float32(half(u16::from_le_bytes([0, element[0]])) as f32),
+        "float8_e4m3fn" => {
+            let (exponent, fraction) = (i32::from(element[0] >> 3 & 15), f32::from(element[0] & 7));
+            let size = match element[0] & 0x7f {
+                0x7f => f32::NAN,
+                0..8 => fraction * 2f32.powi(-9),
+                _ => (8.0 + fraction) * 2f32.powi(exponent - 10),
+            };
+            float32(if element[0] < 0x80 { size } else { -size })
+        }
         "float64" => {
             let value = f64::from_le_bytes(element.try_into().expect("8 bytes"));
             if value.is_nan() { f64::NAN } else { value }.to_le_bytes().to_vec()

@@ -482,9 +482,15 @@ fn a_directory_with_one_model_file_opens() {
     copy("crates/formats/tests/golden/onnx/functions.onnx", "model.onnx");
     assert!(good(["inspect", path]).out.contains("format     onnx "));
     copy("examples/digits/test.npz", "arrays.npz");
+    // Arrays beside a program are its inputs or outputs.
+    let outcome = good(["inspect", path]);
+    assert!(outcome.out.contains("format     onnx "), "{outcome:?}");
+    assert!(outcome.err.contains("other files: `arrays.npz`; `model.onnx` was"), "{outcome:?}");
+    copy("crates/formats/tests/golden/onnx/functions.onnx", "second.onnx");
     let error = bad(["inspect", path]);
     assert!(error.contains("has several models, open one by path: "), "{error}");
-    assert!(error.contains("`model.onnx`") && error.contains("`arrays.npz`"), "{error}");
+    assert!(error.contains("`model.onnx`") && error.contains("`second.onnx`"), "{error}");
+    std::fs::remove_file(dir.path().join("second.onnx")).expect("removed");
     std::fs::remove_file(dir.path().join("model.onnx")).expect("removed");
     assert!(good(["inspect", path]).out.contains("format     npz "));
     good(["seal", path]);

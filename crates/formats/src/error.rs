@@ -76,6 +76,14 @@ pub enum Error {
         /// The candidate files.
         candidates: Vec<String>,
     },
+    /// A file that is no model.
+    #[error("`{}` is {what}", path.display())]
+    NotAModel {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        what: String,
+    },
     /// The target format cannot represent part of the model.
     #[error("{format} cannot hold {what}")]
     Incompatible {
@@ -83,6 +91,14 @@ pub enum Error {
         format: &'static str,
         /// What cannot be represented, with its name.
         what: String,
+    },
+    /// The target format holds programs, and the model has none.
+    #[error("{format} cannot hold a model without a program; `{alone}` holds tensors alone")]
+    NoProgram {
+        /// The target format.
+        format: &'static str,
+        /// A format for tensors alone.
+        alone: &'static str,
     },
     /// A file of a sealed model that the seal does not list.
     #[error("`{}` is not listed in the seal of the model", path.display())]

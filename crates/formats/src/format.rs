@@ -17,6 +17,10 @@ pub struct Format {
     pub title: &'static str,
     /// What the format can represent.
     pub holds: Holds,
+    /// The format for tensors alone, if files of this one have no meaning without a program.
+    pub alone: Option<&'static str>,
+    /// The framework of its tensors, as metadata of other formats names it.
+    pub framework: Option<&'static str>,
     /// Whether the format can be [split](WriteOptions::max_shard_size) into files of a maximum size.
     pub splits: bool,
     /// Whether the format supports [aligned](WriteOptions::align) elements.

@@ -44,6 +44,7 @@ mod seal;
 mod sharding;
 mod staged;
 pub mod torch;
+mod unrecognized;
 
 #[cfg(steps)]
 pub use grown::{Repeated, repeated};
@@ -63,3 +64,4 @@ pub use sharding::{
     Chunk, Division, Kept, Planned, ShardFormat, Sharding, distributed, divided, replan,
 };
 pub use staged::{Staged, Written};
+pub use unrecognized::unrecognized;

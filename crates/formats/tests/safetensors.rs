@@ -206,7 +206,14 @@ fn a_model_is_split_by_maximum_size_and_joined_again() {
         for (number, shard) in (1..).zip(shards) {
             let name = format!("model-{number:05}-of-{:05}.safetensors", shards.len());
             assert_eq!(shard, &dir.path().join(name));
-            let tensors = open(shard).unwrap().parameters.len();
+            let alone = OpenOptions::default().with_as_stored(true);
+            let alone = (named("safetensors").unwrap().read)(&Location::from(shard), &alone);
+            let tensors = alone.unwrap().parameters.len();
+            // One of several files opens with the others.
+            let whole = open(shard).unwrap();
+            assert_eq!(whole.parameters.len(), model.parameters.len());
+            let warnings = &whole.report.warnings;
+            assert!(warnings[0].contains("was opened with the other"), "{warnings:?}");
             assert!(tensors == 1 || std::fs::metadata(shard).unwrap().len() <= most);
         }
         let again = open(index).unwrap();
@@ -566,7 +573,8 @@ fn tensors_that_share_bytes_are_stored_once_and_read_under_all_their_names() {
     let model = read(&torch, "torch");
     let (_dir, files) = write(&model, &WriteOptions::default()).unwrap();
     let stored = header(&bytes(&files[0]));
-    assert_eq!(stored["__metadata__"], serde_json::json!({"tied": "base"}));
+    let metadata = serde_json::json!({"format": "pt", "tied": "base"});
+    assert_eq!(stored["__metadata__"], metadata);
     // Other elements, or a part of them.
     for name in ["base", "transposed", "sliced"] {
         assert!(stored.get(name).is_some(), "{stored}");
@@ -579,7 +587,10 @@ fn tensors_that_share_bytes_are_stored_once_and_read_under_all_their_names() {
         facts
     };
     assert_eq!(sorted(&again), sorted(&model));
-    assert!(again.metadata.is_empty());
+    assert_eq!(
+        again.metadata.clone().into_iter().collect::<Vec<_>>(),
+        [("format".into(), "pt".into())]
+    );
     // Back again.
     let dir = tempfile::tempdir().unwrap();
     let back = dir.path().join("back.pt");

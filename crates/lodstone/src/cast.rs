@@ -1,60 +1,103 @@
 //! Casting floating-point tensors, lazily and chunk by chunk.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use lodstone_model::{DType, Tensor};
-use lodstone_store::{Blob, Derive, Error as StoreError, internal};
+use lodstone_model::{DType, Kind, Tensor, narrow};
+use lodstone_store::{Blob, Derive, Error as StoreError, Identity, internal};
 
-use crate::numbers::{Decoder, decoder};
+use crate::numbers::{Decoder, decoder, numbers};
 use crate::{Error, Result};
 
-/// The element types that can be cast from and to.
-const CASTABLE: [DType; 4] = [DType::Float16, DType::BFloat16, DType::Float32, DType::Float64];
+/// The element types that can be cast to.
+const TARGETS: [DType; 4] = [DType::Float16, DType::BFloat16, DType::Float32, DType::Float64];
 
-/// Returns whether elements of a type can be cast.
-pub(crate) fn is_castable(dtype: DType) -> bool {
-    CASTABLE.contains(&dtype)
+/// Returns whether elements can be cast to a type.
+pub(crate) fn is_target(dtype: DType) -> bool {
+    TARGETS.contains(&dtype)
 }
 
-/// Casts the elements of a floating-point tensor to `to`, rounding to nearest, ties to even. Returns
-/// whether that can change a value. Other tensors are unchanged.
-pub(crate) fn cast(tensor: &mut Tensor, to: DType) -> Result<bool> {
-    cast_with(tensor, to, false)
+/// Casts the floating-point tensors of a model. Tensors that share their elements share the result.
+#[derive(Debug)]
+pub(crate) struct Caster {
+    to: DType,
+    /// Whether finite values stay finite, and others than 0 do not become 0: a program divides by epsilons and adds masks,
+    /// for which the nearest number would be 0 or infinite.
+    within: bool,
+    /// The results, by the location of their elements if that is a single one.
+    done: HashMap<Option<Identity>, Vec<Done>>,
 }
 
-/// Casts like [`cast`], but finite values stay finite, and others than 0 do not become 0: a program divides by epsilons
-/// and adds masks, for which the nearest number would be 0 or infinite.
-pub(crate) fn cast_within(tensor: &mut Tensor, to: DType) -> Result<bool> {
-    cast_with(tensor, to, true)
+/// Elements that were cast.
+#[derive(Debug)]
+struct Done {
+    source: Blob,
+    from: DType,
+    count: u64,
+    result: Blob,
+    changed: bool,
 }
 
-fn cast_with(tensor: &mut Tensor, to: DType, within: bool) -> Result<bool> {
-    if !is_castable(to) {
-        return Err(Error::Cast { to });
+impl Caster {
+    /// Creates a caster whose results are the nearest numbers, the even one of two.
+    pub(crate) fn new(to: DType) -> Result<Self> {
+        match is_target(to) {
+            true => Ok(Self { to, within: false, done: HashMap::new() }),
+            false => Err(Error::Cast { to }),
+        }
     }
-    let from = tensor.dtype;
-    if from == to || !is_castable(from) {
-        return Ok(false);
+
+    /// Creates a caster for the constants of a program, which stay within the range of the type.
+    pub(crate) fn within(to: DType) -> Result<Self> {
+        Ok(Self { within: true, ..Self::new(to)? })
     }
-    let read = |dtype| decoder(dtype).ok_or(Error::Cast { to });
-    let cast =
-        Cast { source: tensor.data.clone(), from, to, read: read(from)?, back: read(to)?, within };
-    let changes = !is_exact(from, to) && cast.changes_a_value()?;
-    tensor.data = Blob::derived(Arc::new(cast));
-    tensor.dtype = to;
-    tensor.residual.clear();
-    Ok(changes)
+
+    /// Casts the elements of a floating-point tensor. Returns whether that changed a value. Other tensors are unchanged.
+    pub(crate) fn cast(&mut self, tensor: &mut Tensor) -> Result<bool> {
+        let (from, to) = (tensor.dtype, self.to);
+        if from == to || !from.is_float() || matches!(tensor.kind, Kind::Absent) {
+            return Ok(false);
+        }
+        let count = tensor.stored_shape().iter().product();
+        let done = self.done.entry(tensor.data.identity()).or_default();
+        let is_same =
+            |done: &&Done| (done.from, done.count) == (from, count) && done.source.is(&tensor.data);
+        let (result, changed) = match done.iter().find(is_same) {
+            Some(done) => (done.result.clone(), done.changed),
+            None => {
+                let (source, read) = numbers(tensor).ok_or(Error::Cast { to })?;
+                let back = decoder(to).ok_or(Error::Cast { to })?;
+                let cast = Cast { source, to, read, back, within: self.within };
+                let changed = !is_exact(from, to) && cast.changes_a_value()?;
+                let result = Blob::derived(Arc::new(cast));
+                let source = tensor.data.clone();
+                done.push(Done { source, from, count, result: result.clone(), changed });
+                (result, changed)
+            }
+        };
+        tensor.data = result;
+        tensor.dtype = to;
+        tensor.residual.clear();
+        Ok(changed)
+    }
 }
 
 /// Returns whether `to` represents every value of `from`.
 fn is_exact(from: DType, to: DType) -> bool {
-    matches!((from, to), (_, DType::Float64) | (DType::Float16 | DType::BFloat16, DType::Float32))
+    // Floats of at most 8 bits have fewer exponent and mantissa bits, except for `float8_e8m0fnu` and float16.
+    let is_narrow = narrow::decoded(from, 0).is_some();
+    match to {
+        DType::Float64 => true,
+        DType::Float32 => from != DType::Float64,
+        DType::BFloat16 => is_narrow,
+        DType::Float16 => is_narrow && from != DType::Float8E8M0Fnu,
+        _ => false,
+    }
 }
 
 /// The elements of `source` in another element type.
 struct Cast {
     source: Blob,
-    from: DType,
     to: DType,
     /// Reads elements of `source`.
     read: Decoder,
@@ -69,7 +112,7 @@ const CHUNK: u64 = 64 << 10;
 
 impl Cast {
     fn count(&self) -> u64 {
-        self.source.len() / size(self.from)
+        self.source.len() / self.read.size as u64
     }
 
     fn changes_a_value(&self) -> Result<bool> {
@@ -109,8 +152,9 @@ impl Cast {
 
     /// Reads `count` elements from index `first` on; every castable value is exact as `f64`.
     fn values(&self, first: u64, count: u64) -> Result<Vec<f64>, StoreError> {
-        let size = size(self.from);
-        let mut bytes = vec![0; usize::try_from(count * size).unwrap_or(0)];
+        let size = self.read.size as u64;
+        let bytes = usize::try_from(count * size);
+        let mut bytes = vec![0; bytes.map_err(|_| internal("a chunk does not fit into memory"))?];
         self.source.read_at(first * size, &mut bytes)?;
         Ok(bytes.chunks_exact(self.read.size).map(self.read.number).collect())
     }

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use lodstone_formats::{FORMATS, Format, SealEntry, WriteOptions, seal_entries};
+use lodstone_formats::{
+    Error as FormatError, FORMATS, Format, SealEntry, WriteOptions, seal_entries,
+};
 use lodstone_lowering::{LowerOptions, is_rewritten, lower_with};
 use lodstone_model::{
     AttributeValue, DType, Dialect, Dim, Loss, Model, Programs, Report, Tensor, some,
@@ -13,7 +15,7 @@ use lodstone_schema::{Finding, conventions, onnx, weights};
 use lodstone_store::Location;
 
 use crate::adapt::{Renames, globs, transpose};
-use crate::cast::{cast, cast_within};
+use crate::cast::Caster;
 use crate::fit::{check_allowed, fit, place};
 use crate::infer::infer_shapes;
 use crate::seal::{Broken, break_seals, follow_link};
@@ -167,6 +169,12 @@ pub fn convert(
         let what = "only a cast of a program keeps the types of inputs and outputs";
         return Err(Error::Absent(what.to_owned()));
     }
+    if let Some(alone) = format.alone
+        && model.programs == Programs::default()
+        && options.to != Some(Target::Same)
+    {
+        return Err(FormatError::NoProgram { format: format.name, alone }.into());
+    }
     if options.infer_shapes {
         report.warnings.extend(infer_shapes(&mut model)?.warnings);
     }
@@ -189,8 +197,9 @@ pub fn convert(
         }
     }
     if let Some(dtype) = options.cast.filter(|_| !is_program) {
+        let mut caster = Caster::new(dtype)?;
         for (number, parameter) in model.parameters.iter_mut().enumerate() {
-            if cast(&mut parameter.tensor, dtype)? {
+            if caster.cast(&mut parameter.tensor)? {
                 report.lose(Loss::Rounding, place(&parameter.name, number));
             }
         }
@@ -367,8 +376,9 @@ fn cast_program(model: &mut Model, to: DType, keep_io: bool, report: &mut Report
     if model.main().is_none_or(|program| program.dialect != Dialect::Onnx) {
         return Err(Error::CastProgram);
     }
+    let mut caster = Caster::within(to)?;
     let mut change = |name: &str, tensor: &mut Tensor| {
-        let is_rounded = cast_within(tensor, to);
+        let is_rounded = caster.cast(tensor);
         if is_rounded.map_err(|error| Finding::from(error.to_string()))? {
             report.lose(Loss::Rounding, format!("`{name}`"));
         }

@@ -69,6 +69,27 @@ pub(crate) fn check_allowed(report: &Report, allow: &[Loss]) -> Result<()> {
     if refused.is_empty() { Ok(()) } else { Err(Error::Lossy(refused)) }
 }
 
+/// Removes tensors without elements of their own whose parts are tensors beside them: `w` beside `w._local_tensor`.
+fn drop_wrappers(parameters: &mut Vec<Parameter>, report: &mut Report) {
+    let is_absent = |parameter: &Parameter| matches!(parameter.tensor.kind, Kind::Absent);
+    let has_parts = |name: &str| {
+        let is_part = |other: &Parameter| {
+            let rest = other.name.strip_prefix(name).and_then(|rest| rest.strip_prefix('.'));
+            rest.is_some() && !is_absent(other)
+        };
+        parameters.iter().any(is_part)
+    };
+    let wrappers = parameters.iter().filter(|of| is_absent(of) && has_parts(&of.name));
+    let wrappers: Vec<String> = wrappers.map(|of| of.name.clone()).collect();
+    if wrappers.is_empty() {
+        return;
+    }
+    parameters.retain(|of| !is_absent(of) || !wrappers.contains(&of.name));
+    let names = some(wrappers.iter().map(|name| format!("`{name}`")));
+    report
+        .warn(format!("tensors that only consist of others were written as their parts: {names}"));
+}
+
 /// Changes `model` so that `format` can represent it.
 ///
 /// # Errors
@@ -110,7 +131,10 @@ pub(crate) fn fit(
         lost.retain(|key, value| (key.as_str(), value.as_str()) != ("format", "pt"));
         lost.into_keys().for_each(|key| report.lose(Loss::Metadata, format!("`{key}`")));
     }
-    let parameters = std::mem::take(&mut model.parameters);
+    let mut parameters = std::mem::take(&mut model.parameters);
+    if !same {
+        drop_wrappers(&mut parameters, report);
+    }
     let numbered = parameters.iter().enumerate();
     let absent = numbered.filter(|(_, of)| matches!(of.tensor.kind, Kind::Absent));
     let absent: Vec<String> = absent.map(|(number, of)| place(&of.name, number)).collect();

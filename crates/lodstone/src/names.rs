@@ -89,24 +89,39 @@ impl Names {
         names.filter_map(|name| number(name)).collect()
     }
 
-    /// Returns the names most similar to an unknown one, as the end of a message.
     fn similar(&self, name: &str) -> String {
-        let wanted = (self.variable_of)(name);
-        let is_short = |name: &str| name.len() <= MAX_COMPARED_LEN;
-        if !is_short(wanted) {
-            return String::new();
-        }
-        let known = self.numbers.iter().filter(|(_, number)| **number < MAX_COMPARED);
-        let compared = known.filter(|(known, _)| is_short(known)).map(|(known, number)| {
-            (normalized_levenshtein(wanted, (self.variable_of)(known)), *number, known)
-        });
-        let mut found: Vec<_> = compared.filter(|(score, ..)| *score >= MIN_SIMILARITY).collect();
-        found.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        found.truncate(MAX_SUGGESTIONS);
-        match &*found.iter().map(|(.., known)| known.as_str()).collect::<Vec<_>>() {
-            [] => String::new(),
-            [only] => format!("; the most similar name is `{only}`"),
-            names => format!("; the most similar names are `{}`", names.join("`, `")),
-        }
+        let known = self.numbers.iter().map(|(known, number)| (known.as_str(), *number));
+        similar_of(name, known, self.variable_of)
+    }
+}
+
+/// Returns the names most similar to an unknown one, as the end of a message.
+pub(crate) fn similar<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> String {
+    let known = known.into_iter().enumerate().map(|(number, known)| (known, number));
+    similar_of(name, known, |name| name)
+}
+
+/// Does the same for names that are compared without the prefix for the kind of their variable; of equally similar ones, those with
+/// lower numbers come first.
+fn similar_of<'n>(
+    name: &str,
+    known: impl Iterator<Item = (&'n str, usize)>,
+    variable_of: fn(&str) -> &str,
+) -> String {
+    let wanted = variable_of(name);
+    let is_short = |name: &str| name.len() <= MAX_COMPARED_LEN;
+    if !is_short(wanted) {
+        return String::new();
+    }
+    let known = known.filter(|(known, number)| *number < MAX_COMPARED && is_short(known));
+    let compared = known
+        .map(|(known, number)| (normalized_levenshtein(wanted, variable_of(known)), number, known));
+    let mut found: Vec<_> = compared.filter(|(score, ..)| *score >= MIN_SIMILARITY).collect();
+    found.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    found.truncate(MAX_SUGGESTIONS);
+    match &*found.iter().map(|(.., known)| *known).collect::<Vec<_>>() {
+        [] => String::new(),
+        [only] => format!("; the most similar name is `{only}`"),
+        names => format!("; the most similar names are `{}`", names.join("`, `")),
     }
 }

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use lodstone_formats::{FORMATS, OpenOptions, Probe, check_sealed, identify};
+use lodstone_checkpoint::{RESHARDING, is_unfinished};
+use lodstone_formats::{FORMATS, Format, OpenOptions, Probe, check_sealed, identify, unrecognized};
 use lodstone_model::{Model, Parameter, some};
 use lodstone_schema::conventions;
-use lodstone_store::{Entry, Location, MemoryStore, Recovery};
+use lodstone_store::{Blob, Entry, Location, MemoryStore, Recovery};
 
 use crate::serial::open_checkpoint;
 use crate::{Error, Result};
@@ -114,23 +115,27 @@ pub(crate) fn open_files(path: &Location, options: &OpenOptions) -> Result<Model
     if !path.exists() {
         return open_prefix(path, options);
     }
-    let (mut head, mut len, mut entries) = (Vec::new(), 0, None);
+    let (mut head, mut file, mut entries) = (Vec::new(), Blob::default(), None);
     if path.is_dir() {
         if let Some(model) = open_checkpoint(path, options)? {
             return Ok(model);
         }
-        entries = Some(path.list()?);
+        let listed = path.list()?;
+        let is_work = |entry: &Entry| entry.is_dir && entry.name == RESHARDING;
+        if listed.iter().any(is_work) && is_unfinished(path)? {
+            return Err(lodstone_checkpoint::Error::Unfinished(path.to_path_buf()).into());
+        }
+        entries = Some(listed);
     } else {
-        let blob = options.file(path)?;
-        len = blob.len();
-        head = blob.head(4096)?;
+        file = options.file(path)?;
+        head = file.head(4096)?;
     }
-    let probe = Probe { path, head: &head, len, entries: entries.as_deref() };
+    let probe = Probe { path, head: &head, len: file.len(), entries: entries.as_deref() };
     let mut formats = FORMATS.iter().filter(|format| (format.detect)(&probe));
     let Some(format) = formats.next() else {
         return match &entries {
             Some(entries) => open_only_model_in(path, entries, options),
-            None => Err(unrecognized(&probe).into()),
+            None => Err(unrecognized(&file, &probe).into()),
         };
     };
     let mut model = (format.read)(path, options)?;
@@ -174,8 +179,8 @@ fn open_prefix(prefix: &Location, options: &OpenOptions) -> Result<Model> {
     Ok(model)
 }
 
-/// Opens the only model file of a directory. If there are several, only files with the extension of their format count:
-/// the others may be parts of them.
+/// Opens the only model file of a directory. If there are several, only programs count, if there are some, or else files with
+/// the extension of their format: the others may be parts of them, or arrays beside them.
 fn open_only_model_in(
     directory: &Location,
     entries: &[Entry],
@@ -198,15 +203,36 @@ fn open_only_model_in(
         let (head, len) = (blob.head(4096)?, blob.len());
         let probe = Probe { path: &path, head: &head, len, entries: None };
         match FORMATS.iter().find(|format| (format.detect)(&probe)) {
-            Some(format) => found.push((path.clone(), format.is_named_by(&path))),
+            Some(format) => found.push((path.clone(), format)),
             None => not_read.extend(identify(&probe).map(|what| format!("`{name}` is {what}"))),
         }
     }
-    if found.iter().any(|(_, is_named)| *is_named) {
-        found.retain(|(_, is_named)| *is_named);
+    let all: Vec<String> =
+        found.iter().filter_map(|(path, _)| path.name()).map(str::to_owned).collect();
+    let is_named = |path: &Location, format: &Format| format.is_named_by(path);
+    if found.iter().any(|(_, format)| format.holds.program.is_some()) {
+        found.retain(|(_, format)| format.holds.program.is_some());
+    } else if found.iter().any(|(path, format)| is_named(path, format)) {
+        found.retain(|(path, format)| is_named(path, format));
     }
     match found.as_slice() {
-        [(path, _)] => open_files(path, options),
+        [(path, _)] => {
+            let mut model = open_files(path, options)?;
+            let name = path.name().unwrap_or_default();
+            let is_part = |other: &String| {
+                let files = model.files.iter().flat_map(Blob::file_ranges);
+                files.into_iter().any(|(file, ..)| file.location().name() == Some(other))
+            };
+            let others = all.iter().filter(|other| *other != name && !is_part(other));
+            let others: Vec<String> = others.map(|other| format!("`{other}`")).collect();
+            if !others.is_empty() {
+                let others = some(others);
+                let warning =
+                    format!("the directory holds other files: {others}; `{name}` was opened");
+                model.report.warn(warning);
+            }
+            Ok(model)
+        }
         [] if not_read.is_empty() => {
             Err(no_model("no file in the directory is a model".to_owned()).into())
         }
@@ -218,18 +244,4 @@ fn open_only_model_in(
                 .into())
         }
     }
-}
-
-/// Returns the error for a file whose format is not recognized.
-fn unrecognized(probe: &Probe<'_>) -> lodstone_formats::Error {
-    let path = probe.path.to_path_buf();
-    if let Some(what) = identify(probe) {
-        return lodstone_formats::Error::Unsupported { path, what };
-    }
-    let found = match probe.head.first_chunk::<16>() {
-        Some(start) => format!("begins with `{}`", start.escape_ascii()),
-        None if probe.head.is_empty() => "is empty".to_owned(),
-        None => format!("begins with `{}`", probe.head.escape_ascii()),
-    };
-    lodstone_formats::Error::Unrecognized { path, found }
 }

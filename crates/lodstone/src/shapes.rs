@@ -22,10 +22,10 @@ pub fn fix_inputs(model: &mut Model, values: &[(String, AttributeValue)]) -> Res
 }
 
 /// Declares the shapes of inputs of a program. A symbol that gets a value is replaced wherever the main graph declares it;
-/// a dim that is given as unknown stays what it is.
+/// a dim that is given as unknown stays dynamic.
 ///
 /// # Errors
-/// If an input does not exist, or a shape contradicts its declaration; then nothing is changed.
+/// If an input does not exist, a shape contradicts its declaration, or a fixed dim is given as unknown; then nothing is changed.
 pub fn fix_shapes(model: &mut Model, shapes: &[(String, Vec<Dim>)]) -> Result<()> {
     if shapes.is_empty() {
         return Ok(());
@@ -61,8 +61,14 @@ pub fn fix_shapes(model: &mut Model, shapes: &[(String, Vec<Dim>)]) -> Result<()
         if tensor.shape.is_some() && dims.len() != shape.len() {
             return Err(contradicts());
         }
-        for (dim, given) in dims.iter().zip(shape) {
+        for (axis, (dim, given)) in dims.iter().zip(shape).enumerate() {
             match (symbol(dim), dim, given) {
+                (_, Dim::Known(size), Dim::Unknown) => {
+                    return Err(Error::Absent(format!(
+                        "the input `{name}` is declared as {tensor}: dim {axis} is fixed to {size}, and `?` does not \
+                         make it dynamic"
+                    )));
+                }
                 (Some(symbol), _, Dim::Known(value)) => {
                     let (known, input) =
                         *symbols.entry(Arc::clone(symbol)).or_insert((*value, name));

@@ -3,7 +3,7 @@
 use lodstone_model::{Kind, Tensor};
 use serde::Serialize;
 
-use crate::numbers::decoder;
+use crate::numbers::numbers;
 use crate::{Error, Result};
 
 /// Statistics of the elements of a tensor. A complex element counts as two numbers.
@@ -34,14 +34,14 @@ pub struct Statistics {
 /// # Errors
 /// Fails if the tensor cannot be read, or its elements are not numbers.
 pub fn statistics(tensor: &Tensor) -> Result<Statistics> {
-    let decoder = decoder(tensor.dtype);
-    let decoder = decoder.filter(|_| !matches!(tensor.kind, Kind::Strings { .. } | Kind::Absent));
-    let decoder = decoder
+    let numbers = numbers(tensor);
+    let numbers = numbers.filter(|_| !matches!(tensor.kind, Kind::Strings { .. } | Kind::Absent));
+    let (data, decoder) = numbers
         .ok_or_else(|| Error::Absent(format!("{} elements have no statistics", tensor.dtype)))?;
     let mut found = Statistics::default();
     // Welford's algorithm: one pass, without cancellation.
     let (mut mean, mut squares) = (0.0, 0.0);
-    tensor.data.for_each_chunk(|chunk| {
+    data.for_each_chunk(|chunk| {
         for element in chunk.chunks_exact(decoder.size) {
             let number = (decoder.number)(element);
             if number.is_nan() {

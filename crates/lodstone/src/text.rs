@@ -8,6 +8,7 @@ use lodstone_model::{DType, Indices, Kind, Lod, Parameter, Tensor};
 use lodstone_store::Blob;
 use serde_json::json;
 
+use crate::numbers::{decoder, unpacked};
 use crate::{Error, Result};
 
 /// The notation of elements.
@@ -144,8 +145,9 @@ fn nest(
     dtype: DType,
     style: Style,
 ) -> Result<()> {
-    let size = dtype.bits().filter(|bits| bits % 8 == 0).map(|bits| bits / 8);
+    let size = dtype.bits().map(|bits| bits.div_ceil(8));
     let size = size.and_then(|size| usize::try_from(size).ok()).ok_or_else(|| no_text(dtype))?;
+    let data = unpacked(data, dtype, shape.iter().product());
     let sizes = shape.iter().rev().scan(1u64, |size, n| {
         *size = size.saturating_mul(*n);
         Some(*size)
@@ -183,15 +185,7 @@ fn write_element(out: &mut String, bytes: &[u8], dtype: DType, style: Style) -> 
         };
         ($type:ty, $as:expr) => {
             match bytes.try_into() {
-                // `Debug` writes the shortest digits that parse to the same value, and exponents.
-                Ok(array) => {
-                    let text = format!("{:?}", $as(<$type>::from_le_bytes(array)));
-                    let is_spelled = text.ends_with(|last: char| last.is_alphabetic());
-                    match is_spelled && style == Style::Json {
-                        true => write!(out, "\"{text}\""),
-                        false => write!(out, "{text}"),
-                    }
-                }
+                Ok(array) => spelled(out, $as(<$type>::from_le_bytes(array)), style),
                 Err(_) => return Err(no_text(dtype)),
             }
         };
@@ -224,12 +218,25 @@ fn write_element(out: &mut String, bytes: &[u8], dtype: DType, style: Style) -> 
             write_element(out, im, part, style)?;
             write!(out, "{close}")
         }
-        // 8-bit values without a common decimal form are written as their bits.
-        _ if bytes.len() == 1 && style == Style::Json => {
-            bytes.iter().try_for_each(|byte| write!(out, "{byte}"))
+        _ => {
+            let Some(decoder) = decoder(dtype) else { return Err(no_text(dtype)) };
+            match decoder.integer {
+                Some(integer) => write!(out, "{}", integer(bytes)),
+                // Single precision holds every float of at most 8 bits.
+                #[expect(clippy::cast_possible_truncation, reason = "nothing is cut off")]
+                None => spelled(out, (decoder.number)(bytes) as f32, style),
+            }
         }
-        _ if bytes.len() == 1 => bytes.iter().try_for_each(|byte| write!(out, "0x{byte:02x}")),
-        _ => return Err(no_text(dtype)),
     };
     written.map_err(|_| no_text(dtype))
+}
+
+/// Writes a number. `Debug` writes the shortest digits that parse to the same value, and exponents.
+fn spelled(out: &mut String, number: impl std::fmt::Debug, style: Style) -> std::fmt::Result {
+    let text = format!("{number:?}");
+    let is_word = text.ends_with(|last: char| last.is_alphabetic());
+    match is_word && style == Style::Json {
+        true => write!(out, "\"{text}\""),
+        false => write!(out, "{text}"),
+    }
 }

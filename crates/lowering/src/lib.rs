@@ -25,7 +25,7 @@ use std::fmt;
 
 use lodstone_model::{AttributeValue, Dialect, Model, Op, Program, Programs, Report};
 use lodstone_schema::onnx::{place_of, versions};
-use lodstone_schema::{Finding, Findings, Origins};
+use lodstone_schema::{Code, Finding, Findings, Located, Origins};
 
 /// A program that cannot be translated to another dialect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,9 +46,17 @@ impl LowerError {
 
 impl fmt::Display for LowerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = self.findings.count();
-        let have = if count == 1 { "operator has" } else { "operators have" };
-        write!(f, "{count} {have} no {} equivalent", self.to.framework())?;
+        let framework = self.to.framework();
+        // Other findings concern inputs, the program as a whole, or dims that must be known.
+        let is_other = |located: &&Located| {
+            located.finding.code == Code::UnknownDims || !located.place.contains("operator ")
+        };
+        let others = self.findings.located.iter().filter(is_other).count();
+        match self.findings.count().saturating_sub(others) {
+            0 => write!(f, "the program cannot be translated to {framework}")?,
+            1 => write!(f, "1 operator has no {framework} equivalent")?,
+            count => write!(f, "{count} operators have no {framework} equivalent")?,
+        }
         self.findings.located.iter().try_for_each(|finding| write!(f, "; {finding}"))
     }
 }

@@ -36,6 +36,8 @@ enum Base {
     Memory(usize),
     /// A file and an offset in it.
     File(FileId, u64),
+    /// The address of a computation, and an offset in its result.
+    Derived(usize, u64),
 }
 
 /// Bytes that are computed from other bytes on read.
@@ -363,7 +365,10 @@ impl Blob {
         let place = match &self.0 {
             Repr::Memory(bytes) => Base::Memory(bytes.as_ptr().addr()),
             Repr::File { file, offset, .. } => Base::File(file.identity(), *offset),
-            Repr::Concat { .. } | Repr::Derived { .. } => return None,
+            Repr::Derived { source, offset, .. } => {
+                Base::Derived(Arc::as_ptr(source).addr(), *offset)
+            }
+            Repr::Concat { .. } => return None,
         };
         Some(Identity(place, self.len()))
     }

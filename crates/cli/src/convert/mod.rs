@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use lodstone::{
-    CompareOptions, Conversion, ConvertOptions, DType, Dim, Engine, ExternalData, Model,
+    CompareOptions, Conversion, ConvertOptions, DType, Engine, ExternalData, Inputs, Model,
     ParameterNames, Progress, Renames, Target,
 };
 use serde::Serialize;
@@ -92,33 +92,33 @@ fn one(arguments: &Convert, input: &Path, path: &Path) -> Result<bool, Failure> 
     source.map_or(Ok(true), |source| check(arguments, &source, path))
 }
 
-/// Returns the size of a dim of random inputs: a small one, if any size is accepted.
-fn size_of(dim: &Dim) -> u64 {
-    match dim {
-        Dim::Known(size) => *size,
-        _ => 2,
-    }
-}
-
 /// Compares the outputs of the source of a conversion with those of the result, computed by the built-in engine, and by
-/// ONNX Runtime if it is installed.
+/// ONNX Runtime if it is installed. Random inputs have two sizes for each dynamic dim.
 fn check(arguments: &Convert, source: &Model, path: &Path) -> Result<bool, Failure> {
     let result = lodstone::open(at(path)?)?;
-    let mut inputs = inputs(&arguments.check_input, &arguments.lod)?;
-    let shapes: Vec<(String, Vec<u64>)> = arguments
-        .input_shape
-        .iter()
-        .map(|(name, dims)| (name.clone(), dims.iter().map(size_of).collect()))
-        .collect();
-    for added in inputs.add_random(source, 0, &shapes)? {
-        console::note(&format!("random input {added}"));
+    let inputs = inputs(&arguments.check_input, &arguments.lod)?;
+    let mut agree = true;
+    for (inputs, added) in inputs.with_random(source, 0, &[])? {
+        for added in added {
+            console::note(&format!("random input {added}"));
+        }
+        agree &= check_with(arguments, source, &result, &inputs)?;
     }
+    Ok(agree)
+}
+
+fn check_with(
+    arguments: &Convert,
+    source: &Model,
+    result: &Model,
+    inputs: &Inputs,
+) -> Result<bool, Failure> {
     let mut agree = true;
     for (engine, name) in
         [(Engine::Builtin, "built-in engine"), (Engine::OnnxRuntime, "ONNX Runtime")]
     {
         let options = CompareOptions::default().with_outputs_only(true).with_engine_b(Some(engine));
-        let found = match lodstone::compare(source, &result, inputs.clone(), &options) {
+        let found = match lodstone::compare(source, result, inputs.clone(), &options) {
             Err(error @ lodstone::Error::OnnxRuntime(_)) if engine == Engine::OnnxRuntime => {
                 console::note(&format!("not checked with ONNX Runtime: {error}"));
                 continue;

@@ -73,6 +73,8 @@ pub static BINARY: Format = Format {
         dtype: |dtype| fill::operator(dtype).is_some(),
         stand_in: |_| None,
     },
+    alone: Some("caffe2-minidb"),
+    framework: None,
     splits: false,
     aligns: false,
     externals: false,

@@ -35,6 +35,7 @@ pub static BLOB: Format = Format {
         dtype: |dtype| tensor::code(dtype).is_some(),
         ..BINARY.holds
     },
+    alone: None,
     into_directory: false,
     extension: "",
     prefix: None,

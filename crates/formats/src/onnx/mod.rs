@@ -106,6 +106,8 @@ pub(crate) const fn binary(name: &'static str, title: &'static str, dialect: Dia
         name,
         title,
         holds,
+        alone: Some("safetensors"),
+        framework: None,
         splits: false,
         aligns: true,
         externals: true,

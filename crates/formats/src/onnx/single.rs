@@ -22,6 +22,7 @@ pub static TENSOR: Format = Format {
     name: NAME,
     title: "ONNX tensor (`TensorProto`)",
     holds: Holds { program: None, metadata: false, unnamed: true, coo: false, ..BINARY.holds },
+    alone: None,
     aligns: false,
     externals: false,
     extension: "",

@@ -9,14 +9,14 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::Path;
 
 use lodstone_model::{DType, Kind, Limits, Model, Parameter};
+use lodstone_store::Identity;
 
 use crate::{Error, Result};
 
 /// The key of the name of the framework that wrote a file, which is never an alias.
-const FORMAT_KEY: &str = "format";
+pub(super) const FRAMEWORK: &str = "format";
 
 /// The key of the names of all aliases.
 const LIST_KEY: &str = "lodstone_aliases";
@@ -56,7 +56,7 @@ fn apparent<'a>(
 ) -> impl Iterator<Item = (&'a String, usize)> {
     metadata.iter().filter_map(|(name, kept)| {
         let index = by_name.get(kept.as_str())?;
-        let is_new = name != FORMAT_KEY && !by_name.contains_key(name.as_str());
+        let is_new = name != FRAMEWORK && !by_name.contains_key(name.as_str());
         is_new.then_some((name, *index))
     })
 }
@@ -65,11 +65,11 @@ fn lost() -> Error {
     Error::internal("an alias has no tensor")
 }
 
-/// The place of the elements of a tensor in a file, and its type.
-type Identity<'a> = (&'a Path, u64, u64, DType, &'a [u64]);
+/// The location of the elements of a tensor, and its type.
+type Place<'a> = (Identity, DType, &'a [u64]);
 
-/// Returns the model with each group of tensors that are the same bytes of a file as one tensor, and the names of
-/// the others in the metadata. The kept tensor is the one that the file kept, according to its metadata `recorded`, or the
+/// Returns the model with each group of tensors that are the same bytes of a file, or are computed from them together, as one
+/// tensor, and the names of the others in the metadata. The kept tensor is the one that the file kept, according to its metadata `recorded`, or the
 /// first by name.
 pub(super) fn collapse<'a>(
     model: &'a Model,
@@ -96,12 +96,15 @@ pub(super) fn collapse<'a>(
 
 /// Returns the names of tensors that need not be stored, with the name of the tensor that is.
 fn repeated(model: &Model, recorded: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let mut groups: HashMap<Identity<'_>, Vec<&str>> = HashMap::new();
+    let mut groups: HashMap<Place<'_>, Vec<&str>> = HashMap::new();
     for Parameter { name, tensor } in &model.parameters {
-        let place = tensor.data.file_range().filter(|_| !tensor.data.is_empty());
-        if let Some((file, offset)) = place.filter(|_| matches!(tensor.kind, Kind::Dense)) {
-            let identity = (file.path(), offset, tensor.data.len(), tensor.dtype, &*tensor.shape);
-            groups.entry(identity).or_default().push(name);
+        let data = &tensor.data;
+        let is_shared = !data.is_empty() && data.in_memory().is_none();
+        if let Some(identity) = data.identity()
+            && is_shared
+            && matches!(tensor.kind, Kind::Dense)
+        {
+            groups.entry((identity, tensor.dtype, &tensor.shape)).or_default().push(name);
         }
     }
     let mut kept_by = BTreeMap::new();
@@ -113,7 +116,7 @@ fn repeated(model: &Model, recorded: &BTreeMap<String, String>) -> BTreeMap<Stri
         let Some(kept) = first.or_else(|| names.iter().copied().min()) else { continue };
         for name in names.iter().filter(|name| **name != kept) {
             // A name that has another meaning in the metadata is stored in full.
-            if *name != FORMAT_KEY && !model.metadata.contains_key(*name) {
+            if *name != FRAMEWORK && !model.metadata.contains_key(*name) {
                 kept_by.insert((*name).to_owned(), kept.to_owned());
             }
         }

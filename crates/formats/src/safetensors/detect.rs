@@ -3,6 +3,7 @@
 use lodstone_store::Entry;
 
 use super::INDEX;
+use super::numbered::numbered;
 use crate::Probe;
 
 /// Returns whether a file may be safetensors: a size, then a JSON object.
@@ -47,15 +48,21 @@ pub(super) fn files(entries: &[Entry]) -> impl Iterator<Item = &str> {
     names.filter(|name| name.ends_with(".safetensors"))
 }
 
-/// Returns the file of a directory that holds the model: a conventional name, or the only file.
+/// Returns the file of a directory that holds the model: a conventional name, the only file, or the first of numbered ones.
 pub(super) fn entry(entries: &[Entry]) -> Option<&str> {
     let names = || entries.iter().filter(|entry| !entry.is_dir).map(|entry| entry.name.as_str());
     let usual = ["model.safetensors.index.json", USUAL];
     if let Some(name) = usual.iter().find_map(|usual| names().find(|name| name == usual)) {
         return Some(name);
     }
-    [INDEX, ".safetensors"].iter().find_map(|suffix| {
+    let only = [INDEX, ".safetensors"].iter().find_map(|suffix| {
         let mut found = names().filter(|name| name.ends_with(suffix));
         found.next().filter(|_| found.next().is_none())
+    });
+    only.or_else(|| {
+        let first = files(entries).min()?;
+        let place = numbered(first)?;
+        let are_siblings = files(entries).all(|name| numbered(name).as_ref() == Some(&place));
+        are_siblings.then_some(first)
     })
 }

@@ -33,6 +33,7 @@ mod aliases;
 mod detect;
 mod header;
 mod layout;
+mod numbered;
 mod read;
 mod shard;
 mod write;
@@ -69,6 +70,8 @@ pub static FORMAT: Format = Format {
         dtype: |dtype| code(dtype).is_some(),
         stand_in: |_| None,
     },
+    alone: None,
+    framework: None,
     splits: true,
     aligns: false,
     externals: false,

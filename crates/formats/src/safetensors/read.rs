@@ -1,6 +1,7 @@
 //! Reads tensors without their elements.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::btree_map::Entry as Listed;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use bytes::Bytes;
 use lodstone_model::{Limits, Model, Parameter, Report, Residual, Tensor, some};
@@ -8,6 +9,7 @@ use lodstone_store::{Blob, Cursor, Entry as DirEntry, Location};
 
 use super::header::{Entry, Header, Index};
 use super::layout::{Layout, Text};
+use super::numbered::{Numbered, numbered};
 use super::{MAX_HEADER, NAME, aliases, detect};
 use crate::{Error, ModelDir, OpenOptions, Recorded, Result, byte_map};
 
@@ -131,7 +133,43 @@ fn one_or_many(
     if path.extension().is_some_and(|extension| extension == "json") {
         return sharded(blob, path, dir, &options.limits);
     }
-    read_blob(blob, &options.limits)
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let names: Vec<String> = numbered(&name).iter().flat_map(Numbered::names).collect();
+    // Interfaces that open one file as it is stored get just this one.
+    if names.len() < 2 || options.as_stored {
+        return read_blob(blob, &options.limits);
+    }
+    siblings(blob, &name, &names, dir, &options.limits)
+}
+
+/// Reads a file with its numbered siblings, if all of them are there. Otherwise, the file is opened alone, with a warning.
+fn siblings(
+    blob: &Blob,
+    name: &str,
+    names: &[String],
+    dir: &ModelDir,
+    limits: &Limits,
+) -> Result<Model> {
+    let (mut blobs, count) = (Vec::new(), names.len());
+    for sibling in names {
+        let found = if sibling == name { Some(blob.clone()) } else { dir.open_file(sibling)? };
+        let Some(found) = found else {
+            let mut model = read_blob(blob, limits)?;
+            let what = format!("`{name}` is one of {count} files, and the model is incomplete");
+            model.report.warn(format!("{what}: there is no `{sibling}`"));
+            return Ok(model);
+        };
+        blobs.push(found);
+    }
+    let mut model = Model { format: NAME.to_owned(), ..Model::default() };
+    let mut shards = Shards::default();
+    for (sibling, blob) in names.iter().zip(blobs) {
+        shards.read(&mut model, sibling, &blob, &[], limits)?;
+    }
+    let layout = Layout { files: shards.texts, ..Layout::default() };
+    model.report.warn(format!("`{name}` was opened with the other {} of {count} files", count - 1));
+    layout.remember(&mut model)?;
+    Ok(model)
 }
 
 /// Reads the files of an index, in the order of their names.
@@ -146,16 +184,20 @@ fn sharded(blob: &Blob, path: &Location, dir: &ModelDir, limits: &Limits) -> Res
     for key in &index.unknown {
         model.report.warn(format!("`{}`: unknown key `{key}`", path.display()));
     }
-    let mut files = index.weight_map;
-    let mut shards: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (name, file) in &files {
-        shards.entry(file.clone()).or_default().push(name.clone());
+    let mut listed: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, file) in &index.weight_map {
+        listed.entry(file.clone()).or_default().push(name.clone());
+    }
+    // Files that the index lacks belong to the model, too.
+    let all = listed.keys().filter_map(|name| numbered(name));
+    let all: BTreeSet<String> = all.flat_map(|of| of.names().collect::<Vec<_>>()).collect();
+    for name in all {
+        listed.entry(name).or_default();
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let mut layout = Layout { index: Some(Text { name, text }), ..Layout::default() };
+    let mut shards = Shards { files: Some(index.weight_map), ..Shards::default() };
     let mut opened = HashSet::new();
-    let (mut unlisted, mut elsewhere) = (0, 0);
-    for (shard, expected) in &shards {
+    for (shard, expected) in &listed {
         let place = || format!("`{}`", path.display());
         let blob = open(dir, shard).map_err(|error| error.inside(place()))?;
         // An alias by another spelling or link would repeat the tensors.
@@ -163,28 +205,68 @@ fn sharded(blob: &Blob, path: &Location, dir: &ModelDir, limits: &Limits) -> Res
             let error = blob.malformed(0, "a file that the index lists once", "a duplicate");
             return Err(Error::from(error).inside(place()));
         }
+        shards.read(&mut model, shard, &blob, expected, limits)?;
+    }
+    let Shards { texts, unlisted, elsewhere, .. } = shards;
+    if unlisted > 0 {
+        let what = "are in the files but not in the index";
+        model.report.warn(format!("tensors that {what}: {unlisted}"));
+    }
+    if elsewhere > 0 {
+        let what = "belong to another file according to the index, skipped";
+        model.report.warn(format!("tensors that {what}: {elsewhere}"));
+    }
+    let layout = Layout { index: Some(Text { name, text }), files: texts, ..Layout::default() };
+    layout.remember(&mut model)?;
+    Ok(model)
+}
+
+/// The files of a model, as they are read.
+#[derive(Default)]
+struct Shards {
+    /// The file of each tensor, if there is an index.
+    files: Option<BTreeMap<String, String>>,
+    texts: Vec<Text>,
+    /// The number of tensors that the index lacks.
+    unlisted: usize,
+    /// The number of tensors that belong to another file.
+    elsewhere: usize,
+}
+
+impl Shards {
+    /// Adds the tensors of a file, which has those that are `expected` in it.
+    fn read(
+        &mut self,
+        model: &mut Model,
+        shard: &str,
+        blob: &Blob,
+        expected: &[String],
+        limits: &Limits,
+    ) -> Result<()> {
         model.files.push(blob.clone());
-        let (json, header) = header(&mut Cursor::new(&blob), &blob, limits)?;
+        let (json, header) = header(&mut Cursor::new(blob), blob, limits)?;
         let names: HashSet<&String> = header.tensors.iter().map(|(name, _)| name).collect();
         if let Some(name) = expected.iter().find(|name| !names.contains(name)) {
             let expected = format!("a tensor `{name}`, which the index maps to this file");
             return Err(blob.malformed(8, expected, "no such tensor").into());
         }
         let start = 8 + json.len() as u64;
-        let text = utf8(&blob, 8, json.to_vec())?;
-        layout.files.push(Text { name: shard.clone(), text });
-        for parameter in parameters(&blob, header.tensors, start)? {
+        let text = utf8(blob, 8, json.to_vec())?;
+        self.texts.push(Text { name: shard.to_owned(), text });
+        for parameter in parameters(blob, header.tensors, start)? {
             let name = &parameter.name;
-            let Some(file) = files.get(name) else {
-                unlisted += 1;
-                files.insert(name.clone(), shard.clone());
-                model.parameters.push(parameter);
-                continue;
-            };
-            if file == shard {
-                model.parameters.push(parameter);
-            } else {
-                elsewhere += 1;
+            let file = self.files.as_mut().map(|files| files.entry(name.clone()));
+            match file {
+                None => model.parameters.push(parameter),
+                Some(Listed::Vacant(file)) => {
+                    self.unlisted += 1;
+                    file.insert(shard.to_owned());
+                    model.parameters.push(parameter);
+                }
+                Some(Listed::Occupied(file)) if file.get() == shard => {
+                    model.parameters.push(parameter);
+                }
+                Some(Listed::Occupied(_)) => self.elsewhere += 1,
             }
         }
         if model.parameters.len() > limits.tensors {
@@ -197,17 +279,8 @@ fn sharded(blob: &Blob, path: &Location, dir: &ModelDir, limits: &Limits) -> Res
                 model.report.warn(warning);
             }
         }
+        Ok(())
     }
-    if unlisted > 0 {
-        let what = "are in the files but not in the index";
-        model.report.warn(format!("tensors that {what}: {unlisted}"));
-    }
-    if elsewhere > 0 {
-        let what = "belong to another file according to the index, skipped";
-        model.report.warn(format!("tensors that {what}: {elsewhere}"));
-    }
-    layout.remember(&mut model)?;
-    Ok(model)
 }
 
 fn open(dir: &ModelDir, name: &str) -> Result<Blob> {

@@ -8,10 +8,11 @@ use lodstone_model::{DType, Kind, Model, Parameter};
 use lodstone_store::{Location, Output};
 use serde::Serialize;
 
-use super::aliases::collapse;
+use super::aliases::{FRAMEWORK, collapse};
 use super::header::Header;
 use super::layout::Layout;
 use super::{CODES, FORMAT, INDEX, MAX_HEADER, METADATA, NAME, code, size_of};
+use crate::registry::named;
 use crate::sharding::{Item, Shard, ShardFormat, Sharding};
 use crate::{Error, Result, Staged, WriteOptions};
 
@@ -24,6 +25,7 @@ pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> R
     check(&model.parameters)?;
     let collapsed = if options.repeats { None } else { Some(collapse(model, &recorded(model)?)) };
     let model = collapsed.as_deref().unwrap_or(model);
+    let metadata = metadata(model);
     let keep = options.same && options.max_shard_size.is_none();
     let unedited = Layout::unedited(model)?.filter(|_| keep);
     let is_directory = unedited.as_ref().is_some_and(|(layout, _)| layout.directory);
@@ -34,18 +36,28 @@ pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> R
         return layout.write(&split, path, options);
     }
     let shards = match options.max_shard_size {
-        Some(max) => split(model, max)?,
+        Some(max) => split(model, &metadata, max)?,
         None => Vec::new(),
     };
     if shards.len() > 1 {
-        return write_shards(model, &shards, path, options);
+        return write_shards(model, &metadata, &shards, path, options);
     }
     let tensors: Vec<&Parameter> = model.parameters.iter().collect();
     let (header, tensors) = match verbatim(model) {
         Some(header) => (header.to_vec(), tensors),
-        None => plan(tensors, &model.metadata)?,
+        None => plan(tensors, &metadata)?,
     };
     Staged::file(path, options, |out| put(out, &header, &tensors))
+}
+
+/// Returns the metadata of a new file: with the framework of the tensors, without which Hugging Face libraries reject the
+/// file.
+fn metadata(model: &Model) -> BTreeMap<String, String> {
+    let mut metadata = model.metadata.clone();
+    if let Some(framework) = named(&model.format).and_then(|format| format.framework) {
+        metadata.entry(FRAMEWORK.to_owned()).or_insert_with(|| framework.to_owned());
+    }
+    metadata
 }
 
 /// Returns the metadata of the file that a model was read from.
@@ -69,6 +81,7 @@ pub fn write_to(out: &mut Output, tensors: &[Parameter]) -> Result<()> {
 
 fn write_shards(
     model: &Model,
+    metadata: &BTreeMap<String, String>,
     shards: &[Vec<&Parameter>],
     path: &Location,
     options: &WriteOptions,
@@ -79,7 +92,7 @@ fn write_shards(
     let mut weight_map = BTreeMap::new();
     for (number, shard) in (1..).zip(shards) {
         let name = format!("{stem}-{number:05}-of-{:05}.safetensors", shards.len());
-        let (header, tensors) = plan(shard.clone(), &model.metadata)?;
+        let (header, tensors) = plan(shard.clone(), metadata)?;
         staged.write(&name, |out| put(out, &header, &tensors))?;
         weight_map.extend(shard.iter().map(|tensor| (tensor.name.as_str(), name.clone())));
     }
@@ -109,7 +122,7 @@ fn put_items(
     items: &[Item<'_>],
 ) -> Result<Vec<Range<u64>>> {
     let parameters = items.iter().map(Item::parameter).collect::<Result<Vec<_>>>()?;
-    let (header, tensors) = plan(parameters.iter().collect(), &sharding.model.metadata)?;
+    let (header, tensors) = plan(parameters.iter().collect(), &metadata(sharding.model))?;
     let mut places = HashMap::new();
     let mut start = SIZE as u64 + header.len() as u64;
     for Parameter { name, tensor } in &tensors {
@@ -229,10 +242,14 @@ pub(super) fn entry(
 
 /// Splits tensors, in the order of the model, into files of at most `max` bytes; a larger
 /// tensor gets its own file.
-fn split(model: &Model, max: u64) -> Result<Vec<Vec<&Parameter>>> {
+fn split<'a>(
+    model: &'a Model,
+    metadata: &BTreeMap<String, String>,
+    max: u64,
+) -> Result<Vec<Vec<&'a Parameter>>> {
     /// The size field of the header, its braces and its padding.
     const FRAME: u64 = 8 + 2 + 7;
-    let metadata = METADATA.len() + json(&model.metadata)?.len() + "\"\":,".len();
+    let metadata = METADATA.len() + json(metadata)?.len() + "\"\":,".len();
     let empty = FRAME + metadata as u64;
     let mut shards: Vec<Vec<&Parameter>> = Vec::new();
     let mut size = u64::MAX;

@@ -93,6 +93,8 @@ pub static SAVED: Format = Format {
         dtype: |dtype| element::Element::of(dtype).is_some(),
         stand_in: |_| None,
     },
+    alone: None,
+    framework: Some("pt"),
     splits: false,
     aligns: false,
     externals: false,

@@ -6,8 +6,8 @@ use lodstone_store::{Blob, Error as StoreError};
 use super::{Change, DiffOptions, Values};
 use crate::Result;
 use crate::adapt::permuted;
-use crate::cast::{cast, is_castable};
-use crate::numbers::decoder;
+use crate::cast::{Caster, is_target};
+use crate::numbers::numbers;
 
 /// How a tensor was transformed into another.
 #[derive(Clone, Debug, Default)]
@@ -144,18 +144,17 @@ fn equal_values(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<bool> {
         return Ok(false);
     }
     for (from, to) in [(a, b), (b, a)] {
+        if !from.dtype.is_float() || !is_target(to.dtype) {
+            continue;
+        }
         let mut cast_one = from.clone();
-        if is_castable(from.dtype)
-            && is_castable(to.dtype)
-            && cast(&mut cast_one, to.dtype).is_ok()
-            && cast_one.dtype == to.dtype
-            && equal_bytes(&cast_one.data, &to.data, options)?
-        {
+        Caster::new(to.dtype)?.cast(&mut cast_one)?;
+        if equal_bytes(&cast_one.data, &to.data, options)? {
             return Ok(true);
         }
     }
     let both_real = ![a.dtype, b.dtype].iter().any(|dtype| is_complex(*dtype));
-    if both_real && !(is_castable(a.dtype) && is_castable(b.dtype)) {
+    if both_real && !(is_target(a.dtype) && is_target(b.dtype)) {
         let strict = DiffOptions { rtol: 0.0, atol: 0.0, ..options.clone() };
         return Ok(values(a, b, &strict)?.is_some_and(|values| values.count == 0));
     }
@@ -215,7 +214,9 @@ fn in_step(
 
 /// Returns the element-wise differences, or `None` if the elements are not numbers.
 fn values(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<Option<Values>> {
-    let (Some(a_as), Some(b_as)) = (decoder(a.dtype), decoder(b.dtype)) else { return Ok(None) };
+    let (Some((data_a, a_as)), Some((data_b, b_as))) = (numbers(a), numbers(b)) else {
+        return Ok(None);
+    };
     let (size_a, size_b) = (a_as.size, b_as.size);
     if is_complex(a.dtype) != is_complex(b.dtype) {
         return Ok(None);
@@ -223,7 +224,7 @@ fn values(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<Option<Values
     let same_type = a.dtype == b.dtype;
     let (mut found, mut max_abs, mut max_rel) = (Values::default(), 0.0_f64, 0.0_f64);
     let (mut dot, mut norm_a, mut norm_b) = (0.0, 0.0, 0.0);
-    in_step((&a.data, size_a), (&b.data, size_b), options, |of_a, of_b| {
+    in_step((&data_a, size_a), (&data_b, size_b), options, |of_a, of_b| {
         for (bytes_a, bytes_b) in of_a.chunks_exact(size_a).zip(of_b.chunks_exact(size_b)) {
             let (x, y) = ((a_as.number)(bytes_a), (b_as.number)(bytes_b));
             found.elements += 1;

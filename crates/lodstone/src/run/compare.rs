@@ -1,20 +1,23 @@
 //! Comparison of the values that two models compute from the same inputs.
 //!
-//! Both run once, and return all values that have a counterpart: the value that it becomes where one program is lowered,
-//! or else the value of the same name. Outputs without either are paired by position. A value without a counterpart is
-//! counted, and never equal.
+//! Both run once, and return all values that have a counterpart. Outputs are paired with outputs: those of the same name, or those
+//! that they become where one program is lowered, and the others by position and type. Other values are paired by what they
+//! become, or by name. A value without a counterpart is counted, and never equal.
+//!
+//! A program that has no LoD returns the offsets of an output `X` as outputs `X.lod0`, `X.lod1`, ...: they are compared with the
+//! LoD of the other `X`. If only one of the two programs returns LoD at all, only elements are compared.
 
 use std::collections::{HashMap, HashSet};
 
 use lodstone_lowering::is_rewritten;
-use lodstone_model::{DType, Kind, Model, Parameter, Tensor, ValueType};
+use lodstone_model::{DType, Kind, Lod, Model, Parameter, Tensor, TensorType, ValueType};
 use lodstone_schema::{Origin, conventions};
 use lodstone_store::{Blob, Progress};
 use serde::Serialize;
 
 use super::engine::{added_outputs, lowered};
 use super::{Engine, Inputs, RunOptions, Session, Value, no_program, required_inputs, tensors};
-use crate::numbers::decoder;
+use crate::numbers::numbers;
 use crate::{Error, Result};
 
 /// The options of a comparison.
@@ -107,7 +110,7 @@ pub enum PairedBy {
     Origin,
     /// They have the same name.
     Name,
-    /// The values are outputs at the same position.
+    /// The values are the next outputs of the same type.
     Position,
 }
 
@@ -143,7 +146,11 @@ pub fn compare(
     inputs: Inputs,
     options: &CompareOptions,
 ) -> Result<Comparison> {
-    let (values_a, values_b) = (Values::of(a)?, Values::of(b)?);
+    let (mut values_a, mut values_b) = (Values::of(a)?, Values::of(b)?);
+    let names = |values: &Values| values.outputs.iter().cloned().collect::<HashSet<String>>();
+    let (names_a, names_b) = (names(&values_a), names(&values_b));
+    values_a.separate_levels(&names_b);
+    values_b.separate_levels(&names_a);
     let pairs = pair(&values_a, &values_b, options.outputs_only);
     let (inputs_a, inputs_b) = inputs_of(a, b, inputs)?;
     let fetch = |model: &Model, engine: Engine, inputs: Inputs, names: Vec<String>| {
@@ -157,15 +164,24 @@ pub fn compare(
         Ok::<HashMap<String, Vec<Parameter>>, Error>(each.collect())
     };
     let (engine_a, engine_b) = (options.run.engine, options.engine_b.unwrap_or(options.run.engine));
-    let found_a =
-        fetch(a, engine_a, inputs_a, pairs.iter().map(|pair| pair.a.to_owned()).collect())?;
-    let found_b =
-        fetch(b, engine_b, inputs_b, pairs.iter().map(|pair| pair.b.to_owned()).collect())?;
+    let levels = |values: &Values, name: &str| values.levels.get(name).cloned().unwrap_or_default();
+    let fetched = |values: &Values, paired: Vec<&str>| {
+        let levels: Vec<String> = paired.iter().flat_map(|name| levels(values, name)).collect();
+        paired.into_iter().map(str::to_owned).chain(levels).collect::<Vec<String>>()
+    };
+    let paired_a = fetched(&values_a, pairs.iter().map(|pair| pair.a).collect());
+    let paired_b = fetched(&values_b, pairs.iter().map(|pair| pair.b).collect());
+    let found_a = fetch(a, engine_a, inputs_a, paired_a)?;
+    let found_b = fetch(b, engine_b, inputs_b, paired_b)?;
     let mut compared = Vec::with_capacity(pairs.len());
     for pair in &pairs {
         let lost = || Error::Absent(format!("the value `{}` was not returned", pair.a));
         let (a, b) = (found_a.get(pair.a).ok_or_else(lost)?, found_b.get(pair.b).ok_or_else(lost)?);
-        compared.push(compared_value(pair, a, b, options)?);
+        let mut value = compared_value(pair, a, b, options)?;
+        let lod_a = lod_of(a, &levels(&values_a, pair.a), &found_a)?;
+        let lod_b = lod_of(b, &levels(&values_b, pair.b), &found_b)?;
+        compare_lod(&mut value, lod_a, lod_b, values_a.has_lod && values_b.has_lod);
+        compared.push(value);
     }
     let paired_a: HashSet<&str> = pairs.iter().map(|pair| pair.a).collect();
     let paired_b: HashSet<&str> = pairs.iter().map(|pair| pair.b).collect();
@@ -190,6 +206,12 @@ struct Values {
     outputs: Vec<String>,
     /// The names of the computed values in the lowered program, for those that it has.
     lowered: HashMap<String, String>,
+    /// The declared types of outputs that are tensors.
+    types: HashMap<String, TensorType>,
+    /// The outputs that hold the LoD of another output, outermost level first, by its name.
+    levels: HashMap<String, Vec<String>>,
+    /// Whether the program declares values with LoD.
+    has_lod: bool,
 }
 
 impl Values {
@@ -220,7 +242,10 @@ impl Values {
             Err(_) => (None, None),
         };
         let added = lowered.iter().flat_map(|lowered| added_outputs(model, lowered));
-        let added: Vec<String> = added.filter(|name| !seen.contains(name.as_str())).collect();
+        // A program with LoD returns it with its outputs.
+        let is_level = |name: &String| interface.outputs.iter().any(|it| level(name, it).is_some());
+        let added = added.filter(|name| !seen.contains(name.as_str()) && !is_level(name));
+        let added: Vec<String> = added.collect();
         // A program that is rewritten for an export runs as it is, and computes all of its values.
         let runs_as_it_is = is_rewritten(program.dialect);
         let in_lowered = |name: &&str| match origins.as_ref().map(|it| it.of(0, name)) {
@@ -235,7 +260,76 @@ impl Values {
             let names = names.into_iter().map(str::to_owned);
             names.chain(added.iter().cloned()).collect()
         };
-        Ok(Self { computed: owned(computed), outputs: owned(interface.outputs), lowered })
+        let vars = program.blocks.iter().take(1).flat_map(|main| &main.vars);
+        let types =
+            vars.filter_map(|var| Some((var.name.clone(), var.value.tensor_type()?.clone())));
+        let types: HashMap<String, TensorType> = types.collect();
+        let has_lod = types.values().any(|tensor| tensor.lod_level > 0);
+        let (computed, outputs) = (owned(computed), owned(interface.outputs));
+        Ok(Self { computed, outputs, lowered, types, levels: HashMap::new(), has_lod })
+    }
+
+    /// Separates the outputs with LoD from the others, unless the other model has outputs of their names.
+    fn separate_levels(&mut self, others: &HashSet<String>) {
+        for base in self.outputs.clone() {
+            let names = self.outputs.iter().filter(|name| !others.contains(*name));
+            let mut levels: Vec<(usize, String)> =
+                names.filter_map(|name| Some((level(name, &base)?, name.clone()))).collect();
+            levels.sort_unstable();
+            let levels: Vec<String> = levels.into_iter().map(|(_, name)| name).collect();
+            self.outputs.retain(|name| !levels.contains(name));
+            self.computed.retain(|name| !levels.contains(name));
+            if !levels.is_empty() {
+                self.levels.insert(base, levels);
+            }
+        }
+    }
+
+    /// Whether two outputs may be the same value, by their declared types.
+    fn fits(&self, name: &str, others: &Self, other: &str) -> bool {
+        let (Some(a), Some(b)) = (self.types.get(name), others.types.get(other)) else {
+            return true;
+        };
+        let is_known = |dtype| dtype != DType::Unspecified;
+        let ranks = a.shape.as_ref().zip(b.shape.as_ref()).map(|(a, b)| a.len() == b.len());
+        (a.dtype == b.dtype || !is_known(a.dtype) || !is_known(b.dtype)) && ranks.unwrap_or(true)
+    }
+}
+
+/// Returns the number of the LoD level of the output `base` that a name stands for.
+fn level(name: &str, base: &str) -> Option<usize> {
+    name.strip_prefix(base)?.strip_prefix(".lod")?.parse().ok()
+}
+
+/// Returns the LoD of an output: its own, or that of the outputs that hold its levels.
+fn lod_of(
+    output: &[Parameter],
+    levels: &[String],
+    found: &HashMap<String, Vec<Parameter>>,
+) -> Result<Lod> {
+    let own = output.iter().map(|it| &it.tensor.lod).find(|lod| !lod.is_empty());
+    if let Some(own) = own {
+        return Ok(own.clone());
+    }
+    let offsets = |name: &String| {
+        let wrong = || Error::Absent(format!("the output `{name}` has no offsets of a LoD level"));
+        let [Parameter { tensor, .. }] = found.get(name).map_or(&[][..], Vec::as_slice) else {
+            return Err(wrong());
+        };
+        let offsets = tensor.to_vec::<i64>().map_err(|_| wrong())?;
+        offsets.into_iter().map(|offset| u64::try_from(offset).map_err(|_| wrong())).collect()
+    };
+    levels.iter().map(offsets).collect::<Result<_>>().map(Lod)
+}
+
+/// Compares the LoD of two outputs, if both programs return it.
+fn compare_lod(value: &mut ComparedValue, a: Lod, b: Lod, both_have: bool) {
+    if value.mismatch.is_some() || (!both_have && (a.is_empty() || b.is_empty())) {
+        return;
+    }
+    if a != b {
+        value.agrees = false;
+        value.mismatch = Some(format!("LoD {:?} and {:?}", a.0, b.0));
     }
 }
 
@@ -250,6 +344,7 @@ struct Pair<'v> {
 fn pair<'v>(a: &'v Values, b: &'v Values, outputs_only: bool) -> Vec<Pair<'v>> {
     let [outputs_a, outputs_b] =
         [a, b].map(|it| it.outputs.iter().map(String::as_str).collect::<HashSet<&'v str>>());
+    let is_output = |name: &&String| outputs_a.contains(name.as_str());
     // Several values of a program may become one.
     let mut sources_b: HashMap<&str, Vec<&'v str>> = HashMap::new();
     for name in &b.computed {
@@ -257,13 +352,34 @@ fn pair<'v>(a: &'v Values, b: &'v Values, outputs_only: bool) -> Vec<Pair<'v>> {
             sources_b.entry(lowered).or_default().push(name);
         }
     }
-    let named = |name: &'v str| {
-        // Outputs of one name belong together, also if one of them is a copy of another value.
-        if outputs_a.contains(name)
-            && let Some(other) = outputs_b.get(name)
-        {
-            return Some((*other, PairedBy::Name));
+    let mut pairs: HashMap<&'v str, (&'v str, PairedBy)> = HashMap::new();
+    let mut taken: HashSet<&str> = HashSet::new();
+    // Outputs of one name belong together, also if one of them is a copy of another value.
+    for name in &a.outputs {
+        if let Some(other) = outputs_b.get(name.as_str()) {
+            pairs.insert(name, (*other, PairedBy::Name));
+            taken.insert(*other);
         }
+    }
+    for name in &a.outputs {
+        let lowered = a.lowered.get(name).filter(|_| !pairs.contains_key(name.as_str()));
+        let sources = lowered.and_then(|it| sources_b.get(it.as_str()));
+        let mut sources = sources.into_iter().flatten().copied();
+        if let Some(other) = sources.find(|it| outputs_b.contains(it) && !taken.contains(it)) {
+            pairs.insert(name, (other, PairedBy::Origin));
+            taken.insert(other);
+        }
+    }
+    for name in &a.outputs {
+        let mut left = b.outputs.iter().filter(|other| !taken.contains(other.as_str()));
+        if !pairs.contains_key(name.as_str())
+            && let Some(other) = left.find(|other| a.fits(name, b, other))
+        {
+            pairs.insert(name, (other, PairedBy::Position));
+            taken.insert(other);
+        }
+    }
+    let named = |name: &'v str| {
         let lowered = a.lowered.get(name)?;
         let sources = sources_b.get(lowered.as_str()).map_or(&[][..], Vec::as_slice);
         let same_name = b.lowered.get_key_value(name).map(|(name, _)| name.as_str());
@@ -271,13 +387,9 @@ fn pair<'v>(a: &'v Values, b: &'v Values, outputs_only: bool) -> Vec<Pair<'v>> {
         let other = by_origin.or(same_name)?;
         Some((other, if other == name { PairedBy::Name } else { PairedBy::Origin }))
     };
-    let mut pairs: HashMap<&'v str, (&'v str, PairedBy)> =
-        a.computed.iter().filter_map(|name| Some((name.as_str(), named(name)?))).collect();
-    let mut taken: HashSet<&str> = pairs.values().map(|(other, _)| *other).collect();
-    // Outputs of other names, at the same position.
-    for (a, b) in a.outputs.iter().zip(&b.outputs) {
-        if !pairs.contains_key(a.as_str()) && taken.insert(b) {
-            pairs.insert(a, (b, PairedBy::Position));
+    for name in a.computed.iter().filter(|name| !is_output(name)) {
+        if let Some(other) = named(name) {
+            pairs.insert(name, other);
         }
     }
     let pair = |name: &'v String| {
@@ -381,9 +493,6 @@ fn differences(
     if a.shape != b.shape {
         return Ok(Err(format!("shapes {:?} and {:?}", a.shape, b.shape)));
     }
-    if a.lod != b.lod {
-        return Ok(Err("different LoD".to_owned()));
-    }
     if let (Kind::Strings { elements: a }, Kind::Strings { elements: b }) = (&a.kind, &b.kind) {
         let elements = a.len() as u64;
         let outside = a.iter().zip(b).filter(|(a, b)| a != b).count() as u64;
@@ -392,12 +501,12 @@ fn differences(
     if !matches!((&a.kind, &b.kind), (Kind::Dense, Kind::Dense)) {
         return Ok(Err(format!("kinds {} and {}", a.kind.name(), b.kind.name())));
     }
-    let (Some(of_a), Some(of_b)) = (decoder(a.dtype), decoder(b.dtype)) else {
+    let (Some((data_a, of_a)), Some((data_b, of_b))) = (numbers(a), numbers(b)) else {
         let same = a.dtype == b.dtype && a.data.bytes()? == b.data.bytes()?;
         let (elements, outside) = (a.shape.iter().product(), u64::from(!same));
         return Ok(Ok(ErrorDistribution { elements, outside, ..ErrorDistribution::default() }));
     };
-    let (bytes_a, bytes_b) = (a.data.bytes()?, b.data.bytes()?);
+    let (bytes_a, bytes_b) = (data_a.bytes()?, data_b.bytes()?);
     let (each_a, each_b) = (bytes_a.chunks_exact(of_a.size), bytes_b.chunks_exact(of_b.size));
     let mut found = ErrorDistribution::default();
     let mut errors = Vec::with_capacity(each_a.len());

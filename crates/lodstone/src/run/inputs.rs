@@ -3,7 +3,7 @@
 use lodstone_model::Lod;
 use lodstone_store::Location;
 
-use super::Value;
+use super::{Value, no_input};
 use crate::{Error, OpenOptions, Result, open_with};
 
 /// The inputs of a run.
@@ -60,9 +60,12 @@ impl Inputs {
             named.push((name.clone(), value));
         }
         for (name, level) in self.lod {
-            let input = named.iter_mut().find(|(known, _)| *known == name);
+            let place = named.iter().position(|(known, _)| *known == name);
+            let input = place.and_then(|place| named.get_mut(place));
             let Some((_, Value::Tensor(tensor))) = input else {
-                return Err(Error::Absent(format!("there is no input `{name}` to set the LoD of")));
+                let inputs = named.iter().map(|(known, _)| known.as_str());
+                let inputs: Vec<&str> = inputs.collect();
+                return Err(Error::Absent(no_input(&name, &inputs)));
             };
             let Lod(levels) = &mut tensor.lod;
             levels.push(level);

@@ -9,6 +9,7 @@ mod inputs;
 #[cfg(feature = "onnxruntime")]
 mod onnxruntime;
 mod random;
+mod sizes;
 pub(crate) mod typed;
 mod value;
 
@@ -28,6 +29,7 @@ pub use compare::{
 pub use inputs::Inputs;
 pub use value::{Output, Value};
 
+use crate::names::similar;
 use crate::{Dirs, Error, RUNS, Result};
 
 /// The options of a run.
@@ -111,6 +113,8 @@ pub struct Session {
     runner: Box<dyn Runner>,
     /// The inputs without a default value, in the order of the program, and the other inputs.
     inputs: (Vec<String>, Vec<String>),
+    /// The names of all values of the main graph, which some programs take as inputs.
+    values: HashSet<String>,
 }
 
 impl std::fmt::Debug for Session {
@@ -129,7 +133,12 @@ impl Session {
         let program = program.ok_or_else(|| no_program(model))?;
         let row = RUNS.iter().find(|row| row.dialect == program.dialect);
         let row = row.ok_or_else(|| not_run(program.dialect))?;
-        Ok(Self { runner: (row.prepare)(model, options)?, inputs: required_inputs(model)? })
+        let (inputs, values) = (required_inputs(model)?, values(model));
+        if let Some(name) = options.fetch.iter().find(|name| !is_known(name, &values)) {
+            let similar = similar(name, values.iter().map(String::as_str));
+            return Err(Error::Absent(format!("the program has no value `{name}`{similar}")));
+        }
+        Ok(Self { runner: (row.prepare)(model, options)?, inputs, values })
     }
 
     /// Returns the names of the inputs without a default value, in the order of the program.
@@ -153,8 +162,42 @@ impl Session {
     pub fn run_with(&mut self, inputs: Inputs, progress: &Progress) -> Result<Vec<Output>> {
         let (required, optional) = &self.inputs;
         let inputs = inputs.named(required, optional)?;
+        let known: Vec<&str> = required.iter().chain(optional).map(String::as_str).collect();
+        let is_input = |name: &str| known.contains(&name) || is_known(name, &self.values);
+        if let Some((name, _)) = inputs.iter().find(|(name, _)| !is_input(name)) {
+            return Err(Error::Absent(no_input(name, &known)));
+        }
         self.runner.run(inputs, progress)
     }
+}
+
+/// Returns the names of the values of the main graph: variables, results, inputs and parameters.
+fn values(model: &Model) -> HashSet<String> {
+    let main = model.main().and_then(|program| program.blocks.first());
+    let vars = main.iter().flat_map(|main| &main.vars).map(|var| var.name.as_str());
+    let ops = main.iter().flat_map(|main| &main.ops);
+    let used = ops.flat_map(|op| op.writes().chain(op.reads()));
+    let inputs = main.iter().flat_map(|main| main.inputs.iter().chain(&main.outputs));
+    let parameters = model.parameters.iter().map(|parameter| parameter.name.as_str());
+    let names = vars.chain(used).chain(inputs.map(String::as_str)).chain(parameters);
+    names.map(str::to_owned).collect()
+}
+
+/// Whether a name is that of a value, or of its LoD in a lowered program.
+fn is_known(name: &str, values: &HashSet<String>) -> bool {
+    let of_level = name.rsplit_once(".lod").map(|(base, _)| base);
+    values.contains(name) || of_level.is_some_and(|base| values.contains(base))
+}
+
+/// Describes an unknown input.
+pub(super) fn no_input(name: &str, inputs: &[&str]) -> String {
+    let end = match similar(name, inputs.iter().copied()) {
+        end if end.is_empty() && !inputs.is_empty() => {
+            format!("; the inputs are {}", some(inputs.iter().map(|name| format!("`{name}`"))))
+        }
+        end => end,
+    };
+    format!("there is no input `{name}`{end}")
 }
 
 /// Runs the main program of a model once; returns its outputs, or the values of [`RunOptions::fetch`], in that order.

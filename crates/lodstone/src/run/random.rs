@@ -1,11 +1,13 @@
 //! Random inputs, to measure a model or compare two models.
 
-use lodstone_model::{DType, Dim, Lod, Model, Tensor, TensorType, ValueType, Var};
+use lodstone_model::{DType, Dim, Lod, Model, Tensor, TensorType, Var};
 use lodstone_store::Blob;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use super::{Inputs, required_inputs};
+use super::sizes::{Open, chosen};
+use super::typed::Types;
+use super::{Inputs, Value, no_input, required_inputs};
 use crate::{Error, Result};
 
 /// Maximum number of elements of a random input.
@@ -15,8 +17,10 @@ impl Inputs {
     /// Adds a random tensor for each input of a model without a value and a default value. Equal seeds give equal
     /// tensors.
     ///
-    /// Floating-point elements are uniform in [0, 1); integers and booleans are 0 or 1. Inputs with LoD have two sequences. `shapes` sets the shapes of
-    /// inputs; other undeclared dims are 1. Returns descriptions of the added inputs.
+    /// Floating-point elements are uniform in [0, 1); integers and booleans are 0 or 1. `shapes` sets the shapes of inputs;
+    /// other dims that are not declared get the smallest of a few plausible sizes that the program accepts. The LoD of
+    /// [`lod`](Self::lod) determines the number of rows; other inputs with LoD have two sequences. Returns descriptions of the
+    /// added inputs.
     ///
     /// # Errors
     /// Fails if an input is not a tensor of numbers, its rank is unknown, or its shape contradicts the declaration.
@@ -26,37 +30,117 @@ impl Inputs {
         seed: u64,
         shapes: &[(String, Vec<u64>)],
     ) -> Result<Vec<String>> {
+        let mut variants = self.with_random(model, seed, shapes)?;
+        if variants.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (inputs, added) = variants.swap_remove(0);
+        *self = inputs;
+        Ok(added)
+    }
+
+    /// Returns the inputs with random tensors as [`add_random`](Self::add_random) adds them, and a second time with other sizes of
+    /// the dynamic dims, if the program accepts others; each with descriptions of the added inputs.
+    ///
+    /// # Errors
+    /// The errors of [`add_random`](Self::add_random).
+    pub fn with_random(
+        &self,
+        model: &Model,
+        seed: u64,
+        shapes: &[(String, Vec<u64>)],
+    ) -> Result<Vec<(Self, Vec<String>)>> {
         let (required, _) = required_inputs(model)?;
+        if let Some((name, _)) = shapes.iter().find(|(name, _)| !required.contains(name)) {
+            let inputs: Vec<&str> = required.iter().map(String::as_str).collect();
+            return Err(Error::Absent(no_input(name, &inputs)));
+        }
         let unnamed = self.values.iter().filter(|(name, _)| name.is_none()).count();
         let has_value =
             |name: &&String| self.values.iter().any(|(known, _)| known.as_ref() == Some(*name));
-        let open = required.iter().enumerate().filter(|(_, name)| !has_value(name));
-        let open: Vec<(usize, String)> =
-            open.skip(unnamed).map(|(number, name)| (number, name.clone())).collect();
-        if let Some((name, _)) = shapes.iter().find(|(name, _)| !required.contains(name)) {
-            return Err(Error::Absent(format!("there is no input `{name}` to set the shape of")));
-        }
+        let without = required.iter().enumerate().filter(|(_, name)| !has_value(name));
+        let without: Vec<(usize, &String)> = without.collect();
         let blocks = model.main().map(|program| &program.blocks);
         let vars: &[Var] = blocks.and_then(|blocks| blocks.first()).map_or(&[], |main| &main.vars);
-        let mut added = Vec::new();
-        for (number, name) in open {
-            let declared = vars.iter().find(|var| var.name == name);
-            let declared = declared.and_then(|var| match &var.value {
-                // Frameworks without declared types mostly compute with floats.
-                ValueType::Tensor(tensor) if tensor.dtype == DType::Unspecified => {
-                    Some(TensorType::new(DType::Float32, tensor.shape.clone()))
-                }
-                value => value.tensor_type().cloned(),
-            });
-            let shape = shapes.iter().find(|(known, _)| *known == name).map(|(_, shape)| shape);
-            let failed = |why: String| Error::Absent(format!("random input `{name}`: {why}"));
-            let tensor = random(declared, shape.map(Vec::as_slice), seed, number as u64);
-            let tensor = tensor.map_err(failed)?;
-            added.push(format!("{name} {} {:?}", tensor.dtype, tensor.shape));
-            self.values.push((Some(name), tensor.into()));
+        let mut open = Vec::new();
+        for (number, name) in without.iter().skip(unnamed) {
+            let declared = vars.iter().find(|var| var.name == **name);
+            let declared = declared.and_then(|var| var.value.tensor_type()).cloned();
+            let shape = shapes.iter().find(|(known, _)| known == *name).map(|(_, shape)| shape);
+            let rows = self.rows(name);
+            let input = input(name, declared, shape.map(Vec::as_slice), rows);
+            open.push((*number, input.map_err(|why| failed(name, why))?));
         }
-        Ok(added)
+        let (numbers, open): (Vec<usize>, Vec<Open>) = open.into_iter().unzip();
+        let of_values = without.iter().take(unnamed).map(|(_, name)| Some((*name).clone()));
+        let mut of_values = of_values.collect::<Vec<_>>().into_iter();
+        let given = self.values.iter().filter_map(|(name, value)| {
+            let name = name.clone().or_else(|| of_values.next().flatten())?;
+            let Value::Tensor(tensor) = value else { return None };
+            Some((name, tensor.dtype, tensor.shape.clone()))
+        });
+        let given: Types = given.collect();
+        let mut variants = Vec::new();
+        for shapes in chosen(model, &open, &given) {
+            let (mut inputs, mut added) = (self.clone(), Vec::new());
+            for ((input, number), shape) in open.iter().zip(&numbers).zip(shapes) {
+                let declared = &input.declared;
+                let tensor = random(declared.dtype, shape, seed, *number as u64);
+                let mut tensor = tensor.map_err(|why| failed(&input.name, why))?;
+                let mut text = format!("{} {} {:?}", input.name, tensor.dtype, tensor.shape);
+                if self.rows(&input.name).is_none() {
+                    let rows = tensor.shape.first().copied().unwrap_or(0);
+                    tensor.lod = two_sequences(rows, declared.lod_level);
+                }
+                if !tensor.lod.is_empty() {
+                    text += &format!(", LoD {:?}", tensor.lod.0);
+                }
+                added.push(text);
+                inputs.values.push((Some(input.name.clone()), tensor.into()));
+            }
+            variants.push((inputs, added));
+        }
+        Ok(variants)
     }
+
+    /// Returns the number of rows of an input by its LoD: the last offset of its innermost level.
+    fn rows(&self, name: &str) -> Option<u64> {
+        let levels = self.lod.iter().filter(|(known, _)| known == name);
+        levels.last().and_then(|(_, level)| level.last()).copied()
+    }
+}
+
+fn failed(name: &str, why: String) -> Error {
+    Error::Absent(format!("random input `{name}`: {why}"))
+}
+
+/// Returns an input with the dims that are declared or given.
+fn input(
+    name: &str,
+    declared: Option<TensorType>,
+    shape: Option<&[u64]>,
+    rows: Option<u64>,
+) -> Result<Open, String> {
+    let mut declared = declared.ok_or("the program does not declare a tensor type")?;
+    // Frameworks without declared types mostly compute with floats.
+    if declared.dtype == DType::Unspecified {
+        declared.dtype = DType::Float32;
+    }
+    let known = |shape: &[u64]| shape.iter().map(|dim| Dim::Known(*dim)).collect();
+    match (&mut declared.shape, shape) {
+        (None, None) => return Err("its rank is not declared: pass a shape".to_owned()),
+        (Some(dims), Some(shape)) if dims.len() != shape.len() => {
+            let rank = dims.len();
+            return Err(format!("the program declares rank {rank}, not the shape {shape:?}"));
+        }
+        (_, Some(shape)) => declared.shape = Some(known(shape)),
+        (Some(dims), None) => {
+            if let (Some(rows), Some(first)) = (rows, dims.first_mut()) {
+                *first = Dim::Known(rows);
+            }
+        }
+    }
+    Ok(Open { name: name.to_owned(), declared })
 }
 
 /// Returns LoD of some levels: two sequences of rows, or one of a single row, in one sequence of each outer level.
@@ -72,30 +156,7 @@ fn two_sequences(rows: u64, levels: u32) -> Lod {
     lod
 }
 
-fn random(
-    declared: Option<TensorType>,
-    shape: Option<&[u64]>,
-    seed: u64,
-    stream: u64,
-) -> Result<Tensor, String> {
-    let declared = declared.ok_or("the program does not declare a tensor type")?;
-    let dims = match (&declared.shape, shape) {
-        (None, None) => return Err("its rank is not declared: pass a shape".to_owned()),
-        (Some(dims), Some(shape)) if dims.len() != shape.len() => {
-            return Err(format!(
-                "the program declares rank {}, not the shape {shape:?}",
-                dims.len()
-            ));
-        }
-        (_, Some(shape)) => shape.to_vec(),
-        (Some(dims), None) => dims
-            .iter()
-            .map(|dim| match dim {
-                Dim::Known(dim) => *dim,
-                _ => 1,
-            })
-            .collect(),
-    };
+fn random(dtype: DType, dims: Vec<u64>, seed: u64, stream: u64) -> Result<Tensor, String> {
     let count = dims.iter().try_fold(1_u64, |count, dim| count.checked_mul(*dim));
     let count = count.filter(|count| *count <= MAX_ELEMENTS).ok_or("it has too many elements")?;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -107,7 +168,7 @@ fn random(
     for _ in 0..count {
         let bits = rng.next_u32();
         let bit = (bits >> 31) as u8;
-        match declared.dtype {
+        match dtype {
             DType::Float32 => bytes.extend(fraction(bits).to_le_bytes()),
             DType::Float64 => bytes.extend(f64::from(fraction(bits)).to_le_bytes()),
             DType::Float16 => bytes.extend(half::f16::from_f32(fraction(bits)).to_le_bytes()),
@@ -119,8 +180,5 @@ fn random(
             other => return Err(format!("random elements of {other} are not supported")),
         }
     }
-    let rows = dims.first().copied().unwrap_or(0);
-    let mut tensor = Tensor::dense(declared.dtype, dims, Blob::memory(bytes));
-    tensor.lod = two_sequences(rows, declared.lod_level);
-    Ok(tensor)
+    Ok(Tensor::dense(dtype, dims, Blob::memory(bytes)))
 }

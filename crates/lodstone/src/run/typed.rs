@@ -12,7 +12,7 @@ use crate::{Error, Result, fix_inputs};
 const MAX_KEPT: usize = 4;
 
 /// The types of inputs: names, element types and dims.
-type Types = Vec<(String, DType, Vec<u64>)>;
+pub(super) type Types = Vec<(String, DType, Vec<u64>)>;
 
 /// Inputs that are numbers, with their values.
 type Numbers = Vec<(String, AttributeValue)>;
@@ -134,7 +134,7 @@ fn number(name: &str, dtype: DType, tensor: &Tensor) -> Result<AttributeValue> {
 }
 
 /// Returns the model with the types of its inputs declared.
-fn declared(model: &Model, types: &Types) -> Result<Model> {
+pub(super) fn declared(model: &Model, types: &Types) -> Result<Model> {
     let mut model = model.clone();
     let main = model.programs.main_mut().and_then(|program| program.blocks.first_mut());
     for var in main.into_iter().flat_map(|main| &mut main.vars) {

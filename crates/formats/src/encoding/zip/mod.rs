@@ -139,7 +139,13 @@ pub(crate) fn survey(blob: &Blob, limits: &Limits) -> Result<Survey> {
     let wrong = |error: rawzip::Error| malformed(blob, 0, "a zip archive", error.to_string());
     let mut buffer = vec![0; ENTRY];
     let located = ZipLocator::new().locate_in_reader(At(blob), &mut buffer, blob.len());
-    let archive = located.map_err(|(_, error)| wrong(error))?;
+    let archive = located.map_err(|(_, error)| match error.kind() {
+        rawzip::ErrorKind::MissingEndOfCentralDirectory => {
+            let what = "the directory of the archive at its end";
+            malformed(blob, blob.len(), what, "none: the file is incomplete")
+        }
+        _ => wrong(error),
+    })?;
     if archive.end_offset() != blob.len() {
         let found = format!("{} bytes left", blob.len().saturating_sub(archive.end_offset()));
         return Err(malformed(blob, archive.end_offset(), "the end of the file", found));

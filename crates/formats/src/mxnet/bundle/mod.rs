@@ -34,6 +34,8 @@ pub static BUNDLE: Format = Format {
     name: "mxnet",
     title: "MXNet program and parameters",
     holds: Holds { program: Some(Dialect::Mxnet), unnamed: false, ..params::PARAMS.holds },
+    alone: Some("mxnet-params"),
+    framework: None,
     splits: false,
     aligns: false,
     externals: false,

@@ -63,8 +63,7 @@ pub(super) fn write_symbol(
 }
 
 fn program_of<'a>(model: &'a Model, format: &'static str) -> Result<&'a Program> {
-    let what = || "a model without a program; `mxnet-params` holds parameters alone".to_owned();
-    model.main().ok_or_else(|| Error::Incompatible { format, what: what() })
+    model.main().ok_or(Error::NoProgram { format, alone: "mxnet-params" })
 }
 
 /// Fails if parameters of the program have been removed, because they would become inputs.

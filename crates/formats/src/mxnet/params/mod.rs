@@ -88,6 +88,8 @@ pub static PARAMS: Format = Format {
     name: "mxnet-params",
     title: "MXNet parameters",
     holds: HOLDS,
+    alone: None,
+    framework: None,
     splits: false,
     aligns: false,
     externals: false,

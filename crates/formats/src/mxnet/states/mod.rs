@@ -64,6 +64,8 @@ pub static FORMAT: Format = Format {
         dtype: |dtype| type_flag(dtype).is_some(),
         stand_in: |_| None,
     },
+    alone: None,
+    framework: None,
     splits: false,
     aligns: false,
     externals: false,

@@ -63,6 +63,8 @@ const fn part(name: &'static str, title: &'static str, extension: &'static str) 
         name,
         title,
         holds: TENSORS,
+        alone: None,
+        framework: None,
         splits,
         aligns,
         externals,
@@ -81,6 +83,7 @@ const fn part(name: &'static str, title: &'static str, extension: &'static str) 
 /// A program and its parameters in one file each; detection covers all PaddlePaddle models.
 pub static BUNDLE: Format = Format {
     holds: ALL,
+    alone: Some("paddle-params"),
     detect: detect::detect,
     record: Some(open_record),
     into_directory: true,
@@ -99,6 +102,7 @@ pub static VARS: Format = Format {
 /// A program with its parameters and the state of its optimizer in pickles.
 pub static SAVE: Format = Format {
     holds: ALL,
+    alone: Some("paddle-params"),
     aligns: false,
     into_directory: true,
     stage: write::write_saved,
@@ -108,6 +112,7 @@ pub static SAVE: Format = Format {
 /// A PIR program with its parameters.
 pub static PIR: Format = Format {
     holds: Holds { program: Some(Dialect::Pir), ..ALL },
+    alone: Some("paddle-params"),
     into_directory: true,
     stage: write::write_pir,
     ..part(PIR_NAME, "Paddle 3 program (PIR) and combined parameters", "json")
@@ -194,6 +199,7 @@ pub static PICKLE: Format = Format {
 /// A program without parameters.
 pub static PROGRAM: Format = Format {
     holds: Holds { tensors: false, ..ALL },
+    alone: Some("paddle-params"),
     stage: write::write_program,
     ..part("paddle-program", "Paddle program", "pb")
 };
@@ -201,6 +207,7 @@ pub static PROGRAM: Format = Format {
 /// A program without parameters, in text format.
 pub static PROGRAM_TEXT: Format = Format {
     holds: Holds { tensors: false, ..ALL },
+    alone: Some("paddle-params"),
     stage: write::write_program_text,
     ..part("paddle-program-text", "Paddle program as text", "pbtxt")
 };

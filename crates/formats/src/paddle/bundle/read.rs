@@ -591,7 +591,8 @@ fn open_variables(path: &Location, options: &OpenOptions) -> Result<Model> {
     let dir = options.dir(path)?;
     let mut model = Model { format: "paddle-vars".to_owned(), ..Model::default() };
     let mut bundle = Bundle::default();
-    let mut others = Vec::new();
+    // Models of their own, in subdirectories.
+    let (mut others, mut inner) = (Vec::new(), Vec::new());
     for name in dir.files(options.limits.tensors)? {
         let blob = match dir.open_file(&name) {
             Ok(Some(blob)) => blob,
@@ -607,8 +608,12 @@ fn open_variables(path: &Location, options: &OpenOptions) -> Result<Model> {
             }
             Err(error) => return Err(error),
         };
-        let is_stream = content(&head(&blob)?, blob.len()) == Some(Content::Stream);
-        if !is_stream || !begins_record(&blob) {
+        let found = content(&head(&blob)?, blob.len());
+        let is_inner = name.contains('/');
+        if found != Some(Content::Stream) || !begins_record(&blob) {
+            if is_inner && found == Some(Content::Program) {
+                inner.push(format!("`{name}`"));
+            }
             others.push(format!("`{name}`"));
             continue;
         }
@@ -620,8 +625,18 @@ fn open_variables(path: &Location, options: &OpenOptions) -> Result<Model> {
                 model.parameters.push(Parameter { name, tensor });
                 model.files.push(blob);
             }
-            Err(tensors) => others.push(format!("`{name}` ({} tensors)", tensors.len())),
+            Err(tensors) => {
+                if is_inner {
+                    inner.push(format!("`{name}`"));
+                }
+                others.push(format!("`{name}` ({} tensors)", tensors.len()));
+            }
         }
+    }
+    if !inner.is_empty() {
+        let inner = some(&inner);
+        let why = format!("its subdirectories have models, open one by path: {inner}");
+        return Err(Error::NoModel { path: path.to_path_buf(), why });
     }
     if model.parameters.is_empty() {
         let why = "no file in it is a program or a tensor stream".to_owned();

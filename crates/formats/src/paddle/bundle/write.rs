@@ -227,8 +227,7 @@ fn encode(program: &Program, name: &str, options: &WriteOptions) -> Result<bytes
 }
 
 fn program_of<'a>(model: &'a Model, format: &'static str) -> Result<&'a Program> {
-    let what = || "a model without a program; `paddle-params` holds parameters alone".to_owned();
-    model.main().ok_or_else(|| Error::Incompatible { format, what: what() })
+    model.main().ok_or(Error::NoProgram { format, alone: "paddle-params" })
 }
 
 /// Fails for a model without tensors, whose file or directory could not be recognized.

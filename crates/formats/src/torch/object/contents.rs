@@ -244,25 +244,36 @@ impl Walk<'_> {
                 Part::Note(value) => self.note(&name, value),
             }
         }
-        if let Some(class) = form.class {
-            self.note("@class", quoted(&class));
+        if let Some(class) = &form.class {
+            self.note("@class", quoted(class));
         }
         match form.state {
-            Some(state) if !self.writer.is_cycle(id, state) => self.state(state),
+            Some(state) if !self.writer.is_cycle(id, state) => {
+                self.state(state, form.class.as_deref())
+            }
             _ => Ok(()),
         }
     }
 
-    /// Adds the attributes of a tensor.
-    fn state(&mut self, id: Id) -> Result<()> {
+    /// Adds the attributes of a tensor: a dict, dicts of attributes and slots, or what its class lists, such as local shards.
+    fn state(&mut self, id: Id, class: Option<&str>) -> Result<()> {
         match self.objects.value(id)? {
             Value::Dict(pairs) => self.pairs(id, &pairs),
             Value::List(parts) => {
-                for part in parts.iter() {
-                    if !self.writer.is_cycle(id, *part)
-                        && let Value::Dict(pairs) = self.objects.value(*part)?
-                    {
-                        self.pairs(*part, &pairs)?;
+                let is_sharded = class.is_some_and(|class| class.ends_with(".ShardedTensor"));
+                let names = if is_sharded { SHARDED } else { &[] };
+                for (number, part) in parts.iter().enumerate() {
+                    if self.writer.is_cycle(id, *part) {
+                        continue;
+                    }
+                    let name = names.get(number).map(|name| (*name).to_owned());
+                    match (self.objects.value(*part)?, name) {
+                        (Value::Dict(pairs), None) => self.pairs(*part, &pairs)?,
+                        (_, Some(name)) => self.inside(id, &name, *part)?,
+                        (Value::List(_) | Value::Tensor(_) | Value::Instance(_), None) => {
+                            self.inside(id, &number.to_string(), *part)?;
+                        }
+                        _ => {}
                     }
                 }
                 Ok(())
@@ -300,6 +311,10 @@ impl Walk<'_> {
         self.contents.metadata.insert(name, value);
     }
 }
+
+/// The attributes that the state of a `ShardedTensor` lists.
+const SHARDED: &[&str] =
+    &["_local_shards", "_metadata", "_process_group", "_sharding_spec", "_init_rrefs"];
 
 fn joined(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }

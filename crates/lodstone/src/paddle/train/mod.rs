@@ -20,7 +20,7 @@ use lodstone_schema::paddle::{interface, needed, saved};
 use lodstone_schema::{Finding, conventions};
 use lodstone_store::{Commit, Location, Output, Progress};
 
-use crate::numbers::decoder;
+use crate::numbers::numbers;
 use crate::paddle::run::fed;
 use crate::{Error, Inputs, Renames, Result, dirs_beside, open_with};
 use samples::Samples;
@@ -480,8 +480,8 @@ fn number(tensor: &Tensor) -> Result<f64, Finding> {
     if tensor.shape.iter().product::<u64>() != 1 || tensor.dtype == DType::String {
         return Err(found().into());
     }
-    let decoder = decoder(tensor.dtype).ok_or_else(found)?;
-    let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+    let (data, decoder) = numbers(tensor).ok_or_else(found)?;
+    let bytes = data.bytes().map_err(|error| error.to_string())?;
     Ok((decoder.number)(&bytes))
 }
 

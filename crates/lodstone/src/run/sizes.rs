@@ -1,0 +1,162 @@
+//! Sizes for the dynamic dims of inputs: the smallest of a few plausible ones that the program accepts.
+//!
+//! A combination of sizes is accepted if the program can be lowered for it, and inference finds neither a contradiction nor an
+//! empty output. Dims of one symbol have one size.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lodstone_model::{Dim, Model, TensorType};
+use lodstone_schema::conventions;
+use lodstone_schema::onnx::infer::{Options, infer};
+
+use super::engine::lowered;
+use super::typed::{Types, declared};
+
+/// The number of combinations that are tried for a choice.
+const MAX_TRIED: usize = 40;
+
+/// The meaning of a dim, by its axis and the rank.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Meaning {
+    /// The number of examples: the first axis.
+    Batch,
+    /// The channels of images: the second of at least four axes.
+    Channels,
+    /// The height or width of images: the axes behind.
+    Image,
+    /// Anything else, such as the length of a sequence.
+    Length,
+}
+
+impl Meaning {
+    const ALL: [Self; 4] = [Self::Batch, Self::Channels, Self::Image, Self::Length];
+
+    /// Returns plausible sizes, in the order in which they are tried.
+    fn plausible(self) -> &'static [u64] {
+        match self {
+            Self::Batch => &[1, 2],
+            Self::Channels => &[3, 1],
+            Self::Image => &[32, 64, 28, 96, 128, 224, 256, 320, 416, 640],
+            Self::Length => &[8, 16, 4, 2, 32, 128, 1],
+        }
+    }
+}
+
+/// An input that gets a shape.
+pub(super) struct Open {
+    pub(super) name: String,
+    /// The declared type, with dims that are known otherwise.
+    pub(super) declared: TensorType,
+}
+
+impl Open {
+    fn dims(&self) -> &[Dim] {
+        self.declared.shape.as_deref().unwrap_or_default()
+    }
+
+    fn meaning(&self, axis: usize) -> Meaning {
+        match (axis, self.dims().len()) {
+            // The rows of all sequences.
+            (0, _) if self.declared.lod_level > 0 => Meaning::Length,
+            (0, _) => Meaning::Batch,
+            (1, 4..) => Meaning::Channels,
+            (_, 4..) => Meaning::Image,
+            _ => Meaning::Length,
+        }
+    }
+}
+
+/// A size for each meaning.
+type Sizes = BTreeMap<Meaning, u64>;
+
+/// Returns shapes for the open inputs, in their order, and a second choice with other sizes, if one is accepted. `given` has
+/// the types of the other inputs. If no combination is accepted, the first one is returned: a run reports why.
+pub(super) fn chosen(model: &Model, open: &[Open], given: &Types) -> Vec<Vec<Vec<u64>>> {
+    let symbols = symbols(open);
+    let meaning = |input: &Open, axis: usize| match input.dims().get(axis) {
+        Some(Dim::Symbol(symbol)) => symbols.get(symbol).copied(),
+        _ => None,
+    };
+    let meaning =
+        |input: &Open, axis: usize| meaning(input, axis).unwrap_or_else(|| input.meaning(axis));
+    let shape = |input: &Open, sizes: &Sizes| {
+        let dims = input.dims().iter().enumerate();
+        let size = |(axis, dim): (usize, &Dim)| match dim {
+            Dim::Known(size) => *size,
+            _ => sizes.get(&meaning(input, axis)).copied().unwrap_or(1),
+        };
+        dims.map(size).collect::<Vec<u64>>()
+    };
+    let shapes =
+        |sizes: &Sizes| open.iter().map(|input| shape(input, sizes)).collect::<Vec<Vec<u64>>>();
+    let dynamic: BTreeSet<Meaning> = open
+        .iter()
+        .flat_map(|input| (0..).zip(input.dims()).map(move |(axis, dim)| (input, axis, dim)))
+        .filter(|(_, _, dim)| !matches!(dim, Dim::Known(_)))
+        .map(|(input, axis, _)| meaning(input, axis))
+        .collect();
+    let all = combinations(&dynamic);
+    let is_accepted = |sizes: &&Sizes| accepts(model, open, &shapes(sizes), given);
+    let first = match dynamic.is_empty() {
+        true => all.first(),
+        false => all.iter().take(MAX_TRIED).find(is_accepted),
+    };
+    let Some(first) = first else { return all.first().map(shapes).into_iter().collect() };
+    // Channels are a property of the network.
+    let varies = |sizes: &&Sizes| {
+        let others = dynamic.iter().filter(|meaning| **meaning != Meaning::Channels);
+        others.clone().count() > 0 && others.clone().all(|it| sizes.get(it) != first.get(it))
+    };
+    let second = all.iter().filter(varies).take(MAX_TRIED).find(is_accepted);
+    [first].into_iter().chain(second).map(shapes).collect()
+}
+
+/// Returns the meaning of each symbol: that of the first dim with it.
+fn symbols(open: &[Open]) -> BTreeMap<Arc<str>, Meaning> {
+    let mut symbols = BTreeMap::new();
+    for input in open {
+        for (axis, dim) in input.dims().iter().enumerate() {
+            if let Dim::Symbol(symbol) = dim {
+                symbols.entry(Arc::clone(symbol)).or_insert_with(|| input.meaning(axis));
+            }
+        }
+    }
+    symbols
+}
+
+/// Returns all combinations of plausible sizes of some meanings.
+fn combinations(dynamic: &BTreeSet<Meaning>) -> Vec<Sizes> {
+    let mut combinations = vec![Sizes::new()];
+    for meaning in Meaning::ALL.into_iter().filter(|meaning| dynamic.contains(meaning)) {
+        let with = |sizes: &Sizes| {
+            let sizes = sizes.clone();
+            meaning.plausible().iter().map(move |size| {
+                let mut sizes = sizes.clone();
+                sizes.insert(meaning, *size);
+                sizes
+            })
+        };
+        combinations = combinations.iter().flat_map(with).collect();
+    }
+    combinations
+}
+
+/// Whether a program takes inputs of some shapes, as far as inference can tell.
+fn accepts(model: &Model, open: &[Open], shapes: &[Vec<u64>], given: &Types) -> bool {
+    let open = open.iter().zip(shapes);
+    let types =
+        open.map(|(input, shape)| (input.name.clone(), input.declared.dtype, shape.clone()));
+    let types: Types = types.chain(given.iter().cloned()).collect();
+    let Ok((lowered, _)) = declared(model, &types).and_then(|model| lowered(&model)) else {
+        return false;
+    };
+    let inference = infer(&lowered, &Options::default().with_graph_only(true));
+    let is_empty = |name: &&str| {
+        let value = inference.blocks.first().and_then(|values| values.get(*name));
+        let shape = value.and_then(|value| value.shape());
+        shape.is_some_and(|shape| shape.contains(&Dim::Known(0)))
+    };
+    let outputs = lowered.main().map(|program| (conventions(program).interface)(program).outputs);
+    !inference.findings.breaks_rules() && !outputs.iter().flatten().any(|name| is_empty(name))
+}
