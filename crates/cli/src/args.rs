@@ -8,8 +8,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand};
 use colorchoice_clap::Color;
 use lodstone::{
-    AttributeValue, DangerKind, Dim, Dirs, Engine, FORMATS, Links, Location, Loss, OpenOptions,
-    StoreError, WriteOptions,
+    AttributeValue, DType, DangerKind, Dim, Dirs, Engine, FORMATS, Links, Location, Loss,
+    OpenOptions, StoreError, WriteOptions,
 };
 
 use crate::Failure;
@@ -397,6 +397,9 @@ pub(crate) struct Convert {
     /// this symbol: `data:batch,3,?,?`.
     #[arg(long, value_name = "NAME:1,3,224,224", value_parser = declared_shape)]
     pub(crate) input_shape: Vec<(String, Vec<Dim>)>,
+    /// Declare the element type of an input of a program that does not declare it; may be repeated
+    #[arg(long, value_name = "NAME:DTYPE", value_parser = input_type)]
+    pub(crate) input_type: Vec<(String, DType)>,
     /// Make an input that is declared as a number a constant, such as `rate: int`; may be repeated
     #[arg(long, value_name = "NAME=NUMBER", value_parser = input_value)]
     pub(crate) input_value: Vec<(String, AttributeValue)>,
@@ -670,6 +673,9 @@ pub(crate) struct Compare {
     /// repeated
     #[arg(long, value_name = "NAME:1,3,224,224", value_parser = input_shape)]
     pub(crate) input_shape: Vec<(String, Vec<u64>)>,
+    /// The element type of a random input that the program does not declare; may be repeated
+    #[arg(long, value_name = "NAME:DTYPE", value_parser = input_type)]
+    pub(crate) input_type: Vec<(String, DType)>,
     /// Relative tolerance: elements agree if |a - b| <= atol + rtol * |b|
     #[arg(long, value_name = "NUMBER", default_value = "1e-3", value_parser = tolerance)]
     pub(crate) rtol: f64,
@@ -732,6 +738,10 @@ pub(crate) struct Run {
     /// repeated
     #[arg(long, value_name = "NAME:1,3,224,224", value_parser = input_shape, requires = "random_inputs")]
     pub(crate) input_shape: Vec<(String, Vec<u64>)>,
+    /// The element type of a random input that the program does not declare [default: float32]; may
+    /// be repeated
+    #[arg(long, value_name = "NAME:DTYPE", value_parser = input_type, requires = "random_inputs")]
+    pub(crate) input_type: Vec<(String, DType)>,
     /// Return this value instead of the outputs of the program; may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) fetch: Vec<String>,
@@ -878,6 +888,13 @@ fn input_shape(text: &str) -> Result<(String, Vec<u64>), String> {
     let dims = dims.split(',').filter(|_| !dims.is_empty());
     let dims: Result<Vec<u64>, _> = dims.map(|dim| dim.trim().parse()).collect();
     Ok((name.to_owned(), dims.map_err(|_| expected())?))
+}
+
+/// Parses a name, which may contain colons, and an element type after the last colon.
+fn input_type(text: &str) -> Result<(String, DType), String> {
+    let expected = || "expected a name and an element type: `data:float16`".to_owned();
+    let (name, dtype) = text.rsplit_once(':').ok_or_else(expected)?;
+    Ok((name.to_owned(), DType::from_name(dtype.trim()).ok_or_else(expected)?))
 }
 
 /// Parses a name and dims like [`input_shape`]; unknown dims are `?`, and symbols are words.

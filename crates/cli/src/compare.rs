@@ -20,7 +20,8 @@ pub(crate) fn run(arguments: &Compare) -> Result<bool, Failure> {
         console::warnings(&model.report.warnings);
         Ok::<_, Failure>(model)
     };
-    let (a, b) = (open(&arguments.a)?, open(&arguments.b)?);
+    let (mut a, b) = (open(&arguments.a)?, open(&arguments.b)?);
+    lodstone::fix_types(&mut a, &arguments.input_type)?;
     let mut inputs = inputs(&arguments.input, &arguments.lod)?;
     for added in inputs.add_random(&a, arguments.random_inputs, &arguments.input_shape)? {
         console::note(&format!("random input {added}"));

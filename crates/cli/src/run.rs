@@ -32,7 +32,8 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
         .with_engine(arguments.engine)
         .with_engine_path(arguments.engine_path.clone())
         .with_profile(profile.clone());
-    let model = lodstone::open_with(at(&arguments.path)?, &arguments.open.options()?)?;
+    let mut model = lodstone::open_with(at(&arguments.path)?, &arguments.open.options()?)?;
+    lodstone::fix_types(&mut model, &arguments.input_type)?;
     console::opened(&arguments.path, &model);
     // A loader brings the parameters.
     if arguments.loader.is_none() {

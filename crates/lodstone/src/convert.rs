@@ -19,7 +19,7 @@ use crate::cast::Caster;
 use crate::fit::{check_allowed, fit, place};
 use crate::infer::infer_shapes;
 use crate::seal::{Broken, break_seals, follow_link};
-use crate::shapes::{fix_inputs, fix_shapes};
+use crate::shapes::{fix_inputs, fix_shapes, fix_types};
 use crate::simplify::simplify;
 use crate::{Error, Result};
 
@@ -54,6 +54,8 @@ pub struct ConvertOptions {
     /// The shapes of inputs of a program, by name: known dims fix dynamic ones. Where a program does not declare the shape
     /// of an input, unknown dims and symbols declare its rank.
     pub input_shapes: Vec<(String, Vec<Dim>)>,
+    /// The element types of inputs of a program that does not declare them, by name.
+    pub input_types: Vec<(String, DType)>,
     /// Values of inputs that are declared as numbers, such as `rate: int`: they become constants of the
     /// program, and what depends on them, such as a branch, is decided.
     pub input_values: Vec<(String, AttributeValue)>,
@@ -82,6 +84,7 @@ lodstone_model::with_fields!(ConvertOptions {
     with_custom_domain(custom_domain: Option<String>),
     with_lod(lod: Vec<(String, Vec<u64>)>),
     with_input_shapes(input_shapes: Vec<(String, Vec<Dim>)>),
+    with_input_types(input_types: Vec<(String, DType)>),
     with_input_values(input_values: Vec<(String, AttributeValue)>),
     with_infer_shapes(infer_shapes: bool),
     with_allow(allow: Vec<Loss>),
@@ -158,6 +161,7 @@ pub fn convert(
     if options.weights_only {
         drop_program(&mut model, options)?;
     }
+    fix_types(&mut model, &options.input_types)?;
     fix_shapes(&mut model, &options.input_shapes)?;
     fix_inputs(&mut model, &options.input_values)?;
     let is_exported = translate(&mut model, format, options, &mut report)?;

@@ -201,7 +201,7 @@ pub use save::Save;
 pub use scan::{Danger, DangerKind, Scan, ScanOptions, Unknown, Verdict, scan};
 pub use seal::{Sealing, seal};
 pub use serial::{open_serial, verify_serial};
-pub use shapes::{fix_inputs, fix_shapes};
+pub use shapes::{fix_inputs, fix_shapes, fix_types};
 pub use statistics::{Statistics, statistics};
 pub use text::{write_json, write_text};
 pub use verify::{Defect, DefectKind, Verification, verify};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use lodstone_model::{AttributeValue, Dim, Model, TensorType, ValueType};
+use lodstone_model::{AttributeValue, Block, DType, Dim, Model, TensorType, ValueType};
 use lodstone_schema::conventions;
 
 use crate::{Error, Result};
@@ -21,6 +21,62 @@ pub fn fix_inputs(model: &mut Model, values: &[(String, AttributeValue)]) -> Res
         .map_err(|finding| Error::Absent(finding.to_string()))
 }
 
+/// Declares the element types of inputs of a program that does not declare them.
+///
+/// # Errors
+/// If an input does not exist, or has another type; then nothing is changed.
+pub fn fix_types(model: &mut Model, types: &[(String, DType)]) -> Result<()> {
+    if types.is_empty() {
+        return Ok(());
+    }
+    let inputs = inputs_of(model);
+    let main = main_of(model, "types")?;
+    for (number, (name, dtype)) in types.iter().enumerate() {
+        let tensor = declared_input(main, &inputs, name)?;
+        if tensor.dtype != DType::Unspecified && tensor.dtype != *dtype {
+            let what = format!("the input `{name}` is declared as {tensor}, not as {dtype}");
+            return Err(Error::Absent(what));
+        }
+        if types.iter().take(number).any(|(known, other)| known == name && other != dtype) {
+            return Err(Error::Absent(format!("two different types for the input `{name}`")));
+        }
+    }
+    for var in &mut main.vars {
+        let dtype = types.iter().find(|(name, _)| *name == var.name);
+        if let (ValueType::Tensor(tensor), Some((_, dtype))) = (&mut var.value, dtype) {
+            tensor.dtype = *dtype;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the inputs of the main program that are fed.
+fn inputs_of(model: &Model) -> Vec<String> {
+    let is_fed = |name: &&str| !model.parameters.iter().any(|parameter| parameter.name == **name);
+    let inputs = model.main().map(|program| (conventions(program).interface)(program).inputs);
+    inputs.unwrap_or_default().into_iter().filter(is_fed).map(str::to_owned).collect()
+}
+
+fn main_of<'m>(model: &'m mut Model, what: &str) -> Result<&'m mut Block> {
+    let main = model.programs.main_mut().and_then(|program| program.blocks.first_mut());
+    main.ok_or_else(|| Error::Absent(format!("cannot fix input {what}: the model has no program")))
+}
+
+/// Returns the declared type of an input that is a tensor.
+fn declared_input<'b>(main: &'b Block, inputs: &[String], name: &str) -> Result<&'b TensorType> {
+    if !inputs.iter().any(|input| input == name) {
+        let all = listed(inputs);
+        return Err(Error::Absent(format!("there is no input `{name}`; the inputs are {all}")));
+    }
+    match main.vars.iter().find(|var| var.name == name).map(|var| &var.value) {
+        Some(ValueType::Tensor(tensor)) => Ok(tensor),
+        _ => {
+            let what = format!("the input `{name}` is not declared to be a tensor");
+            Err(Error::Absent(what))
+        }
+    }
+}
+
 /// Declares the shapes of inputs of a program. A symbol that gets a value is replaced wherever the main graph declares it;
 /// a dim that is given as unknown stays dynamic.
 ///
@@ -30,29 +86,12 @@ pub fn fix_shapes(model: &mut Model, shapes: &[(String, Vec<Dim>)]) -> Result<()
     if shapes.is_empty() {
         return Ok(());
     }
-    let parameters: Vec<&str> = model.parameters.iter().map(|p| p.name.as_str()).collect();
-    let inputs = model.main().map(|program| (conventions(program).interface)(program).inputs);
-    let inputs = inputs.unwrap_or_default().into_iter().map(str::to_owned);
-    let inputs: Vec<String> = inputs.filter(|name| !parameters.contains(&name.as_str())).collect();
-    let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
-    let main = model.programs.main_mut().and_then(|program| program.blocks.first_mut());
-    let Some(main) = main else {
-        let what = "cannot fix input shapes: the model has no program";
-        return Err(Error::Absent(what.to_owned()));
-    };
+    let inputs = inputs_of(model);
+    let main = main_of(model, "shapes")?;
     let mut symbols: HashMap<Arc<str>, (u64, &str)> = HashMap::new();
     let mut declared: HashMap<&str, Vec<Dim>> = HashMap::new();
     for (name, shape) in shapes {
-        if !inputs.contains(&name.as_str()) {
-            let all = listed(&inputs);
-            return Err(Error::Absent(format!("there is no input `{name}`; the inputs are {all}")));
-        }
-        let var = main.vars.iter().find(|var| var.name == *name);
-        let Some(ValueType::Tensor(tensor)) = var.map(|var| &var.value) else {
-            return Err(Error::Absent(format!(
-                "the input `{name}` is not declared to be a tensor"
-            )));
-        };
+        let tensor = declared_input(main, &inputs, name)?;
         let contradicts = || {
             let given = TensorType::new(tensor.dtype, Some(shape.clone()));
             Error::Absent(format!("the input `{name}` is declared as {tensor}, not {given}"))
@@ -137,7 +176,7 @@ fn fix(tensor: &mut TensorType, shape: Option<Vec<Dim>>, symbols: &HashMap<Arc<s
     }
 }
 
-fn listed(names: &[&str]) -> String {
+fn listed(names: &[String]) -> String {
     const MAX_LISTED: usize = 8;
     let mut listed: Vec<String> =
         names.iter().take(MAX_LISTED).map(|name| format!("`{name}`")).collect();

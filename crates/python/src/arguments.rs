@@ -71,6 +71,11 @@ impl<'py> Arguments<'py> {
         Ok(given.into_iter().map(shape).collect())
     }
 
+    /// Returns element types by name.
+    fn types(&self, name: &str) -> PyResult<Vec<(String, DType)>> {
+        dtypes(name, self.get::<Vec<(String, String)>>(name)?)
+    }
+
     /// Returns numbers and truth values by name.
     fn numbers(&self, name: &str) -> PyResult<Vec<(String, AttributeValue)>> {
         let given: Vec<(String, Number)> = self.get(name)?;
@@ -94,6 +99,7 @@ impl<'py> Arguments<'py> {
             .with_custom_domain(self.get("custom_ops")?)
             .with_lod(self.get("lod")?)
             .with_input_shapes(self.shapes("input_shapes")?)
+            .with_input_types(self.types("input_types")?)
             .with_input_values(self.numbers("input_values")?)
             .with_infer_shapes(self.get("infer_shapes")?)
             .with_weights_only(self.get("weights_only")?)
@@ -124,6 +130,18 @@ impl<'py> Arguments<'py> {
         options.write.no_clobber = self.get("no_clobber")?;
         Ok(options)
     }
+}
+
+/// Returns element types, by the names of inputs, of the argument `argument`.
+pub(crate) fn dtypes(
+    argument: &str,
+    given: impl IntoIterator<Item = (String, String)>,
+) -> PyResult<Vec<(String, DType)>> {
+    let dtype = |(input, dtype): (String, String)| match DType::from_name(&dtype) {
+        Some(known) => Ok((input, known)),
+        None => Err(unknown(argument, &dtype)),
+    };
+    given.into_iter().map(dtype).collect()
 }
 
 /// The size of a dim.

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex};
 
 use lodstone::{
     CompareOptions, Engine, Inputs, OpenOptions, OperatorTime, Output, Profile, Progress,
-    RunOptions, Threads, Value, dirs_beside,
+    RunOptions, Threads, Value, dirs_beside, fix_types,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde_json::json;
 
-use crate::arguments::{Arguments, Ready, Source};
+use crate::arguments::{Arguments, Ready, Source, dtypes};
 use crate::errors::raise;
 use crate::model::{Model, json};
 use crate::tensor::Tensor;
@@ -166,10 +166,13 @@ pub(crate) fn random_inputs<'py>(
     model: &Bound<'py, Model>,
     seed: u64,
     shapes: BTreeMap<String, Vec<u64>>,
+    types: BTreeMap<String, String>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let shapes: Vec<_> = shapes.into_iter().collect();
     let mut inputs = Inputs::default();
-    let added = inputs.add_random(&model.get().model, seed, &shapes);
+    let mut model = lodstone::Model::clone(&model.get().model);
+    fix_types(&mut model, &dtypes("types", types)?).map_err(|error| raise(py, error))?;
+    let added = inputs.add_random(&model, seed, &shapes);
     added.map_err(|error| raise(py, error))?;
     let named = PyDict::new(py);
     for (name, value) in inputs.values {
@@ -189,6 +192,7 @@ pub(crate) fn compare<'py>(
     inputs: Vec<(String, Bound<'py, PyAny>)>,
     seed: u64,
     shapes: BTreeMap<String, Vec<u64>>,
+    types: BTreeMap<String, String>,
     rtol: f64,
     atol: f64,
     outputs_only: bool,
@@ -197,6 +201,7 @@ pub(crate) fn compare<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let (a, b, mut inputs) = (a.ready(), b.ready(), inputs_of(&inputs)?);
     let shapes: Vec<_> = shapes.into_iter().collect();
+    let types = dtypes("types", types)?;
     let options = CompareOptions::default()
         .with_rtol(rtol)
         .with_atol(atol)
@@ -205,7 +210,8 @@ pub(crate) fn compare<'py>(
         .with_run(running.running()?);
     let found = run(py, None, move |progress: &Progress| {
         let open = |source: Ready| source.open(&OpenOptions::default().stopped_by(progress));
-        let (a, b) = (open(a)?, open(b)?);
+        let (mut a, b) = (open(a)?, open(b)?);
+        fix_types(&mut a, &types)?;
         inputs.add_random(&a, seed, &shapes)?;
         lodstone::compare(&a, &b, inputs, &options.with_progress(progress.clone()))
     })?;

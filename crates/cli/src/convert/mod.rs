@@ -49,6 +49,7 @@ fn options(arguments: &Convert, progress: &Progress) -> Result<ConvertOptions, F
         .with_custom_domain(arguments.custom_ops.clone())
         .with_lod(arguments.lod.iter().map(|given| level(given)).collect::<Result<_, _>>()?)
         .with_input_shapes(arguments.input_shape.clone())
+        .with_input_types(arguments.input_type.clone())
         .with_input_values(arguments.input_value.clone())
         .with_infer_shapes(arguments.infer_shapes)
         .with_allow(arguments.allow.losses())
@@ -74,6 +75,7 @@ fn one(arguments: &Convert, input: &Path, path: &Path) -> Result<bool, Failure> 
     let model = lodstone::open_with(at(input)?, &arguments.open.options()?)?;
     console::opened(input, &model);
     let (from, total) = (model.format.clone(), model.nbytes());
+    let warnings = model.report.warnings.clone();
     let progress = Progress::default();
     let options = options(arguments, &progress)?;
     progress::cancel_on_interrupt(&progress)?;
@@ -82,12 +84,15 @@ fn one(arguments: &Convert, input: &Path, path: &Path) -> Result<bool, Failure> 
         return Err("the result of a conversion to standard output cannot be checked".into());
     }
     let fixed = |mut source: Model| {
+        lodstone::fix_types(&mut source, &arguments.input_type)?;
         lodstone::fix_shapes(&mut source, &arguments.input_shape)?;
         lodstone::fix_inputs(&mut source, &arguments.input_value).map(|()| source)
     };
     let source = arguments.check.then(|| fixed(model.clone())).transpose()?;
     let convert = || lodstone::convert(model, output.location(), &options);
-    let conversion = progress::show(&progress, Some(total), convert)?;
+    // A conversion that fails has no report: what was found when the model was opened may be the reason.
+    let conversion = progress::show(&progress, Some(total), convert)
+        .inspect_err(|_| console::warnings(&warnings))?;
     finish(&from, &conversion, &output, arguments.json)?;
     source.map_or(Ok(true), |source| check(arguments, &source, path))
 }

@@ -481,13 +481,16 @@ def diff(
     progress: _Progress,
 ) -> dict[str, Any]: ...
 def operators(model: Model | _Path, target: str) -> dict[str, Any]: ...
-def random_inputs(model: Model, seed: int, shapes: dict[str, list[int]]) -> dict[str, Tensor]: ...
+def random_inputs(
+    model: Model, seed: int, shapes: dict[str, list[int]], types: dict[str, str]
+) -> dict[str, Tensor]: ...
 def compare(
     a: Model | _Path,
     b: Model | _Path,
     inputs: list[tuple[str, Any]],
     seed: int,
     shapes: dict[str, list[int]],
+    types: dict[str, str],
     rtol: float,
     atol: float,
     outputs_only: bool,

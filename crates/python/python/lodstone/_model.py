@@ -100,14 +100,20 @@ class Model(Mapping[str, Tensor]):
 
         return Session(self._model._session(running(**options), self._path))
 
-    def random_inputs(self, seed: int = 0, shapes: Mapping[str, Iterable[int]] | None = None) -> dict[str, Tensor]:
+    def random_inputs(
+        self,
+        seed: int = 0,
+        shapes: Mapping[str, Iterable[int]] | None = None,
+        types: Mapping[str, str] | None = None,
+    ) -> dict[str, Tensor]:
         """Returns random tensors for the inputs of the program: floats are uniform in [0, 1), others 0 or 1.
 
-        `shapes` gives shapes of inputs; other dims that the program does not declare are 1.
+        `shapes` gives shapes of inputs; other dims that the program does not declare are 1. `types` gives element types
+        that the program does not declare; others are `"float32"`.
         """
         from ._run import plain_shapes
 
-        return _lodstone.random_inputs(self._model, seed, plain_shapes(shapes))
+        return _lodstone.random_inputs(self._model, seed, plain_shapes(shapes), dict(types or {}))
 
     def __getitem__(self, name: str) -> Tensor:
         return self._model[name]

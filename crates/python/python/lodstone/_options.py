@@ -60,6 +60,8 @@ class WriteOptions(TypedDict, total=False):
     """The LoD offsets of inputs, for each level."""
     input_shapes: Mapping[str, Sequence[int | str | None]] | None
     """The dims of inputs."""
+    input_types: Mapping[str, str] | None
+    """The element types of inputs, where the program does not declare them."""
     input_values: Mapping[str, bool | int | float] | None
     """The values of inputs that are declared as numbers, which become constants."""
     names: str
@@ -131,6 +133,7 @@ CONVERTING: ConvertOptions = {
     "custom_ops": None,
     "lod": None,
     "input_shapes": None,
+    "input_types": None,
     "input_values": None,
     "names": "program",
     "infer_shapes": False,

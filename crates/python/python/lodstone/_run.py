@@ -56,6 +56,7 @@ def compare(
     *,
     seed: int = 0,
     shapes: Mapping[str, Iterable[int]] | None = None,
+    types: Mapping[str, str] | None = None,
     rtol: float = 1e-3,
     atol: float = 1e-5,
     outputs_only: bool = False,
@@ -67,8 +68,8 @@ def compare(
 ) -> dict[str, Any]:
     """Runs two models, or the models at two paths, on the same inputs, and compares their values.
 
-    Inputs that are not given are random, as those of `Model.random_inputs` with `seed` and `shapes`. `engine_b` is the
-    engine of the second model, if it is another one. The result is the
+    Inputs that are not given are random, as those of `Model.random_inputs` with `seed`, `shapes` and `types`. `engine_b` is
+    the engine of the second model, if it is another one. The result is the
     JSON of `lodstone compare --json`: `same`, and for each value that both models compute whether it agrees
     (|a - b| <= atol + rtol * |b|).
 
@@ -79,8 +80,10 @@ def compare(
     if engine_path is None and engine_b == "onnxruntime":
         engine_path = installed()
     running = options(threads=threads, memory_limit=memory_limit, engine=engine, engine_path=engine_path)
-    given, dims = values(inputs), plain_shapes(shapes)
-    return _lodstone.compare(plain(a), plain(b), given, seed, dims, rtol, atol, outputs_only, engine_b, running)
+    given, dims, dtypes = values(inputs), plain_shapes(shapes), dict(types or {})
+    return _lodstone.compare(
+        plain(a), plain(b), given, seed, dims, dtypes, rtol, atol, outputs_only, engine_b, running
+    )
 
 
 def options(**options: Unpack[RunOptions]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ def converting(**options: Unpack[ConvertOptions]) -> dict[str, Any]:
     levels = (given["lod"] or {}).items()
     given["lod"] = [(name, list(level)) for name, all in levels for level in all]
     given["input_shapes"] = [(name, list(dims)) for name, dims in (given["input_shapes"] or {}).items()]
+    given["input_types"] = list((given["input_types"] or {}).items())
     given["input_values"] = list((given["input_values"] or {}).items())
     return given
 
@@ -43,7 +44,7 @@ def convert(
 
     Options are those of the command: `to`, `include`, `exclude`, `rename`, `names`, `transpose`, `cast`, `keep_io`,
     `opset`, `custom_ops`, `lod` (offsets of each level, by input), `input_shapes` (by input; None is an unknown dim, a str a
-    symbol), `input_values` (of inputs that are numbers, by input: they become constants), `infer_shapes`, `allow`,
+    symbol), `input_types` (where the program declares none, by input), `input_values` (of inputs that are numbers, by input: they become constants), `infer_shapes`, `allow`,
     `weights_only`, `strip_source`, `align`, `max_shard_size` (in bytes), `external_data`, `seal`, `no_clobber`.
 
     >>> done = lodstone.convert("examples/digits/paddle", tmp / "digits.safetensors", weights_only=True)
