@@ -156,6 +156,9 @@ pub fn convert(
         use_structured_names(&mut model, &mut report)?;
     }
     if options.weights_only || format.holds.program.is_none() {
+        if let Some(program) = model.main() {
+            report.warnings.extend((conventions(program).unused_values)(&model));
+        }
         model.parameters = weights(&model).into_owned();
     }
     if options.weights_only {

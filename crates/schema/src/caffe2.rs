@@ -6,11 +6,16 @@
 //!
 //! Source of truth: the registry of Caffe2 in PyTorch 1.9.1, and the operators that only Glow's loader has.
 
+mod arguments;
+
+pub use arguments::{check_arguments, closed_arguments, is_argument};
+
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use lodstone_model::Program;
+use lodstone_model::{Model, Program};
 
+use crate::onnx::place_of;
 use crate::{Conventions, Findings, Interface, Properties, Risk, conventions};
 
 /// Caffe2's conventions.
@@ -23,7 +28,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     interface,
     unknown_operators: |program| conventions::unknown_operators(program, |_, kind| is_known(kind)),
     runtime_domains: &[],
-    check: |_, _| Findings::default(),
+    check: |model, _| check(model),
     infer: |_| None,
     risk,
     variable_of: |parameter| parameter,
@@ -39,7 +44,23 @@ pub static CONVENTIONS: Conventions = Conventions {
     source: None,
     is_implied: |_, _, _| false,
     notes: |_| Vec::new(),
+    unused_values: |_| Vec::new(),
 };
+
+/// Checks the arguments of all operators.
+fn check(model: &Model) -> Findings {
+    let mut findings = Findings::default();
+    for (name, program) in model.programs.iter() {
+        let graph =
+            if name == lodstone_model::Programs::STARTUP { "the startup net" } else { "the graph" };
+        for (index, op) in program.ops().enumerate() {
+            if let Err(finding) = check_arguments(op) {
+                findings.add(place_of(graph, index, op), finding);
+            }
+        }
+    }
+    findings
+}
 
 /// Returns the inputs that are fed, and the external outputs.
 fn interface(program: &Program) -> Interface<'_> {

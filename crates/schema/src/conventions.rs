@@ -53,6 +53,9 @@ pub struct Conventions {
     pub is_semantic: fn(&str) -> bool,
     /// Further notes for users, one sentence each.
     pub notes: fn(&Program) -> Vec<String>,
+    /// Notes on parameters that the program does not use as they are stored, one sentence each: without the program, they
+    /// are another model.
+    pub unused_values: fn(&Model) -> Vec<String>,
 }
 
 /// The inputs and outputs of a program.

@@ -8,9 +8,13 @@
 //!
 //! Source of truth: the registries of 0.9.5, 0.11.0, 1.5.1, 1.9.1 and 2.0.0b1.
 
+mod attributes;
+mod check;
 mod pickled;
 mod risk;
 
+pub use attributes::{Attributes, Values, attributes, check_attributes};
+pub use check::check_variable;
 pub use pickled::{Pickled, pickled};
 
 use std::collections::{HashMap, HashSet};
@@ -18,7 +22,7 @@ use std::sync::LazyLock;
 
 use lodstone_model::{AttributeValue, Block, DType, Op, Program, Var, some};
 
-use crate::{Conventions, Findings, Interface, Properties, conventions};
+use crate::{Conventions, Interface, Properties, conventions};
 
 /// MXNet's conventions.
 pub static CONVENTIONS: Conventions = Conventions {
@@ -30,7 +34,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     interface,
     unknown_operators,
     runtime_domains: &[],
-    check: |_, _| Findings::default(),
+    check: |model, _| check::check(model),
     infer: |_| None,
     risk: risk::risk,
     variable_of,
@@ -43,6 +47,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     source: None,
     is_implied: |_, _, _| false,
     notes,
+    unused_values: check::unused_values,
 };
 
 /// An operator in MXNet's registries.

@@ -55,6 +55,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     source: None,
     is_implied: |_, _, _| false,
     notes: |_| Vec::new(),
+    unused_values: |_| Vec::new(),
 };
 
 /// Returns the inputs and outputs of the program, without parameters.

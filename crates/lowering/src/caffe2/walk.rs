@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use lodstone_model::{Model, Op, Program, Programs, Tensor};
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::onnx::{place_of, quoted};
-use lodstone_schema::{Finding, Findings};
+use lodstone_schema::{Finding, Findings, caffe2};
 
 use super::{rules, weights};
 use crate::glow::from_onnx::finish::Saved;
@@ -169,6 +169,7 @@ impl<'m> Walk<'m> {
             (None, _) => Err(rules::missing(&op.kind).unwrap_or_else(|| "no rule".into()).into()),
             (Some(_), Some(absent)) => Err(absent.into()),
             (Some(rule), None) => {
+                let checked = caffe2::check_arguments(op);
                 let base = match op.name.as_str() {
                     "" => op.output("").first().cloned().unwrap_or_default(),
                     name => name.to_owned(),
@@ -181,7 +182,7 @@ impl<'m> Walk<'m> {
                     inputs: inputs.clone(),
                     outputs: Vec::new(),
                 };
-                rule(&mut cx)
+                checked.map_err(Fault::from).and_then(|()| rule(&mut cx))
             }
         };
         let values = match outcome {

@@ -2,7 +2,7 @@
 //!
 //! | type | text |
 //! |---|---|
-//! | Boolean | `True`, `true`, `1`, `False`, `false`, `0` |
+//! | Boolean | `True`, `1`, `False`, `0`, in any case |
 //! | number | decimal; floats also `1e-05`, `inf`, `nan` |
 //! | tuple | `(3, 3)`, `[3, 3]`, `(2,)`, `()`, or a single number; elements may end in `L` |
 //! | optional value, or element | `None` |
@@ -20,7 +20,7 @@ use lodstone_schema::Finding;
 
 use super::node::Outcome;
 
-/// Attributes that choose an implementation, or concern training only.
+/// Attributes that choose an implementation, or concern training only, of the operators that have them.
 const WITHOUT_EFFECT: &[&str] = &[
     "cudnn_algo_verbose",
     "cudnn_algo_bwd_data",
@@ -135,8 +135,10 @@ impl<'a> Attributes<'a> {
     pub(super) fn flag(&self, name: &str, default: bool) -> Outcome<bool> {
         match self.find(name)? {
             None => Ok(default),
-            Some("True" | "true" | "1") => Ok(true),
-            Some("False" | "false" | "0") => Ok(false),
+            Some("1") => Ok(true),
+            Some("0") => Ok(false),
+            Some(text) if text.eq_ignore_ascii_case("true") => Ok(true),
+            Some(text) if text.eq_ignore_ascii_case("false") => Ok(false),
             Some(text) => Err(wrong(name, "a Boolean", text)),
         }
     }

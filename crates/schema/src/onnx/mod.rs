@@ -65,6 +65,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     source: None,
     is_implied: is_default,
     notes,
+    unused_values: |_| Vec::new(),
 };
 
 /// Whether an attribute equals its operator's default. (Functions have their own opset imports: their operators are

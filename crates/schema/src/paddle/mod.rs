@@ -81,6 +81,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     source: Some(CALLSTACK),
     is_implied: |_, _, _| false,
     notes: |program| stale_saves(program).iter().map(StaleSave::to_string).collect(),
+    unused_values: |_| Vec::new(),
 };
 
 /// Formats a version: `2006002` is 2.6.2; 1.2 and older, and development builds, write 0.

@@ -81,6 +81,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     source: None,
     is_implied: |_, _, _| false,
     notes: |_| Vec::new(),
+    unused_values: |_| Vec::new(),
 };
 
 /// Returns whether training changes a parameter. Programs that cannot be trained record nothing.
