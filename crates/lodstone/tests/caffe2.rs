@@ -199,6 +199,85 @@ fn nets_without_shapes_report_which_operators_are_supported() {
     assert!(refused.contains("operator 0 (`MadeUp`)"), "{refused}");
 }
 
+/// Returns the error of a net with another argument of its first operator of a kind.
+fn error_with(name: &str, number: usize, argument: &str, value: AttributeValue) -> String {
+    let mut model = open(golden().join(name)).unwrap();
+    let op = &mut model.main_mut().unwrap().blocks[0].ops[number];
+    op.attributes.retain(|it| it.name != argument);
+    op.attributes.push(Attribute { name: argument.to_owned(), value });
+    let case = cases().into_iter().find(|case| case["name"] == name).unwrap();
+    let error = run(&model, inputs(&case), &RunOptions::default());
+    error.map(|_| String::new()).unwrap_or_else(|error| error.to_string())
+}
+
+#[test]
+fn bogus_arguments_and_values_are_errors_of_every_operator() {
+    let text = |text: &str| AttributeValue::String(text.into());
+    let mut count = 0;
+    for case in cases() {
+        let name = case["name"].as_str().unwrap();
+        let model = open(golden().join(name)).unwrap();
+        for (number, op) in model.main().unwrap().blocks[0].ops.iter().enumerate() {
+            let error = error_with(name, number, "no_such_argument", text("1"));
+            let is_named = error.contains("`no_such_argument`") && error.contains(&op.kind);
+            assert!(is_named, "{name}, {}: {error}", op.kind);
+            count += 1;
+            let sets: [(&str, AttributeValue, &str); 3] = [
+                ("order", text("NHCW"), "`NHWC`"),
+                ("mode", text("wrap"), "`reflect`"),
+                ("legacy_pad", AttributeValue::Long(9), "2"),
+            ];
+            for (argument, bogus, allowed) in sets {
+                if op.attribute(argument).is_some() {
+                    let error = error_with(name, number, argument, bogus);
+                    let is_listed =
+                        error.contains(&format!("`{argument}`")) && error.contains(allowed);
+                    assert!(is_listed, "{name}, {}, {argument}: {error}", op.kind);
+                }
+            }
+        }
+    }
+    assert!(count > 90, "{count} operators");
+    let error = error_with("cast", 0, "to", AttributeValue::Long(99));
+    assert!(error.contains("`to`") && error.contains("`12`"), "{error}");
+}
+
+#[test]
+fn windows_that_caffe2_or_the_engine_lacks_are_errors_by_name() {
+    let long = AttributeValue::Long;
+    // Caffe2 crops the image here.
+    let error = error_with("conv_legacy_same", 0, "stride", long(8));
+    assert!(error.contains("`legacy_pad` 2") && error.contains("crops"), "{error}");
+    // Caffe2 reads beyond the image here.
+    let error = error_with("max_pool_caffe", 0, "stride", long(6));
+    assert!(error.contains("`legacy_pad` 3") && error.contains("behind"), "{error}");
+    let error = error_with("average_pool_pad", 0, "pad", long(3));
+    assert!(error.contains("pads below the kernel"), "{error}");
+    let error = error_with("conv_legacy_valid", 0, "pad", long(1));
+    assert!(error.contains("no pads beside `legacy_pad`"), "{error}");
+}
+
+#[test]
+fn inputs_that_the_startup_net_fills_are_inputs() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, warns) in [("input_empty", false), ("input_example", true)] {
+        let model = open(golden().join(name)).unwrap();
+        let names: Vec<&str> = model.parameters.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["w", "k"], "{name}");
+        let is_warned = model.report.warnings.iter().any(|it| it.contains("`x`, is fed"));
+        assert_eq!(is_warned, warns, "{name}: {:?}", model.report.warnings);
+        // A copy keeps the fill of the input.
+        let out = dir.path().join(name);
+        let options = ConvertOptions::default().with_to(Some(Target::Format("caffe2".to_owned())));
+        convert(model, out.join("predict_net.pb"), &options).unwrap();
+        for file in ["init_net.pb", "predict_net.pb"] {
+            let same = fs::read(out.join(file)).unwrap()
+                == fs::read(golden().join(name).join(file)).unwrap();
+            assert!(same, "{name}, {file}");
+        }
+    }
+}
+
 #[test]
 fn weights_are_read_and_written_in_every_format() {
     let dir = tempfile::tempdir().unwrap();

@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 
-use lodstone_model::{AttributeValue, Kind, Model, Op, Parameter, Program, Programs};
+use lodstone_model::{AttributeValue, Block, DType, Kind, Model, Op, Parameter, Programs, Tensor};
 use lodstone_store::{Blob, Location};
 
 use super::fill::VALUES;
 use super::layout::{self, Pair};
+use super::weights::integers;
 use super::{BINARY, TEXT, TEXT_FORMAT, net};
 use crate::{Error, OpenOptions, Result};
 
@@ -98,47 +99,122 @@ pub(super) fn finish(model: &mut Model, pair: Pair) -> Result<()> {
 pub(super) fn bind(model: &mut Model) -> Result<()> {
     let Some(startup) = model.programs.get(Programs::STARTUP) else { return Ok(()) };
     let filled: HashSet<String> = startup.ops().flat_map(Op::writes).map(str::to_owned).collect();
-    let mut inputs = HashSet::new();
-    if let Some(main) = model.main() {
-        for parameter in &model.parameters {
-            if is_placeholder(main, parameter)? {
-                inputs.insert(parameter.name.clone());
-            }
-        }
-    }
+    let inputs = match model.main().and_then(|main| main.blocks.first()) {
+        Some(main) => placeholders(main, &filled, &model.parameters)?,
+        None => Placeholders::default(),
+    };
+    model.report.warnings.extend(inputs.warning);
+    let inputs = inputs.names;
     let main = model.programs.main_mut().and_then(|main| main.blocks.first_mut());
     for var in main.into_iter().flat_map(|main| &mut main.vars) {
         var.persistable = filled.contains(&var.name) && !inputs.contains(&var.name);
         var.is_parameter = var.persistable;
     }
-    if inputs.is_empty() {
-        return Ok(());
-    }
     let startup = model.programs.get_mut(Programs::STARTUP).and_then(|it| it.blocks.first_mut());
     for op in startup.into_iter().flat_map(|startup| &mut startup.ops) {
-        let is_it = matches!(op.output(""), [name] if inputs.contains(name));
-        for attribute in op.attributes.iter_mut().filter(|it| is_it && it.name == VALUES) {
-            attribute.value = AttributeValue::Floats(vec![0.0]);
+        let [name] = op.output("") else { continue };
+        let is_it = |it: &&Parameter| it.name == *name && inputs.contains(name);
+        let Some(parameter) = model.parameters.iter().find(is_it) else { continue };
+        // The values are no longer those of a parameter.
+        let values = values(&parameter.tensor)?.unwrap_or(AttributeValue::Floats(Vec::new()));
+        for attribute in op.attributes.iter_mut().filter(|it| it.name == VALUES) {
+            attribute.value = values.clone();
         }
     }
     model.parameters.retain(|parameter| !inputs.contains(&parameter.name));
     Ok(())
 }
 
-/// Whether a blob is a placeholder for an input: exporters fill each input with a single zero, so that the blob exists.
-/// A parameter of one element is an operand other than the first, or has another rank.
-fn is_placeholder(program: &Program, parameter: &Parameter) -> Result<bool> {
-    let Some(main) = program.blocks.first() else { return Ok(false) };
+/// Inputs of a net that are fed although the startup program fills them.
+#[derive(Default)]
+struct Placeholders {
+    names: HashSet<String>,
+    warning: Option<String>,
+}
+
+/// Returns the inputs of a net that are fed although the startup program fills them, so that their blobs exist:
+///
+/// | fill | written by |
+/// |---|---|
+/// | no elements | Detectron's `convert_pkl_to_pb` |
+/// | a single zero | the mobile exporter |
+/// | an example, if all inputs are filled, weights among them | the mobile exporter, where all inputs are declared to be parameters |
+///
+/// Of the last kind, only the first input is one: Caffe2's predictor feeds inputs by position.
+fn placeholders(
+    main: &Block,
+    filled: &HashSet<String>,
+    parameters: &[Parameter],
+) -> Result<Placeholders> {
+    let mut inputs = Placeholders::default();
+    for parameter in parameters.iter().filter(|it| main.inputs.contains(&it.name)) {
+        if is_placeholder(main, parameter)? {
+            inputs.names.insert(parameter.name.clone());
+        }
+    }
+    if !inputs.names.is_empty() || main.inputs.iter().any(|name| !filled.contains(name)) {
+        return Ok(inputs);
+    }
+    let has_weights = main.inputs.iter().any(|name| is_weight(main, name));
+    let example = main.inputs.iter().find(|name| has_weights && is_data(main, name));
+    let example = example.and_then(|name| parameters.iter().find(|it| it.name == *name));
+    if let Some(example) = example
+        && values(&example.tensor)?.is_some()
+    {
+        inputs.warning = Some(format!(
+            "the `init_net` fills all inputs of the net: the first one, `{}`, is fed, and its values there are an example",
+            example.name
+        ));
+        inputs.names.insert(example.name.clone());
+    }
+    Ok(inputs)
+}
+
+/// Whether a blob is the first operand of the operator that reads it first, and no operator writes it.
+fn is_data(main: &Block, name: &String) -> bool {
+    let first = main.ops.iter().find(|op| op.input("").contains(name));
+    let is_first = first.is_some_and(|op| op.input("").first() == Some(name));
+    is_first && !is_written(main, name)
+}
+
+/// Whether operators read a blob, and none as its first operand.
+fn is_weight(main: &Block, name: &String) -> bool {
+    let mut readers = main.ops.iter().filter(|op| op.input("").contains(name)).peekable();
+    readers.peek().is_some() && readers.all(|op| op.input("").first() != Some(name))
+}
+
+fn is_written(main: &Block, name: &str) -> bool {
+    main.ops.iter().flat_map(Op::writes).any(|it| it == name)
+}
+
+/// Whether a blob has no elements or, as a placeholder, a single zero. A parameter of one element is an operand other than
+/// the first, or has another rank.
+fn is_placeholder(main: &Block, parameter: &Parameter) -> Result<bool> {
     let tensor = &parameter.tensor;
-    let is_single = matches!(tensor.shape.as_slice(), [1] | [1, 1]);
-    let is_float = matches!(tensor.kind, Kind::Dense) && tensor.data.len() == 4;
-    if !is_single || !is_float || !main.inputs.contains(&parameter.name) {
+    if !matches!(tensor.kind, Kind::Dense) || is_written(main, &parameter.name) {
         return Ok(false);
     }
-    let reads = |op: &&Op| op.input("").contains(&parameter.name);
-    let first = main.ops.iter().find(reads).and_then(|op| op.input("").first());
-    let is_written = main.ops.iter().flat_map(Op::writes).any(|name| *name == parameter.name);
+    if tensor.shape.contains(&0) {
+        return Ok(true);
+    }
+    let is_single = matches!(tensor.shape.as_slice(), [1] | [1, 1]) && tensor.data.len() == 4;
     // Of two dims, one of a single element is the placeholder of the mobile exporter.
-    let is_first = tensor.shape.len() == 2 || first.is_some_and(|name| *name == parameter.name);
-    Ok(is_first && !is_written && tensor.data.bytes()?.iter().all(|byte| *byte == 0))
+    let is_first = tensor.shape.len() == 2 || is_data(main, &parameter.name);
+    Ok(is_single && is_first && tensor.data.bytes()?.iter().all(|byte| *byte == 0))
+}
+
+/// Returns the elements of a tensor as the argument of its fill; `None` for types that no exporter fills inputs with.
+fn values(tensor: &Tensor) -> Result<Option<AttributeValue>> {
+    if !matches!(tensor.kind, Kind::Dense) {
+        return Ok(None);
+    }
+    Ok(match tensor.dtype {
+        DType::Float32 => {
+            let bytes = tensor.data.bytes()?;
+            let floats = bytes.as_chunks().0.iter().map(|it| f32::from_le_bytes(*it));
+            Some(AttributeValue::Floats(floats.collect()))
+        }
+        DType::Int32 | DType::Int64 => Some(AttributeValue::Longs(integers(tensor)?)),
+        _ => None,
+    })
 }

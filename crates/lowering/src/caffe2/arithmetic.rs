@@ -3,6 +3,7 @@
 use lodstone_schema::glow::{ElemKind, Type};
 
 use super::rules::of_kind;
+use super::unary::power_of;
 use crate::glow::from_onnx::graph::{MemberValue, Value};
 use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, long, one};
 
@@ -25,7 +26,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("NE", |cx| compared(cx, "CmpNEQ", false)),
     ("Or", |cx| together(cx, "Or", false)),
     ("PRelu", prelu),
-    ("Pow", |cx| arithmetic(cx, "Pow")),
+    ("Pow", power),
     ("SigmoidCrossEntropyWithLogits", cross_entropy),
     ("Sub", |cx| arithmetic(cx, "Sub")),
     ("Sum", sum),
@@ -103,6 +104,18 @@ fn arithmetic(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
     same_kind(cx, &[left, right])?;
     let of = cx.type_of(left);
     one(cx.node(kind, "", &[left, right], Vec::new(), of)?)
+}
+
+/// Raises to a power: the argument `exponent`, or the elements of a second operand.
+fn power(cx: &mut Cx<'_>) -> Outcome {
+    match (cx.op.attribute("exponent").is_some(), cx.count()) {
+        (true, 1) => power_of(cx, cx.float("exponent", 0.0)?),
+        (false, 2) => arithmetic(cx, "Pow"),
+        (has_exponent, count) => {
+            let exponent = if has_exponent { "and" } else { "without" };
+            Err(format!("expected `exponent` or a second operand, found {count} operands {exponent} `exponent`").into())
+        }
+    }
 }
 
 /// Computes with operands that are broadcast to each other. `compares` is set if the result is Boolean.

@@ -1,6 +1,7 @@
 //! Convolutions: Glow's have the channels last, so operands and results are transposed.
 
 use lodstone_model::AttributeValue;
+use lodstone_schema::Finding;
 use lodstone_schema::glow::{ElemKind, Type};
 
 use super::rules::{channels_first, channels_last, image, is_nhwc, of_kind, quantized, transposed};
@@ -53,6 +54,37 @@ impl Window {
         Ok(window)
     }
 
+    /// Applies `legacy_pad` to a window over an image: 1 no pads, 2 those with which each step has a result, 3 as in Caffe
+    /// (1), which rounds the number of steps up.
+    pub(super) fn pad_as_before(&mut self, cx: &Cx<'_>, image: [i64; 2]) -> Result<(), Fault> {
+        let mode = legacy_pad(cx)?;
+        if mode == LegacyPad::None {
+            return Ok(());
+        }
+        if self.kernels.contains(&0) {
+            return Err("expected a `kernel` of at least 1".into());
+        }
+        if mode == LegacyPad::Same && self.dilations != [1; 2] {
+            return Err("Caffe2 has no dilations with `legacy_pad` 2".into());
+        }
+        if mode != LegacyPad::Caffe && self.pads != [0; 4] {
+            let found = self.pads;
+            return Err(format!("expected no pads beside `legacy_pad`, found {found:?}").into());
+        }
+        let ends = |size: i64, kernel: i64, stride: i64, pad: i64| match mode {
+            LegacyPad::None | LegacyPad::Valid => Ok((0, 0)),
+            LegacyPad::Same => same(size, kernel, stride),
+            LegacyPad::Caffe => Ok((pad, rounded_up(size, kernel, stride, pad)?)),
+        };
+        let ([height, width], [top, left, ..]) = (image, self.pads);
+        let ([kernel_height, kernel_width], [stride_height, stride_width]) =
+            (self.kernels, self.strides);
+        let (top, bottom) = ends(height, kernel_height, stride_height, top)?;
+        let (left, right) = ends(width, kernel_width, stride_width, left)?;
+        self.pads = [top, left, bottom, right];
+        Ok(())
+    }
+
     /// Returns the height and width of the result over an image.
     pub(super) fn result(&self, image: [i64; 2]) -> Result<[i64; 2], Fault> {
         let [top, left, bottom, right] = self.pads;
@@ -82,6 +114,69 @@ impl Window {
     }
 }
 
+/// The values of `legacy_pad`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LegacyPad {
+    None,
+    Valid,
+    Same,
+    Caffe,
+}
+
+fn legacy_pad(cx: &Cx<'_>) -> Result<LegacyPad, Fault> {
+    match cx.int("legacy_pad", 0)? {
+        0 => Ok(LegacyPad::None),
+        1 => Ok(LegacyPad::Valid),
+        2 => Ok(LegacyPad::Same),
+        3 => Ok(LegacyPad::Caffe),
+        other => {
+            let what = format!("expected 0, 1, 2 or 3 as `legacy_pad`, found {other}");
+            Err(Finding::from(what).about_attribute("legacy_pad").into())
+        }
+    }
+}
+
+/// Returns the pads with which each step has a result.
+fn same(size: i64, kernel: i64, stride: i64) -> Result<(i64, i64), Fault> {
+    let steps = size.checked_add(stride - 1).ok_or("the window is too large")? / stride;
+    let reach = (steps - 1).checked_mul(stride).and_then(|it| it.checked_add(kernel));
+    let total = reach.ok_or("the window is too large")? - size;
+    // Halves of negative pads are rounded to 0, as in C.
+    let head = total / 2;
+    if head < 0 {
+        return Err(format!(
+            "`legacy_pad` 2 with a kernel of {kernel} and steps of {stride} crops a dim of {size}, which is not supported"
+        )
+        .into());
+    }
+    Ok((head, (total - head).max(0)))
+}
+
+/// Returns the pad at the end with which the number of steps is rounded up.
+fn rounded_up(size: i64, kernel: i64, stride: i64, pad: i64) -> Result<i64, Fault> {
+    let room = pad.checked_mul(2).and_then(|pads| size.checked_add(pads)?.checked_sub(kernel));
+    let room = room.filter(|room| *room >= 0).ok_or("the window does not fit the image")?;
+    let fewer = room / stride + 1;
+    let mut steps = room.checked_add(stride - 1).ok_or("the window is too large")? / stride + 1;
+    let begin = |steps: i64| (steps - 1).checked_mul(stride).ok_or("the window is too large");
+    // With pads, Caffe leaves out a window that begins behind the image.
+    if pad > 0 && begin(steps)? >= size.saturating_add(pad) {
+        steps -= 1;
+    }
+    if steps <= fewer {
+        return Ok(pad);
+    }
+    let begin = begin(steps)? - pad;
+    if begin >= size {
+        return Err(format!(
+            "`legacy_pad` 3: the last window begins at {begin}, behind the {size} elements of the image, where Caffe2 \
+             computes nothing"
+        )
+        .into());
+    }
+    Ok(begin + kernel - size)
+}
+
 /// Reads a number for height and width: `NAME`, or `NAME_h` and `NAME_w`, or `NAMEs`.
 fn pair(cx: &Cx<'_>, name: &str, default: i64) -> Result<[i64; 2], Fault> {
     let has = |name: &str| cx.op.attribute(name).is_some();
@@ -108,8 +203,9 @@ pub(super) fn pads(cx: &Cx<'_>) -> Result<[i64; 4], Fault> {
     if has("pad") {
         return Ok([cx.int("pad", 0)?; 4]);
     }
+    // Sides count only if there are all of them.
     const SIDES: [&str; 4] = ["pad_t", "pad_l", "pad_b", "pad_r"];
-    if SIDES.into_iter().any(has) {
+    if SIDES.into_iter().all(has) {
         let [top, left, bottom, right] = SIDES.map(|side| cx.int(side, 0));
         return Ok([top?, left?, bottom?, right?]);
     }
@@ -133,8 +229,8 @@ struct Operands {
     is_nhwc: bool,
 }
 
-/// Reads the operands; the filter is transposed by `order`, if there is one.
-fn operands(cx: &mut Cx<'_>, order: Option<[usize; 4]>) -> Result<Operands, Fault> {
+/// Reads the operands; the filter is transposed to output channels, height, width, input channels.
+fn operands(cx: &mut Cx<'_>, is_transposed: bool) -> Result<Operands, Fault> {
     let is_nhwc = is_nhwc(cx)?;
     let (value, filter) = (cx.input(0)?, cx.input(1)?);
     let mut window = Window::of(cx)?;
@@ -142,12 +238,16 @@ fn operands(cx: &mut Cx<'_>, order: Option<[usize; 4]>) -> Result<Operands, Faul
     if group < 1 {
         return Err(format!("expected a `group` of at least 1, found {group}").into());
     }
-    let filter = match order {
-        Some(order) => {
-            image(cx, filter)?;
-            transposed(cx, filter, &order, "filter_NHWC")?
-        }
-        None => filter,
+    let [_, second, third, last] = image(cx, filter)?;
+    // Filters have the order of the image. Glow's loader reads those of floats with the channels first in any case, as some
+    // nets of its tests have them: if they fit in no other way.
+    let is_fit = window.kernels == [0; 2] || window.kernels == [second, third];
+    let is_last = is_nhwc && (is_fit || window.kernels != [third, last]);
+    let filter = match (is_last, is_transposed) {
+        (true, false) => filter,
+        (false, false) => transposed(cx, filter, &[0, 2, 3, 1], "filter_NHWC")?,
+        (true, true) => transposed(cx, filter, &[3, 1, 2, 0], "filter_NHWC")?,
+        (false, true) => transposed(cx, filter, &[1, 2, 3, 0], "filter_NHWC")?,
     };
     let [depth, height, width, _] = image(cx, filter)?;
     if window.kernels == [0; 2] {
@@ -211,10 +311,10 @@ fn finished(cx: &mut Cx<'_>, mut value: Value, is_relu: bool, is_nhwc: bool) -> 
 }
 
 fn conv(cx: &mut Cx<'_>, is_relu: bool) -> Outcome {
-    // Filters have the channels first, whatever the order of the image.
-    let of = operands(cx, Some([0, 2, 3, 1]))?;
+    let mut of = operands(cx, false)?;
     check_channels(cx, &of)?;
     let [batch, height, width, _] = image(cx, of.value)?;
+    of.window.pad_as_before(cx, [height, width])?;
     let [rows, columns] = of.window.result([height, width])?;
     let bias = bias(cx, of_kind(ElemKind::Float, vec![of.depth]), "bias")?;
     let result = of_kind(ElemKind::Float, vec![batch, rows, columns, of.depth]);
@@ -229,15 +329,14 @@ fn conv(cx: &mut Cx<'_>, is_relu: bool) -> Outcome {
 }
 
 fn quantized_conv(cx: &mut Cx<'_>, is_relu: bool) -> Outcome {
-    // Filters have the order of the image.
-    let order = (!is_nhwc(cx)?).then_some([0, 2, 3, 1]);
-    let of = operands(cx, order)?;
+    let mut of = operands(cx, false)?;
     check_channels(cx, &of)?;
     let scales = [of.value, of.filter].map(|value| cx.type_of(value).quantization);
     let [Some((outer, _)), Some((inner, _))] = scales else {
         return Err("expected quantized operands".into());
     };
     let [batch, height, width, _] = image(cx, of.value)?;
+    of.window.pad_as_before(cx, [height, width])?;
     let [rows, columns] = of.window.result([height, width])?;
     let zeros = Type { quantization: Some((1.0, 0)), ..of_kind(ElemKind::Int32Q, vec![of.depth]) };
     let mut bias = bias(cx, zeros.clone(), "conv_bias")?;
@@ -302,8 +401,18 @@ fn bias_channels(
 }
 
 fn transpose(cx: &mut Cx<'_>) -> Outcome {
-    // Filters are stored as input channels, output channels, height, width.
-    let of = operands(cx, Some([1, 2, 3, 0]))?;
+    let of = operands(cx, true)?;
+    match legacy_pad(cx)? {
+        LegacyPad::None => {}
+        LegacyPad::Valid | LegacyPad::Same if of.window.pads == [0; 4] => {}
+        LegacyPad::Valid | LegacyPad::Same => {
+            let found = of.window.pads;
+            return Err(format!("expected no pads beside `legacy_pad`, found {found:?}").into());
+        }
+        LegacyPad::Caffe => {
+            return Err("Caffe2 has no `legacy_pad` 3 for `ConvTranspose`".into());
+        }
+    }
     let [batch, height, width, channels] = image(cx, of.value)?;
     let [.., inner] = image(cx, of.filter)?;
     if inner != channels {

@@ -22,8 +22,6 @@ struct Pool {
     window: Window,
     result: Type,
     is_nhwc: bool,
-    /// Whether the window reaches beyond the pads, as in Caffe (1).
-    is_legacy: bool,
 }
 
 fn pool(cx: &mut Cx<'_>) -> Result<Pool, Fault> {
@@ -38,64 +36,15 @@ fn pool(cx: &mut Cx<'_>) -> Result<Pool, Fault> {
     if cx.flag("global_pooling", false)? {
         window = Window { kernels: [height, width], strides: [1; 2], pads: [0; 4], ..window };
     }
-    let is_legacy = legacy(cx, &mut window, [height, width])?;
+    let kernels = window.kernels.iter().cycle();
+    if let Some((pad, kernel)) = window.pads.iter().zip(kernels).find(|(pad, kernel)| pad >= kernel)
+    {
+        return Err(format!("expected pads below the kernel, found {pad} for {kernel}").into());
+    }
+    window.pad_as_before(cx, [height, width])?;
     let [rows, columns] = window.result([height, width])?;
     let result = cx.shaped(value, vec![batch, rows, columns, channels]);
-    Ok(Pool { value, window, result, is_nhwc, is_legacy })
-}
-
-/// Applies `legacy_pad`: 1 no pads, 2 as many as each step needs, 3 as Caffe (1), which rounds the number of steps up.
-/// Returns whether the last one applies.
-fn legacy(cx: &Cx<'_>, window: &mut Window, image: [i64; 2]) -> Result<bool, Fault> {
-    let mode = cx.int("legacy_pad", 0)?;
-    if window.kernels.contains(&0) {
-        return Err("expected a `kernel` of at least 1".into());
-    }
-    match mode {
-        0 => return Ok(false),
-        1 => window.pads = [0; 4],
-        2 | 3 => {
-            let [top, left, ..] = window.pads;
-            let [kernel_height, kernel_width] = window.kernels;
-            let [stride_height, stride_width] = window.strides;
-            let [height, width] = image;
-            let ends = match mode {
-                2 => [
-                    same(height, kernel_height, stride_height)?,
-                    same(width, kernel_width, stride_width)?,
-                ],
-                _ => [
-                    (top, rounded_up(height, kernel_height, stride_height, top)?),
-                    (left, rounded_up(width, kernel_width, stride_width, left)?),
-                ],
-            };
-            let [(top, bottom), (left, right)] = ends;
-            window.pads = [top, left, bottom, right];
-        }
-        other => return Err(format!("expected a `legacy_pad` from 0 to 3, found {other}").into()),
-    }
-    Ok(mode == 3)
-}
-
-/// Returns the pads with which each step gives an element.
-fn same(size: i64, kernel: i64, stride: i64) -> Result<(i64, i64), Fault> {
-    let steps = size.checked_add(stride - 1).ok_or("the window is too large")? / stride;
-    let reach = (steps - 1).checked_mul(stride).and_then(|it| it.checked_add(kernel));
-    let total = (reach.ok_or("the window is too large")? - size).max(0);
-    Ok((total / 2, total - total / 2))
-}
-
-/// Returns the pad at the end with which the number of steps is rounded up. The last one begins inside the image.
-fn rounded_up(size: i64, kernel: i64, stride: i64, pad: i64) -> Result<i64, Fault> {
-    let room = pad.checked_mul(2).and_then(|pads| size.checked_add(pads)?.checked_sub(kernel));
-    let room = room.filter(|room| *room >= 0).ok_or("the window does not fit the image")?;
-    let fewer = room / stride + 1;
-    let mut steps = room.checked_add(stride - 1).ok_or("the window is too large")? / stride + 1;
-    if pad > 0 && (steps - 1).checked_mul(stride).is_none_or(|begin| begin >= size + pad) {
-        steps -= 1;
-    }
-    let more = (steps - fewer).max(0).checked_mul(stride);
-    more.and_then(|more| pad.checked_add(more)).ok_or_else(|| "the window is too large".into())
+    Ok(Pool { value, window, result, is_nhwc })
 }
 
 fn restored(cx: &mut Cx<'_>, value: Value, is_nhwc: bool) -> Outcome {
@@ -121,8 +70,8 @@ fn average(cx: &mut Cx<'_>, is_quantized: bool) -> Outcome {
     if is_quantized {
         pool.result = quantized(cx, pool.result.shape)?;
     }
-    // Elements beyond the pads count in no case.
-    let counts = cx.flag("count_include_pad", !pool.is_legacy)?;
+    // Pools of 8-bit integers always count pads.
+    let counts = is_quantized || cx.flag("count_include_pad", false)?;
     let mut members = pool.window.members();
     members.extend([
         ("Layout", MemberValue::Int(0)),
@@ -141,10 +90,7 @@ fn pad(cx: &mut Cx<'_>) -> Outcome {
     if rank != 4 {
         return Err(format!("expected images of 4 dims, found {rank}").into());
     }
-    // Sides count only if there are all of them.
-    let sides = ["pad_t", "pad_l", "pad_b", "pad_r"];
-    let given = sides.iter().filter(|side| cx.op.attribute(side).is_some()).count();
-    let [top, left, bottom, right] = if matches!(given, 1..4) { [0; 4] } else { pads(cx)? };
+    let [top, left, bottom, right] = pads(cx)?;
     let mode = cx.text("mode", "constant")?;
     let Some(mode) = MODES.iter().position(|known| *known == mode) else {
         return Err(format!("expected one of {MODES:?} as `mode`, found `{mode}`").into());

@@ -1,8 +1,10 @@
 //! Operators of one operand, element by element, and those that only pass a value on.
 
+use lodstone_schema::Finding;
 use lodstone_schema::glow::{ElemKind, Type};
 
 use super::rules::of_kind;
+use crate::glow::from_onnx::activations::exact_gelu;
 use crate::glow::from_onnx::graph::{MemberValue, Value};
 use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, one};
 
@@ -28,7 +30,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Exp", |cx| each(cx, "Exp")),
     ("Floor", |cx| each(cx, "Floor")),
     ("Free", |_| Ok(Vec::new())),
-    ("Gelu", |cx| each(cx, "Gelu")),
+    ("Gelu", gelu),
     ("HalfToFloat", |cx| convert(cx, ElemKind::Float)),
     ("FloatToHalf", |cx| convert(cx, ElemKind::Float16)),
     ("Identity", alias),
@@ -40,7 +42,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Neg", |cx| each(cx, "Neg")),
     ("Negative", |cx| each(cx, "Neg")),
     ("Not", |cx| each(cx, "Not")),
-    ("Reciprocal", |cx| power(cx, -1.0)),
+    ("Reciprocal", |cx| power_of(cx, -1.0)),
     ("Relu", |cx| each(cx, "Relu")),
     ("ReplaceNaN", replace),
     ("Rsqrt", |cx| each(cx, "Rsqrt")),
@@ -52,8 +54,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Sin", |cx| each(cx, "Sin")),
     ("Softsign", softsign),
     ("Softplus", |cx| each(cx, "SoftPlus")),
-    ("Sqr", |cx| power(cx, 2.0)),
-    ("Sqrt", |cx| power(cx, 0.5)),
+    ("Sqr", |cx| power_of(cx, 2.0)),
+    ("Sqrt", |cx| power_of(cx, 0.5)),
     ("StopGradient", alias),
     ("Swish", |cx| each(cx, "Swish")),
     ("Tanh", |cx| each(cx, "Tanh")),
@@ -63,6 +65,17 @@ fn each(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
     let value = cx.input(0)?;
     let of = cx.type_of(value);
     one(cx.node(kind, "", &[value], Vec::new(), of)?)
+}
+
+/// Glow's own node is the approximation by a hyperbolic tangent, which Caffe2 computes with `fast_gelu` only.
+fn gelu(cx: &mut Cx<'_>) -> Outcome {
+    match cx.flag("fast_gelu", false)? {
+        true => each(cx, "Gelu"),
+        false => {
+            let value = cx.input(0)?;
+            one(exact_gelu(cx, value)?)
+        }
+    }
 }
 
 fn alias(cx: &mut Cx<'_>) -> Outcome {
@@ -104,7 +117,11 @@ fn cast(cx: &mut Cx<'_>) -> Outcome {
             TYPES.iter().find(|(known, ..)| *known == code)
         }
     };
-    let (.., kind) = found.ok_or("expected a type that Glow converts to as `to`")?;
+    let known = || TYPES.iter().map(|(code, name, _)| format!("{code} (`{name}`)"));
+    let (.., kind) = found.ok_or_else(|| {
+        let known = known().collect::<Vec<_>>().join(", ");
+        Finding::from(format!("expected one of {known} as `to`")).about_attribute("to")
+    })?;
     let from = cx.type_of(value).kind;
     if from == *kind {
         return one(value);
@@ -115,7 +132,8 @@ fn cast(cx: &mut Cx<'_>) -> Outcome {
     one(cx.convert(value, *kind, "")?)
 }
 
-fn power(cx: &mut Cx<'_>, exponent: f32) -> Outcome {
+/// Raises the operand to a constant power.
+pub(super) fn power_of(cx: &mut Cx<'_>, exponent: f32) -> Outcome {
     let value = cx.input(0)?;
     let of = cx.type_of(value);
     let exponent = cx.splat(exponent, of.clone(), "exp")?;

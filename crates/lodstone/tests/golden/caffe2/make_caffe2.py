@@ -34,15 +34,19 @@ def fill(name, value):
     return core.CreateOperator(kind, [], [name], arg=args)
 
 
-def case(name, ops, inputs, weights=None, outputs=None, init=(), tolerance=1e-5):
+def zero(value):
+    """The placeholder with which exporters fill an input, so that the blob exists."""
+    return np.zeros((1, 1), np.float32)
+
+
+def case(name, ops, inputs, weights=None, outputs=None, init=(), tolerance=1e-5, placeholder=zero):
     """Runs a net and records it. `ops` are (kind, inputs, outputs, arguments)."""
     workspace.ResetWorkspace()
     weights = weights or {}
     startup = caffe2_pb2.NetDef(name="init")
     startup.op.extend([fill(key, value) for key, value in weights.items()])
     startup.op.extend([core.CreateOperator(kind, reads, writes, **args) for kind, reads, writes, args in init])
-    # As exporters do, so that the blob exists.
-    startup.op.extend([fill(key, np.zeros((1, 1), np.float32)) for key, value in inputs.items() if value.dtype == np.float32])
+    startup.op.extend([fill(key, placeholder(value)) for key, value in inputs.items() if value.dtype == np.float32])
     main = caffe2_pb2.NetDef(name=name)
     main.op.extend([core.CreateOperator(kind, reads, writes, **args) for kind, reads, writes, args in ops])
     filled = list(weights) + [blob for op in init for blob in op[2]]
@@ -149,4 +153,36 @@ case("affine_channel", [op("AffineChannel", ["x", "s", "b"], ["y"], order="NCHW"
 case("exponential", [op("Elu", ["x"], ["a"], alpha=0.7), op("Selu", ["x"], ["b"]), op("Selu", ["x"], ["c"], alpha=1.5, scale=1.2), op("Softsign", ["x"], ["d"])], {"x": rnd(3, 5, low=-3, high=3)}, outputs=list("abcd"))
 case("pad", [op("PadImage", ["x"], ["a"], pad=2, value=0.5), op("PadImage", ["x"], ["b"], pad_t=1, pad_l=2, pad_b=3, pad_r=0, mode="reflect"), op("PadImage", ["x"], ["c"], pads=[0, 1, 2, 3], mode="edge")], {"x": image}, outputs=list("abc"))
 case("pad_nhwc", [op("PadImage", ["x"], ["y"], pad_t=1, pad_r=2, mode="reflect", order="NHWC")], {"x": rnd(1, 3, 4, 2)})
+# Filters have the order of the image.
+nhwc = rnd(2, 7, 6, 4)
+case("conv_nhwc", [op("Conv", ["x", "w", "b"], ["y"], kernel=3, pad=1, stride=2, order="NHWC")], {"x": nhwc}, {"w": rnd(6, 3, 3, 4), "b": rnd(6)})
+case("conv_nhwc_group", [op("Conv", ["x", "w", "b"], ["y"], kernel_h=2, kernel_w=3, group=2, order="NHWC")], {"x": nhwc}, {"w": rnd(6, 2, 3, 2), "b": rnd(6)})
+case("conv_nhwc_depthwise", [op("Conv", ["x", "w"], ["y"], kernel=3, group=4, dilation=2, order="NHWC")], {"x": nhwc}, {"w": rnd(4, 3, 3, 1)})
+case("conv_transpose_nhwc", [op("ConvTranspose", ["x", "w", "b"], ["y"], kernel_h=2, kernel_w=3, stride=2, pad=1, order="NHWC")], {"x": rnd(1, 4, 5, 3)}, {"w": rnd(3, 2, 3, 2), "b": rnd(2)})
+# Pads of old releases; sides count only together.
+case("conv_legacy_same", [op("Conv", ["x", "w"], ["y"], kernel=3, stride=2, legacy_pad=2)], {"x": rnd(1, 4, 8, 7)}, {"w": rnd(6, 4, 3, 3)})
+case("conv_legacy_caffe", [op("Conv", ["x", "w"], ["y"], kernel=3, stride=2, pad=1, legacy_pad=3)], {"x": rnd(1, 4, 8, 7)}, {"w": rnd(6, 4, 3, 3)})
+case("conv_legacy_valid", [op("Conv", ["x", "w"], ["y"], kernel=2, stride=2, legacy_pad=1)], {"x": rnd(1, 4, 8, 7)}, {"w": rnd(6, 4, 2, 2)})
+case("conv_one_side", [op("Conv", ["x", "w"], ["y"], kernel=3, pad_t=1)], {"x": rnd(1, 4, 8, 7)}, {"w": rnd(6, 4, 3, 3)})
+case("max_pool_same", [op("MaxPool", ["x"], ["y"], kernel=3, stride=2, legacy_pad=2)], {"x": rnd(1, 2, 8, 7)})
+# A kernel below the stride: the windows begin at the first element, since the pads are not negative.
+case("average_pool_same", [op("AveragePool", ["x"], ["y"], kernel=2, stride=3, legacy_pad=2)], {"x": rnd(1, 2, 8, 7)})
+# The last window begins inside the image and reaches beyond by its whole stride.
+case("max_pool_caffe", [op("MaxPool", ["x"], ["y"], kernel=2, stride=2, legacy_pad=3)], {"x": rnd(1, 2, 5, 7)})
+case("average_pool_caffe", [op("AveragePool", ["x"], ["y"], kernel=3, stride=2, pad=1, legacy_pad=3, count_include_pad=1)], {"x": rnd(1, 2, 8, 7)})
+# Means are of the elements inside the image.
+case("average_pool_pad", [op("AveragePool", ["x"], ["y"], kernel=3, stride=2, pad=1)], {"x": image})
+case("average_pool_pads_nhwc", [op("AveragePool", ["x"], ["y"], kernel=3, pad_t=2, pad_l=1, pad_b=0, pad_r=1, order="NHWC")], {"x": rnd(1, 6, 5, 3)})
+case("average_pool_counted", [op("AveragePool", ["x"], ["y"], kernel=3, stride=2, pad=1, count_include_pad=1)], {"x": image})
+case("int8_average_pool", [
+    op("Int8Quantize", ["x"], ["q"], Y_scale=0.02, Y_zero_point=128),
+    op("Int8AveragePool", ["q"], ["p"], kernel=3, stride=2, pad=1, order="NHWC", Y_scale=0.02, Y_zero_point=128),
+    op("Int8Dequantize", ["p"], ["y"]),
+], {"x": rnd(1, 5, 5, 3)}, tolerance=0.021)
+case("gelu", [op("Gelu", ["x"], ["a"]), op("Gelu", ["x"], ["b"], fast_gelu=1)], {"x": rnd(3, 5, low=-4, high=4)}, outputs=list("ab"))
+case("pow_exponent", [op("Pow", ["x"], ["y"], exponent=2.5)], {"x": rnd(3, 4, low=0.1, high=2)})
+# The startup net fills inputs without elements, as Detectron does, or with an example.
+scaled = [op("Conv", ["x", "w"], ["a"], kernel=3), op("Relu", ["a"], ["a"]), op("Mul", ["a", "k"], ["y"], broadcast=1)]
+case("input_empty", scaled, {"x": rnd(1, 4, 5, 5)}, {"w": rnd(2, 4, 3, 3), "k": rnd(1)}, placeholder=lambda value: np.zeros((0,), np.float32))
+case("input_example", scaled, {"x": rnd(1, 4, 5, 5)}, {"w": rnd(2, 4, 3, 3), "k": rnd(1)}, placeholder=lambda value: rnd(*value.shape))
 (HERE / "cases.json").write_text(json.dumps(CASES, indent=1) + "\n")

@@ -88,8 +88,12 @@ fn gelu(cx: &mut Cx<'_>) -> Outcome {
             );
         }
     }
-    // 0.5 * x * (1 + erf(x / sqrt(2)))
     let value = cx.input(0)?;
+    one(exact_gelu(cx, value)?)
+}
+
+/// Adds `0.5 * x * (1 + erf(x / sqrt(2)))`.
+pub(crate) fn exact_gelu(cx: &mut Cx<'_>, value: Value) -> Result<Value, Fault> {
     let root = filled(cx, std::f32::consts::SQRT_2, value, "root")?;
     let share = cx.pair("Div", value, root, "scaled")?;
     let share = cx.each("Erf", share, "erf")?;
@@ -97,7 +101,7 @@ fn gelu(cx: &mut Cx<'_>) -> Outcome {
     let share = cx.pair("Add", ones, share, "more")?;
     let half = filled(cx, 0.5, value, "half")?;
     let half = cx.pair("Mul", half, value, "halved")?;
-    one(cx.pair("Mul", half, share, "")?)
+    cx.pair("Mul", half, share, "")
 }
 
 fn mish(cx: &mut Cx<'_>) -> Outcome {

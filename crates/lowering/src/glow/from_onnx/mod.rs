@@ -14,7 +14,7 @@
 //! 05dd99b9), and the files that it wrote of the models of its tests; for the meaning of operators, the
 //! specification of ONNX 1.23.
 
-mod activations;
+pub(crate) mod activations;
 mod audio;
 mod control;
 mod conv;
